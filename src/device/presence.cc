@@ -210,6 +210,12 @@ bool is_listed() {
 CoreScope::CoreScope(int core) : outer_(t_core) { t_core = core; }
 CoreScope::~CoreScope() { t_core = outer_; }
 
+int current_core() {
+  if (t_core >= 0) return t_core;
+  Presence* presence = here();
+  return presence ? static_cast<int>(presence->current().index) : 0;
+}
+
 CoresScope::CoresScope(const std::vector<int>& cores) : outer_(t_cores) { t_cores = &cores; }
 CoresScope::~CoresScope() { t_cores = outer_; }
 int CoresScope::core(size_t device) {

@@ -56,6 +56,9 @@ class CoresScope {
   const std::vector<int>* outer_;
 };
 
+// The core that what this thread executes counts for; 0 where none is held and no scope names one.
+int current_core();
+
 struct ModelFacts {
   const void* key = nullptr;  // what the model is known by while it lives
   std::string name;

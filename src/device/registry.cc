@@ -150,7 +150,10 @@ void list_one(const std::filesystem::path& path, std::chrono::nanoseconds watch,
     if (watch.count() > 0) ask_for_times(file, watch);
     listing.processes.push_back(std::move(process));
   } catch (const Fault& fault) {
-    listing.damaged.push_back(fault.message());
+    if (start_ticks_of(pid))
+      listing.damaged.push_back(fault.message());
+    else
+      unlink(path.c_str());  // of a process that is gone: of another release of OpenTrn, or half written
   }
 }
 

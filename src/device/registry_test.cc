@@ -160,5 +160,13 @@ TEST_F(RunFolder, NamesWhatIsDamaged) {
   EXPECT_THAT(listing.damaged[0], HasSubstr("9 bytes are no record"));
 }
 
+TEST_F(RunFolder, ForgetsWhatIsDamagedOfProcessesThatAreGone) {
+  make_run_folder(path_);
+  const auto left = path_ / "999999999";  // above the largest number of a process
+  std::ofstream(left) << "of another release";
+  EXPECT_TRUE(list_processes().damaged.empty());
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
 }  // namespace
 }  // namespace opentrn::device

@@ -254,11 +254,13 @@ Json instance_info(const Machine& machine) {
 Json hardware_info(const Machine& machine) {
   std::string type = machine.chip;
   std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
-  Json info{{"neuron_device_type", type},
-            {"neuroncore_version", core_version(machine)},
-            {"neuron_device_count", machine.devices.size()},
-            {"neuron_device_memory_size", machine.memory_bytes},
-            {"neuroncore_per_device_count", machine.devices.empty() ? 0 : machine.devices[0].cores.size()}};
+  Json info{{"neuron_device_type", type}};
+  // AWS's guide to neuron-monitor has it of this chip; no page tells it of others.
+  if (type == "trainium2") info["neuron_device_version"] = "v4";
+  info["neuroncore_version"] = core_version(machine);
+  info["neuron_device_count"] = machine.devices.size();
+  info["neuron_device_memory_size"] = machine.memory_bytes;
+  info["neuroncore_per_device_count"] = machine.devices.empty() ? 0 : machine.devices[0].cores.size();
   if (machine.has_logical_cores) info["logical_neuroncore_config"] = machine.physical_cores_per_core;
   info["error"] = "";
   return info;

@@ -76,6 +76,7 @@ TEST(Monitor, ReportsHaveAwsSchema) {
   const Json report = Json::parse(monitor.report());
   unsetenv("OPENTRN_RUN_DIR");
   EXPECT_EQ(report["neuron_hardware_info"]["neuroncore_version"], "v3d");
+  EXPECT_EQ(report["neuron_hardware_info"]["neuron_device_version"], "v4");
   EXPECT_EQ(report["neuron_hardware_info"]["neuron_device_type"], "trainium2");
   EXPECT_EQ(report["instance_info"]["instance_type"], "trn2.48xlarge");
   EXPECT_GT(report["system_data"]["memory_info"]["memory_used_bytes"], 0);

@@ -6,7 +6,6 @@
 
 #include "nrt/include/nrt/nrt_async_sendrecv.h"
 #include "nrt/include/nrt/nrt_experimental.h"
-#include "nrt/include/nrt/nrt_profile.h"
 #include "nrt/state.h"
 
 namespace {
@@ -15,38 +14,11 @@ NRT_STATUS absent(const char* function, const char* why, NRT_STATUS status = NRT
   return opentrn::nrt::refused(function, status, fmt::format("OpenTrn does not have this: {}", why));
 }
 
-NRT_STATUS alone(const char* function, uint32_t id, uint32_t count) {
-  if (count == 1 && id == 0) return NRT_SUCCESS;
-  return absent(
-      function,
-      fmt::format("device {} of {}; collectives are in OpenTrn's JAX and PyTorch", id, count).c_str());
-}
-
 constexpr const char* kNetwork = "there is no network between hosts";
-constexpr const char* kInspect =
-    "profile single executions (nrt_profile_start), or trace events (nrt_sys_trace_start)";
 
 }  // namespace
 
 extern "C" {
-
-NRT_STATUS nrt_build_global_comm(int32_t /*vnc*/, uint32_t id, uint32_t count) {
-  return alone("nrt_build_global_comm", id, count);
-}
-NRT_STATUS nrt_cc_global_comm_init(uint32_t /*vnc*/, uint32_t id, uint32_t count) {
-  return alone("nrt_cc_global_comm_init", id, count);
-}
-NRT_STATUS nrt_barrier(int32_t /*vnc*/, uint32_t id, uint32_t count) {
-  return alone("nrt_barrier", id, count);
-}
-NRT_STATUS nrt_all_gather(int32_t /*vnc*/, uint32_t id, uint32_t count, uint32_t size, void* input,
-                          void* output) {
-  if (const NRT_STATUS status = alone("nrt_all_gather", id, count); status != NRT_SUCCESS) return status;
-  if (size > 0 && (input == nullptr || output == nullptr))
-    return opentrn::nrt::refused("nrt_all_gather", NRT_INVALID, "a buffer is null");
-  if (size > 0) std::memmove(output, input, size);
-  return NRT_SUCCESS;
-}
 
 NRT_STATUS nrt_tensor_get_device_allocation_info(const nrt_tensor_t*, nrt_tensor_device_allocation_info_t*) {
   return absent("nrt_tensor_get_device_allocation_info", "simulated HBM has no physical addresses");
@@ -64,8 +36,6 @@ NRT_STATUS nrt_get_hbm_mmap_va(int, int, void**, size_t*) {
   return absent("nrt_get_hbm_mmap_va", "HBM is not mapped", NRT_INVALID);
 }
 
-NRT_STATUS nrt_trace_start(bool) { return absent("nrt_trace_start", kInspect); }
-NRT_STATUS nrt_trace_stop(const char*) { return absent("nrt_trace_stop", kInspect); }
 NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info*) {
   return absent("nrt_set_pool_eng_ucode", "a simulated engine has no microcode");
 }
@@ -80,70 +50,6 @@ void* nrt_get_libnccl_net(int* err, char* err_msg, size_t err_msg_size) {
     err_msg[err_msg_size - 1] = 0;
   }
   return nullptr;
-}
-
-NRT_STATUS nrt_profile_continuous_options_allocate(nrt_profile_continuous_options_t**) {
-  return absent("nrt_profile_continuous_options_allocate", kInspect);
-}
-NRT_STATUS nrt_profile_continuous_options_free(nrt_profile_continuous_options_t*) {
-  return absent("nrt_profile_continuous_options_free", kInspect);
-}
-NRT_STATUS nrt_profile_continuous_options_set_output_dir(nrt_profile_continuous_options_t*, const char*) {
-  return absent("nrt_profile_continuous_options_set_output_dir", kInspect);
-}
-NRT_STATUS nrt_profile_continuous_start(nrt_profile_continuous_options_t*) {
-  return absent("nrt_profile_continuous_start", kInspect);
-}
-NRT_STATUS nrt_profile_continuous_save(uint32_t, nrt_profile_continuous_options_t*) {
-  return absent("nrt_profile_continuous_save", kInspect);
-}
-NRT_STATUS nrt_profile_continuous_stop(void) { return absent("nrt_profile_continuous_stop", kInspect); }
-
-NRT_STATUS nrt_inspect_begin(void) { return absent("nrt_inspect_begin", kInspect); }
-NRT_STATUS nrt_inspect_stop(void) { return absent("nrt_inspect_stop", kInspect); }
-NRT_STATUS nrt_inspect_begin_with_options(nrt_inspect_config_t*) {
-  return absent("nrt_inspect_begin_with_options", kInspect);
-}
-NRT_STATUS nrt_inspect_config_allocate(nrt_inspect_config_t**) {
-  return absent("nrt_inspect_config_allocate", kInspect);
-}
-NRT_STATUS nrt_inspect_config_set_defaults(nrt_inspect_config_t*) {
-  return absent("nrt_inspect_config_set_defaults", kInspect);
-}
-NRT_STATUS nrt_inspect_config_free(nrt_inspect_config_t*) {
-  return absent("nrt_inspect_config_free", kInspect);
-}
-NRT_STATUS nrt_inspect_config_set_session_id(nrt_inspect_config_t*, int) {
-  return absent("nrt_inspect_config_set_session_id", kInspect);
-}
-NRT_STATUS nrt_inspect_config_set_output_dir(nrt_inspect_config_t*, const char*) {
-  return absent("nrt_inspect_config_set_output_dir", kInspect);
-}
-NRT_STATUS nrt_inspect_config_set_sys_trace_max_events_per_nc(nrt_inspect_config_t*, uint64_t) {
-  return absent("nrt_inspect_config_set_sys_trace_max_events_per_nc", kInspect);
-}
-NRT_STATUS nrt_inspect_config_set_capture_enabled_for_nc(nrt_inspect_config_t*, uint32_t, bool) {
-  return absent("nrt_inspect_config_set_capture_enabled_for_nc", kInspect);
-}
-NRT_STATUS nrt_inspect_config_set_capture_enabled_for_event_type_string(nrt_inspect_config_t*, const char*,
-                                                                        bool) {
-  return absent("nrt_inspect_config_set_capture_enabled_for_event_type_string", kInspect);
-}
-NRT_STATUS nrt_inspect_config_set_enable_inspect(nrt_inspect_config_t*, bool) {
-  return absent("nrt_inspect_config_set_enable_inspect", kInspect);
-}
-NRT_STATUS nrt_inspect_config_set_enable_inspect_on_fail(nrt_inspect_config_t*, bool) {
-  return absent("nrt_inspect_config_set_enable_inspect_on_fail", kInspect);
-}
-NRT_STATUS nrt_inspect_config_get_all_activity_types(const char***, size_t*) {
-  return absent("nrt_inspect_config_get_all_activity_types", kInspect);
-}
-NRT_STATUS nrt_inspect_config_get_enabled_activity_types(nrt_inspect_config_t*, const char***, size_t*) {
-  return absent("nrt_inspect_config_get_enabled_activity_types", kInspect);
-}
-void nrt_inspect_config_free_activity_types(const char**, size_t) {}
-NRT_STATUS nrt_inspect_config_set_activity(nrt_inspect_config_t*, const char*, bool) {
-  return absent("nrt_inspect_config_set_activity", kInspect);
 }
 
 NRT_STATUS nrt_async_sendrecv_get_max_num_communicators_per_lnc(int*) {

@@ -3,9 +3,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
+
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,12 +21,17 @@
 #include "nrt/model.h"
 #include "nrt/state.h"
 #include "profile/reports.h"
+#include "runtime/inspect.h"
 #include "runtime/timing.h"
 
 struct nrt_sys_trace_config {
-  std::set<uint32_t> cores;  // empty: all
+  std::set<uint32_t> without_cores;  // by their index among the visible ones
   std::set<std::string> events{"nc_exec_running", "nrt_execute"};
   uint64_t events_max = 1'000'000;
+};
+
+struct nrt_profile_continuous_options {
+  std::string folder = "./output";
 };
 
 struct nrt_sys_trace_fetch_options {
@@ -54,6 +62,15 @@ std::optional<Profile>& profile() {
   static std::optional<Profile> instance;
   return instance;
 }
+// Which model each core executed last, since nrt_profile_continuous_start().
+struct Continuous {
+  std::map<size_t, std::weak_ptr<nrt_model>> last;
+  uint64_t saved = 0;
+};
+std::optional<Continuous>& continuous() {
+  static std::optional<Continuous> instance;
+  return instance;
+}
 std::optional<Trace>& trace() {
   static std::optional<Trace> instance;
   return instance;
@@ -70,14 +87,15 @@ void add_event(Trace& to, size_t core, const char* type, const char* phase, uint
                     {"data", std::move(data)}});
 }
 
-void record(nrt_model& model, const Executed& executed) {
+void record(const std::shared_ptr<nrt_model>& handle, const Executed& executed) {
+  nrt_model& model = *handle;
   State& state = State::instance();
   bool traced = false;
   {
     const std::lock_guard lock(state.mutex);
     if (profile() && profile()->model.lock().get() == &model) profile()->executed = true;
-    traced = trace() && (trace()->config.cores.empty() ||
-                         trace()->config.cores.contains(static_cast<uint32_t>(model.core)));
+    if (continuous()) continuous()->last[model.core] = handle;
+    traced = trace() && !trace()->config.without_cores.contains(static_cast<uint32_t>(model.core));
   }
   if (!traced) return;
   const auto predicted = predicted_ns(model);
@@ -106,7 +124,7 @@ void run(nrt_model_t* handle, const nrt_tensor_set_t* inputs, nrt_tensor_set_t* 
     model = model_at(handle);
   }
   if (count < 0) throw Refused{NRT_INVALID, fmt::format("{} repetitions", count)};
-  for (int i = 0; i < count; ++i) record(*model, execute(*model, inputs, outputs));
+  for (int i = 0; i < count; ++i) record(model, execute(*model, inputs, outputs));
 }
 
 NRT_STATUS run_and_answer(const char* function, nrt_model_t* model, const nrt_tensor_set_t* inputs,
@@ -146,6 +164,27 @@ const char** strings(const std::set<std::string>& names, size_t* count) {
   return array;
 }
 
+// Takes up to so many events of a core, or of all (UINT64_MAX), out of the trace.
+nlohmann::ordered_json taken_events(Trace& from, uint64_t core, uint64_t events_max) {
+  auto events = nlohmann::ordered_json::array();
+  for (auto& [index, queue] : from.events) {
+    if (core != UINT64_MAX && core != index) continue;
+    for (uint64_t i = 0; i < events_max && !queue.empty(); ++i) {
+      events.push_back(std::move(queue.front()));
+      queue.pop_front();
+    }
+  }
+  return {{"events", std::move(events)}};
+}
+
+// FOLDER/continuous_pid_PID_N_vnc_CORE.ntff, which is not there yet.
+std::string name_of_profile(const std::string& folder, uint64_t number, size_t core) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Refused{NRT_FAILURE, fmt::format("{}: {}", folder, error.message())};
+  return fmt::format("{}/continuous_pid_{}_{}_vnc_{}.ntff", folder, getpid(), number, core);
+}
+
 void give_strings(const std::set<std::string>& names, const char*** to, size_t* count) {
   expect_given(to, "the place of the names");
   expect_given(count, "the place of the count");
@@ -157,6 +196,7 @@ void give_strings(const std::set<std::string>& names, const char*** to, size_t* 
 }  // namespace opentrn::nrt
 
 using opentrn::nrt::answer;
+using opentrn::nrt::continuous;
 using opentrn::nrt::expect_given;
 using opentrn::nrt::profile;
 using opentrn::nrt::Refused;
@@ -223,6 +263,78 @@ NRT_STATUS nrt_profile_stop(const char* filename) {
   });
 }
 
+NRT_STATUS nrt_profile_continuous_options_allocate(nrt_profile_continuous_options_t** options) {
+  return answer("nrt_profile_continuous_options_allocate", [&] {
+    expect_given(options, "the place of the options");
+    *options = new nrt_profile_continuous_options;
+  });
+}
+NRT_STATUS nrt_profile_continuous_options_free(nrt_profile_continuous_options_t* options) {
+  delete options;
+  return NRT_SUCCESS;
+}
+NRT_STATUS nrt_profile_continuous_options_set_output_dir(nrt_profile_continuous_options_t* options,
+                                                         const char* output_dir) {
+  return answer("nrt_profile_continuous_options_set_output_dir", [&] {
+    expect_given(options, "the options");
+    if (output_dir == nullptr || *output_dir == 0) throw Refused{NRT_INVALID, "the folder has no name"};
+    options->folder = output_dir;
+  });
+}
+NRT_STATUS nrt_profile_continuous_start(nrt_profile_continuous_options_t*) {
+  return with_state("nrt_profile_continuous_start", [&](State&) {
+    if (continuous()) throw Refused{NRT_INVALID, "continuous profiling is under way"};
+    if (opentrn::runtime::is_inspected())
+      throw Refused{NRT_INVALID, "the process is inspected (nrt_inspect_begin, NEURON_RT_INSPECT_ENABLE)"};
+    continuous().emplace();
+  });
+}
+NRT_STATUS nrt_profile_continuous_save(uint32_t vnc, nrt_profile_continuous_options_t* options) {
+  return answer("nrt_profile_continuous_save", [&] {
+    State& state = State::instance();
+    std::shared_ptr<nrt_model> model;
+    opentrn::runtime::LoopTrips trips;
+    std::string file;
+    {
+      const std::lock_guard lock(state.mutex);
+      state.expect_open();
+      if (!continuous()) throw Refused{NRT_INVALID, "continuous profiling was not started"};
+      const size_t core = state.core_at(vnc);
+      model = continuous()->last[core].lock();
+      if (!model)
+        throw Refused{NRT_INVALID, fmt::format("core {} has executed nothing since the start", core)};
+      trips = model->trips;
+      const std::string folder = options == nullptr ? "./output" : options->folder;
+      file = opentrn::nrt::name_of_profile(folder, ++continuous()->saved, core);
+    }
+    opentrn::nrt::write_profile(file, *model, trips);
+  });
+}
+NRT_STATUS nrt_profile_continuous_stop(void) {
+  return with_state("nrt_profile_continuous_stop", [&](State&) {
+    if (!continuous()) throw Refused{NRT_INVALID, "continuous profiling was not started"};
+    continuous().reset();
+  });
+}
+
+NRT_STATUS nrt_trace_start(bool trace_mem) {
+  if (trace_mem)
+    return opentrn::nrt::refused("nrt_trace_start", NRT_FAILURE,
+                                 "OpenTrn does not have this: allocations are no events of a trace");
+  return nrt_sys_trace_start(nullptr);
+}
+NRT_STATUS nrt_trace_stop(const char* filename) {
+  return with_state("nrt_trace_stop", [&](State&) {
+    expect_given(filename, "the file's name");
+    if (!trace()) throw Refused{NRT_INVALID, "no trace is running"};
+    std::ofstream out(filename, std::ios::binary);
+    out << opentrn::nrt::taken_events(*trace(), UINT64_MAX, UINT64_MAX).dump() << '\n';
+    out.close();
+    if (!out) throw Refused{NRT_FAILURE, fmt::format("{} cannot be written", filename)};
+    trace().reset();
+  });
+}
+
 NRT_STATUS nrt_sys_trace_config_allocate(nrt_sys_trace_config_t** options) {
   return answer("nrt_sys_trace_config_allocate", [&] {
     expect_given(options, "the place of the options");
@@ -240,9 +352,9 @@ void nrt_sys_trace_config_set_capture_enabled_for_nc(nrt_sys_trace_config_t* opt
                                                      bool enabled) {
   if (options == nullptr) return;
   if (enabled)
-    options->cores.insert(nc_idx);
+    options->without_cores.erase(nc_idx);
   else
-    options->cores.erase(nc_idx);
+    options->without_cores.insert(nc_idx);
 }
 NRT_STATUS nrt_sys_trace_config_set_capture_enabled_for_event_type(nrt_sys_trace_config_t* options,
                                                                    const char* event_type, bool enabled) {
@@ -315,15 +427,7 @@ NRT_STATUS nrt_sys_trace_fetch_events(char** buffer, size_t* written_size,
     expect_given(written_size, "the place of the size");
     if (!trace()) throw Refused{NRT_INVALID, "no trace is running"};
     const nrt_sys_trace_fetch_options wanted = options == nullptr ? nrt_sys_trace_fetch_options{} : *options;
-    auto events = nlohmann::ordered_json::array();
-    for (auto& [core, queue] : trace()->events) {
-      if (wanted.core != UINT64_MAX && wanted.core != core) continue;
-      for (uint64_t i = 0; i < wanted.events_max && !queue.empty(); ++i) {
-        events.push_back(std::move(queue.front()));
-        queue.pop_front();
-      }
-    }
-    const std::string text = nlohmann::ordered_json{{"events", std::move(events)}}.dump();
+    const std::string text = opentrn::nrt::taken_events(*trace(), wanted.core, wanted.events_max).dump();
     char* copy = strdup(text.c_str());
     if (copy == nullptr) throw std::bad_alloc();
     *buffer = copy;

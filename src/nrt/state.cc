@@ -96,6 +96,7 @@ void State::close() {
     if (phase_ != Phase::kOpen) return;
     dying.swap(objects_);
   }
+  leave_groups();
   dying.clear();  // gives back what they hold of the cores
   const std::lock_guard lock(mutex);
   phase_ = Phase::kClosed;

@@ -71,6 +71,9 @@ class State {
   std::vector<int64_t> used_;
 };
 
+// Connections of nrt_build_global_comm().
+void leave_groups();
+
 // The status of `body`, which may throw anything; null, closed and dead handles are its to find.
 NRT_STATUS refused(const char* function, NRT_STATUS status, std::string message) noexcept;
 NRT_STATUS answer_exception(const char* function, bool executing) noexcept;

@@ -25,6 +25,7 @@
 #include "compiler/flags.h"
 #include "compiler/taps.h"
 #include "deploy/deploy.h"
+#include "device/presence.h"
 #include "graph/control_arguments.h"
 #include "graph/text/text.h"
 #include "import/load.h"
@@ -361,7 +362,9 @@ void run_addresses(LoadedModel& self, const void* const* inputs, void* const* ou
 }
 
 // What a call of a compiled PyTorch graph costs is dominated by everything else.
-void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs) {
+// `core`: the logical one that it counts for; without one the current one.
+void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs,
+            std::optional<int> core) {
   if (inputs.size() != self.input_types.size() || outputs.size() != self.output_types.size())
     throw Fault(
         FaultKind::kInput, "model.arguments",
@@ -371,12 +374,14 @@ void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::
   std::vector<void*> to;
   for (const uintptr_t address : inputs) from.push_back(reinterpret_cast<const void*>(address));
   for (const uintptr_t address : outputs) to.push_back(reinterpret_cast<void*>(address));
+  std::optional<device::CoreScope> scope;
+  if (core) scope.emplace(*core);
   const Unlocked unlocked;
   run_addresses(self, from.data(), to.data());
 }
 
 // As run_at(), for other extension modules (runtime/program_call.h).
-int call_program(void* model, const void* const* inputs, void* const* outputs) {
+int call_program(void* model, int core, const void* const* inputs, void* const* outputs) {
   auto& self = *static_cast<LoadedModel*>(model);
   const auto raised = [](auto set_error) {
     const nb::gil_scoped_acquire locked;
@@ -385,6 +390,7 @@ int call_program(void* model, const void* const* inputs, void* const* outputs) {
   };
   try {
     const Interruptible work;
+    const device::CoreScope scope(core);
     run_addresses(self, inputs, outputs);
     return 0;
   } catch (nb::python_error& error) {
@@ -520,7 +526,7 @@ void bind_models(nb::module_& module) {
       .def_prop_ro("narrowing", [](const LoadedModel& self) { return self.model.narrowing; })
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
       .def("run", &run, "inputs"_a)
-      .def("run_at", &run_at, "inputs"_a, "outputs"_a)
+      .def("run_at", &run_at, "inputs"_a, "outputs"_a, "core"_a = nb::none())
       // (the function, the model) for whoever calls it without Python; the object is to be kept alive.
       .def_prop_ro("call",
                    [](LoadedModel& self) {

@@ -7,6 +7,7 @@
 #include "python/collective_call.h"
 #include "python/convert.h"
 #include "python/decoder_bindings.h"
+#include "python/device_call.h"
 #include "python/graph_bindings.h"
 #include "python/import_bindings.h"
 #include "python/kernel_bindings.h"
@@ -41,6 +42,7 @@ NB_MODULE(_core, module) {
   bind_tensor(module);
   bind_collectives(module);
   bind_collective_call(module);
+  bind_device_call(module);
   bind_machine(module);
   bind_timing(module);
   bind_nccom(module);

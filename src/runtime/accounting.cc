@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "base/fork.h"
 #include "device/presence.h"
 #include "device/registry.h"
+#include "runtime/inspect.h"
 #include "runtime/timing.h"
 
 namespace opentrn::runtime {
@@ -102,8 +104,8 @@ std::optional<device::Predicted> predict(const Model& model, const LoopTrips& tr
 }
 
 // Of this program with these trips; nullopt where nobody asks, or knows.
-std::optional<device::Predicted> time_of(const Model& model, const LoopTrips& trips) {
-  if (!device::wants_times()) return std::nullopt;
+std::optional<device::Predicted> time_of(const Model& model, const LoopTrips& trips, bool inspected) {
+  if (!inspected && !device::wants_times()) return std::nullopt;
   Programs& all = programs();
   {
     const std::lock_guard lock(all.mutex);
@@ -118,6 +120,12 @@ std::optional<device::Predicted> time_of(const Model& model, const LoopTrips& tr
   known.time = time;
   known.trips = trips;
   return time;
+}
+
+uint64_t since_epoch_ns() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count());
 }
 
 void hold_of_environment() {
@@ -138,18 +146,23 @@ void hold_cores(const Settings& settings) {
 }
 
 Accounted::Accounted(const Model& model) : model_(model), begin_ns_(device::monotonic_ns()) {
+  const bool inspected = is_inspected();
   if (!device::is_listed()) hold_of_environment();
-  if (device::is_listed()) remember(model);
+  if (device::is_listed() || inspected) remember(model);
 }
 
 void Accounted::completed(const LoopTrips& trips) {
-  if (!device::is_listed()) return;
+  const bool inspected = is_inspected();
+  if (!device::is_listed() && !inspected) return;
   const uint64_t host_ns = device::monotonic_ns() - begin_ns_;
-  const auto time = time_of(model_, trips);
+  const uint64_t end_ns = inspected ? since_epoch_ns() : 0;
+  const auto time = time_of(model_, trips, inspected);
   device::executed(device::Outcome::kCompleted, host_ns, time ? &*time : nullptr);
+  if (inspected) note_inspected({model_, trips, end_ns - host_ns, end_ns, time ? &*time : nullptr});
 }
 
 void Accounted::failed(FaultKind kind) {
+  if (is_inspected()) note_inspected_failure(model_);
   device::executed(
       kind == FaultKind::kInput ? device::Outcome::kIncorrectInput : device::Outcome::kCompletedWithError,
       device::monotonic_ns() - begin_ns_, nullptr);

@@ -58,7 +58,13 @@ void count(DeviceStats& stats, size_t rounded_bytes, size_t asked, bool more) {
 struct Header {
   size_t asked;
   c10::DeviceIndex device;
+  uint64_t record;  // of runtime::MemoryCall
 };
+
+uint64_t tell_tools(c10::DeviceIndex device, int64_t bytes, uint64_t record = 0) {
+  const Configuration& machine = configuration();
+  return machine.count_memory(machine.cores[static_cast<size_t>(device)], bytes, record);
+}
 
 void release(void* data) {
   if (data == nullptr) return;
@@ -71,6 +77,7 @@ void release(void* data) {
     memory.used -= static_cast<int64_t>(rounded(header.asked));
     count(memory.stats, rounded(header.asked), header.asked, false);
   }
+  tell_tools(header.device, -static_cast<int64_t>(rounded(header.asked)), header.record);
   std::free(base);
 }
 
@@ -107,7 +114,7 @@ struct HbmAllocator final : c10::DeviceAllocator {
                        " left for a tensor of neuron:", static_cast<int>(device),
                        ": a simulated core's memory is the host's");
     }
-    const Header header{bytes, device};
+    const Header header{bytes, device, tell_tools(device, taken)};
     std::memcpy(base, &header, sizeof header);
     void* data = static_cast<std::byte*>(base) + kAlignment;
     return {data, data, &release, place};

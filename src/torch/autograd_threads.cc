@@ -33,7 +33,7 @@ void settle_autograd_threads() {
   if (!have_run) return;  // a backward pass would start threads
   // A thread lets go of a backward pass before it begins the next, and that of these tensors, which Python
   // never saw, holds nothing of Python's.
-  for (int i = 0; i < configuration().device_count; ++i) {
+  for (int i = 0; i < configuration().device_count(); ++i) {
     const auto place = at::TensorOptions().device(
         c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(i)));
     at::Tensor leaf = at::empty({1}, place);

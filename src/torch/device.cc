@@ -79,7 +79,7 @@ double flushed(c10::Stream stream) {
 void configure(const Configuration& given) {
   TORCH_CHECK(devices().empty(), "the devices are configured already");
   the_configuration = given;
-  for (int i = 0; i < given.device_count; ++i) {
+  for (int i = 0; i < given.device_count(); ++i) {
     devices().push_back(std::make_unique<DeviceState>());
     devices().back()->streams.push_back(std::make_unique<StreamState>());
   }
@@ -89,9 +89,9 @@ const Configuration& configuration() { return the_configuration; }
 
 void check_device(c10::DeviceIndex index) {
   TORCH_CHECK(
-      index >= 0 && index < the_configuration.device_count, "neuron:", static_cast<int>(index),
-      " is no device: there ", the_configuration.device_count == 1 ? "is " : "are ",
-      the_configuration.device_count,
+      index >= 0 && index < the_configuration.device_count(), "neuron:", static_cast<int>(index),
+      " is no device: there ", the_configuration.device_count() == 1 ? "is " : "are ",
+      the_configuration.device_count(),
       " (NEURON_RT_NUM_CORES or NEURON_RT_VISIBLE_CORES, set before torch is imported, says how many)");
 }
 
@@ -126,7 +126,7 @@ c10::Stream current_stream(c10::DeviceIndex index) {
 
 c10::Stream exchange_stream(c10::Stream stream) {
   const c10::Stream before = current_stream(stream.device_index());
-  current_streams.resize(static_cast<size_t>(the_configuration.device_count), 0);
+  current_streams.resize(static_cast<size_t>(the_configuration.device_count()), 0);
   current_streams[static_cast<size_t>(stream.device_index())] = stream.id();
   return before;
 }

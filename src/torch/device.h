@@ -14,13 +14,18 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
+#include "runtime/program_call.h"
+
 namespace opentrn::torch_device {
 
 struct Configuration {
-  int device_count = 1;
+  std::vector<int> cores;    // the logical core of each device
   int64_t memory_bytes = 0;  // HBM of one logical core
+  runtime::MemoryCall count_memory = nullptr;
   // Nanoseconds of so many copies inside HBM of so many bytes together. Takes the interpreter lock.
   std::function<double(int64_t, int64_t)> copies_ns;
+
+  int device_count() const { return static_cast<int>(cores.size()); }
 };
 
 // Once, before the first tensor.

@@ -185,7 +185,7 @@ class Run {
     gather_inputs();
     make_outputs();
     if (program_.run != nullptr) {
-      run_program(program_, inputs_.data(), outputs_.data());
+      run_program(program_, call_.device, inputs_.data(), outputs_.data());
       note_run(call_.device, program_.time);
     }
     for (const auto& [from, to] : late_copies_) copy_within(from, to);

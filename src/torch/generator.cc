@@ -71,7 +71,7 @@ std::array<uint32_t, 4> Generator::draw() {
 const at::Generator& default_generator(c10::DeviceIndex device) {
   static auto* all = [] {
     auto* made = new std::vector<at::Generator>;
-    for (int i = 0; i < configuration().device_count; ++i)
+    for (int i = 0; i < configuration().device_count(); ++i)
       made->push_back(at::make_generator<Generator>(static_cast<c10::DeviceIndex>(i)));
     return made;
   }();

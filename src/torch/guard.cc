@@ -24,11 +24,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   Device getDevice() const override { return {type(), current_device()}; }
   void setDevice(Device device) const override { set_current_device(device.index()); }
   void uncheckedSetDevice(Device device) const noexcept override {
-    if (device.index() >= 0 && device.index() < configuration().device_count)
+    if (device.index() >= 0 && device.index() < configuration().device_count())
       set_current_device(device.index());
   }
   DeviceIndex deviceCount() const noexcept override {
-    return static_cast<DeviceIndex>(configuration().device_count);
+    return static_cast<DeviceIndex>(configuration().device_count());
   }
 
   Stream getStream(Device device) const override { return current_stream(index(device)); }

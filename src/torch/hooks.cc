@@ -58,11 +58,11 @@ class PinnedMemory final : public c10::Allocator {
 
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return configuration().device_count > 0; }
+  bool isAvailable() const override { return configuration().device_count() > 0; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   void init() const override {}
   c10::DeviceIndex deviceCount() const override {
-    return static_cast<c10::DeviceIndex>(configuration().device_count);
+    return static_cast<c10::DeviceIndex>(configuration().device_count());
   }
   void setCurrentDevice(c10::DeviceIndex device) const override { set_current_device(device); }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }

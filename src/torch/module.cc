@@ -209,13 +209,15 @@ void service_interrupts() {
   });
 }
 
-void run_program(const Program& program, const void* const* inputs, void* const* outputs) {
+void run_program(const Program& program, c10::DeviceIndex device, const void* const* inputs,
+                 void* const* outputs) {
+  const int core = configuration().cores[static_cast<size_t>(device)];
   int failed = 0;
   if (PyGILState_Check() != 0) {
     const py::gil_scoped_release unlocked;
-    failed = program.run(program.model, inputs, outputs);
+    failed = program.run(program.model, core, inputs, outputs);
   } else {
-    failed = program.run(program.model, inputs, outputs);
+    failed = program.run(program.model, core, inputs, outputs);
   }
   if (failed == 0) return;
   const py::gil_scoped_acquire locked;
@@ -226,11 +228,13 @@ void run_program(const Program& program, const void* const* inputs, void* const*
 
 namespace {
 
-void start(int devices, int64_t memory_bytes, const py::object& copies_ns, const py::object& compile,
+void start(const std::vector<int>& cores, int64_t memory_bytes, uintptr_t memory_function,
+           const py::object& copies_ns, const py::object& compile,
            const py::object& time_of, const py::object& ref, const std::vector<std::string>& taken,
            const std::set<std::string>& lifted) {
   const py::object* copies = new py::object(copies_ns);  // never released, as python()
-  configure({devices, memory_bytes, [copies](int64_t count, int64_t bytes) {
+  const auto count_memory = reinterpret_cast<runtime::MemoryCall>(memory_function);
+  configure({cores, memory_bytes, count_memory, [copies](int64_t count, int64_t bytes) {
                return with_python([&] { return (*copies)(count, bytes).cast<double>(); });
              }});
   register_hooks();
@@ -271,7 +275,7 @@ PYBIND11_MODULE(_torch, module) {
   module.def("count_host_time", &count_host_time);
   module.def("settle_autograd_threads", &settle_autograd_threads, py::call_guard<py::gil_scoped_release>());
   module.def("current_device", [] { return static_cast<int>(current_device()); });
-  module.def("device_count", [] { return configuration().device_count; });
+  module.def("device_count", [] { return configuration().device_count(); });
   module.def("set_device", [](int device) { set_current_device(static_cast<c10::DeviceIndex>(device)); });
   module.def("set_default_device",
              [](int device) { set_default_device(static_cast<c10::DeviceIndex>(device)); });

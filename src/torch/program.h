@@ -77,7 +77,8 @@ double time_of(size_t number);
 
 // Calls what is in hand with the interpreter lock dropped if this thread has it; throws the Python error of a
 // run.
-void run_program(const Program& program, const void* const* inputs, void* const* outputs);
+void run_program(const Program& program, c10::DeviceIndex device, const void* const* inputs,
+                 void* const* outputs);
 
 // Whether numbers of this op are inputs of its programs.
 bool lifts_numbers(const std::string& op);

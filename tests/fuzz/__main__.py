@@ -1,6 +1,7 @@
 """All fuzzers: python -m tests.fuzz --seconds N [--seed S]. Status 0 when none found anything.
 
-Half of the time goes to opentrn_fuzz (the C++ core; built by ./dev build), half to random NKI kernels.
+Of the time 45 % each go to opentrn_fuzz (the C++ core; built by ./dev build) and to random NKI kernels, 10 % to what
+the tools read (fuzz_tools).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="default: a new one, which is printed")
     options = parser.parse_args()
     seed = secrets.randbelow(1 << 30) if options.seed is None else options.seed
-    half = str(options.seconds / 2)
+    half, tenth = str(options.seconds * 0.45), str(options.seconds * 0.1)
     binary = fuzz_binary()
     if not binary.exists():
         print(f"fuzz: {binary} is missing; ./dev build makes it", file=sys.stderr)
@@ -35,6 +36,8 @@ def main() -> int:
     status = subprocess.run([binary, "--seconds", half, "--seed", str(seed)], check=False).returncode
     kernels = [sys.executable, "-m", "tests.fuzz.fuzz_kernels", "--seconds", half, "--seed", str(seed)]
     status |= subprocess.run(kernels, cwd=ROOT, check=False).returncode
+    tools = [sys.executable, "-m", "tests.fuzz.fuzz_tools", "--seconds", tenth, "--seed", str(seed)]
+    status |= subprocess.run(tools, cwd=ROOT, check=False).returncode
     return 1 if status else 0
 
 

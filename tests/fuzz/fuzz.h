@@ -37,6 +37,12 @@ void passes_case(uint64_t seed);
 // Meaningful kernels: program order, and the schedule of the backend under random interleavings, give equal
 // bits.
 void schedule_case(uint64_t seed);
+// What the tools read: neuron-monitor's configuration, records of processes, nccom-test's sizes and files,
+// variables of the environment.
+void monitor_case(uint64_t seed);
+void record_case(uint64_t seed);
+void nccom_case(uint64_t seed);
+void variables_case(uint64_t seed);
 // Collectives: proofs of plans, whole and mutated, against a slow check, and their values.
 void plans_case(uint64_t seed);
 

@@ -1,6 +1,7 @@
-// opentrn_fuzz --seconds N --seed S [--only text|file|model|origin|graph|onnx|run|passes|schedule|plans|weights]: cases
-// until the time is over. opentrn_fuzz --only TARGET --case SEED: one case again. opentrn_fuzz --corpus
-// FOLDER: files that fuzzers of bytes begin with (bodies.h), in a folder for each.
+// opentrn_fuzz --seconds N --seed S [--only TARGET]: cases until the time is over. TARGET: text, file, model,
+// origin, graph, onnx, run, passes, schedule, plans, weights, monitor, record, nccom, variables.
+// opentrn_fuzz --only TARGET --case SEED: one case again. opentrn_fuzz --corpus FOLDER: files that fuzzers of
+// bytes begin with (bodies.h), in a folder for each.
 //
 // Exit status 0: no case broke a promise. 1: one did, its seed is printed. A crash or a case of more than
 // kCaseSeconds prints its seed too and ends the process by that signal.
@@ -28,13 +29,21 @@ struct Target {
   const char* name;
   void (*run)(uint64_t);
 };
-constexpr Target kTargets[] = {
-    {"text", opentrn::fuzz::text_case},         {"file", opentrn::fuzz::file_case},
-    {"model", opentrn::fuzz::model_case},       {"origin", opentrn::fuzz::origin_case},
-    {"graph", opentrn::fuzz::graph_case},       {"onnx", opentrn::fuzz::onnx_case},
-    {"run", opentrn::fuzz::run_case},           {"passes", opentrn::fuzz::passes_case},
-    {"schedule", opentrn::fuzz::schedule_case}, {"plans", opentrn::fuzz::plans_case},
-    {"weights", opentrn::fuzz::weights_case}};
+constexpr Target kTargets[] = {{"text", opentrn::fuzz::text_case},
+                               {"file", opentrn::fuzz::file_case},
+                               {"model", opentrn::fuzz::model_case},
+                               {"origin", opentrn::fuzz::origin_case},
+                               {"graph", opentrn::fuzz::graph_case},
+                               {"onnx", opentrn::fuzz::onnx_case},
+                               {"run", opentrn::fuzz::run_case},
+                               {"passes", opentrn::fuzz::passes_case},
+                               {"schedule", opentrn::fuzz::schedule_case},
+                               {"plans", opentrn::fuzz::plans_case},
+                               {"weights", opentrn::fuzz::weights_case},
+                               {"monitor", opentrn::fuzz::monitor_case},
+                               {"record", opentrn::fuzz::record_case},
+                               {"nccom", opentrn::fuzz::nccom_case},
+                               {"variables", opentrn::fuzz::variables_case}};
 
 // What a signal handler may read.
 char current[128];

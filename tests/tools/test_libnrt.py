@@ -1,10 +1,15 @@
 """libnrt: a C project that finds it by CMake, and the interface's rules through ctypes in processes of their own."""
 
+import ctypes
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 import textwrap
+import time
+from concurrent import futures
 from pathlib import Path
 
 import numpy as np
@@ -237,7 +242,8 @@ def test_what_is_wrong_has_a_status_and_a_message(run, model):
         note("hbm", nrt.nrt_tensor_allocate(0, 0, c_size_t(1 << 40), None, byref(made)))
         note("virtual", nrt.nrt_tensor_allocate(2, 0, c_size_t(8), None, byref(made)))
         note("comm", nrt.nrt_build_global_comm(0, 0, 2))
-        note("absent", nrt.nrt_inspect_begin())
+        note("absent", nrt.nrt_get_dmabuf_fd(c_uint64(0), c_uint64(1), byref(c_int())))
+        note("driver", -nrt.ndl_open_device(0, None, None))
         note("mmap", nrt.nrt_get_hbm_mmap_va(0, 0, byref(made), byref(c_size_t())))
         nrt.nrt_close()
         note("closed", nrt.nrt_tensor_allocate(0, 0, c_size_t(4), None, byref(made)))
@@ -262,8 +268,9 @@ def test_what_is_wrong_has_a_status_and_a_message(run, model):
         "unloaded": ("NRT_INVALID_HANDLE", "not any more"),
         "hbm": ("NRT_RESOURCE", "of HBM left"),
         "virtual": ("NRT_FAILURE", "virtual"),
-        "comm": ("NRT_FAILURE", "does not have this"),
-        "absent": ("NRT_FAILURE", "nrt_inspect_begin: OpenTrn does not have this"),
+        "comm": ("NRT_INVALID", "NEURON_RT_ROOT_COMM_ID is not set"),
+        "absent": ("NRT_FAILURE", "nrt_get_dmabuf_fd: OpenTrn does not have this"),
+        "driver": ("NRT_FAILURE", "ndl_open_device: OpenTrn does not have this"),
         "mmap": ("NRT_INVALID", "does not have this"),
         "closed": ("NRT_CLOSED", "nrt_close"),
     }
@@ -434,3 +441,269 @@ def test_threads_do_not_disturb_each_other(run, model):
         model,
     )
     assert good == [0, 1, 2, 3]
+
+
+# -- the published functions
+
+HERE = Path(__file__).resolve().parent
+SOURCES = ROOT / "src" / "nrt"
+
+
+def published():
+    """Header -> names, of the list beside this file."""
+    headers = {}
+    for line in (HERE / "libnrt_functions.txt").read_text().splitlines()[1:]:
+        if line.startswith("# "):
+            names = headers.setdefault(line[2:], [])
+        else:
+            names.append(line)
+    return headers
+
+
+def refusing():
+    """Names that answer only that OpenTrn does not have them."""
+    names = re.findall(r'absent\("(\w+)"', (SOURCES / "absent.cc").read_text())
+    names += re.findall(r"^OPENTRN_BELOW_\w+\((\w+)\)", (SOURCES / "below.cc").read_text(), re.MULTILINE)
+    return {*names, "nrt_get_libnccl_net"}
+
+
+def test_every_published_function_is_in_the_library(prefix):
+    library = ctypes.CDLL(str(prefix / "lib" / "libnrt.so"))
+    names = [name for each in published().values() for name in each]
+    assert len(names) == len(set(names)) == 254
+    assert [name for name in names if not hasattr(library, name)] == []
+
+
+def test_the_page_counts_what_works_and_what_refuses():
+    rows, refused = [], refusing()
+    for header, names in published().items():
+        lacking = [name for name in names if name in refused]
+        rows.append(f"| `{header}` | {len(names) - len(lacking)} | {len(lacking)} |")
+    page = (ROOT / "docs" / "libnrt.md").read_text()
+    assert [row for row in rows if row not in page] == []
+    total = [len(names) for names in published().values()]
+    assert f"{sum(total) - len(refused)} of {sum(total)}" in page
+
+
+def test_what_refuses_says_so(run):
+    """All of them, called with nothing: a status or a number that tells failure, never a crash."""
+    (found,) = run(
+        """
+        import re
+        names = sys.argv[3].split()
+        bad = []
+        check(nrt.nrt_init(1, b"", b""))
+        for name in names:
+            function = getattr(nrt, name)
+            function.restype = c_size_t if name.startswith("nec_get_dynamic") else c_int
+            value = function(*[None] * 8) if name != "nrt_trace_start" else 1
+            if name not in last() or "does not have this" not in last():
+                bad.append([name, value, last()])
+        print(json.dumps(bad))
+        """,
+        "/dev/null", " ".join(sorted(refusing() - {"nrt_get_libnccl_net", "nrt_debug_client_connect_close"})),
+    )
+    assert found == []
+
+
+# -- inspection, continuous profiles, traces
+
+EXECUTE = textwrap.dedent(
+    """
+    def execute(model, times=1, core=0):
+        x, n, y, m = tensor(16, core), tensor(24, core), tensor(16, core), tensor(24, core)
+        inputs, outputs = tensor_set(input0=x, input1=n), tensor_set(output0=y, output1=m)
+        for _ in range(times):
+            check(nrt.nrt_execute(model, inputs, outputs))
+    """
+)
+
+
+def inspected(folder):
+    """(events, names of files) of the one process in the folder."""
+    (of_process,) = Path(folder).iterdir()
+    events = json.loads((of_process / "ntrace.json").read_text())["events"]
+    return events, sorted(path.name for path in of_process.iterdir())
+
+
+def test_inspection_by_options(run, model, tmp_path):
+    run(
+        EXECUTE
+        + textwrap.dedent(
+            """
+            check(nrt.nrt_init(1, b"", b""))
+            config = c_void_p()
+            check(nrt.nrt_inspect_config_allocate(byref(config)))
+            check(nrt.nrt_inspect_config_set_output_dir(config, b"seen"))
+            check(nrt.nrt_inspect_config_set_enable_inspect(config, True))
+            check(nrt.nrt_inspect_config_set_session_id(config, 7))
+            check(nrt.nrt_inspect_config_set_activity(config, b"host_memory", False))
+            check(nrt.nrt_inspect_config_set_capture_enabled_for_nc(config, 1, False))
+            names, count = ctypes.POINTER(c_char_p)(), c_size_t()
+            check(nrt.nrt_inspect_config_get_enabled_activity_types(config, byref(names), byref(count)))
+            assert [names[i] for i in range(count.value)] == [b"system_profile", b"device_profile", b"cpu_util"]
+            nrt.nrt_inspect_config_free_activity_types(names, count)
+            assert status(nrt.nrt_inspect_config_set_activity(config, b"weather", True)) == "NRT_INVALID"
+            assert status(nrt.nrt_inspect_stop()) != "NRT_SUCCESS"
+            check(nrt.nrt_inspect_begin_with_options(config))
+            assert status(nrt.nrt_inspect_begin_with_options(config)) != "NRT_SUCCESS"
+            execute(load(), 2)
+            execute(load(core=1), 1, core=1)
+            check(nrt.nrt_inspect_stop())
+            check(nrt.nrt_inspect_config_free(config))
+            """
+        ),
+        model,
+    )
+    events, files = inspected(tmp_path / "seen")
+    assert [event["name"] for event in events].count("nrt_execute") == 2
+    assert {event["nc_idx"] for event in events} == {0}
+    running = [event for event in events if event["name"] == "nc_exec_running"]
+    assert running[1]["nc_timestamp_ns"] == running[0]["duration"] > 0
+    assert [name.partition("_")[2] for name in files if name.endswith(".ntff")] == ["instid_0_vnc_0.ntff"]
+    assert "host_mem.json" not in files and "cpu_util.json" in files
+
+
+def test_inspection_by_the_environment(run, model, tmp_path):
+    program = EXECUTE + 'check(nrt.nrt_init(1, b"", b""))\nexecute(load(), 3)\n'
+    run(program, model, NEURON_RT_INSPECT_ENABLE="1", NEURON_RT_INSPECT_OUTPUT_DIR="env",
+        NEURON_RT_INSPECT_EVENT_FILTER_TYPE="software,^model_load",
+        NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC="2")  # fmt: skip
+    events, files = inspected(tmp_path / "env")
+    assert [event["name"] for event in events] == ["nrt_execute"] * 2
+    info = json.loads(next((tmp_path / "env").glob("*/trace_info.json")).read_text())
+    assert info["events_dropped"] == 1 and info["is_simulation"] is True
+    assert not any(name.endswith(".ntff") for name in files)  # only where NEURON_RT_INSPECT_DEVICE_PROFILE asks
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("NEURON_RT_INSPECT_ENABLE", "yes"),
+        ("NEURON_RT_INSPECT_DEVICE_PROFILE", "2"),
+        ("NEURON_RT_INSPECT_EVENT_FILTER_NC", "3-1"),
+        ("NEURON_RT_INSPECT_EVENT_FILTER_TYPE", "Hardware!"),
+        ("NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC", "-1"),
+    ],
+)
+def test_a_variable_of_inspection_that_is_wrong_is_named(run, model, variable, value):
+    program = """
+        check(nrt.nrt_init(1, b"", b""))
+        print(json.dumps([status(nrt.nrt_inspect_begin()), last()]))
+        """
+    ((code, message),) = run(program, model, **({"NEURON_RT_INSPECT_ENABLE": "1"} | {variable: value}))
+    assert code == "NRT_INVALID" and variable in message and value in message
+
+
+def test_continuous_profiles_and_traces(run, model, tmp_path):
+    run(
+        EXECUTE
+        + textwrap.dedent(
+            """
+            check(nrt.nrt_init(1, b"", b""))
+            options = c_void_p()
+            check(nrt.nrt_profile_continuous_options_allocate(byref(options)))
+            check(nrt.nrt_profile_continuous_options_set_output_dir(options, b"cont"))
+            assert status(nrt.nrt_profile_continuous_save(0, options)) == "NRT_INVALID"
+            check(nrt.nrt_profile_continuous_start(options))
+            assert status(nrt.nrt_profile_continuous_save(0, options)) == "NRT_INVALID"  # nothing ran
+            check(nrt.nrt_trace_start(False))
+            kept = load()
+            execute(kept)
+            check(nrt.nrt_profile_continuous_save(0, options))
+            check(nrt.nrt_profile_continuous_save(0, options))
+            check(nrt.nrt_profile_continuous_stop())
+            check(nrt.nrt_trace_stop(b"trace.json"))
+            check(nrt.nrt_profile_continuous_options_free(options))
+            """
+        ),
+        model,
+    )
+    assert len(list((tmp_path / "cont").glob("continuous_*_vnc_0.ntff"))) == 2
+    events = json.loads((tmp_path / "trace.json").read_text())["events"]
+    assert [event["phase"] for event in events if event["event_type"] == "nrt_execute"] == ["start", "stop"]
+
+
+# -- groups of devices
+
+GROUP = textwrap.dedent(
+    """
+    import threading
+    check(nrt.nrt_init(1, b"", b""))
+    count = int(sys.argv[3])
+    def one(device):
+        check(nrt.nrt_build_global_comm(device % 64, device, count))
+        for number in range(3):
+            own = bytes([device, number]) * 500
+            got = ctypes.create_string_buffer(len(own) * count)
+            check(nrt.nrt_all_gather(device % 64, device, count, len(own), own, got))
+            assert got.raw == b"".join(bytes([each, number]) * 500 for each in range(count)), (device, number)
+            check(nrt.nrt_barrier(device % 64, device, count))
+        done.append(device)
+    done = []
+    threads = [threading.Thread(target=one, args=(int(text),)) for text in sys.argv[4].split(",")]
+    for each in threads: each.start()
+    for each in threads: each.join()
+    print(json.dumps(sorted(done)))
+    """
+)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_devices_of_two_processes_gather(run):
+    """Devices 0 and 2 are threads of one process, 1 of another; somebody else's connection is hung up on."""
+    root = f"127.0.0.1:{free_port()}"
+    with futures.ThreadPoolExecutor(3) as pool:
+        first = pool.submit(run, GROUP, "/dev/null", "3", "0,2", NEURON_RT_ROOT_COMM_ID=root)
+        stranger = pool.submit(knock, root)
+        second = pool.submit(run, GROUP, "/dev/null", "3", "1", NEURON_RT_ROOT_COMM_ID=root)
+        assert first.result() == [[0, 2]] and second.result() == [[1]]
+        stranger.result()
+
+
+def knock(root):
+    """Connects as soon as somebody listens and says something else; gives up when the group has met."""
+    host, _, port = root.partition(":")
+    for _ in range(200):
+        try:
+            with socket.create_connection((host, int(port)), timeout=5) as line:
+                line.sendall(b"GET / HTTP/1.0\r\n\r\n" + b"x" * 64)
+            return
+        except OSError:
+            time.sleep(0.02)
+
+
+def test_a_group_that_does_not_agree_is_told(run):
+    root = f"127.0.0.1:{free_port()}"
+    body = """
+        import threading
+        check(nrt.nrt_init(1, b"", b""))
+        rows = {}
+        def one(device, size):
+            check(nrt.nrt_build_global_comm(device, device, 2))
+            buffer = ctypes.create_string_buffer(64)
+            rows[device] = [status(nrt.nrt_all_gather(device, device, 2, size, buffer, buffer)), last()]
+            if device == 0: nrt.nrt_close()
+        threads = [threading.Thread(target=one, args=(device, 8 + device)) for device in range(2)]
+        for each in threads: each.start()
+        for each in threads: each.join()
+        print(json.dumps([rows[0], rows[1]]))
+        """
+    (found,) = run(body, NEURON_RT_ROOT_COMM_ID=root)
+    assert found[0][0] == "NRT_INVALID" and "do not call the same" in found[0][1]
+    assert found[1][0] in ("NRT_INVALID", "NRT_NETWORK_PROXY_FAILURE")
+
+
+@pytest.mark.parametrize("root", ["", "127.0.0.1", "127.0.0.1:x", ":1"])
+def test_a_place_to_meet_that_is_none_is_named(run, root):
+    body = """
+        check(nrt.nrt_init(1, b"", b""))
+        print(json.dumps([status(nrt.nrt_barrier(0, 0, 2)), status(nrt.nrt_barrier(0, 2, 2)), last()]))
+        """
+    ((code, no_device, _),) = run(body, NEURON_RT_ROOT_COMM_ID=root)
+    assert code == no_device == "NRT_INVALID"

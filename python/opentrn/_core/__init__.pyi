@@ -107,6 +107,11 @@ def processing_rank(iteration: int, groups: object, channel: int) -> int: ...
 def collective_function() -> int:
     """The address of a runtime::CollectiveFunction."""
 
+def memory_function(cores: Sequence[int]) -> int:
+    """
+    The address of a runtime::MemoryCall of a process that holds these logical cores.
+    """
+
 class Launch:
     def __init__(self, generation: int, cores: int, fill_fresh_memory: bool = False, core_races: bool = True, loop_limit: int | None = None, ranks: Ranks | None = None, rank: int = 0) -> None: ...
 
@@ -421,7 +426,7 @@ class LoadedModel:
 
     def run(self, inputs: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', writable=False)]]) -> list: ...
 
-    def run_at(self, inputs: Sequence[int], outputs: Sequence[int]) -> None: ...
+    def run_at(self, inputs: Sequence[int], outputs: Sequence[int], core: int | None = None) -> None: ...
 
     @property
     def call(self) -> tuple: ...

@@ -67,7 +67,21 @@ def _add_monitor(commands: Any) -> None:
     )
     exporter.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
     exporter.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="(default: %(default)s)")
+    exporter.add_argument("--enable-k8s-info", action="store_true",
+                          help="ask the kubelet which pods hold the cores, and pass the reports on")  # fmt: skip
+    _add_pod_resources(exporter)
     exporter.set_defaults(command=_prometheus)
+    cloudwatch = commands.add_parser(
+        "neuron-monitor-cloudwatch", help="send the reports on standard input to Amazon CloudWatch"
+    )
+    cloudwatch.add_argument("--namespace", metavar="NAME", required=True, help="of the metrics")
+    cloudwatch.add_argument("--region", metavar="NAME", required=True, help="as in us-west-2")
+    cloudwatch.set_defaults(command=_cloudwatch)
+    k8s_info = commands.add_parser(
+        "neuron-monitor-k8s-info", help="put the pods that hold devices into the reports on standard input"
+    )
+    _add_pod_resources(k8s_info)
+    k8s_info.set_defaults(command=_k8s_info)
     statsd = commands.add_parser(
         "neuron-monitor-statsd", help="send the reports on standard input to a StatsD server"
     )
@@ -79,6 +93,15 @@ def _add_monitor(commands: Any) -> None:
     statsd.add_argument("--tags", choices=("none", "datadog"), default="none",
                         help="labels in the names (default), or as tags of DogStatsD")  # fmt: skip
     statsd.set_defaults(command=_statsd)
+
+
+def _add_pod_resources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--period", metavar="SECONDS", type=float, default=15.0,
+                        help="how often the kubelet is asked (default: 15)")  # fmt: skip
+    parser.add_argument("--socket", metavar="FILE", type=Path,
+                        default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+                        help="of the kubelet (default: %(default)s)")  # fmt: skip
+    _add_instance(parser)
 
 
 def _add_top(commands: Any) -> None:
@@ -100,32 +123,143 @@ def _add_device_tree(commands: Any) -> None:
     tree.set_defaults(command=_device_tree)
 
 
+# Options of AWS's that a simulated device has no use for, and why.
+_NOT_OF_CAPTURE = {
+    "--profile-nth-exec": "one execution is like the other: the timeline is predicted once",
+    "--capture-type": "neuron-explorer inspect records events of the runtime",
+    "--exec-mode": "an execution is done when its call returns",
+    "--ignore-exec-errors": "the timeline does not need an execution that succeeds: leave the inputs out",
+    "--enable-dge-notifs": "DMA transfers have their names without it",
+    "--single-io": "the memory of a host holds all tensors",
+    "--single-io-threshold": "the memory of a host holds all tensors",
+    "--collectives-workers-per-node": "a container holds the program of one core; JAX and PyTorch run several",
+    "--collectives-worker-count": "a container holds the program of one core; JAX and PyTorch run several",
+    "--collectives-worker-start-id": "a container holds the program of one core; JAX and PyTorch run several",
+    "--collectives-profile-id": "a container holds the program of one core; JAX and PyTorch run several",
+    "--multi-input": "a container holds the program of one core; JAX and PyTorch run several",
+    "--systrace-get-event-types": "neuron-explorer inspect records them: model_load, nc_exec_running, nrt_execute",
+    "--systrace-event-filter": "set NEURON_RT_INSPECT_EVENT_FILTER_TYPE for neuron-explorer inspect",
+}
+_NOT_OF_VIEW = {
+    "--ingest-only": "there is no web interface: ui.perfetto.dev opens the traces, any reader of Parquet the tables",
+    "--display-name": "there is no web interface to show it",
+    "--framework-source-root": "tables name file and line; they hold no source text",
+    "--nki-source-root": "tables name file and line; they hold no source text",
+    "-F": "OpenTrn has no such switches",
+}
+_SHORT = {
+    "--capture-type": "-t", "--collectives-workers-per-node": "-r", "--collectives-profile-id": "-i",
+    "--multi-input": "-m",
+}  # fmt: skip
+
+
+class _Refused(argparse.Action):
+    """An option of AWS's that is refused by its name, with the reason, when the command is run."""
+
+    def __init__(self, *words: Any, why: str, **more: Any) -> None:
+        more |= {"nargs": "?", "help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+        super().__init__(*words, **more)
+        self._why = why
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        namespace.refused = f"neuron-explorer has no {option} here: {self._why}"
+
+
+def _expect_not_refused(options: argparse.Namespace) -> None:
+    from opentrn.errors import InputError
+
+    if text := getattr(options, "refused", ""):
+        raise InputError(text, label="tools.explorer")
+
+
+def _refuse_options(parser: argparse.ArgumentParser, reasons: dict[str, str]) -> None:
+    for name, why in reasons.items():
+        names = [name, _SHORT[name]] if name in _SHORT else [name]
+        parser.add_argument(*names, action=_Refused, why=why, dest=f"refused{name}")
+
+
 def _add_explorer(commands: Any) -> None:
     explorer = commands.add_parser(
         "neuron-explorer", help="profiles of compiled models, in Neuron Explorer's tables"
     )
-    actions = explorer.add_subparsers(title="actions", metavar="ACTION", required=True)
-    capture = actions.add_parser("capture", help="predict a model's timeline")
-    capture.add_argument(
+    explorer.add_argument("-v", "--version", action="store_true", help="OpenTrn's")
+    explorer.add_argument(
+        "--show-profile-schema", action="store_true", help="the tables and fields that view writes"
+    )
+    explorer.set_defaults(command=_explorer_alone)
+    actions = explorer.add_subparsers(title="actions", metavar="ACTION")
+    _add_explorer_capture(actions)
+    _add_explorer_view(actions)
+    inspect = actions.add_parser("inspect", help="run a program, and profile all that it executes")
+    inspect.add_argument("-o", "--output-dir", metavar="DIR", type=Path, default=Path("."),
+                         help="(default: the current folder)")  # fmt: skip
+    inspect.add_argument("-n", "--num-trace-events", metavar="N", type=int,
+                         help="of a core, before old ones are dropped")  # fmt: skip
+    inspect.add_argument("program", nargs=argparse.REMAINDER, help="the program and its words")
+    inspect.set_defaults(command=_explorer_inspect)
+    recommend = actions.add_parser("recommend", help="what would make a compiled model faster, as Markdown")
+    recommend.add_argument(
         "-n", "--neff", metavar="FILE", type=Path, required=True, help="a compiled model (.neuron)"
     )
+    recommend.add_argument("-s", "--session-file", metavar="FILE", type=Path,
+                           help="of the model; it is not needed")  # fmt: skip
+    recommend.add_argument("--nki-source-root", metavar="DIR", type=Path, help="where source lines are read")
+    recommend.add_argument(
+        "--loop-iterations", type=int, metavar="N", help="of loops whose bounds depend on values"
+    )
+    recommend.set_defaults(command=_explorer_recommend)
+    schema = actions.add_parser("schema", help="the tables and fields that view writes")
+    schema.set_defaults(command=_explorer_schema)
+
+
+def _add_explorer_capture(actions: Any) -> None:
+    capture = actions.add_parser("capture", help="predict a model's timeline")
+    capture.add_argument("inputs", nargs="*", metavar="NAME FILE", help="values of inputs, as .npy files")
+    capture.add_argument(
+        "-n", "--neff", metavar="FILE", type=Path, default=Path("file.neff"),
+        help="a compiled model (default: %(default)s)",
+    )  # fmt: skip
     capture.add_argument("-s", "--session-file", metavar="FILE", type=Path, default=Path("profile.ntff"),
                          help="(default: %(default)s)")  # fmt: skip
+    capture.add_argument("--num-exec", metavar="N", type=int, default=1,
+                         help="executions; one that nothing is asked of is not made (default: 1)")  # fmt: skip
+    capture.add_argument("--save-output-npy", action="store_true", help="write outputs, as NAME.npy")
+    capture.add_argument("--save-output", action="store_true", help="write outputs, as their bytes")
+    capture.add_argument("--check-output-determinism", action="store_true",
+                         help="compare the outputs of all executions")  # fmt: skip
+    capture.add_argument("--disable-profile", action="store_true", help="execute, and write no profile")
     capture.add_argument(
         "--loop-iterations", type=int, metavar="N", help="of loops whose bounds depend on values"
     )
+    _refuse_options(capture, _NOT_OF_CAPTURE)
     capture.set_defaults(command=_explorer_capture)
+
+
+def _add_explorer_view(actions: Any) -> None:
+    from opentrn.tools.explorer import FORMATS
+
     view = actions.add_parser("view", help="write a profile as tables")
     view.add_argument("-n", "--neff", metavar="FILE", type=Path, help="of the profile; it is not needed")
     view.add_argument("-s", "--session-file", metavar="FILE", type=Path, default=Path("profile.ntff"),
                       help="(default: %(default)s)")  # fmt: skip
-    view.add_argument("--output-format", choices=("parquet", "perfetto", "json", "summary-text"), default="parquet",
-                      help="(default: %(default)s)")  # fmt: skip
+    view.add_argument("-d", "--session-dir", metavar="DIR", type=Path,
+                      help="a folder of neuron-explorer inspect's, in place of a file")  # fmt: skip
+    view.add_argument("--output-format", choices=FORMATS, default="parquet", help="(default: %(default)s)")
     view.add_argument("--output-file", "--data-path", metavar="PATH", type=Path, dest="output",
                       help="a file; of Parquet a folder (default: output)")  # fmt: skip
+    of_folder = view.add_argument_group("of a folder")
+    of_folder.add_argument("--ignore-device-profile", action="store_true", help="only the system profile")
+    of_folder.add_argument("--ignore-system-profile", action="store_true", help="only device profiles")
+    for name, what in (
+        ("neuron-core", "logical cores"), ("event-type", "names of events"), ("instance-id", "instances"),
+    ):  # fmt: skip
+        of_folder.add_argument(f"--system-trace-filter-{name}", metavar="LIST", default="", help=f"only these {what}")
+    of_folder.add_argument("--system-trace-primary-group", metavar="LIST", default="instance_id,process_id",
+                           help="processes of the Perfetto trace (default: %(default)s)")  # fmt: skip
+    of_folder.add_argument("--system-trace-secondary-group", metavar="LIST", default="lnc_idx",
+                           help="its rows (default: %(default)s)")  # fmt: skip
+    _refuse_options(view, _NOT_OF_VIEW)
     view.set_defaults(command=_explorer_view)
-    schema = actions.add_parser("schema", help="the tables and fields that view writes")
-    schema.set_defaults(command=_explorer_schema)
 
 
 def _add_kubernetes(commands: Any) -> None:
@@ -185,7 +319,23 @@ def _monitor(options: argparse.Namespace) -> int:
 def _prometheus(options: argparse.Namespace) -> int:
     from opentrn.tools.prometheus import run
 
-    return run(options.port, options.host)
+    if not options.enable_k8s_info:
+        return run(options.port, options.host)
+    from opentrn.tools.kubernetes.k8s_info import Kubelet
+
+    return run(options.port, options.host, Kubelet(options.socket, options.period, options.instance).info)
+
+
+def _cloudwatch(options: argparse.Namespace) -> int:
+    from opentrn.tools.cloudwatch import run
+
+    return run(options.namespace, options.region)
+
+
+def _k8s_info(options: argparse.Namespace) -> int:
+    from opentrn.tools.kubernetes.k8s_info import run
+
+    return run(options.socket, options.period, options.instance)
 
 
 def _statsd(options: argparse.Namespace) -> int:
@@ -209,18 +359,67 @@ def _device_tree(options: argparse.Namespace) -> int:
     return device_tree.run(options.root, options.instance, options.every)
 
 
+def _explorer_alone(options: argparse.Namespace) -> int:
+    from opentrn import __version__
+    from opentrn.errors import InputError
+
+    if options.version:
+        print(f"neuron-explorer of OpenTrn {__version__}")
+        return 0
+    if options.show_profile_schema:
+        return _explorer_schema(options)
+    raise InputError(
+        "no action is named", label="tools.explorer", hint="capture, view, inspect, recommend or schema"
+    )
+
+
 def _explorer_capture(options: argparse.Namespace) -> int:
+    _expect_not_refused(options)
     from opentrn.tools import explorer
 
-    print(explorer.capture(options.neff, options.session_file, options.loop_iterations))
+    asked = explorer.Capture(
+        tuple(options.inputs), options.num_exec, options.save_output_npy, options.save_output,
+        options.check_output_determinism, options.disable_profile,
+    )  # fmt: skip
+    for path in explorer.capture(options.neff, options.session_file, options.loop_iterations, asked):
+        print(path)
     return 0
 
 
 def _explorer_view(options: argparse.Namespace) -> int:
-    from opentrn.tools import explorer
+    _expect_not_refused(options)
+    from opentrn.tools import explorer, explorer_session
 
-    for path in explorer.view(options.session_file, options.output_format, options.output):
+    if options.session_dir is None:
+        paths = explorer.view(options.session_file, options.output_format, options.output)
+    else:
+        filters = explorer_session.Filters(
+            explorer_session.cores_of(options.system_trace_filter_neuron_core),
+            {each for each in options.system_trace_filter_event_type.split(",") if each},
+            {each for each in options.system_trace_filter_instance_id.split(",") if each},
+            options.ignore_system_profile, options.ignore_device_profile,
+        )  # fmt: skip
+        grouping = explorer_session.Grouping(
+            options.system_trace_primary_group, options.system_trace_secondary_group
+        )
+        paths = explorer_session.view(
+            options.session_dir, options.output_format, options.output, filters, grouping
+        )
+    for path in paths:
         print(path)
+    return 0
+
+
+def _explorer_inspect(options: argparse.Namespace) -> int:
+    from opentrn.tools import explorer_session
+
+    return explorer_session.inspect(options.output_dir, options.num_trace_events, options.program)
+
+
+def _explorer_recommend(options: argparse.Namespace) -> int:
+    from opentrn.tools import recommend
+
+    print(recommend.recommend(options.neff, options.nki_source_root, options.loop_iterations), end="")
     return 0
 
 

@@ -7,8 +7,8 @@ into one cache at once; two that compile the same model write the same entry. An
 another name's. Who can write to the cache can give its users any program, so a folder that others own or may write to
 is not used; the super-user's is.
 
-The folder: $OPENTRN_CACHE; else $NEURON_COMPILE_CACHE_URL, as AWS's compiler has it (a path or file://, no
-s3://); else $XDG_CACHE_HOME/opentrn or ~/.cache/opentrn.
+The folder: $OPENTRN_CACHE; else, as AWS's compiler has them, --cache_dir of $NEURON_CC_FLAGS and
+$NEURON_COMPILE_CACHE_URL (a path or file://, no s3://); else $XDG_CACHE_HOME/opentrn or ~/.cache/opentrn.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from opentrn import _core
 from opentrn.base.digest import sha256_of
 from opentrn.base.files import shown
 from opentrn.errors import InputError
+from opentrn.settings.compiler_flags import parse_cache_dir
 
 __all__ = [
     "Entry",
@@ -42,6 +43,7 @@ __all__ = [
     "layers",
     "parts",
     "path_of",
+    "stated_folder",
     "sweep",
     "why_not_trusted",
 ]
@@ -71,21 +73,31 @@ class Entry:
 
 def folder() -> Path:
     """Where compiled models are kept; it need not exist. ValueError for a URL of another scheme."""
-    if place := os.environ.get("OPENTRN_CACHE"):
-        return Path(place)
-    if place := os.environ.get("NEURON_COMPILE_CACHE_URL"):
-        url = urlparse(place)
-        if url.scheme == "file":
-            return Path(url2pathname(url.path))
-        if url.scheme:
-            raise InputError(
-                f"NEURON_COMPILE_CACHE_URL={place}: OpenTrn keeps compiled models in a folder",
-                label="cache.url",
-                hint="a path, or OPENTRN_CACHE=FOLDER, or --no-cache",
-            )
-        return Path(place)
+    if stated := stated_folder():
+        return stated
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "opentrn"
+
+
+def stated_folder() -> Path | None:
+    """What the environment names as the folder, or None. ValueError for a URL of another scheme."""
+    if place := os.environ.get("OPENTRN_CACHE"):
+        return Path(place)
+    flag = parse_cache_dir(os.environ.get("NEURON_CC_FLAGS", ""))
+    place = flag or os.environ.get("NEURON_COMPILE_CACHE_URL")
+    if not place:
+        return None
+    url = urlparse(place)
+    if url.scheme == "file":
+        return Path(url2pathname(url.path))
+    if url.scheme:
+        name = "--cache_dir" if flag else "NEURON_COMPILE_CACHE_URL"
+        raise InputError(
+            f"{name}={place}: OpenTrn keeps compiled models in a folder",
+            label="cache.url",
+            hint="a path, or OPENTRN_CACHE=FOLDER, or --no-cache",
+        )
+    return Path(place)
 
 
 @functools.cache

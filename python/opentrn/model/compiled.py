@@ -483,6 +483,19 @@ def _compile(
     return CompiledModel(loaded, target, facts | noted)
 
 
+def text_through_cache(text: str, name: str, target: str, options: dict[str, str]) -> CompiledModel:
+    """The entry of the cache for a graph's text, or what compiling it gives, which becomes the entry.
+
+    `options`: as _core.compile_model takes them, whose faults these are.
+    """
+    facts = {"source": name, "target": target, "options": json.dumps(options, sort_keys=True)}
+
+    def compile_it() -> CompiledModel:
+        return CompiledModel(_core.compile_model(text, name, target, {}, options), target, facts)
+
+    return through_cache(text, facts, compile_it)
+
+
 def through_cache(
     source: str | Path, facts: dict[str, str], compile_it: Callable[[], CompiledModel]
 ) -> CompiledModel:

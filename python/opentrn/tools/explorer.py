@@ -10,17 +10,26 @@ written. Metadata says is_simulation.
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentrn.base.files import new_file
 from opentrn.errors import InputError, MissingModule
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from opentrn.model.compiled import CompiledModel
+
 SCHEMA_VERSION = "7.4.0"
-FORMATS = ("parquet", "perfetto", "json", "summary-text")
+FORMATS = ("parquet", "perfetto", "json", "summary-text", "summary-json")
 _TRACE_BYTES_MAX = 2 << 30
+_EXECUTIONS_MAX = 10_000
 _LANES = 1000  # of a track, src/profile/perfetto.cc
 
 # Table -> fields: name, Arrow type, whether the schema requires it, what it is here.
@@ -93,17 +102,93 @@ def _refuse(message: str, hint: str = "") -> InputError:
     return InputError(message, label="tools.explorer", hint=hint)
 
 
-def capture(model: Path, profile: Path, loop_iterations: int | None = None) -> Path:
-    """Writes the predicted timeline of a compiled model. Raises as loading and timing it do."""
+@dataclass
+class Capture:
+    """What capture is asked for beside the profile. `inputs`: NAME, FILE.npy, NAME, ..."""
+
+    inputs: tuple[str, ...] = ()
+    executions: int = 1
+    save_npy: bool = False
+    save_raw: bool = False
+    compare: bool = False
+    without_profile: bool = False
+
+    @property
+    def executes(self) -> bool:
+        """A timeline needs no execution, unless loops of the program depend on values."""
+        wanted = self.save_npy or self.save_raw or self.compare or self.without_profile
+        return bool(self.inputs) or self.executions > 1 or wanted
+
+
+def _arrays(model: CompiledModel, words: tuple[str, ...]) -> list[np.ndarray]:
+    """By port; zeros where no file is named. Raises InputError for names and files that are none."""
+    import numpy as np
+
+    if len(words) % 2:
+        raise _refuse(f"{words[-1][:80]} has no file", hint="inputs are NAME FILE.npy pairs")
+    files = dict(zip(words[::2], words[1::2]))
+    arrays = []
+    for port in model.inputs:
+        if port.name not in files:
+            arrays.append(np.zeros(port.shape, port.dtype))
+            continue
+        file = files.pop(port.name)
+        try:
+            arrays.append(np.load(file, allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise _refuse(f"{file}: {error}", hint="a .npy file, as numpy.save() writes it") from error
+    if files:
+        names = ", ".join(port.name for port in model.inputs)
+        raise _refuse(f"the model has no input {next(iter(files))[:80]!r}", hint=f"its inputs: {names}")
+    return arrays
+
+
+def _execute(model: CompiledModel, asked: Capture, folder: Path) -> list[Path]:
+    """Runs as often as asked; the files of outputs. Raises InputError where two executions differ."""
+    import numpy as np
+
+    arrays = _arrays(model, asked.inputs)
+    first: list[int] = []
+    for number in range(asked.executions):
+        outputs = model.run(arrays)
+        sums = [zlib.crc32(np.ascontiguousarray(each).tobytes()) for each in outputs]
+        first = first or sums
+        if asked.compare and sums != first:
+            raise _refuse(f"execution {number + 1} gives other values than the first", hint="it draws random numbers")
+    written = []
+    for port, value in zip(model.outputs, outputs):
+        for suffix, wanted in ((".npy", asked.save_npy), ("", asked.save_raw)):
+            if not wanted:
+                continue
+            path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', port.name).lstrip('.') or 'output'}{suffix}"
+            with new_file(path) as part, part.open("wb") as file:
+                np.save(file, value) if suffix else file.write(np.ascontiguousarray(value).tobytes())
+            written.append(path)
+    return written
+
+
+def capture(
+    model: Path, profile: Path, loop_iterations: int | None = None, asked: Capture | None = None
+) -> list[Path]:
+    """Writes the predicted timeline of a compiled model, and outputs where they are asked for.
+
+    Raises as loading, executing and timing it do.
+    """
     from opentrn.model import compiled
 
+    asked = asked or Capture()
+    if not 1 <= asked.executions <= _EXECUTIONS_MAX:
+        raise _refuse(f"--num-exec {asked.executions}", hint=f"a number from 1 to {_EXECUTIONS_MAX}")
     loaded = compiled.load(model)
     if not isinstance(loaded, compiled.CompiledModel):
         raise _refuse(f"{model} has several programs", hint="compile it for one size of its dimensions")
+    written = _execute(loaded, asked, profile.parent) if asked.executes else []
+    if asked.without_profile:
+        return written
     timing = loaded.time(loop_iterations=loop_iterations)
     with new_file(profile) as part:
         timing.save_perfetto(part)
-    return profile
+    return [profile, *written]
 
 
 def read_trace(profile: Path) -> dict[str, Any]:
@@ -253,7 +338,23 @@ def schema_rows() -> list[dict[str, Any]]:
 
 
 def write_parquet(rows: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
-    """TABLE.parquet of each table. Raises MissingModule without pyarrow, InputError for a folder that cannot be."""
+    """TABLE.parquet of each table of a device profile, and SchemaFields. Raises as write_tables()."""
+    tables = {name: (fields, rows[name]) for name, fields in TABLES.items()}
+    return write_tables(tables | {"SchemaFields": (_SCHEMA_FIELDS, schema_rows())}, folder)
+
+
+_SCHEMA_FIELDS = [
+    ("table_name", "string", True, ""), ("table_description", "string", True, ""), ("field_name", "string", True, ""),
+    ("field_description", "string", True, ""), ("field_type", "string", True, ""), ("field_required", "bool", True, ""),
+]  # fmt: skip
+_Tables = dict[str, tuple[list[tuple[str, str, bool, str]], list[dict[str, Any]]]]
+
+
+def write_tables(tables: _Tables, folder: Path) -> list[Path]:
+    """TABLE.parquet of (fields, rows) each.
+
+    Raises MissingModule without pyarrow, InputError for a folder that cannot be.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -274,18 +375,16 @@ def write_parquet(rows: dict[str, list[dict[str, Any]]], folder: Path) -> list[P
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, fields in TABLES.items():
+        for name, (fields, rows) in tables.items():
             schema = pa.schema([(field, kinds[kind]) for field, kind, _, _ in fields])
             path = folder / f"{name}.parquet"
             with new_file(path) as part:
-                pq.write_table(pa.Table.from_pylist(rows[name], schema=schema), part)
+                pq.write_table(pa.Table.from_pylist(rows, schema=schema), part)
             written.append(path)
-        path = folder / "SchemaFields.parquet"
-        with new_file(path) as part:
-            pq.write_table(pa.Table.from_pylist(schema_rows()), part)
-        written.append(path)
     except OSError as error:
         raise _refuse(f"{error.filename or folder}: {error.strerror or error}") from error
+    except (OverflowError, pa.ArrowException) as error:  # a number or a text where the schema has none
+        raise _refuse(f"the profile is damaged: {error}") from error
     return written
 
 
@@ -316,7 +415,8 @@ def view(profile: Path, output_format: str, output: Path | None) -> list[Path]:
     rows = tables_of(trace)
     if output_format == "parquet":
         return write_parquet(rows, output or Path("output"))
-    text = summary_text(rows) if output_format == "summary-text" else json.dumps(rows, indent=1) + "\n"
+    shown = rows["Summary"][0] if output_format == "summary-json" else rows
+    text = summary_text(rows) if output_format == "summary-text" else json.dumps(shown, indent=1) + "\n"
     if output is None:
         print(text, end="")
         return []

@@ -24,6 +24,8 @@ PROGRAMS = {
     "neuron-monitor": ["neuron-monitor"],
     "neuron-monitor-prometheus.py": ["neuron-monitor-prometheus"],
     "neuron-monitor-statsd.py": ["neuron-monitor-statsd"],
+    "neuron-monitor-cloudwatch.py": ["neuron-monitor-cloudwatch"],
+    "neuron-monitor-k8s-info.py": ["neuron-monitor-k8s-info"],
     "neuron-top": ["neuron-top"],
     "neuron-explorer": ["neuron-explorer"],
     "neuronx-cc": ["neuronx-cc"],

@@ -386,16 +386,3 @@ def run(words: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
-
-
-def parse_cache_dir(flags: str) -> str:
-    """What --cache_dir of NEURON_CC_FLAGS names; "" where it names nothing. Raises InputError for an open quote."""
-    try:
-        words = shlex.split(flags)
-    except ValueError as error:
-        raise InputError(f"NEURON_CC_FLAGS is {flags[:80]!r}: {error}", label="tools.neuronx_cc") from error
-    for number, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name == "--cache_dir":
-            return value if equals else words[number + 1] if number + 1 < len(words) else ""
-    return ""

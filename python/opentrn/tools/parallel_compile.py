@@ -1,41 +1,64 @@
-"""neuron_parallel_compile: the graphs of a program, collected in a run of it and compiled.
+"""neuron_parallel_compile: the graphs of a program, collected in a run of it and compiled in parallel into a cache.
 
-AWS's tool fills the cache of a compiler that takes minutes for a graph. OpenTrn's frameworks compile in memory and read
-no such cache: what this tells is which graphs a program has, and whether each compiles, before a long run. The program
-is run as it is, so that its results are valid; say how few steps it should take. Graphs are those of JAX programs, as
-OPENTRN_DUMP keeps them, in the cache's folder, and what they are compiled to lies beside them. Programs of PyTorch
-leave none.
+Graphs are those of torch.compile's backend and of JAX programs, as OPENTRN_DUMP keeps them. In the run, torch.compile
+leaves compiling out and the host evaluates its graphs (NEURON_EXTRACT_GRAPHS_ONLY); JAX compiles as it always does,
+into its own persistent cache, which lies in the same folder. Results of the run are valid; say how few steps it should
+take.
+
+CACHE/neuronxcc-opentrn-VERSION/MODULE_<graph>+<options>/ holds a graph (model.mlir, of JAX model.mlirbc), what it is
+compiled for (options.json), and then model.done, or model.failed with the reason. Programs of PyTorch lie in
+CACHE/models, the cache of opentrn.model.cache, which torch.compile reads where the environment names it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from opentrn.base.files import new_file
 from opentrn.errors import InputError
-from opentrn.tools.neuronx_cc import parse_cache_dir
+from opentrn.settings.compiler_flags import parse_cache_dir, retries_failed
 
 _DEFAULT = "/var/tmp/neuron-compile-cache"
-_COMMANDS = ("collect", "compile", "clean", "clear-locks")
+_COMMANDS = ("collect", "compile", "clean", "clear-locks", "analyze")
+_RETRIES_MAX = 100
 _USAGE = """\
-usage: neuron_parallel_compile [--command collect|compile|clean|clear-locks] [PROGRAM ...]
+usage: neuron_parallel_compile [--command COMMAND] [PROGRAM ...]
 
-Runs PROGRAM, collects the graphs that it compiles and compiles each; a summary says which failed.
+Runs PROGRAM, collects the graphs that it compiles and compiles each into a cache; a summary says which failed.
 
   --command collect      only run PROGRAM and keep its graphs
   --command compile      only compile the graphs that were kept
   --command clean        remove kept graphs and what they were compiled to
-  --command clear-locks  nothing: files appear by renaming, there are no locks
+  --command clear-locks  remove files that interrupted compilations left half written
+  --command analyze      run PROGRAM and write which operations of its graphs a device takes
+    --analyze-output DIR       where result.json is written (default: model_analysis_result)
+    --analyze-verbosity 1|2    1: operations; 2: and where the program has the first of each (default: 2)
 
-The folder: --cache_dir of NEURON_CC_FLAGS, else NEURON_COMPILE_CACHE_URL, else /var/tmp/neuron-compile-cache.
+The folder: --cache_dir of NEURON_CC_FLAGS, else NEURON_COMPILE_CACHE_URL, else /var/tmp/neuron-compile-cache. The run
+that is to read the cache needs one of these variables too.
 NEURON_IGNORE_TRAINING_SCRIPT_ERROR_AND_COMPILE=1: compile what a program that failed had until then.
+NEURON_PARALLEL_COMPILE_MAX_RETRIES=N: try so often again. NEURON_CC_FLAGS=--retry_failed_compilation: try graphs again
+that failed in an earlier run.
 """
+
+
+def _refuse(message: str, hint: str = "") -> InputError:
+    return InputError(message, label="tools.parallel_compile", hint=hint)
+
+
+def _say(who: str, text: str) -> None:
+    print(f"INFO ||NEURON_{who}||: {text}", flush=True)
 
 
 def folder() -> Path:
@@ -43,91 +66,278 @@ def folder() -> Path:
     place = parse_cache_dir(os.environ.get("NEURON_CC_FLAGS", ""))
     place = place or os.environ.get("NEURON_COMPILE_CACHE_URL") or _DEFAULT
     if "://" in place and not place.startswith("file://"):
-        raise InputError(
-            f"{place} is no folder", label="tools.parallel_compile", hint="name a path; s3:// is not read"
-        )
-    return Path(place.removeprefix("file://")) / "opentrn-graphs"
+        raise _refuse(f"{place} is no folder", "name a path; s3:// is not read")
+    return Path(place.removeprefix("file://")).absolute()
 
 
-def _graphs(place: Path) -> list[Path]:
-    return sorted(path for path in place.glob("*.mlirbc") if path.is_file()) if place.is_dir() else []
+def _of_version(place: Path) -> Path:
+    from opentrn import __version__
+
+    return place / f"neuronxcc-opentrn-{__version__}"
 
 
-def _compiled(path: Path) -> str:
-    """Compiles one graph; why it failed, or ""."""
-    from opentrn.model.compiled import compile as compile_model
+def graphs(place: Path) -> list[Path]:
+    """The graphs that the cache keeps, of this version of OpenTrn."""
+    return sorted(_of_version(place).glob("MODULE_*/model.mlir*"))
 
-    try:
-        compile_model(path).save(path.with_suffix(".neuron"))
-    except (ValueError, NotImplementedError, RuntimeError, MemoryError, OSError) as error:
-        return str(error)
-    return ""
+
+def _sort_in(found: Path, place: Path) -> Path:
+    """A graph from the folder of a run into its own, which its content names."""
+    graph = found.read_bytes()
+    beside = found.with_suffix(".json")
+    options = beside.read_text() if beside.is_file() else "{}"
+    names = [hashlib.sha256(each).hexdigest() for each in (graph, options.encode())]
+    module = _of_version(place) / f"MODULE_{names[0][:20]}+{names[1][:8]}"
+    module.mkdir(parents=True, exist_ok=True)
+    for name, content in (("options.json", options.encode()), (f"model{found.suffix}", graph)):
+        with new_file(module / name) as part:
+            part.write_bytes(content)
+    return module / f"model{found.suffix}"
 
 
 def collect(place: Path, program: list[str]) -> int:
-    """The status of the program."""
-    place.mkdir(parents=True, exist_ok=True)
-    print(f"INFO ||NEURON_CACHE||: Compile cache path: {place}", flush=True)
-    environment = dict(os.environ, NEURON_PARALLEL_COMPILE="1", OPENTRN_DUMP=str(place))
+    """Runs the program and keeps its graphs; its status."""
+    _say("CACHE", f"Compile cache path: {place}")
     try:
-        return subprocess.run(program, env=environment, check=False).returncode
+        place.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place, prefix="collect-") as run:
+            environment = dict(
+                os.environ, NEURON_PARALLEL_COMPILE="1", NEURON_EXTRACT_GRAPHS_ONLY="1", OPENTRN_DUMP=run
+            )
+            # JAX's own cache keeps what the run compiles, however small: it would leave out what takes no second.
+            environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(place / "jax"))
+            environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+            environment.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+            try:
+                status = subprocess.run(program, env=environment, check=False).returncode
+            except OSError as error:
+                raise _refuse(f"{program[0]}: {error.strerror}") from error
+            found = [path for path in sorted(Path(run).iterdir()) if path.suffix in (".mlir", ".mlirbc")]
+            for path in found:
+                kept = _sort_in(path, place)
+                _say("CC_WRAPPER", f"Extracting graphs ({kept}) for ahead-of-time parallel compilation. "
+                     "No compilation was done.")  # fmt: skip
+            return status
     except OSError as error:
-        raise InputError(f"{program[0]}: {error.strerror}", label="tools.parallel_compile") from error
+        raise _refuse(f"{error.filename or place}: {error.strerror}", "name a folder that can be written") from error
+
+
+@dataclass
+class _Outcome:
+    why: str = ""  # it failed; empty: it did not
+    retries: int = 0
+    was_there: bool = False
+
+
+def _options_of(graph: Path) -> tuple[str | None, dict[str, str]]:
+    """(target or None, options). InputError for a file that is damaged."""
+    file = graph.parent / "options.json"
+    try:
+        stated = json.loads(file.read_bytes())
+        target, options = stated.get("target"), stated.get("options", {})
+        good = isinstance(target, str | None) and isinstance(options, dict)
+    except (ValueError, RecursionError, AttributeError):
+        good = False
+    if not good:
+        raise _refuse(f"{file} is damaged", "neuron_parallel_compile --command clean")
+    return target, {str(key): str(value) for key, value in options.items()}
+
+
+def _compile_once(graph: Path) -> None:
+    from opentrn.model import compiled
+
+    target, options = _options_of(graph)
+    if graph.suffix == ".mlir" and target:
+        compiled.text_through_cache(graph.read_text(), "<graph>", target, options)
+    else:  # of JAX, whose own cache has it: whether it compiles
+        compiled.compile(graph)
+
+
+def _compiled(graph: Path, retries: int, again: bool) -> _Outcome:
+    """Compiles one graph, and writes what came of it beside it."""
+    done, failed = graph.parent / "model.done", graph.parent / "model.failed"
+    outcome = _Outcome()
+    if failed.exists() and not again:
+        return _Outcome(f"failed before ({failed.read_text().strip()}); --retry_failed_compilation tries again")
+    outcome.was_there = done.exists()
+    while True:
+        try:
+            _compile_once(graph)
+            failed.unlink(missing_ok=True)
+            with new_file(done) as part:
+                part.write_text("")
+            outcome.why = ""
+            return outcome
+        except (ValueError, NotImplementedError, RuntimeError, MemoryError, OSError) as error:
+            outcome.why = str(error) or type(error).__name__
+        if outcome.retries == retries:
+            break
+        outcome.retries += 1
+    done.unlink(missing_ok=True)
+    with new_file(failed) as part:
+        part.write_text(outcome.why + "\n")
+    return outcome
+
+
+def _retries() -> int:
+    text = os.environ.get("NEURON_PARALLEL_COMPILE_MAX_RETRIES") or "0"
+    if not text.isdecimal() or int(text) > _RETRIES_MAX:
+        raise _refuse(f"NEURON_PARALLEL_COMPILE_MAX_RETRIES={text[:40]}: a number from 0 to {_RETRIES_MAX}")
+    return int(text)
 
 
 def compile_all(place: Path) -> int:
     """Prints AWS's summary; 1 where a graph does not compile."""
-    graphs = _graphs(place)
-    with ProcessPoolExecutor(max_workers=max(1, min(len(graphs), os.cpu_count() or 1))) as pool:
-        reasons = list(pool.map(_compiled, graphs))
-    report = {str(path): {"status": not why, "retry": 0} for path, why in zip(graphs, reasons, strict=True)}
-    good = sum(not why for why in reasons)
-    counts = {name: count for name, count in (("true", good), ("false", len(graphs) - good)) if count}
+    found = graphs(place)
+    retries, again = _retries(), retries_failed(os.environ.get("NEURON_CC_FLAGS", ""))
+    _say("CACHE", f"Current remaining items are {len(found)}, locked are 0, failed are 0, done are 0, "
+         f"total is {len(found)}")  # fmt: skip
+    _say("PARALLEL_COMPILE", f"master grab hlos to compile: {[str(path) for path in found]}")
+    os.environ["OPENTRN_CACHE"] = str(place)
+    with ProcessPoolExecutor(max_workers=max(1, min(len(found), os.cpu_count() or 1))) as pool:
+        count = len(found)
+        outcomes = list(pool.map(_compiled, found, [retries] * count, [again] * count))
+    good = sum(not each.why for each in outcomes)
+    _say("CACHE", f"Current remaining items are 0, locked are 0, failed are {len(found) - good}, "
+         f"done are {good}, total is {len(found)}")  # fmt: skip
+    counts = {name: count for name, count in (("true", good), ("false", len(found) - good)) if count}
+    report = {
+        str(path): {"status": not each.why, "retry": each.retries}
+        for path, each in zip(found, outcomes, strict=True)
+    }
     text = json.dumps({"compilation_summary": counts, "compilation_report": report}, indent=4)
-    print(f"INFO ||NEURON_PARALLEL_COMPILE||: {text}")
-    for path, why in zip(graphs, reasons, strict=True):
-        if why:
-            print(f"ERROR ||NEURON_PARALLEL_COMPILE||: {path}: {why}", file=sys.stderr)
+    _say("PARALLEL_COMPILE", text)
+    for path, each in zip(found, outcomes, strict=True):
+        if each.why:
+            print(f"ERROR ||NEURON_PARALLEL_COMPILE||: {path}: {each.why}", file=sys.stderr)
     for what, count in (
-        ("graphs", len(graphs)),
+        ("graphs", len(found)),
         ("successful compilations", good),
-        ("failed compilations", len(graphs) - good),
+        ("failed compilations", len(found) - good),
     ):
-        print(f"INFO ||NEURON_PARALLEL_COMPILE||: Total {what}: {count}")
-    return 0 if good == len(graphs) else 1
+        _say("PARALLEL_COMPILE", f"Total {what}: {count}")
+    if (place / "jax").is_dir():
+        _say("CACHE", f"JAX takes its programs from the cache with JAX_COMPILATION_CACHE_DIR={place / 'jax'}")
+    return 0 if good == len(found) else 1
+
+
+def _analysis(place: Path, verbosity: int) -> dict[str, Any]:
+    """Of each graph its operations, and which of them no device kernel takes."""
+    from opentrn.model import compiled
+
+    rows: dict[str, Any] = {}
+    for path in graphs(place):
+        try:
+            found = [asdict(row) for row in compiled.coverage(path)]
+        except (ValueError, NotImplementedError) as error:
+            rows[str(path)] = {"error": str(error)}
+            continue
+        kept = ("op", "count", "unsupported", "emulated", *(("example", "file", "line") if verbosity == 2 else ()))
+        rows[str(path)] = {"operations": [{key: row[key] for key in kept} for row in found]}
+    return rows
+
+
+def analyze(place: Path, output: Path, verbosity: int) -> int:
+    """Writes OUTPUT/result.json: 1 where an operation has no kernel."""
+    rows = _analysis(place, verbosity)
+    lacking = sorted(
+        {row["op"] for graph in rows.values() for row in graph.get("operations", ()) if row["unsupported"]}
+    )
+    broken = any("error" in graph for graph in rows.values())
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with new_file(output / "result.json") as part:
+            part.write_text(json.dumps({"unsupported": lacking, "graphs": rows}, indent=1) + "\n")
+    except OSError as error:
+        raise _refuse(f"{output}: {error.strerror}", "--analyze-output names a folder") from error
+    print(output / "result.json")
+    _say("PARALLEL_COMPILE", f"operations that no device kernel takes: {', '.join(lacking) or 'none'}")
+    return 1 if lacking or broken else 0
+
+
+@dataclass
+class _Words:
+    command: str = ""
+    output: Path = Path("model_analysis_result")
+    verbosity: int = 2
+    program: tuple[str, ...] = ()
+
+
+def _parse(words: list[str]) -> _Words:
+    """Options stand before the program. Raises InputError."""
+    rest, found, of_analyze = list(words), _Words(), ""
+    while rest and rest[0].partition("=")[0] in ("--command", "--analyze-output", "--analyze-verbosity"):
+        name, equals, value = rest.pop(0).partition("=")
+        if not equals:
+            if not rest:
+                raise _refuse(f"{name} takes a value", "neuron_parallel_compile --help")
+            value = rest.pop(0)
+        if name == "--command":
+            if value not in _COMMANDS:
+                raise _refuse(f"--command {value[:40]!r}: one of {', '.join(_COMMANDS)}")
+            found.command = value
+            continue
+        of_analyze = name
+        if name == "--analyze-output":
+            found.output = Path(value)
+        elif value not in ("1", "2"):
+            raise _refuse(f"--analyze-verbosity {value[:40]!r}: 1 or 2")
+        else:
+            found.verbosity = int(value)
+    if rest and rest[0].startswith("-"):
+        raise _refuse(f"{rest[0][:40]!r} is no option", "neuron_parallel_compile --help")
+    if of_analyze and found.command != "analyze":
+        raise _refuse(f"{of_analyze} is an option of --command analyze")
+    found.program = tuple(rest)
+    return found
+
+
+def _clean(place: Path) -> int:
+    """Removes what this tool wrote, and nothing else of the folder."""
+    for path in (*place.glob("neuronxcc-opentrn-*"), place / "models", place / "jax"):
+        shutil.rmtree(path, ignore_errors=True)
+    return 0
+
+
+def _clear_locks(place: Path) -> int:
+    from opentrn.model import cache
+
+    os.environ["OPENTRN_CACHE"] = str(place)
+    removed = cache.sweep()
+    for left in place.glob("collect-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    _say("CACHE", f"{removed[0] if removed else 0} half-written files removed; there are no locks")
+    return 0
 
 
 def run(words: list[str]) -> int:
     """The exit status of `neuron_parallel_compile WORDS`."""
-    command, rest = "", list(words)
+    if not words or words[0] in ("-h", "--help"):
+        print(_USAGE, end="")
+        return 0 if words else 1
     try:
-        if not rest or rest[0] in ("-h", "--help"):
-            print(_USAGE, end="")
-            return 0 if rest else 1
-        if rest[0] == "--command" or rest[0].startswith("--command="):
-            first = rest.pop(0)
-            command = first.partition("=")[2] or (rest.pop(0) if rest else "")
-            if command not in _COMMANDS:
-                raise InputError(
-                    f"--command {command[:40]!r}: one of {', '.join(_COMMANDS)}",
-                    label="tools.parallel_compile",
-                )
+        asked = _parse(words)
         place = folder()
-        if command == "clean":
-            shutil.rmtree(place, ignore_errors=True)
-            return 0
-        if command == "clear-locks":
-            return 0
-        if not rest and command != "compile":
-            raise InputError(
-                "no program is named", label="tools.parallel_compile", hint="neuron_parallel_compile --help"
-            )
-        if command != "compile":
-            status = collect(place, rest)
-            ignore = os.environ.get("NEURON_IGNORE_TRAINING_SCRIPT_ERROR_AND_COMPILE") == "1"
-            if status and not ignore:
-                raise InputError(f"{shlex.join(rest)} ended with {status}", label="tools.parallel_compile")
-        return compile_all(place) if command != "collect" else 0
+        if asked.command == "clean":
+            return _clean(place)
+        if asked.command == "clear-locks":
+            return _clear_locks(place)
+        if asked.command == "compile":
+            return compile_all(place)
+        if not asked.program:
+            raise _refuse("no program is named", "neuron_parallel_compile --help")
+        if asked.command == "analyze":  # of this run alone
+            with tempfile.TemporaryDirectory() as own:
+                _collect_or_refuse(Path(own), list(asked.program))
+                return analyze(Path(own), asked.output, asked.verbosity)
+        _collect_or_refuse(place, list(asked.program))
+        return compile_all(place) if asked.command != "collect" else 0
     except InputError as error:
         print(f"neuron_parallel_compile: {error}", file=sys.stderr)
         return 1
+
+
+def _collect_or_refuse(place: Path, program: list[str]) -> None:
+    status = collect(place, program)
+    if status and os.environ.get("NEURON_IGNORE_TRAINING_SCRIPT_ERROR_AND_COMPILE") != "1":
+        raise _refuse(f"{shlex.join(program)} ended with {status}")

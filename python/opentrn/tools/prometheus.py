@@ -10,12 +10,12 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from opentrn.errors import InputError, MissingModule
+from opentrn.tools import reports
 
-_LINE_BYTES_MAX = 16 << 20
 _INSTANCE_LABELS = (
     "instance_id",
     "instance_name",
@@ -100,6 +100,18 @@ def _memory_and_cpu(system: dict[str, Any]) -> Iterator[_Sample]:
         yield "gauge", "system_vcpu_count", {}, len(cpu["usage_data"])
 
 
+def _pod_of(labels: dict[str, str], pods: dict[str, Any]) -> dict[str, str]:
+    """Labels of the pod that holds the core of a metric; none where no pod does."""
+    row = pods.get(labels.get("neuroncore", ""))
+    if row is None:
+        return {}
+    return {
+        "pod_name": str(row["pod_name"]),
+        "namespace": str(row["namespace"]),
+        "container_name": ",".join(map(str, row["container_name"])),
+    }
+
+
 class Collector:
     """What prometheus_client asks at each scrape: the last report, and counters since the start."""
 
@@ -116,10 +128,11 @@ class Collector:
         """Takes a report in. Raises KeyError, TypeError, AttributeError or ValueError for what is none."""
         info = report["instance_info"]
         common = {name: str(info.get(name, info.get(f"instance_{name}", ""))) for name in _INSTANCE_LABELS}
+        pods = report.get("neuron_k8s_info", {}).get("neuroncores_k8s_info", {})
         gauges, counters = {}, dict(self._counters)
         repeated = self._repeated(report)
         for kind, name, labels, value in samples_of(report):
-            key = (name, tuple(sorted({**common, **labels}.items())))
+            key = (name, tuple(sorted({**common, **labels, **_pod_of(labels, pods)}.items())))
             if kind == "gauge":
                 gauges[key] = float(value)
             elif labels["runtime_tag"] not in repeated or key not in counters:
@@ -161,8 +174,11 @@ class Collector:
         return metrics.values()
 
 
-def run(port: int, host: str) -> int:
-    """Serves until standard input ends. Raises InputError and, without prometheus_client, MissingModule."""
+def run(port: int, host: str, kubelet: Callable[[], dict[str, Any]] | None = None) -> int:
+    """Serves until standard input ends. Raises InputError and, without prometheus_client, MissingModule.
+
+    kubelet: gives neuron_k8s_info for reports that have none; reports are then passed on to standard output.
+    """
     try:
         from prometheus_client import (
             CollectorRegistry,
@@ -189,9 +205,13 @@ def run(port: int, host: str) -> int:
         raise InputError(
             f"port {port} of {host}: {error.strerror}", label="tools.prometheus", hint="choose another --port"
         ) from error
-    while line := sys.stdin.readline(_LINE_BYTES_MAX):
-        try:
-            collector.take(json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            print("neuron-monitor-prometheus: a line that is no report is passed over", file=sys.stderr)
-    return 0
+
+    def take(report: dict[str, Any]) -> None:
+        if kubelet is not None and "neuron_k8s_info" not in report:
+            report["neuron_k8s_info"] = kubelet()
+        collector.take(report)
+        if kubelet is not None:  # for neuron-monitor-k8s-info, which AWS's guide puts behind this
+            sys.stdout.write(json.dumps(report) + "\n")
+            sys.stdout.flush()
+
+    return reports.each("neuron-monitor-prometheus", take)

@@ -56,7 +56,7 @@ def task_prolog(instance: str) -> str:
     machine = _core.machine_facts(instance)
     known = {str(device["index"]): device for device in machine["devices"]}
     numbers = text.split(",")
-    if unknown := next((number for number in numbers if number not in known), None):
+    if (unknown := next((number for number in numbers if number not in known), None)) is not None:
         raise InputError(
             f"Slurm gives device {unknown[:20]!r}; {machine['instance_type']} has 0 to {len(known) - 1}",
             label="tools.slurm",

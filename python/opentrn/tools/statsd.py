@@ -7,17 +7,16 @@ behind it as tags where the server is DogStatsD.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 import socket
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from opentrn.errors import InputError
+from opentrn.tools import reports
 from opentrn.tools.prometheus import samples_of
 
-_LINE_BYTES_MAX = 16 << 20
 _DATAGRAM_BYTES = 1400  # below the size of a packet of most networks
 _UNSAFE = re.compile(r"[^A-Za-z0-9_\-]")
 
@@ -70,12 +69,11 @@ def run(host: str, port: int, prefix: str, tags: bool) -> int:
     except OSError as error:
         raise InputError(f"{host}:{port}: {error.strerror or error}", label="tools.statsd") from error
     with to:
-        while line := sys.stdin.readline(_LINE_BYTES_MAX):
-            try:
-                for datagram in datagrams(lines_of(json.loads(line), prefix, tags)):
-                    to.send(datagram)
-            except OSError:  # nobody listens yet: StatsD loses what is not heard
-                continue
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                print("neuron-monitor-statsd: a line that is no report is passed over", file=sys.stderr)
-    return 0
+        return reports.each("neuron-monitor-statsd", lambda report: _send(to, report, prefix, tags))
+
+
+def _send(to: socket.socket, report: dict[str, Any], prefix: str, tags: bool) -> None:
+    for datagram in datagrams(lines_of(report, prefix, tags)):
+        # Nobody may listen yet: StatsD loses what is not heard.
+        with contextlib.suppress(OSError):
+            to.send(datagram)

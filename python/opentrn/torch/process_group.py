@@ -36,6 +36,18 @@ def cores(stated: environment.Environment) -> list[int]:
     return list(range(of_machine))
 
 
+def held(seen: list[int]) -> list[int]:
+    """Of the cores that cores() gave, those that tools list this process on: a process of torchrun has its own."""
+    local = _number("LOCAL_RANK")
+    says = any(os.environ.get(name) for name in ("NEURON_RT_NUM_CORES", "NEURON_RT_VISIBLE_CORES"))
+    return [seen[local]] if local is not None and not says and local < len(seen) else seen
+
+
+def core_of(device: int) -> int:
+    """The logical core of neuron:DEVICE."""
+    return _cores[device]
+
+
 def _bind() -> int:
     """The core of this rank: what the thread chose by set_device(), or that of torchrun's LOCAL_RANK."""
     local = _number("LOCAL_RANK")
@@ -70,8 +82,8 @@ def _make(options: Any, _backend_options: Any) -> Any:
 
 def register(own: list[int]) -> None:
     """Gives torch.distributed the backend."""
+    _cores[:] = own
     if not torch.distributed.is_available():
         return
-    _cores[:] = own
     _torch.set_collective_function(_core.collective_function())
     torch.distributed.Backend.register_backend("neuron", _make, extended_api=True, devices=["neuron"])

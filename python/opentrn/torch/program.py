@@ -12,11 +12,10 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from opentrn import _core
 from opentrn import graph as stablehlo
 from opentrn.base import notices
 from opentrn.errors import NotModelled
-from opentrn.torch import attention, decompositions, ranges, skipped, usage
+from opentrn.torch import attention, compile_cache, decompositions, ranges, skipped, usage
 from opentrn.torch.emitter import Emitted, emit
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
@@ -43,9 +42,13 @@ class Program:
         if not emitted.outputs:
             return
         try:
-            self._loaded = _core.compile_model(
-                emitted.text, f"<{name}>", settings.target, {}, settings.compiler_options()
-            )
+            options = settings.compiler_options()
+            compile_cache.keep(emitted.text, settings.target, options)
+            if compile_cache.only_collects():
+                self.host_reason = "NEURON_EXTRACT_GRAPHS_ONLY is set"
+                self._module = stablehlo.parse(emitted.text)
+                return
+            self._loaded = compile_cache.compile_model(emitted.text, f"<{name}>", settings.target, options)
             self._loaded.set_stochastic_rounding(settings.rounding_seed)
             notices.tell_narrowing(name, self._loaded.narrowing)
         except NotModelled as fault:
@@ -112,9 +115,20 @@ class Program:
         settings = self.settings
         check(self.emitted.text.encode(), arrays, settings.target, **settings.of_program())
 
+    def _core(self) -> int | None:
+        """The core that holds the results; None of a program whose tensors are the host's."""
+        place = self.emitted.place
+        if place is None:
+            return None
+        from opentrn.torch import process_group
+
+        return process_group.core_of(place.index or 0)
+
     def _run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         if self._loaded is not None:
-            self._loaded.run_at([each.data_ptr() for each in inputs], [each.data_ptr() for each in outputs])
+            self._loaded.run_at(
+                [each.data_ptr() for each in inputs], [each.data_ptr() for each in outputs], self._core()
+            )
             return
         assert self._module is not None
         types = self._module.functions[self._module.entry].arguments

@@ -37,6 +37,7 @@ class Settings(CompilerOptions):
 
 
 _told: set[str] = set()
+_OF_THE_CACHE = ("--cache_dir", "--retry_failed_compilation")  # opentrn.torch.compile_cache, neuron_parallel_compile
 
 
 def _flags(target: str) -> dict[str, Any]:
@@ -50,6 +51,8 @@ def _flags(target: str) -> dict[str, Any]:
             label="environment", hint="set NEURON_PLATFORM_TARGET_OVERRIDE to the target",
         )
     for flag in without_effect:
+        if flag.partition("=")[0] in _OF_THE_CACHE:
+            continue
         if flag not in _told:
             _told.add(flag)
             print(f"opentrn: the compiler option {flag} has no effect here", file=sys.stderr)

@@ -90,7 +90,7 @@ class Resource:
         known = {str(number): number for number in self.ids()}
         if len(ids) > _IDS_MAX or len(set(ids)) != len(ids):
             raise InputError("an ID is named twice, or there are too many", label="tools.kubernetes")
-        if unknown := next((text for text in ids if text not in known), None):
+        if (unknown := next((text for text in ids if text not in known), None)) is not None:
             raise InputError(f"this node has no {self.kind} {unknown[:40]!r}", label="tools.kubernetes")
         return sorted(known[text] for text in ids)
 

@@ -28,6 +28,9 @@ _TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance
 _BODY_BYTES_MAX = 32 << 20
 _API_S = 10.0
 _ENDED = ("Succeeded", "Failed")
+# What reading an answer raises that is no node and no pod.
+_MALFORMED = (KeyError, TypeError, AttributeError)
+_NO_OBJECTS = "the API server's answers are no nodes and pods"
 
 
 def _refuse(message: str) -> InputError:
@@ -168,6 +171,8 @@ class Extender:
                 kept.append(name)
             except InputError as error:
                 failed[name] = error.message
+            except _MALFORMED:
+                failed[name] = _NO_OBJECTS
         result: dict[str, Any] = {"nodenames": kept, "failedNodes": failed, "error": ""}
         if nodes is not None:
             result["nodes"] = {"items": [given[name] for name in kept if name in given]}
@@ -200,6 +205,8 @@ class Extender:
                 )  # fmt: skip
         except InputError as error:
             return {"error": error.message}
+        except _MALFORMED:
+            return {"error": _NO_OBJECTS}
         return {"error": ""}
 
     def _machine(self, node: dict[str, Any]) -> dict[str, Any]:

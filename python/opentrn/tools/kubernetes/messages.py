@@ -6,7 +6,6 @@ Names and numbers of fields are those of Kubernetes' published pkg/apis/devicepl
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from opentrn.errors import MissingModule
@@ -83,17 +82,28 @@ def grpc_module() -> Any:
     return grpc
 
 
-@functools.cache
 def classes() -> dict[str, Any]:
-    """The classes of the messages by name."""
+    """The classes of the device plug-in's messages by name."""
+    return classes_of(PACKAGE, "opentrn/device_plugin_v1beta1.proto", MESSAGES)
+
+
+_made: dict[str, dict[str, Any]] = {}
+
+
+def classes_of(package: str, name: str, messages: dict[str, list[tuple[str, int, str]]]) -> dict[str, Any]:
+    """Classes of messages by name, made once for each file's name."""
+    if name not in _made:
+        _made[name] = _make_classes(package, name, messages)
+    return _made[name]
+
+
+def _make_classes(package: str, path: str, messages: dict[str, list[tuple[str, int, str]]]) -> dict[str, Any]:
     grpc_module()
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    file = descriptor_pb2.FileDescriptorProto(
-        name="opentrn/device_plugin_v1beta1.proto", package=PACKAGE, syntax="proto3"
-    )
+    file = descriptor_pb2.FileDescriptorProto(name=path, package=package, syntax="proto3")
     kinds = {"string": 9, "bool": 8, "int32": 5, "int64": 3}
-    for name, rows in MESSAGES.items():
+    for name, rows in messages.items():
         message = file.message_type.add(name=name)
         for field, number, kind in rows:
             to = message.field.add(name=field, number=number)
@@ -107,16 +117,16 @@ def classes() -> dict[str, Any]:
                 for place, part in ((1, "key"), (2, "value")):
                     of_map = entry.field.add(name=part, number=place, type=9)
                     of_map.label = 1
-                to.type, to.type_name = 11, f".{PACKAGE}.{name}.{entry.name}"
+                to.type, to.type_name = 11, f".{package}.{name}.{entry.name}"
             elif base in kinds:
                 to.type = kinds[base]
             else:
-                to.type, to.type_name = 11, f".{PACKAGE}.{base}"
+                to.type, to.type_name = 11, f".{package}.{base}"
     pool = descriptor_pool.DescriptorPool()  # of its own: another copy of the API may be in the default one
     pool.Add(file)
     return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
-        for name in MESSAGES
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+        for name in messages
     }
 
 

@@ -157,8 +157,18 @@ def allocate(
 ) -> dict[str, Any]:
     """The allocation of a claim's spec (`spec.devices`) on one node: {"results": [...], "config": [...]}.
 
-    taken: (pool, device) of other claims. Raises InputError "tools.kubernetes" where no node has what is asked.
+    taken: (pool, device) of other claims. Raises InputError "tools.kubernetes" where no node has what is asked, and for
+    what is no claim.
     """
+    try:
+        return _allocate(claim, published, taken)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"this is no claim: {error!r}", label="tools.kubernetes") from error
+
+
+def _allocate(
+    claim: dict[str, Any], published: list[dict[str, Any]], taken: set[tuple[str, str]]
+) -> dict[str, Any]:
     spec = claim["devices"]
     constraints = spec.get("constraints") or []
     why = "no slice is published"
@@ -207,6 +217,8 @@ def _chosen(
             raise InputError(f"{len(fitting)} of {len(every)} devices are free", label="tools.kubernetes")
         return fitting
     count = exactly.get("count", 1)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise InputError(f"{str(count)[:40]} devices: a number from 1 was expected", label="tools.kubernetes")
     groups: dict[Any, list[dict[str, Any]]] = {}
     for device in fitting:
         names = [name.removeprefix(f"{DRIVER}/") for name in same]
@@ -222,6 +234,13 @@ def container_of(allocation: dict[str, Any], instance: str) -> tuple[dict[str, s
     """The variables that a container of the allocation is started with, and how many servers of an UltraServer the
     claim wants to use together, which the caller's collectives have to know. Raises InputError for
     unknown parameters."""
+    try:
+        return _container_of(allocation, instance)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"this is no allocation: {error!r}", label="tools.kubernetes") from error
+
+
+def _container_of(allocation: dict[str, Any], instance: str) -> tuple[dict[str, str], int | None]:
     machine = _core.machine_facts(instance)
     lnc = machine["physical_cores_per_core"]
     ultraserver = None

@@ -50,8 +50,8 @@ def start() -> bool:
     memory = _core.memory_of_core(stated.chip, stated.physical_cores_per_core)
     torch.utils.rename_privateuse1_backend("neuron")
     _torch.start(
-        len(cores), memory, compiler.copies_ns, compiler.compile, compiler.time_of, compiler.Ref,
-        list(compiler.ONE_PROGRAM), {*lifted.FORMS, *fused.FORMS},
+        cores, memory, _core.memory_function(process_group.held(cores)), compiler.copies_ns,
+        compiler.compile, compiler.time_of, compiler.Ref, list(compiler.ONE_PROGRAM), {*lifted.FORMS, *fused.FORMS},
     )  # fmt: skip
     _torch.bound_programs(0 if os.environ.get("OPENTRN_USAGE") else environment.eager_programs())
     torch._register_device_module("neuron", neuron_module)

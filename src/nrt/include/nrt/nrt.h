@@ -160,7 +160,8 @@ NRT_STATUS nrt_execute(nrt_model_t* model, const nrt_tensor_set_t* input_set, nr
 NRT_STATUS nrt_execute_repeat(nrt_model_t* model, const nrt_tensor_set_t* input_set,
                               nrt_tensor_set_t* output_set, int repeat_count);
 
-/* One device only; NRT_FAILURE of more. */
+/* Devices of several processes or threads meet at NEURON_RT_ROOT_COMM_ID=HOST:PORT, for nrt_barrier() and
+ * nrt_all_gather(); programs of several devices are not loaded. */
 NRT_STATUS nrt_build_global_comm(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 
 /* Bytes are zero. `size` is more than 0. `vnc`: a visible core; -1 on the host. NRT_RESOURCE where the core's
@@ -242,7 +243,7 @@ typedef struct nrt_tensor_list {
   nrt_tensor_t** tensors;
   size_t num_tensors;
 } nrt_tensor_list_t;
-/* One device only; NRT_FAILURE of more. */
+/* As nrt_build_global_comm(). */
 NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 
 #ifdef __cplusplus

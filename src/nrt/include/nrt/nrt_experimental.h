@@ -45,12 +45,13 @@ NRT_STATUS nrt_get_model_info(const nrt_model_t* model, nrt_model_info_t* info, 
 /* Into memory that nrt_tensor_get_va() names. */
 NRT_STATUS nrt_memcpy_to_device(void* dest, const void* src, size_t size);
 
-/* One device only; NRT_FAILURE of more. */
+/* Devices of a group, of one process or several, meet at NEURON_RT_ROOT_COMM_ID=HOST:PORT, where device 0
+ * listens. NRT_TIMEOUT after 30 s, NRT_INVALID where they do not call the same. */
 NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count,
                           uint32_t rank_input_size, void* input, void* output);
 
-/* NRT_FAILURE: nrt_sys_trace.h and nrt_profile.h have what OpenTrn records. */
+/* The events of nrt_sys_trace.h, of all cores, written as JSON when they end. NRT_FAILURE with trace_mem. */
 NRT_STATUS nrt_trace_start(bool trace_mem);
 NRT_STATUS nrt_trace_stop(const char* filename);
 

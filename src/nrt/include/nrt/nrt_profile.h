@@ -17,7 +17,9 @@ NRT_STATUS nrt_profile_start(nrt_model_t* model, const char* filename);
  * tell. */
 NRT_STATUS nrt_profile_stop(const char* filename);
 
-/* NRT_FAILURE, these and nrt_inspect_*: profile single executions. */
+/* Between start and stop, save() writes the timeline of the model that a core executed last, into the folder
+ * of the options it is given (./output without any). NRT_INVALID where nothing was started, or executed, or
+ * the process is inspected. */
 typedef struct nrt_profile_continuous_options nrt_profile_continuous_options_t;
 NRT_STATUS nrt_profile_continuous_options_allocate(nrt_profile_continuous_options_t** options);
 NRT_STATUS nrt_profile_continuous_options_free(nrt_profile_continuous_options_t* options);
@@ -27,6 +29,10 @@ NRT_STATUS nrt_profile_continuous_start(nrt_profile_continuous_options_t* option
 NRT_STATUS nrt_profile_continuous_save(uint32_t vnc, nrt_profile_continuous_options_t* options);
 NRT_STATUS nrt_profile_continuous_stop(void);
 
+/* What the whole process executes between begin and stop, written into FOLDER/..._pid_PID at stop: events,
+ * host memory and CPU time as JSON, and each program's predicted timeline. nrt_inspect_begin() reads the
+ * variables NEURON_RT_INSPECT_*, and is NRT_INVALID where NEURON_RT_INSPECT_ENABLE is not 1. The defaults of
+ * the options record nothing until nrt_inspect_config_set_enable_inspect() or ..._on_fail() says so. */
 typedef struct nrt_inspect_config nrt_inspect_config_t;
 NRT_STATUS nrt_inspect_begin(void);
 NRT_STATUS nrt_inspect_stop(void);

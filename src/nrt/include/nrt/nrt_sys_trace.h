@@ -17,7 +17,6 @@ NRT_STATUS nrt_sys_trace_config_allocate(nrt_sys_trace_config_t** options);
 void nrt_sys_trace_config_set_defaults(nrt_sys_trace_config_t* options);
 void nrt_sys_trace_config_free(nrt_sys_trace_config_t* options);
 void nrt_sys_trace_config_set_max_events_per_nc(nrt_sys_trace_config_t* options, uint64_t max_events_per_nc);
-/* The first core that is enabled this way leaves only the cores enabled this way. */
 void nrt_sys_trace_config_set_capture_enabled_for_nc(nrt_sys_trace_config_t* options, uint32_t nc_idx,
                                                      bool enabled);
 /* NRT_INVALID for an event type that nrt_sys_trace_get_event_types() does not name. */
