@@ -26,8 +26,9 @@ class Usage {
   void add(const std::shared_ptr<const Program>& program, size_t devices, double host_seconds);
   // What runs from here to end() is also kept apart. Input fault when it is under way already.
   void begin();
-  // JSON: {"target", "cores", "bytes_peak", "programs": [{"name", "types", "fingerprint", "runs", "devices",
-  // "host_s", "device_us", "tensor_flops", "hbm_bytes", "bound_by", "instructions", "collectives_us",
+  // JSON: {"target", "cores", "bytes_peak", "usd_h" and "rented" (by kind of rate: of a core, and the instance
+  // whose rate it is), "programs": [{"name", "types", "fingerprint", "runs", "devices",
+  // "host_s", "device_us" (without the launch), "launch_us", "tensor_flops", "hbm_bytes", "bound_by", "instructions", "collectives_us",
   // "exposed_us", "traffic" (of several devices: src/traffic),
   // "both_cores_us_min" (of logical cores of two physical ones, of which programs use one)}]};
   // device_us is null, with "why", where the timing model cannot tell, and "on_host" says why no device ran
