@@ -5,8 +5,8 @@
 
 Makes an environment of its own in build/applications (or FOLDER): the packages of packages.txt, those of data.txt
 without their dependencies (data and models alone are read), and Debian's packages of recordings, credits and images,
-unpacked without being installed. Runs each example there, which ends with an error where the device is further from the CPU
-than rounding. Ends with "N passed, N failed".
+unpacked without being installed. Runs each example there, which ends with an error where the device is further from the
+CPU than rounding. Ends with "N passed, N failed".
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ def programs(debian: Path) -> dict[str, list[str]]:
         "faces": ["faces_torch.py"],
         "ocr": ["ocr_onnx.py"],
         "transliteration": ["transliterate_onnx.py"],
+        "files": ["files_onnx.py"],
+        "diffusion": ["diffusion_torch.py"],
+        "custom-operator": ["custom_op_torch.py"],
     }
 
 

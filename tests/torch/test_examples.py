@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import os
 import runpy
+import shutil
 import sys
 import wave
 from collections.abc import Callable
@@ -78,6 +80,7 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn() -> None:
             "apt-get install pocketsphinx",
         ),
         ("speaker_torch.py", lambda names: names["weights"](), "pip install --no-deps Resemblyzer"),
+        ("files_onnx.py", lambda names: names["of_package"]("model.onnx"), "pip install --no-deps magika"),
         ("ocr_onnx.py", lambda names: names["model_file"]("det.onnx"), "pip install --no-deps rapidocr"),
         ("faces_torch.py", lambda names: names["networks"](), "pip install --no-deps facenet-pytorch"),
         ("transliterate_onnx.py", lambda names: names["names"](1), "arabic-name-romanizer==0.2.0"),
@@ -91,8 +94,8 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn() -> None:
 def test_absent_data_is_named_with_the_command_that_brings_it(
     example: str, asks: Callable[[dict[str, Any]], object], package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     names = runpy.run_path(str(ROOT / "examples" / example))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # after imports, some of which ask it
     with pytest.raises(SystemExit, match=package):
         asks(names)
 
@@ -121,6 +124,50 @@ def test_a_network_sees_images_of_mnists_format_as_the_cpu_does(
     importlib.import_module("vision_torch").main()
     out = capsys.readouterr().out
     assert out.count("3 steps") == 2 and "logits of the same weights" in out
+
+
+def test_a_network_learns_with_an_activation_in_cpp_as_with_torchs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The library is compiled and loaded; the program ends with an error where losses are too far apart."""
+    pytest.importorskip("sklearn", reason="whose digits the example reads")
+    if not shutil.which(os.environ.get("CXX", "c++")):
+        pytest.skip("the operator is compiled by a C++ compiler")
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    monkeypatch.setattr(sys, "argv", ["custom_op_torch.py", "--steps", "8", "--width", "16"])
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    importlib.import_module("custom_op_torch").main()
+    lines = capsys.readouterr().out.splitlines()
+    assert any("losses at most" in line for line in lines)
+    assert any("loss_of" in line and "backward" in line for line in lines)
+
+
+def test_the_ends_of_a_file_are_filled_up_as_the_model_expects(tmp_path: Path) -> None:
+    names = runpy.run_path(str(ROOT / "examples" / "files_onnx.py"))
+    short, long = tmp_path / "short.txt", tmp_path / "long.txt"
+    short.write_bytes(b"  ab cd \n")
+    long.write_bytes(bytes(range(33, 127)) * 100)
+    found = names["features"](short)
+    assert found.shape == (2048,) and bytes(found[:6].tolist()) == b"ab cd " and bytes(found[-5:].tolist()) == b"ab cd"
+    assert set(found[7:-7]) == {256}
+    found = names["features"](long)
+    assert bytes(found.tolist()) == long.read_bytes()[:1024] + long.read_bytes()[-1024:]
+    assert names["batches"](tmp_path, 9) == [[long, short]]
+
+
+def test_sampling_with_a_denoiser_that_knows_the_image_gives_it_back() -> None:
+    """The velocity of a known image at every time, from which each step of sampling finds the image again."""
+    import torch
+
+    names = runpy.run_path(str(ROOT / "examples" / "diffusion_torch.py"))
+    image = torch.linspace(-0.9, 0.9, 64).view(1, 1, 8, 8).repeat(3, 1, 1, 1)
+
+    def knows(x: torch.Tensor, times: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+        image_share, noise_share = names["shares"](times)
+        return image_share * ((x - image_share * image) / noise_share) - noise_share * image
+
+    written = names["write"](knows, torch.arange(3), 7)
+    np.testing.assert_allclose(written, image, atol=1e-4)
 
 
 def test_a_file_that_is_not_of_mnists_format_is_refused(tmp_path: Path) -> None:
