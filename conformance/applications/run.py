@@ -23,7 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-LIMIT_S = 900
+LIMIT_S = 3600
 DEBIAN = ("r-cran-caret", "pocketsphinx-testdata", "alsa-utils", "dataset-fashion-mnist")
 SPEECH = "usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
 

@@ -35,9 +35,8 @@ std::vector<Rented> candidates(const Tables& tables, std::string_view target) {
   const std::string name = letters_small(target);
   if (const Instance* instance = tables.find_instance(target)) return {of(*instance)};
   if (const UltraServer* server = tables.find_ultraserver(target))
-    return {
-        {server->name, server->servers * server->chips_per_server * int{tables.chip(server->chip).cores},
-         &server->price}};
+    return {{server->name, server->servers * server->chips_per_server * int{tables.chip(server->chip).cores},
+             &server->price}};
   const Generation generation = tables.resolve_target(target);
   std::vector<Rented> of_family, of_chip, of_generation;
   for (const Instance& each : tables.instances()) {

@@ -117,13 +117,12 @@ std::string Usage::text(const Rows& rows, const Settings& settings, int64_t byte
         row["traffic"] = traffic::json(*traffic);
     programs.push_back(std::move(row));
   }
-  json out{
-      {"target", settings.target},
-      {"cores", settings.cores.size()},
-      {"physical_cores_per_core", settings.physical_cores_per_core},
-      {"tensor_peak_tflops_bf16", arch::neuron_core(settings.generation).peak_tflops.at("bf16").value()},
-      {"bytes_peak", bytes_peak},
-      {"programs", std::move(programs)}};
+  json out{{"target", settings.target},
+           {"cores", settings.cores.size()},
+           {"physical_cores_per_core", settings.physical_cores_per_core},
+           {"tensor_peak_tflops_bf16", arch::neuron_core(settings.generation).peak_tflops.at("bf16").value()},
+           {"bytes_peak", bytes_peak},
+           {"programs", std::move(programs)}};
   for (const auto& [kind, rate] :
        arch::rates_of_core(arch::default_tables(), settings.target, settings.physical_cores_per_core)) {
     out["usd_h"][kind] = rate ? json(rate->usd_h) : json(nullptr);

@@ -44,9 +44,9 @@ struct ProgramTotals {
 
 ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_peak_tflops, double host_s);
 
-// `usage`: what the frameworks tell (src/pjrt/usage.h, python/opentrn/torch/usage.py), with "usd_h" by kind of
-// rate. Gives it with the totals, each program with "run_us", "total_us" and "share", longest first, and "usd"
-// by kind: the rate times the core hours, null where no rate is published.
+// `usage`: what the frameworks tell (src/pjrt/usage.h, python/opentrn/torch/usage.py), with "usd_h" by kind
+// of rate. Gives it with the totals, each program with "run_us", "total_us" and "share", longest first, and
+// "usd" by kind: the rate times the core hours, null where no rate is published.
 nlohmann::ordered_json summarise_programs(nlohmann::ordered_json usage, double host_s);
 
 }  // namespace opentrn::profile

@@ -28,7 +28,8 @@ TEST(Programs, LaunchesCountInTheStepAndThePrice) {
 }
 
 TEST(Programs, OneWithoutATimeHasNoLaunchEither) {
-  const ProgramTotals totals = add_up({program("host", 7, std::nullopt, 26), program("step", 2, 10, 26)}, 90, 1);
+  const ProgramTotals totals =
+      add_up({program("host", 7, std::nullopt, 26), program("step", 2, 10, 26)}, 90, 1);
   EXPECT_EQ(totals.runs, 9);
   EXPECT_THAT(totals.device_us, DoubleEq(72));
   EXPECT_EQ(add_up({program("host", 7, std::nullopt, 26)}, 90, 1).step_us, std::nullopt);
@@ -53,7 +54,12 @@ TEST(Programs, SummaryHasTheRatesPriceAndTheLongestFirst) {
        {"programs",
         {{{"name", "a"}, {"runs", 1}, {"devices", 1}, {"host_s", 0.25}, {"device_us", 4}, {"launch_us", 6}},
          {{"name", "b"}, {"runs", 3}, {"devices", 1}, {"host_s", 0.25}, {"device_us", 24}, {"launch_us", 6}},
-         {{"name", "c"}, {"runs", 1}, {"devices", 1}, {"host_s", 0}, {"device_us", nullptr}, {"on_host", "x"}}}}},
+         {{"name", "c"},
+          {"runs", 1},
+          {"devices", 1},
+          {"host_s", 0},
+          {"device_us", nullptr},
+          {"on_host", "x"}}}}},
       2.0);
   EXPECT_EQ(summary.at("programs").at(0).at("name"), "b");
   EXPECT_EQ(summary.at("programs").at(0).at("total_us"), 90);
