@@ -31,7 +31,7 @@ import opentrn
 ROOT = Path(__file__).resolve().parents[1]
 BUCKETS = (1, 4, 16)
 ENDS, BLOCK, PAD = 1024, 4096, 256  # bytes of either end that the model sees, of those that are read; what is no byte
-LIMIT = 2e-3  # of a probability: logits have some hundred units in the last place between them (opentrn diff: rounding)
+LIMIT = 5e-3  # of a probability: where ONNX Runtime is 1.3e-3 away, the device is 8e-5 from float64 (opentrn diff)
 # Kinds by suffix, as far as they are beyond doubt: for the figure of how many are right.
 BY_SUFFIX = {".py": "python", ".cc": "cpp", ".md": "markdown", ".toml": "toml", ".png": "png", ".json": "json",
              ".yml": "yaml", ".yaml": "yaml", ".jpg": "jpeg", ".sh": "shell", ".svg": "svg"}  # fmt: skip
