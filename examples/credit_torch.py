@@ -67,6 +67,25 @@ def area(scores: torch.Tensor, y: torch.Tensor) -> float:
     return ((apart > 0).double() + (apart == 0).double() / 2).mean().item()
 
 
+def draw(file: Path, curves: dict[str, torch.Tensor], wanted: torch.Tensor) -> None:
+    """ROC curves: of those who paid, and of those who did not, the shares above every score."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(4.4, 3), layout="constrained")
+    for (name, scores), style in zip(curves.items(), ("-", "--")):
+        ordered = wanted[scores.argsort(descending=True)]
+        false, true = ((ordered == kind).double().cumsum(0) / (ordered == kind).sum() for kind in (0, 1))
+        axes.plot(false, true, style, label=f"{name}: {area(scores, wanted):.4f}")
+    axes.plot([0, 1], [0, 1], ":", color="gray")
+    axes.set_xlabel("share of class 0 above a score")
+    axes.set_ylabel("of class 1")
+    axes.legend(title="area under the curve")
+    figure.savefig(file, dpi=90)
+
+
 def learn(
     backend: str, data: tuple[torch.Tensor, ...], o: argparse.Namespace
 ) -> tuple[torch.Tensor, list[float]]:
@@ -105,6 +124,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=5e-3)
     parser.add_argument("--decay", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--picture", type=Path, help="draw ROC curves (needs matplotlib)")
     o = parser.parse_args()
     data = split(*(credits(o.file) if o.data == "credits" else tumours()))
     with opentrn.profile_program() as profile:
@@ -118,6 +138,8 @@ def main() -> None:
     for name, scores, losses in (("device", device, device_losses), ("CPU", cpu, cpu_losses)):
         right = ((scores > 0) == (wanted == 1)).double().mean()
         print(f"{name:>6}: accuracy {right:.1%}, area {area(scores, wanted):.4f}, last loss {losses[-1]:.6f}")
+    if o.picture:
+        draw(o.picture, {"device": device, "CPU": cpu}, wanted)
     apart = (device - cpu).abs().max().item()
     print(f"scores at most {apart:.1e} apart")
     if apart > LIMIT:

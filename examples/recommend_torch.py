@@ -2,6 +2,7 @@
 
     python examples/recommend_torch.py               # on the simulated core, then on this CPU: the same test error
     python examples/recommend_torch.py --epochs 1    # a shorter look
+    python examples/recommend_torch.py --picture stars.png
     opentrn profile --target trn1 -- python examples/recommend_torch.py
 
 The ratings lie in the package recbole, of which nothing else is used: pip install --no-deps recbole==1.2.1
@@ -93,8 +94,8 @@ class Dlrm(nn.Module):
         return (self.top(torch.cat([dense, products], 1)) + bias)[:, 0] + self.mean
 
 
-def learn(backend: str, data: tuple, o: argparse.Namespace) -> tuple[float, list[float]]:
-    """Test error and the loss of every step; weights and batches are the same for every backend."""
+def learn(backend: str, data: tuple, o: argparse.Namespace) -> tuple[float, list[float], tuple[torch.Tensor, ...]]:
+    """Test error, the loss of every step, and what was predicted for which ratings; one start for every backend."""
     categories, numbers, stars, sizes = data
     torch.manual_seed(o.seed)
     order = torch.randperm(len(stars))
@@ -120,7 +121,27 @@ def learn(backend: str, data: tuple, o: argparse.Namespace) -> tuple[float, list
         print(f"  epoch {epoch + 1}: loss {mean:.5f}, {time.perf_counter() - began:.1f} s", flush=True)
     with torch.no_grad():
         found = torch.cat([predict(categories[part], numbers[part]) for part in test.split(TEST // 5)])
-    return math.sqrt(nn.functional.mse_loss(found.clamp(1, 5), stars[test])), losses
+    found = found.clamp(1, 5)
+    return math.sqrt(nn.functional.mse_loss(found, stars[test])), losses, (found, stars[test])
+
+
+def draw(file: Path, losses: dict[str, list[float]], found: torch.Tensor, stars: torch.Tensor) -> None:
+    """Losses of both, and what the device predicted for films of one to five stars."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 2.8), layout="constrained")
+    for (name, values), style in zip(losses.items(), ("-", "--")):
+        left.plot(values, style, label=name, linewidth=1)
+    left.set_xlabel("step")
+    left.set_ylabel("loss")
+    left.legend()
+    right.boxplot([found[stars == star].numpy() for star in range(1, 6)], showfliers=False)
+    right.set_xlabel("stars that were given")
+    right.set_ylabel("predicted by the device")
+    figure.savefig(file, dpi=90)
 
 
 def main() -> None:
@@ -132,16 +153,19 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--decay", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--picture", type=Path, help="draw losses and predictions (needs matplotlib)")
     o = parser.parse_args()
     data = ratings()
     print("on the device")
     with opentrn.profile_program() as profile:
-        device, device_losses = learn("neuron", data, o)
+        device, device_losses, predicted = learn("neuron", data, o)
     print("on this CPU")
-    cpu, cpu_losses = learn("aot_eager", data, o)
+    cpu, cpu_losses, _ = learn("aot_eager", data, o)
     apart = max(abs(a - b) / b for a, b in zip(device_losses, cpu_losses, strict=True))
     print(profile)
     print(f"test error: {device:.5f} on the device, {cpu:.5f} on the CPU; losses at most {apart:.1e} apart")
+    if o.picture:
+        draw(o.picture, {"device": device_losses, "CPU": cpu_losses}, *predicted)
     early = max(abs(a - b) / b for a, b in zip(device_losses[:100], cpu_losses[:100], strict=True))
     if early > LIMIT:
         raise SystemExit(f"further from the CPU than rounding explains: {early:.1e}, limit {LIMIT:.0e}")

@@ -91,12 +91,29 @@ def reference(path: Path) -> Step:
     return lambda given, state: tuple(session.run(None, {"input": given, "state": state, "sr": rate}))
 
 
+def draw(file: Path, name: str, audio: np.ndarray, device: np.ndarray) -> None:
+    """A recording, and the probability of speech in each window."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 2.4), layout="constrained")
+    axes.plot(np.arange(len(audio)) / RATE, audio / np.abs(audio).max() / 2 + 0.5, linewidth=0.3, color="silver")
+    axes.step(np.arange(len(device)) * WINDOW / RATE, device, where="post", color="tab:blue")
+    axes.axhline(0.5, linestyle=":", color="gray")
+    axes.set_xlabel(f"seconds of {name}")
+    axes.set_ylabel("probability of speech")
+    figure.savefig(file, dpi=90)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("recordings", nargs="*", type=Path, default=[Path(each) for each in RECORDINGS])
     parser.add_argument("--target", help="default: of NEURON_PLATFORM_TARGET_OVERRIDE, else trn2")
+    parser.add_argument("--picture", type=Path, help="draw the first recording (needs matplotlib)")
     o = parser.parse_args()
     path = model_file()
     audio = {each: samples(each) for each in o.recordings}
@@ -112,6 +129,8 @@ def main() -> None:
         device, cpu = probabilities(on_device, values), probabilities(on_cpu, values)
         apart = np.abs(device - cpu).max()
         worst = max(worst, apart)
+        if o.picture and name == o.recordings[0]:
+            draw(o.picture, name.name, values, device)
         print(
             f"{name.name}: {len(values) / RATE:.1f} s, speech in {(device >= 0.5).mean():.1%} of {len(device)} windows,"
             f" {(cpu >= 0.5).mean():.1%} by ONNX Runtime; probabilities at most {apart:.1e} apart",

@@ -4,9 +4,9 @@
     ./dev conformance applications [--only NAME]... [--target trn2] [--environment FOLDER]
 
 Makes an environment of its own in build/applications (or FOLDER): the packages of packages.txt, those of data.txt
-without their dependencies (data and models alone are read), and Debian's packages of recordings and credits, unpacked
-without being installed. Runs each example there, which ends with an error where the device is further from the CPU
-than rounding. Ends with "N passed, N failed".
+without their dependencies (data and models alone are read), and Debian's packages of recordings, credits and images,
+unpacked without being installed. Runs each example there, which ends with an error where the device is further from the
+CPU than rounding. Ends with "N passed, N failed".
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-LIMIT_S = 900
-DEBIAN = ("r-cran-caret", "pocketsphinx-testdata", "alsa-utils")
+LIMIT_S = 3600
+DEBIAN = ("r-cran-caret", "pocketsphinx-testdata", "alsa-utils", "dataset-fashion-mnist")
 SPEECH = "usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
 
 
@@ -32,12 +32,25 @@ def programs(debian: Path) -> dict[str, list[str]]:
     """Each application's file and arguments; `debian`: where Debian's packages are unpacked."""
     credits = debian / "usr/lib/R/site-library/caret/data/GermanCredit.RData"
     sounds = debian / "usr/share/sounds/alsa"
+    pocketsphinx = debian / "usr/share/pocketsphinx/test/data"
+    clothes = debian / "usr/share/datasets/fashion-mnist"
     recordings = [debian / SPEECH, sounds / "Front_Center.wav", sounds / "Noise.wav"]
     return {
         "recommendation": ["recommend_torch.py"],
         "credit": ["credit_torch.py", "--file", str(credits)],
         "tumours": ["credit_torch.py", "--data", "breast"],
         "speech": ["speech_onnx.py", *map(str, recordings)],
+        "speaker": ["speaker_torch.py", "--pocketsphinx", str(pocketsphinx), "--alsa", str(sounds)],
+        "text": ["bert_finetune_torch.py"],
+        "lora": ["lora_torch.py"],
+        "chat": ["chat.py", "What is the capital of France?", "Tell me a little about it."],
+        "vision": ["vision_torch.py", "--folder", str(clothes)],
+        "faces": ["faces_torch.py"],
+        "ocr": ["ocr_onnx.py"],
+        "transliteration": ["transliterate_onnx.py"],
+        "files": ["files_onnx.py"],
+        "diffusion": ["diffusion_torch.py"],
+        "custom-operator": ["custom_op_torch.py"],
     }
 
 

@@ -26,7 +26,8 @@ class ProgramProfile:
     """The sums of a profiled block; empty until it ends.
 
     All of it is in `data`, as `opentrn profile --json` writes it: times in microseconds of one device, rates in
-    USD per hour of one logical core, memory in bytes of the device that had most since the program began.
+    USD per hour of one logical core, memory in bytes of the device that had most since the program began. A run of
+    a program is its launch (`launch_us` of its row) and its instructions (`device_us`); totals count both.
     """
 
     def __init__(self) -> None:
@@ -34,12 +35,12 @@ class ProgramProfile:
 
     @property
     def device_us(self) -> float:
-        """Of all programs that ran, one after the other."""
+        """Of all programs that ran, one after the other, with their launches."""
         return self.data["device_s"] * 1e6
 
     @property
     def step_us(self) -> float | None:
-        """Device time of one step: all of it over the runs of the program that takes most."""
+        """Device time of one step, launches included: all of it over the runs of the program that takes most."""
         return self.data["step_us"]
 
     @property
@@ -59,7 +60,8 @@ class ProgramProfile:
 
     @property
     def usd(self) -> dict[str, float | None]:
-        """Price of the device time by kind of rate; None where no rate is published."""
+        """Price of the device time by kind of rate; None where no rate is published. `data["rented"]` has the
+        instance of each: the one that is named as target, else the cheapest of its family."""
         return self.data["usd"]
 
     def __str__(self) -> str:

@@ -25,6 +25,7 @@ void add_cost(json& row, const spmd::Cost& cost) {
   if (!cost.why.empty()) row["why"] = cost.why;
   if (cost.device_us) {
     row["device_us"] = *cost.device_us;
+    row["launch_us"] = cost.launch_us;
     row["tensor_flops"] = cost.tensor_flops;
     row["hbm_bytes"] = cost.hbm_bytes;
     row["bound_by"] = cost.bound_by;
@@ -60,14 +61,6 @@ std::string types_of(const Program& program) {
     return text;
   };
   return fmt::format("{} -> {}", list(program.inputs()), list(program.outputs()));
-}
-
-json price_of_core(const Settings& settings) {
-  json prices;
-  for (const auto& [kind, usd] :
-       arch::usd_per_core_hour(arch::default_tables(), settings.target, settings.physical_cores_per_core))
-    prices[kind] = usd ? json(*usd) : json(nullptr);
-  return prices;
 }
 
 }  // namespace
@@ -124,15 +117,18 @@ std::string Usage::text(const Rows& rows, const Settings& settings, int64_t byte
         row["traffic"] = traffic::json(*traffic);
     programs.push_back(std::move(row));
   }
-  return json{
-      {"target", settings.target},
-      {"cores", settings.cores.size()},
-      {"physical_cores_per_core", settings.physical_cores_per_core},
-      {"tensor_peak_tflops_bf16", arch::neuron_core(settings.generation).peak_tflops.at("bf16").value()},
-      {"bytes_peak", bytes_peak},
-      {"usd_h", price_of_core(settings)},
-      {"programs", std::move(programs)}}
-      .dump(1);
+  json out{{"target", settings.target},
+           {"cores", settings.cores.size()},
+           {"physical_cores_per_core", settings.physical_cores_per_core},
+           {"tensor_peak_tflops_bf16", arch::neuron_core(settings.generation).peak_tflops.at("bf16").value()},
+           {"bytes_peak", bytes_peak},
+           {"programs", std::move(programs)}};
+  for (const auto& [kind, rate] :
+       arch::rates_of_core(arch::default_tables(), settings.target, settings.physical_cores_per_core)) {
+    out["usd_h"][kind] = rate ? json(rate->usd_h) : json(nullptr);
+    out["rented"][kind] = rate ? json(rate->instance) : json(nullptr);
+  }
+  return out.dump(1);
 }
 
 }  // namespace opentrn::pjrt

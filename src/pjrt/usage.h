@@ -26,13 +26,14 @@ class Usage {
   void add(const std::shared_ptr<const Program>& program, size_t devices, double host_seconds);
   // What runs from here to end() is also kept apart. Input fault when it is under way already.
   void begin();
-  // JSON: {"target", "cores", "bytes_peak", "programs": [{"name", "types", "fingerprint", "runs", "devices",
-  // "host_s", "device_us", "tensor_flops", "hbm_bytes", "bound_by", "instructions", "collectives_us",
-  // "exposed_us", "traffic" (of several devices: src/traffic),
-  // "both_cores_us_min" (of logical cores of two physical ones, of which programs use one)}]};
-  // device_us is null, with "why", where the timing model cannot tell, and "on_host" says why no device ran
-  // it. collectives_us (some collective is under way) and exposed_us (and nothing else goes on) are
-  // estimates; the first is null where nobody knows what the program's collectives take.
+  // JSON: {"target", "cores", "bytes_peak", "usd_h" and "rented" (by kind of rate: of a core, and the
+  // instance whose rate it is), "programs": [{"name", "types", "fingerprint", "runs", "devices", "host_s",
+  // "device_us" (without the launch), "launch_us", "tensor_flops", "hbm_bytes", "bound_by", "instructions",
+  // "collectives_us", "exposed_us", "traffic" (of several devices: src/traffic), "both_cores_us_min" (of
+  // logical cores of two physical ones, of which programs use one)}]}; device_us is null, with "why", where
+  // the timing model cannot tell, and "on_host" says why no device ran it. collectives_us (some collective is
+  // under way) and exposed_us (and nothing else goes on) are estimates; the first is null where nobody knows
+  // what the program's collectives take.
   std::string end(const Settings& settings, int64_t bytes_peak);
   // The same of the whole run, into the file.
   void write(const Settings& settings, int64_t bytes_peak) const;

@@ -11,6 +11,7 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -32,6 +33,7 @@
 #include "import/onnx/onnx.h"
 #include "import/onnx/stages.h"
 #include "isa/text.h"
+#include "profile/programs.h"
 #include "python/convert.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
@@ -625,12 +627,24 @@ void bind_models(nb::module_& module) {
         throw Fault(FaultKind::kInternal, "", "no chip of this generation");
       },
       "target"_a, "physical_cores_per_core"_a = 1);
+  // USD per hour of one logical core, and the instance whose rate it is, by kind of rate.
   module.def(
-      "usd_per_core_hour",
+      "rates_of_core",
       [](const std::string& target, int physical_cores_per_core) {
-        return arch::usd_per_core_hour(arch::default_tables(), target, physical_cores_per_core);
+        std::map<std::string, std::optional<std::pair<double, std::string>>> rates;
+        for (const auto& [kind, rate] :
+             arch::rates_of_core(arch::default_tables(), target, physical_cores_per_core))
+          rates[kind] = rate ? std::optional(std::pair(rate->usd_h, rate->instance)) : std::nullopt;
+        return rates;
       },
       "target"_a, "physical_cores_per_core"_a = 1);
+  // JSON to JSON: what frameworks tell of their programs, and the same with totals and prices.
+  module.def(
+      "summarise_programs",
+      [](const std::string& usage, double host_s) {
+        return profile::summarise_programs(nlohmann::ordered_json::parse(usage), host_s).dump();
+      },
+      "usage"_a, "host_s"_a);
   // Settings of a program as the environment states them. ValueError for a value that a variable does not
   // take.
   module.def("environment_settings", [] {

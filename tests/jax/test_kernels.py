@@ -82,7 +82,7 @@ g = jax.jit(lambda x: jax.numpy.tanh(nki_halves[2](jax.numpy.tanh(x))))
 for each in (f, g): each(x)
 for each in (f, g):
     with opentrn.profile_program() as profile: each(x).block_until_ready()
-    print(profile.step_us)
+    print(profile.data["programs"][0]["device_us"])
 print(opentrn.run(nki_halves[2], x, target="trn2").time_us)
 with jax.profiler.trace({str(tmp_path)!r}): f(x).block_until_ready()
 data = jax.profiler.ProfileData.from_file(glob.glob({str(tmp_path)!r} + "/**/*.xplane.pb", recursive=True)[0])

@@ -169,12 +169,16 @@ def test_profile_program_sums_a_block():
         "with opentrn.profile_program() as profile:\n"
         "    for _ in range(3): x = f(x)\n"
         "print(profile.data['runs'], profile.step_us > 0, 0 < profile.mfu < 1, profile.usd.keys())\n"
+        "(row,) = profile.data['programs']\n"
+        "print(profile.step_us - row['device_us'] - row['launch_us'], row['launch_us'], profile.data['launch_s'])\n"
         "print(profile)"
     )
     done = run("neuron", "-c", code)
     assert done.returncode == 0, done.stderr
-    first, *table = done.stdout.splitlines()
+    first, times, *table = done.stdout.splitlines()
     assert first.startswith("3 True True") and "capacity_block" in first
+    beside, launch_us, launches_s = map(float, times.split())
+    assert abs(beside) < 1e-6 < launch_us and launches_s == pytest.approx(3 * launch_us / 1e6)
     assert max(len(line) for line in table) <= 80 and any("a step (jit__lambda)" in line for line in table)
 
 
@@ -423,7 +427,7 @@ lines = {line.name: list(line.events) for line in plane.lines}
 (viewed,) = glob.glob(sys.argv[1] + "/**/*.trace.json.gz", recursive=True)
 named = [e["args"]["name"] for e in json.load(gzip.open(viewed))["traceEvents"] if e.get("name") == "process_name"]
 print(json.dumps({
-    "plane": plane.name, "viewed": named, "us": profile.step_us,
+    "plane": plane.name, "viewed": named, "us": profile.data["programs"][0]["device_us"],
     "lines": {name: [[e.name, e.start_ns, e.duration_ns, dict(e.stats)] for e in line] for name, line in lines.items()},
 }))
 """

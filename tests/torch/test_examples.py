@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib
+import os
 import runpy
+import shutil
 import sys
 import wave
 from collections.abc import Callable
@@ -75,15 +79,150 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn() -> None:
             lambda names: names["samples"](Path("absent.wav")),
             "apt-get install pocketsphinx",
         ),
+        ("speaker_torch.py", lambda names: names["weights"](), "pip install --no-deps Resemblyzer"),
+        ("files_onnx.py", lambda names: names["of_package"]("model.onnx"), "pip install --no-deps magika"),
+        ("ocr_onnx.py", lambda names: names["model_file"]("det.onnx"), "pip install --no-deps rapidocr"),
+        ("faces_torch.py", lambda names: names["networks"](), "pip install --no-deps facenet-pytorch"),
+        ("transliterate_onnx.py", lambda names: names["names"](1), "arabic-name-romanizer==0.2.0"),
+        (
+            "vision_torch.py",
+            lambda names: names["photographs"](Path("absent"), "train", 1),
+            "apt-get install dataset-fashion-mnist",
+        ),
     ],
 )
 def test_absent_data_is_named_with_the_command_that_brings_it(
     example: str, asks: Callable[[dict[str, Any]], object], package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     names = runpy.run_path(str(ROOT / "examples" / example))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # after imports, some of which ask it
     with pytest.raises(SystemExit, match=package):
         asks(names)
+
+
+def of_mnist(file: Path, values: np.ndarray) -> None:
+    """Writes an array of bytes as MNIST's files are."""
+    head = bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">i4").tobytes()
+    file.write_bytes(gzip.compress(head + values.astype(np.uint8).tobytes()))
+
+
+def test_a_network_sees_images_of_mnists_format_as_the_cpu_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three steps of a narrow one over bright and dark squares; the program ends with an error where it differs."""
+    random = np.random.default_rng(0)
+    kinds = np.arange(16) % 2
+    images = random.integers(0, 60, (16, 28, 28)) + 150 * kinds[:, None, None]
+    for part in ("train", "t10k"):
+        of_mnist(tmp_path / f"{part}-images-idx3-ubyte.gz", images)
+        of_mnist(tmp_path / f"{part}-labels-idx1-ubyte.gz", kinds)
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    words = ["--folder", str(tmp_path), "--images", "12", "--test", "8", "--batch", "4", "--width", "4"]
+    monkeypatch.setattr(sys, "argv", ["vision_torch.py", *words])
+    # As a module: torch cannot trace again functions of a file that has no module.
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    importlib.import_module("vision_torch").main()
+    out = capsys.readouterr().out
+    assert out.count("3 steps") == 2 and "logits of the same weights" in out
+
+
+def test_a_network_learns_with_an_activation_in_cpp_as_with_torchs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The library is compiled and loaded; the program ends with an error where losses are too far apart."""
+    pytest.importorskip("sklearn", reason="whose digits the example reads")
+    if not shutil.which(os.environ.get("CXX", "c++")):
+        pytest.skip("the operator is compiled by a C++ compiler")
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    monkeypatch.setattr(sys, "argv", ["custom_op_torch.py", "--steps", "8", "--width", "16"])
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    importlib.import_module("custom_op_torch").main()
+    lines = capsys.readouterr().out.splitlines()
+    assert any("losses at most" in line for line in lines)
+    assert any("loss_of" in line and "backward" in line for line in lines)
+
+
+def test_the_ends_of_a_file_are_filled_up_as_the_model_expects(tmp_path: Path) -> None:
+    names = runpy.run_path(str(ROOT / "examples" / "files_onnx.py"))
+    short, long = tmp_path / "short.txt", tmp_path / "long.txt"
+    short.write_bytes(b"  ab cd \n")
+    long.write_bytes(bytes(range(33, 127)) * 100)
+    found = names["features"](short)
+    assert found.shape == (2048,) and bytes(found[:6].tolist()) == b"ab cd " and bytes(found[-5:].tolist()) == b"ab cd"
+    assert set(found[7:-7]) == {256}
+    found = names["features"](long)
+    assert bytes(found.tolist()) == long.read_bytes()[:1024] + long.read_bytes()[-1024:]
+    assert names["batches"](tmp_path, 9) == [[long, short]]
+
+
+def test_sampling_with_a_denoiser_that_knows_the_image_gives_it_back() -> None:
+    """The velocity of a known image at every time, from which each step of sampling finds the image again."""
+    import torch
+
+    names = runpy.run_path(str(ROOT / "examples" / "diffusion_torch.py"))
+    image = torch.linspace(-0.9, 0.9, 64).view(1, 1, 8, 8).repeat(3, 1, 1, 1)
+
+    def knows(x: torch.Tensor, times: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+        image_share, noise_share = names["shares"](times)
+        return image_share * ((x - image_share * image) / noise_share) - noise_share * image
+
+    written = names["write"](knows, torch.arange(3), 7)
+    np.testing.assert_allclose(written, image, atol=1e-4)
+
+
+def test_a_file_that_is_not_of_mnists_format_is_refused(tmp_path: Path) -> None:
+    array = runpy.run_path(str(ROOT / "examples" / "vision_torch.py"))["array"]
+    (tmp_path / "text.gz").write_text("no gzip")
+    with pytest.raises(SystemExit, match="no gzip file"):
+        array(tmp_path, "text")
+    (tmp_path / "short.gz").write_bytes(gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 9])))
+    with pytest.raises(SystemExit, match="no array of bytes"):
+        array(tmp_path, "short")
+    of_mnist(tmp_path / "whole.gz", np.arange(6).reshape(2, 3))
+    np.testing.assert_array_equal(array(tmp_path, "whole"), [[0, 1, 2], [3, 4, 5]])
+
+
+def test_a_sloping_line_of_text_is_found_and_made_level() -> None:
+    """A probability of 1 along a line that falls by 10 pixels over 100."""
+    ocr = runpy.run_path(str(ROOT / "examples" / "ocr_onnx.py"))
+    probabilities = np.zeros((64, 128), np.float32)
+    for column in range(10, 110):
+        top = 20 + (column - 10) // 10
+        probabilities[top : top + 6, column] = 1
+    (line,) = ocr["lines_of"](probabilities, 128, 256)  # of a picture twice the size
+    assert line.left < 20 and line.right > 220 and line.high > 12
+    assert abs(line.middle_right - line.middle_left - 20) <= 4  # the line is wider than what was found of it
+    picture = np.repeat(np.repeat(probabilities, 2, 0), 2, 1)[:, :, None].repeat(3, 2) * 255
+    level = ocr["level"](picture.astype(np.uint8), line)
+    inside = level[len(level) // 2 - 3 : len(level) // 2 + 3, 20:-20, 0]
+    assert (inside == 255).all() and level.shape == (line.high, line.right - line.left, 3)
+
+
+def test_letters_without_repetitions_and_blanks_are_the_text() -> None:
+    text_of = runpy.run_path(str(ROOT / "examples" / "ocr_onnx.py"))["text_of"]
+    columns = np.zeros((7, 3), np.float32)
+    for column, letter in enumerate([0, 1, 1, 0, 1, 2, 2]):
+        columns[column, letter] = 0.5 + column / 100
+    text, score = text_of(columns, ["a", "b"])
+    assert text == "aab" and score == pytest.approx((0.51 + 0.54 + 0.55) / 3)
+    assert text_of(np.eye(3, dtype=np.float32)[[0, 0]], ["a", "b"]) == ("", 0.0)
+
+
+def test_of_boxes_that_overlap_the_best_is_kept() -> None:
+    apart_from = runpy.run_path(str(ROOT / "examples" / "faces_torch.py"))["apart_from"]
+    boxes = np.array([[0, 0, 9, 9, 0.5], [1, 0, 10, 9, 0.9], [50, 50, 59, 59, 0.7], [52, 52, 53, 53, 0.6]], float)
+    assert apart_from(boxes, 0.5).tolist() == [1, 2, 3]  # the last is small: of both together it shares 4 %
+    assert apart_from(boxes, 0.5, smaller=True).tolist() == [1, 2]
+    assert apart_from(boxes[:0], 0.5).tolist() == []
+
+
+def test_a_tone_lies_in_the_mel_band_of_its_frequency() -> None:
+    speaker = runpy.run_path(str(ROOT / "examples" / "speaker_torch.py"))
+    filters = speaker["filters"]()
+    assert filters.shape == (40, 201) and (filters.sum(1) * 40 == pytest.approx(1, rel=0.2))  # 40 Hz a bin: area 1
+    tone = np.sin(2 * np.pi * 1000 * np.arange(40_000) / 16_000).astype(np.float32)
+    mels = speaker["windows"](tone)
+    assert mels.shape[1:] == (160, 40) and int(mels[0, 80].argmax()) == int(filters[:, 25].argmax())
 
 
 def test_what_is_no_recording_is_refused_with_its_shape(tmp_path: Path) -> None:

@@ -159,7 +159,11 @@ def test_profile_sums_a_run(tmp_path: Path) -> None:
     )
     assert all(row["runs"] == 3 and row["device_us"] > 0 and row["host_s"] > 0 for row in rows.values())
     assert 0 < usage["mfu"] < 1 and usage["bytes_peak"] > 16 * 4 * 4
-    assert usage["device_s"] == pytest.approx(sum(row["device_us"] * 3 for row in rows.values()) / 1e6)
+    launches = sum(row["launch_us"] * 3 for row in rows.values()) / 1e6
+    assert launches > 0 and usage["launch_s"] == pytest.approx(launches)
+    in_programs = sum(row["device_us"] * 3 for row in rows.values()) / 1e6
+    assert usage["device_s"] == pytest.approx(in_programs + launches)
+    assert usage["step_us"] == pytest.approx(usage["device_s"] / 3 * 1e6)
     # trn2.48xlarge in a capacity block: src/arch/tables/price.toml
     assert usage["usd"]["capacity_block"] == pytest.approx(usage["device_s"] / 3600 * 35.7608 / 128)
 

@@ -96,6 +96,22 @@ def test_a_block_of_a_program_is_summed() -> None:
         opentrn.profile_program().__enter__()
 
 
+@pytest.mark.parametrize(
+    ("target", "on_demand", "rented"),
+    [("trn1.32xlarge", 21.5 / 32, "trn1.32xlarge"), ("inf2", 0.7582 / 2, "inf2.xlarge")],
+)
+def test_the_price_is_that_of_the_instance_that_is_named(
+    target: str, on_demand: float, rented: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target)
+    device = torch.compile(lambda x: torch.tanh(x @ x), backend="neuron")
+    with opentrn.profile_program() as profile:
+        device(torch.randn(16, 16))
+    assert profile.data["target"] == target and profile.data["rented"]["on_demand"] == rented
+    assert profile.usd["on_demand"] == pytest.approx(profile.device_us / 3.6e9 * on_demand)
+    assert rented in str(profile)
+
+
 def test_compiler_flags_are_those_of_opentrn_compile(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,7 +88,7 @@ def _write_page(summary: dict[str, Any], path: str) -> None:
     """The page of the programs of several devices, those that take most time first."""
     from opentrn.report import fabric
 
-    rows = sorted(summary["programs"], key=lambda row: -(row["device_us"] or 0) * row["runs"])
+    rows = summary["programs"]  # longest first
     traffics = [row["traffic"] for row in rows if "traffic" in row]
     if not traffics:
         print("no page: no program of several devices has collectives", file=sys.stderr)
@@ -144,33 +145,10 @@ def _waited_for(process: subprocess.Popen[bytes]) -> int:
 
 
 def summarise(usage: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """The usage file with totals: device seconds, share of each program, utilisation of the Tensor engine."""
-    programs = usage["programs"]
-    for row in programs:
-        row["total_us"] = None if row["device_us"] is None else row["device_us"] * row["runs"]
-    timed = [row for row in programs if row["total_us"] is not None]
-    device_us = sum(row["total_us"] for row in timed)
-    for row in programs:
-        row["share"] = row["total_us"] / device_us if row["total_us"] and device_us else None
-    flops = sum(row["tensor_flops"] * row["runs"] for row in timed)
-    peak = usage["tensor_peak_tflops_bf16"] * 1e12
-    usage["device_s"] = device_us / 1e6
-    usage["host_s"] = seconds
-    usage["host_gap_s"] = max(0.0, seconds - sum(row["host_s"] for row in programs))
-    most = max(timed, key=lambda row: row["total_us"], default=None)
-    usage["step_us"] = device_us / most["runs"] if most else None
-    usage["step"] = most["name"] if most else None
-    # Every device of the longest program is paid for, for as long as the programs take.
-    core_hours = device_us / 3.6e9 * (most["devices"] if most else 1)
-    usage["usd"] = {
-        kind: rate if rate is None else rate * core_hours for kind, rate in usage["usd_h"].items()
-    }
-    usage["mfu"] = flops / (device_us / 1e6 * peak) if device_us else None
-    usage["runs"] = sum(row["runs"] for row in programs)
-    usage["without_time"] = [row["name"] for row in programs if row["device_us"] is None]
-    usage["on_host"] = {row["name"]: row["on_host"] for row in programs if "on_host" in row}
-    programs.sort(key=lambda row: -(row["total_us"] or 0.0))
-    return usage
+    """The usage file with totals and prices, as src/profile/programs.h has them; `seconds` of this host's time."""
+    from opentrn import _core
+
+    return json.loads(_core.summarise_programs(json.dumps(usage), seconds))
 
 
 def _duration(microseconds: float | None) -> str:
@@ -182,9 +160,22 @@ def _duration(microseconds: float | None) -> str:
     raise AssertionError("unreachable")
 
 
-def _money(usd: dict[str, float | None]) -> str:
-    known = [f"${value:.2g} {kind.replace('_', ' ')}" for kind, value in usd.items() if value is not None]
-    return ", ".join(known) or "no rate is published"
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole else "none"
+
+
+def _prices(usd: dict[str, float | None], rented: dict[str, str | None]) -> list[str]:
+    """Lines; an instance that all rates are of is named once."""
+    known = {kind: value for kind, value in usd.items() if value is not None}
+    if not known:
+        return ["price: no rate is published"]
+    of = {rented[kind] for kind in known}
+    texts = [
+        f"${value:.2g} {kind.replace('_', ' ')}" + (f" ({rented[kind]})" if len(of) > 1 else "")
+        for kind, value in known.items()
+    ]
+    head = f"price{'' if len(of) > 1 else f' on {of.pop()}'}, by the core: "
+    return textwrap.wrap(head + ", ".join(texts), 80, break_on_hyphens=False, subsequent_indent="  ")
 
 
 def _labels(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
@@ -214,18 +205,20 @@ def as_text(summary: dict[str, Any], lines: int) -> str:
         f"{_duration(summary['device_s'] * 1e6)} of device time; {summary['host_s']:.2f} s on this host",
         f"memory: {summary['bytes_peak'] / 2**20:.1f} MiB of HBM at most"
         + (f"; MFU {summary['mfu']:.2%} of the BF16 peak" if summary["mfu"] is not None else ""),
-        f"a step ({summary['step']}): {_duration(summary['step_us'])} of device time"
+        f"a step ({summary['step']}): {_duration(summary['step_us'])} of device time, "
+        f"{_share(summary['launch_s'], summary['device_s'])} of it launches"
         if summary["step"]
         else "",
-        f"this host without a program to run: {summary['host_gap_s']:.2f} s; price: {_money(summary['usd'])}",
+        f"this host without a program to run: {summary['host_gap_s']:.2f} s",
+        *_prices(summary["usd"], summary["rented"]),
         "",
-        f"{'program':<32}{'runs':>7}{'one run':>12}{'all':>12}{'share':>8}",
+        f"{'program (a run: with its launch)':<32}{'runs':>7}{'one run':>12}{'all':>12}{'share':>8}",
     ]
     labels, legend = _labels(summary["programs"][:lines])
     for row, label in zip(summary["programs"], labels):
         share = f"{row['share']:.1%}" if row["share"] is not None else "-"
         out.append(
-            f"{label:<32}{row['runs']:>7}{_duration(row['device_us']):>12}"
+            f"{label:<32}{row['runs']:>7}{_duration(row['run_us']):>12}"
             f"{_duration(row['total_us']):>12}{share:>8}"
         )
     if len(summary["programs"]) > lines:
@@ -239,8 +232,7 @@ def as_text(summary: dict[str, Any], lines: int) -> str:
                 f"{row['name']}: {_duration(row['collectives_us'])} of a run are collectives, an estimate; "
                 f"{_duration(row['exposed_us'])} of them exposed (no compute beside them)"
             )
-    both = sum(row.get("both_cores_us_min", 0.0) * row["runs"] for row in summary["programs"])
-    if both:
+    if both := summary["both_cores_us_min"]:
         out.append(
             "each core is two physical ones, of which compiled programs use one: with\n"
             f"both, evenly, all of it would take {_duration(both)} at least"

@@ -13,6 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from opentrn.errors import StateError
+from opentrn.settings import environment
 from opentrn.torch import settings
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _eager() -> list[tuple[Program, int, float]]:
 
 
 def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
-    """Runs, host and device time of one program; device_us is None, with `why`, where it has none."""
+    """Runs, host and device time (without the launch) of one program; device_us is None, with `why`, without one."""
     facts: dict[str, Any] = {
         "name": program.name,
         "runs": runs,
@@ -104,9 +105,19 @@ def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
         return facts
     facts["instructions"] = program.device_model.instruction_count
     facts["device_us"] = timing.total_ns / 1e3
+    facts["launch_us"] = timing.launch_ns / 1e3
     facts["tensor_flops"] = timing.tensor_flops
     facts["bound_by"] = timing.bound_by
     return facts
+
+
+def _rented(target: str) -> tuple[str, int]:
+    """What is paid for, and physical cores of a logical one there: the environment's machine where programs are for it.
+
+    Programs are compiled for a chip; the environment may name an instance that has it.
+    """
+    stated = environment.read()
+    return (stated.target, stated.physical_cores_per_core) if target == stated.chip else (target, 1)
 
 
 def facts(done: list[tuple[Program, int, float]]) -> dict[str, Any]:
@@ -117,13 +128,15 @@ def facts(done: list[tuple[Program, int, float]]) -> dict[str, Any]:
     from opentrn import _core
 
     on_device = [program for program, _, _ in done if program.device_model]
-    target = done[0][0].settings.target if done else settings.read(None).target
+    target, physical_cores = _rented(done[0][0].settings.target if done else settings.read(None).target)
+    rates = _core.rates_of_core(target, physical_cores)
     return {
         "target": target,
         "cores": 1,
         "tensor_peak_tflops_bf16": _core.peak_tflops(target, "bf16"),
         "bytes_peak": max((program.device_model.tensor_bytes for program in on_device), default=0),
-        "usd_h": _core.usd_per_core_hour(target),
+        "usd_h": {kind: rate and rate[0] for kind, rate in rates.items()},
+        "rented": {kind: rate and rate[1] for kind, rate in rates.items()},
         "programs": [row(*each) for each in done],
     }
 

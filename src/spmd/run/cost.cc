@@ -1,5 +1,7 @@
 #include "spmd/run/cost.h"
 
+#include <algorithm>
+
 #include "isa/origin.h"
 #include "spmd/run/step_time.h"
 
@@ -19,6 +21,7 @@ void add(Cost& cost, const DeviceProgram& program, double times, double& longest
   }
   const trace::Summary& summary = predicted.times->summary;
   const double us = summary.total_ns / 1e3 * times;
+  cost.launch_us = std::max(cost.launch_us, summary.launch_ns / 1e3);
   cost.tensor_flops += summary.tensor_flops() * times;
   cost.hbm_bytes += static_cast<double>(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written) * times;
   if (cost.compute_us && cost.why.empty()) *cost.compute_us += us;

@@ -29,6 +29,8 @@ struct Cost {
 
   // From the start of the run to its end (step_time.h); nullopt where the compute time is.
   std::optional<double> device_us;
+  // Before it, once for a run: the parts of a program of several devices are launched together.
+  double launch_us = 0;
 };
 
 Cost cost_of(const DeviceProgram& program);

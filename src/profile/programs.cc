@@ -1,0 +1,115 @@
+#include "profile/programs.h"
+
+#include <algorithm>
+
+namespace opentrn::profile {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::optional<double> known(const Json& row, const char* key) {
+  const auto found = row.find(key);
+  if (found == row.end() || found->is_null()) return std::nullopt;
+  return found->get<double>();
+}
+
+ProgramRuns program_of(const Json& row) {
+  ProgramRuns program;
+  program.name = row.at("name").get<std::string>();
+  program.runs = row.at("runs").get<int64_t>();
+  program.devices = row.at("devices").get<int64_t>();
+  program.device_us = known(row, "device_us");
+  program.launch_us = known(row, "launch_us").value_or(0);
+  program.tensor_flops = known(row, "tensor_flops").value_or(0);
+  program.host_s = row.at("host_s").get<double>();
+  program.both_cores_us_min = known(row, "both_cores_us_min");
+  return program;
+}
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+void add_times(Json& row, const ProgramRuns& program, double device_us) {
+  if (!program.device_us) {
+    row["run_us"] = row["total_us"] = row["share"] = nullptr;
+    return;
+  }
+  row["run_us"] = program.run_us();
+  row["total_us"] = program.total_us();
+  row["share"] = device_us > 0 ? Json(program.total_us() / device_us) : Json();
+}
+
+// Names of the rows that have the key.
+Json without_time(const std::vector<ProgramRuns>& programs) {
+  Json names = Json::array();
+  for (const ProgramRuns& program : programs)
+    if (!program.device_us) names.push_back(program.name);
+  return names;
+}
+
+Json on_host(const Json& rows) {
+  Json reasons = Json::object();
+  for (const Json& row : rows)
+    if (row.contains("on_host")) reasons[row.at("name").get<std::string>()] = row.at("on_host");
+  return reasons;
+}
+
+Json prices(const Json& rates, double core_hours) {
+  Json out = Json::object();
+  for (const auto& [kind, rate] : rates.items())
+    out[kind] = rate.is_null() ? Json() : Json(rate.get<double>() * core_hours);
+  return out;
+}
+
+}  // namespace
+
+ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_peak_tflops, double host_s) {
+  ProgramTotals totals;
+  double flops = 0, busy_s = 0;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const ProgramRuns& program = programs[i];
+    const auto runs = static_cast<double>(program.runs);
+    totals.runs += program.runs;
+    busy_s += program.host_s;
+    if (!program.device_us) continue;
+    totals.device_us += program.total_us();
+    totals.launch_us += program.launch_us * runs;
+    flops += program.tensor_flops * runs;
+    if (program.both_cores_us_min)
+      totals.both_cores_us_min += (*program.both_cores_us_min + program.launch_us) * runs;
+    if (!totals.longest || program.total_us() > programs[*totals.longest].total_us()) totals.longest = i;
+  }
+  totals.host_gap_s = std::max(0.0, host_s - busy_s);
+  if (!totals.longest) return totals;
+  const ProgramRuns& longest = programs[*totals.longest];
+  totals.step_us = totals.device_us / static_cast<double>(std::max<int64_t>(longest.runs, 1));
+  totals.core_hours = totals.device_us / 3.6e9 * static_cast<double>(longest.devices);
+  if (totals.device_us > 0) totals.mfu = flops / (totals.device_us * 1e6 * tensor_peak_tflops);
+  return totals;
+}
+
+Json summarise_programs(Json usage, double host_s) {
+  Json rows = std::move(usage.at("programs"));
+  std::vector<ProgramRuns> programs;
+  for (const Json& row : rows) programs.push_back(program_of(row));
+  const ProgramTotals totals = add_up(programs, usage.at("tensor_peak_tflops_bf16").get<double>(), host_s);
+  for (size_t i = 0; i < programs.size(); ++i) add_times(rows[i], programs[i], totals.device_us);
+  usage["runs"] = totals.runs;
+  usage["device_s"] = totals.device_us / 1e6;
+  usage["launch_s"] = totals.launch_us / 1e6;
+  usage["host_s"] = host_s;
+  usage["host_gap_s"] = totals.host_gap_s;
+  usage["step_us"] = or_null(totals.step_us);
+  usage["step"] = totals.longest ? Json(programs[*totals.longest].name) : Json();
+  usage["mfu"] = or_null(totals.mfu);
+  usage["both_cores_us_min"] = totals.both_cores_us_min;
+  usage["usd"] = prices(usage.at("usd_h"), totals.core_hours);
+  usage["without_time"] = without_time(programs);
+  usage["on_host"] = on_host(rows);
+  std::ranges::stable_sort(rows.get_ref<Json::array_t&>(), std::ranges::greater{},
+                           [](const Json& row) { return known(row, "total_us").value_or(0); });
+  usage["programs"] = std::move(rows);
+  return usage;
+}
+
+}  // namespace opentrn::profile

@@ -1,0 +1,52 @@
+// What the programs of a run cost on the device, added up: `opentrn profile -- COMMAND` and
+// opentrn.profile_program().
+//
+// A run of a program is its launch and then the time of its instructions. Launches count in every total: how
+// much of one the program before could hide is not public, and none is assumed to be hidden.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace opentrn::profile {
+
+// One program of a run.
+struct ProgramRuns {
+  std::string name;
+  int64_t runs = 0;
+  int64_t devices = 1;
+  std::optional<double> device_us;  // of one run, without its launch; nullopt: the timing model cannot tell
+  double launch_us = 0;             // before it
+  double tensor_flops = 0;          // of one run
+  double host_s = 0;                // of all runs, on this host
+  std::optional<double> both_cores_us_min;  // of one run, if both cores of a logical one shared it
+
+  double run_us() const { return device_us.value_or(0) + launch_us; }
+  double total_us() const { return device_us ? run_us() * static_cast<double>(runs) : 0; }
+};
+
+struct ProgramTotals {
+  int64_t runs = 0;
+  double device_us = 0;           // of all runs that have a time, launches included
+  double launch_us = 0;           // part of it
+  std::optional<size_t> longest;  // index of the program that takes most
+  std::optional<double> step_us;  // device_us over the runs of that one
+  std::optional<double> mfu;      // flops over device_us at the peak
+  double host_gap_s = 0;          // of `host_s` seconds, without a program to run
+  double core_hours = 0;  // paid for: every device of the longest program, for as long as all programs take
+  double both_cores_us_min = 0;  // launches included, of the programs that have one; 0 without any
+};
+
+ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_peak_tflops, double host_s);
+
+// `usage`: what the frameworks tell (src/pjrt/usage.h, python/opentrn/torch/usage.py), with "usd_h" by kind
+// of rate. Gives it with the totals, each program with "run_us", "total_us" and "share", longest first, and
+// "usd" by kind: the rate times the core hours, null where no rate is published.
+nlohmann::ordered_json summarise_programs(nlohmann::ordered_json usage, double host_s);
+
+}  // namespace opentrn::profile

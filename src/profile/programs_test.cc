@@ -1,0 +1,77 @@
+#include "profile/programs.h"
+
+#include <gmock/gmock.h>
+
+namespace opentrn::profile {
+
+namespace {
+
+using ::testing::DoubleEq;
+using Json = nlohmann::ordered_json;
+
+ProgramRuns program(std::string name, int64_t runs, std::optional<double> device_us, double launch_us) {
+  ProgramRuns out;
+  out.name = std::move(name);
+  out.runs = runs;
+  out.device_us = device_us;
+  out.launch_us = launch_us;
+  return out;
+}
+
+TEST(Programs, LaunchesCountInTheStepAndThePrice) {
+  const ProgramTotals totals = add_up({program("forward", 10, 40, 26), program("step", 10, 10, 26)}, 90, 1);
+  EXPECT_THAT(totals.device_us, DoubleEq(10 * (66 + 36)));
+  EXPECT_THAT(totals.launch_us, DoubleEq(520));
+  EXPECT_THAT(*totals.step_us, DoubleEq(102));
+  EXPECT_THAT(totals.core_hours, DoubleEq(1020 / 3.6e9));
+  EXPECT_EQ(totals.longest, 0U);
+}
+
+TEST(Programs, OneWithoutATimeHasNoLaunchEither) {
+  const ProgramTotals totals =
+      add_up({program("host", 7, std::nullopt, 26), program("step", 2, 10, 26)}, 90, 1);
+  EXPECT_EQ(totals.runs, 9);
+  EXPECT_THAT(totals.device_us, DoubleEq(72));
+  EXPECT_EQ(add_up({program("host", 7, std::nullopt, 26)}, 90, 1).step_us, std::nullopt);
+}
+
+TEST(Programs, UtilisationIsOverTheWholeStep) {
+  ProgramRuns one = program("step", 4, 74, 26);
+  one.tensor_flops = 90e6;  // a microsecond at 90 TFLOPS
+  EXPECT_THAT(*add_up({one}, 90, 1).mfu, DoubleEq(0.01));
+}
+
+TEST(Programs, DevicesOfTheLongestArePaidForAllTheTime) {
+  ProgramRuns wide = program("wide", 1, 100, 0), narrow = program("narrow", 1, 20, 0);
+  wide.devices = 8;
+  EXPECT_THAT(add_up({narrow, wide}, 90, 1).core_hours, DoubleEq(8 * 120 / 3.6e9));
+}
+
+TEST(Programs, SummaryHasTheRatesPriceAndTheLongestFirst) {
+  const Json summary = summarise_programs(
+      {{"tensor_peak_tflops_bf16", 90},
+       {"usd_h", {{"on_demand", 3.6}, {"reserved", nullptr}}},
+       {"programs",
+        {{{"name", "a"}, {"runs", 1}, {"devices", 1}, {"host_s", 0.25}, {"device_us", 4}, {"launch_us", 6}},
+         {{"name", "b"}, {"runs", 3}, {"devices", 1}, {"host_s", 0.25}, {"device_us", 24}, {"launch_us", 6}},
+         {{"name", "c"},
+          {"runs", 1},
+          {"devices", 1},
+          {"host_s", 0},
+          {"device_us", nullptr},
+          {"on_host", "x"}}}}},
+      2.0);
+  EXPECT_EQ(summary.at("programs").at(0).at("name"), "b");
+  EXPECT_EQ(summary.at("programs").at(0).at("total_us"), 90);
+  EXPECT_EQ(summary.at("programs").at(0).at("share"), 0.9);
+  EXPECT_EQ(summary.at("programs").at(2).at("total_us"), nullptr);
+  EXPECT_THAT(summary.at("usd").at("on_demand").get<double>(), DoubleEq(100 / 1e9));
+  EXPECT_EQ(summary.at("usd").at("reserved"), nullptr);
+  EXPECT_EQ(summary.at("host_gap_s"), 1.5);
+  EXPECT_EQ(summary.at("without_time"), Json::array({"c"}));
+  EXPECT_EQ(summary.at("on_host").at("c"), "x");
+}
+
+}  // namespace
+
+}  // namespace opentrn::profile
