@@ -61,6 +61,9 @@ int64_t put_channels_first(graph::Function& function);
 // in front of it. Gives how many.
 int64_t simplify_loops(graph::Function& function);
 
+// Loops of a few iterations, as many as is known now, are written out. Gives how many.
+int64_t unroll_loops(graph::Function& function);
+
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
 void remove_dead_ops(graph::Function& function);
 

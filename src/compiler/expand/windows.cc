@@ -321,7 +321,20 @@ Values select_and_scatter(Builder& builder, const Function& function, const Op& 
 // -- top_k
 
 bool takes_top_k(const Function& function, const Op& op) {
-  return is_static_tensor(function, op.operands[0]) && function.type(op.operands[0]).rank() > 0;
+  return is_static_tensor(function, op.operands[0]) && function.type(op.operands[0]).rank() > 0 &&
+         !has_top_k(function, op);
+}
+
+// Long rows as pieces for the kernel of largest elements: so many that all partitions have one, and none so
+// short that most of it goes on. 0 where the kernel takes no piece of it.
+int64_t kernel_pieces(const graph::Type& type, int64_t k) {
+  constexpr int64_t kPartitions = 128, kPieceMin = 256;
+  const int64_t length = type.dim(type.rank() - 1), rows = type.element_count() / length;
+  if (!graph::is_float(type.element()) || graph::bit_width(type.element()) > 32 || k < 1 || k > kTopKMost)
+    return 0;
+  const int64_t least = (length + kTopKColumns - 1) / kTopKColumns,
+                most = length / std::max(kPieceMin, 8 * k);
+  return std::max(least, std::min(most, kPartitions / rows));
 }
 
 // Columns of values and their places, the largest values first, equal ones in their order.
@@ -386,8 +399,49 @@ Values largest(Builder& builder, ValueId values, ValueId numbers, int64_t k) {
   return {builder.slice(all[0], first, count), builder.slice(all[1], first, count)};
 }
 
+// values[row, place] for places of [rows, k].
+ValueId taken_along(Builder& builder, ValueId values, ValueId places) {
+  const graph::Type type = builder.type(values);
+  const Dims shape = dims_of(builder.type(places));
+  return builder.add(OpKind::gather_, {values, builder.reshape(places, {shape[0], shape[1], 1})},
+                     {{Attr::collapsed_slice_dims, Dims{1}},
+                      {Attr::operand_batching_dims, Dims{0}},
+                      {Attr::start_indices_batching_dims, Dims{0}},
+                      {Attr::start_index_map, Dims{1}},
+                      {Attr::offset_dims, Dims{}},
+                      {Attr::index_vector_dim, int64_t{2}},
+                      {Attr::indices_are_sorted, false},
+                      {Attr::slice_sizes, Dims{1, 1}}},
+                     {type.with_dims(shape)});
+}
+
+Values largest_of_pieces(Builder& builder, ValueId given, int64_t k, int64_t pieces) {
+  const graph::Type type = builder.type(given);
+  const Dims dims = dims_of(type);
+  const int64_t length = dims.back(), rows = type.element_count() / length,
+                piece = (length + pieces - 1) / pieces;
+  const ValueId flat = builder.reshape(given, {rows, length});
+  const ValueId whole = padded(builder, flat, builder.constant(lowest(type.element())), {0, 0},
+                               {0, pieces * piece - length}, {0, 0});
+  const auto top = [&](ValueId values) {
+    return builder.function().op(builder.add_op(OpKind::chlo_top_k_, {values}, {{Attr::k, k}})).results;
+  };
+  const Values parts = top(builder.reshape(whole, {rows * pieces, piece}));
+  const graph::Type places = builder.type(parts[1]).with_dims({rows, pieces, k});
+  const Expr number(builder, builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, int64_t{1}}}, {places}));
+  const Expr inside(builder, builder.reshape(parts[1], {rows, pieces, k}));
+  const Expr place = inside + number * static_cast<double>(piece);
+  const Values best = top(builder.reshape(parts[0], {rows, pieces * k}));
+  const ValueId where = taken_along(builder, builder.reshape(place.id(), {rows, pieces * k}), best[1]);
+  Dims result = dims;
+  result.back() = k;
+  return {builder.reshape(best[0], result), builder.reshape(where, result)};
+}
+
 Values top_k(Builder& builder, const Function& function, const Op& op, Operands operands) {
   const graph::Type& type = function.type(op.operands[0]);
+  if (const int64_t pieces = kernel_pieces(type, op.integer(Attr::k)); pieces > 1)
+    return largest_of_pieces(builder, operands[0], op.integer(Attr::k), pieces);
   const graph::Type places = function.type(op.results[1]).with_dims(dims_of(type));
   const int64_t last = type.rank() - 1;
   const ValueId numbers = builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, last}}, {places});

@@ -81,7 +81,10 @@ class While {
         continue;
       }
       places_[i] = lowering_.allocate(op_.results[i]);
-      if (!is_updated_in(function_, op_.regions[1], arguments[i])) lowering_.keep(*places_[i]);
+      if (!is_updated_in(function_, op_.regions[1], arguments[i])) {
+        emitter_.residency().expect_now(places_[i]->tensor);
+        lowering_.keep(*places_[i]);
+      }
       lowering_.assign(*places_[i], start);
     }
   }

@@ -22,6 +22,7 @@
 #include "compiler/lowering/takes.h"
 #include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/tiling.h"
+#include "compiler/lowering/turned_copy.h"
 #include "compiler/lowering/window.h"
 
 namespace opentrn::compiler {
@@ -128,12 +129,35 @@ View rows_in_runs(Lowering& lowering, const Op& op) {
   return same;
 }
 
+// The kernel. Where its channels are neighbours in memory (that of a gradient is turned and reversed), a copy
+// whose features are: channels go over partitions, and would be loaded element by element.
+View features_in_runs(Lowering& lowering, const Op& op) {
+  const View kernel = lowering.view(op.operands[1]);
+  const auto channel = static_cast<size_t>(op.integer(Attr::kernel_input_feature_dimension)),
+             feature = static_cast<size_t>(op.integer(Attr::kernel_output_feature_dimension));
+  if (kernel.dims[channel].step != 1 || kernel.dims[feature].step == 1 ||
+      is_depthwise(lowering.function(), op))
+    return kernel;
+  std::vector<size_t> order;
+  for (size_t d = 0; d < kernel.dims.size(); ++d)
+    if (d != channel && d != feature) order.push_back(d);
+  order.insert(order.end(), {channel, feature});
+  std::vector<int64_t> shape;
+  for (const size_t d : order) shape.push_back(kernel.dims[d].count);
+  const View copy = lowering.emitter().hbm(shape, kernel.dtype, "kernel");
+  View turned = kernel;
+  turned.tensor = copy.tensor;
+  turned.offset = copy.offset;
+  for (size_t i = 0; i < order.size(); ++i) turned.dims[order[i]].step = copy.dims[i].step;
+  return copy_turned(lowering.emitter(), turned, kernel) ? turned : kernel;
+}
+
 class Convolution : public TileSource {
  public:
   Convolution(Lowering& lowering, const Op& op)
       : emitter_(lowering.emitter()),
         image_(rows_in_runs(lowering, op)),
-        kernel_(lowering.view(op.operands[1])),
+        kernel_(features_in_runs(lowering, op)),
         order_(order_of(lowering.function(), op)),
         depthwise_(is_depthwise(lowering.function(), op)),
         stacked_(stacks_rows(lowering.function(), op)) {

@@ -1,8 +1,11 @@
 // Ops that only move data and are no views: concatenate, pad, bitcast_convert. Each is DMA from view to view.
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
 
 namespace opentrn::compiler {
 
@@ -37,9 +40,60 @@ void copy_unless_empty(Emitter& emitter, const View& dst, const View& src) {
   if (src.element_count() > 0) emitter.copy(dst, src);
 }
 
+// Runs of the result that a descriptor of DMA each would move, and of how many elements that is worth tiles;
+// bytes of a partition for a row of such a tile.
+constexpr int64_t kShortRunBytes = 32, kLeastElements = 4096, kRowBytes = 8 * 1024;
+
+// How many of the outer places, neighbours in the result, a row of the tile holds: whole dimensions.
+int64_t places_in_row(std::span<const isa::Dim> outer, int64_t most) {
+  int64_t places = 1;
+  for (size_t d = outer.size(); d-- > 1 && places * outer[d].count <= most;) places *= outer[d].count;
+  return places;
+}
+
+// Parts that lie one after another in short runs, as of pairs: put side by side in SBUF, so that DMA moves
+// long runs only. False where runs are long anyway.
+bool interleave(Lowering& lowering, const Op& op, const View& out, size_t axis) {
+  const int64_t bytes = size_bytes(out.dtype), inner = out.dims[axis].step,
+                width = out.dims[axis].count * inner, total = out.element_count();
+  int64_t shortest = width;
+  for (const graph::ValueId operand : op.operands)
+    shortest = std::min(shortest, lowering.function().type(operand).dim(static_cast<int>(axis)) * inner);
+  if (axis == 0 || shortest == 0 || shortest * bytes >= kShortRunBytes || total < kLeastElements)
+    return false;
+  const int64_t places = places_in_row(std::span(out.dims).first(axis), kRowBytes / (width * bytes));
+  const int64_t rows = total / (width * places);
+  if (places == 1) return false;
+  std::vector<Matrix> parts;
+  std::vector<int64_t> widths;
+  for (const graph::ValueId operand : op.operands) {
+    const int64_t part = lowering.function().type(operand).dim(static_cast<int>(axis)) * inner;
+    const auto seen = Lowering::reshaped(lowering.view(operand), std::vector<int64_t>{rows, places, part});
+    // What is apart in memory itself is better turned on the way (turned_copy.h).
+    if (!seen || seen->dims[1].step != part || (part > 1 && seen->dims[2].step != 1)) return false;
+    parts.emplace_back(*seen, 1);
+    widths.push_back(part);
+  }
+  Emitter& emitter = lowering.emitter();
+  const Matrix whole(*Lowering::reshaped(out, std::vector<int64_t>{rows, places * width}), 1);
+  for (int64_t row = 0; row < rows; row += kPartitions) {
+    const int64_t count = std::min(kPartitions, rows - row);
+    const Tile tile = emitter.sbuf(count, places * width, out.dtype, "interleaved");
+    int64_t at = 0;
+    for (size_t i = 0; i < parts.size(); at += widths[i++]) {
+      const Tile part = parts[i].fetch(emitter, row, count, 0, places * widths[i], "part");
+      emitter.tensor_copy(tile.patch(at, places, width, widths[i], 1),
+                          part.patch(0, places, widths[i], widths[i], 1));
+    }
+    whole.store(emitter, tile, row, 0);
+  }
+  return true;
+}
+
 void concatenate(Lowering& lowering, const Op& op) {
   const auto axis = static_cast<size_t>(op.integer(Attr::dimension));
   const View out = lowering.allocate(op.results[0]);
+  if (out.element_count() > 0 && interleave(lowering, op, out, axis)) return;
   View place = out;
   for (const graph::ValueId operand : op.operands) {
     const View source = lowering.view(operand);

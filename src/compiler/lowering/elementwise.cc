@@ -89,6 +89,10 @@ AluOp comparison_of(ComparisonDirection direction) {
   return AluOp::kEqual;
 }
 
+bool is_shift(AluOp op) {
+  return op == AluOp::kLeftShift || op == AluOp::kRightShift || op == AluOp::kArithmeticRightShift;
+}
+
 bool commutes(AluOp op) {
   return op == AluOp::kAdd || op == AluOp::kMultiply || op == AluOp::kMaximum || op == AluOp::kMinimum ||
          op == AluOp::kEqual || op == AluOp::kNotEqual;
@@ -120,13 +124,16 @@ class Body {
     return emitter_.sbuf(rows_, columns_, *device_dtype(result_), std::string(graph::name(op_.kind)));
   }
 
+  // The number in every column: one column, read again and again.
+  Tile number(DType dtype, double value) {
+    const Tile tile = emitter_.sbuf(rows_, 1, dtype, "number");
+    emitter_.memset(tile, value);
+    return columns_ > 1 ? tile.repeated(columns_) : tile;
+  }
+
   // The term as a tile of all columns.
   Tile full(const Term& term) {
-    if (term.splat) {
-      const Tile tile = fresh(*device_dtype(term.element));
-      emitter_.memset(tile, *term.splat);
-      return tile;
-    }
+    if (term.splat) return number(*device_dtype(term.element), *term.splat);
     return term.column && columns_ > 1 ? term.tile.repeated(columns_) : term.tile;
   }
 
@@ -172,10 +179,9 @@ class Body {
   Tile wide_int(const Term& term) {
     if (is_int32(term.element) || term.splat) {
       if (!term.splat) return full(term);
-      const Tile tile = fresh(is_int32(term.element) ? *device_dtype(term.element) : DType::kInt32);
+      const DType dtype = is_int32(term.element) ? *device_dtype(term.element) : DType::kInt32;
       const double value = is_narrowed(term.element) ? low_word(*term.splat) : *term.splat;
-      emitter_.memset(value < 0 ? tile.as(DType::kInt32) : tile, value);
-      return tile;
+      return number(value < 0 ? DType::kInt32 : dtype, value).as(dtype);
     }
     const Tile tile = fresh(DType::kInt32);
     emitter_.tensor_copy(tile, full(term));
@@ -183,9 +189,9 @@ class Body {
   }
 
   Tile without_sign_extension(const Tile& wide, ElementType element) {
-    const Tile mask = fresh(DType::kInt32), dst = fresh(DType::kInt32);
-    emitter_.memset(mask, static_cast<double>((int64_t{1} << graph::bit_width(element)) - 1));
-    emitter_.tensor_tensor(AluOp::kBitwiseAnd, dst, wide, mask);
+    const Tile dst = fresh(DType::kInt32);
+    const auto mask = static_cast<double>((int64_t{1} << graph::bit_width(element)) - 1);
+    emitter_.tensor_tensor(AluOp::kBitwiseAnd, dst, wide, number(DType::kInt32, mask));
     return dst;
   }
 
@@ -193,10 +199,12 @@ class Body {
 
   Tile int_binary(AluOp op, const Term& a, const Term& b) {
     Tile x = wide_int(a);
-    const Tile y = wide_int(b);
     if (op == AluOp::kRightShift && !is_int32(a.element)) x = without_sign_extension(x, a.element);
     const Tile dst = fresh(x.dtype);
-    emitter_.tensor_tensor(op, dst, x, y);
+    if (b.splat && is_shift(op) && *b.splat >= 0)
+      emitter_.tensor_scalar(op, dst, x, *b.splat);
+    else
+      emitter_.tensor_tensor(op, dst, x, wide_int(b));
     return narrowed(dst);
   }
 
@@ -209,8 +217,7 @@ class Body {
       emitter_.tensor_tensor(op, dst, l, r);
       return dst;
     };
-    const Tile zero = fresh(x.dtype);
-    emitter_.memset(zero, 0.0);
+    const Tile zero = number(x.dtype, 0.0);
     const Tile is_zero = made(AluOp::kEqual, y, zero);
     const Tile divisor = made(AluOp::kAdd, y, is_zero);
     const Tile quotient = made(AluOp::kDivide, x, divisor);
@@ -226,12 +233,11 @@ class Body {
 
   // Integers in the order of the floats' bits: -NaN, -inf, ..., -0, 0, ..., inf, NaN. Every format fits fp32.
   Tile total_order_key(const Term& term) {
-    const Tile number = fresh(DType::kFloat32), sign = fresh(DType::kInt32), flip = fresh(DType::kInt32),
-               key = fresh(DType::kInt32), places = fresh(DType::kInt32), low = fresh(DType::kInt32);
-    emitter_.tensor_copy(number, full(term));
-    emitter_.memset(places, 31.0);
-    emitter_.memset(low, 2147483647.0);
-    const Tile bits = number.as(DType::kInt32);
+    const Tile value = fresh(DType::kFloat32), sign = fresh(DType::kInt32), flip = fresh(DType::kInt32),
+               key = fresh(DType::kInt32), places = number(DType::kInt32, 31.0),
+               low = number(DType::kInt32, 2147483647.0);
+    emitter_.tensor_copy(value, full(term));
+    const Tile bits = value.as(DType::kInt32);
     emitter_.tensor_tensor(AluOp::kArithmeticRightShift, sign, bits, places);
     emitter_.tensor_tensor(AluOp::kBitwiseAnd, flip, sign, low);
     emitter_.tensor_tensor(AluOp::kBitwiseXor, key, bits, flip);
@@ -397,9 +403,9 @@ class Body {
 
   // |magnitude| with the sign bit of `from`.
   Tile with_sign(const Tile& magnitude, const Tile& from) {
-    const Tile mask = fresh(DType::kUint32), sign = fresh(DType::kUint32), dst = fresh(DType::kFloat32);
-    emitter_.memset(mask, 2147483648.0);
-    emitter_.tensor_tensor(AluOp::kBitwiseAnd, sign, from.as(DType::kUint32), mask);
+    const Tile sign = fresh(DType::kUint32), dst = fresh(DType::kFloat32);
+    emitter_.tensor_tensor(AluOp::kBitwiseAnd, sign, from.as(DType::kUint32),
+                           number(DType::kUint32, 2147483648.0));
     emitter_.tensor_tensor(AluOp::kBitwiseOr, dst.as(DType::kUint32), magnitude.as(DType::kUint32), sign);
     return dst;
   }
@@ -475,9 +481,8 @@ class Body {
       }
       case OpKind::abs_: {
         if (is_float) return scaled(x, AluOp::kAbs, 0.0);
-        const Tile wide = wide_int(x), negative = fresh(DType::kInt32), zero = fresh(DType::kInt32);
-        emitter_.memset(zero, 0.0);
-        emitter_.tensor_tensor(AluOp::kSubtract, negative, zero, wide);
+        const Tile wide = wide_int(x), negative = fresh(DType::kInt32);
+        emitter_.tensor_tensor(AluOp::kSubtract, negative, number(DType::kInt32, 0.0), wide);
         const Tile dst = fresh(DType::kInt32);
         emitter_.tensor_tensor(AluOp::kMaximum, dst, wide, negative);
         return narrowed(dst);
@@ -594,8 +599,10 @@ DType wide_integer(ElementType element) {
 Tile narrow_integer(Emitter& emitter, const Tile& wide, ElementType element) {
   if (is_int32(element)) return wide.as(*device_dtype(element));  // wraps: the bits stay
   const auto fresh = [&](DType dtype) { return emitter.sbuf(wide.rows, wide.columns, dtype, "narrow"); };
-  const Tile counts = fresh(DType::kInt32), shifted = fresh(DType::kInt32), back = fresh(DType::kInt32);
+  const Tile shifted = fresh(DType::kInt32), back = fresh(DType::kInt32);
+  Tile counts = emitter.sbuf(wide.rows, 1, DType::kInt32, "narrow");
   emitter.memset(counts, 32 - graph::bit_width(element));
+  if (wide.columns > 1) counts = counts.repeated(wide.columns);
   emitter.tensor_tensor(AluOp::kLeftShift, shifted, wide, counts);
   emitter.tensor_tensor(
       graph::is_unsigned_integer(element) ? AluOp::kRightShift : AluOp::kArithmeticRightShift, back, shifted,

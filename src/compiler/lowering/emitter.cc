@@ -583,6 +583,20 @@ void Emitter::reduce(AluOp op, const Tile& dst, const Tile& data) {
          {static_cast<int64_t>(op), 1, 0});
 }
 
+void Emitter::max8(const Tile& dst, const Tile& data) {
+  append(Opcode::kMax8, Engine::kUnknown, {operand(dst), operand(data)}, {});
+}
+
+void Emitter::find_index8(const Tile& dst, const Tile& data, const Tile& values) {
+  append(Opcode::kNcFindIndex8, Engine::kUnknown, {operand(dst), operand(data), operand(values)}, {});
+}
+
+void Emitter::match_replace8(const Tile& dst, const Tile& data, const Tile& values, double replacement) {
+  const Operand operands[] = {operand(dst), operand(data), operand(values), Operand::none()};
+  const isa::AttributeWord words[] = {{.real = replacement}};
+  append(Opcode::kNcMatchReplace8, operands, words, Engine::kUnknown);
+}
+
 void Emitter::copy_where(const Tile& dst, const Tile& src, const Tile& predicate) {
   append(Opcode::kTensorCopyPredicated, Engine::kUnknown, {operand(dst), operand(src), operand(predicate)},
          {0});

@@ -198,8 +198,13 @@ class Emitter {
                             const Tile& tensor);
   // dst[i] = dst[i - 1] * factor[i] op data[i] along rows, from `start`.
   void scan(AluOp op, const Tile& dst, const Tile& factor, const Tile& data, double start);
-  // dst [rows, 1]
+  // dst [rows, 1], or [rows, runs] where data comes in several runs
   void reduce(AluOp op, const Tile& dst, const Tile& data);
+  // The 8 largest of each row in order; where the first ones with these values are, those of equal ones one
+  // after another; the row with these replaced.
+  void max8(const Tile& dst, const Tile& data);
+  void find_index8(const Tile& dst, const Tile& data, const Tile& values);
+  void match_replace8(const Tile& dst, const Tile& data, const Tile& values, double replacement);
   // dst = predicate ? src : dst
   void copy_where(const Tile& dst, const Tile& src, const Tile& predicate);
   void matmul(const Tile& dst, const Tile& stationary, const Tile& moving, bool accumulate);

@@ -76,7 +76,12 @@ bool lower_gather(Lowering& lowering, const Op& op) {
   const int64_t width = function.type(op.operands[0]).element_count() / table_rows;
   const int64_t count = function.type(op.operands[1]).element_count();
   const std::vector<int64_t> table_shape{table_rows, width}, list{count}, result_shape{count, width};
-  const View table = lowering.reshaped_or_copied(lowering.view(op.operands[0]), table_shape);
+  View table = lowering.reshaped_or_copied(lowering.view(op.operands[0]), table_shape);
+  if (width > 1 && table.dims[1].step != 1) {  // rows of elements that are apart: one descriptor each
+    const View rows = emitter.hbm(table_shape, table.dtype, "rows");
+    emitter.copy(rows, table);
+    table = rows;
+  }
   const View asked = lowering.reshaped_or_copied(lowering.view(op.operands[1]), list);
   const View whole = lowering.allocate(op.results[0]);
   const Matrix out(*Lowering::reshaped(whole, result_shape), 1);

@@ -56,6 +56,7 @@ constexpr Kernel kKernels[] = {
     {has_control_flow, lower_control_flow},
     {has_dynamic_slices, lower_dynamic_slices},
     {has_sort, lower_sort},
+    {has_top_k, lower_top_k},
     {has_data_movement, lower_data_movement},
     {has_complex, lower_complex},
     {has_kernel_call, lower_kernel_call},

@@ -164,6 +164,7 @@ bool lower_data_movement(Lowering& lowering, const graph::Op& op);
 bool lower_control_flow(Lowering& lowering, const graph::Op& op);
 bool lower_gather_elements(Lowering& lowering, const graph::Op& op);
 bool lower_sort(Lowering& lowering, const graph::Op& op);
+bool lower_top_k(Lowering& lowering, const graph::Op& op);
 bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
 bool lower_complex(Lowering& lowering, const graph::Op& op);
 bool lower_kernel_call(Lowering& lowering, const graph::Op& op);

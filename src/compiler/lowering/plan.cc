@@ -9,6 +9,7 @@
 #include "arch/arch.h"
 #include "base/interrupt.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/dims.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
@@ -78,6 +79,19 @@ std::vector<int64_t> kept_then_reduced(int rank, std::span<const int64_t> dimens
   for (int i = 0; i < rank; ++i)
     if (std::find(dimensions.begin(), dimensions.end(), i) != dimensions.end()) order.push_back(i);
   return order;
+}
+
+// Whether the rows of a reduction are so few that the element-wise work before it takes longer on them than
+// spread over all partitions and through memory.
+bool leaves_partitions_idle(const Function& function, const Group& group, const Op& reduction,
+                            int64_t partitions) {
+  constexpr int64_t kThroughMemory = 6000;  // in columns of the Vector engine
+  if (group.split || group.has_source || !group.permutation.empty()) return false;
+  const int64_t columns =
+                    count_of(function.type(reduction.operands[0]), reduction.integers(Attr::dimensions)),
+                rows = product(group.shape) / columns;
+  if (rows >= partitions) return false;
+  return static_cast<int64_t>(group.ops.size()) * (columns - columns * rows / partitions) > kThroughMemory;
 }
 
 }  // namespace
@@ -291,6 +305,8 @@ bool Plan::try_join(OpId id, int group) {
   const Op& op = function_.op(id);
   // Tried in place: a copy of the group for each op makes the plan of a long group quadratic.
   Group& joined = groups_[group];
+  const int64_t partitions = arch::neuron_core(generation_).partitions;
+  if (op.kind == OpKind::reduce_ && leaves_partitions_idle(function_, joined, op, partitions)) return false;
   const auto split = joined.split;
   const bool whole_rows = joined.whole_rows;
   joined.ops.push_back(id);

@@ -17,6 +17,7 @@ constexpr int64_t kShortRunBytes = 32;
 constexpr int64_t kLeastElements = 8192;
 // Of a partition: the rows of a block, once as loaded and once as stored.
 constexpr int64_t kRowBytes = 8 * 1024;
+constexpr int64_t kRepeatedMost = 15;
 constexpr int kFreeDims = 3;  // that an engine walks besides the partitions
 
 struct Pair {
@@ -43,11 +44,26 @@ int64_t product(const std::vector<Pair>& pairs, size_t begin) {
                          [](int64_t so_far, const Pair& pair) { return so_far * pair.count; });
 }
 
+// A first dimension that is one run of the source is cut, so that its parts go over partitions.
+void cut_first(std::vector<Pair>& pairs, int64_t element_bytes) {
+  if (pairs.empty() || pairs.size() >= kFreeDims || pairs[0].from != 1) return;
+  const int64_t count = pairs[0].count, inner = product(pairs, 1) * element_bytes;
+  const int64_t most =
+      std::min(kRowBytes / inner, std::max(count / kPartitions, kShortRunBytes / element_bytes));
+  for (int64_t part = most; part * element_bytes >= kShortRunBytes && part > 0; --part) {
+    if (count % part != 0 || part == count) continue;
+    const Pair outer{count / part, pairs[0].to * part, part};
+    pairs[0].count = part;
+    pairs.insert(pairs.begin(), outer);
+    return;
+  }
+}
+
 // How many of the dimensions go over partitions: as few as let the rest fit, so that rows are long, but with
 // the source's runs in the rest. Nothing where that does not help.
 std::optional<size_t> dims_over_partitions(const std::vector<Pair>& pairs, int64_t element_bytes) {
   if (pairs.size() < 2 || pairs.back().to != 1 || pairs.back().from == 1) return std::nullopt;
-  const auto walks = [](const Pair& pair) { return pair.to > 0 && pair.from > 0; };
+  const auto walks = [](const Pair& pair) { return pair.to > 0 && pair.from >= 0; };
   if (!std::ranges::all_of(pairs, walks)) return std::nullopt;
   const auto runs = std::find_if(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.from == 1; });
   if (runs == pairs.end() || runs->count * element_bytes < kShortRunBytes) return std::nullopt;
@@ -67,11 +83,13 @@ void through_sbuf(Emitter& emitter, const View& dst, const View& src, const std:
     (d < rows ? to_rows : to_columns).push_back({pairs[d].to, pairs[d].count});
     if (d < rows) from_rows.push_back({pairs[d].from, pairs[d].count});
   }
-  // Columns in the order of the source, and what one step of each dimension of `dst` is in that order.
-  std::vector<size_t> order(pairs.size() - rows);
-  std::iota(order.begin(), order.end(), rows);
+  // Columns in the order of the source, each once, and what one step of each dimension of `dst` is in that
+  // order.
+  std::vector<size_t> order;
+  for (size_t d = rows; d < pairs.size(); ++d)
+    if (pairs[d].from > 0) order.push_back(d);
   std::ranges::stable_sort(order, std::greater{}, [&](size_t d) { return pairs[d].from; });
-  std::vector<int64_t> step(pairs.size());
+  std::vector<int64_t> step(pairs.size(), 0);
   int64_t columns = 1;
   for (size_t i = order.size(); i-- > 0; columns *= pairs[order[i]].count) step[order[i]] = columns;
   for (const size_t d : order) from_columns.push_back({pairs[d].from, pairs[d].count});
@@ -84,7 +102,7 @@ void through_sbuf(Emitter& emitter, const View& dst, const View& src, const std:
     const int64_t count = std::min(kPartitions, from.rows() - row);
     const Tile loaded = emitter.sbuf(count, columns, src.dtype, "as_source");
     from.load(emitter, loaded, row, 0);
-    const Tile ordered = emitter.sbuf(count, columns, dst.dtype, "as_result");
+    const Tile ordered = emitter.sbuf(count, product(pairs, rows), dst.dtype, "as_result");
     emitter.tensor_copy(ordered, loaded.patches(0, seen[2].count, seen[2].from, seen[1].count, seen[1].from,
                                                 seen[0].count, seen[0].from));
     to.store(emitter, ordered, row, 0);
@@ -94,7 +112,10 @@ void through_sbuf(Emitter& emitter, const View& dst, const View& src, const std:
 }  // namespace
 
 void rearrange(Emitter& emitter, const View& dst, const View& src) {
-  const std::vector<Pair> pairs = pairs_of(dst, src);
+  std::vector<Pair> pairs = pairs_of(dst, src);
+  // A few repetitions of each element; many are a range that is filled (turned_copy.h).
+  if (!pairs.empty() && pairs.back().from == 0 && pairs.back().count <= kRepeatedMost)
+    cut_first(pairs, size_bytes(src.dtype));
   if (const auto rows = dims_over_partitions(pairs, size_bytes(src.dtype)); rows && src.dtype == dst.dtype)
     return through_sbuf(emitter, dst, src, pairs, *rows);
   emitter.copy(dst, src);

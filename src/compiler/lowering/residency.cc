@@ -41,6 +41,13 @@ size_t Residency::next_read(isa::TensorId tensor) const {
   return next == found->second.end() ? kNever : *next;
 }
 
+void Residency::expect_now(isa::TensorId tensor) {
+  const auto found = reads_.find(tensor);
+  if (found == reads_.end()) return;
+  std::vector<size_t>& reads = found->second;
+  reads.insert(std::lower_bound(reads.begin(), reads.end(), place_), place_);
+}
+
 bool Residency::reserve(const View& whole, int64_t rows, int64_t columns, Arrangement arrangement) {
   if (arrangement.group_rows > 0 && rows % arrangement.group_rows != 0) arrangement.group_rows = 0;
   Value value{whole, rows, columns, {}, false, false, arrangement};

@@ -39,6 +39,9 @@ class Residency {
   void begin_kernel(size_t place, int64_t room);
   // Places at which the tensor is read, in order. What nobody has spoken of is read soon.
   void expect(isa::TensorId tensor, std::vector<size_t> reads) { reads_[tensor] = std::move(reads); }
+  // The running kernel reads what it makes itself, as a loop what it carries: kept though nobody reads it
+  // later.
+  void expect_now(isa::TensorId tensor);
 
   // Room for the value in `whole` (contiguous). False: what is there is read earlier, or nobody reads the
   // value, and its maker stores it.

@@ -278,7 +278,7 @@ class RowwiseKernel {
       if (!plain(m)) return;
     int64_t rows = std::min(kPartitions, total);
     while (rows > 1 && total % rows != 0) --rows;
-    if (rows <= std::min(rows_, kPartitions)) return;
+    if (rows <= std::min(rows_, kPartitions) || has_kept_rows(total / rows)) return;
     rows_ = rows;
     columns_ = total / rows;
     const auto recut = [&](Matrix& m) {
@@ -287,6 +287,18 @@ class RowwiseKernel {
     };
     for (auto& [key, m] : operands_) recut(m);
     for (auto& [value, m] : outputs_) recut(m);
+  }
+
+  // An operand is kept by rows of its own, as what a loop carries is: cut otherwise it would go to HBM and
+  // back, which takes longer than a few idle partitions do in as many ops.
+  bool has_kept_rows(int64_t columns) const {
+    constexpr int64_t kThroughMemory = 2000;  // in columns of the Vector engine
+    const auto ops = static_cast<int64_t>(group_.ops.size());
+    return ops * (columns_ - columns) <= kThroughMemory &&
+           std::ranges::any_of(operands_, [&](const auto& operand) {
+             const isa::TensorId tensor = operand.second.all().tensor;
+             return emitter_.residency().is_kept(tensor) && emitter_.residency().columns(tensor) != columns;
+           });
   }
 
   bool is_lone_reduction() const {

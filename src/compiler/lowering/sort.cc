@@ -10,10 +10,11 @@
 // Equal elements keep their order: the network alone would not, so the place that an element came from
 // decides.
 //
-// A row that is too long for a partition is cut into runs of a power of two elements, which lie over
-// partitions and are sorted as rows are. The network then goes on over runs, through HBM: comparisons of
-// elements that are a run or more apart compare whole runs, tile by tile; those within a run are done for all
-// of them at once, in SBUF. The last run is filled up, and what fills it is larger than everything.
+// A row that is too long for a partition, or would have most of them idle, is cut into runs of a power of two
+// elements, which lie over partitions and are sorted as rows are. The network then goes on over runs, through
+// HBM: comparisons of elements that are a run or more apart compare whole runs, tile by tile; those within a
+// run are done for all of them at once, in SBUF. The last run is filled up, and what fills it is larger than
+// everything.
 #include <algorithm>
 #include <functional>
 
@@ -74,6 +75,38 @@ int64_t run_length(int64_t elements, size_t operands) {
   return length;
 }
 
+int64_t log2_up(int64_t n) {
+  int64_t log = 0;
+  while (int64_t{1} << log < n) ++log;
+  return log;
+}
+
+// Columns of the Vector engine that `steps` steps on rows of a tile take, each pair of elements compared
+// once.
+int64_t steps_cost(int64_t rows, int64_t pairs, size_t operands, int64_t steps) {
+  constexpr int64_t kInstructionColumns = 64;
+  const auto instructions = static_cast<int64_t>(4 * operands + 8);
+  return (rows + kPartitions - 1) / kPartitions * steps * instructions * (pairs + kInstructionColumns);
+}
+
+// A row that a partition would hold is cut into runs all the same where few rows leave most partitions idle.
+bool goes_in_runs(const Function& function, const Op& op) {
+  if (!is_short(function, op)) return true;
+  constexpr int64_t kThroughMemory = 5000;
+  const int64_t length = length_of(function, op), elements = function.type(op.operands[0]).element_count();
+  if (length < 2 || elements > kLongElementsMax) return false;
+  const int64_t lines = elements / length, run = run_length(elements, op.operands.size());
+  const size_t operands = op.operands.size() + 1;
+  const auto network = [](int64_t n) { return log2_up(n) * (log2_up(n) + 1) / 2; };
+  const int64_t whole = steps_cost(lines, length / 2, operands, network(length));
+  const int64_t runs = (length + run - 1) / run, rows = lines * runs, levels = log2_up(runs);
+  const int64_t exchanges = levels * (levels + 1) / 2;
+  const int64_t in_runs = steps_cost(rows, run / 2, operands, network(run) + levels * log2_up(run)) +
+                          steps_cost((rows + 1) / 2, run, operands, exchanges) +
+                          kThroughMemory * (exchanges + levels + 2);
+  return runs > 1 && in_runs + in_runs / 4 < whole;
+}
+
 class Sort {
  public:
   Sort(Lowering& lowering, const Op& op)
@@ -82,10 +115,11 @@ class Sort {
         function_(lowering.function()),
         op_(op),
         length_(length_of(function_, op)),
-        by_place_(!is_short(function_, op) || !equals_are_the_same(function_, op)) {}
+        in_runs_(goes_in_runs(function_, op)),
+        by_place_(in_runs_ || !equals_are_the_same(function_, op)) {}
 
   void run() {
-    if (!is_short(function_, op_)) return run_long();
+    if (in_runs_) return run_long();
     for (size_t i = 0; i < op_.operands.size(); ++i) {
       inputs_.push_back(matrix_of(lowering_.view(op_.operands[i])));
       outputs_.push_back(matrix_of(lowering_.allocate(op_.results[i])));
@@ -334,7 +368,7 @@ class Sort {
   int64_t lines_ = 0, run_ = 0,
           runs_ = 0;        // of rows in runs: how many rows; elements of a run, runs of a row
   std::vector<View> work_;  // by operand; then the places
-  bool by_place_;
+  bool in_runs_, by_place_;
   std::vector<Matrix> inputs_, outputs_;
   std::vector<Tile> data_;  // by operand; then the places
 };

@@ -25,6 +25,10 @@ inline constexpr int64_t kScanColumns = 8192;
 bool has_scan(const graph::Function& function, const graph::Op& op);
 // True when the kernel of windows (reduce_window.cc) takes the op.
 bool has_reduce_window(const graph::Function& function, const graph::Op& op);
+// True when the kernel of largest elements (top_k.cc) takes the chlo.top_k: so many columns, and so many of
+// them.
+inline constexpr int64_t kTopKColumns = 4096, kTopKMost = 64;
+bool has_top_k(const graph::Function& function, const graph::Op& op);
 // True for a reduce that a row-wise group can hold: one operand, a known combiner, a known start.
 bool is_reduction(const graph::Function& function, const graph::Op& op);
 // True when the kernel of summed rows (scatter_sums.cc) takes the scatter.

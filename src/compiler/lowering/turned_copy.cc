@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <vector>
+
+#include "compiler/lowering/boxes.h"
 
 namespace opentrn::compiler {
 
@@ -296,16 +299,89 @@ bool is_turned_tile(const Tile& tile, const View& memory, std::vector<isa::Dim>&
 
 }  // namespace
 
+namespace {
+
+// Rows of a tile that are runs of memory, in one piece or in several (the channels of several images), and
+// columns that are not: `columns` is what one row has of them.
+struct TurnedRows {
+  std::vector<isa::Dim> rows, columns;
+};
+
+// Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
+bool may_begin_at(int64_t partition, int64_t count) {
+  if (partition == 0) return true;
+  return partition == 64 ? count <= 64 : partition % 32 == 0 && count <= 32;
+}
+
+std::optional<TurnedRows> turned_rows_of(const Tile& tile, const View& memory) {
+  const int64_t columns = tile.columns * tile.runs * tile.groups;
+  if (!may_begin_at(tile.offset / tile.row_elements, tile.rows)) return std::nullopt;
+  if (tile.space != isa::MemorySpace::kSbuf || tile.rows < kSideMin || columns < kSideMin ||
+      tile.rows > kPartitions || tile.rows * columns < kElementsMin)
+    return std::nullopt;
+  TurnedRows found{{}, memory.merged().dims};
+  int64_t rows = 1;
+  while (rows < tile.rows && !found.columns.empty()) {
+    rows *= found.columns.front().count;
+    found.rows.push_back(found.columns.front());
+    found.columns.erase(found.columns.begin());
+  }
+  if (rows != tile.rows || found.rows.empty() || found.columns.empty()) return std::nullopt;
+  if (found.rows.back().step != 1 || found.rows.back().count < kSideMin) return std::nullopt;
+  const auto is_apart = [](const isa::Dim& dim) { return dim.step > 1; };
+  return std::ranges::all_of(found.columns, is_apart) ? std::optional(found) : std::nullopt;
+}
+
+// `count` of a tile's columns: whole runs, or a part of one.
+struct Piece {
+  Tile tile;
+  int64_t begin, count;  // of all columns in order
+};
+
+std::vector<Piece> pieces_of(const Tile& tile) {
+  std::vector<Piece> pieces;
+  const int64_t at_once = std::max<int64_t>(1, kPartitions / tile.columns);
+  for (int64_t group = 0; group < tile.groups; ++group)
+    for (int64_t run = 0; run < tile.runs; run += at_once) {
+      const int64_t runs = std::min(at_once, tile.runs - run),
+                    first = (group * tile.runs + run) * tile.columns;
+      for (int64_t column = 0; column < tile.columns; column += kPartitions) {
+        Tile part = tile;
+        part.offset += group * tile.group_step + run * tile.run_step + column * tile.column_step;
+        part.groups = 1;
+        part.runs = runs;
+        part.columns = std::min(kPartitions, tile.columns - column);
+        pieces.push_back({part, first + column, runs * part.columns});
+      }
+    }
+  return pieces;
+}
+
+int64_t places_of(std::span<const isa::Dim> dims) {
+  int64_t count = 1;
+  for (const isa::Dim& dim : dims) count *= dim.count;
+  return count;
+}
+
+}  // namespace
+
 bool load_turned(Emitter& emitter, const Tile& dst, const View& src) {
-  std::vector<isa::Dim> dims;
   // Widening is exact wherever it happens.
   const bool is_exact = dst.dtype == src.dtype || dst.dtype == DType::kFloat32;
-  if (!is_exact || !turns(src.dtype) || !is_turned_tile(dst, src, dims)) return false;
-  for (int64_t column = 0; column < dst.columns; column += kPartitions) {
-    const int64_t count = std::min(kPartitions, dst.columns - column);
-    const Tile natural = emitter.sbuf(count, dst.rows, src.dtype, "natural");
-    emitter.load(natural, part(src, src.offset + column * dims[1].step, count, dims[1].step, dst.rows));
-    turn(emitter, dst.column_range(column, count), natural);
+  if (!is_exact || !turns(src.dtype)) return false;
+  const auto found = turned_rows_of(dst, src);
+  if (!found) return false;
+  for (const Piece& piece : pieces_of(dst)) {
+    const Tile natural = emitter.sbuf(piece.count, dst.rows, src.dtype, "natural");
+    for (const Box& box : boxes_of(found->columns, piece.begin, piece.count)) {
+      View part{src.tensor, src.dtype, src.offset + box.offset, box.dims};
+      part.dims.insert(part.dims.end(), found->rows.begin(), found->rows.end());
+      emitter.load(natural.row_range(box.position, places_of(box.dims)), part);
+    }
+    const Tile turned = emitter.psum_turned(dst.rows, piece.count, src.dtype, "turned");
+    emitter.transpose(turned, natural);
+    emitter.tensor_copy(piece.tile,
+                        turned.patch(0, piece.tile.runs, piece.tile.columns, piece.tile.columns, 1));
   }
   return true;
 }

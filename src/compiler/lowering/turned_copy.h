@@ -20,7 +20,8 @@ bool copy_filling(Emitter& emitter, const View& dst, const View& src);
 bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_are_written);
 // From elements a few places apart to the columns of a tile.
 bool load_strided(Emitter& emitter, const Tile& dst, const View& src);
-// Of a tile whose rows are neighbours in memory.
+// Of a tile whose rows are runs of neighbours in memory: all of them, or a few runs, as the channels of
+// images.
 bool load_turned(Emitter& emitter, const Tile& dst, const View& src);
 bool store_turned(Emitter& emitter, const View& dst, const Tile& src);
 

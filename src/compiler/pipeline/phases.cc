@@ -150,7 +150,11 @@ class Pipeline {
   }
 
   void canonical() {
-    if (improves_) return improve();
+    if (improves_) {
+      improve();
+      if (pass("unroll-loops") > 0) improve();
+      return;
+    }
     pass("write-constants");
     pass("slice-at-known-places");
     pass("remove-dead-ops");
@@ -159,6 +163,9 @@ class Pipeline {
   void expanded() {
     refuse_endless_loops(input_.module, function_);
     if (improves_ && input_.kernel_ops) pass("recognise-activations");  // their terms have expansions
+    if (improves_) {
+      if (pass("recognise-top-k") > 0) pass("remove-dead-ops");
+    }
     const bool expanded = pass("expand") > 0;
     if (expanded && improves_) improve();
     if (improves_ && pass("arrange-constants") > 0) pass("fold-constants");

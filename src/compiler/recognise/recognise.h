@@ -9,6 +9,10 @@ namespace opentrn::compiler {
 // composites (analysis/activation_op.h); gives how many.
 int64_t recognise_activations(graph::Function& function);
 
+// Sorts of rows of floats in descending order, of which only the first few elements and their places are
+// read, become chlo.top_k; gives how many.
+int64_t recognise_top_k(graph::Function& function);
+
 // softmax(scale Q K^T + masks) V becomes a composite (analysis/attention_op.h); gives how many.
 int64_t recognise_attention(graph::Function& function);
 

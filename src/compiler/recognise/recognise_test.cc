@@ -53,6 +53,40 @@ TEST(RecogniseActivations, MakesOneCompositeOfThem) {
   }
 }
 
+std::string sorted_rows(const char* direction, const char* taken, const char* result) {
+  return main_of("(%x: tensor<3x40xf32>) -> tensor<3x" + std::string(result) + "xi32>",
+                 R"(%i = stablehlo.iota dim = 1 : tensor<3x40xi32>
+        %s:2 = "stablehlo.sort"(%x, %i) <{dimension = 1 : i64, is_stable = true}> ({
+          ^bb0(%a: tensor<f32>, %b: tensor<f32>, %p: tensor<i32>, %q: tensor<i32>):
+            %c = stablehlo.compare )" +
+                     std::string(direction) +
+                     R"(, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            stablehlo.return %c : tensor<i1>
+          }) : (tensor<3x40xf32>, tensor<3x40xi32>) -> (tensor<3x40xf32>, tensor<3x40xi32>)
+        %t = stablehlo.slice %s#1 [0:3, )" +
+                     taken + "] : (tensor<3x40xi32>) -> tensor<3x" + result + R"(xi32>
+        return %t : tensor<3x)" +
+                     result + "xi32>");
+}
+
+void top_k_alone(graph::Function& function) { recognise_top_k(function); }
+
+TEST(RecogniseTopK, TakesSortsOfWhichTheFirstElementsAreRead) {
+  const std::string text = sorted_rows("GT", "0:5", "5");
+  graph::Module module = parsed(text);
+  EXPECT_EQ(recognise_top_k(module.entry()), 1);
+  EXPECT_NE(graph::print_module(module).find("chlo.top_k"), std::string::npos);
+  expect_same_values(text, top_k_alone);
+}
+
+TEST(RecogniseTopK, LeavesOtherSorts) {
+  for (const std::string& text :
+       {sorted_rows("LT", "0:5", "5"), sorted_rows("GT", "1:6", "5"), sorted_rows("GT", "0:40", "40")}) {
+    graph::Module module = parsed(text);
+    EXPECT_EQ(recognise_top_k(module.entry()), 0);
+  }
+}
+
 TEST(RecogniseActivations, LeavesWhatOnlyLooksLikeThem) {
   graph::Module module = parsed(main_of("(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>", R"(
     %a = stablehlo.logistic %y : tensor<4xf32>

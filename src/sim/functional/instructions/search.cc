@@ -31,17 +31,54 @@ void require_index_type(const Context& cx, const View& view, int slot) {
               "use uint16 or uint32");
 }
 
+// Elements that are looked at together: a loop over so many becomes vector instructions.
+constexpr int64_t kTogether = 32;
+
+// The first element from `begin` on that equals the number; n when there is none.
+int64_t first_equal(const float* row, int64_t begin, int64_t n, float number) {
+  for (; begin + kTogether <= n; begin += kTogether) {
+    int any = 0;
+    for (int64_t i = 0; i < kTogether; ++i) any |= row[begin + i] == number ? 1 : 0;
+    if (any != 0) break;
+  }
+  while (begin < n && !(row[begin] == number)) ++begin;
+  return begin;
+}
+
 // Pairs vals[order[0]], vals[order[1]], ... each with the first element equal to it that is not taken yet.
 template <typename Order>
 void match(const float* row, int64_t n, const float* vals, const Order& order, int64_t* found) {
   std::fill_n(found, kSearched, kAbsent);
   for (int64_t j : order) {
-    for (int64_t i = 0; i < n; ++i) {
-      if (!(row[i] == vals[j])) continue;
-      if (std::find(found, found + kSearched, i) != found + kSearched) continue;
-      found[j] = i;
-      break;
-    }
+    int64_t i = first_equal(row, 0, n, vals[j]);
+    while (i < n && std::find(found, found + kSearched, i) != found + kSearched)
+      i = first_equal(row, i + 1, n, vals[j]);
+    if (i < n) found[j] = i;
+  }
+}
+
+// The largest elements in order; of equal ones those that come first.
+void largest(const float* row, int64_t n, std::array<float, kSearched>& best) {
+  int64_t count = 0;
+  const auto offer = [&](float value) {
+    if (count == kSearched && !larger(value, best[kSearched - 1])) return;
+    int64_t at = count < kSearched ? count++ : kSearched - 1;
+    for (; at > 0 && larger(value, best[static_cast<size_t>(at - 1)]); --at)
+      best[static_cast<size_t>(at)] = best[static_cast<size_t>(at - 1)];
+    best[static_cast<size_t>(at)] = value;
+  };
+  int64_t i = 0;
+  for (; i < std::min(n, kSearched); ++i) offer(row[i]);
+  while (i < n) {
+    const int64_t end = std::min(n, i + kTogether);
+    const float least = best[kSearched - 1];
+    int any = end - i < kTogether ? 1 : 0;
+    // Not "smaller or equal" is true of a NaN on either side, which offer() looks at.
+    if (any == 0)
+      for (int64_t j = 0; j < kTogether; ++j) any |= row[i + j] <= least ? 0 : 1;
+    if (any != 0)
+      for (; i < end; ++i) offer(row[i]);
+    i = end;
   }
 }
 
@@ -65,7 +102,7 @@ void max8(Context& cx) {
     for (int64_t p = begin; p < end; ++p) {
       const float* row = load_row(src, p, scratch);
       std::array<float, kSearched> best;
-      std::partial_sort_copy(row, row + src.elements, best.begin(), best.end(), larger);
+      largest(row, src.elements, best);
       store_row(dst, p, best.data());
     }
   });

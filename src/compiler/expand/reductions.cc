@@ -1,0 +1,312 @@
+// Reductions whose shape leaves most of a core idle, as ones that fill it.
+//
+// - Over dimensions of one element: nothing is reduced, the initial value meets each element.
+// - Of few rows and many columns, such as the sum of everything: rows are made of the outer ones of the
+//   reduced dimensions first, so that partitions share the work, and what they give is reduced once more.
+// - The place of the largest or smallest element (argmax, argmin): its value is reduced first, then the
+//   places of those that equal it. The pair of values would be compared at every halving of a row.
+//
+// StableHLO leaves the grouping of a reduction to the implementation, not its order.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include "compiler/analysis/dims.h"
+#include "compiler/analysis/index_pattern.h"
+#include "compiler/analysis/values.h"
+#include "compiler/expand/expand.h"
+#include "compiler/lowering/exact_reduction.h"
+#include "compiler/lowering/takes.h"
+#include "compiler/rewrite/inline_region.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Builder;
+using graph::ComparisonDirection;
+using graph::ElementType;
+using graph::Function;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::Type;
+using graph::ValueId;
+
+namespace {
+
+// Columns of an instruction's time that it takes at least, and of another kernel, which waits for the first
+// one's result in HBM.
+constexpr int64_t kInstructionColumns = 64, kKernelColumns = 2000;
+// A gain below this is within what the schedule around it may cost.
+constexpr int64_t kLeastGain = 1000;
+// A row whose elements are far apart in time gains from being cut itself; the cut is a copy.
+constexpr int64_t kCutColumns = 8192, kCutRows = 128;
+
+bool is_plain_tensor(const Function& function, ValueId id) {
+  const Type& type = function.type(id);
+  return type.is_tensor() && type.is_static() && !type.quantization() && type.element_count() > 0 &&
+         !graph::is_complex(type.element());
+}
+
+bool all_plain(const Function& function, const Op& op) {
+  const auto plain = [&](ValueId id) { return is_plain_tensor(function, id); };
+  return std::ranges::all_of(op.operands, plain) && std::ranges::all_of(op.results, plain);
+}
+
+Dims sorted_dimensions(const Op& op) {
+  Dims dims = dims_of(op, Attr::dimensions);
+  std::ranges::sort(dims);
+  return dims;
+}
+
+// -- dimensions of one element
+
+bool reduces_single_ones(const Function& function, const Op& op) {
+  if (!all_plain(function, op) || !can_inline_region(function, op.regions[0])) return false;
+  const Type& type = function.type(op.operands[0]);
+  return std::ranges::any_of(dims_of(op, Attr::dimensions),
+                             [&](int64_t d) { return type.dim(static_cast<int>(d)) == 1; });
+}
+
+// `op` over `dimensions` of `values`.
+std::vector<ValueId> reduced_over(Builder& builder, const Function& function, const Op& op,
+                                  std::vector<ValueId> values, std::span<const ValueId> initial,
+                                  const Dims& dimensions) {
+  std::vector<Type> types, arguments;
+  for (const ValueId value : values) {
+    Dims left;
+    for (int d = 0; d < builder.type(value).rank(); ++d)
+      if (std::ranges::count(dimensions, d) == 0) left.push_back(builder.type(value).dim(d));
+    types.push_back(builder.type(value).with_dims(left));
+    arguments.push_back(builder.type(value).with_dims({}));
+  }
+  for (size_t i = 0; i < values.size(); ++i) arguments.push_back(arguments[i]);
+  const graph::RegionBody body{arguments, [&](Builder& inner, std::span<const ValueId> a) {
+                                 return inline_region(inner, function, op.regions[0], a, {});
+                               }};
+  values.insert(values.end(), initial.begin(), initial.end());
+  const OpId made = builder.add_with_regions(OpKind::reduce_, std::move(values),
+                                             {{Attr::dimensions, dimensions}}, types, {body});
+  return builder.function().op(made).results;
+}
+
+std::vector<ValueId> without_single_ones(Builder& builder, const Function& function, const Op& op,
+                                         std::span<const ValueId> operands) {
+  const size_t count = op.results.size();
+  const Type& type = function.type(op.operands[0]);
+  const Dims reduced = sorted_dimensions(op);
+  Dims shape, dimensions;
+  for (int d = 0; d < type.rank(); ++d) {
+    const bool is_reduced = std::ranges::count(reduced, d) > 0;
+    if (is_reduced && type.dim(d) == 1) continue;
+    if (is_reduced) dimensions.push_back(static_cast<int64_t>(shape.size()));
+    shape.push_back(type.dim(d));
+  }
+  std::vector<ValueId> values;
+  for (size_t i = 0; i < count; ++i) values.push_back(builder.reshape(operands[i], shape));
+  const std::span<const ValueId> initial = operands.subspan(count);
+  if (!dimensions.empty()) return reduced_over(builder, function, op, values, initial, dimensions);
+  std::vector<ValueId> arguments;
+  for (const ValueId start : initial) arguments.push_back(builder.broadcast_in_dim(start, shape, {}));
+  arguments.insert(arguments.end(), values.begin(), values.end());
+  return inline_region(builder, function, op.regions[0], arguments, shape);
+}
+
+// -- few rows, many columns
+
+// Time on one engine of rows over partitions, in columns.
+int64_t row_cost(int64_t rows, int64_t columns) {
+  return (rows + 127) / 128 * (columns + kInstructionColumns);
+}
+
+// Which reduced dimensions come first, as how many of the outer ones stay for the second step; where there is
+// only one, the number of parts that it is cut into.
+struct TwoSteps {
+  size_t outer = 0;
+  int64_t parts = 0;
+};
+
+std::optional<TwoSteps> two_steps(const Function& function, const Op& op) {
+  if (op.results.size() != 1 || !all_plain(function, op)) return std::nullopt;
+  const auto combiner = combiner_of(function, op);
+  const auto initial = splat_of(function, op.operands[1]);
+  const Type& type = function.type(op.operands[0]);
+  if (!combiner || !initial || !is_neutral(*combiner, type.element(), *initial)) return std::nullopt;
+  const Dims reduced = sorted_dimensions(op);
+  if (reduced.empty() || reduced.back() != type.rank() - 1) return std::nullopt;
+  const int64_t all = count_of(type, reduced), rows = type.element_count() / all;
+  int64_t best = row_cost(rows, all) - kLeastGain;
+  std::optional<TwoSteps> found;
+  for (size_t outer = 1; outer < reduced.size(); ++outer) {
+    const int64_t kept = count_of(type, std::span(reduced).first(outer));
+    const int64_t cost = row_cost(rows * kept, all / kept) + row_cost(rows, kept) + kKernelColumns;
+    if (cost < best) best = cost, found = {.outer = outer, .parts = 0};
+  }
+  if (found || reduced.size() > 1 || all < kCutColumns || rows > 1) return found;
+  for (int64_t parts = kCutRows; parts > kCutRows / 4; --parts)
+    if (all % parts == 0) return TwoSteps{.outer = 0, .parts = parts};
+  return std::nullopt;
+}
+
+bool has_two_steps(const Function& function, const Op& op) { return two_steps(function, op).has_value(); }
+
+std::vector<ValueId> in_two_steps(Builder& builder, const Function& function, const Op& op,
+                                  std::span<const ValueId> operands) {
+  const TwoSteps steps = *two_steps(function, op);
+  const OpKind combiner = *combiner_of(function, op);
+  const Type& type = function.type(op.operands[0]);
+  const ElementType element = type.element();
+  // Narrow floats are rounded once, at the end.
+  const bool is_narrow = graph::is_float(element) && graph::bit_width(element) < 32;
+  ValueId value = is_narrow ? builder.convert(operands[0], ElementType::kF32) : operands[0];
+  Dims reduced = sorted_dimensions(op);
+  if (steps.parts > 0) {
+    Dims shape(type.dims().begin(), type.dims().end());
+    const int64_t length = shape.back();
+    shape.back() = steps.parts;
+    shape.push_back(length / steps.parts);
+    value = builder.reshape(value, shape);
+    reduced.push_back(reduced.back() + 1);
+  }
+  const size_t outer = steps.parts > 0 ? 1 : steps.outer;
+  const auto middle = reduced.begin() + static_cast<std::ptrdiff_t>(outer);
+  // The dimensions of the first step lie behind those of the second.
+  value = builder.reduce(combiner, value, Dims(middle, reduced.end()));
+  value = builder.reduce(combiner, value, Dims(reduced.begin(), middle));
+  return {is_narrow ? builder.convert(value, element) : value};
+}
+
+// -- the place of an extreme
+
+// The region's ops as (kind, direction, operands): operands are arguments 0 to 3 and then ops in order.
+struct Step {
+  OpKind kind;
+  ComparisonDirection direction;
+  std::array<int, 3> operands;
+  bool operator==(const Step&) const = default;
+};
+constexpr int kNone = -1;
+constexpr auto kNoDirection = ComparisonDirection::kEq;
+
+// (a, i) and (b, j): the better value, a where it is NaN; the place with it, the lower one of equals.
+std::vector<Step> place_of(ComparisonDirection better) {
+  return {{OpKind::compare_, better, {0, 2, kNone}},
+          {OpKind::compare_, ComparisonDirection::kNe, {0, 0, kNone}},
+          {OpKind::or_, kNoDirection, {4, 5, kNone}},
+          {OpKind::compare_, ComparisonDirection::kEq, {0, 2, kNone}},
+          {OpKind::compare_, ComparisonDirection::kLt, {1, 3, kNone}},
+          {OpKind::and_, kNoDirection, {7, 8, kNone}},
+          {OpKind::or_, kNoDirection, {6, 9, kNone}},
+          {OpKind::select_, kNoDirection, {6, 0, 2}},
+          {OpKind::select_, kNoDirection, {10, 1, 3}}};
+}
+
+// The region in that form; nothing where it has something else.
+std::optional<std::vector<Step>> steps_of(const Function& function, graph::BlockId id) {
+  const graph::Block& body = function.block(id);
+  if (body.arguments.size() != 4) return std::nullopt;
+  std::vector<ValueId> known = body.arguments;
+  std::vector<Step> steps;
+  for (const OpId op_id : body.ops) {
+    const Op& op = function.op(op_id);
+    if (op.kind == OpKind::return_) {
+      const bool last_two = op.operands.size() == 2 && known.size() >= 6 &&
+                            op.operands[0] == known[known.size() - 2] && op.operands[1] == known.back();
+      return last_two ? std::optional(steps) : std::nullopt;
+    }
+    if (op.results.size() != 1 || op.operands.size() > 3) return std::nullopt;
+    Step step{op.kind, kNoDirection, {kNone, kNone, kNone}};
+    if (op.kind == OpKind::compare_)
+      step.direction = op.enumeration(Attr::comparison_direction, ComparisonDirection::kEq);
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const auto at = std::ranges::find(known, op.operands[i]);
+      if (at == known.end()) return std::nullopt;
+      step.operands[i] = static_cast<int>(at - known.begin());
+    }
+    steps.push_back(step);
+    known.push_back(op.results[0]);
+  }
+  return std::nullopt;
+}
+
+// The second operand counts along the only reduced dimension.
+bool counts_places(const Function& function, const Op& op, int64_t dimension) {
+  const auto pattern = index_pattern(function, op.operands[1]);
+  if (!pattern || pattern->offset != 0) return false;
+  const Type& type = function.type(op.operands[1]);
+  for (size_t d = 0; d < pattern->steps.size(); ++d)
+    if (pattern->steps[d] != (static_cast<int64_t>(d) == dimension ? 1 : 0) &&
+        type.dim(static_cast<int>(d)) != 1)
+      return false;
+  return true;
+}
+
+bool is_read_somewhere(const Function& function, ValueId value) {
+  bool found = false;
+  graph::walk(function, function.body(),
+              [&](OpId id) { found = found || std::ranges::count(function.op(id).operands, value) > 0; });
+  return found;
+}
+
+// Which comparison is better, where only the place is wanted: of zeros of both signs, the value would be one
+// or the other.
+std::optional<ComparisonDirection> extreme_of(const Function& function, const Op& op) {
+  if (op.results.size() != 2 || !all_plain(function, op)) return std::nullopt;
+  const Dims reduced = sorted_dimensions(op);
+  const Type& type = function.type(op.operands[0]);
+  const bool is_short_float = graph::is_float(type.element()) && graph::bit_width(type.element()) <= 32;
+  if (reduced.size() != 1 || !is_short_float) return std::nullopt;
+  const int64_t length = type.dim(static_cast<int>(reduced[0]));
+  // Places are counted in fp32, less their number too.
+  if (length < 2 || length >= int64_t{1} << 23) return std::nullopt;
+  const auto start = splat_of(function, op.operands[2]), place = splat_of(function, op.operands[3]);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (!start || !place || *place != 0) return std::nullopt;
+  const auto steps = steps_of(function, op.regions[0]);
+  if (!steps || !counts_places(function, op, reduced[0])) return std::nullopt;
+  for (const auto& [direction, worst] :
+       {std::pair(ComparisonDirection::kGt, -kInfinity), std::pair(ComparisonDirection::kLt, kInfinity)})
+    if (*start == worst && *steps == place_of(direction))
+      return is_read_somewhere(function, op.results[0]) ? std::nullopt : std::optional(direction);
+  return std::nullopt;
+}
+
+bool has_extreme(const Function& function, const Op& op) { return extreme_of(function, op).has_value(); }
+
+// Places of NaN count below zero, so that the first of them comes before any other.
+std::vector<ValueId> extreme_and_place(Builder& builder, const Function& function, const Op& op,
+                                       std::span<const ValueId> operands) {
+  const bool is_largest = *extreme_of(function, op) == ComparisonDirection::kGt;
+  const Type& type = function.type(op.operands[0]);
+  const Dims reduced = sorted_dimensions(op), shape(type.dims().begin(), type.dims().end());
+  const int64_t length = type.dim(static_cast<int>(reduced[0]));
+  const double count = static_cast<double>(length), infinity = std::numeric_limits<double>::infinity();
+  const Expr x = Expr(builder, operands[0]).as(ElementType::kF32), nan = is_nan(x);
+  const ValueId line = builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, int64_t{0}}},
+                                   {Type::tensor(ElementType::kF32, {length})});
+  const Expr place(builder, builder.broadcast_in_dim(line, shape, reduced));
+  const Expr numbers = select(nan, x.number(is_largest ? -infinity : infinity), x);
+  const Expr extreme(builder,
+                     builder.reduce(is_largest ? OpKind::maximum_ : OpKind::minimum_, numbers.id(), reduced));
+  Dims kept;
+  for (int64_t d = 0; d < type.rank(); ++d)
+    if (d != reduced[0]) kept.push_back(d);
+  const Expr all(builder, builder.broadcast_in_dim(extreme.id(), shape, kept));
+  const Expr hit = select(nan, place - count, select(x == all, place, place.number(count)));
+  const Expr first(builder, builder.reduce(OpKind::minimum_, hit.id(), reduced));
+  const Expr index = select(first < 0.0, first + count, first);
+  return {extreme.as(type.element()).id(), index.as(function.type(op.results[1]).element()).id()};
+}
+
+constexpr Expansion kExpansions[] = {
+    {OpKind::reduce_, reduces_single_ones, without_single_ones},
+    {OpKind::reduce_, has_extreme, extreme_and_place},
+    {OpKind::reduce_, has_two_steps, in_two_steps},
+};
+
+}  // namespace
+
+std::span<const Expansion> reduction_expansions() { return kExpansions; }
+
+}  // namespace opentrn::compiler
