@@ -218,7 +218,7 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
     copy = 4 * work.batch * work.vocabulary / host["host_transfer_gb_s"] / 1e3
     return Predicted(
         device + exchange + launch + copy, timings[1].bound_by, f"{work.config} {bucket} {work.ranks}", launch,
-        roofline_us(work, bucket), f"llm.{timings[1].kind}",
+        roofline_us(work, bucket), timings[1].kind,
     )  # fmt: skip
 
 

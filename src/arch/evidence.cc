@@ -44,13 +44,14 @@ std::string why_unknown(const Tables& tables, const TimedKind& kind) {
 std::string TimedKind::key() const {
   const auto core = table_key(generation);
   if (collective) return fmt::format("collective.{}", core);
-  return model ? fmt::format("model.{}", core)
+  return model ? fmt::format("{}model.{}", language ? "llm." : "", core)
                : fmt::format("kernel.{}.{}", core, neuronx_cc ? "neuronx_cc" : "nki");
 }
 
 std::string TimedKind::text() const {
   return fmt::format("{} on {}",
                      collective   ? "collectives"
+                     : language   ? "language models"
                      : model      ? "compiled models"
                      : neuronx_cc ? "NKI 0.1 kernels"
                                   : "NKI kernels",

@@ -21,8 +21,10 @@ struct TimedKind {
   bool model = false;       // a compiled model; else a kernel
   bool neuronx_cc = false;  // a kernel as neuronx-cc treats it (NKI 0.1)
   bool collective = false;  // a collective among chips
+  bool language = false;    // with `model`: a step of a language model, on one rank or on several
 
-  // "kernel.v2.neuronx_cc", "kernel.v3.nki", "model.v2", "collective.v2": a table of evidence.toml
+  // "kernel.v2.neuronx_cc", "kernel.v3.nki", "model.v2", "llm.model.v2", "collective.v2": a table of
+  // evidence.toml
   std::string key() const;
   std::string text() const;  // "NKI 0.1 kernels on Trainium"
 };

@@ -21,6 +21,19 @@ TEST(Evidence, ABandHoldsThePredictedTimeOfItsKind) {
   EXPECT_THAT(to_text(known, 10'000), HasSubstr("runs of NKI kernels on Trainium2"));
 }
 
+TEST(Evidence, LanguageModelsAreAKindOfTheirOwn) {
+  const TimedKind kind{.generation = Generation::kV2, .model = true, .language = true};
+  EXPECT_EQ(kind.key(), "llm.model.v2");
+  const Band own = band(default_tables(), kind);
+  const Band models = band(default_tables(), {.generation = Generation::kV2, .model = true});
+  ASSERT_TRUE(own.known()) << own.unknown;
+  EXPECT_GT(own.high / own.low, models.high / models.low);
+  EXPECT_THAT(to_text(own), HasSubstr("runs of language models on Trainium and Inferentia2"));
+  EXPECT_THAT(
+      band(default_tables(), {.generation = Generation::kV3, .model = true, .language = true}).unknown,
+      HasSubstr("language models on Trainium2"));
+}
+
 TEST(Evidence, NothingIsKnownOfTrainium3AndOfWhatIfs) {
   EXPECT_THAT(band(default_tables(), {Generation::kV4, false, false}).unknown, HasSubstr("no measurement"));
   const auto tables = load_tables({{}, {"timing.v3.constant.hbm_sustained_gb_s=600"}});

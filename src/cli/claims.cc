@@ -60,7 +60,12 @@ void add_claims(CLI::App& app, std::ostream& out) {
   command->add_option("--seed", options->claims.seed, "Of the samples (default: 1)");
   command->add_option("--html", options->html, "Also write a page with the saving over time");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options, &out] { run_claims(*options, out); });
+  command->callback([options, command, &out] {
+    if (!options->only.empty()) refuse_given(*command, {"--all"}, "of all headlines, and --only names some");
+    if (options->list)
+      refuse_given(*command, {"--only", "--all", "--html", "--json"}, "of headlines, and --list names them");
+    run_claims(*options, out);
+  });
 }
 
 }  // namespace opentrn::cli

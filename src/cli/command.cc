@@ -7,6 +7,46 @@
 
 namespace opentrn::cli {
 
+namespace {
+
+void declared_by(const CLI::App& command, const std::string& path, std::vector<DeclaredOption>& found) {
+  for (const CLI::Option* option : command.get_options({})) {
+    if (option == command.get_help_ptr()) continue;
+    DeclaredOption& row = found.emplace_back(DeclaredOption{path, {}, option->get_description()});
+    for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
+    if (row.names.empty()) row.names.push_back(option->get_single_name());
+    row.flag = option->get_type_size() == 0;
+  }
+  for (const CLI::App* inner : command.get_subcommands({}))
+    declared_by(*inner, path.empty() ? inner->get_name() : path + " " + inner->get_name(), found);
+}
+
+}  // namespace
+
+std::vector<DeclaredOption> declared_options(std::span<const AddCommand> commands) {
+  std::ostringstream unused;
+  CLI::App app{"OpenTrn", "opentrn"};
+  for (AddCommand add : commands) add(app, unused);
+  std::vector<DeclaredOption> found;
+  declared_by(app, "", found);
+  return found;
+}
+
+void refuse_given(const CLI::App& command, std::initializer_list<const char*> options, std::string_view why,
+                  const char* label) {
+  std::string given;
+  int count = 0;
+  for (const char* name : options) {
+    if (command.get_option(name)->count() == 0) continue;
+    given += (given.empty() ? "" : ", ") + std::string(name);
+    ++count;
+  }
+  if (count > 0)
+    throw Fault(FaultKind::kInput, label, fmt::format("{}: {}", given, why),
+                fmt::format("leave {} out", count == 1 ? "it" : "them"));
+}
+
 int exit_code(FaultKind kind) {
   switch (kind) {
     case FaultKind::kProgram: return 1;

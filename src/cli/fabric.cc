@@ -153,13 +153,18 @@ void add_fabric(CLI::App& app, std::ostream& out) {
   };
   CLI::App* show = add("show", "Chips, links, rates and latencies, and where each figure is from");
   show->add_flag("--json", options->json, "Print JSON: every node and link");
-  show->callback([options, &out] {
+  const char* const links_alone = "of ranks, and these are the links of chips";
+  show->callback([options, show, links_alone, &out] {
+    refuse_given(*show, {"--lnc"}, links_alone);
     const auto tables = options->tables.load();
     const fabric::Platform platform = options->machine.platform(*tables);
     out << (options->json ? fabric::show_json(platform).dump(2) + "\n" : fabric::show(platform));
   });
-  add("verify", "Check that all cores reach each other and that no rate is exceeded")
-      ->callback([options, &out] { print_findings(*options, out); });
+  CLI::App* verify = add("verify", "Check that all cores reach each other and that no rate is exceeded");
+  verify->callback([options, verify, links_alone, &out] {
+    refuse_given(*verify, {"--lnc"}, links_alone);
+    print_findings(*options, out);
+  });
   CLI::App* predict = add("predict", "How long a collective takes, by which algorithm, and what bounds it");
   predict->add_option("operation", options->operation, "all_reduce, all_gather, reduce_scatter or alltoall");
   predict->add_option("-r,--ranks", options->ranks, "Ranks (default: all of the machine)")

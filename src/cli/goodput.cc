@@ -178,6 +178,21 @@ void run_goodput(GoodputOptions options, std::ostream& out) {
     out << report(options, result);
 }
 
+// What was given and would change nothing.
+void refuse_without_effect(const CLI::App& command, const GoodputOptions& options) {
+  if (options.list || !options.check.empty()) return;
+  const char* const label = "goodput.value";
+  if (command.count("--slow-hosts") == 0)
+    refuse_given(command, {"--slowdown"}, "of slow hosts: --slow-hosts says how many are", label);
+  if (!options.instance.empty())
+    refuse_given(command, {"--chips-per-host"}, "an --instance says how many chips a host has", label);
+  if (!options.model.empty())
+    refuse_given(command, {"--parameters"}, "of a model without a name, and --model has one", label);
+  if (options.checkpoint_tb > 0)
+    refuse_given(command, {"--model", "--parameters"},
+                 "of the size of a checkpoint, which --checkpoint-tb states", label);
+}
+
 }  // namespace
 
 void add_goodput(CLI::App& app, std::ostream& out) {
@@ -221,7 +236,10 @@ void add_goodput(CLI::App& app, std::ostream& out) {
   command->add_option("--check", options->check, "Compare with published rows of failures: a CSV file");
   command->add_flag("--profiles", options->list, "List the published failures");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options, &out] { run_goodput(*options, out); });
+  command->callback([options, command, &out] {
+    refuse_without_effect(*command, *options);
+    run_goodput(*options, out);
+  });
 }
 
 }  // namespace opentrn::cli

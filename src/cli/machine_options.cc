@@ -44,10 +44,18 @@ fabric::Platform MachineOptions::platform(const arch::Tables& tables) const {
 }
 
 int MachineOptions::cores_per_rank(const arch::Tables& tables, const fabric::Platform& platform) const {
-  if (lnc != 0) return lnc;
+  const auto checked = [&](int cores) {
+    if (cores > 1 && platform.generation() < Generation::kV3)
+      throw Fault(FaultKind::kInput, "cli.lnc",
+                  fmt::format("ranks of {} physical cores on {}, whose logical cores are single ones", cores,
+                              platform.name()),
+                  "--lnc 1; 2 from NeuronCore-v3 on");
+    return cores;
+  };
+  if (lnc != 0) return checked(lnc);
   if (const std::string text = environment("NEURON_LOGICAL_NC_CONFIG"); !text.empty()) {
     if (text == "1") return 1;
-    if (text == "2") return 2;
+    if (text == "2") return checked(2);
     throw Fault(FaultKind::kInput, "cli.environment",
                 fmt::format("NEURON_LOGICAL_NC_CONFIG={} is neither 1 nor 2", text), "1 or 2");
   }

@@ -251,6 +251,9 @@ void print_notes(const Options& options, const Benchmark& benchmark, const mpi::
              "opentrn: simulated on {} x {}, {} ranks of {} physical core{}; times are the device's\n",
              options.machine.nodes, benchmark.platform().name(), options.workers, benchmark.lnc(),
              benchmark.lnc() == 1 ? "" : "s");
+  if (!options.check.empty())
+    fmt::print(stderr, "opentrn: the values of every operation were computed and compared: {}\n",
+               options.check);
   if (!options.without_effect.empty())
     fmt::print(stderr, "opentrn: of no effect, as simulated operations do not vary: {}\n",
                fmt::join(options.without_effect, " "));
@@ -346,6 +349,17 @@ void add_options_without_effect(CLI::App& command, Options& options) {
         name, [&options, name](int64_t) { options.without_effect.emplace_back(name); }, reason);
 }
 
+// What was given and would change nothing. The operations of streams take what is beside them as their
+// defaults.
+void refuse_without_effect(const CLI::App& command, const Options& options) {
+  const std::string name = long_name(options.operation.name);
+  if (options.streams.empty() && name != "alltoallv" && name != "all_gatherv")
+    refuse_given(command, {"--variable-size-op-metadata"}, "of alltoallv and all_gatherv");
+  if (options.streams.empty() && name != "permute")
+    refuse_given(command, {"--custom-src-target-pairs"}, "of permute");
+  if (options.check != "random") refuse_given(command, {"--seed"}, "of the random values of --check");
+}
+
 }  // namespace
 
 void add_nccom_test(CLI::App& app, std::ostream& out) {
@@ -357,7 +371,10 @@ void add_nccom_test(CLI::App& app, std::ostream& out) {
   options->machine.add_to(*command);
   options->tables.add_to(*command);
   add_options_without_effect(*command, *options);
-  command->callback([options, &out] { run_benchmark(*options, out); });
+  command->callback([options, command, &out] {
+    refuse_without_effect(*command, *options);
+    run_benchmark(*options, out);
+  });
 }
 
 }  // namespace opentrn::cli

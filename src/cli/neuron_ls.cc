@@ -36,7 +36,8 @@ void add_neuron_ls(CLI::App& app, std::ostream& out) {
   command->add_flag("-j,--json-output", options->json, "Print JSON");
   options->machine.add_to(*command);
   options->tables.add_to(*command);
-  command->callback([options, &out] {
+  command->callback([options, command, &out] {
+    refuse_given(*command, {"--nnodes"}, "of several machines, and this lists the devices of one");
     const auto tables = options->tables.load();
     const fabric::Platform platform = options->machine.platform(*tables);
     const monitor::Machine machine =

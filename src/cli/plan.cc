@@ -56,6 +56,11 @@ planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
     throw Fault(FaultKind::kInput, "plan.job",
                 fmt::format("--seq is {}, and {} tokens of it are of text", job.seq, job.model.text_tokens),
                 "tokens of the image and of text together: 4429 for 1024 x 1024 pixels");
+  if (job.model.experts == 0 && options.search.fixed.ep.value_or(1) > 1)
+    throw Fault(
+        FaultKind::kInput, "plan.job",
+        fmt::format("--ep {}: {} has no experts to share out", *options.search.fixed.ep, job.model.name),
+        "leave it out");
   job.global_batch = options.global_batch;
   job.tokens = options.tokens;
   job.precision = options.precision == "fp8"    ? planner::Precision::kFp8
@@ -188,9 +193,10 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
   if (options.explain > 0) out << plan_explained(tables, job, lines[options.explain - 1], options.explain);
 }
 
+bool is_job_file(const std::string& name) { return name.ends_with(".yaml") || name.ends_with(".yml"); }
+
 void run_plan(PlanOptions options, std::ostream& out) {
-  if (options.model.ends_with(".yaml") || options.model.ends_with(".yml"))
-    read_job_file(std::string(options.model), options);
+  if (is_job_file(options.model)) read_job_file(std::string(options.model), options);
   check_serve_options(options);
   if (options.counts.empty()) options.counts = {1};
   if (options.precision.empty()) options.precision = "bf16";
@@ -237,6 +243,25 @@ void add_fixed(CLI::App& command, PlanOptions& options) {
   command.add_flag("--offload", fixed.offload,
                    "Keep optimizer states in the host's memory, which updates them");
   command.add_option("--sp", options.sp, "Fix sequence parallelism")->check(CLI::IsMember({"on", "off"}));
+}
+
+// What was given and would change nothing.
+void refuse_without_effect(const CLI::App& command, const PlanOptions& options) {
+  if (options.check.empty()) refuse_given(command, {"--rows"}, "of --check, which is not asked for");
+  if (options.format.empty())
+    refuse_given(command, {"--output"}, "the folder of --export, which is not asked for");
+  if (options.serve.on)
+    refuse_given(command, {"--checkpoint-gb-s", "--restart-s", "--spares"},
+                 "of training plans, and this is --serve", "plan.serve");
+  else
+    refuse_given(
+        command,
+        {"--prompt-tokens", "--output-tokens", "--max-model-len", "--batch", "--slo", "--rate", "--trace"},
+        "of requests, which --serve plans for", "plan.serve");
+  if (options.reliability.empty() && !is_job_file(options.model) && !options.serve.on)
+    refuse_given(command, {"--checkpoint-gb-s", "--restart-s", "--spares"},
+                 "of failures, which --reliability llama3 counts (`opentrn goodput --profiles`)",
+                 "plan.reliability");
 }
 
 }  // namespace
@@ -304,7 +329,10 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_flag("--rows", options->rows, "With --check: every row");
   command->add_option("--html", options->html, "Also write a page: time against money, memory, the schedule");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options, &out] { run_plan(*options, out); });
+  command->callback([options, command, &out] {
+    refuse_without_effect(*command, *options);
+    run_plan(*options, out);
+  });
 }
 
 }  // namespace opentrn::cli

@@ -106,6 +106,32 @@ void write_page(const std::string& path, const std::string& page) {
   file.finish();
 }
 
+// What was given and would change nothing.
+void refuse_without_effect(const CLI::App& command, const Options& options) {
+  if (options.trace.empty())
+    refuse_given(command, {"--format", "--limit"}, "of a file of requests, and they are drawn");
+  else
+    refuse_given(command,
+                 {"--arrivals", "--rate", "--variation", "--requests", "--prompt-tokens", "--output-tokens",
+                  "--spread", "--seed"},
+                 "of requests that are drawn, and a file of them is given");
+  if (options.arrivals != "gamma") refuse_given(command, {"--variation"}, "of --arrivals gamma");
+  if (options.arrivals == "burst")
+    refuse_given(command, {"--rate"}, "of a burst, whose requests come all at once");
+  const serving::ReplayConfig& replay = options.replay;
+  if (replay.replicas <= 1 && replay.disaggregation.prefill_replicas <= 1)
+    refuse_given(command, {"--routing"}, "of several engines, and there is one: --replicas");
+  if (replay.disaggregation.prefill_replicas == 0)
+    refuse_given(command, {"--kv-bytes-per-token", "--kv-link-gb-s", "--kv-link-us"},
+                 "of keys and values that cross a link, with --prefill-replicas");
+  if (replay.autoscaling.least == 0)
+    refuse_given(command, {"--autoscale-target", "--autoscale-start-s", "--autoscale-down-s"},
+                 "of engines that start and stop, with --autoscale-min");
+  if (options.instance.empty())
+    refuse_given(command, {"--replicas-per-instance", "--set", "--tables"},
+                 "of the price of an --instance, and none is named");
+}
+
 void run_replay(Options& options, std::ostream& out) {
   auto& scheduler = options.replay.scheduler;
   scheduler.policy = serving::policy_of(options.policy);
@@ -266,7 +292,8 @@ void add_replay(CLI::App& app, std::ostream& out) {
   command->add_flag("--json", options->json, "Print JSON, with the series over time")->group(group);
   command->add_option("--html", options->html, "Write a page with plots over time")->group(group);
   options->tables.add_to(*command);
-  command->callback([options, &out] {
+  command->callback([options, command, &out] {
+    refuse_without_effect(*command, *options);
     options->load.process = kProcesses.at(options->arrivals);
     run_replay(*options, out);
   });

@@ -67,7 +67,8 @@ TEST(ReplayCommand, SaysWhatIsWrong) {
   EXPECT_THAT(error({"--linear", kLinear, "--policy", "fifo"}), HasSubstr("neuron, neuron-nxdi or vllm"));
   EXPECT_THAT(error({"--linear", kLinear, "--instance", "trn9"}), HasSubstr("serving.instance"));
   EXPECT_THAT(error({"--linear", kLinear, "--slo", "ttft"}), HasSubstr("serving.slo"));
-  EXPECT_THAT(error({"--linear", kLinear, "--routing", "random"}), HasSubstr("serving.fleet"));
+  EXPECT_THAT(error({"--linear", kLinear, "--replicas", "2", "--routing", "random"}),
+              HasSubstr("serving.fleet"));
   EXPECT_THAT(error({"--linear", kLinear, "--prefill-replicas", "1"}), HasSubstr("serving.fleet"));
   EXPECT_THAT(error({"--linear", kLinear, "--autoscale-min", "2"}), HasSubstr("serving.fleet"));
   EXPECT_THAT(error({"--linear", kLinear, "--num-seqs-buckets", "1,3"}), HasSubstr("serving.config"));

@@ -96,6 +96,12 @@ void set(Options& options, const std::string& name, const std::string& value) {
   found->choose(options, name, value);
 }
 
+void check_casts(const Options& options) {
+  if (options.auto_cast == AutoCastMode::kNone && options.auto_cast_type != Options{}.auto_cast_type)
+    throw Fault(FaultKind::kInput, "compiler.option", "auto-cast-type without auto-cast",
+                "say what is cast: auto-cast matmult, or all");
+}
+
 void check_sparsity(const Options& options) {
   if (options.prune_weights && !options.weight_sparsity)
     throw Fault(FaultKind::kInput, "compiler.option", "prune-weights without weight-sparsity",
@@ -115,6 +121,7 @@ void check_sparsity(const Options& options) {
 }
 
 void check(const Options& options) {
+  check_casts(options);
   check_sparsity(options);
   if (options.weight_type == WeightType::kAsGiven) return;
   const bool mx = options.weight_type == WeightType::kMxFp8 || options.weight_type == WeightType::kMxFp4;

@@ -181,7 +181,7 @@ nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool
 
 nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std::string>& settings) {
   const runtime::Model& model = engine.program(to_bucket(of));
-  return time_program(model.program, model.generation, settings, model.origin, nullptr, std::nullopt);
+  return time_program(model.program, model.generation, settings, model.origin, nullptr, std::nullopt, true);
 }
 
 // Of a model that is known by its config.json alone: the step of one of `ranks` cores, of its first `layers`
@@ -206,7 +206,7 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
     const decoder::Pool pool = contiguous ? decoder::Pool{bucket.context, bucket.sequences} : blocks;
     model = decoder::compiled_step(config, bucket, pool, element_of(element), generation);
   }
-  return time_program(model->program, model->generation, {}, model->origin, nullptr, std::nullopt);
+  return time_program(model->program, model->generation, {}, model->origin, nullptr, std::nullopt, true);
 }
 
 using decoder::Finish;

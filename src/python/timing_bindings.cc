@@ -116,7 +116,7 @@ struct TimeOptions {
   bool middle_end = true;
   bool dge = true;
   bool dma_engine_tracks = false;
-  bool model = false;
+  bool model = false, language = false;  // as arch::TimedKind
   std::optional<int64_t> default_trip_count;
   // Of the first core, where it was executed.
   const std::map<isa::InstructionIndex, sim::TripCounts>* trips = nullptr;
@@ -152,7 +152,10 @@ std::shared_ptr<Timing> compiled(const Programs& programs, Generation generation
   for (const isa::Executable& executable : timing->executables)
     for (isa::InstructionIndex i = 0; i < executable.program->size(); ++i)
       instructions.emplace(isa::name(executable.program->instruction(i).opcode));
-  timing->kind = {generation, options.model, options.neuronx_cc};
+  timing->kind = {.generation = generation,
+                  .model = options.model,
+                  .neuronx_cc = options.neuronx_cc,
+                  .language = options.language};
   timing->band = arch::band(*timing->tables, timing->kind);
   timing->basis = arch::basis(*timing->tables, timing->kind, instructions);
   return timing;
@@ -536,6 +539,14 @@ std::string ask_cli(const std::vector<std::string>& arguments) {
   return cli::ask(cli::kCommands, arguments);
 }
 
+// Of the commands that this core parses: (command, names, is a flag, help) of each option and argument.
+nb::list cli_options() {
+  nb::list rows;
+  for (const cli::DeclaredOption& option : cli::declared_options(cli::kCommands))
+    rows.append(nb::make_tuple(option.command, option.names, option.flag, option.help));
+  return rows;
+}
+
 int print_cli(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   int code = 0;
@@ -553,16 +564,20 @@ int print_cli(const std::vector<std::string>& arguments) {
 
 nb::object time_program(std::shared_ptr<const isa::Program> program, Generation generation,
                         const std::vector<std::string>& settings, const isa::Origin& origin,
-                        const runtime::LoopTrips* trips, std::optional<int64_t> loop_iterations) {
+                        const runtime::LoopTrips* trips, std::optional<int64_t> loop_iterations,
+                        bool language) {
   std::shared_ptr<Timing> timing;
   {
     const Unlocked unlocked;
     const std::vector<backend::CorePart> parts = backend::core_parts(program);
     Programs programs;
     for (const backend::CorePart& part : parts) programs.push_back(part.program);
-    timing = time_programs(
-        programs, *program, generation,
-        {.settings = settings, .model = true, .default_trip_count = loop_iterations, .trips = trips});
+    timing = time_programs(programs, *program, generation,
+                           {.settings = settings,
+                            .model = true,
+                            .language = language,
+                            .default_trip_count = loop_iterations,
+                            .trips = trips});
     for (size_t core = 0; core < parts.size(); ++core)
       OPENTRN_CHECK(timing->executables[core].program->size() == programs[core]->size(),
                     "{} instructions became {}", programs[core]->size(),
@@ -728,6 +743,7 @@ void bind_timing(nb::module_& module) {
              "neuronx_cc"_a = false, "dge"_a = true, "look_ahead"_a = nb::none(),
              "default_trip_count"_a = nb::none());
   module.def("run_cli", &print_cli, "arguments"_a);
+  module.def("cli_options", &cli_options);
   module.def("ask_cli", &ask_cli, "arguments"_a);
   module.def("machines", &machines);
   module.def("calibrations", [] { return arch::calibrations(arch::default_tables()); });

@@ -111,6 +111,7 @@ def test_the_command_says_how_far_off_times_may_be(model_file: Path, capsys: pyt
     words += ["--target", "trn1"]
     assert cli.main([*words, "--json"]) == 0
     for program in json.loads(capsys.readouterr().out)["programs"]:
+        assert program["band"]["kind"] == "language models on Trainium and Inferentia2"
         low, high = program["band"]["low_ns"], program["band"]["high_ns"]
         assert low < program["predicted_us"] * 1e3 < high
     words = ["step-times", str(model_file), "--target", "trn1", "--max-model-len", "64", "--max-num-seqs", "1"]
@@ -155,7 +156,7 @@ def test_a_packaged_model_names_the_command_that_installs_it(monkeypatch: pytest
         (["{file}", "--max-tokens", "500", "--context", "128"], "there are 128"),
         (["{file}", "--context", "10"], "64 are the fewest"),
         (["{file}", "--temperature", "-1", "--context", "128"], "the temperature is -1"),
-        (["{file}", "--top-p", "0", "--context", "128"], "top-p is 0"),
+        (["{file}", "--temperature", "1", "--top-p", "0", "--context", "128"], "top-p is 0"),
         (["{file}", "--target", "trn9"], "trn9"),
         (["{file}", "--raw", "--prompt", ""], "the prompt has no tokens"),
     ],

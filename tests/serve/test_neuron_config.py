@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,5 +91,8 @@ def test_the_command_explains(capsys: pytest.CaptureFixture[str]):
         "context_encoding_buckets = [128]: values and time; the prefill programs\n"
         "tp_degree = 8: refused; one NeuronCore serves the model\n"
     )
+    assert main([*words, '{"tp_degree": 8}', "--json"]) == 0
+    row = {"key": "tp_degree", "value": 8, "verdict": "refused", "why": "one NeuronCore serves the model"}
+    assert json.loads(capsys.readouterr().out) == row
     assert main([*words, "[]"]) == 2 and main([*words, "{"]) == 2
     assert main(["serve", "smollm2", "--additional-config", '{"other": 1}']) == 2

@@ -350,6 +350,12 @@ def _refuse_kernel_options(options: argparse.Namespace) -> None:
     cli_model.refuse_options(options, of_kernels, "of kernels, and this is a model")
 
 
+# What a kernel's launch, its values and its compilation take, by default.
+_OF_VALUES = {"eager": False, "uninitialised": None, "enable_stochastic_rounding": False, "loop_limit": None}
+_OF_SCHEDULING = {"settings": [], "compiler": None, "disable_dge": False, "loop_iterations": None}
+_OF_A_LAUNCH = {**_OF_VALUES, "input": [], "strict": None, "grid": None, "ranks": None}
+
+
 # -- commands ------------------------------------------------------------------------------------------------
 
 
@@ -476,6 +482,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     if cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
+        cli_model.refuse_given(options, {"save_program": None}, "of kernels, and this is a model: opentrn compile")
         with cli_loops.limited_loops(options.loop_limit):
             return cli_model.run_command(options)
     with Progress(options) as progress:
@@ -592,8 +599,11 @@ def _profile(options: argparse.Namespace) -> int:
     from opentrn.model.stages import StagedModel
 
     cli_streams.require_writable(options, "html", "perfetto", "json")
+    if not options.html:
+        cli_model.refuse_given(options, {"embed_source": []}, "of the page that --html writes")
     if _is_program_file(options.kernel):
         cli_model.refuse_model_options(options)
+        cli_model.refuse_given(options, {**_OF_A_LAUNCH, "depth": 0}, "of a launch, and this is a saved program")
         result = _time_program_file(options)
     elif cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
@@ -604,10 +614,13 @@ def _profile(options: argparse.Namespace) -> int:
             model = cli_model.load_one(options, options.kernel)
         if isinstance(model, StagedModel):
             return cli_model.profile_stages(model, options)
+        cli_model.refuse_given(options, {"input": [], "loop_limit": None, "enable_stochastic_rounding": False},
+                               "of values, and the time of this model does not depend on them")  # fmt: skip
         with Progress(options) as progress:
             progress.begin("timing")
             result = _time_model(model, options)
     else:
+        cli_model.refuse_given(options, {"depth": 0}, "of a model's layers, and this is a kernel")
         with Progress(options) as progress:
             result = _launch(options, progress, execute=not options.no_execute)
     if options.json != "-":
@@ -633,6 +646,9 @@ def _disasm(options: argparse.Namespace) -> int:
     from opentrn.cli import models as cli_model
 
     if _is_program_file(options.kernel):
+        cli_model.refuse_model_options(options)
+        unused = {**_OF_A_LAUNCH, **_OF_SCHEDULING, "scheduled": False, "target": None, "lnc": 1}
+        cli_model.refuse_given(options, unused, "a saved program is listed as it is")
         sys.stdout.write(_core.listing_of_file(options.kernel))
         return 0
     if cli_model.is_model(options.kernel):
@@ -641,8 +657,16 @@ def _disasm(options: argparse.Namespace) -> int:
             raise InputError(
                 "disasm lists the program of one NeuronCore", label="cli.argument", hint="leave --mesh out"
             )
-        sys.stdout.write(cli_model.load_one(options, options.kernel).program_text())
+        unused = {"input": [], "scheduled": False, "loop_limit": None, "loop_iterations": None, "settings": []}
+        cli_model.refuse_given(options, unused, "a compiled model is listed as it is")
+        with Progress(options) as progress:
+            cli_model.begin_loading(progress, options.kernel)
+            text = cli_model.load_one(options, options.kernel).program_text()
+        sys.stdout.write(text)
         return 0
+    cli_model.refuse_given(options, _OF_VALUES, "of values, and disasm computes none")
+    if not options.scheduled:
+        cli_model.refuse_given(options, _OF_SCHEDULING, "of a program as compiled, which --scheduled lists")
     with Progress(options) as progress:
         result = _launch(options, progress, execute=False, timed=options.scheduled)
     for number, machines in enumerate(result.machines):

@@ -15,6 +15,7 @@ from opentrn.cli.progress import Progress
 def compare_command(options: argparse.Namespace) -> int:
     """opentrn compare MODEL: two tables, or JSON."""
     from opentrn.cli import inputs as cli_inputs
+    from opentrn.cli import models as cli_model
 
     drawn: list[cli_inputs.Inputs] = []  # of a model in stages, which runs once
 
@@ -29,6 +30,8 @@ def compare_command(options: argparse.Namespace) -> int:
             raise
         with drawn[-1].explain_failures():
             raise
+    if not drawn:
+        cli_model.refuse_given(options, {"input": []}, "of models whose shapes depend on data, and this is none")
     if options.json:
         print(json.dumps(found.json() | (drawn[-1].facts() if drawn else {}), indent=1))
         return 0

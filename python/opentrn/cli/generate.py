@@ -17,9 +17,15 @@ _TOKENS = 128
 
 def generate_command(options: argparse.Namespace) -> int:
     """opentrn generate MODEL: text on stdout as it comes, times on stderr; or JSON."""
+    from opentrn.cli.models import refuse_given
     from opentrn.generate import LanguageModel, Sampling
 
     prompts = options.prompt or [_PROMPT]
+    if options.temperature == 0:
+        refuse_given(options, {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 0},
+                     "of tokens that are drawn, and --temperature 0 takes the likeliest")  # fmt: skip
+    if options.raw:
+        refuse_given(options, {"system": None}, "of the chat template, which --raw leaves out")
     with Progress(options) as progress:
         progress.begin("loading the weights")
         model = LanguageModel(

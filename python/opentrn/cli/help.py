@@ -73,11 +73,24 @@ def completion_command(options: argparse.Namespace) -> int:
             "completion scripts are made by shtab", label="package.absent", hint="pip install shtab"
         ) from None
     parser = cli.parser_of_the_program()
+    _add_options_of_the_core(parser)
     for known in _all_parsers(parser):
         for action in known._actions:  # argparse has no other way to them
             _say_how_to_complete(action, shtab)
     print(shtab.complete(parser, shell=options.shell))
     return 0
+
+
+def _add_options_of_the_core(parser: argparse.ArgumentParser) -> None:
+    """To the commands that the C++ core parses, of which this parser knows the names alone."""
+    from opentrn import _core
+
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    for command, names, is_flag, text in _core.cli_options():
+        known = commands.choices.get(command)
+        if known is None or not names[0].startswith("-") or set(names) & set(known._option_string_actions):
+            continue
+        known.add_argument(*names, action="store_true" if is_flag else "store", help=text.replace("%", "%%"))
 
 
 def _all_parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

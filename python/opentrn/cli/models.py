@@ -20,6 +20,7 @@ from opentrn.cli import sharded as cli_sharded
 from opentrn.cli import style as cli_style
 from opentrn.cli.coverage import coverage_command
 from opentrn.cli.inputs import Inputs, inputs_of
+from opentrn.cli.kept import cache_command, days
 from opentrn.cli.progress import Progress
 from opentrn.cli.streams import is_read_by_machines, prints_aside, require_writable
 from opentrn.errors import InputError
@@ -44,6 +45,7 @@ def load(options: argparse.Namespace, name: str) -> Any:
     from opentrn.model.compiled import tell_host_ops
 
     if Path(name).suffix == ".neuron" or _core.is_model_file(name):
+        _refuse_compilation(options)
         loaded = model.load(name)
         tell_host_ops(_programs(loaded)[0][1])
         return loaded
@@ -56,6 +58,17 @@ def load(options: argparse.Namespace, name: str) -> Any:
         strict=getattr(options, "strict", None) not in (None, False),
         **compilation_of(options),
     )
+
+
+def _refuse_compilation(options: argparse.Namespace) -> None:
+    """UsageError for what decides how a model is compiled, as this one is; --dim chooses among its programs."""
+    how = argparse.ArgumentParser(add_help=False)
+    add_compilation(how)
+    defaults = vars(how.parse_args([]))
+    del defaults["dim"], defaults["custom_ops"]
+    given = getattr(options, "stated_target", options.target)
+    refuse_given(options, {**defaults, "no_cache": False}, "of compiling a model, and this one is compiled")
+    refuse_given(argparse.Namespace(target=given), {"target": None}, "this model is compiled for its target")
 
 
 def begin_loading(progress: Progress, name: str) -> None:
@@ -118,6 +131,7 @@ def compile_command(options: argparse.Namespace) -> int:
 
     if cli_sharded.is_wanted(options):
         return cli_sharded.compile_command(options)
+    options.stated_target = options.target
     options.target = environment.target(options.target)
     require_writable(options, "output", "report")
     with Progress(options) as progress:
@@ -365,12 +379,13 @@ def profile_stages(model: Any, options: argparse.Namespace) -> int:
         progress.begin("computing")
         model.on_progress = progress.begin
         with prints_aside(is_read_by_machines(options)):
-            inputs = inputs_of(model, [])
+            inputs = inputs_of(model, options.input)
             with inputs.explain_failures():
                 model(*inputs.arrays)
         progress.begin("timing")
         whole = model.time(options.settings, loop_iterations=options.loop_iterations)
-    print("inputs: seeded random numbers, which decide the sizes", file=sys.stderr)
+    if not options.input:
+        print("inputs: seeded random numbers, which decide the sizes", file=sys.stderr)
     inputs.tell()
     _tell_stages(model)
     if options.json == "-":
@@ -522,52 +537,6 @@ def _describe_program(row: dict[str, Any]) -> None:
                   f"  from offset {min(t['offset'] for t in tensors):#x}")  # fmt: skip
 
 
-def cache_command(options: argparse.Namespace) -> int:
-    """opentrn cache ls | clear."""
-    from opentrn.model import cache
-
-    if options.action == "clear":
-        count, freed = cache.clear(options.older_than)
-        print(f"removed {count} compiled models ({size_text(freed)}) from {cache.folder()}")
-        count, freed = cache.clear_layers(options.older_than)
-        if count:
-            print(f"removed {count} files of layer times of plans ({size_text(freed)})")
-        if leftover := cache.sweep():
-            print(f"removed {leftover[0]} files that interrupted writers left ({size_text(leftover[1])})")
-        return 0
-    rows = []
-    for entry in cache.entries():
-        try:
-            facts = entry.facts
-        except ValueError as error:
-            facts = {"damaged": str(error).partition("\n")[0]}
-        rows.append({"key": entry.key, "bytes": entry.bytes, "used": entry.used, **facts})
-    leftover = [path for path, stale in cache.parts() if stale]
-    if options.json:
-        found = {"folder": str(cache.folder()), "entries": rows, "leftover": [str(path) for path in leftover]}
-        print(json.dumps(found, indent=1))
-        return 0
-    print(f"{len(rows)} compiled models in {cache.folder()}")
-    for row in rows:
-        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["used"]))
-        what = row.get("damaged") or f"{Path(row.get('source', '?')).name} for {row.get('target', '?')}"
-        print(f"  {row['key'][:12]}  {size_text(row['bytes']):>10}  {used}  {what}")
-    if leftover:
-        print(f"{len(leftover)} files that interrupted writers left; opentrn cache clear removes them")
-    return 0
-
-
-def _days(text: str) -> float:
-    """The days of --older-than."""
-    try:
-        days = float(text)
-    except ValueError:
-        days = float("nan")
-    if not 0 <= days < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days; write 0 or more, as in 30")
-    return days
-
-
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
     """--dim, for every command that may compile a model."""
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE[,SIZE]",
@@ -642,6 +611,9 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
                         "stochastic rounding (default 0)")  # fmt: skip
 
 
+_FLAGS = {"settings": "--set, --tables"}  # of attributes that are called otherwise
+
+
 def refuse_model_options(options: argparse.Namespace) -> None:
     """UsageError for options that say how a model is compiled or run, given for what is no model.
 
@@ -655,12 +627,17 @@ def refuse_model_options(options: argparse.Namespace) -> None:
 
 def refuse_options(options: argparse.Namespace, parser: argparse.ArgumentParser, why: str) -> None:
     """UsageError that names the options of `parser` with another value than their default."""
+    refuse_given(options, vars(parser.parse_args([])), why)
+
+
+def refuse_given(options: argparse.Namespace, defaults: dict[str, Any], why: str) -> None:
+    """UsageError that names the options, by their attributes, with another value than `defaults` has: they would
+    change nothing."""
     from opentrn.cli.kernel_file import UsageError
 
-    defaults = vars(parser.parse_args([]))
     given = [name for name, default in defaults.items() if getattr(options, name, default) != default]
     if given:
-        names = ", ".join("--" + name.replace("_", "-") for name in given)
+        names = ", ".join(_FLAGS.get(name, "--" + name.replace("_", "-")) for name in given)
         raise UsageError(
             f"{names}: {why}", label="cli.argument", hint=f"leave {'it' if len(given) == 1 else 'them'} out"
         )
@@ -782,7 +759,7 @@ def add_commands(commands: Any) -> None:
         "$NEURON_COMPILE_CACHE_URL, else ~/.cache/opentrn.",
     )  # fmt: skip
     cache_parser.add_argument("action", choices=["ls", "clear"])
-    cache_parser.add_argument("--older-than", type=_days, default=0.0, metavar="DAYS",
+    cache_parser.add_argument("--older-than", type=days, default=0.0, metavar="DAYS",
                               help="clear only what nobody has used for so many days")  # fmt: skip
     add_json(cache_parser)
     cache_parser.set_defaults(command=cache_command)

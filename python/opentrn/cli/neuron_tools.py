@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
+
+from opentrn.errors import InputError
 
 
 def pass_on(words: list[str]) -> int:
@@ -354,6 +357,9 @@ def _device_tree(options: argparse.Namespace) -> int:
     from opentrn.tools import device_tree
 
     if options.remove:
+        if options.every is not None or options.instance:
+            raise InputError("--every and --instance are of a tree that is written, and this one is removed",
+                             label="cli.argument", hint="leave them out")  # fmt: skip
         device_tree.remove(options.root)
         return 0
     return device_tree.run(options.root, options.instance, options.every)
@@ -390,6 +396,8 @@ def _explorer_view(options: argparse.Namespace) -> int:
     _expect_not_refused(options)
     from opentrn.tools import explorer, explorer_session
 
+    if options.neff is not None:
+        print(f"opentrn: --neff {options.neff} is not read: the profile has what is shown", file=sys.stderr)
     if options.session_dir is None:
         paths = explorer.view(options.session_file, options.output_format, options.output)
     else:

@@ -62,6 +62,11 @@ def serve_command(options: argparse.Namespace) -> int:
     )  # fmt: skip
     listening = _listening(options.host, options.port)
     address = f"http://{options.host}:{listening.getsockname()[1]}"
+    if options.json:
+        print(json.dumps({
+            "url": f"{address}/v1", "model": built.service.name, "context": built.service.context,
+            "ready_s": built.ready_s, "max_num_seqs": options.max_num_seqs, "time": options.time,
+        }), flush=True)  # fmt: skip
     print(
         f"ready after {built.ready_s:.2f} s: {address}/v1 serves {built.service.name}, "
         f"{built.service.context} positions, {options.max_num_seqs} requests at once, time {options.time}",
@@ -127,7 +132,8 @@ def _configured(options: argparse.Namespace, settings: Settings) -> Settings:
             raise InputError("neuron_config is no JSON object", label="serve.settings")
         if options.explain_config:
             for key, value, verdict, why in explained(config, nxdi=nxdi):
-                print(f"{key} = {json.dumps(value)}: {verdict}; {why}")
+                row = {"key": key, "value": value, "verdict": verdict, "why": why}
+                print(json.dumps(row) if options.json else f"{key} = {json.dumps(value)}: {verdict}; {why}")
         else:
             settings = applied(settings, config, nxdi=nxdi)
     return settings

@@ -62,6 +62,9 @@ class SizesOnly:
         if ranks > 1 and instance is None:
             raise InputError(f"{ranks} ranks exchange sums over the links of an instance", label="generate.step_times",
                              hint="--instance trn1.32xlarge")  # fmt: skip
+        if ranks == 1 and instance is not None:
+            raise InputError(f"an instance ({instance}) is of ranks that exchange sums, and this is one NeuronCore",
+                             label="generate.step_times", hint="--ranks 32, or leave --instance out")  # fmt: skip
         _core.time_of_config(self._text, self.target, dtype, (1, 1, BLOCK_TOKENS, False), ranks, 1)  # refuses others
         gpt2 = "n_layer" in found
         self._layers = int(found["n_layer" if gpt2 else "num_hidden_layers"])
@@ -82,7 +85,7 @@ class SizesOnly:
         if few < many:
             device += (self._layers - many) * (device - self._timed(bucket, few).time_us) / (many - few)
         exchange = self._exchange(bucket)
-        band = self._band(long, device / long.time_us)
+        band = self._band(long, (device + exchange) / long.time_us)
         if "unknown" in band:
             trust = f"error band unknown: {band['unknown']}"
         else:
@@ -92,9 +95,8 @@ class SizesOnly:
         return StepTime(device + exchange, exchange, long.bound_by, band, trust)
 
     def _band(self, timing: Any, scale: float) -> dict[str, Any]:
-        """That of the timed model, for one `scale` times as long."""
-        if self.ranks > 1:
-            return {"unknown": "the evidence of compiled models is of single cores"}
+        """That of the timed model, for a step `scale` times as long. The evidence of language models is of ranks that
+        share one, so it holds with what they exchange."""
         band = dict(timing.band)
         for end in band.keys() & {"low_ns", "high_ns"}:
             band[end] *= scale

@@ -1,0 +1,252 @@
+"""What the options of servers, of language models and of AWS's tools do; see option_cases.py."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import tempfile
+from pathlib import Path
+
+from option_cases import Entry, Form, does, held, passed, refused
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "generate"))
+from tiny import Tiny  # noqa: E402
+
+CONFIG = """{"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 128,
+"num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 16, "intermediate_size": 256,
+ "vocab_size": 512, "max_position_embeddings": 512,
+"rms_norm_eps": 1e-5, "tie_word_embeddings": false}"""
+MONITOR = '{"period": "1s", "neuron_runtimes": [], "system_metrics": []}'
+
+
+@functools.cache
+def _tiny() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        return Tiny(context=128).write(Path(name)).read_bytes()
+
+
+def write_files(folder: Path) -> None:
+    """What the command lines below name."""
+    (folder / "tiny.gguf").write_bytes(_tiny())
+    (folder / "config.json").write_text(CONFIG)
+
+
+_ADAPTER = held("tests/generate/test_adapter.py::test_the_command_takes_a_folder")
+_INSTANCE: dict[str, Entry] = {"--instance": passed("--instance trn1.32xlarge")}
+_DRAWN = "--temperature 1.5"
+
+FORMS = [
+    Form(
+        "generate",
+        "tiny.gguf --json --max-tokens 6 --context 64 --prompt the",
+        {
+            "--prompt": does("--prompt in"),
+            "--system": does("--system thin"),
+            "--raw": does("--raw"),
+            "--max-tokens": does("--max-tokens 3"),
+            "--context": does("--context 128"),
+            "--temperature": does("--temperature 2"),
+            "--top-k": does("--top-k 1", _DRAWN),
+            "--top-p": does("--top-p 0.01", _DRAWN),
+            "--min-p": does("--min-p 1", _DRAWN),
+            "--seed": does("--seed 7", _DRAWN),
+            "--speculate": does("--speculate 2"),
+            "--target": does("--target trn1"),
+            "--dtype": does("--dtype f32"),
+            "--progress": does("--progress"),
+            "--lora": _ADAPTER,
+        },
+    ),
+    Form("generate", "tiny.gguf --max-tokens 2 --context 64 --prompt the", {"--json": does("--json")}),
+    Form(
+        "generate",
+        "tiny.gguf --max-tokens 2 --context 64 --prompt the",
+        {
+            "--top-k": refused("--top-k 3"),
+            "--top-p": refused("--top-p 0.5"),
+            "--min-p": refused("--min-p 0.5"),
+            "--seed": refused("--seed 7"),
+        },
+    ),
+    Form(
+        "step-times",
+        "config.json --max-model-len 64 --max-num-seqs 1",
+        {
+            "--target": does("--target trn1"),
+            "--dtype": does("--dtype f32"),
+            "--json": does("--json"),
+            "--progress": does("--progress"),
+            "--output": does("-o times.csv"),
+            "--max-model-len": does("--max-model-len 128"),
+            "--max-num-seqs": does("--max-num-seqs 2"),
+            "--ranks": does("--ranks 2 --instance trn1.32xlarge"),
+            "--instance": refused("--instance trn1.32xlarge"),
+        },
+    ),
+    Form(
+        "serve",
+        "tiny.gguf",
+        {
+            "--target": passed("--target trn1"),
+            "--dtype": passed("--dtype f32"),
+            "--lora": passed("--lora folder"),
+            "--host": passed("--host 127.0.0.2"),
+            "--port": passed("--port 9"),
+            "--api-key": passed("--api-key abc"),
+            "--max-waiting": passed("--max-waiting 3"),
+            "--max-connections": passed("--max-connections 3"),
+            "--max-body-bytes": passed("--max-body-bytes 3"),
+            "--drain-seconds": passed("--drain-seconds 3"),
+            "--served-model-name": passed("--served-model-name me"),
+            "--max-model-len": passed("--max-model-len 64"),
+            "--max-num-seqs": passed("--max-num-seqs 3"),
+            "--num-gpu-blocks-override": passed("--num-gpu-blocks-override 9"),
+            "--no-enable-prefix-caching": passed("--no-enable-prefix-caching"),
+            "--policy": passed("--policy vllm"),
+            "--override-generation-config": passed("--override-generation-config '{\"temperature\": 0.2}'"),
+            "--additional-config": held("tests/serve/test_neuron_config.py::test_the_command_explains"),
+            "--override-neuron-config": held("tests/serve/test_neuron_config.py::test_the_command_explains"),
+            "--explain-config": held("tests/serve/test_neuron_config.py::test_the_command_explains"),
+            "--time": passed("--time paced"),
+            "--no-values": passed("--no-values"),
+            "--linear": passed("--linear step=1"),
+            "--step-times": passed("--step-times t.csv"),
+            "--host-us": passed("--host-us 3"),
+            "--trace": passed("--trace t"),
+            "--audit": passed("--audit"),
+            "--json": held("tests/serve/test_neuron_config.py::test_the_command_explains"),
+            "--progress": held("tests/cli/test_options.py::test_steps_of_serve_are_told"),
+        },
+        calls=("opentrn.serve.build", "uvicorn.Config"),
+    ),
+    Form(
+        "neuron-monitor",
+        "",
+        {
+            "--config-file": passed("-c monitor.json"),
+            "--verbose": passed("--verbose 3"),
+            **_INSTANCE,
+        },
+        calls=("opentrn.tools.monitor.run",),
+    ),
+    Form(
+        "neuron-monitor-prometheus",
+        "",
+        {
+            "--port": passed("--port 9"),
+            "--host": passed("--host 127.0.0.2"),
+        },
+        calls=("opentrn.tools.prometheus.run",),
+    ),
+    Form(
+        "neuron-monitor-statsd",
+        "",
+        {
+            "--port": passed("--port 9"),
+            "--host": passed("--host 127.0.0.2"),
+            "--prefix": passed("--prefix me"),
+            "--tags": passed("--tags datadog"),
+        },
+        calls=("opentrn.tools.statsd.run",),
+    ),
+    Form("neuron-top", "", _INSTANCE, calls=("opentrn.tools.top.run",)),
+    Form(
+        "device-tree",
+        "--root tree",
+        {
+            "--root": passed("--root other"),
+            "--every": passed("--every 2"),
+            **_INSTANCE,
+            "--remove": held("tests/tools/test_device_tree.py::test_the_tree_of_a_process"),
+        },
+        calls=("opentrn.tools.device_tree.run",),
+    ),
+    Form(
+        "device-tree",
+        "--root tree --remove",
+        {
+            "--every": refused("--every 2"),
+            "--instance": refused("--instance trn1.32xlarge"),
+        },
+    ),
+    Form(
+        "neuron-explorer capture",
+        "-n m.neuron",
+        {
+            "--neff": passed("-n other.neuron"),
+            "--session-file": passed("-s other.ntff"),
+            "--loop-iterations": passed("--loop-iterations 3"),
+        },
+        calls=("opentrn.tools.explorer.capture",),
+    ),
+    Form(
+        "neuron-explorer view",
+        "-s p.ntff",
+        {
+            "--session-file": passed("-s other.ntff"),
+            "--output-format": passed("--output-format json"),
+            "--output-file": passed("--output-file made"),
+            "--neff": held("tests/cli/test_options.py::test_neff_of_view_is_said_not_to_be_read"),
+        },
+        calls=("opentrn.tools.explorer.view",),
+    ),
+    Form(
+        "neuron-tools install",
+        "--prefix made",
+        {"--prefix": held("tests/tools/test_install.py::test_installs_runs_and_leaves_nothing")},
+    ),
+    Form(
+        "neuron-tools uninstall",
+        "--prefix made",
+        {"--prefix": held("tests/tools/test_install.py::test_installs_runs_and_leaves_nothing")},
+    ),
+    Form(
+        "kubernetes device-plugin",
+        "",
+        {
+            "--kubelet": passed("--kubelet made"),
+            "--dev": passed("--dev made"),
+            "--resource": passed("--resource neuron"),
+            **_INSTANCE,
+        },
+        calls=("opentrn.tools.kubernetes.device_plugin.run",),
+    ),
+    Form(
+        "kubernetes scheduler-extender",
+        "",
+        {
+            "--api": passed("--api http://127.0.0.1:9"),
+            "--port": passed("--port 9"),
+            "--host": passed("--host 127.0.0.2"),
+        },
+        calls=("opentrn.tools.kubernetes.extender.run",),
+    ),
+    Form(
+        "kubernetes resource-slices",
+        "--node one",
+        {
+            "--node": does("--node two"),
+            "--driver-version": does("--driver-version 2.25.4.0"),
+            "--ultraserver": does("--ultraserver 7"),
+            "--instance": does("--instance trn1.32xlarge"),
+        },
+    ),
+    Form(
+        "slurm config",
+        "--nodes trn[0-3]",
+        {
+            "--nodes": does("--nodes trn[0-1]"),
+            "--dev": does("--dev /devices"),
+            "--prolog": does("--prolog /p.sh"),
+            "--instance": does("--instance trn1.32xlarge"),
+        },
+    ),
+    Form(
+        "slurm task-prolog",
+        "",
+        {"--instance": passed("--instance trn1.32xlarge")},
+        calls=("opentrn.tools.slurm.task_prolog",),
+    ),
+    Form("completion", "bash", {"shell": held("tests/cli/test_help.py::test_other_shells_have_a_script")}),
+    Form("", "", {"--version": held("tests/house/test_repository.py::test_there_is_one_version_number")}),
+]
