@@ -95,9 +95,9 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
   std::vector<Recompute> modes{Recompute::kNone, Recompute::kFull};
   if (!stack.flash || stack.selective_kept > 0) modes.insert(modes.begin() + 1, Recompute::kSelective);
   if (fixed.recompute) modes = {*fixed.recompute};
-  for (const int vpp : either(fixed.vpp, layout.pp > 1 && job.model.layers % layout.pp == 0
-                                             ? divisors(job.model.layers / layout.pp, 16)
-                                             : std::vector<int>{1}))
+  const int longest = layout.pp > 1 ? blocks_per_stage(job.model, layout) : 1;
+  const bool is_even = job.model.layers % layout.pp == 0 || ends_count_as_blocks(job.model, layout);
+  for (const int vpp : either(fixed.vpp, is_even ? divisors(longest, 16) : std::vector<int>{1}))
     for (const int micro : micro_batches(job, layout.dp, fixed)) {
       layout.vpp = static_cast<int16_t>(vpp);
       layout.micro_batch = micro;
@@ -117,12 +117,14 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
     }
 }
 
-// Divisors, and powers of two, whose stages are of unequal length.
+// Divisors of the layers or of two more, and powers of two, whose stages are of unequal length.
 std::vector<int> stages_of(int layers, int64_t ranks) {
   std::vector<int> out = divisors(layers, ranks);
-  for (int each = 2; each <= std::min<int64_t>(layers, ranks); each *= 2)
-    if (layers % each != 0) out.push_back(each);
+  for (const int each : divisors(layers + 2, std::min<int64_t>(layers, ranks)))
+    if (each > 2) out.push_back(each);
+  for (int each = 2; each <= std::min<int64_t>(layers, ranks); each *= 2) out.push_back(each);
   std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
   return out;
 }
 
