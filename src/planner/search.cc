@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "base/interrupt.h"
 
 namespace opentrn::planner {
@@ -135,7 +137,7 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
   const Model& model = job.model;
   const int64_t ranks = machine.ranks;
   const auto experts = [&](int64_t sharing) {
-    if (model.experts == 0) return std::vector<int>{1};
+    if (model.experts == 0 && fixed.ep.value_or(1) == 1) return std::vector<int>{1};
     return either(fixed.ep, divisors(model.experts, sharing));
   };
   for (const int pp : either(fixed.pp, stages_of(model.layers, ranks)))
@@ -156,6 +158,35 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
           modes_of(job, machine, stack, fixed, layout, take);
         }
       }
+}
+
+std::string none_legal_because(const Job& job, const Machine& machine, const Fixed& fixed) {
+  Layout layout;
+  layout.tp = static_cast<int16_t>(std::min(fixed.tp.value_or(1), 32767));
+  layout.cp = static_cast<int16_t>(std::min(fixed.cp.value_or(1), 32767));
+  layout.pp = static_cast<int16_t>(std::min(fixed.pp.value_or(1), 32767));
+  layout.ep = static_cast<int16_t>(std::min(fixed.ep.value_or(1), 32767));
+  layout.vpp = static_cast<int16_t>(std::min(fixed.vpp.value_or(1), 32767));
+  layout.micro_batch = fixed.micro_batch.value_or(1);
+  layout.sp = fixed.sp.value_or(false);
+  if (!fixed.schedules.empty()) layout.schedule = fixed.schedules.front();
+  const int64_t inner = int64_t{layout.tp} * layout.cp * layout.pp;
+  if (machine.ranks % inner != 0)
+    return fmt::format("tp x cp x pp = {} does not divide {} ranks", inner, machine.ranks);
+  layout.dp = static_cast<int32_t>(machine.ranks / inner);
+  if (fixed.dp) {
+    if (machine.ranks % (inner * *fixed.dp) != 0)
+      return fmt::format("the fixed degrees multiply to {}, which does not divide {} ranks", inner * *fixed.dp,
+                         machine.ranks);
+    layout.dp = *fixed.dp;
+    // What is not fixed may take up the rest: the first degree that is free.
+    const auto rest = static_cast<int16_t>(std::min<int64_t>(32767, machine.ranks / (inner * *fixed.dp)));
+    if (rest > 1 && !fixed.pp)
+      layout.pp = rest;
+    else if (rest > 1 && !fixed.tp)
+      layout.tp = rest;
+  }
+  return illegal_because(job, machine, layout);
 }
 
 double least_step_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {

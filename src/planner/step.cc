@@ -77,7 +77,9 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
   Stage stage;
   const auto add = [&](double count, bool experts) {
     if (count <= 0) return;
-    const BlockTime time = layers != nullptr ? layers->block : block_s(job, machine, stack, layout, experts);
+    const BlockTime time = layers == nullptr                  ? block_s(job, machine, stack, layout, experts)
+                           : experts && layers->expert_block ? *layers->expert_block
+                                                             : layers->block;
     const BlockWaits waits = block_waits(job, machine, stack, layout, groups, time, experts);
     stage.forward += count * time.forward;
     stage.forward_all += count * (time.forward + waits.tp_forward + waits.cp_forward + waits.ep_forward);
@@ -155,6 +157,13 @@ End slowest_end(const Model& model, const Layout& layout, double per_batch, doub
   for (const End& each : ends)
     if (each.share * per_batch + each.more > slowest.share * per_batch + slowest.more) slowest = each;
   return slowest;
+}
+
+// Tensors of weights on the fullest stage: norms, projections and MLP of each block, experts one tensor a
+// product; the ends.
+double tensors_per_rank(const Model& model, const Layout& layout) {
+  const double block = 2 + 4 + (model.gated ? 3 : 2);
+  return blocks_per_stage(model, layout) * block * model.streams + 3;
 }
 
 std::string_view bound(const StepTime& time) {
@@ -250,7 +259,8 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
   if (layers != nullptr && layers->optimizer_s_of_parameter)
-    out.time.optimizer = parameters / cut * *layers->optimizer_s_of_parameter;
+    out.time.optimizer = parameters / cut * *layers->optimizer_s_of_parameter +
+                         tensors_per_rank(job.model, layout) * layers->optimizer_s_of_tensor;
   if (layout.offload)  // gradients go to the host, which updates its states, and weights come back
     out.time.optimizer = parameters / cut *
                          ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +

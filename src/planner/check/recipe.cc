@@ -421,7 +421,7 @@ void set_measured(Recipe& recipe, const Row& row, double chips) {
   const double value = stated_value.value_or(0);
   if (value <= 0) throw Refusal{"no measured value"};
   if (has(metric, "running average|evaluation")) throw Refusal{"the time holds more than steps"};
-  if (has(metric, "^((median |mean )?(step|iteration)[- ]time|time per (step|iteration)|seconds per (step|iteration))")) {
+  if (has(metric, "^((median |mean )?(step|iteration)[- ]time|(time|seconds) per (step|iteration))($| *[(,])")) {
     recipe.measured = value * seconds_of(row.unit);
   } else if (has(metric, "weak-scaling efficiency")) {
     recipe.metric = Metric::kScaling;
