@@ -2,6 +2,7 @@
 // that.
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -106,7 +107,8 @@ planner::SearchOptions search_of(const PlanOptions& options) {
   return search;
 }
 
-[[noreturn]] void refuse_none(const planner::Job& job, const std::vector<Planned>& machines) {
+[[noreturn]] void refuse_none(const planner::Job& job, const PlanOptions& options,
+                              const std::vector<Planned>& machines) {
   std::string detail;
   for (const Planned& each : machines) {
     if (each.result.nearest) {
@@ -115,7 +117,9 @@ planner::SearchOptions search_of(const PlanOptions& options) {
                             each.machine.instance, planner::to_string(nearest.layout),
                             nearest.memory.total() / 1e9, each.machine.memory_bytes / 1e9);
     } else {
-      detail += fmt::format("{} x {}: no legal layout; ", each.count, each.machine.instance);
+      const std::string why = planner::none_legal_because(job, each.machine, search_of(options).fixed);
+      detail += fmt::format("{} x {}: no legal layout{}{}; ", each.count, each.machine.instance,
+                            why.empty() ? "" : ": ", why);
     }
   }
   if (detail.ends_with("; ")) detail.resize(detail.size() - 2);
@@ -165,7 +169,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
   std::vector<Line> lines;
   for (const Planned& each : machines)
     for (const planner::Estimate& plan : each.result.best) lines.push_back({&each, &plan});
-  if (lines.empty()) refuse_none(job, machines);
+  if (lines.empty()) refuse_none(job, options, machines);
   // Of a machine whose finalists are compiled, the others come last.
   std::ranges::stable_sort(lines, {}, [&](const Line& line) {
     return std::pair(line.on->recost && !line.plan->curves_s, line.plan->step_s * line.on->stretch());
@@ -195,8 +199,24 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
 
 bool is_job_file(const std::string& name) { return name.ends_with(".yaml") || name.ends_with(".yml"); }
 
+void answer(PlanOptions options, std::ostream& out);
+
 void run_plan(PlanOptions options, std::ostream& out) {
   if (is_job_file(options.model)) read_job_file(std::string(options.model), options);
+  const std::map<std::string, std::string> places = options.places;
+  try {
+    answer(std::move(options), out);
+  } catch (const Fault& fault) {
+    // What the job file states, and only the planner can judge: with the file's line.
+    const auto place = places.find(fault.label());
+    if (place == places.end()) throw;
+    Fault located(fault.kind(), fault.label(), fmt::format("{}: {}", place->second, fault.message()),
+                  fault.hint());
+    throw located;
+  }
+}
+
+void answer(PlanOptions options, std::ostream& out) {
   check_serve_options(options);
   if (options.counts.empty()) options.counts = {1};
   if (options.precision.empty()) options.precision = "bf16";

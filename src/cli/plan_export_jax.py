@@ -4,7 +4,7 @@
     python train.py --steps 2 --whole    # the same step on one device: its losses are the same
     python train.py --time               # the predicted time of a step, compiled and not run
 
-Weights are kept in float32 and multiplied in the plan's precision; the mesh has the axes of the plan.
+Products read weights in the plan's precision; the optimizer keeps them in float32. The mesh has the plan's axes.
 """
 
 from __future__ import annotations
@@ -98,12 +98,21 @@ class Step:
         q, k, v = split(h @ w["q"], HEADS), split(h @ w["k"], KEY_HEADS), split(h @ w["v"], KEY_HEADS)
         if not MODEL["positions"]:
             q, k = self.rotated(q), self.rotated(k)
-        k, v = (jnp.repeat(y, HEADS // KEY_HEADS, 2) for y in (k, v))
-        q, k, v = (self.constrain(y, "dp", None, "tp", None) for y in (q, k, v))
-        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
+        # Queries in groups that share a key: what a group adds to its key's gradient, the product itself sums up.
+        groups = KEY_HEADS if KEY_HEADS % TP == 0 else HEADS
+        if groups != KEY_HEADS:
+            k, v = (jnp.repeat(y, HEADS // KEY_HEADS, 2) for y in (k, v))
+        k, v = (self.constrain(y, "dp", None, "tp", None) for y in (k, v))
+        if groups == HEADS:
+            q, of_q, of_scores = self.constrain(q, "dp", None, "tp", None), "bqhd", "bhqk"
+        else:
+            q = self.constrain(q.reshape(batch, length, groups, HEADS // groups, HEAD), "dp", None, "tp", None, None)
+            of_q, of_scores = "bqhgd", "bhgqk"
+        scores = jnp.einsum(f"{of_q},bkhd->{of_scores}", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
         seen = jnp.tril(jnp.ones((length, length), bool))
         weights = jax.nn.softmax(jnp.where(seen, scores, -1e30), -1).astype(DTYPE)
-        return jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(batch, length, HEADS * HEAD) @ w["o"]
+        made = jnp.einsum(f"{of_scores},bkhd->{of_q}", weights, v)
+        return made.reshape(batch, length, HEADS * HEAD) @ w["o"]
 
     def layer(self, x, w):
         tokens = "tp" if SP else None
@@ -112,8 +121,8 @@ class Step:
         inner = jax.nn.silu(h @ w["gate"]) * (h @ w["up"]) if MODEL["gated"] else jax.nn.gelu(h @ w["up"])
         return x + self.constrain(inner @ w["down"], "dp", tokens, None)
 
-    def loss(self, weights, tokens):
-        w = jax.tree.map(lambda x: x.astype(DTYPE), weights)
+    def loss(self, w, tokens):
+        tokens = self.constrain(tokens, "dp", None)  # a micro-batch of them does not say how it is cut
         x = w["ends"]["embedding"][tokens[:, :-1]]
         if MODEL["positions"]:
             x = x + w["ends"]["positions"][: x.shape[1]]
@@ -138,19 +147,21 @@ class Step:
             more, added = jax.value_and_grad(self.loss)(weights, each)
             loss, gradients = loss + more, jax.tree.map(jnp.add, gradients, added)
         count = len(tokens)
-        moment = jax.tree.map(lambda m, g: 0.9 * m + (0.1 / count) * g, state["moment"], gradients)
-        square = jax.tree.map(lambda v, g: 0.99 * v + (0.01 / count**2) * g * g, state["square"], gradients)
+        # Copies of the table add up what their own tokens gave, before ZeRO cuts it: cut first, every copy would add
+        # all tokens to its part.
+        gradients["ends"]["embedding"] = self.constrain(gradients["ends"]["embedding"], None, "tp")
+        wide = jax.tree.map(lambda g: g.astype(jnp.float32), gradients)
+        moment = jax.tree.map(lambda m, g: 0.9 * m + (0.1 / count) * g, state["moment"], wide)
+        square = jax.tree.map(lambda v, g: 0.99 * v + (0.01 / count**2) * g * g, state["square"], wide)
         update = lambda w, m, v: w - 1e-3 * m * jax.lax.rsqrt(v + 1e-12)  # noqa: E731
-        return {
-            "weights": jax.tree.map(update, weights, moment, square),
-            "moment": moment,
-            "square": square,
-        }, loss / count
+        master = jax.tree.map(update, state["master"], moment, square)
+        weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
+        return {"weights": weights, "master": master, "moment": moment, "square": square}, loss / count
 
     def jitted(self):
-        """With how state and tokens are cut; ZeRO 1 and 2 cut the moments, 3 the weights too."""
+        """With how state and tokens are cut; ZeRO 1 and 2 cut what the optimizer keeps, 3 the weights too."""
         states = {"weights": self.shardings(ZERO >= 3)}
-        states["moment"] = states["square"] = self.shardings(ZERO >= 1)
+        states["master"] = states["moment"] = states["square"] = self.shardings(ZERO >= 1)
         data = NamedSharding(self.mesh, P(None, "dp", None))
         scalar = NamedSharding(self.mesh, P())
         return (
@@ -158,6 +169,11 @@ class Step:
             states,
             data,
         )
+
+
+def types() -> dict:
+    """What the products read, and what the optimizer keeps in float32."""
+    return {"weights": DTYPE, "master": jnp.float32, "moment": jnp.float32, "square": jnp.float32}
 
 
 def initial(states) -> dict:
@@ -172,9 +188,10 @@ def initial(states) -> dict:
             0.02 if shape[0] == VOCABULARY else shape[0] ** -0.5
         )
 
-    weights = jax.tree.map(draw, shapes(), is_leaf=is_leaf)
-    zeros = jax.tree.map(np.zeros_like, weights)
-    return jax.device_put({"weights": weights, "moment": zeros, "square": zeros}, states)
+    master = jax.tree.map(draw, shapes(), is_leaf=is_leaf)
+    weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
+    zeros = jax.tree.map(np.zeros_like, master)
+    return jax.device_put({"weights": weights, "master": master, "moment": zeros, "square": zeros}, states)
 
 
 def main() -> None:
@@ -192,13 +209,13 @@ def main() -> None:
     sequences = LAYOUT["micro_batch"] * DP
     shape = (PLAN["global_batch"] // sequences, sequences, PLAN["seq"] + 1)
     if options.time:
-        of = lambda kept: jax.tree.map(  # noqa: E731
-            lambda s, cut: jax.ShapeDtypeStruct(s[0], jnp.float32, sharding=cut),
+        of = lambda kept, dtype: jax.tree.map(  # noqa: E731
+            lambda s, cut: jax.ShapeDtypeStruct(s[0], dtype, sharding=cut),
             shapes(),
             kept,
             is_leaf=is_leaf,
         )
-        state = {name: of(kept) for name, kept in states.items()}
+        state = {name: of(kept, types()[name]) for name, kept in states.items()}
         cost = (
             step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile().cost_analysis()
         )

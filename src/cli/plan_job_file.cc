@@ -16,7 +16,7 @@ namespace {
 
 class Reader : public YamlReader {
  public:
-  explicit Reader(const std::string& path) : YamlReader(path, "plan.yaml") {}
+  explicit Reader(const std::string& path) : YamlReader(path, "plan.yaml"), file_(path) {}
 
   std::string one_of(const YAML::Node& node, const char* key, const std::vector<std::string>& words) const {
     const std::string word = text(node, key);
@@ -61,6 +61,12 @@ class Reader : public YamlReader {
     for (int64_t each = first; each <= last; each *= 2) out.push_back(each);
     return out;
   }
+  // Where the key is, for a fault with one of these labels that its value causes later.
+  void mark(const YAML::Node& node, const char* key, std::initializer_list<const char*> labels,
+            PlanOptions& options) const {
+    for (const char* label : labels)
+      options.places[label] = fmt::format("{}, line {}, '{}'", file_, node.Mark().line + 1, key);
+  }
   // A value may be stated by the file or by the command line.
   template <typename T>
   void set(const YAML::Node& node, const char* option, T& to, const T& unset, T value) const {
@@ -68,6 +74,9 @@ class Reader : public YamlReader {
       refuse(node.Mark(), fmt::format("{} is also on the command line", option), "state it once");
     to = std::move(value);
   }
+
+ private:
+  std::string file_;
 };
 
 void read_fixed(const Reader& read, const YAML::Node& node, PlanOptions& options) {
@@ -110,10 +119,15 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
   };
   read.mapping(
       node, "the job file",
-      {{"model", [&](const YAML::Node& each) { options.model = beside(read.text(each, "model")); }},
+      {{"model",
+        [&](const YAML::Node& each) {
+          options.model = beside(read.text(each, "model"));
+          read.mark(each, "model", {"plan.model", "plan.config"}, options);
+        }},
        {"stack",
         [&](const YAML::Node& each) {
           read.set(each, "--stack", options.stack, {}, read.text(each, "stack"));
+          read.mark(each, "stack", {"plan.stack"}, options);
         }},
        {"precision",
         [&](const YAML::Node& each) {
@@ -122,6 +136,7 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
         }},
        {"data",
         [&](const YAML::Node& data) {
+          read.mark(data, "data", {"plan.job"}, options);
           read.mapping(data, "data",
                        {{"seq",
                          [&](const YAML::Node& each) {
@@ -142,6 +157,7 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
                        {{"instance",
                          [&](const YAML::Node& each) {
                            read.set(each, "--instance", options.instances, {}, read.texts(each, "instance"));
+                           read.mark(each, "instance", {"plan.instance", "plan.chip"}, options);
                          }},
                         {"count", [&](const YAML::Node& each) {
                            read.set(each, "--count", options.counts, {}, read.counts(each));
@@ -154,6 +170,7 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
               {{"profile",
                 [&](const YAML::Node& each) {
                   read.set(each, "--reliability", options.reliability, {}, read.text(each, "profile"));
+                  read.mark(each, "profile", {"goodput.profile"}, options);
                 }},
                {"checkpoint_gb_s",
                 [&](const YAML::Node& each) {
@@ -190,7 +207,11 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
                            read.set(each, "--slo", serve.slo, {}, read.text(each, "slo"));
                          }}});
         }},
-       {"fix", [&](const YAML::Node& each) { read_fixed(read, each, options); }},
+       {"fix",
+        [&](const YAML::Node& each) {
+          read_fixed(read, each, options);
+          read.mark(each, "fix", {"plan.layout"}, options);
+        }},
        {"price", [&](const YAML::Node& price) {
           read.mapping(price, "price",
                        {{"kind",
@@ -199,6 +220,7 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
                          }},
                         {"as_of", [&](const YAML::Node& each) {
                            read.set(each, "--as-of", options.price.as_of, {}, read.text(each, "as_of"));
+                           read.mark(each, "as_of", {"plan.date"}, options);
                          }}});
         }}});
   if (options.model == path)

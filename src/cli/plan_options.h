@@ -1,6 +1,7 @@
 // The words of `opentrn plan` and of the commands that price its results.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,7 @@ struct PlanOptions {
   std::optional<int> lnc;
   PlanServeOptions serve;
   int compiled = 0;  // finalists whose layers are compiled; 0: none
+  std::map<std::string, std::string> places;  // label of a fault -> file, line and key that it is about
   bool json = false, rows = false, exhaustive = false, list_models = false, list_instances = false;
 };
 

@@ -29,6 +29,11 @@ nlohmann::ordered_json schedule_json(const planner::Job& job, const Line& line) 
   }
   if (layout.schedule != planner::Schedule::k1F1B) shown = std::min(each.count, int64_t{2} * layout.pp);
   std::vector<planner::StageTime> stages(layout.pp, {each.forward_s, each.backward_s, each.weight_s});
+  const std::pair<planner::StageTime&, double> ends[] = {{stages.front(), each.first_share},
+                                                         {stages.back(), each.last_share}};
+  if (layout.pp > 1)
+    for (const auto& [end, share] : ends)
+      end = {share * each.forward_s, share * each.backward_s, share * each.weight_s};
   // A third of what the ends do is forward.
   stages.front().forward += each.first_s / 3;
   stages.front().backward += each.first_s * 2 / 3;

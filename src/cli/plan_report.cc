@@ -208,7 +208,7 @@ std::string plan_explained(const arch::Tables& tables, const planner::Job& job, 
   for (const auto& [name, value] : time_causes(plan.time))
     if (value > 0)
       text += fmt::format("  {:<12}{:>12}{:>7.1f}%\n", name, seconds(value), 100 * value / plan.step_s);
-  text += fmt::format("A rank of the {} stage, the fullest:\n", plan.memory.last_stage ? "last" : "first");
+  text += fmt::format("A rank of the {} stage, the fullest:\n", plan.memory.stage);
   for (const auto& [name, value] : memory_causes(plan.memory))
     if (value > 0) text += fmt::format("  {:<12}{:>9.2f} GB\n", name, value / kGb);
   text += fmt::format("  {:<12}{:>9.2f} GB of {:.2f}\n", "all", plan.memory.total() / kGb,

@@ -276,6 +276,73 @@ TEST(Plan, CompilesTheLayersOfFinalists) {
   }
 }
 
+// Job files that cannot be: each ends with the key, its line, and what is possible.
+TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
+  const std::string head = "model: Llama-3.1-8B\n", data = "data: {seq: 4096, global_batch: 64}\n",
+                    cluster = "cluster: {instance: [trn1.32xlarge], count: 1}\n", base = head + data + cluster;
+  const auto with = [&](const std::string& line) { return base + line + "\n"; };
+  const auto data_of = [&](const std::string& inner) { return head + "data: {" + inner + "}\n" + cluster; };
+  struct Case {
+    std::string yaml;
+    std::vector<const char*> said;
+  };
+  const std::vector<Case> cases = {
+      {with("precison: bf16"), {"line 4", "'precison'", "precision"}},
+      {with("precision: int3"), {"line 4", "'precision' is 'int3'", "bf16, fp8, fp32"}},
+      {with("model: Llama-2-7B"), {"line 4", "'model' stands there twice"}},
+      {data_of("sequence: 4096, global_batch: 64"), {"line 2", "'sequence'", "seq"}},
+      {data_of("seq: 4096, seq: 8192, global_batch: 64"), {"line 2", "'seq' stands there twice"}},
+      {data_of("seq: -4096, global_batch: 64"), {"line 2", "'seq' is '-4096'"}},
+      {data_of("seq: .nan, global_batch: 64"), {"line 2", "'seq' is '.nan'"}},
+      {data_of("seq: 4096, global_batch: 0"), {"line 2", "'global_batch' is '0'"}},
+      {data_of("seq: 4096, global_batch: 64.5"), {"line 2", "'global_batch' is '64.5'"}},
+      {data_of("seq: 4096, global_batch: .inf"), {"line 2", "'global_batch' is '.inf'"}},
+      {data_of("seq: 4096, global_batch: many"), {"line 2", "'global_batch' is 'many'"}},
+      {data_of("global_batch: 64"), {"line 2", "'data'", "--seq is 0"}},
+      {"model: Lama-3.1-8B\n" + data + cluster, {"line 1", "'model'", "Lama-3.1-8B", "Llama-3.1-8B"}},
+      {"model: /nowhere/config.json\n" + data + cluster, {"line 1", "'model'", "/nowhere/config.json"}},
+      {"model: ~\n" + data + cluster, {"line 1", "'model' is no text"}},
+      {"model: {a: 1}\n" + data + cluster, {"line 1", "'model' is no text"}},
+      {data + cluster, {"line 1", "no 'model'"}},
+      {head + data + "cluster: {instance: [trn1.33xlarge]}\n", {"line 3", "'instance'", "trn1.33xlarge", "trn1.32"}},
+      {head + data + "cluster: {instance: [trn1.32xlarge], count: 0}\n", {"line 3", "'count' is '0'"}},
+      {head + data + "cluster: {instance: [trn1.32xlarge], count: 8..2}\n", {"line 3", "'count' is '8..2'"}},
+      {head + data + "cluster: {instance: [trn1.32xlarge], count: 99999999999999999999}\n", {"line 3", "'count'"}},
+      {with("fix: {tp: 7}"), {"line 4", "'fix'", "7 does not divide 32 ranks"}},
+      {with("fix: {tp: 0}"), {"line 4", "'tp' is '0'"}},
+      {with("fix: {tp: 32, pp: 32}"), {"line 4", "'fix'", "1024 does not divide 32 ranks"}},
+      {with("fix: {tp: 8, dp: 8}"), {"line 4", "'fix'", "multiply to 64"}},
+      {with("fix: {ep: 8}"), {"line 4", "'fix'", "ep 8 of a model without experts"}},
+      {with("fix: {micro_batch: 1000}"), {"line 4", "'fix'", "does not divide a global batch of 64"}},
+      {with("fix: {zero: 9}"), {"line 4", "'zero' is '9'", "0, 1, 2, 3"}},
+      {with("fix: {tensor: 8}"), {"line 4", "'tensor'", "tp"}},
+      {with("price: {kind: free}"), {"line 4", "'kind' is 'free'", "on_demand"}},
+      {with("price: {as_of: 2026-13}"), {"line 4", "'as_of'", "'2026-13' is no date"}},
+      {with("reliability: {profile: nobody}"), {"line 4", "'profile'", "nobody", "llama3"}},
+      {with("reliability: {profile: llama3, restart_s: -5}"), {"line 4", "'restart_s' is '-5'"}},
+      {with("stack: none-such"), {"line 4", "'stack'", "none-such", "neuron"}},
+      {with("step: train.stablehlo"), {"line 4", "'step'", "model"}},
+      {"- a\n- b\n", {"line 1", "no mapping"}},
+      {"", {"no mapping"}},
+      {"model: {a: 1\n", {"no YAML"}},
+      {"a: &a [1, 1]\nmodel: *a\n", {"line 1", "'a'"}},
+      {"a: " + std::string(5000, '[') + std::string(5000, ']') + "\n", {"no YAML"}},
+  };
+  const TemporaryFolderForTest folder;
+  const std::string path = folder.path() / "job.yaml";
+  for (const Case& each : cases) {
+    std::ofstream(path) << each.yaml;
+    const Ran ran = run_for_test({"plan", path.c_str(), "--top", "1"});
+    EXPECT_EQ(ran.code, 2) << each.yaml.substr(0, 200);
+    for (const char* words : each.said) EXPECT_THAT(ran.err, HasSubstr(words)) << each.yaml.substr(0, 200);
+  }
+  // Nothing is priced from a list that nobody published.
+  std::ofstream(path) << head << data << "cluster: {instance: [p4d.24xlarge]}\nprice: {kind: reserved}\n";
+  const Ran unpriced = run_for_test({"plan", path.c_str(), "--top", "1", "--json"});
+  ASSERT_EQ(unpriced.code, 0) << unpriced.err;
+  EXPECT_TRUE(nlohmann::json::parse(unpriced.out)["plans"][0]["usd_per_million_tokens"].is_null());
+}
+
 TEST(Plan, TrainsADiffusionTransformer) {
   const Ran ran = run_for_test({"plan", "Stable Diffusion 3 Medium", "--instance", "trn1.32xlarge", "--seq",
                                 "4429", "--global-batch", "256", "--json"});

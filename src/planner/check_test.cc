@@ -3,6 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/check/report.h"
+#include "planner/check/wording.h"
+#include "planner/hf_config.h"
+#include "planner/memory.h"
 
 namespace opentrn::planner {
 namespace {
@@ -58,7 +61,47 @@ TEST(Recipe, ReadsTheLayoutsThatPublishersWrite) {
   EXPECT_EQ(degrees_of("FSDP SHARD_GRAD_OP mbs=8").zero, 2);
 }
 
+TEST(Recipe, ReadsLayoutsInOtherWords) {
+  const Degrees spelled = degrees_of("8-way tensor, pipeline parallel size 4, data_parallel=16, micro batch 2");
+  EXPECT_EQ(spelled.tp, 8);
+  EXPECT_EQ(spelled.pp, 4);
+  EXPECT_EQ(spelled.dp, 16);
+  EXPECT_EQ(spelled.micro_batch, 2);
+  const Degrees dense = degrees_of("tp8xpp4xdp16 GBS=1,024 vpp=2");
+  EXPECT_EQ(dense.tp, 8);
+  EXPECT_EQ(dense.pp, 4);
+  EXPECT_EQ(dense.dp, 16);
+  EXPECT_EQ(dense.vpp, 2);
+  EXPECT_EQ(dense.global_batch, 1024);
+  EXPECT_EQ(degrees_of("FSDP FULL_SHARD mbs=8 accum=16").accumulated, 16);
+  EXPECT_EQ(degrees_of("amp-bf16 stamp3").model_parallel, 0);
+}
+
+TEST(Wording, ANumberIsOneNumber) {
+  EXPECT_EQ(number_in("1,024"), 1024);
+  EXPECT_EQ(number_in(" ~8k ", 1024), 8192);
+  EXPECT_EQ(number_in("671e9 (37e9 active)"), 671e9);
+  EXPECT_EQ(number_in("20 ± 1"), 20);
+  for (const char* none : {"", "1024..2048", "4096-8192", "256px latents", "not stated", "nan", "-3", "8x128", "1e999"})
+    EXPECT_EQ(number_in(none), std::nullopt) << none;
+  EXPECT_EQ(chips_in("64 GPUs"), 64);
+  EXPECT_EQ(chips_in("128 nodes"), std::nullopt);
+  EXPECT_EQ(batch_in("8M tokens", 8000), 1000);
+  EXPECT_EQ(chip_in("NVIDIA DGX A100-SXM4-40GB"), "A100 SXM 40GB");
+  EXPECT_EQ(chip_in("H100 PCIe"), "");  // another part than the table's
+  EXPECT_EQ(chip_in("V100-32GB"), "");
+}
+
 TEST(Recipe, FindsModelsInWords) {
+  EXPECT_EQ(stated_model(tables(), "meta-llama/Meta-Llama-3-8B pre-training", 0)->name, "Llama-3.1-8B");
+  EXPECT_EQ(stated_model(tables(), "PaLM 540B h18432 L118 a48x256", 540e9)->head_dim, 256);
+  // A decoder of which only the size is known has the usual shape of that size.
+  std::vector<std::string> assumed;
+  EXPECT_EQ(stated_model(tables(), "GPT 175B", 0, &assumed)->hidden, 12288);
+  EXPECT_NEAR(stated_model(tables(), "dense 30B", 0, &assumed)->parameters(), 30e9, 1.5e9);
+  EXPECT_EQ(assumed.size(), 2u);
+  EXPECT_FALSE(stated_model(tables(), "MoE 8x22B", 0));
+  EXPECT_EQ(14400 % stated_model(tables(), "GPT h14400 L72", 0)->heads, 0);
   EXPECT_EQ(stated_model(tables(), "HuggingFace BERT-Large Ph1 pre-training", 0)->name, "BERT-Large");
   EXPECT_EQ(stated_model(tables(), "Llama-2-7B fine-tune", 0)->layers, 32);
   const auto sized = stated_model(tables(), "GPT h14336 L72 a112 vocab250k", 0);
@@ -87,7 +130,7 @@ TEST(Check, SetsErrorsBesideAConstants) {
   EXPECT_EQ(made.time.rows, 2);
   EXPECT_NEAR(made.time.mean, 0.25, 1e-3);  // right, and half of what was measured
   EXPECT_NEAR(made.constant.mean, 1.0 / 3, 1e-3);
-  EXPECT_EQ(check.reasons.at("made: no rates for this chip"), 1);
+  EXPECT_EQ(check.reasons.at("made: no rates for this chip: a slide rule"), 1);
   EXPECT_EQ(check.reasons.at("made: the row states no layout"), 1);
   const auto json = nlohmann::json::parse(check_json(check));
   EXPECT_EQ(json["rows"], 2);
@@ -95,6 +138,59 @@ TEST(Check, SetsErrorsBesideAConstants) {
   EXPECT_NEAR(json["constant_mean_error"].get<double>(), 1.0 / 3, 1e-3);
   EXPECT_TRUE(json["families"].contains("made"));
   EXPECT_EQ(check_json(check).find('\n'), std::string::npos);
+}
+
+// One of the cells at a time is what nobody expects: the row is predicted, or counted with a reason, and the others
+// are scored as before.
+TEST(Check, AnOddCellCostsItsRowAlone) {
+  const std::vector<std::string> good = {"made.x", "H100", "Llama-3.1-8B", "8e9", "64", "TP2 PP4 DP8 mbs=1",
+                                         "8192", "128", "bf16", "step time", "3", "s", "ours"};
+  const std::vector<std::string> odd = {
+      "", " ", "nan", "-1", "0", "1e308", "99999999999999999999", "x", "TP0", "TP1.5", "TP99999999999", "PP7", "zb-v",
+      "PP64 dualpipe", "EP512", "VPP3 interleaved", "V100", "weak-scaling efficiency", "ms", "TFLOP/s", "%",
+      "MFU", "peak memory per chip", "GiB", "256px", "8k", "1..2", "((((", "[8xNC(TP)x4(DP)]", "trn1.32xlarge",
+      "Trainium2", std::string(5000, 'a'), std::string(5000, '9'), "\xff\xfe", "FSDP", "DP64 ZeRO-9"};
+  std::string rows;
+  int count = 0;
+  for (size_t column = 0; column < good.size(); ++column)
+    for (const std::string& cell : odd) {
+      std::vector<std::string> cells = good;
+      cells[column] = cell;
+      for (size_t i = 0; i < cells.size(); ++i) rows += (i > 0 ? ",\"" : "\"") + cells[i] + "\"";
+      rows += "\n";
+      ++count;
+    }
+  const Check check = checked(rows + "last.x,H100,Llama-3.1-8B,8e9,64,TP2 PP4 DP8 mbs=1,8192,128,bf16,step time,3,s,"
+                                     "ours\n");
+  EXPECT_EQ(check.rows, count + 1);
+  for (const Scored& each : check.scored) {
+    EXPECT_TRUE(std::isfinite(each.predicted)) << each.row.line;
+    EXPECT_GE(each.predicted, 0) << each.row.line;
+  }
+  EXPECT_EQ(check.families.at("last").time.rows, 1);
+}
+
+TEST(Check, UnitsAreThoseOfTheCell) {
+  const std::string head = "made.x,H100,Llama-3.1-8B,8e9,64,TP2 PP4 DP8 mbs=1,8192,128,bf16,";
+  const auto measured = [&](const std::string& rest) { return checked(head + rest + ",ours\n").scored.at(0).measured; };
+  EXPECT_NEAR(measured("step time,2500,ms"), 2.5, 1e-9);
+  EXPECT_NEAR(measured("throughput,6553.6,tokens/s/GPU"), 2.5, 1e-9);
+  EXPECT_NEAR(measured("throughput,51.2,samples/s"), 2.5, 1e-9);
+  EXPECT_NEAR(measured("MFU,40,%"), measured("MFU,0.4,"), 1e-9);
+  EXPECT_NEAR(measured("model FLOP/s per chip,0.4,PFLOP/s"), measured("TFLOP/s per GPU,400,TFLOP/s"), 1e-9);
+  const Check unclear = checked(head + "model FLOP/s,400,TFLOP/s,ours\n");
+  EXPECT_EQ(unclear.reasons.size(), 1u);
+}
+
+// 126 layers on 16 stages: the embedding and the output layer stand for two more (Llama 3's report, 3.3.2).
+TEST(Stages, EndsOfAPipelineTakeABlocksPlace) {
+  const Model model = model_named(tables(), "Llama-3.1-405B");
+  const Layout layout{.pp = 16};
+  EXPECT_EQ(blocks_per_stage(model, layout), 8);
+  EXPECT_EQ(blocks_of(model, layout, true, false), 7);
+  EXPECT_EQ(blocks_of(model, layout, false, true), 7);
+  EXPECT_EQ(blocks_of(model, {.pp = 12}, true, false), 11);  // 126 and 128 are no multiples: the last has less
+  EXPECT_EQ(blocks_of(model, {.pp = 12}, false, true), 10);
 }
 
 TEST(Check, CountsMemoryAndCalibrationApart) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -39,6 +40,7 @@ constexpr Type kTypes[] = {
     {"gemma", true, true, true, false, false, false},
     {"gpt2", false, true, true, true, true, true},
     {"opt", false, true, true, true, true, true},
+    {"nemotron", false, false, true, false, false, false},
     {"gpt_neox", false, false, true, true, false, false},
     {"bloom", false, true, true, true, true, false},
     {"mpt", false, true, true, false, false, false},
@@ -252,29 +254,57 @@ Model model_from_config(std::string_view text, const std::string& origin) {
 
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char each) { return std::tolower(each); });
+// Letters in lower case, digits and points: what names of models differ in. "Llama-3.1-8B" is "llama3.18b".
+std::string bare(std::string_view text) {
+  std::string out;
+  for (const unsigned char each : text)
+    if (std::isalnum(each) != 0 || each == '.') out += static_cast<char>(std::tolower(each));
   return out;
+}
+
+// The catalogue's names and their aliases, bare.
+std::map<std::string, std::string> bare_names(const arch::Tables& tables) {
+  std::map<std::string, std::string> names;
+  for (const std::string& each : tables.facts().items("model")) {
+    names.emplace(bare(each), each);
+    if (const arch::Fact* aliases = tables.facts().find("model." + each + ".aliases"))
+      for (const std::string& alias : aliases->as<std::vector<std::string>>()) names.emplace(bare(alias), each);
+  }
+  return names;
 }
 
 // The catalogue's name for a name of the caller's; empty where there is none.
 std::string canonical(const arch::Tables& tables, std::string_view name) {
-  const std::string wanted = lower(name);
-  for (const std::string& each : tables.facts().items("model")) {
-    if (lower(each) == wanted) return each;
-    const arch::Fact* aliases = tables.facts().find("model." + each + ".aliases");
-    if (aliases == nullptr) continue;
-    for (const std::string& alias : aliases->as<std::vector<std::string>>())
-      if (lower(alias) == wanted) return each;
-  }
-  return {};
+  const std::map<std::string, std::string> names = bare_names(tables);
+  const auto found = names.find(bare(name));
+  return found == names.end() ? std::string() : found->second;
 }
 
 }  // namespace
 
 std::vector<std::string> model_names(const arch::Tables& tables) { return tables.facts().items("model"); }
 bool has_model(const arch::Tables& tables, std::string_view name) { return !canonical(tables, name).empty(); }
+
+std::string model_named_in(const arch::Tables& tables, std::string_view text) {
+  std::vector<std::string> words{""};
+  for (const char each : text) {
+    const auto letter = static_cast<unsigned char>(each);
+    if (std::isalnum(letter) != 0 || each == '.')
+      words.back() += each;
+    else if (!words.back().empty())
+      words.emplace_back();
+  }
+  std::erase(words, "");
+  if (words.size() > 24) words.resize(24);
+  const std::map<std::string, std::string> names = bare_names(tables);
+  for (size_t count = words.size(); count > 0; --count)
+    for (size_t first = 0; first + count <= words.size(); ++first) {
+      std::string joined;
+      for (size_t i = first; i < first + count; ++i) joined += words[i];
+      if (const auto name = names.find(bare(joined)); name != names.end()) return name->second;
+    }
+  return {};
+}
 
 Model model_named(const arch::Tables& tables, std::string_view name) {
   const std::string found = canonical(tables, name);

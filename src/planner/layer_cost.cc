@@ -113,8 +113,13 @@ Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, c
   const double scores = count * queries * keys;
   const Precision precision = job.precision == Precision::kFp8 ? Precision::kBf16 : job.precision;
   const double element = precision == Precision::kFp32 ? 4 : 2;
-  const double forward = product_s(rates, precision, queries, keys, key, count) +
-                         product_s(rates, precision, queries, value, keys, count);
+  double forward = product_s(rates, precision, queries, keys, key, count) +
+                   product_s(rates, precision, queries, value, keys, count);
+  // Batches of products read queries and keys in strides of a head. Where those are no whole 16 bytes, the libraries
+  // of GPUs take kernels without matrix units.
+  const bool whole = std::fmod(key * element, 16) == 0 && std::fmod(value * element, 16) == 0;
+  if (machine.kind == Kind::kGpu && !whole)
+    forward = std::max(forward, scores * 2 * (key + value) / rates.vector);
   const double passes = model.dropout || stack.counts_passes ? stack.score_passes : 2;
   const double softmax = scores * element * passes / rates.memory_bytes_s;
   return {forward + softmax, 2 * forward + 1.2 * softmax};

@@ -12,10 +12,12 @@ namespace opentrn::planner {
 
 // Of one micro-batch on one rank, in seconds: what block_s() and output_s() say otherwise.
 struct LayerTimes {
-  BlockTime block;                    // of a dense block
+  BlockTime block;                        // of a dense block
+  std::optional<BlockTime> expert_block;  // of one with experts, their exchange apart
   double output_s = 0;                // the output layer and the loss, both ways
   std::optional<double> embedding_s;  // both ways
   std::optional<double> optimizer_s_of_parameter;
+  double optimizer_s_of_tensor = 0;  // beside that, for every tensor of weights
 };
 
 // A step of a server on one rank: `tokens` new ones of each sequence, `context` positions that the last of

@@ -59,6 +59,7 @@ void set_rates(Machine& machine, const ChipFacts& facts, const arch::PeakTflops&
   rates.peak[0] = bf16;
   rates.peak[1] = fp8 > 0 ? fp8 : bf16;
   rates.peak[2] = single > 0 ? single : bf16 / 2;
+  rates.vector = fp32 > 0 ? fp32 : bf16 / 16;
   const auto reached = [&](std::string_view name, double of) {
     const auto found = achieved.find(name);
     return found == achieved.end() ? 0.0 : double(found->second) * kTera * part / of;

@@ -22,6 +22,7 @@ struct Tier {
 struct Rates {
   double matmul[3] = {};                         // FLOP/s that large products reach, by Precision
   double peak[3] = {};                           // FLOP/s of the data sheet
+  double vector = 0;                             // FLOP/s of the units beside those for products
   double flash_forward = 0, flash_backward = 0;  // FLOP/s of fused attention, causal work counted once
   double memory_bytes_s = 0;                     // that element-wise kernels reach
   double units = 1;                              // multiprocessors that tiles are dealt to

@@ -24,7 +24,7 @@ struct Held {
 };
 
 Held held(const Model& model, const Layout& layout, bool first, bool last) {
-  const double blocks = blocks_per_stage(model, layout), experts = blocks * expert_share(model);
+  const double blocks = blocks_of(model, layout, first, last), experts = blocks * expert_share(model);
   Held out;
   out.dense =
       model.streams *
@@ -55,7 +55,7 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
                             : parameters.dense + parameters.experts);
   };
   Memory memory;
-  memory.last_stage = last && !first;
+  memory.stage = first ? "first" : last ? "last" : "second";
   const bool fsdp = layout.zero >= 3;
   // FSDP keeps its shard in float32, which is the optimizer's master too.
   memory.weights = fsdp ? cut(4, true) : cut(element, false);
@@ -67,10 +67,11 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
   // The ends of a V are on one rank, and ranks of a pipeline of two directions keep as much.
   const bool all_alike = layout.schedule != Schedule::k1F1B;
-  const double flights = first || all_alike ? in_flight(layout.schedule, layout.pp, layout.vpp,
-                                                        static_cast<int64_t>(std::max(1.0, m)))
-                                            : 1;
-  const double blocks = blocks_per_stage(model, layout), share = expert_share(model);
+  const auto count = static_cast<int64_t>(std::max(1.0, m));
+  double flights = first || !last || all_alike ? in_flight(layout.schedule, layout.pp, layout.vpp, count) : 1;
+  // The second stage keeps one micro-batch less than the first, once the first has more than all of them.
+  if (!first && !last && !all_alike) flights = std::min(double(count), std::max(1.0, flights - 1));
+  const double blocks = blocks_of(model, layout, first, last), share = expert_share(model);
   const double kept = (1 - share) * kept_bytes_per_token(job, stack, layout, false) +
                       share * (model.experts > 0 ? kept_bytes_per_token(job, stack, layout, true) : 0);
   memory.activations = tokens * blocks * kept * std::max(1.0, flights);
@@ -96,7 +97,25 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
 }  // namespace
 
 int blocks_per_stage(const Model& model, const Layout& layout) {
+  if (layout.pp <= 1 || model.layers % layout.pp == 0) return model.layers / std::max<int>(1, layout.pp);
+  if (ends_count_as_blocks(model, layout)) return (model.layers + 2) / layout.pp;
   return (model.layers + layout.pp - 1) / layout.pp;
+}
+
+int blocks_of(const Model& model, const Layout& layout, bool first, bool last) {
+  const int most = blocks_per_stage(model, layout);
+  if (layout.pp <= 1 || model.layers % layout.pp == 0) return most;
+  if (ends_count_as_blocks(model, layout)) return first || last ? most - 1 : most;
+  return last ? model.layers / layout.pp : most;
+}
+
+bool ends_count_as_blocks(const Model& model, const Layout& layout) {
+  return layout.pp > 2 && model.layers % layout.pp != 0 && (model.layers + 2) % layout.pp == 0;
+}
+
+bool chunks_are_whole(const Model& model, const Layout& layout) {
+  const int64_t chunks = int64_t{layout.pp} * layout.vpp;
+  return model.layers % chunks == 0 || (layout.pp > 2 && (model.layers + 2) % chunks == 0);
 }
 
 double parameters_per_rank(const Model& model, const Layout& layout, bool first, bool last) {
@@ -136,7 +155,10 @@ Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, con
   const Memory first = stage_memory(job, machine, stack, layout, true, layout.pp == 1);
   if (layout.pp == 1) return first;
   const Memory last = stage_memory(job, machine, stack, layout, false, true);
-  return first.total() >= last.total() ? first : last;
+  const Memory& fuller = first.total() >= last.total() ? first : last;
+  if (blocks_of(job.model, layout, true, false) == blocks_per_stage(job.model, layout)) return fuller;
+  const Memory second = stage_memory(job, machine, stack, layout, false, false);
+  return second.total() > fuller.total() ? second : fuller;
 }
 
 }  // namespace opentrn::planner

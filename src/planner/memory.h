@@ -14,7 +14,7 @@ struct Memory {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
   double working = 0;       // alive for a moment: a layer that is recomputed, logits, gathered weights
   double runtime = 0;       // context, collective buffers, what fragmentation loses
-  bool last_stage = false;  // the rank is on the last stage, not on the first
+  const char* stage = "first";  // of the pipeline, that the rank is on: "first", "second" or "last"
 
   double total() const { return weights + gradients + optimizer + activations + working + runtime; }
 };
@@ -22,14 +22,21 @@ struct Memory {
 // Activations that a token's pass through one block leaves for the backward pass, in bytes on one rank.
 double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& layout, bool with_experts);
 
-// Of the first stage or the last, whichever needs more.
+// Of the first stage, the second or the last, whichever needs most.
 Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);
 
 // Parameters that a rank of a stage holds before ZeRO cuts them: blocks, and the embedding or the output
 // layer.
 double parameters_per_rank(const Model& model, const Layout& layout, bool first, bool last);
 
-// Blocks of the stage that has most.
+// Blocks of a stage between the ends, which no stage has more of; and of any one. Where the stages do not divide the
+// blocks but the blocks and two more, the embedding and the output layer stand for one each; else the last stages
+// have one less.
 int blocks_per_stage(const Model& model, const Layout& layout);
+int blocks_of(const Model& model, const Layout& layout, bool first, bool last);
+bool ends_count_as_blocks(const Model& model, const Layout& layout);
+
+// Whether every chunk of an interleaved pipeline has as many blocks, the ends counted as above.
+bool chunks_are_whole(const Model& model, const Layout& layout);
 
 }  // namespace opentrn::planner

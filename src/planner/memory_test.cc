@@ -59,9 +59,9 @@ TEST(Memory, TheFullestStageDecides) {
   const Stack stack = stack_of(tables(), "megatron-core");
   // One micro-batch in flight, and logits of a large vocabulary: the last stage.
   const Job wide{.model = model_named(tables(), "Llama-3.2-1B"), .seq = 8192, .global_batch = 1};
-  EXPECT_TRUE(memory_of(wide, machine, stack, {.pp = 8, .recompute = Recompute::kFull}).last_stage);
+  EXPECT_STREQ(memory_of(wide, machine, stack, {.pp = 8, .recompute = Recompute::kFull}).stage, "last");
   const Job deep{.model = model_named(tables(), "Llama-2-70B"), .seq = 4096, .global_batch = 64};
-  EXPECT_FALSE(memory_of(deep, machine, stack, {.pp = 8}).last_stage);
+  EXPECT_STREQ(memory_of(deep, machine, stack, {.pp = 8}).stage, "first");
 }
 
 }  // namespace

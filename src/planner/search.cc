@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "base/interrupt.h"
 
 namespace opentrn::planner {
@@ -95,9 +97,9 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
   std::vector<Recompute> modes{Recompute::kNone, Recompute::kFull};
   if (!stack.flash || stack.selective_kept > 0) modes.insert(modes.begin() + 1, Recompute::kSelective);
   if (fixed.recompute) modes = {*fixed.recompute};
-  for (const int vpp : either(fixed.vpp, layout.pp > 1 && job.model.layers % layout.pp == 0
-                                             ? divisors(job.model.layers / layout.pp, 16)
-                                             : std::vector<int>{1}))
+  const int longest = layout.pp > 1 ? blocks_per_stage(job.model, layout) : 1;
+  const bool is_even = job.model.layers % layout.pp == 0 || ends_count_as_blocks(job.model, layout);
+  for (const int vpp : either(fixed.vpp, is_even ? divisors(longest, 16) : std::vector<int>{1}))
     for (const int micro : micro_batches(job, layout.dp, fixed)) {
       layout.vpp = static_cast<int16_t>(vpp);
       layout.micro_batch = micro;
@@ -117,12 +119,14 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
     }
 }
 
-// Divisors, and powers of two, whose stages are of unequal length.
+// Divisors of the layers or of two more, and powers of two, whose stages are of unequal length.
 std::vector<int> stages_of(int layers, int64_t ranks) {
   std::vector<int> out = divisors(layers, ranks);
-  for (int each = 2; each <= std::min<int64_t>(layers, ranks); each *= 2)
-    if (layers % each != 0) out.push_back(each);
+  for (const int each : divisors(layers + 2, std::min<int64_t>(layers, ranks)))
+    if (each > 2) out.push_back(each);
+  for (int each = 2; each <= std::min<int64_t>(layers, ranks); each *= 2) out.push_back(each);
   std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
   return out;
 }
 
@@ -133,7 +137,7 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
   const Model& model = job.model;
   const int64_t ranks = machine.ranks;
   const auto experts = [&](int64_t sharing) {
-    if (model.experts == 0) return std::vector<int>{1};
+    if (model.experts == 0 && fixed.ep.value_or(1) == 1) return std::vector<int>{1};
     return either(fixed.ep, divisors(model.experts, sharing));
   };
   for (const int pp : either(fixed.pp, stages_of(model.layers, ranks)))
@@ -154,6 +158,35 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
           modes_of(job, machine, stack, fixed, layout, take);
         }
       }
+}
+
+std::string none_legal_because(const Job& job, const Machine& machine, const Fixed& fixed) {
+  Layout layout;
+  layout.tp = static_cast<int16_t>(std::min(fixed.tp.value_or(1), 32767));
+  layout.cp = static_cast<int16_t>(std::min(fixed.cp.value_or(1), 32767));
+  layout.pp = static_cast<int16_t>(std::min(fixed.pp.value_or(1), 32767));
+  layout.ep = static_cast<int16_t>(std::min(fixed.ep.value_or(1), 32767));
+  layout.vpp = static_cast<int16_t>(std::min(fixed.vpp.value_or(1), 32767));
+  layout.micro_batch = fixed.micro_batch.value_or(1);
+  layout.sp = fixed.sp.value_or(false);
+  if (!fixed.schedules.empty()) layout.schedule = fixed.schedules.front();
+  const int64_t inner = int64_t{layout.tp} * layout.cp * layout.pp;
+  if (machine.ranks % inner != 0)
+    return fmt::format("tp x cp x pp = {} does not divide {} ranks", inner, machine.ranks);
+  layout.dp = static_cast<int32_t>(machine.ranks / inner);
+  if (fixed.dp) {
+    if (machine.ranks % (inner * *fixed.dp) != 0)
+      return fmt::format("the fixed degrees multiply to {}, which does not divide {} ranks", inner * *fixed.dp,
+                         machine.ranks);
+    layout.dp = *fixed.dp;
+    // What is not fixed may take up the rest: the first degree that is free.
+    const auto rest = static_cast<int16_t>(std::min<int64_t>(32767, machine.ranks / (inner * *fixed.dp)));
+    if (rest > 1 && !fixed.pp)
+      layout.pp = rest;
+    else if (rest > 1 && !fixed.tp)
+      layout.tp = rest;
+  }
+  return illegal_because(job, machine, layout);
 }
 
 double least_step_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {

@@ -40,6 +40,9 @@ SearchResult search(const Job& job, const Machine& machine, const Stack& stack, 
 void for_each_layout(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed,
                      const std::function<void(const Layout&)>& take);
 
+// Why no layout with these degrees is legal, where one of them says so; else empty.
+std::string none_legal_because(const Job& job, const Machine& machine, const Fixed& fixed);
+
 // A time that no layout with these degrees goes below: its products at the chip's best rate, and its bubble.
 double least_step_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);
 

@@ -77,7 +77,9 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
   Stage stage;
   const auto add = [&](double count, bool experts) {
     if (count <= 0) return;
-    const BlockTime time = layers != nullptr ? layers->block : block_s(job, machine, stack, layout, experts);
+    const BlockTime time = layers == nullptr                  ? block_s(job, machine, stack, layout, experts)
+                           : experts && layers->expert_block ? *layers->expert_block
+                                                             : layers->block;
     const BlockWaits waits = block_waits(job, machine, stack, layout, groups, time, experts);
     stage.forward += count * time.forward;
     stage.forward_all += count * (time.forward + waits.tp_forward + waits.cp_forward + waits.ep_forward);
@@ -98,11 +100,18 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
   return stage;
 }
 
+// Of the rank that holds most: on the first stage, or on one with more blocks.
+double most_parameters(const Model& model, const Layout& layout) {
+  const double first = parameters_per_rank(model, layout, true, layout.pp == 1);
+  if (blocks_of(model, layout, true, false) == blocks_per_stage(model, layout)) return first;
+  return std::max(first, parameters_per_rank(model, layout, false, false));
+}
+
 // Gradients reduced and weights gathered once a step, ZeRO 0 to 2.
 double gradient_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
                   const Groups& groups, const Stage& stage) {
   if (groups.dp.ranks <= 1) return 0;
-  const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
+  const double parameters = most_parameters(job.model, layout);
   const double reduced = parameters * stack.reduced_bytes,
                element = job.precision == Precision::kFp32 ? 4 : 2;
   const double reduce = layout.zero >= 1 ? all_gather_s(machine, groups.dp, reduced)
@@ -122,7 +131,7 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
   Group group = groups.dp;
   if (layout.shard > 0) group.ranks = std::min<int64_t>(group.ranks, layout.shard);
   if (group.ranks <= 1) return 0;
-  const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
+  const double parameters = most_parameters(job.model, layout);
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
   const double blocks = blocks_per_stage(job.model, layout);
   const double gather = blocks * all_gather_s(machine, group, parameters * element / blocks);
@@ -132,6 +141,29 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
   const double each = std::max(gather - forward, shown * gather) +
                       std::max(gather + reduce - backward, shown * (gather + reduce));
   return each * micro_batches;
+}
+
+// The slowest stage, for which the others wait: its share of a middle one's blocks, and what it does beside them.
+struct End {
+  double share = 1, more = 0;
+};
+
+End slowest_end(const Model& model, const Layout& layout, double per_batch, double first, double last) {
+  if (layout.pp == 1) return {1, first + last};
+  const double blocks = blocks_per_stage(model, layout);
+  const End ends[] = {{blocks_of(model, layout, true, false) / blocks, first},
+                      {blocks_of(model, layout, false, true) / blocks, last}};
+  End slowest{layout.pp > 2 ? 1.0 : 0.0, 0};
+  for (const End& each : ends)
+    if (each.share * per_batch + each.more > slowest.share * per_batch + slowest.more) slowest = each;
+  return slowest;
+}
+
+// Tensors of weights on the fullest stage: norms, projections and MLP of each block, experts one tensor a
+// product; the ends.
+double tensors_per_rank(const Model& model, const Layout& layout) {
+  const double block = 2 + 4 + (model.gated ? 3 : 2);
+  return blocks_per_stage(model, layout) * block * model.streams + 3;
 }
 
 std::string_view bound(const StepTime& time) {
@@ -175,6 +207,9 @@ MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& s
   out.forward_s = stage.forward_all;
   out.backward_s = stage.all() - stage.forward_all;
   out.weight_s = stage.weights;
+  const double blocks = blocks_per_stage(job.model, layout);
+  out.first_share = blocks_of(job.model, layout, true, layout.pp == 1) / blocks;
+  out.last_share = blocks_of(job.model, layout, layout.pp == 1, true) / blocks;
   out.first_s = first_s(job, machine, layout, layers);
   out.last_s = layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout);
   const double sent = sent_bytes(job, stack, layout);
@@ -193,16 +228,16 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
 
   Estimate out;
   out.layout = layout;
-  const double per_batch = stage.all();
-  // The stage with the output layer is the slowest; the others wait for it.
-  const double slowest = per_batch + (layout.pp == 1 ? last + first : std::max(last, first));
+  const double per_batch = stage.all(), blocks = blocks_per_stage(job.model, layout);
+  const End end = slowest_end(job.model, layout, per_batch, first, last);
+  const double slowest = end.share * per_batch + end.more;
   const double sent = sent_bytes(job, stack, layout);
   const PipelineTime pipeline = pipeline_s({.stages = layout.pp,
                                             .schedule = layout.schedule,
                                             .chunks = layout.vpp,
                                             .micro_batches = static_cast<int64_t>(m),
                                             .slowest_s = slowest,
-                                            .sum_s = layout.pp * per_batch + last + first,
+                                            .sum_s = job.model.layers / blocks * per_batch + last + first,
                                             .forward_s = stage.forward_all,
                                             .backward_s = per_batch - stage.forward_all,
                                             .weight_s = stage.weights,
@@ -210,22 +245,22 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                                             .hides_sends = stack.hides_sends});
   out.time.bubble = pipeline.bubble_s;
   out.time.pp = pipeline.sends_s;
-  const double ends = slowest - per_batch;
-  const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
+  const double parameters = most_parameters(job.model, layout);
   // Each micro-batch but the first adds its gradients to those that are there.
   const double adds = (layout.zero >= 3 || !stack.adds_gradients ? 0 : m - 1) * parameters *
                       (2 * stack.gradient_bytes + 2) / machine.rates.memory_bytes_s;
-  out.time.compute = m * (stage.forward + stage.backward + ends) + adds;
-  out.time.recompute = m * stage.recompute;
-  out.time.tp = m * stage.tp;
-  out.time.cp = m * stage.cp;
-  out.time.ep = m * stage.ep;
+  out.time.compute = m * (end.share * (stage.forward + stage.backward) + end.more) + adds;
+  out.time.recompute = m * end.share * stage.recompute;
+  out.time.tp = m * end.share * stage.tp;
+  out.time.cp = m * end.share * stage.cp;
+  out.time.ep = m * end.share * stage.ep;
   out.time.gradients = layout.zero >= 3 ? sharded_s(job, machine, stack, layout, groups, stage, m)
                                         : gradient_s(job, machine, stack, layout, groups, stage);
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
   if (layers != nullptr && layers->optimizer_s_of_parameter)
-    out.time.optimizer = parameters / cut * *layers->optimizer_s_of_parameter;
+    out.time.optimizer = parameters / cut * *layers->optimizer_s_of_parameter +
+                         tensors_per_rank(job.model, layout) * layers->optimizer_s_of_tensor;
   if (layout.offload)  // gradients go to the host, which updates its states, and weights come back
     out.time.optimizer = parameters / cut *
                          ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +

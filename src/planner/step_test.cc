@@ -55,7 +55,7 @@ TEST_F(Step, SaysWhyALayoutIsNone) {
   EXPECT_THAT(illegal_because(job, machine, {.tp = 3}), HasSubstr("ranks"));
   EXPECT_THAT(illegal_because(job, machine, {.tp = 16}), HasSubstr("fast links"));
   EXPECT_THAT(illegal_because(job, machine, {.pp = 2, .dp = 8, .vpp = 3}),
-              HasSubstr("does not divide 32 layers"));
+              HasSubstr("divides neither 32 layers nor two more"));
   EXPECT_THAT(illegal_because(job, machine, {.ep = 2, .dp = 16}), HasSubstr("experts"));
   EXPECT_THAT(illegal_because(job, machine, {.dp = 16, .micro_batch = 3}), HasSubstr("global batch"));
   EXPECT_THAT(illegal_because(job, machine, {.pp = 2, .dp = 8, .zero = 3}), HasSubstr("ZeRO"));

@@ -58,6 +58,15 @@ def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
     assert losses[0] == pytest.approx(losses[1], rel=5e-3)
 
 
+def test_a_step_takes_what_its_plan_says(tmp_path):
+    """A plan adds up pieces that are compiled apart, the program is compiled whole: they agree within a seventh."""
+    model = config(tmp_path, hidden_size=512, num_hidden_layers=2, num_attention_heads=8, intermediate_size=1536,
+                   vocab_size=4096)  # fmt: skip
+    plan = exported(tmp_path, model, seq=512, global_batch=4, tp=4, sp="off", zero=0, micro_batch=2, recompute="none")
+    program = json.loads(ran(tmp_path, "--time").splitlines()[-1])["step_s"]
+    assert 6 / 7 < plan["step_s"]["value"] / program < 7 / 6
+
+
 def test_what_jax_has_no_words_for_is_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         opentrn.plan("Llama-3.1-8B", instance="trn1.32xlarge", seq=4096, global_batch=32, pp=2, export="jax",

@@ -9,182 +9,169 @@
 
 #include <fmt/format.h>
 
+#include "planner/check/wording.h"
 #include "planner/hf_config.h"
+#include "planner/memory.h"
+#include "planner/schedule.h"
 
 namespace opentrn::planner {
 namespace {
 
-double number_of(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return end == text.c_str() || !std::isfinite(value) ? 0 : value;
-}
+// What a cell states, or 0.
+double stated(const std::string& text, double kilo = 1000) { return number_in(text, kilo).value_or(0); }
 
-// The first number behind one of these words: "mbs=2", "TP8", "vocab250k".
-double after(const std::string& text, const char* pattern) {
+// The first number behind one of these words: "h3072", "vocab250k", "heads=32".
+double sized(const std::string& text, const char* pattern) {
   const std::regex expression(std::string("(?:^|[^A-Za-z])(?:") + pattern +
-                              ")[ =:]?([0-9]+(?:\\.[0-9]+)?)(k?)");
+                              ")[ =:_]{0,3}([0-9]+(?:\\.[0-9]+)?)(k?)");
   std::smatch match;
   if (!std::regex_search(text, match, expression)) return 0;
-  return number_of(match[1]) * (match[2].length() > 0 ? 1000 : 1);
+  return std::strtod(match[1].str().c_str(), nullptr) * (match[2].length() > 0 ? 1000 : 1);
 }
 
-bool has(const std::string& text, const char* pattern) {
-  return std::regex_search(text, std::regex(pattern, std::regex::icase));
+// "32 layers", "96-layer".
+double counted(const std::string& text, const char* pattern) {
+  const std::regex expression(std::string("([0-9]+)[- ](?:") + pattern + ")", std::regex::icase);
+  std::smatch match;
+  return std::regex_search(text, match, expression) ? std::strtod(match[1].str().c_str(), nullptr) : 0;
 }
 
-}  // namespace
+int either(const std::string& text, const char* before, const char* behind) {
+  const double found = sized(text, before);
+  return static_cast<int>(std::min(1e6, found > 0 ? found : counted(text, behind)));
+}
 
-Degrees degrees_of(const std::string& text) {
-  Degrees out;
-  out.tp = after(text, "TP");
-  out.cp = after(text, "CP");
-  out.pp = after(text, "PP");
-  out.dp = after(text, "DP");
-  out.ep = after(text, "EP");
-  out.vpp = after(text, "VPP?|vpp");
-  out.micro_batch = after(text, "mbs|MBS|micro-batch");
-  out.local_batch = after(text, "local-batch");
-  out.model_parallel = after(text, "MP");
-  if (has(text, "mbs=[0-9]+\\(local\\)")) std::swap(out.micro_batch, out.local_batch);
-  // Neuron's pages: [8xNC(TP)x4(DP)] x 16nodes(DP).
-  const std::regex part("([0-9]+)(?:xNC|nodes)?\\((TP|PP|DP|CP|EP)\\)");
-  for (std::sregex_iterator each(text.begin(), text.end(), part), end; each != end; ++each) {
-    const std::string name = (*each)[2];
-    double& degree = name == "TP"   ? out.tp
-                     : name == "PP" ? out.pp
-                     : name == "DP" ? out.dp
-                     : name == "CP" ? out.cp
-                                    : out.ep;
-    degree = std::max(1.0, degree) * number_of((*each)[1]);
+// Heads, where none are stated: of about 128, and such that they divide the width.
+int usual_heads(int hidden) {
+  const int wanted = std::max(1, hidden / 128);
+  for (int away = 0; away < wanted; ++away) {
+    if (hidden % (wanted + away) == 0) return wanted + away;
+    if (hidden % (wanted - away) == 0) return wanted - away;
   }
-  const double fsdp = after(text, "FSDP");
-  out.fsdp = has(text, "FSDP|FULL_SHARD");
-  if (fsdp > 0) out.dp = fsdp;
-  if (out.fsdp) out.zero = 3;
-  if (has(text, "SHARD_GRAD_OP")) out.zero = 2;
-  if (has(text, "HYBRID_SHARD|HSDP")) out.shard = 8;
-  const double zero = after(text, "ZeRO-?");
-  if (has(text, "ZeRO-?[0-3]")) out.zero = zero;
-  out.no_sp = has(text, "no[- ]SP");
-  out.sp = !out.no_sp && has(text, "(^|[^A-Za-z])SP($|[^A-Za-z0-9])");
-  out.overlap = has(text, "tp-overlap|comm overlap|AsyncTP|async-?tp|userbuffers");
-  out.interleaved = has(text, "interleaved");
-  const std::pair<const char*, Schedule> schedules[] = {{"dual-?pipe", Schedule::kDualPipe},
-                                                        {"v-?half", Schedule::kVHalf},
-                                                        {"v-?min", Schedule::kVMin},
-                                                        {"zb-?v|zero-?bubble[- ]?v", Schedule::kZbV},
-                                                        {"(^|[^a-z])zb|zero-?bubble", Schedule::kZbH1}};
-  for (const auto& [pattern, schedule] : schedules)
-    if (!out.schedule && has(text, pattern)) out.schedule = schedule;
-  if (has(text, "no[- ]recompute|ckpt=False"))
-    out.recompute = Recompute::kNone;
-  else if (has(text, "selective"))
-    out.recompute = Recompute::kSelective;
-  else if (has(text, "full-recompute|full-AC|full recompute|ckpt=True|recompute=full|full-activation"))
-    out.recompute = Recompute::kFull;
-  return out;
+  return 1;
 }
-
-namespace {
 
 // "GPT h3072 L30 a32 vocab51200".
 std::optional<Model> sized_model(const std::string& text, double parameters) {
   Model model;
-  model.hidden = static_cast<int>(after(text, "h"));
+  model.hidden = either(text, "h|hidden|d_model|hidden_size", "hidden|wide");
   if (model.hidden <= 0) return std::nullopt;
   model.name = text;
   model.type = "gpt2";
   model.tied = model.causal = model.biases = model.dropout = true;
-  const double vocabulary = after(text, "vocab");
+  const double vocabulary = sized(text, "vocab|vocabulary|vocab_size|v");
   model.vocabulary = vocabulary <= 0 ? 51200 : vocabulary == 250000 ? 250880 : vocabulary;
-  model.ffn = 4 * model.hidden;
-  const double layers = after(text, "L");
-  model.layers = static_cast<int>(layers > 0 ? layers
-                                             : std::round((parameters - model.vocabulary * model.hidden) /
-                                                          (12.0 * model.hidden * model.hidden)));
-  const double heads = after(text, "a");
-  model.heads = static_cast<int>(heads > 0 ? heads : std::max(1, model.hidden / 128));
-  if (model.layers <= 0 || model.heads <= 0) return std::nullopt;
-  model.kv_heads = model.heads;
+  const int ffn = either(text, "ffn|ff|intermediate|intermediate_size", "ffn");
+  model.ffn = ffn > 0 ? ffn : 4 * model.hidden;
+  const double block = 12.0 * model.hidden * model.hidden;
+  const int layers = either(text, "L|layers|num_layers", "layers?|blocks");
+  model.layers = layers > 0
+                     ? layers
+                     : static_cast<int>(std::round((parameters - model.vocabulary * model.hidden) / block));
+  const int heads = either(text, "a|heads|num_heads", "heads|attention heads");
+  model.heads = heads > 0 ? heads : usual_heads(model.hidden);
+  if (model.layers <= 0 || model.layers > 10000 || model.heads <= 0 || model.heads > model.hidden)
+    return std::nullopt;
+  const int kv_heads = either(text, "kv|kv_heads|groups", "kv heads|query groups");
+  model.kv_heads = kv_heads > 0 ? std::min(kv_heads, model.heads) : model.heads;
   model.head_dim = model.hidden / model.heads;
+  std::smatch match;  // "a48x256"
+  if (std::regex_search(text, match, std::regex("(?:^|[^A-Za-z])a[0-9]+x([0-9]{1,4})")))
+    model.head_dim = std::stoi(match[1]);
   model.positions = 2048;
   return model;
 }
 
+// A GPT of so many parameters: the catalogue's of that size, or one of the usual shape, a hidden width of 128
+// for each layer.
+std::optional<Model> model_of_size(const arch::Tables& tables, double parameters) {
+  if (!(parameters >= 1e8 && parameters <= 1e14)) return std::nullopt;
+  for (const std::string& name : model_names(tables)) {
+    Model each = model_named(tables, name);
+    if (each.type == "gpt2" && std::abs(each.parameters() / parameters - 1) < 0.03) return each;
+  }
+  const double width = std::cbrt(parameters * 128 / 12);
+  const int hidden = static_cast<int>(std::max(1.0, std::round(width / 128))) * 128;
+  return sized_model(fmt::format("GPT h{} of {:.3g} parameters", hidden, parameters), parameters);
+}
+
+// "175B", "1T", "7.5 B" in a text.
+double size_in(const std::string& text) {
+  std::smatch match;
+  if (!std::regex_search(text, match, std::regex("(?:^|[^0-9A-Za-z.x])([0-9]+(?:\\.[0-9]+)?) ?([BT])($|[^A-Za-z])")))
+    return 0;
+  return std::strtod(match[1].str().c_str(), nullptr) * (match[2] == "T" ? 1e12 : 1e9);
+}
+
 }  // namespace
 
-std::optional<Model> stated_model(const arch::Tables& tables, const std::string& text, double parameters) {
-  std::vector<std::string> words;
-  std::istringstream in(text);
-  for (std::string word; in >> word;) words.push_back(word);
-  for (size_t count = words.size(); count > 0; --count)
-    for (size_t first = 0; first + count <= words.size(); ++first) {
-      const std::string name =
-          fmt::format("{}", fmt::join(words.begin() + first, words.begin() + first + count, " "));
-      if (has_model(tables, name)) return model_named(tables, name);
-    }
-  return sized_model(text, parameters);
+std::optional<Model> stated_model(const arch::Tables& tables, const std::string& text, double parameters,
+                                  std::vector<std::string>* assumed) {
+  const std::string cell = text.substr(0, 200);
+  if (const std::string name = model_named_in(tables, cell); !name.empty()) return model_named(tables, name);
+  if (std::optional<Model> model = sized_model(cell, parameters)) return model;
+  // A dense decoder, of which only the size is stated. A sparse one's size does not say what it computes.
+  if (has(cell, "moe|expert|[0-9]x[0-9]|sparse|diffusion|sd[0-9]|vit|clip|bert|t5|perceiver|resnet|mamba"))
+    return std::nullopt;
+  const bool plain = has(cell, "gpt|dense|decoder|transformer|^ *[0-9.]+ ?[BT] *$|megascale|megatron");
+  const double size = size_in(cell) > 0 ? size_in(cell) : parameters;
+  std::optional<Model> model = plain ? model_of_size(tables, size) : std::nullopt;
+  if (model && assumed != nullptr)
+    assumed->push_back(fmt::format("the shape of a GPT of that size: {} layers of {}", model->layers, model->hidden));
+  return model;
 }
 
 namespace {
 
-// Chips by what a row's `system` says, the longer names first.
-constexpr std::pair<const char*, const char*> kChips[] = {
-    {"GB300", "GB300"},        {"GB200", "GB200"},          {"B300", "B300 SXM"},
-    {"B200", "B200 SXM"},      {"H200", "H200 SXM"},        {"H100-96GB", "H100 SXM 96GB"},
-    {"H100", "H100 SXM"},      {"H800", "H100 SXM"},        {"A100-40GB", "A100 SXM 40GB"},
-    {"A100", "A100 SXM 80GB"}, {"Ampere", "A100 SXM 80GB"}, {"MI355X", "MI355X"},
-    {"MI300X", "MI300X"},      {"TPU v6e", "TPU v6e"},      {"TPU v5p", "TPU v5p"},
-    {"TPU v5e", "TPU v5e"},    {"Gaudi2", "Gaudi2"}};
-
-// Programs by the collection that a row is from, or by its machine.
-std::string stack_name(const Row& row, Kind kind) {
-  const std::string family = row.family();
-  if (family == "vtrain") return "megatron-deepspeed";
-  if (family == "bloom") return "bigscience";
+// Programs by what a row says of them, by the collection that it is from, or by its machine.
+std::string stack_name(const Row& row, const Machine& machine) {
+  const std::string family = row.family(), words = row.parallelism + " " + row.source;
+  if (family == "bloom" || has(words, "bigscience")) return "bigscience";
+  if (family == "vtrain" || has(words, "Megatron-DeepSpeed")) return "megatron-deepspeed";
+  if (family == "megascale" || has(words, "megascale")) return "megascale";
+  // On a V100 or an A100 before fused attention was common: the releases of 2021 and 2022.
   if (family == "seqsel" || (family == "megatron" && has(row.system, "A100"))) return "megatron-lm";
-  if (family == "mlperf" && kind == Kind::kGpu) return "nemo-mlperf";
-  if (family == "foundry") return "fsdp";
-  if (family == "titan") return "torchtitan";
-  if (family == "megascale") return "megascale";
-  if (family == "primus") return "primus";
-  if (family == "nvidia") return "apex";
-  if (kind == Kind::kNeuron && has(row.model, "BERT|ViT|CLIP")) return "neuron-encoder";
-  return default_stack(kind);
-}
-
-// GB/s of one chip, where the row says; 0 where it does not. Jean Zay's servers have four links of 100 Gb/s.
-double network_of(const std::string& system) {
-  if (has(system, "Jean Zay")) return 400.0 / 8 / 8;
-  std::smatch match;
-  if (!std::regex_search(system, match, std::regex("([0-9.]+) ?Gb/s"))) return 0;
-  return number_of(match[1]) / 8 / (has(system, "per GPU") ? 1 : 8);
+  if (machine.kind == Kind::kNeuron) return has(row.model, "BERT|ViT|CLIP") ? "neuron-encoder" : "neuron";
+  if (machine.kind == Kind::kTpu) return "maxtext";
+  if (has(words, "training_results_v")) return "nemo-mlperf";
+  if (has(words, "llm-foundry")) return "fsdp";
+  if (family == "titan" || has(words, "torchtitan")) return "torchtitan";
+  if (family == "primus" || machine.chip.starts_with("MI")) return "primus";
+  if (has(row.model, "BERT")) return "apex";
+  if (has(row.parallelism, "FSDP|FULL_SHARD") && !has(words, "megatron|nemo|bridge")) return "fsdp";
+  return default_stack(machine.kind);
 }
 
 struct Refusal {
   std::string reason;
 };
 
-Machine machine_for(const arch::Tables& tables, const Row& row, double chips) {
-  std::smatch match;
-  if (std::regex_search(row.system, match, std::regex("(trn[0-9][a-z0-9-]*\\.[0-9]*xlarge)"))) {
-    const Machine one = machine_of(tables, match[1], 1);
-    const double servers = chips * one.ranks_per_chip / one.ranks_per_server;
-    if (servers < 1 || servers != std::floor(servers)) throw Refusal{"chips are no whole instances"};
-    return machine_of(tables, match[1], static_cast<int64_t>(servers));
-  }
-  for (const auto& [text, chip] : kChips)
-    if (row.system.find(text) != std::string::npos)
-      return cluster_of(tables, chip, static_cast<int64_t>(chips), network_of(row.system));
-  throw Refusal{"no rates for this chip"};
+// An instance that a row's `system` names, also by its family alone ("Trn1"); empty where there is none.
+std::string instance_in(const arch::Tables& tables, const std::string& system, double chips) {
+  std::string found;
+  for (const std::string& name : plannable_instances(tables))
+    if (system.find(name) != std::string::npos && name.size() > found.size()) found = name;
+  if (!found.empty()) return found;
+  if (has(system, "trn1|trainium ?1|trainium($|[^0-9 ])")) return chips == 1 ? "trn1.2xlarge" : "trn1.32xlarge";
+  if (has(system, "trn2|trainium ?2")) return chips == 1 ? "trn2.3xlarge" : "trn2.48xlarge";
+  if (has(system, "inf2|inferentia ?2")) return "inf2.48xlarge";
+  return {};
 }
 
-Precision precision_of(const Row& row) {
-  if (has(row.dtype, "fp8|float8|int8|fp4")) return Precision::kFp8;
-  if (has(row.dtype, "bf16|amp|fp16|half|autocast")) return Precision::kBf16;
-  if (has(row.dtype, "fp32|tf32")) return Precision::kFp32;
-  return Precision::kBf16;
+Machine machine_for(const arch::Tables& tables, const Row& row, double chips) {
+  const std::string system = row.system.substr(0, 200);
+  if (const std::string instance = instance_in(tables, system, chips); !instance.empty()) {
+    const Machine one = machine_of(tables, instance, 1);
+    const double servers = chips * one.ranks_per_chip / one.ranks_per_server;
+    if (servers >= 1 && servers == std::floor(servers))
+      return machine_of(tables, instance, static_cast<int64_t>(servers));
+    if (one.kind == Kind::kNeuron || servers >= 1) throw Refusal{"chips are no whole instances"};
+    return cluster_of(tables, one.chip, static_cast<int64_t>(chips), 0);
+  }
+  const std::string chip = chip_in(system);
+  if (chip.empty())
+    throw Refusal{system.empty() ? "no system" : "no rates for this chip: " + system.substr(0, 60)};
+  return cluster_of(tables, chip, static_cast<int64_t>(chips), network_in(system));
 }
 
 // What a row says of its program besides the layout.
@@ -198,6 +185,48 @@ void set_program(Recipe& recipe, const Row& row) {
   // From 28 February 2022 the project's runs have the bf16 optimizer, which keeps gradients in float32 too.
   std::smatch match;
   if (std::regex_search(row.id, match, std::regex("^bloom\\.(02-28|03-)"))) recipe.stack.gradient_bytes = 6;
+  // Its page states the heads of trials without a column for them: 96 of width 14400, and 64 from 21 February.
+  const bool stated_heads = std::regex_search(row.model, std::regex("(^|[^A-Za-z])a[0-9]"));
+  if (!stated_heads && std::regex_search(row.id, match, std::regex("^bloom\\.(02-2[0-9])"))) {
+    Model& model = recipe.job.model;
+    if (model.hidden == 14400) model.heads = 96;
+    if (match[1] != "02-20" && model.hidden % 64 == 0) model.heads = 64;
+    model.kv_heads = model.heads;
+    model.head_dim = model.hidden / model.heads;
+  }
+}
+
+// Schedules beside 1F1B have no order for every number of stages and micro-batches.
+void check_order(Recipe& recipe, double local) {
+  const auto has_none = [&](const Layout& layout) {
+    const auto count = static_cast<int64_t>(std::max(1.0, local / layout.micro_batch));
+    return layout.schedule != Schedule::k1F1B &&
+           !no_order_because(layout.schedule, layout.pp, layout.vpp, count).empty();
+  };
+  const bool open = !recipe.candidates.empty();
+  std::erase_if(recipe.candidates, has_none);
+  if (open ? recipe.candidates.empty() : has_none(recipe.layout))
+    throw Refusal{"a schedule that has no order of these stages and micro-batches"};
+}
+
+// A run that was measured had room. Where the row states no recomputation and its layout needs far more memory than
+// there is, more than the memory's own error, blocks were recomputed.
+void add_recomputation(Recipe& recipe, const Degrees& degrees) {
+  if (degrees.recompute || !recipe.job.model.causal) return;
+  const std::vector<Layout> ways =
+      recipe.candidates.empty() ? std::vector<Layout>{recipe.layout} : recipe.candidates;
+  const auto fits = [&](const Layout& layout) {
+    return memory_of(recipe.job, recipe.machine, recipe.stack, layout).total() <=
+           1.25 * recipe.machine.memory_bytes;
+  };
+  if (std::ranges::any_of(ways, fits)) return;
+  recipe.candidates.clear();
+  for (Layout each : ways) {
+    each.recompute = Recompute::kFull;
+    recipe.candidates.push_back(each);
+  }
+  recipe.layout.recompute = Recompute::kFull;
+  recipe.assumed.back() = "full recomputation, without which it does not fit";
 }
 
 // The layout, where the row states enough of it; what stays open becomes candidates.
@@ -238,9 +267,16 @@ void set_layout(Recipe& recipe, const Row& row) {
   const double others = double(layout.tp) * layout.cp * layout.pp, ranks = double(recipe.machine.ranks);
   const double dp = ranks / others;
   if (dp < 1 || dp != std::floor(dp)) throw Refusal{"degrees do not multiply to the ranks"};
-  if (degrees.dp > 0 && degrees.dp != dp && degrees.dp * layout.cp != dp * layout.cp)
-    throw Refusal{"degrees do not multiply to the ranks"};
+  if (degrees.dp > 0 && degrees.dp != dp) {
+    // Of cores on Neuron's pages nobody knows which of the two numbers is wrong.
+    if (recipe.machine.kind == Kind::kNeuron) throw Refusal{"degrees do not multiply to the ranks"};
+    recipe.assumed.push_back(fmt::format("DP {}, which the chips leave, for the {} stated", dp, degrees.dp));
+  }
   layout.dp = static_cast<int32_t>(dp);
+  // Experts over more ranks than copies and context give are spread over those of TP too, uncut.
+  if (layout.ep > 1 && layout.tp > 1 && layout.ep % layout.tp == 0 &&
+      (double(layout.ep) > dp * layout.cp || has(row.parallelism, "ETP ?=?1($|[^0-9])")))
+    layout.ep = static_cast<int16_t>(layout.ep / layout.tp);
   const bool modern = recipe.stack.flash;
   layout.zero = static_cast<int8_t>(degrees.zero >= 0 ? degrees.zero : modern ? 1 : 0);
   layout.sp =
@@ -271,6 +307,9 @@ void set_layout(Recipe& recipe, const Row& row) {
   layout.recompute = degrees.recompute.value_or(Recompute::kNone);
   if (recipe.job.global_batch <= 0 && degrees.local_batch > 0)
     recipe.job.global_batch = degrees.local_batch * dp;
+  if (recipe.job.global_batch <= 0) recipe.job.global_batch = degrees.global_batch;
+  if (recipe.job.global_batch <= 0 && degrees.micro_batch > 0 && degrees.accumulated > 0)
+    recipe.job.global_batch = degrees.micro_batch * degrees.accumulated * dp;
   if (recipe.job.global_batch <= 0 && degrees.micro_batch > 0) {
     recipe.job.global_batch = degrees.micro_batch * dp;
     recipe.assumed.push_back("one micro-batch in a step");
@@ -292,7 +331,6 @@ void set_layout(Recipe& recipe, const Row& row) {
       if (std::fmod(local, each) == 0) recipe.candidates.push_back(candidate);
     }
   }
-  const double blocks = std::ceil(double(recipe.job.model.layers) / layout.pp);
   if (degrees.vpp <= 0 && !degrees.interleaved && !degrees.schedule && modern && layout.pp > 1 &&
       !has(row.parallelism, "1F1B")) {
     recipe.assumed.push_back("the interleaving that the planner would take");
@@ -300,58 +338,98 @@ void set_layout(Recipe& recipe, const Row& row) {
     std::vector<Layout> more = recipe.candidates;
     for (const Layout& each : recipe.candidates)
       for (int chunks = 2; chunks <= 8; ++chunks) {
-        if (static_cast<int>(blocks) % chunks != 0 || std::fmod(local / each.micro_batch, layout.pp) != 0)
+        Layout chunked = each;
+        chunked.vpp = static_cast<int16_t>(chunks);
+        if (!chunks_are_whole(recipe.job.model, chunked) || std::fmod(local / each.micro_batch, layout.pp) != 0)
           continue;
-        more.push_back(each);
-        more.back().vpp = static_cast<int16_t>(chunks);
+        more.push_back(chunked);
       }
     recipe.candidates = std::move(more);
   }
   if (!degrees.recompute) recipe.assumed.push_back("no recomputation, as the row states none");
+  check_order(recipe, local);
+  add_recomputation(recipe, degrees);
 }
 
-void set_measured(Recipe& recipe, const Row& row, double chips) {
-  const double value = number_of(row.value), tokens = recipe.job.global_batch * recipe.job.seq;
-  const std::string& metric = row.metric;
-  if (metric == "fits in memory") {
-    recipe.metric = Metric::kFits;
-    recipe.measured = has(row.value, "^(true|yes|1)") ? 1 : 0;
-    return;
-  }
-  if (has(metric, "memory per chip")) {
-    recipe.metric = has(metric, "activation") ? Metric::kActivationMemory : Metric::kPeakMemory;
-    recipe.measured = value * (has(row.unit, "GiB") ? 1024.0 * 1024 * 1024 : 1e9);
-    if (value <= 0) recipe.metric = Metric::kFits;  // it ran out of memory
-    return;
-  }
-  if (value <= 0) throw Refusal{"no measured value"};
-  if (has(metric, "running average|evaluation")) throw Refusal{"the time holds more than steps"};
+// Seconds of one of the cell's units of time.
+double seconds_of(const std::string& unit) {
+  if (has(unit, "^(ms|milli)")) return 1e-3;
+  if (has(unit, "^(us|µs|micro)")) return 1e-6;
+  if (has(unit, "^min")) return 60;
+  if (unit.empty() || has(unit, "^(s|sec|second)s?($|[^a-z])")) return 1;
+  throw Refusal{"a unit of time that is none: " + unit};
+}
+
+// FLOP/s of one of the cell's units.
+double flops_of(const std::string& unit) {
+  if (has(unit, "^ *P")) return 1e15;
+  if (has(unit, "^ *T")) return 1e12;
+  if (has(unit, "^ *G")) return 1e9;
+  throw Refusal{"a unit of operations that is none: " + unit};
+}
+
+double share_of(const std::string& unit, double value) { return has(unit, "%|percent") || value > 1.5 ? value / 100 : value; }
+
+// The step's time by a rate of tokens, sequences or operations.
+double by_rate(const Recipe& recipe, const Row& row, double value, double chips) {
+  const std::string words = row.metric + " | " + row.unit;
+  const double batch = recipe.job.global_batch, tokens = batch * recipe.job.seq;
+  const bool per_chip = has(words, "per[- _](chip|gpu|device|accelerator)|/ ?(chip|gpu|device)");
+  const double sharing = per_chip ? chips : 1;
+  if (has(row.unit, "^tok(en)?s?/s")) return tokens / (value * sharing);
+  if (has(row.unit, "^(seq(uence)?|image|sample)s?/s")) return batch / (value * sharing);
   const double flops = recipe.job.model.flops_per_token(recipe.job.seq) * tokens;
-  if (has(metric, "^step time"))
-    recipe.measured = value;
-  else if (has(row.unit, "^tokens/s") && has(metric, "per chip"))
-    recipe.measured = tokens / (value * chips);
-  else if (has(row.unit, "^tokens/s"))
-    recipe.measured = tokens / value;
-  else if (has(row.unit, "^(sequences|images)/s"))
-    recipe.measured = recipe.job.global_batch / value;
-  else if (has(metric, "^model FLOP/s per chip"))
-    recipe.measured = flops / (value * 1e12 * chips);
-  else if (has(metric, "^achieved FLOP/s per chip"))
-    recipe.measured = flops * 4 / 3 / (value * 1e12 * chips);
-  else if (metric == "MFU") {
+  const bool full = recipe.layout.recompute == Recompute::kFull;
+  if (has(row.metric, "flop")) {
+    if (!per_chip && !has(words, "total|aggregate|whole|P ?FLOP"))
+      throw Refusal{"FLOP/s of one chip or of all, the row does not say"};
+    const bool hardware = has(row.metric, "^(achieved|hardware)");
+    return flops * (hardware && full ? 4.0 / 3 : 1) / (value * flops_of(row.unit) * sharing);
+  }
+  if (has(row.metric, "^(mfu|hfu)")) {
     const int at = recipe.job.precision == Precision::kFp32 ? 2 : 0;
     // AWS counts the blocks' weights alone.
     const Model& model = recipe.job.model;
     const double blocks =
         model.active_parameters() - model.embedding_parameters() - model.output_parameters();
     const double counted = recipe.machine.kind == Kind::kNeuron ? 6 * blocks * tokens : flops;
-    recipe.measured = counted / (value / 100 * recipe.machine.rates.peak[at] * double(recipe.machine.ranks));
+    const double again = has(row.metric, "^hfu") && full ? 4.0 / 3 : 1;
+    return counted * again /
+           (share_of(row.unit, value) * recipe.machine.rates.peak[at] * double(recipe.machine.ranks));
+  }
+  throw Refusal{"a metric that the planner does not predict: " + row.metric};
+}
+
+void set_measured(Recipe& recipe, const Row& row, double chips) {
+  const std::string& metric = row.metric;
+  if (metric == "fits in memory") {
+    recipe.metric = Metric::kFits;
+    recipe.measured = has(row.value, "^(true|yes|1)") ? 1 : 0;
+    if (recipe.measured == 0 && !has(row.value, "^(false|no|0|oom)")) throw Refusal{"no measured value"};
+    return;
+  }
+  const bool memory = has(metric, "memory") && has(row.unit, "^[GMT]i?B");
+  const std::optional<double> stated_value = number_in(row.value);
+  if (memory) {
+    recipe.metric = has(metric, "activation") ? Metric::kActivationMemory : Metric::kPeakMemory;
+    const double kilo = has(row.unit, "^.iB") ? 1024 : 1000;
+    recipe.measured = stated_value.value_or(0) * std::pow(kilo, has(row.unit, "^M") ? 2 : has(row.unit, "^T") ? 4 : 3);
+    if (!stated_value && !has(row.value, "oom|out of memory")) throw Refusal{"no measured value"};
+    if (recipe.measured <= 0) recipe.metric = Metric::kFits;  // it ran out of memory
+    return;
+  }
+  const double value = stated_value.value_or(0);
+  if (value <= 0) throw Refusal{"no measured value"};
+  if (has(metric, "running average|evaluation")) throw Refusal{"the time holds more than steps"};
+  if (has(metric, "^((median |mean )?(step|iteration)[- ]time|(time|seconds) per (step|iteration))($| *[(,])")) {
+    recipe.measured = value * seconds_of(row.unit);
   } else if (has(metric, "weak-scaling efficiency")) {
     recipe.metric = Metric::kScaling;
-    recipe.measured = value / 100;
+    recipe.measured = share_of(row.unit, value);
+    if (recipe.layout.dp % recipe.machine.servers() != 0)
+      throw Refusal{"copies of the model that are no whole number on one server"};
   } else {
-    throw Refusal{"a metric that the planner does not predict: " + metric};
+    recipe.measured = by_rate(recipe, row, value, chips);
   }
 }
 
@@ -362,23 +440,25 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     Recipe recipe;
     // An activation's size is stated without a number of chips: the layout says which ranks.
     const Degrees degrees = degrees_of(row.parallelism);
-    double chips = number_of(row.chips);
+    double chips = chips_in(row.chips).value_or(0);
     if (chips <= 0 && has(row.metric, "activation memory") && degrees.tp > 0) chips = degrees.tp;
     if (chips <= 0) throw Refusal{"no number of chips"};
     if (chips > 1e6 || chips != std::floor(chips)) throw Refusal{"a number of chips that is none"};
     recipe.machine = machine_for(tables, row, chips);
-    recipe.stack = stack_of(tables, stack_name(row, recipe.machine.kind));
-    const std::optional<Model> model = stated_model(tables, row.model, number_of(row.params));
+    recipe.stack = stack_of(tables, stack_name(row, recipe.machine));
+    const std::optional<Model> model = stated_model(tables, row.model, stated(row.params), &recipe.assumed);
     if (!model) throw Refusal{"a model that the planner does not have: " + row.model};
     recipe.job.model = *model;
     if (has(row.seq, "not stated")) throw Refusal{"no sequence length"};
-    recipe.job.seq = number_of(row.seq);
+    recipe.job.seq = stated(row.seq, 1024);
     // Phase 2 of BERT is at 512 tokens; some pages print the 128 of phase 1 beside it.
     if (has(row.model, "BERT.*Ph2")) recipe.job.seq = 512;
     if (recipe.job.seq <= 0) throw Refusal{"no sequence length"};
-    recipe.job.global_batch = number_of(row.global_batch);
+    recipe.job.global_batch = batch_in(row.global_batch, recipe.job.seq).value_or(0);
     if (has(row.metric, "activation memory") && recipe.job.global_batch <= 0) recipe.job.global_batch = 1;
-    recipe.job.precision = precision_of(row);
+    recipe.job.precision = precision_in(row.dtype);
+    if (has(row.dtype, "fp4")) recipe.assumed.push_back("products of 4 bits at the rate of those of 8");
+    if (recipe.job.seq > 1e8 || recipe.job.global_batch > 1e9) throw Refusal{"a batch that is none"};
     set_program(recipe, row);
     set_layout(recipe, row);
     set_measured(recipe, row, chips);

@@ -31,16 +31,9 @@ struct Read {
 
 Read recipe_of(const arch::Tables& tables, const Row& row);
 
-// Parts of it, for tests.
-struct Degrees {
-  std::optional<Schedule> schedule;  // other than 1F1B and its interleaved form
-  double tp = 0, cp = 0, pp = 0, dp = 0, ep = 0, vpp = 0, zero = -1, micro_batch = 0, local_batch = 0,
-         shard = 0;
-  bool sp = false, no_sp = false, overlap = false, fsdp = false, interleaved = false;
-  std::optional<Recompute> recompute;
-  double model_parallel = 0;  // tp x pp, where only their product is stated
-};
-Degrees degrees_of(const std::string& text);
-std::optional<Model> stated_model(const arch::Tables& tables, const std::string& text, double parameters);
+// The model that a cell names, or describes by its dimensions; `parameters` of another cell, or 0. Of a dense
+// decoder its size is enough: what was taken is added to `assumed`.
+std::optional<Model> stated_model(const arch::Tables& tables, const std::string& text, double parameters,
+                                  std::vector<std::string>* assumed = nullptr);
 
 }  // namespace opentrn::planner

@@ -52,10 +52,10 @@ double hardware_seconds(const Recipe& recipe, const Layout& layout) {
 }
 
 // Step time on one server with its share of the batch, over the time on all.
-double scaling_of(const arch::Tables& tables, const Recipe& recipe, const Estimate& all) {
+double scaling_of(const Recipe& recipe, const Estimate& all) {
   Recipe one = recipe;
   const double servers = double(recipe.machine.servers());
-  one.machine = machine_of(tables, recipe.machine.instance, 1);
+  one.machine.ranks = recipe.machine.ranks_per_server;
   one.job.global_batch = recipe.job.global_batch / servers;
   one.layout = all.layout;
   one.layout.dp = static_cast<int32_t>(all.layout.dp / servers);
@@ -106,7 +106,7 @@ Scored score(const arch::Tables& tables, const Row& row, const Recipe& recipe) {
     case Metric::kPeakMemory: out.predicted = estimate.memory.total(); break;
     case Metric::kActivationMemory: out.predicted = estimate.memory.activations; break;
     case Metric::kFits: out.predicted = estimate.fits ? 1 : 0; break;
-    case Metric::kScaling: out.predicted = scaling_of(tables, recipe, estimate); break;
+    case Metric::kScaling: out.predicted = scaling_of(recipe, estimate); break;
   }
   // A peak that was measured is of a run that fitted.
   if (recipe.metric == Metric::kPeakMemory) out.low = estimate.fits ? 1 : 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,10 @@ double work_of(const Piece& piece) {
     case Part::kProducts:
       return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) *
              (2 * d(piece.queries) + 2 * d(piece.key_values) + (piece.gated ? 3 : 2) * d(piece.inner));
+    case Part::kMlp:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
+             d(piece.inner);
+    case Part::kLinear: return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     case Part::kAttention:
       return (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
     case Part::kOutput: return (piece.backward ? 6 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.inner);
@@ -83,9 +88,6 @@ int64_t CompiledLayers::compiled() const {
 std::string not_compiled_because(const Model& model, Precision precision, const Machine& machine) {
   if (machine.kind != Kind::kNeuron || !machine.generation)
     return fmt::format("OpenTrn's compiler has no code for a {}", machine.chip);
-  if (model.experts > 0) return "blocks with experts are not compiled";
-  if (model.streams > 1) return "blocks of two streams are not compiled";
-  if (model.latent()) return "latent attention is not compiled";
   if (model.window_layers > 0) return "sliding-window attention is not compiled";
   if (precision == Precision::kFp8) return "float8 is not compiled";
   return {};
@@ -93,35 +95,179 @@ std::string not_compiled_because(const Model& model, Precision precision, const 
 
 namespace {
 
-// The pieces of a block for so many tokens, on one core.
-struct Pieces {
-  Piece norms, products, attention, output;
+// A piece, and how many of it a block has on one core.
+struct Counted {
+  Piece piece;
+  double count = 1;
 };
 
-Pieces pieces_of(const Model& model, Precision precision, const Share& share, int64_t rows) {
-  Pieces pieces;
-  Piece base;
-  base.hidden = model.hidden;
-  base.wide = precision == Precision::kFp32;
-  pieces.products = base;
-  pieces.products.part = Part::kProducts;
-  pieces.products.rows = rows;
-  pieces.products.queries = share.heads * model.head_dim;
-  pieces.products.key_values = share.kv_heads * model.head_dim;
-  pieces.products.inner = share.ffn;
-  pieces.products.gated = model.gated;
-  pieces.products.features = model.positions > 0 || !model.causal ? 0 : model.head_dim;
-  base.root_mean_square = !model.biases;
-  pieces.norms = pieces.output = base;
-  pieces.norms.part = Part::kNorms;
-  pieces.norms.rows = rows;
-  pieces.output.part = Part::kOutput;
-  pieces.output.rows = rows;
-  pieces.output.inner = share.vocabulary;
-  pieces.attention.part = Part::kAttention;
-  pieces.attention.wide = base.wide;
-  pieces.attention.features = model.head_dim;
+// What the pieces of a block are made for.
+struct BlockSizes {
+  int64_t rows = 0;         // tokens of a rank
+  int64_t normed_rows = 0;  // of norms and residuals, which sequence parallelism cuts
+  int64_t micro_batch = 1;
+  int64_t queries = 0, keys = 0;  // attention's positions
+  bool causal = false;
+  int64_t parts = 1;          // cores that heads and widths are cut over
+  double local_experts = 0;   // of a rank
+  double attended = 1;        // of attention, by a rank of a ring
+};
+
+Piece base_of(const Model& model, Precision precision, Part part, int64_t rows) {
+  Piece piece;
+  piece.part = part;
+  piece.hidden = model.hidden;
+  piece.rows = rows;
+  piece.wide = precision == Precision::kFp32;
+  return piece;
+}
+
+Piece linear_of(const Model& model, Precision precision, int64_t rows, int64_t in, int64_t out) {
+  Piece piece = base_of(model, precision, Part::kLinear, rows);
+  piece.hidden = in;
+  piece.inner = out;
+  return piece;
+}
+
+Piece mlp_of(const Model& model, Precision precision, int64_t rows, int64_t inner) {
+  Piece piece = base_of(model, precision, Part::kMlp, rows);
+  piece.inner = inner;
+  piece.gated = model.gated;
+  return piece;
+}
+
+Piece norms_of(const Model& model, Precision precision, int64_t rows) {
+  Piece piece = base_of(model, precision, Part::kNorms, rows);
+  piece.root_mean_square = !model.biases;
+  return piece;
+}
+
+Piece output_of(const Model& model, Precision precision, int64_t rows, int64_t parts) {
+  Piece piece = norms_of(model, precision, rows);
+  piece.part = Part::kOutput;
+  piece.inner = share_of(model, parts).vocabulary;
+  return piece;
+}
+
+// Projections to queries, keys and values, attention's output layer, and an MLP of `inner`, 0: none.
+Piece products_of(const Model& model, Precision precision, int64_t rows, int64_t parts, int64_t inner) {
+  const Share share = share_of(model, parts);
+  Piece piece = base_of(model, precision, Part::kProducts, rows);
+  piece.queries = share.heads * model.head_dim;
+  piece.key_values = share.kv_heads * model.head_dim;
+  piece.inner = inner;
+  piece.gated = inner > 0 && model.gated;
+  piece.features = model.positions > 0 || !model.causal ? 0 : model.head_dim;
+  return piece;
+}
+
+Piece attention_of(const Model& model, Precision precision, const BlockSizes& sizes) {
+  Piece piece = base_of(model, precision, Part::kAttention, sizes.queries);
+  piece.hidden = 0;
+  piece.keys = sizes.keys;
+  piece.heads = share_of(model, sizes.parts).heads * sizes.micro_batch;
+  piece.causal = sizes.causal;
+  piece.features = model.latent() ? model.nope_dim + model.rope_dim : model.head_dim;
+  if (model.latent() && model.value_dim != piece.features) piece.values = model.value_dim;
+  return piece;
+}
+
+// Queries, keys and values by way of their compressed forms, which every rank computes whole.
+void add_latent(std::vector<Counted>& pieces, const Model& model, Precision precision, const BlockSizes& sizes) {
+  const int64_t heads = share_of(model, sizes.parts).heads;
+  const auto linear = [&](int64_t in, int64_t out) {
+    pieces.push_back({linear_of(model, precision, sizes.rows, in, out)});
+  };
+  const int64_t queries = heads * (model.nope_dim + model.rope_dim);
+  if (model.query_rank > 0) {
+    linear(model.hidden, model.query_rank);
+    linear(model.query_rank, queries);
+  } else {
+    linear(model.hidden, queries);
+  }
+  linear(model.hidden, model.kv_rank + model.rope_dim);
+  linear(model.kv_rank, heads * (model.nope_dim + model.value_dim));
+  linear(heads * model.value_dim, model.hidden);
+}
+
+// The router, the rank's experts with as many tokens as an even spread gives each, and the shared ones.
+void add_experts(std::vector<Counted>& pieces, const Model& model, Precision precision, const BlockSizes& sizes) {
+  const auto each = static_cast<int64_t>(
+      std::max(1.0, std::ceil(double(sizes.rows) * model.active_experts / sizes.local_experts)));
+  pieces.push_back({linear_of(model, precision, sizes.rows, model.hidden, model.experts)});
+  pieces.push_back(
+      {mlp_of(model, precision, each, part_of(model.expert_ffn, sizes.parts)), sizes.local_experts});
+  if (model.shared_ffn > 0)
+    pieces.push_back({mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts))});
+}
+
+std::vector<Counted> pieces_of(const Model& model, Precision precision, const BlockSizes& sizes, bool with_experts) {
+  std::vector<Counted> pieces{{norms_of(model, precision, sizes.normed_rows)},
+                              {attention_of(model, precision, sizes), sizes.attended}};
+  const int64_t inner = with_experts ? 0 : share_of(model, sizes.parts).ffn;
+  if (model.latent()) {
+    add_latent(pieces, model, precision, sizes);
+    if (inner > 0) pieces.push_back({mlp_of(model, precision, sizes.rows, inner)});
+  } else if (model.streams > 1) {
+    // Text and image have weights of their own, and scales and shifts by the time step.
+    const int64_t seq = std::max<int64_t>(1, sizes.keys);
+    const int64_t text = std::clamp<int64_t>(sizes.rows * model.text_tokens / seq, 1, sizes.rows - 1);
+    for (const int64_t rows : {sizes.rows - text, text}) {
+      pieces.push_back({products_of(model, precision, rows, sizes.parts, inner)});
+      pieces.push_back({linear_of(model, precision, sizes.micro_batch, model.hidden,
+                                  part_of(6 * int64_t{model.hidden}, sizes.parts))});
+    }
+  } else {
+    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, inner)});
+  }
+  if (with_experts) add_experts(pieces, model, precision, sizes);
   return pieces;
+}
+
+// Tokens copied to their experts and back: by the memory's rate, in no program.
+double routing_s(const Model& model, Precision precision, const Machine& machine, int64_t rows) {
+  const double element = precision == Precision::kFp32 ? 4 : 2;
+  return 4 * element * model.active_experts * model.hidden * double(rows) /
+         (machine.rates.memory_bytes_s / machine.cores_per_rank);
+}
+
+double seconds_of(PieceTimes& times, Piece piece, bool backward) {
+  piece.backward = backward;
+  return piece.part == Part::kAttention ? along(times, piece, &Piece::heads, 1) : rows_of(times, piece);
+}
+
+BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, const Machine& machine,
+                   const BlockSizes& sizes, bool with_experts) {
+  BlockTime out;
+  for (const Counted& each : pieces_of(model, precision, sizes, with_experts)) {
+    const double backward = each.count * seconds_of(times, each.piece, true);
+    out.forward += each.count * seconds_of(times, each.piece, false);
+    out.backward += backward;
+    // Of a backward pass through products, one half is the weights' gradients. The backward pass computes attention's
+    // weights again: nothing is left for selective recomputation.
+    if (each.piece.part != Part::kNorms && each.piece.part != Part::kAttention) out.weights += backward / 2;
+  }
+  if (with_experts) {
+    const double routing = routing_s(model, precision, machine, sizes.rows);
+    out.forward += routing;
+    out.backward += routing;
+  }
+  return out;
+}
+
+// Adam's time by the number of parameters, and what every tensor takes beside it: the line through two sizes.
+void set_optimizer(PieceTimes& times, const Machine& machine, bool wide, LayerTimes& out) {
+  Piece piece;
+  piece.part = Part::kOptimizer;
+  piece.wide = wide;
+  piece.hidden = 1024;
+  piece.rows = 1024;
+  const double large = times.seconds(piece);
+  piece.rows = 128;
+  const double small = times.seconds(piece);
+  const double each = std::max(0.0, large - small) / ((1024.0 - 128) * 1024);
+  out.optimizer_s_of_parameter = each / machine.cores_per_rank;
+  out.optimizer_s_of_tensor = std::max(0.0, small - each * 128 * 1024);
 }
 
 }  // namespace
@@ -134,41 +280,34 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   if (why.empty() && (model.heads % parts != 0 || model.ffn % parts != 0))
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
   if (!why.empty()) return std::nullopt;
-  const auto rows = static_cast<int64_t>(layout.micro_batch * job.seq / layout.cp);
-  const Share share = share_of(model, parts);
-  Pieces pieces = pieces_of(model, job.precision, share, rows);
-  pieces.norms.rows = part_of(rows, machine.cores_per_rank * (layout.sp ? layout.tp : 1));
-  pieces.attention.rows = static_cast<int64_t>(job.seq) / layout.cp;
-  pieces.attention.keys = static_cast<int64_t>(job.seq);
-  pieces.attention.heads = share.heads * layout.micro_batch;
-  pieces.attention.causal = model.causal && layout.cp == 1;
-  pieces.output.backward = true;
+  BlockSizes sizes;
+  sizes.rows = static_cast<int64_t>(layout.micro_batch * job.seq / layout.cp);
+  sizes.normed_rows = part_of(sizes.rows, machine.cores_per_rank * (layout.sp ? layout.tp : 1));
+  sizes.micro_batch = layout.micro_batch;
+  sizes.queries = static_cast<int64_t>(job.seq) / layout.cp;
+  sizes.keys = static_cast<int64_t>(job.seq);
+  sizes.causal = model.causal && layout.cp == 1;
+  sizes.parts = parts;
+  sizes.local_experts = double(model.experts) / layout.ep;
+  sizes.attended = model.causal && layout.cp > 1 ? 0.5 : 1;
   Piece embedding;
   embedding.part = Part::kEmbedding;
-  embedding.rows = rows;
+  embedding.rows = sizes.rows;
   embedding.inner = static_cast<int64_t>(model.vocabulary);
   embedding.hidden = part_of(model.hidden, parts);
-  Piece optimizer;
-  optimizer.part = Part::kOptimizer;
-  optimizer.rows = optimizer.hidden = 1024;
-  optimizer.wide = embedding.wide = job.precision == Precision::kFp32;
+  embedding.wide = job.precision == Precision::kFp32;
   try {
     PieceTimes& times = times_of(machine);
-    const double ring = model.causal && layout.cp > 1 ? 0.5 : 1;
     LayerTimes out;
-    for (const bool backward : {false, true}) {
-      pieces.norms.backward = pieces.products.backward = pieces.attention.backward = backward;
-      const double inside = ring * along(times, pieces.attention, &Piece::heads, 1);
-      const double all = rows_of(times, pieces.norms) + rows_of(times, pieces.products) + inside;
-      (backward ? out.block.backward : out.block.forward) = all;
-    }
-    // Of a backward pass through products, one half is the weights' gradients.
-    out.block.weights = rows_of(times, pieces.products) / 2;
-    // The backward pass computes attention's weights again: nothing is left for selective recomputation.
-    out.block.attention_inside = 0;
-    out.output_s = rows_of(times, pieces.output);
+    if (model.expert_layers() < model.layers)
+      out.block = block_of(times, model, job.precision, machine, sizes, false);
+    if (model.expert_layers() > 0)
+      out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
+    Piece output = output_of(model, job.precision, sizes.rows, parts);
+    output.backward = true;
+    if (model.vocabulary > 0) out.output_s = rows_of(times, output);
     if (model.vocabulary > 0) out.embedding_s = rows_of(times, embedding);
-    out.optimizer_s_of_parameter = times.seconds(optimizer) / (1024.0 * 1024.0 * machine.cores_per_rank);
+    set_optimizer(times, machine, embedding.wide, out);
     return out;
   } catch (const Fault& fault) {
     if (fault.kind() == FaultKind::kInternal) throw;
@@ -182,34 +321,51 @@ std::optional<ServeTimes> CompiledLayers::serve(const Model& model, Precision pr
                                                 std::string& why) {
   why = not_compiled_because(model, precision, machine);
   if (!why.empty()) return std::nullopt;
-  const Share share = share_of(model, int64_t{tp} * machine.cores_per_rank);
-  const int64_t rows = step.sequences * step.tokens;
-  Pieces pieces = pieces_of(model, precision, share, rows);
-  pieces.output.rows = step.sequences;
+  if (step.tokens == 1 && model.latent()) {
+    why = "decode of latent attention is not compiled";
+    return std::nullopt;
+  }
+  BlockSizes sizes;
+  sizes.parts = int64_t{tp} * machine.cores_per_rank;
+  sizes.rows = step.sequences * step.tokens;
+  sizes.normed_rows = part_of(sizes.rows, machine.cores_per_rank);
+  sizes.micro_batch = step.sequences;
+  sizes.queries = step.tokens;
+  sizes.keys = step.context;
+  sizes.causal = model.causal && step.tokens == step.context;
+  // Experts are cut over the ranks; a few sequences meet a few of them.
+  sizes.local_experts = std::min<double>(model.experts, double(sizes.rows) * model.active_experts);
+  const double with_experts = model.layers > 0 ? double(model.expert_layers()) / model.layers : 0;
   try {
     PieceTimes& times = times_of(machine);
     ServeTimes out;
-    out.output_s = times.seconds(pieces.output);
-    if (step.tokens > 1) {
-      pieces.norms.rows = part_of(rows, machine.cores_per_rank);
-      pieces.attention.rows = step.tokens;
-      pieces.attention.keys = step.context;
-      pieces.attention.heads = share.heads * step.sequences;
-      pieces.attention.causal = model.causal && step.tokens == step.context;
-      out.block_s = rows_of(times, pieces.norms) + rows_of(times, pieces.products) +
-                    along(times, pieces.attention, &Piece::heads, 1);
-      return out;
-    }
-    Piece decode = pieces.norms;
-    decode.part = Part::kDecode;
-    decode.rows = step.sequences;
-    decode.keys = step.context;
-    decode.kv_heads = share.kv_heads;
-    decode.heads = part_of(share.heads, share.kv_heads) * share.kv_heads;
-    decode.features = model.head_dim;
-    decode.inner = share.ffn;
-    decode.gated = model.gated;
-    out.block_s = times.seconds(decode);
+    out.output_s = times.seconds(output_of(model, precision, step.sequences, sizes.parts));
+    const auto pass = [&](bool experts) {
+      double seconds = experts ? routing_s(model, precision, machine, sizes.rows) : 0;
+      for (const Counted& each : pieces_of(model, precision, sizes, experts))
+        seconds += each.count * seconds_of(times, each.piece, false);
+      return seconds;
+    };
+    const auto decode = [&](bool experts) {
+      const Share share = share_of(model, sizes.parts);
+      Piece piece = norms_of(model, precision, step.sequences);
+      piece.part = Part::kDecode;
+      piece.keys = step.context;
+      piece.kv_heads = share.kv_heads;
+      piece.heads = part_of(share.heads, share.kv_heads) * share.kv_heads;
+      piece.features = model.head_dim;
+      piece.inner = experts ? 0 : share.ffn;
+      piece.gated = !experts && model.gated;
+      double seconds = times.seconds(piece);
+      if (!experts) return seconds;
+      std::vector<Counted> more;
+      add_experts(more, model, precision, sizes);
+      for (const Counted& each : more) seconds += each.count * seconds_of(times, each.piece, false);
+      return seconds + routing_s(model, precision, machine, sizes.rows);
+    };
+    const auto block = [&](bool experts) { return step.tokens > 1 ? pass(experts) : decode(experts); };
+    if (with_experts < 1) out.block_s += (1 - with_experts) * block(false);
+    if (with_experts > 0) out.block_s += with_experts * block(true);
     return out;
   } catch (const Fault& fault) {
     if (fault.kind() == FaultKind::kInternal) throw;

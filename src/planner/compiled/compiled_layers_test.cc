@@ -145,13 +145,66 @@ TEST(CompiledLayers, ALongerSequenceIsOnTheLineOfShorterOnes) {
   EXPECT_GT(one->block.backward, 1.5 * one->block.forward);
 }
 
+// A block of four experts of which a token meets one or two: the MLP's part of its time follows, and a rank with half
+// of the experts has half of their tokens' weights to read.
+TEST(CompiledLayers, ExpertsTakeTheTimeOfTheTokensThatTheyGet) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
+  Job job{.model = small_model(), .seq = 512, .global_batch = 8};
+  job.model.experts = 4;
+  job.model.active_experts = 1;
+  job.model.expert_ffn = 1024;
+  std::string why;
+  const auto one = source.layers(job, machine, {.dp = 2}, why);
+  job.model.active_experts = 4;
+  const auto all = source.layers(job, machine, {.dp = 2}, why);
+  ASSERT_TRUE(one && all && one->expert_block && all->expert_block) << why;
+  EXPECT_EQ(one->block.forward, 0);  // no dense block is in it
+  EXPECT_GT(all->expert_block->forward, 1.3 * one->expert_block->forward);
+  EXPECT_LT(all->expert_block->forward, 4 * one->expert_block->forward);
+  EXPECT_GT(one->expert_block->backward, one->expert_block->forward);
+  ServeStep step{.sequences = 1, .tokens = 1, .context = 256};
+  const auto decode = source.serve(job.model, job.precision, machine, 1, step, why);
+  ASSERT_TRUE(decode) << why;
+  EXPECT_GT(decode->block_s, 0);
+}
+
+TEST(CompiledLayers, LatentAttentionAndTwoStreamsAreCompiled) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
+  Job job{.model = small_model(), .seq = 256, .global_batch = 4};
+  std::string why;
+  const auto plain = source.layers(job, machine, {.dp = 2}, why);
+  job.model.query_rank = 256;
+  job.model.kv_rank = 128;
+  job.model.nope_dim = 64;
+  job.model.rope_dim = 32;
+  job.model.value_dim = 64;
+  const auto latent = source.layers(job, machine, {.dp = 2}, why);
+  ASSERT_TRUE(plain && latent) << why;
+  EXPECT_GT(latent->block.backward, latent->block.forward);
+  EXPECT_NE(latent->block.forward, plain->block.forward);
+  EXPECT_FALSE(source.serve(job.model, job.precision, machine, 1, {.context = 256}, why));
+  EXPECT_THAT(why, testing::HasSubstr("latent"));
+
+  job.model = small_model();
+  job.model.causal = false;
+  job.model.streams = 2;
+  job.model.text_tokens = 64;
+  const auto streams = source.layers(job, machine, {.dp = 2}, why);
+  ASSERT_TRUE(streams) << why;
+  // The same rows through two sets of weights, in smaller products.
+  EXPECT_GT(streams->block.forward, 0.8 * plain->block.forward);
+  EXPECT_LT(streams->block.forward, 3 * plain->block.forward);
+}
+
 TEST(CompiledLayers, SaysWhatItDoesNotHave) {
   CompiledLayers source(std::nullopt);
   std::string why;
-  Job job{.model = model_named(tables(), "Mixtral-8x7B"), .seq = 128, .global_batch = 32};
+  Job job{.model = model_named(tables(), "GPT-OSS-20B"), .seq = 128, .global_batch = 32};
   const Machine trn1 = machine_of(tables(), "trn1.32xlarge", 1);
   EXPECT_FALSE(source.layers(job, trn1, {.dp = 32}, why));
-  EXPECT_THAT(why, testing::HasSubstr("experts"));
+  EXPECT_THAT(why, testing::HasSubstr("sliding-window"));
   job.model = small_model();
   EXPECT_FALSE(source.layers(job, trn1, {.tp = 8, .dp = 4}, why));
   EXPECT_THAT(why, testing::HasSubstr("do not divide"));

@@ -47,6 +47,8 @@ class Sheet {
       case Part::kDecode: decode(); break;
       case Part::kEmbedding: embedding(); break;
       case Part::kOptimizer: optimizer(); break;
+      case Part::kMlp: piece_.backward ? mlp_backward() : mlp_forward(); break;
+      case Part::kLinear: linear(); break;
     }
     builder_.return_values(results_);
     for (const ValueId result : results_) function_.result_types.push_back(builder_.type(result));
@@ -73,10 +75,7 @@ class Sheet {
       const ValueId of_branch = wide(argument({piece_.rows, piece_.hidden}));
       const Unit made = unit(x);
       give(builder_.reduce(OpKind::add_, times(of_branch, made.normal), {0}));
-      const ValueId g = times(of_branch, along_rows(vector(piece_.hidden)));
-      ValueId inner = minus(g, times(made.normal, along_columns(mean(times(g, made.normal)))));
-      if (!piece_.root_mean_square) inner = minus(inner, along_columns(mean(g)));
-      gradient = plus(gradient, times(inner, along_columns(made.root)));
+      gradient = plus(gradient, norm_slope(made, times(of_branch, along_rows(vector(piece_.hidden)))));
     }
     give(narrow(gradient));
   }
@@ -87,6 +86,10 @@ class Sheet {
     give(narrow(turned(product(x, argument({piece_.hidden, piece_.key_values})))));
     give(narrow(product(x, argument({piece_.hidden, piece_.key_values}))));
     give(narrow(product(argument({piece_.rows, piece_.queries}), argument({piece_.queries, piece_.hidden}))));
+    if (piece_.inner > 0) mlp_forward();
+  }
+
+  void mlp_forward() {
     const ValueId y = argument({piece_.rows, piece_.hidden});
     const ValueId up = product(y, argument({piece_.hidden, piece_.inner}));
     const ValueId in =
@@ -94,9 +97,9 @@ class Sheet {
     give(narrow(product(narrow(in), argument({piece_.inner, piece_.hidden}))));
   }
 
-  void products_backward() {
+  void mlp_backward() {
     const ValueId dy = argument({piece_.rows, piece_.hidden});
-    // The MLP: its input, and what its first products gave.
+    // Its input, and what its first products gave.
     const ValueId y = argument({piece_.rows, piece_.hidden});
     const ValueId up = wide(argument({piece_.rows, piece_.inner}));
     const ValueId d_in = product_turned(dy, argument({piece_.inner, piece_.hidden}));
@@ -121,6 +124,22 @@ class Sheet {
       d_y.push_back(product_turned(d, argument({piece_.hidden, piece_.inner})));
     }
     give(narrow(d_y.size() > 1 ? plus(d_y[0], d_y[1]) : d_y[0]));
+  }
+
+  // A product alone; backward both of its gradients.
+  void linear() {
+    const ValueId x = argument({piece_.rows, piece_.hidden}), weight = argument({piece_.hidden, piece_.inner});
+    if (!piece_.backward) {
+      give(narrow(product(x, weight)));
+      return;
+    }
+    const ValueId d = argument({piece_.rows, piece_.inner});
+    give(narrow(product_turned(d, weight)));
+    give(narrow(product_of_rows(x, d)));
+  }
+
+  void products_backward() {
+    if (piece_.inner > 0) mlp_backward();
     // Attention's output layer and its projections.
     const ValueId dx = argument({piece_.rows, piece_.hidden}), o = argument({piece_.rows, piece_.queries});
     give(narrow(product_of_rows(o, dx)));
@@ -157,17 +176,18 @@ class Sheet {
   }
 
   void attention_forward() {
-    const ValueId q = heads_of(piece_.rows), k = heads_of(piece_.keys), v = heads_of(piece_.keys);
-    give(narrow(batched(narrow(weights_of(q, k)), 2, v, 1, {piece_.heads, piece_.rows, piece_.features})));
+    const ValueId q = heads_of(piece_.rows), k = heads_of(piece_.keys), v = values_of(piece_.keys);
+    give(narrow(batched(narrow(weights_of(q, k)), 2, v, 1, {piece_.heads, piece_.rows, values()})));
   }
 
   void attention_backward() {
-    const ValueId q = heads_of(piece_.rows), k = heads_of(piece_.keys), v = heads_of(piece_.keys);
-    const ValueId made = heads_of(piece_.rows), d_made = heads_of(piece_.rows);
+    const ValueId q = heads_of(piece_.rows), k = heads_of(piece_.keys), v = values_of(piece_.keys);
+    const ValueId made = values_of(piece_.rows), d_made = values_of(piece_.rows);
     const Dims of_keys{piece_.heads, piece_.keys, piece_.features};
+    const Dims of_values{piece_.heads, piece_.keys, values()};
     const Dims of_queries{piece_.heads, piece_.rows, piece_.features};
     const ValueId p = weights_of(q, k), narrow_p = narrow(p);
-    give(narrow(batched(narrow_p, 1, d_made, 1, of_keys)));
+    give(narrow(batched(narrow_p, 1, d_made, 1, of_values)));
     const ValueId d_p = batched(d_made, 2, v, 2, builder_.type(p).dims_vector());
     const ValueId row = builder_.reduce(OpKind::add_, times(wide(made), wide(d_made)), {2});
     ValueId d_s = times(p, minus(d_p, over_keys(row, p)));
@@ -184,7 +204,9 @@ class Sheet {
   }
 
   void output_and_loss() {
-    const ValueId x = normed(argument({piece_.rows, piece_.hidden}));
+    const Unit made = unit(wide(argument({piece_.rows, piece_.hidden})));
+    const ValueId scale = along_rows(vector(piece_.hidden));
+    const ValueId x = narrow(times(made.normal, scale));
     const ValueId table = argument({piece_.hidden, piece_.inner});
     const ValueId logits = product(x, table);
     const ValueId labels = argument({piece_.rows}, kIndex);
@@ -203,7 +225,9 @@ class Sheet {
     const ValueId shares = builder_.add(OpKind::divide_, {raised, along_columns(sum, logits)});
     const ValueId d = narrow(minus(shares, one));
     give(narrow(product_of_rows(x, d)));
-    give(narrow(product_turned(d, table)));
+    const ValueId of_normal = product_turned(d, table);
+    give(builder_.reduce(OpKind::add_, times(of_normal, made.normal), {0}));
+    give(narrow(norm_slope(made, times(of_normal, scale))));
   }
 
   // One new token of each sequence: its keys and values lie in a cache of `keys` positions already.
@@ -230,6 +254,10 @@ class Sheet {
     // Attention's sum over ranks stands between this and the MLP; the work is the same.
     x = narrow(plus(wide(x), product(mixed, argument({piece_.heads * features, piece_.hidden}))));
     const ValueId y = normed(x);
+    if (piece_.inner == 0) {  // experts stand behind it
+      give(y);
+      return;
+    }
     const ValueId up = product(y, argument({piece_.hidden, piece_.inner}));
     const ValueId acted =
         piece_.gated ? times(silu(product(y, argument({piece_.hidden, piece_.inner}))), up) : gelu(up);
@@ -283,6 +311,8 @@ class Sheet {
   ValueId argument(Dims dims) { return argument(std::move(dims), element_); }
   ValueId vector(int64_t size) { return argument({size}, kReal); }
   ValueId heads_of(int64_t rows) { return argument({piece_.heads, rows, piece_.features}); }
+  int64_t values() const { return piece_.values > 0 ? piece_.values : piece_.features; }
+  ValueId values_of(int64_t rows) { return argument({piece_.heads, rows, values()}); }
   void give(ValueId value) { results_.push_back(value); }
 
   struct Unit {
@@ -293,6 +323,12 @@ class Sheet {
     const ValueId square = mean(times(x, x));
     const ValueId root = builder_.add(OpKind::rsqrt_, {plus(square, splat(square, kEpsilon))});
     return {times(x, along_columns(root, x)), root};
+  }
+  // The gradient of what was normalised, from that of the rows of mean square 1.
+  ValueId norm_slope(const Unit& made, ValueId g) {
+    ValueId inner = minus(g, times(made.normal, along_columns(mean(times(g, made.normal)))));
+    if (!piece_.root_mean_square) inner = minus(inner, along_columns(mean(g)));
+    return times(inner, along_columns(made.root));
   }
   ValueId mean(ValueId x) {
     const ValueId sum = builder_.reduce(OpKind::add_, x, {1});
@@ -379,6 +415,8 @@ std::string_view name_of(Part part) {
     case Part::kDecode: return "decode";
     case Part::kEmbedding: return "embedding";
     case Part::kOptimizer: return "optimizer";
+    case Part::kMlp: return "mlp";
+    case Part::kLinear: return "linear";
   }
   OPENTRN_CHECK(false, "a part without a name");
 }
@@ -390,7 +428,8 @@ std::string to_string(const Piece& piece) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"rows", piece.rows},         {"keys", piece.keys},
       {"heads", piece.heads},       {"kv_heads", piece.kv_heads},
-      {"features", piece.features}, {"hidden", piece.hidden},
+      {"features", piece.features}, {"values", piece.values},
+      {"hidden", piece.hidden},
       {"queries", piece.queries},   {"key_values", piece.key_values},
       {"inner", piece.inner}};
   for (const auto& [name, size] : sizes)

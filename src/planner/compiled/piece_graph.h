@@ -14,7 +14,17 @@
 
 namespace opentrn::planner::compiled {
 
-enum class Part : uint8_t { kNorms, kProducts, kAttention, kOutput, kDecode, kEmbedding, kOptimizer };
+enum class Part : uint8_t {
+  kNorms,
+  kProducts,
+  kAttention,
+  kOutput,
+  kDecode,
+  kEmbedding,
+  kOptimizer,
+  kMlp,    // the MLP alone: an expert's, or behind latent attention
+  kLinear  // one product, `hidden` to `inner`
+};
 
 // One program. Sizes that a part does not have are 0.
 struct Piece {
@@ -27,10 +37,11 @@ struct Piece {
   int64_t heads = 0;              // kAttention: heads of all sequences of the micro-batch; kDecode: of a rank
   int64_t kv_heads = 0;           // kDecode: of a rank
   int64_t features = 0;           // of a head; kProducts: 0 where positions are not rotary
+  int64_t values = 0;             // kAttention: of a head's values; 0: `features`
   int64_t hidden = 0;             // width of a token
   int64_t queries = 0;            // kProducts: columns of the projection to queries
   int64_t key_values = 0;         // kProducts: columns of that to keys, and of that to values
-  int64_t inner = 0;              // kProducts: the MLP's inner width; kOutput: the vocabulary of a rank
+  int64_t inner = 0;              // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
   bool gated = false;             // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
   bool causal = false;
