@@ -221,11 +221,14 @@ std::string write_all(Recorder& from) {
     if (!content.empty()) write_file(folder / name, content);
   uint64_t dropped = 0;
   for (const auto& [core, ring] : from.rings) dropped += ring.dropped;
-  const Json info{
-      {"format", "opentrn-inspect-1"},      {"is_simulation", true},
-      {"session_id", from.options.session}, {"pid", getpid()},
-      {"instance_type", from.settings.target},   {"logical_neuroncore_config", from.settings.physical_cores_per_core},
-      {"events_dropped", dropped},          {"device_profiles_left_out", from.profiles_left_out}};
+  const Json info{{"format", "opentrn-inspect-1"},
+                  {"is_simulation", true},
+                  {"session_id", from.options.session},
+                  {"pid", getpid()},
+                  {"instance_type", from.settings.target},
+                  {"logical_neuroncore_config", from.settings.physical_cores_per_core},
+                  {"events_dropped", dropped},
+                  {"device_profiles_left_out", from.profiles_left_out}};
   write_file(folder / "trace_info.json", info.dump(1) + "\n");
   if (from.options.system_profile)
     write_file(folder / "ntrace.json", Json{{"events", events_of(from)}}.dump() + "\n");

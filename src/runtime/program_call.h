@@ -1,8 +1,8 @@
 // How another extension module of the process runs a compiled model that opentrn._core keeps, and counts the
 // memory of its tensors.
 //
-// _core and the PyTorch device (src/torch) are shared objects of their own: what passes between them are these
-// C functions, so that neither needs the other's C++ types.
+// _core and the PyTorch device (src/torch) are shared objects of their own: what passes between them are
+// these C functions, so that neither needs the other's C++ types.
 #pragma once
 
 #include <cstdint>

@@ -229,8 +229,8 @@ void run_program(const Program& program, c10::DeviceIndex device, const void* co
 namespace {
 
 void start(const std::vector<int>& cores, int64_t memory_bytes, uintptr_t memory_function,
-           const py::object& copies_ns, const py::object& compile,
-           const py::object& time_of, const py::object& ref, const std::vector<std::string>& taken,
+           const py::object& copies_ns, const py::object& compile, const py::object& time_of,
+           const py::object& ref, const std::vector<std::string>& taken,
            const std::set<std::string>& lifted) {
   const py::object* copies = new py::object(copies_ns);  // never released, as python()
   const auto count_memory = reinterpret_cast<runtime::MemoryCall>(memory_function);

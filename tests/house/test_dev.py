@@ -149,7 +149,7 @@ def test_help_of_a_command_runs_nothing():
 
 # They take what they read (a checkout, an interpreter) and no options.
 WITHOUT_OPTIONS = {
-    "datadog", "dra", "kubelet", "neuron-tools", "nrt-headers", "nrt-sample", "sagemaker", "slurm",
+    "cloudwatch", "datadog", "dra", "kubelet", "neuron-tools", "nrt-headers", "nrt-sample", "sagemaker", "slurm",
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from house import ROOT, relative, tracked
 PACKAGE = ROOT / "python" / "opentrn"
 # Percent of all public functions, by what is missing. Lower a limit when the share has fallen: the test says so.
 LIMITS_PERCENT = {
-    "python: no text": 21.0,
+    "python: no text": 20.0,
     "python: no word of errors": 6.2,
     "python: no word of shapes": 11.6,
     "python: no word of dtypes": 17.1,
