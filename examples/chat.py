@@ -40,7 +40,7 @@ class Clock:
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
         self.cost: dict[object, tuple[float, float]] = {}  # of a run of each program: us, USD
-        self.rented = "any instance: no rate is published"
+        self.rented = ""
 
     def now(self) -> tuple[float, float]:
         """us, USD."""
@@ -58,7 +58,7 @@ class Clock:
         rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
         known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
         usd, self.rented = min(
-            [row for row in known if row[1] == self.model.target] or known, default=(float("nan"), self.rented)
+            [row for row in known if row[1] == self.model.target] or known, default=(0.0, "")
         )
         return usd
 
@@ -101,9 +101,9 @@ def main() -> None:
             times.append((clock.now()[0] - begin_us) / 1000)
         us, usd = (now - begin for now, begin in zip(clock.now(), (begin_us, begin_usd)))
         answer = model.answers[0]
+        price = f"${usd * 1e6:.3g} for a million such answers on {clock.rented}" if clock.rented else "no known price"
         print(f"\n  [{len(answer.tokens)} tokens: {us / 1000:.1f} ms predicted on {model.target}, the first after "
-              f"{times[0] if times else us / 1000:.1f} ms; ${usd * 1e6:.2f} for a million such answers on "
-              f"{clock.rented}]")  # fmt: skip
+              f"{times[0] if times else us / 1000:.1f} ms; {price}]")  # fmt: skip
         drawn.append((text, times))
         conversation.append({"role": "assistant", "content": answer.text})
     if o.picture:

@@ -206,13 +206,16 @@ class Compiled:
 
 
 def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else on the cheapest; and that one."""
+    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
     named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
     rows = timing.profile()["model"]["serving"]
     rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
     known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    unknown = float("nan"), "any instance: no rate is published"
-    return min([row for row in known if row[1] == named] or known, default=unknown)
+    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
+
+
+def priced(usd: float, what: str, rented: str) -> str:
+    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
 
 
 def photograph(path: Path) -> torch.Tensor:
@@ -266,7 +269,7 @@ def main() -> None:
         print(f"{file.name}: {len(found)} faces, {len(wanted)} on the CPU")
         each = ", ".join(f"{time:.2f}" for time in times)
         print(f"    {sum(times):.2f} ms predicted, launches included ({each} in each network);"
-              f" ${usd * 1e6:.2f} for a million on {device[0].rented}, all cores busy")  # fmt: skip
+              f" {priced(usd * 1e6, 'a million', device[0].rented)}")  # fmt: skip
         for left, top, right, bottom, score in found:
             print(f"    {left:.1f},{top:.1f} to {right:.1f},{bottom:.1f}  {score:.5f}")
         if len(found) != len(wanted):

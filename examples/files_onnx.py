@@ -69,13 +69,16 @@ def batches(folder: Path, most: int) -> list[list[Path]]:
 
 
 def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else on the cheapest; and that one."""
+    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
     named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
     rows = timing.profile()["model"]["serving"]
     rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
     known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    unknown = float("nan"), "any instance: no rate is published"
-    return min([row for row in known if row[1] == named] or known, default=unknown)
+    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
+
+
+def priced(usd: float, what: str, rented: str) -> str:
+    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
 
 
 def reference(path: Path) -> Any:
@@ -154,7 +157,7 @@ def main() -> None:
     alone_us = times_us[BUCKETS[-1]] * runs.total()
     print(f"{took / count:.0f} us a file, predicted, launches included; {alone_us / count:.0f} by the program for"
           f" {BUCKETS[-1]} alone")  # fmt: skip
-    print(f"${usd / count * 1e6:.2f} for a million files on {rented}, all cores busy")
+    print(priced(usd / count * 1e6, "a million files", rented))
     if o.picture:
         draw(o.picture, runs, times_us, kinds)
     if worst > LIMIT or different:

@@ -168,13 +168,16 @@ class Compiled:
 
 
 def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else on the cheapest; and that one."""
+    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
     named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
     rows = timing.profile()["model"]["serving"]
     rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
     known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    unknown = float("nan"), "any instance: no rate is published"
-    return min([row for row in known if row[1] == named] or known, default=unknown)
+    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
+
+
+def priced(usd: float, what: str, rented: str) -> str:
+    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
 
 
 def reference(path: Path) -> tuple[Model, list[str]]:
@@ -259,7 +262,7 @@ def main() -> None:
         f" {times[1] / 1e3:.2f} to read them"
     )
     usd = sum(each.device.usd for each in (find, recognise))
-    print(f"${usd * 1e6:.2f} for a million such pages on {find.device.rented}, all cores busy")
+    print(priced(usd * 1e6, "a million such pages", find.device.rented))
     if o.picture:
         draw(o.picture, picture, found)
     if apart > LIMIT or same != len(lines):

@@ -129,13 +129,16 @@ def voice(encode: Callable[[torch.Tensor], np.ndarray], audio: np.ndarray, batch
 
 
 def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else on the cheapest; and that one."""
+    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
     named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
     rows = timing.profile()["model"]["serving"]
     rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
     known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    unknown = float("nan"), "any instance: no rate is published"
-    return min([row for row in known if row[1] == named] or known, default=unknown)
+    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
+
+
+def priced(usd: float, what: str, rented: str) -> str:
+    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
 
 
 def draw(file: Path, names: list[str], products: np.ndarray) -> None:
@@ -210,7 +213,7 @@ def main() -> None:
     usd, rented = price(timing, o.target)
     hours = 1000 * 3600 / (STEP * HOP / RATE) / o.batch * usd
     print(f"{us:.0f} us for {o.batch} windows of 1.6 s on {model.target}, predicted, the launch included;"
-          f" ${hours:.2f} for 1,000 hours of sound on {rented}, all cores busy")  # fmt: skip
+          f" {priced(hours, '1,000 hours of sound', rented)}")  # fmt: skip
     if o.picture:
         draw(o.picture, [f"{speaker}: {path.stem[-12:]}" for speaker, path in chosen], products)
     if apart > LIMIT or wrong != cpu_wrong:

@@ -102,13 +102,16 @@ class Device:
 
 
 def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else on the cheapest; and that one."""
+    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
     named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
     rows = timing.profile()["model"]["serving"]
     rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
     known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    unknown = float("nan"), "any instance: no rate is published"
-    return min([row for row in known if row[1] == named] or known, default=unknown)
+    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
+
+
+def priced(usd: float, what: str, rented: str) -> str:
+    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
 
 
 def reference() -> Run:
@@ -194,7 +197,7 @@ def main() -> None:
         print(f"{len(rows)} names, {right / len(rows):.1%} written as the package's table has them")
     print(f"{different} written differently by ONNX Runtime; log-probabilities at most {worst:.1e} apart")
     print(f"{device.time_us / len(rows):.0f} us a name, predicted, launches included;"
-          f" ${device.usd / len(rows) * 1e6:.3f} for a million on {device.rented}, all cores busy")  # fmt: skip
+          f" {priced(device.usd / len(rows) * 1e6, 'a million', device.rented)}")  # fmt: skip
     if o.picture:
         draw(o.picture, rows[:12])
     if worst > LIMIT or different:
