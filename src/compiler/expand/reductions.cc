@@ -143,8 +143,8 @@ std::optional<TwoSteps> two_steps(const Function& function, const Op& op) {
     const int64_t cost = row_cost(rows * kept, all / kept) + row_cost(rows, kept) + kKernelColumns;
     if (cost < best) best = cost, found = {.outer = outer, .parts = 0};
   }
-  if (found || reduced.size() > 1 || all < kCutColumns || rows > 1) return found;
-  for (int64_t parts = kCutRows; parts > kCutRows / 4; --parts)
+  if (found || reduced.size() > 1 || all < kCutColumns || rows > kCutRows / 8) return found;
+  for (int64_t parts = kCutRows / rows; parts > kCutRows / rows / 4; --parts)
     if (all % parts == 0) return TwoSteps{.outer = 0, .parts = parts};
   return std::nullopt;
 }
