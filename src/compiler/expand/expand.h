@@ -28,10 +28,10 @@ std::span<const Expansion> trigonometric_expansions();
 std::span<const Expansion> special_function_expansions();
 std::span<const Expansion> bit_expansions();
 std::span<const Expansion> bound_expansions();
-std::span<const Expansion> patch_expansions();        // before other convolutions
+std::span<const Expansion> patch_expansions();            // before other convolutions
 std::span<const Expansion> weight_gradient_expansions();  // before other convolutions
 std::span<const Expansion> wide_kernel_expansions();      // before other convolutions
-std::span<const Expansion> convolution_expansions();  // before integer products
+std::span<const Expansion> convolution_expansions();      // before integer products
 std::span<const Expansion> sort_key_expansions();
 std::span<const Expansion> sum_scatter_expansions();  // before other scatters
 std::span<const Expansion> wide_scatter_expansions();
@@ -40,7 +40,7 @@ std::span<const Expansion> region_scatter_expansions();
 std::span<const Expansion> integer_product_expansions();
 std::span<const Expansion> product_expansions();
 std::span<const Expansion> wide_integer_expansions();
-std::span<const Expansion> running_expansions();  // before other windows
+std::span<const Expansion> running_expansions();    // before other windows
 std::span<const Expansion> reduction_expansions();  // before other reductions
 std::span<const Expansion> window_expansions();
 std::span<const Expansion> linear_algebra_expansions();

@@ -42,6 +42,8 @@ constexpr int64_t kInstructionColumns = 64, kKernelColumns = 2000;
 constexpr int64_t kLeastGain = 1000;
 // A row whose elements are far apart in time gains from being cut itself; the cut is a copy.
 constexpr int64_t kCutColumns = 8192, kCutRows = 128;
+// Longer rows are cut piece by piece (windows.cc), as no copy of them fits.
+constexpr int64_t kCutColumnsMax = int64_t{1} << 28;
 
 bool is_plain_tensor(const Function& function, ValueId id) {
   const Type& type = function.type(id);
@@ -143,8 +145,9 @@ std::optional<TwoSteps> two_steps(const Function& function, const Op& op) {
     const int64_t cost = row_cost(rows * kept, all / kept) + row_cost(rows, kept) + kKernelColumns;
     if (cost < best) best = cost, found = {.outer = outer, .parts = 0};
   }
-  if (found || reduced.size() > 1 || all < kCutColumns || rows > 1) return found;
-  for (int64_t parts = kCutRows; parts > kCutRows / 4; --parts)
+  if (found || reduced.size() > 1 || all < kCutColumns || all > kCutColumnsMax || rows > kCutRows / 8)
+    return found;
+  for (int64_t parts = kCutRows / rows; parts > kCutRows / rows / 4; --parts)
     if (all % parts == 0) return TwoSteps{.outer = 0, .parts = parts};
   return std::nullopt;
 }
