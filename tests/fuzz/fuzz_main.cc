@@ -1,6 +1,7 @@
-// opentrn_fuzz --seconds N --seed S [--only text|file|model|origin|graph|onnx|run|passes|schedule|plans|weights]: cases
-// until the time is over. opentrn_fuzz --only TARGET --case SEED: one case again. opentrn_fuzz --corpus
-// FOLDER: files that fuzzers of bytes begin with (bodies.h), in a folder for each.
+// opentrn_fuzz --seconds N --seed S [--only
+// text|file|model|origin|graph|onnx|run|passes|schedule|plans|weights|config]: cases until the time is over.
+// opentrn_fuzz --only TARGET --case SEED: one case again. opentrn_fuzz --corpus FOLDER: files that fuzzers of
+// bytes begin with (bodies.h), in a folder for each.
 //
 // Exit status 0: no case broke a promise. 1: one did, its seed is printed. A crash or a case of more than
 // kCaseSeconds prints its seed too and ends the process by that signal.
@@ -34,7 +35,7 @@ constexpr Target kTargets[] = {
     {"graph", opentrn::fuzz::graph_case},       {"onnx", opentrn::fuzz::onnx_case},
     {"run", opentrn::fuzz::run_case},           {"passes", opentrn::fuzz::passes_case},
     {"schedule", opentrn::fuzz::schedule_case}, {"plans", opentrn::fuzz::plans_case},
-    {"weights", opentrn::fuzz::weights_case}};
+    {"weights", opentrn::fuzz::weights_case},   {"config", opentrn::fuzz::config_case}};
 
 // What a signal handler may read.
 char current[128];
@@ -74,11 +75,9 @@ int write_corpus(const std::filesystem::path& folder) {
   constexpr struct {
     const char* name;
     std::vector<std::byte> (*make)(SplitMix64&);
-  } kSeeds[] = {{"model", opentrn::fuzz::model_seed},
-                {"origin", opentrn::fuzz::origin_seed},
-                {"program", opentrn::fuzz::program_seed},
-                {"import", opentrn::fuzz::import_seed},
-                {"weights", opentrn::fuzz::weights_seed}};
+  } kSeeds[] = {{"model", opentrn::fuzz::model_seed},     {"origin", opentrn::fuzz::origin_seed},
+                {"program", opentrn::fuzz::program_seed}, {"import", opentrn::fuzz::import_seed},
+                {"weights", opentrn::fuzz::weights_seed}, {"config", opentrn::fuzz::config_seed}};
   for (const auto& seeds : kSeeds) {
     std::filesystem::create_directories(folder / seeds.name);
     for (int i = 0; i < kFiles; ++i) {
