@@ -30,6 +30,8 @@ void graph_case(uint64_t seed);
 void onnx_case(uint64_t seed);
 // Weight files, GGUF and safetensors, whole and mutated.
 void weights_case(uint64_t seed);
+// Files that commands read beside models: jobs, tables, prices, traces, step times, annotations.
+void config_case(uint64_t seed);
 // Meaningless but well-formed programs on the constraints and the functional model: a Fault, or values.
 void run_case(uint64_t seed);
 // Meaningful kernels: a program and what the backend's passes make of it for neuronx-cc give equal bits.

@@ -1,5 +1,6 @@
 // opentrn_fuzz --seconds N --seed S [--only TARGET]: cases until the time is over. TARGET: text, file, model,
-// origin, graph, onnx, run, passes, schedule, plans, weights, monitor, record, nccom, variables.
+// origin, graph, onnx, run, passes, schedule, plans, weights, monitor, record, nccom, variables,
+// config.
 // opentrn_fuzz --only TARGET --case SEED: one case again. opentrn_fuzz --corpus FOLDER: files that fuzzers of
 // bytes begin with (bodies.h), in a folder for each.
 //
@@ -43,7 +44,8 @@ constexpr Target kTargets[] = {{"text", opentrn::fuzz::text_case},
                                {"monitor", opentrn::fuzz::monitor_case},
                                {"record", opentrn::fuzz::record_case},
                                {"nccom", opentrn::fuzz::nccom_case},
-                               {"variables", opentrn::fuzz::variables_case}};
+                               {"variables", opentrn::fuzz::variables_case},
+                               {"config", opentrn::fuzz::config_case}};
 
 // What a signal handler may read.
 char current[128];
@@ -83,11 +85,9 @@ int write_corpus(const std::filesystem::path& folder) {
   constexpr struct {
     const char* name;
     std::vector<std::byte> (*make)(SplitMix64&);
-  } kSeeds[] = {{"model", opentrn::fuzz::model_seed},
-                {"origin", opentrn::fuzz::origin_seed},
-                {"program", opentrn::fuzz::program_seed},
-                {"import", opentrn::fuzz::import_seed},
-                {"weights", opentrn::fuzz::weights_seed}};
+  } kSeeds[] = {{"model", opentrn::fuzz::model_seed},     {"origin", opentrn::fuzz::origin_seed},
+                {"program", opentrn::fuzz::program_seed}, {"import", opentrn::fuzz::import_seed},
+                {"weights", opentrn::fuzz::weights_seed}, {"config", opentrn::fuzz::config_seed}};
   for (const auto& seeds : kSeeds) {
     std::filesystem::create_directories(folder / seeds.name);
     for (int i = 0; i < kFiles; ++i) {

@@ -160,3 +160,20 @@ def test_one_rank_has_no_traffic_and_a_machine_that_is_too_small_is_refused():
     with pytest.raises(opentrn.errors.Refusal, match="ranks") as refused:
         timed(64, 0, target="trn2.3xlarge")
     assert refused.value.label == "collectives.ranks"
+
+
+def bare(x, group):
+    """An all-reduce of a copy of `x` into the result, and nothing else."""
+    src, dst = hbm(x), hbm(x)
+    nisa.dma_copy(dst=src, src=x)
+    ncc.all_reduce([src], [dst], group, nl.add)
+    return dst
+
+
+def test_a_kernel_of_one_collective_has_a_time():
+    x = [np.full((128, 64), rank, np.float32) for rank in range(2)]
+    result = opentrn.run(bare, x, group_of(2), ranks=2, target="trn2")
+    assert all((output == 1).all() for output in result.outputs)
+    assert result.time_us > 0
+    path = result.timing.critical_path()
+    assert (path["end_ns"] >= path["start_ns"]).all() and path["start_ns"].min() == 0

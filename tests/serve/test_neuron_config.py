@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx2 as httpx
@@ -96,3 +97,24 @@ def test_the_command_explains(capsys: pytest.CaptureFixture[str]):
     assert json.loads(capsys.readouterr().out) == row
     assert main([*words, "[]"]) == 2 and main([*words, "{"]) == 2
     assert main(["serve", "smollm2", "--additional-config", '{"other": 1}']) == 2
+
+
+def test_any_configuration_is_taken_or_an_input_error():
+    """Drawn keys with drawn values: settings, an explanation, or a refusal, and nothing else."""
+    values: list[Any] = [
+        None, True, 0, -1, 7, 128, 2**70, 1e308, float("nan"), "", "auto", [], [1], [128, 64], [-1], ["a"], [[1]],
+        [None], [2**70], [1.5], {}, {"a": 1}, {"enabled": True},
+    ]  # fmt: skip
+    random = Random(3)
+    taken = 0
+    for _ in range(600):
+        nxdi = random.random() < 0.5
+        keys = [*(NXDI_KEYS if nxdi else KEYS), "nobody"]
+        config = {random.choice(keys): random.choice(values) for _ in range(random.randint(1, 3))}
+        try:
+            rows = explained(config, nxdi=nxdi)
+            applied(Settings(), config, nxdi=nxdi)
+            taken += len(rows) == len(config)
+        except InputError as error:
+            assert error.label
+    assert 20 < taken < 600

@@ -380,7 +380,8 @@ void CoreRun::trace_round(uint32_t begin_marker, Ps start, int64_t skipped) {
 
 // From the end of the stretch back through whatever held each instruction up, giving every moment to one
 // resource. The parts add up to the length of the stretch. Each step goes to an instruction that started
-// earlier in this stretch, so that there are no more steps than instructions.
+// earlier in this stretch; a copy of a collective may be met twice, at the collective's end and where it was
+// issued. So there are no more steps than twice the instructions.
 void CoreRun::walk_critical_path() {
   uint32_t at = last_to_finish_;
   Ps time = now_;
@@ -405,7 +406,7 @@ void CoreRun::walk_critical_path() {
   uint32_t steps = 0;
   while (at != kNobody && time > stretch_start_) {
     reached = at;
-    OPENTRN_CHECK(++steps <= stretch_end_ - stretch_begin_,
+    OPENTRN_CHECK(++steps <= 2 * (stretch_end_ - stretch_begin_),
                   "the critical path of {} instructions comes back to instruction {}",
                   stretch_end_ - stretch_begin_, executable_.schedule[at].instruction);
     const InstructionRecord& record = records_[at];
