@@ -41,7 +41,7 @@ struct PlanOptions {
   int explain = 0;
   std::optional<int> lnc;
   PlanServeOptions serve;
-  int compiled = 0;  // finalists whose layers are compiled; 0: none
+  int compiled = 0;                           // finalists whose layers are compiled; 0: none
   std::map<std::string, std::string> places;  // label of a fault -> file, line and key that it is about
   bool json = false, rows = false, exhaustive = false, list_models = false, list_instances = false;
 };

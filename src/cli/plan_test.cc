@@ -279,7 +279,8 @@ TEST(Plan, CompilesTheLayersOfFinalists) {
 // Job files that cannot be: each ends with the key, its line, and what is possible.
 TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
   const std::string head = "model: Llama-3.1-8B\n", data = "data: {seq: 4096, global_batch: 64}\n",
-                    cluster = "cluster: {instance: [trn1.32xlarge], count: 1}\n", base = head + data + cluster;
+                    cluster = "cluster: {instance: [trn1.32xlarge], count: 1}\n",
+                    base = head + data + cluster;
   const auto with = [&](const std::string& line) { return base + line + "\n"; };
   const auto data_of = [&](const std::string& inner) { return head + "data: {" + inner + "}\n" + cluster; };
   struct Case {
@@ -304,10 +305,12 @@ TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
       {"model: ~\n" + data + cluster, {"line 1", "'model' is no text"}},
       {"model: {a: 1}\n" + data + cluster, {"line 1", "'model' is no text"}},
       {data + cluster, {"line 1", "no 'model'"}},
-      {head + data + "cluster: {instance: [trn1.33xlarge]}\n", {"line 3", "'instance'", "trn1.33xlarge", "trn1.32"}},
+      {head + data + "cluster: {instance: [trn1.33xlarge]}\n",
+       {"line 3", "'instance'", "trn1.33xlarge", "trn1.32"}},
       {head + data + "cluster: {instance: [trn1.32xlarge], count: 0}\n", {"line 3", "'count' is '0'"}},
       {head + data + "cluster: {instance: [trn1.32xlarge], count: 8..2}\n", {"line 3", "'count' is '8..2'"}},
-      {head + data + "cluster: {instance: [trn1.32xlarge], count: 99999999999999999999}\n", {"line 3", "'count'"}},
+      {head + data + "cluster: {instance: [trn1.32xlarge], count: 99999999999999999999}\n",
+       {"line 3", "'count'"}},
       {with("fix: {tp: 7}"), {"line 4", "'fix'", "7 does not divide 32 ranks"}},
       {with("fix: {tp: 0}"), {"line 4", "'tp' is '0'"}},
       {with("fix: {tp: 32, pp: 32}"), {"line 4", "'fix'", "1024 does not divide 32 ranks"}},

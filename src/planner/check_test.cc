@@ -62,7 +62,8 @@ TEST(Recipe, ReadsTheLayoutsThatPublishersWrite) {
 }
 
 TEST(Recipe, ReadsLayoutsInOtherWords) {
-  const Degrees spelled = degrees_of("8-way tensor, pipeline parallel size 4, data_parallel=16, micro batch 2");
+  const Degrees spelled =
+      degrees_of("8-way tensor, pipeline parallel size 4, data_parallel=16, micro batch 2");
   EXPECT_EQ(spelled.tp, 8);
   EXPECT_EQ(spelled.pp, 4);
   EXPECT_EQ(spelled.dp, 16);
@@ -82,7 +83,8 @@ TEST(Wording, ANumberIsOneNumber) {
   EXPECT_EQ(number_in(" ~8k ", 1024), 8192);
   EXPECT_EQ(number_in("671e9 (37e9 active)"), 671e9);
   EXPECT_EQ(number_in("20 ± 1"), 20);
-  for (const char* none : {"", "1024..2048", "4096-8192", "256px latents", "not stated", "nan", "-3", "8x128", "1e999"})
+  for (const char* none :
+       {"", "1024..2048", "4096-8192", "256px latents", "not stated", "nan", "-3", "8x128", "1e999"})
     EXPECT_EQ(number_in(none), std::nullopt) << none;
   EXPECT_EQ(chips_in("64 GPUs"), 64);
   EXPECT_EQ(chips_in("128 nodes"), std::nullopt);
@@ -140,16 +142,48 @@ TEST(Check, SetsErrorsBesideAConstants) {
   EXPECT_EQ(check_json(check).find('\n'), std::string::npos);
 }
 
-// One of the cells at a time is what nobody expects: the row is predicted, or counted with a reason, and the others
-// are scored as before.
+// One of the cells at a time is what nobody expects: the row is predicted, or counted with a reason, and the
+// others are scored as before.
 TEST(Check, AnOddCellCostsItsRowAlone) {
-  const std::vector<std::string> good = {"made.x", "H100", "Llama-3.1-8B", "8e9", "64", "TP2 PP4 DP8 mbs=1",
-                                         "8192", "128", "bf16", "step time", "3", "s", "ours"};
-  const std::vector<std::string> odd = {
-      "", " ", "nan", "-1", "0", "1e308", "99999999999999999999", "x", "TP0", "TP1.5", "TP99999999999", "PP7", "zb-v",
-      "PP64 dualpipe", "EP512", "VPP3 interleaved", "V100", "weak-scaling efficiency", "ms", "TFLOP/s", "%",
-      "MFU", "peak memory per chip", "GiB", "256px", "8k", "1..2", "((((", "[8xNC(TP)x4(DP)]", "trn1.32xlarge",
-      "Trainium2", std::string(5000, 'a'), std::string(5000, '9'), "\xff\xfe", "FSDP", "DP64 ZeRO-9"};
+  const std::vector<std::string> good = {
+      "made.x", "H100", "Llama-3.1-8B", "8e9", "64", "TP2 PP4 DP8 mbs=1", "8192", "128", "bf16", "step time",
+      "3",      "s",    "ours"};
+  const std::vector<std::string> odd = {"",
+                                        " ",
+                                        "nan",
+                                        "-1",
+                                        "0",
+                                        "1e308",
+                                        "99999999999999999999",
+                                        "x",
+                                        "TP0",
+                                        "TP1.5",
+                                        "TP99999999999",
+                                        "PP7",
+                                        "zb-v",
+                                        "PP64 dualpipe",
+                                        "EP512",
+                                        "VPP3 interleaved",
+                                        "V100",
+                                        "weak-scaling efficiency",
+                                        "ms",
+                                        "TFLOP/s",
+                                        "%",
+                                        "MFU",
+                                        "peak memory per chip",
+                                        "GiB",
+                                        "256px",
+                                        "8k",
+                                        "1..2",
+                                        "((((",
+                                        "[8xNC(TP)x4(DP)]",
+                                        "trn1.32xlarge",
+                                        "Trainium2",
+                                        std::string(5000, 'a'),
+                                        std::string(5000, '9'),
+                                        "\xff\xfe",
+                                        "FSDP",
+                                        "DP64 ZeRO-9"};
   std::string rows;
   int count = 0;
   for (size_t column = 0; column < good.size(); ++column)
@@ -160,8 +194,9 @@ TEST(Check, AnOddCellCostsItsRowAlone) {
       rows += "\n";
       ++count;
     }
-  const Check check = checked(rows + "last.x,H100,Llama-3.1-8B,8e9,64,TP2 PP4 DP8 mbs=1,8192,128,bf16,step time,3,s,"
-                                     "ours\n");
+  const Check check = checked(rows +
+                              "last.x,H100,Llama-3.1-8B,8e9,64,TP2 PP4 DP8 mbs=1,8192,128,bf16,step time,3,s,"
+                              "ours\n");
   EXPECT_EQ(check.rows, count + 1);
   for (const Scored& each : check.scored) {
     EXPECT_TRUE(std::isfinite(each.predicted)) << each.row.line;
@@ -172,7 +207,9 @@ TEST(Check, AnOddCellCostsItsRowAlone) {
 
 TEST(Check, UnitsAreThoseOfTheCell) {
   const std::string head = "made.x,H100,Llama-3.1-8B,8e9,64,TP2 PP4 DP8 mbs=1,8192,128,bf16,";
-  const auto measured = [&](const std::string& rest) { return checked(head + rest + ",ours\n").scored.at(0).measured; };
+  const auto measured = [&](const std::string& rest) {
+    return checked(head + rest + ",ours\n").scored.at(0).measured;
+  };
   EXPECT_NEAR(measured("step time,2500,ms"), 2.5, 1e-9);
   EXPECT_NEAR(measured("throughput,6553.6,tokens/s/GPU"), 2.5, 1e-9);
   EXPECT_NEAR(measured("throughput,51.2,samples/s"), 2.5, 1e-9);
@@ -189,7 +226,8 @@ TEST(Stages, EndsOfAPipelineTakeABlocksPlace) {
   EXPECT_EQ(blocks_per_stage(model, layout), 8);
   EXPECT_EQ(blocks_of(model, layout, true, false), 7);
   EXPECT_EQ(blocks_of(model, layout, false, true), 7);
-  EXPECT_EQ(blocks_of(model, {.pp = 12}, true, false), 11);  // 126 and 128 are no multiples: the last has less
+  EXPECT_EQ(blocks_of(model, {.pp = 12}, true, false),
+            11);  // 126 and 128 are no multiples: the last has less
   EXPECT_EQ(blocks_of(model, {.pp = 12}, false, true), 10);
 }
 

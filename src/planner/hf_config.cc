@@ -268,7 +268,8 @@ std::map<std::string, std::string> bare_names(const arch::Tables& tables) {
   for (const std::string& each : tables.facts().items("model")) {
     names.emplace(bare(each), each);
     if (const arch::Fact* aliases = tables.facts().find("model." + each + ".aliases"))
-      for (const std::string& alias : aliases->as<std::vector<std::string>>()) names.emplace(bare(alias), each);
+      for (const std::string& alias : aliases->as<std::vector<std::string>>())
+        names.emplace(bare(alias), each);
   }
   return names;
 }

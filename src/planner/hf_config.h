@@ -15,8 +15,8 @@ namespace opentrn::planner {
 // none.
 Model model_from_config(std::string_view json, const std::string& origin);
 
-// The model of that name, or an alias of it; letter case and what stands between letters and digits do not matter.
-// An input fault with the nearest names.
+// The model of that name, or an alias of it; letter case and what stands between letters and digits do not
+// matter. An input fault with the nearest names.
 Model model_named(const arch::Tables& tables, std::string_view name);
 bool has_model(const arch::Tables& tables, std::string_view name);
 std::vector<std::string> model_names(const arch::Tables& tables);

@@ -115,8 +115,8 @@ Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, c
   const double element = precision == Precision::kFp32 ? 4 : 2;
   double forward = product_s(rates, precision, queries, keys, key, count) +
                    product_s(rates, precision, queries, value, keys, count);
-  // Batches of products read queries and keys in strides of a head. Where those are no whole 16 bytes, the libraries
-  // of GPUs take kernels without matrix units.
+  // Batches of products read queries and keys in strides of a head. Where those are no whole 16 bytes, the
+  // libraries of GPUs take kernels without matrix units.
   const bool whole = std::fmod(key * element, 16) == 0 && std::fmod(value * element, 16) == 0;
   if (machine.kind == Kind::kGpu && !whole)
     forward = std::max(forward, scores * 2 * (key + value) / rates.vector);

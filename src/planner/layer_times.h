@@ -14,8 +14,8 @@ namespace opentrn::planner {
 struct LayerTimes {
   BlockTime block;                        // of a dense block
   std::optional<BlockTime> expert_block;  // of one with experts, their exchange apart
-  double output_s = 0;                // the output layer and the loss, both ways
-  std::optional<double> embedding_s;  // both ways
+  double output_s = 0;                    // the output layer and the loss, both ways
+  std::optional<double> embedding_s;      // both ways
   std::optional<double> optimizer_s_of_parameter;
   double optimizer_s_of_tensor = 0;  // beside that, for every tensor of weights
 };

@@ -61,7 +61,8 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
     return fmt::format("tp {} is more than the {} ranks that fast links join", layout.tp, machine.domain);
   if (layout.pp > model.layers) return fmt::format("pp {} is more than {} layers", layout.pp, model.layers);
   if (layout.vpp > 1 && !chunks_are_whole(model, layout))
-    return fmt::format("pp x vpp = {} divides neither {} layers nor two more", layout.pp * layout.vpp, model.layers);
+    return fmt::format("pp x vpp = {} divides neither {} layers nor two more", layout.pp * layout.vpp,
+                       model.layers);
   if (!divides(job.seq, int64_t{layout.cp} * (layout.cp > 1 ? 2 : 1) * (layout.sp ? layout.tp : 1)))
     return fmt::format("cp and sp do not divide a sequence of {}", job.seq);
   if (!divides(job.global_batch, int64_t{layout.dp} * layout.micro_batch))
@@ -74,8 +75,7 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
   if (is_v_shaped(layout.schedule) && !divides(model.layers, 2 * int64_t{layout.pp}))
     return fmt::format("{} has two chunks on each of {} stages, which do not divide {} layers",
                        to_string(layout.schedule), layout.pp, model.layers);
-  if (layout.ep > 1 && model.experts == 0)
-    return fmt::format("ep {} of a model without experts", layout.ep);
+  if (layout.ep > 1 && model.experts == 0) return fmt::format("ep {} of a model without experts", layout.ep);
   if (layout.ep > 1 && !divides(model.experts, layout.ep))
     return fmt::format("ep {} does not divide {} experts", layout.ep, model.experts);
   if (!divides(double(layout.dp) * layout.cp, layout.ep))

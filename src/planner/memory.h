@@ -12,8 +12,8 @@ namespace opentrn::planner {
 // Bytes.
 struct Memory {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  double working = 0;       // alive for a moment: a layer that is recomputed, logits, gathered weights
-  double runtime = 0;       // context, collective buffers, what fragmentation loses
+  double working = 0;           // alive for a moment: a layer that is recomputed, logits, gathered weights
+  double runtime = 0;           // context, collective buffers, what fragmentation loses
   const char* stage = "first";  // of the pipeline, that the rank is on: "first", "second" or "last"
 
   double total() const { return weights + gradients + optimizer + activations + working + runtime; }
@@ -29,9 +29,9 @@ Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, con
 // layer.
 double parameters_per_rank(const Model& model, const Layout& layout, bool first, bool last);
 
-// Blocks of a stage between the ends, which no stage has more of; and of any one. Where the stages do not divide the
-// blocks but the blocks and two more, the embedding and the output layer stand for one each; else the last stages
-// have one less.
+// Blocks of a stage between the ends, which no stage has more of; and of any one. Where the stages do not
+// divide the blocks but the blocks and two more, the embedding and the output layer stand for one each; else
+// the last stages have one less.
 int blocks_per_stage(const Model& model, const Layout& layout);
 int blocks_of(const Model& model, const Layout& layout, bool first, bool last);
 bool ends_count_as_blocks(const Model& model, const Layout& layout);

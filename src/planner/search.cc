@@ -176,8 +176,8 @@ std::string none_legal_because(const Job& job, const Machine& machine, const Fix
   layout.dp = static_cast<int32_t>(machine.ranks / inner);
   if (fixed.dp) {
     if (machine.ranks % (inner * *fixed.dp) != 0)
-      return fmt::format("the fixed degrees multiply to {}, which does not divide {} ranks", inner * *fixed.dp,
-                         machine.ranks);
+      return fmt::format("the fixed degrees multiply to {}, which does not divide {} ranks",
+                         inner * *fixed.dp, machine.ranks);
     layout.dp = *fixed.dp;
     // What is not fixed may take up the rest: the first degree that is free.
     const auto rest = static_cast<int16_t>(std::min<int64_t>(32767, machine.ranks / (inner * *fixed.dp)));

@@ -77,7 +77,7 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
   Stage stage;
   const auto add = [&](double count, bool experts) {
     if (count <= 0) return;
-    const BlockTime time = layers == nullptr                  ? block_s(job, machine, stack, layout, experts)
+    const BlockTime time = layers == nullptr                 ? block_s(job, machine, stack, layout, experts)
                            : experts && layers->expert_block ? *layers->expert_block
                                                              : layers->block;
     const BlockWaits waits = block_waits(job, machine, stack, layout, groups, time, experts);
@@ -143,7 +143,8 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
   return each * micro_batches;
 }
 
-// The slowest stage, for which the others wait: its share of a middle one's blocks, and what it does beside them.
+// The slowest stage, for which the others wait: its share of a middle one's blocks, and what it does beside
+// them.
 struct End {
   double share = 1, more = 0;
 };

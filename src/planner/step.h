@@ -42,10 +42,10 @@ struct Estimate {
 
 // One micro-batch's passes through a stage, waits included; the stages at the ends add theirs to it.
 struct MicroBatch {
-  double forward_s = 0, backward_s = 0;  // recomputation is backward's
-  double weight_s = 0;                   // of backward: the weights' gradients
+  double forward_s = 0, backward_s = 0;    // recomputation is backward's
+  double weight_s = 0;                     // of backward: the weights' gradients
   double first_share = 1, last_share = 1;  // of these, by the stages at the ends, which may have fewer blocks
-  double first_s = 0, last_s = 0;        // of the embedding, and of the output layer with the loss
+  double first_s = 0, last_s = 0;          // of the embedding, and of the output layer with the loss
   double send_s = 0;
   int64_t count = 0;  // in a step
 };

@@ -98,7 +98,8 @@ std::optional<Model> model_of_size(const arch::Tables& tables, double parameters
 // "175B", "1T", "7.5 B" in a text.
 double size_in(const std::string& text) {
   std::smatch match;
-  if (!std::regex_search(text, match, std::regex("(?:^|[^0-9A-Za-z.x])([0-9]+(?:\\.[0-9]+)?) ?([BT])($|[^A-Za-z])")))
+  if (!std::regex_search(text, match,
+                         std::regex("(?:^|[^0-9A-Za-z.x])([0-9]+(?:\\.[0-9]+)?) ?([BT])($|[^A-Za-z])")))
     return 0;
   return std::strtod(match[1].str().c_str(), nullptr) * (match[2] == "T" ? 1e12 : 1e9);
 }
@@ -117,7 +118,8 @@ std::optional<Model> stated_model(const arch::Tables& tables, const std::string&
   const double size = size_in(cell) > 0 ? size_in(cell) : parameters;
   std::optional<Model> model = plain ? model_of_size(tables, size) : std::nullopt;
   if (model && assumed != nullptr)
-    assumed->push_back(fmt::format("the shape of a GPT of that size: {} layers of {}", model->layers, model->hidden));
+    assumed->push_back(
+        fmt::format("the shape of a GPT of that size: {} layers of {}", model->layers, model->hidden));
   return model;
 }
 
@@ -128,7 +130,12 @@ std::string stack_name(const Row& row, const Machine& machine) {
   const std::string family = row.family(), words = row.parallelism + " " + row.source;
   if (family == "bloom" || has(words, "bigscience")) return "bigscience";
   if (family == "vtrain" || has(words, "Megatron-DeepSpeed")) return "megatron-deepspeed";
-  if (family == "megascale" || has(words, "megascale")) return "megascale";
+  if (family == "megascale" || has(words, "megascale")) {
+    // Their paper compares with Megatron-LM of 2023, without their overlap and fused attention.
+    const std::string which =
+        row.id.substr(std::min(row.id.size(), family.size())) + row.model + row.parallelism;
+    return has(which, "megatron|baseline") ? "megatron-lm" : "megascale";
+  }
   // On a V100 or an A100 before fused attention was common: the releases of 2021 and 2022.
   if (family == "seqsel" || (family == "megatron" && has(row.system, "A100"))) return "megatron-lm";
   if (machine.kind == Kind::kNeuron) return has(row.model, "BERT|ViT|CLIP") ? "neuron-encoder" : "neuron";
@@ -152,7 +159,8 @@ std::string instance_in(const arch::Tables& tables, const std::string& system, d
   for (const std::string& name : plannable_instances(tables))
     if (system.find(name) != std::string::npos && name.size() > found.size()) found = name;
   if (!found.empty()) return found;
-  if (has(system, "trn1|trainium ?1|trainium($|[^0-9 ])")) return chips == 1 ? "trn1.2xlarge" : "trn1.32xlarge";
+  if (has(system, "trn1|trainium ?1|trainium($|[^0-9 ])"))
+    return chips == 1 ? "trn1.2xlarge" : "trn1.32xlarge";
   if (has(system, "trn2|trainium ?2")) return chips == 1 ? "trn2.3xlarge" : "trn2.48xlarge";
   if (has(system, "inf2|inferentia ?2")) return "inf2.48xlarge";
   return {};
@@ -185,7 +193,8 @@ void set_program(Recipe& recipe, const Row& row) {
   // From 28 February 2022 the project's runs have the bf16 optimizer, which keeps gradients in float32 too.
   std::smatch match;
   if (std::regex_search(row.id, match, std::regex("^bloom\\.(02-28|03-)"))) recipe.stack.gradient_bytes = 6;
-  // Its page states the heads of trials without a column for them: 96 of width 14400, and 64 from 21 February.
+  // Its page states the heads of trials without a column for them: 96 of width 14400, and 64 from 21
+  // February.
   const bool stated_heads = std::regex_search(row.model, std::regex("(^|[^A-Za-z])a[0-9]"));
   if (!stated_heads && std::regex_search(row.id, match, std::regex("^bloom\\.(02-2[0-9])"))) {
     Model& model = recipe.job.model;
@@ -209,15 +218,16 @@ void check_order(Recipe& recipe, double local) {
     throw Refusal{"a schedule that has no order of these stages and micro-batches"};
 }
 
-// A run that was measured had room. Where the row states no recomputation and its layout needs far more memory than
-// there is, more than the memory's own error, blocks were recomputed.
-void add_recomputation(Recipe& recipe, const Degrees& degrees) {
-  if (degrees.recompute || !recipe.job.model.causal) return;
+// A run that was measured had room. Where the row states no recomputation and its layout needs far more
+// memory than there is, more than the memory's own error, blocks were recomputed.
+void add_recomputation(Recipe& recipe, bool old) {
+  if (old) recipe.assumed.push_back("attention's inside recomputed, as programs without fused attention do");
+  if (!recipe.job.model.causal) return;
   const std::vector<Layout> ways =
       recipe.candidates.empty() ? std::vector<Layout>{recipe.layout} : recipe.candidates;
   const auto fits = [&](const Layout& layout) {
     return memory_of(recipe.job, recipe.machine, recipe.stack, layout).total() <=
-           1.25 * recipe.machine.memory_bytes;
+           (old ? 1 : 1.25) * recipe.machine.memory_bytes;
   };
   if (std::ranges::any_of(ways, fits)) return;
   recipe.candidates.clear();
@@ -287,10 +297,10 @@ void set_layout(Recipe& recipe, const Row& row) {
   if (has(row.parallelism, "eager")) recipe.stack.elementwise *= 1.6;
   // The operations that these figures count are of full recomputation.
   if (has(row.metric, "^achieved FLOP")) degrees.recompute = Recompute::kFull;
-  if (!degrees.recompute && !modern && recipe.machine.kind == Kind::kGpu && recipe.job.model.causal) {
-    degrees.recompute = Recompute::kFull;
-    recipe.assumed.push_back("full recomputation, as programs without fused attention had it");
-  }
+  // Programs without fused attention recompute attention's inside, or whole blocks where that does not fit.
+  const bool old =
+      !degrees.recompute && !modern && recipe.machine.kind == Kind::kGpu && recipe.job.model.causal;
+  if (old) degrees.recompute = Recompute::kSelective;
   if (recipe.machine.kind == Kind::kNeuron && recipe.job.model.causal && layout.tp > 1) {
     // As the examples of NeuronX Distributed and NeMo-Megatron for Neuron set it.
     // neuronx-nemo-megatron recomputes whole blocks in its examples of Llama and of GPT with 6.7B and 46B
@@ -340,7 +350,8 @@ void set_layout(Recipe& recipe, const Row& row) {
       for (int chunks = 2; chunks <= 8; ++chunks) {
         Layout chunked = each;
         chunked.vpp = static_cast<int16_t>(chunks);
-        if (!chunks_are_whole(recipe.job.model, chunked) || std::fmod(local / each.micro_batch, layout.pp) != 0)
+        if (!chunks_are_whole(recipe.job.model, chunked) ||
+            std::fmod(local / each.micro_batch, layout.pp) != 0)
           continue;
         more.push_back(chunked);
       }
@@ -348,7 +359,7 @@ void set_layout(Recipe& recipe, const Row& row) {
   }
   if (!degrees.recompute) recipe.assumed.push_back("no recomputation, as the row states none");
   check_order(recipe, local);
-  add_recomputation(recipe, degrees);
+  if (old || !degrees.recompute) add_recomputation(recipe, old);
 }
 
 // Seconds of one of the cell's units of time.
@@ -368,7 +379,9 @@ double flops_of(const std::string& unit) {
   throw Refusal{"a unit of operations that is none: " + unit};
 }
 
-double share_of(const std::string& unit, double value) { return has(unit, "%|percent") || value > 1.5 ? value / 100 : value; }
+double share_of(const std::string& unit, double value) {
+  return has(unit, "%|percent") || value > 1.5 ? value / 100 : value;
+}
 
 // The step's time by a rate of tokens, sequences or operations.
 double by_rate(const Recipe& recipe, const Row& row, double value, double chips) {
@@ -413,7 +426,9 @@ void set_measured(Recipe& recipe, const Row& row, double chips) {
   if (memory) {
     recipe.metric = has(metric, "activation") ? Metric::kActivationMemory : Metric::kPeakMemory;
     const double kilo = has(row.unit, "^.iB") ? 1024 : 1000;
-    recipe.measured = stated_value.value_or(0) * std::pow(kilo, has(row.unit, "^M") ? 2 : has(row.unit, "^T") ? 4 : 3);
+    recipe.measured = stated_value.value_or(0) * std::pow(kilo, has(row.unit, "^M")   ? 2
+                                                                : has(row.unit, "^T") ? 4
+                                                                                      : 3);
     if (!stated_value && !has(row.value, "oom|out of memory")) throw Refusal{"no measured value"};
     if (recipe.measured <= 0) recipe.metric = Metric::kFits;  // it ran out of memory
     return;
@@ -421,7 +436,8 @@ void set_measured(Recipe& recipe, const Row& row, double chips) {
   const double value = stated_value.value_or(0);
   if (value <= 0) throw Refusal{"no measured value"};
   if (has(metric, "running average|evaluation")) throw Refusal{"the time holds more than steps"};
-  if (has(metric, "^((median |mean )?(step|iteration)[- ]time|(time|seconds) per (step|iteration))($| *[(,])")) {
+  if (has(metric,
+          "^((median |mean )?(step|iteration)[- ]time|(time|seconds) per (step|iteration))($| *[(,])")) {
     recipe.measured = value * seconds_of(row.unit);
   } else if (has(metric, "weak-scaling efficiency")) {
     recipe.metric = Metric::kScaling;

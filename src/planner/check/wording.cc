@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <regex>
 #include <string_view>
 
@@ -32,7 +33,8 @@ struct Number {
 // The number at the start of a cell, with what follows.
 std::optional<Number> leading(const std::string& text, double kilo) {
   static const std::regex expression(
-      "^\\s*(?:~|≈|about |approx\\.? )?\\s*((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]{1,"
+      "^\\s*(?:~|≈|about |approx\\.? "
+      ")?\\s*((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]{1,"
       "3})?)"
       "(?:([kKMBT])(?![A-Za-z]))?\\s*(.*)$");
   std::smatch match;
@@ -54,11 +56,16 @@ bool is_range(const std::string& rest) {
   return std::regex_match(rest, expression);
 }
 
-// The first number behind one of these words: "mbs=2", "TP8", "tp 8". Words may stand behind a digit and an x.
+// The first number behind one of these words: "mbs=2", "TP8", "tp 8". Words may stand behind a digit and an
+// x.
 double after(const std::string& text, const char* pattern) {
-  const std::regex expression(std::string("(?:^|[^a-z]|[0-9]x)(?:") + pattern +
-                                  ")[ =:_-]{0,3}([0-9][0-9,]*(?:\\.[0-9]+)?)",
-                              std::regex::icase);
+  thread_local std::map<std::string, std::regex> known;
+  const auto [at, is_new] = known.try_emplace(pattern);
+  if (is_new)
+    at->second = std::regex(
+        std::string("(?:^|[^a-z]|[0-9]x)(?:") + pattern + ")[ =:_-]{0,3}([0-9][0-9,]*(?:\\.[0-9]+)?)",
+        std::regex::icase);
+  const std::regex& expression = at->second;
   std::smatch match;
   if (!std::regex_search(text, match, expression)) return 0;
   return value_of(match[1]);
@@ -74,7 +81,8 @@ double before(const std::string& text, const char* pattern) {
 double degree(const std::string& text, const char* short_name, const char* long_name) {
   double found = after(text, short_name);
   if (found <= 0)
-    found = after(text, (std::string(long_name) + "(?:[ _-](?:model[ _-])?parallel(?:ism)?)?(?:[ _-]size)?").c_str());
+    found = after(
+        text, (std::string(long_name) + "(?:[ _-](?:model[ _-])?parallel(?:ism)?)?(?:[ _-]size)?").c_str());
   if (found <= 0) found = before(text, (std::string(short_name) + "|" + long_name).c_str());
   return found;
 }
@@ -109,15 +117,20 @@ void set_modes(Degrees& out, const std::string& text) {
     out.recompute = Recompute::kNone;
   else if (has(text, "selective"))
     out.recompute = Recompute::kSelective;
-  else if (has(text, "full-recompute|full-AC|full recompute|ckpt=True|recompute=full|full-activation|"
-                     "full activation"))
+  else if (has(text,
+               "full-recompute|full-AC|full recompute|ckpt=True|recompute=full|full-activation|"
+               "full activation"))
     out.recompute = Recompute::kFull;
 }
 
 }  // namespace
 
 bool has(const std::string& text, const char* pattern) {
-  return std::regex_search(shortened(text), std::regex(pattern, std::regex::icase));
+  // Patterns are written in the source: a few dozen, which take longer to read than to look for.
+  thread_local std::map<std::string, std::regex> known;
+  const auto [at, is_new] = known.try_emplace(pattern);
+  if (is_new) at->second = std::regex(pattern, std::regex::icase);
+  return std::regex_search(shortened(text), at->second);
 }
 
 std::optional<double> number_in(const std::string& text, double kilo) {
@@ -136,7 +149,8 @@ std::optional<double> chips_in(const std::string& text) {
   const std::optional<double> found = number_in(text);
   if (!found) return std::nullopt;
   const std::string rest = leading(text, 1000)->rest;
-  if (!rest.empty() && rest[0] != '(' && !has(rest, "^(x )?(gpu|chip|device|accelerator|tpu|npu|card|[AHB][0-9]00)"))
+  if (!rest.empty() && rest[0] != '(' &&
+      !has(rest, "^(x )?(gpu|chip|device|accelerator|tpu|npu|card|[AHB][0-9]00)"))
     return std::nullopt;
   return found;
 }
@@ -177,17 +191,34 @@ Degrees degrees_of(const std::string& whole) {
 
 std::string chip_in(const std::string& system) {
   // The longer names first. What is another part than the one of the tables is none of them.
-  constexpr std::pair<const char*, const char*> chips[] = {
-      {"gb300", "GB300"},        {"gb200", "GB200"},          {"b300", "B300 SXM"},
-      {"b200", "B200 SXM"},      {"h200", "H200 SXM"},        {"h100-96gb", "H100 SXM 96GB"},
-      {"h100", "H100 SXM"},      {"h800", "H100 SXM"},        {"hopper", "H100 SXM"},
-      {"a100-40gb", "A100 SXM 40GB"},                         {"a100-sxm4-40gb", "A100 SXM 40GB"},
-      {"a100 40gb", "A100 SXM 40GB"},                         {"a100", "A100 SXM 80GB"},
-      {"a800", "A100 SXM 80GB"}, {"ampere", "A100 SXM 80GB"}, {"mi355x", "MI355X"},
-      {"mi300x", "MI300X"},      {"tpu v6e", "TPU v6e"},      {"v6e", "TPU v6e"},
-      {"trillium", "TPU v6e"},   {"tpu v5p", "TPU v5p"},      {"v5p", "TPU v5p"},
-      {"tpu v5e", "TPU v5e"},    {"v5e", "TPU v5e"},          {"gaudi2", "Gaudi2"},
-      {"gaudi 2", "Gaudi2"},     {"gaudi3", "Gaudi3"},        {"gaudi 3", "Gaudi3"}};
+  constexpr std::pair<const char*, const char*> chips[] = {{"gb300", "GB300"},
+                                                           {"gb200", "GB200"},
+                                                           {"b300", "B300 SXM"},
+                                                           {"b200", "B200 SXM"},
+                                                           {"h200", "H200 SXM"},
+                                                           {"h100-96gb", "H100 SXM 96GB"},
+                                                           {"h100", "H100 SXM"},
+                                                           {"h800", "H100 SXM"},
+                                                           {"hopper", "H100 SXM"},
+                                                           {"a100-40gb", "A100 SXM 40GB"},
+                                                           {"a100-sxm4-40gb", "A100 SXM 40GB"},
+                                                           {"a100 40gb", "A100 SXM 40GB"},
+                                                           {"a100", "A100 SXM 80GB"},
+                                                           {"a800", "A100 SXM 80GB"},
+                                                           {"ampere", "A100 SXM 80GB"},
+                                                           {"mi355x", "MI355X"},
+                                                           {"mi300x", "MI300X"},
+                                                           {"tpu v6e", "TPU v6e"},
+                                                           {"v6e", "TPU v6e"},
+                                                           {"trillium", "TPU v6e"},
+                                                           {"tpu v5p", "TPU v5p"},
+                                                           {"v5p", "TPU v5p"},
+                                                           {"tpu v5e", "TPU v5e"},
+                                                           {"v5e", "TPU v5e"},
+                                                           {"gaudi2", "Gaudi2"},
+                                                           {"gaudi 2", "Gaudi2"},
+                                                           {"gaudi3", "Gaudi3"},
+                                                           {"gaudi 3", "Gaudi3"}};
   const std::string text = lowered(shortened(system));
   if (has(text, "pcie|nvl($|[^0-9])")) return {};
   for (const auto& [word, chip] : chips)

@@ -108,9 +108,9 @@ struct BlockSizes {
   int64_t micro_batch = 1;
   int64_t queries = 0, keys = 0;  // attention's positions
   bool causal = false;
-  int64_t parts = 1;          // cores that heads and widths are cut over
-  double local_experts = 0;   // of a rank
-  double attended = 1;        // of attention, by a rank of a ring
+  int64_t parts = 1;         // cores that heads and widths are cut over
+  double local_experts = 0;  // of a rank
+  double attended = 1;       // of attention, by a rank of a ring
 };
 
 Piece base_of(const Model& model, Precision precision, Part part, int64_t rows) {
@@ -173,7 +173,8 @@ Piece attention_of(const Model& model, Precision precision, const BlockSizes& si
 }
 
 // Queries, keys and values by way of their compressed forms, which every rank computes whole.
-void add_latent(std::vector<Counted>& pieces, const Model& model, Precision precision, const BlockSizes& sizes) {
+void add_latent(std::vector<Counted>& pieces, const Model& model, Precision precision,
+                const BlockSizes& sizes) {
   const int64_t heads = share_of(model, sizes.parts).heads;
   const auto linear = [&](int64_t in, int64_t out) {
     pieces.push_back({linear_of(model, precision, sizes.rows, in, out)});
@@ -191,7 +192,8 @@ void add_latent(std::vector<Counted>& pieces, const Model& model, Precision prec
 }
 
 // The router, the rank's experts with as many tokens as an even spread gives each, and the shared ones.
-void add_experts(std::vector<Counted>& pieces, const Model& model, Precision precision, const BlockSizes& sizes) {
+void add_experts(std::vector<Counted>& pieces, const Model& model, Precision precision,
+                 const BlockSizes& sizes) {
   const auto each = static_cast<int64_t>(
       std::max(1.0, std::ceil(double(sizes.rows) * model.active_experts / sizes.local_experts)));
   pieces.push_back({linear_of(model, precision, sizes.rows, model.hidden, model.experts)});
@@ -201,7 +203,8 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
     pieces.push_back({mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts))});
 }
 
-std::vector<Counted> pieces_of(const Model& model, Precision precision, const BlockSizes& sizes, bool with_experts) {
+std::vector<Counted> pieces_of(const Model& model, Precision precision, const BlockSizes& sizes,
+                               bool with_experts) {
   std::vector<Counted> pieces{{norms_of(model, precision, sizes.normed_rows)},
                               {attention_of(model, precision, sizes), sizes.attended}};
   const int64_t inner = with_experts ? 0 : share_of(model, sizes.parts).ffn;
@@ -243,8 +246,8 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
     const double backward = each.count * seconds_of(times, each.piece, true);
     out.forward += each.count * seconds_of(times, each.piece, false);
     out.backward += backward;
-    // Of a backward pass through products, one half is the weights' gradients. The backward pass computes attention's
-    // weights again: nothing is left for selective recomputation.
+    // Of a backward pass through products, one half is the weights' gradients. The backward pass computes
+    // attention's weights again: nothing is left for selective recomputation.
     if (each.piece.part != Part::kNorms && each.piece.part != Part::kAttention) out.weights += backward / 2;
   }
   if (with_experts) {

@@ -145,8 +145,8 @@ TEST(CompiledLayers, ALongerSequenceIsOnTheLineOfShorterOnes) {
   EXPECT_GT(one->block.backward, 1.5 * one->block.forward);
 }
 
-// A block of four experts of which a token meets one or two: the MLP's part of its time follows, and a rank with half
-// of the experts has half of their tokens' weights to read.
+// A block of four experts of which a token meets one or two: the MLP's part of its time follows, and a rank
+// with half of the experts has half of their tokens' weights to read.
 TEST(CompiledLayers, ExpertsTakeTheTimeOfTheTokensThatTheyGet) {
   CompiledLayers source(std::nullopt);
   const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);

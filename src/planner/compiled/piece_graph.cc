@@ -128,7 +128,8 @@ class Sheet {
 
   // A product alone; backward both of its gradients.
   void linear() {
-    const ValueId x = argument({piece_.rows, piece_.hidden}), weight = argument({piece_.hidden, piece_.inner});
+    const ValueId x = argument({piece_.rows, piece_.hidden}),
+                  weight = argument({piece_.hidden, piece_.inner});
     if (!piece_.backward) {
       give(narrow(product(x, weight)));
       return;
@@ -426,11 +427,9 @@ std::string_view name_of(Part part) {
 std::string to_string(const Piece& piece) {
   std::string text = fmt::format("{} {}", name_of(piece.part), piece.backward ? "backward" : "forward");
   const std::pair<const char*, int64_t> sizes[] = {
-      {"rows", piece.rows},         {"keys", piece.keys},
-      {"heads", piece.heads},       {"kv_heads", piece.kv_heads},
-      {"features", piece.features}, {"values", piece.values},
-      {"hidden", piece.hidden},
-      {"queries", piece.queries},   {"key_values", piece.key_values},
+      {"rows", piece.rows},         {"keys", piece.keys},         {"heads", piece.heads},
+      {"kv_heads", piece.kv_heads}, {"features", piece.features}, {"values", piece.values},
+      {"hidden", piece.hidden},     {"queries", piece.queries},   {"key_values", piece.key_values},
       {"inner", piece.inner}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);

@@ -32,17 +32,17 @@ struct Piece {
   bool backward = false;  // of kOutput: with the forward pass, the loss between them
   // kEmbedding: rows of `inner` that are read, and added to; kOptimizer: an update of rows * hidden
   // parameters.
-  int64_t rows = 0;               // tokens; of kAttention: queries of a head, of kDecode: sequences
-  int64_t keys = 0;               // kAttention, kDecode: positions that a query meets, its own included
-  int64_t heads = 0;              // kAttention: heads of all sequences of the micro-batch; kDecode: of a rank
-  int64_t kv_heads = 0;           // kDecode: of a rank
-  int64_t features = 0;           // of a head; kProducts: 0 where positions are not rotary
-  int64_t values = 0;             // kAttention: of a head's values; 0: `features`
-  int64_t hidden = 0;             // width of a token
-  int64_t queries = 0;            // kProducts: columns of the projection to queries
-  int64_t key_values = 0;         // kProducts: columns of that to keys, and of that to values
-  int64_t inner = 0;              // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
-  bool gated = false;             // two products into the MLP, and SiLU; else one, and GELU
+  int64_t rows = 0;        // tokens; of kAttention: queries of a head, of kDecode: sequences
+  int64_t keys = 0;        // kAttention, kDecode: positions that a query meets, its own included
+  int64_t heads = 0;       // kAttention: heads of all sequences of the micro-batch; kDecode: of a rank
+  int64_t kv_heads = 0;    // kDecode: of a rank
+  int64_t features = 0;    // of a head; kProducts: 0 where positions are not rotary
+  int64_t values = 0;      // kAttention: of a head's values; 0: `features`
+  int64_t hidden = 0;      // width of a token
+  int64_t queries = 0;     // kProducts: columns of the projection to queries
+  int64_t key_values = 0;  // kProducts: columns of that to keys, and of that to values
+  int64_t inner = 0;   // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
+  bool gated = false;  // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
   bool causal = false;
   bool wide = false;  // float32, not bfloat16
