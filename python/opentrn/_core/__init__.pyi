@@ -340,6 +340,11 @@ def time_files(paths: Sequence[str | os.PathLike], target: str, settings: Sequen
 
 def run_cli(arguments: Sequence[str]) -> int: ...
 
+def cli_commands() -> list[tuple[str, str, str, bool]]:
+    """
+    The rows (name, entry, line, passed_on) of the program's commands, in the order of its help (src/cli/commands.def). `entry` is module:function of Python, and empty for a command of C++.
+    """
+
 def ask_cli(arguments: Sequence[str]) -> str: ...
 
 def machines() -> str: ...

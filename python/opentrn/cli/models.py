@@ -709,7 +709,6 @@ def add_commands(commands: Any) -> None:
     """`compile` and `coverage` on the parser of the program."""
     compile_parser = commands.add_parser(
         "compile",
-        help="compile a model to a .neuron file",
         description="Compile a whole model for one NeuronCore: StableHLO, HLO, ONNX or torch.export (.pt2). PyTorch "
         "reads .pt2 files with pickle, which runs code that is in them: open only those that you trust.",
         usage="opentrn compile [options] MODEL",
@@ -743,7 +742,7 @@ def add_commands(commands: Any) -> None:
     add_progress(output)
     compile_parser.set_defaults(command=compile_command)
     coverage_parser = commands.add_parser(
-        "coverage", help="which ops of a model have a device kernel",
+        "coverage",
         description="Say which ops of a model have a device kernel, without compiling it. "
         "Exit status 4 when one has none. Reading a .pt2 file runs code that is in it.",
     )  # fmt: skip
@@ -760,7 +759,7 @@ def add_commands(commands: Any) -> None:
     add_json(coverage_parser)
     coverage_parser.set_defaults(command=coverage_command)
     diff_parser = commands.add_parser(
-        "diff", help="compare every op of a model with float64",
+        "diff",
         description="Run a model with every op's value kept, and compare each with float64: rounding, or a bug? "
         "Exit status 70 when an op's error is a bug. Reading a .pt2 file runs code that is in it.",
     )  # fmt: skip
@@ -777,7 +776,7 @@ def add_commands(commands: Any) -> None:
     add_progress(diff_parser)
     diff_parser.set_defaults(command=diff_command)
     cache_parser = commands.add_parser(
-        "cache", help="list or clear the compiled models that are kept",
+        "cache",
         description="What `compile`, `run` and `profile` keep of compiled models. The folder is $OPENTRN_CACHE, else "
         "$NEURON_COMPILE_CACHE_URL, else ~/.cache/opentrn.",
     )  # fmt: skip
