@@ -23,7 +23,7 @@ from opentrn.cli.inputs import Inputs, inputs_of
 from opentrn.cli.progress import Progress
 from opentrn.cli.streams import is_read_by_machines, prints_aside, require_writable
 from opentrn.errors import InputError
-from opentrn.settings.compiler_options import PROGRAM_OPTIONS, CompilerOptions
+from opentrn.settings.compiler_options import OPTIONS, PROGRAM_OPTIONS
 
 TARGET_DEFAULT = "default: what NEURON_PLATFORM_TARGET_OVERRIDE states, else trn2"
 SOURCES = "StableHLO (.mlir, .mlirbc), HLO (.pb), ONNX (.onnx) or torch.export (.pt2, whose code runs)"
@@ -616,16 +616,16 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_option(parser: argparse.ArgumentParser, name: str) -> None:
-    """An option of the compiler, as CompilerOptions has it."""
-    (row,) = (each for each in dataclasses.fields(CompilerOptions) if each.name == name)
-    flags = [row.metadata["short"]] if "short" in row.metadata else []
-    flags.append("--" + name.replace("_", "-"))
+    """An option of the compiler, as its table has it."""
+    row = OPTIONS[name]
+    flags = [row.letter] if row.letter else []
+    flags.append("--" + row.name)
     if isinstance(row.default, bool):
-        parser.add_argument(*flags, action="store_true", help=row.metadata["help"])
+        parser.add_argument(*flags, action="store_true", help=row.help)
         return
     parser.add_argument(
-        *flags, type=type(row.default), default=row.default, choices=row.metadata["values"] or None,
-        metavar=row.metadata.get("metavar"), help=row.metadata["help"],
+        *flags, type=type(row.default), default=row.default, choices=None if row.pattern else tuple(row.values),
+        metavar=row.pattern or None, help=row.help,
     )  # fmt: skip
 
 
