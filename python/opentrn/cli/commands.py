@@ -448,7 +448,6 @@ def _time_model(model: Any, options: argparse.Namespace) -> Any:
 
 def _profile(options: argparse.Namespace) -> int:
     from opentrn.cli import models as cli_model
-    from opentrn.model.stages import StagedModel
 
     cli_streams.require_writable(options, "html", "perfetto", "json")
     if _is_program_file(options.kernel):
@@ -461,7 +460,7 @@ def _profile(options: argparse.Namespace) -> int:
         with Progress(options) as progress:
             cli_model.begin_loading(progress, options.kernel)
             model = cli_model.load_one(options, options.kernel)
-        if isinstance(model, StagedModel):
+        if model.is_staged:
             return cli_model.profile_stages(model, options)
         with Progress(options) as progress:
             progress.begin("timing")

@@ -45,7 +45,7 @@ def load(options: argparse.Namespace, name: str) -> Any:
 
     if Path(name).suffix == ".neuron" or _core.is_model_file(name):
         loaded = model.load(name)
-        tell_host_ops(_programs(loaded)[0][1])
+        tell_host_ops(loaded.programs[0][1])
         return loaded
     return model.compile(
         name,
@@ -70,14 +70,9 @@ def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def load_one(options: argparse.Namespace, name: str) -> Any:
     """As load(), one program: of several that for the sizes of --dim, else the largest."""
-    from opentrn.model.buckets import BucketedModel
-
     model = load(options, name)
-    if not isinstance(model, BucketedModel):
-        return model
-    sizes = dimensions_of(options)
-    wanted = {key: given[0] for key, given in sizes.items() if len(given) == 1}
-    return model.pick(wanted)[1] if wanted else model.buckets[-1][1]
+    sizes = dimensions_of(options) if model.dimensions else {}
+    return model.program_for({key: given[0] for key, given in sizes.items() if len(given) == 1})
 
 
 def dimensions_of(options: argparse.Namespace) -> dict[str, list[int]]:
@@ -128,7 +123,7 @@ def compile_command(options: argparse.Namespace) -> int:
         output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
         progress.begin(f"writing {output}")
         model.save(output, weights=options.weights)
-        programs, cached = _programs(model), model.cached
+        programs, cached = model.programs, model.cached
         staged = _staged(model)
         model = staged or programs[-1][1]
         progress.begin("timing")
@@ -164,7 +159,7 @@ def compile_command(options: argparse.Namespace) -> int:
         facts["stages"] = [
             {"stage": stage.number, "sizes": stage.sizes, "instructions": program.instruction_count,
              "asks": [dataclasses.asdict(ask) for ask in stage.asks], "nodes_left": stage.raw.nodes_left}
-            for stage, program in staged.programs
+            for stage, program in staged.compiled_stages
         ]  # fmt: skip
     elif len(programs) > 1:
         times = [_predicted(part, options.settings, options.loop_iterations) for _, part in programs]
@@ -219,9 +214,7 @@ def _shape_text(shape: list[int]) -> str:
 
 def _staged(model: Any) -> Any | None:
     """The model if it runs in stages."""
-    from opentrn.model.stages import StagedModel
-
-    return model if isinstance(model, StagedModel) else None
+    return model if model.is_staged else None
 
 
 def _time_text(time_us: float | None) -> str:
@@ -253,14 +246,6 @@ def _weights_text(passes: dict[str, int]) -> str:
     return text + (f"; left: {', '.join(left)}" if left else "")
 
 
-def _programs(model: Any) -> list[tuple[dict[str, int], Any]]:
-    from opentrn.model.buckets import BucketedModel
-
-    if staged := _staged(model):
-        return [(stage.sizes, program) for stage, program in staged.programs]
-    return model.buckets if isinstance(model, BucketedModel) else [({}, model)]
-
-
 def _save_report(timing: Any, target: str) -> list[str]:
     """The report as a page or as JSON, by the file's suffix; "-" is printed by the caller."""
     from opentrn.cli.kernel_file import UsageError
@@ -286,9 +271,8 @@ def _save_report(timing: Any, target: str) -> list[str]:
 def _execute(loaded: Any, options: argparse.Namespace) -> tuple[list[np.ndarray], Any, Inputs]:
     """The values, the program that made them, and of what."""
     from opentrn.cli.kernel_file import UsageError
-    from opentrn.model.buckets import BucketedModel
 
-    if not isinstance(loaded, BucketedModel):
+    if not loaded.dimensions:
         if options.pad:
             raise UsageError(
                 f"--pad {options.pad[0]}: this model has one program, for one size",
@@ -413,7 +397,7 @@ def _set_rounding(loaded: Any, options: argparse.Namespace) -> None:
 
     stated = environment.read()
     refused = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN") == "0"
-    for model in [staged] if (staged := _staged(loaded)) else [part for _, part in _programs(loaded)]:
+    for model in [staged] if (staged := _staged(loaded)) else [part for _, part in loaded.programs]:
         if refused:
             model.round_stochastically(None)
         elif (

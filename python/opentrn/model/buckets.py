@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ import numpy as np
 from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.kernel.run import Timing
-from opentrn.model.compiled import CompiledModel, _read, _references
+from opentrn.model.compiled import CompiledModel, Port, _read, _references
+from opentrn.model.model import Model
 from opentrn.model.random_key import RandomKeys
 
 __all__ = ["BucketedModel"]
@@ -30,7 +32,7 @@ __all__ = ["BucketedModel"]
 _Programs = Sequence[tuple[dict[str, int], CompiledModel]]
 
 
-class BucketedModel:
+class BucketedModel(Model):
     """A model compiled for several sizes; compile() makes it when a dimension is given several."""
 
     def __init__(
@@ -49,6 +51,35 @@ class BucketedModel:
     def dimensions(self) -> list[_core.OpenDimension]:
         """The open dimensions: the axes of inputs and results that have their size, and what padding would mix."""
         return self._table.dimensions
+
+    @property
+    def programs(self) -> list[tuple[dict[str, int], CompiledModel]]:
+        """One for each combination of sizes."""
+        return self.buckets
+
+    def program_for(self, sizes: Mapping[str, int]) -> CompiledModel:
+        """As pick(); without sizes the largest."""
+        return self.pick(sizes)[1] if sizes else self.buckets[-1][1]
+
+    @property
+    def inputs(self) -> list[Port]:  # type: ignore[override]
+        """Of the largest program."""
+        return self.buckets[-1][1].inputs
+
+    def inputs_for(self, sizes: Mapping[str, int]) -> list[Port]:
+        """The largest program's, with these sizes in place of its own."""
+        ports = list(self.inputs)
+        for row in self.dimensions:
+            for number, axis in row.inputs:
+                shape = list(ports[number].shape)
+                shape[axis] = sizes.get(row.name, shape[axis])
+                ports[number] = replace(ports[number], shape=tuple(shape))
+        return ports
+
+    @property
+    def control_inputs(self) -> list[int]:
+        """Those of the largest program."""
+        return self.buckets[-1][1].control_inputs
 
     def seed(self, seed: int) -> None:
         """As CompiledModel.seed(), of all programs: runs are counted over all of them."""
@@ -83,8 +114,7 @@ class BucketedModel:
 
     def time(self, overrides: Any = (), *, sizes: Mapping[str, int] | None = None, **options: Any) -> Timing:
         """The predicted time of the program for `sizes`; of the largest without."""
-        model = self.pick(sizes)[1] if sizes else self.buckets[-1][1]
-        return model.time(overrides, **options)
+        return self.program_for(sizes or {}).time(overrides, **options)
 
     def save(self, path: str | Path, *, weights: str = "copy") -> Path:
         """Write all programs as one .neuron file; constants that are equal are in it once."""
