@@ -18,7 +18,7 @@ using isa::TensorId;
 
 namespace {
 
-constexpr InstructionIndex kNone = kNotMerged;
+constexpr InstructionIndex kNoPartner = kNotMerged;
 
 bool of_pair(const Instruction& in) { return (in.flags & isa::kFlagsOfPair) != 0; }
 
@@ -53,8 +53,8 @@ class Splitter {
   explicit Splitter(const Program& from) : from_(from), uses_(from.tensor_count()) {
     for (Half& half : halves_) {
       half.to = from.without_instructions();
-      half.place.assign(from.size(), kNone);
-      half.meeting_of.assign(from.tensor_count(), kNone);
+      half.place.assign(from.size(), kNoPartner);
+      half.meeting_of.assign(from.tensor_count(), kNoPartner);
     }
     for (InstructionIndex i = 0; i < from.size(); ++i)
       for (const Touch& touch : touches(from, from.instruction(i))) {
@@ -92,11 +92,11 @@ class Splitter {
     // Who touched HBM since the last meeting about the tensor, by place; and that meeting, by tensor.
     std::vector<std::pair<TensorId, InstructionIndex>> since;
     std::vector<InstructionIndex> meeting_of;
-    InstructionIndex last_meeting = kNone;  // of whatever kind
+    InstructionIndex last_meeting = kNoPartner;  // of whatever kind
 
     // Both cores meet in the order of the program: a scheduler that looks ahead may not change it.
     void follow(InstructionIndex meeting) {
-      if (last_meeting != kNone) to.add_edge({meeting, last_meeting});
+      if (last_meeting != kNoPartner) to.add_edge({meeting, last_meeting});
       last_meeting = meeting;
     }
   };
@@ -148,7 +148,7 @@ class Splitter {
     for (const Touch& touch : touches(from_, in)) {
       if (touch.writes) written_[touch.tensor] = i + 1;
       half.since.emplace_back(touch.tensor, now);
-      if (const InstructionIndex meeting = half.meeting_of[touch.tensor]; meeting != kNone)
+      if (const InstructionIndex meeting = half.meeting_of[touch.tensor]; meeting != kNoPartner)
         half.to.add_edge({now, meeting});
     }
   }
@@ -157,7 +157,7 @@ class Splitter {
     const bool counted = from_.instruction(i).opcode == Opcode::kLoopEnd;
     const int slot = counted ? int{isa::slot::loop::kAMatch} : int{isa::slot::while_loop::kAMatch};
     const auto old = static_cast<InstructionIndex>(from_.attribute_int(from_.instruction(i), slot));
-    OPENTRN_CHECK(old < i && half.place[old] != kNone, "a loop of one core is ended by the other");
+    OPENTRN_CHECK(old < i && half.place[old] != kNoPartner, "a loop of one core is ended by the other");
     half.to.set_attribute(half.place[old], slot, {.integer = now});
     half.to.set_attribute(now, slot, {.integer = half.place[old]});
   }
@@ -191,11 +191,11 @@ class Splitter {
 
   void finish(Half& half) const {
     for (const isa::DependencyEdge& edge : from_.edges())
-      if (half.place[edge.consumer] != kNone && half.place[edge.producer] != kNone)
+      if (half.place[edge.consumer] != kNoPartner && half.place[edge.producer] != kNoPartner)
         half.to.add_edge({half.place[edge.consumer], half.place[edge.producer]});
     for (TensorId id = 0; id < half.to.tensor_count(); ++id)
       if (isa::Tensor& tensor = half.to.tensor(id); tensor.loop) {
-        if (half.place[*tensor.loop] == kNone)
+        if (half.place[*tensor.loop] == kNoPartner)
           tensor.loop.reset();  // the other core's
         else
           tensor.loop = half.place[*tensor.loop];

@@ -18,16 +18,16 @@ int64_t placed_bytes(int64_t bytes, int64_t alignment) {
 
 namespace {
 
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+int64_t rounded_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // The first offset at or after `offset` at which the request may start.
 int64_t legal_start(const Request& request, int64_t offset) {
-  offset = round_up(offset, request.alignment);
+  offset = rounded_up(offset, request.alignment);
   if (request.bank_bytes == 0) return offset;
   const bool whole = request.whole_banks || request.bytes > request.bank_bytes;
-  if (whole) return round_up(offset, request.bank_bytes);
+  if (whole) return rounded_up(offset, request.bank_bytes);
   const bool crosses = offset / request.bank_bytes != (offset + request.bytes - 1) / request.bank_bytes;
-  return crosses ? round_up(offset, request.bank_bytes) : offset;
+  return crosses ? rounded_up(offset, request.bank_bytes) : offset;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace opentrn::cli {
 namespace {
 
-struct Options {
+struct ClaimsOptions {
   TableOptions tables;
   planner::ClaimOptions claims;
   std::vector<std::string> only;
@@ -17,7 +17,7 @@ struct Options {
   bool json = false, list = false, all = false;
 };
 
-void run_claims(Options options, std::ostream& out) {
+void run_claims(ClaimsOptions options, std::ostream& out) {
   const auto tables = options.tables.load();
   if (!options.price_file.empty()) options.claims.price.file = planner::read_prices(options.price_file);
   const std::vector<std::string> names = planner::claim_names(*tables);
@@ -47,7 +47,7 @@ void run_claims(Options options, std::ostream& out) {
 }  // namespace
 
 void add_claims(CLI::App& app, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ClaimsOptions>();
   CLI::App* command = app.add_subcommand("claims", "Headlines about Trainium, recomputed");
   options->tables.add_to(*command);
   command->add_option("--only", options->only, "These alone, with inputs and intervals (--list names them)");

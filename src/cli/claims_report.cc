@@ -24,7 +24,7 @@ std::string range(const planner::Between& value) {
   return fmt::format("{} ({} .. {})", figure(value.value), figure(value.low), figure(value.high));
 }
 
-nlohmann::ordered_json value_json(const planner::Between& value, const std::string& source) {
+nlohmann::ordered_json claimed_value_json(const planner::Between& value, const std::string& source) {
   return {{"value", value.value}, {"low", value.low}, {"high", value.high}, {"source", source}};
 }
 
@@ -79,7 +79,7 @@ std::string claims_json(const std::vector<planner::Claim>& claims,
     each["readings"] = nlohmann::ordered_json::array();
     for (const planner::Reading& reading : claim.readings) {
       nlohmann::ordered_json one = {{"name", reading.name},
-                                    {"quantity", value_json(reading.quantity, "opentrn claims")}};
+                                    {"quantity", claimed_value_json(reading.quantity, "opentrn claims")}};
       if (!reading.wanted.empty()) {
         one["claimed"] = reading.wanted;
         one["probability"] = reading.probability;
@@ -89,7 +89,7 @@ std::string claims_json(const std::vector<planner::Claim>& claims,
     }
     each["inputs"] = nlohmann::ordered_json::object();
     for (const planner::ClaimInput& input : claim.inputs) {
-      auto one = value_json(input.value, input.source);
+      auto one = claimed_value_json(input.value, input.source);
       one["confidence"] = input.confidence;
       if (!input.note.empty()) one["note"] = input.note;
       each["inputs"][input.name] = std::move(one);

@@ -1,7 +1,8 @@
-// The subcommands, each in the file of its name.
+// The program's commands, from the one table of them (commands.def). Each of C++ is the file of its name.
 #pragma once
 
 #include <ostream>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -9,19 +10,40 @@
 
 namespace opentrn::cli {
 
-void add_ls(CLI::App& app, std::ostream& out);          // what machines there are
-void add_describe(CLI::App& app, std::ostream& out);    // everything the tables say about one of them
-void add_fabric(CLI::App& app, std::ostream& out);      // links between chips, and collectives over them
-void add_goodput(CLI::App& app, std::ostream& out);     // what failures leave of a training job
-void add_nccom_test(CLI::App& app, std::ostream& out);  // AWS's benchmark of collectives
-void add_neuron_ls(CLI::App& app, std::ostream& out);   // AWS's list of devices and processes
-void add_opt(CLI::App& app, std::ostream& out);         // a model through the compiler's passes
-void add_plan(CLI::App& app, std::ostream& out);        // layouts of a training job
-void add_claims(CLI::App& app, std::ostream& out);      // headlines about Trainium
-void add_replay(CLI::App& app, std::ostream& out);      // traces of requests through a server's scheduler
+// A row of the table. `entry` is Python's module:function, and empty for a command of C++.
+struct Command {
+  std::string_view name, entry, line;
+  bool passed_on = false;  // the Python function takes the words as they are
+};
 
-// All of them, in the order of the help.
-inline constexpr AddCommand kCommands[] = {add_ls,  add_describe, add_fabric,  add_nccom_test, add_neuron_ls,
-                                           add_opt, add_plan,     add_goodput, add_claims,     add_replay};
+#define OPENTRN_CPP_COMMAND(stem, name, line) void add_##stem(CLI::App& app, std::ostream& out);
+#define OPENTRN_PYTHON_COMMAND(name, entry, line)
+#define OPENTRN_PASSED_ON_COMMAND(name, entry, line)
+#include "cli/commands.def"
+#undef OPENTRN_CPP_COMMAND
+#undef OPENTRN_PYTHON_COMMAND
+#undef OPENTRN_PASSED_ON_COMMAND
+
+// Those of C++, in the order of the help.
+#define OPENTRN_CPP_COMMAND(stem, name, line) add_##stem,
+#define OPENTRN_PYTHON_COMMAND(name, entry, line)
+#define OPENTRN_PASSED_ON_COMMAND(name, entry, line)
+inline constexpr AddCommand kCommands[] = {
+#include "cli/commands.def"
+};
+#undef OPENTRN_CPP_COMMAND
+#undef OPENTRN_PYTHON_COMMAND
+#undef OPENTRN_PASSED_ON_COMMAND
+
+// All of them, of both languages.
+#define OPENTRN_CPP_COMMAND(stem, name, line) {name, "", line},
+#define OPENTRN_PYTHON_COMMAND(name, entry, line) {name, entry, line},
+#define OPENTRN_PASSED_ON_COMMAND(name, entry, line) {name, entry, line, true},
+inline constexpr Command kProgram[] = {
+#include "cli/commands.def"
+};
+#undef OPENTRN_CPP_COMMAND
+#undef OPENTRN_PYTHON_COMMAND
+#undef OPENTRN_PASSED_ON_COMMAND
 
 }  // namespace opentrn::cli

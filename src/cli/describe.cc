@@ -11,13 +11,13 @@
 namespace opentrn::cli {
 namespace {
 
-struct Options {
+struct DescribeOptions {
   std::vector<std::string> name;  // "Trn2 UltraServer" may be typed without quotes
   bool json = false;
   TableOptions tables;
 };
 
-void describe(const Options& options, std::ostream& out) {
+void describe(const DescribeOptions& options, std::ostream& out) {
   const auto tables = options.tables.load();
   const Item item = find_item(*tables, fmt::format("{}", fmt::join(options.name, " ")));
   if (options.json) {
@@ -30,7 +30,7 @@ void describe(const Options& options, std::ostream& out) {
 }  // namespace
 
 void add_describe(CLI::App& app, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DescribeOptions>();
   CLI::App* command = app.add_subcommand("describe",
                                          "Print everything known about a core, chip, instance, UltraServer "
                                          "or table, with sources");

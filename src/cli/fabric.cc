@@ -24,7 +24,7 @@
 namespace opentrn::cli {
 namespace {
 
-struct Options {
+struct FabricOptions {
   MachineOptions machine;
   TableOptions tables;
   bool json = false;
@@ -34,7 +34,7 @@ struct Options {
 };
 
 struct Machine {
-  Machine(const Options& options, const arch::Tables& tables)
+  Machine(const FabricOptions& options, const arch::Tables& tables)
       : platform(options.machine.platform(tables)),
         lnc(options.machine.cores_per_rank(tables, platform)),
         ranks(collectives::place_ranks(platform, options.ranks ? options.ranks : platform.cores() / lnc, lnc,
@@ -45,12 +45,12 @@ struct Machine {
   collectives::RankCores ranks;
 };
 
-collectives::SizedJob job_of(const Options& options) {
+collectives::SizedJob job_of(const FabricOptions& options) {
   return {nccom::kind_of(nccom::long_name(options.operation)), nccom::dtype_of(options.datatype), 0,
           options.group, options.algorithm};
 }
 
-nlohmann::ordered_json json_of(const collectives::Summary& line) {
+nlohmann::ordered_json summary_json(const collectives::Summary& line) {
   return {{"bytes", line.bytes},
           {"us", line.us},
           {"algorithm", line.algorithm},
@@ -62,7 +62,7 @@ nlohmann::ordered_json json_of(const collectives::Summary& line) {
 }
 
 // A section of the page for each size; the events of all sizes one after the other.
-void write_pictures(const Options& options, const arch::Tables& tables, const Machine& machine,
+void write_pictures(const FabricOptions& options, const arch::Tables& tables, const Machine& machine,
                     const std::vector<PredictedSize>& sizes) {
   std::vector<const PredictedSize*> all;
   std::vector<traffic::Traffic> sections;
@@ -79,7 +79,7 @@ void write_pictures(const Options& options, const arch::Tables& tables, const Ma
     write_fabric_events(options.perfetto, traffic_of(tables, machine.platform, all, options.datatype));
 }
 
-void print_prediction(const Options& options, std::ostream& out) {
+void print_prediction(const FabricOptions& options, std::ostream& out) {
   const auto tables = options.tables.load();
   const Machine machine(options, *tables);
   collectives::SizedJob job = job_of(options);
@@ -99,7 +99,7 @@ void print_prediction(const Options& options, std::ostream& out) {
       arch::band(*tables, {.generation = machine.platform.generation(), .collective = true});
   if (options.json) {
     auto list = nlohmann::ordered_json::array();
-    for (const auto& line : lines) list.push_back(json_of(line));
+    for (const auto& line : lines) list.push_back(summary_json(line));
     out << nlohmann::ordered_json{{"machine", machine.platform.name()},
                                   {"nodes", options.machine.nodes},
                                   {"ranks", ranks},
@@ -126,7 +126,7 @@ void print_prediction(const Options& options, std::ostream& out) {
   for (const std::string& line : collectives::basis_of(*tables, machine.platform)) out << wrapped(line, 2);
 }
 
-void print_findings(const Options& options, std::ostream& out) {
+void print_findings(const FabricOptions& options, std::ostream& out) {
   const auto tables = options.tables.load();
   const fabric::Platform platform = options.machine.platform(*tables);
   const std::vector<std::string> findings = fabric::verify(platform);
@@ -142,7 +142,7 @@ void print_findings(const Options& options, std::ostream& out) {
 }  // namespace
 
 void add_fabric(CLI::App& app, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FabricOptions>();
   CLI::App* command = app.add_subcommand("fabric", "The links between chips, and collectives over them");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* text) {

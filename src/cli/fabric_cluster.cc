@@ -16,14 +16,14 @@
 namespace opentrn::cli {
 namespace {
 
-struct Options {
+struct FabricClusterOptions {
   ClusterOptions cluster;
   std::string operation = "all_reduce", within, levels;
   std::vector<std::string> sizes = {"1MB", "64MB", "1gb"};
   int pipeline = 3;
 };
 
-collectives::ClusterJob job_of(const Options& options, const ClusterUnit& unit) {
+collectives::ClusterJob job_of(const FabricClusterOptions& options, const ClusterUnit& unit) {
   collectives::ClusterJob job;
   job.machine = unit.name;
   job.units = options.cluster.machine.nodes;
@@ -58,7 +58,7 @@ std::string way_of(const collectives::ClusterSummary& line) {
   return fmt::format("hier, {} within a unit, then {}", line.within, text_of(line.levels));
 }
 
-nlohmann::ordered_json json_of(const collectives::ClusterSummary& line) {
+nlohmann::ordered_json cluster_json(const collectives::ClusterSummary& line) {
   auto levels = nlohmann::ordered_json::array();
   for (const collectives::Level& level : line.levels)
     levels.push_back(
@@ -78,7 +78,7 @@ nlohmann::ordered_json json_of(const collectives::ClusterSummary& line) {
           {"classes", line.classes}};
 }
 
-void print_cluster(const Options& options, std::ostream& out) {
+void print_cluster(const FabricClusterOptions& options, std::ostream& out) {
   const auto tables = options.cluster.tables.load();
   const ClusterUnit unit = options.cluster.unit(*tables);
   collectives::ClusterJob job = job_of(options, unit);
@@ -93,7 +93,7 @@ void print_cluster(const Options& options, std::ostream& out) {
   const std::string assumed = network_of(job.units, job.cluster);
   if (options.cluster.json) {
     auto list = nlohmann::ordered_json::array();
-    for (const auto& line : lines) list.push_back(json_of(line));
+    for (const auto& line : lines) list.push_back(cluster_json(line));
     out << nlohmann::ordered_json{{"machine", unit.name},
                                   {"units", job.units},
                                   {"chips", int64_t{unit.chips} * job.units},
@@ -130,7 +130,7 @@ void print_cluster(const Options& options, std::ostream& out) {
 }  // namespace
 
 void add_fabric_cluster(CLI::App& fabric, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FabricClusterOptions>();
   CLI::App* command = fabric.add_subcommand(
       "cluster", "How long a collective takes on thousands of machines: one stands for all, exactly");
   options->cluster.add_to(*command);

@@ -17,14 +17,14 @@
 namespace opentrn::cli {
 namespace {
 
-struct Options {
+struct FabricExportOptions {
   MachineOptions machine;
   TableOptions tables;
   std::string operation, datatype = "bf16", algorithm, bytes = "1MB", format, path;
   int ranks = 0;
 };
 
-collectives::Planned planned(const Options& options) {
+collectives::Planned planned(const FabricExportOptions& options) {
   const auto tables = options.tables.load();
   const fabric::Platform platform = options.machine.platform(*tables);
   const int lnc = options.machine.cores_per_rank(*tables, platform);
@@ -47,23 +47,23 @@ collectives::Planned planned(const Options& options) {
   return plan_of(*tables, platform, job);
 }
 
-void write(const std::string& path, const std::string& text) {
+void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   if (!file.flush())
     throw Fault(FaultKind::kInput, "fabric.file", fmt::format("{} cannot be written", path), "another path");
 }
 
-void run_export(const Options& options, std::ostream& out) {
+void run_export(const FabricExportOptions& options, std::ostream& out) {
   const collectives::Planned made = planned(options);
   collectives::prove(made.plan);
   std::string files = options.path;
   if (options.format == "goal") {
-    write(options.path, goal_of_plan(made.plan));
+    write_file(options.path, goal_of_plan(made.plan));
   } else {
     const std::vector<std::string> ranks = chakra_of_plan(made.plan);
     for (size_t rank = 0; rank < ranks.size(); ++rank)
-      write(fmt::format("{}.{}.et", options.path, rank), ranks[rank]);
+      write_file(fmt::format("{}.{}.et", options.path, rank), ranks[rank]);
     files = fmt::format("{}.0.et to {}.{}.et", options.path, options.path, ranks.size() - 1);
   }
   out << fmt::format("{} over {} ranks by {}, {} steps: {}\n", name_of(made.plan.request.kind),
@@ -73,7 +73,7 @@ void run_export(const Options& options, std::ostream& out) {
 }  // namespace
 
 void add_fabric_export(CLI::App& fabric, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FabricExportOptions>();
   CLI::App* command =
       fabric.add_subcommand("export", "The plan of a collective as messages, for other simulators");
   options->machine.add_to(*command);

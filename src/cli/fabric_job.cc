@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "cli/band.h"
 #include "cli/cluster_options.h"
 #include "cli/fabric_job_file.h"
@@ -16,9 +17,7 @@
 namespace opentrn::cli {
 namespace {
 
-constexpr double kPsPerUs = 1e6, kPsPerMs = 1e9;
-
-struct Options {
+struct FabricJobOptions {
   ClusterOptions cluster;
   std::string file;
 };
@@ -64,7 +63,7 @@ void print_text(const collectives::TrainingTime& time, const std::string& machin
   if (!time.collectives.empty()) out << uses.str();
 }
 
-void print_job(const Options& options, std::ostream& out) {
+void print_job(const FabricJobOptions& options, std::ostream& out) {
   const ClusterOptions& cluster = options.cluster;
   const auto tables = cluster.tables.load();
   const ClusterUnit unit = cluster.unit(*tables);
@@ -111,7 +110,7 @@ void print_job(const Options& options, std::ostream& out) {
 }  // namespace
 
 void add_fabric_job(CLI::App& fabric, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FabricJobOptions>();
   CLI::App* command = fabric.add_subcommand(
       "job",
       "How long a step of a job takes on thousands of machines: compute and collectives, links shared");

@@ -11,6 +11,7 @@
 
 #include "arch/closest.h"
 #include "base/fault.h"
+#include "base/units.h"
 #include "cli/nccom_options.h"
 #include "cli/yaml_reader.h"
 
@@ -21,7 +22,7 @@ using collectives::TrainingStep;
 
 constexpr int kDeepest = 8;  // steps within steps
 constexpr int kMostSteps = 20'000;
-constexpr double kPsPerUs = 1e6, kLongestUs = 1e9;
+constexpr double kLongestUs = 1e9;
 
 class Reader : public YamlReader {
  public:

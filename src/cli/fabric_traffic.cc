@@ -8,6 +8,7 @@
 
 #include "arch/evidence.h"
 #include "base/new_file.h"
+#include "base/units.h"
 #include "cli/embedded_page.h"
 #include "collectives/summary.h"
 
@@ -15,7 +16,6 @@ namespace opentrn::cli {
 
 namespace {
 
-constexpr double kPsPerNs = 1e3;
 constexpr size_t kStepsMax = 4'000'000;  // whose way over the links is followed
 
 void replace(std::string& text, std::string_view place, const std::string& with) {
@@ -36,7 +36,7 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-void write(const std::string& path, const std::string& text) {
+void write_text(const std::string& path, const std::string& text) {
   NewFile file(path, "fabric.file", "another path");
   file.put(text.data(), text.size());
   file.finish();
@@ -129,13 +129,13 @@ void write_fabric_page(const std::string& path, const std::string& title,
   replace(page, "{{title}}", escaped(title));
   replace(page, "{{data}}",
           in_script(list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
-  write(path, page);
+  write_text(path, page);
 }
 
 void write_fabric_events(const std::string& path, const traffic::Traffic& traffic) {
   std::ostringstream text;
   traffic::write_perfetto(traffic, text);
-  write(path, text.str());
+  write_text(path, text.str());
 }
 
 }  // namespace opentrn::cli

@@ -14,7 +14,7 @@ namespace {
 
 using arch::Tables;
 
-struct Options {
+struct LsOptions {
   bool json = false;
   TableOptions tables;
 };
@@ -145,9 +145,9 @@ nlohmann::ordered_json json_list(const Tables& tables, const Items& items) {
   for (const auto& item : items) {
     nlohmann::ordered_json entry{{"name", item.name}};
     for (const arch::Fact* fact : tables.facts().under(item.key))
-      entry[fact->key.substr(item.key.size() + 1)] = json_of(fact->value);
+      entry[fact->key.substr(item.key.size() + 1)] = cli::json_of(fact->value);
     for (const arch::Fact* fact : tables.facts().under("price." + item.name))
-      entry["price." + std::string(fact->name())] = json_of(fact->value);
+      entry["price." + std::string(fact->name())] = cli::json_of(fact->value);
     out.push_back(std::move(entry));
   }
   return out;
@@ -166,7 +166,7 @@ nlohmann::ordered_json list_json(const Tables& tables) {
 }  // namespace
 
 void add_ls(CLI::App& app, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LsOptions>();
   CLI::App* command =
       app.add_subcommand("ls", "List NeuronCores, chips, instances, UltraServers and comparison chips");
   command->add_flag("--json", options->json, "Print JSON: all values by table key, unknown ones null");

@@ -18,7 +18,7 @@ namespace opentrn::cli::nccom {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& message, const std::string& hint) {
+[[noreturn]] void refuse_argument(const std::string& message, const std::string& hint) {
   throw Fault(FaultKind::kInput, "nccom_test.argument", message, hint);
 }
 
@@ -63,11 +63,11 @@ int64_t bytes_of(const std::string& text, const std::string& option) {
   const std::string letter = unit.size() == 2 && unit[1] == 'b' ? unit.substr(0, 1) : unit == "b" ? "" : unit;
   const auto found = std::find(units.begin(), units.end(), letter);
   if (error != std::errc{} || number <= 0 || found == units.end())
-    refuse(fmt::format("{} {}: not a size in bytes", option, text),
-           "a number, or one with kb, MB or GB: 1kb");
+    refuse_argument(fmt::format("{} {}: not a size in bytes", option, text),
+                    "a number, or one with kb, MB or GB: 1kb");
   const auto shift = 10 * (found - units.begin());
   if (number > (std::numeric_limits<int64_t>::max() >> 1 >> shift))
-    refuse(fmt::format("{} {}: too many bytes", option, text), "at most 4096 GB");
+    refuse_argument(fmt::format("{} {}: too many bytes", option, text), "at most 4096 GB");
   return number << shift;
 }
 
@@ -75,18 +75,20 @@ std::vector<int64_t> sizes_of(const Operation& operation) {
   const int64_t least = bytes_of(operation.minbytes, "--minbytes");
   const int64_t most = bytes_of(operation.maxbytes, "--maxbytes");
   if (most < least)
-    refuse(fmt::format("--maxbytes {} is less than --minbytes {}", operation.maxbytes, operation.minbytes),
-           "the larger one as --maxbytes");
+    refuse_argument(
+        fmt::format("--maxbytes {} is less than --minbytes {}", operation.maxbytes, operation.minbytes),
+        "the larger one as --maxbytes");
   if (!operation.stepfactor.empty() && !operation.stepbytes.empty())
-    refuse("--stepbytes and --stepfactor are both given", "one of them");
+    refuse_argument("--stepbytes and --stepfactor are both given", "one of them");
   std::vector<int64_t> sizes;
   const auto add = [&](int64_t size) {
-    if (sizes.size() == kSizesMax) refuse(fmt::format("more than {} sizes", kSizesMax), "a larger step");
+    if (sizes.size() == kSizesMax)
+      refuse_argument(fmt::format("more than {} sizes", kSizesMax), "a larger step");
     sizes.push_back(size);
   };
   if (!operation.stepfactor.empty()) {
     const int64_t factor = bytes_of(operation.stepfactor, "--stepfactor");
-    if (factor < 2) refuse("--stepfactor 1: the size would stay as it is", "a factor of 2 or more");
+    if (factor < 2) refuse_argument("--stepfactor 1: the size would stay as it is", "a factor of 2 or more");
     for (int64_t size = least; size <= most; size *= factor) {
       add(size);
       if (size > most / factor) break;
@@ -105,7 +107,7 @@ std::vector<int64_t> sizes_of(const Operation& operation) {
 std::string long_name(const std::string& operation) {
   for (const auto& [brief, full] : kNames)
     if (operation == brief || operation == full) return full;
-  refuse(fmt::format("'{}' is no operation", operation), "one of " + list(kNames));
+  refuse_argument(fmt::format("'{}' is no operation", operation), "one of " + list(kNames));
 }
 
 collectives::Kind kind_of(const std::string& long_name) {
@@ -121,13 +123,13 @@ collectives::Kind kind_of(const std::string& long_name) {
        {"permute", Kind::kPermute}}};
   for (const auto& [name, kind] : kKinds)
     if (long_name == name) return kind;
-  refuse(fmt::format("'{}' is no operation", long_name), "one of " + list(kNames));
+  refuse_argument(fmt::format("'{}' is no operation", long_name), "one of " + list(kNames));
 }
 
 DType dtype_of(const std::string& datatype) {
   for (const auto& [name, dtype] : kTypes)
     if (datatype == name) return dtype;
-  refuse(fmt::format("--datatype {}: no such type", datatype), "one of " + list(kTypes));
+  refuse_argument(fmt::format("--datatype {}: no such type", datatype), "one of " + list(kTypes));
 }
 
 }  // namespace opentrn::cli::nccom

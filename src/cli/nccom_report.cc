@@ -5,14 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "base/units.h"
 #include "cli/nccom_options.h"
 #include "collectives/summary.h"
 
 namespace opentrn::cli::nccom {
 
 namespace {
-
-constexpr double kBytesPerUsOfGb = 1e3;
 
 // Two digits after the point, and one of them where the second is 0: 10.0, 10.22, 260.6.
 std::string average(double us) {

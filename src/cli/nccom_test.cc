@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/machine_options.h"
@@ -26,9 +27,7 @@ using collectives::Kind;
 using collectives::Request;
 using namespace nccom;  // NOLINT(google-build-using-namespace): this file is its command
 
-constexpr double kPsPerUs = 1e6;
-
-struct Options {
+struct NccomTestOptions {
   Operation operation;
   MachineOptions machine;
   TableOptions tables;
@@ -85,7 +84,7 @@ Case case_of(const Operation& operation, int ranks, int64_t size) {
 class Benchmark {
  public:
   // `world`: the processes that share the ranks; null where this one has all.
-  Benchmark(const Options& options, const arch::Tables& tables, mpi::World* world)
+  Benchmark(const NccomTestOptions& options, const arch::Tables& tables, mpi::World* world)
       : options_(options),
         world_(world),
         tables_(tables),
@@ -209,7 +208,7 @@ class Benchmark {
     }
   }
 
-  const Options& options_;
+  const NccomTestOptions& options_;
   mpi::World* world_;
   const arch::Tables& tables_;
   fabric::Platform platform_;
@@ -246,7 +245,7 @@ void write_json(const std::string& path, const std::vector<Benchmark::Table>& ta
 }
 
 // Beside the table, which scripts read.
-void print_notes(const Options& options, const Benchmark& benchmark, const mpi::World* world) {
+void print_notes(const NccomTestOptions& options, const Benchmark& benchmark, const mpi::World* world) {
   fmt::print(stderr,
              "opentrn: simulated on {} x {}, {} ranks of {} physical core{}; times are the device's\n",
              options.machine.nodes, benchmark.platform().name(), options.workers, benchmark.lnc(),
@@ -264,7 +263,7 @@ void print_notes(const Options& options, const Benchmark& benchmark, const mpi::
     fmt::print(stderr, "opentrn: values by {} processes over {}\n", world->processes(), world->version());
 }
 
-void run_benchmark(Options options, std::ostream& out) {
+void run_benchmark(NccomTestOptions options, std::ostream& out) {
   options.operation.name = long_name(options.operation.name);
   check_stats(options.stats);
   const auto tables = options.tables.load();
@@ -283,7 +282,7 @@ void run_benchmark(Options options, std::ostream& out) {
   world->finish();
 }
 
-void add_operation_options(CLI::App& command, Options& options) {
+void add_operation_options(CLI::App& command, NccomTestOptions& options) {
   Operation& operation = options.operation;
   command
       .add_option("operation", operation.name,
@@ -317,7 +316,7 @@ void add_operation_options(CLI::App& command, Options& options) {
   command.add_option("--streams-json", options.streams, "JSON: one operation for each stream, all at once");
 }
 
-void add_run_options(CLI::App& command, Options& options) {
+void add_run_options(CLI::App& command, NccomTestOptions& options) {
   command
       .add_option("-c,--check", options.check, "Computes the values too, and compares: random or all_ones")
       ->expected(0, 1)
@@ -336,7 +335,7 @@ void add_run_options(CLI::App& command, Options& options) {
 }
 
 // What has a meaning for measured hardware only: taken, because scripts give it, and said to have no effect.
-void add_options_without_effect(CLI::App& command, Options& options) {
+void add_options_without_effect(CLI::App& command, NccomTestOptions& options) {
   const char* const reason = "No effect: a simulated operation takes the same time whenever it runs";
   for (const char* name : {"-n,--iters", "-w,--warmup_iters,--warmup-iters", "-I,--neff_iters,--neff-iters",
                            "-W,--neff_warmup_iters,--neff-warmup-iters", "--data-collector-port"})
@@ -363,7 +362,7 @@ void refuse_without_effect(const CLI::App& command, const Options& options) {
 }  // namespace
 
 void add_nccom_test(CLI::App& app, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<NccomTestOptions>();
   CLI::App* command = app.add_subcommand(
       "nccom-test", "Time and check collectives among simulated NeuronCores, with the options of AWS's tool");
   add_operation_options(*command, *options);

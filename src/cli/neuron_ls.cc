@@ -17,7 +17,7 @@ namespace opentrn::cli {
 
 namespace {
 
-struct Options {
+struct NeuronLsOptions {
   MachineOptions machine;
   TableOptions tables;
   monitor::LsOptions ls;
@@ -27,7 +27,7 @@ struct Options {
 }  // namespace
 
 void add_neuron_ls(CLI::App& app, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<NeuronLsOptions>();
   CLI::App* command =
       app.add_subcommand("neuron-ls", "The simulated devices and the processes on them, as AWS's neuron-ls");
   command->add_flag("-w,--wide", options->ls.wide, "Commands of 80 characters, not of 40");

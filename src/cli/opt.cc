@@ -24,14 +24,14 @@ using compiler::PassCounts;
 using compiler::PassInput;
 using compiler::PhaseRow;
 
-struct Options {
+struct OptOptions {
   std::string model, stop_after, output, target = "trn2";
   std::vector<std::string> passes, dump_after, settings;
   int64_t elide = 64;
   bool list = false, evaluator_ops = false, locations = false, counts = false, check = false;
 };
 
-compiler::Options compiler_options(const Options& options) {
+compiler::Options compiler_options(const OptOptions& options) {
   std::map<std::string, std::string> given;
   for (const std::string& setting : options.settings) {
     const size_t equals = setting.find('=');
@@ -68,7 +68,7 @@ void check_dump_names(const std::vector<std::string>& names) {
 
 class Run {
  public:
-  Run(const Options& options, std::ostream& out)
+  Run(const OptOptions& options, std::ostream& out)
       : options_(options), out_(out), module_(import::load_file(options.model)) {}
 
   void run() {
@@ -130,7 +130,7 @@ class Run {
     file.finish();
   }
 
-  const Options& options_;
+  const OptOptions& options_;
   std::ostream& out_;
   const graph::Module module_;
   TextTable table_{{"", "pass", "changes", "ops"}};
@@ -140,7 +140,7 @@ class Run {
 }  // namespace
 
 void add_opt(CLI::App& app, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<OptOptions>();
   CLI::App& command = *app.add_subcommand("opt", "a model through the compiler's passes, as StableHLO text");
   command.add_option("model", options->model, "StableHLO, HLO or ONNX")->type_name("FILE");
   auto* passes =

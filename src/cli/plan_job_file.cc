@@ -14,9 +14,9 @@
 namespace opentrn::cli {
 namespace {
 
-class Reader : public YamlReader {
+class JobReader : public YamlReader {
  public:
-  explicit Reader(const std::string& path) : YamlReader(path, "plan.yaml"), file_(path) {}
+  explicit JobReader(const std::string& path) : YamlReader(path, "plan.yaml"), file_(path) {}
 
   std::string one_of(const YAML::Node& node, const char* key, const std::vector<std::string>& words) const {
     const std::string word = text(node, key);
@@ -79,9 +79,9 @@ class Reader : public YamlReader {
   std::string file_;
 };
 
-void read_fixed(const Reader& read, const YAML::Node& node, PlanOptions& options) {
+void read_fixed(const JobReader& read, const YAML::Node& node, PlanOptions& options) {
   planner::Fixed& fixed = options.search.fixed;
-  std::map<std::string, Reader::Take> keys;
+  std::map<std::string, JobReader::Take> keys;
   const auto degree = [&](const char* key, std::optional<int>& to) {
     keys[key] = [&read, &to, key](const YAML::Node& each) {
       const double value = read.number(each, key);
@@ -110,7 +110,7 @@ void read_fixed(const Reader& read, const YAML::Node& node, PlanOptions& options
   read.mapping(node, "fix", keys);
 }
 
-void read_document(const Reader& read, const YAML::Node& node, const std::string& path,
+void read_document(const JobReader& read, const YAML::Node& node, const std::string& path,
                    PlanOptions& options) {
   const auto beside = [&](const std::string& model) {
     const std::filesystem::path file = std::filesystem::path(path).parent_path() / model;
@@ -191,7 +191,7 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
           PlanServeOptions& serve = options.serve;
           serve.on = true;
           const auto number = [&](const char* key, const char* option, auto& to) {
-            return std::pair<const std::string, Reader::Take>(
+            return std::pair<const std::string, JobReader::Take>(
                 key, [&read, &to, key, option](const YAML::Node& each) {
                   using T = std::remove_reference_t<decltype(to)>;
                   read.set(each, option, to, T{0}, static_cast<T>(std::min(1e7, read.number(each, key))));
@@ -230,7 +230,7 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
 }  // namespace
 
 void read_job_file(const std::string& path, PlanOptions& options) {
-  const Reader read(path);
+  const JobReader read(path);
   read_document(read, read.load("plan.file"), path, options);
 }
 

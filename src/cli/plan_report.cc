@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "cli/plan_options.h"
 #include "cli/text_table.h"
 #include "planner/interval.h"
@@ -11,8 +12,6 @@
 
 namespace opentrn::cli {
 namespace {
-
-constexpr double kGb = 1e9;
 
 // The day of the latest list that the tables hold: what "stale" is counted from where no --as-of is given.
 constexpr const char* kTablesDate = "2026-07-20";
@@ -164,9 +163,9 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
     const auto price = usd_per_mtok(job, line, plan.step_s);
     cells.insert(cells.end(), {planner::to_string(plan.layout), seconds(plan.step_s)});
     if (sources) cells.insert(cells.end(), {std::string(plan.layers), moved(plan)});
-    cells.insert(cells.end(),
-                 {fmt::format("{:.1f}%", 100 * plan.mfu), fmt::format("{:.1f}", plan.memory.total() / kGb),
-                  std::string(plan.bound_by), price ? fmt::format("{:.3f}", *price) : "?"});
+    cells.insert(cells.end(), {fmt::format("{:.1f}%", 100 * plan.mfu),
+                               fmt::format("{:.1f}", plan.memory.total() / kBytesPerGb),
+                               std::string(plan.bound_by), price ? fmt::format("{:.3f}", *price) : "?"});
     if (failures) cells.push_back(fmt::format("{:.1f}%", 100 / line.on->stretch()));
     if (job.tokens > 0)
       cells.push_back(fmt::format("{:.0f}", hours_of(job, plan.step_s * line.on->stretch())));
@@ -179,7 +178,7 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
         fmt::format(
             "{} x {}: {} ranks of {:.1f} GB, program {}; {} legal layouts, {} evaluated, {} on the front "
             "of time against memory",
-            each.count, each.machine.instance, each.machine.ranks, each.machine.memory_bytes / kGb,
+            each.count, each.machine.instance, each.machine.ranks, each.machine.memory_bytes / kBytesPerGb,
             each.stack.name, each.result.legal, each.result.evaluated, each.result.front.size()),
         0);
     text += wrapped(price_line(each, options), 0);
@@ -210,9 +209,9 @@ std::string plan_explained(const arch::Tables& tables, const planner::Job& job, 
       text += fmt::format("  {:<12}{:>12}{:>7.1f}%\n", name, seconds(value), 100 * value / plan.step_s);
   text += fmt::format("A rank of the {} stage, the fullest:\n", plan.memory.stage);
   for (const auto& [name, value] : memory_causes(plan.memory))
-    if (value > 0) text += fmt::format("  {:<12}{:>9.2f} GB\n", name, value / kGb);
-  text += fmt::format("  {:<12}{:>9.2f} GB of {:.2f}\n", "all", plan.memory.total() / kGb,
-                      line.on->machine.memory_bytes / kGb);
+    if (value > 0) text += fmt::format("  {:<12}{:>9.2f} GB\n", name, value / kBytesPerGb);
+  text += fmt::format("  {:<12}{:>9.2f} GB of {:.2f}\n", "all", plan.memory.total() / kBytesPerGb,
+                      line.on->machine.memory_bytes / kBytesPerGb);
   if (line.on->result.nearest) {
     const planner::Estimate& nearest = *line.on->result.nearest;
     const Causes causes = memory_causes(nearest.memory);
@@ -220,8 +219,8 @@ std::string plan_explained(const arch::Tables& tables, const planner::Job& job, 
     text += wrapped(
         fmt::format(
             "The nearest plan that does not fit: {}, {:.2f} GB, of which {} are {:.2f}; it would take {}",
-            planner::to_string(nearest.layout), nearest.memory.total() / kGb, largest->first,
-            largest->second / kGb, seconds(nearest.step_s)),
+            planner::to_string(nearest.layout), nearest.memory.total() / kBytesPerGb, largest->first,
+            largest->second / kBytesPerGb, seconds(nearest.step_s)),
         0);
   }
   text += "Rests on:\n";

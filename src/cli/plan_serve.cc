@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_file.h"
+#include "base/units.h"
 #include "cli/text_table.h"
 #include "planner/compiled/compiled_layers.h"
 #include "planner/hf_config.h"
@@ -19,8 +20,6 @@ namespace opentrn::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double kGb = 1e9;
 
 // One machine's plans, and what they are asked for.
 struct Served {
@@ -47,7 +46,7 @@ struct ServeLine {
   }
 };
 
-[[noreturn]] void refuse(std::string what, std::string hint) {
+[[noreturn]] void refuse_serve(std::string what, std::string hint) {
   throw Fault(FaultKind::kInput, "plan.serve", std::move(what), std::move(hint));
 }
 
@@ -55,9 +54,9 @@ serving::Trace trace_of(const PlanServeOptions& options) {
   expect_text_file(options.trace, "plan.serve", "a file of requests");
   std::ifstream in(options.trace);
   if (!in || in.peek() == std::ifstream::traits_type::eof())
-    refuse(fmt::format("'{}' cannot be read, or is empty", options.trace), "a file of requests");
+    refuse_serve(fmt::format("'{}' cannot be read, or is empty", options.trace), "a file of requests");
   serving::Trace trace = serving::read_trace(in, options.trace);
-  if (trace.requests.empty()) refuse(fmt::format("'{}' has no request", options.trace), "at least one");
+  if (trace.requests.empty()) refuse_serve(fmt::format("'{}' has no request", options.trace), "at least one");
   return trace;
 }
 
@@ -67,8 +66,8 @@ planner::ServeJob job_of(const PlanOptions& options, const arch::Tables& tables,
   planner::ServeJob job;
   job.model = planner::model_of(tables, options.model);
   if (!job.model.causal)
-    refuse(fmt::format("{} does not generate: it has no tokens after the first", job.model.name),
-           "a decoder");
+    refuse_serve(fmt::format("{} does not generate: it has no tokens after the first", job.model.name),
+                 "a decoder");
   job.precision = options.precision == "fp8"    ? planner::Precision::kFp8
                   : options.precision == "fp32" ? planner::Precision::kFp32
                                                 : planner::Precision::kBf16;
@@ -76,7 +75,7 @@ planner::ServeJob job_of(const PlanOptions& options, const arch::Tables& tables,
   job.output = serve.output;
   if (trace != nullptr) {
     if (serve.prompt > 0 || serve.output > 0)
-      refuse("lengths of requests, and a trace that has them", "one of the two");
+      refuse_serve("lengths of requests, and a trace that has them", "one of the two");
     for (const auto& request : trace->requests) {
       job.prompt += request.prompt_tokens / double(trace->requests.size());
       job.output += request.output_tokens / double(trace->requests.size());
@@ -84,18 +83,18 @@ planner::ServeJob job_of(const PlanOptions& options, const arch::Tables& tables,
     }
   }
   if (job.prompt < 1 || job.output < 1)
-    refuse("no lengths of requests", "--prompt-tokens 1500 --output-tokens 250, or --trace FILE");
+    refuse_serve("no lengths of requests", "--prompt-tokens 1500 --output-tokens 250, or --trace FILE");
   if (serve.longest > 0) job.longest = serve.longest;
   if (job.longest <= 0) job.longest = job.prompt + job.output;
   if (job.longest < job.prompt + job.output)
-    refuse(fmt::format("requests of {:.0f} tokens, and --max-model-len {:.0f}", job.prompt + job.output,
-                       job.longest),
-           "at least as many");
+    refuse_serve(fmt::format("requests of {:.0f} tokens, and --max-model-len {:.0f}", job.prompt + job.output,
+                             job.longest),
+                 "at least as many");
   if (!serve.slo.empty()) {
     const serving::Slo slo = serving::Slo::parse(serve.slo);
     if (slo.ttft_ms) job.ttft_s = *slo.ttft_ms / 1e3;
     if (slo.tpot_ms) job.tpot_s = *slo.tpot_ms / 1e3;
-    if (slo.e2e_ms) refuse("--slo e2e", "ttft and tpot, which a plan predicts");
+    if (slo.e2e_ms) refuse_serve("--slo e2e", "ttft and tpot, which a plan predicts");
   }
   return job;
 }
@@ -169,7 +168,7 @@ serving::Summary replayed(const planner::ServeJob& job, const ServeLine& line, c
 
 std::string ms(double seconds) { return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.1 ? 1 : 0); }
 
-Json value_json(double value, double low, double high, const std::string& source) {
+Json serve_value_json(double value, double low, double high, const std::string& source) {
   return {{"value", value}, {"low", low}, {"high", high}, {"source", source}};
 }
 
@@ -202,7 +201,7 @@ std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
                  {fmt::format("{}", plan.copies), layout_text(plan.layout), ms(plan.ttft_s), ms(plan.tpot_s),
                   fmt::format("{:.0f}", plan.tokens_s), fmt::format("{:.2f}", plan.requests_s),
                   price ? fmt::format("{:.3f}", *price) : "?",
-                  fmt::format("{:.1f}", plan.memory.total() / kGb), std::string(plan.bound_by)});
+                  fmt::format("{:.1f}", plan.memory.total() / kBytesPerGb), std::string(plan.bound_by)});
     if (compiled)
       cells.insert(
           cells.end(),
@@ -222,7 +221,7 @@ std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
   for (const Served& each : machines) {
     text += wrapped(
         fmt::format("{} x {}: {} ranks of {:.1f} GB, program {}; {} plans evaluated; {}", each.count,
-                    each.machine.instance, each.machine.ranks, each.machine.memory_bytes / kGb,
+                    each.machine.instance, each.machine.ranks, each.machine.memory_bytes / kBytesPerGb,
                     each.program.name, each.result.evaluated,
                     each.rate ? fmt::format("{} USD/h {}, list of {}", each.rate->usd_h, each.rate->kind,
                                             each.rate->date.empty() ? "no date" : each.rate->date)
@@ -263,7 +262,7 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
       {"layout", {{"text", layout_text(plan.layout)}, {"tp", plan.layout.tp}, {"batch", plan.layout.batch}}},
       {"layers", plan.compiled ? "compiled by OpenTrn" : "curves"}};
   const auto scaled = [&](double value, double low, double high) {
-    return value_json(value, value * low, value * high, source);
+    return serve_value_json(value, value * low, value * high, source);
   };
   out["ttft_s"] = scaled(plan.ttft_s, program.prefill_low, program.prefill_high);
   out["tpot_s"] = scaled(plan.tpot_s, program.decode_low, program.decode_high);
@@ -273,12 +272,12 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
   out["requests_s"] = scaled(plan.requests_s, 1 / program.decode_high, 1 / program.decode_low);
   if (const auto price = line.usd_per_mtok())
     out["usd_per_million_output_tokens"] =
-        value_json(*price, *price * program.decode_low, *price * program.decode_high,
-                   fmt::format("{} {}", line.on->rate->source, line.on->rate->date));
+        serve_value_json(*price, *price * program.decode_low, *price * program.decode_high,
+                         fmt::format("{} {}", line.on->rate->source, line.on->rate->date));
   else
     out["usd_per_million_output_tokens"] = nullptr;
   const double memory = plan.memory.total();
-  out["memory_bytes"] = value_json(memory, memory * 0.9, memory * 1.1, "planner; +-10 % assumed");
+  out["memory_bytes"] = serve_value_json(memory, memory * 0.9, memory * 1.1, "planner; +-10 % assumed");
   out["memory_limit_bytes"] = line.on->machine.memory_bytes;
   out["memory_by_cause"] = {{"weights", plan.memory.weights},
                             {"kv", plan.memory.kv},
@@ -313,9 +312,9 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
           fmt::format("the nearest, {}, has TTFT {} and TPOT {}", layout_text(each.result.nearest->layout),
                       ms(each.result.nearest->ttft_s), ms(each.result.nearest->tpot_s));
     } else if (each.result.smallest) {
-      detail += fmt::format("the smallest, {}, needs {:.1f} GB of a rank's {:.1f}",
-                            layout_text(each.result.smallest->layout),
-                            each.result.smallest->memory.total() / kGb, each.machine.memory_bytes / kGb);
+      detail += fmt::format(
+          "the smallest, {}, needs {:.1f} GB of a rank's {:.1f}", layout_text(each.result.smallest->layout),
+          each.result.smallest->memory.total() / kBytesPerGb, each.machine.memory_bytes / kBytesPerGb);
     } else {
       detail += "no degree of TP divides its ranks";
     }
@@ -336,7 +335,7 @@ void check_serve_options(const PlanOptions& options) {
   const bool any = serve.prompt > 0 || serve.output > 0 || serve.longest > 0 || serve.rate > 0 ||
                    serve.batch > 0 || !serve.slo.empty() || !serve.trace.empty();
   if (!serve.on && any)
-    refuse("lengths, limits or rates of requests, and no --serve", "--serve plans inference");
+    refuse_serve("lengths, limits or rates of requests, and no --serve", "--serve plans inference");
   if (!serve.on) return;
   const planner::Fixed& fixed = options.search.fixed;
   const std::pair<bool, const char*> training[] = {{options.seq > 0, "--seq"},
@@ -361,7 +360,7 @@ void check_serve_options(const PlanOptions& options) {
                                                    {fixed.offload, "--offload"},
                                                    {!options.layer_times.empty(), "--layer-times"}};
   for (const auto& [given, name] : training)
-    if (given) refuse(fmt::format("{} with --serve", name), "it is of training plans");
+    if (given) refuse_serve(fmt::format("{} with --serve", name), "it is of training plans");
 }
 
 void print_serve_plans(const PlanOptions& options, const arch::Tables& tables, std::ostream& out) {

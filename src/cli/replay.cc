@@ -17,7 +17,7 @@
 namespace opentrn::cli {
 namespace {
 
-struct Options {
+struct ReplayOptions {
   std::string trace, format = "auto";
   size_t limit = 0;
   double speedup = 1;
@@ -43,7 +43,7 @@ std::ifstream opened(const std::string& path, const char* label) {
   return in;
 }
 
-serving::Trace trace_of(const Options& options) {
+serving::Trace trace_of(const ReplayOptions& options) {
   serving::Trace trace;
   if (options.trace.empty()) {
     trace = serving::synthetic_trace(options.load);
@@ -57,7 +57,7 @@ serving::Trace trace_of(const Options& options) {
   return trace;
 }
 
-std::shared_ptr<const serving::StepTimes> times_of(const Options& options) {
+std::shared_ptr<const serving::StepTimes> times_of(const ReplayOptions& options) {
   if (options.step_times.empty() == options.linear.empty())
     throw Fault(FaultKind::kInput, "serving.times", "the times of steps are needed, from one source",
                 "--step-times FILE, a table of programs, or --linear "
@@ -67,7 +67,7 @@ std::shared_ptr<const serving::StepTimes> times_of(const Options& options) {
   return serving::TableTimes::read(in, options.step_times);
 }
 
-std::string trace_text(const Options& options, const serving::Trace& trace) {
+std::string trace_text(const ReplayOptions& options, const serving::Trace& trace) {
   if (options.trace.empty())
     return fmt::format("{} arrivals, {} requests a second, seed {}", options.arrivals,
                        options.load.per_second, options.load.seed);
@@ -75,7 +75,7 @@ std::string trace_text(const Options& options, const serving::Trace& trace) {
                      options.speedup == 1 ? "" : fmt::format(", {} times as fast", options.speedup));
 }
 
-void find_price(const Options& options, ReplayFacts& facts) {
+void find_price(const ReplayOptions& options, ReplayFacts& facts) {
   if (options.instance.empty()) return;
   const auto tables = options.tables.load();
   std::vector<std::string> names;
@@ -107,7 +107,7 @@ void write_page(const std::string& path, const std::string& page) {
 }
 
 // What was given and would change nothing.
-void refuse_without_effect(const CLI::App& command, const Options& options) {
+void refuse_without_effect(const CLI::App& command, const ReplayOptions& options) {
   if (options.trace.empty())
     refuse_given(command, {"--format", "--limit"}, "of a file of requests, and they are drawn");
   else
@@ -132,7 +132,7 @@ void refuse_without_effect(const CLI::App& command, const Options& options) {
                  "of the price of an --instance, and none is named");
 }
 
-void run_replay(Options& options, std::ostream& out) {
+void run_replay(ReplayOptions& options, std::ostream& out) {
   auto& scheduler = options.replay.scheduler;
   scheduler.policy = serving::policy_of(options.policy);
   scheduler.prefix_caching = !options.no_prefix_caching;
@@ -168,7 +168,7 @@ const std::map<std::string, serving::ArrivalProcess> kProcesses{
     {"uniform", serving::ArrivalProcess::kUniform},
     {"burst", serving::ArrivalProcess::kBurst}};
 
-void add_load_options(CLI::App& command, Options& options) {
+void add_load_options(CLI::App& command, ReplayOptions& options) {
   const char* group = "Requests";
   command.add_option("trace", options.trace, "File of requests; none: they are drawn, see --arrivals")
       ->group(group);
@@ -197,7 +197,7 @@ void add_load_options(CLI::App& command, Options& options) {
   command.add_option("--seed", load.seed, "Of what is drawn")->group(group);
 }
 
-void add_fleet_options(CLI::App& command, Options& options) {
+void add_fleet_options(CLI::App& command, ReplayOptions& options) {
   const char* group = "Several engines";
   auto& r = options.replay;
   const auto seconds = CLI::Range(0.0, 1e6);
@@ -226,7 +226,7 @@ void add_fleet_options(CLI::App& command, Options& options) {
       ->check(seconds);
 }
 
-void add_scheduler_options(CLI::App& command, Options& options) {
+void add_scheduler_options(CLI::App& command, ReplayOptions& options) {
   const char* group = "Scheduler (names of vLLM's flags and of AWS's neuron_config)";
   auto& c = options.replay.scheduler;
   command.add_option("--policy", options.policy, "neuron, neuron-nxdi or vllm")->group(group);
@@ -265,7 +265,7 @@ void add_scheduler_options(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_replay(CLI::App& app, std::ostream& out) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReplayOptions>();
   CLI::App* command =
       app.add_subcommand("replay", "Run a trace of requests through a server's scheduler, in virtual time");
   add_load_options(*command, *options);

@@ -13,7 +13,7 @@ using serving::Replay;
 
 constexpr double kPercentiles[] = {50, 90, 95, 99};
 
-std::string ms(double value) {
+std::string ms_of_seconds(double value) {
   return value < 10 ? fmt::format("{:.3f}", value) : fmt::format("{:.1f}", value);
 }
 
@@ -32,8 +32,9 @@ double busy_fraction(const Replay& run) { return fraction(serving::seconds(run.s
 
 void add_latency(TextTable& table, const char* name, const Distribution& values) {
   std::vector<std::string> row{name};
-  row.push_back(values.count() ? ms(values.mean()) : "-");
-  for (const double p : kPercentiles) row.push_back(values.count() ? ms(values.percentile(p)) : "-");
+  row.push_back(values.count() ? ms_of_seconds(values.mean()) : "-");
+  for (const double p : kPercentiles)
+    row.push_back(values.count() ? ms_of_seconds(values.percentile(p)) : "-");
   table.add_row(std::move(row));
 }
 

@@ -5,12 +5,12 @@ namespace opentrn::collectives {
 
 namespace {
 
-std::string why_not(const Request& request, const Layout&) {
+std::string why_not_all_gather_v(const Request& request, const Layout&) {
   if (request.kind == Kind::kAllGatherV) return "";
   return fmt::format("it serves all_gather_v, not {}", name_of(request.kind));
 }
 
-Plan plan(const Request& request, const Layout& layout) {
+Plan plan_all_gather_v(const Request& request, const Layout& layout) {
   Builder builder(request, "mesh");
   Exchange exchange;
   exchange.members = all_ranks(request.ranks);
@@ -29,6 +29,6 @@ Plan plan(const Request& request, const Layout& layout) {
 
 }  // namespace
 
-Algorithm all_gather_v() { return {"all_gather_v", why_not, plan}; }
+Algorithm all_gather_v() { return {"all_gather_v", why_not_all_gather_v, plan_all_gather_v}; }
 
 }  // namespace opentrn::collectives

@@ -5,12 +5,12 @@ namespace opentrn::collectives {
 
 namespace {
 
-std::string why_not(const Request& request, const Layout&) {
+std::string why_not_all_to_all(const Request& request, const Layout&) {
   if (request.kind == Kind::kAllToAll) return "";
   return fmt::format("it serves all_to_all, not {}", name_of(request.kind));
 }
 
-Plan plan(const Request& request, const Layout&) {
+Plan plan_all_to_all(const Request& request, const Layout&) {
   Builder builder(request, "mesh");
   const int64_t part = request.bytes / request.ranks;
   // The rank itself last: the links are what takes time.
@@ -25,6 +25,6 @@ Plan plan(const Request& request, const Layout&) {
 
 }  // namespace
 
-Algorithm all_to_all() { return {"all_to_all", why_not, plan}; }
+Algorithm all_to_all() { return {"all_to_all", why_not_all_to_all, plan_all_to_all}; }
 
 }  // namespace opentrn::collectives

@@ -5,12 +5,12 @@ namespace opentrn::collectives {
 
 namespace {
 
-std::string why_not(const Request& request, const Layout&) {
+std::string why_not_all_to_all_v(const Request& request, const Layout&) {
   if (request.kind == Kind::kAllToAllV) return "";
   return fmt::format("it serves all_to_all_v, not {}", name_of(request.kind));
 }
 
-Plan plan(const Request& request, const Layout&) {
+Plan plan_all_to_all_v(const Request& request, const Layout&) {
   Builder builder(request, "mesh");
   const int ranks = request.ranks;
   const auto at = [ranks](int i, int j) {
@@ -34,6 +34,6 @@ Plan plan(const Request& request, const Layout&) {
 
 }  // namespace
 
-Algorithm all_to_all_v() { return {"all_to_all_v", why_not, plan}; }
+Algorithm all_to_all_v() { return {"all_to_all_v", why_not_all_to_all_v, plan_all_to_all_v}; }
 
 }  // namespace opentrn::collectives

@@ -6,12 +6,12 @@ namespace opentrn::collectives {
 
 namespace {
 
-std::string why_not(const Request& request, const Layout&) {
+std::string why_not_broadcast(const Request& request, const Layout&) {
   if (request.kind == Kind::kBroadcast) return "";
   return fmt::format("it serves broadcast, not {}", name_of(request.kind));
 }
 
-Plan plan(const Request& request, const Layout&) {
+Plan plan_broadcast(const Request& request, const Layout&) {
   Builder builder(request, "broadcast");
   for (int level = 0; level < tree_levels(request.ranks); ++level)
     for (int node = 0; node < 1 << level; ++node) {
@@ -27,6 +27,6 @@ Plan plan(const Request& request, const Layout&) {
 
 }  // namespace
 
-Algorithm broadcast() { return {"broadcast", why_not, plan}; }
+Algorithm broadcast() { return {"broadcast", why_not_broadcast, plan_broadcast}; }
 
 }  // namespace opentrn::collectives

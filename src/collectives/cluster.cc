@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/units.h"
 #include "collectives/levels.h"
 #include "collectives/rules.h"
 #include "collectives/symmetric_direct.h"
@@ -11,8 +12,7 @@ namespace opentrn::collectives {
 
 namespace {
 
-constexpr double kPsPerUs = 1e6, kBytesPerUsOfGb = 1e3;
-constexpr int64_t kStepsMax = 20'000'000;  // about 5 GB of memory
+constexpr int64_t kClusterStepsMax = 20'000'000;  // about 5 GB of memory
 
 class OnCluster {
  public:
@@ -107,9 +107,9 @@ class OnCluster {
     check(request);
     if (job_.kind == Kind::kAllToAll) {
       const int64_t steps = int64_t{request.ranks} * request.ranks;
-      if (extent_ != Extent::kOneUnit && steps > kStepsMax)
+      if (extent_ != Extent::kOneUnit && steps > kClusterStepsMax)
         refuse(Rule::kRanks, "all_to_all of {} ranks has {} steps; {} can be written out", request.ranks,
-               steps, kStepsMax);
+               steps, kClusterStepsMax);
       return symmetric_all_to_all(request, hierarchy, per_unit,
                                   extent_ == Extent::kOneUnit ? Written::kAlike : Written::kAll);
     }

@@ -46,7 +46,7 @@ RingOrders orders_of(const Layout& layout, const std::vector<int>& members) {
   return orders;
 }
 
-std::string why_not(const Layout& layout, const std::vector<int>& members) {
+std::string why_not_flat_ring(const Layout& layout, const std::vector<int>& members) {
   const auto servers = chips_by_server(layout, members);
   if (servers.size() < 2) return "it joins several servers, and there is one";
   for (const auto& [server, chips] : servers)
@@ -58,7 +58,7 @@ std::string why_not(const Layout& layout, const std::vector<int>& members) {
 
 const ExchangeAlgorithm& flat_ring_exchange() {
   static const ExchangeAlgorithm kFlatRing{
-      "flat_ring", why_not,
+      "flat_ring", why_not_flat_ring,
       [](const Layout& layout, const std::vector<int>& members) {
         return static_cast<int>(orders_of(layout, members).size()) + 1;
       },

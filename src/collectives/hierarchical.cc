@@ -30,7 +30,8 @@ TwoLevel levels_of(const HierarchicalOptions& options, const Layout& layout) {
   return levels;
 }
 
-std::string why_not(const HierarchicalOptions& options, const Request& request, const Layout& layout) {
+std::string why_not_hierarchical(const HierarchicalOptions& options, const Request& request,
+                                 const Layout& layout) {
   if (request.kind != Kind::kAllReduce && request.kind != Kind::kAllGather &&
       request.kind != Kind::kReduceScatter)
     return fmt::format("it serves all_reduce, all_gather and reduce_scatter, not {}", name_of(request.kind));
@@ -115,13 +116,14 @@ Algorithm hierarchical(const HierarchicalOptions& options) {
     if (!name.empty()) exchange_named(name);
   if (options.pipeline < 1 || options.pipeline > kPipelineMax)
     refuse(Rule::kAlgorithm, "a pipeline of {} parts; there may be 1 to {}", options.pipeline, kPipelineMax);
-  return {
-      "hier",
-      [options](const Request& request, const Layout& layout) { return why_not(options, request, layout); },
-      [options](const Request& request, const Layout& layout) {
-        return request.kind == Kind::kAllReduce ? all_reduce(options, request, layout)
-                                                : one_way(options, request, layout);
-      }};
+  return {"hier",
+          [options](const Request& request, const Layout& layout) {
+            return why_not_hierarchical(options, request, layout);
+          },
+          [options](const Request& request, const Layout& layout) {
+            return request.kind == Kind::kAllReduce ? all_reduce(options, request, layout)
+                                                    : one_way(options, request, layout);
+          }};
 }
 
 }  // namespace opentrn::collectives

@@ -15,9 +15,9 @@ namespace opentrn::collectives {
 
 namespace {
 
-constexpr int kSlots = 2;
+constexpr int kKangaringSlots = 2;
 
-std::string why_not(const Layout& layout, const std::vector<int>& members) {
+std::string why_not_kangaring(const Layout& layout, const std::vector<int>& members) {
   const auto place = [&](int member) {
     return layout.ranks[static_cast<size_t>(members[static_cast<size_t>(member)])];
   };
@@ -30,7 +30,7 @@ std::string why_not(const Layout& layout, const std::vector<int>& members) {
   return "";
 }
 
-int channels(const Layout& layout, const std::vector<int>& members) {
+int channels_of_kangaring(const Layout& layout, const std::vector<int>& members) {
   return static_cast<int>(ring_orders(layout, members).size()) + 1;
 }
 
@@ -95,7 +95,7 @@ void pass_on(Builder& builder, const PairRing& ring, int position, int hop) {
     }
 }
 
-void gather(Builder& builder, const Layout& layout, const Exchange& exchange) {
+void gather_by_kangaring(Builder& builder, const Layout& layout, const Exchange& exchange) {
   const auto rings = rings_of(layout, exchange, builder.element_bytes());
   for (const PairRing& ring : rings)
     for (int hop = 0; hop < ring.size(); ++hop)
@@ -103,12 +103,12 @@ void gather(Builder& builder, const Layout& layout, const Exchange& exchange) {
   keep_own_parts(builder, exchange, exchange.first_channel + static_cast<int>(rings.size()));
 }
 
-void reduce(Builder& builder, const PairRing& ring) {
+void reduce_by_kangaring(Builder& builder, const PairRing& ring) {
   int64_t largest = 0;
   for (int position = 0; position < ring.size(); ++position)
     largest = std::max(largest, bytes_of(ring.shares[static_cast<size_t>(ring.at(position).primary)]) +
                                     bytes_of(ring.shares[static_cast<size_t>(ring.at(position).secondary)]));
-  int64_t slots[kSlots];
+  int64_t slots[kKangaringSlots];
   for (int64_t& slot : slots) slot = builder.scratch(largest);
   const int last = ring.size() - 1;
   for (int hop = 0; hop <= last; ++hop)
@@ -119,12 +119,13 @@ void reduce(Builder& builder, const PairRing& ring) {
         for (const Range& range : ring.shares[static_cast<size_t>(member)]) {
           std::vector<At> sources;
           const int rank = ring.rank(station.primary);
-          if (hop > 0) sources.push_back({rank, {Buffer::kScratch, slots[(hop - 1) % kSlots] + packed}});
+          if (hop > 0)
+            sources.push_back({rank, {Buffer::kScratch, slots[(hop - 1) % kKangaringSlots] + packed}});
           sources.push_back(ring.source(station.primary, range));
           sources.push_back(ring.source(station.secondary, range));
           const At to = hop == last ? ring.target(member, range)
                                     : At{ring.rank(ring.at(position + 1).primary),
-                                         {Buffer::kScratch, slots[hop % kSlots] + packed}};
+                                         {Buffer::kScratch, slots[hop % kKangaringSlots] + packed}};
           builder.combine(ring.channel, sources, to, range.bytes);
           packed += range.bytes;
         }
@@ -132,13 +133,15 @@ void reduce(Builder& builder, const PairRing& ring) {
 }
 
 void reduce_all(Builder& builder, const Layout& layout, const Exchange& exchange) {
-  for (const PairRing& ring : rings_of(layout, exchange, builder.element_bytes())) reduce(builder, ring);
+  for (const PairRing& ring : rings_of(layout, exchange, builder.element_bytes()))
+    reduce_by_kangaring(builder, ring);
 }
 
 }  // namespace
 
 const ExchangeAlgorithm& kangaring_exchange() {
-  static const ExchangeAlgorithm kKangaring{"kangaring", why_not, channels, gather, reduce_all};
+  static const ExchangeAlgorithm kKangaring{"kangaring", why_not_kangaring, channels_of_kangaring,
+                                            gather_by_kangaring, reduce_all};
   return kKangaring;
 }
 

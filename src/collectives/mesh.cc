@@ -11,7 +11,9 @@ namespace {
 
 // To every other member a channel: the transfers do not wait for each other. The last one is for moves
 // within the rank.
-int channels(const Layout&, const std::vector<int>& members) { return static_cast<int>(members.size()); }
+int channels_of_mesh(const Layout&, const std::vector<int>& members) {
+  return static_cast<int>(members.size());
+}
 
 // Calls send(from, to, channel) for all pairs of members, such that at no time two send to the same one.
 template <typename Send>
@@ -22,7 +24,7 @@ void for_all_pairs(const Exchange& exchange, Send send) {
       send(from, (from + distance) % count, exchange.first_channel + distance - 1);
 }
 
-void gather(Builder& builder, const Layout&, const Exchange& exchange) {
+void gather_by_mesh(Builder& builder, const Layout&, const Exchange& exchange) {
   const int count = static_cast<int>(exchange.members.size());
   for_all_pairs(exchange, [&](int from, int to, int channel) {
     copy_ranges(builder, channel, exchange, exchange.source, from, to,
@@ -31,7 +33,7 @@ void gather(Builder& builder, const Layout&, const Exchange& exchange) {
   keep_own_parts(builder, exchange, exchange.first_channel + count - 1);
 }
 
-void reduce(Builder& builder, const Layout&, const Exchange& exchange) {
+void reduce_by_mesh(Builder& builder, const Layout&, const Exchange& exchange) {
   const int count = static_cast<int>(exchange.members.size());
   // A slot for what comes from each other member.
   std::vector<int64_t> slots;
@@ -69,8 +71,9 @@ void reduce(Builder& builder, const Layout&, const Exchange& exchange) {
 }  // namespace
 
 const ExchangeAlgorithm& mesh_exchange() {
-  static const ExchangeAlgorithm kMesh{
-      "mesh", [](const Layout&, const std::vector<int>&) { return std::string(); }, channels, gather, reduce};
+  static const ExchangeAlgorithm kMesh{"mesh",
+                                       [](const Layout&, const std::vector<int>&) { return std::string(); },
+                                       channels_of_mesh, gather_by_mesh, reduce_by_mesh};
   return kMesh;
 }
 

@@ -6,12 +6,12 @@ namespace opentrn::collectives {
 
 namespace {
 
-std::string why_not(const Request& request, const Layout&) {
+std::string why_not_mesh_single_step(const Request& request, const Layout&) {
   if (request.kind == Kind::kAllReduce) return "";
   return fmt::format("it serves all_reduce, not {}", name_of(request.kind));
 }
 
-Plan plan(const Request& request, const Layout&) {
+Plan plan_mesh_single_step(const Request& request, const Layout&) {
   Builder builder(request, "mesh");
   const int ranks = request.ranks;
   std::vector<int64_t> slots;
@@ -35,6 +35,6 @@ Plan plan(const Request& request, const Layout&) {
 
 }  // namespace
 
-Algorithm mesh_single_step() { return {"mesh_single_step", why_not, plan}; }
+Algorithm mesh_single_step() { return {"mesh_single_step", why_not_mesh_single_step, plan_mesh_single_step}; }
 
 }  // namespace opentrn::collectives

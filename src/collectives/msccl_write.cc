@@ -23,21 +23,21 @@ struct Position {
   size_t block = 0, step = 0;
 };
 
-struct Instruction {
+struct WrittenInstruction {
   const char* type;
   Slice from, to;
   int64_t bytes = 0;
   std::vector<Position> after;
 };
 
-struct Block {
+struct WrittenBlock {
   int send = -1, receive = -1, channel = 0;
-  std::vector<Instruction> instructions;
+  std::vector<WrittenInstruction> instructions;
 };
 
-class Writer {
+class MscclWriter {
  public:
-  explicit Writer(const Plan& plan) : plan_(plan), ranks_(plan.steps.size()) {
+  explicit MscclWriter(const Plan& plan) : plan_(plan), ranks_(plan.steps.size()) {
     blocks_.resize(ranks_);
     block_of_.resize(ranks_);
     ends_.resize(ranks_);
@@ -98,7 +98,7 @@ class Writer {
     return order;
   }
 
-  Position put(int rank, int send, int receive, int channel, Instruction instruction) {
+  Position put(int rank, int send, int receive, int channel, WrittenInstruction instruction) {
     const auto r = static_cast<size_t>(rank);
     const auto [entry, is_new] =
         block_of_[r].try_emplace(std::tuple(send, receive, channel), blocks_[r].size());
@@ -175,8 +175,8 @@ class Writer {
       const int r = static_cast<int>(rank);
       for (const int64_t bytes : {input_bytes(plan_.request, r), output_bytes(plan_.request, r)})
         chunk = std::gcd(chunk, bytes);
-      for (const Block& block : blocks_[rank])
-        for (const Instruction& one : block.instructions)
+      for (const WrittenBlock& block : blocks_[rank])
+        for (const WrittenInstruction& one : block.instructions)
           chunk = std::gcd(std::gcd(chunk, one.bytes), std::gcd(one.from.offset, one.to.offset));
     }
     return std::max<int64_t>(chunk, 1);
@@ -211,7 +211,7 @@ class Writer {
       for (size_t block = 0; block < blocks_[rank].size(); ++block) {
         auto& list = numbers[rank].emplace_back();
         size_t next = 0;
-        for (const Instruction& one : blocks_[rank][block].instructions) {
+        for (const WrittenInstruction& one : blocks_[rank][block].instructions) {
           next += std::max<size_t>(waited(one, block).size(), 1);
           list.push_back(next - 1);
         }
@@ -233,11 +233,11 @@ class Writer {
                          input_bytes(plan_.request, r) / chunk, output_bytes(plan_.request, r) / chunk,
                          (plan_.scratch_bytes + channels_with_sums_ * sum_bytes_ + chunk - 1) / chunk);
       for (size_t block = 0; block < blocks_[rank].size(); ++block) {
-        const Block& one = blocks_[rank][block];
+        const WrittenBlock& one = blocks_[rank][block];
         xml += fmt::format("    <tb id=\"{}\" send=\"{}\" recv=\"{}\" chan=\"{}\">\n", block, one.send,
                            one.receive, one.channel);
         for (size_t i = 0; i < one.instructions.size(); ++i) {
-          const Instruction& instruction = one.instructions[i];
+          const WrittenInstruction& instruction = one.instructions[i];
           auto after = waited(instruction, block);
           for (Position& other : after) other.step = numbers[rank][other.block][other.step];
           const size_t number = numbers[rank][block][i];
@@ -258,7 +258,7 @@ class Writer {
   }
 
   // Of other thread blocks, the last instruction of each.
-  static std::vector<Position> waited(const Instruction& one, size_t block) {
+  static std::vector<Position> waited(const WrittenInstruction& one, size_t block) {
     std::map<size_t, Position> last;
     for (const Position& other : one.after) {
       if (other.block == block) continue;
@@ -272,7 +272,7 @@ class Writer {
 
   const Plan& plan_;
   size_t ranks_;
-  std::vector<std::vector<Block>> blocks_;                             // [rank]
+  std::vector<std::vector<WrittenBlock>> blocks_;                      // [rank]
   std::vector<std::map<std::tuple<int, int, int>, size_t>> block_of_;  // [rank]: send, receive, channel
   std::vector<std::vector<std::vector<Position>>> ends_;               // [rank][step]
   std::map<std::pair<int32_t, int32_t>, std::vector<Position>>
@@ -286,7 +286,7 @@ class Writer {
 MscclProgram msccl_of_plan(const Plan& plan) {
   if (const auto findings = verify(plan); !findings.empty())
     refuse(Rule::kPlan, "the plan is wrong ({}): {}", findings[0].label, findings[0].text);
-  MscclProgram program = Writer(plan).run();
+  MscclProgram program = MscclWriter(plan).run();
   const auto findings = verify(plan_of_msccl(program.xml, program.options));
   if (!findings.empty())
     refuse(Rule::kMsccl, "the plan relies on waits between ranks that MSCCL cannot say: {}",

@@ -5,12 +5,12 @@ namespace opentrn::collectives {
 
 namespace {
 
-std::string why_not(const Request& request, const Layout&) {
+std::string why_not_permute(const Request& request, const Layout&) {
   if (request.kind == Kind::kPermute) return "";
   return fmt::format("it serves permute, not {}", name_of(request.kind));
 }
 
-Plan plan(const Request& request, const Layout&) {
+Plan plan_permute(const Request& request, const Layout&) {
   Builder builder(request, "permute");
   for (const auto& [source, target] : request.pairs)
     builder.copy(0, {source, {Buffer::kInput, 0}}, {target, {Buffer::kOutput, 0}}, request.bytes);
@@ -19,6 +19,6 @@ Plan plan(const Request& request, const Layout&) {
 
 }  // namespace
 
-Algorithm permute() { return {"permute", why_not, plan}; }
+Algorithm permute() { return {"permute", why_not_permute, plan_permute}; }
 
 }  // namespace opentrn::collectives

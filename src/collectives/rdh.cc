@@ -137,7 +137,7 @@ TwoLevel levels_of(const Layout& layout, const std::vector<int>& members) {
   return {members_by_chip(layout, members), &cube_exchange(), &mesh_exchange()};
 }
 
-std::string why_not(const Layout& layout, const std::vector<int>& members) {
+std::string why_not_rdh(const Layout& layout, const std::vector<int>& members) {
   const auto chips = members_by_chip(layout, members);
   if (!is_power_of_two(chips.size())) return fmt::format("{} chips are no power of two", chips.size());
   for (const auto& chip : chips)
@@ -149,7 +149,7 @@ std::string why_not(const Layout& layout, const std::vector<int>& members) {
 
 const ExchangeAlgorithm& rdh_exchange() {
   static const ExchangeAlgorithm kRdh{
-      "rdh", why_not,
+      "rdh", why_not_rdh,
       [](const Layout& layout, const std::vector<int>& members) {
         return channels_of(levels_of(layout, members), layout, members);
       },

@@ -6,12 +6,12 @@ namespace opentrn::collectives {
 
 namespace {
 
-std::string why_not(const Request& request, const Layout&) {
+std::string why_not_reduce(const Request& request, const Layout&) {
   if (request.kind == Kind::kReduce) return "";
   return fmt::format("it serves reduce, not {}", name_of(request.kind));
 }
 
-Plan plan(const Request& request, const Layout&) {
+Plan plan_reduce(const Request& request, const Layout&) {
   Builder builder(request, "reduce");
   const int levels = tree_levels(request.ranks);
   std::vector<int64_t> slots;  // of the child at each level
@@ -34,6 +34,6 @@ Plan plan(const Request& request, const Layout&) {
 
 }  // namespace
 
-Algorithm reduce() { return {"reduce", why_not, plan}; }
+Algorithm reduce() { return {"reduce", why_not_reduce, plan_reduce}; }
 
 }  // namespace opentrn::collectives

@@ -14,10 +14,10 @@ namespace opentrn::collectives {
 
 namespace {
 
-constexpr int kSlots = 2;
+constexpr int kRingSlots = 2;
 
 // One for each directed ring, and one for moves within the rank.
-int channels(const Layout& layout, const std::vector<int>& members) {
+int channels_of_ring(const Layout& layout, const std::vector<int>& members) {
   return static_cast<int>(ring_orders(layout, members).size()) + 1;
 }
 
@@ -44,7 +44,7 @@ std::vector<Ring> rings_of(const Exchange& exchange, const RingOrders& orders, i
   return rings;
 }
 
-void gather(Builder& builder, const Ring& ring) {
+void gather_by_ring(Builder& builder, const Ring& ring) {
   for (int hop = 0; hop + 1 < ring.size(); ++hop)
     for (int position = 0; position < ring.size(); ++position)
       copy_ranges(builder, ring.channel, ring.exchange,
@@ -52,10 +52,10 @@ void gather(Builder& builder, const Ring& ring) {
                   ring.member(position + 1), ring.share(position - hop));
 }
 
-void reduce(Builder& builder, const Ring& ring) {
+void reduce_by_ring(Builder& builder, const Ring& ring) {
   int64_t largest = 0;
   for (const Ranges& share : ring.shares) largest = std::max(largest, bytes_of(share));
-  int64_t slots[kSlots];
+  int64_t slots[kRingSlots];
   for (int64_t& slot : slots) slot = builder.scratch(largest);
   const Exchange& exchange = ring.exchange;
   const int last = ring.size() - 1;
@@ -65,11 +65,11 @@ void reduce(Builder& builder, const Ring& ring) {
       for (const Range& range : ring.share(position - hop - 1)) {
         const int rank = ring.rank(position);
         std::vector<At> sources;
-        if (hop > 0) sources.push_back({rank, {Buffer::kScratch, slots[(hop - 1) % kSlots] + packed}});
+        if (hop > 0) sources.push_back({rank, {Buffer::kScratch, slots[(hop - 1) % kRingSlots] + packed}});
         sources.push_back({rank, exchange.source(ring.member(position), range.offset)});
         const At to = hop == last
                           ? At{rank, exchange.target(ring.member(position), range.offset)}
-                          : At{ring.rank(position + 1), {Buffer::kScratch, slots[hop % kSlots] + packed}};
+                          : At{ring.rank(position + 1), {Buffer::kScratch, slots[hop % kRingSlots] + packed}};
         builder.combine(ring.channel, sources, to, range.bytes);
         packed += range.bytes;
       }
@@ -88,17 +88,17 @@ std::vector<Ranges> shares_of(const Exchange& exchange, const RingOrders& orders
 }
 
 void gather_on_rings(Builder& builder, const Exchange& exchange, const RingOrders& orders) {
-  for (const Ring& ring : rings_of(exchange, orders, builder.element_bytes())) gather(builder, ring);
+  for (const Ring& ring : rings_of(exchange, orders, builder.element_bytes())) gather_by_ring(builder, ring);
   keep_own_parts(builder, exchange, exchange.first_channel + static_cast<int>(orders.size()));
 }
 
 void reduce_on_rings(Builder& builder, const Exchange& exchange, const RingOrders& orders) {
-  for (const Ring& ring : rings_of(exchange, orders, builder.element_bytes())) reduce(builder, ring);
+  for (const Ring& ring : rings_of(exchange, orders, builder.element_bytes())) reduce_by_ring(builder, ring);
 }
 
 const ExchangeAlgorithm& ring_exchange() {
   static const ExchangeAlgorithm kRing{
-      "ring", [](const Layout&, const std::vector<int>&) { return std::string(); }, channels,
+      "ring", [](const Layout&, const std::vector<int>&) { return std::string(); }, channels_of_ring,
       [](Builder& builder, const Layout& layout, const Exchange& exchange) {
         gather_on_rings(builder, exchange, ring_orders(layout, exchange.members));
       },

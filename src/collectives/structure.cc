@@ -11,7 +11,7 @@ namespace opentrn::collectives {
 namespace {
 
 constexpr std::string_view kBufferNames[] = {"input", "output", "scratch"};
-constexpr size_t kStepsMax = size_t{1} << 30;
+constexpr size_t kPlanStepsMax = size_t{1} << 30;
 
 class Checker {
  public:
@@ -23,7 +23,7 @@ class Checker {
           {"bad_reference",
            fmt::format("the plan has steps of {} ranks, its request is of {}", plan_.steps.size(), ranks_),
            {}}};
-    if (plan_.step_count() > kStepsMax || plan_.scratch_bytes < 0)
+    if (plan_.step_count() > kPlanStepsMax || plan_.scratch_bytes < 0)
       return {{"bad_reference", "the plan has too many steps, or less than no scratch memory", {}}};
     if (plan_.in_place && !may_be_in_place(plan_.request.kind))
       return {{"bad_request", fmt::format("{} cannot be in place", name_of(plan_.request.kind)), {}}};

@@ -6,13 +6,12 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/units.h"
 #include "numerics/dtype.h"
 
 namespace opentrn::collectives {
 
 namespace {
-
-constexpr double kPsPerUs = 1e6, kPsPerS = 1e12, kBytesPerUsOfGb = 1e3;
 
 std::string_view name_of(fabric::LinkClass kind) {
   switch (kind) {

@@ -11,7 +11,7 @@ namespace opentrn::collectives {
 
 namespace {
 
-constexpr int kSlots = 2;  // of a directed ring
+constexpr int kDirectedRingSlots = 2;  // of a directed ring
 constexpr int kUnitsMax = 1 << 20, kRanksMax = 1 << 30;
 
 const ExchangeAlgorithm* within_named(const std::string& name, const Layout& layout,
@@ -32,9 +32,9 @@ const ExchangeAlgorithm* within_named(const std::string& name, const Layout& lay
 int rings_of(const Level& level) { return level.size == 2 ? 1 : 2; }
 int channels_of(const Level& level) { return level.algorithm == "mesh" ? level.size : rings_of(level) + 1; }
 
-class Writer {
+class SymmetricWriter {
  public:
-  Writer(const Request& request, const Hierarchy& hierarchy, const Layout& layout)
+  SymmetricWriter(const Request& request, const Hierarchy& hierarchy, const Layout& layout)
       : group_(hierarchy),
         layout_(layout),
         ranks_(static_cast<int>(layout.ranks.size())),
@@ -230,14 +230,16 @@ class Writer {
         const int seen = ((-step * (hop + 1)) % size + size) % size;
         std::vector<At> sources;
         if (hop > 0)
-          sources.push_back({rank, {Buffer::kScratch, slots[static_cast<size_t>((hop - 1) % kSlots)]}});
+          sources.push_back(
+              {rank, {Buffer::kScratch, slots[static_cast<size_t>((hop - 1) % kDirectedRingSlots)]}});
         sources.push_back({rank, {source.buffer, source.offset + seen * bytes + share.offset}});
         const bool is_last = hop == size - 1;
         if (!is_last) builder_.toward(group_.at(at, step));
-        builder_.combine(first_channel_[static_cast<size_t>(at)] + ring, sources,
-                         is_last ? At{rank, {target.buffer, target.offset + share.offset}}
-                                 : At{rank, {Buffer::kScratch, slots[static_cast<size_t>(hop % kSlots)]}},
-                         share.bytes);
+        builder_.combine(
+            first_channel_[static_cast<size_t>(at)] + ring, sources,
+            is_last ? At{rank, {target.buffer, target.offset + share.offset}}
+                    : At{rank, {Buffer::kScratch, slots[static_cast<size_t>(hop % kDirectedRingSlots)]}},
+            share.bytes);
         builder_.toward(0);
       }
     }
@@ -291,7 +293,7 @@ class Writer {
   std::vector<int64_t> slots_of(int at, int ring, int64_t bytes) {
     auto& slots = slots_[{plan_.seen.size(), ring}];
     if (slots.empty()) {
-      const int count = level(at).algorithm == "mesh" ? level(at).size - 1 : kSlots;
+      const int count = level(at).algorithm == "mesh" ? level(at).size - 1 : kDirectedRingSlots;
       for (int i = 0; i < count; ++i) slots.push_back(builder_.scratch(bytes));
     }
     return slots;
@@ -447,7 +449,7 @@ int64_t symmetric_bytes(const Hierarchy& hierarchy, Kind kind, int64_t bytes, DT
 SymmetricPlan symmetric_plan(const Request& request, const Hierarchy& hierarchy, const Layout& unit) {
   check(request, hierarchy, unit);
   check(unit, static_cast<int>(unit.ranks.size()));
-  return Writer(request, hierarchy, unit).run();
+  return SymmetricWriter(request, hierarchy, unit).run();
 }
 
 Plan expanded(const SymmetricPlan& plan) { return Expansion(plan).run(); }

@@ -11,14 +11,12 @@
 
 #include "base/fault.h"
 #include "base/interrupt.h"
+#include "base/units.h"
 #include "collectives/coordinates.h"
 
 namespace opentrn::collectives {
 
 namespace {
-
-constexpr double kPsPerUs = 1e6;
-constexpr double kBytesPerGb = 1e9;
 
 // Where the units lie that those of a plan's displacements lead to, seen from one unit: few are used, by many
 // steps.

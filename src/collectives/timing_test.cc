@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/fault.h"
+#include "base/units.h"
 #include "collectives/algorithms.h"
 #include "collectives/predict.h"
 #include "collectives/repeat.h"
@@ -18,7 +19,6 @@ using arch::default_tables;
 using fabric::Platform;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
-constexpr double kPsPerS = 1e12;
 
 Request request_of(Kind kind, int ranks, int64_t bytes) {
   return {.kind = kind, .ranks = ranks, .bytes = bytes, .dtype = DType::kUint8};

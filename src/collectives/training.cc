@@ -12,7 +12,7 @@ namespace opentrn::collectives {
 
 namespace {
 
-constexpr int64_t kStepsMax = 4'000'000;  // of the run of a block: about 1 GB
+constexpr int64_t kBlockStepsMax = 4'000'000;  // of the run of a block: about 1 GB
 constexpr int64_t kOpsMax = 1'000'000;
 constexpr int64_t kLongest = 4'320'000'000'000'000'000;  // ps: 50 days
 
@@ -97,10 +97,11 @@ class BlockGraph {
     if (ends.empty()) ends = op.after;
     op.end = add_step({.way = nowhere_}, ends);
     (step.beside ? beside_ : last_) = op.end;
-    if (static_cast<int64_t>(ops_.size()) >= kOpsMax || static_cast<int64_t>(graph_.steps.size()) > kStepsMax)
+    if (static_cast<int64_t>(ops_.size()) >= kOpsMax ||
+        static_cast<int64_t>(graph_.steps.size()) > kBlockStepsMax)
       throw Fault(
           FaultKind::kInput, "fabric.job",
-          fmt::format("a block of more than {} steps over links, or {} of the job", kStepsMax, kOpsMax),
+          fmt::format("a block of more than {} steps over links, or {} of the job", kBlockStepsMax, kOpsMax),
           "several blocks, each with its repeat: what a block repeats is simulated once");
     ops_.push_back(std::move(op));
   }

@@ -60,12 +60,19 @@ struct Options {
 // Input fault for another name or value, and for values that exclude each other.
 Options options_from(Generation generation, const std::map<std::string, std::string>& given);
 
-// One that users choose, as NEURON_CC_FLAGS and Python's front ends name it. `strict` is none of them:
-// whoever runs the program sets it.
+// One that users choose: the row from which NEURON_CC_FLAGS, the options of jax.jit and torch.compile, the
+// keyword arguments of Python's functions and the command line with its help are made. `strict` is none of
+// them: whoever runs the program sets it.
+enum class OptionType : uint8_t { kWord, kNumber, kSwitch };
 struct OptionRow {
   std::string_view name, standard;  // what it is where nobody says
+  OptionType type = OptionType::kWord;
   std::vector<std::string> values;
-  bool is_switch() const { return values == std::vector<std::string>{"true", "false"}; }
+  std::string_view help;
+  std::string_view letter;   // its flag of one letter, as "-O"; or nothing
+  std::string_view pattern;  // what --help writes in place of the values, as "M:N"; or nothing
+  bool of_program = true;    // it says which numbers are computed, not how the program is run
+  bool is_switch() const { return type == OptionType::kSwitch; }
 };
 const std::vector<OptionRow>& option_rows();
 

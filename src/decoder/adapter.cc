@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kLabel = "decoder.adapter";
 
-[[noreturn]] void refuse(std::string message, std::string hint = {}) {
+[[noreturn]] void refuse_adapter(std::string message, std::string hint = {}) {
   throw Fault(FaultKind::kInput, std::string(kLabel), std::move(message), std::move(hint));
 }
 [[noreturn]] void not_modelled(std::string what) {
@@ -36,7 +36,7 @@ bool is_set(const Json& json, const char* key) {
 
 double scale_of(const Json& json) {
   if (json.value("peft_type", Json()) != "LORA")
-    refuse(
+    refuse_adapter(
         fmt::format("adapter_config.json is of type {}", printable(json.value("peft_type", Json()).dump())),
         "LoRA adapters are read");
   // What PEFT has beyond products of low rank, by its own keys.
@@ -46,10 +46,11 @@ double scale_of(const Json& json) {
     if (is_set(json, key)) not_modelled(key);
   const Json rank = json.value("r", Json()), alpha = json.value("lora_alpha", Json());
   if (!rank.is_number_integer() || rank.get<int64_t>() < 1 || !alpha.is_number())
-    refuse("adapter_config.json does not say its r and lora_alpha");
+    refuse_adapter("adapter_config.json does not say its r and lora_alpha");
   const auto r = static_cast<double>(rank.get<int64_t>());
   const double scale = alpha.get<double>() / (is_set(json, "use_rslora") ? std::sqrt(r) : r);
-  if (!std::isfinite(scale)) refuse(fmt::format("lora_alpha {} over r {}", alpha.dump(), rank.dump()));
+  if (!std::isfinite(scale))
+    refuse_adapter(fmt::format("lora_alpha {} over r {}", alpha.dump(), rank.dump()));
   return scale;
 }
 
@@ -63,7 +64,7 @@ std::vector<float> decoded(const StoredTensor& tensor) {
 
 Adapter::Adapter(import::weights::Checkpoint file) : file_(std::move(file)) {
   const Json json = Json::parse(file_.config, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) refuse("adapter_config.json is no JSON object");
+  if (!json.is_object()) refuse_adapter("adapter_config.json is no JSON object");
   scale_ = scale_of(json);
 }
 
@@ -77,12 +78,12 @@ Adapter::Change Adapter::of(std::string_view tensor, int64_t rows, int64_t colum
   change.b_ = file_.tensors.find(names[1]);
   if (change.a_ == nullptr && change.b_ == nullptr) return {};
   if (change.a_ == nullptr || change.b_ == nullptr)
-    refuse(fmt::format("the adapter has one of {} and {} alone", names[0], names[1]));
+    refuse_adapter(fmt::format("the adapter has one of {} and {} alone", names[0], names[1]));
   const std::vector<int64_t>&a = change.a_->shape, &b = change.b_->shape;
   if (a.size() != 2 || b.size() != 2 || a[0] != b[1] || b[0] != rows || a[1] != columns)
-    refuse(fmt::format("{} of [{}] and [{}] change a matrix [{}, {}]", printable(tensor), fmt::join(b, ", "),
-                       fmt::join(a, ", "), rows, columns),
-           "is it an adapter of this model?");
+    refuse_adapter(fmt::format("{} of [{}] and [{}] change a matrix [{}, {}]", printable(tensor),
+                               fmt::join(b, ", "), fmt::join(a, ", "), rows, columns),
+                   "is it an adapter of this model?");
   change.scale_ = static_cast<float>(scale_);
   used_.insert(names, names + 2);
   return change;
@@ -104,7 +105,7 @@ void Adapter::Change::add_to(int64_t first, int64_t count, std::span<float> valu
 void Adapter::expect_all_used() const {
   for (const StoredTensor& tensor : file_.tensors.all())
     if (!used_.contains(tensor.name))
-      refuse(
+      refuse_adapter(
           fmt::format("the adapter's tensor {} belongs to no matrix that is changed", printable(tensor.name)),
           "those of attention, feed-forward layers and an own head are");
 }

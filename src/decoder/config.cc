@@ -47,7 +47,7 @@ constexpr Architecture kArchitectures[] = {
 // Beyond any model that is known; keeps products of sizes inside 63 bits.
 constexpr int64_t kSizeMax = int64_t{1} << 24;
 
-[[noreturn]] void refuse(std::string message, std::string hint = {}) {
+[[noreturn]] void refuse_config(std::string message, std::string hint = {}) {
   throw Fault(FaultKind::kInput, "decoder.config", std::move(message), std::move(hint));
 }
 
@@ -65,14 +65,15 @@ const Architecture& architecture_of(std::string_view given, Name&& name) {
 }
 
 void expect_size(std::string_view what, int64_t value) {
-  if (value < 1 || value > kSizeMax) refuse(fmt::format("{} is {}; 1 to {} are read", what, value, kSizeMax));
+  if (value < 1 || value > kSizeMax)
+    refuse_config(fmt::format("{} is {}; 1 to {} are read", what, value, kSizeMax));
 }
 
 // Beyond what rows of Architecture say.
 void expect_windows(const Config& config) {
   if (config.windowed.empty()) return;
   if (config.windowed.size() != static_cast<size_t>(config.layers))
-    refuse(
+    refuse_config(
         fmt::format("{} layers are told what they see; there are {}", config.windowed.size(), config.layers));
   expect_size("the window of attention", config.window);
 }
@@ -81,9 +82,9 @@ void expect_experts(const Config& config) {
   if (config.experts == 0) return;
   expect_size("the number of experts", config.experts);
   expect_size("the features of an expert", config.expert_features);
-  if (config.experts > 1024) refuse(fmt::format("{} experts; at most 1024 are read", config.experts));
+  if (config.experts > 1024) refuse_config(fmt::format("{} experts; at most 1024 are read", config.experts));
   if (config.experts_taken < 1 || config.experts_taken > config.experts)
-    refuse(fmt::format("a token goes through {} of {} experts", config.experts_taken, config.experts));
+    refuse_config(fmt::format("a token goes through {} of {} experts", config.experts_taken, config.experts));
   if (config.shared_features != 0) expect_size("the features of the shared expert", config.shared_features);
 }
 
@@ -97,19 +98,20 @@ void check(const Config& config) {
   expect_size("the vocabulary", config.vocabulary);
   expect_size("the context length", config.context);
   if (config.head_features > 1024)
-    refuse(fmt::format("heads have {} features; at most 1024 are read", config.head_features));
-  if (config.layers > 1024) refuse(fmt::format("{} layers; at most 1024 are read", config.layers));
+    refuse_config(fmt::format("heads have {} features; at most 1024 are read", config.head_features));
+  if (config.layers > 1024) refuse_config(fmt::format("{} layers; at most 1024 are read", config.layers));
   if (config.heads % config.kv_heads != 0)
-    refuse(fmt::format("{} heads do not share {} key-value heads evenly", config.heads, config.kv_heads));
+    refuse_config(
+        fmt::format("{} heads do not share {} key-value heads evenly", config.heads, config.kv_heads));
   if (config.head_features % 2 != 0)
-    refuse(fmt::format("heads have {} features, which do not make pairs", config.head_features));
+    refuse_config(fmt::format("heads have {} features, which do not make pairs", config.head_features));
   if (!(config.norm_epsilon > 0) || !(config.rope_base > 0) || !std::isfinite(config.rope_base))
-    refuse(fmt::format("the norm's epsilon is {}, the base of the positions {}; both are above 0",
-                       config.norm_epsilon, config.rope_base));
+    refuse_config(fmt::format("the norm's epsilon is {}, the base of the positions {}; both are above 0",
+                              config.norm_epsilon, config.rope_base));
   for (const double scale : {config.embedding_scale, config.residual_scale, config.logit_divisor})
-    if (!std::isfinite(scale) || scale == 0) refuse(fmt::format("a scale is {}", scale));
+    if (!std::isfinite(scale) || scale == 0) refuse_config(fmt::format("a scale is {}", scale));
   for (const double cap : {config.attention_cap, config.logit_cap, config.local_rope_base})
-    if (!std::isfinite(cap) || cap < 0) refuse(fmt::format("a cap or base is {}", cap));
+    if (!std::isfinite(cap) || cap < 0) refuse_config(fmt::format("a cap or base is {}", cap));
   expect_windows(config);
   expect_experts(config);
 }
@@ -146,8 +148,8 @@ void add_rope_of_gguf(Config& config, const Gguf& file) {
   const auto* table = file.tensors.find("rope_freqs.weight");
   if (!table) return;
   if (table->element_count() != config.head_features / 2)
-    refuse(fmt::format("rope_freqs.weight has {} elements; heads have {} pairs of features",
-                       table->element_count(), config.head_features / 2));
+    refuse_config(fmt::format("rope_freqs.weight has {} elements; heads have {} pairs of features",
+                              table->element_count(), config.head_features / 2));
   std::vector<float> divisors(static_cast<size_t>(config.head_features / 2));
   import::weights::decode(table->encoding, table->bytes, divisors);
   config.rope_divisors.assign(divisors.begin(), divisors.end());
@@ -159,23 +161,23 @@ int64_t integer(const Json& json, const char* key, std::optional<int64_t> absent
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) {
     if (absent) return *absent;
-    refuse(fmt::format("config.json has no {}", key));
+    refuse_config(fmt::format("config.json has no {}", key));
   }
-  if (!found->is_number_integer()) refuse(fmt::format("{} of config.json is no integer", key));
+  if (!found->is_number_integer()) refuse_config(fmt::format("{} of config.json is no integer", key));
   return found->get<int64_t>();
 }
 
 double real(const Json& json, const char* key, double absent) {
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return absent;
-  if (!found->is_number()) refuse(fmt::format("{} of config.json is no number", key));
+  if (!found->is_number()) refuse_config(fmt::format("{} of config.json is no number", key));
   return found->get<double>();
 }
 
 bool boolean(const Json& json, const char* key, bool absent) {
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return absent;
-  if (!found->is_boolean()) refuse(fmt::format("{} of config.json is neither true nor false", key));
+  if (!found->is_boolean()) refuse_config(fmt::format("{} of config.json is neither true nor false", key));
   return found->get<bool>();
 }
 
@@ -195,7 +197,7 @@ void add_rope_of_json(Config& config, const Json& json) {
   const std::string type = found != rope.end() && found->is_string() ? found->get<std::string>() : "default";
   if (type == "default") return;
   const double factor = real(rope, "factor", 0);
-  if (!(factor > 0)) refuse(fmt::format("the factor of the positions' scaling is {}", factor));
+  if (!(factor > 0)) refuse_config(fmt::format("the factor of the positions' scaling is {}", factor));
   if (type == "linear") {
     config.rope_divisors.assign(static_cast<size_t>(config.head_features / 2), factor);
   } else if (type == "llama3") {
@@ -224,7 +226,7 @@ void add_windows(Config& config, const Json& json, int64_t pattern) {
   if (const auto types = json.find("layer_types"); types != json.end() && types->is_array()) {
     config.windowed.clear();
     for (const Json& type : *types) {
-      if (!type.is_string()) refuse("layer_types of config.json is no list of names");
+      if (!type.is_string()) refuse_config("layer_types of config.json is no list of names");
       const auto name = type.get<std::string>();
       if (name != "sliding_attention" && name != "full_attention")
         throw Fault(FaultKind::kNotModelled, "decoder.architecture",
@@ -315,14 +317,15 @@ Config config_of_gpt2(const Json& json) {
     throw Fault(FaultKind::kNotModelled, "decoder.architecture", "scores scaled by the number of the layer");
   check(config);
   if (config.heads * config.head_features != config.hidden)
-    refuse(fmt::format("{} heads share {} features", config.heads, config.hidden));
+    refuse_config(fmt::format("{} heads share {} features", config.heads, config.hidden));
   return config;
 }
 
 }  // namespace
 
 Config part_of(const Config& config, int64_t ranks) {
-  if (ranks < 1 || ranks > config.heads) refuse(fmt::format("{} ranks share {} heads", ranks, config.heads));
+  if (ranks < 1 || ranks > config.heads)
+    refuse_config(fmt::format("{} ranks share {} heads", ranks, config.heads));
   const auto share = [&](int64_t whole) { return (whole + ranks - 1) / ranks; };
   Config part = config;
   part.heads = share(config.heads);
@@ -339,7 +342,7 @@ Config part_of(const Config& config, int64_t ranks) {
 Config config_of(const Gguf& file) {
   Config config;
   const auto architecture = file.text("general.architecture");
-  if (!architecture) refuse("the file does not say its general.architecture");
+  if (!architecture) refuse_config("the file does not say its general.architecture");
   const Architecture& row = architecture_of(
       *architecture, [](const Architecture& r) { return r.folders_alone ? std::string_view() : r.gguf; });
   config.architecture = *architecture;
@@ -347,7 +350,7 @@ Config config_of(const Gguf& file) {
   const std::string prefix = config.architecture + ".";
   const auto needed = [&](const char* key) {
     const auto value = file.integer(prefix + key);
-    if (!value) refuse(fmt::format("the file has no {}{}", prefix, key));
+    if (!value) refuse_config(fmt::format("the file has no {}{}", prefix, key));
     return *value;
   };
   config.layers = needed("block_count");
@@ -360,7 +363,7 @@ Config config_of(const Gguf& file) {
   config.context = needed("context_length");
   const auto* table = file.tensors.find("token_embd.weight");
   if (!table || table->shape.size() != 2)
-    refuse("the file has no tensor token_embd.weight of two dimensions");
+    refuse_config("the file has no tensor token_embd.weight of two dimensions");
   config.vocabulary = table->shape[0];
   config.norm_epsilon = file.real(prefix + "attention.layer_norm_rms_epsilon").value_or(0);
   config.qkv_bias = row.qkv_bias || file.tensors.find("blk.0.attn_q.bias") != nullptr;
@@ -382,7 +385,7 @@ Config config_of(const Gguf& file) {
 
 Config config_of_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) refuse("config.json is no JSON object");
+  if (!json.is_object()) refuse_config("config.json is no JSON object");
   std::string given;
   if (const auto list = json.find("architectures"); list != json.end() && list->is_array() && !list->empty())
     if (list->front().is_string()) given = list->front().get<std::string>();

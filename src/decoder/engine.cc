@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "base/interrupt.h"
 #include "compiler/compile.h"
-#include "deploy/deploy.h"
+#include "model/runtime_model.h"
 
 namespace opentrn::decoder {
 
@@ -48,7 +48,7 @@ std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket
   options.donate_inputs = true;
   const graph::Module module = build(config, bucket, pool, element);
   auto model =
-      std::make_unique<runtime::Model>(deploy::model_of(compiler::compile(module, options), generation));
+      std::make_unique<runtime::Model>(model::model_of(compiler::compile(module, options), generation));
   const auto pools = static_cast<size_t>(2 * config.layers);
   for (size_t i = 0; i < pools; ++i) {
     const runtime::Port& port = model->inputs[model->inputs.size() - pools + i];

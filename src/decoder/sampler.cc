@@ -11,7 +11,7 @@ namespace opentrn::decoder {
 
 namespace {
 
-[[noreturn]] void refuse(std::string message) {
+[[noreturn]] void refuse_sampling(std::string message) {
   throw Fault(FaultKind::kInput, "decoder.sampling", std::move(message));
 }
 
@@ -33,16 +33,16 @@ int32_t largest(std::span<const float> logits) {
 
 Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), random_(sampling.seed) {
   if (!(sampling.temperature >= 0) || !std::isfinite(sampling.temperature))
-    refuse(fmt::format("the temperature is {}; 0 and above are temperatures", sampling.temperature));
-  if (sampling.top_k < 0) refuse(fmt::format("top-k is {}; 0 takes all", sampling.top_k));
+    refuse_sampling(fmt::format("the temperature is {}; 0 and above are temperatures", sampling.temperature));
+  if (sampling.top_k < 0) refuse_sampling(fmt::format("top-k is {}; 0 takes all", sampling.top_k));
   if (!(sampling.top_p > 0) || sampling.top_p > 1)
-    refuse(fmt::format("top-p is {}; it is above 0 and at most 1", sampling.top_p));
+    refuse_sampling(fmt::format("top-p is {}; it is above 0 and at most 1", sampling.top_p));
   if (!(sampling.min_p >= 0) || sampling.min_p > 1)
-    refuse(fmt::format("min-p is {}; it is 0 to 1", sampling.min_p));
+    refuse_sampling(fmt::format("min-p is {}; it is 0 to 1", sampling.min_p));
 }
 
 int32_t Sampler::next(std::span<const float> logits) {
-  if (logits.empty()) refuse("no logits");
+  if (logits.empty()) refuse_sampling("no logits");
   const int32_t likeliest = largest(logits);
   if (sampling_.temperature == 0) return likeliest;
   candidates_.clear();

@@ -9,7 +9,7 @@ namespace opentrn::fabric {
 
 namespace {
 
-constexpr int64_t kPsPerSecond = 1'000'000'000'000;
+constexpr int64_t kPsOfOneSecond = 1'000'000'000'000;
 
 // The packets of one flow that wait for one link of one of its routes.
 struct Queue {
@@ -166,7 +166,7 @@ class Simulation {
     port(link).sending = at;
     const int64_t rate = network_.links[static_cast<size_t>(link)].bytes_per_s;
     OPENTRN_CHECK(rate > 0, "a packet for link {}, which is down", link);
-    const auto ps = static_cast<int64_t>(static_cast<long double>(options_.packet_bytes) * kPsPerSecond /
+    const auto ps = static_cast<int64_t>(static_cast<long double>(options_.packet_bytes) * kPsOfOneSecond /
                                          static_cast<long double>(rate));
     events_.push({now_ps_ + ps, order_++, link, -1});
     // The room that it leaves lets the link before send.

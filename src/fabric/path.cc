@@ -7,7 +7,7 @@ namespace opentrn::fabric {
 namespace {
 
 // Routes under construction.
-class Builder {
+class PathBuilder {
  public:
   void begin_way(int32_t share) { routes_.push_back({{}, share}); }
   void add(LinkId link) { routes_.back().links.push_back(link); }
@@ -57,7 +57,7 @@ std::vector<Route> Platform::routes(int from, int to) const {
   const Place a = place(from), b = place(to);
   const int pair_a = s.pairs_per_chip > 1 ? a.seng : kAnyPair;
   const int pair_b = s.pairs_per_chip > 1 ? b.seng : kAnyPair;
-  Builder out;
+  PathBuilder out;
 
   // From one pair of cores of a chip to another.
   const auto cross = [&](int unit, int chip, int here, int there) {

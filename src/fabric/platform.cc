@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "arch/closest.h"
+#include "base/units.h"
 #include "fabric/flows.h"
 #include "fabric/platform_state.h"
 
@@ -13,9 +14,7 @@ namespace opentrn::fabric {
 
 namespace {
 
-constexpr double kBytesPerGb = 1e9;
 constexpr double kBitsPerByte = 8;
-constexpr double kPsPerNs = 1e3;
 
 // What the tables say of a platform, whatever kind of name was asked for.
 struct Machine {
@@ -74,9 +73,9 @@ Grid server_grid_of(const Grid& unit, Rule rule, int chips_per_server) {
 }
 
 // Makes the links of one unit, and then those of the others.
-class Builder {
+class PlatformBuilder {
  public:
-  Builder(const arch::Tables& tables, const Machine& machine, int count, const Cluster& cluster)
+  PlatformBuilder(const arch::Tables& tables, const Machine& machine, int count, const Cluster& cluster)
       : tables_(tables), machine_(machine), key_("fabric." + machine.fabric + ".") {
     const arch::Chip& chip = tables.chip(machine.chip);
     state_->name = machine.name;
@@ -447,7 +446,7 @@ Platform Platform::make(const arch::Tables& tables, const std::string& name, int
     throw Fault(FaultKind::kInput, "fabric.machine",
                 fmt::format("{} units of {} are no platform", count, machine.name),
                 "try: a count of 1 or more");
-  Platform platform(Builder(tables, machine, count, cluster).build());
+  Platform platform(PlatformBuilder(tables, machine, count, cluster).build());
   std::vector<int> all;
   for (int chip = 0; chip < platform.chips_per_server(); ++chip) all.push_back(chip);
   platform.state_->hamiltonian_cycles = platform.cycles(all);

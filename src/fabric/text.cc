@@ -5,12 +5,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
+
 namespace opentrn::fabric {
 
 namespace {
-
-constexpr double kBytesPerGb = 1e9;
-constexpr double kPsPerNs = 1e3;
 
 constexpr LinkClass kClasses[] = {LinkClass::kHbm,        LinkClass::kDmaRings, LinkClass::kOnChip,
                                   LinkClass::kNeuronLink, LinkClass::kSwitch,   LinkClass::kUltraServer,

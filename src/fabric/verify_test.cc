@@ -10,7 +10,7 @@ namespace {
 
 using testing::IsEmpty;
 
-Platform make(const std::string& name, int count = 1) {
+Platform make_case(const std::string& name, int count = 1) {
   return Platform::make(arch::default_tables(), name, count);
 }
 
@@ -22,11 +22,11 @@ std::vector<int> cores(int first, int count, int step = 1) {
 
 TEST(Verify, EveryInstanceAndUltraServerIsSound) {
   for (const arch::Instance& instance : arch::default_tables().instances())
-    EXPECT_THAT(verify(make(instance.name)), IsEmpty()) << instance.name;
+    EXPECT_THAT(verify(make_case(instance.name)), IsEmpty()) << instance.name;
   for (const arch::UltraServer& unit : arch::default_tables().ultraservers())
-    EXPECT_THAT(verify(make(unit.name)), IsEmpty()) << unit.name;
-  EXPECT_THAT(verify(make("trn1n", 3)), IsEmpty());
-  EXPECT_THAT(verify(make("Trn2 UltraServer", 2)), IsEmpty());
+    EXPECT_THAT(verify(make_case(unit.name)), IsEmpty()) << unit.name;
+  EXPECT_THAT(verify(make_case("trn1n", 3)), IsEmpty());
+  EXPECT_THAT(verify(make_case("Trn2 UltraServer", 2)), IsEmpty());
 }
 
 // The table of ports with other neighbours for the first chip.
@@ -53,7 +53,7 @@ constexpr int64_t kLink = 37'500'000'000, kAdapter = 6'400'000'000;  // of trn1n
 // Half of the 4x4 torus against the other half: 4 links each way across, and round the back 4 more. Over the
 // network the 8 adapters of a half reach those of the other.
 TEST(MinCut, HalvesOfATorus) {
-  const Platform p = make("trn1n");
+  const Platform p = make_case("trn1n");
   const std::vector<int> upper = cores(0, 16), lower = cores(16, 16);
   EXPECT_EQ(min_cut_bytes_per_s(p, upper, lower), 8 * (kLink + kAdapter));
   // One core: its own rings give more than its chip's four links and adapter.
@@ -63,20 +63,20 @@ TEST(MinCut, HalvesOfATorus) {
 }
 
 TEST(MinCut, InstancesAreJoinedByTheirAdapters) {
-  const Platform p = make("trn1", 2);
+  const Platform p = make_case("trn1", 2);
   EXPECT_EQ(min_cut_bytes_per_s(p, cores(0, 32), cores(32, 32)), 8 * 6'400'000'000);
 }
 
 // Each chip has four links and an adapter in, and gets the bytes of 30 cores over them.
 TEST(MinCut, AnAllGatherIsHeldByTheLinksOfAChip) {
-  const Platform p = make("trn1n");
+  const Platform p = make_case("trn1n");
   EXPECT_NEAR(static_cast<double>(all_gather_bytes_per_s(p, cores(0, 32))), (4.0 * kLink + kAdapter) / 30, 2);
   // A row of four chips may use the rows beside it, whatever a ring does.
   EXPECT_NEAR(static_cast<double>(all_gather_bytes_per_s(p, cores(0, 8))), (4.0 * kLink + kAdapter) / 6, 2);
 }
 
 TEST(MinCut, AnAllGatherOnAChainIsHeldByItsNarrowestPlace) {
-  const Platform p = make("inf2.24xlarge");
+  const Platform p = make_case("inf2.24xlarge");
   // 6 chips of 2 cores: the chip at the end gets 10 cores' bytes over one link.
   const double link = 51.5e9 * 0.781;
   EXPECT_NEAR(static_cast<double>(all_gather_bytes_per_s(p, cores(0, 12))), link / 10, 2);

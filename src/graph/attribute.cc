@@ -7,7 +7,7 @@ namespace opentrn::graph {
 
 namespace {
 
-constexpr std::array<std::string_view, kAttrCount> kNames{
+constexpr std::array<std::string_view, kAttrCount> kAttributeNames{
 #define X(name) #name,
     OPENTRN_GRAPH_ATTRIBUTES(X)
 #undef X
@@ -39,12 +39,12 @@ bool Attribute::operator==(const Attribute& other) const {
   return value == other.value;
 }
 
-std::string_view name(Attr attr) { return kNames[static_cast<size_t>(attr)]; }
+std::string_view name(Attr attr) { return kAttributeNames[static_cast<size_t>(attr)]; }
 
 std::optional<Attr> attr_from_name(std::string_view name) {
   static const auto index = [] {
     std::unordered_map<std::string_view, Attr> names;
-    for (int i = 0; i < kAttrCount; ++i) names.emplace(kNames[i], static_cast<Attr>(i));
+    for (int i = 0; i < kAttrCount; ++i) names.emplace(kAttributeNames[i], static_cast<Attr>(i));
     return names;
   }();
   const auto found = index.find(name);

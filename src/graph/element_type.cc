@@ -51,12 +51,12 @@ constexpr std::array<Row, kElementTypeCount> kRows{{
     {ElementType::kComplexF64, "complex<f64>", 128, Class::kComplex, std::nullopt},
 }};
 
-constexpr bool in_order() {
+constexpr bool elements_in_order() {
   for (int i = 0; i < kElementTypeCount; ++i)
     if (static_cast<int>(kRows[i].type) != i) return false;
   return true;
 }
-static_assert(in_order());
+static_assert(elements_in_order());
 
 const Row& row(ElementType type) { return kRows[static_cast<size_t>(type)]; }
 

@@ -540,12 +540,12 @@ constexpr std::array<OpDefinition, kOpKindCount> kDefinitions{{
     {OpKind::call_, OpClass::kOther, {0, kVariadic}, {0, kVariadic}, {0, 0}, false, kCall},
 }};
 
-constexpr bool in_order() {
+constexpr bool definitions_in_order() {
   for (int i = 0; i < kOpKindCount; ++i)
     if (static_cast<int>(kDefinitions[i].kind) != i) return false;
   return true;
 }
-static_assert(in_order());
+static_assert(definitions_in_order());
 
 constexpr std::string_view kComparisonDirections[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
 constexpr std::string_view kComparisonTypes[] = {"NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};

@@ -7,7 +7,7 @@ namespace opentrn::graph {
 
 namespace {
 
-constexpr std::array<std::string_view, kOpKindCount> kNames{
+constexpr std::array<std::string_view, kOpKindCount> kOpNames{
 #define X(name) "stablehlo." #name,
     OPENTRN_GRAPH_STABLEHLO_OPS(X)
 #undef X
@@ -19,12 +19,12 @@ constexpr std::array<std::string_view, kOpKindCount> kNames{
 
 }  // namespace
 
-std::string_view name(OpKind kind) { return kNames[static_cast<size_t>(kind)]; }
+std::string_view name(OpKind kind) { return kOpNames[static_cast<size_t>(kind)]; }
 
 std::optional<OpKind> op_kind_from_name(std::string_view name) {
   static const auto index = [] {
     std::unordered_map<std::string_view, OpKind> kinds;
-    for (int i = 0; i < kOpKindCount; ++i) kinds.emplace(kNames[i], static_cast<OpKind>(i));
+    for (int i = 0; i < kOpKindCount; ++i) kinds.emplace(kOpNames[i], static_cast<OpKind>(i));
     kinds.emplace("call", OpKind::call_);
     kinds.emplace("return", OpKind::return_);
     kinds.emplace("func.return", OpKind::return_);

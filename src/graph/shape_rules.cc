@@ -193,12 +193,12 @@ constexpr std::array<Rule, kOpKindCount> kRules{{
     {OpKind::call_, shape::call, kAnyElement, 0, 0, 0},
 }};
 
-constexpr bool in_order() {
+constexpr bool rules_in_order() {
   for (int i = 0; i < kOpKindCount; ++i)
     if (static_cast<int>(kRules[i].kind) != i) return false;
   return true;
 }
-static_assert(in_order());
+static_assert(rules_in_order());
 
 bool element_differs(const Type& inferred, const Type& stated) {
   return inferred.kind() != stated.kind() || (inferred.is_tensor() && !same_element(inferred, stated));

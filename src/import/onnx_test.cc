@@ -30,15 +30,15 @@ using protozero::pbf_writer;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kFloat = 1;
-constexpr int kInt64 = 7;
+constexpr int kOnnxFloat = 1;
+constexpr int kOnnxInt64 = 7;
 
 std::string tensor_of_floats(const std::string& name, const std::vector<int64_t>& dims,
                              const std::vector<float>& values) {
   std::string data;
   pbf_writer w(data);
   for (const int64_t dim : dims) w.add_int64(1, dim);
-  w.add_int32(2, kFloat);
+  w.add_int32(2, kOnnxFloat);
   w.add_string(8, name);
   w.add_bytes(9, reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
   return data;
@@ -48,7 +48,7 @@ std::string tensor_of_integers(const std::string& name, const std::vector<int64_
   std::string data;
   pbf_writer w(data);
   w.add_int64(1, static_cast<int64_t>(values.size()));
-  w.add_int32(2, kInt64);
+  w.add_int32(2, kOnnxInt64);
   w.add_packed_int64(7, values.begin(), values.end());
   w.add_string(8, name);
   return data;
@@ -59,8 +59,9 @@ struct Attribute {
   int64_t value;
 };
 
-std::string node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
-                 const std::vector<Attribute>& attributes = {}, const std::string& domain = "") {
+std::string onnx_node(const std::string& op, const std::vector<std::string>& inputs,
+                      const std::string& output, const std::vector<Attribute>& attributes = {},
+                      const std::string& domain = "") {
   std::string data;
   pbf_writer w(data);
   for (const std::string& input : inputs) w.add_string(1, input);
@@ -131,23 +132,24 @@ std::string label_of(auto&& call) {
 // y = x w + b with x [batch, 2].
 ModelText linear() {
   ModelText m;
-  m.inputs = {value_info("x", kFloat, {-1, 2})};
-  m.outputs = {value_info("y", kFloat, {-1, 3})};
+  m.inputs = {value_info("x", kOnnxFloat, {-1, 2})};
+  m.outputs = {value_info("y", kOnnxFloat, {-1, 3})};
   m.initializers = {tensor_of_floats("w", {2, 3}, {1, 2, 3, 4, 5, 6}),
                     tensor_of_floats("b", {3}, {10, 20, 30})};
-  m.nodes = {node("MatMul", {"x", "w"}, "product"), node("Add", {"product", "b"}, "y")};
+  m.nodes = {onnx_node("MatMul", {"x", "w"}, "product"), onnx_node("Add", {"product", "b"}, "y")};
   return m;
 }
 
 // The chain that exporters write for view(batch, -1): Shape, Gather, Unsqueeze, Concat, Reshape.
 ModelText reshaping() {
   ModelText m;
-  m.inputs = {value_info("x", kFloat, {-1, 2, 3})};
-  m.outputs = {value_info("y", kFloat, {-1, 6})};
+  m.inputs = {value_info("x", kOnnxFloat, {-1, 2, 3})};
+  m.outputs = {value_info("y", kOnnxFloat, {-1, 6})};
   m.initializers = {tensor_of_integers("zero", {0}), tensor_of_integers("minus_one", {-1})};
-  m.nodes = {node("Shape", {"x"}, "shape"), node("Gather", {"shape", "zero"}, "size", {{"axis", 0}}),
-             node("Concat", {"size", "minus_one"}, "target", {{"axis", 0}}),
-             node("Reshape", {"x", "target"}, "y")};
+  m.nodes = {onnx_node("Shape", {"x"}, "shape"),
+             onnx_node("Gather", {"shape", "zero"}, "size", {{"axis", 0}}),
+             onnx_node("Concat", {"size", "minus_one"}, "target", {{"axis", 0}}),
+             onnx_node("Reshape", {"x", "target"}, "y")};
   return m;
 }
 
@@ -196,7 +198,7 @@ TEST(Onnx, AnOpsPlaceIsItsNodesName) {
 
 TEST(Onnx, RefusalsNameOperatorAndNode) {
   ModelText m = linear();
-  m.nodes[1] = node("NoSuchOperator", {"product", "b"}, "y");
+  m.nodes[1] = onnx_node("NoSuchOperator", {"product", "b"}, "y");
   const Options options{.dimensions = {{"batch", 2}}, .constants = {}};
   try {
     imported(m.bytes(), options);
@@ -206,18 +208,18 @@ TEST(Onnx, RefusalsNameOperatorAndNode) {
     EXPECT_THAT(fault.what(), HasSubstr("NoSuchOperator"));
     EXPECT_THAT(fault.what(), HasSubstr("node_of_y"));
   }
-  m.nodes[1] = node("NonZero", {"product"}, "y");
+  m.nodes[1] = onnx_node("NonZero", {"product"}, "y");
   EXPECT_THAT(label_of([&] { imported(m.bytes(), options); }), "onnx.data_shape");
-  m.nodes[1] = node("Add", {"product", "nobody"}, "y");
+  m.nodes[1] = onnx_node("Add", {"product", "nobody"}, "y");
   EXPECT_EQ(label_of([&] { imported(m.bytes(), options); }), "onnx.name");
-  m.nodes[1] = node("Add", {"product", "w"}, "y");
+  m.nodes[1] = onnx_node("Add", {"product", "w"}, "y");
   m.initializers[0] = tensor_of_floats("w", {2, 3}, {1, 2, 3});
   EXPECT_EQ(label_of([&] { imported(m.bytes(), options); }), "onnx.tensor");
 }
 
 TEST(Onnx, IndicesAreWholeNumbers) {
   ModelText m = linear();
-  m.nodes[1] = node("ScatterElements", {"product", "product", "product"}, "y");
+  m.nodes[1] = onnx_node("ScatterElements", {"product", "product", "product"}, "y");
   EXPECT_EQ(label_of([&] {
               imported(m.bytes(), {.dimensions = {{"batch", 2}}, .constants = {}});
             }),
@@ -226,11 +228,11 @@ TEST(Onnx, IndicesAreWholeNumbers) {
 
 TEST(Onnx, AttributesThatNoSizeCanBeAreRefused) {
   ModelText m;
-  m.inputs = {value_info("x", kFloat, {1, 4, 2, 2})};
-  m.outputs = {value_info("y", kFloat, {1, 1, 4, 4})};
-  m.nodes = {node("DepthToSpace", {"x"}, "y", {{"blocksize", INT64_MAX}})};
+  m.inputs = {value_info("x", kOnnxFloat, {1, 4, 2, 2})};
+  m.outputs = {value_info("y", kOnnxFloat, {1, 1, 4, 4})};
+  m.nodes = {onnx_node("DepthToSpace", {"x"}, "y", {{"blocksize", INT64_MAX}})};
   EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "onnx.DepthToSpace");
-  m.nodes = {node("Shape", {"x"}, "y", {{"end", INT64_MAX}})};
+  m.nodes = {onnx_node("Shape", {"x"}, "y", {{"end", INT64_MAX}})};
   m.opset = 15;
   EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "");
 }
@@ -238,35 +240,35 @@ TEST(Onnx, AttributesThatNoSizeCanBeAreRefused) {
 TEST(Onnx, AttentionNeedsAValueHeadForEachKeyHead) {
   ModelText m;
   m.opset = 23;
-  m.inputs = {value_info("q", kFloat, {1, 2, 4, 8}), value_info("v", kFloat, {1, 0, 4, 8})};
-  m.outputs = {value_info("y", kFloat, {1, 2, 4, 8})};
-  m.nodes = {node("Attention", {"q", "q", "v"}, "y")};
+  m.inputs = {value_info("q", kOnnxFloat, {1, 2, 4, 8}), value_info("v", kOnnxFloat, {1, 0, 4, 8})};
+  m.outputs = {value_info("y", kOnnxFloat, {1, 2, 4, 8})};
+  m.nodes = {onnx_node("Attention", {"q", "q", "v"}, "y")};
   EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "onnx.Attention");
 }
 
 TEST(Onnx, InputsThatNoMemoryHoldsAreRefused) {
   ModelText m;
-  m.inputs = {value_info("x", kFloat, {4, INT64_MAX, 1})};
-  m.outputs = {value_info("y", kFloat, {4, INT64_MAX, 1})};
-  m.nodes = {node("Relu", {"x"}, "y")};
+  m.inputs = {value_info("x", kOnnxFloat, {4, INT64_MAX, 1})};
+  m.outputs = {value_info("y", kOnnxFloat, {4, INT64_MAX, 1})};
+  m.nodes = {onnx_node("Relu", {"x"}, "y")};
   EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "graph.type");
 }
 
 TEST(Onnx, OneBlockOfScalesMayBeLargerThanTheAxis) {
   ModelText m;
   m.opset = 21;
-  m.inputs = {value_info("x", kFloat, {3, 2})};
-  m.outputs = {value_info("y", kFloat, {3, 2})};
+  m.inputs = {value_info("x", kOnnxFloat, {3, 2})};
+  m.outputs = {value_info("y", kOnnxFloat, {3, 2})};
   m.initializers = {tensor_of_floats("scale", {1, 2}, {2, 0.5f})};
-  m.nodes = {node("DequantizeLinear", {"x", "scale"}, "y", {{"axis", 0}, {"block_size", 1000}})};
+  m.nodes = {onnx_node("DequantizeLinear", {"x", "scale"}, "y", {{"axis", 0}, {"block_size", 1000}})};
   EXPECT_THAT(run(imported(m.bytes()), {{1, 2, 3, 4, 5, 6}}), ElementsAre(2, 1, 6, 2, 10, 3));
 }
 
 TEST(Onnx, AShapeThatIsAnInputNeedsItsValue) {
   ModelText m;
-  m.inputs = {value_info("x", kFloat, {2, 3}), value_info("shape", kInt64, {1})};
-  m.outputs = {value_info("y", kFloat, {6})};
-  m.nodes = {node("Reshape", {"x", "shape"}, "y")};
+  m.inputs = {value_info("x", kOnnxFloat, {2, 3}), value_info("shape", kOnnxInt64, {1})};
+  m.outputs = {value_info("y", kOnnxFloat, {6})};
+  m.nodes = {onnx_node("Reshape", {"x", "shape"}, "y")};
   EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "onnx.constant");
   const int64_t six = 6;
   const auto bytes = std::as_bytes(std::span(&six, 1));
@@ -290,7 +292,7 @@ class ExternalData : public testing::Test {
     pbf_writer w(tensor);
     w.add_int64(1, 2);
     w.add_int64(1, 3);
-    w.add_int32(2, kFloat);
+    w.add_int32(2, kOnnxFloat);
     w.add_string(8, "w");
     for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
              {"location", location}, {"offset", "4"}, {"length", length}}) {

@@ -17,7 +17,7 @@ namespace opentrn::isa {
 
 namespace {
 
-constexpr std::string_view kMagic = "opentrn-kernel-1 ";
+constexpr std::string_view kKernelMagic = "opentrn-kernel-1 ";
 constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 [[noreturn]] void malformed(std::string message) {
@@ -134,10 +134,10 @@ void check(const Kernel& kernel) {
 
 }  // namespace
 
-bool is_kernel_text(std::string_view text) { return text.starts_with(kMagic); }
+bool is_kernel_text(std::string_view text) { return text.starts_with(kKernelMagic); }
 
 std::string_view kernel_name(std::string_view text) {
-  text.remove_prefix(std::min(kMagic.size(), text.size()));
+  text.remove_prefix(std::min(kKernelMagic.size(), text.size()));
   return text.substr(0, text.find(' '));
 }
 
@@ -224,14 +224,14 @@ std::string to_text(const Kernel& kernel) {
   out.data(encode(kernel.program));
   std::string name = kernel.name;
   std::replace(name.begin(), name.end(), ' ', '_');
-  return fmt::format("{}{} {}", kMagic, name, base64(out.take()));
+  return fmt::format("{}{} {}", kKernelMagic, name, base64(out.take()));
 }
 
 Kernel kernel_from_text(std::string_view text) {
   if (!is_kernel_text(text)) malformed("this is no kernel of OpenTrn's");
   Kernel kernel;
   kernel.name = kernel_name(text);
-  const size_t head = kMagic.size() + kernel.name.size() + 1;
+  const size_t head = kKernelMagic.size() + kernel.name.size() + 1;
   if (head > text.size()) malformed("nothing follows the kernel's name");
   const std::vector<std::byte> bytes = from_base64(text.substr(head));
   file::Reader in(bytes, kernel.name);

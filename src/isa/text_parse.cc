@@ -19,9 +19,9 @@ namespace {
 
 using text::Cursor;
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kTextVersion = 1;
 constexpr int64_t kIdMax = std::numeric_limits<uint32_t>::max() - 1;
-constexpr int64_t kRegistersMax = 1 << 24;
+constexpr int64_t kTextRegistersMax = 1 << 24;
 constexpr size_t kOperandsMax = 255;
 
 class Parser {
@@ -71,7 +71,7 @@ void Parser::read_header(std::string_view kind) {
   if (!at_.next_line()) at_.fail("the text is empty");
   if (!at_.accept_word("opentrn") || !at_.accept_word(kind))
     at_.fail(fmt::format("expected 'opentrn {}'", kind));
-  at_.integer(kVersion, kVersion, "the version");
+  at_.integer(kTextVersion, kTextVersion, "the version");
 }
 
 void Parser::read_program() {
@@ -79,7 +79,7 @@ void Parser::read_program() {
   program_.name = at_.quoted();
   at_.expect_line_end();
   if (!at_.next_line() || !at_.accept_word("registers")) at_.fail("expected 'registers'");
-  const int64_t registers = at_.integer(0, kRegistersMax, "the number of registers");
+  const int64_t registers = at_.integer(0, kTextRegistersMax, "the number of registers");
   for (int64_t i = 0; i < registers; ++i) program_.add_register();
   at_.expect_line_end();
   while ((more_ = at_.next_line())) {
@@ -444,7 +444,7 @@ Executable Parser::executable() {
   read_program();
   if (!more_) at_.fail("expected 'executable' after the program");
   Executable result;
-  at_.integer(kVersion, kVersion, "the version");
+  at_.integer(kTextVersion, kTextVersion, "the version");
   at_.expect('v');
   result.generation = static_cast<Generation>(at_.integer(1, 4, "the generation"));
   at_.expect_line_end();

@@ -14,7 +14,7 @@ namespace {
 
 // Debian's and Open MPI's own name, then that of an installation for development.
 constexpr std::array kNames = {"libmpi.so.40", "libmpi.so"};
-constexpr size_t kTextMax = 8192;  // MPI_MAX_LIBRARY_VERSION_STRING is 256 in Open MPI
+constexpr size_t kErrorTextMax = 8192;  // MPI_MAX_LIBRARY_VERSION_STRING is 256 in Open MPI
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Fault(FaultKind::kInput, "mpi.library", message,
@@ -47,7 +47,7 @@ Library load() {
   void* from = open();
   Library out{};
   find(from, "MPI_Get_library_version", out.Get_library_version);
-  std::array<char, kTextMax> text{};
+  std::array<char, kErrorTextMax> text{};
   int size = 0;
   out.Get_library_version(text.data(), &size);
   out.version = text.data();

@@ -12,7 +12,7 @@ using isa::Opcode;
 
 constexpr int64_t kShape[] = {4, 8};
 
-std::shared_ptr<Machine> machine(Execute execute = Execute::kBatched) {
+std::shared_ptr<Machine> plain_machine(Execute execute = Execute::kBatched) {
   MachineOptions options;
   options.execute = execute;
   return Machine::create(options, nullptr);
@@ -29,7 +29,7 @@ void fill(Machine& m, const TensorView& dst, double value) {
 
 // Batches that run while more is recorded: values, and the first Fault, are those of program order.
 TEST(Machine, BatchesRunByThemselves) {
-  auto m = machine();
+  auto m = plain_machine();
   const TensorView t = tile(*m), other = tile(*m);
   fill(*m, t, 0);
   constexpr int kAdditions = 5000;
@@ -61,7 +61,7 @@ TEST(Machine, BatchesRunByThemselves) {
 
 TEST(Machine, BatchedAndEagerGiveTheSameValue) {
   for (Execute execute : {Execute::kBatched, Execute::kEager}) {
-    auto m = machine(execute);
+    auto m = plain_machine(execute);
     const TensorView t = tile(*m);
     fill(*m, t, 1.5);
     fill(*m, t.slice(1, 2, 4, 1), -2.0);
@@ -75,7 +75,7 @@ TEST(Machine, BatchedAndEagerGiveTheSameValue) {
 }
 
 TEST(Machine, ARecordingMachineHasNoValues) {
-  auto m = machine(Execute::kNever);
+  auto m = plain_machine(Execute::kNever);
   const TensorView t = tile(*m);
   fill(*m, t, 1.0);
   EXPECT_EQ(m->program()->size(), 1u);
@@ -83,13 +83,13 @@ TEST(Machine, ARecordingMachineHasNoValues) {
 }
 
 TEST(Machine, ATensorOfAnotherMachineIsRefused) {
-  auto a = machine(), b = machine();
+  auto a = plain_machine(), b = plain_machine();
   const TensorView t = tile(*a);
   EXPECT_THROW(b->operand(t), Fault);
 }
 
 TEST(Machine, NdarrayLimits) {
-  auto m = machine();
+  auto m = plain_machine();
   const auto label = [&](std::vector<int64_t> shape) -> std::string {
     try {
       m->ndarray(shape, DType::kFloat32, MemorySpace::kSbuf, "", std::nullopt, 0);
@@ -108,7 +108,7 @@ TEST(Machine, AHostArrayIsOneTensorPerMachine) {
   std::vector<float> host(32, 3.0f);
   auto bytes = sim::Buffer::wrap(host.data(), 32 * 4);
   const TensorView input = Machine::host_tensor(kShape, DType::kFloat32, MemorySpace::kHbm, bytes, "x");
-  auto a = machine(), b = machine();
+  auto a = plain_machine(), b = plain_machine();
   EXPECT_EQ(a->operand(input).tensor, a->operand(input.slice(0, 1, 2, 1)).tensor);
   const TensorView t = tile(*b);
   const isa::Operand operands[] = {b->operand(t), b->operand(input)};

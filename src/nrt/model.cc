@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fault.h"
-#include "deploy/deploy.h"
 #include "device/presence.h"
 #include "device/registry.h"
+#include "model/runtime_model.h"
 #include "nrt/state.h"
 #include "runtime/model_file.h"
 #include "runtime/timing.h"
@@ -157,7 +157,7 @@ bool is_updated_in_place(const runtime::Model& model, size_t input) {
 
 std::shared_ptr<sim::Buffer> buffer_of(const nrt_model& model, size_t i, const Held& from) {
   const std::span<const std::byte> bytes(from.data, static_cast<size_t>(bytes_of(model.input_types[i])));
-  auto buffer = deploy::device_buffer(model.input_types[i], bytes);
+  auto buffer = model::device_buffer(model.input_types[i], bytes);
   if (!is_updated_in_place(model.model, i)) return buffer;
   auto copy = std::make_shared<std::vector<std::byte>>(buffer->data(), buffer->data() + buffer->bytes());
   return sim::Buffer::wrap(copy->data(), buffer->bytes(), copy);
@@ -189,7 +189,7 @@ Executed execute(nrt_model& model, const nrt_tensor_set_t* inputs, nrt_tensor_se
   const device::CoreScope scope(core);
   const auto results = runtime::execute(model.model, buffers, &trips);
   for (size_t i = 0; i < results.size(); ++i) {
-    const graph::Literal value = deploy::host_literal(model.output_types[i], results[i]);
+    const graph::Literal value = model::host_literal(model.output_types[i], results[i]);
     std::memcpy(to[i].data, value.bytes().data(), value.bytes().size());
     to[i].tensor->completions.fetch_add(1);
   }

@@ -16,7 +16,7 @@
 namespace opentrn::numerics {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<AluOp> float_ops() {
@@ -29,7 +29,7 @@ std::vector<AluOp> float_ops() {
 
 // Ordinary numbers, small integers (so that values meet), special values, any bits.
 std::vector<float> mixed_row(uint64_t seed, size_t n) {
-  const float special[] = {0.0f, -0.0f, kInf,      -kInf,      kNan,           -kNan,
+  const float special[] = {0.0f, -0.0f, kInfinity, -kInfinity, kNan,           -kNan,
                            1.0f, -1.0f, 0x1p-149f, -0x1p-130f, 0x1.fffffep127f};
   SplitMix64 rng(seed);
   std::vector<float> row(n);
@@ -261,8 +261,8 @@ TEST(Power, AgreesWithLibmInDoublePrecision) {
 }
 
 TEST(Power, SpecialValuesFollowC) {
-  const float values[] = {0.0f, -0.0f, 1,    -1,   2,     -2,   0.5f,      -0.5f,
-                          3,    -3,    1.5f, kInf, -kInf, kNan, 0x1p-149f, 0x1p127f};
+  const float values[] = {0.0f, -0.0f, 1,    -1,        2,          -2,   0.5f,      -0.5f,
+                          3,    -3,    1.5f, kInfinity, -kInfinity, kNan, 0x1p-149f, 0x1p127f};
   for (const float x : values) {
     for (const float y : values) {
       const auto expected = static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y)));

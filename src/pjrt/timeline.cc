@@ -41,7 +41,7 @@ std::string_view short_name(const isa::ModelOp& op) {
 }
 
 // Of a part, whose own time stops where it waits for a collective.
-struct Clock {
+struct DeviceClock {
   int64_t from_ps;
   const spmd::StepTime& when;
   int64_t ps_of(double part_ns) const { return from_ps + ps(spmd::time_of(when, part_ns)); }
@@ -137,7 +137,7 @@ class Writer {
     const auto [found, fresh] = traces_.try_emplace(&program);
     if (fresh) found->second = program.timeline();
     const trace::Trace& trace = found->second;
-    const Clock clock{*place.cursor_ps, when};
+    const DeviceClock clock{*place.cursor_ps, when};
     add_ops(place, clock, trace, program.model().origin);
     add_skipped(place, clock, trace);
     if (instructions_ + trace.events.size() <= kInstructionsMax) {
@@ -150,7 +150,7 @@ class Writer {
   }
 
   // The critical path: every nanosecond belongs to one op.
-  static void add_ops(Place& place, const Clock& clock, const trace::Trace& trace,
+  static void add_ops(Place& place, const DeviceClock& clock, const trace::Trace& trace,
                       const isa::Origin& origin) {
     const auto op_of = [&](const trace::CriticalSegment& segment) {
       return segment.instruction == trace::kNoIndex ? isa::kNoModelOp : origin.at(segment.instruction).op;
@@ -174,14 +174,14 @@ class Writer {
     }
   }
 
-  static void add_skipped(Place& place, const Clock& clock, const trace::Trace& trace) {
+  static void add_skipped(Place& place, const DeviceClock& clock, const trace::Trace& trace) {
     for (const trace::Iteration& iteration : trace.iterations)
       if (iteration.skipped > 0 && iteration.core == 0)
         place.plane.add_event("Iterations not drawn", iteration.skipped_text(), clock.ps_of(iteration.end_ns),
                               clock.ps_of(iteration.skipped_end_ns()) - clock.ps_of(iteration.end_ns), {});
   }
 
-  static void add_instructions(Place& place, const Clock& clock, const trace::Trace& trace,
+  static void add_instructions(Place& place, const DeviceClock& clock, const trace::Trace& trace,
                                const isa::Origin& origin) {
     for (const trace::Event& event : trace.events) {
       const uint32_t op =

@@ -14,11 +14,11 @@ using trace::Stall;
 using trace::TrackKind;
 
 // A DMA at line 10 brings a tile in; a tensor_copy at line 20 waits for it. 100 ns.
-struct Example {
+struct ProfileExample {
   isa::Executable executable;
   trace::Recorder recorder;
 
-  Example() {
+  ProfileExample() {
     auto program = std::make_shared<isa::Program>();
     program->append(Opcode::kDmaCopy, isa::Engine::kUnknown, {}, {},
                     program->intern_location("k.py", 10, "k"));
@@ -92,7 +92,7 @@ struct Example {
 };
 
 TEST(Profile, CriticalTimeOfTheLinesAddsUpToTheRun) {
-  const Profile p = Example().profile();
+  const Profile p = ProfileExample().profile();
   ASSERT_EQ(p.lines.size(), 2u);
   EXPECT_EQ(p.lines[0].line, 10);  // most critical first
   EXPECT_EQ(p.lines[0].critical_ns, 60);
@@ -100,7 +100,7 @@ TEST(Profile, CriticalTimeOfTheLinesAddsUpToTheRun) {
 }
 
 TEST(Profile, TransfersAreNotBusyEngines) {
-  const Profile p = Example().profile();
+  const Profile p = ProfileExample().profile();
   EXPECT_EQ(p.lines[0].busy_ns, 5);  // the trigger
   EXPECT_EQ(p.lines[0].dma_ns, 55);
   EXPECT_EQ(p.lines[0].dma_bytes, 1100);
@@ -108,7 +108,7 @@ TEST(Profile, TransfersAreNotBusyEngines) {
 }
 
 TEST(Profile, UtilisationFollowsNeuronExplorer) {
-  const Profile p = Example().profile();
+  const Profile p = ProfileExample().profile();
   EXPECT_DOUBLE_EQ(p.mfu_estimated_percent, 30);  // 300 / (10 * 100)
   EXPECT_DOUBLE_EQ(p.hfu_estimated_percent, 40);  // with the transposes
   EXPECT_DOUBLE_EQ(p.mbu_estimated_percent, 50);  // 1100 / (22 * 100)
@@ -116,7 +116,7 @@ TEST(Profile, UtilisationFollowsNeuronExplorer) {
 }
 
 TEST(Profile, AWaitNamesBothLines) {
-  const Profile p = Example().profile();
+  const Profile p = ProfileExample().profile();
   ASSERT_EQ(p.waits.size(), 1u);
   EXPECT_EQ(p.lines[p.waits[0].waiting].line, 20);
   EXPECT_EQ(p.lines[p.waits[0].waited_for].line, 10);
@@ -125,7 +125,7 @@ TEST(Profile, AWaitNamesBothLines) {
 }
 
 TEST(Profile, OverlappingTransfersOfAQueueAreCountedOnceInItsActiveTime) {
-  Example example;
+  ProfileExample example;
   example.add(
       {.start_ns = 30, .end_ns = 80, .busy_ns = 50, .bytes = 100, .track = 2, .instruction = 0, .line = 10});
   const Profile p = example.profile();
@@ -135,7 +135,7 @@ TEST(Profile, OverlappingTransfersOfAQueueAreCountedOnceInItsActiveTime) {
 }
 
 TEST(Profile, EventsCountAsOftenAsTheyHappened) {
-  Example example;
+  ProfileExample example;
   example.recorder.add_iteration({.start_ns = 0, .end_ns = 100, .skipped = 9});
   const Profile p = example.profile();
   EXPECT_EQ(p.lines[0].dma_bytes, 11'000);
@@ -150,12 +150,12 @@ TEST(Profile, EventsCountAsOftenAsTheyHappened) {
 }
 
 TEST(Profile, ATraceOfOtherCoresIsRefused) {
-  const Example example;
+  const ProfileExample example;
   EXPECT_THROW(analyse(example.recorder.trace(), {}, arch::default_tables()), Fault);
 }
 
 TEST(ProfileJson, HasTheKeysOfItsSchema) {
-  const nlohmann::ordered_json j = json(Example().profile());
+  const nlohmann::ordered_json j = json(ProfileExample().profile());
   EXPECT_EQ(j["schema_version"], kJsonSchemaVersion);
   EXPECT_EQ(j["is_simulation"], true);
   for (const char* key :
@@ -174,7 +174,7 @@ TEST(ProfileJson, NothingBoundsAProgramInWhichNothingRuns) {
 
 // Definitions: Neuron Explorer's profile schema reference, table Summary.
 TEST(ProfileJson, TimesOfTwoCoresAreNoLongerThanTheRun) {
-  Example example;
+  ProfileExample example;
   trace::Trace trace = example.recorder.take();
   trace.cores = trace.summary.cores = 2;
   trace.summary.engines[static_cast<size_t>(isa::Engine::kVector)].busy_ns = 140;  // 40 and 100
@@ -189,7 +189,7 @@ TEST(ProfileJson, TimesOfTwoCoresAreNoLongerThanTheRun) {
 }
 
 TEST(ProfileJson, SavesAndReloadsOfSpilledBytesAreToldApart) {
-  Example example;
+  ProfileExample example;
   example.executable.spill_save_bytes = 7;
   example.executable.spill_reload_bytes = 21;
   const nlohmann::ordered_json j = json(example.profile());
@@ -199,7 +199,7 @@ TEST(ProfileJson, SavesAndReloadsOfSpilledBytesAreToldApart) {
 }
 
 TEST(ProfileText, DescriptorsComeWithAHint) {
-  Example example;
+  ProfileExample example;
   trace::Summary summary = example.recorder.trace().summary;
   EXPECT_THAT(text(example.profile()), testing::Not(testing::HasSubstr("try:")));
   summary.bound_by_ns[static_cast<size_t>(trace::Resource::kDescriptors)] = 90;
@@ -208,7 +208,7 @@ TEST(ProfileText, DescriptorsComeWithAHint) {
 }
 
 TEST(ProfileText, FitsATerminal) {
-  Example example;
+  ProfileExample example;
   const std::string out = text(example.profile());
   EXPECT_THAT(out, testing::HasSubstr("bound by DMA engines"));
   EXPECT_THAT(out, testing::HasSubstr("k.py:10"));
@@ -217,7 +217,7 @@ TEST(ProfileText, FitsATerminal) {
 }
 
 TEST(Perfetto, OverlappingTransfersGoToThreadsOfTheirOwn) {
-  Example example;
+  ProfileExample example;
   example.add(
       {.start_ns = 30, .end_ns = 80, .busy_ns = 50, .bytes = 100, .track = 2, .instruction = 0, .line = 10});
   std::ostringstream out;
@@ -234,7 +234,7 @@ TEST(Perfetto, OverlappingTransfersGoToThreadsOfTheirOwn) {
 }
 
 TEST(Perfetto, AnArrowLeadsFromTheTransferToWhatWaitedForIt) {
-  Example example;
+  ProfileExample example;
   std::ostringstream out;
   write_perfetto(example.recorder.trace(), out);
   const auto j = nlohmann::json::parse(out.str());
@@ -250,7 +250,7 @@ TEST(Perfetto, AnArrowLeadsFromTheTransferToWhatWaitedForIt) {
 }
 
 TEST(Perfetto, AnArrowLeadsFromTheIterationBefore) {
-  Example example;
+  ProfileExample example;
   example.add({.start_ns = 100, .end_ns = 120, .busy_ns = 20, .track = 0, .instruction = 2});
   example.add({.start_ns = 120,
                .end_ns = 130,
@@ -272,7 +272,7 @@ TEST(Perfetto, AnArrowLeadsFromTheIterationBefore) {
 }
 
 TEST(Perfetto, SaysWhereIterationsAreNotDrawn) {
-  Example example;
+  ProfileExample example;
   example.recorder.add_iteration({.start_ns = 60, .end_ns = 100, .skipped = 4});
   std::ostringstream out;
   write_perfetto(example.recorder.trace(), out);

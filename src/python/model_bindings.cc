@@ -1,12 +1,14 @@
 #include "python/model_bindings.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 
+#include <fmt/ranges.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
@@ -14,6 +16,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -24,8 +27,8 @@
 #include "compiler/analysis/padding.h"
 #include "compiler/compile.h"
 #include "compiler/flags.h"
+#include "compiler/options.h"
 #include "compiler/taps.h"
-#include "deploy/deploy.h"
 #include "device/presence.h"
 #include "graph/control_arguments.h"
 #include "graph/text/text.h"
@@ -33,6 +36,7 @@
 #include "import/onnx/onnx.h"
 #include "import/onnx/stages.h"
 #include "isa/text.h"
+#include "model/runtime_model.h"
 #include "profile/programs.h"
 #include "python/convert.h"
 #include "python/timing_bindings.h"
@@ -108,14 +112,14 @@ std::span<const std::byte> bytes_of(const ByteArray& array) {
 }
 
 nb::bytes host_bytes(const graph::Type& type, const std::shared_ptr<sim::Buffer>& buffer) {
-  const graph::Literal value = deploy::host_literal(type, buffer);
+  const graph::Literal value = model::host_literal(type, buffer);
   return nb::bytes(value.bytes().data(), value.bytes().size());
 }
 
 std::shared_ptr<LoadedModel> loaded(const CompiledModule& compiled, Generation generation) {
   auto result = std::make_shared<LoadedModel>();
   result->passes = compiled.passes;
-  result->model = deploy::model_of(compiled, generation);
+  result->model = model::model_of(compiled, generation);
   for (const compiler::Port& from : compiled.inputs) result->input_types.push_back(from.type);
   for (const compiler::Port& from : compiled.outputs) result->output_types.push_back(from.type);
   return result;
@@ -271,7 +275,7 @@ std::shared_ptr<sim::Buffer> input_buffer(const LoadedModel& model, size_t i,
   const bool is_unread = i < model.is_unread.size() && model.is_unread[i];
   if (!compiler::same_on_device(type.element()) && !is_unread)
     check_range(model.model.inputs[i], type.element(), bytes);
-  return deploy::device_buffer(type, bytes);
+  return model::device_buffer(type, bytes);
 }
 
 // Warns in Python, or raises what it makes of the warning.
@@ -358,7 +362,7 @@ void run_addresses(LoadedModel& self, const void* const* inputs, void* const* ou
   tell_unwritten(self, results);
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i]->data() == outputs[i]) continue;
-    const graph::Literal value = deploy::host_literal(self.output_types[i], results[i]);
+    const graph::Literal value = model::host_literal(self.output_types[i], results[i]);
     std::ranges::copy(value.bytes(), static_cast<std::byte*>(outputs[i]));
   }
 }
@@ -485,6 +489,18 @@ nb::dict tap(const graph::Module& module) {
   return result;
 }
 
+// A text of the option's table as Python has such values.
+nb::object value_of(const compiler::OptionRow& row, std::string_view text) {
+  if (row.type == compiler::OptionType::kSwitch) return nb::bool_(text == "true");
+  if (row.type == compiler::OptionType::kWord) return nb::str(text.data(), text.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Fault(FaultKind::kInput, "compiler.option", fmt::format("{} is '{}'", row.name, text),
+                fmt::format("it takes one of {}", fmt::join(row.values, ", ")));
+  return nb::int_(number);
+}
+
 }  // namespace
 
 graph::Module module_of(const std::optional<std::string>& text, const Path& path,
@@ -576,13 +592,31 @@ void bind_models(nb::module_& module) {
         return std::tuple(flags.options, flags.target, flags.without_effect);
       },
       "text"_a);
-  // (name, what it is where nobody says, its values) of the options that users choose
-  module.def("compiler_options", [] {
-    std::vector<std::tuple<std::string, std::string, std::vector<std::string>>> rows;
-    for (const compiler::OptionRow& row : compiler::option_rows())
-      rows.emplace_back(row.name, row.standard, row.values);
-    return rows;
-  });
+  nb::class_<compiler::OptionRow>(module, "OptionRow", "An option of the compiler, as users choose it.")
+      .def_ro("name", &compiler::OptionRow::name, "neuronx-cc's or ours, without the dashes in front.")
+      .def_prop_ro(
+          "default", [](const compiler::OptionRow& row) { return value_of(row, row.standard); },
+          "What it is where nobody says.")
+      .def_prop_ro(
+          "values",
+          [](const compiler::OptionRow& row) {
+            nb::list values;
+            for (const std::string& each : row.values) values.append(value_of(row, each));
+            return values;
+          },
+          "All that it takes.")
+      .def(
+          "value", [](const compiler::OptionRow& row, std::string_view text) { return value_of(row, text); },
+          "text"_a, "What a text of `values` means: a word, a number or a switch.")
+      .def_ro("help", &compiler::OptionRow::help)
+      .def_ro("letter", &compiler::OptionRow::letter, "Its flag of one letter, as -O, or nothing.")
+      .def_ro("pattern", &compiler::OptionRow::pattern,
+              "What --help writes in place of the values, or nothing.")
+      .def_ro("of_program", &compiler::OptionRow::of_program,
+              "Whether it says which numbers are computed, and not how the program is run.");
+  module.def(
+      "compiler_options", [] { return compiler::option_rows(); },
+      "The table of the options that users choose (src/compiler/options.h).");
   module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
   module.def("load_models", &load_models, "path"_a);

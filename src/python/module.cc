@@ -53,6 +53,7 @@ NB_MODULE(_core, module) {
   bind_graph(graph);
   bind_import(graph);
   bind_models(module);
+  bind_buckets(module);
   bind_sharded_models(module);
   bind_decoder(module);
   bind_server(module);

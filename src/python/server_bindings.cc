@@ -33,7 +33,7 @@ using server::ModelWorker;
 using server::Server;
 using serving::SamplingParams;
 
-constexpr const char* kFinishes[] = {"", "stop", "length", "abort", "refused"};
+constexpr const char* kFinishNames[] = {"", "stop", "length", "abort", "refused"};
 
 std::shared_ptr<const serving::StepTimes> times_of(const std::string& linear, const std::string& table) {
   if (!linear.empty()) return serving::LinearTimes::parse(linear);
@@ -137,7 +137,7 @@ int64_t add(Server& self, std::vector<int32_t> prompt, const nb::dict& from,
 
 nb::dict to_python(const server::Ended& end) {
   nb::dict row;
-  row["finish"] = kFinishes[static_cast<size_t>(end.finish)];
+  row["finish"] = kFinishNames[static_cast<size_t>(end.finish)];
   row["failure"] = end.failure;
   row["prompt_tokens"] = end.prompt_tokens;
   row["output_tokens"] = end.output_tokens;

@@ -18,6 +18,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "arch/evidence.h"
@@ -547,6 +548,13 @@ nb::list cli_options() {
   return rows;
 }
 
+std::vector<std::tuple<std::string_view, std::string_view, std::string_view, bool>> cli_commands() {
+  std::vector<std::tuple<std::string_view, std::string_view, std::string_view, bool>> rows;
+  for (const cli::Command& row : cli::kProgram)
+    rows.emplace_back(row.name, row.entry, row.line, row.passed_on);
+  return rows;
+}
+
 int print_cli(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   int code = 0;
@@ -744,6 +752,9 @@ void bind_timing(nb::module_& module) {
              "default_trip_count"_a = nb::none());
   module.def("run_cli", &print_cli, "arguments"_a);
   module.def("cli_options", &cli_options);
+  module.def("cli_commands", &cli_commands,
+             "The rows (name, entry, line, passed_on) of the program's commands, in the order of its help "
+             "(src/cli/commands.def). `entry` is module:function of Python, and empty for a command of C++.");
   module.def("ask_cli", &ask_cli, "arguments"_a);
   module.def("machines", &machines);
   module.def("calibrations", [] { return arch::calibrations(arch::default_tables()); });

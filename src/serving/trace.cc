@@ -21,7 +21,7 @@ namespace {
 constexpr int32_t kMooncakeSegment = 512;
 // No model takes more, and sums of two of them stay whole.
 constexpr int64_t kTokensMax = 1 << 28;
-constexpr size_t kRequestsMax = 100'000'000;
+constexpr size_t kTraceRequestsMax = 100'000'000;
 constexpr double kSecondsMax = static_cast<double>(kPsMax) / kPsPerSecond;
 
 class Reader {
@@ -79,7 +79,7 @@ class Reader {
            PromptContent content) {
     if (!(arrival_s >= -kSecondsMax && arrival_s <= kSecondsMax))
       fail(fmt::format("it comes at {} s", arrival_s), fmt::format("at most {:.0f} s", kSecondsMax));
-    if (trace_.requests.size() >= kRequestsMax) fail("too many requests", "give a limit");
+    if (trace_.requests.size() >= kTraceRequestsMax) fail("too many requests", "give a limit");
     trace_.requests.push_back(
         {ps_of_seconds(arrival_s), tokens(prompt, "prompt"), tokens(output, "output"), std::move(content)});
   }

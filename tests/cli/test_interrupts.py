@@ -106,7 +106,7 @@ def test_ctrl_c_while_the_program_is_loaded(folder: Path) -> None:
         [sys.executable, "-c", said + textwrap.dedent("""
             class Late:
                 def find_spec(self, name, path=None, target=None):
-                    if name == "opentrn.cli.commands":
+                    if name == "opentrn.cli.dispatch":
                         os.kill(os.getpid(), signal.SIGINT)
             sys.meta_path.insert(0, Late())
             sys.argv[1:] = ["ls"]

@@ -9,9 +9,10 @@ import pytest
 
 import opentrn
 from opentrn import _core
+from opentrn.errors import InputError
 from opentrn.model import compiled as model
 from opentrn.model import diff
-from opentrn.settings.compiler_options import PROGRAM_OPTIONS, CompilerOptions, option_texts
+from opentrn.settings.compiler_options import OPTIONS, PROGRAM_OPTIONS, option_texts, option_values
 
 # Options that change nothing here come back as they were given: --internal-*.
 TEXTS = [
@@ -42,27 +43,25 @@ def test_what_shlex_refuses_is_refused(text: str, why: str):
         _core.compiler_flags(text)
 
 
-# -- the one record of options
+# -- the one table of options (src/compiler/options.cc)
 
 
-def test_the_record_is_the_compilers_table() -> None:
-    record = [
-        (name.replace("_", "-"), option_texts({name: row.default})[name.replace("_", "-")], row)
-        for name, row in CompilerOptions.__dataclass_fields__.items()
-    ]
-    table = _core.compiler_options()
-    assert [(name, default) for name, default, _ in record] == [(name, default) for name, default, _ in table]
-    for (name, _, row), (_, _, values) in zip(record, table, strict=True):
-        if row.metadata["values"]:
-            assert [str(value) for value in row.metadata["values"]] == values, name
-        else:  # a switch, or a pattern, which the compiler lists in its error
-            assert values == ["true", "false"] or name == "weight-sparsity"
+def test_a_text_of_every_value_is_read_as_the_value() -> None:
+    for name, row in OPTIONS.items():
+        for value in row.values:
+            assert option_values(option_texts({name: value})) == {name: value}
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="optlevel is 'two'") as refused:
+        option_values({"optlevel": "two"})
+    assert refused.value.label == "compiler.option" and "1, 2, 3" in refused.value.hint
 
 
 @pytest.mark.parametrize("function", [opentrn.compile, model.prepare, diff.diff])
 def test_options_stand_in_the_signature(function) -> None:
     parameters = inspect.signature(function).parameters
-    expected = {name: CompilerOptions.__dataclass_fields__[name].default for name in PROGRAM_OPTIONS}
+    expected = {name: OPTIONS[name].default for name in PROGRAM_OPTIONS}
     assert {name: parameters[name].default for name in PROGRAM_OPTIONS} == expected
     assert all(each.kind is not inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword argument 'optlvel'"):
@@ -70,6 +69,7 @@ def test_options_stand_in_the_signature(function) -> None:
 
 
 def test_options_of_neuron_cc_flags_are_the_tables() -> None:
-    for name, _, values in _core.compiler_options():
-        given, _, _ = _core.compiler_flags(f"--{name}" if values == ["true", "false"] else f"--{name}={values[-1]}")
-        assert given == {name: "true" if values == ["true", "false"] else values[-1]}
+    for row in OPTIONS.values():
+        switch = isinstance(row.default, bool)
+        given, _, _ = _core.compiler_flags(f"--{row.name}" if switch else f"--{row.name}={row.values[-1]}")
+        assert given == {row.name: "true" if switch else str(row.values[-1])}

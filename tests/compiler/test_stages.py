@@ -101,7 +101,7 @@ def test_a_size_that_came_up_before_is_not_compiled_again(masked):
     staged = opentrn.compile(masked)
     for _ in range(2):
         staged(np.eye(4, 5, dtype=np.float32))
-    assert [stage.sizes for stage, _ in staged.programs] == [{}, {"found": 4}]
+    assert [stage.sizes for stage, _ in staged.compiled_stages] == [{}, {"found": 4}]
 
 
 def test_the_file_is_imported_once(masked, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_file_holds_the_rest_of_the_model(masked, tmp_path, weights):
     if weights == "copy":
         masked.unlink()
     again = model.load(path)
-    assert [stage.sizes for stage, _ in again.programs] == [{}]
+    assert [stage.sizes for stage, _ in again.compiled_stages] == [{}]
     x = mixed((4, 5))
     np.testing.assert_array_equal(again(x)[0], 2 * x[x > 0])
     if weights == "reference":
@@ -342,7 +342,7 @@ def test_rows_are_padded_to_a_program_compiled_ahead_where_it_is_proved(tmp_path
         [("x", [4, 5])], [("y", [])], [("zero", np.float32(0))],
     )  # fmt: skip
     staged = opentrn.compile(path, dimensions={"found": [8, 16]}, strict=True)
-    assert [stage.sizes for stage, _ in staged.programs] == [{}, {"found": 8}, {"found": 16}]
+    assert [stage.sizes for stage, _ in staged.compiled_stages] == [{}, {"found": 8}, {"found": 16}]
     again = model.load(staged.save(tmp_path / "masked.neuron"))
     for count, ran in ((0, 8), (5, 8), (8, 8), (9, 16), (20, 20)):
         x = -np.ones(20, np.float32)

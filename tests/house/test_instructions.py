@@ -61,3 +61,19 @@ def test_opcodes_are_numbered_without_gaps():
 def test_numbers_of_opcodes_stay(name: str, number: int):
     texts = [header.read_text() for header in FAMILIES.glob("*.h")]
     assert any(re.search(rf"\bX\(k\w+, {name}, {number}\)", text) for text in texts)
+
+
+# Instructions that neither the compiler nor the language functions issue: what names them defines them.
+@pytest.mark.parametrize(
+    "name",
+    ["bn_aggr", "bn_stats", "max8", "nc_find_index8", "nc_match_replace8", "rand2", "rand_get_state", "select_reduce"],
+)
+def test_an_instruction_is_in_five_files(name: str):
+    """Header and source of its family, body, reference, row of costs; NKI 0.1's functions are another interface."""
+    naming = []
+    for path in tracked("src/*.cc", "src/*.h", "src/*.toml", "python/opentrn/*.py"):
+        if path.name.endswith("_test.cc") or "nki_legacy" in path.parts:
+            continue
+        if re.search(rf"\b{name}\b", re.sub(r"//.*", "", path.read_text())):
+            naming.append(relative(path))
+    assert len(naming) <= 5, naming

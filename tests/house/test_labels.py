@@ -28,7 +28,6 @@ ALLOWED = {
     ("nki_legacy/index.py", "AttributeError"): "what Python expects of an attribute",
     ("compat/standins/torch_neuronx/__init__.py", "AttributeError"): "what Python expects of a module's __getattr__",
     ("base/files.py", "OSError"): "the error of the operating system, with the name of the file",
-    ("model/buckets.py", "KeyError"): "caught where it is raised",
     ("model/compiled.py", "_NeedsStages"): "caught by compile(), which takes the model in stages",
     ("model/stages.py", "KeyError"): "caught where it is raised",
     ("torch/ranges.py", "_Unchecked"): "caught where the check begins",

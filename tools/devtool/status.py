@@ -149,19 +149,12 @@ def instructions() -> list[tuple[str, str, int, str]]:
 
 def commands() -> dict[str, str]:
     """Name -> its line of help."""
-    found: dict[str, str] = {}
-    for path in sorted((ROOT / "python/opentrn/cli").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("commands.add_parser"):
-                continue
-            text = next((each.value for each in node.keywords if each.arg == "help"), None)
-            if isinstance(node.args[0], ast.Constant) and isinstance(text, ast.Constant):
-                found[node.args[0].value] = text.value
-    for node in ast.walk(ast.parse(_text("python/opentrn/cli/commands.py"))):
-        if isinstance(node, ast.FunctionDef) and node.name == "_add_cpp_commands":
-            loop = next(each for each in ast.walk(node) if isinstance(each, ast.For))
-            found |= dict(ast.literal_eval(loop.iter))
-    return dict(sorted(found.items()))
+    rows = re.findall(
+        r'^OPENTRN_\w+_COMMAND\((?:\w+, )?"([\w-]+)",(?:\s*"[\w.:]+",)?\s*"([^"]+)"\)',
+        _text("src/cli/commands.def"),
+        re.M,
+    )
+    return dict(sorted(rows))
 
 
 def models() -> list[tuple[str, str]]:

@@ -1,5 +1,5 @@
 # Made by ./dev stubs; do not edit.
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 import os
 import pathlib
 from typing import Annotated, overload
@@ -347,6 +347,11 @@ def run_cli(arguments: Sequence[str]) -> int: ...
 
 def cli_options() -> list: ...
 
+def cli_commands() -> list[tuple[str, str, str, bool]]:
+    """
+    The rows (name, entry, line, passed_on) of the program's commands, in the order of its help (src/cli/commands.def). `entry` is module:function of Python, and empty for a command of C++.
+    """
+
 def ask_cli(arguments: Sequence[str]) -> str: ...
 
 def machines() -> str: ...
@@ -457,7 +462,43 @@ def activity() -> tuple[str, int, int]: ...
 
 def compiler_flags(text: str) -> tuple[dict[str, str], str, list[str]]: ...
 
-def compiler_options() -> list[tuple[str, str, list[str]]]: ...
+class OptionRow:
+    """An option of the compiler, as users choose it."""
+
+    @property
+    def name(self) -> str:
+        """neuronx-cc's or ours, without the dashes in front."""
+
+    @property
+    def default(self) -> object:
+        """What it is where nobody says."""
+
+    @property
+    def values(self) -> list:
+        """All that it takes."""
+
+    def value(self, text: str) -> object:
+        """What a text of `values` means: a word, a number or a switch."""
+
+    @property
+    def help(self) -> str: ...
+
+    @property
+    def letter(self) -> str:
+        """Its flag of one letter, as -O, or nothing."""
+
+    @property
+    def pattern(self) -> str:
+        """What --help writes in place of the values, or nothing."""
+
+    @property
+    def of_program(self) -> bool:
+        """
+        Whether it says which numbers are computed, and not how the program is run.
+        """
+
+def compiler_options() -> list[OptionRow]:
+    """The table of the options that users choose (src/compiler/options.h)."""
 
 def prepared_text(text: str | None, path: str | os.PathLike, target: str, dimensions: Mapping[str, int] = {}, options: Mapping[str, str] = {}) -> str: ...
 
@@ -518,6 +559,66 @@ def environment_rounding() -> tuple: ...
 def is_model_file(path: str | os.PathLike) -> bool: ...
 
 def coverage(text: str | None, path: str | os.PathLike, dimensions: Mapping[str, int] = {}) -> list: ...
+
+class OpenDimension:
+    """
+    An open dimension: the (port, axis) of inputs and results that have its size.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> tuple: ...
+
+    @property
+    def results(self) -> tuple: ...
+
+    @property
+    def mixing(self) -> str:
+        """Why padding it may change results, empty when it cannot."""
+
+class Buckets:
+    """Which program of a model with open dimensions an inference takes."""
+
+    def __init__(self, programs: Sequence[tuple[Mapping[str, int], Sequence[Sequence[int]], Sequence[Sequence[int]]]], dimensions: Sequence[OpenDimension], input_names: Sequence[str]) -> None:
+        """
+        programs: (sizes, shapes of inputs, shapes of results) of each. Raises InputError `model_file` where the dimensions are none of the programs'.
+        """
+
+    @property
+    def dimensions(self) -> list[OpenDimension]: ...
+
+    def pick(self, sizes: Mapping[str, int]) -> int:
+        """
+        The number of the smallest program that holds these sizes. Raises InputError `model.size` for none.
+        """
+
+    def sizes_of(self, shapes: Sequence[Sequence[int]]) -> dict[str, int]:
+        """
+        The sizes of the open dimensions in inputs of these shapes. Raises InputError where they disagree.
+        """
+
+    def fit(self, shapes: Sequence[Sequence[int]], masked: Set[str]) -> tuple:
+        """
+        (program, inputs to pad at their end, results to cut) for inputs of these shapes: the (port, axis, size) of each. Raises InputError `model.padding` where padding may change results and the dimension is not `masked`.
+        """
+
+def size_combinations(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+    """Every combination of the sizes of dimensions."""
+
+def open_dimensions(sizes: Mapping[str, Sequence[int]], programs: Sequence[tuple[Mapping[str, int], Sequence[Sequence[int]], Sequence[Sequence[int]]]], text: str | None, path: str | os.PathLike, target: str, options: Mapping[str, str]) -> list[OpenDimension]:
+    """
+    The dimensions that have several sizes, found in the programs of size_combinations().
+    """
+
+def open_dimensions_text(dimensions: Sequence[OpenDimension]) -> str:
+    """As a model's file holds them."""
+
+def open_dimensions_from_text(text: str) -> list[OpenDimension]:
+    """
+    What open_dimensions_text() wrote. Raises InputError `model_file` for another text.
+    """
 
 class ShardedModel:
     @property

@@ -11,9 +11,9 @@ def main(argv: list[str] | None = None) -> int:
     from opentrn.cli import interrupts
 
     try:
-        from opentrn.cli import commands
+        from opentrn.cli import dispatch
 
-        status = commands.main(argv)
+        status = dispatch.main(argv)
     except KeyboardInterrupt as early:  # before the command was read
         status = interrupts.report(early)
     if argv is None and status in interrupts.STATUSES:

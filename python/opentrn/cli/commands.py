@@ -1,4 +1,4 @@
-"""The `opentrn` program: kernels here, whole models in cli_model.py; what needs neither is the C++ core's.
+"""`opentrn run`, `profile` and `disasm` of kernels; of whole models in models.py. dispatch.py calls them.
 
 Exit status: 0, or whose fault it is: 1 the kernel's, 2 the input's or the command line's, 3 the program does
 not fit, 4 OpenTrn does not model it, 5 the public specification does not say, 70 a bug of OpenTrn's. 124: longer
@@ -12,9 +12,6 @@ import dataclasses
 import json
 import sys
 import textwrap
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,143 +22,23 @@ from opentrn.cli import loops as cli_loops
 from opentrn.cli import sharded as cli_sharded
 from opentrn.cli import streams as cli_streams
 from opentrn.cli import style as cli_style
-from opentrn.cli.errors import CAPACITY, INPUT, INTERNAL, NOT_MODELLED, PROGRAM, UNSPECIFIED, report
+from opentrn.cli.dispatch import main
+from opentrn.cli.errors import CAPACITY, INPUT, INTERNAL, NOT_MODELLED, PROGRAM, UNSPECIFIED
 from opentrn.cli.progress import Progress
 from opentrn.errors import InputError
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
-_CPP_COMMANDS = (
-    "ls", "describe", "fabric", "nccom-test", "neuron-ls", "opt", "plan", "goodput", "claims", "replay",
-)  # fmt: skip
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit status."""
-    if sys.stdout is None:
-        print("opentrn: standard output is closed\n    try: >/dev/null", file=sys.stderr)
-        return INPUT
-    cli_streams.take_every_text()
-    try:
-        with cli_interrupts.terminable():
-            status = _main(list(sys.argv[1:] if arguments is None else arguments))
-    except cli_interrupts.ENDED as ended:
-        status = cli_interrupts.report(ended)
-    return cli_streams.flushed(status, INPUT)
-
-
-def _main(words: list[str]) -> int:
-    from opentrn.cli import neuron_tools as cli_neuron_tools
-
-    if words and words[0] in _CPP_COMMANDS:
-        return _cpp_command(words)
-    if words[:1] in (["neuronx-cc"], ["neuron_parallel_compile"]):
-        return cli_neuron_tools.pass_on(words)
-    if words[:1] == ["profile"] and "--" in words:
-        from opentrn.cli import program as cli_program
-
-        return cli_program.main(words[1:])
-    options = parser_of_the_program().parse_args(words)
-    if options.command is None:
-        parser_of_the_program().print_help()
-        return INPUT
-    try:
-        with _warnings_as_messages(), cli_interrupts.deadline(cli_interrupts.deadline_of(options)):
-            return options.command(options)
-    except cli_interrupts.ENDED as ended:
-        return cli_interrupts.report(ended, options)
-    except BrokenPipeError:
-        cli_streams.discard_stdout()
-        return 0
-    except Exception as error:  # the API edge: every failure becomes a message and a status
-        return report(error, options)
-
-
-def _cpp_command(words: list[str]) -> int:
-    """A compiled model is described here, everything else by the C++ core."""
-    from opentrn import _core
-    from opentrn.cli import models as cli_model
-
-    files = [word for word in words[1:] if not word.startswith("-")]
-    try:
-        is_model = words[0] == "describe" and len(files) == 1
-        if not is_model or not (_core.is_model_file(files[0]) or files[0].endswith(".neuron")):
-            return _core.run_cli(words)
-        return cli_model.describe_command(files[0], "--json" in words)
-    except BrokenPipeError:
-        cli_streams.discard_stdout()
-        return 0
-    except Exception as error:  # the API edge
-        return report(error, argparse.Namespace())
-
-
-@contextmanager
-def _warnings_as_messages() -> Iterator[None]:
-    """What is said of a kernel's results is about the kernel's line, not about ours."""
-    from opentrn.errors import RESULT_WARNINGS, TargetWarning
-
-    shown = warnings.showwarning
-
-    def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
-        if issubclass(category, (*RESULT_WARNINGS, TargetWarning)):
-            print(cli_style.message(f"opentrn: warning: {message}", sys.stderr), file=sys.stderr)
-        else:
-            shown(message, category, *rest, **options)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
-
 
 # -- options -------------------------------------------------------------------------------------------------
 
 
-def parser_of_the_program() -> argparse.ArgumentParser:
-    """Every command with its options."""
-    from opentrn import __version__
-    from opentrn.cli import compare as cli_compare
-    from opentrn.cli import generate as cli_generate
-    from opentrn.cli import models as cli_model
-    from opentrn.cli import neuron_tools as cli_neuron_tools
-    from opentrn.cli import serve as cli_serve
-    from opentrn.cli import step_times as cli_step_times
-
-    parser = cli_help.Parser(
-        prog="opentrn",
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=26),
-        description="AWS Trainium in software: run NKI kernels, predict their time, see where it goes.",
-        epilog="Exit status: 1 the kernel's fault, 2 the command line's or an input's, 3 does not fit,\n"
-        "4 not modelled, 5 unspecified by the public documents, 70 a bug of OpenTrn's,\n"
-        "124 over the deadline, 130 interrupted, 143 terminated.",
-    )
-    parser.examples = (
-        "opentrn run kernel.py              a kernel's or a model's outputs and predicted time",
-        "opentrn profile kernel.py          where the time goes",
-        "opentrn compare model.onnx         time and price on every chip",
-    )
-    parser.add_argument("--version", action="version", version=f"opentrn {__version__}")
-    parser.set_defaults(command=None)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    _add_run(commands)
-    _add_profile(commands)
-    _add_disasm(commands)
-    cli_model.add_commands(commands)
-    cli_compare.add_command(commands)
-    cli_generate.add_command(commands)
-    cli_serve.add_command(commands)
-    cli_step_times.add_command(commands)
-    cli_neuron_tools.add_command(commands)
-    _add_cpp_commands(commands)
-    cli_help.add_completion(commands)
-    return parser
-
-
-def _add_run(commands: Any) -> None:
+def add_run(commands: Any) -> None:
+    """`run` on the parser of the program."""
     from opentrn.cli import models as cli_model
 
     run = commands.add_parser(
         "run",
-        help="run a kernel or a model: outputs and predicted time",
         description="Run a kernel or a model.",
         **_kernel_help("run"),
     )
@@ -191,9 +68,10 @@ def _add_run(commands: Any) -> None:
     run.set_defaults(command=_run)
 
 
-def _add_profile(commands: Any) -> None:
+def add_profile(commands: Any) -> None:
+    """`profile` on the parser of the program."""
     profile = commands.add_parser(
-        "profile", help="predict a kernel's time and show where it goes",
+        "profile",
         description="Predict the time of a kernel or a model and show where it goes. `opentrn profile -- COMMAND` "
         "runs a JAX or PyTorch program on simulated devices and sums its device time.", **_kernel_help("profile"),
     )  # fmt: skip
@@ -215,9 +93,10 @@ def _add_profile(commands: Any) -> None:
     profile.set_defaults(command=_profile)
 
 
-def _add_disasm(commands: Any) -> None:
+def add_disasm(commands: Any) -> None:
+    """`disasm` on the parser of the program."""
     disasm = commands.add_parser(
-        "disasm", help="list the instructions a kernel issues",
+        "disasm",
         description="List what a kernel issues, in program order, or what a saved program holds.",
         **_kernel_help("disasm"),
     )  # fmt: skip
@@ -230,26 +109,6 @@ def _add_disasm(commands: Any) -> None:
     output.add_argument("--scheduled", action="store_true",
                         help="as compiled: then placements, streams and schedule")  # fmt: skip
     disasm.set_defaults(command=_disasm, no_execute=True, prints_aside=True)
-
-
-def _add_cpp_commands(commands: Any) -> None:
-    """For the list of commands and for completion: these are parsed by the C++ core."""
-    for name, text in (
-        ("ls", "list the machines OpenTrn knows"),
-        ("describe", "everything the tables say"),
-        ("fabric", "the links between chips, and how long collectives over them take"),
-        ("nccom-test", "time and check collectives, with the options of AWS's tool"),
-        ("neuron-ls", "the simulated devices and the processes on them, as AWS's tool prints them"),
-        ("opt", "a model through the compiler's passes, as StableHLO text"),
-        ("plan", "parallel layouts of a training job: time, memory and price"),
-        ("goodput", "what failures and checkpoints leave of a training job"),
-        ("claims", "headlines about Trainium, recomputed"),
-        ("replay", "a trace of requests through a server's scheduler, in virtual time"),
-    ):
-        command = commands.add_parser(name, help=text, add_help=False)
-        command.add_argument("--json", action="store_true")
-        if name == "describe":
-            command.add_argument("machine", nargs="?")
 
 
 def _kernel_help(command: str) -> dict[str, Any]:
@@ -596,7 +455,6 @@ def _time_model(model: Any, options: argparse.Namespace) -> Any:
 
 def _profile(options: argparse.Namespace) -> int:
     from opentrn.cli import models as cli_model
-    from opentrn.model.stages import StagedModel
 
     cli_streams.require_writable(options, "html", "perfetto", "json")
     if not options.html:
@@ -612,7 +470,7 @@ def _profile(options: argparse.Namespace) -> int:
         with Progress(options) as progress:
             cli_model.begin_loading(progress, options.kernel)
             model = cli_model.load_one(options, options.kernel)
-        if isinstance(model, StagedModel):
+        if model.is_staged:
             return cli_model.profile_stages(model, options)
         cli_model.refuse_given(options, {"input": [], "loop_limit": None, "enable_stochastic_rounding": False},
                                "of values, and the time of this model does not depend on them")  # fmt: skip

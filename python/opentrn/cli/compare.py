@@ -65,7 +65,7 @@ def add_command(commands: Any) -> None:
     from opentrn.model.comparison import TARGETS
 
     parser = commands.add_parser(
-        "compare", help="time and price of a model on every chip",
+        "compare",
         description="Compile a model for every NeuronCore and print its time, memory, utilisation and bound on each, "
         "and latency, throughput and price per million inferences on every instance size.",
     )  # fmt: skip

@@ -165,7 +165,7 @@ def add_lora(parser: Any) -> None:
 def add_command(commands: Any) -> None:
     """`generate` on the parser of the program."""
     parser = commands.add_parser(
-        "generate", help="a language model's answer, and the device's time for it",
+        "generate",
         description="Answer prompts with a language model on one simulated NeuronCore: text on stdout, predicted "
         "device time per program, what bounds it, and this machine's time on stderr.",
     )  # fmt: skip

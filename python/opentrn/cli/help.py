@@ -52,7 +52,7 @@ class Groups:
 def add_completion(commands: Any) -> None:
     """`completion` on the parser of the program."""
     parser = commands.add_parser(
-        "completion", help="print a shell's completion script",
+        "completion",
         description="Print a script that completes commands, options and names of machines. It needs the package "
         "shtab (pip install 'opentrn[completion]'); what it prints needs nothing.",
         epilog="opentrn completion bash > ~/.local/share/bash-completion/completions/opentrn",
@@ -63,7 +63,7 @@ def add_completion(commands: Any) -> None:
 
 def completion_command(options: argparse.Namespace) -> int:
     """opentrn completion SHELL."""
-    from opentrn.cli import commands as cli
+    from opentrn.cli import dispatch as cli
     from opentrn.cli.kernel_file import UsageError
 
     try:

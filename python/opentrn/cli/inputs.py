@@ -69,13 +69,13 @@ class Inputs:
 def inputs_of(model: Any, given: Sequence[str], sizes: dict[str, int] | None = None) -> Inputs:
     """One array per input: those given as "name=value" or "number=value", others seeded normal numbers.
 
-    sizes: of the open dimensions of a BucketedModel, for inputs that are not given; those that are go before, the
-    largest program's sizes come last.
+    sizes: of the open dimensions of a model with several programs, for inputs that are not given; those that are go
+    before, the largest program's sizes come last.
     """
     from opentrn.cli.kernel_file import UsageError, given_inputs, read_value
 
     values: dict[int, Any] = {}
-    ports = _ports(model, {})
+    ports = model.inputs
     names = {port.name: number for number, port in enumerate(ports)}
 
     def is_input(key: str) -> bool:
@@ -93,11 +93,11 @@ def inputs_of(model: Any, given: Sequence[str], sizes: dict[str, int] | None = N
             for number, axis in row.inputs:
                 if number in values and np.ndim(values[number]) > axis:
                     sizes[row.name] = np.shape(values[number])[axis]
-        ports = _ports(model, sizes)
+        ports = model.inputs_for(sizes)
     random = np.random.default_rng(0)
     arrays = [values[i] if i in values else _random(port, random) for i, port in enumerate(ports)]
     drawn = [number for number in range(len(ports)) if number not in values]
-    deciding = [number for number in _program_of(model).control_inputs if number in drawn]
+    deciding = [number for number in model.control_inputs if number in drawn]
     return Inputs(
         arrays,
         tuple(ports[number].name for number in drawn),
@@ -110,30 +110,6 @@ def _value_text(array: np.ndarray) -> str:
         return str(array.reshape(-1)[0].item())
     text = np.array2string(array, separator=",", threshold=4, edgeitems=1).replace("\n", "")
     return text if len(text) <= _VALUE_LENGTH_MAX else f"an array of {'x'.join(map(str, array.shape))}"
-
-
-def _program_of(model: Any) -> Any:
-    """The model; of one with several programs the largest."""
-    from opentrn.model.buckets import BucketedModel
-
-    return model.buckets[-1][1] if isinstance(model, BucketedModel) else model
-
-
-def _ports(model: Any, sizes: dict[str, int]) -> list[Any]:
-    """The inputs; of a model with several programs the largest one's, with `sizes` in place of its own."""
-    from dataclasses import replace
-
-    from opentrn.model.buckets import BucketedModel
-
-    if not isinstance(model, BucketedModel):
-        return model.inputs
-    ports = list(model.buckets[-1][1].inputs)
-    for row in model.dimensions:
-        for number, axis in row.inputs:
-            shape = list(ports[number].shape)
-            shape[axis] = sizes.get(row.name, shape[axis])
-            ports[number] = replace(ports[number], shape=tuple(shape))
-    return ports
 
 
 def _random(port: Any, random: np.random.Generator) -> np.ndarray:

@@ -8,9 +8,7 @@ a second and more: leave().
 
 from __future__ import annotations
 
-import argparse
 import atexit
-import linecache
 import math
 import os
 import signal
@@ -19,7 +17,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import argparse
 
 DEADLINE_ENV = "OPENTRN_DEADLINE"
 STATUSES = INTERRUPTED, TERMINATED, OVER_DEADLINE = 130, 143, 124  # as shells and timeout(1) have them
@@ -41,6 +42,8 @@ ENDED = (KeyboardInterrupt, Terminated, DeadlineExceeded)
 
 def _seconds(text: str) -> float:
     """The value of --deadline."""
+    import argparse
+
     try:
         seconds = float(text)
     except ValueError:
@@ -61,6 +64,8 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 def deadline_of(options: argparse.Namespace) -> float | None:
     """Seconds; None where the command has no deadline. UsageError for a value of the variable that is none."""
+    import argparse
+
     from opentrn.cli.kernel_file import UsageError
 
     if not hasattr(options, "deadline"):
@@ -114,6 +119,8 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 def report(error: BaseException, options: argparse.Namespace | None = None) -> int:
     """Say what ended the command and where it stood; returns the exit status."""
+    import linecache
+
     from opentrn.cli.errors import user_frame
 
     status, what = INTERRUPTED, "interrupted"

@@ -24,7 +24,7 @@ from opentrn.cli.kept import cache_command, days
 from opentrn.cli.progress import Progress
 from opentrn.cli.streams import is_read_by_machines, prints_aside, require_writable
 from opentrn.errors import InputError
-from opentrn.settings.compiler_options import PROGRAM_OPTIONS, CompilerOptions
+from opentrn.settings.compiler_options import OPTIONS, PROGRAM_OPTIONS
 
 TARGET_DEFAULT = "default: what NEURON_PLATFORM_TARGET_OVERRIDE states, else trn2"
 SOURCES = "StableHLO (.mlir, .mlirbc), HLO (.pb), ONNX (.onnx) or torch.export (.pt2, whose code runs)"
@@ -47,7 +47,7 @@ def load(options: argparse.Namespace, name: str) -> Any:
     if Path(name).suffix == ".neuron" or _core.is_model_file(name):
         _refuse_compilation(options)
         loaded = model.load(name)
-        tell_host_ops(_programs(loaded)[0][1])
+        tell_host_ops(loaded.programs[0][1])
         return loaded
     return model.compile(
         name,
@@ -83,14 +83,9 @@ def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def load_one(options: argparse.Namespace, name: str) -> Any:
     """As load(), one program: of several that for the sizes of --dim, else the largest."""
-    from opentrn.model.buckets import BucketedModel
-
     model = load(options, name)
-    if not isinstance(model, BucketedModel):
-        return model
-    sizes = dimensions_of(options)
-    wanted = {key: given[0] for key, given in sizes.items() if len(given) == 1}
-    return model.pick(wanted)[1] if wanted else model.buckets[-1][1]
+    sizes = dimensions_of(options) if model.dimensions else {}
+    return model.program_for({key: given[0] for key, given in sizes.items() if len(given) == 1})
 
 
 def dimensions_of(options: argparse.Namespace) -> dict[str, list[int]]:
@@ -142,7 +137,7 @@ def compile_command(options: argparse.Namespace) -> int:
         output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
         progress.begin(f"writing {output}")
         model.save(output, weights=options.weights)
-        programs, cached = _programs(model), model.cached
+        programs, cached = model.programs, model.cached
         staged = _staged(model)
         model = staged or programs[-1][1]
         progress.begin("timing")
@@ -178,7 +173,7 @@ def compile_command(options: argparse.Namespace) -> int:
         facts["stages"] = [
             {"stage": stage.number, "sizes": stage.sizes, "instructions": program.instruction_count,
              "asks": [dataclasses.asdict(ask) for ask in stage.asks], "nodes_left": stage.raw.nodes_left}
-            for stage, program in staged.programs
+            for stage, program in staged.compiled_stages
         ]  # fmt: skip
     elif len(programs) > 1:
         times = [_predicted(part, options.settings, options.loop_iterations) for _, part in programs]
@@ -233,9 +228,7 @@ def _shape_text(shape: list[int]) -> str:
 
 def _staged(model: Any) -> Any | None:
     """The model if it runs in stages."""
-    from opentrn.model.stages import StagedModel
-
-    return model if isinstance(model, StagedModel) else None
+    return model if model.is_staged else None
 
 
 def _time_text(time_us: float | None) -> str:
@@ -267,14 +260,6 @@ def _weights_text(passes: dict[str, int]) -> str:
     return text + (f"; left: {', '.join(left)}" if left else "")
 
 
-def _programs(model: Any) -> list[tuple[dict[str, int], Any]]:
-    from opentrn.model.buckets import BucketedModel
-
-    if staged := _staged(model):
-        return [(stage.sizes, program) for stage, program in staged.programs]
-    return model.buckets if isinstance(model, BucketedModel) else [({}, model)]
-
-
 def _save_report(timing: Any, target: str) -> list[str]:
     """The report as a page or as JSON, by the file's suffix; "-" is printed by the caller."""
     from opentrn.cli.kernel_file import UsageError
@@ -300,9 +285,8 @@ def _save_report(timing: Any, target: str) -> list[str]:
 def _execute(loaded: Any, options: argparse.Namespace) -> tuple[list[np.ndarray], Any, Inputs]:
     """The values, the program that made them, and of what."""
     from opentrn.cli.kernel_file import UsageError
-    from opentrn.model.buckets import BucketedModel
 
-    if not isinstance(loaded, BucketedModel):
+    if not loaded.dimensions:
         if options.pad:
             raise UsageError(
                 f"--pad {options.pad[0]}: this model has one program, for one size",
@@ -428,7 +412,7 @@ def _set_rounding(loaded: Any, options: argparse.Namespace) -> None:
 
     stated = environment.read()
     refused = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN") == "0"
-    for model in [staged] if (staged := _staged(loaded)) else [part for _, part in _programs(loaded)]:
+    for model in [staged] if (staged := _staged(loaded)) else [part for _, part in loaded.programs]:
         if refused:
             model.round_stochastically(None)
         elif (
@@ -585,16 +569,16 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_option(parser: argparse.ArgumentParser, name: str) -> None:
-    """An option of the compiler, as CompilerOptions has it."""
-    (row,) = (each for each in dataclasses.fields(CompilerOptions) if each.name == name)
-    flags = [row.metadata["short"]] if "short" in row.metadata else []
-    flags.append("--" + name.replace("_", "-"))
+    """An option of the compiler, as its table has it."""
+    row = OPTIONS[name]
+    flags = [row.letter] if row.letter else []
+    flags.append("--" + row.name)
     if isinstance(row.default, bool):
-        parser.add_argument(*flags, action="store_true", help=row.metadata["help"])
+        parser.add_argument(*flags, action="store_true", help=row.help)
         return
     parser.add_argument(
-        *flags, type=type(row.default), default=row.default, choices=row.metadata["values"] or None,
-        metavar=row.metadata.get("metavar"), help=row.metadata["help"],
+        *flags, type=type(row.default), default=row.default, choices=None if row.pattern else tuple(row.values),
+        metavar=row.pattern or None, help=row.help,
     )  # fmt: skip
 
 
@@ -686,7 +670,6 @@ def add_commands(commands: Any) -> None:
     """`compile` and `coverage` on the parser of the program."""
     compile_parser = commands.add_parser(
         "compile",
-        help="compile a model to a .neuron file",
         description="Compile a whole model for one NeuronCore: StableHLO, HLO, ONNX or torch.export (.pt2). PyTorch "
         "reads .pt2 files with pickle, which runs code that is in them: open only those that you trust.",
         usage="opentrn compile [options] MODEL",
@@ -720,7 +703,7 @@ def add_commands(commands: Any) -> None:
     add_progress(output)
     compile_parser.set_defaults(command=compile_command)
     coverage_parser = commands.add_parser(
-        "coverage", help="which ops of a model have a device kernel",
+        "coverage",
         description="Say which ops of a model have a device kernel, without compiling it. "
         "Exit status 4 when one has none. Reading a .pt2 file runs code that is in it.",
     )  # fmt: skip
@@ -737,7 +720,7 @@ def add_commands(commands: Any) -> None:
     add_json(coverage_parser)
     coverage_parser.set_defaults(command=coverage_command)
     diff_parser = commands.add_parser(
-        "diff", help="compare every op of a model with float64",
+        "diff",
         description="Run a model with every op's value kept, and compare each with float64: rounding, or a bug? "
         "Exit status 70 when an op's error is a bug. Reading a .pt2 file runs code that is in it.",
     )  # fmt: skip
@@ -754,7 +737,7 @@ def add_commands(commands: Any) -> None:
     add_progress(diff_parser)
     diff_parser.set_defaults(command=diff_command)
     cache_parser = commands.add_parser(
-        "cache", help="list or clear the compiled models that are kept",
+        "cache",
         description="What `compile`, `run` and `profile` keep of compiled models. The folder is $OPENTRN_CACHE, else "
         "$NEURON_COMPILE_CACHE_URL, else ~/.cache/opentrn.",
     )  # fmt: skip

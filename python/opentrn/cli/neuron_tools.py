@@ -20,9 +20,7 @@ def pass_on(words: list[str]) -> int:
 
 
 def add_command(commands: Any) -> None:
-    parser = commands.add_parser(
-        "neuron-tools", help="install AWS's tools and libnrt of the simulated device"
-    )
+    parser = commands.add_parser("neuron-tools")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, text, command in (
         (
@@ -41,10 +39,6 @@ def add_command(commands: Any) -> None:
             help="the folder; AWS's own is /opt/aws/neuron",
         )
         action.set_defaults(command=command)
-    commands.add_parser("neuronx-cc", help="the compiler, with the command line of AWS's", add_help=False)
-    commands.add_parser(
-        "neuron_parallel_compile", help="collect and compile a program's graphs", add_help=False
-    )
     _add_monitor(commands)
     _add_top(commands)
     _add_device_tree(commands)
@@ -58,36 +52,28 @@ def _add_instance(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_monitor(commands: Any) -> None:
-    monitor = commands.add_parser("neuron-monitor", help="reports of the simulated device, in AWS's schema")
+    monitor = commands.add_parser("neuron-monitor")
     monitor.add_argument(
         "-c", "--config-file", metavar="FILE", type=Path, help="which metrics, and how often"
     )
     monitor.add_argument("--verbose", type=int, choices=range(5), default=0, help="more on standard error")
     _add_instance(monitor)
     monitor.set_defaults(command=_monitor)
-    exporter = commands.add_parser(
-        "neuron-monitor-prometheus", help="serve the reports on standard input to Prometheus"
-    )
+    exporter = commands.add_parser("neuron-monitor-prometheus")
     exporter.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
     exporter.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="(default: %(default)s)")
     exporter.add_argument("--enable-k8s-info", action="store_true",
                           help="ask the kubelet which pods hold the cores, and pass the reports on")  # fmt: skip
     _add_pod_resources(exporter)
     exporter.set_defaults(command=_prometheus)
-    cloudwatch = commands.add_parser(
-        "neuron-monitor-cloudwatch", help="send the reports on standard input to Amazon CloudWatch"
-    )
+    cloudwatch = commands.add_parser("neuron-monitor-cloudwatch")
     cloudwatch.add_argument("--namespace", metavar="NAME", required=True, help="of the metrics")
     cloudwatch.add_argument("--region", metavar="NAME", required=True, help="as in us-west-2")
     cloudwatch.set_defaults(command=_cloudwatch)
-    k8s_info = commands.add_parser(
-        "neuron-monitor-k8s-info", help="put the pods that hold devices into the reports on standard input"
-    )
+    k8s_info = commands.add_parser("neuron-monitor-k8s-info")
     _add_pod_resources(k8s_info)
     k8s_info.set_defaults(command=_k8s_info)
-    statsd = commands.add_parser(
-        "neuron-monitor-statsd", help="send the reports on standard input to a StatsD server"
-    )
+    statsd = commands.add_parser("neuron-monitor-statsd")
     statsd.add_argument("--port", type=int, default=8125, help="(default: %(default)s)")
     statsd.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="(default: %(default)s)")
     statsd.add_argument(
@@ -108,15 +94,13 @@ def _add_pod_resources(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_top(commands: Any) -> None:
-    top = commands.add_parser("neuron-top", help="the reports of neuron-monitor on a terminal")
+    top = commands.add_parser("neuron-top")
     _add_instance(top)
     top.set_defaults(command=_top)
 
 
 def _add_device_tree(commands: Any) -> None:
-    tree = commands.add_parser(
-        "device-tree", help="the files that Neuron's driver shows in /sys, in a folder"
-    )
+    tree = commands.add_parser("device-tree")
     tree.add_argument(
         "--root", metavar="DIR", type=Path, required=True, help="below which sys/ and dev/ are written"
     )
@@ -182,9 +166,7 @@ def _refuse_options(parser: argparse.ArgumentParser, reasons: dict[str, str]) ->
 
 
 def _add_explorer(commands: Any) -> None:
-    explorer = commands.add_parser(
-        "neuron-explorer", help="profiles of compiled models, in Neuron Explorer's tables"
-    )
+    explorer = commands.add_parser("neuron-explorer")
     explorer.add_argument("-v", "--version", action="store_true", help="OpenTrn's")
     explorer.add_argument(
         "--show-profile-schema", action="store_true", help="the tables and fields that view writes"
@@ -266,9 +248,7 @@ def _add_explorer_view(actions: Any) -> None:
 
 
 def _add_kubernetes(commands: Any) -> None:
-    parser = commands.add_parser(
-        "kubernetes", help="a simulated node's device plug-in, scheduler extender, DRA slices"
-    )
+    parser = commands.add_parser("kubernetes")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     plugin = actions.add_parser("device-plugin", help="register the node's devices with a kubelet")
     plugin.add_argument("--kubelet", metavar="DIR", type=Path, default=Path("/var/lib/kubelet/device-plugins"),
@@ -296,7 +276,7 @@ def _add_kubernetes(commands: Any) -> None:
 
 
 def _add_slurm(commands: Any) -> None:
-    parser = commands.add_parser("slurm", help="simulated devices as Slurm's generic resources")
+    parser = commands.add_parser("slurm")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     config = actions.add_parser("config", help="gres.conf, and lines for slurm.conf")
     config.add_argument("--nodes", metavar="NAMES", required=True, help="as in trn[0-3]")

@@ -142,7 +142,7 @@ def _configured(options: argparse.Namespace, settings: Settings) -> Settings:
 def add_command(commands: Any) -> None:
     """`serve` on the parser of the program."""
     parser = commands.add_parser(
-        "serve", help="an HTTP server of a language model, with predicted device times",
+        "serve",
         description="Serve a language model on one simulated NeuronCore over the APIs of OpenAI and Anthropic. Every "
         "answer says how long the device would have taken; --time paced lets clients measure it.",
     )  # fmt: skip

@@ -86,7 +86,7 @@ def _replay(model: Any, options: argparse.Namespace) -> str:
 def add_command(commands: Any) -> None:
     """`step-times` on the parser of the program."""
     parser = commands.add_parser(
-        "step-times", help="what each program of a language model takes, for opentrn replay",
+        "step-times",
         description="Compile every program that a server of this model runs, and predict its time on one NeuronCore: "
         "CSV on stdout, the command that replays a trace with it on stderr. A config.json in place of a model is timed "
         "without weights, on --ranks NeuronCores of an --instance that share it.",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def is_read_by_machines(options: argparse.Namespace) -> bool:
@@ -27,6 +29,8 @@ def prints_aside(wanted: bool = True) -> Iterator[None]:
 
 def require_writable(options: argparse.Namespace, *names: str) -> None:
     """UsageError for a file of these options that cannot be written, before what it is to hold is computed."""
+    from pathlib import Path
+
     from opentrn.cli.kernel_file import UsageError
 
     for name in names:

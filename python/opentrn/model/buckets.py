@@ -6,15 +6,15 @@
 An inference of a size that no program has runs in the next larger one: inputs are padded with zeros at their
 end, results are cut to the size. That is right only when the padding reaches nothing else, which is proved on
 the graph (src/compiler/analysis/padding.h) when the model is compiled. Where it cannot be (attention over a padded
-sequence), padding is refused unless `allow_padding` names the dimension: the model then masks it itself.
+sequence), padding is refused unless `allow_padding` names the dimension: the model then masks it itself. Which program
+is taken, and what is padded and cut, is decided in src/model/buckets.h.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,44 +24,62 @@ from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.kernel.run import Timing
 from opentrn.model.compiled import CompiledModel, Port, _read, _references
+from opentrn.model.model import Model
 from opentrn.model.random_key import RandomKeys
 
-__all__ = ["BucketedModel", "Dimension"]
+__all__ = ["BucketedModel"]
+
+_Programs = Sequence[tuple[dict[str, int], CompiledModel]]
 
 
-@dataclass(frozen=True)
-class Dimension:
-    """An open dimension: the axes of inputs and results that have its size, as (port, axis).
-
-    `mixing`: why padding it may change results, empty when it cannot.
-    """
-
-    name: str
-    inputs: tuple[tuple[int, int], ...]
-    results: tuple[tuple[int, int], ...]
-    mixing: str
-
-    def size_of(self, ports: Sequence[Port]) -> int:
-        """Its size in the program with these inputs."""
-        port, axis = self.inputs[0]
-        return ports[port].shape[axis]
-
-
-class BucketedModel:
+class BucketedModel(Model):
     """A model compiled for several sizes; compile() makes it when a dimension is given several."""
 
     def __init__(
-        self,
-        models: Sequence[tuple[dict[str, int], CompiledModel]],
-        dimensions: Sequence[Dimension],
-        facts: Mapping[str, str],
+        self, models: _Programs, dimensions: Sequence[_core.OpenDimension], facts: Mapping[str, str]
     ) -> None:
         self.buckets = sorted(models, key=lambda row: [row[0][name] for name in sorted(row[0])])
-        self.dimensions = list(dimensions)
+        self._table = _core.Buckets(
+            _shapes(self.buckets), dimensions, [port.name for port in self.buckets[0][1].inputs]
+        )
         self.facts = dict(facts)
         self.target = models[0][1].target
         self.cached: str | None = None
         self.seed(0)
+
+    @property
+    def dimensions(self) -> list[_core.OpenDimension]:
+        """The open dimensions: the axes of inputs and results that have their size, and what padding would mix."""
+        return self._table.dimensions
+
+    @property
+    def programs(self) -> list[tuple[dict[str, int], CompiledModel]]:
+        """One for each combination of sizes."""
+        return self.buckets
+
+    def program_for(self, sizes: Mapping[str, int]) -> CompiledModel:
+        """As pick(); without sizes the largest."""
+        return self.pick(sizes)[1] if sizes else self.buckets[-1][1]
+
+    @property
+    def inputs(self) -> list[Port]:  # type: ignore[override]
+        """Of the largest program."""
+        return self.buckets[-1][1].inputs
+
+    def inputs_for(self, sizes: Mapping[str, int]) -> list[Port]:
+        """The largest program's, with these sizes in place of its own."""
+        ports = list(self.inputs)
+        for row in self.dimensions:
+            for number, axis in row.inputs:
+                shape = list(ports[number].shape)
+                shape[axis] = sizes.get(row.name, shape[axis])
+                ports[number] = replace(ports[number], shape=tuple(shape))
+        return ports
+
+    @property
+    def control_inputs(self) -> list[int]:
+        """Those of the largest program."""
+        return self.buckets[-1][1].control_inputs
 
     def seed(self, seed: int) -> None:
         """As CompiledModel.seed(), of all programs: runs are counted over all of them."""
@@ -71,46 +89,11 @@ class BucketedModel:
 
     def pick(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], CompiledModel]:
         """The smallest program that holds these sizes (by elements of the padded inputs). ValueError for none."""
-        fitting = [
-            (bucket, model)
-            for bucket, model in self.buckets
-            if all(bucket[name] >= size for name, size in sizes.items())
-        ]
-        if not fitting:
-            held = "; ".join(
-                ", ".join(f"{name}={size}" for name, size in bucket.items()) for bucket, _ in self.buckets
-            )
-            wanted = ", ".join(f"{name}={size}" for name, size in sizes.items())
-            raise InputError(
-                f"no program for {wanted}; compiled for {held}",
-                label="model.size", hint="compile for these sizes too",
-            )
-        return min(fitting, key=lambda row: sum(int(np.prod(port.shape)) for port in row[1].inputs))
+        return self.buckets[self._table.pick(dict(sizes))]
 
     def sizes_of(self, arrays: Sequence[Any]) -> dict[str, int]:
         """The sizes of the open dimensions of these inputs. ValueError where two inputs disagree."""
-        first = self.buckets[0][1]
-        if len(arrays) != len(first.inputs):
-            raise InputError(
-                f"the model takes {len(first.inputs)} inputs, {len(arrays)} were given", label="model.inputs"
-            )
-        sizes: dict[str, int] = {}
-        for dimension in self.dimensions:
-            for port, axis in dimension.inputs:
-                shape = np.shape(arrays[port])
-                if len(shape) != len(first.inputs[port].shape):
-                    raise InputError(
-                        f"{first.inputs[port].name} has {len(first.inputs[port].shape)} dimensions, got "
-                        f"{len(shape)}",
-                        label="model.shape",
-                    )
-                if sizes.setdefault(dimension.name, shape[axis]) != shape[axis]:
-                    raise InputError(
-                        f"{dimension.name} is {sizes[dimension.name]} and, in {first.inputs[port].name}, "
-                        f"{shape[axis]}",
-                        label="model.size",
-                    )
-        return sizes
+        return self._table.sizes_of([np.shape(array) for array in arrays])
 
     def __call__(self, *arrays: Any, allow_padding: Iterable[str] = ()) -> list[np.ndarray]:
         """The values of one inference of any size up to the largest program's.
@@ -118,73 +101,44 @@ class BucketedModel:
         allow_padding: dimensions that the model masks itself. Raises ValueError as CompiledModel does, for sizes
         that no program holds, and for padding that may change results.
         """
-        sizes = self.sizes_of(arrays)
-        bucket, model = self.pick(sizes)
-        allowed = set(allow_padding)
-        padded = [row for row in self.dimensions if bucket[row.name] != sizes[row.name]]
-        for row in padded:
-            if row.mixing and row.name not in allowed:
-                raise InputError(
-                    f"{row.name}={sizes[row.name]} would be padded to {bucket[row.name]}, and the padding may "
-                    f"change results: {row.mixing}",
-                    label="model.padding",
-                    hint=f"compile for {row.name}={sizes[row.name]} too; or, if the model masks what is "
-                    f"padded, --pad {row.name} (allow_padding=[{row.name!r}] in Python)",
-                )
         given = [np.asarray(array) for array in arrays]
-        for row in padded:
-            for port, axis in row.inputs:
-                width = [(0, 0)] * given[port].ndim
-                width[axis] = (0, bucket[row.name] - sizes[row.name])
-                given[port] = np.pad(given[port], width)
-        results = model(*given)
-        for row in padded:
-            for port, axis in row.results:
-                cut = [slice(None)] * results[port].ndim
-                cut[axis] = slice(0, sizes[row.name])
-                results[port] = results[port][tuple(cut)]
+        program, padded, cut = self._table.fit([array.shape for array in given], set(allow_padding))
+        for port, axis, size in padded:
+            width = [(0, 0)] * given[port].ndim
+            width[axis] = (0, size - given[port].shape[axis])
+            given[port] = np.pad(given[port], width)
+        results = self.buckets[program][1](*given)
+        for port, axis, size in cut:
+            results[port] = results[port][(slice(None),) * axis + (slice(0, size),)]
         return results
 
     def time(self, overrides: Any = (), *, sizes: Mapping[str, int] | None = None, **options: Any) -> Timing:
         """The predicted time of the program for `sizes`; of the largest without."""
-        model = self.pick(sizes)[1] if sizes else self.buckets[-1][1]
-        return model.time(overrides, **options)
+        return self.program_for(sizes or {}).time(overrides, **options)
 
     def save(self, path: str | Path, *, weights: str = "copy") -> Path:
         """Write all programs as one .neuron file; constants that are equal are in it once."""
-        rows = [
-            {"name": row.name, "inputs": row.inputs, "results": row.results, "mixing": row.mixing}
-            for row in self.dimensions
-        ]
         _core.save_models(
             [model._loaded for _, model in self.buckets], [bucket for bucket, _ in self.buckets],
-            self.facts | {"open_dimensions": json.dumps(rows)}, str(path), _references(weights),
+            self.facts | {"open_dimensions": _core.open_dimensions_text(self.dimensions)}, str(path),
+            _references(weights),
         )  # fmt: skip
         return Path(path)
+
+
+def _shapes(models: _Programs) -> list[tuple[dict[str, int], list[tuple[int, ...]], list[tuple[int, ...]]]]:
+    """As _core.Buckets takes programs."""
+    return [
+        (sizes, [port.shape for port in model.inputs], [port.shape for port in model.outputs])
+        for sizes, model in models
+    ]
 
 
 def from_file(facts: dict[str, str], buckets: Sequence[tuple[dict[str, int], Any]]) -> BucketedModel:
     """What save() wrote. Raises ValueError when the facts do not fit the programs."""
     target = facts.get("target", f"NeuronCore-v{buckets[0][1].generation}")
     models = [(dict(sizes), CompiledModel(loaded, target, facts)) for sizes, loaded in buckets]
-    try:
-        rows = [
-            Dimension(
-                row["name"], tuple((p, a) for p, a in row["inputs"]), tuple((p, a) for p, a in row["results"]),
-                row["mixing"],
-            )
-            for row in json.loads(facts["open_dimensions"])
-        ]  # fmt: skip
-        for (sizes, model), row in itertools.product(models, rows):
-            if row.size_of(model.inputs) != sizes[row.name]:
-                raise KeyError(row.name)
-            for port, axis in row.results:
-                model.outputs[port].shape[axis]
-    except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"the programs do not fit their table of open dimensions: {error!r}", label="model_file",
-            hint="write the file again with `opentrn compile`",
-        ) from error
+    rows = _core.open_dimensions_from_text(facts.get("open_dimensions", ""))
     return BucketedModel(models, rows, facts)
 
 
@@ -207,63 +161,8 @@ def compile_buckets(
     options: dict[str, str],
 ) -> BucketedModel:
     """One program per combination of sizes. `compile_one(sizes)` gives a CompiledModel."""
-    names = list(lists)
-    models = [
-        (sizes := dict(zip(names, combination)), compile_one(sizes))
-        for combination in itertools.product(*lists.values())
-    ]
-    largest = {name: lists[name][-1] for name in names}
-    by_sizes = {tuple(sizes.items()): model for sizes, model in models}
-    rows = []
-    for name in (name for name in names if len(lists[name]) > 1):
-        big = by_sizes[tuple(largest.items())]
-        small = by_sizes[tuple((largest | {name: lists[name][0]}).items())]
-        axes = _changed(big.inputs, small.inputs)
-        if not axes:
-            raise InputError(f"{name} is no dimension of the model's inputs", label="onnx.dimension")
-        if any(big.inputs[port].shape[axis] != largest[name] for port, axis in axes):
-            raise InputError(f"{name} is only part of the size of an input's dimension", label="onnx.dimension")
-        mixing = ""
-        for size in lists[name]:
-            if size > 1 and not mixing:  # a program for 1 has no room for padding
-                mixing = _mixing(source, largest | {name: size}, name, axes, target, options)
-        results = [
-            at
-            for at in _changed(big.outputs, small.outputs)
-            if big.outputs[at[0]].shape[at[1]] == largest[name]
-        ]
-        rows.append(Dimension(name, tuple(axes), tuple(results), mixing))
+    models = [(sizes, compile_one(sizes)) for sizes in _core.size_combinations(dict(lists))]
+    rows = _core.open_dimensions(dict(lists), _shapes(models), *_read(source), target, options)
     facts = dict(models[0][1].facts)
     facts["options"] = json.dumps(json.loads(facts["options"]) | {"dimensions": dict(lists)})
     return BucketedModel(models, rows, facts)
-
-
-def _changed(ports: Sequence[Port], others: Sequence[Port]) -> list[tuple[int, int]]:
-    """The (port, axis) whose sizes are not those of `others`."""
-    return [
-        (port, axis)
-        for port, (have, other) in enumerate(zip(ports, others))
-        for axis, (size, less) in enumerate(zip(have.shape, other.shape))
-        if size != less
-    ]
-
-
-def _mixing(
-    source: str | Path,
-    sizes: dict[str, int],
-    name: str,
-    axes: list[tuple[int, int]],
-    target: str,
-    options: dict[str, str],
-) -> str:
-    """Why a smaller `name` may not run in the program of `sizes`; "" when it may.
-
-    That the graph of a smaller size is the leading part of this one's is seen on the next larger size: 1 has
-    simplifications of its own.
-    """
-    graph = _core.prepare(*_read(source), target, sizes, options)
-    _, mixing = _core.prove_padding(graph, axes)
-    if mixing:
-        return mixing
-    larger = _core.prepare(*_read(source), target, sizes | {name: sizes[name] + 1}, options)
-    return _core.difference_but_for_size(graph, larger)

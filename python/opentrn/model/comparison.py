@@ -172,7 +172,6 @@ def compare(
     why.
     """
     from opentrn.model import compiled as model
-    from opentrn.model.stages import StagedModel
 
     unknown = [target for target in targets if target not in TARGETS]
     if unknown:
@@ -189,7 +188,7 @@ def compare(
         on_progress(f"compiling for {core}")
         try:
             compiled = model.compile(source, target=target, **how)
-            if isinstance(compiled, StagedModel):
+            if compiled.is_staged:
                 ran = _with_sizes(compiled, ran, inputs)
             seconds = time.perf_counter() - begin
             timing = compiled.time(overrides, loop_iterations=loop_iterations)

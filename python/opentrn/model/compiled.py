@@ -27,6 +27,7 @@ from opentrn.base.units import size_text
 from opentrn.errors import InputError, InputTypeError, MissingModule, NotModelled, Refusal
 from opentrn.graph import DTYPES
 from opentrn.kernel.run import Timing, _settings, require_iterations
+from opentrn.model.model import Model
 from opentrn.model.random_key import PORT, RandomKeys
 from opentrn.settings import environment
 from opentrn.settings.compiler_options import PROGRAM_OPTIONS, CompilerOptions, option_texts, takes_options
@@ -151,7 +152,7 @@ def tell_host_ops(model: CompiledModel) -> None:
         )
 
 
-class CompiledModel:
+class CompiledModel(Model):
     """A model compiled for one NeuronCore; compile() makes it."""
 
     def __init__(self, loaded: Any, target: str, facts: Mapping[str, str] | None = None) -> None:
@@ -168,6 +169,11 @@ class CompiledModel:
         self.inputs = [port for port in self.ports if port.name != PORT]
         self.random_keys = RandomKeys()
         self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
+
+    @property
+    def programs(self) -> list[tuple[dict[str, int], CompiledModel]]:
+        """Itself: it has one program."""
+        return [({}, self)]
 
     @property
     def control_inputs(self) -> list[int]:

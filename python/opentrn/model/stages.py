@@ -26,6 +26,7 @@ from opentrn import _core
 from opentrn.base.files import shown
 from opentrn.errors import InputError
 from opentrn.graph import DTYPES
+from opentrn.model.model import Model
 from opentrn.model.random_key import PORT, RandomKeys
 from opentrn.settings.compiler_options import option_texts
 
@@ -269,7 +270,7 @@ class StagedTiming:
         return f"<timing {self.time_us:.2f} us in {len(self.parts)} stages>"
 
 
-class StagedModel:
+class StagedModel(Model):
     """A model of several programs, of which those behind the first are compiled for what the data say.
 
     `programs`: what is compiled, with its stage. `path`: the stages of the last call.
@@ -323,8 +324,15 @@ class StagedModel:
                 self._compiled[stage.key].round_stochastically(self._seed)
         return self._compiled[stage.key]
 
+    is_staged = True
+
     @property
-    def programs(self) -> list[tuple[Stage, CompiledModel]]:
+    def programs(self) -> list[tuple[dict[str, int], CompiledModel]]:
+        """What is compiled so far, the first stage first, with the sizes that each is for."""
+        return [(stage.sizes, program) for stage, program in self.compiled_stages]
+
+    @property
+    def compiled_stages(self) -> list[tuple[Stage, CompiledModel]]:
         """What is compiled so far, the first stage first."""
         rows = [(stage, self._compiled[key]) for key, stage in self._stages.items()]
         return sorted(rows, key=lambda row: (row[0].number, list(row[0].sizes.items())))
@@ -491,12 +499,12 @@ class StagedModel:
     def program_text(self) -> str:
         """The programs that are compiled, one after the other."""
         return "".join(f"; stage {stage.number} {stage.sizes_text()}\n{program.program_text()}"
-                       for stage, program in self.programs)  # fmt: skip
+                       for stage, program in self.compiled_stages)  # fmt: skip
 
     def text(self) -> str:
         """A line for each program, and what is compiled later."""
         lines = []
-        for stage, program in self.programs:
+        for stage, program in self.compiled_stages:
             sizes = f" for {stage.sizes_text()}" if stage.sizes else ""
             lines.append(f"stage {stage.number}{sizes}: {program.instruction_count:,} instructions")
             lines += [f"  then the host reads {ask.text()}" for ask in stage.asks]
@@ -548,7 +556,7 @@ class StagedModel:
         from opentrn.model.compiled import _references
 
         references = _references(weights)
-        rows = self.programs
+        rows = self.compiled_stages
         stages: dict[str, Any] = {"keys": [stage.key for stage, _ in rows], "rows": self.rows}
         attachments = self._attachments
         if references and attachments[0].path:  # one that came in a container is in no file of the user's

@@ -1,8 +1,7 @@
-"""How a model is compiled: the one record of the compiler's options, by neuronx-cc's names and ours.
+"""How a model is compiled: the compiler's options, as Python's functions and the command line take them.
 
-`opentrn.compile`, `prepare` and `diff`, the command line and torch.compile's options all read it. Which options and
-values there are, src/compiler/options.cc decides, which NEURON_CC_FLAGS are read by too;
-tests/compiler/test_compiler_flags.py holds this to it.
+Which options there are, with their values, defaults and help, is the table of src/compiler/options.cc, from which
+NEURON_CC_FLAGS and the options of jax.jit are read too. What is here gives it Python's spelling.
 """
 
 from __future__ import annotations
@@ -10,50 +9,40 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields, make_dataclass
 from typing import Any, TypeVar
 
+from opentrn import _core
 from opentrn.errors import InputTypeError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-
-def _option(default: Any, text: str, values: tuple[Any, ...] = (), **more: Any) -> Any:
-    """text: for --help. values: all that it takes. more: `short`, its other flag; `metavar`; `runs`, that it is of what
-    runs the program and not of the program."""
-    return field(default=default, metadata={"help": text, "values": values, **more})
+OPTIONS = {row.name.replace("-", "_"): row for row in _core.compiler_options()}
+PROGRAM_OPTIONS = tuple(name for name, row in OPTIONS.items() if row.of_program)
 
 
-@dataclass(frozen=True)
-class CompilerOptions:
-    """What `opentrn.compile` says of each."""
-
-    optlevel: int = _option(
-        2, "1: ops as they stand; 2 (default): simplified, folded and fused; 3: also the fastest of a dozen lowerings",
-        (1, 2, 3), short="-O",
-    )  # fmt: skip
-    auto_cast: str = _option(
-        "none", "which fp32 operations are computed in --auto-cast-type (default none)", ("none", "matmult", "all")
-    )
-    auto_cast_type: str = _option("bf16", "default bf16", ("bf16", "fp16", "tf32", "fp8_e4m3"))
-    weight_dtype: str = _option(
-        "none", "keep constant operands of products narrower (default none)",
-        ("none", "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8", "mxfp4"),
-    )  # fmt: skip
-    weight_sparsity: str = _option(
-        "none", "sparse products where of N weights at most M are not zero: 4:16 ... 1:2", metavar="M:N"
-    )
-    prune_weights: bool = _option(False, "make weights obey --weight-sparsity: the smallest become zero")
-    enable_stochastic_rounding: bool = _option(
-        False, "engines round to narrower floats stochastically", runs=True
-    )
-
-    def of_program(self) -> dict[str, Any]:
-        """Those that say which numbers are computed."""
-        return {name: getattr(self, name) for name in PROGRAM_OPTIONS}
+def _of_program(self: Any) -> dict[str, Any]:
+    """Those that say which numbers are computed."""
+    return {name: getattr(self, name) for name in PROGRAM_OPTIONS}
 
 
-PROGRAM_OPTIONS = tuple(each.name for each in fields(CompilerOptions) if not each.metadata.get("runs"))
+# One value of each option.
+CompilerOptions: Any = make_dataclass(
+    "CompilerOptions",
+    [(name, type(row.default), field(default=row.default)) for name, row in OPTIONS.items()],
+    namespace={"__doc__": "What `opentrn.compile` says of each.", "of_program": _of_program},
+    frozen=True,
+)
+
+
+def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The other way about than option_texts: what texts as NEURON_CC_FLAGS has them mean, by Python's names.
+
+    Refuses with `compiler.option` a number that is none.
+    """
+    return {
+        name: row.value(texts[row.name]) for name, row in OPTIONS.items() if row.name in texts
+    }
 
 
 def option_texts(given: Mapping[str, Any]) -> dict[str, str]:

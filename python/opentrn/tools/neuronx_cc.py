@@ -12,7 +12,7 @@ import logging
 import os
 import shlex
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -269,7 +269,7 @@ def _level(value: str) -> int:
 
 def _options(words: list[str], target: str) -> tuple[dict[str, Any], list[str]]:
     """(options of opentrn.compile, options that change nothing). Raises as the compiler does."""
-    from opentrn.settings.compiler_options import CompilerOptions
+    from opentrn.settings.compiler_options import OPTIONS, option_values
 
     try:
         texts, stated, without_effect = _core.compiler_flags(shlex.join(words))
@@ -279,19 +279,11 @@ def _options(words: list[str], target: str) -> tuple[dict[str, Any], list[str]]:
             message.replace("NEURON_CC_FLAGS", "the command line"), label="tools.neuronx_cc"
         ) from error
     assert not stated, target
-    options: dict[str, Any] = {}
-    for each in fields(CompilerOptions):
-        if (text := texts.pop(each.name.replace("_", "-"), None)) is None:
-            continue
-        if isinstance(each.default, bool):
-            options[each.name] = text == "true"
-        elif isinstance(each.default, int):
-            if not text.isdecimal():
-                raise _refuse(f"--{each.name} {text}: it is a number")
-            options[each.name] = int(text)
-        else:
-            options[each.name] = text
-    assert not texts, texts
+    for name, row in OPTIONS.items():
+        if type(row.default) is int and not texts.get(row.name, "0").isdecimal():
+            raise _refuse(f"--{name} {texts[row.name]}: it is a number")
+    options = option_values(texts)
+    assert len(options) == len(texts), texts
     return options, without_effect
 
 

@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 from opentrn import _core
 from opentrn.errors import InputError, InputTypeError
+from opentrn.settings.compiler_options import option_values
 from opentrn.torch import kernels
 
 __all__ = ["DataParallel", "async_load", "dynamic_batch", "lazy_load", "load", "nki_op", "save", "trace", "wrap_nki"]
@@ -79,11 +80,7 @@ def _options(compiler_args: str | Sequence[str] | None) -> dict[str, Any]:
     options, target, without_effect = _core.compiler_flags(words)
     for flag in without_effect:
         warnings.warn(f"opentrn: the compiler option {flag} has no effect here", stacklevel=4)
-    found: dict[str, Any] = {"target": target} if target else {}
-    for key, value in options.items():
-        plain = {"true": True, "false": False}.get(value, value)
-        found[key.replace("-", "_")] = int(value) if key == "optlevel" else plain
-    return found
+    return ({"target": target} if target else {}) | option_values(options)
 
 
 class TracedModel(torch.nn.Module):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from opentrn.errors import InputError, InputTypeError
 from opentrn.settings import environment
-from opentrn.settings.compiler_options import CompilerOptions, option_texts
+from opentrn.settings.compiler_options import OPTIONS, CompilerOptions, option_texts, option_values
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ class Settings(CompilerOptions):
 
     def compiler_options(self) -> dict[str, str]:
         """As _core.compile_model takes them."""
-        return option_texts(
-            {each.name: getattr(self, each.name) for each in fields(CompilerOptions)}
-        )
+        return option_texts({name: getattr(self, name) for name in OPTIONS})
 
     @property
     def rounding_seed(self) -> int | None:
@@ -56,12 +54,7 @@ def _flags(target: str) -> dict[str, Any]:
         if flag not in _told:
             _told.add(flag)
             print(f"opentrn: the compiler option {flag} has no effect here", file=sys.stderr)
-    kinds = Settings.__dataclass_fields__
-    named = {name.replace("-", "_"): value for name, value in options.items()}
-    return {
-        name: value == "true" if kinds[name].type == "bool" else int(value) if name == "optlevel" else value
-        for name, value in named.items()
-    }
+    return option_values(options)
 
 
 # torch.compile's modes, which are Inductor's. The first ask for a longer search for faster programs.

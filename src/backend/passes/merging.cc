@@ -55,10 +55,10 @@ struct Motion {
   size_t family = 0;
 };
 
-class Loop {
+class MergedLoop {
  public:
-  Loop(const isa::Program& program, const TensorUses& uses, AccessReader& reader, int64_t bank_bytes,
-       int64_t columns_max, const Run& run)
+  MergedLoop(const isa::Program& program, const TensorUses& uses, AccessReader& reader, int64_t bank_bytes,
+             int64_t columns_max, const Run& run)
       : program_(program),
         uses_(uses),
         reader_(reader),
@@ -396,7 +396,7 @@ std::shared_ptr<const isa::Program> merge_iterations(const std::shared_ptr<const
     while (next < end) rewrite.keep(next++);
   };
   for (const Run& run : find_runs(*program)) {
-    Loop loop(*program, uses, reader, psum_bank_bytes_per_partition, columns_max, run);
+    MergedLoop loop(*program, uses, reader, psum_bank_bytes_per_partition, columns_max, run);
     if (loop.plan() == 0) continue;
     keep_until(run.begin);
     loop.write(rewrite);

@@ -23,7 +23,7 @@ using isa::TensorId;
 
 constexpr int64_t kPartitions = 128;
 
-int64_t count(const isa::Program& program, Opcode opcode) {
+int64_t count_of(const isa::Program& program, Opcode opcode) {
   return std::ranges::count(program.instructions(), opcode, &isa::Instruction::opcode);
 }
 
@@ -77,8 +77,8 @@ TEST(Content, RandomNumbersAreNeverEqual) {
 
 TEST(Sharing, EqualResultsAreComputedOnceAndWhatOnlyFedTheOthersGoes) {
   const auto shared = share_equal_results(squares(4), 196608, kPartitions, {});
-  EXPECT_EQ(count(*shared, Opcode::kTensorTensor), 1);
-  EXPECT_EQ(count(*shared, Opcode::kDmaCopy), 1 + 4);
+  EXPECT_EQ(count_of(*shared, Opcode::kTensorTensor), 1);
+  EXPECT_EQ(count_of(*shared, Opcode::kDmaCopy), 1 + 4);
 }
 
 TEST(Sharing, WhatNobodyReadsGoes) {
@@ -90,8 +90,8 @@ TEST(Sharing, WhatNobodyReadsGoes) {
   r.builder.tensor_scalar(r.builder.all(unread), r.builder.all(unread), 3);
   r.builder.dma(r.builder.all(r.out), r.builder.all(x));
   const auto live = share_equal_results(r.builder.take(), 196608, kPartitions, {});
-  EXPECT_EQ(count(*live, Opcode::kTensorScalar), 0);
-  EXPECT_EQ(count(*live, Opcode::kDmaCopy), 2);
+  EXPECT_EQ(count_of(*live, Opcode::kTensorScalar), 0);
+  EXPECT_EQ(count_of(*live, Opcode::kDmaCopy), 2);
 }
 
 TEST(Sharing, AResultTooLargeToKeepIsComputedAgain) {
@@ -148,7 +148,7 @@ TEST(Residency, WhatDoesNotFitIsSavedAndReloaded) {
   EXPECT_GT(fitted->saved_bytes, 0);
   EXPECT_LE(fitted->saved_bytes, fitted->reloaded_bytes);  // one may be brought back too early and go again
   EXPECT_LE(fitted->saved_bytes, 6 * 128 * 1024);          // at least two of eight stay
-  EXPECT_EQ(count(*fitted->program, Opcode::kTensorScalar), 8);
+  EXPECT_EQ(count_of(*fitted->program, Opcode::kTensorScalar), 8);
 }
 
 TEST(Residency, WhatFitsIsNotTouched) {
@@ -195,7 +195,7 @@ TEST(Residency, PsumThatIsReadLaterMovesToSbuf) {
   const std::shared_ptr<const isa::Program> program = r.builder.take();
   EXPECT_THROW(compile(program), Fault);
   const isa::Executable executable = compile(program, {.neuronx_cc = true});
-  EXPECT_GE(count(*executable.program, Opcode::kTensorCopy), 4);
+  EXPECT_GE(count_of(*executable.program, Opcode::kTensorCopy), 4);
   EXPECT_EQ(executable.spill_save_bytes + executable.spill_reload_bytes, 0);  // none of it left the chip
 }
 
@@ -203,11 +203,11 @@ TEST(WrittenParts, ColumnsGrowTogetherAndAWholeSwallowsItsParts) {
   isa::Tensor tensor;
   tensor.rows = 128;
   tensor.row_elements = 64;
-  const auto columns = [&](int64_t first, int64_t count) {
+  const auto columns = [&](int64_t first, int64_t count_of) {
     Part part{first, {}, DType::kFloat32};
     part.pattern.rank = 2;
     part.pattern.dims[0] = {64, 128};
-    part.pattern.dims[1] = {1, count};
+    part.pattern.dims[1] = {1, count_of};
     return part;
   };
   WrittenParts written;
@@ -299,17 +299,17 @@ TEST(Renaming, WhereThereIsNoRoomTilesKeepTheirPlace) {
 struct Sums {
   bool in_turn = true, pinned = false;
 };
-std::shared_ptr<const isa::Program> products_then_copies(int count, Sums how = {}) {
+std::shared_ptr<const isa::Program> products_then_copies(int count_of, Sums how = {}) {
   ProgramBuilder b;
   const TensorId x = b.sbuf(128, 128, DType::kBFloat16), y = b.sbuf(128, 512, DType::kBFloat16);
   b.memset(b.all(x));
   b.memset(b.all(y));
   std::vector<TensorId> sums;
-  for (int i = 0; i < count; ++i) sums.push_back(b.psum(128, 512));
+  for (int i = 0; i < count_of; ++i) sums.push_back(b.psum(128, 512));
   if (how.pinned) b.program().tensor(sums[0]).address = isa::Address{0, 0};
-  for (int i = 0; i < 2 * count; ++i) {
-    const int sum = how.in_turn ? i / 2 : i % count;
-    const bool accumulates = how.in_turn ? i % 2 == 1 : i >= count;
+  for (int i = 0; i < 2 * count_of; ++i) {
+    const int sum = how.in_turn ? i / 2 : i % count_of;
+    const bool accumulates = how.in_turn ? i % 2 == 1 : i >= count_of;
     b.matmul(b.all(sums[static_cast<size_t>(sum)]), b.all(x), b.all(y), accumulates);
   }
   for (TensorId sum : sums) b.copy(b.all(b.sbuf(128, 512, DType::kFloat32)), b.all(sum));

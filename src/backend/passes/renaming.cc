@@ -10,10 +10,10 @@ namespace opentrn::backend {
 namespace {
 
 // The SBUF tensor that a load fills completely, whatever it held; kNone when there is none.
-constexpr isa::TensorId kNone = 0xFFFFFFFFu;
+constexpr isa::TensorId kNoWriter = 0xFFFFFFFFu;
 isa::TensorId filled_by(const isa::Program& program, const isa::Instruction& in, const AccessReader& reader) {
-  if (in.opcode != isa::Opcode::kDmaCopy && in.opcode != isa::Opcode::kDmaTranspose) return kNone;
-  isa::TensorId filled = kNone;
+  if (in.opcode != isa::Opcode::kDmaCopy && in.opcode != isa::Opcode::kDmaTranspose) return kNoWriter;
+  isa::TensorId filled = kNoWriter;
   for (const Access& access : reader.accesses()) {
     if (!access.writes) continue;
     const isa::Tensor& tensor = program.tensor(access.tensor);
@@ -21,11 +21,11 @@ isa::TensorId filled_by(const isa::Program& program, const isa::Instruction& in,
     if (access.reads || tensor.space != isa::MemorySpace::kSbuf || tensor.address || tensor.is_input ||
         tensor.is_output || !footprint.dense || footprint.row_begin > 0 || footprint.byte_begin > 0 ||
         footprint.row_end < tensor.rows || footprint.byte_end < tensor.row_bytes())
-      return kNone;
+      return kNoWriter;
     filled = access.tensor;
   }
   for (const Access& access : reader.accesses())
-    if (access.tensor == filled && !access.writes) return kNone;
+    if (access.tensor == filled && !access.writes) return kNoWriter;
   return filled;
 }
 
@@ -42,7 +42,7 @@ std::shared_ptr<const isa::Program> rename_reloaded_tiles(
     const isa::Instruction& in = program->instruction(i);
     reader.read(in);
     const isa::TensorId filled = filled_by(*program, in, reader);
-    if (filled != kNone && touched[filled]) {
+    if (filled != kNoWriter && touched[filled]) {
       rewrite.rename(filled, rewrite.clone(filled, isa::MemorySpace::kSbuf));
       any = true;
     }

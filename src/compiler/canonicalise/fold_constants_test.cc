@@ -4,12 +4,12 @@
 namespace opentrn::compiler {
 namespace {
 
-void run(graph::Function& function) {
+void run_fold_constants(graph::Function& function) {
   fold_constants(function, /*fold_ops=*/true);
   remove_dead_ops(function);
 }
 
-constexpr PassCase kCases[] = {
+constexpr PassCase kFoldConstantsCases[] = {
     {"arithmetic", "(%x: tensor<2xf32>) -> tensor<2xf32>",
      R"(%a = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
         %b = stablehlo.constant dense<[3.0, 5.0]> : tensor<2xf32>
@@ -31,7 +31,7 @@ constexpr PassCase kCases[] = {
         return %a : tensor<2xf32>)"},
 };
 
-TEST(FoldConstants, ComputesWhatIsKnown) { expect_cases(kCases, run); }
+TEST(FoldConstants, ComputesWhatIsKnown) { expect_cases(kFoldConstantsCases, run_fold_constants); }
 
 // 65,537 sums would be a constant of the program that nobody wrote; an iota of that size is one op.
 TEST(FoldConstants, LeavesLargeResults) {
@@ -39,7 +39,7 @@ TEST(FoldConstants, LeavesLargeResults) {
     %a = stablehlo.iota dim = 0 : tensor<65537xf32>
     %b = stablehlo.add %a, %a : tensor<65537xf32>
     return %b : tensor<65537xf32>)");
-  EXPECT_EQ(after(text, run), printed(text));
+  EXPECT_EQ(after(text, run_fold_constants), printed(text));
 }
 
 TEST(WriteConstants, WritesIotasOfEverySizeAndNothingElse) {

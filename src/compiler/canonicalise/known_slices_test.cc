@@ -4,12 +4,12 @@
 namespace opentrn::compiler {
 namespace {
 
-void run(graph::Function& function) {
+void run_known_slices(graph::Function& function) {
   slice_at_known_places(function);
   remove_dead_ops(function);
 }
 
-constexpr PassCase kCases[] = {
+constexpr PassCase kKnownSlicesCases[] = {
     {"dynamic_slice", "(%x: tensor<8xf32>) -> tensor<3xf32>",
      R"(%at = stablehlo.constant dense<2> : tensor<i32>
         %a = stablehlo.dynamic_slice %x, %at, sizes = [3] : (tensor<8xf32>, tensor<i32>) -> tensor<3xf32>
@@ -25,7 +25,7 @@ constexpr PassCase kCases[] = {
         return %a : tensor<3xf32>)"},
 };
 
-TEST(SliceAtKnownPlaces, WritesSlices) { expect_cases(kCases, run); }
+TEST(SliceAtKnownPlaces, WritesSlices) { expect_cases(kKnownSlicesCases, run_known_slices); }
 
 // x[:, (0, 2, 4)] as frameworks write it.
 TEST(SliceAtKnownPlaces, TakesGathersOfEqualSteps) {
@@ -35,8 +35,8 @@ TEST(SliceAtKnownPlaces, TakesGathersOfEqualSteps) {
       collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>,
       slice_sizes = array<i64: 2, 1>}> : (tensor<2x6xf32>, tensor<3x1xi32>) -> tensor<2x3xf32>
     return %a : tensor<2x3xf32>)");
-  EXPECT_EQ(after(text, run).find("gather"), std::string::npos);
-  expect_same_values(text, run);
+  EXPECT_EQ(after(text, run_known_slices).find("gather"), std::string::npos);
+  expect_same_values(text, run_known_slices);
 }
 
 TEST(SliceAtKnownPlaces, LeavesGathersOfUnequalSteps) {
@@ -46,7 +46,7 @@ TEST(SliceAtKnownPlaces, LeavesGathersOfUnequalSteps) {
       start_index_map = [0], index_vector_dim = 1>,
       slice_sizes = array<i64: 1>}> : (tensor<6xf32>, tensor<3x1xi32>) -> tensor<3xf32>
     return %a : tensor<3xf32>)");
-  EXPECT_EQ(after(text, run), printed(text));
+  EXPECT_EQ(after(text, run_known_slices), printed(text));
 }
 
 }  // namespace

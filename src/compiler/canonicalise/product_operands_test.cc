@@ -4,7 +4,7 @@
 namespace opentrn::compiler {
 namespace {
 
-constexpr PassCase kCases[] = {
+constexpr PassCase kProductOperandsCases[] = {
     {"bf16_by_f32", "(%x: tensor<2x3xbf16>, %w: tensor<3x4xf32>) -> tensor<2x4xf32>",
      R"(%a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
              : (tensor<2x3xbf16>, tensor<3x4xf32>) -> tensor<2x4xf32>
@@ -25,7 +25,7 @@ constexpr PassCase kCases[] = {
         return %a : tensor<2x4xf32>)"},
 };
 
-TEST(WidenProductOperands, GivesThemOneType) { expect_cases(kCases, widen_product_operands); }
+TEST(WidenProductOperands, GivesThemOneType) { expect_cases(kProductOperandsCases, widen_product_operands); }
 
 // dot_general(x, convert(constant)) reads the constant itself, which verify() does not allow: text of it
 // alone.

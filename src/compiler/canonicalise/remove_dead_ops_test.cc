@@ -4,7 +4,7 @@
 namespace opentrn::compiler {
 namespace {
 
-constexpr PassCase kCases[] = {
+constexpr PassCase kRemoveDeadOpsCases[] = {
     {"chains", "(%x: tensor<2xf32>) -> tensor<2xf32>",
      R"(%a = stablehlo.exponential %x : tensor<2xf32>
         %b = stablehlo.negate %a : tensor<2xf32>
@@ -38,7 +38,7 @@ constexpr PassCase kCases[] = {
         return %r#0 : tensor<i32>)"},
 };
 
-TEST(RemoveDeadOps, DropsWhatNobodyReads) { expect_cases(kCases, remove_dead_ops); }
+TEST(RemoveDeadOps, DropsWhatNobodyReads) { expect_cases(kRemoveDeadOpsCases, remove_dead_ops); }
 
 TEST(RemoveDeadOps, KeepsWhatDoesSomethingElse) {
   const std::string text = main_of("(%x: tensor<2xf32>, %t: !stablehlo.token) -> tensor<2xf32>", R"(

@@ -4,12 +4,12 @@
 namespace opentrn::compiler {
 namespace {
 
-void run(graph::Function& function) {
+void run_share_equal_ops(graph::Function& function) {
   share_equal_ops(function);
   remove_dead_ops(function);
 }
 
-constexpr PassCase kCases[] = {
+constexpr PassCase kShareEqualOpsCases[] = {
     {"equal_ops", "(%x: tensor<2xf32>) -> tensor<2xf32>",
      R"(%a = stablehlo.exponential %x : tensor<2xf32>
         %b = stablehlo.exponential %x : tensor<2xf32>
@@ -40,7 +40,7 @@ constexpr PassCase kCases[] = {
         return %c, %d : tensor<2xf32>, tensor<2xf32>)"},
 };
 
-TEST(ShareEqualOps, KeepsOneOfThem) { expect_cases(kCases, run); }
+TEST(ShareEqualOps, KeepsOneOfThem) { expect_cases(kShareEqualOpsCases, run_share_equal_ops); }
 
 // Two draws are two numbers.
 TEST(ShareEqualOps, LeavesRandomNumbers) {
@@ -49,7 +49,7 @@ TEST(ShareEqualOps, LeavesRandomNumbers) {
     %c = stablehlo.rng %a, %b, %shape, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<2xf32>
     %d = stablehlo.rng %a, %b, %shape, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<2xf32>
     return %c, %d : tensor<2xf32>, tensor<2xf32>)");
-  EXPECT_EQ(after(text, run), printed(text));
+  EXPECT_EQ(after(text, run_share_equal_ops), printed(text));
 }
 
 }  // namespace

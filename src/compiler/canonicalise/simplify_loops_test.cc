@@ -4,7 +4,7 @@
 namespace opentrn::compiler {
 namespace {
 
-void run(graph::Function& function) {
+void run_simplify_loops(graph::Function& function) {
   simplify_loops(function);
   remove_dead_ops(function);
 }
@@ -28,9 +28,9 @@ constexpr std::string_view kLoop = R"(
 
 TEST(SimplifyLoops, MovesWhatDoesNotChangeInFrontOfTheLoop) {
   const std::string text = main_of("(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32>", kLoop);
-  const std::string then = after(text, run);
+  const std::string then = after(text, run_simplify_loops);
   EXPECT_LT(then.find("exponential"), then.find("while")) << then;
-  expect_same_values(text, run);
+  expect_same_values(text, run_simplify_loops);
   graph::Module module = parsed(text);
   EXPECT_GT(simplify_loops(module.entry()), 0);
   EXPECT_EQ(simplify_loops(module.entry()), 0) << "a second run finds nothing more";

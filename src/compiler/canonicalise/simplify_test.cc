@@ -4,12 +4,12 @@
 namespace opentrn::compiler {
 namespace {
 
-void run(graph::Function& function) {
+void run_simplify(graph::Function& function) {
   simplify(function);
   remove_dead_ops(function);
 }
 
-constexpr PassCase kCases[] = {
+constexpr PassCase kSimplifyCases[] = {
     {"transposes", "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
      R"(%a = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
         %b = stablehlo.transpose %a, dims = [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
@@ -61,7 +61,7 @@ constexpr PassCase kCases[] = {
      "return %x : tensor<4xf32>"},
 };
 
-TEST(Simplify, WritesIdentitiesThatKeepEveryBit) { expect_cases(kCases, run); }
+TEST(Simplify, WritesIdentitiesThatKeepEveryBit) { expect_cases(kSimplifyCases, run_simplify); }
 
 TEST(Simplify, SaysHowManyOpsItReplaced) {
   graph::Module module =

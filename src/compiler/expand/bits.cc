@@ -196,7 +196,7 @@ Values multiply_high(Builder& builder, const Function&, const Op&, Operands oper
   return {high.as(element).id()};
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kBitExpansions[] = {
     {OpKind::popcnt_, on_integers, population_count},
     {OpKind::count_leading_zeros_, on_integers, leading_zeros},
     {OpKind::reduce_precision_, on_codes, reduce_precision},
@@ -210,6 +210,6 @@ constexpr Expansion kExpansions[] = {
 
 }  // namespace
 
-std::span<const Expansion> bit_expansions() { return kExpansions; }
+std::span<const Expansion> bit_expansions() { return kBitExpansions; }
 
 }  // namespace opentrn::compiler

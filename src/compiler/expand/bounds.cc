@@ -89,7 +89,7 @@ std::vector<ValueId> bounded(Builder& builder, const Function& function, const O
   return {builder.add(op.kind, std::move(near), op.attributes)};
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kBoundExpansions[] = {
     {OpKind::compare_, compares, compared},
     {OpKind::minimum_, has_far_operand, bounded},
     {OpKind::maximum_, has_far_operand, bounded},
@@ -98,6 +98,6 @@ constexpr Expansion kExpansions[] = {
 
 }  // namespace
 
-std::span<const Expansion> bound_expansions() { return kExpansions; }
+std::span<const Expansion> bound_expansions() { return kBoundExpansions; }
 
 }  // namespace opentrn::compiler

@@ -101,7 +101,7 @@ Values iota(Builder& builder, const Function& function, const Op& op, Operands) 
   return {complex_value({re, re.number(0)})};
 }
 
-bool compares(const Function& function, const Op& op) {
+bool compares_complex(const Function& function, const Op& op) {
   const auto direction = op.enumeration(Attr::comparison_direction, graph::ComparisonDirection::kEq);
   return is_complex(function, op.operands[0]) &&
          (direction == graph::ComparisonDirection::kEq || direction == graph::ComparisonDirection::kNe);
@@ -219,14 +219,14 @@ Values transform(Builder& builder, const Function&, const Op& op, Operands opera
   return {*fourier_transform(builder, op, operands[0])};
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kComplexExpansions[] = {
     {OpKind::real_, is_part_of_known, part<false>},
     {OpKind::imag_, is_part_of_known, part<true>},
     {OpKind::abs_, on_complex, absolute},
     {OpKind::convert_, on_complex, convert},
     {OpKind::bitcast_convert_, keeps_complex, same},
     {OpKind::iota_, on_complex, iota},
-    {OpKind::compare_, compares, compare},
+    {OpKind::compare_, compares_complex, compare},
     {OpKind::fft_, transforms, transform},
     {OpKind::dot_general_, on_complex, product},
     {OpKind::convolution_, on_complex, product},
@@ -313,6 +313,6 @@ ValueId from_real_values(Builder& builder, std::span<const ValueId> values) {
   return values.size() == 1 ? values[0] : complex_value({Expr(builder, values[0]), Expr(builder, values[1])});
 }
 
-std::span<const Expansion> complex_expansions() { return kExpansions; }
+std::span<const Expansion> complex_expansions() { return kComplexExpansions; }
 
 }  // namespace opentrn::compiler

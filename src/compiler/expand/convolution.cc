@@ -28,7 +28,7 @@ bool has_reversal(const Op& op) {
   return std::any_of(reversal.begin(), reversal.end(), [](int64_t reversed) { return reversed != 0; });
 }
 
-bool takes(const Function& function, const Op& op) {
+bool takes_convolution(const Function& function, const Op& op) {
   const graph::Type &lhs = function.type(op.operands[0]), &rhs = function.type(op.operands[1]);
   if (!lhs.is_tensor() || !lhs.is_static() || !rhs.is_static() || lhs.quantization() || rhs.quantization())
     return false;
@@ -302,10 +302,10 @@ std::vector<ValueId> convolution(Builder& builder, const Function& function, con
   return {ByTaps(builder, op, type).run(operands[0], operands[1])};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::convolution_, takes, convolution}};
+constexpr Expansion kConvolutionExpansions[] = {{OpKind::convolution_, takes_convolution, convolution}};
 
 }  // namespace
 
-std::span<const Expansion> convolution_expansions() { return kExpansions; }
+std::span<const Expansion> convolution_expansions() { return kConvolutionExpansions; }
 
 }  // namespace opentrn::compiler

@@ -20,7 +20,7 @@ constexpr int64_t kRow = int64_t{1} << 16;
 // Beyond these the numbers leave 32 bits, or no HBM holds the value (lowering/hbm_capacity.h says so).
 constexpr int64_t kLongestDimension = int64_t{1} << 31, kMostElements = int64_t{1} << 34;
 
-bool is_long(const Function& function, const Op& op) {
+bool is_long_count(const Function& function, const Op& op) {
   const Type& type = function.type(op.results[0]);
   if (!type.is_static() || graph::is_complex(type.element()) || type.quantization()) return false;
   const int64_t count = type.element_count();
@@ -55,10 +55,10 @@ std::vector<ValueId> from_short(Builder& builder, const Function& function, cons
   return {builder.broadcast_in_dim(along.id(), type.dims_vector(), {dimension})};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::iota_, is_long, from_short}};
+constexpr Expansion kCountingExpansions[] = {{OpKind::iota_, is_long_count, from_short}};
 
 }  // namespace
 
-std::span<const Expansion> counting_expansions() { return kExpansions; }
+std::span<const Expansion> counting_expansions() { return kCountingExpansions; }
 
 }  // namespace opentrn::compiler

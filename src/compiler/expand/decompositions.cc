@@ -113,11 +113,11 @@ Values make(Builder& builder, const Function& function, const Op& op, std::span<
   return results;
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::custom_call_, is_solver, make}};
+constexpr Expansion kDecompositionExpansions[] = {{OpKind::custom_call_, is_solver, make}};
 
 }  // namespace
 
-std::span<const Expansion> decomposition_expansions() { return kExpansions; }
+std::span<const Expansion> decomposition_expansions() { return kDecompositionExpansions; }
 
 bool expand_decompositions(Function& function) {
   bool found = false;

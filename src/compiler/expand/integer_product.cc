@@ -233,13 +233,13 @@ std::vector<ValueId> integer_convolution(Builder& builder, const Function& funct
   return {product_of_digits(builder, operands, type.element(), multiply)};
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kIntegerProductExpansions[] = {
     {OpKind::dot_general_, has_integers, integer_dot},
     {OpKind::convolution_, has_integer_convolution, integer_convolution},
 };
 
 }  // namespace
 
-std::span<const Expansion> integer_product_expansions() { return kExpansions; }
+std::span<const Expansion> integer_product_expansions() { return kIntegerProductExpansions; }
 
 }  // namespace opentrn::compiler

@@ -216,13 +216,13 @@ std::vector<ValueId> triangular_solve(Builder& builder, const Function&, const O
   return {x.as(element).id()};
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kLinearAlgebraExpansions[] = {
     {OpKind::cholesky_, on_numbers, cholesky},
     {OpKind::triangular_solve_, on_numbers, triangular_solve},
 };
 
 }  // namespace
 
-std::span<const Expansion> linear_algebra_expansions() { return kExpansions; }
+std::span<const Expansion> linear_algebra_expansions() { return kLinearAlgebraExpansions; }
 
 }  // namespace opentrn::compiler

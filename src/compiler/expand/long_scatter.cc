@@ -34,7 +34,7 @@ bool is_simple(const Function& function, const Op& op) {
          });
 }
 
-bool is_long(const Function& function, const Op& op) {
+bool is_long_scatter(const Function& function, const Op& op) {
   if (op.results.size() != 1 || op.operands.size() != 3 || !dims_of(op, Attr::input_batching_dims).empty() ||
       has_scatter_sums(function, op))
     return false;
@@ -64,8 +64,8 @@ ValueId scattered(Builder& builder, const Function& function, const Op& op, Valu
   return scatter.results[0];
 }
 
-std::vector<ValueId> by_parts(Builder& builder, const Function& function, const Op& op,
-                              std::span<const ValueId> operands) {
+std::vector<ValueId> scatter_by_parts(Builder& builder, const Function& function, const Op& op,
+                                      std::span<const ValueId> operands) {
   const ScatterRows rows = scatter_rows(builder, function, op, operands[1], operands[2], kPart);
   return for_scatter_parts(builder, rows, {operands[0]},
                            [&](Builder& body, std::span<const ValueId> carried, const ScatterPart& part) {
@@ -73,10 +73,10 @@ std::vector<ValueId> by_parts(Builder& builder, const Function& function, const 
                            });
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::scatter_, is_long, by_parts}};
+constexpr Expansion kLongScatterExpansions[] = {{OpKind::scatter_, is_long_scatter, scatter_by_parts}};
 
 }  // namespace
 
-std::span<const Expansion> long_scatter_expansions() { return kExpansions; }
+std::span<const Expansion> long_scatter_expansions() { return kLongScatterExpansions; }
 
 }  // namespace opentrn::compiler

@@ -107,10 +107,10 @@ std::vector<ValueId> one_product(Builder& builder, const Function& function, con
   return {builder.transpose(product, std::move(permutation))};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::convolution_, is_patches, one_product}};
+constexpr Expansion kPatchExpansions[] = {{OpKind::convolution_, is_patches, one_product}};
 
 }  // namespace
 
-std::span<const Expansion> patch_expansions() { return kExpansions; }
+std::span<const Expansion> patch_expansions() { return kPatchExpansions; }
 
 }  // namespace opentrn::compiler

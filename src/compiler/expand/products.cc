@@ -42,7 +42,7 @@ int64_t contracted(const Function& function, const Op& op) {
   return count;
 }
 
-bool is_long(const Function& function, const Op& op) {
+bool is_long_product(const Function& function, const Op& op) {
   const auto is_plain = [&](ValueId id) {
     const graph::Type& type = function.type(id);
     return type.is_tensor() && type.is_static() && !type.quantization() && graph::is_float(type.element());
@@ -154,13 +154,13 @@ std::vector<ValueId> product_in_f32(Builder& builder, const Function& function, 
   return {product.as(type.element()).id()};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::dot_general_, counts_in_floats, product_in_f32},
-                                     {OpKind::convolution_, counts_in_floats, product_in_f32},
-                                     {OpKind::dot_general_, is_many_small, summed_products},
-                                     {OpKind::dot_general_, is_long, sum_of_parts}};
+constexpr Expansion kProductExpansions[] = {{OpKind::dot_general_, counts_in_floats, product_in_f32},
+                                            {OpKind::convolution_, counts_in_floats, product_in_f32},
+                                            {OpKind::dot_general_, is_many_small, summed_products},
+                                            {OpKind::dot_general_, is_long_product, sum_of_parts}};
 
 }  // namespace
 
-std::span<const Expansion> product_expansions() { return kExpansions; }
+std::span<const Expansion> product_expansions() { return kProductExpansions; }
 
 }  // namespace opentrn::compiler

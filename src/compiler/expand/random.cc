@@ -242,7 +242,7 @@ Values distribution(Builder& builder, const Function& function, const Op& op, Op
   return {(a + b * (sqrt(logarithm * -2.0) * cos(angle))).as(type.element()).id()};
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kRandomExpansions[] = {
     {OpKind::rng_bit_generator_, takes_state, bit_generator},
     {OpKind::bitcast_convert_, undoes, undone},
     {OpKind::rng_, takes_floats, distribution},
@@ -250,6 +250,6 @@ constexpr Expansion kExpansions[] = {
 
 }  // namespace
 
-std::span<const Expansion> random_expansions() { return kExpansions; }
+std::span<const Expansion> random_expansions() { return kRandomExpansions; }
 
 }  // namespace opentrn::compiler

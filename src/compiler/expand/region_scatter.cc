@@ -34,7 +34,7 @@ bool is_one_op(const Function& function, const Op& op) {
          (*combiner == OpKind::add_ || !graph::is_complex(function.type(op.operands[0]).element()));
 }
 
-bool takes(const Function& function, const Op& op) {
+bool takes_region_scatter(const Function& function, const Op& op) {
   if (op.results.size() != 1 || op.operands.size() != 3 || !dims_of(op, Attr::input_batching_dims).empty())
     return false;
   for (const ValueId id : op.operands) {
@@ -73,8 +73,8 @@ ValueId placed(Builder& builder, const Op& op, ValueId into, ValueId indices, Va
   return builder.function().op(made).results[0];
 }
 
-std::vector<ValueId> one_by_one(Builder& builder, const Function& function, const Op& op,
-                                std::span<const ValueId> operands) {
+std::vector<ValueId> windows_one_by_one(Builder& builder, const Function& function, const Op& op,
+                                        std::span<const ValueId> operands) {
   const ScatterRows rows = scatter_rows(builder, function, op, operands[1], operands[2], 1);
   const std::vector<ValueId> carried = real_values(builder, operands[0]);
   const auto step = [&](Builder& body, std::span<const ValueId> into, const ScatterPart& part) {
@@ -92,10 +92,11 @@ std::vector<ValueId> one_by_one(Builder& builder, const Function& function, cons
   return {from_real_values(builder, for_scatter_parts(builder, rows, carried, step))};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::scatter_, takes, one_by_one}};
+constexpr Expansion kRegionScatterExpansions[] = {
+    {OpKind::scatter_, takes_region_scatter, windows_one_by_one}};
 
 }  // namespace
 
-std::span<const Expansion> region_scatter_expansions() { return kExpansions; }
+std::span<const Expansion> region_scatter_expansions() { return kRegionScatterExpansions; }
 
 }  // namespace opentrn::compiler

@@ -93,7 +93,7 @@ class Running {
   bool is_backward_;
 };
 
-bool is_long(const Function& function, const Op& op) {
+bool is_long_run(const Function& function, const Op& op) {
   const auto form = running_form_of(function, op);
   return form && form->length > kScanColumns;
 }
@@ -105,10 +105,10 @@ std::vector<ValueId> by_pieces(Builder& builder, const Function& function, const
               .cut(operands[0], form.dimension)};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::reduce_window_, is_long, by_pieces}};
+constexpr Expansion kRunningExpansions[] = {{OpKind::reduce_window_, is_long_run, by_pieces}};
 
 }  // namespace
 
-std::span<const Expansion> running_expansions() { return kExpansions; }
+std::span<const Expansion> running_expansions() { return kRunningExpansions; }
 
 }  // namespace opentrn::compiler

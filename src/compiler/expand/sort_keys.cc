@@ -71,7 +71,7 @@ const Op* comparison_of(const Function& function, const Op& op) {
   return is_mirrored(function, body, compare.operands[0], compare.operands[1], operand) ? &compare : nullptr;
 }
 
-bool takes(const Function& function, const Op& op) {
+bool takes_sort(const Function& function, const Op& op) {
   for (const ValueId id : op.operands) {
     const Type& type = function.type(id);
     if (!type.is_tensor() || !type.is_static() || type.quantization() || type.element_count() == 0 ||
@@ -131,10 +131,10 @@ std::vector<ValueId> by_keys(Builder& builder, const Function& function, const O
   return results;
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::sort_, takes, by_keys}};
+constexpr Expansion kSortKeyExpansions[] = {{OpKind::sort_, takes_sort, by_keys}};
 
 }  // namespace
 
-std::span<const Expansion> sort_key_expansions() { return kExpansions; }
+std::span<const Expansion> sort_key_expansions() { return kSortKeyExpansions; }
 
 }  // namespace opentrn::compiler

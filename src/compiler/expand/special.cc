@@ -204,7 +204,7 @@ Expr polygamma(const Expr& order, const Expr& x) {
   return select(bad, x.number(kNan), select(order == 0.0, digamma(x), value));
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kSpecialFunctionExpansions[] = {
     {OpKind::chlo_lgamma_, nullptr, unary_in_f32<log_gamma>},
     {OpKind::chlo_digamma_, nullptr, unary_in_f32<digamma>},
     {OpKind::chlo_bessel_i1e_, nullptr, unary_in_f32<bessel_i1e>},
@@ -216,6 +216,6 @@ constexpr Expansion kExpansions[] = {
 
 }  // namespace
 
-std::span<const Expansion> special_function_expansions() { return kExpansions; }
+std::span<const Expansion> special_function_expansions() { return kSpecialFunctionExpansions; }
 
 }  // namespace opentrn::compiler

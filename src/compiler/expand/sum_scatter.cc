@@ -29,7 +29,7 @@ using graph::ValueId;
 namespace {
 
 // fp32 keeps places apart up to here.
-constexpr int64_t kMostElements = int64_t{1} << 24;
+constexpr int64_t kMostSummedElements = int64_t{1} << 24;
 constexpr int64_t kBytes = 4, kByteWindows = 65536;
 
 bool adds(const Function& function, const Op& op) {
@@ -62,7 +62,7 @@ bool places_numbers(const Function& function, const Op& op) {
   const auto rank = static_cast<size_t>(table.rank());
   const bool is_float = table.element() == ElementType::kF32;
   return adds(function, op) && rank > 1 && (is_float || is_whole(table.element())) &&
-         table.element_count() <= kMostElements && dims_of(op, Attr::update_window_dims).empty() &&
+         table.element_count() <= kMostSummedElements && dims_of(op, Attr::update_window_dims).empty() &&
          dims_of(op, Attr::inserted_window_dims).size() + dims_of(op, Attr::input_batching_dims).size() ==
              rank;
 }
@@ -171,11 +171,11 @@ std::vector<ValueId> by_bytes(Builder& builder, const Function& function, const 
   return {total.id()};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::scatter_, places_numbers, at_flat_places},
-                                     {OpKind::scatter_, sums_whole_numbers, by_bytes}};
+constexpr Expansion kSumScatterExpansions[] = {{OpKind::scatter_, places_numbers, at_flat_places},
+                                               {OpKind::scatter_, sums_whole_numbers, by_bytes}};
 
 }  // namespace
 
-std::span<const Expansion> sum_scatter_expansions() { return kExpansions; }
+std::span<const Expansion> sum_scatter_expansions() { return kSumScatterExpansions; }
 
 }  // namespace opentrn::compiler

@@ -228,13 +228,13 @@ Values ones(Builder& builder, const Function&, const Op&, Operands operands) {
   return {joined({x.low.unary(OpKind::popcnt_) + x.high.unary(OpKind::popcnt_), x.low.number(0)})};
 }
 
-Values leading_zeros(Builder& builder, const Function&, const Op&, Operands operands) {
+Values wide_leading_zeros(Builder& builder, const Function&, const Op&, Operands operands) {
   const Words x = words_of(builder, operands[0]);
   const auto count = [](const Expr& w) { return w.unary(OpKind::count_leading_zeros_); };
   return {joined({select(x.high == 0, count(x.low) + 32, count(x.high)), x.low.number(0)})};
 }
 
-Values compared(Builder& builder, const Function&, const Op& op, Operands operands) {
+Values wide_compared(Builder& builder, const Function&, const Op& op, Operands operands) {
   const Words a = words_of(builder, operands[0]), b = words_of(builder, operands[1]);
   switch (op.enumeration(Attr::comparison_direction, ComparisonDirection::kEq)) {
     case ComparisonDirection::kEq: return {equal(a, b).id()};
@@ -376,7 +376,7 @@ Values low_bits(Builder& builder, const Function&, const Op&, Operands operands)
   return {word(builder, operands[0], 0).as(ElementType::kUI64).id()};
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kWideIntegerExpansions[] = {
     {OpKind::add_, on_wide, binary<sum>},
     {OpKind::subtract_, on_wide, binary<difference>},
     {OpKind::multiply_, on_wide, binary<product>},
@@ -388,12 +388,12 @@ constexpr Expansion kExpansions[] = {
     {OpKind::not_, on_wide, complement},
     {OpKind::negate_, on_wide, negated},
     {OpKind::popcnt_, on_wide, ones},
-    {OpKind::count_leading_zeros_, on_wide, leading_zeros},
+    {OpKind::count_leading_zeros_, on_wide, wide_leading_zeros},
     {OpKind::shift_left_, on_wide, binary<shifted_left>},
     {OpKind::shift_right_logical_, on_wide, binary<shifted_right>},
     {OpKind::maximum_, on_wide, binary<larger>},
     {OpKind::minimum_, on_wide, binary<smaller>},
-    {OpKind::compare_, on_wide, compared},
+    {OpKind::compare_, on_wide, wide_compared},
     {OpKind::convert_, converts, converted},
     {OpKind::bitcast_convert_, is_seen_as_words, seen_as_words},
     {OpKind::bitcast_convert_, is_seen_as_64_bits, seen_as_64_bits},
@@ -412,6 +412,6 @@ constexpr Expansion kExpansions[] = {
 
 }  // namespace
 
-std::span<const Expansion> wide_integer_expansions() { return kExpansions; }
+std::span<const Expansion> wide_integer_expansions() { return kWideIntegerExpansions; }
 
 }  // namespace opentrn::compiler

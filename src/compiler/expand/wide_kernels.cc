@@ -85,10 +85,10 @@ std::vector<ValueId> in_parts(Builder& builder, const Function& function, const 
   return {sum->as(type.element()).id()};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::convolution_, has_large_kernel, in_parts}};
+constexpr Expansion kWideKernelExpansions[] = {{OpKind::convolution_, has_large_kernel, in_parts}};
 
 }  // namespace
 
-std::span<const Expansion> wide_kernel_expansions() { return kExpansions; }
+std::span<const Expansion> wide_kernel_expansions() { return kWideKernelExpansions; }
 
 }  // namespace opentrn::compiler

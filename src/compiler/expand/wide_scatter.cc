@@ -28,7 +28,7 @@ bool is_unplaced(const Function& function, const Op& op) {
   return dims_of(op, Attr::scatter_dims_to_operand_dims).empty() && scatter_dims(function, op).empty();
 }
 
-bool takes(const Function& function, const Op& op) {
+bool takes_wide_scatter(const Function& function, const Op& op) {
   if (op.results.size() != 1 || op.operands.size() != 3 || !dims_of(op, Attr::input_batching_dims).empty())
     return false;
   for (const ValueId id : op.operands) {
@@ -84,8 +84,8 @@ ValueId put_back(Builder& builder, ValueId into, ValueId window, const Place& pl
   return builder.add(OpKind::dynamic_update_slice_, std::move(operands));
 }
 
-std::vector<ValueId> one_by_one(Builder& builder, const Function& function, const Op& op,
-                                std::span<const ValueId> operands) {
+std::vector<ValueId> wide_one_by_one(Builder& builder, const Function& function, const Op& op,
+                                     std::span<const ValueId> operands) {
   const auto step = [&](Builder& body, std::span<const ValueId> into, const ScatterPart& part) {
     const Place place = place_of(body, op, body.type(into[0]), body.type(part.updates), part.indices);
     std::vector<ValueId> there, results;
@@ -115,10 +115,10 @@ std::vector<ValueId> one_by_one(Builder& builder, const Function& function, cons
   return {from_real_values(builder, for_scatter_parts(builder, rows, start, step))};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::scatter_, takes, one_by_one}};
+constexpr Expansion kWideScatterExpansions[] = {{OpKind::scatter_, takes_wide_scatter, wide_one_by_one}};
 
 }  // namespace
 
-std::span<const Expansion> wide_scatter_expansions() { return kExpansions; }
+std::span<const Expansion> wide_scatter_expansions() { return kWideScatterExpansions; }
 
 }  // namespace opentrn::compiler

@@ -29,7 +29,7 @@ namespace {
 using Values = std::vector<ValueId>;
 using Operands = std::span<const ValueId>;
 // Places of a window that select_and_scatter goes through one by one.
-constexpr int64_t kPlacesMax = 256;
+constexpr int64_t kWindowPlacesMax = 256;
 // Elements of a row that are reduced together where a reduction has several operands, or any region.
 constexpr int64_t kReducedPiece = 1024;
 // Columns of a row of top_k that are sorted together, where not many more are wanted.
@@ -222,7 +222,7 @@ Values reduce(Builder& builder, const Function& function, const Op& op, Operands
 // -- select_and_scatter
 
 bool takes_select_and_scatter(const Function& function, const Op& op) {
-  return all_static(function, op) && Windows(function, op).places() <= kPlacesMax &&
+  return all_static(function, op) && Windows(function, op).places() <= kWindowPlacesMax &&
          can_inline_region(function, op.regions[0]) && can_inline_region(function, op.regions[1]);
 }
 
@@ -448,7 +448,7 @@ Values top_k(Builder& builder, const Function& function, const Op& op, Operands 
   return largest(builder, operands[0], numbers, op.integer(Attr::k));
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kWindowExpansions[] = {
     {OpKind::map_, takes_map, map},
     {OpKind::reduce_, takes_reduce, reduce},
     {OpKind::reduce_window_, takes_reduce_window, reduce_window},
@@ -458,6 +458,6 @@ constexpr Expansion kExpansions[] = {
 
 }  // namespace
 
-std::span<const Expansion> window_expansions() { return kExpansions; }
+std::span<const Expansion> window_expansions() { return kWindowExpansions; }
 
 }  // namespace opentrn::compiler

@@ -31,12 +31,6 @@ View row_major(std::span<const int64_t> dims) {
   return view;
 }
 
-std::vector<isa::Dim> merged(std::vector<isa::Dim> dims) {
-  View view;
-  view.dims = std::move(dims);
-  return view.merged().dims;
-}
-
 class Finder {
  public:
   Finder(const Function& function, const Plan& plan) : function_(function), plan_(plan) {}

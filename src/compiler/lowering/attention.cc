@@ -28,6 +28,7 @@
 #include "compiler/lowering/attention_operands.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
 
@@ -46,7 +47,7 @@ constexpr int64_t kRowsBytes = 12 * 1024;
 // Bytes of a partition that one transfer of rows brings where 128 of them have fewer. A transfer takes
 // 600 ns at least (dma_transfer_min_ns of the tables), in which an engine moves 1.3 KiB for each of its eight
 // partitions; more would only let the first keys wait for the last ones.
-constexpr int64_t kTransferBytes = 4 * 1024;
+constexpr int64_t kAttentionTransferBytes = 4 * 1024;
 constexpr int64_t kMaskBytes = 32 * 1024;
 // Blocks whose scores are begun before the first of them is summed up: enough to hide that each engine waits
 // for the one before it, which takes longer than the work where there are few keys.
@@ -54,7 +55,6 @@ size_t blocks_ahead(int64_t keys) { return keys <= kPsumBankColumns ? 6 : keys <
 // Copies out of PSUM: of each four, Vector does one and Scalar three, which leaves both with the same work.
 constexpr bool kCopiedByVector[] = {true, false, false, false};
 
-int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 class AttentionKernel {
  public:
@@ -160,7 +160,7 @@ class AttentionKernel {
     const int64_t width = matrix.columns();
     const int64_t blocks = count < kPartitions || !matrix.columns_are_runs()
                                ? 1
-                               : std::min(tiles(kTransferBytes, width * size_bytes(matrix.dtype())),
+                               : std::min(tiles(kAttentionTransferBytes, width * size_bytes(matrix.dtype())),
                                           (input.rows.count - row) / kPartitions);
     if (blocks > 1) {
       const Tile all = emitter_.sbuf(kPartitions, blocks * width, matrix.dtype(), "rows");

@@ -38,21 +38,19 @@ constexpr int64_t kBandBytes = 32 * 1024;
 constexpr int64_t kBandBlockBytes = 16 * 1024;
 constexpr int64_t kKernelBytes = 40 * 1024;
 
-int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
-bool is_matmul_type(graph::ElementType element) {
+bool is_convolution_type(graph::ElementType element) {
   const auto dtype = device_dtype(element);
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
-bool takes(const graph::Function& function, const Op& op) {
+bool takes_convolution(const graph::Function& function, const Op& op) {
   if (op.kind != OpKind::convolution_) return false;
   const auto spatial = op.integers(Attr::input_spatial_dimensions);
   if (spatial.empty() || spatial.size() > 2 || op.integer(Attr::batch_group_count) != 1) return false;
   for (const int64_t reversed : op.integers_or(Attr::window_reversal, spatial.size(), 0))
     if (reversed != 0) return false;
   const auto lhs = function.type(op.operands[0]).element();
-  return is_matmul_type(lhs) && lhs == function.type(op.operands[1]).element() &&
+  return is_convolution_type(lhs) && lhs == function.type(op.operands[1]).element() &&
          graph::is_float(function.type(op.results[0]).element()) &&
          device_dtype(function.type(op.results[0]).element());
 }
@@ -518,10 +516,12 @@ class Convolution : public TileSource {
 }  // namespace
 
 // A convolution whose result's dimensions are in no order that a group has is a kernel of its own.
-bool has_convolution(const graph::Function& function, const Op& op) { return takes(function, op); }
+bool has_convolution(const graph::Function& function, const Op& op) {
+  return takes_convolution(function, op);
+}
 
 std::optional<int> convolution_row_rank(const graph::Function& function, const Op& op) {
-  if (!takes(function, op)) return std::nullopt;
+  if (!takes_convolution(function, op)) return std::nullopt;
   switch (order_of(function, op)) {
     case Order::kFeaturesImages: return 1;
     case Order::kImagesFeatures: return 2;
@@ -563,7 +563,7 @@ std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const Op& op)
 }
 
 bool lower_convolution(Lowering& lowering, const Op& op) {
-  if (!takes(lowering.function(), op)) return false;
+  if (!takes_convolution(lowering.function(), op)) return false;
   const View out = lowering.allocate(op.results[0]);
   if (out.element_count() == 0) return true;
   Convolution source(lowering, op);

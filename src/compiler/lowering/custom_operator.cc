@@ -16,7 +16,7 @@ using graph::Op;
 
 namespace {
 
-bool takes(const Function& function, const Op& op) {
+bool takes_custom_operator(const Function& function, const Op& op) {
   if (op.kind != graph::OpKind::custom_call_ || !isa::has_custom_op(op.string(Attr::call_target_name)))
     return false;
   const auto fits = [&](graph::ValueId value) {
@@ -30,10 +30,12 @@ bool takes(const Function& function, const Op& op) {
 
 }  // namespace
 
-bool has_custom_operator(const Function& function, const Op& op) { return takes(function, op); }
+bool has_custom_operator(const Function& function, const Op& op) {
+  return takes_custom_operator(function, op);
+}
 
 bool lower_custom_operator(Lowering& lowering, const Op& op) {
-  if (!takes(lowering.function(), op)) return false;
+  if (!takes_custom_operator(lowering.function(), op)) return false;
   std::vector<View> inputs, outputs;
   for (const graph::ValueId operand : op.operands) inputs.push_back(lowering.view(operand));
   for (const graph::ValueId result : op.results) outputs.push_back(lowering.allocate(result));

@@ -16,7 +16,7 @@ using graph::OpKind;
 
 namespace {
 
-bool takes(const Function& function, const Op& op) {
+bool takes_data_movement(const Function& function, const Op& op) {
   for (const graph::ValueId id : op.operands)
     if (!function.type(id).is_tensor() || !device_dtype(function.type(id).element())) return false;
   switch (op.kind) {
@@ -129,10 +129,10 @@ void pad(Lowering& lowering, const Op& op) {
 
 }  // namespace
 
-bool has_data_movement(const Function& function, const Op& op) { return takes(function, op); }
+bool has_data_movement(const Function& function, const Op& op) { return takes_data_movement(function, op); }
 
 bool lower_data_movement(Lowering& lowering, const Op& op) {
-  if (!takes(lowering.function(), op)) return false;
+  if (!takes_data_movement(lowering.function(), op)) return false;
   switch (op.kind) {
     case OpKind::bitcast_convert_: {
       View source = lowering.view(op.operands[0]);

@@ -55,8 +55,6 @@ constexpr int64_t kTransferBytes = 4 * 1024;
 // descriptors.
 constexpr int64_t kPanelRunBytes = 8 * 1024;
 
-int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
 // A constant that lies in memory as its panels lie in SBUF: [panels, 128, K blocks, columns of a panel]. A
 // narrow one would otherwise be read in short runs.
 struct Panelled {
@@ -369,7 +367,7 @@ bool is_constant(const graph::Function& function, graph::ValueId value) {
   return id != graph::kNoOp && function.op(id).kind == OpKind::constant_;
 }
 
-bool takes(const graph::Function& function, const Op& op) {
+bool takes_dot_general(const graph::Function& function, const Op& op) {
   if (op.kind != OpKind::dot_general_ || !graph::is_float(function.type(op.results[0]).element()))
     return false;
   const auto element = [&](size_t i) { return function.type(op.operands[i]).element(); };
@@ -682,7 +680,7 @@ class Product : public TileSource {
 }  // namespace
 
 std::optional<int> dot_general_row_rank(const graph::Function& function, const Op& op) {
-  if (!takes(function, op)) return std::nullopt;
+  if (!takes_dot_general(function, op)) return std::nullopt;
   const auto contracted = op.has(Attr::lhs_contracting_dimensions)
                               ? op.integers(Attr::lhs_contracting_dimensions).size()
                               : size_t{0};

@@ -72,6 +72,12 @@ int64_t View::element_count() const {
   return count;
 }
 
+std::vector<isa::Dim> merged(std::vector<isa::Dim> dims) {
+  View view;
+  view.dims = std::move(dims);
+  return view.merged().dims;
+}
+
 View View::merged() const {
   View result{tensor, dtype, offset, {}};
   for (const Dim& dim : dims) {

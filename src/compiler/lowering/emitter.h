@@ -68,6 +68,9 @@ struct View {
   bool contiguous() const;
 };
 
+// The same dimensions with those that follow each other without a gap as one.
+std::vector<isa::Dim> merged(std::vector<isa::Dim> dims);
+
 // A number, or one number per partition ([P, 1], fp32 unless the data are integers).
 using Scalar = std::variant<double, Tile>;
 

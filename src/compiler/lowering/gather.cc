@@ -20,7 +20,7 @@ constexpr int64_t kRowElements = 8192;
 
 bool is_leading(std::span<const int64_t> list) { return list.size() == 1 && list[0] == 0; }
 
-bool takes(const graph::Function& function, const Op& op) {
+bool takes_gather(const graph::Function& function, const Op& op) {
   if (op.kind != OpKind::gather_) return false;
   const graph::Type& table = function.type(op.operands[0]);
   const graph::Type& indices = function.type(op.operands[1]);
@@ -66,11 +66,11 @@ Tile index_rows(Lowering& lowering, const View& list, int64_t row, int64_t rows,
 
 }  // namespace
 
-bool has_gather(const graph::Function& function, const Op& op) { return takes(function, op); }
+bool has_gather(const graph::Function& function, const Op& op) { return takes_gather(function, op); }
 
 bool lower_gather(Lowering& lowering, const Op& op) {
   const graph::Function& function = lowering.function();
-  if (!takes(function, op)) return false;
+  if (!takes_gather(function, op)) return false;
   Emitter& emitter = lowering.emitter();
   const int64_t table_rows = function.type(op.operands[0]).dim(0);
   const int64_t width = function.type(op.operands[0]).element_count() / table_rows;

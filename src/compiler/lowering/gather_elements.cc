@@ -26,7 +26,7 @@ using Dims = std::vector<int64_t>;
 
 // Rows of all slices, which are written out 128 at a time, and columns of one transfer.
 constexpr int64_t kRowsMax = int64_t{1} << 20;
-constexpr int64_t kColumnsMax = 8192;
+constexpr int64_t kGatheredColumnsMax = 8192;
 
 bool contains(const Dims& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
 
@@ -35,7 +35,7 @@ int64_t product(const Dims& dims) {
 }
 
 // The attributes, and what follows from them.
-struct Geometry {
+struct GatherGeometry {
   Dims offset, collapsed, operand_batching, index_batching, start_map, slice;
   int64_t vector_dim;
   Dims operand, indices, result;  // sizes
@@ -43,7 +43,7 @@ struct Geometry {
   Dims window;                    // operand dimensions that the slice keeps, in order
   size_t inner = 0;               // of these, how many at the end make one run
 
-  Geometry(const Function& function, const Op& op) {
+  GatherGeometry(const Function& function, const Op& op) {
     const auto list = [&](Attr attr) { return op.integers_or(attr, 0, 0); };
     const auto sizes = [](const graph::Type& type) { return Dims(type.dims().begin(), type.dims().end()); };
     offset = list(Attr::offset_dims);
@@ -64,7 +64,7 @@ struct Geometry {
     int64_t run = 1;
     while (inner < window.size()) {
       const auto d = static_cast<size_t>(window[window.size() - 1 - inner]);
-      if (steps[d] != run || run * slice[d] > kColumnsMax) break;
+      if (steps[d] != run || run * slice[d] > kGatheredColumnsMax) break;
       run *= slice[d];
       ++inner;
       if (slice[d] != operand[d]) break;
@@ -89,7 +89,7 @@ struct Geometry {
   }
 };
 
-bool takes(const Function& function, const Op& op) {
+bool takes_gather_elements(const Function& function, const Op& op) {
   if (op.kind != OpKind::gather_) return false;
   const graph::Type& table = function.type(op.operands[0]);
   const graph::Type& indices = function.type(op.operands[1]);
@@ -97,7 +97,7 @@ bool takes(const Function& function, const Op& op) {
   if (table.quantization() || !table.is_static() || !indices.is_static() || !device_dtype(table.element()) ||
       !index || graph::is_float(indices.element()) || table.element_count() > INT32_MAX)
     return false;
-  const Geometry g(function, op);
+  const GatherGeometry g(function, op);
   return product(g.result) / std::max<int64_t>(1, g.columns()) <= kRowsMax;
 }
 
@@ -234,7 +234,7 @@ class Gather {
   Emitter& emitter_;
   const Function& function_;
   const Op& op_;
-  Geometry g_;
+  GatherGeometry g_;
   Dims batch_, outer_;  // dimensions of the result, of the operand
   Matrix result_;       // rows by runs
   int64_t row_count_ = 0, columns_ = 1;
@@ -242,10 +242,12 @@ class Gather {
 
 }  // namespace
 
-bool has_gather_elements(const Function& function, const Op& op) { return takes(function, op); }
+bool has_gather_elements(const Function& function, const Op& op) {
+  return takes_gather_elements(function, op);
+}
 
 bool lower_gather_elements(Lowering& lowering, const Op& op) {
-  if (!takes(lowering.function(), op)) return false;
+  if (!takes_gather_elements(lowering.function(), op)) return false;
   Gather(lowering, op).run();
   return true;
 }

@@ -30,19 +30,19 @@ namespace {
 
 // fp32 elements of full values that a row-wise group may hold in a partition: half of the smallest SBUF
 // partition (192 KiB), since two tiles of rows are in work at a time.
-constexpr int64_t kColumnsMax = 96 * 1024 / 4;
+constexpr int64_t kPlannedColumnsMax = 96 * 1024 / 4;
 
 // Bytes of a partition for values that stay in SBUF beside a kernel whose own tiles nobody has counted: a
 // third of the smallest SBUF.
 constexpr int64_t kUsualRoom = 64 * 1024;
 
 // Ops that are a kernel of their own; an op goes to the first that takes it.
-struct Kernel {
+struct LoweringKernel {
   bool (*has)(const graph::Function& function, const Op& op);
   bool (*lower)(Lowering& lowering, const Op& op);
   bool fills_psum = false;  // with sums in every bank, while it loads and stores
 };
-constexpr Kernel kKernels[] = {
+constexpr LoweringKernel kKernels[] = {
     {has_attention, lower_attention, true},
     {has_convolution, lower_convolution, true},
     {has_scan, lower_scan},
@@ -115,7 +115,7 @@ void Lowering::run() {
 
 void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) {
   scopes_.push_back(
-      std::make_unique<Scope>(Scope{Plan(function_, block, emitter_.generation(), kColumnsMax, counter,
+      std::make_unique<Scope>(Scope{Plan(function_, block, emitter_.generation(), kPlannedColumnsMax, counter,
                                          choices_.prologue_elements, choices_.donated_inputs),
                                     {},
                                     {},
@@ -302,7 +302,7 @@ void Lowering::lower_kernel(int index, const Group& group) {
   for (const graph::OpId id : group.all_ops()) origin_number(id);
   begin_op(group.ops.front());
   if (group.rowwise) return lower_rowwise(*this, index);
-  for (const Kernel& kernel : kKernels) {
+  for (const LoweringKernel& kernel : kKernels) {
     emitter_.set_turns(!kernel.fills_psum);
     const bool done = kernel.lower(*this, first);
     emitter_.set_turns(true);
@@ -528,7 +528,7 @@ bool has_lowering(const graph::Function& function, const Op& op) {
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return true;
   return is_reduction(function, op) || has_elementwise(function, op) || source_row_rank(function, op) ||
          std::any_of(std::begin(kKernels), std::end(kKernels),
-                     [&](const Kernel& kernel) { return kernel.has(function, op); });
+                     [&](const LoweringKernel& kernel) { return kernel.has(function, op); });
 }
 
 }  // namespace opentrn::compiler

@@ -9,12 +9,6 @@ namespace opentrn::compiler {
 
 namespace {
 
-std::vector<isa::Dim> merged(std::vector<isa::Dim> dims) {
-  View view;
-  view.dims = std::move(dims);
-  return view.merged().dims;
-}
-
 int64_t product(const std::vector<isa::Dim>& dims) {
   int64_t result = 1;
   for (const isa::Dim& dim : dims) result *= dim.count;

@@ -21,7 +21,7 @@ using graph::OpKind;
 namespace {
 
 // Columns of all operands together that a partition holds.
-constexpr int64_t kColumnsMax = 8192;
+constexpr int64_t kReducedColumnsMax = 8192;
 
 int64_t reduced_elements(const Function& function, const Op& op) {
   int64_t columns = 1;
@@ -30,13 +30,13 @@ int64_t reduced_elements(const Function& function, const Op& op) {
   return columns;
 }
 
-bool takes(const Function& function, const Op& op) {
+bool takes_reduce(const Function& function, const Op& op) {
   if (op.kind != OpKind::reduce_ || op.regions.size() != 1 || !is_elementwise_region(function, op.regions[0]))
     return false;
   for (const graph::ValueId id : op.operands)
     if (function.type(id).quantization() || !device_dtype(function.type(id).element())) return false;
   const auto inputs = static_cast<int64_t>(op.results.size());
-  return reduced_elements(function, op) * inputs <= kColumnsMax;
+  return reduced_elements(function, op) * inputs <= kReducedColumnsMax;
 }
 
 class Reduction {
@@ -126,10 +126,10 @@ class Reduction {
 
 }  // namespace
 
-bool has_reduce(const Function& function, const Op& op) { return takes(function, op); }
+bool has_reduce(const Function& function, const Op& op) { return takes_reduce(function, op); }
 
 bool lower_reduce(Lowering& lowering, const Op& op) {
-  if (!takes(lowering.function(), op)) return false;
+  if (!takes_reduce(lowering.function(), op)) return false;
   Reduction(lowering, op).run();
   return true;
 }

@@ -18,13 +18,13 @@ using graph::OpKind;
 
 namespace {
 
-constexpr int64_t kBandBytes = 24 * 1024;
+constexpr int64_t kWindowBandBytes = 24 * 1024;
 // Of a partition, for a row of windows with what it is summed in.
 constexpr int64_t kRowBytesMax = 96 * 1024;
 // Each place of a window is an instruction; more of them are combined by doubling (expand/windows.cc).
 constexpr int64_t kPlacesMax = 128;
 
-std::optional<AluOp> alu_of(const graph::Function& function, const Op& op) {
+std::optional<AluOp> alu_of_window(const graph::Function& function, const Op& op) {
   const auto combiner = combiner_of(function, op);
   if (!combiner) return std::nullopt;
   switch (*combiner) {
@@ -65,8 +65,9 @@ Shape shape_of(const graph::Function& function, const Op& op) {
   return shape;
 }
 
-bool takes(const graph::Function& function, const Op& op) {
-  if (op.kind != OpKind::reduce_window_ || op.results.size() != 1 || !alu_of(function, op)) return false;
+bool takes_reduce_window(const graph::Function& function, const Op& op) {
+  if (op.kind != OpKind::reduce_window_ || op.results.size() != 1 || !alu_of_window(function, op))
+    return false;
   const auto element = function.type(op.operands[0]).element();
   if (graph::is_bool(element) || !device_dtype(element) || !splat_of(function, op.operands[1])) return false;
   const Shape shape = shape_of(function, op);
@@ -84,13 +85,15 @@ bool takes(const graph::Function& function, const Op& op) {
 
 }  // namespace
 
-bool has_reduce_window(const graph::Function& function, const Op& op) { return takes(function, op); }
+bool has_reduce_window(const graph::Function& function, const Op& op) {
+  return takes_reduce_window(function, op);
+}
 
 bool lower_reduce_window(Lowering& lowering, const Op& op) {
   const graph::Function& function = lowering.function();
-  if (!takes(function, op)) return false;
+  if (!takes_reduce_window(function, op)) return false;
   Emitter& emitter = lowering.emitter();
-  const AluOp alu = *alu_of(function, op);
+  const AluOp alu = *alu_of_window(function, op);
   const double initial = *splat_of(function, op.operands[1]);
   const graph::ElementType element = function.type(op.operands[0]).element();
   const bool is_float = graph::is_float(element);
@@ -118,7 +121,7 @@ bool lower_reduce_window(Lowering& lowering, const Op& op) {
   int64_t images = 1;
   for (size_t i = 0; i + 1 < merged.dims.size(); ++i) images *= merged.dims[i].count;
   const DType band_type = is_float ? in.dtype : total_type;
-  const int64_t band_size = band_rows(windows[0], windows[1], size_bytes(band_type), kBandBytes);
+  const int64_t band_size = band_rows(windows[0], windows[1], size_bytes(band_type), kWindowBandBytes);
   for (int64_t n = 0; n < images; ++n) {
     View image{in.tensor, in.dtype, in.offset, {channels, in_space[0], in_space[1]}};
     int64_t rest = n;

@@ -18,7 +18,7 @@ using graph::OpKind;
 
 namespace {
 
-std::optional<AluOp> alu_of(const Function& function, const Op& op) {
+std::optional<AluOp> alu_of_scan(const Function& function, const Op& op) {
   const auto combiner = combiner_of(function, op);
   if (!combiner) return std::nullopt;
   switch (*combiner) {
@@ -45,7 +45,7 @@ bool begins_with_neutral(const Function& function, const Op& op) {
 }  // namespace
 
 std::optional<RunningForm> running_form_of(const Function& function, const Op& op) {
-  if (op.kind != OpKind::reduce_window_ || op.results.size() != 1 || !alu_of(function, op))
+  if (op.kind != OpKind::reduce_window_ || op.results.size() != 1 || !alu_of_scan(function, op))
     return std::nullopt;
   const graph::Type& type = function.type(op.operands[0]);
   if (!type.is_tensor() || !type.is_static() || type.quantization() || !graph::is_float(type.element()) ||
@@ -80,7 +80,7 @@ bool lower_scan(Lowering& lowering, const Op& op) {
   if (!has_scan(function, op)) return false;
   const RunningForm form = *running_form_of(function, op);
   Emitter& emitter = lowering.emitter();
-  const AluOp alu = *alu_of(function, op);
+  const AluOp alu = *alu_of_scan(function, op);
   const double start = *splat_of(function, op.operands[1]);
   const View source = lowering.view(op.operands[0]), whole = lowering.allocate(op.results[0]);
   if (whole.element_count() == 0) return true;

@@ -43,18 +43,16 @@ std::optional<Update> update_of(const Function& function, const Op& op) {
 
 using Dimensions = std::vector<int64_t>;
 
-bool contains(const Dimensions& list, int64_t d) {
-  return std::find(list.begin(), list.end(), d) != list.end();
-}
+bool holds(const Dimensions& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
 
 // The attributes, and what follows from them.
-struct Geometry {
+struct ScatterGeometry {
   Dimensions update_window, inserted, input_batching, index_batching, to_operand;
   int64_t vector_dim = 0;
   Dimensions operand, indices, updates;  // sizes
   Dimensions window;                     // by operand dimension: its extent in a window
 
-  Geometry(const Function& function, const Op& op) {
+  ScatterGeometry(const Function& function, const Op& op) {
     const auto list = [&](Attr attr) { return op.integers_or(attr, 0, 0); };
     const auto sizes = [&](size_t i) {
       const auto dims = function.type(op.operands[i]).dims();
@@ -72,7 +70,7 @@ struct Geometry {
     window.assign(operand.size(), 1);
     size_t next = 0;
     for (size_t d = 0; d < operand.size(); ++d)
-      if (!contains(inserted, static_cast<int64_t>(d)) && !contains(input_batching, static_cast<int64_t>(d)))
+      if (!holds(inserted, static_cast<int64_t>(d)) && !holds(input_batching, static_cast<int64_t>(d)))
         window[d] = updates[static_cast<size_t>(update_window[next++])];
   }
 
@@ -80,7 +78,7 @@ struct Geometry {
   Dimensions update_scatter() const {
     Dimensions result;
     for (int64_t d = 0; d < static_cast<int64_t>(updates.size()); ++d)
-      if (!contains(update_window, d)) result.push_back(d);
+      if (!holds(update_window, d)) result.push_back(d);
     return result;
   }
   int64_t window_count() const {
@@ -93,7 +91,7 @@ struct Geometry {
   }
 };
 
-bool takes(const Function& function, const Op& op) {
+bool takes_scatter(const Function& function, const Op& op) {
   if (op.kind != OpKind::scatter_ || op.results.size() != 1 || op.operands.size() != 3 ||
       !update_of(function, op))
     return false;
@@ -101,7 +99,7 @@ bool takes(const Function& function, const Op& op) {
   const auto index = device_dtype(function.type(op.operands[1]).element());
   if (operand.quantization() || !device_dtype(operand.element()) || !index || size_bytes(*index) != 4)
     return false;
-  const Geometry g(function, op);
+  const ScatterGeometry g(function, op);
   return g.window_count() <= kScatterWindowsMax && g.window_elements() <= kScatterWindowElementsMax;
 }
 
@@ -224,7 +222,7 @@ class Scatter {
   Emitter& emitter_;
   const Function& function_;
   const Op& op_;
-  Geometry g_;
+  ScatterGeometry g_;
   graph::ElementType element_;
   int64_t elements_ = 0;
   View work_, indices_, updates_;
@@ -233,10 +231,10 @@ class Scatter {
 
 }  // namespace
 
-bool has_scatter(const Function& function, const Op& op) { return takes(function, op); }
+bool has_scatter(const Function& function, const Op& op) { return takes_scatter(function, op); }
 
 bool lower_scatter(Lowering& lowering, const Op& op) {
-  if (!takes(lowering.function(), op)) return false;
+  if (!takes_scatter(lowering.function(), op)) return false;
   Scatter(lowering, op).run();
   return true;
 }

@@ -34,7 +34,7 @@ using graph::ValueId;
 namespace {
 
 // Columns of all operands together, places included: with what a step needs for itself they fit SBUF.
-constexpr int64_t kColumnsMax = 12288;
+constexpr int64_t kSortedColumnsMax = 12288;
 // Of runs: places are counted in fp32, and a program has thousands of instructions per million elements.
 constexpr int64_t kLongElementsMax = int64_t{1} << 24;
 
@@ -53,10 +53,10 @@ bool equals_are_the_same(const Function& function, const Op& op) {
 
 // A partition holds a row.
 bool is_short(const Function& function, const Op& op) {
-  return length_of(function, op) * static_cast<int64_t>(op.operands.size() + 1) <= kColumnsMax;
+  return length_of(function, op) * static_cast<int64_t>(op.operands.size() + 1) <= kSortedColumnsMax;
 }
 
-bool takes(const Function& function, const Op& op) {
+bool takes_sort(const Function& function, const Op& op) {
   if (op.kind != OpKind::sort_ || op.operands.empty() || !is_elementwise_region(function, op.regions[0]))
     return false;
   for (const ValueId id : op.operands) {
@@ -69,7 +69,7 @@ bool takes(const Function& function, const Op& op) {
 // Elements of a run: two of them for every operand fit a partition, and all partitions have one if there are
 // so many.
 int64_t run_length(int64_t elements, size_t operands) {
-  const int64_t most = kColumnsMax / (2 * static_cast<int64_t>(operands + 1));
+  const int64_t most = kSortedColumnsMax / (2 * static_cast<int64_t>(operands + 1));
   int64_t length = 64;
   while (2 * length <= most && length * kPartitions < elements) length *= 2;
   return length;
@@ -375,10 +375,10 @@ class Sort {
 
 }  // namespace
 
-bool has_sort(const Function& function, const Op& op) { return takes(function, op); }
+bool has_sort(const Function& function, const Op& op) { return takes_sort(function, op); }
 
 bool lower_sort(Lowering& lowering, const Op& op) {
-  if (!takes(lowering.function(), op)) return false;
+  if (!takes_sort(lowering.function(), op)) return false;
   Sort(lowering, op).run();
   return true;
 }

@@ -8,6 +8,8 @@
 
 namespace opentrn::compiler {
 
+// How many tiles of `size` hold `n`, the last one perhaps in part.
+inline int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
 // A tile of `bytes` in each of `partitions`, a descriptor for each of them.
 double transfer_ns(Generation generation, int64_t partitions, int64_t bytes);
 // One instruction of the Tensor engine over so many columns.

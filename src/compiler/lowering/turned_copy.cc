@@ -22,14 +22,14 @@ bool turns(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
-struct Pair {
+struct TurnedPair {
   int64_t count = 1, dst = 0, src = 0;  // steps
 };
 
 // Dimensions that both sides share, outermost first; nullopt where the counts have no common form.
-std::optional<std::vector<Pair>> common(const View& dst, const View& src) {
+std::optional<std::vector<TurnedPair>> common(const View& dst, const View& src) {
   std::vector<isa::Dim> a = dst.merged().dims, b = src.merged().dims;
-  std::vector<Pair> pairs;
+  std::vector<TurnedPair> pairs;
   while (!a.empty() && !b.empty()) {
     const int64_t count = std::min(a.back().count, b.back().count);
     if (count == 0 || a.back().count % count != 0 || b.back().count % count != 0) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<std::vector<Pair>> common(const View& dst, const View& src) {
 
 // Calls `visit(dst offset, src offset)` for every place of the dimensions.
 template <typename Visit>
-void for_places(std::span<const Pair> dims, int64_t dst, int64_t src, Visit&& visit) {
+void for_places(std::span<const TurnedPair> dims, int64_t dst, int64_t src, Visit&& visit) {
   if (dims.empty()) return visit(dst, src);
   for (int64_t i = 0; i < dims[0].count; ++i)
     for_places(dims.subspan(1), dst + i * dims[0].dst, src + i * dims[0].src, visit);
@@ -94,23 +94,23 @@ void turn_block(Emitter& emitter, const Matrices& of, int64_t dst_offset, int64_
 namespace {
 
 struct Turn {
-  Pair rows, columns;  // neighbours in the target, in the source
-  std::vector<Pair> others;
+  TurnedPair rows, columns;  // neighbours in the target, in the source
+  std::vector<TurnedPair> others;
 };
 
 std::optional<Turn> turn_of(const View& dst, const View& src) {
   if (dst.dtype != src.dtype || !turns(src.dtype)) return std::nullopt;
   auto dims = common(dst, src);
   if (!dims) return std::nullopt;
-  const auto to = std::find_if(dims->begin(), dims->end(), [](const Pair& p) { return p.dst == 1; });
-  const auto from = std::find_if(dims->begin(), dims->end(), [](const Pair& p) { return p.src == 1; });
+  const auto to = std::find_if(dims->begin(), dims->end(), [](const TurnedPair& p) { return p.dst == 1; });
+  const auto from = std::find_if(dims->begin(), dims->end(), [](const TurnedPair& p) { return p.src == 1; });
   if (to == dims->end() || from == dims->end() || to == from) return std::nullopt;
   Turn turn{*to, *from, {}};
   const auto& [rows, columns, others] = turn;
   if (rows.count < kSideMin || columns.count < kSideMin || rows.count * columns.count < kElementsMin)
     return std::nullopt;
   if (rows.src == 0 || columns.dst == 0) return std::nullopt;
-  for (const Pair& pair : *dims)
+  for (const TurnedPair& pair : *dims)
     if (pair.dst != 1 && pair.src != 1) turn.others.push_back(pair);
   return turn;
 }
@@ -122,7 +122,7 @@ bool is_turned(const View& dst, const View& src) { return turn_of(dst, src).has_
 bool copy_turned(Emitter& emitter, const View& dst, const View& src) {
   const auto turn = turn_of(dst, src);
   if (!turn) return false;
-  const Pair &rows = turn->rows, &columns = turn->columns;
+  const TurnedPair &rows = turn->rows, &columns = turn->columns;
   const Matrices matrices{dst, src, columns.dst, rows.src};
   for_places(turn->others, dst.offset, src.offset, [&](int64_t dst_offset, int64_t src_offset) {
     for (int64_t row = 0; row < rows.count; row += kBlock)
@@ -147,12 +147,12 @@ bool copy_filling(Emitter& emitter, const View& dst, const View& src) {
     dims->push_back({whole / columns, columns, 0});
     rest = whole % columns;
   }
-  const Pair rows = dims->back();
+  const TurnedPair rows = dims->back();
   dims->pop_back();
   const int64_t height = std::min(kPartitions, rows.count), width = std::min(columns, 4 * kBlock);
   // Where all rows are alike, one tile serves all of them.
-  const bool is_uniform =
-      rows.src == 0 && std::all_of(dims->begin(), dims->end(), [](const Pair& p) { return p.src == 0; });
+  const bool is_uniform = rows.src == 0 && std::all_of(dims->begin(), dims->end(),
+                                                       [](const TurnedPair& p) { return p.src == 0; });
   const auto filled = [&](int64_t offset, int64_t count) {
     const Tile one = emitter.sbuf(count, 1, src.dtype, "fill"),
                all = emitter.sbuf(count, width, src.dtype, "fill");
@@ -203,8 +203,8 @@ struct Block {
 };
 
 // The source's elements are apart.
-void pick(Emitter& emitter, const View& dst, const View& src, const Block& block, const Pair& row,
-          int64_t step) {
+void pick_row(Emitter& emitter, const View& dst, const View& src, const Block& block, const TurnedPair& row,
+              int64_t step) {
   const Span span{block.columns, step};
   const Tile all = emitter.sbuf(block.rows, span.columns(), src.dtype, "span"),
              picked = emitter.sbuf(block.rows, block.columns, dst.dtype, "picked");
@@ -214,8 +214,8 @@ void pick(Emitter& emitter, const View& dst, const View& src, const Block& block
 }
 
 // The target's are.
-void put(Emitter& emitter, const View& dst, const View& src, const Block& block, const Pair& row,
-         int64_t step) {
+void put_row(Emitter& emitter, const View& dst, const View& src, const Block& block, const TurnedPair& row,
+             int64_t step) {
   const Span span{block.columns, step};
   const View place = part(dst, block.dst + span.lowest(), block.rows, row.dst, span.columns());
   const Tile all = emitter.sbuf(block.rows, span.columns(), dst.dtype, "span"),
@@ -232,7 +232,7 @@ bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_
   if (dst.dtype != src.dtype || dst.element_count() < kElementsMin) return false;
   auto dims = common(dst, src);
   if (!dims || dims->empty()) return false;
-  const Pair last = dims->back();
+  const TurnedPair last = dims->back();
   const bool picks = last.dst == 1 && is_near(last.src),
              puts = gaps_are_written && last.src == 1 && is_near(last.dst);
   if ((!picks && !puts) || last.count < kSideMin) return false;
@@ -244,11 +244,11 @@ bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_
     rest = last.count % columns;
     dims->push_back({last.count / columns, last.dst * columns, last.src * columns});
   }
-  const Pair rows = dims->back();
+  const TurnedPair rows = dims->back();
   dims->pop_back();
   // Rows that share memory would write each other's gaps back.
   if (puts && rows.count > 1 && std::abs(rows.dst) < (columns - 1) * std::abs(step) + 1) return false;
-  const auto move = picks ? pick : put;
+  const auto move = picks ? pick_row : put_row;
   const auto cut = [&](int64_t dst_offset, int64_t src_offset, int64_t high, int64_t count) {
     for (int64_t column = 0; column < count; column += width)
       move(emitter, dst, src,

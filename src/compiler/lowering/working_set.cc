@@ -19,7 +19,7 @@ using graph::OpKind;
 namespace {
 
 constexpr int64_t kSmallTiles = 8 * 1024;  // numbers per row, biases
-constexpr int64_t kFreeColumns = 2048;     // of a tile that no reduction holds together (rowwise.cc)
+constexpr int64_t kTileColumns = 2048;     // of a tile that no reduction holds together (rowwise.cc)
 // Values of a group alive at once (plan.cc); fewer where the first is in PSUM and none waits for a whole row.
 constexpr int64_t kFullMax = 5, kFullMaxOfSums = 3;
 
@@ -32,7 +32,7 @@ int64_t element_bytes(const Function& function, graph::ValueId value) {
 int64_t rowwise_bytes(const Function& function, const Group& group) {
   const int64_t tile = group.whole_rows   ? group.columns()
                        : group.has_source ? std::min(kSumColumns, group.columns())
-                                          : std::min(kFreeColumns, group.columns());
+                                          : std::min(kTileColumns, group.columns());
   int64_t bytes = 0;
   for (const graph::OpId id : group.ops) {
     const Op& op = function.op(id);
@@ -53,7 +53,7 @@ int64_t prologue_bytes(const Function& function, const Group& group) {
     for (const graph::OpId id : ops) {
       const Op& op = function.op(id);
       for (const graph::ValueId read : op.operands)
-        if (!splat_of(function, read)) bytes += kFreeColumns * element_bytes(function, read);
+        if (!splat_of(function, read)) bytes += kTileColumns * element_bytes(function, read);
     }
   return 2 * bytes;
 }

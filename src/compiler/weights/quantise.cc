@@ -38,12 +38,12 @@ using graph::ValueId;
 
 namespace {
 
-struct Format {
+struct StoredFormat {
   ElementType element;
   float largest;
 };
 
-Format format_of(WeightType type) {
+StoredFormat stored_format_of(WeightType type) {
   switch (type) {
     case WeightType::kInt8: return {ElementType::kI8, 127};  // symmetric: -128 is not used
     case WeightType::kFp8E4M3: return {ElementType::kF8E4M3, 240};
@@ -62,7 +62,7 @@ bool all_finite(std::span<const float> values) {
 
 // nullopt where an element is no finite number.
 std::optional<ScaledWeights> quantised(const Literal& literal, const WeightLayout& layout,
-                                       const Format& format) {
+                                       const StoredFormat& format) {
   const graph::Type& type = literal.type();
   const FloatElements elements(literal);
   const size_t rows = layout.contracted.size(), columns = layout.channels.size(),
@@ -105,7 +105,7 @@ std::optional<ScaledWeights> quantised(const Literal& literal, const WeightLayou
 class Quantisation {
  public:
   Quantisation(Function& function, WeightType type)
-      : function_(function), weights_(function), format_(format_of(type)) {}
+      : function_(function), weights_(function), format_(stored_format_of(type)) {}
 
   WeightCounts run() {
     for_products(function_, function_.body(),
@@ -149,7 +149,7 @@ class Quantisation {
 
   Function& function_;
   Weights weights_;
-  Format format_;
+  StoredFormat format_;
   std::map<std::tuple<ValueId, std::vector<int64_t>, std::vector<int64_t>>, std::optional<ScaledWeights>>
       done_;
   WeightCounts counts_;

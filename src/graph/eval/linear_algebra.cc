@@ -4,16 +4,12 @@
 #include <limits>
 
 #include "graph/eval/bodies.h"
+#include "graph/eval/conjugate.h"
 #include "graph/eval/indexing.h"
 
 namespace opentrn::graph::eval {
 
 namespace {
-
-Real conjugate(Real a) { return a; }
-Complex conjugate(Complex a) { return std::conj(a); }
-Real real_of(Real a) { return a; }
-Real real_of(Complex a) { return a.real(); }
 
 // The lower factor of one n x n matrix of which only the lower triangle is read. Not positive definite:
 // all NaN, as the spec leaves it to the implementation and XLA does.

@@ -336,7 +336,7 @@ Complex asin_acos_kernel(Complex z, ElementType) {
   return {std::sqrt((a - z.real()) * (a + z.real())), std::fabs(std::asin(z).imag())};
 }
 
-Complex conjugate(Complex a, ElementType) { return std::conj(a); }
+Complex conjugate_of(Complex a, ElementType) { return std::conj(a); }
 Real identity(Real a, ElementType) { return a; }
 
 // Neighbouring codes are neighbouring values: one step up or down the codes of the type.
@@ -479,7 +479,7 @@ UnaryFunction<T> unary_function(OpKind kind) {
     const auto found = unary_of_real<T>(kind);
     return found ? found : unary_of_float<T>(kind);
   } else {
-    if (kind == OpKind::chlo_conj_) return conjugate;
+    if (kind == OpKind::chlo_conj_) return conjugate_of;
     if (kind == OpKind::chlo__asin_acos_kernel_) return asin_acos_kernel;
     return unary_of_float<T>(kind);
   }

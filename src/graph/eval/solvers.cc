@@ -6,14 +6,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "graph/eval/conjugate.h"
+
 namespace opentrn::graph::eval {
 
 namespace {
 
-Real conjugate(Real a) { return a; }
-Complex conjugate(Complex a) { return std::conj(a); }
-Real real_of(Real a) { return a; }
-Real real_of(Complex a) { return a.real(); }
 Real imag_of(Real) { return 0; }
 Real imag_of(Complex a) { return a.imag(); }
 

@@ -13,7 +13,7 @@ struct Window {
   Dims output;  // how many windows along each dimension
 };
 
-Window describe(const Call& call, const Tensor& input) {
+Window describe_window(const Call& call, const Tensor& input) {
   const auto rank = static_cast<size_t>(input.rank());
   const Op& op = call.op();
   Window window{.dims = op.integers_or(Attr::window_dimensions, rank, 1),
@@ -84,7 +84,7 @@ Items reduce_window_one(const Call& call, const Window& window) {
 Items reduce_window(const Call& call) {
   if (call.operand_count() % 2 != 0) call.fail("inputs and initial values do not pair up");
   const size_t count = call.operand_count() / 2;
-  const Window window = describe(call, call.tensor(0));
+  const Window window = describe_window(call, call.tensor(0));
   if (count == 1) return reduce_window_one(call, window);
   const Dims strides = row_major_strides(call.tensor(0).dims());
   std::vector<Storage> values;
@@ -120,7 +120,7 @@ Items reduce_window(const Call& call) {
 Tensor select_and_scatter(const Call& call) {
   const Tensor& operand = call.tensor(0);
   const Tensor& source = call.tensor(1);
-  const Window window = describe(call, operand);
+  const Window window = describe_window(call, operand);
   if (!std::equal(window.output.begin(), window.output.end(), source.dims().begin(), source.dims().end()))
     call.fail(fmt::format("a source of {} for {} windows", source.type().to_string(),
                           fmt::join(window.output, "x")));

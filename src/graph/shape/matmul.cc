@@ -8,7 +8,7 @@ namespace opentrn::graph::shape {
 
 namespace {
 
-bool per_axis(const Type& type) { return type.quantization() && type.quantization()->per_axis(); }
+bool is_per_axis(const Type& type) { return type.quantization() && type.quantization()->per_axis(); }
 
 // The constraints that dot_general and convolution share in their quantized forms, in the spec's order:
 // first: which of the operands are quantized; storage, expressed, granularity, hybrid: the numbers of the
@@ -49,7 +49,7 @@ Type quantized_product(const Context& c, const Type& lhs, const Type& rhs, const
   c.check(r != nullptr, n.first, "operands are quantized and the result {} is not", stated->to_string());
   c.check(r->expressed == p->expressed, n.expressed, "operands express {} and the result {}",
           name(p->expressed), name(r->expressed));
-  c.check(per_axis(rhs) || !per_axis(*stated), n.granularity,
+  c.check(is_per_axis(rhs) || !is_per_axis(*stated), n.granularity,
           "rhs is quantized per tensor and the result {} per axis", stated->to_string());
   return *stated;
 }
@@ -237,7 +237,7 @@ void check_window_list(const Context& c, std::span<const int64_t> values, size_t
 
 int64_t divided(int64_t size, int64_t by) { return is_dynamic(size) ? kDynamic : size / by; }
 bool divides(int64_t by, int64_t size) { return is_dynamic(size) || size % by == 0; }
-int64_t dim(const Type& type, int64_t axis) { return type.dim(static_cast<int>(axis)); }
+int64_t dim_of(const Type& type, int64_t axis) { return type.dim(static_cast<int>(axis)); }
 
 void check_groups(const Context& c, const Convolution& v) {
   c.check(v.feature_groups > 0, 21, "feature_group_count is {}; it must be positive", v.feature_groups);
@@ -245,15 +245,15 @@ void check_groups(const Context& c, const Convolution& v) {
   c.check(v.feature_groups == 1 || v.batch_groups == 1, 23,
           "feature_group_count {} and batch_group_count {}: one of them must be 1", v.feature_groups,
           v.batch_groups);
-  const int64_t batch = dim(v.lhs, v.input_batch);
-  const int64_t features = dim(v.lhs, v.input_feature);
-  const int64_t outputs = dim(v.rhs, v.kernel_output);
+  const int64_t batch = dim_of(v.lhs, v.input_batch);
+  const int64_t features = dim_of(v.lhs, v.input_feature);
+  const int64_t outputs = dim_of(v.rhs, v.kernel_output);
   c.check(divides(v.batch_groups, batch), 10, "batch {} in {} groups", batch, v.batch_groups);
   c.check(divides(v.feature_groups, features), 11, "{} input features in {} groups", features,
           v.feature_groups);
-  c.check(agrees(dim(v.rhs, v.kernel_input), divided(features, v.feature_groups)), 14,
+  c.check(agrees(dim_of(v.rhs, v.kernel_input), divided(features, v.feature_groups)), 14,
           "the kernel {} takes {} input features; the input has {} in {} groups", v.rhs.to_string(),
-          dim(v.rhs, v.kernel_input), features, v.feature_groups);
+          dim_of(v.rhs, v.kernel_input), features, v.feature_groups);
   c.check(divides(v.batch_groups, outputs), 15, "{} output features in {} batch groups", outputs,
           v.batch_groups);
   c.check(divides(v.feature_groups, outputs), 16, "{} output features in {} feature groups", outputs,
@@ -300,27 +300,27 @@ Convolution checked(const Context& c) {
 }
 
 Type convolution_result(const Context& c, const Convolution& v, const IntMatrix* padding) {
-  if (per_axis(v.rhs))
+  if (is_per_axis(v.rhs))
     c.check(v.rhs.quantization()->axis == v.kernel_output, 29,
             "the kernel is quantized along dimension {}; it must be kernel_output_feature_dimension {}",
             v.rhs.quantization()->axis, v.kernel_output);
-  if (c.has_stated() && per_axis(c.stated()[0]))
+  if (c.has_stated() && is_per_axis(c.stated()[0]))
     c.check(c.stated()[0].quantization()->axis == v.output_feature, 30,
             "the result is quantized along dimension {}; it must be output_feature_dimension {}",
             c.stated()[0].quantization()->axis, v.output_feature);
   Type element = quantized_product(c, v.lhs, v.rhs, {28, 31, 32, 33, 34}, 27);
   if (c.has_stated() && c.stated()[0].is_tensor() && !element.quantization()) element = c.stated()[0];
   Dims dims(v.spatial + 2, kDynamic);
-  dims[static_cast<size_t>(v.output_batch)] = divided(dim(v.lhs, v.input_batch), v.batch_groups);
-  dims[static_cast<size_t>(v.output_feature)] = dim(v.rhs, v.kernel_output);
+  dims[static_cast<size_t>(v.output_batch)] = divided(dim_of(v.lhs, v.input_batch), v.batch_groups);
+  dims[static_cast<size_t>(v.output_feature)] = dim_of(v.rhs, v.kernel_output);
   for (size_t i = 0; padding && i < v.spatial; ++i)
-    dims[static_cast<size_t>(v.output_spatial[i])] =
-        window_count(dim(v.lhs, v.input_spatial[i]), {.size = dim(v.rhs, v.kernel_spatial[i]),
-                                                      .stride = v.strides[i],
-                                                      .padding_low = padding->at(static_cast<int64_t>(i), 0),
-                                                      .padding_high = padding->at(static_cast<int64_t>(i), 1),
-                                                      .base_dilation = v.lhs_dilation[i],
-                                                      .window_dilation = v.rhs_dilation[i]});
+    dims[static_cast<size_t>(v.output_spatial[i])] = window_count(
+        dim_of(v.lhs, v.input_spatial[i]), {.size = dim_of(v.rhs, v.kernel_spatial[i]),
+                                            .stride = v.strides[i],
+                                            .padding_low = padding->at(static_cast<int64_t>(i), 0),
+                                            .padding_high = padding->at(static_cast<int64_t>(i), 1),
+                                            .base_dilation = v.lhs_dilation[i],
+                                            .window_dilation = v.rhs_dilation[i]});
   return typed(element, std::move(dims));
 }
 

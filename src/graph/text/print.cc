@@ -14,14 +14,14 @@ namespace text {
 
 namespace {
 
-std::string_view next_word(std::string_view& form) {
+std::string_view next_form_word(std::string_view& form) {
   const size_t end = form.find(' ');
   const std::string_view word = form.substr(0, end);
   form.remove_prefix(end == std::string_view::npos ? form.size() : end + 1);
   return word;
 }
 
-Attr attribute_of(std::string_view word) {
+Attr attribute_named(std::string_view word) {
   const size_t open = word.find('{') + 1;
   return *attr_from_name(word.substr(open, word.find('}') - open));
 }
@@ -338,7 +338,7 @@ class Printer {
     };
     const bool call = op.kind == OpKind::custom_call_ || op.kind == OpKind::call_;
     while (!form.empty()) {
-      const std::string_view word = next_word(form);
+      const std::string_view word = next_form_word(form);
       if (word == "%") {
         if (operand >= op.operands.size()) return false;
         space();
@@ -358,7 +358,7 @@ class Printer {
         out_ += fmt::format(" e{}m{}", op.integer(Attr::exponent_bits), op.integer(Attr::mantissa_bits));
         written.insert(written.end(), {Attr::exponent_bits, Attr::mantissa_bits});
       } else if (word.find('{') != std::string_view::npos) {
-        const Attr attr = attribute_of(word);
+        const Attr attr = attribute_named(word);
         if (!op.has(attr)) {
           if (word[0] == '?') continue;
           return false;

@@ -18,7 +18,7 @@ struct Struct {
   std::array<Attr, 7> fields;
   size_t count;
 };
-constexpr std::array kStructs{
+constexpr std::array kStructNames{
     Struct{"dot_dimension_numbers",
            "dot",
            {Attr::lhs_batching_dimensions, Attr::rhs_batching_dimensions, Attr::lhs_contracting_dimensions,
@@ -57,7 +57,7 @@ constexpr std::array kConvolutionFields{
 bool is_convolution(OpKind kind) { return kind == OpKind::convolution_ || kind == OpKind::dynamic_conv_; }
 
 const Struct* struct_of(OpKind kind, Attr attr) {
-  for (const Struct& each : kStructs) {
+  for (const Struct& each : kStructNames) {
     const auto end = each.fields.begin() + static_cast<std::ptrdiff_t>(each.count);
     if (std::find(each.fields.begin(), end, attr) == end) continue;
     const bool ragged = each.kind == "ragged_dot";
@@ -171,7 +171,7 @@ std::string_view enum_word(AttrKind kind, int64_t number) {
 }
 
 std::string spelled_dot_algorithm(const Op& op) {
-  return fields_text(op, std::span(kStructs[1].fields).first(kStructs[1].count), true);
+  return fields_text(op, std::span(kStructNames[1].fields).first(kStructNames[1].count), true);
 }
 
 std::string spelled_convolution_dimensions(const Op& op) {

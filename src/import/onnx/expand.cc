@@ -14,7 +14,7 @@ namespace {
 // A loop that is written out is one program, or several, with all its iterations.
 constexpr int64_t kUnrolledMax = 4096;
 
-bool truth(const Literal& literal) {
+bool is_true(const Literal& literal) {
   return graph::load_integer(literal.type().element(), literal.element(0)) != 0;
 }
 
@@ -94,7 +94,7 @@ bool Importer::expand_if(Item& item, Builder& builder, std::deque<Item>& work) {
   const auto known = folder_.fold(*condition[0]);
   if (known && known->type().element_count() == 1) {
     const AttributeValue* branch =
-        find_attribute(*item.node, truth(*known) ? "then_branch" : "else_branch", item.frame);
+        find_attribute(*item.node, is_true(*known) ? "then_branch" : "else_branch", item.frame);
     if (!branch || !branch->g) return false;
     const int frame = add_frame(item.frame, item.frame);
     add_initializers(*branch->g, progress_.frames.back(), builder);
@@ -225,7 +225,7 @@ void Importer::next_iteration(Item& item, Builder& builder, std::deque<Item>& wo
       needs_stages("whether there is another iteration");
     }
     if (known->type().element_count() != 1) bad_loop("the condition is no truth value");
-    more = truth(*known);
+    more = is_true(*known);
   }
   if (!more) {
     for (const auto& slices : loop.scanned)

@@ -21,11 +21,11 @@ using graph::ValueId;
 namespace {
 
 // Shapes are small; whoever asks for the value of more is told that it is no constant.
-constexpr int64_t kElementsMax = 1 << 22;
-constexpr size_t kOpsMax = 20000;
+constexpr int64_t kFoldedElementsMax = 1 << 22;
+constexpr size_t kFoldedOpsMax = 20000;
 
 bool small(const Type& type) {
-  return type.is_tensor() && type.is_static() && type.element_count() <= kElementsMax;
+  return type.is_tensor() && type.is_static() && type.element_count() <= kFoldedElementsMax;
 }
 
 // Every op that `value` needs, in order, regions' own ops excluded. False: it needs an argument.
@@ -50,7 +50,7 @@ class Slice {
       if (ready) {
         done_.insert(static_cast<uint32_t>(id));
         ops.push_back(id);
-        if (ops.size() > kOpsMax) return false;
+        if (ops.size() > kFoldedOpsMax) return false;
         continue;
       }
       const Op& op = function_.op(id);

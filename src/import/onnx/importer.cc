@@ -19,7 +19,7 @@ namespace {
 // ONNX functions may call functions.
 constexpr int kCallDepthMax = 32;
 constexpr int64_t kOpsetMin = 7;
-constexpr size_t kOpsMax = 2'000'000;
+constexpr size_t kGraphOpsMax = 2'000'000;
 constexpr size_t kFramesMax =
     100'000;  // calls of functions and graphs inside nodes, each with names of its own
 // What is asked for becomes a constant: shapes and conditions are small.
@@ -236,8 +236,8 @@ void Importer::run(std::deque<Item> work, Builder& builder, bool main) {
     Item item = std::move(work.front());
     work.pop_front();
     // Expansion of nested functions multiplies: bounded, so that a small file cannot fill memory.
-    if (builder.function().op_count() > kOpsMax)
-      throw Fault(FaultKind::kCapacity, "onnx.size", fmt::format("the graph passes {} ops", kOpsMax));
+    if (builder.function().op_count() > kGraphOpsMax)
+      throw Fault(FaultKind::kCapacity, "onnx.size", fmt::format("the graph passes {} ops", kGraphOpsMax));
     if (progress_.frames.size() > kFramesMax)
       throw Fault(
           FaultKind::kCapacity, "onnx.size",

@@ -13,7 +13,7 @@ namespace opentrn::import::onnx {
 
 namespace {
 
-constexpr size_t kElementsMax = 1 << 16;
+constexpr size_t kSequenceMax = 1 << 16;
 
 [[noreturn]] void bad(const NodeProto& node, std::string message) {
   throw Fault(FaultKind::kInput, fmt::format("onnx.{}", node.op_type), std::move(message));
@@ -87,7 +87,7 @@ bool Importer::import_sequence(Item& item, Builder& builder, std::deque<Item>& w
   } else if (op == "SequenceInsert") {
     std::vector<Name> elements = sequence_of(item, 0);
     if (!has_input(node, 1)) bad(node, "the element is left out");
-    if (elements.size() >= kElementsMax) bad(node, fmt::format("more than {} elements", kElementsMax));
+    if (elements.size() >= kSequenceMax) bad(node, fmt::format("more than {} elements", kSequenceMax));
     const size_t place = sequence_place(item, 2, elements.size(), static_cast<int64_t>(elements.size()));
     elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(place),
                     owner_of({item.frame, node.inputs[1]}));
@@ -181,8 +181,8 @@ void Importer::split_to_sequence(Item& item, Builder& builder) {
   if (!whole || e.rank(*given[1]) == 0) {
     const int64_t part = whole ? known_integer(item, 1).value() : 1;
     if (part < 1) bad(node, fmt::format("parts of {}", part));
-    if (size / part >= static_cast<int64_t>(kElementsMax))
-      bad(node, fmt::format("more than {} elements", kElementsMax));
+    if (size / part >= static_cast<int64_t>(kSequenceMax))
+      bad(node, fmt::format("more than {} elements", kSequenceMax));
     for (int64_t at = 0; at < size; at += part) parts.push_back(std::min(part, size - at));
   } else {
     const auto known = folder_.fold(*given[1]);

@@ -20,7 +20,7 @@ struct Entry {
 using Grams = std::map<Dims, Entry>;
 
 // By length. An n-gram that the pool has twice counts where it stands last, as in ONNX Runtime.
-std::map<int64_t, Grams> pool_of(const Node& n) {
+std::map<int64_t, Grams> grams_of_pool(const Node& n) {
   const AttributeValue* strings = n.attribute("pool_strings");
   if (strings && !strings->strings.empty())
     n.refuse("its pool is of strings, which are no tensors that a device holds",
@@ -108,7 +108,7 @@ std::optional<Counted> counted(const Node& n, ValueId x) {
   Values parts;
   Counted all;
   int64_t compares = 0;
-  for (const auto& [length, grams] : pool_of(n)) {
+  for (const auto& [length, grams] : grams_of_pool(n)) {
     std::optional<ValueId> sum;
     // One number alone has no distance to a next one.
     const int64_t farthest = length == 1 ? 1 : std::min(skips + 1, e.dim(x, 1));

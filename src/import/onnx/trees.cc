@@ -13,7 +13,7 @@ namespace opentrn::import::onnx {
 namespace {
 
 // Each step of the walk is a dozen ops; trees that anybody trains have a few tens of levels.
-constexpr int64_t kDepthMax = 1024;
+constexpr int64_t kTreeDepthMax = 1024;
 
 enum Mode : int64_t { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember, kModes };
 
@@ -61,7 +61,7 @@ void read_members(const Node& n, Forest& f) {
 // Also that no tree comes back to a node.
 int64_t depth_of(const Node& n, const Forest& f) {
   Dims level = f.roots;
-  for (int64_t steps = 0; steps <= std::min(f.nodes, kDepthMax); ++steps) {
+  for (int64_t steps = 0; steps <= std::min(f.nodes, kTreeDepthMax); ++steps) {
     Dims below;
     for (const int64_t at : level) {
       if (at >= f.nodes) continue;
@@ -74,7 +74,7 @@ int64_t depth_of(const Node& n, const Forest& f) {
     level = std::move(below);
   }
   n.bad(fmt::format("a tree is deeper than {} nodes, or its nodes go round in a circle",
-                    std::min(f.nodes, kDepthMax)));
+                    std::min(f.nodes, kTreeDepthMax)));
 }
 
 Forest forest_of(const Node& n) {

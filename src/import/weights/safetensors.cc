@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 // As the library safetensors has it (MAX_HEADER_SIZE).
 constexpr uint64_t kHeaderBytesMax = 100'000'000;
 
-[[noreturn]] void refuse(std::string label, std::string message, std::string hint = {}) {
+[[noreturn]] void refuse_safetensors(std::string label, std::string message, std::string hint = {}) {
   throw Fault(FaultKind::kInput, std::move(label), std::move(message), std::move(hint));
 }
 
@@ -48,7 +48,7 @@ std::optional<std::vector<uint64_t>> numbers(const Json& row, const char* key) {
 StoredTensor tensor_of(const std::string& name, const Json& row, std::span<const std::byte> data) {
   const std::string shown = printable(name);
   const auto malformed = [&](std::string_view what) {
-    refuse("safetensors.tensor", fmt::format("tensor '{}' {}", shown, what));
+    refuse_safetensors("safetensors.tensor", fmt::format("tensor '{}' {}", shown, what));
   };
   if (!row.is_object() || !row.contains("dtype") || !row["dtype"].is_string()) malformed("has no dtype");
   const auto shape = numbers(row, "shape"), offsets = numbers(row, "data_offsets");
@@ -81,12 +81,12 @@ void expect_no_overlap(std::vector<std::pair<uint64_t, uint64_t>> places, uint64
   uint64_t at = 0;
   for (const auto& [begin, end] : places) {
     if (begin != at)
-      refuse("safetensors.header", fmt::format("tensors overlap or leave a hole at byte {}", at));
+      refuse_safetensors("safetensors.header", fmt::format("tensors overlap or leave a hole at byte {}", at));
     at = end;
   }
   if (at != bytes)
-    refuse("safetensors.header", fmt::format("the tensors end at byte {} of {}", at, bytes),
-           "the file may be cut off: download it again");
+    refuse_safetensors("safetensors.header", fmt::format("the tensors end at byte {} of {}", at, bytes),
+                       "the file may be cut off: download it again");
 }
 
 std::string text_of(const fs::path& path) {
@@ -102,18 +102,19 @@ TensorTable read_file(const fs::path& path) {
 TensorTable read_parts(const fs::path& folder, const fs::path& index) {
   const Json json = Json::parse(text_of(index), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    refuse("checkpoint.folder", fmt::format("{} has no weight_map", printable(index.string())));
+    refuse_safetensors("checkpoint.folder", fmt::format("{} has no weight_map", printable(index.string())));
   std::set<std::string> names;
   for (const auto& [tensor, name] : json["weight_map"].items()) {
     if (!name.is_string())
-      refuse("checkpoint.folder", fmt::format("no file for tensor '{}'", printable(tensor)));
+      refuse_safetensors("checkpoint.folder", fmt::format("no file for tensor '{}'", printable(tensor)));
     names.insert(name.get<std::string>());
   }
   TensorTable all;
   for (const std::string& name : names) {
     if (name.empty() || fs::path(name).filename() != name || name == "." || name == "..")
-      refuse("checkpoint.folder",
-             fmt::format("the index names '{}', which is no file of the folder", printable(name)));
+      refuse_safetensors(
+          "checkpoint.folder",
+          fmt::format("the index names '{}', which is no file of the folder", printable(name)));
     all.merge(read_file(folder / name), "safetensors.tensor");
   }
   return all;
@@ -124,16 +125,16 @@ TensorTable read_parts(const fs::path& folder, const fs::path& index) {
 TensorTable read_safetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
   uint64_t length = 0;
   if (bytes.size() < sizeof(length))
-    refuse("safetensors.header", "the file ends inside its first eight bytes");
+    refuse_safetensors("safetensors.header", "the file ends inside its first eight bytes");
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > kHeaderBytesMax || length > bytes.size() - sizeof(length))
-    refuse("safetensors.header",
-           fmt::format("the header has {} bytes, the file {}; {} are read at most", length, bytes.size(),
-                       kHeaderBytesMax),
-           "the file may be cut off, or be no safetensors file");
+    refuse_safetensors("safetensors.header",
+                       fmt::format("the header has {} bytes, the file {}; {} are read at most", length,
+                                   bytes.size(), kHeaderBytesMax),
+                       "the file may be cut off, or be no safetensors file");
   const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof(length));
   const Json json = Json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) refuse("safetensors.header", "the header is no JSON object");
+  if (!json.is_object()) refuse_safetensors("safetensors.header", "the header is no JSON object");
   const auto data = bytes.subspan(sizeof(length) + length);
   TensorTable table;
   std::vector<std::pair<uint64_t, uint64_t>> places;

@@ -13,7 +13,7 @@
 #include "arch/timing_table.h"
 #include "base/build_id.h"
 #include "compiler/compile.h"
-#include "deploy/deploy.h"
+#include "model/runtime_model.h"
 #include "runtime/timing.h"
 
 namespace opentrn::planner::compiled {
@@ -31,7 +31,7 @@ bool is_trusted(const fs::path& path) {
 double compiled_ns(const Piece& piece, Generation generation) {
   compiler::Options options;
   options.generation = generation;
-  const runtime::Model model = deploy::model_of(compiler::compile(graph_of(piece), options), generation);
+  const runtime::Model model = model::model_of(compiler::compile(graph_of(piece), options), generation);
   const trace::Summary summary = runtime::timed(model, {});
   // Every core of a stack works, so a core has its share of the memory's rate and no more.
   const double cores = arch::timing(generation).constant("hbm_cores_per_stack");

@@ -7,7 +7,7 @@
 
 #include "arch/arch.h"
 #include "base/fault.h"
-#include "deploy/deploy.h"
+#include "model/runtime_model.h"
 #include "runtime/timing.h"
 #include "runtime/unwritten.h"
 #include "spmd/run/wide_numbers.h"
@@ -27,7 +27,7 @@ std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, c
   Parts::SharedModel made = options.parts->model([&] {
     compiler::Options given = options.compiler;
     given.donate_inputs = true;
-    return deploy::model_of(compiler::compile(module, given), given.generation);
+    return model::model_of(compiler::compile(module, given), given.generation);
   });
   if (options.compiler.stochastic_rounding) {
     auto rounding = std::make_shared<runtime::Model>(*made);
@@ -70,7 +70,7 @@ std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> resu
   expect_narrow_arguments(arguments);
   std::vector<std::shared_ptr<sim::Buffer>> inputs;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    inputs.push_back(deploy::device_buffer(arguments[i]));
+    inputs.push_back(model::device_buffer(arguments[i]));
     // The values of an argument may be somebody else's too.
     if (is_updated_in_place(*model_, i)) inputs.back() = writable_copy(*inputs.back());
   }
@@ -83,8 +83,7 @@ std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> resu
     predicted_.reset();
   }
   std::vector<graph::Literal> literals;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    literals.push_back(deploy::host_literal(results[i], outputs[i]));
+  for (size_t i = 0; i < outputs.size(); ++i) literals.push_back(model::host_literal(results[i], outputs[i]));
   return literals;
 }
 

@@ -14,7 +14,7 @@
 #include "runtime/model.h"
 #include "sim/functional/buffer.h"
 
-namespace opentrn::deploy {
+namespace opentrn::model {
 
 // Weights in a file of the user's stay there, and keep their place in it.
 runtime::Model model_of(const compiler::CompiledModule& compiled, Generation generation);
@@ -27,4 +27,4 @@ std::shared_ptr<sim::Buffer> device_buffer(const graph::Type& type, std::span<co
 // The other way; shares the buffer's memory where it can.
 graph::Literal host_literal(const graph::Type& type, const std::shared_ptr<sim::Buffer>& buffer);
 
-}  // namespace opentrn::deploy
+}  // namespace opentrn::model

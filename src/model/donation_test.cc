@@ -8,10 +8,10 @@
 
 #include "base/fault.h"
 #include "compiler/compile.h"
-#include "deploy/deploy.h"
 #include "graph/text/text.h"
+#include "model/runtime_model.h"
 
-namespace opentrn::deploy {
+namespace opentrn::model {
 namespace {
 
 using testing::ElementsAre;
@@ -89,4 +89,4 @@ TEST(Donation, MemoryThatIsOnlyReadIsRefused) {
 }
 
 }  // namespace
-}  // namespace opentrn::deploy
+}  // namespace opentrn::model

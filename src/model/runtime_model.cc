@@ -1,8 +1,8 @@
-#include "deploy/deploy.h"
+#include "model/runtime_model.h"
 
 #include "base/mapped_file.h"
 
-namespace opentrn::deploy {
+namespace opentrn::model {
 
 namespace {
 
@@ -64,4 +64,4 @@ runtime::Model model_of(const compiler::CompiledModule& compiled, Generation gen
   return model;
 }
 
-}  // namespace opentrn::deploy
+}  // namespace opentrn::model
