@@ -350,7 +350,7 @@ void add_options_without_effect(CLI::App& command, NccomTestOptions& options) {
 
 // What was given and would change nothing. The operations of streams take what is beside them as their
 // defaults.
-void refuse_without_effect(const CLI::App& command, const Options& options) {
+void refuse_without_effect(const CLI::App& command, const NccomTestOptions& options) {
   const std::string name = long_name(options.operation.name);
   if (options.streams.empty() && name != "alltoallv" && name != "all_gatherv")
     refuse_given(command, {"--variable-size-op-metadata"}, "of alltoallv and all_gatherv");

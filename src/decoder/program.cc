@@ -1,5 +1,4 @@
 #include "decoder/program.h"
-#include "compiler/analysis/attention_op.h"
 
 #include <map>
 #include <utility>

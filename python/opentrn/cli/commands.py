@@ -211,8 +211,8 @@ def _refuse_kernel_options(options: argparse.Namespace) -> None:
 
 # What a kernel's launch, its values and its compilation take, by default.
 _OF_VALUES = {"eager": False, "uninitialised": None, "enable_stochastic_rounding": False, "loop_limit": None}
-_OF_SCHEDULING = {"settings": [], "compiler": None, "disable_dge": False, "loop_iterations": None}
-_OF_A_LAUNCH = {**_OF_VALUES, "input": [], "strict": None, "grid": None, "ranks": None}
+_OF_SCHEDULING: dict[str, Any] = {"settings": [], "compiler": None, "disable_dge": False, "loop_iterations": None}
+_OF_A_LAUNCH: dict[str, Any] = {**_OF_VALUES, "input": [], "strict": None, "grid": None, "ranks": None}
 
 
 # -- commands ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from typing import Any
 from pathlib import Path
 
 from opentrn.base.units import size_text
@@ -18,7 +19,7 @@ def cache_command(options: argparse.Namespace) -> int:
     if options.action == "clear":
         return _clear(options)
     cli_model.refuse_given(options, {"older_than": 0.0}, "of clear, and this lists")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for entry in cache.entries():
         try:
             facts = entry.facts

@@ -55,7 +55,6 @@ size_t blocks_ahead(int64_t keys) { return keys <= kPsumBankColumns ? 6 : keys <
 // Copies out of PSUM: of each four, Vector does one and Scalar three, which leaves both with the same work.
 constexpr bool kCopiedByVector[] = {true, false, false, false};
 
-
 class AttentionKernel {
  public:
   AttentionKernel(Lowering& lowering, const Op& op)
