@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from typing import Any
 from pathlib import Path
+from typing import Any
 
 from opentrn.base.units import size_text
 
