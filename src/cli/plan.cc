@@ -57,11 +57,6 @@ planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
     throw Fault(FaultKind::kInput, "plan.job",
                 fmt::format("--seq is {}, and {} tokens of it are of text", job.seq, job.model.text_tokens),
                 "tokens of the image and of text together: 4429 for 1024 x 1024 pixels");
-  if (job.model.experts == 0 && options.search.fixed.ep.value_or(1) > 1)
-    throw Fault(
-        FaultKind::kInput, "plan.job",
-        fmt::format("--ep {}: {} has no experts to share out", *options.search.fixed.ep, job.model.name),
-        "leave it out");
   job.global_batch = options.global_batch;
   job.tokens = options.tokens;
   job.precision = options.precision == "fp8"    ? planner::Precision::kFp8

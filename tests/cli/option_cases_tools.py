@@ -34,6 +34,19 @@ def write_files(folder: Path) -> None:
 _ADAPTER = held("tests/generate/test_adapter.py::test_the_command_takes_a_folder")
 _INSTANCE: dict[str, Entry] = {"--instance": passed("--instance trn1.32xlarge")}
 _DRAWN = "--temperature 1.5"
+_OF_PODS = held("tests/cli/test_options.py::test_options_of_pods_need_enable_k8s_info")
+_NOT_OF_CAPTURE = [
+    "--profile-nth-exec", "--capture-type", "--exec-mode", "--ignore-exec-errors", "--enable-dge-notifs",
+    "--single-io", "--single-io-threshold", "--collectives-workers-per-node", "--collectives-worker-count",
+    "--collectives-worker-start-id", "--collectives-profile-id", "--multi-input", "--systrace-get-event-types",
+    "--systrace-event-filter",
+]  # fmt: skip
+_NOT_OF_VIEW = ["--ingest-only", "--display-name", "--framework-source-root", "--nki-source-root", "-F"]
+_OF_A_SESSION = ["--ignore-device-profile", "--ignore-system-profile"]
+_OF_A_SESSION_BY_VALUE = [
+    "--system-trace-filter-neuron-core", "--system-trace-filter-event-type", "--system-trace-filter-instance-id",
+    "--system-trace-primary-group", "--system-trace-secondary-group",
+]  # fmt: skip
 
 FORMS = [
     Form(
@@ -135,8 +148,36 @@ FORMS = [
         {
             "--port": passed("--port 9"),
             "--host": passed("--host 127.0.0.2"),
+            "--enable-k8s-info": passed("--enable-k8s-info"),
         },
         calls=("opentrn.tools.prometheus.run",),
+    ),
+    Form(
+        "neuron-monitor-prometheus",
+        "",
+        {
+            "--period": _OF_PODS,
+            "--socket": _OF_PODS,
+            "--instance": _OF_PODS,
+        },
+    ),
+    Form(
+        "neuron-monitor-prometheus",
+        "--enable-k8s-info",
+        {"--period": passed("--period 3"), "--socket": passed("--socket s"), **_INSTANCE},
+        calls=("opentrn.tools.kubernetes.k8s_info.Kubelet", "opentrn.tools.prometheus.run"),
+    ),
+    Form(
+        "neuron-monitor-k8s-info",
+        "",
+        {"--period": passed("--period 3"), "--socket": passed("--socket s"), **_INSTANCE},
+        calls=("opentrn.tools.kubernetes.k8s_info.run",),
+    ),
+    Form(
+        "neuron-monitor-cloudwatch",
+        "--namespace n --region us-west-2",
+        {"--namespace": passed("--namespace m"), "--region": passed("--region us-east-1")},
+        calls=("opentrn.tools.cloudwatch.run",),
     ),
     Form(
         "neuron-monitor-statsd",
@@ -170,12 +211,66 @@ FORMS = [
         },
     ),
     Form(
+        "neuron-explorer",
+        "",
+        {
+            "--version": held("tests/tools/test_explorer.py::test_version_and_schema"),
+            "--show-profile-schema": held("tests/tools/test_explorer.py::test_version_and_schema"),
+        },
+    ),
+    Form(
+        "neuron-explorer capture",
+        "-n m.neuron",
+        {name: refused(f"{name} 1") for name in _NOT_OF_CAPTURE},
+    ),
+    Form(
+        "neuron-explorer view",
+        "-s p.ntff",
+        {name: refused(f"{name} 1") for name in [*_NOT_OF_VIEW, *_OF_A_SESSION_BY_VALUE]}
+        | {name: refused(name) for name in _OF_A_SESSION},
+    ),
+    Form(
+        "neuron-explorer view",
+        "-d made",
+        {name: passed(f"{name} 1") for name in _OF_A_SESSION_BY_VALUE}
+        | {name: passed(name) for name in _OF_A_SESSION}
+        | {"--session-dir": passed("-d other")},
+        calls=("opentrn.tools.explorer_session.view",),
+    ),
+    Form(
+        "neuron-explorer inspect",
+        "true",
+        {
+            "--output-dir": passed("-o made", "true"),
+            "--num-trace-events": passed("-n 3", "true"),
+            "program": passed("false"),
+        },
+        calls=("opentrn.tools.explorer_session.inspect",),
+    ),
+    Form(
+        "neuron-explorer recommend",
+        "-n m.neuron",
+        {
+            "--neff": passed("-n other.neuron"),
+            "--nki-source-root": passed("--nki-source-root made"),
+            "--loop-iterations": passed("--loop-iterations 3"),
+            "--session-file": held("tests/cli/test_options.py::test_session_file_of_recommend_is_said_not_to_be_read"),
+        },
+        calls=("opentrn.tools.recommend.recommend",),
+    ),
+    Form(
         "neuron-explorer capture",
         "-n m.neuron",
         {
             "--neff": passed("-n other.neuron"),
             "--session-file": passed("-s other.ntff"),
             "--loop-iterations": passed("--loop-iterations 3"),
+            "inputs": passed("input0 a.npy"),
+            "--num-exec": passed("--num-exec 2"),
+            "--save-output-npy": passed("--save-output-npy"),
+            "--save-output": passed("--save-output"),
+            "--check-output-determinism": passed("--check-output-determinism"),
+            "--disable-profile": passed("--disable-profile"),
         },
         calls=("opentrn.tools.explorer.capture",),
     ),

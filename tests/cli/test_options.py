@@ -21,7 +21,7 @@ import pytest
 from option_cases import Does, Form, Held, Passed, Refused, command_lines
 
 from opentrn import _core
-from opentrn.cli import commands as cli
+from opentrn.cli import dispatch as cli
 
 ROOT = Path(__file__).parents[2]
 SETS = [importlib.import_module(f"option_cases_{name}") for name in ("core", "kernels", "models", "tools")]
@@ -215,3 +215,14 @@ def test_disasm_computes_no_values(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_neff_of_view_is_said_not_to_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     cli.main(["neuron-explorer", "view", "-n", "m.neuron", "-s", f"{tmp_path}/no.ntff"])
     assert "--neff m.neuron is not read" in capsys.readouterr().err
+
+
+def test_session_file_of_recommend_is_said_not_to_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    cli.main(["neuron-explorer", "recommend", "-n", f"{tmp_path}/no.neuron", "-s", "p.ntff"])
+    assert "--session-file p.ntff is not read" in capsys.readouterr().err
+
+
+def test_options_of_pods_need_enable_k8s_info(capsys: pytest.CaptureFixture[str]):
+    for name, value in (("--period", "3"), ("--socket", "s"), ("--instance", "trn1.32xlarge")):
+        assert cli.main(["neuron-monitor-prometheus", name, value]) == cli.INPUT
+        assert name in capsys.readouterr().err

@@ -84,11 +84,25 @@ def _add_monitor(commands: Any) -> None:
     statsd.set_defaults(command=_statsd)
 
 
+# Options without effect unless another is given, by their attributes, and what they are by default.
+_OF_PODS = {"period": 15.0, "socket": Path("/var/lib/kubelet/pod-resources/kubelet.sock"), "instance": ""}
+_OF_A_SESSION = {
+    "ignore_device_profile": False, "ignore_system_profile": False, "system_trace_filter_neuron_core": "",
+    "system_trace_filter_event_type": "", "system_trace_filter_instance_id": "",
+    "system_trace_primary_group": "instance_id,process_id", "system_trace_secondary_group": "lnc_idx",
+}  # fmt: skip
+
+
+def _refuse_given(options: argparse.Namespace, defaults: dict[str, Any], why: str) -> None:
+    from opentrn.cli.models import refuse_given
+
+    refuse_given(options, defaults, why)
+
+
 def _add_pod_resources(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--period", metavar="SECONDS", type=float, default=15.0,
+    parser.add_argument("--period", metavar="SECONDS", type=float, default=_OF_PODS["period"],
                         help="how often the kubelet is asked (default: 15)")  # fmt: skip
-    parser.add_argument("--socket", metavar="FILE", type=Path,
-                        default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+    parser.add_argument("--socket", metavar="FILE", type=Path, default=_OF_PODS["socket"],
                         help="of the kubelet (default: %(default)s)")  # fmt: skip
     _add_instance(parser)
 
@@ -303,6 +317,7 @@ def _prometheus(options: argparse.Namespace) -> int:
     from opentrn.tools.prometheus import run
 
     if not options.enable_k8s_info:
+        _refuse_given(options, _OF_PODS, "of pods, which --enable-k8s-info asks the kubelet for")
         return run(options.port, options.host)
     from opentrn.tools.kubernetes.k8s_info import Kubelet
 
@@ -379,6 +394,7 @@ def _explorer_view(options: argparse.Namespace) -> int:
     if options.neff is not None:
         print(f"opentrn: --neff {options.neff} is not read: the profile has what is shown", file=sys.stderr)
     if options.session_dir is None:
+        _refuse_given(options, _OF_A_SESSION, "of a folder, which --session-dir names")
         paths = explorer.view(options.session_file, options.output_format, options.output)
     else:
         filters = explorer_session.Filters(
@@ -407,6 +423,8 @@ def _explorer_inspect(options: argparse.Namespace) -> int:
 def _explorer_recommend(options: argparse.Namespace) -> int:
     from opentrn.tools import recommend
 
+    if options.session_file is not None:
+        print(f"opentrn: --session-file {options.session_file} is not read: the model is timed", file=sys.stderr)
     print(recommend.recommend(options.neff, options.nki_source_root, options.loop_iterations), end="")
     return 0
 
