@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "base/fault.h"
 
 namespace opentrn::cli {
@@ -45,11 +46,11 @@ fabric::Platform MachineOptions::platform(const arch::Tables& tables) const {
 
 int MachineOptions::cores_per_rank(const arch::Tables& tables, const fabric::Platform& platform) const {
   const auto checked = [&](int cores) {
-    if (cores > 1 && platform.generation() < Generation::kV3)
+    if (cores > 1 && !arch::core_features(platform.generation()).logical_cores)
       throw Fault(FaultKind::kInput, "cli.lnc",
                   fmt::format("ranks of {} physical cores on {}, whose logical cores are single ones", cores,
                               platform.name()),
-                  "--lnc 1; 2 from NeuronCore-v3 on");
+                  "--lnc 1");
     return cores;
   };
   if (lnc != 0) return checked(lnc);

@@ -66,7 +66,7 @@ def test_numbers_of_opcodes_stay(name: str, number: int):
 # Instructions that neither the compiler nor the language functions issue: what names them defines them.
 @pytest.mark.parametrize(
     "name",
-    ["bn_aggr", "bn_stats", "max8", "nc_find_index8", "nc_match_replace8", "rand2", "rand_get_state", "select_reduce"],
+    ["bn_aggr", "bn_stats", "rand2", "rand_get_state", "select_reduce"],
 )
 def test_an_instruction_is_in_five_files(name: str):
     """Header and source of its family, body, reference, row of costs; NKI 0.1's functions are another interface."""

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "python" / "opentrn"
 LIMITS_PERCENT = {
     "python: no text": 20.0,
     "python: no word of errors": 6.2,
-    "python: no word of shapes": 11.6,
+    "python: no word of shapes": 10.1,
     "python: no word of dtypes": 17.1,
     "c++: no text": 19.0,
 }

@@ -166,13 +166,20 @@ class Pipeline {
     if (improves_) {
       if (pass("recognise-top-k") > 0) pass("remove-dead-ops");
     }
+    recognise_attention();  // before its reductions are cut over partitions
     const bool expanded = pass("expand") > 0;
     if (expanded && improves_) improve();
     if (improves_ && pass("arrange-constants") > 0) pass("fold-constants");
   }
 
   void recognised() {
-    if (improves_ && input_.kernel_ops && pass("recognise-attention") > 0) pass("simplify");
+    recognise_attention();
+    pass("remove-dead-ops");
+  }
+
+  void recognise_attention() {
+    if (!improves_ || !input_.kernel_ops || pass("recognise-attention") == 0) return;
+    pass("simplify");
     pass("remove-dead-ops");
   }
 
