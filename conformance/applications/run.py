@@ -4,9 +4,9 @@
     ./dev conformance applications [--only NAME]... [--target trn2] [--environment FOLDER]
 
 Makes an environment of its own in build/applications (or FOLDER): the packages of packages.txt, those of data.txt
-without their dependencies (data and models alone are read), and Debian's packages of recordings, credits and images,
-unpacked without being installed. Runs each example there, which ends with an error where the device is further from the
-CPU than rounding. Ends with "N passed, N failed".
+without their dependencies (data and models alone are read), and Debian's packages of recordings, credits, images and
+messages, unpacked without being installed. Runs each example there, which ends with an error where the device is
+further from the CPU than rounding. Ends with "N passed, N failed".
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIMIT_S = 3600
-DEBIAN = ("r-cran-caret", "pocketsphinx-testdata", "alsa-utils", "dataset-fashion-mnist")
+DEBIAN = (
+    "r-cran-caret", "pocketsphinx-testdata", "alsa-utils", "dataset-fashion-mnist", "libgtk-3-common",
+    "libgtk2.0-common",
+)  # fmt: skip
 SPEECH = "usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
 
 
@@ -48,6 +51,7 @@ def programs(debian: Path) -> dict[str, list[str]]:
         "faces": ["faces_torch.py"],
         "ocr": ["ocr_onnx.py"],
         "transliteration": ["transliterate_onnx.py"],
+        "translation": ["translate_torch.py", "--folder", str(debian / "usr/share/locale")],
         "files": ["files_onnx.py"],
         "diffusion": ["diffusion_torch.py"],
         "custom-operator": ["custom_op_torch.py"],

@@ -7,6 +7,7 @@ import importlib
 import os
 import runpy
 import shutil
+import struct
 import sys
 import wave
 from collections.abc import Callable
@@ -89,6 +90,11 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn() -> None:
             lambda names: names["photographs"](Path("absent"), "train", 1),
             "apt-get install dataset-fashion-mnist",
         ),
+        (
+            "translate_torch.py",
+            lambda names: names["pairs_of"](Path("absent"), "de"),
+            "apt-get download libgtk-3-common libgtk2.0-common",
+        ),
     ],
 )
 def test_absent_data_is_named_with_the_command_that_brings_it(
@@ -124,6 +130,67 @@ def test_a_network_sees_images_of_mnists_format_as_the_cpu_does(
     importlib.import_module("vision_torch").main()
     out = capsys.readouterr().out
     assert out.count("3 steps") == 2 and "logits of the same weights" in out
+
+
+def of_gettext(file: Path, messages: dict[str, str]) -> None:
+    """Writes a catalogue as gettext's are: sizes and places of the messages, then of the translations, then text."""
+    ordered = sorted({"": "Content-Type: text/plain; charset=UTF-8\n", **messages}.items())
+    texts = [text.encode() for side in zip(*ordered, strict=True) for text in side]
+    count, tables, data = len(ordered), b"", b""
+    for text in texts:
+        tables += struct.pack("<2I", len(text), 28 + 16 * count + len(data))
+        data += text + b"\0"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(struct.pack("<7I", 0x950412DE, 0, count, 28, 28 + 8 * count, 0, 0) + tables + data)
+
+
+def test_a_transformer_translates_messages_as_the_cpu_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four steps of a narrow one over two lists of words; the program ends with an error where it differs."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    translate = importlib.import_module("translate_torch")
+    verbs = {"open": "öffnen", "close": "schließen", "show": "zeigen", "hide": "verbergen", "move": "bewegen"}
+    nouns = {"file": "Datei", "window": "Fenster", "menu": "Menü", "page": "Seite", "key": "Taste", "row": "Zeile"}
+    messages = {
+        f"_{verb.capitalize()} the {noun}": f"{german} {what}"
+        for noun, german in nouns.items()
+        for verb, what in verbs.items()
+    }
+    others = {"Two\nlines": "Zwei\nZeilen", "Same": "Same", "Not yet": ""}
+    for name in translate.CATALOGUES:
+        of_gettext(tmp_path / "de" / "LC_MESSAGES" / f"{name}.mo", messages | others)
+    train, test = translate.pairs_of(tmp_path, "de")
+    assert len(train) + len(test) == 30 and len(test) > 0 and not {a for a, _ in train} & {a for a, _ in test}
+    assert ("Open the file", "Datei öffnen") in train + test
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    words = ["--folder", str(tmp_path), "--steps", "4", "--batch", "4", "--test", "4", "--width", "16", "--layers", "1",
+             "--pieces", "320"]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["translate_torch.py", *words])
+    translate.main()
+    out = capsys.readouterr().out
+    assert out.count("step 4: loss") == 2 and f"0 of {len(test[:4])} translations differ" in out
+
+
+def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path) -> None:
+    pairs_of = runpy.run_path(str(ROOT / "examples" / "translate_torch.py"))["pairs_of"]
+    file = tmp_path / "de" / "LC_MESSAGES" / "gtk30.mo"
+    for content in (b"no catalogue", struct.pack("<7I", 0x950412DE, 0, 5, 28, 428, 0, 0) + b"cut off"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        with pytest.raises(SystemExit, match="gtk30.mo is no catalogue of messages"):
+            pairs_of(tmp_path, "de")
+
+
+def test_shared_runs_of_letters_are_counted_as_chrf_does() -> None:
+    """Figures of sacrebleu 2.6.0: CHRF().corpus_score(found, [wanted]).score."""
+    chrf = runpy.run_path(str(ROOT / "examples" / "translate_torch.py"))["chrf"]
+    wanted = ["Die Datei wird gelesen", "Soll das Fenster angezeigt werden"]
+    assert chrf(wanted, wanted) == pytest.approx(100)
+    assert chrf(["", ""], wanted) == 0
+    found = ["Datei gelesen", "Soll der Fenster werden"]
+    assert chrf(found, wanted) == pytest.approx(42.8134045633)
+    assert chrf(["Datei", "xx"], wanted) == pytest.approx(8.1483199956)  # no run of six letters
 
 
 def test_a_network_learns_with_an_activation_in_cpp_as_with_torchs(
