@@ -209,6 +209,32 @@ def test_a_network_learns_with_an_activation_in_cpp_as_with_torchs(
     assert any("loss_of" in line and "backward" in line for line in lines)
 
 
+def test_counts_of_letters_need_the_bits_that_their_shares_say() -> None:
+    counted = runpy.run_path(str(ROOT / "examples" / "pretrain_torch.py"))["counted"]
+    letters = [1, 2] * 500
+    assert counted(letters, letters, 1) == pytest.approx(1, abs=0.01)  # half of them are each
+    assert counted(letters, letters, 2) < 0.02  # the one before tells
+    assert counted(letters, [7] * 9, 1) > 7  # never seen
+
+
+def test_a_model_is_pretrained_as_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four steps over a line that repeats itself; the program ends with an error where it differs from the CPU."""
+    import torch
+
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    words = ["--steps", "4", "--batch", "4", "--length", "8", "--width", "16", "--layers", "1", "--letters", "4"]
+    monkeypatch.setattr(sys, "argv", ["pretrain_torch.py", *words])
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    example = importlib.import_module("pretrain_torch")
+    line = torch.tensor(list(b"a line that repeats itself. " * 6))
+    monkeypatch.setattr(example, "topics", lambda: (line, line))
+    example.main()
+    out = capsys.readouterr().out
+    assert out.count("  4 steps, ") == 2 and "the same text: yes" in out and "letters per second" in out
+
+
 def test_the_ends_of_a_file_are_filled_up_as_the_model_expects(tmp_path: Path) -> None:
     names = runpy.run_path(str(ROOT / "examples" / "files_onnx.py"))
     short, long = tmp_path / "short.txt", tmp_path / "long.txt"
