@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "nrt/include/nrt/nrt_async_sendrecv.h"
 #include "nrt/include/nrt/nrt_experimental.h"
 #include "nrt/state.h"
 
@@ -14,7 +13,7 @@ NRT_STATUS absent(const char* function, const char* why, NRT_STATUS status = NRT
   return opentrn::nrt::refused(function, status, fmt::format("OpenTrn does not have this: {}", why));
 }
 
-constexpr const char* kNetwork = "there is no network between hosts";
+constexpr const char* kNetwork = "there is no network plugin of NCCL";
 
 }  // namespace
 
@@ -51,35 +50,5 @@ void* nrt_get_libnccl_net(int* err, char* err_msg, size_t err_msg_size) {
   }
   return nullptr;
 }
-
-NRT_STATUS nrt_async_sendrecv_get_max_num_communicators_per_lnc(int*) {
-  return absent("nrt_async_sendrecv_get_max_num_communicators_per_lnc", kNetwork);
-}
-NRT_STATUS nrt_async_sendrecv_get_max_num_pending_request(int*) {
-  return absent("nrt_async_sendrecv_get_max_num_pending_request", kNetwork);
-}
-NRT_STATUS nrt_async_sendrecv_init(int) { return absent("nrt_async_sendrecv_init", kNetwork); }
-NRT_STATUS nrt_async_sendrecv_close(int) { return absent("nrt_async_sendrecv_close", kNetwork); }
-NRT_STATUS nrt_async_sendrecv_connect(const char*, int, int, nrt_async_sendrecv_comm_t**) {
-  return absent("nrt_async_sendrecv_connect", kNetwork);
-}
-NRT_STATUS nrt_async_sendrecv_accept(const char*, int, int, nrt_async_sendrecv_comm_t**) {
-  return absent("nrt_async_sendrecv_accept", kNetwork);
-}
-NRT_STATUS nrt_async_sendrecv_test_comm(nrt_async_sendrecv_comm_t*, bool*) {
-  return absent("nrt_async_sendrecv_test_comm", kNetwork);
-}
-NRT_STATUS nrt_async_sendrecv_send_tensor(nrt_tensor_t*, size_t, size_t, nrt_async_sendrecv_comm_t*,
-                                          nrt_async_sendrecv_request_t**) {
-  return absent("nrt_async_sendrecv_send_tensor", kNetwork);
-}
-NRT_STATUS nrt_async_sendrecv_recv_tensor(nrt_tensor_t*, size_t, size_t, nrt_async_sendrecv_comm_t*,
-                                          nrt_async_sendrecv_request_t**) {
-  return absent("nrt_async_sendrecv_recv_tensor", kNetwork);
-}
-NRT_STATUS nrt_async_sendrecv_test_request(nrt_async_sendrecv_request_t*, bool*, size_t*) {
-  return absent("nrt_async_sendrecv_test_request", kNetwork);
-}
-NRT_STATUS nrt_async_sendrecv_flush(int) { return absent("nrt_async_sendrecv_flush", kNetwork); }
 
 }  // extern "C"

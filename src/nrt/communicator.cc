@@ -1,7 +1,6 @@
 // Collectives of the host's side: device 0 of a group listens at NEURON_RT_ROOT_COMM_ID, the others call, and
 // what each hands in is collected there and given back to all. Devices may be of several processes or of
 // several threads of one.
-#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,18 +22,16 @@
 
 #include "nrt/include/nrt/nrt.h"
 #include "nrt/include/nrt/nrt_experimental.h"
+#include "nrt/socket.h"
 #include "nrt/state.h"
 
 namespace opentrn::nrt {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr uint32_t kDevicesMax = 4096;
 constexpr uint32_t kBytesMax = 1U << 30;  // of one device in one call
 constexpr std::chrono::seconds kTimeout{30};
-constexpr const char* kRoot = "NEURON_RT_ROOT_COMM_ID";
 constexpr uint64_t kMagic = 0x4f70656e54726e31;  // "OpenTrn1"
 
 // Before each contribution.
@@ -43,83 +40,6 @@ struct Hello {
   uint32_t device = 0, count = 0, call = 0,
            bytes = 0;  // call: how many there were before; bytes: that follow
 };
-
-class Socket {
- public:
-  explicit Socket(int number = -1) : number_(number) {}
-  ~Socket() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Socket(Socket&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
-
-[[noreturn]] void lost(const std::string& what) { throw Refused{NRT_NETWORK_PROXY_FAILURE, what}; }
-
-void wait_for(const Socket& socket, short what, Clock::time_point until) {
-  pollfd one{socket.number(), what, 0};
-  while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (left <= 0) throw Refused{NRT_TIMEOUT, "the other devices of the group did not come"};
-    const int ready = ::poll(&one, 1, static_cast<int>(left));
-    if (ready > 0) return;
-    if (ready < 0 && errno != EINTR) lost(fmt::format("poll: {}", std::strerror(errno)));
-  }
-}
-
-void send_all(const Socket& to, const void* bytes, size_t size, Clock::time_point until) {
-  const auto* at = static_cast<const char*>(bytes);
-  while (size > 0) {
-    wait_for(to, POLLOUT, until);
-    const ssize_t sent = ::send(to.number(), at, size, MSG_NOSIGNAL);
-    if (sent < 0 && errno != EINTR)
-      lost(fmt::format("a device of the group went away: {}", std::strerror(errno)));
-    if (sent > 0) at += sent, size -= static_cast<size_t>(sent);
-  }
-}
-
-void receive_all(const Socket& from, void* bytes, size_t size, Clock::time_point until) {
-  auto* at = static_cast<char*>(bytes);
-  while (size > 0) {
-    wait_for(from, POLLIN, until);
-    const ssize_t got = ::recv(from.number(), at, size, 0);
-    if (got == 0) lost("a device of the group went away");
-    if (got < 0 && errno != EINTR)
-      lost(fmt::format("a device of the group went away: {}", std::strerror(errno)));
-    if (got > 0) at += got, size -= static_cast<size_t>(got);
-  }
-}
-
-struct Addresses {
-  addrinfo* first = nullptr;
-  ~Addresses() {
-    if (first != nullptr) freeaddrinfo(first);
-  }
-};
-
-void find_root(Addresses& to) {
-  const char* text = std::getenv(kRoot);
-  if (text == nullptr || *text == 0)
-    throw Refused{NRT_INVALID, fmt::format("{} is not set: several devices meet at its HOST:PORT", kRoot)};
-  const std::string place(text);
-  const size_t colon = place.rfind(':');
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  std::string host = place.substr(0, colon);
-  if (host.size() > 1 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  if (colon == std::string::npos || host.empty() ||
-      getaddrinfo(host.c_str(), place.c_str() + colon + 1, &hints, &to.first) != 0)
-    throw Refused{NRT_INVALID, fmt::format("{} has '{}'; HOST:PORT was expected", kRoot, place)};
-}
 
 Socket listen_at_root() {
   Addresses found;

@@ -97,6 +97,7 @@ void State::close() {
     dying.swap(objects_);
   }
   leave_groups();
+  leave_peers();
   dying.clear();  // gives back what they hold of the cores
   const std::lock_guard lock(mutex);
   phase_ = Phase::kClosed;

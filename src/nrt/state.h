@@ -73,6 +73,8 @@ class State {
 
 // Connections of nrt_build_global_comm().
 void leave_groups();
+// Those of nrt_async_sendrecv_*. The state's mutex is not held: threads end.
+void leave_peers();
 
 // The status of `body`, which may throw anything; null, closed and dead handles are its to find.
 NRT_STATUS refused(const char* function, NRT_STATUS status, std::string message) noexcept;

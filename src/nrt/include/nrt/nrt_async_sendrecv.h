@@ -1,4 +1,4 @@
-/* Tensors between hosts. Names: nrt_status.h says of what. All answer NRT_FAILURE: OpenTrn has no network. */
+/* Tensors between logical cores of one or several hosts. docs/libnrt.md says how they find each other. */
 #pragma once
 
 #include "nrt/nrt.h"
