@@ -45,7 +45,7 @@ def programs(debian: Path) -> dict[str, list[str]]:
         "speech": ["speech_onnx.py", *map(str, recordings)],
         "speaker": ["speaker_torch.py", "--pocketsphinx", str(pocketsphinx), "--alsa", str(sounds)],
         "text": ["bert_finetune_torch.py"],
-        "pretraining": ["pretrain_torch.py", "--steps", "10"],
+        "pretraining": ["pretrain_torch.py"],
         "lora": ["lora_torch.py"],
         "chat": ["chat.py", "What is the capital of France?", "Tell me a little about it."],
         "vision": ["vision_torch.py", "--folder", str(clothes)],
