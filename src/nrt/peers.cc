@@ -37,13 +37,6 @@ bool read_number(const char* text, Number& to) {
   return read.ec == std::errc() && read.ptr == end;
 }
 
-bool is_loopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET)
-    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
-  return address->sa_family == AF_INET6 &&
-         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
-}
-
 int port_of(const sockaddr* address) {
   return ntohs(address->sa_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(address)->sin6_port
                                               : reinterpret_cast<const sockaddr_in*>(address)->sin_port);
@@ -66,15 +59,27 @@ int port_of_core(const DoorPlace& place, int lnc) {
 }
 
 sockaddr_storage address_to_listen_at(const DoorPlace& place, int lnc) {
-  sockaddr_storage address{};
-  address.ss_family = static_cast<sa_family_t>(place.family);
-  if (place.family == AF_INET6)
-    reinterpret_cast<sockaddr_in6&>(address).sin6_addr = place.is_local ? in6addr_loopback : in6addr_any;
-  else
-    reinterpret_cast<sockaddr_in&>(address).sin_addr.s_addr =
-        htonl(place.is_local ? INADDR_LOOPBACK : INADDR_ANY);
+  sockaddr_storage address = place.address;
   set_port(address, port_of_core(place, lnc));
   return address;
+}
+
+sockaddr_storage loopback() {
+  sockaddr_storage address{};
+  address.ss_family = AF_INET;
+  reinterpret_cast<sockaddr_in&>(address).sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+// This host's address on the way to another one. Connecting a datagram socket sends nothing.
+sockaddr_storage own_address_towards(const addrinfo& other) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  const Socket socket(::socket(other.ai_family, SOCK_DGRAM, 0));
+  if (!socket.is_open() || ::connect(socket.number(), other.ai_addr, other.ai_addrlen) != 0 ||
+      ::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
+    throw Refused{NRT_FAILURE, fmt::format("no way to the host of {}: {}", kRoot, std::strerror(errno))};
+  return own;
 }
 
 bool has_hung_up(const Socket& socket) {
@@ -101,7 +106,8 @@ bool Peer::operator==(const Peer& other) const {
   if (lnc != other.lnc || address.ss_family != other.address.ss_family) return false;
   if (address.ss_family == AF_INET6)
     return std::memcmp(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr,
-                       &reinterpret_cast<const sockaddr_in6&>(other.address).sin6_addr, sizeof(in6_addr)) == 0;
+                       &reinterpret_cast<const sockaddr_in6&>(other.address).sin6_addr,
+                       sizeof(in6_addr)) == 0;
   return reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr ==
          reinterpret_cast<const sockaddr_in&>(other.address).sin_addr.s_addr;
 }
@@ -124,12 +130,13 @@ Peer peer_at(const char* ip, int lnc, int family) {
 
 DoorPlace place_of_doors() {
   DoorPlace place;
+  place.address = loopback();
   const char* root = std::getenv(kRoot);
   if (root != nullptr && *root != 0) {
     Addresses found;
     find_root(found);
     place.family = found.first->ai_family;
-    place.is_local = is_loopback(found.first->ai_addr);
+    place.address = own_address_towards(*found.first);
     place.port = port_of(found.first->ai_addr) + 1;
   }
   const char* text = std::getenv(kDoors);
@@ -184,8 +191,8 @@ void Door::listen() {
 void Door::accept_one(const Limit& limit) {
   Caller caller;
   socklen_t size = sizeof caller.peer.address;
-  caller.socket = Socket(::accept4(socket_.number(), reinterpret_cast<sockaddr*>(&caller.peer.address), &size,
-                                   SOCK_CLOEXEC));
+  caller.socket = Socket(
+      ::accept4(socket_.number(), reinterpret_cast<sockaddr*>(&caller.peer.address), &size, SOCK_CLOEXEC));
   if (!caller.socket.is_open()) return;
   CallWord word;
   receive_all(caller.socket, &word, sizeof word, limit);
@@ -201,8 +208,8 @@ Socket Door::take(const Peer& peer, const Limit& limit) {
   std::unique_lock lock(mutex_);
   while (true) {
     limit.expect_left("the peer did not connect in time");
-    const auto found = std::find_if(callers_.begin(), callers_.end(),
-                                    [&](const Caller& each) { return each.peer == peer; });
+    const auto found =
+        std::find_if(callers_.begin(), callers_.end(), [&](const Caller& each) { return each.peer == peer; });
     if (found == callers_.end()) {
       came_.wait_for(lock, limit.slice());
       continue;
@@ -252,7 +259,8 @@ bool nrt_async_sendrecv_comm::is_connected() {
 void nrt_async_sendrecv_comm::post(const Request& request) {
   const std::lock_guard lock(mutex_);
   if (!connected_)
-    throw Refused{NRT_FAILURE, "the communicator is not connected: nrt_async_sendrecv_test_comm() tells when"};
+    throw Refused{NRT_FAILURE,
+                  "the communicator is not connected: nrt_async_sendrecv_test_comm() tells when"};
   if (error_.status != NRT_SUCCESS)
     throw Refused{NRT_FAILURE, "the communicator failed before: " + error_.message};
   queue_.push_back(request);
@@ -329,8 +337,8 @@ void nrt_async_sendrecv_comm::work() {
   }
 }
 
-// The sender says how much comes, the receiver whether it has room, and the bytes follow. NRT_FAILURE where it
-// has not: the next message goes on.
+// The sender says how much comes, the receiver whether it has room, and the bytes follow. NRT_FAILURE where
+// it has not: the next message goes on.
 void nrt_async_sendrecv_comm::move(nrt_async_sendrecv_request& request) {
   const Limit limit(request.until, &stopped_);
   uint64_t length = request.length, word = opentrn::nrt::kGo;

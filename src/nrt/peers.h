@@ -37,7 +37,9 @@ Peer peer_at(const char* ip, int lnc, int family);
 // Where core 0 of a host listens; core N: N ports further. Throws Refused.
 struct DoorPlace {
   int family = AF_INET;
-  bool is_local = false;  // only this host is heard
+  // The host's own address towards the one that the root's address names; without a root the loopback's, so
+  // that only this host is heard.
+  sockaddr_storage address{};
   int port = 0;
 };
 DoorPlace place_of_doors();
