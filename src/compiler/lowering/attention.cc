@@ -25,7 +25,7 @@
 #include <tuple>
 
 #include "compiler/analysis/attention_op.h"
-#include "compiler/lowering/attention_operands.h"
+#include "compiler/lowering/attention_kernel.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/tiling.h"
@@ -55,42 +55,18 @@ size_t blocks_ahead(int64_t keys) { return keys <= kPsumBankColumns ? 6 : keys <
 // Copies out of PSUM: of each four, Vector does one and Scalar three, which leaves both with the same work.
 constexpr bool kCopiedByVector[] = {true, false, false, false};
 
-class AttentionKernel {
+class AttentionKernel : private AttentionKernelBase {
  public:
   AttentionKernel(Lowering& lowering, const Op& op)
-      : lowering_(lowering),
-        emitter_(lowering.emitter()),
-        attention_(*attention_of(op)),
-        outer_rank_(lowering.function().type(op.operands[0]).rank() > 2 ? 1 : 0),
-        q_(lowering.view(op.operands[0]), outer_rank_),
-        k_(lowering.view(op.operands[1]), outer_rank_),
-        v_(lowering.view(op.operands[2]), outer_rank_),
-        out_(lowering.allocate(op.results[0])),
-        arrangement_(lowering.arrangement_of(op.results[0])),
-        heads_(combinations(q_.heads)),
-        queries_(q_.rows.count),
-        keys_(k_.rows.count),
-        features_(q_.columns.count),
-        values_(v_.columns.count),
-        dtype_(v_.base.dtype) {
-    for (const AttentionOp::Mask& mask : attention_.masks)
-      masks_.push_back(
-          {AttentionOperand(lowering.view(mask.value), outer_rank_), mask.is_predicate, mask.fill, {}});
-  }
+      : AttentionKernelBase(lowering, op), loaded_masks_(masks_.size()) {}
 
   void run() {
     if (out_.element_count() == 0 || keys_ == 0) return;
-    const int64_t batches = combinations(q_.outer);
-    const bool placeable = batches == 1 || queries_ % kPartitions == 0 || queries_ == 64 || queries_ == 32;
-    const Arrangement wish = arrangement_;
-    if (wish.by_columns && rows_together())
-      emitter_.residency().reserve(out_, batches * queries_, heads_ * values_, wish);
-    else if (placeable)
-      emitter_.residency().reserve(out_, batches * queries_, heads_ * values_);
+    reserve_result(batches_ == 1 || queries_ % kPartitions == 0 || queries_ == 64 || queries_ == 32);
     if (attention_.corner) corner_ = loaded_corner();
-    for (int64_t batch = 0; batch < batches; ++batch) {
+    for (int64_t batch = 0; batch < batches_; ++batch) {
       batch_ = batch;
-      for (Mask& mask : masks_) mask.loaded.clear();
+      for (LoadedMask& mask : loaded_masks_) mask.clear();
       std::swap(rows_, next_rows_);
       next_rows_.clear();
       k_offset_.reset();
@@ -98,19 +74,14 @@ class AttentionKernel {
       for (int64_t head = 0; head < heads_; ++head) {
         this->head(head);
         // Loads of the next batch wait for nobody; stores of this one would hold them up.
-        if (head == 0 && batch + 1 < batches) load_rows_of(batch + 1);
+        if (head == 0 && batch + 1 < batches_) load_rows_of(batch + 1);
       }
     }
     finish();
   }
 
  private:
-  struct Mask {
-    AttentionOperand input;
-    bool is_predicate;
-    double fill;
-    std::map<std::pair<int64_t, int64_t>, Tile> loaded;  // by element offset and width
-  };
+  using LoadedMask = std::map<std::pair<int64_t, int64_t>, Tile>;  // by element offset and width
 
   // What blocks of keys so far gave.
   struct Running {
@@ -424,51 +395,34 @@ class AttentionKernel {
                            corner_.row_range(0, job.rows).column_range(from - corner, to - from));
   }
 
-  // Where a predicate is the only mask, its fill is divided by the scale in place of multiplying all scores
-  // first.
-  bool scales_late() const { return masks_.empty() || (masks_.size() == 1 && masks_[0].is_predicate); }
-
-  // The scaled scores with every mask, in SBUF; what the scale is still missing of if it comes late.
+  // The scores with every mask, in SBUF, scaled unless that comes late; the scores themselves without masks.
   Tile masked(const Job& job, const Tile& scores, int64_t begin) {
     if (masks_.empty()) return scores;
+    const Tile result = emitter_.sbuf(job.rows, scores.columns, DType::kFloat32, "masked");
+    const auto tile_of = [&](size_t i) { return mask_tile(i, job, job.key + begin, scores.columns); };
     if (scales_late()) {
-      const Tile chosen = emitter_.sbuf(job.rows, scores.columns, DType::kFloat32, "masked");
-      constexpr double kLargest = std::numeric_limits<float>::max();
-      emitter_.memset(chosen, std::max(masks_[0].fill / attention_.scale, -kLargest));
-      emitter_.copy_where(chosen, scores, mask_tile(masks_[0], job, job.key + begin, scores.columns));
-      return chosen;
-    }
-    Tile result = scores;
-    double scale = attention_.scale;
-    for (Mask& mask : masks_) {
-      const Tile next = emitter_.sbuf(job.rows, scores.columns, DType::kFloat32, "masked");
-      const Tile tile = mask_tile(mask, job, job.key + begin, scores.columns);
-      if (mask.is_predicate) {
-        const Tile scaled = emitter_.sbuf(job.rows, scores.columns, DType::kFloat32, "scaled");
-        emitter_.tensor_scalar(AluOp::kMultiply, scaled, result, scale);
-        emitter_.memset(next, mask.fill);
-        emitter_.copy_where(next, scaled, tile);
-      } else {
-        emitter_.scalar_tensor_tensor(AluOp::kMultiply, scale, AluOp::kAdd, next, result, tile);
-      }
-      result = next;
-      scale = 1.0;
+      emitter_.memset(result, late_fill());
+      emitter_.copy_where(result, scores, tile_of(0));
+    } else {
+      write_masked(result, scores, tile_of);
     }
     return result;
   }
 
-  Tile mask_tile(Mask& mask, const Job& job, int64_t key, int64_t width) {
+  Tile mask_tile(size_t index, const Job& job, int64_t key, int64_t width) {
+    const Mask& mask = masks_[index];
+    LoadedMask& loaded = loaded_masks_[index];
     View view = mask.input.of_batch(batch_);
     view.offset +=
         mask.input.head_offset(job.head) + job.query * mask.input.rows.step + key * mask.input.columns.step;
     const bool keep = tiles(queries_, kPartitions) * keys_ * 4 <= kMaskBytes || mask.input.rows.step == 0;
     const std::pair at{view.offset, width};
-    if (const auto found = mask.loaded.find(at); found != mask.loaded.end()) return found->second;
+    if (const auto found = loaded.find(at); found != loaded.end()) return found->second;
     // Rows that are all alike are loaded for all partitions, so that any query finds them.
     const int64_t rows = mask.input.rows.step == 0 ? std::min(kPartitions, queries_) : job.rows;
     const Matrix matrix(view, {{mask.input.rows.step, rows}}, {{mask.input.columns.step, width}});
     const Tile tile = matrix.fetch(emitter_, 0, rows, 0, width, "mask");
-    if (keep) mask.loaded.emplace(at, tile);
+    if (keep) loaded.emplace(at, tile);
     return tile;
   }
 
@@ -524,50 +478,15 @@ class AttentionKernel {
     }
     job.running->result = total;
     job.running->sum = sum;
-    if (job.last) store(job, total, sum);
+    if (job.last) store(job.batch, job.head, job.query, total, sum);
   }
 
-  // Results of all heads stand in SBUF until the last one is there.
-  bool rows_together() const {
-    return heads_ > 1 &&
-           tiles(queries_, kPartitions) * heads_ * values_ * size_bytes(out_.dtype) <= kAttentionResultBytes;
-  }
-
-  void store(const Job& job, const Tile& total, const Tile& sum) {
-    const int64_t row = job.batch * queries_ + job.query, width = heads_ * values_;
-    const int64_t first = job.head * values_;
-    if (const auto place = emitter_.residency().place(out_.tensor, row, job.rows)) {
-      emitter_.tensor_scalar(AluOp::kDivide, place->column_range(first, values_), total, sum);
-      return;
-    }
-    const bool together = rows_together();
-    const int64_t columns = together ? width : values_;
-    auto& rows = results_[job.query];
-    if (!together || job.head == 0) rows = emitter_.sbuf(job.rows, columns, out_.dtype, "attention");
-    emitter_.tensor_scalar(AluOp::kDivide, rows.column_range(together ? first : 0, values_), total, sum);
-    if (together && job.head + 1 < heads_) return;
-    if (emitter_.residency().is_by_columns(out_.tensor))
-      return emitter_.residency().turn_in(out_.tensor, row, 0, rows);
-    const View base{out_.tensor, out_.dtype, out_.offset + row * width + (together ? 0 : first), {}};
-    Matrix(base, {{width, job.rows}}, {{1, columns}}).store(emitter_, rows, 0, 0);
-  }
-
-  Lowering& lowering_;
-  Emitter& emitter_;
-  AttentionOp attention_;
-  size_t outer_rank_;
-  AttentionOperand q_, k_, v_;
-  View out_;
-  Arrangement arrangement_;
-  int64_t heads_, queries_, keys_, features_, values_;
-  DType dtype_;
-  std::vector<Mask> masks_;
+  std::vector<LoadedMask> loaded_masks_;
   Tile corner_;
 
   int64_t batch_ = 0;
   Rows rows_, next_rows_;                       // of this batch and the next, for several heads
   Rows head_rows_;                              // of one head, of the transfer before
-  std::map<int64_t, Tile> results_;             // by first query: rows of all heads
   std::optional<int64_t> k_offset_, v_offset_;  // of the head whose keys and values are in SBUF
   Tile keys_tile_;
   std::vector<Tile> values_tiles_;

@@ -31,7 +31,7 @@
 #include <optional>
 
 #include "compiler/analysis/attention_op.h"
-#include "compiler/lowering/attention_operands.h"
+#include "compiler/lowering/attention_kernel.h"
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {
@@ -48,27 +48,9 @@ constexpr int64_t kQuarters = 4;
 // fixed cost of a transfer is worth (dma_transfer_min_ns of the tables).
 constexpr int64_t kChunkBytes = 8 * 1024;
 
-class DecodeAttention {
+class DecodeAttention : private AttentionKernelBase {
  public:
-  DecodeAttention(Lowering& lowering, const Op& op)
-      : lowering_(lowering),
-        emitter_(lowering.emitter()),
-        attention_(*attention_of(op)),
-        outer_rank_(lowering.function().type(op.operands[0]).rank() > 2 ? 1 : 0),
-        q_(lowering.view(op.operands[0]), outer_rank_),
-        k_(lowering.view(op.operands[1]), outer_rank_),
-        v_(lowering.view(op.operands[2]), outer_rank_),
-        out_(lowering.allocate(op.results[0])),
-        arrangement_(lowering.arrangement_of(op.results[0])),
-        heads_(combinations(q_.heads)),
-        queries_(q_.rows.count),
-        keys_(k_.rows.count),
-        features_(q_.columns.count),
-        values_(v_.columns.count),
-        dtype_(v_.base.dtype) {
-    for (const AttentionOp::Mask& mask : attention_.masks)
-      masks_.push_back(
-          {AttentionOperand(lowering.view(mask.value), outer_rank_), mask.is_predicate, mask.fill});
+  DecodeAttention(Lowering& lowering, const Op& op) : AttentionKernelBase(lowering, op) {
     in_order_ = emitter_.residency().is_kept(k_.base.tensor) || emitter_.residency().is_kept(v_.base.tensor);
     together_ = heads_together();
     blocks_ = blocks_of_chunk();
@@ -76,25 +58,15 @@ class DecodeAttention {
 
   void run() {
     if (out_.element_count() == 0) return;
-    const int64_t batches = combinations(q_.outer);
-    if (arrangement_.by_columns && rows_together())
-      emitter_.residency().reserve(out_, batches * queries_, heads_ * values_, arrangement_);
-    else if (batches == 1)
-      emitter_.residency().reserve(out_, batches * queries_, heads_ * values_);
+    reserve_result(batches_ == 1);
     ones_ = emitter_.sbuf(kPartitions, kPartitions, DType::kFloat32, "ones");
     emitter_.memset(ones_, 1.0);
-    for (int64_t batch = 0; batch < batches; ++batch)
+    for (int64_t batch = 0; batch < batches_; ++batch)
       for (int64_t head = 0; head < heads_; head += together_) add(batch, head);
     while (!jobs_.empty()) advance();
   }
 
  private:
-  struct Mask {
-    AttentionOperand input;
-    bool is_predicate;
-    double fill;
-  };
-
   // A group of heads of a batch.
   struct Job {
     int64_t batch = 0, head = 0, heads = 0;
@@ -360,36 +332,15 @@ class DecodeAttention {
     return tile.patch(chunk * blocks_, queries_, query_step, blocks_, 1);
   }
 
-  // Out of PSUM: raw where one predicate chooses, as its fill can be divided by the scale, which `weigh` then
-  // multiplies with.
-  bool scales_late() const { return masks_.empty() || (masks_.size() == 1 && masks_[0].is_predicate); }
-
   void take_scores(Job& job, int64_t i, int64_t chunk, const Tile& sums) {
     const Tile& scores = job.scores[static_cast<size_t>(i)];
     const Tile here = of_chunk(scores, chunk, all_blocks());
     if (masks_.empty()) return emitter_.tensor_copy(here, sums);
     if (scales_late()) {
-      if (chunk == 0) emitter_.memset(scores, std::max(masks_[0].fill / attention_.scale, -kLargest));
+      if (chunk == 0) emitter_.memset(scores, late_fill());
       return emitter_.copy_where(here, sums, mask_part(0, job, job.head + i, chunk));
     }
-    Tile result = sums;
-    double scale = attention_.scale;
-    for (size_t m = 0; m < masks_.size(); ++m) {
-      const Tile part = mask_part(m, job, job.head + i, chunk);
-      const Tile next = m + 1 == masks_.size()
-                            ? here
-                            : emitter_.sbuf(kPartitions, queries_ * blocks_, DType::kFloat32, "masked");
-      if (masks_[m].is_predicate) {
-        const Tile scaled = emitter_.sbuf(kPartitions, queries_ * blocks_, DType::kFloat32, "scaled");
-        emitter_.tensor_scalar(AluOp::kMultiply, scaled, result, scale);
-        emitter_.memset(next, masks_[m].fill);
-        emitter_.copy_where(next, scaled, part);
-      } else {
-        emitter_.scalar_tensor_tensor(AluOp::kMultiply, scale, AluOp::kAdd, next, result, part);
-      }
-      result = next;
-      scale = 1.0;
-    }
+    write_masked(here, sums, [&](size_t m) { return mask_part(m, job, job.head + i, chunk); });
   }
 
   Tile mask_part(size_t index, const Job& job, int64_t head, int64_t chunk) {
@@ -484,7 +435,8 @@ class DecodeAttention {
     const Tile divisors = emitter_.sbuf(queries_, job.heads, DType::kFloat32, "divisors");
     emitter_.tensor_copy(divisors, sums);
     for (int64_t i = 0; i < job.heads; ++i)
-      divide(job, job.head + i, results.column_range(i * values_, values_), divisors.column_range(i, 1));
+      store(job.batch, job.head + i, 0, results.column_range(i * values_, values_),
+            divisors.column_range(i, 1));
   }
 
   // [128, queries] of a block.
@@ -506,40 +458,12 @@ class DecodeAttention {
     return result;
   }
 
-  void divide(const Job& job, int64_t head, const Tile& total, const Tile& sum) {
-    const int64_t row = job.batch * queries_, width = heads_ * values_, first = head * values_;
-    if (const auto place = emitter_.residency().place(out_.tensor, row, queries_)) {
-      emitter_.tensor_scalar(AluOp::kDivide, place->column_range(first, values_), total, sum);
-      return;
-    }
-    const bool together = rows_together();
-    if (!together || head == 0)
-      rows_ = emitter_.sbuf(queries_, together ? width : values_, out_.dtype, "attention");
-    emitter_.tensor_scalar(AluOp::kDivide, rows_.column_range(together ? first : 0, values_), total, sum);
-    if (together && head + 1 < heads_) return;
-    if (emitter_.residency().is_by_columns(out_.tensor))
-      return emitter_.residency().turn_in(out_.tensor, row, 0, rows_);
-    const View base{out_.tensor, out_.dtype, out_.offset + row * width + (together ? 0 : first), {}};
-    Matrix(base, {{width, queries_}}, {{1, rows_.columns}}).store(emitter_, rows_, 0, 0);
-  }
-  bool rows_together() const { return heads_ * values_ * size_bytes(out_.dtype) <= kAttentionResultBytes; }
-
   static constexpr double kLargest = std::numeric_limits<float>::max();
 
-  Lowering& lowering_;
-  Emitter& emitter_;
-  AttentionOp attention_;
-  size_t outer_rank_;
-  AttentionOperand q_, k_, v_;
-  View out_;
-  Arrangement arrangement_;
-  int64_t heads_, queries_, keys_, features_, values_;
-  DType dtype_;
-  std::vector<Mask> masks_;
   bool in_order_ = false;  // blocks are 128 keys in order
   int64_t together_ = 1, blocks_ = 1;
 
-  Tile ones_{}, rows_{};
+  Tile ones_{};
   Tile panel_{};  // [features, queries of several batches], from this batch on
   int64_t panel_batch_ = -1;
   std::optional<Tile> identity_;
