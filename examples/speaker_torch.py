@@ -16,20 +16,17 @@ on this CPU than rounding.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
-import wave
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from application import RATE, of_package, price, priced, recorded
 from torch import nn
 
 import opentrn
 
-RATE, HOP, WINDOW, MELS, FRAMES = 16_000, 160, 400, 40, 160
+HOP, WINDOW, MELS, FRAMES = 160, 400, 40, 160
 STEP = 77  # frames between windows: 1.3 a second, as the package takes by default
 SAME = 0.75  # of the product of two voices
 LIMIT = 1e-4  # of a product: what rounding does over 160 steps of recurrence
@@ -43,36 +40,14 @@ SPEAKERS = {
 
 
 def weights() -> dict[str, torch.Tensor]:
-    """Of the encoder, from the package, which is found and not imported."""
-    package = importlib.util.find_spec("resemblyzer")
-    if package is None or not package.submodule_search_locations:
-        raise SystemExit("the encoder lies in the package Resemblyzer: pip install --no-deps Resemblyzer==0.1.4")
-    file = Path(package.submodule_search_locations[0], "pretrained.pt")
+    """Of the encoder, from the package."""
+    file = of_package("resemblyzer", "pretrained.pt", pip="Resemblyzer==0.1.4")
     return torch.load(file, map_location="cpu", weights_only=True)["model_state"]
 
 
 def samples(path: Path) -> np.ndarray:
-    """float32 from -1 to 1 at 16 kHz; higher rates are averaged down; quiet recordings made louder, to -30 dBFS."""
-    if not path.exists():
-        raise SystemExit(
-            f"{path} is not there: apt-get install pocketsphinx-testdata alsa-utils, or name recordings"
-        )
-    try:
-        with wave.open(str(path)) as file:
-            shape = file.getnchannels(), file.getsampwidth(), file.getframerate()
-            data = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise SystemExit(f"{path} is no WAV file of plain samples: {error}") from None
-    if shape[:2] != (1, 2) or shape[2] % RATE:
-        raise SystemExit(
-            f"{path} has {shape[0]} channels of {8 * shape[1]} bits at {shape[2]} Hz: mono, 16 bit, and 16 kHz or a"
-            " multiple of it are read"
-        )
-    ratio = shape[2] // RATE
-    values = np.frombuffer(data, "<i2").astype(np.float32) / 32768
-    values = values[: len(values) // ratio * ratio].reshape(-1, ratio).mean(1)
-    if len(values) < WINDOW:
-        raise SystemExit(f"{path} is shorter than {WINDOW} samples at {RATE} Hz")
+    """float32 from -1 to 1 at 16 kHz; quiet recordings made louder, to -30 dBFS."""
+    values = recorded(path, WINDOW)
     loudness = 20 * np.log10(max(float(np.sqrt((values**2).mean())), 1e-9))
     return values * np.float32(10 ** (max(0.0, -30 - loudness) / 20))
 
@@ -126,19 +101,6 @@ def voice(encode: Callable[[torch.Tensor], np.ndarray], audio: np.ndarray, batch
         found.append(encode(filled)[: len(part)])
     mean = np.concatenate(found).mean(0)
     return mean / np.linalg.norm(mean)
-
-
-def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
-    named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
-    rows = timing.profile()["model"]["serving"]
-    rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
-    known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
-
-
-def priced(usd: float, what: str, rented: str) -> str:
-    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
 
 
 def draw(file: Path, names: list[str], products: np.ndarray) -> None:

@@ -14,16 +14,15 @@ device is from ONNX Runtime, and the predicted time of a window.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import wave
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from application import RATE, of_package, onnx_session, recorded
 
 import opentrn
 
-RATE, WINDOW, CONTEXT = 16_000, 512, 64  # Hz; samples
+WINDOW, CONTEXT = 512, 64  # samples
 SPEECH = "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
 RECORDINGS = (SPEECH, "/usr/share/sounds/alsa/Front_Center.wav", "/usr/share/sounds/alsa/Noise.wav")
 LIMIT = 1e-4  # of a probability: what rounding does over a minute of recurrence
@@ -32,35 +31,13 @@ Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def model_file() -> Path:
-    """The model of 16 kHz in the package, which is found and not imported."""
-    package = importlib.util.find_spec("silero_vad")
-    if package is None or not package.submodule_search_locations:
-        raise SystemExit("the model lies in the package silero-vad: pip install --no-deps silero-vad==6.2.3")
-    return Path(package.submodule_search_locations[0], "data", "silero_vad_16k_op15.onnx")
+    """The model of 16 kHz in the package."""
+    return of_package("silero_vad", "data", "silero_vad_16k_op15.onnx", pip="silero-vad==6.2.3")
 
 
 def samples(path: Path) -> np.ndarray:
-    """float32 from -1 to 1 at 16 kHz, cut to whole windows; higher rates are averaged down."""
-    if not path.exists():
-        raise SystemExit(
-            f"{path} is not there: apt-get install pocketsphinx-testdata alsa-utils, or name a recording"
-        )
-    try:
-        with wave.open(str(path)) as file:
-            shape = file.getnchannels(), file.getsampwidth(), file.getframerate()
-            data = file.readframes(file.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise SystemExit(f"{path} is no WAV file of plain samples: {error}") from None
-    if shape[:2] != (1, 2) or shape[2] % RATE:
-        raise SystemExit(
-            f"{path} has {shape[0]} channels of {8 * shape[1]} bits at {shape[2]} Hz: mono, 16 bit, and 16 kHz or a"
-            " multiple of it are read"
-        )
-    values = np.frombuffer(data, "<i2").astype(np.float32) / 32768
-    ratio = shape[2] // RATE
-    values = values[: len(values) // ratio * ratio].reshape(-1, ratio).mean(1)
-    if len(values) < WINDOW:
-        raise SystemExit(f"{path} is shorter than a window of {WINDOW} samples at {RATE} Hz")
+    """float32 from -1 to 1 at 16 kHz, cut to whole windows."""
+    values = recorded(path, WINDOW)
     return values[: len(values) // WINDOW * WINDOW]
 
 
@@ -78,15 +55,7 @@ def probabilities(step: Step, audio: np.ndarray) -> np.ndarray:
 
 def reference(path: Path) -> Step:
     """The model in ONNX Runtime."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:
-        raise SystemExit(
-            "the values to compare with come from the package onnxruntime: pip install it"
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options)
+    session = onnx_session(path)
     rate = np.array(RATE, np.int64)
     return lambda given, state: tuple(session.run(None, {"input": given, "state": state, "sr": rate}))
 

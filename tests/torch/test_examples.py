@@ -20,6 +20,14 @@ import pytest
 pytest.importorskip("torch", reason="the example is torch's")
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _modules_beside_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of examples/ import a module there, as they find it when they are run by their path."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+
+
 SMALL = ["--steps", "4", "--width", "32", "--layers", "1", "--heads", "2", "--context", "32", "--batch", "4"]
 
 
@@ -81,7 +89,7 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn() -> None:
             "apt-get install pocketsphinx",
         ),
         ("speaker_torch.py", lambda names: names["weights"](), "pip install --no-deps Resemblyzer"),
-        ("files_onnx.py", lambda names: names["of_package"]("model.onnx"), "pip install --no-deps magika"),
+        ("files_onnx.py", lambda names: names["packaged"]("model.onnx"), "pip install --no-deps magika"),
         ("ocr_onnx.py", lambda names: names["model_file"]("det.onnx"), "pip install --no-deps rapidocr"),
         ("faces_torch.py", lambda names: names["networks"](), "pip install --no-deps facenet-pytorch"),
         ("transliterate_onnx.py", lambda names: names["names"](1), "arabic-name-romanizer==0.2.0"),
@@ -126,7 +134,6 @@ def test_a_network_sees_images_of_mnists_format_as_the_cpu_does(
     words = ["--folder", str(tmp_path), "--images", "12", "--test", "8", "--batch", "4", "--width", "4"]
     monkeypatch.setattr(sys, "argv", ["vision_torch.py", *words])
     # As a module: torch cannot trace again functions of a file that has no module.
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
     importlib.import_module("vision_torch").main()
     out = capsys.readouterr().out
     assert out.count("3 steps") == 2 and "logits of the same weights" in out
@@ -148,7 +155,6 @@ def test_a_transformer_translates_messages_as_the_cpu_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Four steps of a narrow one over two lists of words; the program ends with an error where it differs."""
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
     translate = importlib.import_module("translate_torch")
     verbs = {"open": "öffnen", "close": "schließen", "show": "zeigen", "hide": "verbergen", "move": "bewegen"}
     nouns = {"file": "Datei", "window": "Fenster", "menu": "Menü", "page": "Seite", "key": "Taste", "row": "Zeile"}
@@ -202,7 +208,6 @@ def test_a_network_learns_with_an_activation_in_cpp_as_with_torchs(
         pytest.skip("the operator is compiled by a C++ compiler")
     monkeypatch.setenv("OPENTRN_STRICT", "1")
     monkeypatch.setattr(sys, "argv", ["custom_op_torch.py", "--steps", "8", "--width", "16"])
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
     importlib.import_module("custom_op_torch").main()
     lines = capsys.readouterr().out.splitlines()
     assert any("losses at most" in line for line in lines)
@@ -226,7 +231,6 @@ def test_a_model_is_pretrained_as_on_the_cpu(
     monkeypatch.setenv("OPENTRN_STRICT", "1")
     words = ["--steps", "4", "--batch", "4", "--length", "8", "--width", "16", "--layers", "1", "--letters", "4"]
     monkeypatch.setattr(sys, "argv", ["pretrain_torch.py", *words])
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
     example = importlib.import_module("pretrain_torch")
     line = torch.tensor(list(b"a line that repeats itself. " * 6))
     monkeypatch.setattr(example, "topics", lambda: (line, line))
