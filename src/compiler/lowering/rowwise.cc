@@ -289,15 +289,18 @@ class RowwiseKernel {
     for (auto& [value, m] : outputs_) recut(m);
   }
 
-  // An operand is kept by rows of its own, as what a loop carries is: cut otherwise it would go to HBM and
-  // back, which takes longer than a few idle partitions do in as many ops.
+  // All operands are kept by rows of their own, as what a loop carries is: cut otherwise they would go to HBM
+  // and back, which takes longer than a few idle partitions do in as many ops. Where one comes from HBM, the
+  // others are better there too than rows of two kinds.
   bool has_kept_rows(int64_t columns) const {
     constexpr int64_t kThroughMemory = 2000;  // in columns of the Vector engine
     const auto ops = static_cast<int64_t>(group_.ops.size());
     return ops * (columns_ - columns) <= kThroughMemory &&
-           std::ranges::any_of(operands_, [&](const auto& operand) {
-             const isa::TensorId tensor = operand.second.all().tensor;
-             return emitter_.residency().is_kept(tensor) && emitter_.residency().columns(tensor) != columns;
+           std::ranges::all_of(operands_, [&](const auto& operand) {
+             const Matrix& m = operand.second;
+             const isa::TensorId tensor = m.all().tensor;
+             return (m.same_in_every_row() && m.same_in_every_column()) ||
+                    (emitter_.residency().is_kept(tensor) && emitter_.residency().columns(tensor) != columns);
            });
   }
 
