@@ -162,6 +162,8 @@ def main() -> None:
     right = [(logits.argmax(1) == data[3]).double().mean().item() for logits in (device, cpu)]
     for name, share, losses in (("device", right[0], device_losses), ("CPU", right[1], cpu_losses)):
         print(f"{name:>6}: accuracy {share:.1%} of {len(device)}, last loss {losses[-1]:.5f}")
+    alike = (device.argmax(1) == same_weights.argmax(1)).sum().item()
+    print(f"the device's weights on the CPU: the same kind for {alike} of {len(device)}")
     early = max(abs(a - b) / b for a, b in zip(device_losses[:STEPS], cpu_losses[:STEPS], strict=True))
     apart = (device - same_weights).abs().max().item()
     print(f"losses of the first {STEPS} steps {early:.1e} apart; logits of the same weights {apart:.1e}")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """neuron-monitor-cloudwatch with the real boto3, against a stand-in for CloudWatch on the loopback address.
 
-    ./dev conformance cloudwatch --python PYTHON
+    ./dev conformance cloudwatch [--python PYTHON]
 
-PYTHON is an interpreter that has boto3. A process executes a model, neuron-monitor reports, and the companion sends;
-the stand-in takes PutMetricData, checks that each request is signed, and counts what boto3 encoded. Then it refuses,
-and the companion is to tell the code of the error and nothing of the request, keys least of all.
+A process executes a model, neuron-monitor reports, and the companion sends; the stand-in takes PutMetricData, checks
+that each request is signed, and counts what boto3 encoded. Then it refuses, and the companion is to tell the code of
+the error and nothing of the request, keys least of all.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from conformance.environments import add_option, interpreter  # noqa: E402
+
 SECRET = "SECRETSECRETSECRET"
 REPORTS = 3
 WANTED = {"neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes", "execution_status_total",
@@ -128,15 +131,16 @@ def send(python: str, service: Service, text: str) -> subprocess.CompletedProces
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", metavar="PYTHON", default=sys.executable)
+    add_option(parser, "boto3")
     options = parser.parse_args()
+    python = options.python or str(interpreter("cloudwatch", "boto3"))
     with tempfile.TemporaryDirectory() as place, Service() as service:
         threading.Thread(target=service.serve_forever, daemon=True).start()
         text = reports(Path(place))
-        taken = send(options.python, service, text)
+        taken = send(python, service, text)
         came, requests, signed = set(service.names), service.requests, service.signed
         service.refuses = True
-        refused = send(options.python, service, text)
+        refused = send(python, service, text)
         service.shutdown()
     checks = {
         "reports are sent": taken.returncode == 0 and requests >= REPORTS and not taken.stderr,

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Datadog's AwsNeuronCheck collects a simulated device from the exporter for Prometheus.
 
-    ./dev conformance datadog CHECKOUT --python PYTHON
+    ./dev conformance datadog CHECKOUT [--python PYTHON]
 
-CHECKOUT is one of github.com/DataDog/integrations-core, or holds its folder aws_neuron; PYTHON is an interpreter that
-has datadog-checks-base (PyPI). A process executes a model, neuron-monitor reports, the exporter serves, and the
-check, unmodified, is run twice. Counted are the metrics of its map that it submits; those that a simulated device does
-not know are named.
+CHECKOUT is one of github.com/DataDog/integrations-core, or holds its folder aws_neuron. A process executes a model,
+neuron-monitor reports, the exporter serves, and the check, unmodified, is run twice. Counted are the metrics of its map
+that it submits; those that a simulated device does not know are named.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from conformance.environments import add_option, interpreter  # noqa: E402
 from conformance.prometheus import run as with_prometheus  # noqa: E402
 
 UNKNOWN = {"neuroncore_memory_usage_model_code", "neuroncore_memory_usage_runtime_memory",
@@ -49,8 +49,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--python", metavar="PYTHON", default=sys.executable)
+    add_option(parser, "datadog-checks-base")
     options = parser.parse_args()
+    python = options.python or interpreter("datadog", "datadog-checks-base[deps]")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         port = with_prometheus.free_port()
@@ -58,7 +59,7 @@ def main() -> int:
         try:
             time.sleep(8)
             done = subprocess.run(
-                [options.python, "-c", CHECK, str(options.checkout / "aws_neuron"), f"http://127.0.0.1:{port}/metrics"],
+                [python, "-c", CHECK, str(options.checkout / "aws_neuron"), f"http://127.0.0.1:{port}/metrics"],
                 stdout=subprocess.PIPE, text=True, timeout=60, env=dict(os.environ, HOME=name),
             )  # fmt: skip
         finally:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The resource claims that AWS publishes for its DRA driver are allocated on slices of simulated nodes.
 
-    ./dev conformance dra CHECKOUT
+    ./dev conformance dra CHECKOUT [--python PYTHON]
 
-CHECKOUT: aws-neuron/aws-neuron-sdk (deploy/files/specs). Needs PyYAML. Published are two nodes: a trn2.48xlarge, and
-one of an UltraServer, both with the driver's version that a claim names.
+CHECKOUT: aws-neuron/aws-neuron-sdk (deploy/files/specs). Published are two nodes: a trn2.48xlarge, and one of an
+UltraServer, both with the driver's version that a claim names.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT), str(ROOT / "python")]
 
-import yaml  # noqa: E402
-
+from conformance.environments import add_option, interpreter, yaml_documents  # noqa: E402
 from opentrn.errors import InputError  # noqa: E402
 from opentrn.tools.kubernetes import resource_slices  # noqa: E402
 
@@ -39,14 +38,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkout", metavar="CHECKOUT", type=Path)
+    add_option(parser, "PyYAML")
     options = parser.parse_args()
+    python = options.python or interpreter("yaml", "PyYAML")
     published = [
         *resource_slices.slices(INSTANCE, "node-a", DRIVER),
         *resource_slices.slices(INSTANCE, "node-u", DRIVER, ultraserver="us-1"),
     ]
     found = {}
     for path in sorted((options.checkout / "deploy" / "files" / "specs").glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in yaml_documents(python, path):
             if not document or document["kind"] != "ResourceClaimTemplate":
                 continue
             name = document["metadata"]["name"]

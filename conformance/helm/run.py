@@ -3,11 +3,10 @@
 
     ./dev conformance helm CHART [--python PYTHON]
 
-CHART is charts/neuron-helm-chart of a checkout of aws-neuron/neuron-helm-charts; PYTHON is an interpreter that has
-PyYAML. Helm itself is not at hand. Checked are: every value of examples/kubernetes/values.yaml is one that the chart
-has, of the same kind; the chart's template of the DaemonSet takes the image from them; it mounts what the image's
-command needs; and that command, of the Dockerfile, registers both resources with a kubelet's socket, its folders
-being those of this run.
+CHART is charts/neuron-helm-chart of a checkout of aws-neuron/neuron-helm-charts. Helm itself is not at hand. Checked
+are: every value of examples/kubernetes/values.yaml is one that the chart has, of the same kind; the chart's template of
+the DaemonSet takes the image from them; it mounts what the image's command needs; and that command, of the Dockerfile,
+registers both resources with a kubelet's socket, its folders being those of this run.
 """
 
 from __future__ import annotations
@@ -25,19 +24,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT), str(ROOT / "python")]
 
+from conformance.environments import add_option, interpreter, yaml_documents  # noqa: E402
 from opentrn.tools.kubernetes import messages  # noqa: E402
 
 EXAMPLE = ROOT / "examples" / "kubernetes"
 RESOURCES = {"aws.amazon.com/neuron", "aws.amazon.com/neuroncore"}
 LIMIT_S = 60
-
-
-def read_yaml(python: str, path: Path) -> Any:
-    program = "import json, sys, yaml\nprint(json.dumps(yaml.safe_load(open(sys.argv[1]))))"
-    done = subprocess.run([python, "-c", program, str(path)], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
 
 
 def unknown(values: Any, chart: Any, place: str = "") -> list[str]:
@@ -102,10 +96,11 @@ def registered(command: list[str], environment: dict[str, str]) -> set[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chart", metavar="CHART", type=Path)
-    parser.add_argument("--python", metavar="PYTHON", default=sys.executable)
+    add_option(parser, "PyYAML")
     options = parser.parse_args()
-    values = read_yaml(options.python, EXAMPLE / "values.yaml")
-    wrong = unknown(values, read_yaml(options.python, options.chart / "values.yaml"))
+    python = options.python or interpreter("yaml", "PyYAML")
+    values = yaml_documents(python, EXAMPLE / "values.yaml")[0]
+    wrong = unknown(values, yaml_documents(python, options.chart / "values.yaml")[0])
     template = (options.chart / "templates" / "device-plugin-daemonset.yaml").read_text()
     helpers = (options.chart / "templates" / "_helpers.tpl").read_text()
     command = entry_point("device-plugin")

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """The device plug-in speaks to stubs that are made of Kubernetes' own api.proto.
 
-    ./dev conformance kubelet PROTO --python PYTHON
+    ./dev conformance kubelet PROTO [--python PYTHON]
 
-PROTO: staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto of kubernetes/kubernetes; PYTHON: an
-interpreter that has grpcio-tools, and OpenTrn's own needs grpcio and protobuf. No kubelet is at hand: this plays one
-over a real unix socket, with code that protoc made, as Kubernetes' is. It registers, lists, watches, prefers,
-allocates, loses a device and gets it back, and begins anew as a kubelet does that is started again.
+PROTO: staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto of kubernetes/kubernetes. No kubelet is at
+hand: this plays one over a real unix socket, with code that protoc made, as Kubernetes' is. It registers, lists,
+watches, prefers, allocates, loses a device and gets it back, and begins anew as a kubelet does that is started again.
 """
 
 from __future__ import annotations
@@ -19,6 +18,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from conformance.environments import add_option, interpreter  # noqa: E402
+
 PROGRAM = r"""
 import os, queue, sys, threading, time
 from concurrent import futures
@@ -99,8 +101,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("proto", metavar="PROTO", type=Path)
-    parser.add_argument("--python", metavar="PYTHON", default=sys.executable)
+    add_option(parser, "grpcio-tools")
     options = parser.parse_args()
+    python = options.python or str(interpreter("kubelet", "grpcio-tools"))
     environment = dict(
         os.environ, PYTHONPATH=str(ROOT / "python"), NEURON_PLATFORM_TARGET_OVERRIDE="trn2.48xlarge"
     )
@@ -109,14 +112,14 @@ def main() -> int:
         for part in ("stubs", "plugins", "tree"):
             (folder / part).mkdir()
         (folder / "api.proto").write_bytes(options.proto.read_bytes())
-        protoc = [options.python, "-m", "grpc_tools.protoc", f"-I{folder}", f"--python_out={folder / 'stubs'}",
+        protoc = [python, "-m", "grpc_tools.protoc", f"-I{folder}", f"--python_out={folder / 'stubs'}",
                   f"--grpc_python_out={folder / 'stubs'}", str(folder / "api.proto")]  # fmt: skip
         subprocess.run(protoc, check=True)
         opentrn = [sys.executable, "-m", "opentrn"]
         subprocess.run([*opentrn, "device-tree", "--root", str(folder / "tree")], env=environment, check=True)
         dev = folder / "tree" / "dev"
         kubelet = subprocess.Popen(
-            [options.python, "-c", PROGRAM, str(folder / "stubs"), str(folder / "plugins"), str(dev)],
+            [python, "-c", PROGRAM, str(folder / "stubs"), str(folder / "plugins"), str(dev)],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert kubelet.stdout is not None

@@ -3,8 +3,8 @@
 
     ./dev conformance ray [--python PYTHON]
 
-PYTHON is an interpreter that has ray. Ray calls /opt/aws/neuron/bin/neuron-ls: the tools are installed there in a mount
-namespace of this run's own, so that nothing of the machine changes; that needs root, or user namespaces.
+Ray calls /opt/aws/neuron/bin/neuron-ls: the tools are installed there in a mount namespace of this run's own, so that
+nothing of the machine changes; that needs root, or user namespaces.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+from conformance.environments import add_option, interpreter  # noqa: E402
+
 PYTHON = HERE.parents[1] / "python"
 PREFIX = "/opt/aws/neuron"
 ACTORS = 8
@@ -38,12 +41,13 @@ print("RESULT", json.dumps([ray.cluster_resources().get("neuron_cores"), cores])
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", metavar="PYTHON", default=sys.executable, help="an interpreter that has ray")
+    add_option(parser, "ray")
     options = parser.parse_args()
+    python = options.python or str(interpreter("ray", "ray==2.60.0"))
     install = shlex.join([sys.executable, "-m", "opentrn", "neuron-tools", "install", "--prefix", PREFIX])
     script = (
         f"set -e; mount -t tmpfs none /opt; PYTHONPATH={shlex.quote(str(PYTHON))} {install} >&2; "
-        f"exec {shlex.join([options.python, '-c', PROGRAM])}"
+        f"exec {shlex.join([python, '-c', PROGRAM])}"
     )
     # Eight logical cores of one physical core each.
     environment = dict(os.environ, NEURON_PLATFORM_TARGET_OVERRIDE="trn2.3xlarge", NEURON_LOGICAL_NC_CONFIG="1")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """SageMaker's training toolkit counts the simulated cores by neuron-ls.
 
-    ./dev conformance sagemaker --python PYTHON
+    ./dev conformance sagemaker [--python PYTHON]
 
-PYTHON is an interpreter that has sagemaker-training (PyPI). Its environment.num_neurons() runs `neuron-ls -j` of the
-PATH, which is OpenTrn's, installed in a folder of this run's own.
+The toolkit is sagemaker-training of PyPI. Its environment.num_neurons() runs `neuron-ls -j` of the PATH, which is
+OpenTrn's, installed in a folder of this run's own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from conformance.environments import add_option, interpreter  # noqa: E402
+
 PROGRAM = """
 import sys
 from sagemaker_training import environment
@@ -29,8 +32,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--python", metavar="PYTHON", default=sys.executable)
+    add_option(parser, "sagemaker-training")
     options = parser.parse_args()
+    python = options.python or interpreter("sagemaker", "sagemaker-training", "setuptools<81")
     good = 0
     with tempfile.TemporaryDirectory() as prefix:
         subprocess.run(
@@ -44,7 +48,7 @@ def main() -> int:
                 NEURON_PLATFORM_TARGET_OVERRIDE=instance,
             )
             done = subprocess.run(
-                [options.python, "-c", PROGRAM, instance],
+                [python, "-c", PROGRAM, instance],
                 env=environment, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
             found = done.stdout.split()[-1:] or ["nothing"]

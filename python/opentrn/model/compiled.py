@@ -138,7 +138,7 @@ class HostOps:
 def tell_host_ops(model: CompiledModel) -> None:
     """What the host does, and what is computed in fewer bits than stated, on stderr: never a silent matter.
 
-    Weights that are no weights too.
+    Constants of one value too.
     """
     if text := model.host_ops.text():
         print(f"opentrn: {text}", file=sys.stderr)
@@ -146,8 +146,8 @@ def tell_host_ops(model: CompiledModel) -> None:
     splat = getattr(model, "splat_bytes", 0)
     if splat > max(_SPLAT_BYTES_TOLD, model.constant_bytes):
         print(
-            f"opentrn: constants of {size_text(splat)} are one value each, as in a model without its weights: every "
-            "run makes them on the device, and predicted times include that",
+            f"opentrn: constants of {size_text(splat)} are one value each (they are filled arrays of the model, or its "
+            "weights are missing): every run makes them on the device, and predicted times include that",
             file=sys.stderr,
         )
 

@@ -1,0 +1,54 @@
+"""Interpreters of their own for what a suite needs from PyPI and OpenTrn's development environment has not.
+
+`interpreter("ray", "ray==2.60.0")` makes `.deps/conformance/ray` where it is not there or holds other packages. What
+the development environment has (NumPy, grpcio, OpenTrn itself) is found behind those packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def interpreter(name: str, *packages: str) -> Path:
+    """The program `python` of the environment; raises SystemExit where pip can't install the packages."""
+    folder = ROOT / ".deps" / "conformance" / name
+    python, done = folder / "bin" / "python", folder / "opentrn-installed.txt"
+    wanted = "\n".join(packages)
+    if done.exists() and done.read_text() == wanted:
+        return python
+    print(f"installing {', '.join(packages)} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
+    venv.create(folder, with_pip=True, clear=True)
+    words = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]
+    if subprocess.run(words, stdout=sys.stderr).returncode:
+        raise SystemExit(f"pip could not install {', '.join(packages)}: --python names an interpreter that has them")
+    site = next((folder / "lib").glob("python3*/site-packages"))
+    # After pip, which would count OpenTrn's packages as installed.
+    (site / "opentrn-beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'python'}\n")
+    done.write_text(wanted)
+    return python
+
+
+def add_option(parser: argparse.ArgumentParser, packages: str) -> None:
+    """Declares `--python`, which parse_args() leaves empty where the user names none."""
+    parser.add_argument(
+        "--python",
+        metavar="PYTHON",
+        help=f"an interpreter that has {packages} (default: an environment in .deps/conformance, made once)",
+    )
+
+
+def yaml_documents(python: str | Path, path: Path) -> list[Any]:
+    """The documents of a YAML file, read by an interpreter that has PyYAML; dates as text."""
+    program = "import json, sys, yaml\nprint(json.dumps(list(yaml.safe_load_all(open(sys.argv[1]))), default=str))"
+    done = subprocess.run([python, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    documents: list[Any] = json.loads(done.stdout)
+    return documents
