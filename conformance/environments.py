@@ -1,4 +1,4 @@
-"""Interpreters of their own for what a suite needs from PyPI and OpenTrn's development environment has not.
+"""What a suite needs from PyPI or Debian and OpenTrn's development environment has not, in folders of its own.
 
 `interpreter("ray", "ray==2.60.0")` makes `.deps/conformance/ray` where it is not there or holds other packages. What
 the development environment has (NumPy, grpcio, OpenTrn itself) is found behind those packages.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -35,6 +36,16 @@ def interpreter(name: str, *packages: str) -> Path:
     (site / "opentrn-beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'python'}\n")
     done.write_text(wanted)
     return python
+
+
+def unpack_debian(folder: Path, *packages: str) -> None:
+    """Unpacks packages of the machine's Debian into `folder`, without installing them or what they depend on."""
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        raise SystemExit("apt-get and dpkg-deb fetch and unpack Debian's packages, and are not here")
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["apt-get", "download", "-qq", *packages], cwd=folder, check=True)
+    for package in sorted(folder.glob("*.deb")):
+        subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
 
 
 def add_option(parser: argparse.ArgumentParser, packages: str) -> None:

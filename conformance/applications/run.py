@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -23,6 +22,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+from conformance.environments import unpack_debian  # noqa: E402
+
 LIMIT_S = 3600
 DEBIAN = (
     "r-cran-caret", "pocketsphinx-testdata", "alsa-utils", "dataset-fashion-mnist", "libgtk-3-common",
@@ -67,8 +69,6 @@ def environment(folder: Path) -> Path:
     if done.exists() and done.read_text() == wanted:
         return python
     print(f"installing {', '.join(wanted.split())} into {folder}", flush=True)
-    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise SystemExit("apt-get and dpkg-deb fetch and unpack Debian's packages, and are not here")
     venv.create(folder, with_pip=True, clear=True)
     site = next((folder / "lib").glob("python3*/site-packages"))
     pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -76,11 +76,7 @@ def environment(folder: Path) -> Path:
     subprocess.run([*pip, "--no-deps", "-r", lists[1]], check=True)
     # OpenTrn and torch of the environment that runs this; after pip, which would count its packages as installed.
     (site / "opentrn-beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'python'}\n")
-    files = folder / "debian"
-    files.mkdir(exist_ok=True)
-    subprocess.run(["apt-get", "download", "-qq", *DEBIAN], cwd=files, check=True)
-    for package in sorted(files.glob("*.deb")):
-        subprocess.run(["dpkg-deb", "-x", package, files], check=True)
+    unpack_debian(folder / "debian", *DEBIAN)
     done.write_text(wanted)
     return python
 

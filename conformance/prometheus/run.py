@@ -3,7 +3,8 @@
 
     ./dev conformance prometheus CHECKOUT [--prometheus PROGRAM]
 
-CHECKOUT is one of aws-neuron/aws-neuron-sdk; PROGRAM is the server, as Debian's package prometheus has it. A process
+CHECKOUT is one of aws-neuron/aws-neuron-sdk; PROGRAM is the server (default: that of Debian's package prometheus,
+unpacked into .deps/conformance). A process
 executes a model all the while; neuron-monitor reports each second, and the server scrapes the exporter. A query counts
 as answered when the server returns at least one finite number.
 """
@@ -25,6 +26,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+from conformance.environments import unpack_debian  # noqa: E402
+
 PYTHON = HERE.parents[1] / "python"
 DASHBOARD = "src/examples/neuron-monitor/neuron-monitor-grafana.json"
 SCRAPES_S = 15
@@ -137,16 +141,25 @@ def ask_all(folder: Path, server: Path, queries: Sequence[str]) -> dict[str, lis
         end(started)
 
 
+def debian_server() -> Path:
+    folder = HERE.parents[1] / ".deps" / "conformance" / "prometheus"
+    server = folder / "usr" / "bin" / "prometheus"
+    if not server.exists():
+        unpack_debian(folder, "prometheus")
+    return server
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--prometheus", metavar="PROGRAM", type=Path, default=Path("/usr/bin/prometheus"))
+    parser.add_argument("--prometheus", metavar="PROGRAM", type=Path)
     options = parser.parse_args()
+    server = options.prometheus or debian_server()
     queries = queries_of(json.loads((options.checkout / DASHBOARD).read_text()))
     with tempfile.TemporaryDirectory() as folder:
-        answers = ask_all(Path(folder), options.prometheus, queries)
+        answers = ask_all(Path(folder), server, queries)
     answered = 0
     for query, values in answers.items():
         good = any(math.isfinite(value) for value in values)

@@ -25,7 +25,7 @@ from conformance.environments import add_option, interpreter  # noqa: E402
 PYTHON = HERE.parents[1] / "python"
 PREFIX = "/opt/aws/neuron"
 ACTORS = 8
-LIMIT_S = 120
+LIMIT_S = 600
 PROGRAM = f"""
 import json, os, ray
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
