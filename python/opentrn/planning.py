@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from opentrn import _core
+from opentrn.errors import InputError
 
 
 def plan(model: str, **options: Any) -> dict[str, Any]:
@@ -32,8 +33,14 @@ def claims(*names: str, **options: Any) -> dict[str, Any]:
 
 
 def _ask(words: list[str], options: dict[str, Any]) -> dict[str, Any]:
-    words = [*words]
+    command, words = words[0], [*words]
+    names = {name for of, each, _, _ in _core.cli_options() if of == command for name in each}
     for name, value in options.items():
+        if "--" + name.replace("_", "-") not in names:
+            raise InputError(
+                f"{command}() has no option {name!r}",
+                label="cli.argument", hint=f"the options of `opentrn {command} --help`, with _ for -",
+            )  # fmt: skip
         if value is None or value is False:
             continue
         words.append("--" + name.replace("_", "-"))
