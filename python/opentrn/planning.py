@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from opentrn import _core
-from opentrn.errors import InputError
 
 
 def plan(model: str, **options: Any) -> dict[str, Any]:
@@ -36,14 +35,11 @@ def _ask(words: list[str], options: dict[str, Any]) -> dict[str, Any]:
     command, words = words[0], [*words]
     names = {name for of, each, _, _ in _core.cli_options() if of == command for name in each}
     for name, value in options.items():
-        if "--" + name.replace("_", "-") not in names:
-            raise InputError(
-                f"{command}() has no option {name!r}",
-                label="cli.argument", hint=f"the options of `opentrn {command} --help`, with _ for -",
-            )  # fmt: skip
-        if value is None or value is False:
+        word = "--" + name.replace("_", "-")
+        # The command itself refuses an option that it does not have, whatever the value.
+        if word in names and (value is None or value is False):
             continue
-        words.append("--" + name.replace("_", "-"))
+        words.append(word)
         if value is not True:
             values = value if isinstance(value, (list, tuple)) else [value]
             words += [str(each) for each in values]

@@ -126,6 +126,6 @@ def test_every_setting_of_a_server_is_read_and_passed_by_an_option():
 @pytest.mark.parametrize("value", [True, False, None, 3])
 def test_an_option_that_a_command_does_not_have_is_refused(command: str, value: Any):
     words = ("Llama-3.1-8B",) if command == "plan" else ()
-    with pytest.raises(InputError, match="no option 'sevre'"):
+    with pytest.raises(InputError, match="sevre"):
         getattr(opentrn, command)(*words, sevre=value)
     assert len(_core.cli_options()) > 50
