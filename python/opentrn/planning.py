@@ -32,11 +32,14 @@ def claims(*names: str, **options: Any) -> dict[str, Any]:
 
 
 def _ask(words: list[str], options: dict[str, Any]) -> dict[str, Any]:
-    words = [*words]
+    command, words = words[0], [*words]
+    names = {name for of, each, _, _ in _core.cli_options() if of == command for name in each}
     for name, value in options.items():
-        if value is None or value is False:
+        word = "--" + name.replace("_", "-")
+        # The command itself refuses an option that it does not have, whatever the value.
+        if word in names and (value is None or value is False):
             continue
-        words.append("--" + name.replace("_", "-"))
+        words.append(word)
         if value is not True:
             values = value if isinstance(value, (list, tuple)) else [value]
             words += [str(each) for each in values]

@@ -162,21 +162,28 @@ Executable::Executable(std::shared_ptr<const Program> from)
 }
 
 const NamedValues& Executable::costs() {
-  std::call_once(costs_known_, [&] {
-    const spmd::Cost cost = program->cost();
-    if (!cost.on_device) return;
-    costs_.add("flops", cost.model_flops);
-    costs_.add("instructions", cost.instructions);
-    if (!cost.compute_us) return;
-    costs_.add("bytes accessed", cost.hbm_bytes);
-    costs_.add("tensor engine flops", cost.tensor_flops);
-    costs_.add("optimal_seconds", *cost.device_us / 1e6);
-    if (cost.collectives_us && *cost.collectives_us > 0) {
-      costs_.add("estimated seconds of collectives", *cost.collectives_us / 1e6);
-      costs_.add("exposed seconds of collectives", cost.exposed_us / 1e6);
-    }
-  });
-  return costs_;
+  const std::lock_guard lock(costs_mutex_);
+  if (costs_known_) return costs_.back();
+  const spmd::Cost cost = program->cost();
+  costs_known_ = cost.compute_us.has_value();
+  if (!costs_known_ && !costs_.empty()) return costs_.back();
+  NamedValues& told = costs_.emplace_back();
+  if (cost.on_device) {
+    told.add("flops", cost.model_flops);
+    told.add("instructions", cost.instructions);
+  }
+  if (!cost.compute_us) {
+    told.add("why there is no optimal_seconds", cost.why);
+    return told;
+  }
+  told.add("bytes accessed", cost.hbm_bytes);
+  told.add("tensor engine flops", cost.tensor_flops);
+  told.add("optimal_seconds", *cost.device_us / 1e6);
+  if (cost.collectives_us && *cost.collectives_us > 0) {
+    told.add("estimated seconds of collectives", *cost.collectives_us / 1e6);
+    told.add("exposed seconds of collectives", cost.exposed_us / 1e6);
+  }
+  return told;
 }
 
 LoadedExecutable::LoadedExecutable(Client* of, std::shared_ptr<const Program> program)

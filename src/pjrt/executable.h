@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -48,14 +49,16 @@ struct Executable {
   std::vector<const char*> output_memory_kinds;
   std::vector<size_t> output_memory_kind_sizes;
   // XLA's names: "flops" of the program's arithmetic, "bytes accessed" in HBM, "optimal_seconds" on the
-  // device. Computed when first asked for.
+  // device; where there is no time, why. A loop whose trips depend on values has none before it has run, so they are
+  // computed whenever they are asked for until there is one. What was given stays as long as this.
   const NamedValues& costs();
   Texts parameter_shardings, output_shardings;
   MemoryLayouts parameter_layouts, output_layouts;
 
  private:
-  std::once_flag costs_known_;
-  NamedValues costs_;
+  std::mutex costs_mutex_;
+  bool costs_known_ = false;      // the last of costs_ has a time
+  std::list<NamedValues> costs_;  // without a time and with one
 };
 
 struct LoadedExecutable {

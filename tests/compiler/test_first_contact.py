@@ -177,6 +177,15 @@ def test_an_error_in_a_drawn_branch_says_who_chose_it(tmp_path, capsys):
     assert "rate=1 was drawn at random" in said
 
 
+def test_coverage_takes_sizes_and_values(open_model, tmp_path):
+    assert opentrn.coverage(open_model, dimensions={"batch": 1, "seq": 128, "w.0": 1})
+    with pytest.raises(ValueError, match="2 dimensions of the model's inputs have no size"):
+        opentrn.coverage(open_model, dimensions={"batch": 1})
+    path = branches(tmp_path / "two.onnx", node("Transpose", ["x"], ["other"]))
+    unseen, seen = opentrn.coverage(path), opentrn.coverage(path, inputs={"rate": np.int64(16000)})
+    assert "stablehlo.add" in {row.op for row in seen} - {row.op for row in unseen}
+
+
 def test_coverage_looks_behind_a_branch_for_a_given_input(tmp_path, capsys):
     path = branches(tmp_path / "two.onnx", node("Transpose", ["x"], ["other"]))
     assert main(["coverage", str(path)]) == 0

@@ -1,6 +1,6 @@
 """Random small NKI kernels on the C++ core and on the NumPy oracle: equal values, or a refusal by both.
 
-    python -m tests.fuzz.fuzz_kernels --seconds N --seed S [--case SEED] [--target trn2]
+    python -m tests.fuzz.fuzz_kernels --seconds N | --cpu-seconds N --seed S [--case SEED] [--target trn2]
 
 A kernel is a list of steps drawn from a seed; each step is one nki.isa call on tiles that earlier steps wrote.
 The core may refuse by a numbered constraint ("nc_matmul.C3") what the oracle accepts, because the oracle does
@@ -10,19 +10,19 @@ not know them all; every other difference ends the run with status 1 and prints 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import math
 import os
 import re
-import selectors
+import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, os.environ.get("OPENTRN_PYTHON_ROOT", str(ROOT / "python")))
+sys.path[:0] = [os.environ.get("OPENTRN_PYTHON_ROOT", str(ROOT / "python")), str(ROOT)]
 os.environ.setdefault("OPENTRN_NAN", "off")  # random values overflow all the time
 
 import numpy as np  # noqa: E402
@@ -30,6 +30,7 @@ import numpy as np  # noqa: E402
 from opentrn import nki  # noqa: E402
 from opentrn.nki import isa as nisa  # noqa: E402
 from opentrn.nki import language as nl  # noqa: E402
+from tests.fuzz import watchdog  # noqa: E402
 
 CASE_SECONDS = 60
 CASE_MARK = "@case "
@@ -359,17 +360,20 @@ def report_failure(seed: int, target: str, problem: str) -> None:
 
 def run_cases(options: argparse.Namespace) -> int:
     """Cases until the time is over. Says each case before it starts: the parent names it after a crash or hang."""
-    deadline = time.monotonic() + options.seconds
+    faulthandler.register(signal.SIGPROF, chain=True)  # says where, then the signal ends this process
+    goes_on = watchdog.budget(options.seconds, options.cpu_seconds)
     counts = {"executed": 0, "refused": 0}
-    while not any(counts.values()) or (options.case is None and time.monotonic() < deadline):
+    while not any(counts.values()) or (options.case is None and goes_on()):
         seed = options.case if options.case is not None else (options.seed << 32) + sum(counts.values())
         target = options.target or ("trn2", "trn3")[seed % 2]
         print(f"{CASE_MARK}{seed} --target {target}", flush=True)
+        watchdog.watch(CASE_SECONDS)
         outcome, problem = run_case(seed, target)
         if outcome == "failed":
             report_failure(seed, target, problem)
             return 1
         counts[outcome] += 1
+    watchdog.watch(0)
     print(
         f"fuzz_kernels: seed {options.seed}: {counts['executed']} kernels executed alike, "
         f"{counts['refused']} refused, none failed"
@@ -378,40 +382,27 @@ def run_cases(options: argparse.Namespace) -> int:
 
 
 def watch(arguments: list[str]) -> int:
-    """Runs the cases in a child and reports its crash or hang."""
+    """Runs the cases in a child, which ends itself where one does not end, and reports its crash or hang."""
     command = [sys.executable, "-X", "faulthandler", __file__, *arguments, "--child"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
-    selector = selectors.DefaultSelector()
-    selector.register(child.stdout, selectors.EVENT_READ)
-    case, pending = "", b""
-    while True:
-        if not selector.select(CASE_SECONDS):
-            child.kill()
-            print(
-                f"fuzz_kernels: HANG of more than {CASE_SECONDS} s\n"
-                f"  again: python -m tests.fuzz.fuzz_kernels --case {case}"
-            )
-            return 1
-        chunk = os.read(child.stdout.fileno(), 1 << 16)
-        if not chunk:
-            break
-        *lines, pending = (pending + chunk).split(b"\n")
-        for line in map(bytes.decode, lines):
-            if line.startswith(CASE_MARK):
-                case = line.removeprefix(CASE_MARK)
-            else:
-                print(line, flush=True)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True)
+    case = ""
+    for line in child.stdout:
+        if line.startswith(CASE_MARK):
+            case = line.removeprefix(CASE_MARK).rstrip()
+        else:
+            print(line, end="", flush=True)
     status = child.wait()
     if status not in (0, 1):
-        print(
-            f"fuzz_kernels: CRASH with status {status}\n  again: python -m tests.fuzz.fuzz_kernels --case {case}"
-        )
+        hang = status in (-signal.SIGPROF, -signal.SIGALRM)
+        what = f"HANG: no end in {CASE_SECONDS} s of processor time" if hang else f"CRASH with status {status}"
+        print(f"fuzz_kernels: {what}\n  again: python -m tests.fuzz.fuzz_kernels --case {case}")
     return 1 if status else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--cpu-seconds", type=float, help="in place of --seconds: of processor time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="run only the case of this seed")
     parser.add_argument("--target", default="", choices=["", "trn2", "trn3"], help="default: alternating")

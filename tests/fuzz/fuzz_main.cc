@@ -1,30 +1,33 @@
-// opentrn_fuzz --seconds N --seed S [--only TARGET]: cases until the time is over. TARGET: text, file, model,
-// origin, graph, onnx, run, passes, schedule, plans, weights, monitor, record, nccom, variables,
-// config.
-// opentrn_fuzz --only TARGET --case SEED: one case again. opentrn_fuzz --corpus FOLDER: files that fuzzers of
-// bytes begin with (bodies.h), in a folder for each.
+// opentrn_fuzz --seconds N --seed S [--only TARGET]: cases until the time is over; --cpu-seconds N: until
+// this process used that much processor time. opentrn_fuzz --targets names the targets. opentrn_fuzz --only
+// TARGET --case SEED: one case again. opentrn_fuzz --corpus FOLDER: files that fuzzers of bytes begin with
+// (bodies.h), in a folder for each.
 //
 // Exit status 0: no case broke a promise. 1: one did, its seed is printed. A crash or a case of more than
-// kCaseSeconds prints its seed too and ends the process by that signal.
+// --case-seconds (30) of processor time prints its seed too and ends the process by that signal.
 #include <unistd.h>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "tests/fuzz/bodies.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/watchdog.h"
 
 namespace {
 
 using opentrn::SplitMix64;
 
-constexpr unsigned kCaseSeconds = 30;
+double case_seconds = 30;  // of processor time
 
 struct Target {
   const char* name;
@@ -47,11 +50,24 @@ constexpr Target kTargets[] = {{"text", opentrn::fuzz::text_case},
                                {"variables", opentrn::fuzz::variables_case},
                                {"config", opentrn::fuzz::config_case}};
 
+// What the watch over a case is tested with, by name alone: a case that uses the processor for ever, one that
+// waits for ever, and one that waits for longer than it may use the processor.
+constexpr Target kWatched[] = {
+    {"spins",
+     [](uint64_t) {
+       for (volatile uint64_t turns = 0;;) turns = turns + 1;
+     }},
+    {"stalls",
+     [](uint64_t) {
+       while (true) pause();
+     }},
+    {"waits", [](uint64_t) { usleep(static_cast<useconds_t>(case_seconds * 3e6)); }}};
+
 // What a signal handler may read.
 char current[128];
 
 void on_signal(int number) {
-  const char* what = number == SIGALRM ? "\nfuzz: HANG in " : "\nfuzz: CRASH in ";
+  const char* what = number == SIGPROF || number == SIGALRM ? "\nfuzz: HANG in " : "\nfuzz: CRASH in ";
   (void)!write(2, what, std::strlen(what));
   (void)!write(2, current, std::strlen(current));
   (void)!write(2, "\n", 1);
@@ -61,22 +77,22 @@ void on_signal(int number) {
 
 bool run_one(const Target& target, uint64_t seed) {
   fmt::format_to_n(current, sizeof current - 1, "--only {} --case {}", target.name, seed).out[0] = '\0';
-  alarm(kCaseSeconds);
+  opentrn::fuzz::watch(case_seconds);
   try {
     target.run(seed);
   } catch (const std::exception& error) {
-    alarm(0);
+    opentrn::fuzz::watch(0);
     fmt::print(stderr, "fuzz: FAILED: {}\n  again: opentrn_fuzz {}\n", error.what(), current);
     return false;
   }
-  alarm(0);
+  opentrn::fuzz::watch(0);
   return true;
 }
 
 int usage() {
-  fmt::print(
-      stderr,
-      "usage: opentrn_fuzz [--seconds N] [--seed S] [--only TARGET] [--case SEED] | --corpus FOLDER\n");
+  fmt::print(stderr,
+             "usage: opentrn_fuzz [--seconds N | --cpu-seconds N] [--seed S] [--only TARGET] [--case SEED]\n"
+             "                    [--case-seconds N] | --corpus FOLDER | --targets\n");
   return 2;
 }
 
@@ -101,52 +117,80 @@ int write_corpus(const std::filesystem::path& folder) {
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+struct Options {
   double seconds = 10;
+  bool processor = false;  // `seconds` are of processor time
   uint64_t seed = 0, one_case = 0;
   bool has_case = false;
   std::string_view only;
+};
+
+// Processor seconds of this process.
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Cases of the targets, the one that has had the least processor time next: a schedule takes a hundred times
+// as long as a text.
+int run_all(const Options& options, std::span<const Target> targets) {
+  std::vector<uint64_t> counts(targets.size());
+  std::vector<double> spent(targets.size());
+  SplitMix64 seeds(options.seed);
+  const auto clock = options.processor ? processor_seconds : wall_seconds;
+  const double start = clock();
+  do {
+    size_t next = targets.size();
+    for (size_t i = 0; i < targets.size(); ++i)
+      if ((options.only.empty() || options.only == targets[i].name) &&
+          (next == targets.size() || spent[i] < spent[next]))
+        next = i;
+    const double before = processor_seconds();
+    if (!run_one(targets[next], options.has_case ? options.one_case : seeds.next())) return 1;
+    spent[next] += processor_seconds() - before;
+    ++counts[next];
+  } while (!options.has_case && clock() - start < options.seconds);
+  fmt::print("fuzz: seed {}:", options.seed);
+  for (size_t i = 0; i < targets.size(); ++i) fmt::print(" {} {}", counts[i], targets[i].name);
+  fmt::print(" cases in {:.0f} CPU s, none failed\n", processor_seconds());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view option = argv[i];
+    if (option == "--targets") {
+      for (const Target& target : kTargets) fmt::print("{}\n", target.name);
+      return 0;
+    }
     if (++i == argc) return usage();
-    if (option == "--seconds")
-      seconds = std::atof(argv[i]);
+    if (option == "--seconds" || option == "--cpu-seconds")
+      options.seconds = std::atof(argv[i]), options.processor = option == "--cpu-seconds";
+    else if (option == "--case-seconds")
+      case_seconds = std::atof(argv[i]);
     else if (option == "--seed")
-      seed = std::strtoull(argv[i], nullptr, 10);
+      options.seed = std::strtoull(argv[i], nullptr, 10);
     else if (option == "--only")
-      only = argv[i];
+      options.only = argv[i];
     else if (option == "--corpus")
       return write_corpus(argv[i]);
     else if (option == "--case")
-      one_case = std::strtoull(argv[i], nullptr, 10), has_case = true;
+      options.one_case = std::strtoull(argv[i], nullptr, 10), options.has_case = true;
     else
       return usage();
   }
-  for (int number : {SIGALRM, SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(number, on_signal);
-
-  if (!only.empty() && std::ranges::none_of(kTargets, [&](const Target& t) { return only == t.name; }))
-    return usage();
-  // The target that has had the least time goes next: a schedule takes a hundred times as long as a text.
-  using Clock = std::chrono::steady_clock;
-  uint64_t counts[std::size(kTargets)] = {};
-  Clock::duration spent[std::size(kTargets)] = {};
-  SplitMix64 seeds(seed);
-  const auto start = Clock::now();
-  do {
-    size_t next = std::size(kTargets);
-    for (size_t i = 0; i < std::size(kTargets); ++i)
-      if ((only.empty() || only == kTargets[i].name) &&
-          (next == std::size(kTargets) || spent[i] < spent[next]))
-        next = i;
-    const auto before = Clock::now();
-    if (!run_one(kTargets[next], has_case ? one_case : seeds.next())) return 1;
-    spent[next] += Clock::now() - before;
-    ++counts[next];
-  } while (!has_case && std::chrono::duration<double>(Clock::now() - start).count() < seconds);
-  fmt::print("fuzz: seed {}:", seed);
-  for (size_t i = 0; i < std::size(kTargets); ++i) fmt::print(" {} {}", counts[i], kTargets[i].name);
-  fmt::print(" cases, none failed\n");
-  return 0;
+  for (int number : {SIGPROF, SIGALRM, SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL})
+    std::signal(number, on_signal);
+  const auto named = [&](const Target& target) { return options.only == target.name; };
+  if (std::ranges::any_of(kWatched, named)) return run_all(options, kWatched);
+  if (!options.only.empty() && std::ranges::none_of(kTargets, named)) return usage();
+  return run_all(options, kTargets);
 }

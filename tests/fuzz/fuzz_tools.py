@@ -1,6 +1,6 @@
 """What AWS's tools and the services read, damaged at random: an answer, or an input error with a label.
 
-    python -m tests.fuzz.fuzz_tools --seconds N --seed S [--only TARGET] [--case SEED]
+    python -m tests.fuzz.fuzz_tools --seconds N | --cpu-seconds N --seed S [--only TARGET] [--case SEED]
 
 Targets: command lines of neuronx-cc, neuron_parallel_compile and neuron-explorer, NEURON_CC_FLAGS; traces and folders
 of profiles; reports of neuron-monitor as its companions and neuron-top read them; records of processes; pods, nodes and
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, os.environ.get("OPENTRN_PYTHON_ROOT", str(ROOT / "python")))
+sys.path[:0] = [os.environ.get("OPENTRN_PYTHON_ROOT", str(ROOT / "python")), str(ROOT)]
 
 from opentrn import _core  # noqa: E402
 from opentrn.errors import InputError, NotModelled  # noqa: E402
@@ -48,6 +48,7 @@ from opentrn.tools.kubernetes import extender, k8s_info, messages, resource_slic
 from opentrn.tools.kubernetes.device_plugin import Node, Resource  # noqa: E402
 from opentrn.tools.prometheus import Collector  # noqa: E402
 from opentrn.tools.reports import NO_REPORT  # noqa: E402
+from tests.fuzz import watchdog  # noqa: E402
 
 CASE_SECONDS = 30
 MACHINES = [_core.machine_facts(name) for name in ("trn2.48xlarge", "trn1.32xlarge", "inf2.48xlarge", "trn1.2xlarge")]
@@ -473,32 +474,38 @@ def run_case(name: str, seed: int) -> str:
     """What went wrong, or ""."""
 
     def hang(number: int, frame: Any) -> None:
-        raise Broken(f"more than {CASE_SECONDS} s")
+        watchdog.watch(0)  # or the other one ends what tells of this
+        clock, limit = "processor time", CASE_SECONDS
+        if number == signal.SIGALRM:
+            clock, limit = "wall time", CASE_SECONDS * watchdog.WALL_PER_CPU
+        raise Broken(f"a case did not end in {limit:g} s of {clock}")
 
-    before = signal.signal(signal.SIGALRM, hang)
-    signal.alarm(CASE_SECONDS)
+    before = {number: signal.signal(number, hang) for number in (signal.SIGPROF, signal.SIGALRM)}
+    watchdog.watch(CASE_SECONDS)
     try:
         TARGETS[name](random.Random(seed))
     except Exception:
         return traceback.format_exc()
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        watchdog.watch(0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return ""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--cpu-seconds", type=float, help="in place of --seconds: of processor time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=sorted(TARGETS))
     parser.add_argument("--case", type=int, help="run only the case of this seed; with --only")
     options = parser.parse_args()
     names = [options.only] if options.only else list(TARGETS)
     counts, spent = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
-    deadline = time.monotonic() + options.seconds
+    goes_on = watchdog.budget(options.seconds, options.cpu_seconds)
     # The target that has had the least time goes next.
-    while not any(counts.values()) or (options.case is None and time.monotonic() < deadline):
+    while not any(counts.values()) or (options.case is None and goes_on()):
         name = min(names, key=lambda each: spent[each])
         seed = options.case if options.case is not None else (options.seed << 32) + counts[name]
         began = time.process_time()

@@ -91,6 +91,37 @@ def test_drawn_tokens_depend_on_the_seed_alone(model_file: Path) -> None:
     assert drawn(1) != drawn(2)
 
 
+@pytest.mark.parametrize("limit", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}], ids=str)
+def test_each_limit_of_sampling_changes_what_is_drawn(model_file: Path, limit: dict[str, float]) -> None:
+    """top_k, top_p and min_p that leave one token: what is drawn is the likeliest, whatever the temperature."""
+    model = LanguageModel(model_file, context=128)
+    prompt = model.encode("the")
+
+    def drawn(sampling: Sampling | None) -> list[int]:
+        list(model.generate([prompt], max_tokens=12, sampling=sampling))
+        return model.answers[0].tokens
+
+    likeliest, free = drawn(None), drawn(Sampling(temperature=1.5, seed=1))
+    assert likeliest != free
+    assert drawn(Sampling(temperature=1.5, seed=1, **limit)) == likeliest
+
+
+def test_a_decoder_is_of_its_target_and_sizes(model_file: Path) -> None:
+    prompt = list(range(1, 9))
+    times = {}
+    for target in ("trn1", "trn2"):
+        model = LanguageModel(model_file, context=128, target=target)
+        list(model.generate([prompt], max_tokens=2))
+        times[target] = model.answers[0].predicted_first_us
+        assert (1, 64, 128, False) in model.programs
+    assert times["trn1"] != times["trn2"]
+    model = LanguageModel(model_file, context=128, sizes=([1], [1, 32, 128], [128]))
+    list(model.generate([prompt], max_tokens=2))
+    assert (1, 32, 128, False) in model.programs and (1, 64, 128, False) not in model.programs
+    with pytest.raises(InputError, match="sizes and pad_to both say which programs"):
+        LanguageModel(model_file, context=128, sizes=([1], [1, 32], [128]), pad_to=(1, 64, 128, False))
+
+
 def test_the_command_says_text_and_times(model_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["generate", str(model_file), "--prompt", "the", "--max-tokens", "5", "--context", "128"]) == 0
     out, err = capsys.readouterr()

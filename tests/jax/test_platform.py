@@ -457,6 +457,35 @@ def test_jaxs_profiler_shows_the_device(tmp_path):
     assert {name for name, *_ in lines["tensor engine"]} >= {"nc_matmul"}
 
 
+TIMELESS = """
+import jax, jax.numpy as jnp, numpy as np
+x, why = jnp.ones((64, 64)), "why there is no optimal_seconds"
+for depends in (
+    lambda x: jax.lax.while_loop(lambda c: c[0, 0] < 5, lambda c: c + 1, x),
+    lambda x: jax.lax.cond(x[0, 0] > 0, lambda x: x @ x, lambda x: x, x),
+):
+    compiled = jax.jit(depends).lower(x).compile()
+    before = compiled.cost_analysis()
+    assert before == compiled.cost_analysis() and before["flops"] > 0 and "optimal_seconds" not in before
+    compiled(x).block_until_ready()
+    after = compiled.cost_analysis()
+    assert after["optimal_seconds"] > 0 and why not in after and after["flops"] == before["flops"]
+    print(before[why])
+host = lambda x: jax.pure_callback(np.asarray, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+compiled = jax.jit(host).lower(x).compile()
+compiled(x).block_until_ready()
+assert [*compiled.cost_analysis()] == [why]
+print(compiled.cost_analysis()[why])
+"""
+
+
+def test_a_program_without_a_time_says_why_and_has_one_once_it_has_run():
+    done = run("neuron", "-c", TIMELESS)
+    assert done.returncode == 0, done.stderr
+    loop, branch, host = done.stdout.splitlines()
+    assert "depend" in loop and "depend" in branch and host == "it does nothing on a device"
+
+
 LAYOUTS = """
 import jax, jax.numpy as jnp, numpy as np
 from jax.experimental.layout import Format, Layout, with_layout_constraint

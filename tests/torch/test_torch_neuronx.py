@@ -84,6 +84,60 @@ def test_a_traced_model_is_saved_and_takes_what_it_was_traced_for(tmp_path: Path
         neuronx.load(tmp_path / "no.pt2")
 
 
+def test_keywords_act_or_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """compiler_workdir, inline_weights_to_neff, set_dynamic_batching, enable_lazy_load, enable_async_load, dim."""
+    x = torch.randn(4, 8)
+    model = torch.nn.Linear(8, 8)
+    with pytest.warns(UserWarning, match="compiler_workdir has no effect"):
+        neuronx.trace(model, x, compiler_workdir=str(tmp_path))
+    with pytest.warns(UserWarning, match="inline_weights_to_neff has no effect"):
+        traced = neuronx.trace(model, x, inline_weights_to_neff=False)
+    more = torch.randn(8, 8)
+    wide = neuronx.DataParallel(traced, device_ids=[0])
+    torch.testing.assert_close(wide(more), model(more).detach())
+    with pytest.raises(InputError, match=r"input 0 is torch.float32 \[8, 8\]"):
+        neuronx.DataParallel(traced, device_ids=[0], set_dynamic_batching=False)(more)
+    with pytest.raises(InputError, match=r"input 0 is torch.float32 \[4, 16\]"):
+        neuronx.DataParallel(traced, device_ids=[0], dim=1)(torch.randn(4, 16))
+
+    def loads(**how: bool) -> tuple[bool, bool]:
+        """(whether load() compiles, whether it does so in another thread)"""
+        for name, value in how.items():
+            getattr(neuronx, name)(traced, value)
+        neuronx.save(traced, tmp_path / "model.pt2")
+        loaded = neuronx.load(tmp_path / "model.pt2")
+        beside = loaded._loading is not None
+        if beside:
+            loaded._loading.join()
+        return bool(loaded._runs), beside
+
+    assert loads(lazy_load=False, async_load=False) == (True, False)
+    assert loads(lazy_load=True) == (False, False)
+    assert loads(lazy_load=False, async_load=True) == (True, True)
+
+
+def test_an_operator_says_what_it_changes() -> None:
+    """mutates_args is of torch's schema."""
+    for name, changed, mark in (("one", ["a"], "a!"), ("two", (), "")):
+        made = neuronx.nki_op(f"opentrn_keywords::{name}", lambda_of(changed), mutates_args=changed)
+        schema = str(made._opoverload._schema)
+        assert ("!" in schema) == bool(mark), schema
+
+
+def lambda_of(changed: Any) -> Any:
+    if changed:
+
+        def change(a: torch.Tensor, b: torch.Tensor) -> None:
+            a.copy_(b)
+
+        return change
+
+    def keep(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return neuronx.wrap_nki(added)(a, b)
+
+    return keep
+
+
 def test_other_names_are_refused_by_name() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'xla_impl'.* trace"):
         neuronx.xla_impl  # noqa: B018

@@ -123,13 +123,31 @@ def _format(arguments: argparse.Namespace) -> int:
 
 def _fuzz(arguments: argparse.Namespace) -> int:
     _set_up()
+    if arguments.cpu_minutes is not None:
+        return _fuzz_campaign(arguments)
     if arguments.coverage_guided:
         return coverage_fuzz.run_targets(arguments.seconds, arguments.target)
+    if arguments.target:
+        raise DevError("--target needs --cpu-minutes or --coverage-guided", "add one of them")
     build("release")
     count = testing.run_fuzz(arguments.seconds, arguments.seed)
     if count.passed + count.failed == 0:
         raise DevError("this checkout has no tests/fuzz yet", "see docs/roadmap.md")
     return 0 if count.failed == 0 else 1
+
+
+def _fuzz_campaign(arguments: argparse.Namespace) -> int:
+    targets = arguments.target or []
+    if arguments.coverage_guided:
+        names = targets or [*coverage_fuzz.TARGETS]
+        coverage_fuzz.prepare(names)
+        targets = [f"guided:{name}" for name in names]
+    else:
+        build("release", ("opentrn_fuzz", *_PACKAGE))
+    words = ["--cpu-minutes", str(arguments.cpu_minutes)]
+    words += [word for target in targets for word in ("--target", target)]
+    words += [] if arguments.seed is None else ["--seed", str(arguments.seed)]
+    return run([venv_bin("python"), "-m", "tests.fuzz.campaign", *words], hint="", cwd=ROOT, check=False)
 
 
 def _build(arguments: argparse.Namespace) -> int:
@@ -184,7 +202,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("format", _format, "rewrite the sources with clang-format and ruff")
     fuzz = add("fuzz", _fuzz, "run the fuzzers")
-    fuzz.add_argument("--seconds", type=int, default=600, help="how long (default: 600)")
+    length = fuzz.add_mutually_exclusive_group()
+    length.add_argument("--seconds", type=int, default=600, help="how long (default: 600)")
+    length.add_argument(
+        "--cpu-minutes",
+        type=float,
+        help="of processor time for each target, in turns at the lowest priority; out/fuzz/slices.tsv keeps what was "
+        "done, from which the next call goes on",
+    )
     fuzz.add_argument(
         "--seed", type=int, help="the cases of an earlier run, which printed its seed (default: new)"
     )
@@ -196,8 +221,7 @@ def _parser() -> argparse.ArgumentParser:
     fuzz.add_argument(
         "--target",
         action="append",
-        choices=coverage_fuzz.TARGETS,
-        help="with --coverage-guided: which (default: all)",
+        help="with --coverage-guided or --cpu-minutes: which, again for more (default: all)",
     )
     build_command = add("build", _build, "configure and build")
     build_command.add_argument("--preset", default="release", choices=_PRESETS, help="default: release")

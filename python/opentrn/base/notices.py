@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Container, Mapping
+from typing import Any
 
 from opentrn.errors import InputError
 
-__all__ = ["tell_narrowing", "tell_once"]
+__all__ = ["tell_narrowing", "tell_once", "tell_without_effect"]
 
 _told: set[str] = set()
 
@@ -17,6 +19,13 @@ def tell_once(line: str) -> None:
     if line not in _told:
         _told.add(line)
         print(f"opentrn: {line}", file=sys.stderr)
+
+
+def tell_without_effect(function: str, given: Mapping[str, Any], acting: Container[str]) -> None:
+    """Say which keywords of a call change nothing: those with a value that are not in `acting`, once each."""
+    for name, value in given.items():
+        if value is not None and name not in acting:
+            tell_once(f"{function}({name}=) has no effect: it is of AWS's compiler, its files or a device")
 
 
 def tell_narrowing(name: str, narrowing: str) -> None:

@@ -127,6 +127,10 @@ class LanguageModel:
             )
         if sequences < 1:
             raise InputError(f"{sequences} answers at once", label="generate.context")
+        if sizes and pad_to:
+            raise InputError(
+                "sizes and pad_to both say which programs there are", label="generate.context", hint="one of the two"
+            )
         # Sizes of programs: sequences, new tokens, positions.
         self.buckets = sizes or program_sizes(self.context, sequences)
         self.speculate = speculate

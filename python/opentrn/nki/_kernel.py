@@ -20,6 +20,7 @@ import numpy as np
 
 from opentrn import strict
 from opentrn.base import hooks
+from opentrn.base.notices import tell_without_effect
 from opentrn.errors import ArgumentError, NkiValidationError, NotModelled
 from opentrn.nki import _arrays, _dynamo, _launch_context, _machine, _ranks
 from opentrn.nki import _returned as returned
@@ -29,8 +30,8 @@ from opentrn.nki.typing import check_arguments
 from opentrn.settings import stochastic_rounding as rounding
 from opentrn.types.isa_enums import LNC_MAX, MemoryRegion, nc_version, require_logical_core
 
-# Arguments that some release of nki.jit took. They choose a compiler or a framework path, which a launch
-# here decides by itself, so they are accepted and kept in `kernel.options`.
+# Arguments that some release of nki.jit took. Most choose a compiler or a framework path, which a launch here decides
+# by itself: they are accepted, kept in `kernel.options`, and told to have no effect.
 _KNOWN_OPTIONS = frozenset(
     {
         "mode", "platform_target", "grid", "kernel_return", "enable_out_of_bound_check", "experimental_flags",
@@ -40,6 +41,8 @@ _KNOWN_OPTIONS = frozenset(
     }
 )  # fmt: skip
 _DEPRECATED_OPTIONS = ("platform_target", "mode")
+# Every mode is a simulation, as a warning says.
+_ACTING_OPTIONS = frozenset({"platform_target", "grid", "additional_compile_opt", "mode"})
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,9 @@ def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorate a function as an NKI kernel. Used bare or with arguments; see `Kernel`.
 
-    Arguments of earlier releases are accepted; `platform_target` selects the target of the launch. Raises
-    ArgumentError for an unknown argument.
+    Arguments of earlier releases are accepted; `platform_target` selects the target of the launch, `grid` its logical
+    core as kernel[grid] does. The others have no effect, which is told on stderr once. Raises ArgumentError for an
+    unknown argument.
     """
     unknown = set(options) - _KNOWN_OPTIONS
     if unknown:
@@ -179,14 +183,16 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     if deprecated:
         warnings.warn(
             f"nki.jit({', '.join(f'{n}=' for n in deprecated)}) was removed in NKI 0.3; "
-            "OpenTrn still accepts it",
+            f"OpenTrn still accepts it{', and every mode is a simulation' if 'mode' in deprecated else ''}",
             DeprecationWarning,
             stacklevel=2,
         )
-    if isinstance(fn, Kernel):
-        return fn._with(options={**fn.options, **options})
-    target = options.get("platform_target")
-    return Kernel(fn, target=target, options=options)
+    tell_without_effect("nki.jit", options, _ACTING_OPTIONS)
+    kernel = fn if isinstance(fn, Kernel) else Kernel(fn)
+    kernel = kernel._with(
+        options={**kernel.options, **options}, target=options.get("platform_target", kernel.target)
+    )
+    return kernel if options.get("grid") is None else kernel[options["grid"]]
 
 
 def simulate(

@@ -19,6 +19,7 @@ import numpy as np
 
 from opentrn import strict
 from opentrn.base import hooks
+from opentrn.base.notices import tell_without_effect
 from opentrn.errors import ArgumentError, InputError, NkiValidationError, NotModelled, SourceLocation
 from opentrn.nki import _arrays, _dynamo, _machine
 from opentrn.nki import _returned as returned
@@ -38,7 +39,7 @@ MODES = frozenset(
 )
 DEFAULT_TARGET = "trn2"  # the newest chip of the dialect's time; NEURON_PLATFORM_TARGET_OVERRIDE changes it
 
-# Accepted and kept: they configure the official compiler, its files, or a device.
+# Accepted and kept. Those that do not act configure the official compiler, its files, or a device, and say so.
 _OPTIONS = frozenset(
     {
         "platform_target", "kernel_return", "experimental_flags", "enable_out_of_bound_check",
@@ -47,6 +48,9 @@ _OPTIONS = frozenset(
         "grid", "device_count", "metrics", "quiet", "disable_allocation_opt",
     }
 )  # fmt: skip
+
+
+_ACTING_OPTIONS = frozenset({"platform_target", "grid", "additional_compile_opt"})
 
 
 def _target(explicit: Any) -> nc_version:
@@ -186,9 +190,10 @@ def _decorator(default_mode: str) -> Callable[..., Any]:
             raise ArgumentError(
                 f"unknown arguments {sorted(unknown)}", label="nki.option", hint=f"one of {sorted(_OPTIONS)}"
             )
-        if isinstance(func, Kernel):
-            return func._with(mode=mode, options={**func.options, **options})
-        return Kernel(func, mode, options=options)
+        tell_without_effect(f"nki.{default_mode if default_mode != 'auto' else 'jit'}", options, _ACTING_OPTIONS)
+        kernel = func if isinstance(func, Kernel) else Kernel(func)
+        kernel = kernel._with(mode=mode, options={**kernel.options, **options})
+        return kernel if options.get("grid") is None else kernel[options["grid"]]
 
     return decorate
 

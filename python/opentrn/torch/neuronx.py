@@ -207,8 +207,13 @@ def trace(
 ) -> TracedModel:  # fmt: skip
     """The model for inputs of the sizes of `example_inputs`, compiled for a core.
 
-    compiler_args: neuronx-cc's. inline_weights_to_neff has no effect: weights lie in the core's memory once.
+    compiler_args: neuronx-cc's. compiler_workdir and inline_weights_to_neff have no effect, and warn: nothing is
+    written, and weights lie in the core's memory once.
     """
+    if not inline_weights_to_neff:
+        warnings.warn(
+            "opentrn: inline_weights_to_neff has no effect: weights lie in the core's memory once", stacklevel=2
+        )
     if compiler_workdir is not None:
         warnings.warn("opentrn: compiler_workdir has no effect: nothing is written", stacklevel=2)
     inputs = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
