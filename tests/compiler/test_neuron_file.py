@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -105,3 +107,12 @@ def test_describe_of_a_damaged_file(tmp_path, capsys):
     file.write_bytes(file.read_bytes()[:200])
     assert cli.main(["describe", str(file)]) == cli.INPUT
     assert "m.neuron" in capsys.readouterr().err
+
+
+def test_describe_imports_neither_numpy_nor_argparse(tmp_path):
+    file = opentrn.compile(MLP).save(tmp_path / "m.neuron")
+    asked = f"import sys; from opentrn.cli import main; main(['describe', {str(file)!r}]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    text, _, modules = done.stdout.rstrip().rpartition("\n")
+    assert "instructions" in text and "opentrn._core" in modules.split()
+    assert not {"numpy", "argparse", "opentrn.model.compiled", "opentrn.cli.models"} & set(modules.split())

@@ -12,6 +12,7 @@ from devtool import (
     coverage_fuzz,
     docsite,
     environment,
+    release,
     sanitizers,
     status,
     style,
@@ -71,6 +72,12 @@ def _test(arguments: argparse.Namespace) -> int:
 def _wheel_test(arguments: argparse.Namespace) -> int:
     _set_up()
     return wheel.check(venv_bin("python"))
+
+
+def _release(arguments: argparse.Namespace) -> int:
+    if not arguments.check:
+        _set_up()
+    return release.make(arguments)
 
 
 def _bench(arguments: argparse.Namespace) -> int:
@@ -187,6 +194,10 @@ def _parser() -> argparse.ArgumentParser:
         "another project's tests: nki-docs|nki-samples|nki-library|stablehlo|jax PATH, onnx, torch",
     )
     add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
+    made = add("release", _release, "the files of a release in out/release: a wheel for each Python, sums, notes")
+    made.add_argument("--tag", metavar="vX.Y.Z", help="refuse where this checkout is another version")
+    made.add_argument("--check", action="store_true", help="print the notes, and build nothing")
+    made.add_argument("--python", action="append", metavar="PYTHON", help="an interpreter to build for; several")
     add("fidelity", _fidelity, "predicted against published times")
     add("assumptions", _assumptions, "write docs/assumptions.md from the marks in the sources")
     add("status", _status, "write docs/status.md from the tables of the sources")

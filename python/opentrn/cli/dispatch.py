@@ -93,9 +93,9 @@ def _cpp_command(words: list[str]) -> int:
         is_model = words[0] == "describe" and len(files) == 1
         if not is_model or not (_core.is_model_file(files[0]) or files[0].endswith(".neuron")):
             return _core.run_cli(words)
-        from opentrn.cli import models as cli_model
+        from opentrn.cli.model_file import describe_command
 
-        return cli_model.describe_command(files[0], "--json" in words)
+        return describe_command(files[0], "--json" in words)
     except BrokenPipeError:
         cli_streams.discard_stdout()
         return 0

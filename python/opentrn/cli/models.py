@@ -466,61 +466,6 @@ def diff_command(options: argparse.Namespace) -> int:
     return 0 if report.is_clean else INTERNAL
 
 
-def describe_command(path: str, as_json: bool) -> int:
-    """opentrn describe FILE.neuron: what the file holds."""
-    from opentrn import _core
-    from opentrn.model import compiled as model
-
-    facts, buckets, _ = _core.load_models(path)
-    rows = []
-    for dimensions, loaded in buckets:
-        compiled = model.CompiledModel(loaded, facts.get("target", ""), facts)
-        timing = _predicted(compiled)
-        placed = timing or compiled.time(loop_iterations=1)  # memory does not depend on it
-        rows.append({
-            "dimensions": dimensions,
-            "neuron_core": loaded.generation,
-            "inputs": [[port.name, port.element, list(port.shape)] for port in compiled.inputs],
-            "outputs": [[port.name, port.element, list(port.shape)] for port in compiled.outputs],
-            "instructions": loaded.instruction_count, "kernels": loaded.kernel_count, "ops": loaded.op_count,
-            "constant_bytes": loaded.constant_bytes, "weight_files": loaded.weight_files,
-            "time_us": timing.time_us if timing else None, "memory": placed.profile()["memory"],
-            "memory_map": [
-                dict(zip(("memory", "name", "role", "offset", "bytes"), row)) for row in placed.memory_map()
-            ],
-        })  # fmt: skip
-    if as_json:
-        print(json.dumps({"file": path, "facts": facts, "programs": rows}, indent=1))
-        return 0
-    print(f"{path}: {size_text(Path(path).stat().st_size)}, {facts.get('compiler', 'compiler unknown')}")
-    for name in ("source", "target", "options"):
-        if name in facts:
-            print(f"  {name:<8} {facts[name]}")
-    for row in rows:
-        _describe_program(row)
-    return 0
-
-
-def _describe_program(row: dict[str, Any]) -> None:
-    sizes = ", ".join(f"{name}={size}" for name, size in row["dimensions"].items())
-    print(f"program{' for ' + sizes if sizes else ''}: {row['instructions']:,} instructions, {row['kernels']} kernels "
-          f"of {row['ops']} ops, {_time_text(row['time_us'])}")  # fmt: skip
-    for kind in ("inputs", "outputs"):
-        for name, element, shape in row[kind]:
-            print(f"  {kind[:-1]:<8} {name:<18} {element} [{', '.join(map(str, shape))}]")
-    for file, count in row["weight_files"].items():
-        print(f"  weights  {size_text(count)} in {file}")
-    memory = row["memory"]
-    print(f"  memory   SBUF {size_text(memory['sbuf_bytes_per_partition_used'])} of "
-          f"{size_text(memory['sbuf_bytes_per_partition_limit'])} a partition, PSUM {memory['psum_banks_used']} of "
-          f"{memory['psum_banks_limit']} banks, HBM {size_text(memory['hbm_bytes_used'])}")  # fmt: skip
-    for role in ("input", "constant", "intermediate", "output"):
-        tensors = [tensor for tensor in row["memory_map"] if tensor["role"] == role]
-        if tensors:
-            print(f"  HBM      {len(tensors):>5} {role + 's':<14} {size_text(sum(t['bytes'] for t in tensors)):>10}"
-                  f"  from offset {min(t['offset'] for t in tensors):#x}")  # fmt: skip
-
-
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
     """--dim, for every command that may compile a model."""
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE[,SIZE]",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
 
 from opentrn.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PORT = "opentrn.random_key"
 
@@ -21,6 +24,8 @@ class RandomKeys:
 
     def next(self) -> np.ndarray:
         """ui32 [2]."""
+        import numpy as np
+
         key = np.array([self._seed, self._runs], np.uint32)
         self._runs += 1
         return key
