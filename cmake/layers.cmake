@@ -37,7 +37,7 @@ set(OPENTRN_LAYERS
   "spmd/run:base,device,arch,fabric,collectives,traffic,spmd,graph,isa,trace,compiler/analysis,compiler/canonicalise,compiler,runtime,model"
   "nrt:base,device,arch,graph,profile,sim/functional,runtime,model"
   "planner/compiled:base,arch,planner,graph,compiler,runtime,model"
-  "decoder:base,arch,graph,import,compiler/analysis,compiler,sim/functional,runtime,model"
+  "decoder:base,arch,fabric,collectives,graph,import,compiler/analysis,compiler,sim/functional,runtime,model"
   "server:base,serving,decoder,runtime"
   "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"
   "pjrt:base,device,arch,traffic,spmd,spmd/run,graph,import,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime"

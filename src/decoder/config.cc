@@ -35,8 +35,8 @@ constexpr Architecture kArchitectures[] = {
     {"llama", "MixtralForCausalLM", true, false, false, Family::kMixtral},
     {"qwen2", "Qwen2ForCausalLM", false, true, false},
     {"qwen3", "Qwen3ForCausalLM", false, false, true},
-    {"qwen2moe", "Qwen2MoeForCausalLM", false, true, false, Family::kQwenMoe, true},
-    {"qwen3moe", "Qwen3MoeForCausalLM", false, false, true, Family::kQwenMoe, true},
+    {"qwen2moe", "Qwen2MoeForCausalLM", false, true, false, Family::kQwenMoe},
+    {"qwen3moe", "Qwen3MoeForCausalLM", false, false, true, Family::kQwenMoe},
     {"granite", "GraniteForCausalLM", true, false, false},
     {"gemma", "GemmaForCausalLM", false, false, false, Family::kGemma, true},
     {"gemma2", "Gemma2ForCausalLM", false, false, false, Family::kGemma2, true},
@@ -153,6 +153,25 @@ void add_rope_of_gguf(Config& config, const Gguf& file) {
   std::vector<float> divisors(static_cast<size_t>(config.head_features / 2));
   import::weights::decode(table->encoding, table->bytes, divisors);
   config.rope_divisors.assign(divisors.begin(), divisors.end());
+}
+
+// Mixtral's and Qwen's. Whether the weights of the taken experts sum up to 1 is the architecture's, as
+// llama.cpp builds its graphs (src/models/llama.cpp, qwen2moe.cpp, qwen3moe.cpp).
+void add_experts_of_gguf(Config& config, const Gguf& file) {
+  const std::string prefix = config.architecture + ".expert_";
+  config.experts = file.integer(prefix + "count").value_or(0);
+  if (config.experts == 0) return;
+  if (config.architecture != "llama" && config.architecture != "qwen2moe" &&
+      config.architecture != "qwen3moe")
+    throw Fault(FaultKind::kNotModelled, "decoder.architecture",
+                fmt::format("'{}' with a mixture of experts", config.architecture),
+                "of GGUF files those of llama, qwen2moe and qwen3moe are read");
+  config.experts_taken = file.integer(prefix + "used_count").value_or(0);
+  config.expert_features = file.integer(prefix + "feed_forward_length").value_or(config.feed_forward);
+  config.expert_weights_sum_to_1 = config.architecture != "qwen2moe";
+  if (config.architecture == "qwen2moe")
+    config.shared_features =
+        file.integer(prefix + "shared_feed_forward_length").value_or(config.feed_forward);
 }
 
 using Json = nlohmann::json;
@@ -374,9 +393,7 @@ Config config_of(const Gguf& file) {
   config.residual_scale = file.real(prefix + "residual_scale").value_or(1);
   config.logit_divisor = file.real(prefix + "logit_scale").value_or(1);
   config.attention_scale = file.real(prefix + "attention.scale").value_or(0);
-  if (file.integer(prefix + "expert_count").value_or(0) > 0)
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture",
-                "GGUF files with a mixture of experts are not read", "a folder of Hugging Face's is");
+  add_experts_of_gguf(config, file);
   check(config);
   add_rope_of_gguf(config, file);
   check(config);

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/interrupt.h"
 #include "compiler/compile.h"
+#include "decoder/exchange.h"
 #include "model/runtime_model.h"
 
 namespace opentrn::decoder {
@@ -60,6 +61,35 @@ std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket
 
 Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr<sim::Buffer>> weights)
     : config_(std::move(config)), options_(std::move(options)), weights_(std::move(weights)) {
+  check_options();
+  if (options_.ranks > 1) {
+    auto cut = std::make_shared<const RankWeights>(
+        cut_weights(config_, options_.element, weights_, options_.ranks));
+    weights_.clear();
+    ranks_ = std::make_unique<Ranks>(config_, options_.pool, options_.element, options_.generation,
+                                     std::move(cut));
+    return;
+  }
+  const auto stated = decoder::weights(config_, options_.element);
+  OPENTRN_CHECK(stated.size() == weights_.size(), "{} weights for {}", weights_.size(), stated.size());
+  const int64_t bytes =
+      options_.pool.slots() * config_.kv_features() * graph::storage_bytes(options_.element);
+  for (int64_t i = 0; i < 2 * config_.layers; ++i) {
+    auto buffer = sim::Buffer::allocate(bytes);
+    std::memset(buffer->data(), 0, static_cast<size_t>(bytes));
+    buffer->mark_all_initialised();
+    pools_.push_back(std::move(buffer));
+  }
+}
+
+Engine::Engine(Config config, EngineOptions options, std::shared_ptr<const RankWeights> weights)
+    : config_(std::move(config)), options_(std::move(options)) {
+  check_options();
+  ranks_ = std::make_unique<Ranks>(config_, options_.pool, options_.element, options_.generation,
+                                   std::move(weights));
+}
+
+void Engine::check_options() const {
   const Pool& pool = options_.pool;
   if (pool.block_tokens < 1 || pool.blocks < 2 || pool.slots() > INT32_MAX)
     throw Fault(FaultKind::kInput, "decoder.buckets",
@@ -72,15 +102,13 @@ Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr
       throw Fault(
           FaultKind::kInput, "decoder.buckets",
           fmt::format("a bucket of {} positions is no multiple of a block's {}", context, pool.block_tokens));
-  const auto stated = decoder::weights(config_, options_.element);
-  OPENTRN_CHECK(stated.size() == weights_.size(), "{} weights for {}", weights_.size(), stated.size());
-  const int64_t bytes = pool.slots() * config_.kv_features() * graph::storage_bytes(options_.element);
-  for (int64_t i = 0; i < 2 * config_.layers; ++i) {
-    auto buffer = sim::Buffer::allocate(bytes);
-    std::memset(buffer->data(), 0, static_cast<size_t>(bytes));
-    buffer->mark_all_initialised();
-    pools_.push_back(std::move(buffer));
-  }
+  expect_ranks(config_, options_.ranks);
+  if (options_.ranks > 1) exchange_us({1, 1, options_.context_buckets.back()});
+}
+
+double Engine::exchange_us(const Bucket& bucket) const {
+  return decoder::exchange_us({config_.layers, config_.hidden, config_.vocabulary}, bucket, options_.element,
+                              options_.ranks, options_.instance, options_.generation);
 }
 
 std::unique_ptr<Engine> Engine::pooled() const {
@@ -90,18 +118,22 @@ std::unique_ptr<Engine> Engine::pooled() const {
   options.sequence_buckets = {1};
   const int64_t longest = options.context_buckets.back();
   options.pool.blocks = longest / options.pool.block_tokens + 1;
+  if (ranks_)
+    return std::unique_ptr<Engine>(new Engine(std::move(config), std::move(options), ranks_->weights()));
   auto weights = weights_;
   weights.resize(decoder::weights(config, options.element).size());  // the head is the last one
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
 }
 
 int64_t Engine::pool_bytes() const {
+  if (ranks_) return ranks_->pool_bytes();
   int64_t bytes = 0;
   for (const auto& pool : pools_) bytes += pool->bytes();
   return bytes;
 }
 
 int64_t Engine::weight_bytes() const {
+  if (ranks_) return ranks_->weight_bytes();
   int64_t bytes = 0;
   for (const auto& weight : weights_) bytes += weight->bytes();
   return bytes;
@@ -118,7 +150,10 @@ Bucket Engine::bucket_of(int64_t sequences, int64_t tokens, int64_t context, boo
 
 const runtime::Model& Engine::program(const Bucket& bucket) {
   auto& made = programs_[bucket];
-  if (!made) made = compiled_step(config_, bucket, options_.pool, options_.element, options_.generation);
+  if (!made) {
+    const Config config = options_.ranks > 1 ? part_of(config_, options_.ranks) : config_;
+    made = compiled_step(config, bucket, options_.pool, options_.element, options_.generation);
+  }
   return *made;
 }
 
@@ -165,6 +200,21 @@ void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> seq
   }
 }
 
+std::shared_ptr<sim::Buffer> Engine::run(const Bucket& bucket) {
+  if (ranks_)
+    return ranks_->run(bucket, {{"tokens", read_only(tokens_)},
+                                {"positions", read_only(positions_)},
+                                {"slots", read_only(slots_)},
+                                {"context_slots", read_only(context_slots_)},
+                                {"last", read_only(last_)}});
+  std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
+                                                   read_only(slots_), read_only(context_slots_)};
+  if (has_last(bucket)) inputs.push_back(read_only(last_));
+  inputs.insert(inputs.end(), weights_.begin(), weights_.end());
+  inputs.insert(inputs.end(), pools_.begin(), pools_.end());
+  return runtime::execute(program(bucket), inputs)[0];
+}
+
 StepResult Engine::step(std::span<const SequenceStep> sequences, bool every_token) {
   check(sequences);
   int64_t tokens = 1, context = 1;
@@ -174,14 +224,8 @@ StepResult Engine::step(std::span<const SequenceStep> sequences, bool every_toke
   }
   StepResult result;
   result.bucket = bucket_of(static_cast<int64_t>(sequences.size()), tokens, context, every_token);
-  const runtime::Model& model = program(result.bucket);
   fill_inputs(result.bucket, sequences);
-  std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
-                                                   read_only(slots_), read_only(context_slots_)};
-  if (has_last(result.bucket)) inputs.push_back(read_only(last_));
-  inputs.insert(inputs.end(), weights_.begin(), weights_.end());
-  inputs.insert(inputs.end(), pools_.begin(), pools_.end());
-  logits_ = runtime::execute(model, inputs)[0];
+  logits_ = run(result.bucket);
   result.logits = {reinterpret_cast<const float*>(logits_->data()),
                    static_cast<size_t>(logits_->bytes()) / sizeof(float)};
   result.rows_per_sequence = every_token ? result.bucket.tokens : 1;

@@ -16,6 +16,7 @@
 #include "arch/arch.h"
 #include "decoder/config.h"
 #include "decoder/program.h"
+#include "decoder/ranks.h"
 #include "runtime/model.h"
 #include "sim/functional/buffer.h"
 
@@ -27,6 +28,8 @@ struct EngineOptions {
   Pool pool;
   // Sizes that programs are made for, ascending; the smallest that holds a step is taken.
   std::vector<int64_t> sequence_buckets, token_buckets, context_buckets;
+  int64_t ranks = 1;     // cores that share the model (ranks.h)
+  std::string instance;  // of several ranks, for what they exchange
 };
 
 // New tokens of one sequence.
@@ -51,7 +54,8 @@ std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket
 class Engine {
  public:
   // `weights`: load_weights() of the same configuration and element. Input fault decoder.buckets for buckets
-  // that are none, or reach beyond the model's context or the pool.
+  // that are none, or reach beyond the model's context or the pool; decoder.ranks for ranks that cannot share
+  // the model, or have no instance of this generation.
   Engine(Config config, EngineOptions options, std::vector<std::shared_ptr<sim::Buffer>> weights);
 
   // One over the same weights that gives the features of a sequence's last token in place of logits
@@ -71,17 +75,25 @@ class Engine {
   StepResult step(std::span<const SequenceStep> sequences, bool every_token = false);
   // The program that step() takes.
   Bucket bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token = false) const;
-  // Compiled when it is first asked for.
+  // Compiled when it is first asked for. Of several ranks: one rank's whole step without what it exchanges,
+  // for its time; step() runs it in parts.
   const runtime::Model& program(const Bucket& bucket);
+  // Microseconds that several ranks take to exchange in a step (exchange.h).
+  double exchange_us(const Bucket& bucket) const;
   bool has_program(const Bucket& bucket) const { return programs_.contains(bucket); }
 
  private:
+  Engine(Config config, EngineOptions options, std::shared_ptr<const RankWeights> weights);
+
+  void check_options() const;
   void check(std::span<const SequenceStep> sequences) const;
+  std::shared_ptr<sim::Buffer> run(const Bucket& bucket);
   void fill_inputs(const Bucket& bucket, std::span<const SequenceStep> sequences);
 
   Config config_;
   EngineOptions options_;
   std::vector<std::shared_ptr<sim::Buffer>> weights_, pools_;
+  std::unique_ptr<Ranks> ranks_;  // of several: has the weights and pools
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
   std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
   std::shared_ptr<sim::Buffer> logits_;

@@ -1,6 +1,7 @@
 #include "decoder/program.h"
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,34 +53,100 @@ class StepBuilder {
                                 fmt::format("{}{}", i % 2 == 0 ? "keys" : "values", i / 2)));
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 1);
     }
-    std::vector<ValueId> results = step();
-    for (const ValueId value : results) function_.result_types.push_back(builder_.type(value));
-    function_.result_attributes.resize(results.size());
-    builder_.return_values(std::move(results));
+    finish(step());
     return std::move(module_);
   }
 
+  PartGraph run_part(PartKind kind, int64_t layer, int64_t vocabulary) {
+    part_.emplace();
+    part_layer_ = layer;
+    for (Weight& weight : weights(config_, element_)) types_.emplace(weight.name, std::move(weight.type));
+    types_.at("embedding") = Type::tensor(element_, {vocabulary, config_.hidden});
+    std::vector<ValueId> results, updated;
+    if (kind == PartKind::kAttention) {
+      const ValueId x = layer == 0 ? begun_part() : resumed(layer - 1, "after_feed_forward_norm");
+      prepare_attention(layer);
+      results = {x, narrow(attention(x, updated))};
+      results.insert(results.end(), updated.begin(), updated.end());
+    } else if (kind == PartKind::kFeedForward) {
+      const ValueId x = resumed(layer, "after_attention_norm");
+      results = {x, narrow(feed_forward(x))};
+    } else {
+      const ValueId x = resumed(layer, "after_feed_forward_norm");
+      layer_ = -1;
+      if (has_last(bucket_)) last_ = of_step("last", Type::tensor(kIndex, {bucket_.sequences}));
+      results = {ended(x)};
+    }
+    finish(std::move(results));
+    part_->module = std::move(module_);
+    return std::move(*part_);
+  }
+
  private:
+  void finish(std::vector<ValueId> results) {
+    for (const ValueId value : results) function_.result_types.push_back(builder_.type(value));
+    function_.result_attributes.resize(results.size());
+    builder_.return_values(std::move(results));
+  }
+
+  // -- a part between two sums
+  ValueId of_step(const char* name, Type type) {
+    part_->inputs.push_back({PartInput::Kind::kStep, name});
+    return argument(std::move(type), name);
+  }
+  ValueId begun_part() {
+    tokens_ = of_step("tokens", Type::tensor(kIndex, {rows_}));
+    positions_ = of_step("positions", Type::tensor(kIndex, {rows_}));
+    return begun();
+  }
+  // x with what the terms behind `layer` sum up to.
+  ValueId resumed(int64_t layer, const char* norm) {
+    layer_ = layer;
+    at("sum");
+    const ValueId x = of_step("x", Type::tensor(kReal, {rows_, config_.hidden}));
+    const ValueId sum = of_step("sum", Type::tensor(element_, {rows_, config_.hidden}));
+    return plus(x, after(builder_.convert(sum, kReal), norm));
+  }
+  void prepare_attention(int64_t layer) {
+    layer_ = -1;
+    if (layer > 0) positions_ = of_step("positions", Type::tensor(kIndex, {rows_}));
+    slots_ = of_step("slots", Type::tensor(kIndex, {rows_}));
+    context_slots_ =
+        of_step("context_slots", Type::tensor(kIndex, {bucket_.sequences * bucket_.context}));
+    find_positions(layer);
+    layer_ = layer;
+    pools_.resize(static_cast<size_t>(2 * layer));
+    for (int64_t i = 0; i < 2; ++i) {
+      const char* name = i == 0 ? "keys" : "values";
+      pools_.push_back(argument(Type::tensor(element_, {pool_.slots(), config_.kv_features()}), name));
+      function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 2);
+      part_->inputs.push_back({PartInput::Kind::kPool, name});
+    }
+  }
+  ValueId part_weight(std::string_view part) {
+    const std::string name = weight_name(part);
+    const auto found = weights_.find(name);
+    if (found != weights_.end()) return found->second;
+    const bool of_layer = layer_ >= 0;
+    part_->inputs.push_back({of_layer ? PartInput::Kind::kLayerWeight : PartInput::Kind::kWeight,
+                             std::string(part), of_layer ? part_layer_ - layer_ : 0});
+    return weights_.emplace(name, argument(types_.at(name), name)).first->second;
+  }
+
   ValueId argument(Type type, std::string name) {
     const ValueId value = function_.add_argument(builder_.block(), std::move(type));
     function_.argument_attributes.back()["onnx.name"] = Attribute(std::move(name));
     return value;
   }
   // Of the layer, or of the model outside its layers.
-  ValueId weight(std::string_view part) const {
-    return weights_.at(layer_ < 0 ? std::string(part) : fmt::format("layers.{}.{}", layer_, part));
+  std::string weight_name(std::string_view part) const {
+    return layer_ < 0 ? std::string(part) : fmt::format("layers.{}.{}", layer_, part);
   }
+  ValueId weight(std::string_view part) { return part_ ? part_weight(part) : weights_.at(weight_name(part)); }
 
   std::vector<ValueId> step() {
-    at("embedding");
-    ValueId x = builder_.convert(rows_of(weight("embedding"), tokens_), kReal);
-    if (config_.embedding_scale != 1) x = scaled(x, config_.embedding_scale);
-    if (config_.plain)
-      x = builder_.add(OpKind::add_, {x, builder_.convert(rows_of(weight("positions"), positions_), kReal)});
-    else
-      turns_ = turns_of(weight("rope"));
-    if (config_.has_local_rope()) local_turns_ = turns_of(weight("local_rope"));
-    find_masks();
+    ValueId x = begun();
+    find_positions(-1);
     std::vector<ValueId> results{x};
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       layer_ = layer;
@@ -87,18 +154,39 @@ class StepBuilder {
       x = plus(x, after(feed_forward(x), "after_feed_forward_norm"));
     }
     layer_ = -1;
+    results[0] = ended(x);
+    return results;
+  }
+
+  // The rows of the tokens.
+  ValueId begun() {
+    at("embedding");
+    ValueId x = builder_.convert(rows_of(weight("embedding"), tokens_), kReal);
+    if (config_.embedding_scale != 1) x = scaled(x, config_.embedding_scale);
+    if (config_.plain)
+      x = builder_.add(OpKind::add_, {x, builder_.convert(rows_of(weight("positions"), positions_), kReal)});
+    return x;
+  }
+
+  // What attention asks of positions: in all layers, or in `layer` alone.
+  void find_positions(int64_t layer) {
+    const bool local = config_.has_local_rope() && (layer < 0 || config_.is_windowed(layer));
+    const bool global = !config_.plain && (layer < 0 || !local);
+    if (global) turns_ = turns_of(weight("rope"));
+    if (local) local_turns_ = turns_of(weight("local_rope"));
+    find_masks();
+  }
+
+  // Logits, or the features of a pooled model.
+  ValueId ended(ValueId x) {
     at("logits");
     if (has_last(bucket_)) x = rows_of(x, last_);
     const ValueId last = normed(x, "norm");
-    if (config_.pooled) {
-      results[0] = last;
-      return results;
-    }
+    if (config_.pooled) return last;
     ValueId logits = product(narrow(last), weight("head"));
     if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
     if (config_.logit_cap != 0) logits = capped(logits, config_.logit_cap);
-    results[0] = logits;
-    return results;
+    return logits;
   }
 
   // -- parts
@@ -528,6 +616,9 @@ class StepBuilder {
   Turns turns_, local_turns_;
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_;
+  std::optional<PartGraph> part_;      // where one is made
+  std::map<std::string, Type> types_;  // of its weights
+  int64_t part_layer_ = -1;
 };
 
 }  // namespace
@@ -617,6 +708,11 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
 
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element) {
   return StepBuilder(config, bucket, pool, element).run();
+}
+
+PartGraph build_part(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
+                     PartKind kind, int64_t layer, int64_t vocabulary) {
+  return StepBuilder(config, bucket, pool, element).run_part(kind, layer, vocabulary);
 }
 
 }  // namespace opentrn::decoder

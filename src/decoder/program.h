@@ -49,6 +49,31 @@ struct Weight {
 //
 // A slot outside the pool is not written. `element`: of weights, keys and values, and of what products read.
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element);
+
+// What ranks that share a model compute between two of their sums, each with its part of the weights.
+enum class PartKind : uint8_t {
+  kAttention,    // of layer 0: tokens -> x, term, keys, values; of others: x, sum -> the same
+  kFeedForward,  // x, sum -> x, term
+  kLogits,       // x, sum -> logits of the rank's part of the vocabulary, or features of a pooled model
+};
+struct PartInput {
+  enum class Kind : uint8_t { kStep, kWeight, kLayerWeight, kPool };
+  Kind kind;
+  std::string name;      // "tokens", ..., "x", "sum"; of a weight of a layer without the layer: "qkv"
+  int64_t in_front = 0;  // of a layer's weight: how many layers in front of the part's own it is
+};
+struct PartGraph {
+  graph::Module module;
+  std::vector<PartInput> inputs;  // in order; the last results of attention take the place of its pools
+};
+// x [rows, hidden] f32 is the same on all ranks. A term [rows, hidden] is what a rank's attention or
+// feed-forward layer adds to it, in `element`, in which the ranks exchange and add up terms: `sum`. All layers
+// of one kind have the same graph, but layer 0, and those with a window and without; logits follow the last
+// layer. `config`: part_of() for as many ranks. `vocabulary`: rows of the table of embeddings, which each rank
+// has whole.
+PartGraph build_part(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element,
+                     PartKind kind, int64_t layer, int64_t vocabulary);
+
 std::vector<Weight> weights(const Config& config, graph::ElementType element);
 bool has_last(const Bucket& bucket);
 // Whether a program gathers the weights of the experts that its rows take (NxD's selective loading), in place

@@ -54,22 +54,25 @@ constexpr NameRow kNormsAfter[] = {
     {"feed_forward_norm", "", "model.layers.{}.pre_feedforward_layernorm.weight"},
     {"after_feed_forward_norm", "", "model.layers.{}.post_feedforward_layernorm.weight"},
 };
-// Of layers with a mixture of experts; the second {} is an expert's number.
+// Of layers with a mixture of experts; the second {} is an expert's number. GGUF files have the experts of a
+// layer in one tensor.
 constexpr NameRow kMixtral[] = {
-    {"router", "", "model.layers.{}.block_sparse_moe.gate.weight"},
-    {"expert_gate", "", "model.layers.{}.block_sparse_moe.experts.{}.w1.weight"},
-    {"expert_up", "", "model.layers.{}.block_sparse_moe.experts.{}.w3.weight"},
-    {"expert_down", "", "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"},
+    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.block_sparse_moe.gate.weight"},
+    {"expert_gate", "blk.{}.ffn_gate_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w1.weight"},
+    {"expert_up", "blk.{}.ffn_up_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w3.weight"},
+    {"expert_down", "blk.{}.ffn_down_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"},
 };
 constexpr NameRow kQwenMoe[] = {
-    {"router", "", "model.layers.{}.mlp.gate.weight"},
-    {"expert_gate", "", "model.layers.{}.mlp.experts.{}.gate_proj.weight"},
-    {"expert_up", "", "model.layers.{}.mlp.experts.{}.up_proj.weight"},
-    {"expert_down", "", "model.layers.{}.mlp.experts.{}.down_proj.weight"},
-    {"shared_gate", "", "model.layers.{}.mlp.shared_expert_gate.weight"},
-    {"shared_expert_gate", "", "model.layers.{}.mlp.shared_expert.gate_proj.weight"},
-    {"shared_expert_up", "", "model.layers.{}.mlp.shared_expert.up_proj.weight"},
-    {"shared_expert_down", "", "model.layers.{}.mlp.shared_expert.down_proj.weight"},
+    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.mlp.gate.weight"},
+    {"expert_gate", "blk.{}.ffn_gate_exps.weight", "model.layers.{}.mlp.experts.{}.gate_proj.weight"},
+    {"expert_up", "blk.{}.ffn_up_exps.weight", "model.layers.{}.mlp.experts.{}.up_proj.weight"},
+    {"expert_down", "blk.{}.ffn_down_exps.weight", "model.layers.{}.mlp.experts.{}.down_proj.weight"},
+    {"shared_gate", "blk.{}.ffn_gate_inp_shexp.weight", "model.layers.{}.mlp.shared_expert_gate.weight"},
+    {"shared_expert_gate", "blk.{}.ffn_gate_shexp.weight",
+     "model.layers.{}.mlp.shared_expert.gate_proj.weight"},
+    {"shared_expert_up", "blk.{}.ffn_up_shexp.weight", "model.layers.{}.mlp.shared_expert.up_proj.weight"},
+    {"shared_expert_down", "blk.{}.ffn_down_shexp.weight",
+     "model.layers.{}.mlp.shared_expert.down_proj.weight"},
 };
 // GPT-2's; files have them with "transformer." in front, or without.
 constexpr NameRow kGpt2[] = {
@@ -258,8 +261,14 @@ class Loader {
   // `first_row` of the target.
   void columns(std::string_view part, Target target, int64_t depth, int64_t count, int64_t first,
                int64_t width, int64_t first_row = 0) {
-    const StoredTensor& from = tensor(part, {count, depth});
-    const bool turned = names_ == Names::kGguf && config_.rows_interleaved && (part == "q" || part == "k");
+    const bool of_gguf = names_ == Names::kGguf, stacked = of_gguf && part.starts_with("expert_");
+    // A GGUF file has one row as a vector.
+    const bool flat = of_gguf && part == "shared_gate";
+    const StoredTensor& from = stacked ? tensor(part, {config_.experts, count, depth})
+                               : flat  ? tensor(part, {depth})
+                                       : tensor(part, {count, depth});
+    const int64_t first_of_file = stacked ? expert_ * count : 0;
+    const bool turned = of_gguf && config_.rows_interleaved && (part == "q" || part == "k");
     Adapter::Change change;
     // A tied head's table is read by rows, too: an adapter of it would change one of the two.
     if (adapter_ && part != "embedding")
@@ -267,14 +276,14 @@ class Loader {
     constexpr int64_t kPart = 8 * kRowsTogether;
     for (int64_t row = 0; row < count; row += kPart)
       tasks_.push_back([this, &from, target, depth, count, first, width, row, turned, first_row,
-                        change]() mutable {
+                        first_of_file, change]() mutable {
         std::vector<float> values(static_cast<size_t>(kRowsTogether * depth));
         const int64_t last = std::min(count, row + kPart);
         for (int64_t r = row; r < last; r += kRowsTogether) {
           interrupt::poll();
           const int64_t together = std::min(kRowsTogether, last - r);
           for (int64_t i = 0; i < together; ++i)
-            decode_row(from, turned ? interleaved(r + i, config_.head_features) : r + i,
+            decode_row(from, first_of_file + (turned ? interleaved(r + i, config_.head_features) : r + i),
                        std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
           if (change) change.add_to(r, together, values);
           for (int64_t d = 0; d < depth; ++d)

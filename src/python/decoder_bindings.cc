@@ -18,6 +18,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "decoder/engine.h"
+#include "decoder/exchange.h"
 #include "decoder/generation.h"
 #include "decoder/sampler.h"
 #include "decoder/weights.h"
@@ -116,8 +117,11 @@ using Sizes = std::vector<int64_t>;
 std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights::TensorTable& tensors,
                                   decoder::Names names, const std::string& target, const std::string& element,
                                   decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
-                                  const std::optional<std::filesystem::path>& lora) {
+                                  const std::optional<std::filesystem::path>& lora, int64_t ranks,
+                                  std::string instance) {
   decoder::EngineOptions options;
+  options.ranks = ranks;
+  options.instance = std::move(instance);
   options.generation = arch::resolve_target(target);
   options.element = element_of(element);
   options.pool = pool;
@@ -136,21 +140,23 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
 std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& target,
                                        const std::string& element, int64_t block_tokens, int64_t blocks,
                                        Sizes sequences, Sizes tokens, Sizes contexts,
-                                       const std::optional<std::filesystem::path>& lora) {
+                                       const std::optional<std::filesystem::path>& lora, int64_t ranks,
+                                       std::string instance) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts),
-                   lora);
+                   lora, ranks, std::move(instance));
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
                                              const std::string& element, int64_t block_tokens, int64_t blocks,
                                              Sizes sequences, Sizes tokens, Sizes contexts,
-                                             const std::optional<std::filesystem::path>& lora) {
+                                             const std::optional<std::filesystem::path>& lora, int64_t ranks,
+                                             std::string instance) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts), lora);
+                   std::move(contexts), lora, ranks, std::move(instance));
 }
 
 using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
@@ -209,6 +215,15 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
   return time_program(model->program, model->generation, {}, model->origin, nullptr, std::nullopt, true);
 }
 
+// Of such ranks: microseconds that they exchange in a step of the whole model.
+double exchange_us_of_config(const std::string& json, const std::string& target, const std::string& element,
+                             const BucketTuple& of, int64_t ranks, const std::string& instance) {
+  const Unlocked unlocked;
+  const decoder::Config config = decoder::config_of_json(json);
+  return decoder::exchange_us({config.layers, config.hidden, config.vocabulary}, to_bucket(of),
+                              element_of(element), ranks, instance, arch::resolve_target(target));
+}
+
 using decoder::Finish;
 
 constexpr const char* kFinishes[] = {"", "stop", "length"};
@@ -252,6 +267,11 @@ void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "DecoderEngine")
       .def("step", &step, "sequences"_a, "every_token"_a = false)
       .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{})
+      .def("exchange_us",
+           [](const Engine& engine, const BucketTuple& of) {
+             const Unlocked unlocked;
+             return engine.exchange_us(to_bucket(of));
+           })
       .def(
           "bucket_of",
           [](const Engine& engine, int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
@@ -310,11 +330,15 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_context",
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none());
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(),
+             "ranks"_a = 1, "instance"_a = "");
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none());
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(),
+             "ranks"_a = 1, "instance"_a = "");
   module.def("time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a = 1, "layers"_a = 0, "contiguous"_a = false);
+  module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
+             "ranks"_a, "instance"_a);
   bind_engine(module);
   nb::class_<decoder::Generation>(module, "DecoderGeneration")
       .def_prop_ro("done", &decoder::Generation::done)

@@ -81,7 +81,8 @@ Ps ModelWorker::time_of(const decoder::Bucket& bucket) {
   const auto known = programs_us_.find(bucket);
   if (known != programs_us_.end()) return known->second;
   const auto begin = std::chrono::steady_clock::now();
-  const auto time = static_cast<Ps>(runtime::timed(engine_.program(bucket), {}).total_ns * kPsPerNs);
+  const double device_ns = runtime::timed(engine_.program(bucket), {}).total_ns;
+  const auto time = static_cast<Ps>((device_ns + 1000 * engine_.exchange_us(bucket)) * kPsPerNs);
   compile_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ++programs_;
   programs_us_.emplace(bucket, time);

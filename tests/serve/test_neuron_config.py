@@ -28,7 +28,8 @@ DRAWN = Settings(values=False, linear="step=1", served_name="tiny")
         (False, {"ep_degree": 1}, WITHOUT_EFFECT),
         (False, {"ep_degree": 8}, REFUSED),
         (False, {"on_device_sampling_config": {"all_greedy": True}}, WITHOUT_EFFECT),
-        (True, {"tp_degree": 32}, REFUSED),
+        (True, {"tp_degree": 2}, HONOURED),
+        (True, {"cp_degree": 2}, REFUSED),
         (True, {"torch_dtype": "bfloat16"}, HONOURED),
         (True, {"fused_qkv": True}, WITHOUT_EFFECT),
         (True, {"async_mode": True}, REFUSED),
@@ -61,6 +62,7 @@ def test_every_setting_of_the_tables_is_one():
         (False, {"enable_structured_outputs": 1}, "neither"),
         (True, {"batch_size": 4, "tkg_batch_size": 8}, "another key"),
         (True, {"target": 2}, "no name"),
+        (True, {"tp_degree": 0}, "no number"),
     ],
 )
 def test_values_that_are_none(nxdi: bool, config: dict[str, Any], match: str):
@@ -87,13 +89,14 @@ def test_buckets_are_the_programs_that_run(tiny_file: Path):
 
 def test_the_command_explains(capsys: pytest.CaptureFixture[str]):
     words = ["serve", "smollm2", "--explain-config", "--override-neuron-config"]
-    assert main([*words, '{"context_encoding_buckets": [128], "tp_degree": 8}']) == 0
+    assert main([*words, '{"context_encoding_buckets": [128], "ep_degree": 8}']) == 0
     assert capsys.readouterr().out == (
         "context_encoding_buckets = [128]: values and time; the prefill programs\n"
-        "tp_degree = 8: refused; one NeuronCore serves the model\n"
+        "ep_degree = 8: refused; the model is served by one group of tensor-parallel NeuronCores\n"
     )
-    assert main([*words, '{"tp_degree": 8}', "--json"]) == 0
-    row = {"key": "tp_degree", "value": 8, "verdict": "refused", "why": "one NeuronCore serves the model"}
+    assert main([*words, '{"ep_degree": 8}', "--json"]) == 0
+    why = "the model is served by one group of tensor-parallel NeuronCores"
+    row = {"key": "ep_degree", "value": 8, "verdict": "refused", "why": why}
     assert json.loads(capsys.readouterr().out) == row
     assert main([*words, "[]"]) == 2 and main([*words, "{"]) == 2
     assert main(["serve", "smollm2", "--additional-config", '{"other": 1}']) == 2

@@ -18,6 +18,7 @@ import pytest
 from running import KEY, served
 
 from opentrn.errors import InputError
+from opentrn.generate import LanguageModel
 from opentrn.serve import Settings, build
 
 BODY = {"model": "tiny", "prompt": "the", "max_tokens": 100, "ignore_eos": True}
@@ -201,3 +202,21 @@ def test_the_paced_example_measures_what_is_predicted(tmp_path: Path):
         # Never sooner than predicted; how much later is the load of this machine.
         assert measured_first >= predicted_first >= 20.0 and measured >= predicted * 0.98
     assert first[3] == pytest.approx(6.0) and 7.0 < each[3] <= 9.0 + 20.0 * 3 / 59
+
+
+def test_ranks_serve_with_their_tokens_and_times(tiny_file: Path):
+    """As opentrn generate has them: a prefill and two decode steps, with what the ranks exchange."""
+    shared: Any = {"dtype": "f32", "ranks": 2, "instance": "trn2.48xlarge"}
+    model = LanguageModel(tiny_file, context=64, **shared)
+    list(model.generate([[5, 6, 7]], max_tokens=3))
+    programs = list(model.programs.values())
+    assert [program.runs for program in programs] == [1, 2]
+    with served(tiny_file, Settings(served_name="tiny", max_model_len=64, max_num_seqs=1, **shared)) as running:
+        body = {"model": "tiny", "prompt": [5, 6, 7], "max_tokens": 3, "temperature": 0, "return_token_ids": True,
+                "ignore_eos": True}  # fmt: skip
+        answer = httpx.post(f"{running.url}/v1/completions", json=body, timeout=60).json()
+    assert answer["choices"][0]["token_ids"] == model.answers[0].tokens
+    expected = sum(program.runs * program.predicted_us for program in programs) / 1000
+    assert answer["usage"]["predicted_device_time"]["own_steps_ms"] == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(InputError, match="ranks without values"):
+        build(tiny_file, Settings(values=False, linear="step=1", ranks=2, instance="trn2.48xlarge"))

@@ -30,7 +30,7 @@ def generate_command(options: argparse.Namespace) -> int:
         progress.begin("loading the weights")
         model = LanguageModel(
             options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts),
-            lora=options.lora, speculate=options.speculate,
+            lora=options.lora, speculate=options.speculate, ranks=options.ranks, instance=options.instance,
         )  # fmt: skip
         texts = prompts if options.raw else [model.chat_prompt(_messages(options, text)) for text in prompts]
         encoded = [model.encode(text) for text in texts]
@@ -83,7 +83,8 @@ def _times(model: Any, seconds: float) -> str:
     for program in sorted(model.programs.values(), key=lambda p: p.bucket[1] == 1):
         each = f", {program.predicted_us / program.bucket[0] / 1000:.2f} ms a token" if program.bucket[0] > 1 else ""
         lines.append(
-            f"{program.text}: {program.predicted_us / 1000:.2f} ms predicted{each}, bound by {program.bound_by}; "
+            f"{program.text}: {program.predicted_us / 1000:.2f} ms predicted{each}{_exchanged(program)}, bound by "
+            f"{program.bound_by}; "
             f"{program.runs} runs, {program.host_seconds / max(1, program.runs) * 1000:.0f} ms here"
         )
         if (trust := f"  {program.trust}") not in lines:  # unknown for the same reason: said once
@@ -97,12 +98,17 @@ def _times(model: Any, seconds: float) -> str:
     return "\n".join(lines)
 
 
+def _exchanged(program: Any) -> str:
+    return f", {program.collectives_us / 1000:.2f} ms of it exchanged" if program.collectives_us else ""
+
+
 def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
     return {
         "model": str(model.path),
         "architecture": model.config["architecture"],
         "target": model.target,
         "dtype": model.dtype,
+        "ranks": model.ranks,
         "answers": [
             {
                 "prompt": prompt,
@@ -123,6 +129,7 @@ def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
                 "context": program.bucket[2],
                 "instructions": program.instructions,
                 "predicted_us": program.predicted_us,
+                "collectives_us": program.collectives_us,
                 "bound_by": program.bound_by,
                 "band": program.band,
                 "runs": program.runs,
@@ -162,6 +169,13 @@ def add_lora(parser: Any) -> None:
     parser.add_argument("--lora", metavar="FOLDER", help="an adapter as PEFT saves it, added to the weights")
 
 
+def add_ranks(parser: Any, *names: str) -> None:
+    """NeuronCores that share the model."""
+    parser.add_argument("--ranks", *names, type=count, default=1, metavar="N", dest="ranks",
+                        help="NeuronCores that share the model (1)")  # fmt: skip
+    parser.add_argument("--instance", metavar="NAME", help="of the ranks, for what they exchange: trn2.48xlarge")
+
+
 def add_command(commands: Any) -> None:
     """`generate` on the parser of the program."""
     parser = commands.add_parser(
@@ -186,6 +200,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="of those with P of the likeliest's (0)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
     add_lora(parser)
+    add_ranks(parser)
     parser.add_argument("--speculate", type=count, default=0, metavar="K",
                         help="guess up to K tokens of a step from the text in front (0; greedy alone)")  # fmt: skip
     add_model(parser)

@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
-from opentrn.cli.generate import add_lora, add_model, count
+from opentrn.cli.generate import add_lora, add_model, add_ranks, count
 from opentrn.cli.interrupts import Terminated
 from opentrn.cli.progress import Progress
 from opentrn.errors import InputError, MissingModule
@@ -48,6 +48,8 @@ def serve_command(options: argparse.Namespace) -> int:
             trace=options.trace,
             audit=options.audit,
             lora=options.lora,
+            ranks=options.ranks,
+            instance=options.instance,
         ),
     )
     if options.explain_config:
@@ -181,6 +183,7 @@ def add_command(commands: Any) -> None:
                         help="of AWS's vLLM plugin up to 0.5, over NxD Inference")  # fmt: skip
     engine.add_argument("--explain-config", action="store_true",
                         help="print what becomes of each key of these two, and end")  # fmt: skip
+    add_ranks(engine, "--tensor-parallel-size")
     times = parser.add_argument_group("time")
     times.add_argument("--time", default="wall", choices=("wall", "paced", "virtual"),
                        help="steps take as long as they run here (wall), at least the predicted time (paced), or that "

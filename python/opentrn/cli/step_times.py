@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opentrn.cli.generate import add_model, count
+from opentrn.cli.generate import add_model, add_ranks, count
 from opentrn.cli.progress import Progress
 from opentrn.errors import InputError
 
@@ -51,11 +51,9 @@ def _model(options: argparse.Namespace) -> Any:
 
     sizes = {"target": options.target, "dtype": options.dtype, "context": options.max_model_len,
              "sequences": options.max_num_seqs}  # fmt: skip
+    sizes |= {"ranks": options.ranks, "instance": options.instance}
     if options.model.endswith(".json"):
-        return SizesOnly(Path(options.model), ranks=options.ranks, instance=options.instance, **sizes)
-    if options.ranks > 1 or options.instance is not None:
-        raise InputError("one NeuronCore runs a model with weights", label="generate.step_times",
-                         hint="its config.json in place of the folder, for the times alone")  # fmt: skip
+        return SizesOnly(Path(options.model), **sizes)
     return LanguageModel(options.model, **sizes)
 
 
@@ -87,9 +85,9 @@ def add_command(commands: Any) -> None:
     """`step-times` on the parser of the program."""
     parser = commands.add_parser(
         "step-times",
-        description="Compile every program that a server of this model runs, and predict its time on one NeuronCore: "
-        "CSV on stdout, the command that replays a trace with it on stderr. A config.json in place of a model is timed "
-        "without weights, on --ranks NeuronCores of an --instance that share it.",
+        description="Compile every program that a server of this model runs, and predict its time on one NeuronCore, "
+        "or on --ranks of an --instance that share it: CSV on stdout, the command that replays a trace with it on "
+        "stderr. A config.json in place of a model is timed without weights.",
     )  # fmt: skip
     parser.examples = (
         "opentrn step-times smollm2 --max-num-seqs 8 --max-model-len 2048 -o smollm2.csv",
@@ -99,6 +97,5 @@ def add_command(commands: Any) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="write the CSV there, too")
     parser.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
     parser.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
-    parser.add_argument("--ranks", type=count, default=1, metavar="N", help="NeuronCores that share a config.json (1)")
-    parser.add_argument("--instance", metavar="NAME", help="of the ranks, for what they exchange: trn1.32xlarge")
+    add_ranks(parser)
     parser.set_defaults(command=step_times_command)

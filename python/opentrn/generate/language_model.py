@@ -13,6 +13,7 @@ import numpy as np
 
 from opentrn import _core
 from opentrn.errors import InputError
+from opentrn.generate.ranks import band_of, expect_instance
 from opentrn.generate.source import find
 from opentrn.generate.text import text_of_folder, text_of_gguf
 from opentrn.generate.tokenizer import ChatTemplate
@@ -63,6 +64,7 @@ class Program:
     text: str
     instructions: int
     predicted_us: float
+    collectives_us: float  # of predicted_us: what ranks exchange
     bound_by: str
     band: dict[str, Any]  # as Timing.band: in which the measured time is expected, or why that is unknown
     trust: str  # the same as a line of text
@@ -92,6 +94,8 @@ class LanguageModel:
     pad_to: the only sizes of programs. sizes: those of programs, each list ascending, as program_sizes() gives them.
     speculate: tokens that a step of generate() guesses from the text in front (prompt lookup), at most.
     lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
+    ranks: NeuronCores of one `instance` that share every layer (tensor parallel), by default the target. Their sums are
+    rounded to `dtype`, so logits differ from those of one core by rounding.
     """
 
     def __init__(
@@ -106,10 +110,14 @@ class LanguageModel:
         sizes: tuple[list[int], list[int], list[int]] | None = None,
         lora: str | Path | None = None,
         speculate: int = 0,
+        ranks: int = 1,
+        instance: str | None = None,
     ) -> None:
         begin = time.perf_counter()
+        expect_instance(ranks, instance)
+        self.ranks, self.instance = ranks, instance
         self.path = find(source)
-        self.target = environment.target(target)
+        self.target = environment.target(target or instance)
         self.dtype = dtype
         if self.path.is_dir():
             file: Any = _core.read_checkpoint(self.path)
@@ -146,6 +154,8 @@ class LanguageModel:
             sequences * (self.context // BLOCK_TOKENS) + 1,
             *self.buckets,
             lora=lora,
+            ranks=ranks,
+            instance=instance or "",
         )
         self.config: dict[str, Any] = self._engine.config
         self._pooled: Any = None
@@ -261,7 +271,7 @@ class LanguageModel:
                 rows, bucket, _ = self._pooled.step([(list(tokens[first : first + most]), first, blocks)])
                 if bucket not in self._pooled_us:
                     timing: Any = self._pooled.time(bucket)
-                    self._pooled_us[bucket] = timing.time_us
+                    self._pooled_us[bucket] = timing.time_us + self._pooled.exchange_us(bucket)
                 predicted += self._pooled_us[bucket]
             return rows[0] / np.linalg.norm(rows[0]), predicted
 
@@ -270,14 +280,17 @@ class LanguageModel:
         """The compiled step of these sizes, with its predicted time."""
         if bucket not in self.programs:
             timing: Any = self._engine.time(bucket)
+            exchange = self._engine.exchange_us(bucket)
+            predicted = timing.time_us + exchange
+            band, trust = band_of(timing, predicted / timing.time_us)
             self.programs[bucket] = Program(
-                bucket, self._engine.bucket_text(bucket), self._engine.prepare(bucket), timing.time_us, timing.bound_by,
-                timing.band, timing.trust_text().splitlines()[0],
+                bucket, self._engine.bucket_text(bucket), self._engine.prepare(bucket), predicted, exchange,
+                timing.bound_by, band, trust,
             )  # fmt: skip
         return self.programs[bucket]
 
     def time(self, bucket: Bucket) -> Any:
-        """opentrn.Timing of a step: its profile, its text, its page."""
+        """opentrn.Timing of a step: its profile, its text, its page. Of several ranks: one's, without the exchange."""
         return self._engine.time(bucket)
 
 

@@ -54,6 +54,8 @@ class Settings:
     sequence_buckets: Sequence[int] = ()
     context_buckets: Sequence[int] = ()
     lora: str | None = None  # a folder of an adapter, added to the weights
+    ranks: int = 1  # NeuronCores of `instance` that share the model
+    instance: str | None = None
     warm: bool = True  # the first programs are compiled before the server is ready, the others when it is idle
 
 
@@ -127,6 +129,9 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
     if settings.lora and not settings.values:
         raise InputError("an adapter without values changes nothing", label="serve.settings",
                          hint="--lora goes with weights, not with --no-values")  # fmt: skip
+    if settings.ranks > 1 and not settings.values:
+        raise InputError("ranks without values change nothing: steps take what the table says", label="serve.settings",
+                         hint="opentrn step-times --ranks makes the table of ranks")  # fmt: skip
     model = None
     if settings.values:
         longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
@@ -135,6 +140,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         model = LanguageModel(
             source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
             sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None, lora=settings.lora,
+            ranks=settings.ranks, instance=settings.instance,
         )  # fmt: skip
         text, context = model.text, model.context
         options = _options(settings, context, model.buckets)

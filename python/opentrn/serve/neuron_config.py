@@ -35,7 +35,7 @@ class Key:
     only: tuple[Any, ...] = ()
 
 
-_ONE_CORE = "one NeuronCore serves the model"
+_ONE_CORE = "the model is served by one group of tensor-parallel NeuronCores"
 _KERNELS = "which kernels run is the compiler's choice here"
 _NO_QUANTISATION = "weights are bf16, f16 or f32"
 
@@ -88,7 +88,7 @@ NXDI_KEYS: Mapping[str, Key] = {
     "is_continuous_batching": _fixed("requests come and go at every step", True),
     "is_block_kv_layout": _fixed("keys and values lie in blocks", True),
     "enable_bucketing": _fixed("programs have fixed sizes", True),
-    "tp_degree": _fixed(_ONE_CORE, 1),
+    "tp_degree": Key(HONOURED, "NeuronCores that share the model; --instance says of which machine", "ranks"),
     "cp_degree": _fixed(_ONE_CORE, 1),
     "pp_degree": _fixed(_ONE_CORE, 1),
     "ep_degree": _fixed(_ONE_CORE, 1),
@@ -123,7 +123,7 @@ NXDI_KEYS: Mapping[str, Key] = {
 
 _DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 _LISTS = ("token_buckets", "sequence_buckets", "context_buckets")
-_COUNTS = ("max_num_seqs", "max_model_len", "num_blocks", "max_logprobs")
+_COUNTS = ("max_num_seqs", "max_model_len", "num_blocks", "max_logprobs", "ranks")
 _SWITCHES = ("structured", "prefix_caching", "cold")
 
 

@@ -1,0 +1,273 @@
+#include "decoder/ranks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/fault.h"
+#include "collectives/arithmetic.h"
+#include "compiler/compile.h"
+#include "model/runtime_model.h"
+
+namespace opentrn::decoder {
+
+namespace {
+
+using BufferPtr = std::shared_ptr<sim::Buffer>;
+
+// Of rows or columns: [begin, end), and zeros behind it up to `padded`.
+struct Piece {
+  int64_t begin, end, padded;
+};
+
+BufferPtr zeros(int64_t bytes) {
+  BufferPtr buffer = sim::Buffer::allocate(bytes);
+  std::memset(buffer->data(), 0, static_cast<size_t>(bytes));
+  buffer->mark_all_initialised();
+  return buffer;
+}
+
+// A part's rows and columns of a matrix, side by side.
+BufferPtr pieces_of(const sim::Buffer& whole, int64_t columns, int64_t element_bytes,
+                    const std::vector<Piece>& of_rows, const std::vector<Piece>& of_columns) {
+  const auto sum = [](const std::vector<Piece>& pieces) {
+    int64_t total = 0;
+    for (const Piece& piece : pieces) total += piece.padded;
+    return total;
+  };
+  const int64_t width = sum(of_columns);
+  BufferPtr made = zeros(sum(of_rows) * width * element_bytes);
+  int64_t row = 0;
+  for (const Piece& rows : of_rows) {
+    for (int64_t i = rows.begin; i < rows.end; ++i) {
+      std::byte* to = made->data() + (row + i - rows.begin) * width * element_bytes;
+      const std::byte* from = whole.data() + i * columns * element_bytes;
+      for (const Piece& piece : of_columns) {
+        std::memcpy(to, from + piece.begin * element_bytes,
+                    static_cast<size_t>((piece.end - piece.begin) * element_bytes));
+        to += piece.padded * element_bytes;
+      }
+    }
+    row += rows.padded;
+  }
+  return made;
+}
+
+// What one rank has of each weight.
+class Cutter {
+ public:
+  Cutter(const Config& whole, int64_t ranks, int64_t rank)
+      : whole_(whole), part_(part_of(whole, ranks)), ranks_(ranks), rank_(rank) {}
+
+  BufferPtr cut(const Weight& weight, const BufferPtr& from) const {
+    const std::string name = weight.name.substr(weight.name.rfind('.') + 1);
+    const int64_t columns = weight.type.dim(weight.type.rank() - 1);
+    const int64_t rows = weight.type.rank() == 1 ? 1 : weight.type.dim(0);
+    const int64_t bytes = graph::storage_bytes(weight.type.element());
+    const std::vector<Piece> all_rows{{0, rows, rows}}, all_columns{{0, columns, columns}};
+    const auto by_rows = [&](std::vector<Piece> pieces) {
+      return pieces_of(*from, columns, bytes, pieces, all_columns);
+    };
+    const auto by_columns = [&](std::vector<Piece> pieces) {
+      return pieces_of(*from, columns, bytes, all_rows, pieces);
+    };
+    if (name == "qkv" || name == "qkv_bias") return by_columns(heads());
+    if (name == "output") return by_rows({queries()});
+    if (name == "gate_up") return by_columns(twice(whole_.feed_forward));
+    if (name == "up" || name == "up_bias") return by_columns({share(whole_.feed_forward)});
+    if (name == "down") return by_rows({share(whole_.feed_forward)});
+    if (name == "experts_gate_up") return by_columns(twice(whole_.expert_features));
+    if (name == "experts_down") return by_rows(of_experts());
+    if (name == "shared_gate_up") return by_columns(twice(whole_.shared_features));
+    if (name == "shared_down") return by_rows({share(whole_.shared_features)});
+    if (name == "head") return by_columns({share(whole_.vocabulary)});
+    // They are added to the sum once.
+    if ((name == "output_bias" || name == "down_bias") && rank_ > 0) return zeros(from->bytes());
+    return from;
+  }
+
+ private:
+  Piece share(int64_t whole, int64_t first = 0) const {
+    const int64_t padded = (whole + ranks_ - 1) / ranks_;
+    const int64_t begin = std::min(whole, rank_ * padded), end = std::min(whole, begin + padded);
+    return {first + begin, first + end, padded};
+  }
+  std::vector<Piece> twice(int64_t features) const { return {share(features), share(features, features)}; }
+  std::vector<Piece> of_experts() const {
+    std::vector<Piece> pieces;
+    for (int64_t i = 0; i < whole_.experts; ++i)
+      pieces.push_back(share(whole_.expert_features, i * whole_.expert_features));
+    return pieces;
+  }
+  Piece queries() const {
+    const int64_t own = part_.query_features();
+    return {rank_ * own, (rank_ + 1) * own, own};
+  }
+  // Queries, keys and values; ranks that are more than the heads of keys and values share them.
+  std::vector<Piece> heads() const {
+    const int64_t own = part_.kv_features();
+    const int64_t first = rank_ * whole_.kv_heads / ranks_ * whole_.head_features;
+    const int64_t keys = whole_.query_features() + first, values = keys + whole_.kv_features();
+    return {queries(), {keys, keys + own, own}, {values, values + own, own}};
+  }
+
+  const Config& whole_;
+  Config part_;
+  int64_t ranks_, rank_;
+};
+
+DType exchanged(graph::ElementType element) {
+  switch (element) {
+    case graph::ElementType::kBF16: return DType::kBFloat16;
+    case graph::ElementType::kF16: return DType::kFloat16;
+    default: return DType::kFloat32;
+  }
+}
+
+}  // namespace
+
+void expect_ranks(const Config& config, int64_t ranks) {
+  const auto fits = [&](int64_t n) {
+    return config.heads % n == 0 && (config.kv_heads % n == 0 || n % config.kv_heads == 0);
+  };
+  if (ranks >= 1 && ranks <= config.heads && fits(ranks)) return;
+  std::vector<int64_t> good;
+  for (int64_t n = 1; n <= config.heads; ++n)
+    if (fits(n)) good.push_back(n);
+  throw Fault(FaultKind::kInput, "decoder.ranks",
+              fmt::format("{} ranks cannot share {} heads, and {} of keys and values", ranks, config.heads,
+                          config.kv_heads),
+              fmt::format("one of {} ranks", fmt::join(good, ", ")));
+}
+
+RankWeights cut_weights(const Config& config, graph::ElementType element,
+                        const std::vector<BufferPtr>& weights, int64_t ranks) {
+  expect_ranks(config, ranks);
+  const std::vector<Weight> stated = decoder::weights(config, element);
+  OPENTRN_CHECK(stated.size() == weights.size(), "{} weights for {}", weights.size(), stated.size());
+  RankWeights cut(static_cast<size_t>(ranks));
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const Cutter cutter(config, ranks, rank);
+    for (size_t i = 0; i < stated.size(); ++i)
+      cut[static_cast<size_t>(rank)].emplace(stated[i].name, cutter.cut(stated[i], weights[i]));
+  }
+  return cut;
+}
+
+Ranks::Ranks(const Config& config, const Pool& pool, graph::ElementType element, opentrn::Generation generation,
+             std::shared_ptr<const RankWeights> weights)
+    : whole_(config),
+      part_(part_of(config, static_cast<int64_t>(weights->size()))),
+      pool_(pool),
+      element_(element),
+      generation_(generation),
+      weights_(std::move(weights)) {
+  const int64_t bytes = pool.slots() * part_.kv_features() * graph::storage_bytes(element);
+  pools_.resize(weights_->size());
+  for (auto& of_rank : pools_)
+    for (int64_t i = 0; i < 2 * part_.layers; ++i) of_rank.push_back(zeros(bytes));
+}
+
+int64_t Ranks::pool_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& of_rank : pools_)
+    for (const auto& pool : of_rank) bytes += pool->bytes();
+  return bytes;
+}
+
+int64_t Ranks::weight_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& of_rank : *weights_)
+    for (const auto& [name, weight] : of_rank) bytes += weight->bytes();
+  return bytes;
+}
+
+const Ranks::Part& Ranks::part(const Bucket& bucket, PartKind kind, int64_t layer) {
+  // The first layer that has the same graph.
+  int64_t like = 0;
+  if (kind == PartKind::kAttention && layer > 0)
+    for (like = 1; part_.is_windowed(like) != part_.is_windowed(layer);) ++like;
+  Part& made = parts_[{bucket, kind, like}];
+  if (made.model) return made;
+  compiler::Options options;
+  options.generation = generation_;
+  options.donate_inputs = true;
+  PartGraph graph = build_part(part_, bucket, pool_, element_, kind, like, whole_.vocabulary);
+  auto model =
+      std::make_unique<runtime::Model>(model::model_of(compiler::compile(graph.module, options), generation_));
+  size_t output = 2;
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    if (graph.inputs[i].kind == PartInput::Kind::kPool)
+      OPENTRN_CHECK(model->inputs[i].tensor == model->outputs[output++].tensor, "{} is copied by {}",
+                    graph.inputs[i].name, bucket.text());
+  made.inputs = std::move(graph.inputs);
+  made.model = std::move(model);
+  return made;
+}
+
+Ranks::Outputs Ranks::run_part(const Bucket& bucket, PartKind kind, int64_t layer,
+                               const std::map<std::string, BufferPtr>& step) {
+  const Part& of = part(bucket, kind, layer);
+  Outputs outputs;
+  for (size_t rank = 0; rank < weights_->size(); ++rank) {
+    const auto& weights = (*weights_)[rank];
+    std::vector<BufferPtr> inputs;
+    for (const PartInput& input : of.inputs) {
+      switch (input.kind) {
+        case PartInput::Kind::kStep: inputs.push_back(step.at(input.name)); break;
+        case PartInput::Kind::kWeight: inputs.push_back(weights.at(input.name)); break;
+        case PartInput::Kind::kLayerWeight:
+          inputs.push_back(weights.at(fmt::format("layers.{}.{}", layer - input.in_front, input.name)));
+          break;
+        case PartInput::Kind::kPool:
+          inputs.push_back(pools_[rank][static_cast<size_t>(2 * layer + (input.name == "values"))]);
+      }
+    }
+    outputs.push_back(runtime::execute(*of.model, inputs));
+  }
+  return outputs;
+}
+
+// Of the terms, which are every rank's second result.
+std::shared_ptr<sim::Buffer> Ranks::sum_of(const Outputs& outputs) const {
+  std::vector<const std::byte*> terms;
+  for (const auto& of_rank : outputs) terms.push_back(of_rank[1]->data());
+  const BufferPtr& first = outputs[0][1];
+  collectives::reduce_elements(collectives::Reduction::kAdd, exchanged(element_), terms, first->data(),
+                               static_cast<size_t>(first->bytes()));
+  return first;
+}
+
+// Columns of the logits; features are the same on all ranks.
+std::shared_ptr<sim::Buffer> Ranks::joined(const Outputs& outputs) const {
+  if (whole_.pooled) return outputs[0][0];
+  constexpr int64_t kBytes = sizeof(float);
+  const int64_t width = part_.vocabulary, columns = whole_.vocabulary;
+  const int64_t rows = outputs[0][0]->bytes() / (width * kBytes);
+  BufferPtr whole = zeros(rows * columns * kBytes);
+  for (int64_t rank = 0; rank < ranks(); ++rank) {
+    const int64_t first = rank * width, count = std::min(width, columns - first);
+    for (int64_t row = 0; row < rows && count > 0; ++row)
+      std::memcpy(whole->data() + (row * columns + first) * kBytes,
+                  outputs[static_cast<size_t>(rank)][0]->data() + row * width * kBytes,
+                  static_cast<size_t>(count * kBytes));
+  }
+  return whole;
+}
+
+std::shared_ptr<sim::Buffer> Ranks::run(const Bucket& bucket, std::map<std::string, BufferPtr> step) {
+  const auto take = [&](const Outputs& outputs) {
+    step["x"] = outputs[0][0];  // the same on every rank
+    step["sum"] = sum_of(outputs);
+  };
+  for (int64_t layer = 0; layer < part_.layers; ++layer) {
+    take(run_part(bucket, PartKind::kAttention, layer, step));
+    take(run_part(bucket, PartKind::kFeedForward, layer, step));
+  }
+  return joined(run_part(bucket, PartKind::kLogits, part_.layers - 1, step));
+}
+
+}  // namespace opentrn::decoder
