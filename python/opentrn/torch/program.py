@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from opentrn import graph as stablehlo
 from opentrn.base import notices
 from opentrn.errors import NotModelled
-from opentrn.torch import attention, compile_cache, decompositions, ranges, skipped, usage
+from opentrn.torch import attention, compile_cache, decompositions, ranges, skipped, stages, usage
 from opentrn.torch.emitter import Emitted, emit
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
@@ -25,12 +26,14 @@ from opentrn.torch.text import Spec
 class Program:
     """One graph for one set of sizes, on the device or, where an op has no kernel, in the reference evaluator.
 
-    `host_reason` says why the latter; empty for the device.
+    `host_reason` says why the latter; empty for the device. `starts`: a run launches it; False for a later part of a
+    program that was launched.
     """
 
-    def __init__(self, emitted: Emitted, settings: Settings, name: str) -> None:
+    def __init__(self, emitted: Emitted, settings: Settings, name: str, starts: bool = True) -> None:
         self.emitted = emitted
         self.name = name
+        self.starts = starts
         self.host_reason = ""
         self._loaded: Any = None
         self._module: stablehlo.Module | None = None
@@ -197,11 +200,12 @@ class Sizes:
 class CallableGraph:
     """A graph as AOTAutograd calls it; one Program for each set of sizes."""
 
-    def __init__(self, module: fx.GraphModule, settings: Settings, name: str) -> None:
+    def __init__(self, module: fx.GraphModule, settings: Settings, name: str, starts: bool = True) -> None:
         self._boxed_call = True  # takes one list of arguments, which it may empty; torch looks for it here
         self.module = module
         self.settings = settings
         self.name = name
+        self.starts = starts
         self.programs: dict[tuple[Any, ...], Program] = {}
         self._inputs = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         results = next(iter(module.graph.find_nodes(op="output"))).args[0]
@@ -233,7 +237,7 @@ class CallableGraph:
                 specs.append(Spec(tuple(int(size) for size in actual.shape), traced.dtype))
             else:
                 specs.append(actual)
-        return Program(emit(self.module, specs, sizes, self.name), self.settings, self.name)
+        return Program(emit(self.module, specs, sizes, self.name), self.settings, self.name, self.starts)
 
 
 def _has_symbols(value: Any) -> bool:
@@ -253,22 +257,27 @@ def _bound(traced: Sequence[Any], given: Sequence[Any]) -> dict[Any, int]:
     return values
 
 
-def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Callable[[list[Any]], list[Any]]:
-    """What runs a graph; without OPENTRN_STRICT torch runs what has no form on the device, and stderr says so."""
+def _compiled(
+    settings: Settings, module: fx.GraphModule, name: str, starts: bool = True
+) -> Callable[[list[Any]], list[Any]]:
     from opentrn.torch.partition import with_host_parts
 
-    attention.expand(module, decompositions.table())
     try:
-        # AOTAutograd calls with its fake tensors in force; those made here are real.
-        with _disable_current_modes():
-            return CallableGraph(module, settings, name)
+        return CallableGraph(module, settings, name, starts)
     except NotModelled as fault:
-        if settings.strict:
-            if not isinstance(fault, NoDeviceForm):
-                raise
-            remedy = (
-                "convert to a type of the device, or let torch do it on the host: without OPENTRN_STRICT=1"
-            )
-            raise fault.restated(hint=fault.hint or remedy) from None
-        with _disable_current_modes():
+        if not settings.strict:
             return with_host_parts(module, settings, name, fault)
+        if not isinstance(fault, NoDeviceForm):
+            raise
+        remedy = "convert to a type of the device, or let torch do it on the host: without OPENTRN_STRICT=1"
+        raise fault.restated(hint=fault.hint or remedy) from None
+
+
+def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Callable[[list[Any]], list[Any]]:
+    """What runs a graph; without OPENTRN_STRICT torch runs what has no form on the device, and stderr says so."""
+    attention.expand(module, decompositions.table())
+    # AOTAutograd calls with its fake tensors in force; those made here are real.
+    with _disable_current_modes():
+        if stages.has_collectives(module):
+            return stages.in_stages(module, name, functools.partial(_compiled, settings))
+        return _compiled(settings, module, name)
