@@ -43,7 +43,7 @@ def start() -> bool:
         print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
         return False
     from opentrn.torch import lightning, neuron_module, process_group
-    from opentrn.torch.eager import compiler, fused, lifted, parameters
+    from opentrn.torch.eager import compiler, fused, lifted
 
     stated = environment.read()
     cores = process_group.cores(stated)
@@ -59,7 +59,6 @@ def start() -> bool:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     sys.modules["torch.neuron"] = neuron_module
-    parameters.keep()
     process_group.register(cores)
     lightning.watch()
     atexit.register(_torch.settle_autograd_threads)
