@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from opentrn import graph as stablehlo
 from opentrn.base import notices
 from opentrn.errors import NotModelled
+from opentrn.settings import environment
 from opentrn.torch import attention, compile_cache, decompositions, ranges, skipped, stages, usage
 from opentrn.torch.emitter import Emitted, emit
 from opentrn.torch.registry import NoDeviceForm
@@ -198,7 +200,7 @@ class Sizes:
 
 
 class CallableGraph:
-    """A graph as AOTAutograd calls it; one Program for each set of sizes."""
+    """A graph as AOTAutograd calls it; one Program for each set of sizes, and the last used are kept."""
 
     def __init__(self, module: fx.GraphModule, settings: Settings, name: str, starts: bool = True) -> None:
         self._boxed_call = True  # takes one list of arguments, which it may empty; torch looks for it here
@@ -206,7 +208,9 @@ class CallableGraph:
         self.settings = settings
         self.name = name
         self.starts = starts
-        self.programs: dict[tuple[Any, ...], Program] = {}
+        self.programs: dict[tuple[Any, ...], Program] = {}  # the one used longest ago is first
+        self._most = environment.sized_programs()
+        self._lock = threading.Lock()
         self._inputs = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         results = next(iter(module.graph.find_nodes(op="output"))).args[0]
         self.is_single = not isinstance(results, (tuple, list))
@@ -223,11 +227,22 @@ class CallableGraph:
             ranges.check(self.module, taken)
         program = self._only
         if program is None:
-            key = tuple(tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in taken)
-            program = self.programs.get(key)
-            if program is None:
-                program = self.programs[key] = self._compile(taken)
+            program = self._for_sizes(taken)
         return program(taken)
+
+    def _for_sizes(self, taken: list[Any]) -> Program:
+        key = tuple(tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in taken)
+        with self._lock:
+            program = self.programs.pop(key, None)
+            if program is not None:
+                self.programs[key] = program
+                return program
+        made = self._compile(taken)
+        with self._lock:
+            program = self.programs.setdefault(key, made)  # another thread may have been first
+            while self._most and len(self.programs) > self._most:
+                del self.programs[next(iter(self.programs))]
+        return program
 
     def _compile(self, given: Sequence[Any]) -> Program:
         sizes = Sizes(_bound(self._inputs, given) if self._is_symbolic else {})
