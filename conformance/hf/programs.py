@@ -148,6 +148,57 @@ def pipeline() -> None:
     dist.destroy_process_group()
 
 
+def deepspeed() -> None:
+    """DeepSpeed's engine with ZeRO-1, 2 and 3: the losses of one process on the CPU."""
+    import copy
+
+    import deepspeed as engine_of
+    import torch.distributed as dist
+    from deepspeed.accelerator import get_accelerator
+
+    assert get_accelerator().device_name() == "neuron"
+    engine_of.init_distributed()
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+    x, y = torch.randn(8, 8), torch.randn(8, 4)
+    loss_of = torch.nn.functional.mse_loss
+
+    def trained(model: Any, mine: slice, backward: Any, step: Any, place: Any) -> list[float]:
+        losses = []
+        for _ in range(STEPS):
+            loss = loss_of(model(x[mine].to(place)), y[mine].to(place))
+            backward(loss)
+            step()
+            losses.append(loss.detach().clone())
+        return losses
+
+    whole = copy.deepcopy(net)
+    adam = torch.optim.Adam(whole.parameters(), lr=1e-2)
+
+    def backward(loss: torch.Tensor) -> None:
+        adam.zero_grad()
+        loss.backward()
+
+    wanted = trained(whole, slice(None), backward, adam.step, "cpu")
+    for stage in (1, 2, 3):
+        own = copy.deepcopy(net)
+        engine, *_ = engine_of.initialize(
+            model=own, model_parameters=own.parameters(),
+            config={
+                "train_micro_batch_size_per_gpu": 8 // ranks, "zero_optimization": {"stage": stage},
+                "optimizer": {"type": "Adam", "params": {"lr": 1e-2, "torch_adam": True}},
+            },
+        )  # fmt: skip
+        losses = trained(engine, slice(rank, None, ranks), engine.backward, engine.step, engine.device)
+        for loss in losses:
+            dist.all_reduce(loss, dist.ReduceOp.AVG)
+        if rank == 0:
+            _close([loss.item() for loss in losses], [loss.item() for loss in wanted], f"ZeRO-{stage}, {ranks} ranks")
+        engine.destroy()
+    dist.destroy_process_group()
+
+
 def _tokenizer(texts: list[str]) -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast

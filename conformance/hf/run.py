@@ -28,6 +28,7 @@ LIMIT_S = 900
 SCRIPTS = ("test_script", "test_sync", "test_ops", "test_distributed_data_loop", "test_ddp_comm_hook", "test_notebook")
 PROGRAMS = (
     "accelerator", "trainer", "trainer_ranks", "lora", "pipeline", "sft", "diffusion", "lightning", "titan",
+    "deepspeed",
 )  # fmt: skip
 SINGLE = ("accelerator", "trainer", "lora", "sft", "diffusion", "lightning")
 

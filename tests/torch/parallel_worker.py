@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import os
 from collections.abc import Callable
 
@@ -16,6 +18,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import opentrn.torch  # noqa: F401
+from opentrn.torch import usage
 
 CASES: dict[str, Callable[[DeviceMesh], None]] = {}
 
@@ -54,7 +57,7 @@ def close(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> None:
 @case
 def fsdp2(mesh: DeviceMesh) -> None:
     x, y = whole_batch()
-    net = model().to("neuron")
+    net = model()  # fully_shard() moves it
     for layer in net:
         if isinstance(layer, nn.Linear):
             fully_shard(layer, mesh=mesh)
@@ -95,6 +98,57 @@ def functional(mesh: DeviceMesh) -> None:
     wanted = sum(torch.tanh(x * (i + 1)) for i in range(size))[:2].repeat(size, 1) * 2 + 1
     given = (x * (rank + 1)).to("neuron")
     close([step(given), torch.compile(step, backend="neuron", fullgraph=True)(given)], [wanted, wanted])
+
+
+def compiled(
+    step: Callable[..., torch.Tensor], *given: torch.Tensor
+) -> tuple[torch.Tensor, float, list[usage.Program]]:
+    """What a compiled graph gives under OPENTRN_STRICT=1, simulated us of its second run, and its parts."""
+    before, errors = set(usage._ALIVE), io.StringIO()
+    os.environ["OPENTRN_STRICT"] = "1"
+    with contextlib.redirect_stderr(errors):
+        run = torch.compile(step, backend="neuron", fullgraph=True)
+        run(*given)
+        dist.barrier()
+        torch.neuron.synchronize()
+        began = torch.neuron.simulated_time_us()
+        found = run(*given)
+        took = torch.neuron.simulated_time_us() - began
+    del os.environ["OPENTRN_STRICT"]
+    assert "host" not in errors.getvalue(), errors.getvalue()
+    return found, took, sorted((set(usage._ALIVE) - before), key=lambda program: program.name)
+
+
+def parts_us(parts: list[usage.Program]) -> float:
+    return sum(map(usage.on_stream_ns, parts)) / 1e3
+
+
+@case
+def collectives_in_a_graph(mesh: DeviceMesh) -> None:
+    group, size = mesh.get_group(), dist.get_world_size()
+
+    def in_turn(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(funcol.all_reduce(x * 2, "sum", group)) @ x
+
+    def beside(x: torch.Tensor) -> torch.Tensor:
+        return funcol.all_reduce(x * 2, "sum", group) + torch.tanh(x) @ x
+
+    x = torch.randn(384, 384, generator=torch.Generator().manual_seed(0))
+    found, turns_us, parts = compiled(in_turn, x.to("neuron"))
+    close([found], [torch.tanh(x * 2 * size) @ x])
+    assert [part.starts for part in parts] == [True, False], parts
+    reduce_us = turns_us - parts_us(parts)
+    assert reduce_us > 5, (turns_us, parts_us(parts))
+    found, beside_us, parts = compiled(beside, x.to("neuron"))
+    close([found], [x * 2 * size + torch.tanh(x) @ x])
+    assert beside_us < parts_us(parts) + reduce_us - 1, (beside_us, parts_us(parts), reduce_us)
+
+
+@case
+def compiled_tensor_parallel(mesh: DeviceMesh) -> None:
+    x, y = whole_batch()
+    net = parallelize_module(model().to("neuron"), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    close(train(torch.compile(net, backend="neuron"), x.to("neuron"), y.to("neuron"), 2), train(model(), x, y, 2))
 
 
 @case

@@ -248,3 +248,31 @@ def test_a_wrong_value_fails_the_conformance_run(monkeypatch: pytest.MonkeyPatch
     real = torch.Tensor.cpu
     monkeypatch.setattr(torch.Tensor, "cpu", lambda self: real(self) + 1)
     assert conformance.run_op(op, torch.float32, 1, False).get("failed")
+
+
+def test_tensors_and_parameters_move_and_stay_the_same_objects() -> None:
+    model = torch.nn.Linear(4, 2)
+    model(torch.ones(1, 4)).sum().backward()
+    weight = model.weight
+    kept = torch.optim.SGD(model.parameters(), lr=1.0)
+    model.to("neuron")
+    assert model.weight is weight and weight.grad is not None
+    assert weight.device.type == weight.grad.device.type == "neuron"
+    before = weight.detach().cpu()
+    kept.step()
+    assert torch.equal(model.cpu().weight, before - 1)
+    lazy = torch.nn.LazyConv1d(3, 2).to("neuron")
+    assert lazy(torch.ones(1, 2, 4, device="neuron")).shape == (1, 3, 3)
+    values = torch.ones(3)
+    values.data = values.to("neuron")
+    assert (values + values).cpu().tolist() == [2, 2, 2]
+
+
+def test_whole_random_numbers_are_drawn_on_the_device() -> None:
+    torch.manual_seed(0)
+    drawn = torch.randint(2, 8, (4, 200), device="neuron")
+    assert sorted(set(drawn.flatten().tolist())) == [2, 3, 4, 5, 6, 7]
+    torch.manual_seed(0)
+    assert torch.equal(torch.randint(2, 8, (4, 200), device="neuron"), drawn)
+    assert set(torch.empty(200, device="neuron").random_(3).tolist()) == {0.0, 1.0, 2.0}
+    assert torch.empty(200, dtype=torch.int8, device="neuron").random_(100, None).min() >= 100

@@ -98,6 +98,20 @@ def test_ranks_may_be_threads_of_one_process() -> None:
     assert Group(4).run(step) == [[6.0, 4.0]] * 4
 
 
+def test_ranks_on_two_machines_are_refused_by_name() -> None:
+    store = dist.HashStore()
+
+    def elsewhere() -> None:  # rank 1, which says what rank 0 says but for the machine
+        *words, _ = store.get("opentrn/0").decode().split()
+        store.set("opentrn/1", " ".join([*words, "elsewhere"]))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    with pytest.raises(RuntimeError, match="rank 1 is on elsewhere and rank 0 on .*; all ranks of a group run on one"):
+        _torch.make_group(store, "two", 0, 2, [0, 1], 20, 0, 0)
+    thread.join()
+
+
 def test_sums_are_in_the_order_of_the_plan_and_the_same_on_all_ranks() -> None:
     # 256 + 1 + 1 in bfloat16: rounded once, after a sum in float32, by the mesh of a small group.
     def step(group: Any, rank: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import opentrn.torch  # noqa: E402
+from opentrn.torch import usage  # noqa: E402
 
 RNG = np.random.default_rng(0)
 # fp32: engines and CPUs sum in different orders and round functions differently.
@@ -117,6 +119,22 @@ def test_sizes_may_change_from_call_to_call() -> None:
     torch._dynamo.reset()
     torch._dynamo.mark_dynamic(x, 0)
     torch.testing.assert_close(compiled(function)(x, w), function(x, w), **CLOSE)
+
+
+def test_programs_of_dynamic_sizes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENTRN_SIZED_PROGRAMS", "2")
+    before = set(usage._ALIVE)
+    device = compiled(lambda x: x * 2 + 1, dynamic=True)
+
+    def made(rows: int) -> int:
+        known = set(usage._ALIVE)
+        x = torch.ones(rows, 3)
+        torch.testing.assert_close(device(x), x * 2 + 1)
+        return len(set(usage._ALIVE) - known)
+
+    assert [made(rows) for rows in (4, 5, 4, 6, 4, 5)] == [1, 1, 0, 1, 0, 1]  # 5 went for 6
+    gc.collect()
+    assert len(set(usage._ALIVE) - before) == 2
 
 
 def test_gradients_with_dynamic_sizes() -> None:

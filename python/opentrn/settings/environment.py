@@ -115,19 +115,30 @@ def loop_limit() -> int | None:
 
 EAGER_PROGRAMS_ENV = "OPENTRN_EAGER_PROGRAMS"
 EAGER_PROGRAMS = 4096
+SIZED_PROGRAMS_ENV = "OPENTRN_SIZED_PROGRAMS"
+SIZED_PROGRAMS = 64
+
+
+def _programs(variable: str, otherwise: int) -> int:
+    stated = os.environ.get(variable, "")
+    if not stated:
+        return otherwise
+    if not stated.isdecimal() or len(stated) > 9:
+        raise InputError(
+            f"{variable} is {stated!r}; it takes a number from 0 (all are kept) on", label="environment",
+            hint=f"set {variable} to such a value, or unset it",
+        )  # fmt: skip
+    return int(stated)
 
 
 def eager_programs() -> int:
     """How many programs of ops PyTorch's device keeps: OPENTRN_EAGER_PROGRAMS, 0 for all. ValueError as read()."""
-    stated = os.environ.get(EAGER_PROGRAMS_ENV, "")
-    if not stated:
-        return EAGER_PROGRAMS
-    if not stated.isdecimal() or len(stated) > 9:
-        raise InputError(
-            f"{EAGER_PROGRAMS_ENV} is {stated!r}; it takes a number from 0 (all are kept) on", label="environment",
-            hint=f"set {EAGER_PROGRAMS_ENV} to such a value, or unset it",
-        )  # fmt: skip
-    return int(stated)
+    return _programs(EAGER_PROGRAMS_ENV, EAGER_PROGRAMS)
+
+
+def sized_programs() -> int:
+    """How many programs a graph of dynamic sizes keeps: OPENTRN_SIZED_PROGRAMS, 0 for all. ValueError as read()."""
+    return _programs(SIZED_PROGRAMS_ENV, SIZED_PROGRAMS)
 
 
 def rounding() -> Rounding:

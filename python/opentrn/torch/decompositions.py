@@ -21,11 +21,13 @@ def table() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch.linear_algebra import DECOMPOSITIONS as ALGEBRA
     from opentrn.torch.losses import DECOMPOSITIONS as LOSSES
     from opentrn.torch.median import DECOMPOSITIONS as MEDIANS
+    from opentrn.torch.random_integers import DECOMPOSITIONS as INTEGERS
     from opentrn.torch.registry import RULES
     from opentrn.torch.searching import DECOMPOSITIONS as SEARCHES
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
-    chosen |= POOLS | BAGS | FUSED | ALGEBRA | SEARCHES | SAMPLERS | MEDIANS | LOSSES | over_lists()
+    chosen |= POOLS | BAGS | FUSED | ALGEBRA | SEARCHES | SAMPLERS | MEDIANS | LOSSES | INTEGERS
+    chosen |= over_lists()
     for op in RULES:
         chosen.pop(op, None)
     return chosen

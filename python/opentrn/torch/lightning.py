@@ -7,15 +7,13 @@ own; so what chooses the strategy is told the device here.
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.util
-import sys
-from types import ModuleType
+import importlib
 from typing import Any
 
 import torch
 
 from opentrn.errors import InputError
+from opentrn.torch import imports
 
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
@@ -99,40 +97,7 @@ def _register(package: str) -> None:
     connector._choose_strategy = _choosing(package, connector._choose_strategy)
 
 
-class _Loader(importlib.abc.Loader):
-    def __init__(self, plain: Any) -> None:
-        self.plain = plain
-
-    def create_module(self, spec: Any) -> ModuleType | None:
-        return self.plain.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self.plain.exec_module(module)
-        _register(module.__name__)
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds Lightning as the finders after it do, and registers the accelerator when it is there."""
-
-    _asked = False
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname not in _PACKAGES or self._asked:
-            return None
-        self._asked = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._asked = False
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        return spec
-
-
 def watch() -> None:
     """Registers now, or when Lightning is imported; once."""
     for package in _PACKAGES:
-        if package in sys.modules:
-            _register(package)
-    if not any(isinstance(each, _Finder) for each in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+        imports.when_imported(package, lambda module: _register(module.__name__))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from opentrn import graph as stablehlo
 from opentrn.base import notices
 from opentrn.errors import NotModelled
-from opentrn.torch import attention, compile_cache, decompositions, ranges, skipped, usage
+from opentrn.settings import environment
+from opentrn.torch import attention, compile_cache, decompositions, ranges, skipped, stages, usage
 from opentrn.torch.emitter import Emitted, emit
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
@@ -25,12 +28,14 @@ from opentrn.torch.text import Spec
 class Program:
     """One graph for one set of sizes, on the device or, where an op has no kernel, in the reference evaluator.
 
-    `host_reason` says why the latter; empty for the device.
+    `host_reason` says why the latter; empty for the device. `starts`: a run launches it; False for a later part of a
+    program that was launched.
     """
 
-    def __init__(self, emitted: Emitted, settings: Settings, name: str) -> None:
+    def __init__(self, emitted: Emitted, settings: Settings, name: str, starts: bool = True) -> None:
         self.emitted = emitted
         self.name = name
+        self.starts = starts
         self.host_reason = ""
         self._loaded: Any = None
         self._module: stablehlo.Module | None = None
@@ -195,14 +200,17 @@ class Sizes:
 
 
 class CallableGraph:
-    """A graph as AOTAutograd calls it; one Program for each set of sizes."""
+    """A graph as AOTAutograd calls it; one Program for each set of sizes, and the last used are kept."""
 
-    def __init__(self, module: fx.GraphModule, settings: Settings, name: str) -> None:
+    def __init__(self, module: fx.GraphModule, settings: Settings, name: str, starts: bool = True) -> None:
         self._boxed_call = True  # takes one list of arguments, which it may empty; torch looks for it here
         self.module = module
         self.settings = settings
         self.name = name
-        self.programs: dict[tuple[Any, ...], Program] = {}
+        self.starts = starts
+        self.programs: dict[tuple[Any, ...], Program] = {}  # the one used longest ago is first
+        self._most = environment.sized_programs()
+        self._lock = threading.Lock()
         self._inputs = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         results = next(iter(module.graph.find_nodes(op="output"))).args[0]
         self.is_single = not isinstance(results, (tuple, list))
@@ -219,11 +227,22 @@ class CallableGraph:
             ranges.check(self.module, taken)
         program = self._only
         if program is None:
-            key = tuple(tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in taken)
-            program = self.programs.get(key)
-            if program is None:
-                program = self.programs[key] = self._compile(taken)
+            program = self._for_sizes(taken)
         return program(taken)
+
+    def _for_sizes(self, taken: list[Any]) -> Program:
+        key = tuple(tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in taken)
+        with self._lock:
+            program = self.programs.pop(key, None)
+            if program is not None:
+                self.programs[key] = program
+                return program
+        made = self._compile(taken)
+        with self._lock:
+            program = self.programs.setdefault(key, made)  # another thread may have been first
+            while self._most and len(self.programs) > self._most:
+                del self.programs[next(iter(self.programs))]
+        return program
 
     def _compile(self, given: Sequence[Any]) -> Program:
         sizes = Sizes(_bound(self._inputs, given) if self._is_symbolic else {})
@@ -233,7 +252,7 @@ class CallableGraph:
                 specs.append(Spec(tuple(int(size) for size in actual.shape), traced.dtype))
             else:
                 specs.append(actual)
-        return Program(emit(self.module, specs, sizes, self.name), self.settings, self.name)
+        return Program(emit(self.module, specs, sizes, self.name), self.settings, self.name, self.starts)
 
 
 def _has_symbols(value: Any) -> bool:
@@ -253,22 +272,27 @@ def _bound(traced: Sequence[Any], given: Sequence[Any]) -> dict[Any, int]:
     return values
 
 
-def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Callable[[list[Any]], list[Any]]:
-    """What runs a graph; without OPENTRN_STRICT torch runs what has no form on the device, and stderr says so."""
+def _compiled(
+    settings: Settings, module: fx.GraphModule, name: str, starts: bool = True
+) -> Callable[[list[Any]], list[Any]]:
     from opentrn.torch.partition import with_host_parts
 
-    attention.expand(module, decompositions.table())
     try:
-        # AOTAutograd calls with its fake tensors in force; those made here are real.
-        with _disable_current_modes():
-            return CallableGraph(module, settings, name)
+        return CallableGraph(module, settings, name, starts)
     except NotModelled as fault:
-        if settings.strict:
-            if not isinstance(fault, NoDeviceForm):
-                raise
-            remedy = (
-                "convert to a type of the device, or let torch do it on the host: without OPENTRN_STRICT=1"
-            )
-            raise fault.restated(hint=fault.hint or remedy) from None
-        with _disable_current_modes():
+        if not settings.strict:
             return with_host_parts(module, settings, name, fault)
+        if not isinstance(fault, NoDeviceForm):
+            raise
+        remedy = "convert to a type of the device, or let torch do it on the host: without OPENTRN_STRICT=1"
+        raise fault.restated(hint=fault.hint or remedy) from None
+
+
+def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Callable[[list[Any]], list[Any]]:
+    """What runs a graph; without OPENTRN_STRICT torch runs what has no form on the device, and stderr says so."""
+    attention.expand(module, decompositions.table())
+    # AOTAutograd calls with its fake tensors in force; those made here are real.
+    with _disable_current_modes():
+        if stages.has_collectives(module):
+            return stages.in_stages(module, name, functools.partial(_compiled, settings))
+        return _compiled(settings, module, name)

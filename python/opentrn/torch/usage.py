@@ -77,7 +77,11 @@ def on_stream_ns(program: Program) -> float:
         timing = program.device_model.time([], None)
     except ValueError:
         return 0.0
-    return timing.launch_ns + timing.total_ns
+    return _launch_ns(program, timing) + timing.total_ns
+
+
+def _launch_ns(program: Program, timing: Any) -> float:
+    return float(timing.launch_ns) if program.starts else 0.0
 
 
 def _eager() -> list[tuple[Program, int, float]]:
@@ -105,7 +109,7 @@ def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
         return facts
     facts["instructions"] = program.device_model.instruction_count
     facts["device_us"] = timing.total_ns / 1e3
-    facts["launch_us"] = timing.launch_ns / 1e3
+    facts["launch_us"] = _launch_ns(program, timing) / 1e3
     facts["tensor_flops"] = timing.tensor_flops
     facts["bound_by"] = timing.bound_by
     return facts

@@ -42,8 +42,8 @@ def start() -> bool:
     except ImportError as fault:  # built for another release of torch
         print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
         return False
-    from opentrn.torch import lightning, neuron_module, process_group
-    from opentrn.torch.eager import compiler, fused, lifted, parameters
+    from opentrn.torch import deepspeed, lightning, neuron_module, process_group
+    from opentrn.torch.eager import compiler, fused, lifted
 
     stated = environment.read()
     cores = process_group.cores(stated)
@@ -59,9 +59,9 @@ def start() -> bool:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     sys.modules["torch.neuron"] = neuron_module
-    parameters.keep()
     process_group.register(cores)
     lightning.watch()
+    deepspeed.watch()
     atexit.register(_torch.settle_autograd_threads)
     if os.environ.get("OPENTRN_USAGE"):
         _torch.count_host_time(True)
