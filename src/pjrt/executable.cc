@@ -73,9 +73,9 @@ struct Call {
       const auto began = std::chrono::steady_clock::now();
       std::vector<std::vector<graph::Literal>> made =
           processes ? run_with_others(std::move(values)) : program->run(std::move(values));
-      if (usage->wanted())
-        usage->add(program, results.size(),
-                   std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+      const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
+      program->took(took);
+      if (usage->wanted()) usage->add(program, results.size(), std::chrono::duration<double>(took).count());
       for (size_t device = 0; device < results.size(); ++device)
         for (size_t i = 0; i < results[device].size(); ++i)
           results[device][i]->set(std::move(made[device][i]));
@@ -106,6 +106,12 @@ void check_arguments(const Program& program, std::span<Buffer* const> arguments)
 
 bool is_kept(std::span<const int64_t> keep, size_t i) {
   return std::find(keep.begin(), keep.end(), static_cast<int64_t>(i)) != keep.end();
+}
+
+bool are_ready(const Arrays& arguments) {
+  return std::ranges::all_of(arguments, [](const auto& of_device) {
+    return std::ranges::all_of(of_device, [](const auto& array) { return array->ready->done(); });
+  });
 }
 
 // What is given away is given once.
@@ -238,7 +244,13 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
     std::vector<Buffer*>& each = results.emplace_back();
     for (const auto& array : of_device) each.push_back(new Buffer(array));
   }
-  client->worker->add([call = std::move(call)] { call.run(); });
+  const bool now =
+      !call.processes && on.size() == 1 && program.is_short() && are_ready(call.arguments);
+  auto task = [call = std::move(call)] { call.run(); };
+  if (now)
+    client->worker->run_or_add(std::move(task));
+  else
+    client->worker->add(std::move(task));
   return results;
 }
 

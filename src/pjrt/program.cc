@@ -351,6 +351,13 @@ std::vector<std::vector<graph::Literal>> Program::run(std::vector<std::vector<gr
   return parts;
 }
 
+bool Program::is_short() const {
+  // Waking a thread and being woken by it takes some ten microseconds, and more on a busy machine.
+  constexpr int64_t kShortNs = 100'000;
+  const int64_t last = last_run_.load(std::memory_order_relaxed);
+  return model_ != nullptr && last >= 0 && last < kShortNs;
+}
+
 spmd::Cost Program::cost() const {
   if (model_) return spmd::cost_of(*model_);
   return parallel_ ? spmd::cost_of(*parallel_, settings_) : spmd::cost_on_host(host_reason_);

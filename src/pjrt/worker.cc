@@ -20,12 +20,38 @@ Worker::~Worker() {
 }
 
 void Worker::add(std::function<void()> task) {
-  if (std::this_thread::get_id() == thread_.get_id()) return task();
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (is_running_here()) {
+      lock.unlock();
+      return task();
+    }
     tasks_.push_back(std::move(task));
   }
   woken_.notify_one();
+}
+
+void Worker::run_or_add(std::function<void()> task) {
+  {
+    std::unique_lock lock(mutex_);
+    if (running_ != std::thread::id{} || !tasks_.empty() || ending_) {
+      lock.unlock();
+      return add(std::move(task));
+    }
+    running_ = std::this_thread::get_id();
+  }
+  {
+    const interrupt::HostWork heard;
+    const interrupt::Scope scope(work_);
+    task();
+  }
+  done();
+}
+
+void Worker::done() {
+  const std::lock_guard lock(mutex_);
+  running_ = {};
+  if (!tasks_.empty() || ending_) woken_.notify_all();
 }
 
 void Worker::run() {
@@ -34,7 +60,7 @@ void Worker::run() {
     std::function<void()> task;
     {
       std::unique_lock lock(mutex_);
-      woken_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
+      woken_.wait(lock, [&] { return running_ == std::thread::id{} && (ending_ || !tasks_.empty()); });
       if (tasks_.empty()) {
         ended_ = true;
         woken_.notify_all();
@@ -42,8 +68,10 @@ void Worker::run() {
       }
       task = std::move(tasks_.front());
       tasks_.pop_front();
+      running_ = std::this_thread::get_id();
     }
     task();
+    done();
   }
 }
 
