@@ -59,9 +59,7 @@ class Descriptor {
 // Up to the first NUL, as UTF-8 of one line: what a terminal shows is what it says.
 std::string text_of(const char* text, size_t size) {
   std::string out(text, strnlen(text, size));
-  if (!is_utf8(out))
-    std::replace_if(
-        out.begin(), out.end(), [](char c) { return (c & 0x80) != 0; }, '?');
+  if (!is_utf8(out)) std::replace_if(out.begin(), out.end(), [](char c) { return (c & 0x80) != 0; }, '?');
   std::replace_if(
       out.begin(), out.end(), [](char c) { return (static_cast<unsigned char>(c) < 0x20) || c == 0x7F; },
       ' ');
@@ -233,6 +231,17 @@ Listing list_processes(std::chrono::nanoseconds watch) {
   std::sort(listing.processes.begin(), listing.processes.end(),
             [](const Process& a, const Process& b) { return a.pid < b.pid; });
   return listing;
+}
+
+std::optional<Process> find_process(uint64_t pid) {
+  const auto folder = run_folder();
+  std::error_code error;
+  if (!folder || !std::filesystem::exists(*folder, error)) return std::nullopt;
+  expect_safe(*folder);
+  Listing listing;
+  list_one(*folder / std::to_string(pid), {}, listing);
+  if (listing.processes.empty()) return std::nullopt;
+  return std::move(listing.processes.front());
 }
 
 std::optional<uint64_t> start_ticks_of(uint64_t pid) {

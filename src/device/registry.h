@@ -64,6 +64,9 @@ struct Listing {
 };
 Listing list_processes(std::chrono::nanoseconds watch = {});
 
+// One of them; nullopt where no live process of that number is listed. Faults as above.
+std::optional<Process> find_process(uint64_t pid);
+
 // Of /proc/PID/stat; nullopt when there is no such process.
 std::optional<uint64_t> start_ticks_of(uint64_t pid);
 uint64_t monotonic_ns();

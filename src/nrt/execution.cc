@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fault.h"
+#include "nrt/exec_callback.h"
 #include "nrt/include/nrt/nrt_async.h"
 #include "nrt/include/nrt/nrt_profile.h"
 #include "nrt/include/nrt/nrt_sys_trace.h"
@@ -115,26 +116,11 @@ void record(const std::shared_ptr<nrt_model>& handle, const Executed& executed) 
   add_event(to, model.core, "nc_exec_running", "stop", id, at());
 }
 
-void run(nrt_model_t* handle, const nrt_tensor_set_t* inputs, nrt_tensor_set_t* outputs, int count) {
+std::shared_ptr<nrt_model> open_model(const nrt_model_t* handle) {
   State& state = State::instance();
-  std::shared_ptr<nrt_model> model;
-  {
-    const std::lock_guard lock(state.mutex);
-    state.expect_open();
-    model = model_at(handle);
-  }
-  if (count < 0) throw Refused{NRT_INVALID, fmt::format("{} repetitions", count)};
-  for (int i = 0; i < count; ++i) record(model, execute(*model, inputs, outputs));
-}
-
-NRT_STATUS run_and_answer(const char* function, nrt_model_t* model, const nrt_tensor_set_t* inputs,
-                          nrt_tensor_set_t* outputs, int count) noexcept {
-  try {
-    run(model, inputs, outputs, count);
-    return NRT_SUCCESS;
-  } catch (...) {
-    return answer_exception(function, true);
-  }
+  const std::lock_guard lock(state.mutex);
+  state.expect_open();
+  return model_at(handle);
 }
 
 template <typename Body>
@@ -193,6 +179,26 @@ void give_strings(const std::set<std::string>& names, const char*** to, size_t* 
 
 }  // namespace
 
+NRT_STATUS run_and_answer(const char* function, nrt_model_t* handle, const nrt_tensor_set_t* inputs,
+                          nrt_tensor_set_t* outputs, int count, bool is_asynchronous) noexcept {
+  std::shared_ptr<nrt_model> model;
+  NRT_STATUS status = NRT_SUCCESS;
+  bool is_posted = is_asynchronous;
+  try {
+    model = open_model(handle);
+    if (count < 0) throw Refused{NRT_INVALID, fmt::format("{} repetitions", count)};
+    is_posted = is_posted || executes_asynchronously();
+    for (int i = 0; i < count; ++i) {
+      record(model, execute(*model, inputs, outputs));
+      if (is_posted) post_execution(*model, NRT_SUCCESS);
+    }
+  } catch (...) {
+    status = answer_exception(function, true);
+    if (is_posted && model) post_execution(*model, status);
+  }
+  return status;
+}
+
 }  // namespace opentrn::nrt
 
 using opentrn::nrt::answer;
@@ -207,12 +213,13 @@ using opentrn::nrt::with_state;
 extern "C" {
 
 NRT_STATUS nrt_execute(nrt_model_t* model, const nrt_tensor_set_t* input_set, nrt_tensor_set_t* output_set) {
-  return opentrn::nrt::run_and_answer("nrt_execute", model, input_set, output_set, 1);
+  return opentrn::nrt::run_and_answer("nrt_execute", model, input_set, output_set, 1, false);
 }
 
 NRT_STATUS nrt_execute_repeat(nrt_model_t* model, const nrt_tensor_set_t* input_set,
                               nrt_tensor_set_t* output_set, int repeat_count) {
-  return opentrn::nrt::run_and_answer("nrt_execute_repeat", model, input_set, output_set, repeat_count);
+  return opentrn::nrt::run_and_answer("nrt_execute_repeat", model, input_set, output_set, repeat_count,
+                                      false);
 }
 
 NRT_STATUS opentrn_nrt_predicted_ns(nrt_model_t* model, double* nanoseconds) {

@@ -10,6 +10,7 @@
 #include "device/presence.h"
 #include "device/registry.h"
 #include "model/runtime_model.h"
+#include "nrt/debug_stream.h"
 #include "nrt/state.h"
 #include "runtime/model_file.h"
 #include "runtime/timing.h"
@@ -187,6 +188,7 @@ Executed execute(nrt_model& model, const nrt_tensor_set_t* inputs, nrt_tensor_se
   for (size_t i = 0; i < from.size(); ++i) buffers.push_back(buffer_of(model, i, from[i]));
   runtime::LoopTrips trips;
   const device::CoreScope scope(core);
+  const runtime::PrintScope prints(prints_of(model.core));
   const auto results = runtime::execute(model.model, buffers, &trips);
   for (size_t i = 0; i < results.size(); ++i) {
     const graph::Literal value = model::host_literal(model.output_types[i], results[i]);

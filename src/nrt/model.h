@@ -36,6 +36,10 @@ std::shared_ptr<nrt_model> model_at(const nrt_model_t* handle);
 struct Executed {
   uint64_t begin_ns = 0, end_ns = 0;  // of this host, CLOCK_MONOTONIC
 };
+// What nrt_execute and its like answer. `is_asynchronous`: each execution is told to the callback of
+// nrt_register_async_exec_callback(), as it is where the environment asks for that (exec_callback.h).
+NRT_STATUS run_and_answer(const char* function, nrt_model_t* model, const nrt_tensor_set_t* inputs,
+                          nrt_tensor_set_t* outputs, int count, bool is_asynchronous) noexcept;
 // Throws Refused and Fault.
 Executed execute(nrt_model& model, const nrt_tensor_set_t* inputs, nrt_tensor_set_t* outputs);
 

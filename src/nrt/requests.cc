@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "nrt/include/nrt/nrt_async.h"
+#include "nrt/model.h"
 #include "nrt/state.h"
 
 struct nrta_error_tracker {
@@ -74,6 +75,7 @@ NRT_STATUS with_state(const char* function, Body&& body) noexcept {
 using opentrn::nrt::expect_given;
 using opentrn::nrt::Refused;
 using opentrn::nrt::request;
+using opentrn::nrt::run_and_answer;
 using opentrn::nrt::with_state;
 
 extern "C" {
@@ -99,17 +101,7 @@ NRT_STATUS nrta_tensor_copy(nrt_tensor_t* src, uint64_t src_offset, nrt_tensor_t
 NRT_STATUS nrta_execute_schedule(nrt_model_t* model, const nrt_tensor_set_t* input, nrt_tensor_set_t* output,
                                  int queue, nrta_error_tracker_t* err, nrta_seq_t* seq) {
   return request("nrta_execute_schedule", NRTA_XU_COMPUTE, queue, err, seq,
-                 [&] { return nrt_execute(model, input, output); });
-}
-
-NRT_STATUS nrta_cc_prepare(nrt_cc_comm_t*, nrt_tensor_list_t*, nrt_tensor_list_t*, nrt_dtype_t, nrt_op_type_t,
-                           nrt_cc_op_type_t, nrt_cc_context_t**) {
-  return opentrn::nrt::refused("nrta_cc_prepare", NRT_FAILURE,
-                               "OpenTrn does not have this: collectives are in OpenTrn's JAX and PyTorch");
-}
-NRT_STATUS nrta_cc_schedule(nrt_cc_context_t**, int, nrta_error_tracker_t*, nrta_seq_t*) {
-  return opentrn::nrt::refused("nrta_cc_schedule", NRT_FAILURE,
-                               "OpenTrn does not have this: collectives are in OpenTrn's JAX and PyTorch");
+                 [&] { return run_and_answer("nrta_execute_schedule", model, input, output, 1, true); });
 }
 
 NRT_STATUS nrta_is_completed(nrta_seq_t seq, bool* is_completed) {

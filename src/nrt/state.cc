@@ -69,7 +69,16 @@ Machine machine_of_environment() {
   machine.total_cores = std::max(machine.total_cores, static_cast<uint32_t>(machine.settings.cores.size()));
   machine.hbm_per_core = static_cast<int64_t>(chip.memory_gib * kGiB / per_chip);
   machine.arch_name = fmt::format("NCv{}", version(machine.settings.generation));
+  machine.cores_per_device = chip.cores;
+  machine.hbms = std::max(1, int{chip.hbm_stacks});
+  machine.hbm_bytes = static_cast<uint64_t>(chip.memory_gib * kGiB / machine.hbms);
   return machine;
+}
+
+Hbm& Machine::hbm_of_core(int core) const {
+  const int physical = core * settings.physical_cores_per_core;
+  const int index = physical % cores_per_device * hbms / cores_per_device;
+  return hbm_of(settings.target, physical / cores_per_device, index, hbm_bytes);
 }
 
 State& State::instance() {
@@ -98,6 +107,7 @@ void State::close() {
   }
   leave_groups();
   leave_peers();
+  leave_streams();
   dying.clear();  // gives back what they hold of the cores
   const std::lock_guard lock(mutex);
   phase_ = Phase::kClosed;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "nrt/hbm.h"
 #include "nrt/include/nrt/nrt.h"
 #include "runtime/settings.h"
 
@@ -28,6 +29,12 @@ struct Machine {
   uint32_t total_cores = 0;  // logical
   int64_t hbm_per_core = 0;  // bytes
   std::string arch_name;     // "NCv3"
+  int cores_per_device = 0;  // physical
+  int hbms = 0;              // of a device; 1 where a chip has memory of another kind
+  uint64_t hbm_bytes = 0;    // of each
+
+  // The HBM beside a logical core. Refused NRT_RESOURCE where this host has no room for it.
+  Hbm& hbm_of_core(int core) const;
 };
 // Input fault where the environment names none.
 Machine machine_of_environment();
@@ -75,6 +82,9 @@ class State {
 void leave_groups();
 // Those of nrt_async_sendrecv_*. The state's mutex is not held: threads end.
 void leave_peers();
+
+// Streams of nrt_debug_client_connect().
+void leave_streams();
 
 // The status of `body`, which may throw anything; null, closed and dead handles are its to find.
 NRT_STATUS refused(const char* function, NRT_STATUS status, std::string message) noexcept;

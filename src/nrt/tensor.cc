@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "device/presence.h"
+#include "nrt/include/ndl/neuron_driver_shared.h"
 #include "nrt/state.h"
 
 namespace opentrn::nrt {
@@ -16,23 +17,36 @@ namespace opentrn::nrt {
 Storage::Storage(size_t bytes, std::optional<size_t> core) : bytes_(bytes), core_(core), owned_(true) {
   State& state = State::instance();
   epoch_ = state.epoch();
-  if (core) state.take_hbm(*core, static_cast<int64_t>(bytes), "a tensor");
-  // Pages that nobody writes are never there: a tensor of the size of a device's memory costs nothing here.
-  data_ = static_cast<std::byte*>(std::calloc(1, bytes));
-  if (data_ == nullptr) {
-    if (core) state.give_hbm(*core, static_cast<int64_t>(bytes));
-    throw Refused{NRT_RESOURCE, fmt::format("this host has no {} bytes of memory left", bytes)};
+  if (!core) {
+    data_ = static_cast<std::byte*>(std::calloc(1, bytes));
+    if (data_ == nullptr)
+      throw Refused{NRT_RESOURCE, fmt::format("this host has no {} bytes of memory left", bytes)};
+    return;
   }
-  if (core) {
-    const device::CoreScope scope(state.machine().settings.cores[*core]);
-    device::add_memory(device::Memory::kTensors, static_cast<int64_t>(bytes));
+  const int number = state.machine().settings.cores[*core];
+  Hbm& hbm = state.machine().hbm_of_core(number);
+  state.take_hbm(*core, static_cast<int64_t>(bytes), "a tensor");
+  const auto taken = hbm.take(bytes, NEURON_MEMALLOC_TYPE_TENSORS_DEVICE);
+  if (!taken) {
+    state.give_hbm(*core, static_cast<int64_t>(bytes));
+    throw Refused{NRT_RESOURCE,
+                  fmt::format("a tensor of {} bytes: HBM {} of device {} has no such room in one piece",
+                              bytes, hbm.index(), hbm.device())};
   }
+  hbm_ = &hbm;
+  taken_ = *taken;
+  data_ = hbm.data() + taken->offset;
+  const device::CoreScope scope(number);
+  device::add_memory(device::Memory::kTensors, static_cast<int64_t>(bytes));
 }
 
 Storage::~Storage() {
   if (!owned_ || data_ == nullptr) return;
-  std::free(data_);
-  if (!core_) return;
+  if (hbm_ == nullptr) {
+    std::free(data_);
+    return;
+  }
+  hbm_->give(taken_);
   State& state = State::instance();
   const std::lock_guard lock(state.mutex);
   if (state.epoch() != epoch_) return;  // closed and opened again: nothing of it is counted any more

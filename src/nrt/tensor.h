@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "nrt/hbm.h"
 #include "nrt/include/nrt/nrt.h"
 
 namespace opentrn::nrt {
@@ -28,6 +29,9 @@ class Storage {
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   std::optional<size_t> core() const { return core_; }
+  // Where it lies; null on the host and of the caller's memory.
+  const Hbm* hbm() const { return hbm_; }
+  const Hbm::Taken& taken() const { return taken_; }
 
  private:
   std::byte* data_ = nullptr;
@@ -35,6 +39,8 @@ class Storage {
   std::optional<size_t> core_;
   bool owned_ = false;
   uint64_t epoch_ = 0;
+  Hbm* hbm_ = nullptr;
+  Hbm::Taken taken_;
 };
 
 struct TensorSet {

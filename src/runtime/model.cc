@@ -70,6 +70,8 @@ const isa::Program& program_to_run(const Model& model, const sim::Core& core,
   return *direct.program;
 }
 
+thread_local const sim::PrintCallback* t_prints = nullptr;
+
 // Constants may lie in files, which are the user's to change.
 std::set<const MappedFile*> files_of(const Model& model) {
   std::set<const MappedFile*> files;
@@ -79,6 +81,11 @@ std::set<const MappedFile*> files_of(const Model& model) {
 }
 
 }  // namespace
+
+PrintScope::PrintScope(sim::PrintCallback callback) : callback_(std::move(callback)), outer_(t_prints) {
+  t_prints = &callback_;
+}
+PrintScope::~PrintScope() { t_prints = outer_; }
 
 int64_t Model::constant_bytes() const {
   int64_t bytes = 0;
@@ -100,6 +107,7 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   checks.core_races = core_races_of_environment();
   checks.limit_loops(loop_limit_of_environment());
   sim::Core core(model.generation, &pool(), checks);
+  if (t_prints != nullptr) core.set_print_callback(*t_prints);
   if (model.rounding) core.set_stochastic_rounding(seed_of_run(*model.rounding));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Port& port = model.inputs[i];

@@ -204,7 +204,9 @@ typedef struct nrt_tensor_device_allocation_info {
   size_t size;
   int hbm_index;
 } nrt_tensor_device_allocation_info_t;
-/* NRT_FAILURE: simulated HBM has no physical addresses. */
+/* The address is of the simulated device, counted through its HBMs, and hbm_index the HBM beside the core;
+ * size is what is left of the allocation from the tensor's first byte. NRT_INVALID of a tensor that is on no
+ * device. */
 NRT_STATUS nrt_tensor_get_device_allocation_info(const nrt_tensor_t* tensor,
                                                  nrt_tensor_device_allocation_info_t* alloc_info);
 
@@ -214,11 +216,12 @@ NRT_STATUS nrt_tensor_check_output_completion(const nrt_tensor_t* output_tensor,
                                               uint64_t expected_completion_count);
 NRT_STATUS nrt_tensor_reset_output_completion(nrt_tensor_t* output_tensor);
 
-/* NRT_FAILURE: there are no buffers of DMA, PCI functions, routing numbers of a driver or mapped HBM. */
+/* NRT_FAILURE, both: there is no network adapter. */
 NRT_STATUS nrt_get_dmabuf_fd(uint64_t va, uint64_t size, int* fd);
 NRT_STATUS nrt_get_attached_efa_bdf(const void* va, char* efa_bdf, size_t* len);
+/* Room in, devices out. A device's routing number is its place on the torus by rows, which is its number. */
 NRT_STATUS nrt_host_device_id_rid_map_get(uint32_t* count, uint32_t* host_did_to_rid_map);
-/* NRT_INVALID, which is the documented answer where the interface is not supported. */
+/* All of an HBM's memory, as it lies in this process; NRT_INVALID_HANDLE behind the device's last. */
 NRT_STATUS nrt_get_hbm_mmap_va(int device_id, int hbm_idx, void** addr, size_t* size);
 /* The same number: no container stands between. */
 NRT_STATUS nrt_host_device_id_get(int neuron_dev, uint32_t* host_device_id);

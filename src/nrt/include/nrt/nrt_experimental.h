@@ -55,7 +55,7 @@ NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_c
 NRT_STATUS nrt_trace_start(bool trace_mem);
 NRT_STATUS nrt_trace_stop(const char* filename);
 
-/* NRT_FAILURE: a simulated engine has no microcode, and there is no worker thread of executions. */
+/* NRT_FAILURE: a simulated engine has no microcode. */
 typedef struct nrt_ucode_img {
   uint8_t* bin;
   size_t size;
@@ -66,10 +66,14 @@ typedef struct nrt_ucode_info {
 } nrt_ucode_info;
 NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info* ucode_info);
 
+/* Called when an execution of nrta_execute_schedule() has ended, by the thread that asked for it and before
+ * that call returns; of nrt_execute() and nrt_execute_repeat() too where
+ * NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS is above 0, which also answer the status. job_id counts from 1.
+ */
 typedef void (*NRT_ASYNC_EXEC_STATUS_CALLBACK)(void* params, uint32_t model_id, uint32_t vnc, uint64_t job_id,
                                                NRT_STATUS status);
 NRT_STATUS nrt_register_async_exec_callback(NRT_ASYNC_EXEC_STATUS_CALLBACK callback, void* params);
-/* NRT_SUCCESS: nothing is ever queued. */
+/* Nothing is ever queued. */
 NRT_STATUS nrt_async_drain_queued_execs(int32_t vnc);
 /* Null, *err = 1 and a message. */
 void* nrt_get_libnccl_net(int* err, char* err_msg, size_t err_msg_size);
