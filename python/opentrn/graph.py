@@ -21,7 +21,7 @@ from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.kernel import machine as _configured  # noqa: F401  (gives _core its exception classes)
 
-__all__ = ["Function", "Module", "OpRow", "TensorType", "ops", "parse"]
+__all__ = ["Function", "Module", "OpRow", "TensorType", "ops", "parse", "raw_of"]
 
 # Element types as MLIR spells them -> NumPy. tf32 is held as float32 whose 13 low bits are zero.
 DTYPES: dict[str, np.dtype] = {
@@ -128,6 +128,12 @@ def _to_raw(value: Value, wanted: TensorType | None) -> Any:
     if wanted is not None and wanted.dtype == array.dtype:
         element = wanted.element  # index and tf32 share a dtype with another type
     return element, list(array.shape), array.tobytes()
+
+
+def raw_of(array: np.ndarray, element: str = "") -> tuple[str, list[int], bytes]:
+    """An array of any shape as _core takes values; `element` names the type where several share a dtype (tf32)."""
+    array = np.ascontiguousarray(array).reshape(np.shape(array))
+    return element or _ELEMENTS[array.dtype], list(array.shape), array.tobytes()
 
 
 def _from_raw(raw: Any) -> Value:

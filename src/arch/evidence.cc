@@ -1,20 +1,20 @@
 #include "arch/evidence.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
 namespace opentrn::arch {
 namespace {
 
-std::string_view devices(Generation generation) {
-  switch (generation) {
-    case Generation::kV1: return "Inferentia";
-    case Generation::kV2: return "Trainium and Inferentia2";
-    case Generation::kV3: return "Trainium2";
-    case Generation::kV4: return "Trainium3";
-  }
-  return "?";
+// "Trainium and Inferentia2"
+std::string devices(Generation generation) {
+  std::vector<std::string> names;
+  for (const Chip& chip : default_tables().chips())
+    if (chip.generation == generation) names.push_back(chip.name);
+  std::ranges::sort(names, std::greater{});  // Trainium before Inferentia
+  return fmt::format("{}", fmt::join(names, " and "));
 }
 
 // A what-if answers another question than the published times do.

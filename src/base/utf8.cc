@@ -1,5 +1,6 @@
 #include "base/utf8.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -49,6 +50,12 @@ bool is_utf8(std::string_view bytes) {
     bytes.remove_prefix(size);
   }
   return true;
+}
+
+size_t character_count(std::string_view bytes) {
+  size_t count = 0;
+  for (; !bytes.empty(); ++count) bytes.remove_prefix(std::max<size_t>(character(bytes), 1));
+  return count;
 }
 
 }  // namespace opentrn

@@ -26,6 +26,12 @@ TEST(Utf8, OtherBytesAreWrittenOut) {
   EXPECT_EQ(printable("\xE2\x82"), "\\xe2\\x82");  // cut off
 }
 
+TEST(Utf8, CharactersAreCounted) {
+  EXPECT_EQ(character_count(""), 0);
+  EXPECT_EQ(character_count("a\xE2\x82\xAC\xF0\x9F\x98\x80"), 3);
+  EXPECT_EQ(character_count("\xFF\xE2\x82"), 3);  // as os.fsdecode() has them
+}
+
 TEST(Utf8, MessagesOfFaultsAreText) {
   Fault fault(FaultKind::kInput, "label", "found \xFF");
   fault.add_note("in \xFE");

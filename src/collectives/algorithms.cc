@@ -3,37 +3,54 @@
 #include <algorithm>
 
 #include "collectives/exchange.h"
-#include "collectives/hierarchical.h"
 #include "collectives/rules.h"
 
 namespace opentrn::collectives {
 
 // One file each.
-Algorithm mesh_single_step();
-Algorithm all_to_all();
-Algorithm all_to_all_v();
-Algorithm all_gather_v();
-Algorithm permute();
-Algorithm broadcast();
-Algorithm reduce();
+#define OPENTRN_STAGE(stem)
+#define OPENTRN_EXCHANGE(stem)
+#define OPENTRN_ALGORITHM(stem) Algorithm stem();
+#include "collectives/algorithms.def"
+#undef OPENTRN_STAGE
+#undef OPENTRN_EXCHANGE
+#undef OPENTRN_ALGORITHM
 
 std::span<const Algorithm> algorithms() {
   static const std::vector<Algorithm> kAlgorithms = {
-      whole_algorithm(mesh_exchange()),
-      mesh_single_step(),
-      whole_algorithm(rdh_exchange()),
-      whole_algorithm(kangaring_exchange()),
-      whole_algorithm(ring_exchange()),
-      hierarchical({}),
-      whole_algorithm(flat_ring_exchange()),
-      all_to_all(),
-      all_to_all_v(),
-      all_gather_v(),
-      permute(),
-      broadcast(),
-      reduce(),
+#define OPENTRN_STAGE(stem) whole_algorithm(stem##_exchange()),
+#define OPENTRN_EXCHANGE(stem) whole_algorithm(stem##_exchange()),
+#define OPENTRN_ALGORITHM(stem) stem(),
+#include "collectives/algorithms.def"
+#undef OPENTRN_STAGE
+#undef OPENTRN_EXCHANGE
+#undef OPENTRN_ALGORITHM
   };
   return kAlgorithms;
+}
+
+const std::vector<const ExchangeAlgorithm*>& stages() {
+  static const std::vector<const ExchangeAlgorithm*> kStages = {
+#define OPENTRN_STAGE(stem) &stem##_exchange(),
+#define OPENTRN_EXCHANGE(stem)
+#define OPENTRN_ALGORITHM(stem)
+#include "collectives/algorithms.def"
+#undef OPENTRN_STAGE
+#undef OPENTRN_EXCHANGE
+#undef OPENTRN_ALGORITHM
+  };
+  return kStages;
+}
+
+const ExchangeAlgorithm* find_stage(const std::string& name) {
+  const auto found = std::ranges::find(stages(), name, &ExchangeAlgorithm::name);
+  return found == stages().end() ? nullptr : *found;
+}
+
+std::string names_of_stages() {
+  std::string names;
+  for (const ExchangeAlgorithm* one : stages()) names += (names.empty() ? "" : ", ") + one->name;
+  return names;
 }
 
 const Algorithm& algorithm(const std::string& name) {

@@ -4,26 +4,18 @@
 #include <optional>
 
 #include "collectives/hierarchical.h"
+#include "collectives/levels.h"
 #include "collectives/rules.h"
 
 namespace opentrn::collectives {
 
 namespace {
 
-std::string facts_of(Generation generation) {
-  switch (generation) {
-    case Generation::kV2: return "collective.trn1.";
-    case Generation::kV3: return "collective.trn2.";
-    case Generation::kV4: return "collective.trn3.";
-    default: refuse(Rule::kServes, "NeuronCore-v1 has no collectives");
-  }
-}
-
 // Follows the thresholds, and keeps what they said.
 class Chooser {
  public:
   Chooser(const arch::Tables& tables, Generation generation, const Request& request, const Layout& layout)
-      : tables_(tables), facts_(facts_of(generation)), request_(request), layout_(layout) {
+      : tables_(tables), facts_(collective_facts(tables, generation)), request_(request), layout_(layout) {
     for (int rank = 0; rank < request.ranks; ++rank)
       message_ = std::max({message_, input_bytes(request, rank), output_bytes(request, rank)});
     why_ = fmt::format("{} of {} B on {} ranks", name_of(request.kind), message_, request.ranks);

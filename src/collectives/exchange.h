@@ -68,10 +68,18 @@ void copy_ranges(Builder& builder, int channel, const Exchange& exchange, const 
 // Copies what each member brings to its own target, where that is another place.
 void keep_own_parts(Builder& builder, const Exchange& exchange, int channel);
 
-const ExchangeAlgorithm& mesh_exchange();
-const ExchangeAlgorithm& ring_exchange();
-const ExchangeAlgorithm& rdh_exchange();
-const ExchangeAlgorithm& kangaring_exchange();
-const ExchangeAlgorithm& flat_ring_exchange();
+#define OPENTRN_STAGE(stem) const ExchangeAlgorithm& stem##_exchange();
+#define OPENTRN_EXCHANGE(stem) const ExchangeAlgorithm& stem##_exchange();
+#define OPENTRN_ALGORITHM(stem)
+#include "collectives/algorithms.def"
+#undef OPENTRN_STAGE
+#undef OPENTRN_EXCHANGE
+#undef OPENTRN_ALGORITHM
+
+// Those that are stages of other algorithms, and one of them by its name: null for none.
+const std::vector<const ExchangeAlgorithm*>& stages();
+const ExchangeAlgorithm* find_stage(const std::string& name);
+// "mesh, ring"
+std::string names_of_stages();
 
 }  // namespace opentrn::collectives

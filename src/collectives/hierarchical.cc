@@ -10,11 +10,8 @@ namespace opentrn::collectives {
 namespace {
 
 const ExchangeAlgorithm* exchange_named(const std::string& name) {
-  for (const ExchangeAlgorithm* one :
-       {&mesh_exchange(), &ring_exchange(), &kangaring_exchange(), &rdh_exchange()})
-    if (one->name == name) return one;
-  refuse(Rule::kAlgorithm, "there is no algorithm '{}' for a stage; there are mesh, ring, kangaring, rdh",
-         name);
+  if (const ExchangeAlgorithm* found = find_stage(name)) return found;
+  refuse(Rule::kAlgorithm, "there is no algorithm '{}' for a stage; there are {}", name, names_of_stages());
 }
 
 // The ranks of each server, in order of their places.
@@ -110,6 +107,8 @@ Plan one_way(const HierarchicalOptions& options, const Request& request, const L
 }
 
 }  // namespace
+
+Algorithm hierarchical() { return hierarchical(HierarchicalOptions{}); }
 
 Algorithm hierarchical(const HierarchicalOptions& options) {
   for (const std::string& name : {options.within, options.between})

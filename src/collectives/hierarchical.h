@@ -18,5 +18,6 @@ inline constexpr int kPipelineMax = 3;
 
 // An input fault for a name that is none, and for a pipeline out of range.
 Algorithm hierarchical(const HierarchicalOptions& options);
+Algorithm hierarchical();  // by default
 
 }  // namespace opentrn::collectives

@@ -10,14 +10,6 @@ namespace opentrn::collectives {
 
 namespace {
 
-std::string collective_key(Generation generation, const char* name) {
-  return fmt::format("collective.{}.{}",
-                     generation == Generation::kV2   ? "trn1"
-                     : generation == Generation::kV3 ? "trn2"
-                                                     : "trn3",
-                     name);
-}
-
 void add_levels(std::vector<Level>& levels, const std::string& name, int size, bool between_pods) {
   if (size == 1) return;
   if (name != "rdh") {
@@ -49,10 +41,15 @@ int level_of(int units, bool mesh) {
 
 }  // namespace
 
+std::string collective_facts(const arch::Tables& tables, Generation generation) {
+  for (const std::string& target : tables.facts().items("collective"))
+    if (tables.resolve_target(target) == generation) return fmt::format("collective.{}.", target);
+  refuse(Rule::kServes, "{} has no collectives", name(generation));
+}
+
 bool is_for_mesh(const arch::Tables& tables, Generation generation, int64_t message, int ranks) {
-  const auto fact = [&](const char* name) {
-    return tables.facts().optional_spec<int64_t>(collective_key(generation, name));
-  };
+  const std::string facts = collective_facts(tables, generation);
+  const auto fact = [&](const char* name) { return tables.facts().optional_spec<int64_t>(facts + name); };
   if (const auto each = fact("mesh_bytes_max_per_rank"); each.known()) return message <= each.value() * ranks;
   const auto all = fact("mesh_bytes_max");
   return all.known() && message <= all.value();

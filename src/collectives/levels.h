@@ -10,6 +10,10 @@
 
 namespace opentrn::collectives {
 
+// Where the tables say which algorithm the machines of a generation take: "collective.trn2.". An input fault
+// where no table of algorithms is for it.
+std::string collective_facts(const arch::Tables& tables, Generation generation);
+
 // Up to which message a mesh is taken, as choose() does.
 bool is_for_mesh(const arch::Tables& tables, Generation generation, int64_t message, int ranks);
 

@@ -18,15 +18,13 @@ const ExchangeAlgorithm* within_named(const std::string& name, const Layout& lay
                                       const std::vector<int>& members) {
   if (name.empty())
     return kangaring_exchange().why_not(layout, members).empty() ? &kangaring_exchange() : &ring_exchange();
-  for (const ExchangeAlgorithm* one :
-       {&mesh_exchange(), &ring_exchange(), &kangaring_exchange(), &rdh_exchange()})
-    if (one->name == name) {
-      if (const auto reason = one->why_not(layout, members); !reason.empty())
-        refuse(Rule::kServes, "{} within units: {}", name, reason);
-      return one;
-    }
-  refuse(Rule::kAlgorithm, "there is no algorithm '{}' within units; there are mesh, ring, kangaring, rdh",
-         name);
+  const ExchangeAlgorithm* found = find_stage(name);
+  if (found == nullptr)
+    refuse(Rule::kAlgorithm, "there is no algorithm '{}' within units; there are {}", name,
+           names_of_stages());
+  if (const auto reason = found->why_not(layout, members); !reason.empty())
+    refuse(Rule::kServes, "{} within units: {}", name, reason);
+  return found;
 }
 
 int rings_of(const Level& level) { return level.size == 2 ? 1 : 2; }

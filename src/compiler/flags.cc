@@ -138,6 +138,21 @@ std::string options_text() {
 
 }  // namespace
 
+std::string cache_dir_of(std::string_view text) {
+  constexpr std::string_view kName = "--cache_dir";
+  const std::vector<std::string> words = words_of(text);
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(std::string(kName) + "=")) return words[i].substr(kName.size() + 1);
+    if (words[i] == kName) return i + 1 < words.size() ? words[i + 1] : "";
+  }
+  return "";
+}
+
+bool has_flag(std::string_view text, std::string_view flag) {
+  const std::vector<std::string> words = words_of(text);
+  return std::ranges::find(words, flag) != words.end();
+}
+
 CompilerFlags parse_compiler_flags(std::string_view text) {
   CompilerFlags flags;
   const std::vector<std::string> words = words_of(text);

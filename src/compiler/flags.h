@@ -19,6 +19,11 @@ struct CompilerFlags {
 // fault for a word that is no option of neuronx-cc's, and for a value that is missing; not modelled for
 // options whose effect would be seen in results and is not here.
 CompilerFlags parse_compiler_flags(std::string_view text);
+// What --cache_dir names there; "" where it names nothing. Input fault for an open quotation mark alone: it
+// is asked for kernels too, whose flags are not checked.
+std::string cache_dir_of(std::string_view text);
+// Whether a word stands there, as "--retry_failed_compilation".
+bool has_flag(std::string_view text, std::string_view flag);
 // The same from names and values, dashes left out, in front and inside ("auto_cast"): they win over `flags`.
 // Options of XLA (xla_...) have no effect.
 void add_compiler_options(CompilerFlags& flags, const std::map<std::string, std::string>& given);

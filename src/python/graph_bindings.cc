@@ -27,16 +27,25 @@ namespace opentrn::python {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace {
-
-using graph::Literal;
-using graph::eval::RuntimeValue;
-
 graph::ElementType element_named(std::string_view name) {
   const auto element = graph::element_type_from_name(name);
   if (!element) throw Fault(FaultKind::kInput, "graph.element", fmt::format("no element type {}", name));
   return *element;
 }
+
+graph::Literal literal_of(nb::handle object) {
+  const auto parts = nb::cast<nb::tuple>(object);
+  const auto element = element_named(nb::cast<std::string>(parts[0]));
+  const auto data = nb::cast<nb::bytes>(parts[2]);
+  const auto* begin = reinterpret_cast<const std::byte*>(data.c_str());
+  return graph::Literal(graph::Type::tensor(element, nb::cast<std::vector<int64_t>>(parts[1])),
+                        std::vector<std::byte>(begin, begin + data.size()));
+}
+
+namespace {
+
+using graph::Literal;
+using graph::eval::RuntimeValue;
 
 // None is a token, a list a tuple.
 RuntimeValue to_value(nb::handle object) {
@@ -47,12 +56,7 @@ RuntimeValue to_value(nb::handle object) {
     return {
         graph::eval::RuntimeTuple(std::make_shared<const std::vector<RuntimeValue>>(std::move(elements)))};
   }
-  const auto parts = nb::cast<nb::tuple>(object);
-  const auto element = element_named(nb::cast<std::string>(parts[0]));
-  const auto data = nb::cast<nb::bytes>(parts[2]);
-  const auto* begin = reinterpret_cast<const std::byte*>(data.c_str());
-  return {Literal(graph::Type::tensor(element, nb::cast<std::vector<int64_t>>(parts[1])),
-                  std::vector<std::byte>(begin, begin + data.size()))};
+  return {literal_of(object)};
 }
 
 nb::object from_value(const RuntimeValue& value) {

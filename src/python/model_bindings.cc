@@ -28,7 +28,6 @@
 #include "compiler/compile.h"
 #include "compiler/flags.h"
 #include "compiler/options.h"
-#include "compiler/taps.h"
 #include "device/presence.h"
 #include "graph/control_arguments.h"
 #include "graph/text/text.h"
@@ -469,26 +468,6 @@ nb::tuple prove_padding(const graph::Module& module,
   return nb::make_tuple(results, proof.mixing);
 }
 
-// {"taps": [(kind, file, line, name, type, element, judgement, terms)], "whole": module, ...}
-nb::dict tap(const graph::Module& module) {
-  constexpr std::string_view kJudgements[] = {"exact", "rounded", "function", "sum", "unknown"};
-  const Interruptible work;
-  compiler::Taps taps = compiler::tap(module);
-  nb::list rows;
-  for (const compiler::Tap& row : taps.taps)
-    rows.append(nb::make_tuple(row.kind, row.where.file, row.where.line, row.where.function,
-                               row.type.to_string(), std::string(graph::name(row.type.element())),
-                               std::string(kJudgements[static_cast<size_t>(row.judgement)]), row.terms));
-  nb::dict result;
-  result["taps"] = rows;
-  result["result_count"] = taps.result_count;
-  result["whole"] = std::move(taps.whole);
-  result["alone"] = std::move(taps.alone);
-  result["functions"] = std::move(taps.functions);
-  result["magnitudes"] = std::move(taps.magnitudes);
-  return result;
-}
-
 // A text of the option's table as Python has such values.
 nb::object value_of(const compiler::OptionRow& row, std::string_view text) {
   if (row.type == compiler::OptionType::kSwitch) return nb::bool_(text == "true");
@@ -592,6 +571,12 @@ void bind_models(nb::module_& module) {
         return std::tuple(flags.options, flags.target, flags.without_effect);
       },
       "text"_a);
+  module.def(
+      "cache_dir_of_flags", &compiler::cache_dir_of, "flags"_a,
+      "What --cache_dir of NEURON_CC_FLAGS names; \"\" where it names nothing. Raises InputError for an open "
+      "quote.");
+  module.def("has_compiler_flag", &compiler::has_flag, "flags"_a, "flag"_a,
+             "Whether the word stands in NEURON_CC_FLAGS. Raises InputError for an open quote.");
   nb::class_<compiler::OptionRow>(module, "OptionRow", "An option of the compiler, as users choose it.")
       .def_ro("name", &compiler::OptionRow::name, "neuronx-cc's or ours, without the dashes in front.")
       .def_prop_ro(
@@ -645,7 +630,6 @@ void bind_models(nb::module_& module) {
   module.def("prepare_graph", &prepare_graph, "module"_a, "target"_a, "options"_a);
   module.def("difference_but_for_size", &compiler::difference_but_for_size, "smaller"_a, "larger"_a);
   module.def("prove_padding", &prove_padding, "module"_a, "arguments"_a);
-  module.def("tap", &tap, "module"_a);
   module.def("peak_tflops", [](const std::string& target, const std::string& dtype) {
     return arch::neuron_core(arch::resolve_target(target)).peak_tflops.at(dtype).value();
   });

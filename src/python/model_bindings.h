@@ -15,6 +15,8 @@ namespace opentrn::python {
 
 void bind_models(nanobind::module_& module);
 void bind_buckets(nanobind::module_& module);
+void bind_cache(nanobind::module_& module);
+void bind_diff(nanobind::module_& module);
 
 // Text that was handed over, or a file of any format; `dimensions` are those that an ONNX model leaves open.
 graph::Module module_of(const std::optional<std::string>& text, const std::filesystem::path& path,

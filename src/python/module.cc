@@ -54,6 +54,8 @@ NB_MODULE(_core, module) {
   bind_import(graph);
   bind_models(module);
   bind_buckets(module);
+  bind_cache(module);
+  bind_diff(module);
   bind_sharded_models(module);
   bind_decoder(module);
   bind_server(module);

@@ -140,7 +140,7 @@ def test_an_entry_that_is_cleared_at_once_was_kept(tmp_path, monkeypatch, capsys
 
     monkeypatch.setattr(opentrn._core, "save_models", save_and_lose)
     assert opentrn.compile(source(tmp_path), cache=True).cached == "miss"
-    cache.touch(cache.path_of("0" * 64))
+    cache.kept().touch(cache.kept().path_of("0" * 64))
     assert capsys.readouterr().err == ""
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from opentrn.cli import commands as cli
-from opentrn.model import diff as diff_module
 from opentrn.model.diff import diff
 
 MLP = Path(__file__).parents[2] / "examples" / "mlp.mlir"
@@ -72,6 +71,15 @@ def test_a_right_program_has_no_bug_and_its_errors_are_float64s():
     assert verdicts["stablehlo.tanh"] == "rounding"
 
 
+def test_numbers_that_are_none_on_both_sides_are_no_bug():
+    """Sums over them have no limit: of equal values none is asked for."""
+    x, w = inputs()
+    x[3, 4], x[5, 6] = np.nan, np.inf
+    report = diff(BLOCK, x, w)
+    assert report.is_clean, report.text()
+    assert report.ops[0].own_ulp > 0 and report.ops[0].of_limit < 1  # of the others
+
+
 @pytest.mark.parametrize("name", ERRORS)
 def test_a_deliberate_error_is_found_where_it_is(name):
     right, wrong, op = ERRORS[name]
@@ -114,18 +122,6 @@ def test_bf16_models_and_integers():
     assert [row.verdict for row in report.ops] == ["rounding", "rounding", "exact"]
     broken = diff(text, x, i, device_source=text.replace("multiply %i, %i", "add %i, %i"))
     assert broken.first_bug.op == "stablehlo.multiply" and broken.first_bug.own_ulp > 1000  # elements
-
-
-def test_a_wrong_fused_program_is_a_bug_of_the_result():
-    exact = np.linspace(1, 2, 64)
-    kept = exact.astype(np.float32)
-    rows = [
-        diff_module._compare_result(kept, kept, exact, "f32"),
-        diff_module._compare_result(np.nextafter(kept, np.float32(9)), kept, exact, "f32"),
-        diff_module._compare_result(kept * np.float32(1.001), kept, exact, "f32"),
-    ]
-    assert [row["verdict"] for row in rows] == ["rounding", "rounding", "bug"]
-    assert [row["same_bits"] for row in rows] == [True, False, False]
 
 
 def test_what_is_recognised_as_one_function_is_judged_op_by_op():

@@ -14,6 +14,7 @@ from onnx_bytes import field, node, value_info
 
 import opentrn
 from opentrn.cli.commands import INPUT, main
+from opentrn.model.model import Model
 
 MLP = """module { func.func public @main(%x: tensor<8x32xf32> {onnx.name = "x"},
     %w1: tensor<32x48xf32> {onnx.name = "w1"}, %w2: tensor<48x32xf32> {onnx.name = "w2"})
@@ -51,6 +52,7 @@ def _inputs() -> list[np.ndarray]:
 def test_a_model_gives_the_values_of_one_core(mesh, shardings, collectives):
     inputs = _inputs()
     model = opentrn.compile(MLP, mesh=mesh, shardings=shardings)
+    assert isinstance(model, Model) and model.program_for({}) is model and model.programs == []
     (found,) = model(*inputs)
     (one,) = opentrn.compile(MLP)(*inputs)
     x, w1, w2 = (array.astype(np.float64) for array in inputs)

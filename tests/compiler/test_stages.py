@@ -410,6 +410,19 @@ def test_compare_times_the_sizes_of_one_inference(masked):
                 )
 
 
+def test_a_file_is_opened_once(masked, monkeypatch):
+    from opentrn.model import diff
+    from opentrn.model.compiled import coverage
+
+    opened = []
+    plain = opentrn._core.files_of_onnx
+    monkeypatch.setattr(opentrn._core, "files_of_onnx", lambda path: opened.append(path) or plain(path))
+    assert coverage(masked) and len(opened) == 1
+    assert diff.diff(masked, mixed((4, 5))).is_clean and len(opened) == 2
+    with pytest.raises(ValueError, match="compared with itself alone"):
+        diff.diff(masked, mixed((4, 5)), device_source=masked)
+
+
 def test_diff_compares_every_stage(masked, capsys):
     from opentrn.cli import commands as cli
     from opentrn.model import diff
@@ -429,15 +442,15 @@ def test_diff_compares_every_stage(masked, capsys):
 def test_a_bug_in_a_later_stage_is_found(masked, monkeypatch):
     from opentrn.model import diff
 
-    plain = diff.Module.evaluate
+    plain = diff.CompiledModel.run
 
-    def wrong(module, *arrays, **options):
-        results = plain(module, *arrays, **options)
+    def wrong(model, arrays):
+        results = plain(model, arrays)
         return [r + 1 if r.dtype.kind == "f" and len(arrays[0]) == 3 else r for r in results]
 
     x = np.full((4, 5), -1, np.float32)
     x[0, :3] = 2
     assert diff.diff(masked, x).is_clean
-    monkeypatch.setattr(diff.Module, "evaluate", wrong)
+    monkeypatch.setattr(diff.CompiledModel, "run", wrong)
     report = diff.diff(masked, x)
     assert not report.is_clean and report.parts[0][1].is_clean

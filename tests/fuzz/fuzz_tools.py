@@ -31,7 +31,6 @@ sys.path[:0] = [os.environ.get("OPENTRN_PYTHON_ROOT", str(ROOT / "python")), str
 
 from opentrn import _core  # noqa: E402
 from opentrn.errors import InputError, NotModelled  # noqa: E402
-from opentrn.settings import compiler_flags  # noqa: E402
 from opentrn.tools import (  # noqa: E402
     cloudwatch,
     device_tree,
@@ -179,9 +178,9 @@ def command_line(rng: random.Random) -> None:
             raise Broken("a command line without a model")
         neuronx_cc._options(command.words, command.target)
     with refusals():
-        compiler_flags.parse_cache_dir(" ".join(words))
+        _core.cache_dir_of_flags(" ".join(words))
     with refusals():
-        compiler_flags.retries_failed(" ".join(words))
+        _core.has_compiler_flag(" ".join(words), "--retry_failed_compilation")
     with refusals():
         _core.compiler_flags(" ".join(words))
 

@@ -14,10 +14,18 @@ ALLOWED = {
     "src/arch/evidence.cc": (2, "what is said of generations of which nothing was measured"),
     "src/arch/stated.cc": (1, "the costs that stand in for Inferentia's, of which none are public"),
     "src/backend/engine_choice.cc": (1, "a habit of neuronx-cc that published profiles show of NeuronCore-v2"),
-    "src/collectives/levels.cc": (2, "names of targets"),
     "src/planner/serve/serve.cc": (2, "what the programs that AWS published times of do on NeuronCore-v2"),
     "src/monitor/machine.cc": (1, "whether neuron-ls prints logical cores"),
 }
+
+
+CASE = re.compile(r"\bcase\s+(?:\w+::)*Generation::kV\d")
+
+
+def test_no_switch_goes_through_generations():
+    """But for the one that gives each its name."""
+    found = [relative(path) for path in tracked("src/*.cc", "src/*.h") if CASE.search(path.read_text())]
+    assert [name for name in found if not name.endswith("_test.cc")] == ["src/base/generation.cc"]
 
 
 def comparisons(text: str) -> int:

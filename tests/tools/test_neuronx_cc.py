@@ -13,7 +13,6 @@ import opentrn
 from opentrn import _core
 from opentrn.compat import alias
 from opentrn.errors import InputError, NotModelled
-from opentrn.settings import compiler_flags
 from opentrn.tools import neuronx_cc
 
 TWICE = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -201,8 +200,8 @@ def test_any_words_are_parsed_or_refused(words):
 
 
 def test_the_folder_of_the_cache():
-    assert compiler_flags.parse_cache_dir("--cache_dir=/a -O1") == "/a"
-    assert compiler_flags.parse_cache_dir("-O1 --cache_dir /b") == "/b"
-    assert compiler_flags.parse_cache_dir("--cache_dir") == compiler_flags.parse_cache_dir("") == ""
+    assert _core.cache_dir_of_flags("--cache_dir=/a -O1") == "/a"
+    assert _core.cache_dir_of_flags("-O1 --cache_dir /b") == "/b"
+    assert _core.cache_dir_of_flags("--cache_dir") == _core.cache_dir_of_flags("") == ""
     with pytest.raises(InputError, match="NEURON_CC_FLAGS"):
-        compiler_flags.parse_cache_dir("'")
+        _core.cache_dir_of_flags("'")

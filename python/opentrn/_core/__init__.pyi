@@ -462,6 +462,16 @@ def activity() -> tuple[str, int, int]: ...
 
 def compiler_flags(text: str) -> tuple[dict[str, str], str, list[str]]: ...
 
+def cache_dir_of_flags(flags: str) -> str:
+    """
+    What --cache_dir of NEURON_CC_FLAGS names; "" where it names nothing. Raises InputError for an open quote.
+    """
+
+def has_compiler_flag(flags: str, flag: str) -> bool:
+    """
+    Whether the word stands in NEURON_CC_FLAGS. Raises InputError for an open quote.
+    """
+
 class OptionRow:
     """An option of the compiler, as users choose it."""
 
@@ -537,8 +547,6 @@ def prepare_graph(module: graph.Module, target: str, options: Mapping[str, str])
 def difference_but_for_size(smaller: graph.Module, larger: graph.Module) -> str: ...
 
 def prove_padding(module: graph.Module, arguments: Sequence[tuple[int, int]]) -> tuple: ...
-
-def tap(module: graph.Module) -> dict: ...
 
 def peak_tflops(arg0: str, arg1: str, /) -> float: ...
 
@@ -618,6 +626,133 @@ def open_dimensions_text(dimensions: Sequence[OpenDimension]) -> str:
 def open_dimensions_from_text(text: str) -> list[OpenDimension]:
     """
     What open_dimensions_text() wrote. Raises InputError `model_file` for another text.
+    """
+
+class CacheEntry:
+    """
+    A compiled model of the cache; `used`: when it was last written or hit, in seconds since the epoch.
+    """
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def path(self) -> pathlib.Path: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def used(self) -> float: ...
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """
+        What compile() noted: "source", "target", "options". Raises InputError for a damaged entry.
+        """
+
+class Cache:
+    """The cache of compiled models in a folder, which need not exist."""
+
+    def __init__(self, folder: str | os.PathLike) -> None: ...
+
+    @property
+    def folder(self) -> pathlib.Path: ...
+
+    def path_of(self, key: str) -> pathlib.Path:
+        """The file of an entry, whether it exists or not."""
+
+    def why_not_trusted(self, entry: str | os.PathLike) -> str:
+        """
+        Why the file of an entry, which need not exist, is neither read nor written; "" when it is.
+        """
+
+    def make_folder_of(self, entry: str | os.PathLike) -> None:
+        """
+        The folders of an entry, where they are missing. Raises InputError `cache.folder`.
+        """
+
+    def touch(self, entry: str | os.PathLike) -> None:
+        """
+        Notes that the entry was used, unless it is gone. Raises InputError `cache.folder`.
+        """
+
+    def entries(self) -> list[CacheEntry]:
+        """What the cache holds, most recently used first."""
+
+    def leftover(self) -> list[pathlib.Path]:
+        """Files that interrupted writers left."""
+
+    def sweep(self) -> tuple[int, int]:
+        """Removes what interrupted writers left; (how many, bytes)."""
+
+    def clear(self, since: float) -> tuple[int, int]:
+        """
+        Removes entries that nobody has used since, in seconds since the epoch; (how many, bytes).
+        """
+
+    def clear_layers(self, since: float) -> tuple[int, int]:
+        """
+        Removes the times of layers of `opentrn plan` that nobody has written since; as clear().
+        """
+
+CACHE_KEY_FACT: str = 'cache_key'
+
+CACHE_PERMISSIONS: int = 420
+
+def cache_folder() -> pathlib.Path:
+    """
+    Where the environment has compiled models kept. Raises InputError `cache.url` for another scheme.
+    """
+
+def stated_cache_folder() -> pathlib.Path | None:
+    """
+    The folder that the environment names, or None. Raises InputError as cache_folder().
+    """
+
+def cache_key(text: str | None, path: str | os.PathLike, options: str, compiler: str, files: Sequence[Attachment]) -> str:
+    """
+    The key of a model's text, of the file at `path`, or of an ONNX model's `files`; `options` is a JSON object, `compiler` the digest of what compiles. Raises InputError.
+    """
+
+def digest_of_files(files: Sequence[Attachment]) -> str:
+    """SHA-256 of an ONNX model with the parts of files that its weights are."""
+
+def sha256_of_file(path: str | os.PathLike) -> str:
+    """In hexadecimal. Raises InputError for a file that cannot be read."""
+
+class Taps:
+    """A prepared graph with every op's value as a result (compiler/taps.h)."""
+
+    @property
+    def rows(self) -> list:
+        """
+        (kind, file, line, name, type, element, judgement, terms) of each value.
+        """
+
+    @property
+    def result_count(self) -> int:
+        """Results of the model, which come before the values."""
+
+    @property
+    def whole(self) -> graph.Module:
+        """The graph."""
+
+    def judge(self, arguments: list, device: list, whole: list) -> list:
+        """
+        (max_abs, max_rel, own_ulp, of_limit, verdict) of each value: what the device made of it against float64. Values are (element, shape, bytes); `whole`: what the graph gives in float64.
+        """
+
+def tap(module: graph.Module) -> Taps: ...
+
+def compare_result(fused: object, kept: object, exact: object, element: str) -> dict:
+    """
+    A result of the model as it is compiled, against float64 and against the run that kept every value; values are (element, shape, bytes).
+    """
+
+def distance(have: object, want: object) -> dict:
+    """
+    {relative_rms, cosine} of a result from that of the model as it is stated; values are (element, shape, bytes).
     """
 
 class ShardedModel:

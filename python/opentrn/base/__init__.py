@@ -1,1 +1,1 @@
-"""What any module may use: files, digests, notices to users, sizes as text."""
+"""What any module may use: files, notices to users, sizes as text."""

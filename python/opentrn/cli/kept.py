@@ -26,7 +26,7 @@ def cache_command(options: argparse.Namespace) -> int:
         except ValueError as error:
             facts = {"damaged": str(error).partition("\n")[0]}
         rows.append({"key": entry.key, "bytes": entry.bytes, "used": entry.used, **facts})
-    leftover = [path for path, stale in cache.parts() if stale]
+    leftover = cache.kept().leftover()
     if options.json:
         found = {"folder": str(cache.folder()), "entries": rows, "leftover": [str(path) for path in leftover]}
         print(json.dumps(found, indent=1))
@@ -45,7 +45,7 @@ def _clear(options: argparse.Namespace) -> int:
     from opentrn.model import cache
 
     models, layers = cache.clear(options.older_than), cache.clear_layers(options.older_than)
-    leftover = cache.sweep() or (0, 0)
+    leftover = cache.sweep()
     if options.json:
         removed = {"models": models, "layer_times": layers, "leftover": leftover}
         rows = {name: {"files": count, "bytes": freed} for name, (count, freed) in removed.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.abc
 import sys
+from types import FrameType
 from typing import Any
 
 from opentrn.errors import MissingModule
@@ -34,7 +35,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 def _is_import() -> bool:
     """Whether an import statement, or importlib.import_module(), asks the finder that calls this."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name == "_find_spec":
         frame = frame.f_back
     return frame is not None and frame.f_code.co_name == "_find_and_load_unlocked"

@@ -112,13 +112,13 @@ class Comparison:
                 size_text(row.hbm_bytes), row.bound_by or "nothing",
             ])  # fmt: skip
         sizes = [["instance", "chips", "cores", "latency", "per second", *RATES.values()]]
-        for row in self.instances:
-            if row.latency_us is None:
+        for size in self.instances:
+            if size.latency_us is None:
                 continue
-            prices = [_money(row.prices.get(rate)) for rate in RATES]
-            rate = f"{row.inferences_per_s:,.0f}" if row.fits else "does not fit"
+            prices = [_money(size.prices.get(rate)) for rate in RATES]
+            rate = f"{size.inferences_per_s:,.0f}" if size.fits else "does not fit"
             sizes.append([
-                row.instance, str(row.chips), str(row.cores), time_text(row.latency_us), rate, *prices
+                size.instance, str(size.chips), str(size.cores), time_text(size.latency_us), rate, *prices
             ])  # fmt: skip
         return (
             f"{self.source} on every NeuronCore; SBUF is per partition\n"

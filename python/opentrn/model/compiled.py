@@ -24,7 +24,7 @@ from opentrn import _core, graph
 from opentrn.base import hooks, notices
 from opentrn.base.files import shown
 from opentrn.base.units import size_text
-from opentrn.errors import InputError, InputTypeError, MissingModule, NotModelled, Refusal
+from opentrn.errors import InputError, InputTypeError, MissingModule
 from opentrn.graph import DTYPES
 from opentrn.kernel.run import Timing, _settings, require_iterations
 from opentrn.model.model import Model
@@ -135,7 +135,7 @@ class HostOps:
         )
 
 
-def tell_host_ops(model: CompiledModel) -> None:
+def tell_host_ops(model: CompiledModel | StagedModel) -> None:
     """What the host does, and what is computed in fewer bits than stated, on stderr: never a silent matter.
 
     Constants of one value too.
@@ -207,22 +207,6 @@ class CompiledModel(Model):
     def draws_random_numbers(self) -> bool:
         """Whether runs differ because operators of an ONNX model draw numbers without a seed of their own."""
         return len(self.ports) > len(self.inputs)
-
-    def seed(self, seed: int) -> None:
-        """Of the random numbers drawn from now on; 0 before the first call of this.
-
-        The same seed and number of the run since give the same numbers. ValueError beyond 32 bits.
-        """
-        self.random_keys = RandomKeys(seed)
-
-    def with_random_key(self, arrays: Sequence[Any]) -> list[Any]:
-        """One array per port: the inputs, and the next run's key of random numbers. ValueError for a wrong number."""
-        if len(arrays) != len(self.inputs):
-            raise InputError(
-                f"the model takes {len(self.inputs)} inputs, {len(arrays)} were given", label="model.inputs"
-            )
-        given = iter(arrays)
-        return [self.random_keys.next() if port.name == PORT else next(given) for port in self.ports]
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """As a call, with an array for each of `ports` in its shape and dtype, the key of random numbers too.
@@ -392,8 +376,8 @@ def compile(
             tell_host_ops(compiled)
             return compiled
         model = buckets.compile_buckets(source, lists, one, target, options)
-    except _NeedsStages as found:
-        staged = _in_stages(source, found, lists, {"target": target, "given": given, "cache": cache})
+    except _NeedsStages as needed:
+        staged = _in_stages(source, needed, lists, {"target": target, "given": given, "cache": cache})
         tell_host_ops(staged)
         return staged
     tell_host_ops(model.buckets[0][1])
@@ -434,11 +418,6 @@ def _sharded(
     return sharded.ShardedModel(loaded, target, words)
 
 
-def refused_by_importer(error: Exception) -> bool:
-    """Whether the importer of ONNX refused the model, which it may take in stages."""
-    return isinstance(error, Refusal) and error.label.startswith("onnx.")
-
-
 class _NeedsStages(Exception):
     """Shapes of an ONNX model depend on data: what its first stage is, which asks for them, and the files it is in."""
 
@@ -461,8 +440,8 @@ def _in_stages(
     compiler = stages.compiler_of(facts, str(source) if how["cache"] else None)
     model = stages.StagedModel(found.first, compiler, found.files, how["target"], facts)
     model.compile_for(lists)
-    found = {program.cached for _, program in model.programs}
-    model.cached = found.pop() if len(found) == 1 else "miss"
+    kept = {program.cached for _, program in model.programs}
+    model.cached = kept.pop() if len(kept) == 1 else "miss"
     return model
 
 
@@ -510,8 +489,9 @@ def through_cache(
 
     text, path = _read(source)
     key = cache.key_of(text, path, {"target": facts["target"]} | json.loads(facts["options"]))
-    entry = cache.path_of(key)
-    if why := cache.why_not_trusted(entry):
+    kept = cache.kept()
+    entry = kept.path_of(key)
+    if why := kept.why_not_trusted(entry):
         _tell_cache_is_not_used(why)
         model = compile_it()
         model.cached = "not kept"
@@ -519,25 +499,36 @@ def through_cache(
     if entry.exists():
         try:
             model = load(entry)
-            if model.facts.get(cache.KEY_FACT) != key:
+            if model.facts.get(_core.CACHE_KEY_FACT) != key:
                 raise InputError(f"{entry} is the entry of another model", label="cache.entry")
-            del model.facts[cache.KEY_FACT]  # which is the entry's, and not the model's
+            del model.facts[_core.CACHE_KEY_FACT]  # which is the entry's, and not the model's
         except ValueError as error:  # damaged, or the weights it refers to are gone: not the user's fault
             print(f"opentrn: compiled again: {error}".partition("\n")[0], file=sys.stderr)
         else:
-            cache.touch(entry)
+            _touch(kept, entry)
             model.cached = "hit"
             return model
     model = compile_it()
     model.cached = "miss"
     try:
-        cache.make_folder_of(entry)
-        noted = model.facts | {cache.KEY_FACT: key}
-        _core.save_models([model._loaded], [{}], noted, str(entry), True, permissions=cache.PERMISSIONS)
+        kept.make_folder_of(entry)
+        noted = model.facts | {_core.CACHE_KEY_FACT: key}
+        _core.save_models([model._loaded], [{}], noted, str(entry), True, permissions=_core.CACHE_PERMISSIONS)
     except (OSError, ValueError) as error:
-        print(f"opentrn: the cache cannot be written: {error}".partition("\n")[0], file=sys.stderr)
+        _tell_cache_cannot_be_written(error)
         model.cached = "not kept"
     return model
+
+
+def _touch(kept: _core.Cache, entry: Path) -> None:
+    try:
+        kept.touch(entry)
+    except InputError as error:
+        _tell_cache_cannot_be_written(error)
+
+
+def _tell_cache_cannot_be_written(error: Exception) -> None:
+    print(f"opentrn: the cache cannot be written: {error}".partition("\n")[0], file=sys.stderr)
 
 
 @functools.cache  # said once
@@ -620,17 +611,16 @@ def coverage_and_notes(
     exported = _exported(source, dimensions)
     text, path = (exported, str(source)) if exported is not None else _read(source)
     sizes = {} if exported is not None else dict(dimensions or {})
-    try:
-        rows = [Coverage(*row) for row in _core.coverage(text, path, sizes)]
-    except (NotModelled, ValueError) as error:
-        if not refused_by_importer(error) or Path(source).suffix != ".onnx":
-            raise
+    if text is None and Path(path).suffix == ".onnx":  # imported once, whether or not it has stages
         from opentrn.model import stages
 
-        first, _ = stages.open_model(source, sizes)
-        if not first.asks:
-            raise
-        return stages.coverage(source, sizes, inputs or {})
+        first, _ = stages.open_model(path, sizes)
+        if first.asks:
+            return stages.coverage(first, sizes, inputs or {})
+        found = _core.coverage_of(first.raw.module)
+    else:
+        found = _core.coverage(text, path, sizes)
+    rows = [Coverage(*row) for row in found]
     if inputs:
         return rows, ["the inputs change nothing: all of the model is looked at whatever they are"]
     return rows, []

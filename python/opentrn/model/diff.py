@@ -7,10 +7,8 @@
 
 The model is compiled with every op's value as a result (src/compiler/taps.h). Two errors are told apart. The
 accumulated error is against the model evaluated in float64 from the inputs. An op's own error is against
-that op alone, evaluated in float64 from the operands that the device had; its limit follows from what the op
-does: nothing for what moves or compares, half a unit in the last place for one rounding, FUNCTION_ULP for
-approximated functions (and what one unit in an operand makes), and for sums one rounding per term of partial
-sums as large as the sum of the terms' magnitudes. An own error beyond the limit is a bug.
+that op alone, evaluated in float64 from the operands that the device had; src/model/diff.h says how large rounding
+makes it. An own error beyond that is a bug.
 
 Keeping every value takes fused kernels apart, and what is recognised as one function of the device (GELU,
 attention) is computed op by op. So the model as `opentrn compile` makes it runs too, and its results are compared
@@ -28,26 +26,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from opentrn import _core
-from opentrn.errors import InputError, NotModelled
-from opentrn.graph import DTYPES, Module
-from opentrn.model.compiled import CompiledModel, _read, refused_by_importer
+from opentrn.errors import InputError
+from opentrn.graph import Module, raw_of
+from opentrn.model.compiled import CompiledModel, _read
 from opentrn.settings import environment
 from opentrn.settings.compiler_options import PROGRAM_OPTIONS, CompilerOptions, option_texts, takes_options
 
+if TYPE_CHECKING:
+    from opentrn.model.stages import Stage
+
 __all__ = ["Diff", "OpDiff", "StagedDiff", "diff"]
 
-# Of approximated functions: the activation tables promise fewer, compositions of several (tan, log1p) add up.
-FUNCTION_ULP = 8.0
-# One rounding to nearest, and a second one where the device computes in fp32 and rounds to a narrower type.
-ROUNDING_ULP = 0.51
-# Of fp32, in which engines add.
-UNIT_ROUNDOFF = 2.0**-24
 # What the device holds in place of a type that it has not.
 NARROWED = {"f64": "f32", "i64": "i32", "ui64": "ui32", "index": "i32"}
 
@@ -220,17 +214,16 @@ def diff(
     changed = chosen.auto_cast != "none" or chosen.weight_dtype != "none" or chosen.prune_weights
     target = environment.target(target)
     how = _How(target, option_texts(plain | chosen.of_program()), option_texts(plain), changed)
-    stated = _of_file(source, dict(dimensions or {}), target)
-    try:
-        if device_source is not None:
-            return _diff_program(
-                stated, _of_file(device_source, dict(dimensions or {}), target), inputs, how
-            )[0]
-        return _diff_program(stated, stated, inputs, how)[0]
-    except (NotModelled, ValueError) as error:
-        if device_source is not None or not refused_by_importer(error) or Path(source).suffix != ".onnx":
-            raise
-        return _diff_stages(source, error, dict(dimensions or {}), inputs, how)
+    stated = _opened(source, dict(dimensions or {}), target)
+    run = stated if device_source is None else _opened(device_source, dict(dimensions or {}), target)
+    if isinstance(stated, _Program) and isinstance(run, _Program):
+        return _diff_program(stated, run, inputs, how)[0]
+    if device_source is not None or isinstance(stated, _Program):
+        raise InputError(
+            "a model whose shapes depend on data is compared with itself alone", label="diff.source",
+            hint="leave device_source out",
+        )  # fmt: skip
+    return _diff_stages(stated, inputs, how)
 
 
 @dataclass(frozen=True)
@@ -247,6 +240,16 @@ class _Program:
 
     prepare: Callable[[dict[str, str]], Any]
     compile: Callable[[dict[str, str]], CompiledModel]
+
+
+def _opened(source: str | Path, dimensions: dict[str, int], target: str) -> _Program | Stage:
+    """The model of a file or text; of an ONNX model whose shapes depend on data its first stage."""
+    if not ("\n" in str(source) or Path(source).suffix != ".onnx"):
+        from opentrn.model import stages
+
+        first, _ = stages.open_model(source, dimensions)
+        return first if first.asks else _of_graph(first.raw.module, target)
+    return _of_file(source, dimensions, target)
 
 
 def _of_file(source: str | Path, dimensions: dict[str, int], target: str) -> _Program:
@@ -273,40 +276,45 @@ def _diff_program(
     device_taps = taps
     if run is not stated:
         device_taps = _core.tap(run.prepare(how.options))
-        if [row[4] for row in device_taps["taps"]] != [row[4] for row in taps["taps"]]:
+        if [row[4] for row in device_taps.rows] != [row[4] for row in taps.rows]:
             raise InputError("device_source has other values than source", label="diff.source")
     kept = CompiledModel(
-        _core.compile_graph(device_taps["whole"], how.target, how.plain, recognise=False), how.target
+        _core.compile_graph(device_taps.whole, how.target, how.plain, recognise=False), how.target
     )
     fused = run.compile(how.options)
-    results = taps["result_count"]
+    results = taps.result_count
     given = list(inputs) if keyed else kept.with_random_key(inputs)
     values = kept.run(given)
-    device = values[results:]
     arguments = [np.asarray(value).astype(port.dtype) for value, port in zip(given, kept.ports, strict=True)]
-    whole = Module(taps["whole"]).evaluate(*arguments, float64=True)
-    judge = _Judge(taps, arguments, device)
+    whole = Module(taps.whole).evaluate(*arguments, float64=True)
+    judged = taps.judge(
+        [raw_of(value, port.element) for value, port in zip(arguments, kept.ports, strict=True)],
+        [raw_of(value, port.element) for value, port in zip(values, kept.outputs, strict=True)][results:],
+        [raw_of(value) for value in whole[results:]],
+    )
     made = fused.run(given)
     rows = [
-        _compare_result(result, with_taps, exact, port.element)
+        _core.compare_result(raw_of(result, port.element), raw_of(with_taps, port.element), raw_of(exact), port.element)
         for result, with_taps, exact, port in zip(made, values, whole, fused.outputs)
     ]
     if how.changed:
         exact_results = Module(stated.prepare(how.plain)).evaluate(*given, float64=True)
-        for row, result, exact in zip(rows, made, exact_results):
-            row["from_model"] = _distance(result, exact)
-    return Diff(how.target, judge.rows(whole[results:]), rows), made
+        for row, result, exact, port in zip(rows, made, exact_results, fused.outputs):
+            row["from_model"] = _core.distance(raw_of(result, port.element), raw_of(exact))
+    ops = [
+        OpDiff(number, kind, name, file, line, type_text, judgement, max_abs, max_rel, own_ulp, of_limit, verdict)
+        for number, (
+            (kind, file, line, name, type_text, _, judgement, _),
+            (max_abs, max_rel, own_ulp, of_limit, verdict),
+        ) in enumerate(zip(taps.rows, judged, strict=True))
+    ]
+    return Diff(how.target, ops, rows), made
 
 
-def _diff_stages(
-    source: str | Path, error: Exception, dimensions: dict[str, int], inputs: Sequence[Any], how: _How
-) -> StagedDiff:
-    """Each stage from what the device gave before; raises `error` where stages are not the way out."""
+def _diff_stages(first: Stage, inputs: Sequence[Any], how: _How) -> StagedDiff:
+    """Each stage from what the device gave before."""
     from opentrn.model import stages
 
-    first, _ = stages.open_model(source, dimensions)
-    if not first.asks:
-        raise error
     given = stages.arguments_of(first, inputs)
     parts = []
 
@@ -318,149 +326,3 @@ def _diff_stages(
 
     stages.run(first, given, execute)
     return StagedDiff(parts)
-
-
-def _distance(have: np.ndarray, want: np.ndarray) -> dict[str, float]:
-    """How far a result is from that of the model as it is stated, in float64: what casts and weights cost.
-
-    `relative_rms`: root mean square of the error over that of the result; `cosine`: of the angle between both.
-    """
-    a, b = have.astype(np.float64).ravel(), want.astype(np.float64).ravel()
-    size, length = float(np.linalg.norm(b)), float(np.linalg.norm(a))
-    error = float(np.linalg.norm(a - b))
-    return {
-        "relative_rms": error / size if size else (0.0 if error == 0 else np.inf),
-        "cosine": float(a @ b) / (size * length) if size and length else float(error == 0),
-    }
-
-
-def _compare_result(fused: np.ndarray, kept: np.ndarray, exact: np.ndarray, element: str) -> dict[str, Any]:
-    """A result of the model as compiled, against float64 and against the run that kept every value."""
-    error, kept_error = _accumulated(fused, exact), _accumulated(kept, exact)
-    same = fused.tobytes() == kept.tobytes()
-    # Fusing skips roundings or orders sums otherwise: errors of the size that the kept run has.
-    largest = float(np.max(np.abs(exact), initial=0.0)) if exact.dtype.kind == "f" else 0.0
-    slack = 8 * float(_ulp(np.float64(largest), element)) if exact.dtype.kind == "f" else 0.0
-    fine = same or error[0] <= 8 * kept_error[0] + slack
-    return {
-        "max_abs": error[0],
-        "max_rel": error[1],
-        "max_abs_kept": kept_error[0],
-        "same_bits": same,
-        "verdict": "rounding" if fine else "bug",
-    }
-
-
-def _accumulated(device: np.ndarray, exact: np.ndarray) -> tuple[float, float]:
-    """(largest error, the same over the largest element); infinite where only one side is a number."""
-    if device.dtype.kind in "biu":
-        wrong = np.abs(device.astype(np.float64) - exact.astype(np.float64))
-        largest = float(np.max(np.abs(exact.astype(np.float64)), initial=0.0))
-    else:
-        have, want = device.astype(np.float64), exact.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            wrong = np.where((have == want) | (np.isnan(have) & np.isnan(want)), 0.0, np.abs(have - want))
-        wrong = np.where(np.isnan(wrong), np.inf, wrong)
-        largest = float(np.max(np.abs(want[np.isfinite(want)]), initial=0.0))
-    error = float(np.max(wrong, initial=0.0))
-    return error, error / largest if largest > 0 else error
-
-
-def _ulp(value: np.ndarray | np.float64, element: str) -> np.ndarray:
-    """The unit in the last place of `element` at `value`; of the smallest normal number below it."""
-    info = ml_dtypes.finfo(DTYPES[NARROWED.get(element, element)])
-    bits = 10 if element == "tf32" else info.nmant
-    with np.errstate(divide="ignore"):
-        exponent = np.floor(np.log2(np.abs(value)))
-    exponent = np.where(np.isfinite(exponent), exponent, np.float64(info.minexp))
-    return np.exp2(np.maximum(exponent, info.minexp) - bits)
-
-
-class _Judge:
-    """Own errors and their limits, tap by tap."""
-
-    def __init__(
-        self, taps: dict[str, Any], arguments: Sequence[np.ndarray], device: list[np.ndarray]
-    ) -> None:
-        self._taps = taps
-        self._device = device
-        operands = [*arguments, *device]
-        self._alone = Module(taps["alone"]).evaluate(*operands, float64=True)
-        self._magnitudes = iter(self._evaluate("magnitudes", operands))
-        # What one unit in the last place of the operands makes.
-        self._above = iter(self._evaluate("functions", [_moved(value, np.inf) for value in operands]))
-        self._below = iter(self._evaluate("functions", [_moved(value, -np.inf) for value in operands]))
-
-    def _evaluate(self, which: str, operands: list[np.ndarray]) -> list[np.ndarray]:
-        return Module(self._taps[which]).evaluate(*operands, float64=True)
-
-    def rows(self, whole: list[np.ndarray]) -> list[OpDiff]:
-        return [
-            self._row(number, tap, self._device[number], self._alone[number], whole[number])
-            for number, tap in enumerate(self._taps["taps"])
-        ]
-
-    def _row(
-        self, number: int, tap: tuple[Any, ...], have: np.ndarray, alone: np.ndarray, whole: np.ndarray
-    ) -> OpDiff:
-        kind, file, line, name, type_text, element, judgement, terms = tap
-        max_abs, max_rel = _accumulated(have, whole)
-        if have.dtype.kind in "biu":
-            wrong = int(np.count_nonzero(have != alone))
-            own, of_limit = float(wrong), np.inf if wrong else 0.0
-            verdict = "bug" if wrong else "exact"
-        else:
-            own, of_limit, fine = self._float_error(have.astype(np.float64), alone, element, judgement, terms)
-            verdict = "exact" if own == 0 else "rounding" if fine else "bug"
-        if judgement == "unknown" and own != 0:
-            of_limit, verdict = None, "not judged"
-        return OpDiff(
-            number, kind, name, file, line, type_text, judgement, max_abs, max_rel, own, of_limit, verdict
-        )
-
-    def _float_error(
-        self, have: np.ndarray, want: np.ndarray, element: str, judgement: str, terms: float
-    ) -> tuple[float, float, bool]:
-        """(own error in ulp, the largest error over its limit, whether every element is within its limit)."""
-        info = ml_dtypes.finfo(DTYPES[NARROWED.get(element, element)])
-        ulp = _ulp(want, element)
-        limit = self._limit(want, ulp, judgement, terms)
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(have - want)
-        # Equal, both no number, or out of the type's range on the same side (not where the model states a type
-        # with more range than the device's); below the smallest normal number a device may have zero.
-        beyond = (np.abs(want) >= float(info.max)) & ((have == np.copysign(np.inf, want)) | np.isnan(have))
-        beyond &= element not in NARROWED
-        same = (have == want) | (np.isnan(have) & np.isnan(want)) | beyond
-        if element == "f64":  # the lowest double stands for minus infinity in masks
-            same |= (np.abs(want) == np.finfo(np.float64).max) & (have == np.copysign(np.inf, want))
-        flushed = (have == 0) & (np.abs(want) < float(info.smallest_normal))
-        error = np.where(same | flushed, 0.0, np.where(np.isnan(error), np.inf, error))
-        if not error.size:
-            return 0.0, 0.0, True
-        with np.errstate(divide="ignore", invalid="ignore"):
-            of_limit = np.where(error == 0, 0.0, error / limit)
-        return float(np.max(error / ulp)), float(np.max(of_limit)), bool(np.all(error <= limit))
-
-    def _limit(self, want: np.ndarray, ulp: np.ndarray, judgement: str, terms: float) -> np.ndarray:
-        if judgement == "rounded":
-            return ROUNDING_ULP * ulp
-        if judgement == "sum":
-            # One rounding per term in the worst order; a random walk of them is as far as it gets in practice.
-            roundings = min(terms + 2, 8 * np.sqrt(terms) + 2)
-            return roundings * UNIT_ROUNDOFF * np.abs(next(self._magnitudes)) + ROUNDING_ULP * ulp
-        if judgement == "function":
-            with np.errstate(invalid="ignore"):
-                reach = np.abs(next(self._above) - want) + np.abs(next(self._below) - want)
-            return FUNCTION_ULP * ulp + np.where(np.isfinite(reach), reach, 0.0)
-        return np.zeros_like(ulp)
-
-
-def _moved(value: np.ndarray, towards: float) -> np.ndarray:
-    """Floats one unit in the last place up or down; others as they are."""
-    if value.dtype.kind in "biu" or value.dtype.kind == "c":
-        return value
-    with np.errstate(
-        over="ignore"
-    ):  # beyond the largest number is infinity, which is no neighbour to judge by
-        return np.nextafter(value, np.asarray(towards, value.dtype))

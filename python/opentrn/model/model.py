@@ -6,8 +6,11 @@ A model of one program is the plain case, and what stands here says of it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opentrn.errors import InputError
+from opentrn.model.random_key import PORT, RandomKeys
 
 if TYPE_CHECKING:
     from opentrn import _core
@@ -17,9 +20,14 @@ __all__ = ["Model"]
 
 
 class Model(ABC):
-    """What compile() and load() give. Its programs are CompiledModels, of which each is a Model of its own."""
+    """What compile() and load() give. Its programs are CompiledModels, of which each is a Model of its own.
+
+    ports: what a run takes, the key of random numbers among them where the model draws any; inputs: the others.
+    """
 
     inputs: list[Port]
+    ports: list[Port]
+    random_keys: RandomKeys
     # Programs behind the first are compiled for what the data say (opentrn.model.stages).
     is_staged = False
 
@@ -46,6 +54,21 @@ class Model(ABC):
     def control_inputs(self) -> list[int]:
         """Numbers of the inputs that decide what is computed."""
 
-    @abstractmethod
     def seed(self, seed: int) -> None:
-        """Numbers that the model draws begin with this seed."""
+        """Of the random numbers drawn from now on; 0 before the first call of this.
+
+        The same seed and number of the run since give the same numbers. InputError beyond 32 bits.
+        """
+        self.random_keys = RandomKeys(seed)
+
+    def with_random_key(self, arrays: Sequence[Any]) -> list[Any]:
+        """One array per port, of its shape: the inputs, and the next run's key of random numbers.
+
+        InputError for a wrong number of arrays.
+        """
+        if len(arrays) != len(self.inputs):
+            raise InputError(
+                f"the model takes {len(self.inputs)} inputs, {len(arrays)} were given", label="model.inputs"
+            )
+        given = iter(arrays)
+        return [self.random_keys.next() if port.name == PORT else next(given) for port in self.ports]

@@ -21,7 +21,8 @@ from opentrn import _core
 from opentrn.base.files import shown
 from opentrn.base.units import size_text
 from opentrn.errors import InputError, InputTypeError
-from opentrn.model.compiled import Port, _bytes_of
+from opentrn.model.compiled import CompiledModel, Port, _bytes_of
+from opentrn.model.model import Model
 from opentrn.model.random_key import PORT, RandomKeys
 
 __all__ = ["ShardedModel", "ShardedTiming", "annotations_of", "mesh_text"]
@@ -124,7 +125,7 @@ class ShardedTiming:
         return numbers | {"traffic": json.loads(self.traffic.json()) if self.traffic else None}
 
 
-class ShardedModel:
+class ShardedModel(Model):
     """A model compiled for the devices of a mesh; compile(..., mesh=...) makes it."""
 
     def __init__(self, loaded: Any, target: str, mesh: str) -> None:
@@ -136,6 +137,11 @@ class ShardedModel:
         self.inputs = [port for port in self.ports if port.name != PORT]
         self.outputs = [Port(name, element, tuple(shape)) for name, element, shape, _ in loaded.outputs]
         self.random_keys = RandomKeys()
+
+    @property
+    def programs(self) -> list[tuple[dict[str, int], CompiledModel]]:
+        """None: what a device runs between two collectives is no model of its own."""
+        return []
 
     @property
     def shardings(self) -> dict[str, str]:
@@ -163,22 +169,13 @@ class ShardedModel:
         """Why the host computes parts of the program for want of a device kernel; empty when the devices do all."""
         return self._loaded.host_reason
 
-    def seed(self, seed: int) -> None:
-        """Of the random numbers drawn from now on, as CompiledModel.seed."""
-        self.random_keys = RandomKeys(seed)
-
     def __call__(self, *arrays: Any) -> list[np.ndarray]:
         """The values of one inference: whole arrays, which the devices hold parts of.
 
         arrays: one per input, of its shape; converted to its type where NumPy converts safely.
         Raises ValueError for a wrong number or shape, TypeError for a type that does not convert.
         """
-        if len(arrays) != len(self.inputs):
-            raise InputError(
-                f"the model takes {len(self.inputs)} inputs, {len(arrays)} were given", label="model.inputs"
-            )
-        given = iter(arrays)
-        whole = [self.random_keys.next() if port.name == PORT else next(given) for port in self.ports]
+        whole = self.with_random_key(arrays)
         raw = [_bytes_of(array, port) for array, port in zip(whole, self.ports, strict=True)]
         return [
             np.frombuffer(data, dtype=port.dtype).reshape(port.shape)

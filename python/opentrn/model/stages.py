@@ -416,10 +416,6 @@ class StagedModel(Model):
             found += [(port, axis, min(slots)) for port, axis in reached]
         return found
 
-    def seed(self, seed: int) -> None:
-        """As CompiledModel.seed()."""
-        self.random_keys = RandomKeys(seed)
-
     def round_stochastically(self, seed: int | None = 0) -> None:
         """As CompiledModel.round_stochastically(), of all its programs."""
         self.rounds_stochastically = seed is not None
@@ -674,7 +670,7 @@ def compiler_of(facts: Mapping[str, str], cache: str | None = None) -> Callable[
 
 
 def coverage(
-    path: str | Path, dimensions: Mapping[str, int], inputs: Mapping[str, Any]
+    first: Stage, dimensions: Mapping[str, int], inputs: Mapping[str, Any]
 ) -> tuple[list[Coverage], list[str]]:
     """coverage() of all stages, and what it assumes: of a count its bound, unless `dimensions` says otherwise.
 
@@ -683,10 +679,10 @@ def coverage(
     """
     from opentrn.model.compiled import Coverage
 
-    stage, _ = open_model(path, dimensions)
+    stage = first
     values = _Values(stage, inputs)
     rows: dict[str, Coverage] = {}
-    notes = []
+    notes: list[str] = []
     while True:
         for row in (Coverage(*row) for row in _core.coverage_of(stage.raw.module)):
             rows[row.op] = row if row.op not in rows else _added(rows[row.op], row)

@@ -61,7 +61,7 @@ def is_array(value: Any) -> bool:
 
 
 def torch_to_numpy(tensor: Any) -> np.ndarray:
-    """The values of a torch tensor as numpy, sharing memory for a CPU tensor."""
+    """The values of a torch tensor as numpy, in its shape, sharing memory for a CPU tensor."""
     import torch
 
     tensor = tensor.detach()
@@ -75,7 +75,7 @@ def torch_to_numpy(tensor: Any) -> np.ndarray:
 
 
 def numpy_to_torch(array: np.ndarray) -> Any:
-    """The values of a numpy array as a torch tensor over the same memory."""
+    """The values of a numpy array as a torch tensor of its shape over the same memory."""
     import torch
 
     for name, (bits, numpy_dtype) in _TORCH_BITS.items():
@@ -153,7 +153,7 @@ def _kernel_dtype(array: np.ndarray, name: str) -> dtypes.DType:
 
 
 def wrap_output(array: np.ndarray, dtype: dtypes.DType, kind: str) -> Any:
-    """A returned tensor's values as `kind` ("numpy", "torch" or "jax")."""
+    """A returned tensor's values as `kind` ("numpy", "torch" or "jax"), in its shape."""
     if dtype == dtypes.bool_ or (kind == "numpy" and dtypes.is_packed_x4(dtype)):
         array = array.view(_x4.host_dtype(dtype))
     if kind == "torch":

@@ -26,7 +26,7 @@ def _issue(function: Callable[[Any], None], tile: Any) -> None: function(tile)  
 
 def user_site() -> Site | None:
     """The innermost stack position outside OpenTrn, or None."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         own = _own_code.get(code)

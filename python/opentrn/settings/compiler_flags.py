@@ -49,28 +49,3 @@ def _tell_without_effect(words: list[str]) -> None:
             _told.add(flag)
             text = f"opentrn: the compiler option {flag} has no effect on the predicted time of a kernel"
             print(text, file=sys.stderr)
-
-
-def parse_cache_dir(flags: str) -> str:
-    """What --cache_dir of NEURON_CC_FLAGS names; "" where it names nothing. Raises InputError for an open quote."""
-    return _value_of("--cache_dir", _words(flags))
-
-
-def retries_failed(flags: str) -> bool:
-    """Whether --retry_failed_compilation stands in NEURON_CC_FLAGS. Raises InputError for an open quote."""
-    return "--retry_failed_compilation" in _words(flags)
-
-
-def _words(flags: str) -> list[str]:
-    try:
-        return shlex.split(flags)
-    except ValueError as error:
-        raise InputError(f"NEURON_CC_FLAGS is {flags[:80]!r}: {error}", label="compiler.flags") from error
-
-
-def _value_of(flag: str, words: list[str]) -> str:
-    for number, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name == flag:
-            return value if equals else words[number + 1] if number + 1 < len(words) else ""
-    return ""

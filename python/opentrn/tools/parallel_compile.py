@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from opentrn import _core
 from opentrn.base.files import new_file
 from opentrn.errors import InputError
-from opentrn.settings.compiler_flags import parse_cache_dir, retries_failed
 
 _DEFAULT = "/var/tmp/neuron-compile-cache"
 _COMMANDS = ("collect", "compile", "clean", "clear-locks", "analyze")
@@ -63,7 +63,7 @@ def _say(who: str, text: str) -> None:
 
 def folder() -> Path:
     """Raises InputError "tools.parallel_compile" for a place that is no folder of this machine."""
-    place = parse_cache_dir(os.environ.get("NEURON_CC_FLAGS", ""))
+    place = _core.cache_dir_of_flags(os.environ.get("NEURON_CC_FLAGS", ""))
     place = place or os.environ.get("NEURON_COMPILE_CACHE_URL") or _DEFAULT
     if "://" in place and not place.startswith("file://"):
         raise _refuse(f"{place} is no folder", "name a path; s3:// is not read")
@@ -189,7 +189,8 @@ def _retries() -> int:
 def compile_all(place: Path) -> int:
     """Prints AWS's summary; 1 where a graph does not compile."""
     found = graphs(place)
-    retries, again = _retries(), retries_failed(os.environ.get("NEURON_CC_FLAGS", ""))
+    flags = os.environ.get("NEURON_CC_FLAGS", "")
+    retries, again = _retries(), _core.has_compiler_flag(flags, "--retry_failed_compilation")
     _say("CACHE", f"Current remaining items are {len(found)}, locked are 0, failed are 0, done are 0, "
          f"total is {len(found)}")  # fmt: skip
     _say("PARALLEL_COMPILE", f"master grab hlos to compile: {[str(path) for path in found]}")
@@ -306,7 +307,7 @@ def _clear_locks(place: Path) -> int:
     removed = cache.sweep()
     for left in place.glob("collect-*"):
         shutil.rmtree(left, ignore_errors=True)
-    _say("CACHE", f"{removed[0] if removed else 0} half-written files removed; there are no locks")
+    _say("CACHE", f"{removed[0]} half-written files removed; there are no locks")
     return 0
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from opentrn import _core
 from opentrn.base.files import new_file
 from opentrn.errors import InputError
-from opentrn.model import cache, compiled
+from opentrn.model import compiled
 
 
 def only_collects() -> bool:
@@ -48,6 +48,6 @@ def keep(text: str, target: str, options: Mapping[str, str]) -> None:
 
 def compile_model(text: str, name: str, target: str, options: dict[str, str]) -> Any:
     """_core.compile_model(), through the cache where the environment names one. Faults as that."""
-    if cache.stated_folder() is None:
+    if _core.stated_cache_folder() is None:
         return _core.compile_model(text, name, target, {}, options)
     return compiled.text_through_cache(text, name, target, options)._loaded

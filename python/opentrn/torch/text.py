@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import torch
 
@@ -81,7 +82,7 @@ def _bits(value: torch.Tensor) -> str:
 
 
 @functools.lru_cache(maxsize=4096, typed=True)
-def literal(value: complex, dtype: torch.dtype) -> str:
+def literal(value: Any, dtype: torch.dtype) -> str:
     """A number as MLIR spells it in a constant of `dtype`. NoDeviceForm for a whole number without a form."""
     if dtype == torch.bool:
         return "true" if value else "false"

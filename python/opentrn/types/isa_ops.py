@@ -78,12 +78,13 @@ def op_name(op: Any) -> str:
     if isinstance(op, str):
         name = op
     else:
-        name = getattr(op, "op_name", None) or getattr(op, "__name__", None) or getattr(op, "name", None)
-        if not isinstance(name, str):
+        named = getattr(op, "op_name", None) or getattr(op, "__name__", None) or getattr(op, "name", None)
+        if not isinstance(named, str):
             raise ArgumentError(
                 f"{op!r} names no operator",
                 label="operator.unknown", hint="nl.add, 'add' or np.add",
             )
+        name = named
     name = _ALIASES.get(name, name)
     if name not in ALU_OPS and name not in ACTIVATION_FUNCTIONS:
         near = difflib.get_close_matches(name, sorted(ALU_OPS | ACTIVATION_FUNCTIONS))

@@ -12,7 +12,9 @@
 
 #include "arch/timing_table.h"
 #include "base/build_id.h"
+#include "base/fault.h"
 #include "compiler/compile.h"
+#include "model/cache.h"
 #include "model/runtime_model.h"
 #include "runtime/timing.h"
 
@@ -88,21 +90,11 @@ double PieceTimes::seconds(const Piece& piece) {
 }
 
 std::optional<fs::path> cache_folder() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  if (std::string place = variable("OPENTRN_CACHE"); !place.empty()) return place;
-  if (std::string place = variable("NEURON_COMPILE_CACHE_URL"); !place.empty()) {
-    if (place.starts_with("file://")) return place.substr(7);
-    if (place.find("://") == std::string::npos) return place;
+  try {
+    return model::cache_folder();
+  } catch (const Fault&) {
     return std::nullopt;
   }
-  if (const std::string place = variable("XDG_CACHE_HOME"); !place.empty())
-    return fs::path(place) / "opentrn";
-  if (const std::string place = variable("HOME"); !place.empty())
-    return fs::path(place) / ".cache" / "opentrn";
-  return std::nullopt;
 }
 
 }  // namespace opentrn::planner::compiled

@@ -36,8 +36,8 @@ class PieceTimes {
   int64_t compiled_ = 0;
 };
 
-// $OPENTRN_CACHE, $NEURON_COMPILE_CACHE_URL where it is a path, $XDG_CACHE_HOME/opentrn or ~/.cache/opentrn;
-// nullopt where the environment names none that can be used.
+// model::cache_folder(); nullopt where the environment names a place that is no folder (an s3:// URL): layers
+// are then compiled again each time.
 std::optional<std::filesystem::path> cache_folder();
 
 }  // namespace opentrn::planner::compiled

@@ -1,0 +1,126 @@
+"""How much of python/opentrn computes or decides: lines of statements by what they do.
+
+    python tools/count_python.py [COMMIT ...]      # of the working tree, or of commits
+
+A statement inside of a function computes when it loops or has a comparison, arithmetic, boolean logic, a slice or a
+comprehension in it; text that is put together (f-strings, + and % of strings) does not count as arithmetic. The rest
+is spelling: definitions, calls that hand on their arguments, messages, options of a command line. Lines are those of
+the statement itself, without the statements in it, blank lines, comments and docstrings. The oracle is left out: it is
+a second, independent computation by intention.
+
+The count is a measure to compare commits by; no single line of it says that a statement is in the wrong place.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "python/opentrn"
+# A reference beside what is tested; it must not be C++.
+REFERENCE = "oracle"
+
+_COMPUTES = (ast.Compare, ast.BoolOp, ast.Slice, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _is_text(node: ast.expr) -> bool:
+    if isinstance(node, ast.JoinedStr) or isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+        return True
+    return isinstance(node, ast.BinOp) and (_is_text(node.left) or _is_text(node.right))
+
+
+def _own(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement, without the statements in it and the contents of f-strings."""
+    waiting: list[ast.AST] = [
+        child for child in ast.iter_child_nodes(statement) if not isinstance(child, (ast.stmt, ast.ExceptHandler))
+    ]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.JoinedStr, ast.stmt, ast.match_case)):
+            continue
+        yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def computes(statement: ast.stmt) -> bool:
+    """Whether the statement itself decides or computes something."""
+    if isinstance(statement, (ast.For, ast.While, ast.AugAssign)):
+        return True
+    return any(
+        isinstance(node, _COMPUTES) or isinstance(node, ast.BinOp) and not _is_text(node) for node in _own(statement)
+    )
+
+
+def _lines(statement: ast.stmt) -> int:
+    """Of the statement up to the first one in it."""
+    inner = [child.lineno for child in ast.walk(statement) if isinstance(child, ast.stmt) and child is not statement]
+    return (min(inner) if inner else (statement.end_lineno or statement.lineno) + 1) - statement.lineno or 1
+
+
+def count(text: str) -> tuple[int, int]:
+    """(lines of statements in functions, those of them that compute) of a module."""
+    total = computing = 0
+    for function in ast.walk(ast.parse(text)):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        waiting = list(function.body)
+        while waiting:
+            statement = waiting.pop()
+            if isinstance(statement, _NESTED):
+                continue  # ast.walk() comes to it
+            waiting += [child for child in ast.walk(statement) if isinstance(child, ast.stmt) and child is not statement
+                        and _parent_of(statement, child)]  # fmt: skip
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                continue  # a docstring
+            lines = _lines(statement)
+            total += lines
+            computing += lines if computes(statement) else 0
+    return total, computing
+
+
+def _parent_of(statement: ast.stmt, child: ast.stmt) -> bool:
+    """Whether no other statement is between the two."""
+    blocks = [statement, *getattr(statement, "handlers", []), *getattr(statement, "cases", [])]
+    return any(child in getattr(block, name, []) for block in blocks for name in ("body", "orelse", "finalbody"))
+
+
+def modules(commit: str | None) -> Iterator[tuple[str, str]]:
+    """(path, text) of every module of the package."""
+    if commit is None:
+        for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), path.read_text()
+        return
+    listed = subprocess.run(["git", "ls-tree", "-r", "--name-only", commit, PACKAGE], cwd=ROOT, capture_output=True,
+                            text=True, check=True).stdout.split()  # fmt: skip
+    for path in listed:
+        if path.endswith(".py"):
+            shown = ["git", "show", f"{commit}:{path}"]
+            yield path, subprocess.run(shown, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def main(commits: list[str]) -> int:
+    for commit in commits or [None]:
+        totals: Counter[str] = Counter()
+        computing: Counter[str] = Counter()
+        for path, text in modules(commit):
+            part = path.removeprefix(PACKAGE + "/").split("/")
+            if part[0] == REFERENCE:
+                continue
+            name = part[0] if len(part) > 1 else "(modules)"
+            lines, those = count(text)
+            totals[name] += lines
+            computing[name] += those
+        print(f"{commit or 'working tree'}: {sum(computing.values()):,} lines compute, of {sum(totals.values()):,}")
+        for name, those in computing.most_common():
+            print(f"  {those:>6,} of {totals[name]:>6,}  {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
