@@ -634,6 +634,9 @@ class ShardedModel:
     def control_inputs(self) -> list: ...
 
     @property
+    def choice(self) -> str: ...
+
+    @property
     def devices(self) -> int: ...
 
     @property

@@ -46,7 +46,7 @@ def annotations_of(shardings: Shardings | None) -> list[str]:
     """Annotations as "NAME=AXES,AXES", in their order.
 
     shardings: such a text, or several; a mapping from names to "AXES,AXES" or to a sequence with an axis, axes or None
-    for each dimension; or a pathlib.Path to a file with one annotation on a line, # before a remark.
+    for each dimension; "auto" alone, for OpenTrn to choose by predicted time; or a pathlib.Path to a file with one annotation on a line, # before a remark.
     """
     if shardings is None:
         return []
@@ -136,6 +136,11 @@ class ShardedModel:
         self.inputs = [port for port in self.ports if port.name != PORT]
         self.outputs = [Port(name, element, tuple(shape)) for name, element, shape, _ in loaded.outputs]
         self.random_keys = RandomKeys()
+
+    @property
+    def choice(self) -> str:
+        """Which of its ways to cut a model OpenTrn took, under shardings="auto": "products by columns"; else empty."""
+        return self._loaded.choice
 
     @property
     def shardings(self) -> dict[str, str]:
