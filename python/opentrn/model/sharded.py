@@ -46,7 +46,8 @@ def annotations_of(shardings: Shardings | None) -> list[str]:
     """Annotations as "NAME=AXES,AXES", in their order.
 
     shardings: such a text, or several; a mapping from names to "AXES,AXES" or to a sequence with an axis, axes or None
-    for each dimension; "auto" alone, for OpenTrn to choose by predicted time; or a pathlib.Path to a file with one annotation on a line, # before a remark.
+    for each dimension; "auto" alone, for OpenTrn to choose by predicted time; or a pathlib.Path to a file with one
+    annotation on a line, # before a remark.
     """
     if shardings is None:
         return []

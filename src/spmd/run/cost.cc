@@ -9,7 +9,8 @@ namespace opentrn::spmd {
 
 namespace {
 
-// Adds a part that runs `times` times in a run of the program, on `copies` cores of an HBM stack. `longest` is that of the parts so far.
+// Adds a part that runs `times` times in a run of the program, on `copies` cores of an HBM stack.
+// `longest` is that of the parts so far.
 void add(Cost& cost, const DeviceProgram& program, int copies, double times, double& longest) {
   for (const isa::ModelOp& op : program.model().origin.ops) cost.model_flops += op.flops * times;
   cost.instructions += static_cast<int64_t>(program.model().program->size());
