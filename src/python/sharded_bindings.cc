@@ -19,6 +19,7 @@
 #include "graph/element_type.h"
 #include "python/model_bindings.h"
 #include "python/unlocked.h"
+#include "spmd/run/fastest_cuts.h"
 #include "spmd/run/sharded_model.h"
 
 namespace opentrn::python {
@@ -99,6 +100,10 @@ std::shared_ptr<ShardedModel> sharded(const graph::Module& module, const std::st
                                       const OptionNames& options, const std::string& mesh_text,
                                       const std::vector<std::string>& annotation_texts) {
   const spmd::Mesh mesh = spmd::parse_mesh(mesh_text);
+  if (annotation_texts.size() == 1 && annotation_texts[0] == "auto") {
+    const runtime::Settings settings = spmd::devices_of(target, mesh);
+    return spmd::fastest_cuts(module, mesh, compiler::options_from(settings.generation, options), settings).model;
+  }
   std::vector<spmd::Annotation> annotations;
   for (const std::string& text : annotation_texts) annotations.push_back(spmd::parse_annotation(text));
   const runtime::Settings settings = spmd::devices_of(target, mesh);
@@ -119,6 +124,7 @@ void bind_sharded_models(nb::module_& module) {
                      for (const size_t number : self.control_inputs()) list.append(number);
                      return list;
                    })
+      .def_prop_ro("choice", [](const ShardedModel& self) { return self.choice(); })
       .def_prop_ro("devices", &ShardedModel::devices)
       .def_prop_ro("host_reason", [](const ShardedModel& self) { return self.host_reason(); })
       .def_prop_ro("collectives", collectives)

@@ -123,7 +123,7 @@ class TouchSink final : public trace::TraceSink {
 };
 
 trace::Summary simulate(const Model& model, const LoopTrips& trips,
-                        const std::vector<backend::CorePart>& parts, trace::TraceSink* sink) {
+                        const std::vector<backend::CorePart>& parts, trace::TraceSink* sink, int copies = 1) {
   arch::expect_stated(arch::default_tables(), model.generation);
   std::vector<isa::Executable> executables;
   std::vector<const isa::Executable*> cores;
@@ -131,6 +131,7 @@ trace::Summary simulate(const Model& model, const LoopTrips& trips,
     executables.push_back(backend::compile(
         part.program, {.generation = model.generation, .look_ahead = backend::usual_look_ahead(false)}));
   for (const isa::Executable& executable : executables) cores.push_back(&executable);
+  if (parts.size() == 1) cores.resize(static_cast<size_t>(copies), cores.front());
   sim::timing::SimulateOptions options;
   options.observed_trips = observed_trips(trips, *model.program, *executables[0].program);
   return sim::timing::simulate(cores, arch::timing(model.generation), sink, options);
@@ -142,11 +143,16 @@ trace::Summary timed(const Model& model, const LoopTrips& trips) {
   return simulate(model, trips, backend::core_parts(model.program), nullptr);
 }
 
-PortTimes port_times(const Model& model, const LoopTrips& trips) {
+PortTimes port_times(const Model& model, const LoopTrips& trips, int copies) {
   const std::vector<backend::CorePart> parts = backend::core_parts(model.program);
   TouchSink sink(*model.program, parts);
   PortTimes times;
-  times.summary = simulate(model, trips, parts, &sink);
+  times.summary = simulate(model, trips, parts, &sink, copies);
+  if (copies > 1 && parts.size() == 1) {
+    const double together_ns = times.summary.total_ns;
+    times.summary = simulate(model, trips, parts, nullptr);
+    times.summary.total_ns = together_ns;
+  }
   for (const Port& port : model.inputs) times.first_read_ns.push_back(sink.of(port.tensor).first_read_ns);
   for (const Port& port : model.outputs) times.last_write_ns.push_back(sink.of(port.tensor).last_write_ns);
   return times;

@@ -160,7 +160,7 @@ Annotation parse_annotation(std::string_view text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos || equals == 0)
     throw Fault(FaultKind::kInput, "spmd.annotation", fmt::format("'{}' is no sharding of a tensor", text),
-                "write NAME=AXES,AXES: layers.*.wq=-,tp");
+                "write NAME=AXES,AXES: layers.*.wq=-,tp; or auto alone, for OpenTrn to choose");
   Annotation made{split(text.substr(0, equals), '\n')[0], {}};
   const std::string_view dims = text.substr(equals + 1);
   if (dims.find_first_not_of(' ') == std::string_view::npos) return made;

@@ -176,3 +176,66 @@ def test_logical_cores_are_those_of_the_environment(monkeypatch):
 def test_a_cache_is_refused_for_a_mesh():
     with pytest.raises(ValueError, match="not cached"):
         opentrn.compile(MLP, mesh="tp=2", cache=True)
+
+
+def _product(rows: int, inner: int, columns: int, element: str = "bf16") -> str:
+    x, w, y = (f"tensor<{a}x{b}x{element}>" for a, b in ((rows, inner), (inner, columns), (rows, columns)))
+    return f"""module {{ func.func public @main(%x: {x}, %w: {w}) -> {y} {{
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({x}, {w}) -> {y}
+  return %y : {y} }} }}
+"""
+
+
+def test_both_cores_of_a_logical_one_share_a_program_and_its_memory():
+    """A product that waits for memory: cores that do the same slow each other, cores that share it take half."""
+    text = _product(1, 2048, 8192)
+    alone = opentrn.compile(text, target="trn2").time().time_us
+    copies = opentrn.compile(text, target="trn2", mesh="core=2").time()
+    both = opentrn.compile(text, target="trn2", mesh="core=2", shardings="auto")
+    assert both.choice in ("results by dim 1", "products by columns")
+    assert both.collectives == []
+    of_weights_us = 2 * 2048 * 8192 / 725e3  # what the stack gives at most: 725 GB/s (timing_v3.toml)
+    assert max(of_weights_us, 0.45 * alone) < both.time().time_us < 0.75 * alone
+    assert 1.005 * alone < copies.time_us < 1.5 * alone
+
+
+def test_auto_takes_the_fastest_of_its_ways_with_the_values_of_one_core():
+    large = """module { func.func public @main(%x: tensor<256x512xf32>, %w1: tensor<512x2048xf32> {onnx.name = "w1"},
+    %w2: tensor<2048x512xf32>) -> (tensor<256x512xf32> {onnx.name = "y"}) {
+  %h = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0]
+    : (tensor<256x512xf32>, tensor<512x2048xf32>) -> tensor<256x2048xf32>
+  %t = stablehlo.tanh %h : tensor<256x2048xf32>
+  %y = stablehlo.dot_general %t, %w2, contracting_dims = [1] x [0]
+    : (tensor<256x2048xf32>, tensor<2048x512xf32>) -> tensor<256x512xf32>
+  return %y : tensor<256x512xf32> } }
+"""
+    random = np.random.default_rng(3)
+    inputs = [
+        random.standard_normal(shape).astype(np.float32) / 16 for shape in ((256, 512), (512, 2048), (2048, 512))
+    ]
+    model = opentrn.compile(large, target="trn2", mesh="tp=2,core=2", shardings="auto")
+    times = {
+        words: opentrn.compile(large, target="trn2", mesh="tp=2,core=2", shardings=words).time().time_us
+        for words in ("y=tp+core", "w1=-,tp+core")
+    }
+    assert model.choice in ("results by dim 0", "results by dim 1", "products by columns", "batch and columns")
+    assert model.time().time_us <= min(times.values())
+    assert model.time().time_us < 0.5 * opentrn.compile(large, target="trn2").time().time_us
+    exact = np.tanh(inputs[0].astype(np.float64) @ inputs[1]) @ inputs[2]
+    assert np.abs(model(*inputs)[0] - exact).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("target", "mesh", "shardings", "label", "says"),
+    [
+        ("trn2", "core=2,tp=2", "auto", "spmd.mesh", "physical cores of a logical one"),
+        ("trn2", "core=4", "auto", "spmd.mesh", "core of 4"),
+        ("trn1", "core=2", "auto", "spmd.mesh", "on v2"),
+        ("trn2", "tp=2", ["auto", "w1=-,tp"], "spmd.annotation", "auto alone"),
+    ],
+)
+def test_the_axis_of_cores_and_auto_are_refused_where_they_mean_nothing(target, mesh, shardings, label, says):
+    with pytest.raises(ValueError) as refused:
+        opentrn.compile(MLP, target=target, mesh=mesh, shardings=shardings)
+    assert refused.value.label == label
+    assert says in str(refused.value)

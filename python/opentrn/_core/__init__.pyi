@@ -769,6 +769,9 @@ class ShardedModel:
     def control_inputs(self) -> list: ...
 
     @property
+    def choice(self) -> str: ...
+
+    @property
     def devices(self) -> int: ...
 
     @property

@@ -25,7 +25,7 @@ def add_options(parser: Any) -> None:
                         help="several NeuronCores instead of one, the last axis nearest: dp=2,tp=4")  # fmt: skip
     parser.add_argument("--shard", action="append", default=[], metavar="NAME=AXES[,AXES]",
                         help="how an input, result or weight is cut over the mesh, by dimension: 'layers.*.wq=-,tp'; "
-                        "'-' is whole, dp+tp two axes")  # fmt: skip
+                        "'-' is whole, dp+tp two axes; auto alone: the fastest of a few ways")  # fmt: skip
     parser.add_argument("--shardings", metavar="FILE", help="such annotations, one on a line, # for remarks")
 
 
@@ -178,6 +178,7 @@ def _facts(model: Any) -> dict[str, Any]:
         "target": model.target,
         "mesh": model.mesh,
         "devices": model.devices,
+        "choice": model.choice or None,
         "shardings": model.shardings,
         "program_collectives": [
             {"name": name, "count": count, "bytes": size} for name, count, size in model.collectives
@@ -194,6 +195,8 @@ def _plan_text(model: Any) -> str:
     rows = [
         f"mesh {model.mesh}: each device holds {size_text(model.argument_bytes)} of inputs and cut weights"
     ]
+    if model.choice:
+        rows.append(f"  cut by OpenTrn: {model.choice}")
     rows += [f"  {name:<32} {words}" for name, words in cut[:_CUT_SHOWN]]
     if len(cut) > _CUT_SHOWN:
         rows.append(f"  and {len(cut) - _CUT_SHOWN} more that are cut")

@@ -47,7 +47,8 @@ def annotations_of(shardings: Shardings | None) -> list[str]:
     """Annotations as "NAME=AXES,AXES", in their order.
 
     shardings: such a text, or several; a mapping from names to "AXES,AXES" or to a sequence with an axis, axes or None
-    for each dimension; or a pathlib.Path to a file with one annotation on a line, # before a remark.
+    for each dimension; "auto" alone, for OpenTrn to choose by predicted time; or a pathlib.Path to a file with one
+    annotation on a line, # before a remark.
     """
     if shardings is None:
         return []
@@ -142,6 +143,11 @@ class ShardedModel(Model):
     def programs(self) -> list[tuple[dict[str, int], CompiledModel]]:
         """None: what a device runs between two collectives is no model of its own."""
         return []
+
+    @property
+    def choice(self) -> str:
+        """Which of its ways to cut a model OpenTrn took, under shardings="auto": "products by columns"; else empty."""
+        return self._loaded.choice
 
     @property
     def shardings(self) -> dict[str, str]:

@@ -9,11 +9,12 @@ namespace opentrn::spmd {
 
 namespace {
 
-// Adds a part that runs `times` times in a run of the program. `longest` is that of the parts so far.
-void add(Cost& cost, const DeviceProgram& program, double times, double& longest) {
+// Adds a part that runs `times` times in a run of the program, on `copies` cores of an HBM stack.
+// `longest` is that of the parts so far.
+void add(Cost& cost, const DeviceProgram& program, int copies, double times, double& longest) {
   for (const isa::ModelOp& op : program.model().origin.ops) cost.model_flops += op.flops * times;
   cost.instructions += static_cast<int64_t>(program.model().program->size());
-  const DeviceProgram::Predicted predicted = program.predicted();
+  const DeviceProgram::Predicted predicted = program.predicted(copies);
   if (!predicted.times) {
     cost.compute_us.reset();
     if (cost.why.empty()) cost.why = predicted.why;
@@ -43,7 +44,7 @@ Cost cost_of(const DeviceProgram& program) {
   double longest = 0;
   cost.on_device = true;
   cost.compute_us = 0.0;
-  add(cost, program, 1.0, longest);
+  add(cost, program, 1, 1.0, longest);
   cost.device_us = cost.compute_us;
   return cost;
 }
@@ -53,6 +54,7 @@ Cost cost_of(const ParallelProgram& program, const runtime::Settings& settings) 
   double longest = 0;
   bool on_device = false;
   const StageTimes times = stage_times(program, settings);
+  const int copies = devices_of_stack(settings, program.devices());
   for_stages(times.stages, [&](const ParallelProgram::Stage& stage) {
     on_device = on_device || stage.program != nullptr || stage.collective;
   });
@@ -62,7 +64,7 @@ Cost cost_of(const ParallelProgram& program, const runtime::Settings& settings) 
   cost.collectives_us = times.collectives_ns / 1e3;
   cost.exposed_us = times.exposed_ns / 1e3;
   for_stages(times.stages, [&](const ParallelProgram::Stage& stage) {
-    if (stage.program) add(cost, *stage.program, stage.times.value_or(0), longest);
+    if (stage.program) add(cost, *stage.program, copies, stage.times.value_or(0), longest);
     if (!stage.times) {
       cost.compute_us.reset();
       if (cost.why.empty()) cost.why = "it has a loop whose trips depend on values, and has not run";

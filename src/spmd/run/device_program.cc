@@ -80,7 +80,7 @@ std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> resu
   if (!trips.empty()) {
     const std::lock_guard lock(mutex_);
     trips_ = std::move(trips);
-    predicted_.reset();
+    predicted_.clear();
   }
   std::vector<graph::Literal> literals;
   for (size_t i = 0; i < outputs.size(); ++i) literals.push_back(model::host_literal(results[i], outputs[i]));
@@ -92,21 +92,20 @@ runtime::LoopTrips DeviceProgram::trips() const {
   return trips_;
 }
 
-DeviceProgram::Predicted DeviceProgram::predicted() const {
+DeviceProgram::Predicted DeviceProgram::predicted(int copies) const {
   {
     const std::lock_guard lock(mutex_);
-    if (predicted_) return *predicted_;
+    if (const auto found = predicted_.find(copies); found != predicted_.end()) return found->second;
   }
   Predicted made;
   try {
-    made.times = runtime::port_times(*model_, trips());
+    made.times = runtime::port_times(*model_, trips(), copies);
   } catch (const Fault& fault) {
     // A loop whose trips depend on values has no time before it has run.
     made.why = fault.message();
   }
   const std::lock_guard lock(mutex_);
-  predicted_ = made;
-  return made;
+  return predicted_.insert_or_assign(copies, std::move(made)).first->second;
 }
 
 trace::Trace DeviceProgram::timeline() const { return runtime::timeline(*model_, trips()); }

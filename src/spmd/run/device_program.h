@@ -1,6 +1,7 @@
 // Graphs compiled for one core, and their values on host literals.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,13 +42,13 @@ class DeviceProgram {
   std::vector<graph::Literal> run(std::span<const graph::Type> results,
                                   std::span<const graph::Literal> arguments) const;
 
-  // What the timing model says of the last run.
+  // What the timing model says of the last run, beside the same on `copies` - 1 other cores of the HBM stack.
   struct Predicted {
     std::optional<runtime::PortTimes> times;
     std::string why;  // there are none
   };
-  Predicted predicted() const;
-  // The same with every event. Faults of runtime::timed.
+  Predicted predicted(int copies = 1) const;
+  // The same with every event, of a core that has its stack alone. Faults of runtime::timed.
   trace::Trace timeline() const;
 
  private:
@@ -56,7 +57,7 @@ class DeviceProgram {
   Parts::SharedModel model_;
   mutable std::mutex mutex_;
   mutable runtime::LoopTrips trips_;            // of the last run
-  mutable std::optional<Predicted> predicted_;  // of these trips
+  mutable std::map<int, Predicted> predicted_;  // of these trips, by the copies
 };
 
 // Faults of compiler::compile.

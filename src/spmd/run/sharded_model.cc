@@ -1,11 +1,14 @@
 #include "spmd/run/sharded_model.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "arch/arch.h"
+#include "arch/core_features.h"
+#include "arch/timing_table.h"
 #include "base/fault.h"
 #include "collectives/predict.h"
 #include "compiler/canonicalise/passes.h"
@@ -31,6 +34,22 @@ int64_t devices_in(const Mesh& mesh) {
   return devices;
 }
 
+// The axis "core" is that of the physical cores of a logical one, which are then the devices.
+bool has_core_axis(const Mesh& mesh) {
+  return std::ranges::any_of(mesh.axes, [](const Mesh::Axis& axis) { return axis.name == "core"; });
+}
+
+void check_core_axis(const Mesh& mesh, Generation generation) {
+  const Mesh::Axis& last = mesh.axes.back();
+  const auto cores = static_cast<int64_t>(arch::timing(generation).constant("hbm_cores_per_stack"));
+  if (arch::core_features(generation).logical_cores && last.name == "core" && last.size <= cores) return;
+  throw Fault(FaultKind::kInput, "spmd.mesh",
+              fmt::format("the axis 'core' is that of the {} physical cores of a logical one, on generations that have "
+                          "such; the mesh has {} of {} as its last axis, on {}",
+                          cores, last.name, last.size, table_key(generation)),
+              "write it last, tp=4,core=2, with trn2 or later as the target, or call the axis something else");
+}
+
 Literal dense(const Literal& literal) {
   return literal.is_splat() ? Literal(literal.type(), literal.dense()) : literal;
 }
@@ -40,11 +59,14 @@ Literal dense(const Literal& literal) {
 Settings devices_of(const std::string& target, const Mesh& mesh) {
   const auto variable = [&](const char* name) -> std::optional<std::string> {
     if (std::string_view(name) == "NEURON_PLATFORM_TARGET_OVERRIDE") return target;
-    const char* lnc = std::string_view(name) == "NEURON_LOGICAL_NC_CONFIG" ? std::getenv(name) : nullptr;
+    if (std::string_view(name) != "NEURON_LOGICAL_NC_CONFIG") return std::nullopt;
+    if (has_core_axis(mesh)) return "1";
+    const char* lnc = std::getenv(name);
     return lnc ? std::optional<std::string>(lnc) : std::nullopt;
   };
   Settings settings = runtime::read_settings(variable);
   const arch::Tables& tables = arch::default_tables();
+  if (has_core_axis(mesh)) check_core_axis(mesh, settings.generation);
   const int64_t devices = devices_in(mesh);
   const auto too_many = [&](const std::string& what) {
     throw Fault(FaultKind::kInput, "spmd.devices", fmt::format("the mesh has {} devices: {}", devices, what),
@@ -73,7 +95,21 @@ ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh,
     : grid_(mesh), settings_(settings), name_(module.name.empty() ? module.entry().name : module.name) {
   graph::verify(module);
   const graph::Function flat = compiler::inline_calls(module, module.entry());
-  const Stated stated = stated_by(annotations, module, flat, grid_);
+  compile(module, flat, stated_by(annotations, module, flat, grid_), std::move(options));
+}
+
+ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts, compiler::Options options,
+                           const Settings& settings, std::string choice)
+    : grid_(mesh),
+      settings_(settings),
+      name_(module.name.empty() ? module.entry().name : module.name),
+      choice_(std::move(choice)) {
+  graph::verify(module);
+  compile(module, compiler::inline_calls(module, module.entry()), cuts, std::move(options));
+}
+
+void ShardedModel::compile(const graph::Module& module, const graph::Function& flat, const Stated& stated,
+                           compiler::Options options) {
   std::vector<const Cuts*> results;
   for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
   local_ = partition(module, flat, grid_, stated.values, results);

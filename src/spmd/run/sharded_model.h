@@ -40,6 +40,12 @@ class ShardedModel {
   ShardedModel(const graph::Module& module, const Mesh& mesh, std::span<const Annotation> annotations,
                compiler::Options options, const runtime::Settings& settings);
 
+  // The same with cuts of the values of compiler::inline_calls(module, module.entry()). `choice`: what chose them.
+  ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts, compiler::Options options,
+               const runtime::Settings& settings, std::string choice);
+
+  // Where OpenTrn chose the cuts (fastest_cuts.h), which they are; else empty.
+  const std::string& choice() const { return choice_; }
   const std::vector<Port>& inputs() const { return inputs_; }
   const std::vector<Port>& outputs() const { return outputs_; }
   // Constants that the devices hold parts of.
@@ -73,11 +79,13 @@ class ShardedModel {
   ShardedModel& operator=(const ShardedModel&) = delete;
 
  private:
+  void compile(const graph::Module& module, const graph::Function& flat, const Stated& stated,
+               compiler::Options options);
   void name_ports(const graph::Module& module, const graph::Function& flat);
 
   AxisGrid grid_;
   runtime::Settings settings_;
-  std::string name_;
+  std::string name_, choice_;
   Parts parts_;
   SpmdModule local_;
   std::vector<Port> inputs_, outputs_, weights_;

@@ -48,7 +48,9 @@ CollectiveCost predicted(const MeetingOp& collective, const Settings& settings, 
 class Timer {
  public:
   Timer(const ParallelProgram& program, const Settings& settings)
-      : devices_(program.devices()), settings_(settings) {}
+      : devices_(program.devices()),
+        settings_(settings),
+        copies_(devices_of_stack(settings, program.devices())) {}
 
   StageTimes run(std::vector<Stage> stages) {
     StageTimes times;
@@ -87,7 +89,7 @@ class Timer {
     Part part;
     std::vector<std::optional<double>> first_reads(stage.reads.size(), 0.0);
     if (stage.program) {
-      if (const auto predicted = stage.program->predicted(); predicted.times) {
+      if (const auto predicted = stage.program->predicted(copies_); predicted.times) {
         const trace::Summary& summary = predicted.times->summary;
         part.ns = summary.total_ns;
         part.hbm_bytes = static_cast<double>(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written);
@@ -115,10 +117,16 @@ class Timer {
 
   int64_t devices_;
   const Settings& settings_;
+  const int copies_;
   double hbm_bytes_per_ns_ = 0;
 };
 
 }  // namespace
+
+int devices_of_stack(const Settings& settings, int64_t devices) {
+  const auto cores = static_cast<int64_t>(arch::timing(settings.generation).constant("hbm_cores_per_stack"));
+  return static_cast<int>(std::clamp<int64_t>(cores / settings.physical_cores_per_core, 1, devices));
+}
 
 fabric::Platform platform_of(const ParallelProgram& program, const Settings& settings) {
   return machine_of(arch::default_tables(), settings, program.devices());
