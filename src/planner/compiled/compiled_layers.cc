@@ -88,7 +88,6 @@ int64_t CompiledLayers::compiled() const {
 std::string not_compiled_because(const Model& model, Precision precision, const Machine& machine) {
   if (machine.kind != Kind::kNeuron || !machine.generation)
     return fmt::format("OpenTrn's compiler has no code for a {}", machine.chip);
-  if (model.window_layers > 0) return "sliding-window attention is not compiled";
   if (precision == Precision::kFp8) return "float8 is not compiled";
   return {};
 }
@@ -172,6 +171,32 @@ Piece attention_of(const Model& model, Precision precision, const BlockSizes& si
   return piece;
 }
 
+// Of the layers, those whose attention sees a window of what came before, where that is less than all.
+double windowed(const Model& model, int64_t keys) {
+  return model.layers > 0 && model.window > 0 && model.window < keys
+             ? double(model.window_layers) / model.layers
+             : 0;
+}
+
+// Attention of a layer with a window in blocks as long as it: each sees itself and the one before, all of
+// both, as the mask's corners lie in blocks that are computed whole.
+Piece window_of(const Model& model, Piece attention) {
+  const int64_t block = std::min<int64_t>(model.window, attention.rows);
+  attention.heads *= part_of(attention.rows, block);
+  attention.rows = block;
+  attention.keys = std::min(attention.keys, block + model.window);
+  attention.causal = false;
+  return attention;
+}
+
+void add_attention(std::vector<Counted>& pieces, const Model& model, Precision precision,
+                   const BlockSizes& sizes) {
+  const double share = windowed(model, sizes.keys);
+  const Piece whole = attention_of(model, precision, sizes);
+  if (share < 1) pieces.push_back({whole, (1 - share) * sizes.attended});
+  if (share > 0) pieces.push_back({window_of(model, whole), share});
+}
+
 // Queries, keys and values by way of their compressed forms, which every rank computes whole.
 void add_latent(std::vector<Counted>& pieces, const Model& model, Precision precision,
                 const BlockSizes& sizes) {
@@ -203,10 +228,42 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
     pieces.push_back({mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts))});
 }
 
+// A decode step of latent attention, which reads the compressed keys and values as they lie: queries are
+// taken into their space and results back out of it by the matrices that else would make keys and values of
+// them (DeepSeek-V2, 2.1.2). Heads of a sequence share what is compressed, as queries of one head share its
+// keys. The products by head have as many operations and weights as one of a head's rows by all heads'
+// columns.
+std::vector<Counted> latent_decode(const Model& model, Precision precision, const BlockSizes& sizes,
+                                   bool with_experts) {
+  const int64_t heads = share_of(model, sizes.parts).heads, rows = sizes.rows;
+  std::vector<Counted> pieces{{norms_of(model, precision, rows)}};
+  const auto linear = [&](int64_t in, int64_t out) {
+    pieces.push_back({linear_of(model, precision, rows, in, out)});
+  };
+  const int64_t queries = heads * (model.nope_dim + model.rope_dim);
+  if (model.query_rank > 0) linear(model.hidden, model.query_rank);
+  linear(model.query_rank > 0 ? model.query_rank : model.hidden, queries);
+  linear(model.hidden, model.kv_rank + model.rope_dim);
+  linear(model.nope_dim, heads * model.kv_rank);
+  Piece attention = base_of(model, precision, Part::kAttention, heads);
+  attention.hidden = 0;
+  attention.keys = sizes.keys;
+  attention.heads = rows;
+  attention.features = model.kv_rank + model.rope_dim;
+  attention.values = model.kv_rank;
+  pieces.push_back({attention});
+  linear(model.kv_rank, heads * model.value_dim);
+  linear(heads * model.value_dim, model.hidden);
+  const int64_t inner = share_of(model, sizes.parts).ffn;
+  if (!with_experts && inner > 0) pieces.push_back({mlp_of(model, precision, rows, inner)});
+  if (with_experts) add_experts(pieces, model, precision, sizes);
+  return pieces;
+}
+
 std::vector<Counted> pieces_of(const Model& model, Precision precision, const BlockSizes& sizes,
                                bool with_experts) {
-  std::vector<Counted> pieces{{norms_of(model, precision, sizes.normed_rows)},
-                              {attention_of(model, precision, sizes), sizes.attended}};
+  std::vector<Counted> pieces{{norms_of(model, precision, sizes.normed_rows)}};
+  add_attention(pieces, model, precision, sizes);
   const int64_t inner = with_experts ? 0 : share_of(model, sizes.parts).ffn;
   if (model.latent()) {
     add_latent(pieces, model, precision, sizes);
@@ -324,10 +381,6 @@ std::optional<ServeTimes> CompiledLayers::serve(const Model& model, Precision pr
                                                 std::string& why) {
   why = not_compiled_because(model, precision, machine);
   if (!why.empty()) return std::nullopt;
-  if (step.tokens == 1 && model.latent()) {
-    why = "decode of latent attention is not compiled";
-    return std::nullopt;
-  }
   BlockSizes sizes;
   sizes.parts = int64_t{tp} * machine.cores_per_rank;
   sizes.rows = step.sequences * step.tokens;
@@ -343,13 +396,14 @@ std::optional<ServeTimes> CompiledLayers::serve(const Model& model, Precision pr
     PieceTimes& times = times_of(machine);
     ServeTimes out;
     out.output_s = times.seconds(output_of(model, precision, step.sequences, sizes.parts));
-    const auto pass = [&](bool experts) {
+    const auto sum = [&](const std::vector<Counted>& pieces, bool experts) {
       double seconds = experts ? routing_s(model, precision, machine, sizes.rows) : 0;
-      for (const Counted& each : pieces_of(model, precision, sizes, experts))
-        seconds += each.count * seconds_of(times, each.piece, false);
+      for (const Counted& each : pieces) seconds += each.count * seconds_of(times, each.piece, false);
       return seconds;
     };
+    const auto pass = [&](bool experts) { return sum(pieces_of(model, precision, sizes, experts), experts); };
     const auto decode = [&](bool experts) {
+      if (model.latent()) return sum(latent_decode(model, precision, sizes, experts), experts);
       const Share share = share_of(model, sizes.parts);
       Piece piece = norms_of(model, precision, step.sequences);
       piece.part = Part::kDecode;
@@ -359,7 +413,12 @@ std::optional<ServeTimes> CompiledLayers::serve(const Model& model, Precision pr
       piece.features = model.head_dim;
       piece.inner = experts ? 0 : share.ffn;
       piece.gated = !experts && model.gated;
-      double seconds = times.seconds(piece);
+      const double in_window = windowed(model, step.context);
+      double seconds = in_window < 1 ? (1 - in_window) * times.seconds(piece) : 0;
+      if (in_window > 0) {
+        piece.keys = model.window;
+        seconds += in_window * times.seconds(piece);
+      }
       if (!experts) return seconds;
       std::vector<Counted> more;
       add_experts(more, model, precision, sizes);

@@ -184,8 +184,13 @@ TEST(CompiledLayers, LatentAttentionAndTwoStreamsAreCompiled) {
   ASSERT_TRUE(plain && latent) << why;
   EXPECT_GT(latent->block.backward, latent->block.forward);
   EXPECT_NE(latent->block.forward, plain->block.forward);
-  EXPECT_FALSE(source.serve(job.model, job.precision, machine, 1, {.context = 256}, why));
-  EXPECT_THAT(why, testing::HasSubstr("latent"));
+  // A step of decode: more context takes longer, and far less than the same tokens at once.
+  const auto near = source.serve(job.model, job.precision, machine, 1, {.context = 256}, why);
+  const auto far = source.serve(job.model, job.precision, machine, 1, {.context = 4096}, why);
+  ASSERT_TRUE(near && far) << why;
+  EXPECT_GT(near->block_s, 0);
+  EXPECT_GT(far->block_s, near->block_s);
+  EXPECT_LT(near->block_s, latent->block.forward);
 
   job.model = small_model();
   job.model.causal = false;
@@ -198,14 +203,40 @@ TEST(CompiledLayers, LatentAttentionAndTwoStreamsAreCompiled) {
   EXPECT_LT(streams->block.forward, 3 * plain->block.forward);
 }
 
+TEST(CompiledLayers, AWindowCostsLessThanAllThatCameBefore) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
+  Job job{.model = small_model(), .seq = 2048, .global_batch = 4};
+  std::string why;
+  const auto whole = source.layers(job, machine, {.dp = 2}, why);
+  const ServeStep step{.sequences = 1, .tokens = 1, .context = 2048};
+  const auto whole_step = source.serve(job.model, job.precision, machine, 1, step, why);
+  job.model.window = 256;
+  job.model.window_layers = job.model.layers;
+  const auto all = source.layers(job, machine, {.dp = 2}, why);
+  const auto all_step = source.serve(job.model, job.precision, machine, 1, step, why);
+  ASSERT_TRUE(whole && all && whole_step && all_step) << why;
+  EXPECT_LT(all->block.forward, whole->block.forward);
+  EXPECT_LT(all->block.backward, whole->block.backward);
+  EXPECT_LT(all_step->block_s, whole_step->block_s);
+  job.model.window_layers = job.model.layers / 2;
+  const auto half = source.layers(job, machine, {.dp = 2}, why);
+  ASSERT_TRUE(half) << why;
+  EXPECT_NEAR(half->block.forward, (all->block.forward + whole->block.forward) / 2, 1e-9);
+  job.model.window = 4096;  // longer than the sequence
+  const auto longer = source.layers(job, machine, {.dp = 2}, why);
+  ASSERT_TRUE(longer) << why;
+  EXPECT_EQ(longer->block.forward, whole->block.forward);
+}
+
 TEST(CompiledLayers, SaysWhatItDoesNotHave) {
   CompiledLayers source(std::nullopt);
   std::string why;
-  Job job{.model = model_named(tables(), "GPT-OSS-20B"), .seq = 128, .global_batch = 32};
+  Job job{.model = small_model(), .seq = 128, .global_batch = 32, .precision = Precision::kFp8};
   const Machine trn1 = machine_of(tables(), "trn1.32xlarge", 1);
   EXPECT_FALSE(source.layers(job, trn1, {.dp = 32}, why));
-  EXPECT_THAT(why, testing::HasSubstr("sliding-window"));
-  job.model = small_model();
+  EXPECT_THAT(why, testing::HasSubstr("float8"));
+  job.precision = Precision::kBf16;
   EXPECT_FALSE(source.layers(job, trn1, {.tp = 8, .dp = 4}, why));
   EXPECT_THAT(why, testing::HasSubstr("do not divide"));
   EXPECT_FALSE(source.layers(job, machine_of(tables(), "p5.48xlarge", 1), {.dp = 8}, why));
