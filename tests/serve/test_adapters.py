@@ -17,6 +17,7 @@ from tiny import Tiny, _hf_name
 from opentrn.errors import InputError
 from opentrn.generate import LanguageModel
 from opentrn.serve import Settings, build
+from opentrn.serve.engine import Params
 
 PROMPT = [int(t) for t in range(5, 75)]  # two whole blocks, which the prefix cache keeps
 TOKENS = 6
@@ -78,6 +79,10 @@ def test_each_request_is_answered_by_the_adapter_that_it_names(folders: tuple[Pa
         assert ask("third")["error"]["code"] == "model_not_found"
         embedded = httpx.post(f"{running.url}/v1/embeddings", json={"model": "first", "input": "the"})
         assert embedded.status_code == 400 and "without an adapter" in embedded.text
+        with pytest.raises(InputError, match="adapter 3; there are 2"):
+            running.core.add([1], Params(max_tokens=1, adapter=3).core(), None)
+        with pytest.raises(InputError, match="adapter 3; there are 2"):
+            running.built.model.engine.step([([1], 0, [1])], False, 3)
         running.wait_idle()
 
 
