@@ -63,8 +63,8 @@ Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr
     : config_(std::move(config)), options_(std::move(options)), weights_(std::move(weights)) {
   check_options();
   if (options_.ranks > 1) {
-    auto cut = std::make_shared<const RankWeights>(
-        cut_weights(config_, options_.element, weights_, options_.ranks));
+    auto cut =
+        std::make_shared<const RankWeights>(cut_weights(config_, options_.element, weights_, options_.ranks));
     weights_.clear();
     ranks_ = std::make_unique<Ranks>(config_, options_.pool, options_.element, options_.generation,
                                      std::move(cut));

@@ -101,7 +101,7 @@ class Engine {
   EngineOptions options_;
   std::vector<std::shared_ptr<sim::Buffer>> weights_, pools_;
   std::vector<std::vector<std::shared_ptr<sim::Buffer>>> others_;  // weights with adapters
-  std::unique_ptr<Ranks> ranks_;  // of several: has the weights and pools
+  std::unique_ptr<Ranks> ranks_;                                   // of several: has the weights and pools
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
   std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
   std::shared_ptr<sim::Buffer> logits_;

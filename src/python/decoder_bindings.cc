@@ -144,8 +144,8 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        std::string instance) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
-                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts),
-                   lora, ranks, std::move(instance));
+                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
+                   ranks, std::move(instance));
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
@@ -352,11 +352,11 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_context",
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(),
-             "ranks"_a = 1, "instance"_a = "");
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
+             "instance"_a = "");
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(),
-             "ranks"_a = 1, "instance"_a = "");
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
+             "instance"_a = "");
   module.def("time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a = 1, "layers"_a = 0, "contiguous"_a = false);
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,

@@ -38,7 +38,8 @@ class Worker : public serving::Executor {
 
 // Runs the model. The engine's buckets are the scheduler's, so that a step runs the program that the
 // scheduler's policy names; a step that has prompts beside decode (policy vllm) runs one program for each
-// prompt and one for the rest, and a step of several adapters one for each of them. `times`: of steps, instead of those of the programs by the timing model.
+// prompt and one for the rest, and a step of several adapters one for each of them. `times`: of steps,
+// instead of those of the programs by the timing model.
 class ModelWorker final : public Worker {
  public:
   ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, serving::Ps host);
