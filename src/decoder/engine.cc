@@ -63,8 +63,8 @@ Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr
     : config_(std::move(config)), options_(std::move(options)), weights_(std::move(weights)) {
   check_options();
   if (options_.ranks > 1) {
-    auto cut = std::make_shared<const RankWeights>(
-        cut_weights(config_, options_.element, weights_, options_.ranks));
+    auto cut =
+        std::make_shared<const RankWeights>(cut_weights(config_, options_.element, weights_, options_.ranks));
     weights_.clear();
     ranks_ = std::make_unique<Ranks>(config_, options_.pool, options_.element, options_.generation,
                                      std::move(cut));
@@ -200,7 +200,23 @@ void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> seq
   }
 }
 
-std::shared_ptr<sim::Buffer> Engine::run(const Bucket& bucket) {
+int64_t Engine::add_adapter(std::vector<std::shared_ptr<sim::Buffer>> weights) {
+  if (ranks_)
+    throw Fault(FaultKind::kInput, "decoder.adapter",
+                "adapters that requests name are for one NeuronCore, and several ranks share this model",
+                "one rank, or one adapter for all requests (--lora)");
+  OPENTRN_CHECK(weights.size() == weights_.size(), "{} weights for {}", weights.size(), weights_.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const sim::Buffer &own = *weights_[i], &other = *weights[i];
+    if (own.bytes() == other.bytes() &&
+        std::memcmp(own.data(), other.data(), static_cast<size_t>(own.bytes())) == 0)
+      weights[i] = weights_[i];
+  }
+  others_.push_back(std::move(weights));
+  return static_cast<int64_t>(others_.size());
+}
+
+std::shared_ptr<sim::Buffer> Engine::run(const Bucket& bucket, int64_t adapter) {
   if (ranks_)
     return ranks_->run(bucket, {{"tokens", read_only(tokens_)},
                                 {"positions", read_only(positions_)},
@@ -210,13 +226,16 @@ std::shared_ptr<sim::Buffer> Engine::run(const Bucket& bucket) {
   std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
                                                    read_only(slots_), read_only(context_slots_)};
   if (has_last(bucket)) inputs.push_back(read_only(last_));
-  inputs.insert(inputs.end(), weights_.begin(), weights_.end());
+  const auto& weights = adapter == 0 ? weights_ : others_[static_cast<size_t>(adapter - 1)];
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
   inputs.insert(inputs.end(), pools_.begin(), pools_.end());
   return runtime::execute(program(bucket), inputs)[0];
 }
 
-StepResult Engine::step(std::span<const SequenceStep> sequences, bool every_token) {
+StepResult Engine::step(std::span<const SequenceStep> sequences, bool every_token, int64_t adapter) {
   check(sequences);
+  if (adapter < 0 || adapter >= adapters())
+    refuse_step(fmt::format("adapter {}; there are {}", adapter, adapters() - 1));
   int64_t tokens = 1, context = 1;
   for (const SequenceStep& sequence : sequences) {
     tokens = std::max(tokens, static_cast<int64_t>(sequence.tokens.size()));
@@ -225,7 +244,7 @@ StepResult Engine::step(std::span<const SequenceStep> sequences, bool every_toke
   StepResult result;
   result.bucket = bucket_of(static_cast<int64_t>(sequences.size()), tokens, context, every_token);
   fill_inputs(result.bucket, sequences);
-  logits_ = run(result.bucket);
+  logits_ = run(result.bucket, adapter);
   result.logits = {reinterpret_cast<const float*>(logits_->data()),
                    static_cast<size_t>(logits_->bytes()) / sizeof(float)};
   result.rows_per_sequence = every_token ? result.bucket.tokens : 1;

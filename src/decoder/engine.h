@@ -70,9 +70,16 @@ class Engine {
   int64_t pool_bytes() const;
   int64_t weight_bytes() const;
 
+  // Other weights of the same model, which steps may name; the same programs run with them. Weights of equal
+  // bytes are kept once. Returns their number, from 1 on. Input fault decoder.adapter with several ranks.
+  int64_t add_adapter(std::vector<std::shared_ptr<sim::Buffer>> weights);
+  // How many sets of weights there are, the model's own included.
+  int64_t adapters() const { return 1 + static_cast<int64_t>(others_.size()); }
+
   // Writes the keys and values of the new tokens into their blocks, and gives logits. Sequences of one step
-  // have different blocks, but for full ones that are only read. Input faults: decoder.step.
-  StepResult step(std::span<const SequenceStep> sequences, bool every_token = false);
+  // have different blocks, but for full ones that are only read. `adapter`: 0, or a number of add_adapter().
+  // Input faults: decoder.step.
+  StepResult step(std::span<const SequenceStep> sequences, bool every_token = false, int64_t adapter = 0);
   // The program that step() takes.
   Bucket bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token = false) const;
   // Compiled when it is first asked for. Of several ranks: one rank's whole step without what it exchanges,
@@ -87,13 +94,14 @@ class Engine {
 
   void check_options() const;
   void check(std::span<const SequenceStep> sequences) const;
-  std::shared_ptr<sim::Buffer> run(const Bucket& bucket);
+  std::shared_ptr<sim::Buffer> run(const Bucket& bucket, int64_t adapter);
   void fill_inputs(const Bucket& bucket, std::span<const SequenceStep> sequences);
 
   Config config_;
   EngineOptions options_;
   std::vector<std::shared_ptr<sim::Buffer>> weights_, pools_;
-  std::unique_ptr<Ranks> ranks_;  // of several: has the weights and pools
+  std::vector<std::vector<std::shared_ptr<sim::Buffer>>> others_;  // weights with adapters
+  std::unique_ptr<Ranks> ranks_;                                   // of several: has the weights and pools
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
   std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
   std::shared_ptr<sim::Buffer> logits_;

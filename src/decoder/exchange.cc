@@ -8,8 +8,8 @@
 
 namespace opentrn::decoder {
 
-double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::ElementType element, int64_t ranks,
-                   const std::string& instance, opentrn::Generation generation) {
+double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::ElementType element,
+                   int64_t ranks, const std::string& instance, opentrn::Generation generation) {
   if (ranks == 1) return 0;
   if (instance.empty())
     throw Fault(FaultKind::kInput, "decoder.ranks",

@@ -19,7 +19,7 @@ struct ExchangeSizes {
 // hidden size in `element`, and a gather of each sequence's logits in fp32, none of them hidden behind
 // anything. 0 for one rank. Input fault decoder.ranks without an instance, or for one of another generation;
 // those of collectives where the ranks do not fit it.
-double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::ElementType element, int64_t ranks,
-                   const std::string& instance, opentrn::Generation generation);
+double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::ElementType element,
+                   int64_t ranks, const std::string& instance, opentrn::Generation generation);
 
 }  // namespace opentrn::decoder

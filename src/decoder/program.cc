@@ -111,8 +111,7 @@ class StepBuilder {
     layer_ = -1;
     if (layer > 0) positions_ = of_step("positions", Type::tensor(kIndex, {rows_}));
     slots_ = of_step("slots", Type::tensor(kIndex, {rows_}));
-    context_slots_ =
-        of_step("context_slots", Type::tensor(kIndex, {bucket_.sequences * bucket_.context}));
+    context_slots_ = of_step("context_slots", Type::tensor(kIndex, {bucket_.sequences * bucket_.context}));
     find_positions(layer);
     layer_ = layer;
     pools_.resize(static_cast<size_t>(2 * layer));

@@ -67,10 +67,10 @@ struct PartGraph {
   std::vector<PartInput> inputs;  // in order; the last results of attention take the place of its pools
 };
 // x [rows, hidden] f32 is the same on all ranks. A term [rows, hidden] is what a rank's attention or
-// feed-forward layer adds to it, in `element`, in which the ranks exchange and add up terms: `sum`. All layers
-// of one kind have the same graph, but layer 0, and those with a window and without; logits follow the last
-// layer. `config`: part_of() for as many ranks. `vocabulary`: rows of the table of embeddings, which each rank
-// has whole.
+// feed-forward layer adds to it, in `element`, in which the ranks exchange and add up terms: `sum`. All
+// layers of one kind have the same graph, but layer 0, and those with a window and without; logits follow the
+// last layer. `config`: part_of() for as many ranks. `vocabulary`: rows of the table of embeddings, which
+// each rank has whole.
 PartGraph build_part(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element,
                      PartKind kind, int64_t layer, int64_t vocabulary);
 

@@ -157,8 +157,8 @@ RankWeights cut_weights(const Config& config, graph::ElementType element,
   return cut;
 }
 
-Ranks::Ranks(const Config& config, const Pool& pool, graph::ElementType element, opentrn::Generation generation,
-             std::shared_ptr<const RankWeights> weights)
+Ranks::Ranks(const Config& config, const Pool& pool, graph::ElementType element,
+             opentrn::Generation generation, std::shared_ptr<const RankWeights> weights)
     : whole_(config),
       part_(part_of(config, static_cast<int64_t>(weights->size()))),
       pool_(pool),
@@ -196,8 +196,8 @@ const Ranks::Part& Ranks::part(const Bucket& bucket, PartKind kind, int64_t laye
   options.generation = generation_;
   options.donate_inputs = true;
   PartGraph graph = build_part(part_, bucket, pool_, element_, kind, like, whole_.vocabulary);
-  auto model =
-      std::make_unique<runtime::Model>(model::model_of(compiler::compile(graph.module, options), generation_));
+  auto model = std::make_unique<runtime::Model>(
+      model::model_of(compiler::compile(graph.module, options), generation_));
   size_t output = 2;
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     if (graph.inputs[i].kind == PartInput::Kind::kPool)

@@ -4,8 +4,9 @@
 // Each rank has its part of the heads with their keys and values, of the feed-forward features and of the
 // vocabulary; the table of embeddings, norms and routers are whole on all. A step runs in parts, two for each
 // layer: the ranks' terms of the sum behind each are rounded to the type of the weights, added up as the DMA
-// engines of a collective do it (collectives/arithmetic.h), and every rank goes on with the sum. Their columns
-// of the logits are put side by side. So a result differs from that of one core by how sums are rounded.
+// engines of a collective do it (collectives/arithmetic.h), and every rank goes on with the sum. Their
+// columns of the logits are put side by side. So a result differs from that of one core by how sums are
+// rounded.
 #pragma once
 
 #include <map>

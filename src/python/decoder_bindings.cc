@@ -144,8 +144,8 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        std::string instance) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
-                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts),
-                   lora, ranks, std::move(instance));
+                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
+                   ranks, std::move(instance));
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
@@ -169,14 +169,24 @@ Bucket to_bucket(const BucketTuple& from) {
 
 using SequenceTuple = std::tuple<std::vector<int32_t>, int32_t, std::vector<int32_t>>;
 
+// The number of the weights with an adapter, of the file that the engine was made of.
+int64_t add_adapter(Engine& engine, const import::weights::TensorTable& tensors, decoder::Names names,
+                    const std::filesystem::path& folder) {
+  const Unlocked unlocked;
+  decoder::Adapter adapter(import::weights::read_adapter(folder));
+  return engine.add_adapter(
+      load_weights(engine.config(), tensors, names, engine.options().element, &adapter));
+}
+
 // (logits [rows, vocabulary] or features [rows, hidden], the bucket, rows of each sequence)
-nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool every_token) {
+nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool every_token,
+               int64_t adapter) {
   std::vector<decoder::SequenceStep> steps;
   for (const auto& [tokens, position, blocks] : sequences) steps.push_back({tokens, position, blocks});
   decoder::StepResult result;
   {
     const Unlocked unlocked;
-    result = engine.step(steps, every_token);
+    result = engine.step(steps, every_token, adapter);
   }
   const int64_t features = engine.config().result_features();
   std::vector<float> logits(result.logits.begin(), result.logits.end());
@@ -265,7 +275,19 @@ std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::ve
 
 void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "DecoderEngine")
-      .def("step", &step, "sequences"_a, "every_token"_a = false)
+      .def("step", &step, "sequences"_a, "every_token"_a = false, "adapter"_a = 0)
+      .def(
+          "add_adapter",
+          [](Engine& engine, const Gguf& file, const std::filesystem::path& folder) {
+            return add_adapter(engine, file.tensors, decoder::Names::kGguf, folder);
+          },
+          "file"_a, "folder"_a)
+      .def(
+          "add_adapter",
+          [](Engine& engine, const Checkpoint& file, const std::filesystem::path& folder) {
+            return add_adapter(engine, file.tensors, decoder::Names::kHuggingFace, folder);
+          },
+          "file"_a, "folder"_a)
       .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{})
       .def("exchange_us",
            [](const Engine& engine, const BucketTuple& of) {
@@ -330,11 +352,11 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_context",
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(),
-             "ranks"_a = 1, "instance"_a = "");
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
+             "instance"_a = "");
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(),
-             "ranks"_a = 1, "instance"_a = "");
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
+             "instance"_a = "");
   module.def("time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a = 1, "layers"_a = 0, "contiguous"_a = false);
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,

@@ -130,6 +130,7 @@ int64_t add(Server& self, std::vector<int32_t> prompt, const nb::dict& from,
   params.min_tokens = taken<int32_t>(from, "min_tokens");
   params.stop_tokens = taken<std::vector<int32_t>>(from, "stop_tokens");
   params.seed = taken<uint64_t>(from, "seed");
+  params.adapter = taken<int32_t>(from, "adapter");
   params.sampling = sampling_of(from);
   params.mask = words(mask);
   return self.add(std::move(params));

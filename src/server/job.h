@@ -19,6 +19,7 @@ struct JobParams {
   std::vector<int32_t> stop_tokens;  // the answer ends with the first of them
   serving::SamplingParams sampling;
   uint64_t seed = 0;
+  int32_t adapter = 0;         // 0: the model's own weights
   std::vector<uint32_t> mask;  // of the first token, a bit for each of the vocabulary; empty: no grammar
 };
 
@@ -32,11 +33,14 @@ struct Job final : serving::Request {
     prompt_tokens = static_cast<int32_t>(params.prompt.size());
     max_tokens = params.max_tokens;
     content.tokens = std::move(params.prompt);
+    adapter = params.adapter;
+    variant = static_cast<uint64_t>(params.adapter);
   }
 
   serving::SamplingParams sampling;
   std::vector<int32_t> stop_tokens;
   int32_t min_tokens;
+  int32_t adapter = 0;
   SplitMix64 random;
   std::vector<uint32_t> mask;  // of the next token
   std::string failure;         // why no token could be given; the request ends with it

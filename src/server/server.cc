@@ -43,6 +43,8 @@ void check(const JobParams& params, const ServerOptions& options, const Worker& 
   for (const int32_t token : params.stop_tokens) expect_token(token, "as one that stops");
   for (const auto& [token, bias] : params.sampling.bias) expect_token(token, "in the bias");
   serving::check(params.sampling);
+  if (params.adapter < 0 || params.adapter >= worker.adapters())
+    refuse(fmt::format("adapter {}; there are {}", params.adapter, worker.adapters() - 1), "0 for none");
   if (!worker.has_logits() && params.sampling.logprobs >= 0)
     refuse("log probabilities of tokens that are drawn without a model", "a server with values");
   if (!params.mask.empty() && params.mask.size() * 32 < static_cast<size_t>(vocabulary))

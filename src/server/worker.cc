@@ -97,22 +97,24 @@ bool ModelWorker::prepare_one() {
 }
 
 // One program. Returns its predicted time.
-Ps ModelWorker::run_entries(std::span<const StepEntry* const> entries) {
+Ps ModelWorker::run_entries(std::span<const Row> entries) {
   std::vector<std::vector<int32_t>> tokens;
   std::vector<decoder::SequenceStep> rows;
   int64_t longest = 1, context = 1;
-  for (const StepEntry* entry : entries) {
+  for (const auto& [entry, sample] : entries) {
     tokens.push_back(tokens_of(*entry));
     rows.push_back({tokens.back(), entry->computed_before, entry->request->blocks});
     longest = std::max<int64_t>(longest, entry->tokens);
     context = std::max<int64_t>(context, entry->computed_before + entry->tokens);
   }
   const Ps time = time_of(engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context));
-  const decoder::StepResult result = engine_.step(rows);
+  const int32_t adapter = job_of(*entries.front().entry).adapter;
+  const decoder::StepResult result = engine_.step(rows, /*every_token=*/false, adapter);
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
   for (size_t i = 0; i < entries.size(); ++i)
-    if (entries[i]->samples)
-      samples_.push_back(choose(job_of(*entries[i]), result.logits.subspan(i * vocabulary, vocabulary)));
+    if (entries[i].entry->samples)
+      samples_[entries[i].sample] =
+          choose(job_of(*entries[i].entry), result.logits.subspan(i * vocabulary, vocabulary));
   return time;
 }
 
@@ -120,15 +122,24 @@ Outcome ModelWorker::run(const Step& step) {
   samples_.clear();
   Outcome outcome;
   outcome.host = host_;
-  std::vector<const StepEntry*> group;
-  // Neighbours of one token go together; the order of the samples is that of the entries.
-  for (size_t i = 0; i < step.entries.size(); ++i) {
-    group.push_back(&step.entries[i]);
-    const bool last = i + 1 == step.entries.size();
-    if (!last && step.entries[i].tokens == 1 && step.entries[i + 1].tokens == 1) continue;
-    outcome.device += run_entries(group);
-    group.clear();
+  // Entries of one token and one adapter go together; the order of the samples is that of the entries.
+  std::vector<std::vector<Row>> groups;
+  std::map<int32_t, size_t> of_decode;  // by adapter
+  size_t samples = 0;
+  for (const StepEntry& entry : step.entries) {
+    const Row row{&entry, samples};
+    samples += entry.samples ? 1 : 0;
+    if (entry.tokens == 1) {
+      const auto [found, fresh] = of_decode.try_emplace(job_of(entry).adapter, groups.size());
+      if (!fresh) {
+        groups[found->second].push_back(row);
+        continue;
+      }
+    }
+    groups.push_back({row});
   }
+  samples_.resize(samples);
+  for (const std::vector<Row>& group : groups) outcome.device += run_entries(group);
   if (times_) outcome.device = times_->of(step);
   size_t next = 0;
   for (const StepEntry& entry : step.entries) {

@@ -20,6 +20,8 @@ class Worker : public serving::Executor {
   const std::vector<serving::SampledToken>& samples() const { return samples_; }
   // Tokens have numbers below it.
   virtual int32_t vocabulary() const = 0;
+  // Requests may name those below it.
+  virtual int32_t adapters() const { return 1; }
   // Whether tokens have probabilities.
   virtual bool has_logits() const = 0;
   // Does one piece of what a later step would have to wait for; false when nothing is left.
@@ -36,20 +38,27 @@ class Worker : public serving::Executor {
 
 // Runs the model. The engine's buckets are the scheduler's, so that a step runs the program that the
 // scheduler's policy names; a step that has prompts beside decode (policy vllm) runs one program for each
-// prompt and one for the rest. `times`: of steps, instead of those of the programs by the timing model.
+// prompt and one for the rest, and a step of several adapters one for each of them. `times`: of steps,
+// instead of those of the programs by the timing model.
 class ModelWorker final : public Worker {
  public:
   ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, serving::Ps host);
 
   serving::Outcome run(const serving::Step& step) override;
   int32_t vocabulary() const override { return static_cast<int32_t>(engine_.config().vocabulary); }
+  int32_t adapters() const override { return static_cast<int32_t>(engine_.adapters()); }
   bool has_logits() const override { return true; }
   bool prepare_one() override;
   // The predicted time of a program, compiled and timed when it is first asked for.
   serving::Ps time_of(const decoder::Bucket& bucket);
 
  private:
-  serving::Ps run_entries(std::span<const serving::StepEntry* const> entries);
+  // Entries that sample, and their places in samples_.
+  struct Row {
+    const serving::StepEntry* entry;
+    size_t sample;
+  };
+  serving::Ps run_entries(std::span<const Row> entries);
 
   decoder::Engine& engine_;
   std::shared_ptr<const serving::StepTimes> times_;

@@ -31,6 +31,8 @@ struct Request {
   int32_t max_tokens = 1;  // output tokens at most
   Ps arrival = 0;
   PromptContent content;
+  // Of the names of its blocks: requests that differ in it have no prefix in common, as with adapters.
+  uint64_t variant = 0;
   // Tokens from the start whose keys and values come with the request, from the engine that prefilled it.
   int32_t remote_tokens = 0;
 

@@ -129,7 +129,11 @@ const BlockHash& Scheduler::hash(Request& request, int32_t block) const {
   const int32_t size = config_.block_size;
   while (request.hashes.size() <= static_cast<size_t>(block)) {
     const auto at = static_cast<int32_t>(request.hashes.size());
-    BlockHash h = at > 0 ? request.hashes.back() : BlockHash{};
+    BlockHash h;
+    if (at > 0)
+      h = request.hashes.back();
+    else if (request.variant != 0)
+      h = chained(h, request.variant);
     const int32_t begin = at * size, end = begin + size;
     const auto known = static_cast<int64_t>(content.tokens.size() + request.output.size());
     if (!content.tokens.empty() && end <= known) {

@@ -181,7 +181,10 @@ def test_sigterm_lets_answers_end(tiny_file: Path, tmp_path: Path):
         body = BODY | {"max_tokens": 40}
         asks = threading.Thread(target=lambda: answers.append(httpx.post(url, json=body, timeout=30)))
         asks.start()
-        time.sleep(0.3)
+        deadline = time.monotonic() + 30
+        while httpx.get(url.replace("/v1/completions", "/load"), timeout=30).json()["server_load"] == 0:
+            assert asks.is_alive() and time.monotonic() < deadline
+            time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         asks.join(30)
         assert process.wait(30) == 0

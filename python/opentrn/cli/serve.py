@@ -48,6 +48,7 @@ def serve_command(options: argparse.Namespace) -> int:
             trace=options.trace,
             audit=options.audit,
             lora=options.lora,
+            adapters=dict(options.lora_modules or ()),
             ranks=options.ranks,
             instance=options.instance,
         ),
@@ -105,6 +106,14 @@ def _library() -> Any:
     import uvicorn
 
     return uvicorn
+
+
+def _named(text: str) -> tuple[str, str]:
+    """An adapter's name and folder."""
+    name, equals, folder = text.partition("=")
+    if not (name and equals and folder):
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=FOLDER")
+    return name, folder
 
 
 def _object(text: str, option: str) -> dict[str, Any]:
@@ -183,6 +192,8 @@ def add_command(commands: Any) -> None:
                         help="of AWS's vLLM plugin up to 0.5, over NxD Inference")  # fmt: skip
     engine.add_argument("--explain-config", action="store_true",
                         help="print what becomes of each key of these two, and end")  # fmt: skip
+    engine.add_argument("--lora-modules", nargs="+", type=_named, metavar="NAME=FOLDER",
+                        help="adapters that requests name in place of the model")  # fmt: skip
     add_ranks(engine, "--tensor-parallel-size")
     times = parser.add_argument_group("time")
     times.add_argument("--time", default="wall", choices=("wall", "paced", "virtual"),

@@ -146,6 +146,7 @@ class LanguageModel:
             self.buckets = (self.buckets[0], _with_guesses(self.buckets[1], speculate), self.buckets[2])
         if pad_to:
             self.buckets = ([pad_to[0]], [pad_to[1]], [pad_to[2]])
+        self._file = file
         self._engine = _core.decoder_engine(
             file,
             self.target,
@@ -170,6 +171,13 @@ class LanguageModel:
     def engine(self) -> Any:
         """_core.DecoderEngine, for a scheduler of your own."""
         return self._engine
+
+    def add_adapter(self, folder: str | Path) -> int:
+        """Loads the weights once more, with an adapter as PEFT saves it; steps name it by the number that this gives.
+
+        Weights that it does not change are kept once. Raises InputError for an adapter that is none, and with ranks.
+        """
+        return self._engine.add_adapter(self._file, Path(folder))
 
     # -- text
     def encode(self, text: str) -> list[int]:

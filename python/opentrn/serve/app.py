@@ -164,13 +164,19 @@ class _App:
         return _json({"input_tokens": len(anthropic.prompt_of(self.service, body)[0])})
 
     async def models(self, request: Request) -> Response:
-        row = {"id": self.service.name, "object": "model", "created": self.created, "owned_by": "opentrn",
-               "root": self.service.name, "parent": None, "max_model_len": self.service.context}  # fmt: skip
+        own = self.service.name
+
+        def row(name: str, root: str, parent: str | None) -> dict[str, Any]:
+            return {"id": name, "object": "model", "created": self.created, "owned_by": "opentrn", "root": root,
+                    "parent": parent, "max_model_len": self.service.context}  # fmt: skip
+
+        rows = {own: row(own, own, None)}
+        rows |= {name: row(name, folder, own) for name, (_, folder) in self.service.adapters.items()}
         name = request.path_params.get("name")
         if name is None:
-            return _json({"object": "list", "data": [row]})
+            return _json({"object": "list", "data": list(rows.values())})
         self.service.check_model(name)
-        return _json(row)
+        return _json(rows[name])
 
     async def tokenize(self, request: Request) -> Response:
         body = await self.body(request, TokenizeRequest)

@@ -54,6 +54,7 @@ class Settings:
     sequence_buckets: Sequence[int] = ()
     context_buckets: Sequence[int] = ()
     lora: str | None = None  # a folder of an adapter, added to the weights
+    adapters: Mapping[str, str] = field(default_factory=dict)  # that requests name: folders
     ranks: int = 1  # NeuronCores of `instance` that share the model
     instance: str | None = None
     warm: bool = True  # the first programs are compiled before the server is ready, the others when it is idle
@@ -126,7 +127,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
             "policy neuron-nxdi reads a prompt in one step, and the programs of a model read 512 tokens at most",
             label="serve.settings", hint="policy neuron, or --no-values",
         )  # fmt: skip
-    if settings.lora and not settings.values:
+    if (settings.lora or settings.adapters) and not settings.values:
         raise InputError("an adapter without values changes nothing", label="serve.settings",
                          hint="--lora goes with weights, not with --no-values")  # fmt: skip
     if settings.ranks > 1 and not settings.values:
@@ -142,11 +143,13 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
             sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None, lora=settings.lora,
             ranks=settings.ranks, instance=settings.instance,
         )  # fmt: skip
+        adapters = {name: (model.add_adapter(folder), folder) for name, folder in settings.adapters.items()}
         text, context = model.text, model.context
         options = _options(settings, context, model.buckets)
         core = _core.model_server(model.engine, options, settings.linear, settings.step_times)
     else:
         text, trained = _text_of(find(source))
+        adapters = {}
         context = min(settings.max_model_len, trained)
         buckets = _sizes(settings, context)
         options = _options(settings, context, buckets)
@@ -173,6 +176,10 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         max_logprobs=settings.max_logprobs,
     )  # fmt: skip
     service.model = model
+    if name in adapters:
+        raise InputError(f"the model and an adapter are both named {name}", label="serve.settings",
+                         hint="--served-model-name, or another name in --lora-modules")  # fmt: skip
+    service.adapters = adapters
     service.metrics = Metrics(name, engine)
     holder.append(service.metrics)
     if settings.values and settings.warm:  # a short prompt, and one token after it

@@ -17,6 +17,8 @@ __all__ = ["create"]
 async def create(service: Service, body: EmbeddingsRequest) -> dict[str, Any]:
     """The answer to POST /v1/embeddings. Raises ApiError for what the model cannot do."""
     service.check_model(body.model)
+    if body.model in service.adapters:
+        raise ApiError(400, f"embeddings are those of {service.name}, without an adapter", param="model")
     if service.model is None:
         raise ApiError(400, "the server computes no values, so it gives no embeddings", param="model")
     width = service.model.config["hidden"]

@@ -41,11 +41,13 @@ class Params:
     presence_penalty: float = 0.0
     logprobs: int = -1  # -1: none
     bias: list[tuple[int, float]] = field(default_factory=list)
+    adapter: int = 0  # 0: the model's own weights
 
     def core(self) -> dict[str, Any]:
         """As the C++ core takes it."""
         names = ("max_tokens", "min_tokens", "stop_tokens", "seed", "temperature", "top_k", "top_p", "min_p",
-                 "repetition_penalty", "frequency_penalty", "presence_penalty", "logprobs", "bias")  # fmt: skip
+                 "repetition_penalty", "frequency_penalty", "presence_penalty", "logprobs", "bias",
+                 "adapter")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
 

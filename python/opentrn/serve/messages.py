@@ -157,22 +157,24 @@ def _tool_id(call: Call) -> str:
     return "toolu_" + call.id.removeprefix("call_")
 
 
-def _message(service: Service, prompt: Sequence[int], answer: Answer) -> dict[str, Any]:
+def _message(model: str, prompt: Sequence[int], answer: Answer) -> dict[str, Any]:
     content = [_block(answer.text)] if answer.text or not answer.calls else []
     content += [_block(call) for call in answer.calls]
     by_string = isinstance(answer.stop_reason, str)
     return {
-        "id": new_id("msg_"), "type": "message", "role": "assistant", "model": service.name,
+        "id": new_id("msg_"), "type": "message", "role": "assistant", "model": model,
         "content": content, "stop_reason": "stop_sequence" if by_string else _STOP.get(answer.finish),
         "stop_sequence": answer.stop_reason if by_string else None, "usage": _usage(prompt, answer),
         "container": None, "stop_details": None,
     }  # fmt: skip
 
 
-async def _events(service: Service, prompt: list[int], answer: Answer) -> AsyncIterator[dict[str, Any]]:
+async def _events(
+    service: Service, body: MessagesRequest, prompt: list[int], answer: Answer
+) -> AsyncIterator[dict[str, Any]]:
     at, is_open = -1, False
     try:
-        yield {"type": "message_start", "message": {**_message(service, prompt, answer), "content": [],
+        yield {"type": "message_start", "message": {**_message(body.model, prompt, answer), "content": [],
                                                     "stop_reason": None}}  # fmt: skip
         yield {"type": "ping"}
         async for part, _ in answer.parts():
@@ -191,7 +193,7 @@ async def _events(service: Service, prompt: list[int], answer: Answer) -> AsyncI
             yield {"type": "content_block_delta", "index": at, "delta": {"type": "text_delta", "text": part}}
         if is_open:
             yield {"type": "content_block_stop", "index": at}
-        end = _message(service, prompt, answer)
+        end = _message(body.model, prompt, answer)
         yield {"type": "message_delta", "usage": end["usage"],
                "delta": {"stop_reason": end["stop_reason"], "stop_sequence": end["stop_sequence"], "container": None,
                          "stop_details": None}}  # fmt: skip
@@ -207,9 +209,9 @@ async def create(service: Service, body: MessagesRequest) -> dict[str, Any] | As
     params.stop = list(body.stop_sequences or [])
     answers = service.start(prompt, params, grammar=tools.grammar(), tools=tools)
     if body.stream:
-        return _events(service, prompt, answers[0])
+        return _events(service, body, prompt, answers[0])
     try:
         await answers[0].whole()
     finally:
         service.abort(answers)
-    return _message(service, prompt, answers[0])
+    return _message(body.model, prompt, answers[0])

@@ -106,7 +106,7 @@ NXDI_KEYS: Mapping[str, Key] = {
     "enable_fused_speculation": _fixed("there is no speculation", False),
     "enable_eagle_speculation": _fixed("there is no speculation", False),
     "is_medusa": _fixed("there is no speculation", False),
-    "lora_config": _fixed("adapters are not read"),
+    "lora_config": _fixed("--lora-modules names adapters"),
     "async_mode": _fixed("a step is planned when the one before it has ended; opentrn replay has the other", False),
     "on_device_sampling_config": Key(WITHOUT_EFFECT, "tokens are chosen on the host, and times have no copy of logits"),
     "output_logits": Key(WITHOUT_EFFECT, "logits are on the host anyway"),

@@ -156,7 +156,7 @@ def _choice(service: Service, body: ChatRequest, i: int, answer: Answer) -> dict
 
 async def _chat_chunks(service: Service, body: ChatRequest, prompt: list[int], answers: list[Answer]) -> Chunks:
     head = {"id": new_id("chatcmpl-"), "object": "chat.completion.chunk", "created": int(time.time()),
-            "model": service.name, "system_fingerprint": FINGERPRINT}  # fmt: skip
+            "model": body.model, "system_fingerprint": FINGERPRINT}  # fmt: skip
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     always = with_usage and bool(body.stream_options and body.stream_options.continuous_usage_stats)
 
@@ -197,7 +197,7 @@ async def chat(service: Service, body: ChatRequest) -> dict[str, Any] | Chunks:
     finally:
         service.abort(answers)
     return {
-        "id": new_id("chatcmpl-"), "object": "chat.completion", "created": int(time.time()), "model": service.name,
+        "id": new_id("chatcmpl-"), "object": "chat.completion", "created": int(time.time()), "model": body.model,
         "choices": [_choice(service, body, i, answer) for i, answer in enumerate(answers)],
         "usage": usage(len(prompt), answers), "service_tier": "default", "system_fingerprint": FINGERPRINT,
     }  # fmt: skip
@@ -280,7 +280,7 @@ def _old_choice(service: Service, body: CompletionRequest, i: int, text: str, to
 async def _completion_chunks(
     service: Service, body: CompletionRequest, prompts: list[list[int]], answers: list[Answer]
 ) -> Chunks:
-    head = {"id": new_id("cmpl-"), "object": "text_completion", "created": int(time.time()), "model": service.name}
+    head = {"id": new_id("cmpl-"), "object": "text_completion", "created": int(time.time()), "model": body.model}
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     tail = {"usage": None} if with_usage else {}
     offsets = [0] * len(answers)
@@ -320,6 +320,6 @@ async def completion(service: Service, body: CompletionRequest) -> dict[str, Any
             _old_choice(service, body, i, echoed + answer.text, answer.tokens, len(echoed), answer.finish)
         )
     return {
-        "id": new_id("cmpl-"), "object": "text_completion", "created": int(time.time()), "model": service.name,
+        "id": new_id("cmpl-"), "object": "text_completion", "created": int(time.time()), "model": body.model,
         "choices": choices, "usage": usage(sum(map(len, prompts)), answers), "system_fingerprint": FINGERPRINT,
     }  # fmt: skip

@@ -88,6 +88,7 @@ class Service:
         self.grammars = Grammars(text.tokenizer, list(text.stop_tokens))
         self.metrics: Metrics | None = None
         self.model: LanguageModel | None = None  # where values are computed
+        self.adapters: dict[str, tuple[int, str]] = {}  # by the name that requests give: number and folder
         self.context = context
         self.defaults = dict(defaults)
         self.structured = structured
@@ -96,8 +97,8 @@ class Service:
 
     # -- requests
     def check_model(self, model: str) -> None:
-        """Raises ApiError for another model than this one."""
-        if model != self.name:
+        """Raises ApiError for another model than this one, and none of its adapters."""
+        if model != self.name and model not in self.adapters:
             raise ApiError(404, f"The model `{model}` does not exist.", param="model", code="model_not_found")
 
     def params(self, body: Any, prompt_tokens: int, *, max_tokens: int | None, logprobs: int = -1) -> Params:
@@ -136,6 +137,7 @@ class Service:
             frequency_penalty=getattr(body, "frequency_penalty", None) or 0.0,
             presence_penalty=getattr(body, "presence_penalty", None) or 0.0,
             logprobs=logprobs,
+            adapter=self.adapters[body.model][0] if body.model in self.adapters else 0,
             bias=[(int(token), float(bias)) for token, bias in (getattr(body, "logit_bias", None) or {}).items()],
         )
 
