@@ -276,3 +276,12 @@ def test_whole_random_numbers_are_drawn_on_the_device() -> None:
     assert torch.equal(torch.randint(2, 8, (4, 200), device="neuron"), drawn)
     assert set(torch.empty(200, device="neuron").random_(3).tolist()) == {0.0, 1.0, 2.0}
     assert torch.empty(200, dtype=torch.int8, device="neuron").random_(100, None).min() >= 100
+
+
+def test_memory_may_be_promised_to_a_stream() -> None:
+    stream, x = torch.neuron.Stream(), torch.ones(3, device="neuron")
+    with torch.neuron.stream(stream):
+        y = x + 1
+    x.record_stream(stream)
+    del x
+    assert y.tolist() == [2, 2, 2]
