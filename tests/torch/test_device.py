@@ -285,3 +285,14 @@ def test_memory_may_be_promised_to_a_stream() -> None:
     x.record_stream(stream)
     del x
     assert y.tolist() == [2, 2, 2]
+
+
+def test_a_storage_stays_on_its_core_when_it_is_resized() -> None:
+    x = torch.arange(4.0, device="neuron")
+    storage = x.untyped_storage()
+    storage.resize_(8)
+    assert storage.nbytes() == 8 and x[:2].tolist() == [0, 1]
+    storage.resize_(0)
+    assert storage.device == x.device
+    x.set_(torch.ones(2, device="neuron"))
+    assert x.tolist() == [1, 1]
