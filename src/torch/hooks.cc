@@ -1,11 +1,13 @@
 #include "torch/hooks.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <ATen/native/Resize.h>
+#include <c10/core/DeviceGuard.h>
 
 #include "torch/device.h"
 #include "torch/generator.h"
@@ -84,7 +86,14 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return at::make_generator<Generator>(device < 0 ? current_device() : device);
   }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);
+    // Not as for the CPU's: of no bytes, and whatever the current device, the storage stays on its core.
+    TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
+    const c10::DeviceGuard guard(storage.device());
+    c10::DataPtr made = c10::GetAllocator(c10::DeviceType::PrivateUse1)->allocate(bytes);
+    const size_t kept = std::min(bytes, storage.nbytes());
+    if (kept > 0) std::memcpy(made.get(), storage.data(), kept);
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(made));
+    storage.unsafeGetStorageImpl()->set_nbytes(bytes);
   }
 };
 

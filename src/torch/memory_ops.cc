@@ -148,8 +148,12 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input, const Tensor& hidden, c
   return {keep * (state - made) + made, reset.detach()};
 }
 
-// Whether `x.data = y` may be, which moves a parameter and keeps its identity. PyTorch lists the devices of its
-// own between which it may; tensors of a core and of the host are laid out alike too.
+// That a stream uses the tensor, so that its memory is not given away before. The host runs programs in the
+// order of the calls, on whatever stream, and memory that is given away is written by later ones only.
+void record_stream(at::Tensor&, c10::Stream) {}
+
+// Whether `x.data = y` may be, which moves a parameter and keeps its identity. PyTorch lists the devices of
+// its own between which it may; tensors of a core and of the host are laid out alike too.
 bool may_take_data(const at::Tensor& self, const at::Tensor& from) {
   constexpr c10::DispatchKeySet dense(c10::DispatchKey::Dense);
   constexpr c10::DispatchKeySet alike({c10::BackendComponent::CPUBit, c10::BackendComponent::PrivateUse1Bit});
@@ -168,6 +172,7 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_has_compatible_shallow_copy_type", &may_take_data);
+  library.impl("record_stream", &record_stream);
   library.impl("_thnn_fused_lstm_cell", &lstm_cell);
   library.impl("_thnn_fused_gru_cell", &gru_cell);
   library.impl("empty.memory_format", &empty);

@@ -276,3 +276,23 @@ def test_whole_random_numbers_are_drawn_on_the_device() -> None:
     assert torch.equal(torch.randint(2, 8, (4, 200), device="neuron"), drawn)
     assert set(torch.empty(200, device="neuron").random_(3).tolist()) == {0.0, 1.0, 2.0}
     assert torch.empty(200, dtype=torch.int8, device="neuron").random_(100, None).min() >= 100
+
+
+def test_memory_may_be_promised_to_a_stream() -> None:
+    stream, x = torch.neuron.Stream(), torch.ones(3, device="neuron")
+    with torch.neuron.stream(stream):
+        y = x + 1
+    x.record_stream(stream)
+    del x
+    assert y.tolist() == [2, 2, 2]
+
+
+def test_a_storage_stays_on_its_core_when_it_is_resized() -> None:
+    x = torch.arange(4.0, device="neuron")
+    storage = x.untyped_storage()
+    storage.resize_(8)
+    assert storage.nbytes() == 8 and x[:2].tolist() == [0, 1]
+    storage.resize_(0)
+    assert storage.device == x.device
+    x.set_(torch.ones(2, device="neuron"))
+    assert x.tolist() == [1, 1]

@@ -76,3 +76,14 @@ def test_weight_normalisation(dim: int) -> None:
         (out * torch.linspace(0.5, 1.5, out.numel()).reshape(out.shape)).sum().backward()
         results.append([out.detach(), *(p.grad.clone() for p in layer.parameters())])
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_of_one_row_is_a_scalar() -> None:
+    x, target = torch.randn(5), torch.tensor([3, 0, -1, 1, 2])
+    for reduction in ("none", "mean"):
+        wanted = torch.nn.functional.multilabel_margin_loss(x, target, reduction=reduction)
+        found = torch.nn.functional.multilabel_margin_loss(
+            x.to("neuron"), target.to("neuron"), reduction=reduction
+        )
+        assert found.shape == wanted.shape == ()
+        torch.testing.assert_close(found.cpu(), wanted)

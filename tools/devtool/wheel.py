@@ -1,12 +1,12 @@
 """./dev wheel-test: builds the wheel of this tree, installs it where nothing else is, and runs a kernel
-and a JAX program with it."""
+and programs of JAX and of PyTorch with it."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-from devtool.paths import ROOT, TOOLS
+from devtool.paths import ROOT, TOOLS, VENV
 from devtool.report import run, say
 
 # Run in a folder of its own, so that only the installed package can be found.
@@ -41,6 +41,15 @@ import jax.numpy as jnp
 
 assert jax.default_backend() == "neuron", jax.default_backend()
 assert float(jax.jit(lambda x: jnp.tanh(x).sum())(jnp.ones(4))) > 3
+"""
+
+# With PyTorch beside it: the entry point alone makes the device.
+_TORCH_PROGRAM = """
+import torch
+
+x = torch.arange(4.0).to("neuron")
+assert float((x + x).sum()) == 12, x
+assert torch.neuron.simulated_time_us() > 0
 """
 
 
@@ -92,6 +101,18 @@ def check(python: Path) -> int:
             hint="the wheel lacks libneuronpjrt.so, or the entry point jax_plugins",
             cwd=folder,
             env=alone | {"JAX_PLATFORMS": "neuron"},
+        )
+        say("run PyTorch on it")
+        # The torch of this environment: the wheel was built for it, and it is large to install twice.
+        packages = next((folder / "env" / "lib").glob("python3*/site-packages"))
+        own = next(VENV.glob("lib/python3*/site-packages"))
+        (packages / "beside.pth").write_text(f"{own}\n")
+        program.write_text(_TORCH_PROGRAM)
+        run(
+            [bin_ / "python", program],
+            hint="the wheel lacks _torch, the extension that is the PyTorch device, or the entry point torch.backends",
+            cwd=folder,
+            env=alone,
         )
     say("the wheel works")
     return 0
