@@ -142,13 +142,7 @@ bool pad_in_sbuf(Lowering& lowering, const Op& op, const View& out) {
       part.offset += left % source.dims[d].count * source.dims[d].step;
       left /= source.dims[d].count;
     }
-    const Tile spot = tile.row_range(row, together).column_range(low[last], source.dims[last].count);
-    const Matrix rows_of_part(part, static_cast<int>(last - inner));
-    // Engines begin at few partitions.
-    if (const auto kept = row == 0 ? rows_of_part.kept(emitter, 0, together, 0, spot.columns, true) : std::nullopt)
-      emitter.tensor_copy(spot, *kept);
-    else
-      emitter.load(spot, part);
+    emitter.load(tile.row_range(row, together).column_range(low[last], source.dims[last].count), part);
   }
   Matrix(out, static_cast<int>(last)).store(emitter, tile, 0, 0);
   return true;
