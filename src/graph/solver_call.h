@@ -5,7 +5,8 @@
 //   @opentrn.geqrf(A)             (packed, taus): R above the reflections' vectors, min(rows, columns)
 //   coefficients
 //   @opentrn.ormqr(packed, taus, B)   Q B, or Q^H B with "adjoint", Q the product of the reflections
-//   @opentrn.getrf(A)             (L below U, pivots i32, info i32), "no_pivot": without exchanges of rows
+//   @opentrn.getrf(A)             (L below U, pivots i32, info i32), "no_pivot": without exchanges of rows;
+//                                 with "permutation" also which row of A each one is, i32 from 0
 //   @opentrn.eigh(A)              (eigenvalues, eigenvectors as columns) of Hermitian matrices of which the
 //   lower
 //                                 triangle is read, or the upper one with "upper"; rising with "sorted"

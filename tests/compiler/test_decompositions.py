@@ -132,6 +132,66 @@ def test_elimination_is_lapacks(route: str, shape: tuple[int, ...], words: str, 
         assert np.abs(lower).max() <= (1 + 1e-6) * (2**0.5 if is_complex else 1)
 
 
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (3, 5), (130, 4, 4), (90, 70)])
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_permutation_says_where_rows_come_from(route: str, shape: tuple[int, ...], is_complex: bool):
+    if is_complex and shape[-2] > 64:
+        pytest.skip("slow, and the same loop")
+    a = matrices(shape, is_complex)
+    rows, count, batch = shape[-2], min(shape[-2:]), shape[:-2]
+    results = [(shape, a.dtype), ((*batch, count), np.int32), (batch, np.int32), ((*batch, rows), np.int32)]
+    packed, _, _, order = run(route, "getrf", [a], results, "permutation")
+    assert np.array_equal(np.sort(order, axis=-1), np.broadcast_to(np.arange(rows), order.shape))
+    lower = np.tril(packed[..., :count], -1) + np.eye(rows, count)
+    moved = np.take_along_axis(a.astype(packed.dtype), order.astype(int)[..., None], axis=-2)
+    close(lower @ np.triu(packed[..., :count, :]), moved, 16 * max(shape[-2:]) ** 0.5)
+
+
+@pytest.mark.parametrize("shape", [(24, 24), (72, 71), (71, 72), (140, 9, 9)])
+def test_sizes_at_the_edge_of_a_partition(shape: tuple[int, ...]):
+    """Matrices that lie in one partition, and the first that do not."""
+    a = matrices(shape, False)
+    rows, count, batch = shape[-2], min(shape[-2:]), shape[:-2]
+    results = [(shape, a.dtype), ((*batch, count), np.int32), (batch, np.int32), ((*batch, rows), np.int32)]
+    packed, _, info, order = run("device", "getrf", [a], results, "permutation")
+    lower = np.tril(packed[..., :count], -1) + np.eye(rows, count)
+    moved = np.take_along_axis(a.astype(packed.dtype), order.astype(int)[..., None], axis=-2)
+    close(lower @ np.triu(packed[..., :count, :]), moved, 16 * max(shape[-2:]) ** 0.5)
+    assert not info.any()
+    factors, taus = run("device", "geqrf", [a], [(shape, a.dtype), ((*batch, count), a.dtype)])
+    given = [factors.astype(np.float32), taus.astype(np.float32), np.triu(factors).astype(np.float32)]
+    (back,) = run("device", "ormqr", given, [(shape, a.dtype)])
+    close(back, a.astype(back.dtype), 16 * max(shape[-2:]) ** 0.5)
+
+
+def test_pivots_among_numbers_that_are_none():
+    """NaN comes first, then the largest; infinities of other rows do not spoil the one that is chosen."""
+    infinite = np.array([[1, 2, 3], [np.inf, 1, 1], [2, np.inf, 5]], np.float32)
+    broken = np.array([[1, 2, 3], [5, 1, 1], [np.nan, 7, 5]], np.float32)
+    a = np.stack([infinite, broken])
+    results = [(a.shape, a.dtype), ((2, 3), np.int32), ((2,), np.int32), ((2, 3), np.int32)]
+    device = run("device", "getrf", [a], results, "permutation")
+    want = run("evaluator", "getrf", [a], results, "permutation")
+    assert device[1][:, 0].tolist() == want[1][:, 0].tolist() == [2, 3]
+    assert np.array_equal(device[0][:, 0], want[0][:, 0], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "results", "most"),
+    [
+        ("getrf", [((16, 16), np.float32), ((16,), np.int32), ((), np.int32)], 100),
+        ("geqrf", [((16, 16), np.float32), ((16,), np.float32)], 150),
+        ("eigh", [((16,), np.float32), ((16, 16), np.float32)], 1500),
+        ("svd", [((16, 16), np.float32), ((16,), np.float32), ((16, 16), np.float32)], 2000),
+    ],
+)
+def test_small_matrices_stay_in_sbuf(name: str, results, most: float):
+    """As loops through memory: 751, 562, 4110 and 4420 us."""
+    program = text(name, [matrices((16, 16), False)], results, "lower")
+    assert opentrn.compile(program, strict=True).time().time_us < most
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_pivot_that_is_zero_is_named(route: str):
     a = np.stack([np.eye(3), np.diag([1.0, 0.0, 2.0]), np.zeros((3, 3))]).astype(np.float32)

@@ -1,7 +1,8 @@
 """Decompositions on the platform `neuron`: JAX has them for its own platforms only, through LAPACK.
 
-They are custom calls which the compiler expands (src/graph/solver_call.h, src/compiler/expand). `svd` and `polar`
-follow, which JAX builds of these. Among devices batches stay cut, and matrices are joined (shardy.py states the rule).
+They are custom calls which the compiler expands, or takes as kernels (src/graph/solver_call.h, src/compiler/expand,
+src/compiler/lowering/small_*.cc). `polar` follows, which JAX builds of these. Among devices batches stay cut, and
+matrices are joined (shardy.py states the rule).
 """
 
 from __future__ import annotations
@@ -71,15 +72,56 @@ def _householder_product(context: Any, matrix: Any, taus: Any) -> list[Any]:
     return _call(context, "ormqr", [matrix, taus, one], context.avals_out)
 
 
-def register() -> None:
-    """Makes JAX lower `eigh`, `geqrf` and `householder_product` for `neuron`, and `lu`, whose rule for all platforms
-    is not made for `shard_map`."""
+def _svd(context: Any, operand: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any,
+         algorithm: Any = None) -> list[Any]:  # fmt: skip
+    """As svd_p: singular values and, where they are wanted, U and V^H of the last two dimensions."""
+    from jax._src.tpu.linalg.svd import _svd_tpu_lowering_rule as by_eigenvalues
+
+    (aval,) = context.avals_in
+    rows, columns = aval.shape[-2:]
+    least = min(rows, columns)
+    if subset_by_index is not None and tuple(subset_by_index) != (0, least):
+        return by_eigenvalues(context, operand, full_matrices=full_matrices, compute_uv=compute_uv,
+                              subset_by_index=subset_by_index, algorithm=algorithm)  # fmt: skip
+    is_full = full_matrices and compute_uv
+    batch, values = aval.shape[:-2], context.avals_out[0]
+    u = aval.update(shape=(*batch, rows, rows if is_full else least))
+    vh = aval.update(shape=(*batch, columns if is_full else least, columns))
+    made = _call(context, "svd", [operand], [u, values, vh], "full" if is_full else "")
+    return [made[1], made[0], made[2]] if compute_uv else [made[1]]
+
+
+# Of a matrix that the device takes as one kernel; JAX cuts larger ones into blocks and multiplies.
+_LU_ROWS = 64
+
+
+def _lu(context: Any, operand: Any) -> list[Any]:
+    """As lu_p: the packed factors, pivots from 0, the permutation, of the last two dimensions."""
+    import jax.numpy as jnp
     from jax._src.interpreters import mlir
     from jax._src.lax import linalg
 
     from opentrn.jax.axes import lowering
 
+    (aval,) = context.avals_in
+    packed, pivots, order = context.avals_out
+    if max(aval.shape[-2:]) > _LU_ROWS or aval.dtype != jnp.float32:
+        return lowering(linalg._lu_python, multiple_results=True)(context, operand)
+    info = pivots.update(shape=aval.shape[:-2])
+    made = _call(context, "getrf", [operand], [packed, pivots, info, order], "permutation")
+    plain = context.replace(avals_in=[pivots], avals_out=[pivots])
+    (from_0,) = mlir.lower_fun(lambda each: each - 1, multiple_results=False)(plain, made[1])
+    return [made[0], from_0, made[3]]
+
+
+def register() -> None:
+    """Makes JAX lower `eigh`, `geqrf`, `householder_product` and `svd` for `neuron`, and `lu`, whose rule for all
+    platforms is not made for `shard_map`."""
+    from jax._src.interpreters import mlir
+    from jax._src.lax import linalg
+
     mlir.register_lowering(linalg.eigh_p, _eigh, platform="neuron")
     mlir.register_lowering(linalg.geqrf_p, _geqrf, platform="neuron")
     mlir.register_lowering(linalg.householder_product_p, _householder_product, platform="neuron")
-    mlir.register_lowering(linalg.lu_p, lowering(linalg._lu_python, multiple_results=True), platform="neuron")
+    mlir.register_lowering(linalg.lu_p, _lu, platform="neuron")
+    mlir.register_lowering(linalg.svd_p, _svd, platform="neuron")

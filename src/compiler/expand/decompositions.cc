@@ -6,6 +6,7 @@
 #include "compiler/expand/eigen.h"
 #include "compiler/expand/lu.h"
 #include "compiler/expand/qr.h"
+#include "compiler/lowering/takes.h"
 #include "compiler/rewrite/rewrite.h"
 #include "graph/solver_call.h"
 
@@ -78,7 +79,8 @@ std::vector<Batch> decomposed(Writer& writer, const Op& op, std::span<const Valu
     }
     case graph::Solver::kGetrf: {
       const Elimination lu = eliminated(a, !graph::solver_says(op, "no_pivot"));
-      return {lu.packed, lu.pivots, lu.info};
+      if (!graph::solver_says(op, "permutation")) return {lu.packed, lu.pivots, lu.info};
+      return {lu.packed, lu.pivots, lu.info, lu.order};
     }
     case graph::Solver::kEigh: {
       const Eigen made =
@@ -95,7 +97,9 @@ std::vector<Batch> decomposed(Writer& writer, const Op& op, std::span<const Valu
   OPENTRN_CHECK(false, "a decomposition without an expansion");
 }
 
-bool is_solver(const Function&, const Op& op) { return graph::solver_of(op).has_value(); }
+bool is_solver(const Function& function, const Op& op) {
+  return graph::solver_of(op).has_value() && !has_small_lu(function, op) && !has_small_qr(function, op);
+}
 
 Values make(Builder& builder, const Function& function, const Op& op, std::span<const ValueId> operands) {
   const auto is_empty = [&](ValueId id) { return function.type(id).element_count() == 0; };

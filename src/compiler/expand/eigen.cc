@@ -3,7 +3,9 @@
 #include <cmath>
 #include <utility>
 
+#include "compiler/analysis/rotations_call.h"
 #include "compiler/expand/qr.h"
+#include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
 
@@ -90,15 +92,35 @@ Batch orthonormal(const Batch& vectors) {
   return vectors * 1.5 - vectors.product(vectors.adjoint().product(vectors)) * 0.5;
 }
 
+// Whether a kernel takes the rounds, of matrices that lie in a partition together.
+bool are_small(const Batch& state, int64_t size) {
+  return !state.is_complex() && (state.dim(1) + size) * size <= kSmallMatrixElements;
+}
+
+std::vector<Batch> turned_by_kernel(const Batch& state, const Batch& vectors, const RotationsCall& call) {
+  const auto text = [](std::string words) { return graph::Attribute(std::move(words)); };
+  graph::Builder& builder = state.writer().builder();
+  const graph::OpId made = builder.add_with_regions(
+      OpKind::custom_call_, {state.id(), vectors.id()},
+      {{graph::Attr::call_target_name, text(kRotationsTarget)}, {graph::Attr::backend_config, text(call.words())}},
+      {state.type(), vectors.type()}, {});
+  const std::vector<graph::ValueId> results = builder.function().op(made).results;
+  return {Batch(state.writer(), results[0]), Batch(state.writer(), results[1])};
+}
+
 using Step = std::function<std::vector<Batch>(const Batch& state, const Batch& vectors)>;
 
-// (seen(vectors), vectors) after every sweep; `seen` takes the matrix into the vectors' basis.
-std::pair<Batch, Batch> rotated(const Batch& a, int64_t size, const std::function<Batch(const Batch&)>& seen,
-                                const Step& step) {
+// (seen(vectors), vectors) after every sweep; `seen` takes the matrix into the vectors' basis; `both`: where `step`
+// turns its rows too.
+std::pair<Batch, Batch> rotated(const Batch& a, int64_t size, bool both,
+                                const std::function<Batch(const Batch&)>& seen, const Step& step) {
   Batch vectors = identity(a, size, size).spread({a.dim(0), size, size});
   for (const int64_t count : {sweeps(size), int64_t{1}}) {
-    const auto round = [&](const Batch&, const std::vector<Batch>& both) { return step(both[0], both[1]); };
-    vectors = orthonormal(loop(count * (size - 1), {seen(vectors), vectors}, round)[1]);
+    const Batch state = seen(vectors);
+    const int64_t rounds = count * (size - 1);
+    const auto round = [&](const Batch&, const std::vector<Batch>& now) { return step(now[0], now[1]); };
+    vectors = orthonormal((are_small(state, size) ? turned_by_kernel(state, vectors, {both, rounds})
+                                                  : loop(rounds, {state, vectors}, round))[1]);
   }
   return {seen(vectors), vectors};
 }
@@ -152,7 +174,7 @@ Eigen eigen_of(const Batch& a, bool sorted) {
     return {state.product(rotation).adjoint().product(rotation), vectors.product(rotation)};
   };
   const auto seen = [&](const Batch& v) { return v.adjoint().product(whole.product(v)); };
-  const auto [state, vectors] = rotated(a, all, seen, step);
+  const auto [state, vectors] = rotated(a, all, true, seen, step);
   const Batch values = diagonal(state).real().part(2, 0, size);
   const Batch columns = vectors.part(1, 0, size).part(2, 0, size);
   if (!sorted) return {values, columns};
@@ -173,7 +195,7 @@ Singular singular_of(const Batch& a, bool full) {
     return {state.product(rotation), vectors.product(rotation)};
   };
   const auto [state, vectors] = rotated(
-      a, all, [&](const Batch& v) { return whole.product(v); }, step);
+      a, all, false, [&](const Batch& v) { return whole.product(v); }, step);
   const Batch turned = state.part(2, 0, size);
   const std::vector<Batch> sorted =
       in_order(lengths(turned), {turned, vectors.part(1, 0, size).part(2, 0, size)}, true);

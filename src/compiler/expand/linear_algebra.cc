@@ -1,9 +1,10 @@
-// cholesky and triangular_solve by halves: blocks of up to kBlock rows are written out row by row, larger
-// ones are two of half the size and a product. Only the triangle that counts is read.
+// cholesky and triangular_solve by halves: small blocks are kernels, or of up to kBlock rows written out row by
+// row; larger ones are two of half the size and a product. Only the triangle that counts is read.
 #include <limits>
 
 #include "compiler/analysis/dims.h"
 #include "compiler/expand/expand.h"
+#include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
 
@@ -17,6 +18,7 @@ using graph::ValueId;
 
 namespace {
 
+// Of numbers that no kernel of small matrices takes.
 constexpr int64_t kBlock = 16;
 
 // Batches of matrices: the last two dimensions.
@@ -98,9 +100,18 @@ class Matrices {
                                    {a.type().with_dims(std::move(dims))})};
   }
 
+  // Whose small ones the device takes as they are.
+  static bool has_kernel(const Expr& x) { return x.type().element() == ElementType::kF32; }
+
   // L X = B, L lower triangular; `unit`: its diagonal is not read, and is one.
   Expr solve(const Expr& l, const Expr& b, bool unit) {
     const int64_t n = rows(l), m = columns(b);
+    if (has_kernel(l) && n <= kSmallMatrixRows && m <= kSmallMatrixRows)
+      return {builder_, builder_.add(OpKind::triangular_solve_, {l.id(), b.id()},
+                                     {{Attr::left_side, graph::Attribute(true)},
+                                      {Attr::lower, graph::Attribute(true)},
+                                      {Attr::unit_diagonal, graph::Attribute(unit)},
+                                      {Attr::transpose_a, static_cast<int64_t>(graph::Transpose::kNone)}})};
     if (n > kBlock) {
       const int64_t half = n / 2;
       const Expr upper = solve(part(l, 0, half, 0, half), part(b, 0, half, 0, m), unit);
@@ -125,6 +136,8 @@ class Matrices {
   // The lower factor; NaN from the first pivot that is not positive.
   Expr factor(const Expr& a) {
     const int64_t n = rows(a);
+    if (has_kernel(a) && n <= kSmallMatrixRows)
+      return {builder_, builder_.add(OpKind::cholesky_, {a.id()}, {{Attr::lower, graph::Attribute(true)}})};
     if (n > kBlock) {
       const int64_t half = n / 2, rest = n - half;
       const Expr upper = factor(part(a, 0, half, 0, half));
@@ -168,6 +181,7 @@ class Matrices {
 };
 
 bool on_numbers(const Function& function, const Op& op) {
+  if (has_small_factors(function, op)) return false;
   for (const ValueId value : op.operands) {
     const graph::Type& type = function.type(value);
     if (!type.is_tensor() || !type.is_static() || type.element_count() == 0) return false;

@@ -38,11 +38,16 @@ Elimination eliminated(const Batch& a, bool pivots) {
     matrix = (matrix - factors * other).where((rows > i) & (columns > i), matrix);
     matrix = factors.where((rows > i) & (columns == i), matrix);
     const Batch next = here + 1, is_first = is_zero & (state[2] == 0);
-    return {matrix, (chosen + 1).where(places == i, state[1]), next.where(is_first, state[2])};
+    const Batch from = state[3].where(rows == chosen, 0).sum(1);
+    const Batch order = from.where(rows == i, state[3].at(i, 1).where(rows == chosen, state[3]));
+    return {matrix, (chosen + 1).where(places == i, state[1]), next.where(is_first, state[2]), order};
   };
   const std::vector<Batch> made =
-      loop(count, {a, places.number(0, {batch, 1, count}), places.number(0, {batch, 1, 1})}, step);
-  return {made[0], made[1], made[2]};
+      loop(count,
+           {a, places.number(0, {batch, 1, count}), places.number(0, {batch, 1, 1}),
+            rows.spread({batch, a.dim(1), 1})},
+           step);
+  return {made[0], made[1], made[3], made[2]};
 }
 
 }  // namespace opentrn::compiler

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 
@@ -103,11 +104,55 @@ void concatenate(Lowering& lowering, const Op& op) {
   }
 }
 
+// Loads of a small pad that are worth one store.
+constexpr int64_t kPadLoads = 4;
+
+// A result of few rows around a known number is put together in SBUF and stored once: in HBM the second copy waits
+// for the first. False where it is larger, or the source is cut or spread.
+bool pad_in_sbuf(Lowering& lowering, const Op& op, const View& out) {
+  const auto number = splat_of(lowering.function(), op.operands[1]);
+  const auto low = op.integers(Attr::edge_padding_low), high = op.integers(Attr::edge_padding_high),
+             interior = op.integers(Attr::interior_padding);
+  if (!number || out.dims.empty() || std::ranges::any_of(interior, [](int64_t gap) { return gap != 0; }) ||
+      std::ranges::min(low) < 0 || std::ranges::min(high) < 0)
+    return false;
+  const View source = lowering.view(op.operands[0]);
+  const size_t last = out.dims.size() - 1;
+  const int64_t columns = out.dims[last].count, rows = out.element_count() / columns;
+  if (rows > kPartitions || columns * size_bytes(out.dtype) > kRowBytes || source.dims[last].step != 1)
+    return false;
+  // From the innermost dimension of rows that is padded on, rows of the source follow each other in the tile.
+  size_t inner = 0;
+  for (size_t d = 0; d < last; ++d)
+    if (low[d] + high[d] > 0) inner = d;
+  int64_t loads = 1, together = 1;
+  for (size_t d = 0; d < last; ++d) (d < inner ? loads : together) *= source.dims[d].count;
+  if (loads > kPadLoads) return false;
+  Emitter& emitter = lowering.emitter();
+  const Tile tile = emitter.sbuf(rows, columns, out.dtype, "padded");
+  emitter.memset(tile, *number);
+  for (int64_t load = 0; load < loads && source.element_count() > 0; ++load) {
+    View part = source;
+    part.dims.erase(part.dims.begin(), part.dims.begin() + static_cast<int64_t>(inner));
+    int64_t row = 0, left = load, place = 1;
+    for (size_t d = last; d-- > 0; place *= out.dims[d].count) {
+      row += low[d] * place;
+      if (d >= inner) continue;
+      row += left % source.dims[d].count * place;
+      part.offset += left % source.dims[d].count * source.dims[d].step;
+      left /= source.dims[d].count;
+    }
+    emitter.load(tile.row_range(row, together).column_range(low[last], source.dims[last].count), part);
+  }
+  Matrix(out, static_cast<int>(last)).store(emitter, tile, 0, 0);
+  return true;
+}
+
 // Source element i of a dimension goes to low + i * (interior + 1); those outside the result are left out.
 void pad(Lowering& lowering, const Op& op) {
   View source = lowering.view(op.operands[0]);
   const View out = lowering.allocate(op.results[0]);
-  if (out.element_count() == 0) return;
+  if (out.element_count() == 0 || pad_in_sbuf(lowering, op, out)) return;
   View value = lowering.view(op.operands[1]);
   for (const isa::Dim& dim : out.dims) value.dims.push_back({0, dim.count});
   lowering.emitter().copy(out, value);

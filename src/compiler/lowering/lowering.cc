@@ -57,6 +57,10 @@ constexpr LoweringKernel kKernels[] = {
     {has_dynamic_slices, lower_dynamic_slices},
     {has_sort, lower_sort},
     {has_top_k, lower_top_k},
+    {has_small_lu, lower_small_lu},
+    {has_small_factors, lower_small_factors},
+    {has_small_qr, lower_small_qr},
+    {has_small_rotations, lower_small_rotations},
     {has_data_movement, lower_data_movement},
     {has_complex, lower_complex},
     {has_kernel_call, lower_kernel_call},
@@ -87,6 +91,17 @@ std::string shape_text(const graph::Function& function, const Op& op) {
   return text;
 }
 
+// Of the first op that becomes one.
+std::optional<ActivationFunction> first_activation(const graph::Function& function) {
+  std::optional<ActivationFunction> first;
+  graph::walk(function, function.body(), [&](graph::OpId id) {
+    if (first) return;
+    const Op& op = function.op(id);
+    first = has_attention(function, op) ? ActivationFunction::kExp : activation_function(op);
+  });
+  return first;
+}
+
 }  // namespace
 
 Lowering::Lowering(const graph::Module& module, const graph::Function& function,
@@ -108,6 +123,8 @@ void Lowering::run() {
     inputs_.push_back(whole.tensor);
     views_[index_of(id)] = whole;
   }
+  // While the first operands are still on their way.
+  if (const auto first = first_activation(function_)) emitter_.load_table(*first);
   begin_scope(function_.body(), std::nullopt);
   lower_groups();
   return_values();

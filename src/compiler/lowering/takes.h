@@ -29,6 +29,14 @@ bool has_reduce_window(const graph::Function& function, const graph::Op& op);
 // them.
 inline constexpr int64_t kTopKColumns = 4096, kTopKMost = 64;
 bool has_top_k(const graph::Function& function, const graph::Op& op);
+// Elements of a matrix that lies in one partition: with what a step needs for itself, four of them fit.
+inline constexpr int64_t kSmallMatrixElements = 5184;
+// True when the kernels of small matrices (small_lu.cc, small_factors.cc, small_qr.cc) take the decomposition:
+// larger ones are taken apart (expand/linear_algebra.cc, expand/lu.cc, expand/qr.cc).
+bool has_small_lu(const graph::Function& function, const graph::Op& op);
+bool has_small_factors(const graph::Function& function, const graph::Op& op);
+bool has_small_qr(const graph::Function& function, const graph::Op& op);
+inline constexpr int64_t kSmallMatrixRows = 64;  // of what is taken apart
 // True for a reduce that a row-wise group can hold: one operand, a known combiner, a known start.
 bool is_reduction(const graph::Function& function, const graph::Op& op);
 // True when the kernel of summed rows (scatter_sums.cc) takes the scatter.

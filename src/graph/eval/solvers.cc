@@ -94,10 +94,13 @@ void apply(const Matrix<T>& packed, const std::vector<T>& taus, Matrix<T>& b, bo
   }
 }
 
-// getrf: L below U; pivots from 1; the place of the first pivot that is zero, from 1, or 0.
+// getrf: L below U; pivots from 1; which row each was, from 0; the place of the first pivot that is zero, from 1,
+// or 0.
 template <typename T>
-Signed eliminate(Matrix<T>& a, std::vector<Signed>& pivots, bool exchanges) {
+Signed eliminate(Matrix<T>& a, std::vector<Signed>& pivots, std::vector<Signed>& orders, bool exchanges) {
   const int64_t count = std::min(a.rows, a.columns);
+  const size_t first = orders.size();
+  for (int64_t i = 0; i < a.rows; ++i) orders.push_back(i);
   Signed info = 0;
   for (int64_t j = 0; j < count; ++j) {
     int64_t chosen = j;
@@ -109,6 +112,7 @@ Signed eliminate(Matrix<T>& a, std::vector<Signed>& pivots, bool exchanges) {
       if (std::isnan(size(i)) || size(i) > size(chosen)) chosen = i;
     }
     pivots.push_back(chosen + 1);
+    std::swap(orders[first + static_cast<size_t>(j)], orders[first + static_cast<size_t>(chosen)]);
     for (int64_t k = 0; k < a.columns; ++k) std::swap(a.at(j, k), a.at(chosen, k));
     if (a.at(j, j) == T(0)) {
       if (info == 0) info = j + 1;
@@ -274,7 +278,7 @@ Items decomposed(const Call& call, Solver solver, const std::vector<T>& given) {
   };
   std::vector<T> first, second;
   std::vector<Real> reals;
-  std::vector<Signed> pivots, infos;
+  std::vector<Signed> pivots, orders, infos;
   for (int64_t number = 0; number < batch; ++number) {
     Matrix<T> matrix = matrix_of(given, number, rows, columns);
     switch (solver) {
@@ -292,7 +296,7 @@ Items decomposed(const Call& call, Solver solver, const std::vector<T>& given) {
         break;
       }
       case Solver::kGetrf: {
-        infos.push_back(eliminate(matrix, pivots, !solver_says(op, "no_pivot")));
+        infos.push_back(eliminate(matrix, pivots, orders, !solver_says(op, "no_pivot")));
         append(first, matrix.values);
         break;
       }
@@ -323,8 +327,11 @@ Items decomposed(const Call& call, Solver solver, const std::vector<T>& given) {
   switch (solver) {
     case Solver::kGeqrf: return {result(0, std::move(first)), result(1, std::move(second))};
     case Solver::kOrmqr: return {result(0, std::move(first))};
-    case Solver::kGetrf:
-      return {result(0, std::move(first)), result(1, std::move(pivots)), result(2, std::move(infos))};
+    case Solver::kGetrf: {
+      Items items{result(0, std::move(first)), result(1, std::move(pivots)), result(2, std::move(infos))};
+      if (solver_says(op, "permutation")) items.push_back(result(3, std::move(orders)));
+      return items;
+    }
     case Solver::kEigh: return {result(0, std::move(reals)), result(1, std::move(first))};
     case Solver::kSvd:
       return {result(0, std::move(first)), result(1, std::move(reals)), result(2, std::move(second))};

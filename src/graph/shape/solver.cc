@@ -69,7 +69,12 @@ Types solver(const Context& c, Solver kind) {
   const ElementType real = real_of(a.element());
   switch (kind) {
     case Solver::kGeqrf: return {a, typed(a.element(), {least})};
-    case Solver::kGetrf: return {a, typed(ElementType::kI32, {least}), typed(ElementType::kI32, {})};
+    case Solver::kGetrf: {
+      const ElementType place = ElementType::kI32;
+      Types types{a, typed(place, {least}), typed(place, {})};
+      if (solver_says(c.op(), "permutation")) types.push_back(typed(place, {rows}));
+      return types;
+    }
     case Solver::kEigh: want(c, rows == columns, "square matrices"); return {typed(real, {rows}), a};
     case Solver::kSvd: {
       const bool full = solver_says(c.op(), "full");
