@@ -277,6 +277,46 @@ print(json.dumps([[place(made).size, place(made).hbm, place(part).size, [each.va
     assert errors == ["NRT_INVALID", "NRT_INVALID", "NRT_INVALID_HANDLE", "NRT_INVALID", "NRT_INVALID"]
 
 
+def test_threads_get_memory_of_their_own(run):
+    (good,) = run(
+        DRIVER
+        + """
+import threading
+one, good = device(), []
+def work(number):
+    kept = []
+    for i in range(60):
+        size = 100 + 1000 * (i % 7)
+        handle = alloc(one, size)
+        assert get(handle, size) == bytes(size)
+        put(handle, bytes([number]) * size)
+        kept.append((handle, size))
+        if i % 3 == 0:
+            ok(nrt.ndl_memory_free(kept.pop(0)[0]))
+    assert all(get(handle, size) == bytes([number]) * size for handle, size in kept)
+    good.append(number)
+threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(json.dumps(sorted(good)))
+"""
+    )
+    assert good == [1, 2, 3, 4]
+
+
+def test_a_host_without_address_room_is_told(run):
+    ((value, message),) = run(
+        """
+        import resource
+        check(nrt.nrt_init(1, b"", b""))
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+        value = status(nrt.nrt_tensor_allocate(0, 0, c_size_t(64), None, byref(c_void_p())))
+        print(json.dumps([value, last()]))
+        """
+    )
+    assert value == "NRT_RESOURCE" and "ulimit -v" in message and "HBM 0 of device 0" in message
+
+
 # -- cores
 
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <linux/types.h>
-#include "neuron_driver_shared_tensor_batch_op.h"
+#include "ndl/neuron_driver_shared_tensor_batch_op.h"
 
 /* Of ndl_feature_supported(). */
 enum neuron_driver_feature_flag {
