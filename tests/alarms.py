@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -16,6 +17,23 @@ import pytest
 SECONDS = 3.0
 # The same in processor time of all threads: five to ten times what docs/findings.md measures, for slower processors.
 CPU_SECONDS = 1.0
+
+
+def longest_deafness(body: Callable[[], object]) -> float:
+    """The most that this thread computes, in seconds, between two signals that it hears while `body` runs.
+
+    Processor time, which a busy machine keeps; the timer is one of it too.
+    """
+    heard = [time.thread_time()]
+    before = signal.signal(signal.SIGVTALRM, lambda *_: heard.append(time.thread_time()))
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.02, 0.02)
+    try:
+        body()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    heard.append(time.thread_time())
+    return max(after - so_far for so_far, after in itertools.pairwise(heard))
 
 
 class Alarm(BaseException):

@@ -203,6 +203,7 @@ class DependencyFinder {
     };
     std::vector<Shape> shapes(program_.tensor_count());
     for (const isa::Instruction& in : program_.instructions()) {
+      interrupt::poll();
       if (!runs_on_dma(program_, in) && in.opcode < isa::Opcode::kCustomOp &&
           in.opcode != isa::Opcode::kCoreBarrier)
         continue;

@@ -8,6 +8,7 @@
 #include "arch/core_features.h"
 #include "arch/stated.h"
 #include "backend/estimate.h"
+#include "base/interrupt.h"
 #include "isa/definitions.h"
 
 namespace opentrn::backend {
@@ -276,7 +277,10 @@ std::vector<EngineChoice> choose_engines(const isa::Program& program, const Opti
   Chooser chooser(program, options, tables);
   std::vector<EngineChoice> choices;
   choices.reserve(program.size());
-  for (const Instruction& in : program.instructions()) choices.push_back(chooser.choose(in));
+  for (const Instruction& in : program.instructions()) {
+    interrupt::poll();
+    choices.push_back(chooser.choose(in));
+  }
   return choices;
 }
 

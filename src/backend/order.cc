@@ -27,6 +27,7 @@ constexpr InstructionIndex kNoDeadline = std::numeric_limits<InstructionIndex>::
 std::vector<InstructionIndex> find_deadlines(const Dependencies& dependencies, size_t size) {
   std::vector<InstructionIndex> deadlines(size, kNoDeadline);
   for (InstructionIndex i = static_cast<InstructionIndex>(size); i-- > 0;) {
+    interrupt::poll();
     if (deadlines[i] == kNoDeadline) deadlines[i] = i;
     for (const Dependency& dependency : dependencies.of(i))
       if (dependency.reads_result)
@@ -63,7 +64,10 @@ class RoughRun {
   double end_ns() const { return done_ns_.empty() ? 0 : *std::ranges::max_element(done_ns_); }
 
   const std::vector<double>& in_program_order() {
-    for (InstructionIndex i = 0; i < program_.size(); ++i) start(i, ready_ns(i));
+    for (InstructionIndex i = 0; i < program_.size(); ++i) {
+      interrupt::poll();
+      start(i, ready_ns(i));
+    }
     return start_ns_;
   }
 

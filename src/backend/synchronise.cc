@@ -1,4 +1,5 @@
 #include "backend/synchronise.h"
+#include "base/interrupt.h"
 
 #include <algorithm>
 #include <array>
@@ -35,7 +36,10 @@ class Synchroniser {
 
   void run() {
     out_.schedule.reserve(order_.size());
-    for (uint32_t at = 0; at < order_.size(); ++at) emit(order_[at], at);
+    for (uint32_t at = 0; at < order_.size(); ++at) {
+      interrupt::poll();
+      emit(order_[at], at);
+    }
     out_.semaphore_count = static_cast<uint32_t>(semaphores_.size());
   }
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from opentrn.cli import dispatch as cli
 from tests import endless
-from tests.alarms import CPU_SECONDS, SECONDS
+from tests.alarms import CPU_SECONDS, SECONDS, longest_deafness
 from tests.package import PYTHON
 
 KERNELS = endless.__file__
@@ -228,3 +229,20 @@ def test_loop_limit_of_a_kernel(folder: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "a while loop ran 1000 times" in errors and f"endless.py:{LOOP} in endless" in errors
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "goodput --chips 65536 --model Llama-3.1-405B --runs 10000",
+        "claims --all",
+        f"replay --requests 20000 --rate 100 --linear {STEPS}",
+        "plan DeepSeek-V3 --instance trn2.48xlarge --count 64 --seq 4096 --global-batch 4096",
+        "fabric cluster all_reduce -N 34 --all-steps",
+    ],
+    ids=lambda words: words.partition(" ")[0],
+)
+def test_a_command_listens_all_along(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status: list[int] = []
+    assert longest_deafness(lambda: status.append(cli.main(shlex.split(words)))) < 0.2
+    assert status == [0] and capsys.readouterr().out

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import signal
-import time
-
 import numpy as np
 import pytest
 
@@ -13,7 +9,7 @@ import opentrn
 from opentrn import graph
 from opentrn.model import compiled as model
 from tests import endless
-from tests.alarms import raises_soon
+from tests.alarms import longest_deafness, raises_soon
 
 ENDLESS = endless.model()
 
@@ -65,16 +61,7 @@ def test_compilation_ends(text: str) -> None:
 
 
 def test_a_compilation_listens_all_along() -> None:
-    """How much it computes between two signals that it hears, in seconds of this thread, which a busy machine keeps."""
-    heard = [time.thread_time()]
-    before = signal.signal(signal.SIGALRM, lambda *_: heard.append(time.thread_time()))
-    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-    try:
-        model.compile(calls(17), cache=False)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert max(after - so_far for so_far, after in itertools.pairwise(heard)) < 0.3
+    assert longest_deafness(lambda: model.compile(calls(17), cache=False)) < 0.3
 
 
 def test_where_a_compilation_stood_is_told() -> None:

@@ -17,7 +17,7 @@ from opentrn.errors import NkiValidationError
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 from tests import endless as tests_endless
-from tests.alarms import SECONDS, raises_soon
+from tests.alarms import SECONDS, longest_deafness, raises_soon
 from tests.endless import endless
 
 X = np.ones((128, 512), np.float32)
@@ -87,6 +87,12 @@ def test_time_only_run_ends() -> None:
     with raises_soon():
         opentrn.run(written_out, X, 1_000_000, execute=False)
     check_next_kernel()
+
+
+def test_timing_listens_all_along() -> None:
+    """A million instructions: every phase of compiling and timing them is interruptible."""
+    shape = opentrn.ShapeOf(X.shape)
+    assert longest_deafness(lambda: opentrn.run(written_out, shape, 1_000_000, execute=False)) < 0.3
 
 
 def test_two_cores_end_together() -> None:

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "backend/access.h"
+#include "base/interrupt.h"
 #include "isa/definitions.h"
 
 namespace opentrn::backend {
@@ -28,7 +29,10 @@ class Numberer {
   }
 
   std::vector<ContentId> run() {
-    for (const isa::Instruction& in : program_.instructions()) step(in);
+    for (const isa::Instruction& in : program_.instructions()) {
+      interrupt::poll();
+      step(in);
+    }
     return std::move(content_);
   }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/interrupt.h"
 #include "isa/definitions.h"
 
 namespace opentrn::backend {
@@ -51,6 +52,7 @@ isa::Operand Rewrite::renamed(isa::Operand operand) {
 }
 
 void Rewrite::keep(isa::InstructionIndex index) {
+  interrupt::poll();
   const isa::Instruction& in = from_.instruction(index);
   operands_.clear();
   for (const isa::Operand& operand : from_.operands(in)) operands_.push_back(renamed(operand));

@@ -1,4 +1,5 @@
 #include "sim/timing/core_run.h"
+#include "base/interrupt.h"
 
 #include <algorithm>
 #include <utility>
@@ -57,6 +58,7 @@ CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const i
   for (const isa::ScheduledInstruction& entry : executable.schedule) ++length[index(issuer_of(entry))];
   for (size_t e = 0; e < kEngines; ++e) queue_[e].reserve(length[e]);
   for (uint32_t at = 0; at < executable.schedule.size(); ++at) {
+    interrupt::poll();
     const isa::ScheduledInstruction& entry = executable.schedule[at];
     if (!isa::is_loop_marker(program_.instruction(entry.instruction).opcode))
       queue_[index(issuer_of(entry))].push_back(at);
@@ -388,6 +390,7 @@ void CoreRun::walk_critical_path() {
   bool from_queue = false;
   bool at_generation = false;  // came in through the descriptor unit of transfer `at`
   const auto spend = [&](Ps from, Resource resource) {
+    interrupt::poll();
     from = std::max(from, stretch_start_);
     if (from >= time) return;
     totals_.bound_by[static_cast<size_t>(resource)] += time - from;

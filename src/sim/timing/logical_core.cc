@@ -19,6 +19,7 @@ bool is_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opcode <=
 InstructionTimes times_of(const CoreRun& core) {
   InstructionTimes times;
   for (const InstructionRecord& record : core.records()) {
+    interrupt::poll();
     times.start_ns.push_back(to_ns(record.start));
     times.end_ns.push_back(to_ns(record.visible));
     times.stall.push_back(record.stall);
