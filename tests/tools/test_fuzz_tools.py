@@ -1,6 +1,7 @@
 """A short run of the fuzzers of what the tools read; `python -m tests.fuzz.fuzz_tools --seconds N` runs on."""
 
 import random
+import time
 
 import pytest
 
@@ -44,3 +45,18 @@ def test_an_empty_number_of_slurm_is_refused(text, monkeypatch):
             slurm.task_prolog("trn2.48xlarge")
     else:
         assert slurm.task_prolog("trn2.48xlarge") == ""
+
+
+def test_a_case_that_does_not_end_is_told_and_one_that_waits_its_turn_is_not(monkeypatch):
+    def spins(rng):
+        while True:
+            pass
+
+    def waits(rng):
+        time.sleep(0.4)
+
+    monkeypatch.setattr(fuzz_tools, "CASE_SECONDS", 0.2)
+    monkeypatch.setitem(fuzz_tools.TARGETS, "spins", spins)
+    monkeypatch.setitem(fuzz_tools.TARGETS, "waits", waits)
+    assert "more than 0.2 s of processor time" in fuzz_tools.run_case("spins", 0)
+    assert fuzz_tools.run_case("waits", 0) == ""
