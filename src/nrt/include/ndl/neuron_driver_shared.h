@@ -5,6 +5,7 @@
 
 #include <linux/types.h>
 #include <stddef.h>
+
 #include "ndl/neuron_driver_shared_tensor_batch_op.h"
 
 /* Of ndl_feature_supported(). */
