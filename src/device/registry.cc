@@ -59,7 +59,9 @@ class Descriptor {
 // Up to the first NUL, as UTF-8 of one line: what a terminal shows is what it says.
 std::string text_of(const char* text, size_t size) {
   std::string out(text, strnlen(text, size));
-  if (!is_utf8(out)) std::replace_if(out.begin(), out.end(), [](char c) { return (c & 0x80) != 0; }, '?');
+  if (!is_utf8(out))
+    std::replace_if(
+        out.begin(), out.end(), [](char c) { return (c & 0x80) != 0; }, '?');
   std::replace_if(
       out.begin(), out.end(), [](char c) { return (static_cast<unsigned char>(c) < 0x20) || c == 0x7F; },
       ' ');

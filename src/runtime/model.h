@@ -79,8 +79,8 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
                                                   LoopTrips* trips = nullptr,
                                                   std::span<void* const> places = {});
 
-// What kernels print (nl.device_print) in executions of this thread goes to `callback` while the scope lives; it may be
-// called by other threads. Without a scope, or a callback, nothing is made of it.
+// What kernels print (nl.device_print) in executions of this thread goes to `callback` while the scope lives;
+// it may be called by other threads. Without a scope, or a callback, nothing is made of it.
 class PrintScope {
  public:
   explicit PrintScope(sim::PrintCallback callback);

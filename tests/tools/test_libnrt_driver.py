@@ -63,6 +63,24 @@ DRIVER = textwrap.dedent(
 )
 
 
+HEADERS = sorted(
+    path.relative_to(ROOT / "src/nrt/include").as_posix() for path in (ROOT / "src/nrt/include").rglob("*.h")
+)
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_every_header_compiles_alone(language, tmp_path):
+    standard = {"c": "c11", "c++": "c++17"}[language]
+    assert len(HEADERS) == 15
+    for header in HEADERS:
+        done = subprocess.run(
+            ["cc", "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+             f"-I{ROOT / 'src/nrt/include'}", "-"],
+            input=f"#include <{header}>\n", capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, (header, done.stderr)
+
+
 # -- devices
 
 

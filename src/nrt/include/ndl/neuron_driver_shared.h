@@ -4,6 +4,8 @@
 #pragma once
 
 #include <linux/types.h>
+#include <stddef.h>
+
 #include "ndl/neuron_driver_shared_tensor_batch_op.h"
 
 /* Of ndl_feature_supported(). */
