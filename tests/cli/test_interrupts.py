@@ -101,6 +101,15 @@ def test_sigterm_of_the_other_commands(folder: Path, words: str, after: float) -
     assert errors.startswith("opentrn: terminated")
 
 
+def test_a_large_cluster_listens(folder: Path) -> None:
+    """All steps of 128 machines, when they use a gigabyte, which the system takes back in a tenth of a second."""
+    process = start(folder, *shlex.split("fabric cluster all_reduce -N 128 --all-steps"))
+    while process.poll() is None and cpu_seconds(process) < 3.0:
+        time.sleep(0.01)
+    status, errors = signalled(process, signal.SIGTERM, after=0.0)
+    assert (status, errors) == (143, "opentrn: terminated\n")
+
+
 def test_ctrl_c_while_the_program_is_loaded(folder: Path) -> None:
     said = "import os, signal, sys\nimport opentrn.base.hooks\nfrom opentrn.cli import main\n"
     process = subprocess.Popen(
@@ -238,7 +247,6 @@ def test_loop_limit_of_a_kernel(folder: Path) -> None:
         "claims --all",
         f"replay --requests 20000 --rate 100 --linear {STEPS}",
         "plan DeepSeek-V3 --instance trn2.48xlarge --count 64 --seq 4096 --global-batch 4096",
-        "fabric cluster all_reduce -N 34 --all-steps",
     ],
     ids=lambda words: words.partition(" ")[0],
 )
