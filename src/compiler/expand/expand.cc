@@ -30,7 +30,9 @@ bool all_real_tensors(const Function& function, const Op& op) {
          std::all_of(op.results.begin(), op.results.end(), real);
 }
 
-const Expansion* expansion_of(const Function& function, const Op& op) {
+}  // namespace
+
+std::span<const std::span<const Expansion>> expansion_families() {
   static const std::array kFamilies{
       complex_expansions(),
       wide_integer_expansions(),
@@ -58,15 +60,17 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       region_scatter_expansions(),
       bound_expansions(),
   };
-  for (const auto family : kFamilies)
+  return kFamilies;
+}
+
+const Expansion* expansion_of(const Function& function, const Op& op) {
+  for (const auto family : expansion_families())
     for (const Expansion& expansion : family)
       if (expansion.kind == op.kind &&
           (expansion.takes ? expansion.takes(function, op) : all_real_tensors(function, op)))
         return &expansion;
   return nullptr;
 }
-
-}  // namespace
 
 bool has_expansion(const Function& function, const Op& op) { return expansion_of(function, op) != nullptr; }
 

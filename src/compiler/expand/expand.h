@@ -52,6 +52,10 @@ std::span<const Expansion> gather_column_expansions();
 // ones (split_complex_carries.cc).
 void split_complex_carries(graph::Function& function);
 
+// All of them, in the order in which they are asked.
+std::span<const std::span<const Expansion>> expansion_families();
+// The first row that takes the op; null for none.
+const Expansion* expansion_of(const graph::Function& function, const graph::Op& op);
 // True when expand() replaces the op.
 bool has_expansion(const graph::Function& function, const graph::Op& op);
 // Replaces every such op, until there is none; regions included. True when there was one.

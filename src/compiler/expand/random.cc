@@ -197,15 +197,6 @@ Values bit_generator(Builder& builder, const Function& function, const Op& op, O
   return {next_state, (is_float ? codes.seen_as(type.element()) : codes.as(type.element())).id()};
 }
 
-bool undoes(const Function& function, const Op& op) {
-  const auto words = words_of(function, op.operands[0]);
-  return words && function.type(*words) == function.type(op.results[0]);
-}
-
-Values undone(Builder& builder, const Function&, const Op&, Operands operands) {
-  return {*words_of(builder.function(), operands[0])};
-}
-
 // -- rng: one Philox block per element, which gives two numbers of 64 bits.
 
 bool takes_floats(const Function& function, const Op& op) {
@@ -244,7 +235,6 @@ Values distribution(Builder& builder, const Function& function, const Op& op, Op
 
 constexpr Expansion kRandomExpansions[] = {
     {OpKind::rng_bit_generator_, takes_state, bit_generator},
-    {OpKind::bitcast_convert_, undoes, undone},
     {OpKind::rng_, takes_floats, distribution},
 };
 
