@@ -14,8 +14,8 @@ namespace opentrn::spmd {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Packets of 64 KiB beside packets of 4 KiB.
-constexpr double kLeastShare = 1.0 / 17;
+// Of memory that both want: packets of 64 KiB beside packets of 4 KiB.
+constexpr double kOfCollectives = 16.0 / 17;
 
 // Something that happens at a moment of a part's own time.
 struct Mark {
@@ -47,10 +47,10 @@ class Scheduler {
     next_part();
     start_collectives();
     while (part_ < steps_.size() || !running_.empty()) {
-      const double rate = part_rate();
-      const double next = std::min(until_mark(rate), until_collective());
+      const Rates rates = rates_now();
+      const double next = std::min(until_mark(rates.part), until_collective(rates.collectives));
       OPENTRN_CHECK(next < kNever, "steps of a program wait for each other");
-      advance(next, rate);
+      advance(next, rates);
     }
     for (const StepTime& step : result_.steps) result_.end_ns = std::max(result_.end_ns, step.end_ns);
     return std::move(result_);
@@ -158,15 +158,22 @@ class Scheduler {
            missing_.contains(marks_[mark_].value);
   }
 
-  // Of its own time in a nanosecond.
-  double part_rate() const {
-    if (part_ == steps_.size() || is_blocked()) return 0;
+  // Of their own times in a nanosecond.
+  struct Rates {
+    double part = 0, collectives = 1;
+  };
+  Rates rates_now() const {
+    if (part_ == steps_.size() || is_blocked()) return {};
     const Part& part = std::get<Part>(steps_[part_]);
-    const double wanted = part.ns > 0 ? part.hbm_bytes / part.ns : 0, whole = options_.hbm_bytes_per_ns;
-    double taken = 0;
+    const double whole = options_.hbm_bytes_per_ns;
+    double wanted = part.ns > 0 ? part.hbm_bytes / part.ns : 0, taken = 0;
     for (const Running& one : running_) taken += one.bytes_per_ns;
-    if (whole <= 0 || taken <= 0 || wanted + taken <= whole) return 1;
-    return std::min(1.0, std::max(whole - taken, whole * kLeastShare) / wanted);
+    if (whole <= 0 || taken <= 0 || wanted + taken <= whole) return {1, 1};
+    // Each alone had its time with what there is, and no more.
+    wanted = std::min(wanted, whole);
+    taken = std::min(taken, whole);
+    const double collectives = std::min(1.0, std::max(whole - wanted, whole * kOfCollectives) / taken);
+    return {wanted > 0 ? std::min(1.0, (whole - taken * collectives) / wanted) : 1, collectives};
   }
 
   double until_mark(double rate) const {
@@ -175,17 +182,19 @@ class Scheduler {
     return ((mark_ < marks_.size() ? marks_[mark_].at_ns : end) - done_ns_) / rate;
   }
 
-  double until_collective() const {
+  double until_collective(double rate) const {
     double least = kNever;
-    for (const Running& one : running_) least = std::min(least, one.left_ns);
+    for (const Running& one : running_) least = std::min(least, one.left_ns / rate);
     return least;
   }
 
-  void advance(double ns, double rate) {
+  void advance(double ns, const Rates& rates) {
+    const double rate = rates.part;
     const bool reaches_mark = rate > 0 && until_mark(rate) <= ns;
     if (!running_.empty()) {
       result_.collectives_ns += ns;
       if (rate <= 0) result_.exposed_ns += ns;
+      result_.held_up_ns += ns * (1 - rates.collectives);
     }
     now_ += ns;
     if (rate > 0) {
@@ -196,11 +205,12 @@ class Scheduler {
     }
     if (part_ < steps_.size()) knot();
     // The last bit of a difference must not keep a collective alive.
-    const double least = until_collective();
+    const double least = until_collective(rates.collectives);
     std::vector<size_t> ended;
     std::erase_if(running_, [&](Running& one) {
-      const bool ends = one.left_ns <= ns && one.left_ns <= least;
-      one.left_ns -= ns;
+      const double left_ns = one.left_ns / rates.collectives;
+      const bool ends = left_ns <= ns && left_ns <= least;
+      one.left_ns -= ns * rates.collectives;
       if (ends) ended.push_back(one.step);
       return ends;
     });

@@ -10,9 +10,10 @@
 //    queues behind that read stop, so a part may end earlier than this.
 //  - Collectives of a stream start in the order in which their operands are ready; of several that are ready,
 //    the one that is needed first.
-//  - Where part and collectives together ask for more than the memory of the core gives, collectives go
-//    first: their DMA packets are 64 KiB and those of compute 4 KiB (AWS, compute-comm-overlap), and rings
-//    are served packet by packet, so a part keeps at least 1/17 of the bandwidth.
+//  - Where part and collectives together ask for more than the memory of the core gives, collectives may have
+//    16/17 of it and the part what they leave: their DMA packets are 64 KiB and those of compute 4 KiB (AWS,
+//    compute-comm-overlap), and rings are served packet by packet. So collectives that need more than that are
+//    slowed by the part, and the part by them.
 #pragma once
 
 #include <cstdint>
@@ -65,6 +66,7 @@ struct Schedule {
   double collectives_ns = 0;  // at least one collective was under way
   double exposed_ns = 0;      // ... and no part went on
   double slowed_ns = 0;       // parts took longer for collectives beside them
+  double held_up_ns = 0;      // collectives took longer for parts beside them
 };
 
 struct ScheduleOptions {

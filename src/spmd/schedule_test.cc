@@ -69,12 +69,32 @@ TEST(Schedule, APartIsSlowerBesideACollectiveThatTakesItsMemory) {
   EXPECT_EQ(schedule(steps).end_ns, 20);
 }
 
-TEST(Schedule, ACollectiveThatTakesAllMemoryLeavesAShare) {
+// All bytes go over the one memory: 28 ns for 280 bytes. The collective has 16/17 of it as long as the part wants more
+// than the rest.
+TEST(Schedule, ACollectiveThatWantsAllMemoryAndAPartSlowEachOther) {
   const std::vector<Step> steps = {
-      Collective{.ns = 17, .hbm_bytes = 1700, .writes = {0}},
-      Part{.ns = 11, .hbm_bytes = 110},
+      Collective{.ns = 16, .hbm_bytes = 160, .writes = {0}},
+      Part{.ns = 12, .hbm_bytes = 120},
+      Part{.ns = 1, .reads = {{0, 0}}},
   };
-  EXPECT_DOUBLE_EQ(schedule(steps, {.hbm_bytes_per_ns = 10}).end_ns, 27);
+  const Schedule result = schedule(steps, {.hbm_bytes_per_ns = 10});
+  EXPECT_DOUBLE_EQ(result.steps[0].end_ns, 17);
+  EXPECT_DOUBLE_EQ(result.held_up_ns, 1);
+  EXPECT_DOUBLE_EQ(result.steps[1].end_ns, 28);
+  EXPECT_DOUBLE_EQ(result.slowed_ns, 16);
+  EXPECT_DOUBLE_EQ(result.end_ns, 29);
+  EXPECT_EQ(result.exposed_ns, 0);
+}
+
+TEST(Schedule, APartThatWantsLittleHoldsACollectiveUpByThat) {
+  const std::vector<Step> steps = {
+      Collective{.ns = 20, .hbm_bytes = 2000, .writes = {0}},  // no more than there is counts
+      Part{.ns = 100, .hbm_bytes = 40},
+  };
+  const Schedule result = schedule(steps, {.hbm_bytes_per_ns = 10});
+  EXPECT_DOUBLE_EQ(result.steps[0].end_ns, 20 / 0.96);
+  EXPECT_DOUBLE_EQ(result.slowed_ns, 0);
+  EXPECT_DOUBLE_EQ(result.end_ns, 100);
 }
 
 TEST(Schedule, NothingAndStepsWithoutTime) {
