@@ -37,10 +37,12 @@ Literal dense(const Literal& literal) {
 
 }  // namespace
 
-Settings devices_of(const std::string& target, const Mesh& mesh) {
+Settings devices_of(const std::string& target, const Mesh& mesh, std::optional<int> physical_cores) {
   const auto variable = [&](const char* name) -> std::optional<std::string> {
     if (std::string_view(name) == "NEURON_PLATFORM_TARGET_OVERRIDE") return target;
-    const char* lnc = std::string_view(name) == "NEURON_LOGICAL_NC_CONFIG" ? std::getenv(name) : nullptr;
+    const bool is_lnc = std::string_view(name) == "NEURON_LOGICAL_NC_CONFIG";
+    if (is_lnc && physical_cores) return std::to_string(*physical_cores);
+    const char* lnc = is_lnc ? std::getenv(name) : nullptr;
     return lnc ? std::optional<std::string>(lnc) : std::nullopt;
   };
   Settings settings = runtime::read_settings(variable);
