@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from opentrn.base import hooks
 from opentrn.base.files import shown
 from opentrn.errors import InputError, InputTypeError, MissingModule
 
@@ -17,8 +18,7 @@ def stablehlo_of(path: str) -> bytes:
     Raises InputError where the file is none or cannot be planned as one program, MissingModule without the framework.
     """
     if Path(path).suffix == PYTORCH:
-        from opentrn.torch import export
-
+        export = _torch_export(shown(path))
         return export.to_text(export.load(path), names=True).encode()
     return jax_stablehlo(_of_jax(path), path)
 
@@ -28,9 +28,7 @@ def stablehlo_of_object(program: Any) -> bytes:
     if hasattr(program, "mlir_module_serialized"):
         return jax_stablehlo(program, f"{program.fun_name}()")
     if hasattr(program, "graph_signature"):
-        from opentrn.torch import export
-
-        return export.to_text(program, names=True).encode()
+        return _torch_export("the program").to_text(program, names=True).encode()
     raise InputTypeError(
         f"a {type(program).__name__} is no program",
         label="plan.program", hint="a path, or what torch.export.export() or jax.export.export(...)() give",
@@ -51,6 +49,16 @@ def jax_stablehlo(exported: Any, name: str) -> bytes:
             label="plan.program", hint="export it with every size a number",
         )  # fmt: skip
     return bytes(exported.mlir_module_serialized)
+
+
+def _torch_export(name: str) -> Any:
+    try:
+        return hooks.ask("torch.export")
+    except ModuleNotFoundError as error:
+        raise MissingModule(
+            f"{name} is PyTorch's, and {error.name} is not installed",
+            name=error.name, label="plan.program", hint="pip install torch",
+        ) from error  # fmt: skip
 
 
 def _of_jax(path: str) -> Any:
