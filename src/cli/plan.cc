@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,9 @@
 #include "cli/plan_export.h"
 #include "cli/plan_job_file.h"
 #include "cli/plan_options.h"
+#include "cli/plan_program.h"
 #include "cli/plan_serve.h"
+#include "cli/program_file.h"
 #include "planner/check/report.h"
 #include "planner/compiled/compiled_layers.h"
 #include "planner/hf_config.h"
@@ -63,30 +66,6 @@ planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
                   : options.precision == "fp32" ? planner::Precision::kFp32
                                                 : planner::Precision::kBf16;
   return job;
-}
-
-// What failures leave of the job on this machine, whatever the plan.
-void set_goodput(const PlanOptions& options, const arch::Tables& tables, const planner::Job& job,
-                 Planned& on) {
-  if (options.reliability.empty()) {
-    if (options.checkpoint_gb_s > 0 || options.restart_s > 0 || options.spares >= 0)
-      throw Fault(FaultKind::kInput, "plan.reliability", "checkpoints, restarts or spares, and no failures",
-                  "--reliability llama3; `opentrn goodput --profiles` lists what there is");
-    return;
-  }
-  planner::GoodputJob ask;
-  ask.profile = options.reliability;
-  ask.chips = double(on.machine.ranks) / on.machine.ranks_per_chip;
-  ask.chips_per_host = on.machine.ranks_per_server / on.machine.ranks_per_chip;
-  ask.own_hardware = on.machine.kind == planner::Kind::kGpu;
-  ask.checkpoint_bytes = planner::checkpoint_bytes(tables, job.model.parameters());
-  ask.checkpoint_gb_s = options.checkpoint_gb_s;
-  ask.restart_s = options.restart_s;
-  if (options.spares >= 0) ask.spares = options.spares;
-  const planner::UncertainJob reliability = planner::reliability_of(tables, ask);
-  on.goodput = planner::goodput_interval(reliability, 1);
-  on.mttf_h = planner::goodput_of(reliability.nominal).mttf_h;
-  on.assumed = reliability.assumed;
 }
 
 planner::SearchOptions search_of(const PlanOptions& options) {
@@ -159,7 +138,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
       each.recost = planner::recost(job, each.machine, each.stack, options.compiled, compiled, each.result);
       each.programs = compiled.compiled() - before;
     }
-    set_goodput(options, tables, job, each);
+    set_goodput(options, tables, planner::checkpoint_bytes(tables, job.model.parameters()), each);
   }
   std::vector<Line> lines;
   for (const Planned& each : machines)
@@ -173,13 +152,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
   if (options.explain > static_cast<int>(lines.size()))
     throw Fault(FaultKind::kInput, "plan.explain", fmt::format("there is no plan {}", options.explain),
                 fmt::format("1 to {}", lines.size()));
-  if (!options.html.empty()) {
-    std::ofstream file(options.html, std::ios::binary);
-    file << plan_page(tables, job, options, machines, lines);
-    if (!file.flush())
-      throw Fault(FaultKind::kInput, "cli.output", fmt::format("cannot write '{}'", options.html),
-                  "a path in a folder that there is");
-  }
+  if (!options.html.empty()) write_page(options.html, plan_page(tables, job, options, machines, lines));
   std::string written;
   if (!options.format.empty())
     written = export_plan(job, lines[std::max(1, options.explain) - 1], options.format, options.folder);
@@ -196,10 +169,15 @@ bool is_job_file(const std::string& name) { return name.ends_with(".yaml") || na
 
 void answer(PlanOptions options, std::ostream& out);
 
-void run_plan(PlanOptions options, std::ostream& out) {
-  if (is_job_file(options.model)) read_job_file(std::string(options.model), options);
+void run_plan(const CLI::App& command, PlanOptions options, std::ostream& out) {
+  if (is_job_file(options.model)) {
+    read_job_file(std::string(options.model), options);
+  } else if (is_program_file(options.model)) {
+    options.program.file = std::exchange(options.model, "");
+  }
   const std::map<std::string, std::string> places = options.places;
   try {
+    check_program_options(command, options);
     answer(std::move(options), out);
   } catch (const Fault& fault) {
     // What the job file states, and only the planner can judge: with the file's line.
@@ -222,6 +200,8 @@ void answer(PlanOptions options, std::ostream& out) {
     for (const std::string& name : planner::plannable_instances(*tables)) out << name << "\n";
   } else if (!options.check.empty()) {
     print_check(options, *tables, out);
+  } else if (!options.program.file.empty()) {
+    print_program_plans(options, *tables, out);
   } else if (options.model.empty()) {
     throw Fault(
         FaultKind::kInput, "plan.model", "no model",
@@ -281,12 +261,45 @@ void refuse_without_effect(const CLI::App& command, const PlanOptions& options) 
 
 }  // namespace
 
+void set_goodput(const PlanOptions& options, const arch::Tables& tables, double checkpoint_bytes,
+                 Planned& on) {
+  if (options.reliability.empty()) {
+    if (options.checkpoint_gb_s > 0 || options.restart_s > 0 || options.spares >= 0)
+      throw Fault(FaultKind::kInput, "plan.reliability", "checkpoints, restarts or spares, and no failures",
+                  "--reliability llama3; `opentrn goodput --profiles` lists what there is");
+    return;
+  }
+  planner::GoodputJob ask;
+  ask.profile = options.reliability;
+  ask.chips = double(on.machine.ranks) / on.machine.ranks_per_chip;
+  ask.chips_per_host = on.machine.ranks_per_server / on.machine.ranks_per_chip;
+  ask.own_hardware = on.machine.kind == planner::Kind::kGpu;
+  ask.checkpoint_bytes = checkpoint_bytes;
+  ask.checkpoint_gb_s = options.checkpoint_gb_s;
+  ask.restart_s = options.restart_s;
+  if (options.spares >= 0) ask.spares = options.spares;
+  const planner::UncertainJob reliability = planner::reliability_of(tables, ask);
+  on.goodput = planner::goodput_interval(reliability, 1);
+  on.mttf_h = planner::goodput_of(reliability.nominal).mttf_h;
+  on.assumed = reliability.assumed;
+}
+
+void write_page(const std::string& path, const std::string& page) {
+  std::ofstream file(path, std::ios::binary);
+  file << page;
+  if (!file.flush())
+    throw Fault(FaultKind::kInput, "cli.output", fmt::format("cannot write '{}'", path),
+                "a path in a folder that there is");
+}
+
 void add_plan(CLI::App& app, std::ostream& out) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Layouts of a training job: time, memory and cost");
   options->tables.add_to(*command);
-  command->add_option("model", options->model,
-                      "A config.json of Hugging Face, a name (--models lists them), or a job file in YAML");
+  command->add_option(
+      "model", options->model,
+      "A config.json of Hugging Face, a name (--models lists them), a program (StableHLO, HLO, "
+      "ONNX, or exported by PyTorch or JAX), or a job file in YAML");
   command->add_option("--instance", options->instances,
                       "What it runs on: --instances lists them; several are compared");
   command->add_option("--count", options->counts, "How many of them; several are compared (default: 1)")
@@ -300,6 +313,7 @@ void add_plan(CLI::App& app, std::ostream& out) {
                       "The training program that is modelled (default: by the chip)");
   add_fixed(*command, *options);
   add_serve_options(*command, *options);
+  add_program_options(*command, *options);
   command->add_option("--top", options->search.top, "Plans to print (default: 10)")
       ->check(CLI::Range(1, 1000));
   command->add_option("--explain", options->explain, "Where the time and memory of plan N go")
@@ -346,7 +360,7 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, command, &out] {
     refuse_without_effect(*command, *options);
-    run_plan(*options, out);
+    run_plan(*command, *options, out);
   });
 }
 

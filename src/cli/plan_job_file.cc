@@ -107,7 +107,43 @@ void read_fixed(const JobReader& read, const YAML::Node& node, PlanOptions& opti
   keys["sp"] = [&](const YAML::Node& each) {
     read.set(each, "--sp", options.sp, {}, read.one_of(each, "sp", {"on", "off"}));
   };
+  keys["mesh"] = [&](const YAML::Node& each) {
+    read.set(each, "--mesh", options.program.mesh, {}, read.text(each, "mesh"));
+    read.mark(each, "mesh", {"spmd.mesh", "spmd.devices"}, options);
+  };
+  keys["shard"] = [&](const YAML::Node& each) {
+    if (!each.IsMap()) read.refuse(each.Mark(), "'shard' is no mapping", "input0: dp,-");
+    for (const auto& tensor : each)
+      options.program.shard.push_back(
+          fmt::format("{}={}", read.text(tensor.first, "shard"), read.text(tensor.second, "shard")));
+    read.mark(each, "shard", {"spmd.annotation", "spmd.tensor", "spmd.axis", "spmd.rank", "spmd.axis_twice"},
+              options);
+  };
   read.mapping(node, "fix", keys);
+}
+
+// What a program states itself, and what only a program has.
+void refuse_of_the_other_kind(const JobReader& read, const YAML::Node& node) {
+  const bool is_program = node.IsMap() && node["step"].IsDefined();
+  const auto refuse = [&](const YAML::Node& in, const std::string& of,
+                          std::initializer_list<const char*> keys, const char* hint) {
+    if (!in.IsDefined() || !in.IsMap()) return;
+    for (const char* key : keys)
+      for (const auto& each : in)
+        if (each.first.as<std::string>("") == key)
+          read.refuse(each.first.Mark(),
+                      fmt::format("'{}{}' {}", of, key, is_program ? "beside 'step'" : "without 'step'"),
+                      hint);
+  };
+  if (is_program) {
+    const char* hint = "leave it out: the program says it";
+    refuse(node, "", {"model", "precision", "stack", "serve"}, hint);
+    refuse(node["data"], "data.", {"seq", "global_batch", "tokens"}, hint);
+    refuse(node["fix"], "fix.", {"cp", "pp", "vpp", "ep", "zero", "micro_batch", "recompute", "sp"}, hint);
+  } else if (node.IsMap()) {
+    refuse(node["data"], "data.", {"steps"}, "of a program: step: train.mlir");
+    refuse(node["fix"], "fix.", {"mesh", "shard"}, "of a program: step: train.mlir");
+  }
 }
 
 void read_document(const JobReader& read, const YAML::Node& node, const std::string& path,
@@ -117,9 +153,17 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
     std::error_code ignored;
     return std::filesystem::is_regular_file(file, ignored) ? file.string() : model;
   };
+  refuse_of_the_other_kind(read, node);
   read.mapping(
       node, "the job file",
-      {{"model",
+      {{"step",
+        [&](const YAML::Node& each) {
+          options.program.file = beside(read.text(each, "step"));
+          options.model.clear();
+          read.mark(each, "step", {"plan.program"}, options);
+          options.program.place = options.places["plan.program"];
+        }},
+       {"model",
         [&](const YAML::Node& each) {
           options.model = beside(read.text(each, "model"));
           read.mark(each, "model", {"plan.model", "plan.config"}, options);
@@ -146,6 +190,10 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
                          [&](const YAML::Node& each) {
                            read.set(each, "--global-batch", options.global_batch, 0.0,
                                     read.number(each, "global_batch"));
+                         }},
+                        {"steps",
+                         [&](const YAML::Node& each) {
+                           read.set(each, "--steps", options.program.steps, 0.0, read.number(each, "steps"));
                          }},
                         {"tokens", [&](const YAML::Node& each) {
                            read.set(each, "--tokens", options.tokens, 0.0, read.number(each, "tokens"));
@@ -224,7 +272,8 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
                          }}});
         }}});
   if (options.model == path)
-    read.refuse(node.Mark(), "no 'model'", "a config.json or a name of the catalogue");
+    read.refuse(node.Mark(), "no 'model' and no 'step'",
+                "model: a config.json or a name of the catalogue; step: a program, train.mlir");
 }
 
 }  // namespace

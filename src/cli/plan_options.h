@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/command.h"
+#include "planner/contributors.h"
 #include "planner/goodput/profile.h"
 #include "planner/interval.h"
 #include "planner/price.h"
@@ -22,6 +25,15 @@ struct PlanServeOptions {
   double prompt = 0, output = 0, longest = 0, rate = 0;
   int batch = 0;
   std::string slo, trace;
+};
+
+// Of a program in place of a model.
+struct PlanProgramOptions {
+  std::string file;                // empty: the job is a model
+  std::string place;               // of a job file's key `step`: "job.yaml, line 2, 'step'"
+  std::string mesh;                // stated, with `shard`; empty: searched
+  std::vector<std::string> shard;  // annotations of tensors
+  double steps = 0;                // of the whole training, for hours and dollars
 };
 
 struct PlanOptions {
@@ -41,6 +53,7 @@ struct PlanOptions {
   int explain = 0;
   std::optional<int> lnc;
   PlanServeOptions serve;
+  PlanProgramOptions program;
   int compiled = 0;                           // finalists whose layers are compiled; 0: none
   std::map<std::string, std::string> places;  // label of a fault -> file, line and key that it is about
   bool json = false, rows = false, exhaustive = false, list_models = false, list_instances = false;
@@ -78,8 +91,26 @@ std::string plan_explained(const arch::Tables& tables, const planner::Job& job, 
 std::string plan_json(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
                       const std::vector<Planned>& machines, const std::vector<Line>& lines);
 
+// The page, of the JSON that it shows.
+std::string plan_page(const std::string& json);
 std::string plan_page(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
                       const std::vector<Planned>& machines, const std::vector<Line>& lines);
+
+// "0.5 s", and a rate with its kind, date and what is stale about it.
+std::string seconds_text(double value);
+std::string price_line(const Planned& on, const PlanOptions& options);
+
+// What failures leave of a job whose checkpoints have so many bytes, on this machine; nothing without
+// --reliability.
+void set_goodput(const PlanOptions& options, const arch::Tables& tables, double checkpoint_bytes,
+                 Planned& on);
+
+void write_page(const std::string& path, const std::string& page);
+
+// What a plan's interval rests on most: "rate of the memory (planner.chip..., assumed), 0.80 to 1.25 of it:
+// ...".
+std::string contributor_text(const planner::Contributor& contributor);
+nlohmann::ordered_json contributors_json(const std::vector<planner::Contributor>& contributors);
 
 // USD for a million tokens, failures included; none without a rate.
 std::optional<double> usd_per_mtok(const planner::Job& job, const Line& line, double step_s);

@@ -60,9 +60,12 @@ std::string plan_page(const arch::Tables& tables, const planner::Job& job, const
                       const std::vector<Planned>& machines, const std::vector<Line>& lines) {
   auto data = nlohmann::ordered_json::parse(plan_json(tables, job, options, machines, lines));
   data["schedule"] = schedule_json(job, lines.front());
+  return plan_page(data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+std::string plan_page(const std::string& json) {
   std::string escaped;  // `<` would end the script that holds the data
-  for (const char c : data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))
-    c == '<' ? escaped += "\\u003c" : escaped += c;
+  for (const char c : json) c == '<' ? escaped += "\\u003c" : escaped += c;
   std::string page(embedded_plan_page());
   constexpr std::string_view kPlace = "{{data}}";
   return page.replace(page.find(kPlace), kPlace.size(), escaped);

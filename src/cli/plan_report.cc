@@ -16,40 +16,15 @@ namespace {
 // The day of the latest list that the tables hold: what "stale" is counted from where no --as-of is given.
 constexpr const char* kTablesDate = "2026-07-20";
 
-std::string seconds(double value) {
-  return value >= 100 ? fmt::format("{:.0f} s", value)
-         : value >= 1 ? fmt::format("{:.2f} s", value)
-                      : fmt::format("{:.0f} ms", 1e3 * value);
-}
-
 double hours_of(const planner::Job& job, double step_s) {
   return job.tokens / (job.global_batch * job.seq) * step_s / 3600;
-}
-
-std::string price_line(const Planned& on, const PlanOptions& options) {
-  if (!on.rate)
-    return fmt::format("{}: no {} rate{} is published, so nothing is priced", on.machine.instance,
-                       options.price.kind,
-                       options.price.as_of.empty() ? "" : " as of " + options.price.as_of);
-  const planner::Rate& rate = *on.rate;
-  std::string line = fmt::format("{}: {} USD/h {}", on.machine.instance, rate.usd_h, rate.kind);
-  if (!rate.region.empty()) line += ", " + rate.region;
-  line += rate.date.empty() ? ", undated" : ", list of " + rate.date;
-  const std::string now = options.price.as_of.empty() ? kTablesDate : options.price.as_of;
-  if (rate.date.empty())
-    line += " (STALE: no date)";
-  else if (const int days = planner::days_between(rate.date, now); days > planner::kStaleDays)
-    line += fmt::format(" (STALE: {} days before {})", days, now);
-  if (rate.confidence != arch::Confidence::kDocumented)
-    line += fmt::format(" ({})", arch::to_string(rate.confidence));
-  return line;
 }
 
 // A plan's step by curves, and how far the compiled one is from it: "!" where that is more than a tenth.
 std::string moved(const planner::Estimate& plan) {
   if (!plan.curves_s) return "";
-  return fmt::format("{} ({:+.0f}%){}", seconds(*plan.curves_s), 100 * (plan.step_s / *plan.curves_s - 1),
-                     planner::has_moved(plan) ? " !" : "");
+  return fmt::format("{} ({:+.0f}%){}", seconds_text(*plan.curves_s),
+                     100 * (plan.step_s / *plan.curves_s - 1), planner::has_moved(plan) ? " !" : "");
 }
 
 std::string layers_text(const planner::Estimate& plan) {
@@ -96,6 +71,25 @@ nlohmann::ordered_json layout_json(const planner::Layout& layout) {
           {"micro_batch", layout.micro_batch}};
 }
 
+// Widest first; failures, which make the interval of hours and dollars, among them.
+std::vector<planner::Contributor> contributors_of(const arch::Tables& tables, const planner::Job& job,
+                                                  const Line& line) {
+  const planner::Estimate& plan = *line.plan;
+  auto all =
+      planner::contributors(tables, job, line.on->machine, line.on->stack, plan, plan.layer_times.get());
+  if (line.on->goodput) {
+    const planner::Between& share = line.on->goodput->useful;
+    planner::Contributor failures{"failures, in hours and dollars", "goodput", "assumed"};
+    failures.low = share.low / share.value;
+    failures.high = share.high / share.value;
+    failures.low_s = plan.step_s * share.value / share.high;
+    failures.high_s = plan.step_s * share.value / share.low;
+    all.push_back(std::move(failures));
+    std::ranges::stable_sort(all, std::greater{}, &planner::Contributor::width_s);
+  }
+  return all;
+}
+
 using Causes = std::vector<std::pair<const char*, double>>;
 
 Causes time_causes(const planner::StepTime& time) {
@@ -118,6 +112,52 @@ Causes memory_causes(const planner::Memory& memory) {
 }
 
 }  // namespace
+
+std::string seconds_text(double value) {
+  return value >= 100     ? fmt::format("{:.0f} s", value)
+         : value >= 1     ? fmt::format("{:.2f} s", value)
+         : value >= 0.01  ? fmt::format("{:.0f} ms", 1e3 * value)
+         : value >= 0.001 ? fmt::format("{:.2f} ms", 1e3 * value)
+                          : fmt::format("{:.1f} us", 1e6 * value);
+}
+
+std::string price_line(const Planned& on, const PlanOptions& options) {
+  if (!on.rate)
+    return fmt::format("{}: no {} rate{} is published, so nothing is priced", on.machine.instance,
+                       options.price.kind,
+                       options.price.as_of.empty() ? "" : " as of " + options.price.as_of);
+  const planner::Rate& rate = *on.rate;
+  std::string line = fmt::format("{}: {} USD/h {}", on.machine.instance, rate.usd_h, rate.kind);
+  if (!rate.region.empty()) line += ", " + rate.region;
+  line += rate.date.empty() ? ", undated" : ", list of " + rate.date;
+  const std::string now = options.price.as_of.empty() ? kTablesDate : options.price.as_of;
+  if (rate.date.empty())
+    line += " (STALE: no date)";
+  else if (const int days = planner::days_between(rate.date, now); days > planner::kStaleDays)
+    line += fmt::format(" (STALE: {} days before {})", days, now);
+  if (rate.confidence != arch::Confidence::kDocumented)
+    line += fmt::format(" ({})", arch::to_string(rate.confidence));
+  return line;
+}
+
+std::string contributor_text(const planner::Contributor& each) {
+  return fmt::format("{} ({}, {}), {:.2f} to {:.2f} of it: a step of {} to {}", each.what, each.key,
+                     each.confidence, each.low, each.high, seconds_text(each.low_s),
+                     seconds_text(each.high_s));
+}
+
+nlohmann::ordered_json contributors_json(const std::vector<planner::Contributor>& contributors) {
+  auto list = nlohmann::ordered_json::array();
+  for (const planner::Contributor& each : contributors)
+    list.push_back({{"input", each.what},
+                    {"key", each.key},
+                    {"confidence", each.confidence},
+                    {"low", each.low},
+                    {"high", each.high},
+                    {"step_low_s", each.low_s},
+                    {"step_high_s", each.high_s}});
+  return list;
+}
 
 std::optional<double> usd_per_mtok(const planner::Job& job, const Line& line, double step_s) {
   if (!line.on->rate) return std::nullopt;
@@ -161,7 +201,7 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
     std::vector<std::string> cells = {fmt::format("{}", ++number)};
     if (several) cells.push_back(fmt::format("{} x {}", line.on->count, line.on->machine.instance));
     const auto price = usd_per_mtok(job, line, plan.step_s);
-    cells.insert(cells.end(), {planner::to_string(plan.layout), seconds(plan.step_s)});
+    cells.insert(cells.end(), {planner::to_string(plan.layout), seconds_text(plan.step_s)});
     if (sources) cells.insert(cells.end(), {std::string(plan.layers), moved(plan)});
     cells.insert(cells.end(), {fmt::format("{:.1f}%", 100 * plan.mfu),
                                fmt::format("{:.1f}", plan.memory.total() / kBytesPerGb),
@@ -169,10 +209,13 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
     if (failures) cells.push_back(fmt::format("{:.1f}%", 100 / line.on->stretch()));
     if (job.tokens > 0)
       cells.push_back(fmt::format("{:.0f}", hours_of(job, plan.step_s * line.on->stretch())));
-    cells.push_back(fmt::format("{} .. {}", seconds(interval.low), seconds(interval.high)));
+    cells.push_back(fmt::format("{} .. {}", seconds_text(interval.low), seconds_text(interval.high)));
     table.add_row(std::move(cells));
   }
   text += table.str();
+  if (!lines.empty())
+    if (const auto inputs = contributors_of(tables, job, lines.front()); !inputs.empty())
+      text += wrapped("Widest contributor to plan 1's interval: " + contributor_text(inputs.front()), 0);
   for (const Planned& each : machines) {
     text += wrapped(
         fmt::format(
@@ -206,7 +249,7 @@ std::string plan_explained(const arch::Tables& tables, const planner::Job& job, 
   std::string text = fmt::format("\nPlan {}, {}:\n", number, planner::to_string(plan.layout));
   for (const auto& [name, value] : time_causes(plan.time))
     if (value > 0)
-      text += fmt::format("  {:<12}{:>12}{:>7.1f}%\n", name, seconds(value), 100 * value / plan.step_s);
+      text += fmt::format("  {:<12}{:>12}{:>7.1f}%\n", name, seconds_text(value), 100 * value / plan.step_s);
   text += fmt::format("A rank of the {} stage, the fullest:\n", plan.memory.stage);
   for (const auto& [name, value] : memory_causes(plan.memory))
     if (value > 0) text += fmt::format("  {:<12}{:>9.2f} GB\n", name, value / kBytesPerGb);
@@ -220,9 +263,14 @@ std::string plan_explained(const arch::Tables& tables, const planner::Job& job, 
         fmt::format(
             "The nearest plan that does not fit: {}, {:.2f} GB, of which {} are {:.2f}; it would take {}",
             planner::to_string(nearest.layout), nearest.memory.total() / kBytesPerGb, largest->first,
-            largest->second / kBytesPerGb, seconds(nearest.step_s)),
+            largest->second / kBytesPerGb, seconds_text(nearest.step_s)),
         0);
   }
+  text += "Its interval rests on, each moved alone:\n";
+  constexpr size_t kShown = 6;
+  const auto inputs = contributors_of(tables, job, line);
+  for (size_t i = 0; i < std::min(kShown, inputs.size()); ++i)
+    text += wrapped(contributor_text(inputs[i]), 2);
   text += "Rests on:\n";
   for (const std::string& key : line.on->machine.basis) {
     const arch::Fact& fact = tables.facts().at(key);
@@ -230,7 +278,6 @@ std::string plan_explained(const arch::Tables& tables, const planner::Job& job, 
                                 arch::to_string(fact.confidence), fact.source),
                     2);
   }
-  (void)job;
   return text;
 }
 
@@ -276,6 +323,7 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
       const planner::Between& share = line.on->goodput->useful;
       each["goodput"] = value_json(share.value, share.low, share.high, "failures as " + options.reliability);
     }
+    each["interval_by_input"] = contributors_json(contributors_of(tables, job, line));
     plans.push_back(std::move(each));
   }
   nlohmann::ordered_json on = nlohmann::ordered_json::array();

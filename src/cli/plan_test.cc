@@ -324,7 +324,7 @@ TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
       {with("reliability: {profile: nobody}"), {"line 4", "'profile'", "nobody", "llama3"}},
       {with("reliability: {profile: llama3, restart_s: -5}"), {"line 4", "'restart_s' is '-5'"}},
       {with("stack: none-such"), {"line 4", "'stack'", "none-such", "neuron"}},
-      {with("step: train.stablehlo"), {"line 4", "'step'", "model"}},
+      {with("step: train.stablehlo"), {"line 1", "'model' beside 'step'"}},
       {"- a\n- b\n", {"line 1", "no mapping"}},
       {"", {"no mapping"}},
       {"model: {a: 1\n", {"no YAML"}},
@@ -356,6 +356,83 @@ TEST(Plan, TrainsADiffusionTransformer) {
       run_for_test({"plan", "SD3-2B", "--instance", "trn1.32xlarge", "--seq", "256", "--global-batch", "32"})
           .err,
       HasSubstr("of text"));
+}
+
+// A layer and its gradient, as a step of training.
+constexpr const char* kProgram = R"(module @step {
+  func.func public @main(%w: tensor<64x128xf32>, %v: tensor<64x128xf32>, %x: tensor<256x64xf32>)
+      -> (tensor<64x128xf32>, tensor<64x128xf32>) {
+    %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<256x64xf32>, tensor<64x128xf32>) -> tensor<256x128xf32>
+    %g = stablehlo.dot_general %x, %h, contracting_dims = [0] x [0]
+      : (tensor<256x64xf32>, tensor<256x128xf32>) -> tensor<64x128xf32>
+    %m = stablehlo.add %v, %g : tensor<64x128xf32>
+    %n = stablehlo.subtract %w, %m : tensor<64x128xf32>
+    return %n, %m : tensor<64x128xf32>, tensor<64x128xf32>
+  }
+})";
+
+TEST(Plan, PlansAProgram) {
+  const TemporaryFolderForTest folder;
+  const std::string path = folder.path() / "step.mlir", page = folder.path() / "plan.html";
+  std::ofstream(path) << kProgram;
+  const Ran ran = run_for_test({"plan", path.c_str(), "--instance", "trn1.2xlarge", "--compiled", "2",
+                                "--explain", "1", "--steps", "1e6", "--html", page.c_str()});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const char* word : {"3 inputs", "$/1000 steps", "hours", "Widest contributor to plan 1's interval",
+                           "2 compiled", "where memory is fullest", "ways estimated"})
+    EXPECT_THAT(ran.out, HasSubstr(word));
+  EXPECT_LE(longest_line(ran.out), 120u);
+  std::stringstream html;
+  html << std::ifstream(page).rdbuf();
+  EXPECT_THAT(html.str(), HasSubstr("interval_by_input"));
+}
+
+TEST(Plan, AProgramThatCannotBePlannedIsRefusedByFileLineAndKey) {
+  const TemporaryFolderForTest folder;
+  const std::string step = folder.path() / "step.mlir", job = folder.path() / "job.yaml";
+  std::ofstream(step) << kProgram;
+  std::ofstream(folder.path() / "broken.mlir") << "module {\n  func.func @main(%x: tensor<4xf31>) {\n} }";
+  std::ofstream(folder.path() / "open.mlir")
+      << "module { func.func public @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {\n"
+         "  %0 = stablehlo.add %x, %x : tensor<?x4xf32>\n  return %0 : tensor<?x4xf32> } }";
+  const std::string on = "cluster: {instance: trn1.2xlarge}\n";
+  struct Case {
+    std::string yaml;
+    std::vector<const char*> said;
+  };
+  const std::vector<Case> cases = {
+      {"step: nowhere.mlir\n" + on, {"line 1, 'step'", "nowhere.mlir", "import.file"}},
+      {on + "step: broken.mlir\n", {"line 2, 'step'", "broken.mlir", "f31"}},
+      {"step: open.mlir\n" + on, {"line 1, 'step'", "no number"}},
+      {"step: step.mlir\nmodel: Llama-3.1-8B\n" + on, {"line 2", "'model' beside 'step'"}},
+      {"step: step.mlir\ndata: {seq: 4096}\n" + on, {"line 2", "'data.seq' beside 'step'"}},
+      {"step: step.mlir\nfix: {pp: 2}\n" + on, {"line 2", "'fix.pp' beside 'step'"}},
+      {"step: step.mlir\nfix: {dp: 3}\n" + on, {"line 1, 'step'", "dp 3", "input0[0] of 64"}},
+      {"step: step.mlir\nfix: {mesh: tp2}\n" + on, {"line 2, 'mesh'", "'tp2'"}},
+      {"step: step.mlir\nfix: {mesh: tp=2, shard: {input9: tp}}\n" + on, {"line 2, 'shard'", "input9"}},
+      {"step: step.mlir\nfix: {shard: {input0: tp}}\n" + on, {"line 1, 'step'", "no mesh"}},
+      {"step: step.mlir\ncluster: {instance: p5.48xlarge}\n", {"line 1, 'step'", "p5.48xlarge"}},
+      {"step: step.mlir\ncluster: {instance: trn1.32xlarge, count: 2}\n", {"line 1, 'step'", "one machine"}},
+      {"model: Llama-3.1-8B\ndata: {steps: 5}\n" + on, {"line 2", "'data.steps' without 'step'"}},
+  };
+  for (const Case& each : cases) {
+    std::ofstream(job) << each.yaml;
+    const Ran ran = run_for_test({"plan", job.c_str()});
+    EXPECT_NE(ran.code, 0) << each.yaml << ran.out;
+    for (const char* word : each.said) EXPECT_THAT(ran.err, HasSubstr(word)) << each.yaml;
+  }
+  for (const std::vector<const char*>& more :
+       std::vector<std::vector<const char*>>{{"--seq", "4096"},
+                                             {"--precision", "fp8"},
+                                             {"--serve"},
+                                             {"--export", "jax"},
+                                             {"--shard", "input0=tp"}}) {
+    std::vector<const char*> words = {"plan", step.c_str(), "--instance", "trn1.2xlarge"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_THAT(run_for_test(words).err, HasSubstr("plan.program")) << more[0];
+  }
+  EXPECT_THAT(run_for_test({"plan", "Llama-3.1-8B", "--mesh", "tp=2"}).err, HasSubstr("plan.program"));
 }
 
 }  // namespace

@@ -119,6 +119,10 @@ CompiledModule compile_prepared(const graph::Module& module, const Function& fun
 
 }  // namespace
 
+int64_t hbm_bytes_at_most(const isa::Program& program, std::span<const isa::TensorId> always) {
+  return hbm_bytes_of(program, always);
+}
+
 CompiledModule compile(const graph::Module& module, const Options& options) {
   PassCounts counts;
   const PassInput input{module, options, /*kernel_ops=*/options.recognise};

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ graph::Module prepare(const graph::Module& module, const Options& options = {});
 // Verifies and compiles the module's entry. Fault{kNotModelled, "compiler.no_lowering"} names the first op
 // without a device kernel; kInput faults are the model's.
 CompiledModule compile(const graph::Module& module, const Options& options = {});
+
+// Bytes of HBM that a compiled program's tensors take where they take most: `always` (ports, constants) from
+// begin to end, others from their first use to their last.
+int64_t hbm_bytes_at_most(const isa::Program& program, std::span<const isa::TensorId> always);
 
 // What of a model is supported, without compiling it.
 struct OpCoverage {

@@ -24,6 +24,7 @@ Recost recost(const Job& job, const Machine& machine, const Stack& stack, size_t
     plan = evaluate(job, machine, stack, plan.layout, &*layers);
     plan.curves_s = curves_s;
     plan.layers = source.name();
+    plan.layer_times = std::make_shared<const LayerTimes>(*layers);
     ++out.plans;
     out.moved += has_moved(plan) ? 1 : 0;
   }

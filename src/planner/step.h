@@ -1,6 +1,8 @@
 // The time of one training step in a layout, by cause: the planner's full evaluation.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string_view>
 
 #include "planner/job.h"
@@ -37,7 +39,8 @@ struct Estimate {
   std::string_view bound_by;  // the largest cause beside compute, or "compute"
   // The step by curves, where the layers' times are from another source (recost.h).
   std::optional<double> curves_s;
-  std::string_view layers = "curves";  // that source
+  std::string_view layers = "curves";             // that source
+  std::shared_ptr<const LayerTimes> layer_times;  // of it
 };
 
 // One micro-batch's passes through a stage, waits included; the stages at the ends add theirs to it.

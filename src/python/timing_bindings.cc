@@ -29,6 +29,7 @@
 #include "base/text_file.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/program_file.h"
 #include "isa/definitions.h"
 #include "isa/file.h"
 #include "isa/text.h"
@@ -521,6 +522,27 @@ void save_perfetto(const Timing& self, const std::filesystem::path& path) {
   if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
 }
 
+// Exported programs of PyTorch and JAX, which their own Python reads; a command runs without the
+// interpreter's lock.
+std::string exported_program(const std::string& path) {
+  const nb::gil_scoped_acquire locked;
+  try {
+    const nb::object made = nb::module_::import_("opentrn.model.exported").attr("stablehlo_of")(path);
+    const nb::bytes bytes = nb::cast<nb::bytes>(made);
+    return {bytes.c_str(), bytes.size()};
+  } catch (nb::python_error& error) {
+    // A refusal of ours is one for the command as well, which knows the job file's line.
+    const nb::object refused = nb::borrow<nb::object>(error.value());
+    if (!nb::isinstance(refused, nb::module_::import_("opentrn.errors").attr("Refusal"))) throw;
+    const auto text = [&](const char* field) {
+      const nb::object value = refused.attr(field);
+      return value.is_none() ? std::string() : nb::cast<std::string>(value);
+    };
+    const std::string label = text("label");
+    throw Fault(FaultKind::kInput, label.empty() ? "plan.program" : label, text("message"), text("hint"));
+  }
+}
+
 int run_cli(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   std::vector<const char*> words{"opentrn"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
@@ -750,6 +772,7 @@ void bind_timing(nb::module_& module) {
   module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
              "neuronx_cc"_a = false, "dge"_a = true, "look_ahead"_a = nb::none(),
              "default_trip_count"_a = nb::none());
+  cli::set_python_reader(exported_program);
   module.def("run_cli", &print_cli, "arguments"_a);
   module.def("cli_options", &cli_options);
   module.def("cli_commands", &cli_commands,

@@ -332,6 +332,9 @@ FORMS = [
             "--slo": refused("--slo ttft=9"),
             "--rate": refused("--rate 9"),
             "--trace": refused("--trace trace.csv"),
+            "--mesh": refused("--mesh tp=2"),
+            "--shard": refused("--shard input0=tp"),
+            "--steps": refused("--steps 9"),
         },
     ),
     Form(
@@ -342,6 +345,16 @@ FORMS = [
             "--restart-s": refused("--restart-s 9"),
             "--spares": refused("--spares 1"),
             "--output": refused("-o made"),
+        },
+    ),
+    Form(
+        "plan",
+        "m.mlir --instance trn1.2xlarge --compiled 1",
+        {
+            "--mesh": does("--mesh tp=1"),
+            "--shard": does("--shard input0=tp", "--mesh tp=2"),
+            "--steps": does("--steps 9"),
+            "--seq": refused("--seq 99"),
         },
     ),
     Form(

@@ -70,23 +70,42 @@ void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, Gene
        program.location(tensor.location));
 }
 
-void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always, Generation generation,
-                    std::optional<int64_t> of_core) {
-  auto lives = backend::find_lifetimes(program, backend::find_loops(program));
+namespace {
+
+struct MostHbm {
+  std::vector<backend::Lifetime> lives;  // by tensor
+  int64_t bytes = 0;
+  isa::InstructionIndex fullest = 0;
+};
+
+MostHbm most_hbm(const isa::Program& program, std::span<const isa::TensorId> always) {
+  MostHbm most;
+  most.lives = backend::find_lifetimes(program, backend::find_loops(program));
   const auto end = static_cast<isa::InstructionIndex>(program.size());
-  for (const isa::TensorId id : always) lives[id] = {0, end, true};
+  for (const isa::TensorId id : always) most.lives[id] = {0, end, true};
   std::vector<std::pair<isa::InstructionIndex, int64_t>> changes;
   for (isa::TensorId id = 0; id < program.tensor_count(); ++id) {
     const isa::Tensor& tensor = program.tensor(id);
-    if (!isa::is_hbm(tensor.space) || !lives[id].used) continue;
-    changes.emplace_back(lives[id].first, tensor.bytes());
-    changes.emplace_back(lives[id].last + 1, -tensor.bytes());
+    if (!isa::is_hbm(tensor.space) || !most.lives[id].used) continue;
+    changes.emplace_back(most.lives[id].first, tensor.bytes());
+    changes.emplace_back(most.lives[id].last + 1, -tensor.bytes());
   }
   std::sort(changes.begin(), changes.end());  // at one place, what ends makes room first
-  int64_t now = 0, most = 0;
-  isa::InstructionIndex fullest = 0;
+  int64_t now = 0;
   for (const auto& [at, bytes] : changes)
-    if ((now += bytes) > most) most = now, fullest = at;
+    if ((now += bytes) > most.bytes) most.bytes = now, most.fullest = at;
+  return most;
+}
+
+}  // namespace
+
+int64_t hbm_bytes_of(const isa::Program& program, std::span<const isa::TensorId> always) {
+  return most_hbm(program, always).bytes;
+}
+
+void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always, Generation generation,
+                    std::optional<int64_t> of_core) {
+  const auto [lives, most, fullest] = most_hbm(program, always);
   if (most <= of_core.value_or(hbm_bytes_max(generation))) return;
   std::vector<isa::TensorId> live;
   for (isa::TensorId id = 0; id < program.tensor_count(); ++id)

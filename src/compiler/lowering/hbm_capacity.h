@@ -29,4 +29,7 @@ void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, Gene
 void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always, Generation generation,
                     std::optional<int64_t> of_core = {});
 
+// Bytes of HBM that a program's tensors take where they take most, counted the same way.
+int64_t hbm_bytes_of(const isa::Program& program, std::span<const isa::TensorId> always);
+
 }  // namespace opentrn::compiler

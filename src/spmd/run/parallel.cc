@@ -56,6 +56,11 @@ std::optional<collectives::Kind> collective_kind(OpKind kind) {
   }
 }
 
+// Collectives of one phase are joined up to so many bytes, as compilers and frameworks do (buckets of 25 MiB
+// are the default of PyTorch's DistributedDataParallel): a small one takes little more than its latency, a
+// joined one waits for the last of its operands.
+constexpr int64_t kJoinedBytes = 25 << 20;
+
 bool is_led(OpKind kind) { return kind == OpKind::while_ || kind == OpKind::case_ || kind == OpKind::if_; }
 
 graph::eval::Options evaluator_options(const HostCalls& host) {
@@ -171,12 +176,62 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
     for (const ValueId result : op.results) made[result] = {phase, on_device};
   }
   for (size_t phase = 0; phase < meeting.size(); ++phase) {
-    for (const OpId id : meeting[phase]) sequence->steps.push_back(make_step({id}, *sequence, options, true));
+    for (std::vector<OpId>& ops : joined(meeting[phase]))
+      sequence->steps.push_back(make_step(std::move(ops), *sequence, options, true));
     if (!computing[phase].empty())
       sequence->steps.push_back(
           make_step(with_remade(computing[phase], block, anew), *sequence, options, false));
   }
   return sequence;
+}
+
+// Ops that meet in one phase, those that can be one collective together: of one kind, groups and element,
+// small, and with operands that are there before the phase.
+std::vector<std::vector<OpId>> ParallelProgram::joined(const std::vector<OpId>& ops) const {
+  struct Bucket {
+    size_t at;  // in the result
+    int64_t bytes;
+    std::vector<graph::eval::ProcessGroup> groups;
+  };
+  std::vector<std::vector<OpId>> all;
+  std::vector<Bucket> open;
+  std::set<ValueId> made;  // in this phase
+  for (const OpId id : ops) {
+    const Op& op = function_.op(id);
+    made.insert(op.results.begin(), op.results.end());
+    const bool is_joinable =
+        (op.kind == OpKind::all_reduce_ || op.kind == OpKind::all_gather_ ||
+         op.kind == OpKind::reduce_scatter_) &&
+        std::ranges::none_of(op.operands, [&](ValueId value) { return made.contains(value); });
+    const auto groups = is_joinable ? groups_of(op) : std::vector<graph::eval::ProcessGroup>{};
+    const int64_t bytes = is_joinable ? operand_bytes(op) : 0;
+    const auto fits = [&](const Bucket& bucket) {
+      const Op& first = function_.op(all[bucket.at].front());
+      return first.kind == op.kind && bucket.groups == groups && bucket.bytes + bytes <= kJoinedBytes &&
+             function_.type(first.operands[0]).element() == function_.type(op.operands[0]).element();
+    };
+    const auto bucket = is_joinable ? std::ranges::find_if(open, fits) : open.end();
+    if (bucket != open.end()) {
+      bucket->bytes += bytes;
+      all[bucket->at].push_back(id);
+      continue;
+    }
+    if (is_joinable) open.push_back({all.size(), bytes, groups});
+    all.push_back({id});
+  }
+  return all;
+}
+
+std::vector<graph::eval::ProcessGroup> ParallelProgram::groups_of(const Op& op) const {
+  return graph::eval::process_groups(op, 1, static_cast<int64_t>(devices_), [](const std::string& what) {
+    throw Fault(FaultKind::kInput, "graph.collective", what);
+  });
+}
+
+int64_t ParallelProgram::operand_bytes(const Op& op) const {
+  int64_t bytes = 0;
+  for (const ValueId value : op.operands) bytes += static_cast<int64_t>(function_.type(value).byte_count());
+  return bytes;
 }
 
 // Results of broadcasts that only ops of devices read. Each step makes those that it reads anew, as what they
@@ -430,10 +485,8 @@ std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Ste
   const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
   if (!kind) return std::nullopt;
   int64_t bytes = 0;
-  for (const ValueId value : op.operands) bytes += static_cast<int64_t>(function_.type(value).byte_count());
-  const auto groups = graph::eval::process_groups(
-      op, 1, static_cast<int64_t>(devices_),
-      [&](const std::string& what) { throw Fault(FaultKind::kInput, "graph.collective", what); });
+  for (const OpId id : step.ops) bytes += operand_bytes(function_.op(id));
+  const auto groups = groups_of(op);
   return Collective{*kind, bytes, groups, std::string(graph::name(op.kind))};
 }
 

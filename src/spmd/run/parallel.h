@@ -65,6 +65,10 @@ class ParallelProgram {
     std::vector<std::vector<Stage>> regions;    // of a loop or branch that the host leads
   };
   std::vector<Stage> stages() const;
+  // Bytes of HBM of one device where a run takes most: arguments, what a later stage reads, and what a part
+  // keeps for itself. An argument stays to the end unless its caller gives it up (`tf.aliasing_output`,
+  // `jax.buffer_donor`).
+  int64_t bytes_at_most() const;
 
   ParallelProgram(const ParallelProgram&) = delete;
   ParallelProgram& operator=(const ParallelProgram&) = delete;
@@ -97,6 +101,9 @@ class ParallelProgram {
   std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
   std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, const Sequence& sequence,
                                   const DeviceOptions& options, bool together);
+  std::vector<std::vector<graph::OpId>> joined(const std::vector<graph::OpId>& ops) const;
+  std::vector<graph::eval::ProcessGroup> groups_of(const graph::Op& op) const;
+  int64_t operand_bytes(const graph::Op& op) const;
   std::set<graph::ValueId> remade(graph::BlockId block) const;
   std::vector<graph::OpId> with_remade(std::vector<graph::OpId> ops, graph::BlockId block,
                                        const std::set<graph::ValueId>& remade) const;
@@ -110,6 +117,8 @@ class ParallelProgram {
   // `times`: of the sequence in a run of the program, before there was one.
   std::vector<Stage> stages(const Sequence& sequence, std::optional<double> times) const;
   std::optional<Collective> collective(const Step& step) const;
+  int64_t bytes_at_most(const Sequence& sequence, const std::set<graph::ValueId>& kept) const;
+  int64_t bytes_of(const Step& step) const;  // while it runs, its inputs and outputs apart
   void run(const Step& step, Environment& environment) const;
   std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs,
                                   const Meeting* meeting) const;

@@ -56,10 +56,11 @@ Literal dense(const Literal& literal) {
 
 }  // namespace
 
-Settings devices_of(const std::string& target, const Mesh& mesh) {
+Settings devices_of(const std::string& target, const Mesh& mesh, std::optional<int> physical_cores) {
   const auto variable = [&](const char* name) -> std::optional<std::string> {
     if (std::string_view(name) == "NEURON_PLATFORM_TARGET_OVERRIDE") return target;
     if (std::string_view(name) != "NEURON_LOGICAL_NC_CONFIG") return std::nullopt;
+    if (physical_cores) return std::to_string(*physical_cores);
     if (has_core_axis(mesh)) return "1";
     const char* lnc = std::getenv(name);
     return lnc ? std::optional<std::string>(lnc) : std::nullopt;

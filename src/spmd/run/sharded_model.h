@@ -24,7 +24,9 @@ namespace opentrn::spmd {
 // What the devices of a mesh are: of an instance or UltraServer that the target names, else of the smallest
 // machine of its generation that holds them; NEURON_LOGICAL_NC_CONFIG says how many physical cores a logical
 // one has. Input fault "spmd.devices" where the mesh does not fit.
-runtime::Settings devices_of(const std::string& target, const Mesh& mesh);
+// `physical_cores`: in place of that variable.
+runtime::Settings devices_of(const std::string& target, const Mesh& mesh,
+                             std::optional<int> physical_cores = {});
 
 // Any number of threads.
 class ShardedModel {
@@ -72,6 +74,8 @@ class ShardedModel {
   std::vector<CollectiveSum> collectives() const;
   // Bytes of what one device holds before it begins: arguments, and its parts of weights.
   int64_t argument_bytes() const;
+  // The same where a run takes most.
+  int64_t bytes_at_most() const { return program_->bytes_at_most(); }
   // What each device runs, as StableHLO; constants of many elements are left out.
   std::string local_text() const;
 

@@ -1,0 +1,81 @@
+// What a program of several devices takes of one device's memory.
+#include <algorithm>
+#include <map>
+
+#include "compiler/compile.h"
+#include "spmd/run/parallel.h"
+
+namespace opentrn::spmd {
+
+using graph::Function;
+using graph::ValueId;
+
+namespace {
+
+int64_t bytes_of_value(const Function& function, ValueId value) {
+  const graph::Type& type = function.type(value);
+  return type.is_tensor() && type.is_static() ? type.byte_count() : 0;
+}
+
+int64_t bytes_of_ports(const runtime::Model& model) {
+  int64_t bytes = 0;
+  for (const auto* ports : {&model.inputs, &model.outputs})
+    for (const runtime::Port& port : *ports) bytes += model.device_bytes(port);
+  return bytes;
+}
+
+bool is_given_up(const Function& function, size_t argument) {
+  if (argument >= function.argument_attributes.size()) return false;
+  const graph::Dictionary& attributes = function.argument_attributes[argument];
+  return attributes.contains("tf.aliasing_output") || attributes.contains("jax.buffer_donor");
+}
+
+}  // namespace
+
+int64_t ParallelProgram::bytes_of(const Step& step) const {
+  int64_t inside = 0;
+  if (step.model) {
+    const runtime::Model& model = step.model->model();
+    std::vector<isa::TensorId> always;
+    for (const auto* ports : {&model.inputs, &model.outputs})
+      for (const runtime::Port& port : *ports) always.push_back(port.tensor);
+    for (const runtime::ConstantData& constant : model.constants) always.push_back(constant.tensor);
+    inside =
+        std::max<int64_t>(0, compiler::hbm_bytes_at_most(*model.program, always) - bytes_of_ports(model));
+  }
+  for (const auto& region : step.regions) inside = std::max(inside, bytes_at_most(*region, {}));
+  return inside;
+}
+
+int64_t ParallelProgram::bytes_at_most(const Sequence& sequence, const std::set<ValueId>& kept) const {
+  std::map<ValueId, size_t> last;  // the step that reads a value last
+  for (size_t i = 0; i < sequence.steps.size(); ++i)
+    for (const ValueId value : sequence.steps[i]->inputs) last[value] = i;
+  for (const ValueId value : sequence.returned) last[value] = sequence.steps.size();
+  std::set<ValueId> alive(sequence.arguments.begin(), sequence.arguments.end());
+  int64_t now = 0;
+  for (const ValueId value : alive) now += bytes_of_value(function_, value);
+  int64_t most = now;
+  for (size_t i = 0; i < sequence.steps.size(); ++i) {
+    const Step& step = *sequence.steps[i];
+    for (const ValueId value : step.outputs)
+      if (alive.insert(value).second) now += bytes_of_value(function_, value);
+    most = std::max(most, now + bytes_of(step));
+    std::erase_if(alive, [&](ValueId value) {
+      const auto read = last.find(value);
+      const bool is_done = !kept.contains(value) && (read == last.end() || read->second <= i);
+      if (is_done) now -= bytes_of_value(function_, value);
+      return is_done;
+    });
+  }
+  return most;
+}
+
+int64_t ParallelProgram::bytes_at_most() const {
+  std::set<ValueId> kept;
+  for (size_t i = 0; i < function_.arguments().size(); ++i)
+    if (!is_given_up(function_, i)) kept.insert(function_.arguments()[i]);
+  return bytes_at_most(*body_, kept);
+}
+
+}  // namespace opentrn::spmd

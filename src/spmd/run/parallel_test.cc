@@ -1,0 +1,77 @@
+#include "spmd/run/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/text/text.h"
+#include "spmd/run/parts.h"
+
+namespace opentrn::spmd {
+namespace {
+
+graph::eval::RuntimeValue floats(std::vector<float> values) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+  return {graph::Literal(graph::Type::tensor(graph::ElementType::kF32, {static_cast<int64_t>(values.size())}),
+                         std::vector<std::byte>(bytes, bytes + values.size() * sizeof(float)))};
+}
+
+// Two sums of what parts make, and a third of the second sum.
+constexpr const char* kSums = R"(module {
+  func.func public @main(%a: tensor<4xf32>, %b: tensor<4xf32>)
+      -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %x = stablehlo.add %a, %b : tensor<4xf32>
+    %y = stablehlo.multiply %a, %b : tensor<4xf32>
+    %0 = "stablehlo.all_reduce"(%x) ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "stablehlo.all_reduce"(%y) ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = "stablehlo.all_reduce"(%1) ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+})";
+
+TEST(Parallel, CollectivesOfOnePhaseAreOne) {
+  const graph::Module module = graph::parse_module(kSums, "sums.mlir");
+  Parts parts;
+  DeviceOptions options;
+  options.parts = &parts;
+  const ParallelProgram program(module, module.entry(), 2, options);
+  std::vector<int64_t> bytes;
+  for_stages(program.stages(), [&](const ParallelProgram::Stage& stage) {
+    if (stage.collective) bytes.push_back(stage.collective->bytes);
+  });
+  EXPECT_EQ(bytes, (std::vector<int64_t>{32, 16}));  // both sums, and that of a sum by itself
+  const auto results = program.run(
+      {{floats({1, 2, 3, 4}), floats({1, 1, 1, 1})}, {floats({0, 0, 0, 0}), floats({2, 2, 2, 2})}});
+  for (const auto& of_device : results) {
+    EXPECT_EQ(of_device[0].literal(), floats({4, 5, 6, 7}).literal());
+    EXPECT_EQ(of_device[1].literal(), floats({1, 2, 3, 4}).literal());
+    EXPECT_EQ(of_device[2].literal(), floats({2, 4, 6, 8}).literal());
+  }
+}
+
+TEST(Parallel, MemoryIsWhereARunTakesMost) {
+  const graph::Module module = graph::parse_module(kSums, "sums.mlir");
+  Parts parts;
+  DeviceOptions options;
+  options.parts = &parts;
+  const ParallelProgram program(module, module.entry(), 2, options);
+  // Both arguments and, behind the first part, two values; then their sums, and the sum of the second beside.
+  EXPECT_GE(program.bytes_at_most(), 6 * 16);
+  EXPECT_LE(program.bytes_at_most(), 8 * 16);
+}
+
+}  // namespace
+}  // namespace opentrn::spmd
