@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils import _pytree as pytree
 
 import opentrn.torch  # noqa: F401  (the device)
@@ -147,8 +148,12 @@ def run_module(info: Any, dtype: torch.dtype) -> dict[str, Any]:
             arguments, keywords = given.constructor_input.args, given.constructor_input.kwargs
             model = info.module_cls(*arguments, **keywords).to(dtype).eval()
             other = copy.deepcopy(model).to(DEVICE)
+            draws_late = any(map(nn.parameter.is_lazy, other.parameters()))
             expected = model(*given.forward_input.args, **given.forward_input.kwargs)
             device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
+            if draws_late:  # its weights, from its device's random numbers, at the first input
+                other.load_state_dict(model.state_dict())
+                device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
             pairs = zip(pytree.tree_leaves(expected), pytree.tree_leaves(device))
             found = [why for a, b in pairs if isinstance(a, torch.Tensor)
                      and (why := compiled._difference(a.detach(), b.detach().cpu()))]  # fmt: skip
