@@ -2,7 +2,6 @@
 #include <map>
 #include <tuple>
 
-#include "base/interrupt.h"
 #include "isa/definitions.h"
 #include "profile/high_water.h"
 #include "profile/intervals.h"
@@ -31,7 +30,6 @@ class Analysis {
 
   void run() {
     for (const Event& event : trace_.events) {
-      interrupt::poll();
       const trace::Track& track = trace_.tracks[event.track];
       if (track.kind == TrackKind::kEngine) add_engine_event(event, track);
       if (track.kind == TrackKind::kDmaQueue) add_transfer(event, track);

@@ -1,5 +1,4 @@
 #include "profile/high_water.h"
-#include "base/interrupt.h"
 
 #include <algorithm>
 #include <limits>
@@ -35,10 +34,8 @@ class Lives {
   }
 
   std::vector<Life> take() {
-    for (const trace::Event& event : trace_.events) {
-      interrupt::poll();
+    for (const trace::Event& event : trace_.events)
       if (holds(event)) add(event);
-    }
     for (const Life& life : open_)
       if (life.until >= 0 && isa::is_on_chip(program_.tensor(life.tensor).space)) closed_.push_back(life);
     return std::move(closed_);
@@ -159,7 +156,6 @@ class Sbuf {
       : executable_(executable), partitions_(partitions) {
     std::vector<int64_t> offsets{0};
     for (const Change& change : changes) {
-      interrupt::poll();
       const int64_t begin = executable.placements[change.tensor].address.byte_offset;
       offsets.push_back(begin);
       offsets.push_back(begin + executable.program->tensor(change.tensor).row_bytes());
