@@ -136,6 +136,25 @@ def test_documented_command_runs(command: Command, tmp_path: Path):
     assert not_shown(command.output, done.stderr + done.stdout) == [], said
 
 
+def commands_of_readme_table() -> list[str]:
+    """Those of "What you have, what you run" that name no file or folder of the reader's and end by themselves."""
+    section = (ROOT / "README.md").read_text().partition("## What you have")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    named = [text for row in rows for text in re.findall(r"`(opentrn [^`]+)`", row)]
+    endless = re.compile(r"^opentrn (serve|generate|kubernetes device-plugin)\b")
+    of_reader = re.compile(r"\b[\w*.]+\.(py|onnx|csv|json|mlir|html)\b|\bDIR\b")
+    return [text for text in named if not endless.match(text) and not of_reader.search(text)]
+
+
+@pytest.mark.parametrize("text", commands_of_readme_table())
+def test_commands_in_the_table_of_the_readme_run(text: str, tmp_path: Path):
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
 @pytest.mark.parametrize(("document", "package", "program", "output"), python_blocks())
 def test_documented_program_runs(document: str, package: str, program: str, output: str, tmp_path: Path):
     if package and importlib.util.find_spec(package) is None:
