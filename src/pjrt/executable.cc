@@ -244,8 +244,7 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
     std::vector<Buffer*>& each = results.emplace_back();
     for (const auto& array : of_device) each.push_back(new Buffer(array));
   }
-  const bool now =
-      !call.processes && on.size() == 1 && program.is_short() && are_ready(call.arguments);
+  const bool now = !call.processes && on.size() == 1 && program.is_short() && are_ready(call.arguments);
   auto task = [call = std::move(call)] { call.run(); };
   if (now)
     client->worker->run_or_add(std::move(task));

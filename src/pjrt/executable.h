@@ -49,8 +49,8 @@ struct Executable {
   std::vector<const char*> output_memory_kinds;
   std::vector<size_t> output_memory_kind_sizes;
   // XLA's names: "flops" of the program's arithmetic, "bytes accessed" in HBM, "optimal_seconds" on the
-  // device; where there is no time, why. A loop whose trips depend on values has none before it has run, so they are
-  // computed whenever they are asked for until there is one. What was given stays as long as this.
+  // device; where there is no time, why. A loop whose trips depend on values has none before it has run, so
+  // they are computed whenever they are asked for until there is one. What was given stays as long as this.
   const NamedValues& costs();
   Texts parameter_shardings, output_shardings;
   MemoryLayouts parameter_layouts, output_layouts;

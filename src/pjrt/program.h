@@ -85,8 +85,8 @@ class Program {
                                                Meeting* meeting = nullptr) const;
   // A run took so long on this host.
   void took(std::chrono::nanoseconds time) const { last_run_.store(time.count(), std::memory_order_relaxed); }
-  // Whether waking another thread for a run would be a good part of it, to judge by the last run: a program for
-  // the device that calls nothing on the host.
+  // Whether waking another thread for a run would be a good part of it, to judge by the last run: a program
+  // for the device that calls nothing on the host.
   bool is_short() const;
   // The same in all processes that compile it, whose options name different devices.
   const std::string& code_digest() const { return code_digest_; }
@@ -139,7 +139,7 @@ class Program {
   bool check_ = false;
   mutable std::atomic<bool> checked_ = false;
   mutable std::atomic<int64_t> calls_ = 0;
-  mutable std::atomic<int64_t> last_run_ = -1;  // nanoseconds; negative before the first
+  mutable std::atomic<int64_t> last_run_ = -1;     // nanoseconds; negative before the first
   bool on_each_ = false;                           // parallel_ takes the devices' own parts
   std::optional<graph::Module> own_local_;         // what our own partitioner made of module_
   std::vector<std::vector<graph::Literal>> held_;  // by device: constants that are arguments of parallel_

@@ -23,8 +23,8 @@ class Worker {
 
   // Tasks must not throw. One that a task adds, as the user's Python does that a program calls, runs at once.
   void add(std::function<void()> task);
-  // Runs it here, before it returns, where nothing runs and nothing waits; otherwise as add(). Signal handlers
-  // of the host's main thread run meanwhile.
+  // Runs it here, before it returns, where nothing runs and nothing waits; otherwise as add(). Signal
+  // handlers of the host's main thread run meanwhile.
   void run_or_add(std::function<void()> task);
   // What runs and what is left fails with CANCELLED at its next poll: nobody will read it.
   void abandon() { work_.stop(); }

@@ -102,7 +102,8 @@ std::shared_ptr<ShardedModel> sharded(const graph::Module& module, const std::st
   const spmd::Mesh mesh = spmd::parse_mesh(mesh_text);
   if (annotation_texts.size() == 1 && annotation_texts[0] == "auto") {
     const runtime::Settings settings = spmd::devices_of(target, mesh);
-    return spmd::fastest_cuts(module, mesh, compiler::options_from(settings.generation, options), settings).model;
+    return spmd::fastest_cuts(module, mesh, compiler::options_from(settings.generation, options), settings)
+        .model;
   }
   std::vector<spmd::Annotation> annotations;
   for (const std::string& text : annotation_texts) annotations.push_back(spmd::parse_annotation(text));

@@ -37,9 +37,9 @@ struct PortTimes {
   // By output: the end of the last instruction that writes it; 0 where none does.
   std::vector<double> last_write_ns;
 };
-// `copies`: so many cores of one HBM stack run the model from one moment on, each for itself; the times are those
-// of the slowest of them, the summary's other numbers those of one alone. A model that has a kernel on two cores
-// fills its stack itself.
+// `copies`: so many cores of one HBM stack run the model from one moment on, each for itself; the times are
+// those of the slowest of them, the summary's other numbers those of one alone. A model that has a kernel on
+// two cores fills its stack itself.
 PortTimes port_times(const Model& model, const LoopTrips& trips, int copies = 1);
 
 }  // namespace opentrn::runtime

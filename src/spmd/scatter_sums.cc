@@ -149,7 +149,8 @@ class Shares {
   Shares(Groups groups, std::vector<int64_t> dims, std::vector<std::vector<int64_t>> places)
       : groups_(std::move(groups)), dims_(std::move(dims)), places_(std::move(places)) {}
 
-  // How many devices of a group hold each part; nullopt where parts are missing, or held more often than others.
+  // How many devices of a group hold each part; nullopt where parts are missing, or held more often than
+  // others.
   std::optional<size_t> copies(size_t parts) const {
     std::optional<size_t> copies;
     for (const auto& group : groups_) {
@@ -328,8 +329,8 @@ class SumScatterer {
   }
 
   static bool is_cut(const Op& cut, const Op& sum) {
-    return cut.kind == OpKind::dynamic_slice_ && cut.block == sum.block && cut.operands[0] == sum.results[0] &&
-           std::ranges::count(cut.operands, sum.results[0]) == 1;
+    return cut.kind == OpKind::dynamic_slice_ && cut.block == sum.block &&
+           cut.operands[0] == sum.results[0] && std::ranges::count(cut.operands, sum.results[0]) == 1;
   }
 
   bool is_same(const Op& a, const Op& b) const {
@@ -346,8 +347,9 @@ class SumScatterer {
       if (!starts) return std::nullopt;
       for (size_t d = 0; d < starts->size(); ++d)
         for (int64_t& start : (*starts)[d])
-          start = std::clamp<int64_t>(start, 0, whole.dim(static_cast<int>(d)) -
-                                                    function_.type(cut.results[0]).dim(static_cast<int>(d)));
+          start = std::clamp<int64_t>(
+              start, 0,
+              whole.dim(static_cast<int>(d)) - function_.type(cut.results[0]).dim(static_cast<int>(d)));
       if (agreed && *agreed != *starts) return std::nullopt;
       agreed = std::move(starts);
     }
@@ -370,9 +372,8 @@ class SumScatterer {
 
   ValueId append(const ShareStep& step, ValueId value, OpKind combiner, const Op& sum) {
     const Type type = function_.type(value);
-    graph::IntMatrix matrix{static_cast<int64_t>(step.groups.size()),
-                            static_cast<int64_t>(step.groups[0].size()),
-                            {}};
+    graph::IntMatrix matrix{
+        static_cast<int64_t>(step.groups.size()), static_cast<int64_t>(step.groups[0].size()), {}};
     for (const auto& group : step.groups)
       matrix.values.insert(matrix.values.end(), group.begin(), group.end());
     Builder::Attributes attributes{{Attr::replica_groups, Attribute(std::move(matrix))},

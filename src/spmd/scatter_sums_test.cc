@@ -24,13 +24,14 @@ using graph::Literal;
 using graph::OpKind;
 using Table = std::vector<int64_t>;  // by device
 
-// A sum of [rows, columns] over groups, of which each device keeps a part that begins at its rows and columns.
+// A sum of [rows, columns] over groups, of which each device keeps a part that begins at its rows and
+// columns.
 struct Example {
   int64_t rows = 0, columns = 0, part_rows = 0, part_columns = 0;
   std::vector<std::vector<int64_t>> groups;
   Table first_rows, first_columns;
-  std::string more;                  // ops in front of the return
-  std::string returned = "%part";    // of the type of a part
+  std::string more;                // ops in front of the return
+  std::string returned = "%part";  // of the type of a part
   std::string combiner = "add";
 
   int64_t devices() const { return static_cast<int64_t>(first_rows.size()); }
@@ -51,8 +52,9 @@ struct Example {
   graph::Module module() const {
     std::vector<std::string> rows_of_groups;
     for (const auto& group : groups) rows_of_groups.push_back(fmt::format("[{}]", fmt::join(group, ", ")));
-    graph::Module made = graph::parse_module(fmt::format(
-        R"(module {{
+    graph::Module made =
+        graph::parse_module(fmt::format(
+                                R"(module {{
   func.func public @main(%x: {0}, %at: tensor<i64>) -> {1} {{
     %sum = "stablehlo.all_reduce"(%x) <{{channel_handle = #stablehlo.channel_handle<handle = 7, type = 1>, replica_groups = dense<[{2}]> : tensor<{3}x{4}xi64>, use_global_device_ids}}> ({{
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -64,8 +66,10 @@ struct Example {
     return {11} : {1}
   }}
 }})",
-        whole(), part(), fmt::join(rows_of_groups, ", "), groups.size(), groups[0].size(), combiner,
-        start("row", first_rows), start("column", first_columns), part_rows, part_columns, more, returned), "example");
+                                whole(), part(), fmt::join(rows_of_groups, ", "), groups.size(),
+                                groups[0].size(), combiner, start("row", first_rows),
+                                start("column", first_columns), part_rows, part_columns, more, returned),
+                            "example");
     graph::verify(made);
     return made;
   }

@@ -12,8 +12,8 @@
 //    the one that is needed first.
 //  - Where part and collectives together ask for more than the memory of the core gives, collectives may have
 //    16/17 of it and the part what they leave: their DMA packets are 64 KiB and those of compute 4 KiB (AWS,
-//    compute-comm-overlap), and rings are served packet by packet. So collectives that need more than that are
-//    slowed by the part, and the part by them.
+//    compute-comm-overlap), and rings are served packet by packet. So collectives that need more than that
+//    are slowed by the part, and the part by them.
 #pragma once
 
 #include <cstdint>

@@ -69,8 +69,8 @@ TEST(Schedule, APartIsSlowerBesideACollectiveThatTakesItsMemory) {
   EXPECT_EQ(schedule(steps).end_ns, 20);
 }
 
-// All bytes go over the one memory: 28 ns for 280 bytes. The collective has 16/17 of it as long as the part wants more
-// than the rest.
+// All bytes go over the one memory: 28 ns for 280 bytes. The collective has 16/17 of it as long as the part
+// wants more than the rest.
 TEST(Schedule, ACollectiveThatWantsAllMemoryAndAPartSlowEachOther) {
   const std::vector<Step> steps = {
       Collective{.ns = 16, .hbm_bytes = 160, .writes = {0}},

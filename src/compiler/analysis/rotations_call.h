@@ -1,8 +1,8 @@
-// @opentrn.rotations(state, vectors): a custom call of the compiler's own, which expanding eigenvalues and singular
-// values writes (expand/eigen.cc) and a kernel takes (lowering/small_rotations.cc). It is `state` [batch, rows, n] and
-// `vectors` [batch, n, n] after rounds of Jacobi's rotations of columns 2 i and 2 i + 1, each of which ends with the
-// columns in the order of the next one. The backend_config is the number of rounds, behind "both" where the rows of
-// the state are turned with its columns.
+// @opentrn.rotations(state, vectors): a custom call of the compiler's own, which expanding eigenvalues and
+// singular values writes (expand/eigen.cc) and a kernel takes (lowering/small_rotations.cc). It is `state`
+// [batch, rows, n] and `vectors` [batch, n, n] after rounds of Jacobi's rotations of columns 2 i and 2 i + 1,
+// each of which ends with the columns in the order of the next one. The backend_config is the number of
+// rounds, behind "both" where the rows of the state are turned with its columns.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct RotationsCall {
 
   std::string words() const { return (both ? "both " : "") + std::to_string(rounds); }
   static std::optional<RotationsCall> of(const graph::Op& op) {
-    if (op.kind != graph::OpKind::custom_call_ || op.string(graph::Attr::call_target_name) != kRotationsTarget)
+    if (op.kind != graph::OpKind::custom_call_ ||
+        op.string(graph::Attr::call_target_name) != kRotationsTarget)
       return std::nullopt;
     const std::string words = op.string(graph::Attr::backend_config);
     const bool both = words.starts_with("both ");

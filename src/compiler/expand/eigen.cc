@@ -100,18 +100,18 @@ bool are_small(const Batch& state, int64_t size) {
 std::vector<Batch> turned_by_kernel(const Batch& state, const Batch& vectors, const RotationsCall& call) {
   const auto text = [](std::string words) { return graph::Attribute(std::move(words)); };
   graph::Builder& builder = state.writer().builder();
-  const graph::OpId made = builder.add_with_regions(
-      OpKind::custom_call_, {state.id(), vectors.id()},
-      {{graph::Attr::call_target_name, text(kRotationsTarget)}, {graph::Attr::backend_config, text(call.words())}},
-      {state.type(), vectors.type()}, {});
+  const graph::OpId made = builder.add_with_regions(OpKind::custom_call_, {state.id(), vectors.id()},
+                                                    {{graph::Attr::call_target_name, text(kRotationsTarget)},
+                                                     {graph::Attr::backend_config, text(call.words())}},
+                                                    {state.type(), vectors.type()}, {});
   const std::vector<graph::ValueId> results = builder.function().op(made).results;
   return {Batch(state.writer(), results[0]), Batch(state.writer(), results[1])};
 }
 
 using Step = std::function<std::vector<Batch>(const Batch& state, const Batch& vectors)>;
 
-// (seen(vectors), vectors) after every sweep; `seen` takes the matrix into the vectors' basis; `both`: where `step`
-// turns its rows too.
+// (seen(vectors), vectors) after every sweep; `seen` takes the matrix into the vectors' basis; `both`: where
+// `step` turns its rows too.
 std::pair<Batch, Batch> rotated(const Batch& a, int64_t size, bool both,
                                 const std::function<Batch(const Batch&)>& seen, const Step& step) {
   Batch vectors = identity(a, size, size).spread({a.dim(0), size, size});

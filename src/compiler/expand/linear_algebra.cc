@@ -1,5 +1,5 @@
-// cholesky and triangular_solve by halves: small blocks are kernels, or of up to kBlock rows written out row by
-// row; larger ones are two of half the size and a product. Only the triangle that counts is read.
+// cholesky and triangular_solve by halves: small blocks are kernels, or of up to kBlock rows written out row
+// by row; larger ones are two of half the size and a product. Only the triangle that counts is read.
 #include <limits>
 
 #include "compiler/analysis/dims.h"

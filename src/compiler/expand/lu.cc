@@ -42,11 +42,10 @@ Elimination eliminated(const Batch& a, bool pivots) {
     const Batch order = from.where(rows == i, state[3].at(i, 1).where(rows == chosen, state[3]));
     return {matrix, (chosen + 1).where(places == i, state[1]), next.where(is_first, state[2]), order};
   };
-  const std::vector<Batch> made =
-      loop(count,
-           {a, places.number(0, {batch, 1, count}), places.number(0, {batch, 1, 1}),
-            rows.spread({batch, a.dim(1), 1})},
-           step);
+  const std::vector<Batch> made = loop(count,
+                                       {a, places.number(0, {batch, 1, count}),
+                                        places.number(0, {batch, 1, 1}), rows.spread({batch, a.dim(1), 1})},
+                                       step);
   return {made[0], made[1], made[3], made[2]};
 }
 

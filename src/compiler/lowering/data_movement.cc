@@ -107,8 +107,8 @@ void concatenate(Lowering& lowering, const Op& op) {
 // Loads of a small pad that are worth one store.
 constexpr int64_t kPadLoads = 4;
 
-// A result of few rows around a known number is put together in SBUF and stored once: in HBM the second copy waits
-// for the first. False where it is larger, or the source is cut or spread.
+// A result of few rows around a known number is put together in SBUF and stored once: in HBM the second copy
+// waits for the first. False where it is larger, or the source is cut or spread.
 bool pad_in_sbuf(Lowering& lowering, const Op& op, const View& out) {
   const auto number = splat_of(lowering.function(), op.operands[1]);
   const auto low = op.integers(Attr::edge_padding_low), high = op.integers(Attr::edge_padding_high),

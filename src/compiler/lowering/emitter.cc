@@ -1,8 +1,8 @@
 #include "compiler/lowering/emitter.h"
 #include "compiler/lowering/hbm_capacity.h"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "arch/core_features.h"
 #include "arch/tables.h"

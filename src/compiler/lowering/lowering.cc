@@ -91,8 +91,8 @@ std::string shape_text(const graph::Function& function, const Op& op) {
   return text;
 }
 
-// Of the first op that becomes one. In a long program one load of a table is nothing, and all that follows would be
-// scheduled otherwise.
+// Of the first op that becomes one. In a long program one load of a table is nothing, and all that follows
+// would be scheduled otherwise.
 std::optional<ActivationFunction> first_activation(const graph::Function& function) {
   constexpr size_t kShortOps = 64;
   std::optional<ActivationFunction> first;

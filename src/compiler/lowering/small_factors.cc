@@ -1,5 +1,5 @@
-// cholesky and triangular_solve of small matrices of fp32 (small_matrix.h): a row or column at a time, each taken
-// from what is left once it is known.
+// cholesky and triangular_solve of small matrices of fp32 (small_matrix.h): a row or column at a time, each
+// taken from what is left once it is known.
 #include <algorithm>
 #include <limits>
 

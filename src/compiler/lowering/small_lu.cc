@@ -1,8 +1,9 @@
 // @opentrn.getrf of small matrices of fp32 (small_matrix.h), column by column as LAPACK's getrf2 has its last
 // step: the pivot is the largest entry of the column, of equal ones the first, and NaN before all.
 //
-// A row is chosen by a mask of its bits, not by a product with ones and zeros: other rows may hold infinities. Beside
-// the matrix stands a column with the number of each row, which goes along and ends as the permutation.
+// A row is chosen by a mask of its bits, not by a product with ones and zeros: other rows may hold
+// infinities. Beside the matrix stands a column with the number of each row, which goes along and ends as the
+// permutation.
 #include <algorithm>
 #include <limits>
 
@@ -22,9 +23,7 @@ namespace {
 class SmallLu {
  public:
   SmallLu(Lowering& lowering, const Op& op)
-      : lowering_(lowering),
-        emitter_(lowering.emitter()),
-        exchanges_(!graph::solver_says(op, "no_pivot")) {
+      : lowering_(lowering), emitter_(lowering.emitter()), exchanges_(!graph::solver_says(op, "no_pivot")) {
     const View view = lowering.view(op.operands[0]);
     const size_t batch = view.dims.size() - 2;
     rows_ = view.dims[batch].count;
@@ -65,7 +64,8 @@ class SmallLu {
                 const Tile& infinity, const Tile& chosen) {
     const int64_t left = rows_ - i, width = columns_ + 1;
     if (left == 1) return emitter_.memset(chosen, 1.0);
-    const Tile column = a.column(i, i, left), size = work.fresh(left), is_nan = work.fresh(left, DType::kUint8);
+    const Tile column = a.column(i, i, left), size = work.fresh(left),
+               is_nan = work.fresh(left, DType::kUint8);
     emitter_.scalar_tensor_tensor(AluOp::kMultiply, -1.0, AluOp::kMaximum, size, column, column);
     emitter_.tensor_tensor(AluOp::kNotEqual, is_nan, column, column);
     emitter_.copy_where(size, infinity.repeated(left), is_nan);
@@ -116,7 +116,8 @@ class SmallLu {
     emitter_.scalar_tensor_tensor(AluOp::kEqual, 0.0, AluOp::kMultiply, is_zero, a.diagonal(count_),
                                   down.column_range(0, count_));
     emitter_.reduce(AluOp::kMaximum, place, is_zero);
-    emitter_.tensor_scalar(AluOp::kGreater, 0.0, AluOp::kMultiply, static_cast<double>(rows_ + 1), any, place);
+    emitter_.tensor_scalar(AluOp::kGreater, 0.0, AluOp::kMultiply, static_cast<double>(rows_ + 1), any,
+                           place);
     emitter_.tensor_tensor(AluOp::kSubtract, info, any, place);
     results_[2].store(emitter_, info, first, 0);
     if (results_.size() == 3) return;

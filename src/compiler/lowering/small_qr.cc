@@ -1,5 +1,6 @@
-// @opentrn.geqrf and @opentrn.ormqr of small matrices of fp32 (small_matrix.h), by reflections as LAPACK's geqr2 has
-// them. Lengths are taken of what is divided by the largest entry: squares neither overflow nor vanish.
+// @opentrn.geqrf and @opentrn.ormqr of small matrices of fp32 (small_matrix.h), by reflections as LAPACK's
+// geqr2 has them. Lengths are taken of what is divided by the largest entry: squares neither overflow nor
+// vanish.
 #include <algorithm>
 
 #include "compiler/lowering/lowering.h"
@@ -16,11 +17,12 @@ using graph::Op;
 namespace {
 
 // b[rows, columns] -= v tau (v^T b): `v` is a column, `b` the part of a matrix from the same row on.
-void reflect_part(Emitter& emitter, const SmallMatrixWork& work, const SmallMatrix& v, int64_t j, const Tile& tau,
-                  const SmallMatrix& b, int64_t first_column, int64_t rows, int64_t columns) {
+void reflect_part(Emitter& emitter, const SmallMatrixWork& work, const SmallMatrix& v, int64_t j,
+                  const Tile& tau, const SmallMatrix& b, int64_t first_column, int64_t rows,
+                  int64_t columns) {
   const SmallMatrix products = work.matrix(rows, columns);
-  emitter.tensor_tensor(AluOp::kMultiply, products.part(0, rows, 0, columns), v.column_for(columns, j, j, rows),
-                        b.part(j, rows, first_column, columns));
+  emitter.tensor_tensor(AluOp::kMultiply, products.part(0, rows, 0, columns),
+                        v.column_for(columns, j, j, rows), b.part(j, rows, first_column, columns));
   const Tile sums = work.fresh(columns), scaled = work.fresh(columns);
   emitter.reduce(AluOp::kAdd, sums, products.turned_part(0, rows, 0, columns));
   emitter.tensor_scalar(AluOp::kMultiply, scaled, sums, tau);
@@ -48,7 +50,8 @@ class SmallQr {
       zero_ = work.fresh(1);
       emitter_.memset(one_, 1.0);
       emitter_.memset(zero_, 0.0);
-      for (int64_t j = 0; j < taus.columns; ++j) reflect(work, {tile, columns_, 1}, j, taus.column_range(j, 1));
+      for (int64_t j = 0; j < taus.columns; ++j)
+        reflect(work, {tile, columns_, 1}, j, taus.column_range(j, 1));
       packed_.store(emitter_, tile, row, 0);
       taus_.store(emitter_, taus, row, 0);
     }
@@ -70,7 +73,8 @@ class SmallQr {
   Tile reflection(const SmallMatrixWork& work, const SmallMatrix& a, int64_t j, const Tile& tau) {
     const int64_t left = rows_ - j;
     const Tile alpha = a.element(j, j), below = a.column(j, j + 1, left - 1);
-    const Tile size = work.fresh(left), square = work.fresh(left), largest = work.fresh(1), unit = work.fresh(1);
+    const Tile size = work.fresh(left), square = work.fresh(left), largest = work.fresh(1),
+               unit = work.fresh(1);
     const Tile column = a.column(j, j, left);
     emitter_.scalar_tensor_tensor(AluOp::kMultiply, -1.0, AluOp::kMaximum, size, column, column);
     emitter_.reduce(AluOp::kMaximum, largest, size);

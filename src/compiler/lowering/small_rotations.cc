@@ -1,5 +1,6 @@
-// @opentrn.rotations of small matrices (analysis/rotations_call.h): the state and the vectors, which columns are
-// turned of alike, are one matrix of a partition, the vectors below. All pairs of a round are turned at once.
+// @opentrn.rotations of small matrices (analysis/rotations_call.h): the state and the vectors, which columns
+// are turned of alike, are one matrix of a partition, the vectors below. All pairs of a round are turned at
+// once.
 #include <algorithm>
 
 #include "compiler/analysis/rotations_call.h"
@@ -77,13 +78,14 @@ class SmallRotations {
       return angles(work, every_second(state, 0, step), every_second(state, size_ + 1, step),
                     every_second(state, size_, step));
     }
-    const SmallMatrix a(state, size_, 1), squares = work.matrix(rows_, size_), products = work.matrix(rows_, pairs_);
+    const SmallMatrix a(state, size_, 1), squares = work.matrix(rows_, size_),
+                                          products = work.matrix(rows_, pairs_);
     const Tile lengths = work.fresh(size_), off = work.fresh(pairs_);
     const Tile all = a.part(0, rows_, 0, size_);
     emitter_.tensor_tensor(AluOp::kMultiply, squares.part(0, rows_, 0, size_), all, all);
     emitter_.reduce(AluOp::kAdd, lengths, squares.turned_part(0, rows_, 0, size_));
-    emitter_.tensor_tensor(AluOp::kMultiply, products.part(0, rows_, 0, pairs_), columns_of(a, rows_, 0, pairs_),
-                           columns_of(a, rows_, 1, pairs_));
+    emitter_.tensor_tensor(AluOp::kMultiply, products.part(0, rows_, 0, pairs_),
+                           columns_of(a, rows_, 0, pairs_), columns_of(a, rows_, 1, pairs_));
     emitter_.reduce(AluOp::kAdd, off, products.turned_part(0, rows_, 0, pairs_));
     return angles(work, every_second(lengths, 0, 2), every_second(lengths, 1, 2), off);
   }
@@ -112,9 +114,9 @@ class SmallRotations {
     return {cosine, sine};
   }
 
-  // The columns e and o of each pair become c e - s o and s e + c o, in the order of the next round: the first column
-  // stays, the others go round, up along the first ones of the pairs and back along the second ones. `to` may be
-  // `from`.
+  // The columns e and o of each pair become c e - s o and s e + c o, in the order of the next round: the
+  // first column stays, the others go round, up along the first ones of the pairs and back along the second
+  // ones. `to` may be `from`.
   void turn(const SmallMatrixWork& work, const SmallMatrix& from, const SmallMatrix& to, int64_t rows,
             const CosineAndSine& angles) {
     const Tile first = columns_of(from, rows, 0, pairs_), second = columns_of(from, rows, 1, pairs_);

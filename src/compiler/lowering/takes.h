@@ -31,8 +31,8 @@ inline constexpr int64_t kTopKColumns = 4096, kTopKMost = 64;
 bool has_top_k(const graph::Function& function, const graph::Op& op);
 // Elements of a matrix that lies in one partition: with what a step needs for itself, four of them fit.
 inline constexpr int64_t kSmallMatrixElements = 5184;
-// True when the kernels of small matrices (small_lu.cc, small_factors.cc, small_qr.cc) take the decomposition:
-// larger ones are taken apart (expand/linear_algebra.cc, expand/lu.cc, expand/qr.cc).
+// True when the kernels of small matrices (small_lu.cc, small_factors.cc, small_qr.cc) take the
+// decomposition: larger ones are taken apart (expand/linear_algebra.cc, expand/lu.cc, expand/qr.cc).
 bool has_small_lu(const graph::Function& function, const graph::Op& op);
 bool has_small_factors(const graph::Function& function, const graph::Op& op);
 bool has_small_qr(const graph::Function& function, const graph::Op& op);

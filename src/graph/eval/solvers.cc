@@ -94,8 +94,8 @@ void apply(const Matrix<T>& packed, const std::vector<T>& taus, Matrix<T>& b, bo
   }
 }
 
-// getrf: L below U; pivots from 1; which row each was, from 0; the place of the first pivot that is zero, from 1,
-// or 0.
+// getrf: L below U; pivots from 1; which row each was, from 0; the place of the first pivot that is zero,
+// from 1, or 0.
 template <typename T>
 Signed eliminate(Matrix<T>& a, std::vector<Signed>& pivots, std::vector<Signed>& orders, bool exchanges) {
   const int64_t count = std::min(a.rows, a.columns);

@@ -32,7 +32,8 @@ bool is_given(const Function& function, ValueId value) {
   return std::ranges::find(function.arguments(), value) != function.arguments().end();
 }
 
-// The dimension of a product's result that comes from a weight alone, which devices can share out evenly; -1: none.
+// The dimension of a product's result that comes from a weight alone, which devices can share out evenly; -1:
+// none.
 int column_dimension(const Function& function, const Op& op, const DimensionRule& rule, const AxisGrid& grid,
                      const Axes& axes) {
   if (op.operands.size() != 2 || op.results.size() != 1) return -1;
@@ -96,7 +97,8 @@ class Ways {
       const int dim = column_dimension(function_, op, *rule, grid_, axes);
       if (dim < 0 || is_cut(op, *rule, known, axes)) return;
       Cuts wanted = known[graph::index_of(op.results[0])];
-      wanted[static_cast<size_t>(dim)].insert(wanted[static_cast<size_t>(dim)].end(), axes.begin(), axes.end());
+      wanted[static_cast<size_t>(dim)].insert(wanted[static_cast<size_t>(dim)].end(), axes.begin(),
+                                              axes.end());
       if (!to.values.try_emplace(op.results[0], wanted).second) return;
       known = propagate(function_, grid_, to.values);
       cut = true;
@@ -105,7 +107,8 @@ class Ways {
   }
 
  private:
-  bool is_cut(const Op& op, const DimensionRule& rule, const std::vector<Cuts>& known, const Axes& axes) const {
+  bool is_cut(const Op& op, const DimensionRule& rule, const std::vector<Cuts>& known,
+              const Axes& axes) const {
     std::vector<const Cuts*> operands, results;
     for (const ValueId value : op.operands) operands.push_back(&known[graph::index_of(value)]);
     for (const ValueId value : op.results) results.push_back(&known[graph::index_of(value)]);
@@ -119,7 +122,8 @@ class Ways {
   const AxisGrid& grid_;
 };
 
-std::vector<std::pair<std::string, Stated>> ways_of(const Function& function, const AxisGrid& grid, const Mesh& mesh) {
+std::vector<std::pair<std::string, Stated>> ways_of(const Function& function, const AxisGrid& grid,
+                                                    const Mesh& mesh) {
   const Ways ways(function, grid);
   const auto axes_named = [&](size_t begin, size_t end) {
     Sharding sharding{mesh, {{}}, {}};
@@ -157,7 +161,8 @@ FastestCuts fastest_cuts(const graph::Module& module, const Mesh& mesh, const co
     auto made = std::make_shared<ShardedModel>(module, mesh, std::move(stated), options, settings, name);
     const std::optional<double> us = made->host_reason().empty() ? made->cost().device_us : std::nullopt;
     best.ways.push_back({name, us});
-    if (best.model && us.value_or(least) >= least && least < std::numeric_limits<double>::infinity()) continue;
+    if (best.model && us.value_or(least) >= least && least < std::numeric_limits<double>::infinity())
+      continue;
     least = us.value_or(least);
     best.model = std::move(made);
   }

@@ -43,11 +43,13 @@ void check_core_axis(const Mesh& mesh, Generation generation) {
   const Mesh::Axis& last = mesh.axes.back();
   const auto cores = static_cast<int64_t>(arch::timing(generation).constant("hbm_cores_per_stack"));
   if (arch::core_features(generation).logical_cores && last.name == "core" && last.size <= cores) return;
-  throw Fault(FaultKind::kInput, "spmd.mesh",
-              fmt::format("the axis 'core' is that of the {} physical cores of a logical one, on generations that have "
-                          "such; the mesh has {} of {} as its last axis, on {}",
-                          cores, last.name, last.size, table_key(generation)),
-              "write it last, tp=4,core=2, with trn2 or later as the target, or call the axis something else");
+  throw Fault(
+      FaultKind::kInput, "spmd.mesh",
+      fmt::format(
+          "the axis 'core' is that of the {} physical cores of a logical one, on generations that have "
+          "such; the mesh has {} of {} as its last axis, on {}",
+          cores, last.name, last.size, table_key(generation)),
+      "write it last, tp=4,core=2, with trn2 or later as the target, or call the axis something else");
 }
 
 Literal dense(const Literal& literal) {
@@ -99,8 +101,8 @@ ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh,
   compile(module, flat, stated_by(annotations, module, flat, grid_), std::move(options));
 }
 
-ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts, compiler::Options options,
-                           const Settings& settings, std::string choice)
+ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts,
+                           compiler::Options options, const Settings& settings, std::string choice)
     : grid_(mesh),
       settings_(settings),
       name_(module.name.empty() ? module.entry().name : module.name),

@@ -42,7 +42,8 @@ class ShardedModel {
   ShardedModel(const graph::Module& module, const Mesh& mesh, std::span<const Annotation> annotations,
                compiler::Options options, const runtime::Settings& settings);
 
-  // The same with cuts of the values of compiler::inline_calls(module, module.entry()). `choice`: what chose them.
+  // The same with cuts of the values of compiler::inline_calls(module, module.entry()). `choice`: what chose
+  // them.
   ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts, compiler::Options options,
                const runtime::Settings& settings, std::string choice);
 

@@ -17,8 +17,8 @@ namespace opentrn::spmd {
 // The machine that a program of several devices runs on.
 // `settings`: what its devices are.
 fabric::Platform platform_of(const ParallelProgram& program, const runtime::Settings& settings);
-// How many of the devices share an HBM stack: logical cores of one physical core fill a stack from Trainium2 on.
-// They run the same parts at the same time, each with its share of the bandwidth.
+// How many of the devices share an HBM stack: logical cores of one physical core fill a stack from Trainium2
+// on. They run the same parts at the same time, each with its share of the bandwidth.
 int devices_of_stack(const runtime::Settings& settings, int64_t devices);
 // One job for each group; a permute's pairs are one job of all devices. `cores`: of each device.
 std::vector<collectives::Job> jobs_of(const ParallelProgram::Collective& collective,
