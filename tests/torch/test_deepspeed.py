@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ torch = pytest.importorskip("torch", reason="the device is torch's")
 
 import opentrn.torch  # noqa: E402, F401
 from opentrn.errors import InputError, NotModelled  # noqa: E402
+from tests.torch import stand_in  # noqa: E402
 
 FILES = {
     "__init__.py": "", "ops/__init__.py": "", "ops/op_builder/__init__.py": "", "accelerator/__init__.py": "",
@@ -40,17 +39,8 @@ FILES = {
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    if importlib.util.find_spec("deepspeed") is not None:
-        pytest.skip("DeepSpeed itself is here; conformance/hf runs it")
-    for name, text in FILES.items():
-        path = tmp_path / "deepspeed" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    yield "deepspeed.accelerator.real_accelerator"
-    for name in [each for each in sys.modules if each.partition(".")[0] == "deepspeed"]:
-        del sys.modules[name]
+    with stand_in.package("deepspeed", FILES, tmp_path, monkeypatch):
+        yield "deepspeed.accelerator.real_accelerator"
 
 
 def test_the_accelerator_is_set_when_deepspeed_is_imported(package: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ torch = pytest.importorskip("torch", reason="the device is torch's")
 
 import opentrn.torch  # noqa: E402, F401
 from opentrn.errors import InputError  # noqa: E402
+from tests.torch import stand_in  # noqa: E402
 
 FILES = {
     "__init__.py": "",
@@ -32,17 +32,8 @@ FILES = {
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    if importlib.util.find_spec("pytorch_lightning") is not None:
-        pytest.skip("Lightning itself is here; conformance/hf runs it")
-    for name, text in FILES.items():
-        path = tmp_path / "pytorch_lightning" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    yield importlib.import_module("pytorch_lightning")
-    for name in [each for each in sys.modules if each.startswith("pytorch_lightning")]:
-        del sys.modules[name]
+    with stand_in.package("pytorch_lightning", FILES, tmp_path, monkeypatch):
+        yield importlib.import_module("pytorch_lightning")
 
 
 def test_the_accelerator_registers_itself(package: Any) -> None:

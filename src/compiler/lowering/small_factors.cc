@@ -29,8 +29,7 @@ class SmallCholesky {
   }
 
   void run() {
-    for (int64_t row = 0; row < data_.rows(); row += kPartitions)
-      run(SmallMatrixWork(emitter_, std::min(kPartitions, data_.rows() - row)), row);
+    SmallMatrixWork::each(emitter_, data_.rows(), [this](const auto& work, int64_t row) { run(work, row); });
   }
 
  private:
@@ -95,8 +94,7 @@ class SmallSolve {
   }
 
   void run() {
-    for (int64_t row = 0; row < data_.rows(); row += kPartitions)
-      run(SmallMatrixWork(emitter_, std::min(kPartitions, data_.rows() - row)), row);
+    SmallMatrixWork::each(emitter_, data_.rows(), [this](const auto& work, int64_t row) { run(work, row); });
   }
 
  private:

@@ -35,10 +35,7 @@ class SmallLu {
   }
 
   void run() {
-    for (int64_t row = 0; row < data_.rows(); row += kPartitions) {
-      const int64_t matrices = std::min(kPartitions, data_.rows() - row);
-      run(SmallMatrixWork(emitter_, matrices), row);
-    }
+    SmallMatrixWork::each(emitter_, data_.rows(), [this](const auto& work, int64_t row) { run(work, row); });
   }
 
  private:

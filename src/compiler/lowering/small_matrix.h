@@ -3,6 +3,8 @@
 // instructions on columns of a partition, with nothing to bring from one partition to another.
 #pragma once
 
+#include <algorithm>
+
 #include "compiler/lowering/emitter.h"
 #include "compiler/lowering/matrix.h"
 
@@ -63,6 +65,13 @@ class SmallMatrix {
 class SmallMatrixWork {
  public:
   SmallMatrixWork(Emitter& emitter, int64_t rows) : emitter_(emitter), rows_(rows) {}
+
+  // Calls run(work, first) for each block of as many of `count` matrices as there are partitions.
+  template <typename Run>
+  static void each(Emitter& emitter, int64_t count, Run run) {
+    for (int64_t first = 0; first < count; first += kPartitions)
+      run(SmallMatrixWork(emitter, std::min(kPartitions, count - first)), first);
+  }
 
   Tile fresh(int64_t columns, DType dtype = DType::kFloat32) const {
     return emitter_.sbuf(rows_, columns, dtype, "small_matrix");

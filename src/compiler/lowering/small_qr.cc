@@ -43,8 +43,7 @@ class SmallQr {
   }
 
   void run() {
-    for (int64_t row = 0; row < data_.rows(); row += kPartitions) {
-      const SmallMatrixWork work(emitter_, std::min(kPartitions, data_.rows() - row));
+    SmallMatrixWork::each(emitter_, data_.rows(), [this](const SmallMatrixWork& work, int64_t row) {
       const Tile tile = work.own(data_, row), taus = work.fresh(std::min(rows_, columns_));
       one_ = work.fresh(1);
       zero_ = work.fresh(1);
@@ -54,7 +53,7 @@ class SmallQr {
         reflect(work, {tile, columns_, 1}, j, taus.column_range(j, 1));
       packed_.store(emitter_, tile, row, 0);
       taus_.store(emitter_, taus, row, 0);
-    }
+    });
   }
 
  private:
@@ -121,8 +120,7 @@ void apply_small_q(Lowering& lowering, const Op& op) {
   const Matrix packed(a, batch), taus(lowering.view(op.operands[1]), batch), given(b, batch),
       result(lowering.allocate(op.results[0]), batch);
   const int64_t count = taus.columns();
-  for (int64_t row = 0; row < packed.rows(); row += kPartitions) {
-    const SmallMatrixWork work(emitter, std::min(kPartitions, packed.rows() - row));
+  SmallMatrixWork::each(emitter, packed.rows(), [&](const SmallMatrixWork& work, int64_t row) {
     const Tile tile = work.own(given, row), one = work.fresh(1);
     const SmallMatrix v(work.own(packed, row), packed_columns, 1), x(tile, columns, 1);
     const Tile tau = taus.fetch(emitter, row, tile.rows, 0, count, "small_qr");
@@ -133,7 +131,7 @@ void apply_small_q(Lowering& lowering, const Op& op) {
       reflect_part(emitter, work, v, j, tau.column_range(j, 1), x, 0, rows - j, columns);
     }
     result.store(emitter, tile, row, 0);
-  }
+  });
 }
 
 bool is_small_in_row(const graph::Type& type) {

@@ -35,9 +35,7 @@ class SmallRotations {
   }
 
   void run() {
-    for (int64_t row = 0; row < given_[0].rows(); row += kPartitions) {
-      const int64_t matrices = std::min(kPartitions, given_[0].rows() - row);
-      const SmallMatrixWork work(emitter_, matrices);
+    SmallMatrixWork::each(emitter_, given_[0].rows(), [this](const SmallMatrixWork& work, int64_t row) {
       Tile both = work.fresh((rows_ + size_) * size_);
       one_ = work.fresh(1);
       emitter_.memset(one_, 1.0);
@@ -46,7 +44,7 @@ class SmallRotations {
       for (int64_t round = 0; round < call_.rounds; ++round) both = turned(work, both);
       results_[0].store(emitter_, both.column_range(0, rows_ * size_), row, 0);
       results_[1].store(emitter_, both.column_range(rows_ * size_, size_ * size_), row, 0);
-    }
+    });
   }
 
  private:
