@@ -16,7 +16,7 @@ BUILT = re.compile(
     r"(tensor|vector|scalar|gpsimd|sync)_(clock_ghz|result_latency_ns)|\w+_gb_s_per_rank"
     r"|(value|name|engine|engines|elements|when|share|low|high|commit|coverage|rows|runs)"
 )
-MAPS = re.compile(r"\.(peak_tflops|links|topology|chip_tflops)\.|^(fabric_)?target\.")
+MAPS = re.compile(r"\.(peak_tflops|links|topology|chip_tflops)\.|^(fabric_)?target\.|^planner\.uncertainty\.")
 # Where tables become structures: a member that stands nowhere else is read by nobody.
 READERS = (
     "src/arch/tables.cc",

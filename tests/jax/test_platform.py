@@ -189,15 +189,16 @@ def test_checking_mode_passes_what_only_rounds():
     assert checked.stdout == plain.stdout and "not checked" not in checked.stderr
 
 
-def test_checking_mode_names_the_op_and_the_line():
-    # Stochastic rounding is no rounding to nearest: the reference cannot tell it from an error of the device.
+def test_checking_mode_names_the_op_and_the_line(tmp_path):
+    # The device runs a program that multiplies by another number.
     code = (
-        "import jax, jax.numpy as jnp, opentrn.model.diff as d\n"
-        "d.ROUNDING_ULP = 0\n"
-        "x = jnp.linspace(0.1, 0.9, 64)\n"
+        "import pathlib, sys, jax, jax.numpy as jnp, numpy as np, opentrn.model.diff as d\n"
+        "x, wrong, real = np.linspace(0.1, 0.9, 64, dtype=np.float32), pathlib.Path(sys.argv[1]), d.diff\n"
+        "wrong.write_text(jax.jit(lambda x: x.astype(jnp.bfloat16) * 4).lower(x).as_text())\n"
+        "d.diff = lambda *inputs, **options: real(*inputs, device_source=wrong, **options)\n"
         "print(jax.jit(lambda x: x.astype(jnp.bfloat16) * 3)(x))"
     )
-    done = run("neuron", "-c", code, OPENTRN_CHECK="1")
+    done = run("neuron", "-c", code, str(tmp_path / "wrong.mlir"), OPENTRN_CHECK="1")
     assert done.returncode == 1
     assert (
         "by more than rounding" in done.stderr

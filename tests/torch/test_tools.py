@@ -140,9 +140,9 @@ def test_modes_are_optimisation_levels_or_told_to_have_no_effect(
     levels = []
     right = opentrn.torch.program.Program
 
-    def noting(emitted: object, settings: opentrn.torch.Settings, name: str) -> object:
+    def noting(emitted: object, settings: opentrn.torch.Settings, *more: object) -> object:
         levels.append(settings.optlevel)
-        return right(emitted, settings, name)
+        return right(emitted, settings, *more)
 
     monkeypatch.setattr(opentrn.torch.program, "Program", noting)
     x = torch.ones(4)

@@ -2,7 +2,6 @@
 #include "compiler/lowering/hbm_capacity.h"
 
 #include <fmt/format.h>
-#include <algorithm>
 
 #include "arch/core_features.h"
 #include "arch/tables.h"
@@ -540,16 +539,6 @@ void Emitter::tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const S
   append(Opcode::kTensorScalar, Engine::kUnknown,
          {operand(dst), operand(data), operand(scalar0), operand(scalar1)},
          {static_cast<int64_t>(op0), 0, static_cast<int64_t>(op1), 0});
-}
-
-void Emitter::load_table(ActivationFunction function) {
-  const auto without = arch::timing(generation_)
-                           .constant_fact("activation_functions_without_table")
-                           .as<std::vector<std::string>>();
-  if (std::ranges::find(without, opentrn::name(function)) != without.end()) return;
-  const Tile number = sbuf(1, 1, DType::kFloat32, "table"), result = sbuf(1, 1, DType::kFloat32, "table");
-  memset(number, 1.0);
-  activation(function, result, number);
 }
 
 void Emitter::activation(ActivationFunction function, const Tile& dst, const Tile& data, double scale,

@@ -181,8 +181,6 @@ class Emitter {
   // dst = (data op0 scalar0) op1 scalar1
   void tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const Scalar& scalar1, const Tile& dst,
                      const Tile& data);
-  // The function's table is loaded here, where it has one, by an activation that nobody waits for.
-  void load_table(ActivationFunction function);
   // dst = function(data * scale + bias)
   void activation(ActivationFunction function, const Tile& dst, const Tile& data, double scale = 1.0,
                   std::optional<Tile> bias = std::nullopt);

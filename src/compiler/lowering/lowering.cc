@@ -91,20 +91,6 @@ std::string shape_text(const graph::Function& function, const Op& op) {
   return text;
 }
 
-// Of the first op that becomes one. In a long program one load of a table is nothing, and all that follows
-// would be scheduled otherwise.
-std::optional<ActivationFunction> first_activation(const graph::Function& function) {
-  constexpr size_t kShortOps = 64;
-  std::optional<ActivationFunction> first;
-  if (function.block(function.body()).ops.size() > kShortOps) return first;
-  graph::walk(function, function.body(), [&](graph::OpId id) {
-    if (first) return;
-    const Op& op = function.op(id);
-    first = has_attention(function, op) ? ActivationFunction::kExp : activation_function(op);
-  });
-  return first;
-}
-
 }  // namespace
 
 Lowering::Lowering(const graph::Module& module, const graph::Function& function,
@@ -126,8 +112,6 @@ void Lowering::run() {
     inputs_.push_back(whole.tensor);
     views_[index_of(id)] = whole;
   }
-  // While the first operands are still on their way.
-  if (const auto first = first_activation(function_)) emitter_.load_table(*first);
   begin_scope(function_.body(), std::nullopt);
   lower_groups();
   return_values();
