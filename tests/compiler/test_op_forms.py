@@ -458,13 +458,3 @@ def test_small_pads_keep_every_bit(shape, low, high, dtype: str, number: str, do
 def test_a_small_pad_is_a_load_and_a_store():
     """A fill of the result in memory, for which the copy waited, took 5.4 us."""
     assert time_of(padded((63, 64), (1, 0), (0, 0), "f32", "0.0", False)) < 4.5
-
-
-def test_the_first_table_is_loaded_while_operands_come():
-    """Of the Scalar engine; behind the load of its operand an exponential took 0.9 us longer."""
-    x = kind((64, 64))
-
-    def program(op: str) -> str:
-        return f"func.func @main(%x: {x}) -> {x} {{\n  %y = stablehlo.{op} : {x}\n  return %y : {x}\n}}\n"
-
-    assert time_of(program("exponential %x")) < time_of(program("add %x, %x")) + 0.6
