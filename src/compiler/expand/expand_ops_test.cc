@@ -504,28 +504,29 @@ std::vector<ExpansionCase> places() {
 
 std::vector<ExpansionCase> solvers_and_random() {
   const std::string positive =
-      R"(%t = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
-      %p = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) ->
-        tensor<4x4xf32>
-      %i = stablehlo.iota dim = 0 : tensor<4x4xf32>
-      %j = stablehlo.iota dim = 1 : tensor<4x4xf32>
-      %d = stablehlo.compare EQ, %i, %j : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
-      %e = stablehlo.convert %d : (tensor<4x4xi1>) -> tensor<4x4xf32>
-      %s = stablehlo.add %p, %e : tensor<4x4xf32>
+      R"(%t = stablehlo.transpose %x, dims = [1, 0] : (tensor<80x80xf32>) -> tensor<80x80xf32>
+      %p = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0] : (tensor<80x80xf32>, tensor<80x80xf32>) ->
+        tensor<80x80xf32>
+      %i = stablehlo.iota dim = 0 : tensor<80x80xf32>
+      %j = stablehlo.iota dim = 1 : tensor<80x80xf32>
+      %d = stablehlo.compare EQ, %i, %j : (tensor<80x80xf32>, tensor<80x80xf32>) -> tensor<80x80xi1>
+      %e = stablehlo.convert %d : (tensor<80x80xi1>) -> tensor<80x80xf32>
+      %s = stablehlo.add %p, %e : tensor<80x80xf32>
 )";
   const std::string words = "%w: tensor<2x2xui32>";
   const std::string state = "%s = stablehlo.bitcast_convert %w : (tensor<2x2xui32>) -> tensor<2xui64>\n";
   return {
-      {"%x: tensor<4x4xf32>", "tensor<4x4xf32>",
-       positive + R"(%c = "stablehlo.cholesky"(%s) {lower = true} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-      %low = stablehlo.compare GE, %i, %j : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
-      %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
-      %r = stablehlo.select %low, %c, %zero : tensor<4x4xi1>, tensor<4x4xf32>)",
+      {"%x: tensor<80x80xf32>", "tensor<80x80xf32>",
+       positive + R"(%c = "stablehlo.cholesky"(%s) {lower = true} : (tensor<80x80xf32>) -> tensor<80x80xf32>
+      %low = stablehlo.compare GE, %i, %j : (tensor<80x80xf32>, tensor<80x80xf32>) -> tensor<80x80xi1>
+      %zero = stablehlo.constant dense<0.0> : tensor<80x80xf32>
+      %r = stablehlo.select %low, %c, %zero : tensor<80x80xi1>, tensor<80x80xf32>)",
        1e-3},
-      {"%x: tensor<4x4xf32>, %b: tensor<4x2xf32>", "tensor<4x2xf32>",
+      {"%x: tensor<80x80xf32>, %b: tensor<80x2xf32>", "tensor<80x2xf32>",
        positive +
            R"(%r = "stablehlo.triangular_solve"(%s, %b) <{left_side = true, lower = true, unit_diagonal = false,
-          transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> : (tensor<4x4xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>)",
+          transpose_a = #stablehlo<transpose NO_TRANSPOSE>}> :
+          (tensor<80x80xf32>, tensor<80x2xf32>) -> tensor<80x2xf32>)",
        1e-3},
       {words, "tensor<6xui32>",
        state + "%t, %r = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> "

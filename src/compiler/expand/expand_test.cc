@@ -57,20 +57,20 @@ constexpr Family kFamilies[] = {
         %d = stablehlo.convert %c : (tensor<8xui64>) -> tensor<8xui32>
         return %d : tensor<8xui32>)",
      0, 4e9},
-    {"linear_algebra", "(%x: tensor<4x4xf32>) -> tensor<4x4xf32>",
-     R"(%t = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    {"linear_algebra", "(%x: tensor<80x80xf32>) -> tensor<80x80xf32>",
+     R"(%t = stablehlo.transpose %x, dims = [1, 0] : (tensor<80x80xf32>) -> tensor<80x80xf32>
         %p = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0]
-             : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-        %i = stablehlo.iota dim = 0 : tensor<4x4xf32>
-        %j = stablehlo.iota dim = 1 : tensor<4x4xf32>
-        %d = stablehlo.compare EQ, %i, %j : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
-        %e = stablehlo.convert %d : (tensor<4x4xi1>) -> tensor<4x4xf32>
-        %s = stablehlo.add %p, %e : tensor<4x4xf32>
-        %a = "stablehlo.cholesky"(%s) {lower = true} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-        %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
-        %low = stablehlo.compare GE, %i, %j : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
-        %r = stablehlo.select %low, %a, %zero : tensor<4x4xi1>, tensor<4x4xf32>
-        return %r : tensor<4x4xf32>)",
+             : (tensor<80x80xf32>, tensor<80x80xf32>) -> tensor<80x80xf32>
+        %i = stablehlo.iota dim = 0 : tensor<80x80xf32>
+        %j = stablehlo.iota dim = 1 : tensor<80x80xf32>
+        %d = stablehlo.compare EQ, %i, %j : (tensor<80x80xf32>, tensor<80x80xf32>) -> tensor<80x80xi1>
+        %e = stablehlo.convert %d : (tensor<80x80xi1>) -> tensor<80x80xf32>
+        %s = stablehlo.add %p, %e : tensor<80x80xf32>
+        %a = "stablehlo.cholesky"(%s) {lower = true} : (tensor<80x80xf32>) -> tensor<80x80xf32>
+        %zero = stablehlo.constant dense<0.0> : tensor<80x80xf32>
+        %low = stablehlo.compare GE, %i, %j : (tensor<80x80xf32>, tensor<80x80xf32>) -> tensor<80x80xi1>
+        %r = stablehlo.select %low, %a, %zero : tensor<80x80xi1>, tensor<80x80xf32>
+        return %r : tensor<80x80xf32>)",
      1e-3},
     {"windows", "(%x: tensor<3x16xi32>) -> tensor<3x16xi32>",
      R"(%zero = stablehlo.constant dense<0> : tensor<i32>
