@@ -61,10 +61,10 @@ class Propagation {
     // The residuals hold what no input says: kernels of other sizes, noise, what the program does beside.
     if (width * width > squares) {
       const double rest = std::sqrt(width * width - squares) / width;
+      const std::string key = fmt::format("planner.stack.{}.measured_to_predicted_high", inputs_.stack.name);
       Contributor out{all.measured ? "published steps beside these inputs"
                                    : "published steps of Trn1 beside these inputs, widened",
-                      fmt::format("planner.stack.{}.measured_to_predicted_high", inputs_.stack.name),
-                      all.measured ? "measured" : "assumed"};
+                      key, std::string(arch::to_string(tables_.facts().at(key).confidence))};
       out.low_s = plan_.step_s - rest * std::max(0.0, plan_.step_s - all.low);
       out.high_s = plan_.step_s + rest * std::max(0.0, all.high - plan_.step_s);
       out.low = out.low_s / plan_.step_s;
