@@ -86,7 +86,7 @@ def neuron(
     """
     settings = settings_module.read(options, mode)
     attention.choose(module)
-    name = f"{_function(module)}{next(_number)}"
+    name = f"{_function(module)}_{next(_number)}"
     # What the backward pass can compute again for less than it takes to keep in HBM is not kept, as in Inductor.
     backend = aot_autograd(
         **compilers(settings, name),
