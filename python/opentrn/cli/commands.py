@@ -557,7 +557,7 @@ def _output_facts(value: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"shape": list(value.shape), "dtype": str(value.dtype)}
     if value.size and value.dtype.names is None:
         try:
-            numbers = value.astype(np.float64)
+            numbers: np.ndarray = value.astype(np.float64)
         except (TypeError, ValueError):
             return facts  # packed formats have no plain numbers
         finite = numbers[np.isfinite(numbers)]

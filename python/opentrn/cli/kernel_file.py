@@ -32,7 +32,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -189,7 +189,7 @@ def _by_rank(value: Any, what: str, execute: bool, ranks: int) -> Any:
     return read_value(value, what, execute)
 
 
-def given_inputs(given: list[str], is_name: Callable[[str], bool], form: str) -> Iterator[tuple[str, str]]:
+def given_inputs(given: Sequence[str], is_name: Callable[[str], bool], form: str) -> Iterator[tuple[str, str]]:
     """Names and values of --input, each name once. UsageError for what has not the `form`."""
     names = set()
     for text in given:

@@ -62,7 +62,7 @@ class BucketedModel(Model):
         return self.pick(sizes)[1] if sizes else self.buckets[-1][1]
 
     @property
-    def inputs(self) -> list[Port]:  # type: ignore[override]
+    def inputs(self) -> list[Port]:  # type: ignore[override]  # not settable here
         """Of the largest program."""
         return self.buckets[-1][1].inputs
 
