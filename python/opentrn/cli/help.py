@@ -43,8 +43,8 @@ class Groups:
         return cls(
             inputs=parser.add_argument_group("inputs and what is computed"),
             target=parser.add_argument_group("machine"),
-            kernel=parser.add_argument_group("of kernels"),
-            model=parser.add_argument_group("of models"),
+            kernel=parser.add_argument_group("kernels"),
+            model=parser.add_argument_group("models"),
             output=parser.add_argument_group("output"),
         )
 

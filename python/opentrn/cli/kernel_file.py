@@ -233,7 +233,7 @@ def read_value(value: Any, what: str, execute: bool = True) -> Any:
     except (ValueError, SyntaxError):
         if _ARRAY_GONE_WRONG.fullmatch(value.strip()):
             raise UsageError(
-                f"{what}: {value!r} is no array",
+                f"{what}: {value!r} is not an array",
                 label="cli.input",
                 hint="SHAPE:DTYPE:VALUES, as in 128x512:bfloat16:randn(1) or 1024x for one dimension, with "
                 "sizes of 0 or more and a seed of 0 or more",

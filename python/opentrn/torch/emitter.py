@@ -213,7 +213,7 @@ class Emitter(Body):
                 listed = results if isinstance(results, (tuple, list)) else (results,)
                 return [values[each] if isinstance(each, fx.Node) else each for each in listed]
             else:
-                raise refusal(node, f"is a {node.op}, which is no op of ATen's")
+                raise refusal(node, f"is a {node.op}, which is not an op of ATen's")
         raise AssertionError("a graph without results")
 
     def attribute(self, graph: fx.GraphModule, node: fx.Node) -> Any:
@@ -422,7 +422,7 @@ def emit(
         elif node.op == "output":
             result_node = node
         else:
-            raise refusal(node, f"is a {node.op}, which is no op of ATen's")
+            raise refusal(node, f"is a {node.op}, which is not an op of ATen's")
     assert result_node is not None
     results, outputs = _results(emitter, graph, result_node, values)
     checks = [Check(len(outputs) + i, op, matrix) for i, (_, op, matrix) in enumerate(emitter.infos)]

@@ -301,7 +301,7 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
         if row.argument >= 0:
             output.copied_from = tracer.inputs[row.argument]
         elif row.program < 0:
-            raise NoDeviceForm(f"{name} gives what is no tensor", label="torch.no_emitter")
+            raise NoDeviceForm(f"{name} gives what is not a tensor", label="torch.no_emitter")
         elif row.program in by_program:
             raise NoDeviceForm(f"{name} gives one tensor twice", label="torch.no_emitter")
         else:
