@@ -96,7 +96,10 @@ class OpRow:
 
 def ops() -> list[OpRow]:
     """The table of ops (src/graph/op_definitions.cc)."""
-    return [OpRow(*row[:5], tuple(row[5])) for row in _core.graph.op_table()]
+    return [
+        OpRow(name, op_class, operands, results, regions, tuple(attributes))
+        for name, op_class, operands, results, regions, attributes in _core.graph.op_table()
+    ]
 
 
 def parse(source: str | bytes, filename: str = "<text>") -> Module:

@@ -288,7 +288,9 @@ void bind_engine(nb::module_& module) {
             return add_adapter(engine, file.tensors, decoder::Names::kHuggingFace, folder);
           },
           "file"_a, "folder"_a)
-      .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{})
+      .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{},
+           nb::sig(
+               "def time(self, bucket: tuple[int, int, int, bool], settings: Sequence[str] = []) -> Timing"))
       .def("exchange_us",
            [](const Engine& engine, const BucketTuple& of) {
              const Unlocked unlocked;
@@ -357,8 +359,12 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
              "instance"_a = "");
-  module.def("time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
-             "ranks"_a = 1, "layers"_a = 0, "contiguous"_a = false);
+  module.def(
+      "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
+      "layers"_a = 0, "contiguous"_a = false,
+      nb::sig(
+          "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
+          "ranks: int = 1, layers: int = 0, contiguous: bool = False) -> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a, "instance"_a);
   bind_engine(module);

@@ -241,7 +241,10 @@ void bind_graph(nb::module_& module) {
     const Interruptible work;
     return import::load({reinterpret_cast<const std::byte*>(data.c_str()), data.size()}, filename);
   });
-  module.def("op_table", op_table);
+  module.def(
+      "op_table", op_table,
+      nb::sig("def op_table() -> list[tuple[str, str, tuple[int, int], tuple[int, int], tuple[int, int], "
+              "list[str]]]"));
   module.def("run_checked_file", run_checked_file, "text"_a, "filename"_a, "norm_tolerance"_a = 0.0);
 }
 

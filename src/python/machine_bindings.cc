@@ -410,12 +410,18 @@ void bind_machine(nb::module_& module) {
   });
   module.def("from_bytes", &from_bytes);
   module.def("storage_bytes", &storage_bytes);
-  module.def("nan_origin", &nan_origin, "machines"_a);
-  module.def("unwritten_elements", &unwritten, "view"_a);
-  module.def("made_at", &made_at, "view"_a);
+  module.def("nan_origin", &nan_origin, "machines"_a,
+             nb::sig("def nan_origin(machines: Sequence[Machine]) -> Exception | None"));
+  module.def("unwritten_elements", &unwritten, "view"_a,
+             nb::sig("def unwritten_elements(view: NkiTensor) -> "
+                     "tuple[int, list[int], tuple[str, int, str] | None, str] | None"));
+  module.def("made_at", &made_at, "view"_a,
+             nb::sig("def made_at(view: NkiTensor) -> tuple[str, int, str] | None"));
   module.def("overlapping_copy", &overlapping_copy, "machines"_a);
-  module.def("first_write", &first_write, "machine"_a, "view"_a);
-  module.def("last_without_effect", &last_without_effect, "machines"_a);
+  module.def("first_write", &first_write, "machine"_a, "view"_a,
+             nb::sig("def first_write(machine: Machine, view: NkiTensor) -> tuple[str, int, str] | None"));
+  module.def("last_without_effect", &last_without_effect, "machines"_a,
+             nb::sig("def last_without_effect(machines: Sequence[Machine]) -> tuple[str, int, str] | None"));
   module.def("device_print", &device_print);
   module.def("register_alloc", &register_alloc, "x"_a = nb::none());
   module.def("register_move", &register_move, "dst"_a, "src"_a);

@@ -551,7 +551,9 @@ void bind_models(nb::module_& module) {
             return time_program(self.model.program, self.model.generation, settings, self.model.origin,
                                 self.trips ? &*self.trips : nullptr, loop_iterations);
           },
-          "settings"_a = std::vector<std::string>{}, "loop_iterations"_a = nb::none())
+          "settings"_a = std::vector<std::string>{}, "loop_iterations"_a = nb::none(),
+          nb::sig(
+              "def time(self, settings: Sequence[str] = [], loop_iterations: int | None = None) -> Timing"))
       .def_ro("control_inputs", &LoadedModel::control_inputs)
       .def_ro("splat_bytes", &LoadedModel::splat_bytes)
       .def_prop_ro("generation", [](const LoadedModel& self) { return version(self.model.generation); })

@@ -172,7 +172,9 @@ void bind_tensor(nb::module_& module) {
                    [](const TensorView& v) { return to_tuple(v.rank(), [&](int i) { return v.stride(i); }); })
       .def_ro("offset", &TensorView::offset)
       .def_prop_ro("dtype", [](const TensorView& v) { return from_dtype(v.dtype); })
-      .def_prop_ro("buffer", [](const TensorView& v) { return from_memory_space(v.storage->space); })
+      .def_prop_ro(
+          "buffer", [](const TensorView& v) { return from_memory_space(v.storage->space); },
+          nb::sig("def buffer(self) -> opentrn.types.isa_enums.MemoryRegion"))
       .def_prop_rw(
           "name", [](const TensorView& v) { return v.storage->name; },
           [](TensorView& v, const std::string& name) { v.storage->name = name; })

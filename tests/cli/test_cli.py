@@ -219,11 +219,11 @@ def test_the_line_of_the_failure_is_shown(capsys, kernels):
         (["{file}:copy", "-i", "x=missing.npy"], "cannot read missing.npy"),
         (["{file}:copy", "-i", "x=4x4", "-i", "x=8x8"], "x is given twice"),
         (["{file}:copy", "-i", "x="], "no value"),
-        (["{file}:copy", "-i", "x=128X8"], "'128X8' is no array"),
-        (["{file}:copy", "-i", "x=-1x8"], "'-1x8' is no array"),
-        (["{file}:copy", "-i", "x=randn(x)"], "is no array"),
-        (["{file}:copy", "-i", "x=4x4:float32:randn(x)"], "is no array"),
-        (["{file}:copy", "-i", "x=4x4x"], "is no array"),
+        (["{file}:copy", "-i", "x=128X8"], "'128X8' is not an array"),
+        (["{file}:copy", "-i", "x=-1x8"], "'-1x8' is not an array"),
+        (["{file}:copy", "-i", "x=randn(x)"], "is not an array"),
+        (["{file}:copy", "-i", "x=4x4:float32:randn(x)"], "is not an array"),
+        (["{file}:copy", "-i", "x=4x4x"], "is not an array"),
         (["{file}:copy", "-i", "x=4X"], "1024x for one dimension"),
         (["{file}:copy", "--save-program", "/nonexistent/p"], "there is no folder /nonexistent"),
         (["{file}:copy", "--save-outputs", "{file}"], "a file, not a folder"),
@@ -363,10 +363,10 @@ def test_what_a_kernel_prints_is_on_stdout_else(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-O", "3"], "--optlevel: of models"),
-        (["--weight-dtype", "int8", "--dim", "b=1"], "--dim, --weight-dtype: of models"),
-        (["--pad", "b", "--seed", "3"], "--pad: of models"),
-        (["--grid", "2"], "--grid: of NKI 0.1 kernels"),
+        (["-O", "3"], "--optlevel: only for models"),
+        (["--weight-dtype", "int8", "--dim", "b=1"], "--dim, --weight-dtype: only for models"),
+        (["--pad", "b", "--seed", "3"], "--pad: only for models"),
+        (["--grid", "2"], "--grid: only for NKI 0.1 kernels"),
         (["--lnc", "2", "--target", "trn1"], "a logical core of trn1 is 1 core, not 2"),
     ],
 )
@@ -379,7 +379,7 @@ def test_options_of_kernels_are_refused_for_models(capsys):
     model = Path(__file__).resolve().parents[2] / "examples" / "mlp.mlir"
     for command in ("run", "profile", "disasm"):
         code, _, err = run(capsys, command, model, "--lnc", "2", "--eager")
-        assert code == cli.INPUT and "--lnc, --eager: of kernels" in err
+        assert code == cli.INPUT and "--lnc, --eager: only for kernels" in err
 
 
 def test_an_input_of_a_model_is_given_once(capsys):
@@ -395,7 +395,7 @@ def test_an_input_of_a_model_is_given_once(capsys):
 def test_a_grid_is_sizes(capsys, kernels, text):
     with pytest.raises(SystemExit) as ended:
         run(capsys, "run", f"{kernels}:copy", "--grid", text)
-    assert ended.value.code == cli.INPUT and "is no grid" in capsys.readouterr().err
+    assert ended.value.code == cli.INPUT and "is not a grid" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("kernel", "helps"), [("too_large", False), ("does_not_fit", True)])

@@ -41,11 +41,11 @@ def test_a_command_without_arguments_shows_examples_in_a_few_lines(capsys, comma
 def test_options_are_grouped(capsys, command):
     _, out, _ = ended(capsys, command, "--help")
     heads = [line for line in out.splitlines() if line.endswith(":") and not line.startswith((" ", "-"))]
-    wanted = ["inputs and what is computed:", "machine:", "of kernels:", "of models:", "output:"]
+    wanted = ["inputs and what is computed:", "machine:", "kernels:", "models:", "output:"]
     assert [head for head in heads if head in wanted] == wanted
-    of_kernels = out[out.index("of kernels:") : out.index("of models:")]
+    of_kernels = out[out.index("\nkernels:") : out.index("\nmodels:")]
     assert "--grid" in of_kernels and "--eager" in of_kernels and "--auto-cast" not in of_kernels
-    assert "--auto-cast" in out[out.index("of models:") : out.index("output:")]
+    assert "--auto-cast" in out[out.index("\nmodels:") : out.index("output:")]
 
 
 @pytest.mark.parametrize("command", ["compile", "coverage", "diff", "compare"])
@@ -57,7 +57,7 @@ def test_every_command_that_takes_a_model_names_all_formats(capsys, command):
 @pytest.mark.parametrize("days", ["-1", "nan", "inf", "soon"])
 def test_days_are_a_number_of_days(capsys, days):
     code, _, err = ended(capsys, "cache", "clear", f"--older-than={days}")
-    assert code == cli.INPUT and "is no number of days" in err
+    assert code == cli.INPUT and "is not a number of days" in err
 
 
 # -- colour --------------------------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def test_command_within_its_deadline(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "1e12"])
 def test_deadlines_that_are_none(folder: Path, text: str) -> None:
     process = start(folder, "run", f"{KERNELS}:endless", f"--deadline={text}")
-    assert "is no number of seconds" in process.communicate(timeout=60)[1]
+    assert "is not a number of seconds" in process.communicate(timeout=60)[1]
     assert process.returncode == 2
     process = start(folder, "run", f"{KERNELS}:endless", OPENTRN_DEADLINE=text)
     assert "OPENTRN_DEADLINE" in process.communicate(timeout=60)[1]

@@ -75,7 +75,7 @@ def test_a_folder_answers_as_the_gguf_file(model_file: Path, tmp_path: Path) -> 
     assert texts[0] == texts[1]
     assert other.text.stop_tokens == [101]
     (folder / "tokenizer.json").write_text("{")
-    with pytest.raises(InputError, match="is no tokenizer"):
+    with pytest.raises(InputError, match="is not a tokenizer"):
         LanguageModel(folder, context=128)
 
 

@@ -15,6 +15,7 @@ def test_every_page_has_a_place_and_every_link_a_page():
     pages = docsite.collected()
     lines = docsite.navigation(pages)
     assert pages.errors == []
+    assert "    - 'A language model': docs/language_models.md" in lines  # "a language model" in a sentence
     named = {line.rpartition(" ")[2] for line in lines}
     assert {name for name in pages.text if name not in named} == set()
     assert len(pages.text) > 100
@@ -47,6 +48,8 @@ def test_a_page_in_no_order_is_found():
 def test_code_and_lists_are_written_as_markdown_of_the_site_wants_them():
     assert docsite._converted(docsite.Pages(), "docs/a.md", "```console run\n$ x\n```\n") == "```console\n$ x\n```\n"
     assert docsite._converted(docsite.Pages(), "docs/a.md", "Two:\n- a\n- b\n") == "Two:\n\n- a\n- b\n"
+    table = docsite._converted(docsite.Pages(), "docs/a.md", "| `--price a\\|<b>` | `c` |\n")
+    assert table == "| <code>--price a&#124;&lt;b&gt;</code> | `c` |\n"
 
 
 def test_every_api_page_names_what_there_is():

@@ -186,3 +186,15 @@ def test_no_decision_is_made_by_the_text_of_an_error():
     assert decides.search('if "[onnx." in str(error):') and not decides.search("tell(str(error))")
     ours = [path for path in tracked("python/*.py") if "torch" not in path.parts]
     assert [relative(path) for path in ours if decides.search(path.read_text())] == []
+
+
+def test_what_mypy_is_told_to_ignore_has_a_code_and_a_reason():
+    """`# type: ignore[code]  # why`: without a code it hides other errors, without a reason nobody can remove it."""
+    right = re.compile(r"# type: ignore\[[a-z-]+\]  # \w")
+    lines = [
+        f"{relative(path)}:{number}"
+        for path in tracked("python/opentrn/*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if "type: ignore" in line and not right.search(line)
+    ]
+    assert not lines, f"write `# type: ignore[code]  # why`: {', '.join(lines)}"

@@ -341,7 +341,7 @@ def test_filter_keeps_nodes_with_contiguous_sets(cluster):
     assert found["nodenames"] == ["idle"] and found["error"] == ""
     assert found["failedNodes"] == {
         "busy": "no contiguous set of 16 devices is free",
-        "cpu": "m5.large is no instance with Neuron devices",
+        "cpu": "m5.large is not an instance with Neuron devices",
         "bare": f"the node has no label {LABEL}",
     }
     assert ask("filter", {"pod": api.pods["wants"], "nodenames": names})["nodenames"] == ["busy", "idle"]
@@ -385,7 +385,7 @@ def test_what_is_no_request_is_answered(cluster):
     assert ask("bind", {})["error"] and ask("filter", {"pod": 3, "nodenames": []})["error"]
     assert (
         ask("filter", {"pod": pod(neuron="1.5"), "nodenames": ["idle"]})["error"]
-        == "'1.5' is no number of devices"
+        == "'1.5' is not a number of devices"
     )
     both = ask("filter", {"pod": pod(neuron=1, neuroncore=1), "nodenames": ["idle"]})
     assert "one of them" in both["error"]

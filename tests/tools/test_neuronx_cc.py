@@ -100,7 +100,7 @@ def test_options_change_the_program(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["nothing"], "is no command"),
+        (["nothing"], "is not a command"),
         (["compile"], "no model"),
         (["compile", "x"], "no --target"),
         (["compile", "x", "y", "--target", "trn2"], "two models"),

@@ -142,7 +142,7 @@ def test_operations_are_analysed(tmp_path, environment):
         (["--command", "bake", "true"], {}, "--command 'bake'"),
         (["--command"], {}, "takes a value"),
         (["--command", "collect"], {}, "no program is named"),
-        (["--jobs", "2", "true"], {}, "'--jobs' is no option"),
+        (["--jobs", "2", "true"], {}, "'--jobs' is not an option"),
         (["--analyze-verbosity", "3"], {}, "1 or 2"),
         (["--analyze-output", "x", "true"], {}, "of --command analyze"),
         (["/no/such/program"], {}, "No such file"),

@@ -133,7 +133,7 @@ def test_what_cannot_be_compiled_says_why(model: Tagger, tmp_path: Path) -> None
         opentrn.compile(trained)
     damaged = tmp_path / "model.pt2"
     damaged.write_bytes(b"no archive")
-    with pytest.raises(ValueError, match="is no exported program"):
+    with pytest.raises(ValueError, match="is not an exported program"):
         opentrn.compile(damaged)
 
 

@@ -80,7 +80,7 @@ def test_a_traced_model_is_saved_and_takes_what_it_was_traced_for(tmp_path: Path
     with pytest.raises(InputError, match="there is no core"):
         neuronx.DataParallel(loaded, device_ids=[7])
     (tmp_path / "no.pt2").write_bytes(b"nothing")
-    with pytest.raises(InputError, match="is no traced model"):
+    with pytest.raises(InputError, match="is not a traced model"):
         neuronx.load(tmp_path / "no.pt2")
 
 

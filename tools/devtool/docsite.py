@@ -8,6 +8,7 @@ not name is an error.
 from __future__ import annotations
 
 import hashlib
+import html
 import os
 import posixpath
 import re
@@ -28,6 +29,7 @@ _REQUIREMENTS = TOOLS / "requirements-docs.txt"
 _PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "docs/*.md")
 _MORE = ("examples/*.md", "fidelity/*.md", "conformance/*.md", "benchmarks/*.md")
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)#\s]+)")
+_ESCAPED_BAR = r"\|"
 _FENCE = re.compile(r"^(\s*```)(\w+) [\w ]+$", re.MULTILINE)
 _LANGUAGES = {".py": "python", ".cc": "cpp", ".h": "cpp", ".toml": "toml", ".cmake": "cmake", ".json": "json"}
 
@@ -184,6 +186,10 @@ def _converted(pages: Pages, page: str, text: str) -> str:
     parts = re.split(r"(^\s*```.*?^\s*```|`[^`\n]+`)", text, flags=re.MULTILINE | re.DOTALL)
     for at in range(0, len(parts), 2):
         parts[at] = _LINK.sub(lambda m: m.group(1) + _target(pages, page, m.group(2)), parts[at])
+    # GitHub reads \| in a table's code as |; Python-Markdown would show the backslash.
+    for at in range(1, len(parts), 2):
+        if "\\|" in parts[at] and not parts[at].lstrip().startswith("```"):
+            parts[at] = f"<code>{html.escape(parts[at][1:-1]).replace(_ESCAPED_BAR, '&#124;')}</code>"
     # A list right behind a paragraph is a list for GitHub; Python-Markdown wants a blank line before it.
     return re.sub(r"(?m)^(?![-*|#> ]|\d+\. )(\S.*)\n(?=- )", r"\1\n\n", "".join(parts))
 
@@ -214,7 +220,9 @@ def _order() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     text = (ROOT / "docs" / "README.md").read_text()
     for title, body in re.findall(r"^\*\*(.+?)\*\*\n(.*?)(?=^\*\*|\Z)", text, re.MULTILINE | re.DOTALL):
         links = re.findall(r"\[([^\]]+)\]\(([^)#\s]+)", body)
-        yield title, [(" ".join(name.split()), posixpath.normpath(f"docs/{to}")) for name, to in links]
+        # A link within a sentence begins with a small letter; an entry of the navigation does not.
+        named = [(" ".join(name.split()), posixpath.normpath(f"docs/{to}")) for name, to in links]
+        yield title, [(name[:1].upper() + name[1:], page) for name, page in named]
 
 
 def navigation(pages: Pages) -> list[str]:

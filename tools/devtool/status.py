@@ -15,11 +15,11 @@ from devtool.paths import ROOT
 
 PAGE = ROOT / "docs" / "status.md"
 _HEAD = """\
-# What there is
+# Status
 
-Operators by route, instructions by generation, models and commands. Written by `./dev status` from the tables of the
-sources, which a test compares: change those. What is missing, and why, is in the [roadmap](roadmap.md); how it is
-tested against other projects is in [conformance](../conformance/models/README.md).
+This page lists operators by route, instructions by generation, models and commands. `./dev status` generates it from
+the tables of the sources, with which a test compares it: to change it, change those. The [roadmap](roadmap.md) says
+what is missing, and [conformance](../conformance/models/README.md) how OpenTrn is tested against other projects.
 """
 
 
@@ -186,10 +186,10 @@ def _graph_ops() -> str:
     text = (
         f"\n## StableHLO and CHLO\n\nOf {len(rows)} ops the evaluator computes {evaluated} and {compiled} are compiled"
         " for the device. Text and bytecode of StableHLO have all of them; HLO's opcodes, ONNX's operators and ATen's"
-        ' ops become these. Under "device": a kernel computes the op, or it is expanded into other ops, or rewritten'
-        " before kernels are chosen, or devices exchange data for it; or the host computes it, which"
-        " `--strict` refuses. Whether a kernel takes an op depends on its types too: `opentrn coverage` says it of a"
-        " model.\n"
+        ' ops become these. The column "device" says whether a kernel computes the op, the op is expanded into others'
+        " or rewritten before kernels are chosen, devices exchange data for it, or the host computes it, which"
+        " `--strict` refuses. Whether a kernel takes an op also depends on its types; `opentrn coverage` reports it for"
+        " a model.\n"
     )
     return _filled(text) + "\n" + _table(("op", "evaluator", "device"), [(f"`{row[0]}`", *row[1:]) for row in rows])
 
@@ -208,8 +208,8 @@ def _filled(text: str) -> str:
 
 def _onnx() -> str:
     taken, refused = onnx_rows()
-    text = f"\n## ONNX\n\n{len(taken)} operators are imported:\n\n{_list(taken)}\nRefused, with the reason:\n\n"
-    return text + _table(("why", "operators"), [(why, ", ".join(f"`{n}`" for n in names))
+    text = f"\n## ONNX\n\nOpenTrn imports {len(taken)} operators:\n\n{_list(taken)}\nIt refuses these:\n\n"
+    return text + _table(("reason", "operators"), [(why, ", ".join(f"`{n}`" for n in names))
                                                 for why, names in sorted(refused.items())])  # fmt: skip
 
 
@@ -217,8 +217,8 @@ def _aten() -> str:
     families = aten_rules()
     total = len({name for names in families.values() for name in names})
     text = (
-        f"\n## PyTorch\n\n{total} ops of ATen and prims have a rule that writes them for the device; all others that"
-        " torch takes apart are made of these. [Conformance](../conformance/torch/README.md) says how many of torch's"
+        f"\n## PyTorch\n\n{total} ops of ATen and prims have a rule that translates them for the device; torch"
+        " decomposes many others into these. [Conformance](../conformance/torch/README.md) says how many of torch's"
         " own samples pass.\n"
     )
     rows = [(f"`{family}`", ", ".join(f"`{name}`" for name in names)) for family, names in families.items()]
@@ -228,8 +228,8 @@ def _aten() -> str:
 def _instructions() -> str:
     rows = instructions()
     text = (
-        f"\n## NKI instructions\n\n{len(rows)} instructions, those of `nki.isa` and what loops are made of, with values"
-        " on every generation from their first on.\n"
+        f"\n## NKI instructions\n\nThere are {len(rows)} instructions: those of `nki.isa`, and those that loops consist"
+        " of. Values are computed on every generation from an instruction's first on.\n"
     )
     marks = [
         (f"`{name}`", engines, *("yes" if generation >= first else "" for generation in (1, 2, 3, 4)), time)
@@ -245,7 +245,7 @@ def page() -> str:
              for name, form in models()]  # fmt: skip
     parts = [
         _HEAD, _graph_ops(), _onnx(), _aten(), _instructions(),
-        "\n## Models\n\nThose that `./dev conformance models` compares with other runtimes:\n\n",
+        "\n## Models\n\n`./dev conformance models` compares these with other runtimes:\n\n",
         _table(("architecture", "as"), shown),
         "\n## Commands\n\n",
         _table(("command", "what it does"), [(f"`opentrn {name}`", text) for name, text in commands().items()]),

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import textwrap
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from devtool.paths import ROOT
@@ -68,7 +68,42 @@ def core() -> dict[Path, str]:
             if "import Any" in text
             else text.replace("import opentrn", "from typing import Any\n\nimport opentrn", 1)
         )
+    head = next(path for path in made if path.name == "__init__.pyi")
+    made[head] = _with_python_members(made[head])
     return {_PACKAGE / name: _HEAD + text for name, text in sorted(made.items())}
+
+
+def _with_python_members(text: str) -> str:
+    """A stub of _core with what opentrn.base.members adds to its classes, which the generator did not see."""
+    from opentrn import _core
+    from opentrn.kernel import run  # noqa: F401  adds the members
+
+    for name, cls in sorted(vars(_core).items()):
+        if isinstance(cls, type) and (lines := _python_members(cls)):
+            head = re.search(rf"^class {name}\b.*:\n", text, re.MULTILINE)
+            if head is None:
+                raise AssertionError(f"the stub of _core has no class {name}")
+            text = text[: head.end()] + lines + "\n" + text[head.end() :]
+    if "import Annotated, overload" not in text:
+        raise AssertionError("the stub of _core no longer imports from typing as this function expects")
+    text = text.replace("import Annotated, overload", "import Annotated, Any, overload", 1)
+    return text.replace("import numpy\n", "import numpy\nimport numpy as np\n", 1)
+
+
+def _python_members(cls: type) -> str:
+    lines = [f"    {name}: {kind}\n" for name, kind in vars(cls).get("__annotations__", {}).items()]
+    for name, member in sorted(vars(cls).items()):
+        function = member.fget if isinstance(member, property) else member
+        if not isinstance(function, FunctionType):
+            continue
+        decorator = "    @property\n" if isinstance(member, property) else ""
+        signature = re.sub(r"^\((\w+): \w+", r"(\1", str(inspect.signature(function)).replace("'", ""))
+        # A property of the same name hides the class within the stub's class.
+        signature = re.sub(r"\bnc_version$", "opentrn.types.isa_enums.nc_version", signature)
+        doc = inspect.getdoc(function)
+        body = f'\n        """{textwrap.indent(doc, "        ").strip()}"""\n' if doc else " ...\n"
+        lines.append(f"{decorator}    def {name}{signature}:{body}")
+    return "\n".join(lines)
 
 
 def torch_device(module: ModuleType) -> str:
@@ -114,7 +149,10 @@ def instructions() -> str:
     for name in _core.instruction_names():
         function = getattr(_core.isa, name)
         parts.append(_instruction(name, function, instruction_help.doc(function)) + "\n")
-    for name in ("missing_instructions", "get_nc_version", "get_nc_sub_version"):
+    for name in (
+        "register_alloc", "register_load", "register_move", "register_store",
+        "missing_instructions", "get_nc_version", "get_nc_sub_version",
+    ):  # fmt: skip
         function = getattr(nki.isa, name)
         signature = str(inspect.signature(function)).replace("'", "")
         parts.append(f'def {name}{signature}:\n    """{inspect.getdoc(function)}"""\n\n')

@@ -2,17 +2,40 @@
 from collections.abc import Mapping, Sequence, Set
 import os
 import pathlib
-from typing import Annotated, overload
+from typing import Annotated, Any, overload
 
 import numpy
+import numpy as np
 from numpy.typing import NDArray
 
 from opentrn._core import graph as graph, isa as isa, tiles as tiles
+import opentrn.types.isa_enums
 
 
 def configure(arg0: object, arg1: object, arg2: object, /) -> None: ...
 
 class NkiTensor:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """`dst[...] = tensor or number`: a copy with one rounding to the destination."""
+
+    @property
+    def is_on_chip(self) -> bool:
+        """Whether the tensor is in SBUF or PSUM."""
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a strided numpy view of the tensor's memory. Executes what is pending."""
+
+    def numpy_or_gather(self) -> np.ndarray:
+        """The elements as a strided numpy view of the tensor's memory. Executes what is pending."""
+
+    def rearrange(self, src_pattern: Sequence, dst_pattern: Sequence, fixed_sizes: dict | None = None) -> Any:
+        """Split, permute and merge by dimension names, as einops does."""
+
+    def to_numpy(self) -> np.ndarray:
+        """A contiguous copy of the elements; the tensor's own memory where it is already contiguous."""
+
     @property
     def shape(self) -> tuple: ...
 
@@ -26,7 +49,7 @@ class NkiTensor:
     def dtype(self) -> object: ...
 
     @property
-    def buffer(self) -> object: ...
+    def buffer(self) -> opentrn.types.isa_enums.MemoryRegion: ...
 
     @property
     def name(self) -> str: ...
@@ -122,6 +145,14 @@ class Launch:
     def check_races(self) -> None: ...
 
 class Machine:
+    executes: bool
+
+    ranks: Ranks | None
+
+    @property
+    def nc_version(self) -> opentrn.types.isa_enums.nc_version:
+        """The NeuronCore's version."""
+
     def __init__(self, generation: int, core_id: int = 0, launch: Launch | None = None, execute: str = 'batched') -> None: ...
 
     def __enter__(self) -> Machine: ...
@@ -199,6 +230,41 @@ class Machine:
     def opcode_counts(self) -> dict: ...
 
 class VirtualRegister:
+    def __add__(self, other: Any) -> Any: ...
+
+    def __bool__(register) -> bool:
+        """`bool(register)` on a machine that records device loops where there is one."""
+
+    def __eq__(self, other: Any) -> Any: ...
+
+    def __floordiv__(self, other: Any) -> Any: ...
+
+    def __ge__(self, other: Any) -> Any: ...
+
+    def __gt__(self, other: Any) -> Any: ...
+
+    def __le__(self, other: Any) -> Any: ...
+
+    def __lt__(self, other: Any) -> Any: ...
+
+    def __mod__(self, other: Any) -> Any: ...
+
+    def __mul__(self, other: Any) -> Any: ...
+
+    def __neg__(self) -> int: ...
+
+    def __radd__(self, other: Any) -> Any: ...
+
+    def __rfloordiv__(self, other: Any) -> Any: ...
+
+    def __rmod__(self, other: Any) -> Any: ...
+
+    def __rmul__(self, other: Any) -> Any: ...
+
+    def __rsub__(self, other: Any) -> Any: ...
+
+    def __sub__(self, other: Any) -> Any: ...
+
     def __init__(self, state: int | None = None, frozen: bool = False) -> None: ...
 
     def __int__(self) -> int: ...
@@ -219,17 +285,17 @@ def from_bytes(arg0: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='
 
 def storage_bytes(arg: NkiTensor, /) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]: ...
 
-def nan_origin(machines: Sequence[Machine]) -> object: ...
+def nan_origin(machines: Sequence[Machine]) -> Exception | None: ...
 
-def unwritten_elements(view: NkiTensor) -> object: ...
+def unwritten_elements(view: NkiTensor) -> tuple[int, list[int], tuple[str, int, str] | None, str] | None: ...
 
-def made_at(view: NkiTensor) -> object: ...
+def made_at(view: NkiTensor) -> tuple[str, int, str] | None: ...
 
 def overlapping_copy(machines: Sequence[Machine]) -> str | None: ...
 
-def first_write(machine: Machine, view: NkiTensor) -> object: ...
+def first_write(machine: Machine, view: NkiTensor) -> tuple[str, int, str] | None: ...
 
-def last_without_effect(machines: Sequence[Machine]) -> object: ...
+def last_without_effect(machines: Sequence[Machine]) -> tuple[str, int, str] | None: ...
 
 def device_print(arg0: object, arg1: NkiTensor, /) -> None: ...
 
@@ -251,6 +317,36 @@ class Traffic:
     def save_perfetto(self, path: str | os.PathLike) -> None: ...
 
 class Timing:
+    def __repr__(self) -> str: ...
+
+    @property
+    def band(self) -> dict[str, Any]:
+        """Where the measured time is expected: {"share", "low_ns", "high_ns", "runs", "kind"}, or {"unknown": why}."""
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """How many constants and instruction rules the time rests on, and which of them are assumed or fitted."""
+
+    def critical_path(self) -> np.ndarray:
+        """The critical path, latest first, as a structured array; `resource` indexes `_core.resource_names()`."""
+
+    def events(self) -> np.ndarray:
+        """Every event of the run as one structured array over the simulator's own memory (read-only).
+
+        `track` indexes `tracks()`; `name`, `file` and `function` index `strings()`; `opcode` and `stall` index
+        `_core.opcode_names()` and `_core.stall_names()`. Times are nanoseconds from the start of the kernel."""
+
+    @property
+    def kind(self) -> str:
+        """Whose errors the band is made of, such as "kernel.v3.nki"."""
+
+    def profile(self) -> dict[str, Any]:
+        """The whole profile as plain data; docs/profiling.md lists the keys."""
+
+    @property
+    def time_us(self) -> float:
+        """The predicted time of the run in microseconds, without the launch."""
+
     @property
     def total_ns(self) -> float: ...
 
@@ -443,7 +539,7 @@ class LoadedModel:
 
     def set_stochastic_rounding(self, seed: int | None) -> None: ...
 
-    def time(self, settings: Sequence[str] = [], loop_iterations: int | None = None) -> object: ...
+    def time(self, settings: Sequence[str] = [], loop_iterations: int | None = None) -> Timing: ...
 
     @property
     def control_inputs(self) -> list[int]: ...
@@ -827,7 +923,7 @@ def decoder_engine(file: Gguf, target: str, element: str, block_tokens: int, blo
 @overload
 def decoder_engine(file: Checkpoint, target: str, element: str, block_tokens: int, blocks: int, sequences: Sequence[int], tokens: Sequence[int], contexts: Sequence[int], lora: str | os.PathLike | None = None, ranks: int = 1, instance: str = '') -> DecoderEngine: ...
 
-def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], ranks: int = 1, layers: int = 0, contiguous: bool = False) -> object: ...
+def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], ranks: int = 1, layers: int = 0, contiguous: bool = False) -> Timing: ...
 
 def exchange_us_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], ranks: int, instance: str) -> float: ...
 
@@ -840,7 +936,7 @@ class DecoderEngine:
     @overload
     def add_adapter(self, file: Checkpoint, folder: str | os.PathLike) -> int: ...
 
-    def time(self, bucket: tuple[int, int, int, bool], settings: Sequence[str] = []) -> object: ...
+    def time(self, bucket: tuple[int, int, int, bool], settings: Sequence[str] = []) -> Timing: ...
 
     def exchange_us(self, arg: tuple[int, int, int, bool], /) -> float: ...
 

@@ -60,11 +60,11 @@ def add_run(commands: Any) -> None:
     groups.output.add_argument(
         "--scheduled",
         action="store_true",
-        help="with --save-program: as compiled, with placements, streams and schedule",
+        help="with --save-program: write the compiled program, with placements, streams and schedule",
     )
     cli_model.add_running(groups.model)
     cli_model.add_seed(groups.inputs)
-    groups.inputs.add_argument("--no-time", action="store_true", help="values only")
+    groups.inputs.add_argument("--no-time", action="store_true", help="compute values only")
     run.set_defaults(command=_run)
 
 
@@ -83,8 +83,8 @@ def add_profile(commands: Any) -> None:
     output = _add_kernel_options(profile, ", a saved program").output
     output.add_argument("--html", metavar="FILE", help="write a page with a timeline")
     output.add_argument("--embed-source", action="append", default=[], metavar="FILE",
-                        help="with --html: the page holds this file's text too, where the program names it; without, "
-                        "only files of the kernel")  # fmt: skip
+                        help="with --html: include the text of this file if the program names it (default: "
+                        "the files of the kernel)")  # fmt: skip
     output.add_argument("--perfetto", metavar="FILE", help="write the events for ui.perfetto.dev")
     output.add_argument("--json", metavar="FILE", help="write the profile as JSON ('-' prints it)")
     output.add_argument("--lines", type=int, default=12, metavar="N", help="rows of each table (default 12)")
@@ -107,7 +107,7 @@ def add_disasm(commands: Any) -> None:
     )
     output = _add_kernel_options(disasm, ", a saved program").output
     output.add_argument("--scheduled", action="store_true",
-                        help="as compiled: then placements, streams and schedule")  # fmt: skip
+                        help="list the compiled program, with placements, streams and schedule")  # fmt: skip
     disasm.set_defaults(command=_disasm, no_execute=True, prints_aside=True)
 
 
@@ -141,17 +141,17 @@ def _add_kernel_options(parser: argparse.ArgumentParser, also: str = "") -> cli_
         "--no-execute", action="store_true", help="predict the time without computing values"
     )
     groups.inputs.add_argument("--loop-iterations", type=cli_model.loop_iterations, metavar="N",
-                               help="of device loops whose bounds depend on values that are not computed")  # fmt: skip
+                               help="trip count of device loops whose bounds depend on unknown values")  # fmt: skip
     groups.inputs.add_argument("--strict", metavar="VERSION", nargs="?", const="",
-                               help="of a kernel: refuse what this NKI release documents that it refuses, 0.1, 0.3 to "
-                               "0.6; of a model, without a version: refuse what no device kernel takes")  # fmt: skip
+                               help="for a kernel: apply the documented refusals of this NKI release, 0.1, 0.3 to "
+                               "0.6; for a model, without a version: refuse ops without a device kernel")  # fmt: skip
     cli_loops.add_option(groups.inputs)
     cli_interrupts.add_option(groups.inputs)
     cli_model.add_stochastic_rounding(groups.inputs)
     groups.target.add_argument(
         "--target",
         help="trn1, inf2, trn2, trn3, or an instance, chip or core as opentrn ls names it "
-        f"({cli_model.TARGET_DEFAULT}); inf1 with --set for what is not public",
+        f"({cli_model.TARGET_DEFAULT}); inf1 needs --set for values that are not public",
     )
     cli_model.add_overrides(groups.target, "change a table value, timing.v3.constant.hbm_sustained_gb_s=300")
     _add_kernel_only(groups.kernel)
@@ -171,24 +171,24 @@ def _add_kernel_only(parser: Any) -> None:
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2),
                         help="cores of the logical core; 2 from trn2 on")  # fmt: skip
     parser.add_argument("--ranks", type=_rank_count, metavar="N",
-                        help="logical cores that run the kernel and meet at nki.collectives")  # fmt: skip
+                        help="logical cores that run the kernel and communicate by nki.collectives")  # fmt: skip
     parser.add_argument(
         "--compiler",
         choices=("nki", "neuronx-cc"),
-        help="whose habits the backend follows (default: neuronx-cc for NKI 0.1 kernels)",
+        help="the compiler that the backend emulates (default: nki; neuronx-cc for NKI 0.1 kernels)",
     )
     parser.add_argument("--disable-dge", action="store_true",
                         help="prepare DMA descriptors before the launch, as neuronx-cc with this flag")  # fmt: skip
     parser.add_argument("--eager", action="store_true",
                         help="execute instruction by instruction, for a debugger or print()")  # fmt: skip
     parser.add_argument("--uninitialised", choices=("fault", "fill"),
-                        help="what reading unwritten memory does; fill reads NaN and 4 (default fault)")  # fmt: skip
+                        help="uninitialised memory is an error (fault, the default) or reads as NaN and 4")  # fmt: skip
 
 
 def _rank_count(text: str) -> int:
     """The number of --ranks."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of ranks; write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks; write 1 or more")
     return int(text)
 
 
@@ -196,7 +196,7 @@ def _grid(text: str) -> tuple[int, ...]:
     """The sizes of --grid."""
     sizes = text.split(",")
     if not all(size.isdecimal() and int(size) > 0 for size in sizes):
-        raise argparse.ArgumentTypeError(f"{text!r} is no grid; write its sizes, as in 4 or 4,2")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a grid; write its sizes, as in 4 or 4,2")
     return tuple(int(size) for size in sizes)
 
 
@@ -206,7 +206,7 @@ def _refuse_kernel_options(options: argparse.Namespace) -> None:
 
     of_kernels = argparse.ArgumentParser(add_help=False)
     _add_kernel_only(of_kernels)
-    cli_model.refuse_options(options, of_kernels, "of kernels, and this is a model")
+    cli_model.refuse_options(options, of_kernels, "only for kernels, and this is a model")
 
 
 # What a kernel's launch, its values and its compilation take, by default.
@@ -245,7 +245,7 @@ def _launch_and_print(options: argparse.Namespace, progress: Progress, execute: 
     if options.grid:
         if not is_legacy(kernel):
             raise kernel_file.UsageError(
-                "--grid: of NKI 0.1 kernels, and this is none",
+                "--grid: only for NKI 0.1 kernels, and this is none",
                 label="cli.argument",
                 hint="--lnc 2 for two cores",
             )
@@ -341,7 +341,8 @@ def _run(options: argparse.Namespace) -> int:
         )
     if cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
-        cli_model.refuse_given(options, {"save_program": None}, "of kernels, and this is a model: opentrn compile")
+        why = "only for kernels, and this is a model: opentrn compile"
+        cli_model.refuse_given(options, {"save_program": None}, why)
         with cli_loops.limited_loops(options.loop_limit):
             return cli_model.run_command(options)
     with Progress(options) as progress:
@@ -458,10 +459,10 @@ def _profile(options: argparse.Namespace) -> int:
 
     cli_streams.require_writable(options, "html", "perfetto", "json")
     if not options.html:
-        cli_model.refuse_given(options, {"embed_source": []}, "of the page that --html writes")
+        cli_model.refuse_given(options, {"embed_source": []}, "only for the page that --html writes")
     if _is_program_file(options.kernel):
         cli_model.refuse_model_options(options)
-        cli_model.refuse_given(options, {**_OF_A_LAUNCH, "depth": 0}, "of a launch, and this is a saved program")
+        cli_model.refuse_given(options, {**_OF_A_LAUNCH, "depth": 0}, "only for a launch, and this is a saved program")
         result = _time_program_file(options)
     elif cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
@@ -473,12 +474,12 @@ def _profile(options: argparse.Namespace) -> int:
         if model.is_staged:
             return cli_model.profile_stages(model, options)
         cli_model.refuse_given(options, {"input": [], "loop_limit": None, "enable_stochastic_rounding": False},
-                               "of values, and the time of this model does not depend on them")  # fmt: skip
+                               "only for values, and the time of this model does not depend on them")  # fmt: skip
         with Progress(options) as progress:
             progress.begin("timing")
             result = _time_model(model, options)
     else:
-        cli_model.refuse_given(options, {"depth": 0}, "of a model's layers, and this is a kernel")
+        cli_model.refuse_given(options, {"depth": 0}, "only for a model's layers, and this is a kernel")
         with Progress(options) as progress:
             result = _launch(options, progress, execute=not options.no_execute)
     if options.json != "-":
@@ -522,9 +523,9 @@ def _disasm(options: argparse.Namespace) -> int:
             text = cli_model.load_one(options, options.kernel).program_text()
         sys.stdout.write(text)
         return 0
-    cli_model.refuse_given(options, _OF_VALUES, "of values, and disasm computes none")
+    cli_model.refuse_given(options, _OF_VALUES, "only for values, and disasm computes none")
     if not options.scheduled:
-        cli_model.refuse_given(options, _OF_SCHEDULING, "of a program as compiled, which --scheduled lists")
+        cli_model.refuse_given(options, _OF_SCHEDULING, "only for a program as compiled, which --scheduled lists")
     with Progress(options) as progress:
         result = _launch(options, progress, execute=False, timed=options.scheduled)
     for number, machines in enumerate(result.machines):
@@ -557,7 +558,7 @@ def _output_facts(value: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"shape": list(value.shape), "dtype": str(value.dtype)}
     if value.size and value.dtype.names is None:
         try:
-            numbers = value.astype(np.float64)
+            numbers: np.ndarray = value.astype(np.float64)
         except (TypeError, ValueError):
             return facts  # packed formats have no plain numbers
         finite = numbers[np.isfinite(numbers)]

@@ -9,6 +9,7 @@ import re
 import sys
 import traceback
 from pathlib import Path
+from typing import TypeGuard
 
 from opentrn.cli import style as cli_style
 
@@ -55,7 +56,7 @@ def user_frame(error: BaseException) -> traceback.FrameSummary | None:
     return next((frame for frame in frames if _is_users(frame.filename)), None)
 
 
-def _is_users_syntax(error: BaseException) -> bool:
+def _is_users_syntax(error: BaseException) -> TypeGuard[SyntaxError]:
     """A file that does not parse runs nothing: it has a place in the user's code, but no frame."""
     return isinstance(error, SyntaxError) and error.filename is not None and _is_users(error.filename)
 

@@ -23,9 +23,9 @@ def generate_command(options: argparse.Namespace) -> int:
     prompts = options.prompt or [_PROMPT]
     if options.temperature == 0:
         refuse_given(options, {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 0},
-                     "of tokens that are drawn, and --temperature 0 takes the likeliest")  # fmt: skip
+                     "only for tokens that are drawn, and --temperature 0 takes the likeliest")  # fmt: skip
     if options.raw:
-        refuse_given(options, {"system": None}, "of the chat template, which --raw leaves out")
+        refuse_given(options, {"system": None}, "only for the chat template, which --raw leaves out")
     with Progress(options) as progress:
         progress.begin("loading the weights")
         model = LanguageModel(
@@ -159,21 +159,22 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
     parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
     parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
-                        help="of weights, keys and values (f16, as llama.cpp has them)")  # fmt: skip
+                        help="type of weights, keys and values (f16, as in llama.cpp)")  # fmt: skip
     cli_model.add_json(parser)
     cli_model.add_progress(parser)
 
 
 def add_lora(parser: Any) -> None:
     """The option of commands that load weights."""
-    parser.add_argument("--lora", metavar="FOLDER", help="an adapter as PEFT saves it, added to the weights")
+    parser.add_argument("--lora", metavar="FOLDER", help="a LoRA adapter in PEFT's format, added to the weights")
 
 
 def add_ranks(parser: Any, *names: str) -> None:
     """NeuronCores that share the model."""
     parser.add_argument("--ranks", *names, type=count, default=1, metavar="N", dest="ranks",
                         help="NeuronCores that share the model (1)")  # fmt: skip
-    parser.add_argument("--instance", metavar="NAME", help="of the ranks, for what they exchange: trn2.48xlarge")
+    parser.add_argument("--instance", metavar="NAME",
+                        help="instance of the ranks, over whose links they communicate: trn2.48xlarge")  # fmt: skip
 
 
 def add_command(commands: Any) -> None:
@@ -188,20 +189,23 @@ def add_command(commands: Any) -> None:
         "opentrn generate model.gguf --target trn3 --temperature 0.8 --seed 1 --json",
     )
     parser.add_argument("--prompt", action="append", metavar="TEXT",
-                        help=f"what a user says (default: {_PROMPT!r}); several are answered together")  # fmt: skip
-    parser.add_argument("--system", metavar="TEXT", help="what the system says first (default: the template's)")
+                        help=f"the user's prompt (default: {_PROMPT!r}); several are answered together")  # fmt: skip
+    parser.add_argument("--system", metavar="TEXT", help="system message (default: the chat template's)")
     parser.add_argument("--raw", action="store_true", help="take prompts as they are, without the chat template")
     parser.add_argument("--max-tokens", type=count, metavar="N",
-                        help=f"new tokens at most (default {_TOKENS}, or what the context leaves)")  # fmt: skip
+                        help=f"most new tokens (default {_TOKENS}, or what the context fits)")  # fmt: skip
     parser.add_argument("--context", type=count, default=2048, metavar="N", help="positions, prompt included (2048)")
-    parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0: the likeliest token (default)")
-    parser.add_argument("--top-k", type=int, default=0, metavar="K", help="of the K likeliest tokens (0: all)")
-    parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="of the likeliest with P together (1)")
-    parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="of those with P of the likeliest's (0)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
+    parser.add_argument("--temperature", type=float, default=0.0, metavar="T",
+                        help="sampling temperature; 0 takes the likeliest token (default)")  # fmt: skip
+    parser.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K likeliest tokens (0: all)")
+    parser.add_argument("--top-p", type=float, default=1.0, metavar="P",
+                        help="sample from the likeliest tokens with a total probability of P (1)")  # fmt: skip
+    parser.add_argument("--min-p", type=float, default=0.0, metavar="P",
+                        help="sample from tokens with at least P times the likeliest's probability (0)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of sampling (0)")
     add_lora(parser)
     add_ranks(parser)
     parser.add_argument("--speculate", type=count, default=0, metavar="K",
-                        help="guess up to K tokens of a step from the text in front (0; greedy alone)")  # fmt: skip
+                        help="guess up to K tokens per step from the text before (0; only greedy)")  # fmt: skip
     add_model(parser)
     parser.set_defaults(command=generate_command)

@@ -43,8 +43,8 @@ class Groups:
         return cls(
             inputs=parser.add_argument_group("inputs and what is computed"),
             target=parser.add_argument_group("machine"),
-            kernel=parser.add_argument_group("of kernels"),
-            model=parser.add_argument_group("of models"),
+            kernel=parser.add_argument_group("kernels"),
+            model=parser.add_argument_group("models"),
             output=parser.add_argument_group("output"),
         )
 
@@ -112,9 +112,9 @@ def _say_how_to_complete(action: argparse.Action, shtab: Any) -> None:
     if action.dest in ("target", "machine") and not action.choices:
         action.choices = machine_names()
     elif action.dest in _FILES and not action.choices:
-        action.complete = shtab.FILE  # type: ignore[attr-defined]
+        action.complete = shtab.FILE  # type: ignore[attr-defined]  # shtab reads it
     elif action.dest == "save_outputs":
-        action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]  # shtab reads it
 
 
 def machine_names() -> list[str]:

@@ -50,7 +50,7 @@ def _seconds(text: str) -> float:
         seconds = math.nan
     if not 0 < seconds < 1e9:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of seconds; write one above 0, as in 60 or 0.5"
+            f"{text!r} is not a number of seconds; write one above 0, as in 60 or 0.5"
         )
     return seconds
 

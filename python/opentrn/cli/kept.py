@@ -18,7 +18,7 @@ def cache_command(options: argparse.Namespace) -> int:
 
     if options.action == "clear":
         return _clear(options)
-    cli_model.refuse_given(options, {"older_than": 0.0}, "of clear, and this lists")
+    cli_model.refuse_given(options, {"older_than": 0.0}, "only for clear, and this lists")
     rows: list[dict[str, Any]] = []
     for entry in cache.entries():
         try:
@@ -66,5 +66,5 @@ def days(text: str) -> float:
     except ValueError:
         days = float("nan")
     if not 0 <= days < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days; write 0 or more, as in 30")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days; write 0 or more, as in 30")
     return days

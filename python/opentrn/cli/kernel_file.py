@@ -32,7 +32,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -189,7 +189,7 @@ def _by_rank(value: Any, what: str, execute: bool, ranks: int) -> Any:
     return read_value(value, what, execute)
 
 
-def given_inputs(given: list[str], is_name: Callable[[str], bool], form: str) -> Iterator[tuple[str, str]]:
+def given_inputs(given: Sequence[str], is_name: Callable[[str], bool], form: str) -> Iterator[tuple[str, str]]:
     """Names and values of --input, each name once. UsageError for what has not the `form`."""
     names = set()
     for text in given:
@@ -233,7 +233,7 @@ def read_value(value: Any, what: str, execute: bool = True) -> Any:
     except (ValueError, SyntaxError):
         if _ARRAY_GONE_WRONG.fullmatch(value.strip()):
             raise UsageError(
-                f"{what}: {value!r} is no array",
+                f"{what}: {value!r} is not an array",
                 label="cli.input",
                 hint="SHAPE:DTYPE:VALUES, as in 128x512:bfloat16:randn(1) or 1024x for one dimension, with "
                 "sizes of 0 or more and a seed of 0 or more",

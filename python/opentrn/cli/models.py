@@ -67,7 +67,7 @@ def _refuse_compilation(options: argparse.Namespace) -> None:
     defaults = vars(how.parse_args([]))
     del defaults["dim"], defaults["custom_ops"]
     given = getattr(options, "stated_target", options.target)
-    refuse_given(options, {**defaults, "no_cache": False}, "of compiling a model, and this one is compiled")
+    refuse_given(options, {**defaults, "no_cache": False}, "only for compiling a model, and this one is compiled")
     refuse_given(argparse.Namespace(target=given), {"target": None}, "this model is compiled for its target")
 
 
@@ -469,7 +469,7 @@ def diff_command(options: argparse.Namespace) -> int:
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
     """--dim, for every command that may compile a model."""
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE[,SIZE]",
-                        help="size of a symbolic dimension of an ONNX model; several: a program each")  # fmt: skip
+                        help="size of a symbolic dimension of an ONNX model; several: one program each")  # fmt: skip
     parser.add_argument("--custom-ops", action="append", default=[], type=_operator_library, metavar="LIBRARY",
                         help="shared library with custom operators that the model calls")  # fmt: skip
 
@@ -477,7 +477,7 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
 def add_progress(parser: Any) -> None:
     """--progress, for every command that may take long."""
     parser.add_argument("--progress", action="store_true",
-                        help="say each step, also where stderr is no terminal")  # fmt: skip
+                        help="report each step, even if stderr is not a terminal")  # fmt: skip
 
 
 def _operator_library(path: str) -> str:
@@ -498,7 +498,7 @@ def loop_iterations(text: str) -> int:
     try:
         count = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     try:
         require_iterations(count)
     except InputError as error:
@@ -536,7 +536,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """--seed, for the command that computes values."""
     parser.add_argument("--seed", type=int, metavar="N",
-                        help="of a model that draws random numbers without a seed of its own, or of a kernel's "
+                        help="seed of a model that generates random numbers without one, or of a kernel's "
                         "stochastic rounding (default 0)")  # fmt: skip
 
 
@@ -551,7 +551,7 @@ def refuse_model_options(options: argparse.Namespace) -> None:
     of_models = argparse.ArgumentParser(add_help=False)
     for add in (add_compilation, add_running, cli_sharded.add_options):
         add(of_models)
-    refuse_options(options, of_models, "of models, and this is none")
+    refuse_options(options, of_models, "only for models, and this is none")
 
 
 def refuse_options(options: argparse.Namespace, parser: argparse.ArgumentParser, why: str) -> None:
@@ -582,7 +582,7 @@ def add_overrides(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
                         help=f"what-if: {what}")  # fmt: skip
     parser.add_argument("--tables", action="append", type="@{}".format, dest="settings", metavar="FILE",
-                        help="what-if: change the table values that a TOML file says")  # fmt: skip
+                        help="what-if: change table values by a TOML file")  # fmt: skip
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -634,14 +634,14 @@ def add_commands(commands: Any) -> None:
     add_stochastic_rounding(how)
     add_no_cache(how)
     how.add_argument("--strict", action="store_true",
-                     help="refuse what no device kernel takes, which else the host does")  # fmt: skip
+                     help="refuse ops without a device kernel instead of running them on the host")  # fmt: skip
     how.add_argument("--loop-iterations", type=loop_iterations, metavar="N",
-                     help="of loops whose bounds depend on values, for the predicted time")  # fmt: skip
+                     help="trip count of loops whose bounds depend on values, for the predicted time")  # fmt: skip
     cli_interrupts.add_option(how)
     output = compile_parser.add_argument_group("output")
     output.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .neuron")
     output.add_argument("--weights", choices=["copy", "reference"], default="copy",
-                        help="reference: the file names an ONNX model's weights, holds no copy")  # fmt: skip
+                        help="reference: refer to an ONNX model's weight files instead of copying them")  # fmt: skip
     output.add_argument("--report", nargs="?", const="-", metavar="FILE",
                         help="time by layer, memory and price: printed, or FILE.html or FILE.json")  # fmt: skip
     add_json(output)
@@ -688,6 +688,6 @@ def add_commands(commands: Any) -> None:
     )  # fmt: skip
     cache_parser.add_argument("action", choices=["ls", "clear"])
     cache_parser.add_argument("--older-than", type=days, default=0.0, metavar="DAYS",
-                              help="clear only what nobody has used for so many days")  # fmt: skip
+                              help="clear only models that were not used for this many days")  # fmt: skip
     add_json(cache_parser)
     cache_parser.set_defaults(command=cache_command)

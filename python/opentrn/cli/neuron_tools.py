@@ -317,7 +317,7 @@ def _prometheus(options: argparse.Namespace) -> int:
     from opentrn.tools.prometheus import run
 
     if not options.enable_k8s_info:
-        _refuse_given(options, _OF_PODS, "of pods, which --enable-k8s-info asks the kubelet for")
+        _refuse_given(options, _OF_PODS, "only for pods, which --enable-k8s-info asks the kubelet for")
         return run(options.port, options.host)
     from opentrn.tools.kubernetes.k8s_info import Kubelet
 
@@ -394,7 +394,7 @@ def _explorer_view(options: argparse.Namespace) -> int:
     if options.neff is not None:
         print(f"opentrn: --neff {options.neff} is not read: the profile has what is shown", file=sys.stderr)
     if options.session_dir is None:
-        _refuse_given(options, _OF_A_SESSION, "of a folder, which --session-dir names")
+        _refuse_given(options, _OF_A_SESSION, "only for a folder, which --session-dir names")
         paths = explorer.view(options.session_file, options.output_format, options.output)
     else:
         filters = explorer_session.Filters(

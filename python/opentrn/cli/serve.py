@@ -112,7 +112,7 @@ def _named(text: str) -> tuple[str, str]:
     """An adapter's name and folder."""
     name, equals, folder = text.partition("=")
     if not (name and equals and folder):
-        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=FOLDER")
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FOLDER")
     return name, folder
 
 
@@ -120,9 +120,9 @@ def _object(text: str, option: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{option} is no JSON: {error}", label="serve.settings") from error
+        raise InputError(f"{option} is not JSON: {error}", label="serve.settings") from error
     if not isinstance(found, dict):
-        raise InputError(f"{option} is no JSON object", label="serve.settings")
+        raise InputError(f"{option} is not a JSON object", label="serve.settings")
     return found
 
 
@@ -140,7 +140,7 @@ def _configured(options: argparse.Namespace, settings: Settings) -> Settings:
         (_object(options.override_neuron_config, "--override-neuron-config"), True),
     ):
         if not isinstance(config, dict):
-            raise InputError("neuron_config is no JSON object", label="serve.settings")
+            raise InputError("neuron_config is not a JSON object", label="serve.settings")
         if options.explain_config:
             for key, value, verdict, why in explained(config, nxdi=nxdi):
                 row = {"key": key, "value": value, "verdict": verdict, "why": why}
@@ -164,46 +164,46 @@ def add_command(commands: Any) -> None:
     add_model(parser)
     add_lora(parser)
     network = parser.add_argument_group("network")
-    network.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen at (127.0.0.1)")
-    network.add_argument("--port", type=int, default=8000, metavar="N", help="to listen at (8000)")
-    network.add_argument("--api-key", action="append", metavar="KEY", help="clients have to show one of these")
+    network.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
+    network.add_argument("--port", type=int, default=8000, metavar="N", help="port to listen on (8000)")
+    network.add_argument("--api-key", action="append", metavar="KEY", help="API key that clients must send; repeatable")
     network.add_argument("--max-waiting", type=count, default=256, metavar="N",
-                         help="requests that may wait; more are answered with 429 (256)")  # fmt: skip
+                         help="waiting requests; further ones get status 429 (256)")  # fmt: skip
     network.add_argument("--max-connections", type=count, default=1024, metavar="N",
-                         help="connections; more are answered with 503 (1024)")  # fmt: skip
+                         help="connections; further ones get status 503 (1024)")  # fmt: skip
     network.add_argument("--max-body-bytes", type=count, default=8 << 20, metavar="N",
-                         help="of a request; a larger one is answered with 413 (8388608)")  # fmt: skip
+                         help="size of a request's body; larger ones get status 413 (8388608)")  # fmt: skip
     network.add_argument("--drain-seconds", type=count, default=60, metavar="N",
-                         help="for requests under way at SIGTERM (60)")  # fmt: skip
-    engine = parser.add_argument_group("engine, by the names of vLLM's flags")
-    engine.add_argument("--served-model-name", metavar="NAME", help="what clients call the model (MODEL)")
+                         help="time for running requests after SIGTERM (60)")  # fmt: skip
+    engine = parser.add_argument_group("engine (names of vLLM's flags)")
+    engine.add_argument("--served-model-name", metavar="NAME", help="the model's name for clients (MODEL)")
     engine.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
     engine.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
     engine.add_argument("--num-gpu-blocks-override", type=int, default=0, metavar="N",
                         help="KV blocks, the null block included (as many as the requests need)")  # fmt: skip
-    engine.add_argument("--no-enable-prefix-caching", action="store_true", help="compute every prompt whole")
+    engine.add_argument("--no-enable-prefix-caching", action="store_true", help="compute every prompt completely")
     engine.add_argument("--policy", default="neuron", choices=("neuron", "neuron-nxdi", "vllm"),
-                        help="of the scheduler, as opentrn replay has them (neuron)")  # fmt: skip
+                        help="scheduling policy, as of opentrn replay (neuron)")  # fmt: skip
     engine.add_argument("--override-generation-config", default="{}", metavar="JSON",
-                        help="sampling where a request does not say, such as '{\"temperature\": 0.2}'")  # fmt: skip
+                        help="default sampling of requests, such as '{\"temperature\": 0.2}'")  # fmt: skip
     engine.add_argument("--additional-config", default="{}", metavar="JSON",
-                        help="'{\"neuron_config\": {...}}' of AWS's vLLM plugin from 0.21 on")  # fmt: skip
+                        help="config of AWS's vLLM plugin from 0.21 on: '{\"neuron_config\": {...}}'")  # fmt: skip
     engine.add_argument("--override-neuron-config", default="{}", metavar="JSON",
-                        help="of AWS's vLLM plugin up to 0.5, over NxD Inference")  # fmt: skip
+                        help="config of AWS's vLLM plugin up to 0.5, over NxD Inference")  # fmt: skip
     engine.add_argument("--explain-config", action="store_true",
-                        help="print what becomes of each key of these two, and end")  # fmt: skip
+                        help="print how each key of these two is handled, and exit")  # fmt: skip
     engine.add_argument("--lora-modules", nargs="+", type=_named, metavar="NAME=FOLDER",
-                        help="adapters that requests name in place of the model")  # fmt: skip
+                        help="LoRA adapters that requests select as their model")  # fmt: skip
     add_ranks(engine, "--tensor-parallel-size")
     times = parser.add_argument_group("time")
     times.add_argument("--time", default="wall", choices=("wall", "paced", "virtual"),
-                       help="steps take as long as they run here (wall), at least the predicted time (paced), or that "
-                       "and nobody waits (virtual)")  # fmt: skip
+                       help="steps take their time on this host (wall), at least the predicted time (paced), or the "
+                       "predicted time without waiting (virtual)")  # fmt: skip
     times.add_argument("--no-values", action="store_true",
-                       help="draw tokens in place of computing them; needs --linear or --step-times")  # fmt: skip
-    times.add_argument("--linear", default="", metavar="TIMES", help="predicted times, as opentrn replay has them")
-    times.add_argument("--step-times", default="", metavar="FILE", help="predicted times, of opentrn step-times")
-    times.add_argument("--host-us", type=float, default=0.0, metavar="US", help="the host's part of a step (0)")
-    times.add_argument("--trace", metavar="FILE", help="write steps and requests there, a line of JSON each")
-    times.add_argument("--audit", action="store_true", help="check the books of the KV blocks after every step")
+                       help="generate random tokens, compute none; needs --linear or --step-times")  # fmt: skip
+    times.add_argument("--linear", default="", metavar="TIMES", help="linear model of step times, as of opentrn replay")
+    times.add_argument("--step-times", default="", metavar="FILE", help="table of step times of opentrn step-times")
+    times.add_argument("--host-us", type=float, default=0.0, metavar="US", help="host time of a step (0)")
+    times.add_argument("--trace", metavar="FILE", help="write each step and request as a line of JSON")
+    times.add_argument("--audit", action="store_true", help="check the accounting of the KV blocks after every step")
     parser.set_defaults(command=serve_command)

@@ -94,7 +94,7 @@ def add_command(commands: Any) -> None:
         "opentrn step-times llama-70b/config.json --target trn1 --ranks 32 --instance trn1.32xlarge -o llama.csv",
     )
     add_model(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the CSV there, too")
+    parser.add_argument("-o", "--output", metavar="FILE", help="also write the CSV to a file")
     parser.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
     parser.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
     add_ranks(parser)

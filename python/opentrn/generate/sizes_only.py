@@ -58,7 +58,7 @@ class SizesOnly:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{shown(path)}: {error}", label="generate.step_times") from error
         if not isinstance(found, dict):
-            raise InputError(f"{shown(path)} is no JSON object", label="generate.step_times")
+            raise InputError(f"{shown(path)} is not a JSON object", label="generate.step_times")
         expect_instance(ranks, instance)
         _core.time_of_config(self._text, self.target, dtype, (1, 1, BLOCK_TOKENS, False), ranks, 1)  # refuses others
         gpt2 = "n_layer" in found

@@ -59,9 +59,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{shown(path)} is no JSON: {error}", label="generate.tokenizer") from error
+        raise InputError(f"{shown(path)} is not JSON: {error}", label="generate.tokenizer") from error
     if not isinstance(found, dict):
-        raise InputError(f"{shown(path)} is no JSON object", label="generate.tokenizer")
+        raise InputError(f"{shown(path)} is not a JSON object", label="generate.tokenizer")
     return found
 
 
@@ -81,7 +81,7 @@ def text_of_folder(folder: Path) -> Text:
     try:
         made = library().Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises this class itself
-        raise InputError(f"{shown(file)} is no tokenizer: {error}", label="generate.tokenizer") from error
+        raise InputError(f"{shown(file)} is not a tokenizer: {error}", label="generate.tokenizer") from error
     config = _json(folder / "tokenizer_config.json")
     template = config.get("chat_template", "")
     if isinstance(template, list):

@@ -73,7 +73,7 @@ def tokenizer_of(metadata: Mapping[str, Any]) -> Any:
     known = vocabulary.keys()
     for pair in pairs:
         if len(pair) != 2 or not (pair[0] in known and pair[1] in known and pair[0] + pair[1] in known):
-            raise InputError(f"{' '.join(pair)!r} merges what is no token", label="generate.tokenizer")
+            raise InputError(f"{' '.join(pair)!r} merges what is not a token", label="generate.tokenizer")
     pre = str(metadata.get("tokenizer.ggml.pre", "default"))
     model = package.models.BPE(vocab=vocabulary, merges=pairs, ignore_merges=_PATTERNS.get(pre) == _LLAMA3)
     made = package.Tokenizer(model)

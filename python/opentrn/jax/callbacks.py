@@ -262,7 +262,7 @@ def register(library: Path) -> None:
             return _emit(ctx, *arguments, **options)
         return theirs(ctx, *arguments, **options)
 
-    emit_python_callback._opentrn = True
+    emit_python_callback._opentrn = True  # type: ignore[attr-defined]  # a mark on the function
     jax_callback.emit_python_callback = emit_python_callback
     # JAX states these by platform; the other callbacks have a lowering for all of them.
     for primitive, rule in (

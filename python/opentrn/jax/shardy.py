@@ -431,8 +431,8 @@ class Shardy:
                 held.erase()
             module.operation.verify()
 
-    def _refuse(self, module, refused: set[int]) -> set[int]:
-        """Numbers of ops to be computed whole; `refused` were in earlier rounds.
+    def _refuse(self, module, refused: set[int | None]) -> set[int | None]:
+        """Numbers of ops to be computed whole (None: an op of Shardy's own); `refused` were in earlier rounds.
 
         ValueError for what jaxlib 0.10.2 is known to get wrong.
         Found by JAX's own tests: exchanges of axes by collective_permute, sums that stay open between devices,
@@ -448,7 +448,7 @@ class Shardy:
         if parts := _parts_of_axes(text):
             raise PartsOfAxes(parts)
         sizes = {name: int(size) for name, size in _AXIS.findall(text)}
-        whole = set()
+        whole: set[int | None] = set()
         for op in walk(module.operation):
             for value, sharding in zip(op.results, _shardings_of(op)):
                 cut = [math.prod(sizes[axis] for axis in _NAME.findall(dim)) for dim in _dims_of(sharding)]
@@ -606,9 +606,9 @@ def _number_before(op) -> int | None:
     return _number_of(op)
 
 
-def _readers(op) -> set[int]:
+def _readers(op) -> set[int | None]:
     """Of the program's ops that read what an op of Shardy's own moves."""
-    readers: set[int] = set()
+    readers: set[int | None] = set()
     for use in op.results[0].uses:
         number = _number_of(use.owner)
         readers |= (
@@ -699,6 +699,7 @@ def _cuts_window(op) -> bool:
 def _cuts_convolution(op) -> bool:
     """Anything but the batch."""
     found = re.search(r"\[([^\]]*)\]x\[[^\]]*\]->\[([^\]]*)\]", str(op.attributes["dimension_numbers"]))
+    assert found is not None  # of every stablehlo.convolution
     sides = [[word.strip() for word in side.split(",")].index("b") for side in found.groups()]
     return bool(
         _cut_dims(op.operands[1])

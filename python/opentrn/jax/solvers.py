@@ -65,7 +65,7 @@ def _householder_product(context: Any, matrix: Any, taus: Any) -> list[Any]:
     aval = context.avals_in[0]
 
     def identity() -> Any:
-        return jnp.broadcast_to(jnp.eye(*aval.shape[-2:], dtype=aval.dtype), aval.shape)
+        return jnp.broadcast_to(jnp.eye(aval.shape[-2], aval.shape[-1], dtype=aval.dtype), aval.shape)
 
     plain = context.replace(avals_in=[], avals_out=[aval])
     (one,) = mlir.lower_fun(identity, multiple_results=False)(plain)

@@ -24,8 +24,10 @@ def register_operators(namespace: dict[str, Any]) -> None:
 def signature(function: Any) -> inspect.Signature:
     """Of a call of nki.isa, in the core's order of parameters."""
     return inspect.Signature(
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=_default(default))
-        for name, default in zip(function.parameters, function.defaults)
+        [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=_default(default))
+            for name, default in zip(function.parameters, function.defaults)
+        ]
     )
 
 

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from opentrn import _core, errors, strict
-from opentrn.base import kernel_line
-from opentrn.kernel import register_truth as _register_truth
-from opentrn.kernel import unwritten
+from opentrn.base import kernel_line, members
+from opentrn.kernel import register_truth, unwritten
 from opentrn.settings import environment
 from opentrn.settings import stochastic_rounding as rounding
 from opentrn.types import dtypes, isa_ops
@@ -75,7 +74,15 @@ INSTRUCTIONS: tuple[str, ...] = (
 )
 
 _VERSIONS = {member.value: member for member in nc_version}
-Machine.nc_version = property(lambda self: _VERSIONS[self.generation])
+
+
+def _nc_version(self: Machine) -> nc_version:
+    """The NeuronCore's version."""
+    return _VERSIONS[self.generation]
+
+
+members.add(Machine, {"nc_version": property(_nc_version)})
+members.declare(Machine, {"executes": "bool", "ranks": "Ranks | None"})  # of the launch
 
 
 def _numpy(self: Any) -> np.ndarray:
@@ -126,7 +133,8 @@ def _rearrange(
         f"pattern {src_pattern} for a tensor of rank {self.ndim}",
         "NkiTensor.rearrange",
     )
-    view, names = self, []
+    view = self
+    names: list[str] = []
     for size, entry in zip(self.shape, src_pattern, strict=True):
         group = (entry,) if isinstance(entry, str) else tuple(entry)
         sizes_of_group = infer_sizes([sizes.get(n, -1) for n in group], size)
@@ -147,13 +155,15 @@ def _rearrange(
     return view
 
 
-NkiTensor.numpy = _numpy
-NkiTensor.to_numpy = _to_numpy
-NkiTensor.numpy_or_gather = _numpy
-NkiTensor.__array__ = _array
-NkiTensor.__setitem__ = _set_item
-NkiTensor.rearrange = _rearrange
-NkiTensor.is_on_chip = property(lambda self: self.buffer.is_on_chip)
+def _is_on_chip(self: NkiTensor) -> bool:
+    """Whether the tensor is in SBUF or PSUM."""
+    return self.buffer.is_on_chip
+
+
+members.add(NkiTensor, {
+    "numpy": _numpy, "to_numpy": _to_numpy, "numpy_or_gather": _numpy, "__array__": _array,
+    "__setitem__": _set_item, "rearrange": _rearrange, "is_on_chip": property(_is_on_chip),
+})  # fmt: skip
 
 
 def _in_device_loop() -> bool:
@@ -206,9 +216,16 @@ for _symbol, _operation in {
     "eq": lambda a, b: a == b,
 }.items():
     setattr(VirtualRegister, f"__{_symbol}__", _operator(_operation, _symbol, False))
-VirtualRegister.__bool__ = _register_truth.truth
-VirtualRegister.__hash__ = object.__hash__
-VirtualRegister.__neg__ = lambda self: -int(self)
+
+
+def _negative(self: VirtualRegister) -> int:
+    return -int(self)
+
+
+members.add(
+    VirtualRegister,
+    {"__bool__": register_truth.truth, "__hash__": object.__hash__, "__neg__": _negative},
+)
 
 
 def from_array(
@@ -422,8 +439,8 @@ def run_ranks(
         execute = "eager"
     require_logical_core(target, lnc)
     generation = target_version(target).value
-    machine = target if isinstance(target, str) else ""
-    ranks = _core.Ranks(len(programs), lnc, generation, machine) if len(programs) > 1 else None
+    named = target if isinstance(target, str) else ""
+    ranks = _core.Ranks(len(programs), lnc, generation, named) if len(programs) > 1 else None
     launches = [
         Launch(
             generation,

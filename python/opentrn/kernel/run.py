@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import _core
+from opentrn.base import members
 from opentrn.base.files import new_file
 from opentrn.errors import InputError
 from opentrn.kernel import machine as core
@@ -70,21 +71,34 @@ def _profile(self: Timing) -> dict[str, Any]:
     return json.loads(self.json())
 
 
-def _trust(member: str) -> property:
-    return property(lambda self: json.loads(self.trust_json())[member])
+def _band(self: Timing) -> dict[str, Any]:
+    """Where the measured time is expected: {"share", "low_ns", "high_ns", "runs", "kind"}, or {"unknown": why}."""
+    return json.loads(self.trust_json())["band"]
 
 
-Timing.events = _events
-# Where the measured time is expected: {"share", "low_ns", "high_ns", "runs", "kind"}, or {"unknown": why}.
-Timing.band = _trust("band")
-# How many constants and instruction rules the time rests on, and which of them are assumed or fitted.
-Timing.basis = _trust("basis")
-# Whose errors the band is made of, such as "kernel.v3.nki".
-Timing.kind = _trust("kind")
-Timing.critical_path = _critical_path
-Timing.profile = _profile
-Timing.time_us = property(lambda self: self.total_ns / 1e3)
-Timing.__repr__ = lambda self: f"<timing {self.total_ns / 1e3:.2f} us, {bound_text(self)}>"
+def _basis(self: Timing) -> dict[str, Any]:
+    """How many constants and instruction rules the time rests on, and which of them are assumed or fitted."""
+    return json.loads(self.trust_json())["basis"]
+
+
+def _kind(self: Timing) -> str:
+    """Whose errors the band is made of, such as "kernel.v3.nki"."""
+    return json.loads(self.trust_json())["kind"]
+
+
+def _time_us(self: Timing) -> float:
+    """The predicted time of the run in microseconds, without the launch."""
+    return self.total_ns / 1e3
+
+
+def _repr(self: Timing) -> str:
+    return f"<timing {self.total_ns / 1e3:.2f} us, {bound_text(self)}>"
+
+
+members.add(Timing, {
+    "events": _events, "band": property(_band), "basis": property(_basis), "kind": property(_kind),
+    "critical_path": _critical_path, "profile": _profile, "time_us": property(_time_us), "__repr__": _repr,
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -122,7 +136,7 @@ class RunResult:
 
     outputs: Any
     name: str
-    target: str
+    target: str | nc_version
     machines: list[list[Any]]
     timings: list[Timing]
     ranks: int | None = None
@@ -316,13 +330,13 @@ def run(
         _refuse_shapes([*args, *kwargs.values()])
     args = tuple(_materialise(value) for value in args)
     kwargs = {name: _materialise(value) for name, value in kwargs.items()}
-    target = environment.target(target, kernel)
-    bound = _bind(kernel, target, lnc)
+    chosen = environment.target(target, kernel)
+    bound = _bind(kernel, chosen, lnc)
     if ranks is not None:
         bound = _on_ranks(bound, kernel, ranks, rank_inputs, execute)
     elif rank_inputs is not None:
         raise InputError("rank_inputs is of a run with ranks", label="launch.ranks", hint="ranks=N too")
-    timed_on = target.name if isinstance(target, nc_version) else target
+    timed_on = chosen.name if isinstance(chosen, nc_version) else chosen
     if time:
         _core.expect_stated(timed_on, _settings(overrides))
     report = on_progress or (lambda phase, machines: None)
@@ -345,18 +359,23 @@ def run(
     timings, traffic = [], None
     if time:
         report("timing", machines)
-        habits = {"neuronx_cc": compiler_of(kernel, compiler) == "neuronx-cc", "middle_end": _middle_end(kernel)}
-        habits["dge"] = generates_descriptors(kernel, dge)
-        if look_ahead is not None:
-            habits["look_ahead"] = look_ahead
-        how = dict(target=timed_on, default_trip_count=loop_iterations, **habits)
+        name, settings = _name(kernel), _settings(overrides)
+        neuronx_cc = compiler_of(kernel, compiler) == "neuronx-cc"
+        by_descriptors, middle_end = generates_descriptors(kernel, dge), _middle_end(kernel)
         if ranks is not None and ranks > 1:
-            timings, traffic = _core.time_ranks(machines, _name(kernel), _settings(overrides), **how)
+            timings, traffic = _core.time_ranks(
+                machines, name, settings, look_ahead, neuronx_cc, by_descriptors,
+                default_trip_count=loop_iterations, target=timed_on, middle_end=middle_end,
+            )  # fmt: skip
         else:
             timings = [
-                _core.compile_and_time(launch, _name(kernel), _settings(overrides), **how) for launch in machines
-            ]
-    return RunResult(outputs, _name(kernel), target, machines, timings, ranks, traffic)
+                _core.compile_and_time(
+                    launch, name, settings, look_ahead, neuronx_cc, by_descriptors,
+                    default_trip_count=loop_iterations, target=timed_on, middle_end=middle_end,
+                )
+                for launch in machines
+            ]  # fmt: skip
+    return RunResult(outputs, _name(kernel), chosen, machines, timings, ranks, traffic)
 
 
 def _on_ranks(
@@ -370,13 +389,16 @@ def _on_ranks(
     if is_legacy(kernel):
         raise InputError("an NKI 0.1 kernel runs on one rank: it has no collectives", label="launch.ranks")
 
+    if rank_inputs is None:
+        return bound.on_ranks(ranks, None)
+
     def inputs(rank: int) -> dict[str, Any]:
         values = dict(rank_inputs(rank))
         if execute:
             _refuse_shapes(values.values())
         return {name: _materialise(value) for name, value in values.items()}
 
-    return bound.on_ranks(ranks, inputs if rank_inputs is not None else None)
+    return bound.on_ranks(ranks, inputs)
 
 
 def compiler_of(kernel: Any, compiler: str | None) -> str:
@@ -435,7 +457,7 @@ def _name(kernel: Any) -> str:
     return getattr(kernel, "__name__", None) or type(kernel).__name__
 
 
-def _bind(kernel: Any, target: str, lnc: int) -> Any:
+def _bind(kernel: Any, target: str | nc_version, lnc: int) -> Any:
     """The kernel set to launch on `target` with `lnc` cores, for every dialect."""
     from opentrn.nki import _machine, simulate
 

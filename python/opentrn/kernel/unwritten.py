@@ -80,7 +80,9 @@ def _refuse_outputs_without_a_store(outputs: list[UnwrittenOutput]) -> None:
     from opentrn import strict
 
     release = strict.current()
-    for rule in strict.rules_of(release, "no_output") if release else ():
+    if release is None:
+        return
+    for rule in strict.rules_of(release, "no_output"):
         for output in outputs:
             if output.count == math.prod(output.shape):
                 place = errors.SourceLocation(*output.made[:2]) if output.made else None
@@ -106,7 +108,7 @@ def tell_of_model(rows: list[tuple]) -> None:
     """
     what = environment.of_results(UNWRITTEN_ENV)
     for number, name, element, shape, count, first, made, moved in rows if what != "off" else ():
-        index = []
+        index: list[int] = []
         for size in reversed(shape):
             first, place = divmod(first, size)
             index.insert(0, place)

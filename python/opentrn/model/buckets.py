@@ -62,7 +62,7 @@ class BucketedModel(Model):
         return self.pick(sizes)[1] if sizes else self.buckets[-1][1]
 
     @property
-    def inputs(self) -> list[Port]:  # type: ignore[override]
+    def inputs(self) -> list[Port]:  # type: ignore[override]  # not settable here
         """Of the largest program."""
         return self.buckets[-1][1].inputs
 
@@ -148,7 +148,7 @@ def sizes_given(dimensions: Mapping[str, Any] | None) -> tuple[dict[str, list[in
     for name, given in (dimensions or {}).items():
         sizes = [given] if isinstance(given, int | np.integer) else list(given)
         if not sizes or any(not isinstance(size, int | np.integer) or size < 1 for size in sizes):
-            raise InputError(f"{name}: {given!r} is no list of sizes", label="model.size")
+            raise InputError(f"{name}: {given!r} is not a list of sizes", label="model.size")
         lists[name] = sorted({int(size) for size in sizes})
     return lists, any(len(sizes) > 1 for sizes in lists.values())
 

@@ -104,7 +104,7 @@ class Comparison:
         """Two tables for a terminal."""
         cores = [["NeuronCore", "chips", "latency", "MFU", "MBU", "SBUF", "HBM", "bound by"]]
         for row in self.chips:
-            if row.why:
+            if row.why or row.latency_us is None or row.sbuf_bytes is None or row.hbm_bytes is None:
                 continue  # _unknown_text() has it
             cores.append([
                 row.neuron_core.removeprefix("NeuronCore-"), ", ".join(row.chips), time_text(row.latency_us),

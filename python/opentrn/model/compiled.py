@@ -498,16 +498,16 @@ def through_cache(
         return model
     if entry.exists():
         try:
-            model = load(entry)
-            if model.facts.get(_core.CACHE_KEY_FACT) != key:
+            found = load(entry)
+            if not isinstance(found, CompiledModel) or found.facts.get(_core.CACHE_KEY_FACT) != key:
                 raise InputError(f"{entry} is the entry of another model", label="cache.entry")
-            del model.facts[_core.CACHE_KEY_FACT]  # which is the entry's, and not the model's
+            del found.facts[_core.CACHE_KEY_FACT]  # which is the entry's, and not the model's
         except ValueError as error:  # damaged, or the weights it refers to are gone: not the user's fault
             print(f"opentrn: compiled again: {error}".partition("\n")[0], file=sys.stderr)
         else:
             _touch(kept, entry)
-            model.cached = "hit"
-            return model
+            found.cached = "hit"
+            return found
     model = compile_it()
     model.cached = "miss"
     try:

@@ -30,7 +30,7 @@ def stablehlo_of_object(program: Any) -> bytes:
     if hasattr(program, "graph_signature"):
         return _torch_export("the program").to_text(program, names=True).encode()
     raise InputTypeError(
-        f"a {type(program).__name__} is no program",
+        f"a {type(program).__name__} is not a program",
         label="plan.program", hint="a path, or what torch.export.export() or jax.export.export(...)() give",
     )  # fmt: skip
 

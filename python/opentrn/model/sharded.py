@@ -77,7 +77,7 @@ def _annotations_in(path: Path) -> list[str]:
     try:
         lines = _core.read_text_file(path, "spmd.annotation", "a file of annotations").splitlines()
     except UnicodeDecodeError as error:
-        raise InputError(f"{shown(path)} is no text: {error}", label="spmd.annotation") from error
+        raise InputError(f"{shown(path)} is not text: {error}", label="spmd.annotation") from error
     return [text for line in lines if (text := line.partition("#")[0].strip())]
 
 

@@ -539,7 +539,7 @@ class StagedModel(Model):
         names = self._names() if sizes else set()
         if unknown := sorted(set(sizes) - names):
             raise InputError(
-                f"'{unknown[0]}' is no dimension of the model's inputs and no number of rows in it; there are "
+                f"'{unknown[0]}' is neither a dimension of the model's inputs nor a number of rows in it; there are "
                 f"{', '.join(map(repr, sorted(names))) or 'none'}",
                 label="onnx.dimension", hint="leave it out, or write one of these names",
             )  # fmt: skip

@@ -67,6 +67,8 @@ def last_launch() -> LaunchReport | None:
 class Kernel:
     """A function decorated with `nki.jit`. Called inside another kernel it is an ordinary function."""
 
+    __name__: str  # the function's
+
     def __init__(
         self,
         func: Callable[..., Any],
@@ -154,7 +156,7 @@ class Kernel:
 
 def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
     axes = grid if isinstance(grid, tuple) else (grid,)
-    sizes = tuple(int(getattr(axis, "lnc", axis)) for axis in axes)
+    sizes = tuple(int(axis.lnc if hasattr(axis, "lnc") else axis) for axis in axes)
     if len(sizes) != 1 or not 1 <= sizes[0] <= max(LNC_MAX.values()):
         raise NkiValidationError(
             f"{name}[{', '.join(map(str, axes))}]: since NKI 0.2 the launch grid is the number of physical "
@@ -199,11 +201,11 @@ def simulate(
     kernel: Callable[..., Any],
     *,
     backend: str | None = None,
-    target: str | None = None,
+    target: str | nc_version | None = None,
     strict: str | None = None,
     stochastic_rounding: int | bool | None = None,
     ranks: int | None = None,
-) -> Kernel:
+) -> Kernel | _OnBackend:
     """A kernel that runs in the simulator: what `@nki.jit` gives, for plain functions as well.
 
     `backend` ("core" or "oracle"), `target` ("trn1", "trn2", "trn3") and `strict` (an NKI release whose
@@ -244,7 +246,7 @@ class _OnBackend:
             _machine.select(previous)
 
 
-def cpu_simulate(kernel: Callable[..., Any]) -> Kernel:
+def cpu_simulate(kernel: Callable[..., Any]) -> _CpuSimulated:
     """`nki_cpu_simulator.nki.cpu_simulate`: as `simulate`, the target taken from NKI_NC_VERSION first."""
     return _CpuSimulated(kernel)
 
@@ -445,7 +447,9 @@ def _wrap(
 def _attributes(value: Any) -> list[str]:
     """Names of the attributes a kernel can see in a configuration object; none for other values."""
     if isinstance(value, NKIObject) or (is_dataclass(value) and not isinstance(value, type)):
-        return list(vars(value)) if hasattr(value, "__dict__") else [f.name for f in fields(value)]
+        if hasattr(value, "__dict__"):
+            return list(vars(value))
+        return [field.name for field in fields(value)] if is_dataclass(value) else []
     return []
 
 

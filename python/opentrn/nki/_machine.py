@@ -24,7 +24,7 @@ from abc import ABCMeta
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentrn.base.notices import tell_once
 from opentrn.errors import InputError, MissingModule, NkiValidationError
@@ -108,14 +108,14 @@ def _load(name: str) -> Backend:
     raise InputError(f"unknown NKI backend {name!r}", label="nki.backend", hint=f"one of {', '.join(BACKENDS)}")
 
 
-class _TensorMeta(ABCMeta):
+class TensorMeta(ABCMeta):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is NkiTensor:
             return _backend.tensor_class(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
 
-class NkiTensor(metaclass=_TensorMeta):
+class NkiTensor(metaclass=TensorMeta):
     """Type of every NKI tensor of any backend. `NkiTensor(...)` makes one of the current backend."""
 
 
@@ -128,6 +128,11 @@ class _RegisterMeta(ABCMeta):
 
 class VirtualRegister(metaclass=_RegisterMeta):
     """Type of every scalar register, whichever backend made it."""
+
+    if TYPE_CHECKING:  # what every backend's class has
+
+        def __init__(self, state: int | None = None, frozen: bool = False) -> None: ...
+        def __int__(self) -> int: ...
 
 
 _tensor_types: set[type] = set()

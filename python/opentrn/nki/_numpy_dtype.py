@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
-from numpy._core import _multiarray_umath
+from numpy._core import _multiarray_umath  # type: ignore[attr-defined]  # numpy's stubs leave it out
 
 _Pointer = ctypes.c_void_p
 # Places in numpy's C function table.
@@ -62,7 +62,7 @@ class _DescrProto(ctypes.Structure):
     ]
 
 
-def _function_table() -> ctypes.Array:
+def _function_table() -> ctypes._Pointer[ctypes.c_void_p]:
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = _Pointer, [ctypes.py_object, ctypes.c_char_p]
     return ctypes.cast(pointer_of(_multiarray_umath._ARRAY_API, None), ctypes.POINTER(_Pointer))

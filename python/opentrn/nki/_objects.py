@@ -81,7 +81,7 @@ class NKIObject:
         # Collected now, because `@dataclass` removes default factories from the class afterwards.
         cls.__nki_fields__ = {**cls.__nki_fields__, **_own_fields(cls)}
         if cls.__init__ in (object.__init__, _generated_init) and "__init__" not in cls.__dict__:
-            cls.__init__ = _generated_init  # in the class's own namespace, where `@dataclass` leaves it alone
+            setattr(cls, "__init__", _generated_init)  # noqa: B010  in the class's own namespace, where `@dataclass` leaves it alone
 
     def __post_init__(self) -> None:
         """Runs after the generated `__init__`; subclasses override it."""

@@ -75,6 +75,6 @@ def _share(a: np.ndarray, b: np.ndarray) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # the stubs know 0 and -1 only
     except RuntimeError:  # too hard to tell: numpy's TooHardError, whose module depends on the release
         return True

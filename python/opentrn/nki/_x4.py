@@ -10,6 +10,8 @@ adding the names to `np.sctypeDict`, as ml_dtypes does for its own.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from opentrn.nki._numpy_dtype import register_storage_dtype
@@ -25,10 +27,12 @@ BY_NAME: dict[str, np.dtype] = {
     "float4_e2m1fn_x4": float4_e2m1fn_x4,
 }
 
+# np.dtype() takes dtypes from this table too, whatever type numpy's stubs give it.
+_dtypes: dict[str, Any] = np.sctypeDict
 for _name, _dtype in BY_NAME.items():
-    np.sctypeDict.setdefault(_name, _dtype)
-np.sctypeDict.setdefault("tfloat32", np.dtype(np.float32))
-np.sctypeDict.setdefault("bool_", np.dtype(np.bool_))
+    _dtypes.setdefault(_name, _dtype)
+_dtypes.setdefault("tfloat32", np.dtype(np.float32))
+_dtypes.setdefault("bool_", np.dtype(np.bool_))
 
 
 def host_dtype(dtype) -> np.dtype:

@@ -43,9 +43,8 @@ class ReplicaGroup(NKIObject):
 
 
 # NKIObject's __init__ takes whatever fields a class has.
-ReplicaGroup.__signature__ = inspect.Signature(
-    [inspect.Parameter("groups", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=[])]
-)
+_GROUPS = inspect.Parameter("groups", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=[])
+ReplicaGroup.__signature__ = inspect.Signature([_GROUPS])  # type: ignore[attr-defined]  # for inspect
 
 
 def rank_id(name: str | None = None) -> Any:

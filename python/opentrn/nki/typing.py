@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opentrn.errors import ArgumentError, NkiValidationError, SourceLocation
-from opentrn.nki._machine import NkiTensor, is_tensor
+from opentrn.nki._machine import NkiTensor, TensorMeta, is_tensor
 from opentrn.types import dtypes
 
 __all__ = ["mutable_tensor", "scalar", "tensor"]
@@ -20,8 +20,11 @@ __all__ = ["mutable_tensor", "scalar", "tensor"]
 scalar = int | float
 
 
-class _AnnotationMeta(type(NkiTensor)):
+class _AnnotationMeta(TensorMeta):
     """Annotations are classes, so that `tensor[128] | None` is one; every NKI tensor is an instance of `tensor`."""
+
+    shape: tuple[int, ...] | None
+    dtype: dtypes.DType | None
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return is_tensor(instance)

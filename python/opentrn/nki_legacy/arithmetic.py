@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.base import members
 from opentrn.errors import NkiValidationError
 from opentrn.nki import isa as nisa
 from opentrn.nki_legacy import emit
@@ -99,7 +100,7 @@ class _Plan:
                 nisa.tensor_tensor(write(dst, box), data, other, self.op)
                 continue
             scalar = self.scalar
-            if self.kind == "vector":
+            if self.vector is not None:
                 scalar = read(self.vector.column(self.shape[0], self.op), (box[0], _ONE))
             nisa.tensor_scalar(write(dst, box), data, self.op, scalar, self.reverse)
 
@@ -192,8 +193,11 @@ def install_operators() -> None:
     }
     for suffix, name in comparisons.items():
         setattr(Tile, f"__{suffix}__", _comparison(name))
-    Tile.__neg__ = lambda self: binary("multiply", self, -1.0, self.dtype)
-    Tile.__hash__ = object.__hash__
+    members.add(Tile, {"__neg__": _negative, "__hash__": object.__hash__})
+
+
+def _negative(tile: Tile) -> Tile:
+    return binary("multiply", tile, -1.0, tile.dtype)
 
 
 def _comparison(name: str):

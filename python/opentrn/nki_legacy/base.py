@@ -31,10 +31,10 @@ _base = _chosen()
 IS_PLAIN = _base.__name__.endswith("plain")
 
 if TYPE_CHECKING:
-    IndexExpr: TypeAlias = Any  # of one of two modules
-    Tensor: TypeAlias = Any
+    from opentrn.nki_legacy.plain import IndexExpr, Probe  # the C++ classes have the same members
+
+    Tensor: TypeAlias = Any  # of one of two modules; what makes a Tile makes one of tile.Tile
     Tile: TypeAlias = Any
-    Probe: TypeAlias = Any
 else:
     IndexExpr = _base.IndexExpr
     Tensor = _base.Tensor

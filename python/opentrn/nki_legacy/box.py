@@ -11,7 +11,7 @@ class Range(NamedTuple):
 
     start: int
     step: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count(), which nothing calls
 
 
 Box = tuple[Range, ...]

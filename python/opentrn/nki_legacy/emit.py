@@ -177,7 +177,7 @@ def _spread(tile: Tile, partitions: int) -> Tile:
     ones = _ones_row(partitions, tile.dtype)
     row = tile.reshape((1, width)) if tile.ndim != 2 else tile
     in_psum = tile.dtype == _FP32 and width <= PSUM_BANK_FLOATS
-    spread = None if in_psum else fresh((partitions, width), tile.dtype)
+    spread = fresh((partitions, width), tile.dtype) if not in_psum else None
     for start in range(0, width, PSUM_BANK_FLOATS):
         count = min(PSUM_BANK_FLOATS, width - start)
         part = (Range(start, 1, count),)
@@ -185,9 +185,10 @@ def _spread(tile: Tile, partitions: int) -> Tile:
         nisa.nc_matmul(
             write(product), read(ones), read(row.sub((Range(0, 1, 1), *part))), is_stationary_onezero=True
         )
-        if in_psum:
+        if spread is None:
             return product.reshape(shape)
         nisa.tensor_copy(write(spread.sub((Range(0, 1, partitions), *part))), read(product))
+    assert spread is not None  # a row in PSUM is one product
     return spread.reshape(shape)
 
 

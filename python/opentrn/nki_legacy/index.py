@@ -70,7 +70,7 @@ class IndexExpr(base.IndexExpr):
 
     __slots__ = ()
     __array_priority__ = 1000  # numpy scalars leave the operation to us
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # not hashable: == is element by element
 
     def __init__(
         self,
@@ -225,10 +225,10 @@ class IndexExpr(base.IndexExpr):
     def __ge__(self, other: Any) -> Predicate:
         return self._compare(other, "greater_equal")
 
-    def __eq__(self, other: Any) -> Predicate:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Predicate:  # type: ignore[override]  # element by element
         return self._compare(other, "equal")
 
-    def __ne__(self, other: Any) -> Predicate:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Predicate:  # type: ignore[override]  # element by element
         return self._compare(other, "not_equal")
 
 
@@ -325,7 +325,7 @@ class Predicate:
 
     __slots__ = ("terms",)
     __array_priority__ = 1000
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # not hashable: == is element by element
 
     def __init__(self, terms: list[Comparison | DenseTruth]):
         self.terms = terms
@@ -336,7 +336,7 @@ class Predicate:
 
     def values(self) -> np.ndarray:
         """Truth values, bool, of `shape`."""
-        total = np.ones(self.shape, np.bool_)
+        total: np.ndarray = np.ones(self.shape, np.bool_)
         for term in self.terms:
             total &= term.values()
         return total
@@ -402,7 +402,7 @@ class _MGrid:
 
     def __getitem__(self, key: Any) -> IndexGrid:
         slices = key if isinstance(key, tuple) else (key,)
-        vectors = []
+        vectors: list[np.ndarray] = []
         for axis in slices:
             if not isinstance(axis, slice) or axis.stop is None:
                 raise NkiValidationError(f"nl.mgrid takes slices with an end, got {axis!r}", label="nki.index")

@@ -98,7 +98,7 @@ class Form:
     def _times(self, factor: int) -> Form:
         if self.steps is not None:
             return affine_form(self.shape, {a: s * factor for a, s in self.steps})
-        dense = None if self.dense is None else self.dense * factor
+        dense: np.ndarray | None = None if self.dense is None else self.dense * factor
         return Form(self.shape, None, {a: v * factor for a, v in self.lines.items()}, dense)
 
     def plus(self, other: Form, shape: tuple[int, ...], sign: int) -> Form:

@@ -64,6 +64,8 @@ def _target(explicit: Any) -> nc_version:
 class Kernel:
     """A function decorated as a kernel. Called inside a kernel, it is an ordinary function."""
 
+    __name__: str  # the function's
+
     def __init__(
         self,
         func: Callable[..., Any],
@@ -367,7 +369,7 @@ def _refuse_written_parameters(
     """
     release = strict.current()
     rules = strict.rules_of(release, "written_parameter") if release else ()
-    if not rules or result is None or _machine.backend().name != "core":
+    if release is None or not rules or result is None or _machine.backend().name != "core":
         return
     from opentrn import _core
 

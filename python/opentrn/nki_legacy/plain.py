@@ -147,7 +147,7 @@ class Tile:
 
     @property
     def tensor(self) -> Tensor:
-        return self.realised()._tensor  # type: ignore[return-value]
+        return self.realised()._tensor  # type: ignore[return-value]  # realised: there is one
 
     def become(self, other: Tile) -> None:
         """Be the same view of the same memory as `other`, with nothing to wait for."""
@@ -174,7 +174,7 @@ class Tile:
 
     @property
     def region(self) -> Any:
-        return self.deferred.region if self.deferred is not None else self._tensor.region
+        return self.deferred.region if self.deferred is not None else self.tensor.region
 
     buffer = region
 
@@ -252,8 +252,8 @@ class Tile:
     def addresses_span(self) -> tuple[Range, int, int]:
         """(rows, first, last) of the storage that this view touches: partitions, and free elements of one
         row."""
-        tile = self.realised()
-        row = max(1, tile._tensor.row * tile._tensor.dtype.itemsize // tile._dtype.itemsize)
+        tile, tensor = self.realised(), self.tensor
+        row = max(1, tensor.row * tensor.dtype.itemsize // tile._dtype.itemsize)
         first_row, first = divmod(tile._offset, row)
         last = first + sum(s * (n - 1) for s, n in tile._dims[1:] if s > 0)
         rows = tile._dims[0][1] if tile._dims else 1
@@ -293,9 +293,14 @@ class Deferred:
     __slots__ = ("shape", "dtype", "issue", "boxes", "sources", "region", "targets", "in_place", "exact",
                  "accumulate", "reduce", "site", "iteration")  # fmt: skip
 
-    if TYPE_CHECKING:  # set where an instruction is recorded
-
-        def __getattr__(self, name: str) -> Any: ...
+    # Set by defer().
+    boxes: list[Box]
+    sources: Sequence[Tile]
+    region: Any
+    targets: frozenset[Any]
+    in_place: bool
+    exact: bool
+    accumulate: Callable[[Tile, bool], None] | None
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, issue: Callable[[Tile], None]):
         self.shape = shape
@@ -339,8 +344,8 @@ def drop_waiting() -> None:
 def flush() -> None:
     """Issue the waiting instruction, if there is one."""
     _types.session()
-    if waiting() is not None:
-        waiting().realised()
+    if (tile := waiting()) is not None:
+        tile.realised()
 
 
 def defer(
@@ -392,11 +397,12 @@ def write(tile: Tile, box: Box | None = None, kind: int = OTHER) -> Any:
     """The machine's view of a destination, narrowed to `box`."""
     tile = tile.realised()
     part = tile if box is None else tile.sub(box)
-    part._tensor.written = True
+    tensor = part.tensor
+    tensor.written = True
     part._check_limits()
     if part.is_on_chip and not part._open:
         rows, low, high = part.addresses_span()
-        part._tensor.spans.setdefault(part._blocks, set()).add((rows.start, rows.count, low, high))
+        tensor.spans.setdefault(part._blocks, set()).add((rows.start, rows.count, low, high))
         if part.region is _types.psum:
             psum_fill(part, kind)
     return part.raw()
@@ -425,7 +431,7 @@ def can_write_directly(dst: Tile, work: Deferred, temporary: bool) -> bool:
 
 def _state(tile: Tile) -> PsumState:
     tile._check_limits()
-    tensor = tile._tensor
+    tensor = tile.tensor
     state = tensor._psum_states.get(tile._blocks)
     if state is None:
         initial = ZERO_PENDING if tensor.zero_filled else UNWRITTEN

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from opentrn.nki_legacy.tile import Tile
+    from opentrn.nki_legacy.plain import Tile
 
 UNWRITTEN, ZERO_PENDING, MATMUL, OTHER = range(4)
 
@@ -19,7 +19,7 @@ class PsumState:
     """States of one block of `elements`."""
 
     def __init__(self, elements: int, initial: int):
-        self._states = np.full(elements, initial, np.uint8)
+        self._states: np.ndarray = np.full(elements, initial, np.uint8)
 
     def uniform(self, tile: Tile) -> int | None:
         """The one state of all elements of `tile`; None when they differ."""
@@ -39,7 +39,7 @@ class PsumState:
 def elements_of(tile: Tile, states: Any) -> np.ndarray:
     """Those of a block's `states` that belong to `tile`, writable. A view of another dtype has them all."""
     states = np.frombuffer(states, np.uint8)
-    if tile._dtype.itemsize != tile._tensor.dtype.itemsize:
+    if tile._dtype.itemsize != tile.tensor.dtype.itemsize:
         return states
     counts = [n for _, n in tile._dims]
     return np.lib.stride_tricks.as_strided(states[tile._offset :], counts, [s for s, _ in tile._dims])

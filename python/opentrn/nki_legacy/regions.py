@@ -42,11 +42,12 @@ def _split(truth: np.ndarray) -> list[Box]:
     """Boxes that cover exactly the true values of a dense array."""
     if not truth.any():
         return []
-    per_axis = []
+    per_axis: list[Range] = []
     for axis in range(truth.ndim):
         others = tuple(a for a in range(truth.ndim) if a != axis)
-        per_axis.append(progression(np.flatnonzero(truth.any(axis=others))))
-    if all(r is not None for r in per_axis) and int(truth.sum()) == math.prod(r.count for r in per_axis):
+        if (along := progression(np.flatnonzero(truth.any(axis=others)))) is not None:
+            per_axis.append(along)
+    if len(per_axis) == truth.ndim and int(truth.sum()) == math.prod([r.count for r in per_axis]):
         return [tuple(per_axis)]
     if truth.ndim == 1:
         return [(run,) for run in _runs(truth)]
@@ -98,7 +99,7 @@ def _intervals(mask: Predicate, shape: tuple[int, ...], what: str) -> list[Box] 
 
 def _any_regions(mask: Predicate, shape: tuple[int, ...], what: str) -> list[Box]:
     """The boxes of any predicate, from its truth values."""
-    per_axis = [np.ones(size, np.bool_) for size in shape]
+    per_axis: list[np.ndarray] = [np.ones(size, np.bool_) for size in shape]
     dense = None
     for term in mask.terms:
         _check_shape(term.shape, shape, what)
@@ -115,7 +116,7 @@ def _any_regions(mask: Predicate, shape: tuple[int, ...], what: str) -> list[Box
             dense = values if dense is None else dense & values
     if dense is None:
         return _product(per_axis)
-    outer = np.ones(shape, np.bool_)
+    outer: np.ndarray = np.ones(shape, np.bool_)
     for axis, truth in enumerate(per_axis):
         outer &= truth.reshape((-1,) + (1,) * (len(shape) - axis - 1))
     boxes = _split(dense & outer)

@@ -103,7 +103,7 @@ def rewritten(func: Callable[..., Any]) -> Callable[..., Any]:
     )
     outer = ast.FunctionDef(name="__opentrn_scope__", args=arguments, body=[definition], decorator_list=[])
     if hasattr(ast, "type_param"):
-        outer.type_params = []
+        outer.type_params = []  # type: ignore[attr-defined]  # of Python 3.12 and later
     module = ast.Module(body=[outer if names else definition], type_ignores=[])
     ast.fix_missing_locations(module)
     ast.increment_lineno(module, first - 1)

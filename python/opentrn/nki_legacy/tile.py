@@ -359,7 +359,8 @@ class Tile(base.Tile):
         return index + size if index < 0 else index
 
     def _index_basic(self, keys: list[Any]) -> Tile:
-        blocks, offset, dims = [], self._offset, []
+        blocks, offset = [], self._offset
+        dims: list[tuple[int, int]] = []
         limits: list[tuple[Range, int, int]] = []
         waiting = iter(self._dims)
         pending_blocks = iter(self._blocks)
@@ -433,6 +434,7 @@ class Tile(base.Tile):
         rank = max(2, len(spots))
         for dim, spot in enumerate(spots):
             part = self._basic_range(keys[spot], self.shape[spot])
+            assert isinstance(part, Range)  # of a slice
             values = np.arange(part.start, part.start + part.step * part.count, part.step)
             shape = tuple(part.count if d == dim else 1 for d in range(rank))
             keys[spot] = IndexExpr(shape, 0, {dim - rank: values})
@@ -567,7 +569,7 @@ def _reshaped(dims: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[tup
         return [(0, 1) for _ in sizes]
     probe = np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), counts, strides)
     try:
-        shaped = np.reshape(probe, tuple(sizes), copy=False)
+        shaped: np.ndarray = np.reshape(probe, tuple(sizes), copy=False)
     except ValueError:
         return None
     return list(zip((int(s) for s in shaped.strides), sizes))

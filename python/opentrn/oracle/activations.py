@@ -59,7 +59,7 @@ def _gelu(x: np.ndarray) -> np.ndarray:
 
 
 def _gelu_dx(x: np.ndarray) -> np.ndarray:
-    wide = x.astype(np.float64)
+    wide: np.ndarray = x.astype(np.float64)
     density = np.exp(-wide * wide / 2) / math.sqrt(2 * math.pi)
     return 0.5 * (1 + erf(wide / math.sqrt(2))) + np.where(np.isinf(wide), 0.0, wide * density)
 
@@ -115,7 +115,7 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def activate(name: str, x: np.ndarray, relu_param: np.ndarray | float = 0.0) -> np.ndarray:
+def activate(name: str, x: np.ndarray, relu_param: np.ndarray | np.floating | float = 0.0) -> np.ndarray:
     """Apply the activation function `name` to float32 values; `relu_param` is the negative slope of prelu."""
     with np.errstate(all="ignore"):
         if name == "prelu":

@@ -70,7 +70,7 @@ def _shift_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _arithmetic_shift_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    signed = a.view(f"i{a.dtype.itemsize}")
+    signed: np.ndarray = a.view(f"i{a.dtype.itemsize}")
     return (signed >> np.minimum(b, a.dtype.itemsize * 8 - 1).astype(signed.dtype)).view(a.dtype)
 
 
@@ -141,17 +141,27 @@ def immediate_bits(value: Any, like: np.ndarray) -> np.ndarray:
     return np.array(int(value) & ((1 << width) - 1), like.dtype)
 
 
+def _ufunc(function: Callable[[Any, Any], np.ndarray]) -> np.ufunc:
+    assert isinstance(function, np.ufunc)
+    return function
+
+
+def reduce_bits(name: str, bits: np.ndarray, axis: int) -> np.ndarray:
+    """Reduce unsigned integers along `axis` by a bitwise operator of two operands."""
+    return _ufunc(BITVEC[name]).reduce(bits, axis=axis)
+
+
 def reduce_rows(name: str, rows: np.ndarray) -> np.ndarray:
     """Reduce float32 [P, N] to [P], strictly in order along N.
 
     numpy would add pairwise along a contiguous axis; transposing first makes it accumulate row after row.
     """
     if name in ("maximum", "minimum"):
-        return ARITHMETIC[name].reduce(rows, axis=1)  # any order gives the same
+        return _ufunc(ARITHMETIC[name]).reduce(rows, axis=1)  # any order gives the same
     columns = np.ascontiguousarray(rows.T)
     with np.errstate(all="ignore"):
         if name in ("add", "multiply", "subtract"):
-            return ARITHMETIC[name].reduce(columns, axis=0)  # subtract: a - b - c ...
+            return _ufunc(ARITHMETIC[name]).reduce(columns, axis=0)  # subtract: a - b - c ...
         if name in ("abs_max", "abs_min"):
             return functools.reduce(ARITHMETIC[name], columns)
         if name in ("logical_and", "logical_or", "logical_xor"):

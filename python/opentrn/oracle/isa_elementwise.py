@@ -172,7 +172,7 @@ def tensor_reduce(
     if is_bitvec(operator):
         require(not negate, "tensor_reduce: negate needs an arithmetic operator")
         bits = alu.as_bits(data.numpy_or_gather().reshape(kept, -1), "data")
-        store_raw(dst, alu.bits_to(alu.BITVEC[operator].reduce(bits, axis=1), dst.dtype))
+        store_raw(dst, alu.bits_to(alu.reduce_bits(operator, bits, 1), dst.dtype))
         return NkiInstruction(name)
     result = alu.reduce_rows(operator, rows_f32(data).reshape(kept, -1))
     store(dst, -result if negate else result)
@@ -194,7 +194,7 @@ def tensor_partition_reduce(
     )
     if is_bitvec(operator):
         bits = alu.as_bits(rows_raw(data), "data")
-        store_raw(dst, alu.bits_to(alu.BITVEC[operator].reduce(bits, axis=0), dst.dtype))
+        store_raw(dst, alu.bits_to(alu.reduce_bits(operator, bits, 0), dst.dtype))
         return NkiInstruction(name)
     rows = rows_f32(data)
     result = alu.reduce_rows("add" if operator == "average" else operator, rows.T)

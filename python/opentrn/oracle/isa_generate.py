@@ -32,7 +32,7 @@ def affine_values(pattern: Sequence, offset: Any, channel_multiplier: Any, parti
     """offset + p * channel_multiplier + sum of index * step, wrapped to int32; int64 [P, N], last step
     innermost."""
     require(1 <= len(pattern) <= 4, f"pattern {pattern}: 1 to 4 [step, count] pairs")
-    row = np.zeros(1, np.int64)
+    row: np.ndarray = np.zeros(1, np.int64)
     for step, count in pattern:
         row = (row[:, None] + np.arange(int(count)) * int(step)).reshape(-1)
     values = np.arange(partitions)[:, None] * int(channel_multiplier) + row[None, :] + int(offset)

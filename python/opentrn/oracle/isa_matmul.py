@@ -202,7 +202,7 @@ def mx_scale_rows(partitions: int, scale_partitions: int) -> np.ndarray:
 
 def scale_values(scale: NkiTensor) -> np.ndarray:
     """Power-of-two scales as float64 [P, N]; code 255 is NaN."""
-    codes = rows_raw(scale).view(np.uint8)
+    codes: np.ndarray = rows_raw(scale).view(np.uint8)
     return np.where(codes == 255, np.nan, np.ldexp(1.0, codes.astype(np.int32) - 127))
 
 
@@ -256,7 +256,7 @@ _SPARSITY_PATTERNS = frozenset({(4, 16), (4, 12), (4, 8), (2, 8), (2, 4), (1, 4)
 def sparse_tags(indices: NkiTensor, kept: int, group: int) -> np.ndarray:
     """The tags of `indices`, one for each kept value: places in its group, different within a group."""
     require(indices.dtype == "uint16", f"nc_matmul_sparse: {indices!r} must be uint16")
-    codes = rows_raw(indices).astype(np.int64)
+    codes: np.ndarray = rows_raw(indices).astype(np.int64)
     tags = (codes[:, :, None] >> np.arange(0, 16, 4) & 15).reshape(codes.shape[0], -1)  # [K, M]
     require(
         tags.shape[0] % kept == 0,
@@ -299,7 +299,7 @@ def nc_matmul_sparse(
         f"nc_matmul_sparse: {stationary!r}, {moving!r} and {indices!r} must be [K, M], [K, {ratio}, n], [K, M / 4]",
     )
     values = values.reshape(values.shape[0], ratio, -1)
-    first = np.arange(weights.shape[0]) // kept * kept  # partition on which the group begins
+    first: np.ndarray = np.arange(weights.shape[0]) // kept * kept  # partition on which the group begins
     product = np.stack(
         [
             _product(weights[:, m : m + 1], values[first + tags[:, m] // ratio, tags[:, m] % ratio])[0]

@@ -40,7 +40,7 @@ def _gather(src: NkiTensor, mode: oob_mode, what: str) -> tuple[np.ndarray, np.n
     if not src.is_indirect():
         return src.numpy(), None
     address = src.addresses()
-    good = src.in_bounds(address).reshape(address.shape[0], -1).all(axis=1)
+    good = np.asarray(src.in_bounds(address).reshape(address.shape[0], -1).all(axis=1))
     if good.all():
         return src.flat_storage()[address], good
     if mode is not oob_mode.skip:
@@ -157,7 +157,7 @@ def dma_compute(
             total = values.copy() if total is None else total + values
         if rows is not None:
             keep = rows if keep is None else keep & rows
-    _scatter(dst, cast_from_f32(total, dst.dtype), keep, oob_mode, "dma_compute")
+    _scatter(dst, cast_from_f32(np.asarray(total), dst.dtype), keep, oob_mode, "dma_compute")
     return NkiInstruction(name)
 
 

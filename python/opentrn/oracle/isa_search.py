@@ -24,7 +24,7 @@ BN_STATS_ELEMENTS_MAX = 512
 
 def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiInstruction:
     """Per partition: count, mean and variance * count of the even elements, then of the odd ones."""
-    rows = rows_f32(data).astype(np.float64)
+    rows: np.ndarray = rows_f32(data).astype(np.float64)
     require(
         rows.shape[1] <= BN_STATS_ELEMENTS_MAX,
         f"bn_stats: {data!r} has {rows.shape[1]} elements per partition, at most {BN_STATS_ELEMENTS_MAX}",
@@ -44,7 +44,7 @@ def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiIns
 
 def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiInstruction:
     """Combine (count, mean, variance * count) triples of each partition into a mean and a variance."""
-    rows = rows_f32(data).astype(np.float64)
+    rows: np.ndarray = rows_f32(data).astype(np.float64)
     require(rows.shape[1] % 3 == 0, f"bn_aggr: {data!r} must hold triples in each partition")
     require(
         dst.shape[0] == data.shape[0] and dst.size == 2 * data.shape[0],
@@ -155,7 +155,8 @@ def nc_n_gather(
     require(
         all(t.buffer is MemoryRegion.sbuf for t in (dst, data, indices)), "nc_n_gather: tiles must be in SBUF"
     )
-    rows, index = rows_raw(data), rows_raw(indices).astype(np.int64)
+    rows = rows_raw(data)
+    index: np.ndarray = rows_raw(indices).astype(np.int64)
     require(
         dst.shape[0] == rows.shape[0] == index.shape[0] and dst.size == index.size,
         f"nc_n_gather: {dst!r} must have the elements of {indices!r}, in the partitions of {data!r}",
@@ -192,7 +193,8 @@ def local_gather(
     )
     width = int(num_elem_per_idx)
     require(width in (1, 2, 4, 8, 16, 32), f"local_gather: num_elem_per_idx {width}")
-    rows, offsets = rows_raw(src_buffer), rows_raw(index).astype(np.int64)
+    rows = rows_raw(src_buffer)
+    offsets: np.ndarray = rows_raw(index).astype(np.int64)
     available = offsets.shape[1] * GPSIMD_CORE_PARTITIONS
     count = available if num_valid_indices is None else int(num_valid_indices)
     require(
@@ -266,7 +268,7 @@ def topk(
         rows.shape[1] * GPSIMD_CORE_PARTITIONS >= n, f"topk: {src!r} holds fewer than {n} elements per group"
     )
     values = np.empty((partitions, k), rows.dtype)
-    indices = np.empty((partitions, k), np.uint32)
+    indices: np.ndarray = np.empty((partitions, k), np.uint32)
     for first in range(0, partitions, GPSIMD_CORE_PARTITIONS):
         group = slice(first, first + GPSIMD_CORE_PARTITIONS)
         snake = rows[group].T.reshape(-1)[:n]

@@ -96,8 +96,8 @@ class Machine:
         self.launch = launch or Launch(num_cores)
         self.sequential_matmul = sequential_matmul
         # One float32 per lane. An instruction on P partitions uses lanes 0..P-1.
-        self.scalar_accumulators = np.full(PARTITIONS, np.nan, np.float32)
-        self.vector_accumulators = np.full(PARTITIONS, np.nan, np.float32)
+        self.scalar_accumulators: np.ndarray = np.full(PARTITIONS, np.nan, np.float32)
+        self.vector_accumulators: np.ndarray = np.full(PARTITIONS, np.nan, np.float32)
         self.random = RandomState()
         self._created: Counter = Counter()
 
@@ -121,7 +121,8 @@ class Machine:
     ) -> NkiTensor:
         """Fresh memory. `address` is recorded, not modelled: tensors at the same address do not alias
         here."""
-        shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(s) for s in shape)
+        sizes = (shape,) if isinstance(shape, (int, np.integer)) else shape
+        shape = tuple(int(size) for size in sizes)
         buffer = MemoryRegion(buffer)
         require(all(s > 0 for s in shape), f"ndarray {name!r}: shape {shape} must be positive")
         if buffer.is_on_chip:
@@ -174,7 +175,7 @@ def from_array(
         array = np.array(array, order="C")
     shape = array.shape or (1,)
     flat = array.reshape(-1)
-    data = flat.view(np.uint8)
+    data: np.ndarray = flat.view(np.uint8)
     require(
         to_numpy_dtype(dtype).itemsize == array.dtype.itemsize,
         f"array {name!r} of {array.dtype} cannot hold elements of {dtype}",

@@ -55,7 +55,7 @@ class RandomState:
 
     def bits(self, which: engine, lanes: int, count: int) -> np.ndarray:
         """`count` fresh 32-bit values for each of the first `lanes` lanes, uint32 [lanes, count]."""
-        out = np.empty((lanes, count), np.uint32)
+        out: np.ndarray = np.empty((lanes, count), np.uint32)
         words = self.words[which][:lanes]
         for i in range(count):
             out[:, i] = _xorwow_step(words[:, self.turn[which], :])

@@ -50,7 +50,9 @@ class Storage:
         self.partition_bytes = partition_bytes  # on-chip: bytes from one partition to the next in `bytes`
         self.address = address
         # True where the next nc_matmul with accumulate=None adds instead of overwriting.
-        self.accumulates = np.zeros(data.size, np.bool_) if buffer is MemoryRegion.psum else None
+        self.accumulates: np.ndarray | None = (
+            np.zeros(data.size, np.bool_) if buffer is MemoryRegion.psum else None
+        )
 
 
 @dataclass
@@ -397,7 +399,8 @@ class NkiTensor:
         """Split, permute and merge by dimension names, as einops does."""
         sizes = dict(fixed_sizes or {})
         require(len(src_pattern) == self.ndim, f"pattern {src_pattern} for a tensor of rank {self.ndim}")
-        view, names = self, []
+        view = self
+        names: list[str] = []
         for size, entry in zip(self.shape, src_pattern, strict=True):
             group = (entry,) if isinstance(entry, str) else tuple(entry)
             dims = infer_sizes([sizes.get(n, -1) for n in group], size)
@@ -546,7 +549,7 @@ class NkiTensor:
     def addresses(self, group: int = ENGINE_GROUP) -> np.ndarray:
         """Element addresses, int64 like the view, dynamic indices resolved; -1 where an index leaves its
         dimension. Addresses are not checked against the storage: see `in_bounds`."""
-        address = np.full(self.shape, self.offset, np.int64)
+        address: np.ndarray = np.full(self.shape, self.offset, np.int64)
         how = self.indirection or Indirection()
         for d, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             if d in how.dims:
@@ -574,7 +577,7 @@ class NkiTensor:
 
     def _column_addresses(self, index: NkiTensor, bound: int, group: int) -> np.ndarray:
         """Addresses of a tensor-indirect view, [P, num_elem]; -1 where a free offset is not in 0..bound-1."""
-        table = index.numpy().reshape(index.shape[0], -1).astype(np.int64)
+        table: np.ndarray = index.numpy().reshape(index.shape[0], -1).astype(np.int64)
         partitions, count = self.shape
         p = np.arange(partitions)[:, None]
         i = np.arange(count)[None, :]

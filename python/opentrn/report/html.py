@@ -104,8 +104,8 @@ def _is_engine(timing: Any) -> np.ndarray:
 
 def _sources(events: np.ndarray, strings: list[str]) -> tuple[list[list[Any]], np.ndarray]:
     """Distinct [file, line, function] of the events, and which of them each event has."""
-    keys = np.empty(len(events), [("file", "u4"), ("line", "i4"), ("function", "u4")])
-    for name in keys.dtype.names:
+    keys: np.ndarray = np.empty(len(events), [("file", "u4"), ("line", "i4"), ("function", "u4")])
+    for name in keys.dtype.names or ():
         keys[name] = events[name]
     distinct, index = np.unique(keys, return_inverse=True)
     return [[strings[k["file"]], int(k["line"]), strings[k["function"]]] for k in distinct], index

@@ -91,7 +91,7 @@ class _App:
         except msgspec.ValidationError as error:
             raise _reason(error) from error
         except (msgspec.DecodeError, RecursionError) as error:
-            raise ApiError(400, f"the body is no JSON: {error}") from error
+            raise ApiError(400, f"the body is not JSON: {error}") from error
 
     async def _read(self, request: Request) -> bytes:
         data = bytearray()

@@ -26,7 +26,7 @@ class Grammar:
 
     def __init__(self, matcher: Any, words: int) -> None:
         self._matcher = matcher
-        self._mask = np.zeros(words, np.uint32)
+        self._mask: np.ndarray = np.zeros(words, np.uint32)
 
     def mask(self) -> np.ndarray:
         """uint32 [vocabulary / 32], a bit for each token that may come next; valid until the next call."""

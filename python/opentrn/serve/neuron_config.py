@@ -137,13 +137,13 @@ def _checked(key: str, setting: str, value: Any) -> Any:
     if setting in _LISTS:
         fine = isinstance(value, list) and value and all(isinstance(v, int) and v > 0 for v in value)
         if not fine or sorted(set(value)) != value:
-            raise _refuse(key, f"{value!r} is no ascending list of sizes")
+            raise _refuse(key, f"{value!r} is not an ascending list of sizes")
     elif setting in _COUNTS and (not whole or value < 1):
-        raise _refuse(key, f"{value!r} is no number of 1 or more")
+        raise _refuse(key, f"{value!r} is not a number of 1 or more")
     elif setting in _SWITCHES and not isinstance(value, bool):
         raise _refuse(key, f"{value!r} is neither true nor false")
     elif setting == "target" and not isinstance(value, str):
-        raise _refuse(key, f"{value!r} is no name of a chip")
+        raise _refuse(key, f"{value!r} is not a name of a chip")
     return _DTYPES.get(value, value) if setting == "dtype" else value
 
 

@@ -23,7 +23,7 @@ Chunks = AsyncIterator[dict[str, Any]]
 def _text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(getattr(part, "text", None) or getattr(part, "refusal", "") for part in content)
+    return "".join(getattr(part, "text", None) or getattr(part, "refusal", None) or "" for part in content)
 
 
 def messages_of(messages: Sequence[Any]) -> list[dict[str, Any]]:

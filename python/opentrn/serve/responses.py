@@ -126,7 +126,7 @@ def _tools(body: ResponsesRequest) -> tuple[Tools, list[dict[str, Any]]]:
         if tool.get("type") != "function" or not isinstance(name, str) or not name:
             raise _bad(f"tools[{i}] is of type {tool.get('type')!r}; there are functions with a name", f"tools[{i}]")
         if not isinstance(parameters, (dict, type(None))):
-            raise _bad(f"tools[{i}].parameters is no object", f"tools[{i}].parameters")
+            raise _bad(f"tools[{i}].parameters is not an object", f"tools[{i}].parameters")
         described = tool.get("description")
         listed.append({"name": name, "description": described or "", "parameters": parameters or {"type": "object"}})
         shown.append({"type": "function", "name": name, "description": described, "parameters": parameters,

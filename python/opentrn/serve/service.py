@@ -231,5 +231,6 @@ def structured_spec(outputs: Any) -> Spec | None:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise ApiError(400, f"structured_outputs.json is no JSON: {error}", param="structured_outputs") from error
+            text = f"structured_outputs.json is not JSON: {error}"
+            raise ApiError(400, text, param="structured_outputs") from error
     return ({"grammar": "lark"}.get(kind, kind), value)

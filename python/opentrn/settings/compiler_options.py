@@ -79,7 +79,7 @@ def takes_options(names: tuple[str, ...]) -> Callable[[_Function], _Function]:
             return function(*arguments, **given)
 
         signature = inspect.signature(function)
-        checked.__signature__ = signature.replace(parameters=[*own, *written])  # type: ignore[attr-defined]
-        return checked  # type: ignore[return-value]
+        checked.__signature__ = signature.replace(parameters=[*own, *written])  # type: ignore[attr-defined]  # inspect's
+        return checked  # type: ignore[return-value]  # the same signature but for the options
 
     return decorate

@@ -152,6 +152,8 @@ def _store_psum(given: Arguments) -> str | None:
 
 def _broadcast(given: Arguments) -> str | None:
     x, y = given.get("x"), given.get("y")
+    if x is None or y is None:
+        return None
     if _is_tensor(x) and _is_tensor(y) and tuple(x.shape) != tuple(y.shape):
         return f"{tuple(x.shape)} and {tuple(y.shape)}"
     return None

@@ -97,7 +97,7 @@ class _Source:
     def __init__(self, func: _Function, canonical: dict[int, tuple[str, str]]):
         self.func = func
         self.scope = _scope(func)
-        self.tree: ast.AST | None = None
+        self.tree: ast.Module | None = None
         self._canonical = canonical
         try:
             lines, first = inspect.getsourcelines(func)
@@ -162,6 +162,7 @@ def _findings(source: _Source, kernel: Callable[..., Any], release: str) -> Iter
     arguments = {(r.where, r.name, r.argument): r for r in rules_of(release, "argument")}
     identity, keys = rules_of(release, "identity"), rules_of(release, "dict_keys")
     masks, nested = rules_of(release, "mask"), rules_of(release, "nested_jit")
+    assert source.tree is not None  # findings are of a function with a source
     for node in ast.walk(source.tree):
         if isinstance(node, (ast.Attribute, ast.Name)) and (found := source.meaning(node)) in names:
             yield node, names[found], ""
@@ -178,9 +179,9 @@ def _findings(source: _Source, kernel: Callable[..., Any], release: str) -> Iter
             yield node, calls[found], ""
         if found is not None:
             for keyword in node.keywords:
-                rule = arguments.get((*found, keyword.arg))
-                if rule is not None:
-                    yield node, rule, ""
+                refused = None if keyword.arg is None else arguments.get((*found, keyword.arg))
+                if refused is not None:
+                    yield node, refused, ""
                 elif keyword.arg == "mask" and masks:
                     yield node, masks[0], f"of {'.'.join(found)}"
         for rule in nested:
@@ -192,14 +193,15 @@ def _findings(source: _Source, kernel: Callable[..., Any], release: str) -> Iter
 
 
 def _legacy_findings(source: _Source, kernel: Callable[..., Any], release: str) -> Iterator[_Finding]:
+    assert source.tree is not None  # findings are of a function with a source
     definition = source.tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
         return
     for rule in rules_of(release, "nested_grid"):
         for node in ast.walk(definition):
-            gridded = isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
-            if gridded and _is_kernel(source.value(node.func.value)):
-                yield node, rule, ast.unparse(node.func)
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Subscript) and _is_kernel(source.value(called.value)):
+                yield node, rule, ast.unparse(called)
     for rule in rules_of(release, "shared_hbm_level"):
         top = definition.body if source.func is kernel else []
         allowed = {id(n) for statement in top if _is_plain(statement) for n in ast.walk(statement)}
@@ -283,10 +285,9 @@ def _out_of_scope(definition: ast.FunctionDef) -> Iterator[tuple[ast.AST, str]]:
             inner = [] if _is_plain(statement) else [b for b in blocks if b]
             inside = {id(n) for block in inner for s in block for n in ast.walk(s)}
             for node in ast.walk(statement):
-                used = (
-                    isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside
-                )
-                if used and node.id in gone:
+                if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)) or id(node) in inside:
+                    continue
+                if node.id in gone:
                     found.append((node, node.id))
             if isinstance(statement, ast.Assign):
                 for target in statement.targets:

@@ -105,7 +105,7 @@ def write(root: Path, files: dict[str, str]) -> None:
     try:
         if root.is_symlink() or (root.exists() and not mark.is_file() and any(root.iterdir())):
             raise InputError(
-                f"{root} is not empty, and is no tree of `opentrn device-tree`",
+                f"{root} is not empty, and is not a tree of `opentrn device-tree`",
                 label="tools.device_tree",
                 hint="name a new folder",
             )
@@ -146,7 +146,7 @@ def remove(root: Path) -> None:
     """Raises InputError "tools.device_tree" for a folder that write() did not make."""
     if root.is_symlink() or not (root / _MARK).is_file():
         raise InputError(
-            f"{root} is no tree of `opentrn device-tree`", label="tools.device_tree", hint="name its --root"
+            f"{root} is not a tree of `opentrn device-tree`", label="tools.device_tree", hint="name its --root"
         )
     for name in ("sys", "dev"):
         if (root / name).is_dir() and not (root / name).is_symlink():

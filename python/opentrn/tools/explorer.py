@@ -207,7 +207,7 @@ def read_trace(profile: Path) -> dict[str, Any]:
         simulated, events = False, None
     if not simulated or not isinstance(events, list):
         raise _refuse(
-            f"{profile} is no profile of OpenTrn's",
+            f"{profile} is not a profile of OpenTrn's",
             hint="neuron-explorer capture writes one (AWS's NTFF is not documented, and is not read)",
         )
     return trace

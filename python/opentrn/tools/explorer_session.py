@@ -125,7 +125,7 @@ def read(folder: Path, filters: Filters) -> list[Process]:
     for path in sorted(_folders(folder)) or ([folder] if (folder / "trace_info.json").is_file() else []):
         info = _json_of(path / "trace_info.json")
         if not isinstance(info, dict) or info.get("format") != _FORMAT or not isinstance(info.get("pid"), int):
-            raise _refuse(f"{path} is no profile of OpenTrn's", "neuron-explorer inspect writes one")
+            raise _refuse(f"{path} is not a profile of OpenTrn's", "neuron-explorer inspect writes one")
         process = Process(path, info)
         if filters.instances and process.instance_id not in filters.instances:
             continue

@@ -368,7 +368,7 @@ def run(words: list[str]) -> int:
             print("\n".join(sorted(OPERATORS)))
             return SUCCESS
         if words[0] != "compile":
-            raise _refuse(f"'{words[0]}' is no command", hint="compile, or list-operators")
+            raise _refuse(f"'{words[0]}' is not a command", hint="compile, or list-operators")
         return _compile(words[1:])
     except (InputError, NotModelled) as error:
         print(f"neuronx-cc: {error}", file=sys.stderr)

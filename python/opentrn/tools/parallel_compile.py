@@ -66,7 +66,7 @@ def folder() -> Path:
     place = _core.cache_dir_of_flags(os.environ.get("NEURON_CC_FLAGS", ""))
     place = place or os.environ.get("NEURON_COMPILE_CACHE_URL") or _DEFAULT
     if "://" in place and not place.startswith("file://"):
-        raise _refuse(f"{place} is no folder", "name a path; s3:// is not read")
+        raise _refuse(f"{place} is not a folder", "name a path; s3:// is not read")
     return Path(place.removeprefix("file://")).absolute()
 
 
@@ -286,7 +286,7 @@ def _parse(words: list[str]) -> _Words:
         else:
             found.verbosity = int(value)
     if rest and rest[0].startswith("-"):
-        raise _refuse(f"{rest[0][:40]!r} is no option", "neuron_parallel_compile --help")
+        raise _refuse(f"{rest[0][:40]!r} is not an option", "neuron_parallel_compile --help")
     if of_analyze and found.command != "analyze":
         raise _refuse(f"{of_analyze} is an option of --command analyze")
     found.program = tuple(rest)

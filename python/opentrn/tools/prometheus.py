@@ -196,7 +196,7 @@ def run(port: int, host: str, kubelet: Callable[[], dict[str, Any]] | None = Non
         ) from error
     collector = Collector()
     registry = CollectorRegistry()
-    registry.register(collector)  # type: ignore[arg-type]
+    registry.register(collector)
     for own in (ProcessCollector, PlatformCollector, GCCollector):  # of this program, as AWS's has them
         own(registry=registry)
     try:

@@ -153,7 +153,7 @@ def recommend(model: Path, root: Path | None, loop_iterations: int | None) -> st
     from opentrn.model import compiled
 
     if root is not None and not root.is_dir():
-        raise InputError(f"{root} is no folder", label="tools.explorer", hint="--nki-source-root names one")
+        raise InputError(f"{root} is not a folder", label="tools.explorer", hint="--nki-source-root names one")
     loaded = compiled.load(model)
     if not isinstance(loaded, compiled.CompiledModel):
         raise InputError(

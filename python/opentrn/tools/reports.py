@@ -23,5 +23,5 @@ def each(program: str, take: Callable[[dict[str, Any]], None]) -> int:
         except NO_REPORT:
             is_report = False
         if not is_report:
-            print(f"{program}: a line that is no report is passed over", file=sys.stderr)
+            print(f"{program}: a line that is not a report is passed over", file=sys.stderr)
     return 0

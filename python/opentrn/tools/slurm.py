@@ -28,7 +28,7 @@ def configuration(instance: str, nodes: str, dev: str, prolog: str) -> dict[str,
         raise InputError(f"{nodes[:60]!r} names no nodes", label="tools.slurm", hint="as in trn or trn[0-3]")
     for path in (dev, prolog):
         if path and not _PATH.fullmatch(path):
-            raise InputError(f"{path[:60]!r} is no absolute path that Slurm takes", label="tools.slurm")
+            raise InputError(f"{path[:60]!r} is not an absolute path that Slurm takes", label="tools.slurm")
     machine = _core.machine_facts(instance)
     last = len(machine["devices"]) - 1
     files = f"{dev}/neuron" + (f"[0-{last}]" if last else "0")

@@ -58,7 +58,7 @@ def run(host: str, port: int, prefix: str, tags: bool) -> int:
     """Sends until standard input ends. Raises InputError "tools.statsd"."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,100}", prefix):
         raise InputError(
-            f"--prefix {prefix[:40]!r} is no name of a metric",
+            f"--prefix {prefix[:40]!r} is not a name of a metric",
             label="tools.statsd",
             hint="letters and points",
         )

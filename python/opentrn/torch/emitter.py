@@ -213,7 +213,7 @@ class Emitter(Body):
                 listed = results if isinstance(results, (tuple, list)) else (results,)
                 return [values[each] if isinstance(each, fx.Node) else each for each in listed]
             else:
-                raise refusal(node, f"is a {node.op}, which is no op of ATen's")
+                raise refusal(node, f"is a {node.op}, which is not an op of ATen's")
         raise AssertionError("a graph without results")
 
     def attribute(self, graph: fx.GraphModule, node: fx.Node) -> Any:
@@ -277,7 +277,7 @@ class Emitter(Body):
         if rule is None:
             raise refusal(node, "has no form on the device")
         parts = {user.args[1] if user.target is operator.getitem else None for user in node.users}
-        self._read = None if None in parts else parts
+        self._read = None if None in parts else {part for part in parts if isinstance(part, int)}
         try:
             made = rule(self, out, *arguments, **keywords)
         except NoDeviceForm as error:
@@ -319,7 +319,7 @@ def elsewhere(node: fx.Node) -> str:
     return next((kind for kind in kinds if kind not in ("cpu", "neuron")), "")
 
 
-def _first_reader(node: fx.Node) -> str:
+def _first_reader(node: fx.Node) -> dict[str, Any]:
     return next((found for user in node.users if (found := place_of(user))), {})
 
 
@@ -422,10 +422,10 @@ def emit(
         elif node.op == "output":
             result_node = node
         else:
-            raise refusal(node, f"is a {node.op}, which is no op of ATen's")
+            raise refusal(node, f"is a {node.op}, which is not an op of ATen's")
     assert result_node is not None
     results, outputs = _results(emitter, graph, result_node, values)
-    checks = [Check(len(outputs) + i, *rest) for i, (_, *rest) in enumerate(emitter.infos)]
+    checks = [Check(len(outputs) + i, op, matrix) for i, (_, op, matrix) in enumerate(emitter.infos)]
     outputs += [info for info, *_ in emitter.infos]
     if emitter.state is not None:
         heads.append(f"%state: {emitter.state.type}")
@@ -440,9 +440,9 @@ def emit(
         "",
     ]
     specs = [Spec(value.shape, value.dtype) for value in outputs]
-    places = _devices(result_node, results, len(outputs))
+    devices = _devices(result_node, results, len(outputs))
     return Emitted(
-        "\n".join(lines), taken, results, specs, emitter.state is not None, emitter.attributes, checks, places
+        "\n".join(lines), taken, results, specs, emitter.state is not None, emitter.attributes, checks, devices
     )
 
 

@@ -50,7 +50,7 @@ def load(path: str | Path) -> ExportedProgram:
         raise
     except Exception as error:  # what torch raises for a damaged file depends on where it is damaged
         raise InputError(
-            f"{path} is no exported program: {str(error).partition(chr(10))[0]}", label="torch.export"
+            f"{path} is not an exported program: {str(error).partition(chr(10))[0]}", label="torch.export"
         ) from error
 
 
@@ -85,7 +85,7 @@ def to_text(
             given.append(held[row.target])
         else:
             raise InputError(
-                f"the exported program takes {row.kind.name.lower()} {row.target}, which is no tensor",
+                f"the exported program takes {row.kind.name.lower()} {row.target}, which is not a tensor",
                 label="torch.export",
             )
     return emit(module, given, sizes, "exported", called if names else {}).text

@@ -243,7 +243,7 @@ def load(path: str | os.PathLike[str]) -> TracedModel:
         raise
     except Exception as fault:
         raise InputError(
-            f"{path} is no traced model: {str(fault).partition(chr(10))[0]}",
+            f"{path} is not a traced model: {str(fault).partition(chr(10))[0]}",
             label="torch.neuronx", hint="a file of torch_neuronx.save() or torch.jit.save() of a traced model",
         ) from fault  # fmt: skip
     made = TracedModel(program, stated["options"], stated["how"])

@@ -64,7 +64,7 @@ def _interpreted(module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]:
         arguments.clear()
         return fx.Interpreter(module).run(*taken)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
+    run._boxed_call = True  # type: ignore[attr-defined]  # a mark for torch
     return run
 
 

@@ -192,7 +192,6 @@ def watch(backend: Callable[..., Any]) -> None:
     contexts = eval_frame._TorchDynamoContext
     made = contexts.__init__
 
-    @functools.wraps(made)
     def init(self: Any, callback: Any, *arguments: Any, **keywords: Any) -> None:
         made(self, callback, *arguments, **keywords)
         found = eval_frame.innermost_backend(callback)
@@ -200,7 +199,9 @@ def watch(backend: Callable[..., Any]) -> None:
             options = getattr(found, "kwargs", {}).get("options")
             self.enter_exit_hooks.append(lambda: _enter(lambda: settings_module.read(options).strict))
 
-    eval_frame.skip_code(init.__code__)  # itself called from frames that dynamo traces
+    code = init.__code__
+    functools.update_wrapper(init, made)
+    eval_frame.skip_code(code)  # itself called from frames that dynamo traces
     contexts.__init__ = init
 
 

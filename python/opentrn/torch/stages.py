@@ -36,7 +36,7 @@ def _is_on_cores(node: fx.Node) -> bool:
 def _is_collective(node: fx.Node) -> bool:
     """Of tensors on cores; one of the host's tensors is an op that the host runs."""
     if node.target is operator.getitem:
-        return _is_collective(node.args[0])  # type: ignore[arg-type]
+        return _is_collective(node.args[0])
     return _name(node).partition("::")[0] in _NAMESPACES and _is_on_cores(node)
 
 
@@ -99,5 +99,5 @@ def in_stages(module: fx.GraphModule, name: str, compile_part: Compile) -> Calla
         arguments.clear()
         return split(*taken)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
+    run._boxed_call = True  # type: ignore[attr-defined]  # a mark for torch
     return run

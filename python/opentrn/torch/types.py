@@ -7,7 +7,8 @@ A device has no 64-bit types: int64 is held as int32, float64 as float32 and com
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, cast
 
 import torch
 
@@ -89,5 +90,5 @@ def promoted(*operands: Any) -> torch.dtype:
     for value in tensors[1:]:
         dtype = _promoted(dtype, has_rank, value.dtype, bool(value.shape))
     for number in numbers:
-        dtype = _promoted(dtype, has_rank, type(number), False)
+        dtype = _promoted(dtype, has_rank, cast(Hashable, type(number)), False)
     return dtype

@@ -212,7 +212,7 @@ def unpack_x4(packed: np.ndarray, dtype: Any) -> np.ndarray:
     if name == "float4_e2m1fn_x4":
         nibbles = (packed[..., None] >> np.array([0, 4, 8, 12], np.uint16)) & np.uint16(0xF)
         return nibbles.astype(np.uint8).view(element).astype(np.float32)
-    codes = packed.view(np.uint8).reshape(*packed.shape, 4)
+    codes: np.ndarray = packed.view(np.uint8).reshape(*packed.shape, 4)
     return codes.view(element).astype(np.float32)
 
 

@@ -93,7 +93,7 @@ def _cast_table(source: np.dtype, target: np.dtype) -> np.ndarray:
 
 def _round_to_tfloat32(array: np.ndarray) -> np.ndarray:
     """fp32 rounded to 10 mantissa bits, to nearest even; infinities and NaN unchanged."""
-    bits = array.view(np.uint32)
+    bits: np.ndarray = array.view(np.uint32)
     dropped = 13
     rounded = bits + ((1 << (dropped - 1)) - 1) + ((bits >> dropped) & 1)
     rounded &= np.uint32(0xFFFFFFFF ^ ((1 << dropped) - 1))
@@ -125,4 +125,4 @@ def finfo(dtype: Any) -> Any:
         "float8_e5m2_x4": ml_dtypes.float8_e5m2,
         "float4_e2m1fn_x4": ml_dtypes.float4_e2m1fn,
     }
-    return ml_dtypes.finfo(elements.get(name, _host_dtype(dtype)))
+    return ml_dtypes.finfo(elements[name] if name in elements else _host_dtype(dtype))

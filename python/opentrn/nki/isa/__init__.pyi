@@ -978,6 +978,18 @@ def rand2(
       rand2.C2: min and max are numbers or [P, 1] tiles.
       rand2.C3: min is smaller than max."""
 
+def register_alloc(x: Any = None) -> Any:
+    """A new register: not set, with a number, or with the one element of a tensor."""
+
+def register_load(dst: Any, src: Any) -> None:
+    """dst = the one element of a tensor in HBM or SBUF."""
+
+def register_move(dst: Any, src: Any) -> None:
+    """dst = a number or another register."""
+
+def register_store(dst: Any, src: Any) -> None:
+    """The one element of dst = the register src."""
+
 def missing_instructions() -> list[str]:
     """Instructions of nki.isa that the current backend refuses."""
 

@@ -144,7 +144,7 @@ def tensor_scalar(
         source = read(data, box)
         a, b = first.at(box), second.at(box)
         if name1 is None:
-            second_step = (None, None, False)
+            second_step: tuple[str | None, Any, bool] = (None, None, False)
         else:
             second_step = (name1, b, bool(reverse1))
         machine.tensor_scalar(

@@ -30,7 +30,7 @@ _API_S = 10.0
 _ENDED = ("Succeeded", "Failed")
 # What reading an answer raises that is no node and no pod.
 _MALFORMED = (KeyError, TypeError, AttributeError)
-_NO_OBJECTS = "the API server's answers are no nodes and pods"
+_NO_OBJECTS = "the API server's answers are not nodes and pods"
 
 
 def _refuse(message: str) -> InputError:
@@ -40,7 +40,7 @@ def _refuse(message: str) -> InputError:
 def _number(text: Any) -> int:
     """Of a resource's quantity, which is whole for devices."""
     if isinstance(text, bool) or not str(text).isdecimal() or len(str(text)) > 9:
-        raise _refuse(f"{str(text)[:40]!r} is no number of devices")
+        raise _refuse(f"{str(text)[:40]!r} is not a number of devices")
     return int(text)
 
 
@@ -61,7 +61,7 @@ def requests_of(pod: dict[str, Any]) -> list[tuple[str, int]]:
             if devices or cores:
                 found.append(("device", devices) if devices else ("core", cores))
     except (KeyError, TypeError, AttributeError) as error:
-        raise _refuse("this is no pod") from error
+        raise _refuse("this is not a pod") from error
     return found
 
 
@@ -71,7 +71,7 @@ def numbers_of(text: str) -> list[int]:
     for part in text.split(","):
         begin, dash, end = part.strip().partition("-")
         if not begin.isdecimal() or (dash and not end.isdecimal()) or len(begin + end) > 12:
-            raise _refuse(f"{text[:40]!r} is no list of numbers")
+            raise _refuse(f"{text[:40]!r} is not a list of numbers")
         numbers += range(int(begin), int(end if dash else begin) + 1)
         if len(numbers) > 4096:
             raise _refuse(f"{text[:40]!r} names too many numbers")
@@ -161,7 +161,7 @@ class Extender:
         except InputError as error:
             return {"nodenames": [], "failedNodes": {}, "error": error.message}
         except (AttributeError, KeyError, TypeError):
-            return {"nodenames": [], "failedNodes": {}, "error": "these are no arguments of an extender"}
+            return {"nodenames": [], "failedNodes": {}, "error": "these are not arguments of an extender"}
         kept, failed = [], {}
         for name in names:
             try:
@@ -183,7 +183,7 @@ class Extender:
         try:
             name, space, node = (str(arguments[key]) for key in ("podName", "podNamespace", "node"))
         except (KeyError, TypeError):
-            return {"error": "these are no arguments of a binding"}
+            return {"error": "these are not arguments of a binding"}
         path = f"/api/v1/namespaces/{urllib.parse.quote(space, safe='')}/pods/{urllib.parse.quote(name, safe='')}"
         try:
             with self._one:
@@ -218,7 +218,7 @@ class Extender:
             try:
                 self._machines[kind] = _core.machine_facts(kind)
             except ValueError as error:
-                raise _refuse(f"{kind} is no instance with Neuron devices") from error
+                raise _refuse(f"{kind} is not an instance with Neuron devices") from error
         return self._machines[kind]
 
 
@@ -248,7 +248,7 @@ def server(extender: Extender, host: str, port: int) -> ThreadingHTTPServer:
             except (ValueError, RecursionError):
                 arguments = None
             if not isinstance(arguments, dict):
-                self.send_error(400, "this is no JSON object")
+                self.send_error(400, "this is not a JSON object")
                 return
             body = json.dumps(verb(arguments)).encode()
             self.send_response(200)

@@ -58,13 +58,13 @@ def slices(instance: str, node: str, driver: str = "", ultraserver: str = "") ->
     """
     if not _NAME.fullmatch(node):
         raise InputError(
-            f"{node[:60]!r} is no name of a node",
+            f"{node[:60]!r} is not a name of a node",
             label="tools.kubernetes",
             hint="a DNS name in small letters",
         )
     if driver and not _VERSION.fullmatch(driver):
         raise InputError(
-            f"{driver[:40]!r} is no version of a driver", label="tools.kubernetes", hint="as in 2.25.4.0"
+            f"{driver[:40]!r} is not a version of a driver", label="tools.kubernetes", hint="as in 2.25.4.0"
         )
     machine = _core.machine_facts(instance)
     if ultraserver:
@@ -163,7 +163,7 @@ def allocate(
     try:
         return _allocate(claim, published, taken)
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"this is no claim: {error!r}", label="tools.kubernetes") from error
+        raise InputError(f"this is not a claim: {error!r}", label="tools.kubernetes") from error
 
 
 def _allocate(
@@ -237,7 +237,7 @@ def container_of(allocation: dict[str, Any], instance: str) -> tuple[dict[str, s
     try:
         return _container_of(allocation, instance)
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"this is no allocation: {error!r}", label="tools.kubernetes") from error
+        raise InputError(f"this is not an allocation: {error!r}", label="tools.kubernetes") from error
 
 
 def _container_of(allocation: dict[str, Any], instance: str) -> tuple[dict[str, str], int | None]:

@@ -301,7 +301,7 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
         if row.argument >= 0:
             output.copied_from = tracer.inputs[row.argument]
         elif row.program < 0:
-            raise NoDeviceForm(f"{name} gives what is no tensor", label="torch.no_emitter")
+            raise NoDeviceForm(f"{name} gives what is not a tensor", label="torch.no_emitter")
         elif row.program in by_program:
             raise NoDeviceForm(f"{name} gives one tensor twice", label="torch.no_emitter")
         else:
@@ -313,7 +313,10 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
 
 
 def _compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], settings: settings_module.Settings) -> Plan:
-    given = [Given(row[0], tuple(row[1]), row[2], row[3], tuple(row[4]), *row[5:8], tuple(row[8])) for row in rows]
+    given = [
+        Given(kind, tuple(shape), dtype, order, tuple(expanded), is_wrapped, number, is_scattered, tuple(stride))
+        for kind, shape, dtype, order, expanded, is_wrapped, number, is_scattered, stride in rows
+    ]
     try:
         plan = _plan(name, arguments, given, settings)
     except (NotModelled, torch._subclasses.fake_tensor.DynamicOutputShapeException,

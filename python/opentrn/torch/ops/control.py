@@ -45,7 +45,7 @@ def cond(
 def _as_values(body: Emitter, given: Sequence[Any], out: Sequence[Any]) -> list[Value]:
     """What a loop carries, in the types and shapes of its results."""
     for each in out:
-        require(isinstance(each, Spec), "carries what is no tensor")
+        require(isinstance(each, Spec), "carries what is not a tensor")
     return [body.tensor(each, spec.dtype, spec.shape) for each, spec in zip(given, out)]
 
 

@@ -109,10 +109,10 @@ def convolution(
     dilation: Any, transposed: bool, output_padding: Any, groups: int,
 ) -> Value:  # fmt: skip
     space = value.rank - 2
-    settings = [_many(each, space) for each in (strides, padding, dilation)]
+    steps, edges, gaps = (_many(each, space) for each in (strides, padding, dilation))
     make = _transposed if transposed else _forward
     wide = torch.float32 if bias is not None and out.dtype.itemsize == 2 else out.dtype
-    made = make(body, value, kernel, out.shape, *settings, groups, wide)
+    made = make(body, value, kernel, out.shape, steps, edges, gaps, groups, wide)
     if bias is not None:
         made = body.add(made, body.broadcast_in_dim(body.convert(bias, wide), out.shape, [1]))
     return body.convert(made, out.dtype)
@@ -125,14 +125,14 @@ def convolution_backward(
 ) -> tuple[Value | None, Value | None, Value | None]:  # fmt: skip
     """(of the value, of the kernel, of the bias), None where not wanted."""
     space = value.rank - 2
-    settings = [_many(each, space) for each in (strides, padding, dilation)]
+    steps, edges, gaps = (_many(each, space) for each in (strides, padding, dilation))
     of_value = of_kernel = of_bias = None
     if wanted[0]:
         back = _forward if transposed else _transposed
-        of_value = back(body, gradient, kernel, value.shape, *settings, groups)
+        of_value = back(body, gradient, kernel, value.shape, steps, edges, gaps, groups)
     if wanted[1]:
         pair = (gradient, value) if transposed else (value, gradient)
-        of_kernel = _kernel_gradient(body, *pair, kernel.shape, *settings, groups)
+        of_kernel = _kernel_gradient(body, pair[0], pair[1], kernel.shape, steps, edges, gaps, groups)
     if wanted[2]:
         wide = body.convert(gradient, torch.float32 if gradient.dtype.itemsize == 2 else gradient.dtype)
         total = body.reduce("add", wide, [axis for axis in range(gradient.rank) if axis != 1], 0)

@@ -88,14 +88,15 @@ def joint_places(
     body: Emitter, value: Value, indices: Sequence[Value | None]
 ) -> tuple[list[int], Value, tuple[int, ...], int]:
     """Of advanced indexing: (indexed axes, places [..., axes], their common shape, where that stands in a result)."""
-    axes = [axis for axis, index in enumerate(indices) if index is not None]
-    for index in indices:
-        require(index is None or index.dtype not in (torch.bool, torch.uint8),
+    given = {axis: index for axis, index in enumerate(indices) if index is not None}
+    axes = list(given)
+    for index in given.values():
+        require(index.dtype not in (torch.bool, torch.uint8),
                 "by a mask has a result whose size depends on values")  # fmt: skip
-    shape = tuple(torch.broadcast_shapes(*(indices[axis].shape for axis in axes)))
+    shape = tuple(torch.broadcast_shapes(*(index.shape for index in given.values())))
     parts = []
-    for axis in axes:
-        index = counted(body, indices[axis], value.shape[axis])
+    for axis, places in given.items():
+        index = counted(body, places, value.shape[axis])
         parts.append(body.reshape(body.broadcast(index, shape), (*shape, 1)))
     adjacent = axes == list(range(axes[0], axes[-1] + 1))
     return axes, body.concatenate(parts, len(shape)), shape, axes[0] if adjacent else 0

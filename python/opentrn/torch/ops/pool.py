@@ -68,9 +68,12 @@ def _max_pool(
             ones + dilation,
         )
         return body.reduce_window("maximum", cut, lowest, *window), None
-    best = place = padded = padded_places = None
+    best: Value | None = None
+    place: Value | None = None
+    padded: Value | None = None
+    padded_places: Value | None = None
     for edges, offset in _windows(space, out_space, kernel, strides, padding, dilation):
-        if padded is None:
+        if padded is None or padded_places is None:
             low, high = [0] * lead + [e[0] for e in edges], [0] * lead + [e[1] for e in edges]
             padded = body.pad(value, low, high, None, lowest)
             plane = body.reshape(body.iota((size_of(space),), 0, torch.int32), space)
@@ -78,7 +81,7 @@ def _max_pool(
         here = _strided_part(body, padded, offset, out_space, strides)
         number = _strided_part(body, padded_places, offset, out_space, strides)
         number = body.broadcast(number, here.shape)
-        if best is None:
+        if best is None or place is None:
             best, place = here, number
             continue
         above = body.compare("GT", here, best)
@@ -88,6 +91,7 @@ def _max_pool(
         outside = body.compare("LT", place, body.like(0, place))
         above = body.binary("or", above, outside)
         best, place = body.select(above, here, best), body.select(above, number, place)
+    assert best is not None and place is not None  # a window has at least one place
     return best, body.convert(place, torch.int64)
 
 
@@ -121,7 +125,8 @@ def _max_pool_backward(
     wide = math_dtype(out.dtype)
     given, where = body.convert(gradient, wide), body.convert(places, torch.int32)
     zero = body.like(0, given)
-    total = padded_places = None
+    total: Value | None = None
+    padded_places: Value | None = None
     for edges, offset in _windows(space, out_space, kernel, strides, padding, dilation):
         if padded_places is None:
             plane = body.reshape(body.iota((size_of(space),), 0, torch.int32), space)
@@ -134,6 +139,7 @@ def _max_pool_backward(
             high.append(size - (low[-1] + (length - 1) * step + 1))
         spread = body.pad(mine, low, high, [0] * lead + [step - 1 for step in strides])
         total = spread if total is None else body.add(total, spread)
+    assert total is not None  # a window has at least one place
     return body.convert(total, out.dtype)
 
 

@@ -191,10 +191,11 @@ def var_mean(
     body: Emitter, out: Any, value: Value, axes: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[Value, Value]:
     variance, average, _ = _moments(body, value, axes, correction, out[0].dtype)
-    return tuple(
+    first, second = (
         body.reshape(body.convert(each, spec.dtype), spec.shape)
         for each, spec in zip((variance, average), out)
     )
+    return first, second
 
 
 # ---- soft maximum: one rounding at the end ------------------------------------------------------------------------

@@ -101,11 +101,12 @@ def scatter_reduce(
     if wide == torch.bool:
         wide = torch.int32
     start, updates = body.convert(value, wide), body.convert(source, wide)
-    counts = None
+    counts: Value | None = None
     if reduce == "mean" or not include_self:
         ones = body.splat(1, torch.int32, index.shape)
         counts = _along(body, body.splat(0, torch.int32, value.shape), axis, index, ones, "add")
     if not include_self:
+        assert counts is not None
         neutral = {"add": 0, "multiply": 1, "maximum": body.lowest(wide), "minimum": body.highest(wide)}
         written = body.compare("GT", counts, body.like(0, counts))
         start = body.select(written, body.like(neutral[_COMBINERS[reduce]], start), start)

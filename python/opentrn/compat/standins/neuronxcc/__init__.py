@@ -7,4 +7,4 @@ No compiler is inside. Scripts for the official package rely on the logging leve
 import logging
 
 if not hasattr(logging, "OFF"):
-    logging.OFF = logging.CRITICAL + 10  # type: ignore[attr-defined]
+    logging.OFF = logging.CRITICAL + 10  # type: ignore[attr-defined]  # neuronxcc adds it
