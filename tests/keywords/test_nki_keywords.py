@@ -12,13 +12,14 @@ import pytest
 from opentrn import nki
 from opentrn.errors import NkiValidationError
 from opentrn.nki import _machine
+from opentrn.nki import collectives as nkc
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 from tests.keywords import nki_calls
 from tests.keywords.observed import Call, Held, Observed, acts, observe, optional, public, text_of_test
 
 pytestmark = pytest.mark.skipif(_machine.backend().name != "core", reason="the oracle predicts no time")
-REFERENCES = {"nisa": nisa, "nl": nl}
+REFERENCES = {"nisa": nisa, "nl": nl, "nkc": nkc}
 
 
 def kernel_of(function: Callable[..., Any], arguments: str, read: bool) -> Any:
@@ -122,3 +123,47 @@ HELD = [
 @pytest.mark.parametrize(("name", "keyword", "test"), HELD)
 def test_what_other_tests_hold_is_in_them(name: str, keyword: str, test: str):
     assert keyword in text_of_test(test) and name in text_of_test(test)
+
+
+COLLECTIVES = public(nkc)
+OF_RANKS = ("rank_id", "collective_permute_implicit_current_processing_rank_id")  # registers
+ERRORS = "tests/nki/test_collectives_errors.py"
+HELD_OF_COLLECTIVES = {
+    "priority": ERRORS, "recv_counts_known": "tests/nki/test_collectives_ranks.py", "has_rdispls": ERRORS,
+    "channel_ids": ERRORS, "channel_id": "tests/nki/test_collectives_ranks.py",
+}  # fmt: skip
+ALONE = {
+    "srcs": "[own]", "dsts": "[out]", "replica_group": "nkc.ReplicaGroup([[0]])", "collective_dim": "0", "op": "nl.add",
+    "source_target_pairs": "[(0, 0)]", "srcs_by_channel": "[[own]]", "srcs0_by_channel": "[[own]]",
+    "srcs1_by_channel": "[[own]]", "dsts_by_channel": "[[out]]", "metadata_tensor": "meta", "iteration_id": "0",
+}  # fmt: skip
+
+
+def test_every_other_keyword_of_the_collectives_is_held_by_a_test():
+    keywords = {keyword for function in COLLECTIVES.values() for keyword in optional(function)} - {"name"}
+    assert keywords == set(HELD_OF_COLLECTIVES) and len(COLLECTIVES) > 10
+    assert [keyword for keyword in keywords if keyword not in text_of_test(HELD_OF_COLLECTIVES[keyword])] == []
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_names_of_collectives_are_those_of_their_instructions(name: str):
+    needed = [each.name for each in inspect.signature(COLLECTIVES[name]).parameters.values()]
+    arguments = "".join(f"{each}={ALONE[each]}, " for each in needed if each in ALONE)
+
+    @nki.jit
+    def kernel(x, counts):
+        names = {"call": COLLECTIVES[name], **REFERENCES}
+        names["meta"] = nl.ndarray((1, 3, 1), dtype=nl.uint32, buffer=nl.sbuf)
+        nisa.memset(names["meta"], 0)
+        for tensor in ("own", "out"):
+            names[tensor] = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            nisa.dma_copy(dst=names[tensor], src=x)
+        eval(f"call({arguments}name='given')", names)
+        return names["out"]
+
+    seen = observe(kernel, Call(""))
+    if name == "all_gather_v":
+        assert seen.refused == "collectives.lnc"  # of several ranks alone; it shares _issue_v with all_to_all_v
+        return
+    told = f"nki.collectives.{name}(name=) has no effect" in seen.said
+    assert told if name in OF_RANKS else 'name="given"' in seen.text, seen
