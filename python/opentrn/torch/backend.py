@@ -94,6 +94,7 @@ def neuron(
         partition_fn=min_cut_rematerialization_partition,
     )
     skipped.THREAD.touched += 1
+    skipped.tell_break(module, inputs)
     # torch's fused attention on a CPU has a backward pass that is no formula; that of MATH is.
     with (
         sdpa_kernel(SDPBackend.MATH),
