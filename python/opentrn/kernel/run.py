@@ -160,7 +160,8 @@ class RunResult:
     @property
     def collectives(self) -> list[Collective]:
         """The collectives that the ranks met at, those of one group in the order of its program."""
-        meetings = self.machines[0][0].ranks if self.machines else None
+        # Of ranks that another process of mpirun has there is no machine.
+        meetings = next((machine.ranks for launch in self.machines for machine in launch), None)
         if meetings is None:
             return []
         records = meetings.records()
@@ -174,7 +175,7 @@ class RunResult:
     @property
     def unwritten(self) -> list[UnwrittenOutput]:
         """Outputs with elements that nothing wrote, of which UnwrittenOutputWarning told; launches in order."""
-        return [output for launch in self.machines for output in of_launch(launch)]
+        return [output for launch in self.machines if launch for output in of_launch(launch)]
 
     @property
     def instruction_count(self) -> int:
@@ -351,7 +352,10 @@ def run(
             habits["look_ahead"] = look_ahead
         how = dict(target=timed_on, default_trip_count=loop_iterations, **habits)
         if ranks is not None and ranks > 1:
-            timings, traffic = _core.time_ranks(machines, _name(kernel), _settings(overrides), **how)
+            # Where processes of mpirun share the ranks, from what they have sent each other.
+            first = next(machine for launch in machines for machine in launch)
+            encoded = getattr(first, "programs_of_all", [])
+            timings, traffic = _core.time_ranks(machines, _name(kernel), _settings(overrides), encoded=encoded, **how)
         else:
             timings = [
                 _core.compile_and_time(launch, _name(kernel), _settings(overrides), **how) for launch in machines
