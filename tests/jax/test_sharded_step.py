@@ -1,0 +1,29 @@
+"""Steps of JAX whose weights lie in parts (FSDP): what their collectives are, and how much of them is hidden."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("jax", reason="the platform is JAX's")
+
+from tests.jax.test_programs import run  # noqa: E402
+
+MACHINE = {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2.3xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"}
+
+
+def step(*words: str) -> dict:
+    done = run("neuron", "tests/jax/sharded_step.py", *words, **MACHINE)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_step_of_weights_in_parts_scatters_its_gradients_and_hides_them():
+    """Beside the same step with whole weights, which sums each gradient whole and gathers nothing."""
+    parts, whole = step("2", "512", "512"), step("2", "512", "512", "--whole")
+    assert parts["ops"] == {"all-gather": 4, "all-reduce": 1, "reduce-scatter": 4}  # the all-reduce is of the loss
+    assert whole["ops"] == {"all-reduce": 5}
+    assert parts["exposed_s"] < 0.8 * parts["collectives_s"]
+    # An all_reduce is a reduce_scatter and an all_gather: both steps move the same bytes, in another order.
+    assert parts["step_s"] < 1.1 * whole["step_s"]
