@@ -54,7 +54,7 @@ def is_leaf(x: object) -> bool:
 
 
 def cut_over_data(s: tuple) -> int | None:
-    """The dimension that ZeRO cuts of a weight or its optimizer state: the first that tensor parallelism leaves whole."""
+    """The dimension that ZeRO cuts of a weight and its optimizer state: the first that tensor parallelism does not."""
     shape, axes = s
     return next((i for i, size in enumerate(shape) if axes[i] is None and size % DP == 0), None)
 

@@ -1,4 +1,4 @@
-"""Steps of JAX whose weights lie in parts (FSDP): what their collectives are, and how much of them is hidden."""
+"""Steps of JAX whose weights lie in parts (FSDP): their collectives are scattered sums, and are hidden."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def step(*words: str) -> dict:
 def test_a_step_of_weights_in_parts_scatters_its_gradients_and_hides_them():
     """Beside the same step with whole weights, which sums each gradient whole and gathers nothing."""
     parts, whole = step("2", "512", "512"), step("2", "512", "512", "--whole")
-    assert parts["ops"] == {"all-gather": 4, "all-reduce": 1, "reduce-scatter": 4}  # the all-reduce is of the loss
-    assert whole["ops"] == {"all-reduce": 5}
-    assert parts["exposed_s"] < 0.8 * parts["collectives_s"]
-    # An all_reduce is a reduce_scatter and an all_gather: both steps move the same bytes, in another order.
-    assert parts["step_s"] < 1.1 * whole["step_s"]
+    # An all_reduce is a reduce_scatter and an all_gather: both move the same bytes, in another order.
+    assert parts["collectives_s"] < 1.2 * whole["collectives_s"]
+    assert parts["exposed_s"] < 0.7 * parts["collectives_s"]
+    # The update is of a part of each weight, and what makes that part of its gradient is done on the part.
+    assert parts["step_s"] < 0.97 * whole["step_s"]
