@@ -19,6 +19,8 @@ class Matrix {
   DType dtype() const { return base_.dtype; }
   int64_t rows() const;
   int64_t columns() const;
+  const std::vector<isa::Dim>& row_dims() const { return row_dims_; }
+  const std::vector<isa::Dim>& column_dims() const { return column_dims_; }
   bool same_in_every_row() const { return all_still(row_dims_); }
   bool same_in_every_column() const { return all_still(column_dims_); }
   // Elements lie one after another in memory along the columns (rows).

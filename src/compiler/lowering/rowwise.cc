@@ -22,6 +22,7 @@
 #include "compiler/lowering/exact_reduction.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/slab_reduction.h"
 #include "compiler/lowering/steps.h"
 #include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/tiling.h"
@@ -75,6 +76,7 @@ class RowwiseKernel {
       source_ = make_source();
       if (group_.whole_rows && source_->panels().size() > 1) finish_source();
     }
+    if (!source_ && is_lone_reduction() && reduced_in_slabs()) return;
     keep_results();
     if (source_) return run_source();
     if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
@@ -779,6 +781,16 @@ class RowwiseKernel {
       if (output != outputs_.end()) store(result, output->second, term.tile);
       terms_[result] = term;
     }
+  }
+
+  bool reduced_in_slabs() {
+    const Op& op = function_.op(group_.ops[0]);
+    const OpKind combiner = *combiner_of(function_, op);
+    const double initial = *splat_of(function_, op.operands[1]);
+    const bool is_met = !is_neutral(combiner, function_.type(op.results[0]).element(), initial);
+    if (splat_of(function_, op.operands[0])) return false;
+    return reduce_slabs(emitter_, alu_of(combiner), operands_.at({op.operands[0], false}),
+                        outputs_.at(op.results[0]), is_met ? std::optional(initial) : std::nullopt);
   }
 
   void reduce_in_blocks() {
