@@ -73,6 +73,29 @@ def test_other_ops_types_and_an_initial_value(op: str, kind: str) -> None:
     assert descriptors(model) <= a.size / 8 + want.size
 
 
+@pytest.mark.parametrize(
+    ("kind", "op", "initial"),
+    [
+        ("i32", "add", "0"), ("i32", "add", "7"), ("i32", "maximum", "-2147483648"), ("i32", "minimum", "5"),
+        ("i16", "add", "0"), ("ui8", "maximum", "0"), ("i1", "or", "false"), ("i1", "and", "true"),
+        ("i1", "and", "false"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("slabs", [2, 12, 13])
+def test_whole_numbers_are_reduced_exactly(kind: str, op: str, initial: str, slabs: int) -> None:
+    """Sums beyond what fp32 holds, and an odd number of slabs."""
+    model = reduced((slabs, 8, 512), [0], kind, op, initial)
+    dtype = {"i32": np.int32, "i16": np.int16, "ui8": np.uint8, "i1": np.bool_}[kind]
+    bound = 2 if kind == "i1" else min(np.iinfo(dtype).max, 2**31 // slabs)
+    a = RNG.integers(0 if kind in ("i1", "ui8") else -bound // 16, bound, (slabs, 8, 512)).astype(dtype)
+    (got,) = model(a)
+    start = initial == "true" if kind == "i1" else int(initial)
+    reduce = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum, "or": np.logical_or, "and": np.logical_and}
+    want = reduce[op].reduce(a, axis=0, dtype=dtype, initial=dtype(start))
+    np.testing.assert_array_equal(got, want)
+    assert descriptors(model) <= a.size / 8 + want.size
+
+
 def test_nan_and_infinity_stay_where_they_are() -> None:
     a = RNG.standard_normal((6, 256)).astype(np.float32)
     a[2, 7], a[3, 100] = np.nan, np.inf

@@ -633,9 +633,9 @@ class Product : public TileSource {
     Tile tile;
   };
 
-  // The operand of a batch out of `together`, which is loaded anew where it does not hold it. Batches as small
-  // as the heads of attention are otherwise a transfer each, of runs as short as a head is wide. nullopt where an
-  // operand is more than a tile, lies in SBUF, or must be converted.
+  // The operand of a batch out of `together`, which is loaded anew where it does not hold it. Batches as
+  // small as the heads of attention are otherwise a transfer each, of runs as short as a head is wide.
+  // nullopt where an operand is more than a tile, lies in SBUF, or must be converted.
   std::optional<Tile> loaded_together(const Operand& operand, int64_t batch, DType dtype, Together& together,
                                       const std::string& name) {
     if (!lie_alike(operand)) return std::nullopt;
@@ -669,8 +669,9 @@ class Product : public TileSource {
   bool is_at_hand(const Operand& operand, int64_t batch, bool turned) const {
     return std::ranges::any_of(operand.parts, [&](const Part& part) {
       const Matrix one = part.of_batch(batch), as_needed = turned ? one : one.transposed();
-      return as_needed.kept(emitter_, 0, as_needed.rows(), 0, as_needed.columns(),
-                            /*first_partition=*/!turned && !operand.prologue)
+      return as_needed
+                 .kept(emitter_, 0, as_needed.rows(), 0, as_needed.columns(),
+                       /*first_partition=*/!turned && !operand.prologue)
                  .has_value() ||
              one.transposed().kept(emitter_, 0, one.columns(), 0, one.rows(), true).has_value();
     });
@@ -680,7 +681,8 @@ class Product : public TileSource {
     std::vector<Matrix> inputs;
     for (const Part& part : operand.parts) {
       const Matrix start = part.of_batch(together.first);
-      inputs.push_back((turned ? start : start.transposed()).beside({part.batch.back().step, together.count}));
+      inputs.push_back(
+          (turned ? start : start.transposed()).beside({part.batch.back().step, together.count}));
     }
     const Tile& tile = together.tile;
     if (!operand.prologue) return inputs[0].load(emitter_, tile, 0, 0);

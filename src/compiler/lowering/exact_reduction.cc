@@ -43,8 +43,8 @@ bool is_neutral(OpKind combiner, graph::ElementType element, double number) {
   }
 }
 
-Tile reduce_exactly(Emitter& emitter, OpKind combiner, graph::ElementType element, Tile data,
-                    double initial) {
+Tile reduce_exactly(Emitter& emitter, OpKind combiner, graph::ElementType element, Tile data, double initial,
+                    int64_t run) {
   const bool is_bool = graph::is_bool(element);
   const bool all = combiner == OpKind::and_ || combiner == OpKind::minimum_ || combiner == OpKind::multiply_;
   const AluOp alu = is_bool                    ? (all ? AluOp::kBitwiseAnd : AluOp::kBitwiseOr)
@@ -58,22 +58,23 @@ Tile reduce_exactly(Emitter& emitter, OpKind combiner, graph::ElementType elemen
     emitter.tensor_copy(wide, data);
     data = wide;
   }
-  while (data.columns > 1) {
-    const int64_t half = data.columns / 2;
+  while (data.columns > run) {
+    const int64_t half = data.columns / run / 2 * run, odd = data.columns - 2 * half;
     const Tile folded = fresh(half);
     emitter.tensor_tensor(alu, folded, data.column_range(0, half), data.column_range(half, half));
-    if (data.columns % 2 == 0) {
+    if (odd == 0) {
       data = folded;
       continue;
     }
-    const Tile last = fresh(1), rest = fresh(half);
-    emitter.tensor_tensor(alu, last, folded.column_range(0, 1), data.column_range(2 * half, 1));
-    if (half > 1) emitter.tensor_copy(rest.column_range(1, half - 1), folded.column_range(1, half - 1));
-    emitter.tensor_copy(rest.column_range(0, 1), last);
+    const Tile last = fresh(run), rest = fresh(half);
+    emitter.tensor_tensor(alu, last, folded.column_range(0, run), data.column_range(2 * half, run));
+    if (half > run)
+      emitter.tensor_copy(rest.column_range(run, half - run), folded.column_range(run, half - run));
+    emitter.tensor_copy(rest.column_range(0, run), last);
     data = rest;
   }
   if (!is_neutral(combiner, element, initial)) {
-    const Tile start = fresh(1), sum = fresh(1);
+    const Tile start = fresh(run), sum = fresh(run);
     emitter.memset(start, initial);
     emitter.tensor_tensor(alu, sum, data, start);
     data = sum;

@@ -11,8 +11,9 @@ namespace opentrn::compiler {
 AluOp alu_of(graph::OpKind combiner);
 // Whether the number changes nothing that is reduced.
 bool is_neutral(graph::OpKind combiner, graph::ElementType element, double number);
-// [rows, 1]: integers and booleans by halves, as the Vector engine's reduction would round them to fp32.
+// [rows, run]: integers and booleans by halves, as the Vector engine's reduction would round them to fp32.
+// What is reduced is `run` columns apart in `data`.
 Tile reduce_exactly(Emitter& emitter, graph::OpKind combiner, graph::ElementType element, Tile data,
-                    double initial);
+                    double initial, int64_t run = 1);
 
 }  // namespace opentrn::compiler

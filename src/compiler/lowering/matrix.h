@@ -32,8 +32,9 @@ class Matrix {
   Matrix moved(int64_t elements) const;
   // Columns of several matrices like this one, that many, each so many elements after the one before.
   Matrix beside(isa::Dim matrices) const;
-  // Rows [row, row + rows * count) as `count` blocks of so many rows that lie side by side: a matrix of `rows`
-  // rows, the columns of one block after those of the other. nullopt where the rows are not as regular.
+  // Rows [row, row + rows * count) as `count` blocks of so many rows that lie side by side: a matrix of
+  // `rows` rows, the columns of one block after those of the other. nullopt where the rows are not as
+  // regular.
   std::optional<Matrix> blocks_beside(int64_t row, int64_t rows, int64_t count) const;
 
   // tile: row_count x column_count, of the matrix's dtype or another that DMA converts to.

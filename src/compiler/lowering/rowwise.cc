@@ -76,7 +76,7 @@ class RowwiseKernel {
       source_ = make_source();
       if (group_.whole_rows && source_->panels().size() > 1) finish_source();
     }
-    if (!source_ && is_lone_reduction() && reduced_in_slabs()) return;
+    if (!source_ && reduced_in_slabs()) return;
     keep_results();
     if (source_) return run_source();
     if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
@@ -243,8 +243,8 @@ class RowwiseKernel {
     wide_stores_.clear();
     return to;
   }
-  // Whether this tile of an operand or a result is a part of a longer transfer: of several parts of the source,
-  // or of several tiles of its columns.
+  // Whether this tile of an operand or a result is a part of a longer transfer: of several parts of the
+  // source, or of several tiles of its columns.
   bool moves_together(const Matrix& m) const {
     if (!source_) return false;
     if (parts_.count == 1) return transfer_.count > column_count_;
@@ -785,12 +785,12 @@ class RowwiseKernel {
 
   bool reduced_in_slabs() {
     const Op& op = function_.op(group_.ops[0]);
-    const OpKind combiner = *combiner_of(function_, op);
-    const double initial = *splat_of(function_, op.operands[1]);
-    const bool is_met = !is_neutral(combiner, function_.type(op.results[0]).element(), initial);
-    if (splat_of(function_, op.operands[0])) return false;
-    return reduce_slabs(emitter_, alu_of(combiner), operands_.at({op.operands[0], false}),
-                        outputs_.at(op.results[0]), is_met ? std::optional(initial) : std::nullopt);
+    if (group_.ops.size() != 1 || op.kind != OpKind::reduce_ || splat_of(function_, op.operands[0]))
+      return false;
+    const SlabOp reduction{*combiner_of(function_, op), function_.type(op.results[0]).element(),
+                           *splat_of(function_, op.operands[1])};
+    return reduce_slabs(emitter_, reduction, operands_.at({op.operands[0], false}),
+                        outputs_.at(op.results[0]));
   }
 
   void reduce_in_blocks() {
