@@ -65,7 +65,7 @@ void TaskGraph::add_edge(Task before, Task after) {
 
 class TaskGraphRun : public LoopSharer {
  public:
-  TaskGraphRun(TaskGraph& graph, const std::function<void(TaskGraph::Task)>& execute,
+  TaskGraphRun(const TaskGraph& graph, const std::function<void(TaskGraph::Task)>& execute,
                const std::function<void(TaskGraph::Task)>& retired, int threads)
       : graph_(graph),
         execute_(execute),
@@ -73,9 +73,12 @@ class TaskGraphRun : public LoopSharer {
         threads_(static_cast<uint32_t>(threads)),
         limit_(graph.size()),
         ready_((graph.size() + 63) / 64),
-        complete_((graph.size() + 63) / 64) {
-    for (uint32_t t = 0; t < graph.size(); ++t)
-      if (graph.tasks_[t].waits_for == 0) set(ready_, t);
+        complete_((graph.size() + 63) / 64),
+        waits_for_(graph.size()) {
+    for (uint32_t t = 0; t < graph.size(); ++t) {
+      waits_for_[t] = graph.tasks_[t].waits_for;
+      if (waits_for_[t] == 0) set(ready_, t);
+    }
     choose_next();
   }
 
@@ -150,7 +153,7 @@ class TaskGraphRun : public LoopSharer {
       set(complete_, task);
       for (uint32_t e = graph_.tasks_[task].first_edge; e != TaskGraph::kNone; e = graph_.edges_[e].next) {
         const uint32_t to = graph_.edges_[e].to;
-        if (--graph_.tasks_[to].waits_for > 0) continue;
+        if (--waits_for_[to] > 0) continue;
         set(ready_, to);
         follower = std::min(follower, to);
       }
@@ -233,7 +236,7 @@ class TaskGraphRun : public LoopSharer {
     return true;
   }
 
-  TaskGraph& graph_;
+  const TaskGraph& graph_;
   const std::function<void(TaskGraph::Task)>& execute_;
   const std::function<void(TaskGraph::Task)>& retired_;
   const uint32_t threads_;
@@ -243,6 +246,7 @@ class TaskGraphRun : public LoopSharer {
   uint32_t retired_count_ = 0;
   uint32_t running_ = 0;
   Bits ready_, complete_;
+  std::vector<uint32_t> waits_for_;  // incomplete tasks, by task
   std::exception_ptr error_;
   std::atomic<uint32_t> next_{TaskGraph::kNone};  // what take() gives out
   std::atomic<bool> finished_{false};
@@ -252,7 +256,7 @@ class TaskGraphRun : public LoopSharer {
 };
 
 void TaskGraph::run(ThreadPool& pool, const std::function<void(Task)>& execute,
-                    const std::function<void(Task)>& retired) {
+                    const std::function<void(Task)>& retired) const {
   if (tasks_.empty()) return;
   TaskGraphRun run(*this, execute, retired, pool.size());
   pool.parallel_for(static_cast<size_t>(pool.size()), [&](size_t, size_t, int) { run.work(); });

@@ -35,11 +35,12 @@ class TaskGraph {
   // For tests: of the ready tasks the highest first, the order furthest from number order.
   void set_highest_first(bool on) { highest_first_ = on; }
 
-  // Runs every task once. `retired(t)` is called in number order, by one thread at a time, once all of
-  // 0 .. t are complete. When tasks throw, every task below the lowest such task still runs, none that had
-  // not started above it does, and its exception is rethrown: the one that number order would have met.
+  // Runs every task once; the graph stays as it is, for another run. `retired(t)` is called in number order,
+  // by one thread at a time, once all of 0 .. t are complete. When tasks throw, every task below the lowest
+  // such task still runs, none that had not started above it does, and its exception is rethrown: the one
+  // that number order would have met.
   void run(ThreadPool& pool, const std::function<void(Task)>& execute,
-           const std::function<void(Task)>& retired);
+           const std::function<void(Task)>& retired) const;
 
  private:
   friend class TaskGraphRun;

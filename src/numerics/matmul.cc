@@ -79,6 +79,8 @@ constexpr int kFewRows = 2;
 // mostly empty (7 x 7 pixels: 48 + 1).
 constexpr int kFewColumns = 4;
 constexpr int kColumnVectors = 4;
+// Of the contraction, for narrow_update().
+constexpr int kFewSteps = 4;
 
 // A packed block of `stationary` starts this many floats after the one before: were it a power of two,
 // writing a row to all blocks would hit one cache set.
@@ -606,8 +608,61 @@ HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, float* stationa
   }
 }
 
+// Whether the result, of fewer columns than a vector has lanes, lies without gaps and takes few steps of the
+// contraction.
+HWY_INLINE bool is_narrow_update(const MatmulTile& t) {
+  const int lanes = static_cast<int>(hn::Lanes(D()));
+  return t.K >= 1 && t.K <= kFewSteps && t.N >= 1 && t.N < lanes && t.M >= lanes &&
+         t.acc_pitch == static_cast<size_t>(t.N) && t.stationary.dtype == DType::kFloat32 &&
+         t.moving.dtype == DType::kFloat32 && t.moving.run == 0;
+}
+
+// The result as one run of M * N elements, a vector at a time. Row by row each vector would hold N elements,
+// and loading it would wait for the store of the row before, whose bytes it touches.
+HWY_ATTR void narrow_update(const MatmulTile& t) {
+  const D d;
+  const size_t lanes = hn::Lanes(d), columns = static_cast<size_t>(t.N);
+  constexpr size_t kLanes = HWY_MAX_BYTES / sizeof(float);
+  // Of an element of a vector: its row, from the vector's first, and its column; by the column of the first.
+  HWY_ALIGN int32_t row_of[kLanes][kLanes], column_of[kLanes][kLanes];
+  for (size_t first = 0; first < columns; ++first) {
+    int32_t row = 0, column = static_cast<int32_t>(first);
+    for (size_t i = 0; i < lanes; ++i) {
+      row_of[first][i] = row;
+      column_of[first][i] = column;
+      if (++column == t.N) column = 0, ++row;
+    }
+  }
+  const float* const left = static_cast<const float*>(t.stationary.data);
+  const float* const right = static_cast<const float*>(t.moving.data) + t.moving.first_column;
+  const size_t rows = static_cast<size_t>(t.M), total = rows * columns;
+  size_t row = 0, column = 0;
+  for (size_t at = 0; at < total; at += lanes) {
+    const auto rows_here = hn::SetTableIndices(d, row_of[column]);
+    const auto columns_here = hn::SetTableIndices(d, column_of[column]);
+    V sum = hn::Zero(d);
+    for (size_t k = 0; k < static_cast<size_t>(t.K); ++k) {
+      const float* const from = left + k * t.stationary.pitch + row;
+      const V s = rows - row >= lanes ? hn::LoadU(d, from) : load_first(d, from, rows - row);
+      const V m = load_first(d, right + k * t.moving.pitch, columns);
+      sum = fused(d, hn::TableLookupLanes(s, rows_here), hn::TableLookupLanes(m, columns_here), sum);
+    }
+    const size_t count = std::min(lanes, total - at);
+    float* const to = t.acc + at;
+    if (count == lanes) {
+      if (t.accumulate) sum = hn::Add(hn::LoadU(d, to), sum);
+      hn::StoreU(canonical(d, sum), d, to);
+    } else {
+      if (t.accumulate) sum = hn::Add(load_first(d, to, count), sum);
+      store_first(canonical(d, sum), d, to, count);
+    }
+    for (column += lanes; column >= columns; column -= columns) ++row;
+  }
+}
+
 HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
   if (t.M == 0) return;
+  if (is_narrow_update(t)) return narrow_update(t);
   const bool fp32 = t.stationary.dtype == DType::kFloat32;
   const bool few_rows = t.M <= kFewRows;
   const size_t widest = static_cast<size_t>(few_rows ? kWideVectors : kPanelVectors) * hn::Lanes(D());

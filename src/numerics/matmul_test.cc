@@ -72,15 +72,17 @@ struct Runs {
   }
 };
 
-// Pitches are wider than the tile, so that writing outside it shows.
-void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t seed, Runs runs = {}) {
+// Pitches are wider than the tile, so that writing outside it shows; `dense`: operands are fp32, and the rows
+// of the result follow each other.
+void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t seed, Runs runs = {},
+                               bool dense = false) {
   SplitMix64 rng(seed);
   constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-  const auto type = [&] { return kTypes[rng.below(3)]; };
+  const auto type = [&] { return dense ? DType::kFloat32 : kTypes[rng.below(3)]; };
   const size_t columns_m = static_cast<size_t>(c.M), columns_n = static_cast<size_t>(c.N);
   const Operand stationary(rng, c.K, columns_m + 3, values, type());
   const Operand moving(rng, c.K, runs.extent(c.N) + 5, values, type());
-  const size_t lda = columns_n + 7;
+  const size_t lda = columns_n + (dense ? 0 : 7);
   const std::vector<float> before = random_matrix(rng, columns_m * lda + 1, Values::kOrdinary);
   std::vector<float> fast = before, slow = before, split = before;
   MatmulTile tile{stationary.view(), moving.view(), fast.data(), c.K, c.M, c.N, lda, accumulate};
@@ -134,6 +136,17 @@ TEST_P(MatmulTileTest, FastEqualsReferenceOnRandomShapes) {
     const Case c{static_cast<int>(rng.below(40)), static_cast<int>(rng.below(30)),
                  static_cast<int>(rng.below(90))};
     expect_equal_to_reference(c, i % 2 == 0 ? Values::kOrdinary : Values::kWild, i % 3 == 0, rng.next());
+  }
+}
+
+TEST_P(MatmulTileTest, FewStepsOntoNarrowRowsWithoutGaps) {
+  SplitMix64 rng(5);
+  for (int i = 0; i < 120; ++i) {
+    const Case c{static_cast<int>(1 + rng.below(5)), static_cast<int>(1 + rng.below(140)),
+                 static_cast<int>(1 + rng.below(17))};
+    const Runs runs{static_cast<int>(rng.below(3))};
+    expect_equal_to_reference(c, i % 2 == 0 ? Values::kOrdinary : Values::kWild, i % 3 == 0, rng.next(), runs,
+                              true);
   }
 }
 

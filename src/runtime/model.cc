@@ -58,7 +58,8 @@ bool share_memory(const sim::Buffer& a, const sim::Buffer& b) {
 const isa::Program& program_to_run(const Model& model, const sim::Core& core,
                                    std::span<const std::shared_ptr<sim::Buffer>> outputs) {
   Prepared& prepared = *model.prepared;
-  if (prepared.of != model.program) prepared = {model.program, sim::direct_operands(*model.program)};
+  if (prepared.of != model.program)
+    prepared = {.of = model.program, .direct = sim::direct_operands(*model.program)};
   const sim::DirectOperands& direct = prepared.direct;
   if (direct.program == nullptr) return *model.program;
   for (const isa::TensorId id : direct.sources) {
@@ -107,6 +108,7 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   checks.core_races = core_races_of_environment();
   checks.limit_loops(loop_limit_of_environment());
   sim::Core core(model.generation, &pool(), checks);
+  core.remember_in(&model.prepared->memory);
   if (t_prints != nullptr) core.set_print_callback(*t_prints);
   if (model.rounding) core.set_stochastic_rounding(seed_of_run(*model.rounding));
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -17,6 +17,7 @@
 #include "sim/functional/buffer.h"
 #include "sim/functional/core.h"
 #include "sim/functional/direct_operands.h"
+#include "sim/functional/run_memory.h"
 
 namespace opentrn::runtime {
 
@@ -48,6 +49,7 @@ struct StochasticRounding {
 struct Prepared {
   std::shared_ptr<const isa::Program> of;
   sim::DirectOperands direct;
+  sim::RunMemory memory = {};  // of the program that ran last
 };
 
 struct Model {

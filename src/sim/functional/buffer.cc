@@ -53,8 +53,14 @@ int64_t capacity_for(int64_t bytes) {
                            (bytes + kCapacityQuantum - 1) / kCapacityQuantum * kCapacityQuantum);
 }
 
-// Most words of a mask are all or nothing, and std::popcount is a function call on baseline x86-64.
-int bits_in(uint64_t word) { return word == 0 ? 0 : word == ~uint64_t{0} ? 64 : std::popcount(word); }
+// std::popcount is a function call on baseline x86-64, which has no instruction for it.
+int64_t bits_in(uint64_t word) {
+  constexpr uint64_t kEach2 = 0x5555555555555555, kEach4 = 0x3333333333333333, kEach8 = 0x0F0F0F0F0F0F0F0F;
+  word -= word >> 1 & kEach2;
+  word = (word & kEach4) + (word >> 2 & kEach4);
+  word = (word + (word >> 4)) & kEach8;
+  return static_cast<int64_t>(word * 0x0101010101010101 >> 56);
+}
 
 }  // namespace
 
@@ -77,7 +83,7 @@ void ByteMask::materialise() {
 
 // Calls word(index, bits of that word inside the range).
 template <typename Word>
-void ByteMask::for_words(int64_t begin, int64_t length, Word&& word) const {
+void ByteMask::for_words(int64_t begin, int64_t length, Word&& word) {
   if (length <= 0) return;
   const int64_t end = begin + length, last = (end - 1) / 64;
   int64_t index = begin / 64;
@@ -86,6 +92,46 @@ void ByteMask::for_words(int64_t begin, int64_t length, Word&& word) const {
   word(index++, from_begin);
   for (; index < last; ++index) word(index, ~uint64_t{0});  // whole words: several at once
   word(last, to_end);
+}
+
+// The same for ranges that lie `stride` apart. Where several begin in a word, their bits repeat from word to
+// word if the stride divides its size: elements of 4 bytes, every second one, are 0x0F0F...
+template <typename Word>
+void ByteMask::for_words_of_each(int64_t begin, int64_t length, int64_t stride, int64_t count, Word&& word) {
+  if (length <= 0 || count <= 0) return;
+  if (stride == length) return for_words(begin, length * count, word);
+  if (stride > 64 || stride < length || !std::has_single_bit(static_cast<uint64_t>(stride))) {
+    for (int64_t i = 0; i < count; ++i) for_words(begin + i * stride, length, word);
+    return;
+  }
+  uint64_t pattern = 0;
+  for (int64_t at = 0; at < 64; at += stride) pattern |= ((uint64_t{1} << length) - 1) << at;
+  pattern = std::rotl(pattern, static_cast<int>(begin % stride));
+  for_words(begin, (count - 1) * stride + length, [&](int64_t i, uint64_t bits) { word(i, bits & pattern); });
+}
+
+void ByteMask::set_each(int64_t begin, int64_t length, int64_t stride, int64_t count) {
+  if (all() || length <= 0 || count <= 0) return;
+  if (count == 1 || stride == length) return set(begin, length * count);
+  materialise();
+  int64_t added = 0;
+  for_words_of_each(begin, length, stride, count, [&](int64_t i, uint64_t bits) {
+    added += bits_in(bits & ~words_[static_cast<size_t>(i)]);
+    words_[static_cast<size_t>(i)] |= bits;
+  });
+  add(added);
+  if (all()) set_all();
+}
+
+bool ByteMask::test_all_of_each(int64_t begin, int64_t length, int64_t stride, int64_t count) const {
+  if (all() || length <= 0 || count <= 0) return true;
+  const int64_t end = begin + (count - 1) * stride + length;
+  if (words_.empty()) return begin_ <= begin && end <= begin_ + this->count();
+  bool result = true;
+  for_words_of_each(begin, length, stride, count, [&](int64_t i, uint64_t bits) {
+    result &= (words_[static_cast<size_t>(i)] & bits) == bits;
+  });
+  return result;
 }
 
 void ByteMask::set(int64_t begin, int64_t length) {

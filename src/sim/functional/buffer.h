@@ -34,14 +34,20 @@ class ByteMask {
   void clear_all();
   void set(int64_t begin, int64_t length);
   void clear(int64_t begin, int64_t length);
+  // The same for `count` ranges of `length` bytes, the first from `begin` on, `stride` > 0 apart.
+  void set_each(int64_t begin, int64_t length, int64_t stride, int64_t count);
   // True when every byte of the range is set.
   bool test_all(int64_t begin, int64_t length) const;
   bool test_none(int64_t begin, int64_t length) const;
+  // Of ranges as set_each() takes them.
+  bool test_all_of_each(int64_t begin, int64_t length, int64_t stride, int64_t count) const;
   int64_t count() const { return count_.load(std::memory_order_relaxed); }
 
  private:
   template <typename Word>
-  void for_words(int64_t begin, int64_t length, Word&& word) const;
+  static void for_words(int64_t begin, int64_t length, Word&& word);
+  template <typename Word>
+  static void for_words_of_each(int64_t begin, int64_t length, int64_t stride, int64_t count, Word&& word);
   void set_range(int64_t begin, int64_t end);
   void add(int64_t change) { count_.store(count() + change, std::memory_order_relaxed); }
   void materialise();

@@ -32,6 +32,29 @@ TEST(ByteMask, AgreesWithAVectorOfBools) {
   }
 }
 
+TEST(ByteMask, RangesApartAreAsOneByOne) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SplitMix64 random(seed);
+    const int64_t bytes = 1 + random.below(900);
+    ByteMask mask(bytes), slow(bytes);
+    for (int step = 0; step < 12; ++step) {
+      const int64_t length = 1 + random.below(8), stride = length + random.below(80);
+      const int64_t begin = random.below(static_cast<uint32_t>(bytes));
+      const int64_t most = (bytes - begin - length) / stride + 1;
+      if (bytes - begin < length) continue;
+      const int64_t count = 1 + random.below(static_cast<uint32_t>(most));
+      bool all = true;
+      for (int64_t i = 0; i < count; ++i) all &= slow.test_all(begin + i * stride, length);
+      EXPECT_EQ(mask.test_all_of_each(begin, length, stride, count), all) << "seed " << seed;
+      mask.set_each(begin, length, stride, count);
+      for (int64_t i = 0; i < count; ++i) slow.set(begin + i * stride, length);
+      EXPECT_TRUE(mask.test_all_of_each(begin, length, stride, count)) << "seed " << seed;
+      EXPECT_EQ(mask.count(), slow.count()) << "seed " << seed;
+      for (int64_t at = 0; at < bytes; ++at) ASSERT_EQ(mask.test_all(at, 1), slow.test_all(at, 1)) << seed;
+    }
+  }
+}
+
 TEST(Buffer, WrapsWithoutCopying) {
   std::vector<float> values(4, 1.0f);
   const auto buffer = Buffer::wrap(values.data(), 16);

@@ -31,6 +31,8 @@ struct ChainLimits {
   int64_t deferred = 192;                   // instructions; each holds a few KiB of stack
   int64_t band_bytes = int64_t{512} << 10;  // of all tiles that live at a time: half a second-level cache
   int64_t band_rows_min = 16;               // as many as a scan computes at a time
+
+  bool operator==(const ChainLimits&) const = default;
 };
 
 // A tile with memory for a few bands only. Instructions are counted from the beginning of the chain.

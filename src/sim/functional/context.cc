@@ -484,8 +484,11 @@ int64_t Context::first_unwritten(const View& view) const {
   for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
     if (missing >= 0) return;
     const int64_t first = view.buffer->logical(at);
-    if (stride == view.element_bytes && mask.test_all(first, count * stride)) return;
     const int64_t distinct = stride == 0 ? 1 : count;
+    // Logical bytes are as far apart as addresses, unless a stride leads to other rows of a placed buffer.
+    if (stride >= view.element_bytes && view.buffer->contiguous() &&
+        mask.test_all_of_each(first, view.element_bytes, stride, count))
+      return;
     for (int64_t i = 0; i < distinct && missing < 0; ++i) {
       const int64_t byte = view.buffer->logical(at + i * stride);
       if (!mask.test_all(byte, view.element_bytes)) missing = byte;
@@ -545,6 +548,9 @@ void Context::mark_written(const View& view, Writer writer) const {
   for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
     if (stride == view.element_bytes) {
       mark(buffer.logical(at), count * stride);
+    } else if (stride > view.element_bytes && buffer.contiguous() && !clears) {
+      buffer.initialised().set_each(buffer.logical(at), view.element_bytes, stride, count);
+      if (sets) buffer.accumulatable().set_each(buffer.logical(at), view.element_bytes, stride, count);
     } else {
       for (int64_t i = 0; i < count; ++i) mark(buffer.logical(at + i * stride), view.element_bytes);
     }

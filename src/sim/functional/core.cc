@@ -20,6 +20,7 @@
 #include "sim/functional/engine_state.h"
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/nan_origin.h"
+#include "sim/functional/run_memory.h"
 
 namespace opentrn::sim {
 
@@ -148,6 +149,7 @@ InstructionIndex Core::run(const Program& program, InstructionIndex begin, Instr
   if (begin != resume_at_) loops_.clear();
   releases_ = std::move(releases);
   next_release_ = 0;
+  remembers_ = false;
   hasten_releases(program, begin, end);
   return run_range(program, begin, end);
 }
@@ -159,6 +161,7 @@ InstructionIndex Core::run(const Program& program) {
   if (!resumes) {
     begin = 0;
     loops_.clear();
+    begin_remembering(program);
     plan_releases(program);
     watch_launches(program);
   }
@@ -208,7 +211,7 @@ InstructionIndex Core::run_from(const Program& program, InstructionIndex& pc, In
     interrupt::poll();
     if (may_share && pc >= look_from) {
       const InstructionIndex next = run_stretch(program, pc, end);
-      look_from = std::max(stretch_.end(), pc + 1);
+      look_from = std::max(stretch_end_, pc + 1);
       if (next != pc) {
         pc = next;
         Activity::at(pc);
@@ -271,30 +274,59 @@ Stretch::Foldable Core::foldable(const Program& program) const {
   };
 }
 
+void Core::begin_remembering(const Program& program) {
+  remembers_ = memory_ != nullptr && pool_ != nullptr;
+  if (!remembers_) return;
+  find_shared_memory();
+  memory_->begin({.program = &program,
+                  .instructions = program.size(),
+                  .bound = bound_,
+                  .merged = stretch_.merged(),
+                  .chains = !checks_.fill_fresh_memory,
+                  .threads = pool_->size(),
+                  .sharing = sharing_});
+}
+
+bool Core::pays(const StretchPlan& plan) const {
+  return plan.has_chains() || (pool_->size() > 1 && plan.worth_sharing(sharing_));
+}
+
+const StretchPlan& Core::plan_of(const Program& program, InstructionIndex begin, InstructionIndex end) {
+  const Stretch::Foldable foldable =
+      checks_.fill_fresh_memory ? Stretch::Foldable{} : this->foldable(program);
+  if (remembers_)
+    if (const StretchPlan* known = memory_->find(begin, foldable)) return *known;
+  stretch_.read(program, begin, end, foldable);
+  StretchPlan& plan = stretch_.plan();
+  plan.graph().set_highest_first(sharing_.highest_first);
+  if (remembers_)
+    if (const StretchPlan* kept = memory_->keep(plan, pays(plan))) return *kept;
+  return plan;
+}
+
 InstructionIndex Core::run_stretch(const Program& program, InstructionIndex begin, InstructionIndex end) {
   find_shared_memory();
   if (tensors_.size() < program.tensor_count()) tensors_.resize(program.tensor_count());
-  stretch_.read(program, begin, end, checks_.fill_fresh_memory ? Stretch::Foldable{} : foldable(program));
-  const bool pays = stretch_.has_chains() || (pool_->size() > 1 && stretch_.worth_sharing(sharing_));
-  if (!pays) {
+  const StretchPlan& plan = plan_of(program, begin, end);
+  stretch_end_ = plan.end();
+  if (!pays(plan)) {
     not_shared_.insert(begin);
     return begin;
   }
-  executed_ += stretch_.end() - begin;
-  stretch_.graph().set_highest_first(sharing_.highest_first);
-  stretch_.graph().run(
+  executed_ += plan.end() - begin;
+  plan.graph().run(
       *pool_,
       [&](TaskGraph::Task task) {
         interrupt::poll();
-        if (const Chain* chain = stretch_.chain(task))
+        if (const Chain* chain = plan.chain(task))
           ChainRun(*this, program, *chain).run();
         else
-          execute(program, stretch_.first_of(task));
+          execute(program, plan.first_of(task));
       },
       [&](TaskGraph::Task task) {
-        if (next_release_ < releases_.size()) release_after(stretch_.last_of(task));
+        if (next_release_ < releases_.size()) release_after(plan.last_of(task));
       });
-  return stretch_.end();
+  return plan.end();
 }
 
 void Core::execute(const Program& program, InstructionIndex index, ChainRun* chain) {
@@ -575,8 +607,12 @@ void Core::hasten_releases(const Program& program, InstructionIndex begin, Instr
 }
 
 void Core::plan_releases(const Program& program) {
-  releases_.clear();
   next_release_ = 0;
+  if (remembers_ && memory_->releases) {
+    releases_ = *memory_->releases;
+    return;
+  }
+  releases_.clear();
   constexpr InstructionIndex kNever = UINT32_MAX;
   std::vector<InstructionIndex> last_use(program.tensor_count(), kNever);
   InstructionIndex loop_end = 0;  // of the outermost loop around `i`
@@ -604,6 +640,7 @@ void Core::plan_releases(const Program& program) {
     if (last_use[id] != kNever && !bound && !tensor.is_output) releases_.emplace_back(last_use[id], id);
   }
   std::sort(releases_.begin(), releases_.end());
+  if (remembers_) memory_->releases = releases_;
 }
 
 void Core::release_after(InstructionIndex index) {

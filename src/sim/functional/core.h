@@ -102,6 +102,7 @@ struct TripCounts {
 class CoreGroup;
 class CoreRaces;
 class ChainRun;
+class RunMemory;
 class Context;
 struct EngineState;
 
@@ -116,6 +117,9 @@ class Core {
   Generation generation() const { return generation_; }
   CheckOptions& checks() { return checks_; }
   SharingLimits& sharing() { return sharing_; }
+  // Whole runs of a program leave there what the next ones need not find again; null: nowhere. It has to
+  // outlive them.
+  void remember_in(RunMemory* memory) { memory_ = memory; }
 
   // -- tensors
   // HBM inputs, outputs and tensors shared between cores. Replaces what was bound before. The buffer must
@@ -206,6 +210,11 @@ class Core {
   isa::InstructionIndex run_stretch(const isa::Program& program, isa::InstructionIndex begin,
                                     isa::InstructionIndex end);
   Stretch::Foldable foldable(const isa::Program& program) const;
+  // The plan of the stretch that begins there, known from an earlier run or read now.
+  const StretchPlan& plan_of(const isa::Program& program, isa::InstructionIndex begin,
+                             isa::InstructionIndex end);
+  bool pays(const StretchPlan& plan) const;
+  void begin_remembering(const isa::Program& program);
   void find_shared_memory();
   isa::InstructionIndex loop_begin(const Context& cx);
   isa::InstructionIndex loop_end(const Context& cx);
@@ -250,6 +259,9 @@ class Core {
   std::unique_ptr<CoreRaces> launch_races_;  // of launches on two cores inside the program; mostly null
   std::vector<bool> raced_;                  // by TensorId: what launch_races_ watches
   std::unique_ptr<EngineState> engines_;
+  RunMemory* memory_ = nullptr;
+  bool remembers_ = false;                 // this run does
+  isa::InstructionIndex stretch_end_ = 0;  // of the last stretch that was looked at
 };
 
 }  // namespace opentrn::sim

@@ -52,6 +52,46 @@ inline void store_run(DType dtype, const float* in, std::byte* at, int64_t eleme
     numerics::store_f32_strided(dtype, in, at, element_stride, static_cast<size_t>(n), rounding);
 }
 
+// Whether a row is a grid of fp32 whose runs are short, as the rounds of rotations and of merging networks
+// have them.
+inline bool is_fine_grid(const View& view) {
+  return view.free_rank == 2 && view.dtype == DType::kFloat32 && view.free[1].count < kShortRun;
+}
+
+// run(address, count, stride) over the runs of a fine grid: what does not depend on the run stands outside of
+// its loop.
+template <typename Run>
+void for_grid_runs(const View& view, int64_t p, Run&& run) {
+  std::byte* at = view.row(p);
+  const ByteDim outer = view.free[0], inner = view.free[1];
+  for (int64_t i = 0; i < outer.count; ++i, at += outer.stride) run(at, inner.count, inner.stride);
+}
+
+inline void load_grid(const View& view, int64_t p, float* out) {
+  const auto each = [&]<typename Copy>(Copy copy) {
+    for_grid_runs(view, p, [&](const std::byte* at, int64_t n, int64_t stride) {
+      copy(at, n, stride);
+      out += n;
+    });
+  };
+  switch (view.free[1].stride) {
+    case 4:
+      return each([&](const std::byte* at, int64_t n, int64_t) {
+        for (int64_t i = 0; i < n; ++i) std::memcpy(out + i, at + i * 4, 4);
+      });
+    case 0:
+      return each([&](const std::byte* at, int64_t n, int64_t) {
+        float value;
+        std::memcpy(&value, at, 4);
+        for (int64_t i = 0; i < n; ++i) out[i] = value;
+      });
+    default:
+      return each([&](const std::byte* at, int64_t n, int64_t stride) {
+        move_words<float>(at, stride, reinterpret_cast<std::byte*>(out), 4, n);
+      });
+  }
+}
+
 // Row p as fp32: in place, or in `scratch`, which holds view.elements floats.
 inline const float* load_row(const View& view, int64_t p, float* scratch) {
   if (view.free_rank <= 1) {
@@ -59,6 +99,10 @@ inline const float* load_row(const View& view, int64_t p, float* scratch) {
     const int64_t stride = view.free_stride();
     if (is_plain_float(view.dtype, at, stride)) return reinterpret_cast<const float*>(at);
     load_run(view.dtype, at, stride / view.element_bytes, scratch, view.elements);
+    return scratch;
+  }
+  if (is_fine_grid(view)) {
+    load_grid(view, p, scratch);
     return scratch;
   }
   float* out = scratch;
@@ -70,6 +114,13 @@ inline const float* load_row(const View& view, int64_t p, float* scratch) {
 }
 
 inline void store_row(const View& view, int64_t p, const float* row) {
+  if (is_fine_grid(view)) {  // fp32 stays as it is
+    for_grid_runs(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
+      move_words<float>(reinterpret_cast<const std::byte*>(row), 4, at, stride, n);
+      row += n;
+    });
+    return;
+  }
   int64_t position = p * view.elements;
   for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
     if (reinterpret_cast<const float*>(at) != row)

@@ -6,11 +6,11 @@ namespace opentrn::sim {
 
 void Stretch::read(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end,
                    const Foldable& foldable) {
-  begin_ = end_ = begin;
-  work_ = 0;
-  graph_.reset();
-  tasks_.clear();
-  chains_.clear();
+  plan_.begin_ = plan_.end_ = begin;
+  plan_.work_ = 0;
+  plan_.graph_.reset();
+  plan_.tasks_.clear();
+  plan_.chains_.clear();
   records_.clear();
   state_user_.fill(kNone);
   ++stretch_;
@@ -18,16 +18,16 @@ void Stretch::read(const isa::Program& program, isa::InstructionIndex begin, isa
   accesses_.resize(std::max(accesses_.size(), size_t{std::min(end - begin, kLongest)}));
   const bool chains = foldable != nullptr && merged_.empty();
   finder_.start(program, begin);
-  for (; end_ < end && end_ - begin_ < kLongest; ++end_) {
-    AccessList& list = accesses_[end_ - begin_];
-    read_accesses(program, program.instruction(end_), list);
+  for (; plan_.end_ < end && plan_.end_ - plan_.begin_ < kLongest; ++plan_.end_) {
+    AccessList& list = accesses_[plan_.end_ - plan_.begin_];
+    read_accesses(program, program.instruction(plan_.end_), list);
     if (list.alone) break;
     if (chains && finder_.add(list)) continue;
     close_chain(foldable);
-    finder_.start(program, end_);
+    finder_.start(program, plan_.end_);
     if (chains && finder_.add(list)) continue;
-    add(list, add_task({end_, end_ + 1, kNone}));
-    finder_.start(program, end_ + 1);
+    add(list, add_task({plan_.end_, plan_.end_ + 1, kNone}));
+    finder_.start(program, plan_.end_ + 1);
   }
   close_chain(foldable);
 }
@@ -38,28 +38,28 @@ void Stretch::close_chain(const Foldable& foldable) {
   const bool pays = finder_.pays();
   TaskGraph::Task task = kNone;
   if (pays) {
-    chains_.push_back(finder_.finish([&](isa::TensorId id, isa::InstructionIndex chain_end) {
+    plan_.chains_.push_back(finder_.finish([&](isa::TensorId id, isa::InstructionIndex chain_end) {
       return users_[id].stretch != stretch_ && foldable(id, chain_end);
     }));
-    task = add_task({begin, end, static_cast<uint32_t>(chains_.size() - 1)});
+    task = add_task({begin, end, static_cast<uint32_t>(plan_.chains_.size() - 1)});
   }
   for (isa::InstructionIndex i = begin; i < end; ++i) {
     if (!pays) task = add_task({i, i + 1, kNone});
-    add(accesses_[i - begin_], task);
+    add(accesses_[i - plan_.begin_], task);
   }
 }
 
 TaskGraph::Task Stretch::add_task(const Range& range) {
-  tasks_.push_back(range);
-  return graph_.add_task();
+  plan_.tasks_.push_back(range);
+  return plan_.graph_.add_task();
 }
 
 void Stretch::add(const AccessList& list, TaskGraph::Task task) {
-  work_ += list.work;
+  plan_.work_ += list.work;
   for (int part = 0; part < kEngineStateParts; ++part) {
     if ((list.engine_state >> part & 1) == 0) continue;
     uint32_t& user = state_user_[static_cast<size_t>(part)];
-    if (user != kNone) graph_.add_edge(user, task);
+    if (user != kNone) plan_.graph_.add_edge(user, task);
     user = task;
   }
   for (const Access& access : list.accesses) add(access, task);
@@ -82,7 +82,7 @@ void Stretch::add(Access access, TaskGraph::Task task) {
 void Stretch::order_after(uint32_t& list, const Access& access, TaskGraph::Task task) {
   for (uint32_t* link = &list; *link != kNone;) {
     Record& record = records_[*link];
-    if (record.task != task && record.access.overlaps(access)) graph_.add_edge(record.task, task);
+    if (record.task != task && record.access.overlaps(access)) plan_.graph_.add_edge(record.task, task);
     if (access.writes && access.covers(record.access))
       *link = record.next;
     else

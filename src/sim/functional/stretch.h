@@ -22,8 +22,52 @@ struct SharingLimits {
   int64_t work_per_instruction = 4096;  // on average
   bool highest_first = false;           // for tests: the order furthest from program order
   ChainLimits chains;
+
+  bool operator==(const SharingLimits&) const = default;
 };
 
+// What was read of a stretch; running it changes nothing here.
+class StretchPlan {
+ public:
+  isa::InstructionIndex begin() const { return begin_; }
+  isa::InstructionIndex end() const { return end_; }
+  // Whether several threads would be faster than one.
+  bool worth_sharing(const SharingLimits& limits) const {
+    return end_ - begin_ > 1 && work_ >= limits.work &&
+           work_ >= limits.work_per_instruction * (end_ - begin_);
+  }
+  bool has_chains() const { return !chains_.empty(); }
+  const std::vector<Chain>& chains() const { return chains_; }
+  TaskGraph& graph() { return graph_; }
+  const TaskGraph& graph() const { return graph_; }
+  // What a task runs: a chain, or, if null, its only instruction.
+  const Chain* chain(TaskGraph::Task task) const {
+    return tasks_[task].chain == kNone ? nullptr : &chains_[tasks_[task].chain];
+  }
+  isa::InstructionIndex first_of(TaskGraph::Task task) const { return tasks_[task].begin; }
+  isa::InstructionIndex last_of(TaskGraph::Task task) const { return tasks_[task].end - 1; }
+  // Keeps what tells whether it is worth sharing.
+  void forget_tasks() {
+    graph_ = {};
+    tasks_ = {};
+  }
+
+ private:
+  friend class Stretch;
+  static constexpr uint32_t kNone = UINT32_MAX;
+  struct Range {
+    isa::InstructionIndex begin, end;
+    uint32_t chain;
+  };
+
+  isa::InstructionIndex begin_ = 0, end_ = 0;
+  int64_t work_ = 0;
+  TaskGraph graph_;
+  std::vector<Range> tasks_;
+  std::vector<Chain> chains_;
+};
+
+// Reads stretches, one after the other.
 class Stretch {
  public:
   static constexpr isa::InstructionIndex kLongest = 1024;
@@ -40,25 +84,14 @@ class Stretch {
             const Foldable& foldable);
   // Before read(): tensors whose memory may overlap count as one.
   void merge(std::vector<isa::TensorId> tensors) { merged_ = std::move(tensors); }
+  const std::vector<isa::TensorId>& merged() const { return merged_; }
 
-  isa::InstructionIndex begin() const { return begin_; }
-  isa::InstructionIndex end() const { return end_; }
-  // Whether several threads would be faster than one.
-  bool worth_sharing(const SharingLimits& limits) const {
-    return end_ - begin_ > 1 && work_ >= limits.work &&
-           work_ >= limits.work_per_instruction * (end_ - begin_);
-  }
-  bool has_chains() const { return !chains_.empty(); }
-  TaskGraph& graph() { return graph_; }
-  // What a task runs: a chain, or, if null, its only instruction.
-  const Chain* chain(TaskGraph::Task task) const {
-    return tasks_[task].chain == kNone ? nullptr : &chains_[tasks_[task].chain];
-  }
-  isa::InstructionIndex first_of(TaskGraph::Task task) const { return tasks_[task].begin; }
-  isa::InstructionIndex last_of(TaskGraph::Task task) const { return tasks_[task].end - 1; }
+  // What read() found last.
+  StretchPlan& plan() { return plan_; }
 
  private:
-  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kNone = StretchPlan::kNone;
+  using Range = StretchPlan::Range;
   struct Record {
     Access access;
     TaskGraph::Task task;
@@ -69,10 +102,6 @@ class Stretch {
     uint32_t reads = kNone;
     uint32_t writes = kNone;
   };
-  struct Range {
-    isa::InstructionIndex begin, end;
-    uint32_t chain;
-  };
   // The instructions that finder_ collected become one task, or one each.
   void close_chain(const Foldable& foldable);
   TaskGraph::Task add_task(const Range& range);
@@ -81,11 +110,7 @@ class Stretch {
   void order_after(uint32_t& list, const Access& access, TaskGraph::Task task);
   void remember(uint32_t& list, const Access& access, TaskGraph::Task task);
 
-  isa::InstructionIndex begin_ = 0, end_ = 0;
-  int64_t work_ = 0;
-  TaskGraph graph_;
-  std::vector<Range> tasks_;
-  std::vector<Chain> chains_;
+  StretchPlan plan_;
   ChainFinder finder_;
   std::vector<AccessList> accesses_;  // by instruction
   std::vector<Record> records_;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/random.h"
+#include "sim/functional/run_memory.h"
 #include "sim/functional/test_kernel.h"
 
 namespace opentrn::sim {
@@ -197,6 +198,107 @@ TEST(Stretch, ThreadsMeetTheFaultOfProgramOrder) {
       EXPECT_EQ(outcome_of(random.program(), 2, highest_first).fault, expected.fault) << "seed " << seed;
   }
   EXPECT_GT(faults, 10) << "the programs are too tame to test anything";
+}
+
+// The results of a program whose tiles are released: what is in HBM.
+std::vector<std::vector<std::byte>> outputs_of(const isa::Program& program, ThreadPool* pool,
+                                               RunMemory* memory, const ChainLimits& chains,
+                                               std::string* fault) {
+  Core core(Generation::kV3, pool);
+  core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = false, .chains = chains};
+  core.remember_in(memory);
+  std::vector<std::shared_ptr<Buffer>> bound;
+  for (isa::TensorId id = 0; id < program.tensor_count(); ++id) {
+    if (!isa::is_hbm(program.tensor(id).space)) continue;
+    bound.push_back(Buffer::allocate(program.tensor(id).bytes()));
+    bound.back()->mark_all_initialised();
+    for (int64_t at = 0; at + 4 <= bound.back()->bytes(); at += 4) {
+      const float value = static_cast<float>((at / 4 * 37 + id) % 101) / 16;
+      std::memcpy(bound.back()->data() + at, &value, sizeof value);
+    }
+    core.bind(id, bound.back());
+  }
+  try {
+    core.run(program);
+  } catch (const Fault& found) {
+    *fault = found.what();
+  }
+  std::vector<std::vector<std::byte>> values;
+  for (const auto& buffer : bound) values.emplace_back(buffer->data(), buffer->data() + buffer->bytes());
+  return values;
+}
+
+TEST(Stretch, RunsThatRememberGiveTheBitsOfProgramOrder) {
+  size_t remembered = 0;
+  for (const bool small_chains : {false, true}) {
+    const ChainLimits chains =
+        small_chains ? ChainLimits{.work = 1, .work_per_instruction = 1, .immediate_work = 0} : ChainLimits{};
+    for (uint64_t seed = 200; seed < 230; ++seed) {
+      const bool may_fault = seed % 3 == 0;
+      const RandomProgram random(seed, 150, may_fault);
+      ThreadPool pool(2);
+      RunMemory memory;
+      std::string expected_fault;
+      const auto expected = outputs_of(random.program(), nullptr, nullptr, chains, &expected_fault);
+      for (int run = 0; run < 3; ++run) {
+        std::string fault;
+        const auto found = outputs_of(random.program(), &pool, &memory, chains, &fault);
+        EXPECT_EQ(fault, expected_fault) << "seed " << seed << ", run " << run;
+        EXPECT_TRUE(!fault.empty() || found == expected) << "seed " << seed << ", run " << run;
+      }
+      remembered += memory.plans();
+    }
+  }
+  EXPECT_GT(remembered, 60u);
+}
+
+TEST(Stretch, APlanIsReadOnceAndForgottenUnderOtherConditions) {
+  const RandomProgram random(7, 40, false);
+  RunMemory memory;
+  ThreadPool pool(2);
+  std::string fault;
+  outputs_of(random.program(), &pool, &memory, {}, &fault);
+  const size_t plans = memory.plans();
+  ASSERT_GT(plans, 0u);
+  ASSERT_TRUE(memory.releases);
+  const auto foldable = [](isa::TensorId, isa::InstructionIndex) { return true; };
+  const StretchPlan* const first = memory.find(0, foldable);
+  ASSERT_NE(first, nullptr);
+  outputs_of(random.program(), &pool, &memory, {}, &fault);
+  EXPECT_EQ(memory.plans(), plans);
+  EXPECT_EQ(memory.find(0, foldable), first);
+  RunConditions others;
+  others.program = &random.program();
+  others.threads = 3;
+  memory.begin(others);
+  EXPECT_EQ(memory.plans(), 0u);
+  EXPECT_FALSE(memory.releases);
+}
+
+TEST(Stretch, APlanWithAFoldedTileIsNoneWhereTheTileNeedsWholeMemory) {
+  ThreadPool pool(2);
+  TestKernel k(Generation::kV3, &pool);
+  const Tile in = k.hbm(128, 2048), out = k.hbm(128, 2048);
+  const Tile a = k.sbuf(128, 2048), b = k.sbuf(128, 2048), c = k.sbuf(128, 2048);
+  const auto copy = [&](const Tile& to, const Tile& from) {
+    k.emit(Opcode::kDmaCopy, {k.op(to), k.op(from)}, {word(int64_t{0}), word(int64_t{0}), word(int64_t{0})});
+  };
+  copy(a, in);
+  k.emit(Opcode::kTensorTensor, {k.op(b), k.op(a), k.op(a)}, {word(AluOp::kAdd)});
+  k.emit(Opcode::kTensorTensor, {k.op(c), k.op(b), k.op(a)}, {word(AluOp::kMultiply)});
+  k.emit(Opcode::kTensorTensor, {k.op(c), k.op(c), k.op(b)}, {word(AluOp::kAdd)});
+  copy(out, c);
+  RunMemory memory;
+  std::string fault, none;
+  const auto expected = outputs_of(k.program, nullptr, nullptr, {}, &none);
+  EXPECT_TRUE(outputs_of(k.program, &pool, &memory, {}, &fault) == expected);
+  const StretchPlan* plan = memory.find(0, [](isa::TensorId, isa::InstructionIndex) { return true; });
+  ASSERT_NE(plan, nullptr);
+  ASSERT_TRUE(plan->has_chains());
+  ASSERT_FALSE(plan->chains()[0].folded.empty());
+  EXPECT_EQ(memory.find(0, [](isa::TensorId, isa::InstructionIndex) { return false; }), nullptr);
+  EXPECT_TRUE(outputs_of(k.program, &pool, &memory, {}, &fault) == expected);
+  EXPECT_EQ(fault, "");
 }
 
 TEST(Stretch, BoundViewsOfOneArrayKeepTheirOrder) {

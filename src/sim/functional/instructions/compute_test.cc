@@ -14,6 +14,38 @@ using Integers = std::vector<int64_t>;
 
 const isa::AttributeWord kNo = word(int64_t{0}), kYes = word(int64_t{1}), kNone = word(int64_t{-1});
 
+// Rows of many short runs: every second element, elements side by side, one for all of a run, a run for all.
+TEST(TensorTensor, RunsOfAFewElements) {
+  const std::vector<std::array<isa::Dim, 2>> grids{
+      {{{16, 8}, {2, 6}}}, {{{8, 8}, {1, 6}}}, {{{1, 8}, {0, 6}}}, {{{0, 8}, {1, 6}}}, {{{1, 8}, {16, 6}}}};
+  for (const auto& first : grids)
+    for (const auto& second : grids) {
+      TestKernel k;
+      std::vector<float> values(2 * 128);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 37 % 101);
+      const Tile a = k.sbuf_of(2, 128, values), b = k.sbuf_of(2, 128, values);
+      const Tile out = k.sbuf_of(2, 128, std::vector<float>(values.size(), -1.0f));
+      const auto grid = [&](const Tile& tile, int64_t offset, const std::array<isa::Dim, 2>& dims) {
+        return k.op(tile, offset, {{128, 2}, dims[0], dims[1]});
+      };
+      const std::array<isa::Dim, 2>& to = grids[0];
+      k.run(Opcode::kTensorTensor, {grid(out, 1, to), grid(a, 0, first), grid(b, 3, second)},
+            {word(AluOp::kSubtract)});
+      std::vector<float> expected(values.size(), -1.0f);
+      const auto place = [](size_t p, size_t offset, const std::array<isa::Dim, 2>& dims, size_t i,
+                            size_t j) {
+        return p * 128 + offset + i * static_cast<size_t>(dims[0].step) +
+               j * static_cast<size_t>(dims[1].step);
+      };
+      for (size_t p = 0; p < 2; ++p)
+        for (size_t i = 0; i < 8; ++i)
+          for (size_t j = 0; j < 6; ++j)
+            expected[place(p, 1, to, i, j)] =
+                values[place(p, 0, first, i, j)] - values[place(p, 3, second, i, j)];
+      EXPECT_EQ(k.get(out), expected);
+    }
+}
+
 TEST(TensorTensor, ComputesInFloat32AndRoundsOnce) {
   TestKernel k;
   const Tile a = k.sbuf_of(1, 3, {1, 256, -3}, DType::kBFloat16), b = k.sbuf_of(1, 3, {2, 1, 3});

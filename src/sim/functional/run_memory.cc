@@ -1,0 +1,35 @@
+#include "sim/functional/run_memory.h"
+
+#include <algorithm>
+
+namespace opentrn::sim {
+
+void RunMemory::begin(RunConditions conditions) {
+  if (conditions == conditions_) return;
+  conditions_ = std::move(conditions);
+  plans_.clear();
+  instructions_ = 0;
+  releases.reset();
+}
+
+const StretchPlan* RunMemory::find(isa::InstructionIndex begin, const Stretch::Foldable& foldable) const {
+  const auto found = plans_.find(begin);
+  if (found == plans_.end()) return nullptr;
+  for (const Chain& chain : found->second.chains())
+    for (const FoldedTile& tile : chain.folded)
+      if (!foldable(tile.tensor, chain.end)) return nullptr;
+  return &found->second;
+}
+
+const StretchPlan* RunMemory::keep(StretchPlan& plan, bool runs) {
+  const size_t size = plan.end() - plan.begin();
+  if (instructions_ + size > kInstructionsMax) return nullptr;
+  instructions_ += size;
+  if (!runs) plan.forget_tasks();
+  StretchPlan& kept = plans_[plan.begin()];
+  instructions_ -= kept.end() - kept.begin();
+  kept = std::move(plan);
+  return &kept;
+}
+
+}  // namespace opentrn::sim

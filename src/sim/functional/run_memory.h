@@ -1,0 +1,61 @@
+// RunMemory: what the runs of one program leave for the next.
+//
+// What an instruction touches, which instructions may run at the same time and which go band by band is the
+// same in every run of a program under the same conditions, and a model runs thousands of times. A Core that
+// is given a RunMemory reads each stretch once; later runs find the plan. Values do not depend on it: a plan
+// that does not fit what is so at this point of this run is read anew.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "isa/program.h"
+#include "sim/functional/stretch.h"
+
+namespace opentrn::sim {
+
+// Beside the program itself, all that plans depend on.
+struct RunConditions {
+  const isa::Program* program = nullptr;  // lives as long as the memory is used
+  size_t instructions = 0;
+  std::vector<isa::TensorId> bound;   // ascending
+  std::vector<isa::TensorId> merged;  // as Stretch::merge() takes them
+  bool chains = true;
+  int threads = 1;
+  SharingLimits sharing;
+
+  bool operator==(const RunConditions&) const = default;
+};
+
+// Not thread-safe: one run at a time.
+class RunMemory {
+ public:
+  using Releases = std::vector<std::pair<isa::InstructionIndex, isa::TensorId>>;
+
+  // A run begins: forgets everything if its conditions are others than those of the run before.
+  void begin(RunConditions conditions);
+  // The plan of the stretch that begins there; null if there is none, or if it gives a tensor memory for a
+  // few rows that needs whole memory in this run.
+  const StretchPlan* find(isa::InstructionIndex begin, const Stretch::Foldable& foldable) const;
+  // Keeps a plan, until one of the same stretch is kept, and gives it back; null when there is no room: it is
+  // the caller's then. `runs`: whether its tasks will be wanted.
+  const StretchPlan* keep(StretchPlan& plan, bool runs);
+
+  size_t plans() const { return plans_.size(); }
+
+  // Of a whole run, by instruction.
+  std::optional<Releases> releases;
+
+ private:
+  // Instructions of all plans together; one takes about 100 bytes.
+  static constexpr size_t kInstructionsMax = size_t{1} << 18;
+
+  RunConditions conditions_;
+  std::unordered_map<isa::InstructionIndex, StretchPlan> plans_;
+  size_t instructions_ = 0;
+};
+
+}  // namespace opentrn::sim
