@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,51 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def interpreter(name: str, *packages: str) -> Path:
     """The program `python` of the environment; raises SystemExit where pip can't install the packages."""
-    folder = ROOT / ".deps" / "conformance" / name
+    return environment(ROOT / ".deps" / "conformance" / name, packages)
+
+
+def environment(
+    folder: Path,
+    *installs: Sequence[str | Path],
+    beside: str = "after",
+    also: str = "",
+    then: Callable[[Path], None] = lambda python: None,
+) -> Path:
+    """The program `python` of the environment in `folder`, which is made where it is not there or has other packages.
+
+    installs: what follows `pip install`, for each call of it; files of `-r` count by their content. beside: when the
+    development environment and OpenTrn come to be found behind the packages: "after" pip, which would else count theirs
+    as installed, "before" it, so that it does, or "never". then: what else makes the environment, told its interpreter;
+    `also`: what that depends on. Raises SystemExit where pip can't install the packages.
+    """
     python, done = folder / "bin" / "python", folder / "opentrn-installed.txt"
-    wanted = "\n".join(packages)
+    wanted = "".join(map(_content, installs)) + also
     if done.exists() and done.read_text() == wanted:
         return python
-    print(f"installing {', '.join(packages)} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
+    print(f"installing {', '.join(wanted.split())} into {folder}", file=sys.stderr, flush=True)
     venv.create(folder, with_pip=True, clear=True)
-    words = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]
-    if subprocess.run(words, stdout=sys.stderr).returncode:
-        raise SystemExit(f"pip could not install {', '.join(packages)}: --python names an interpreter that has them")
-    site = next((folder / "lib").glob("python3*/site-packages"))
-    # After pip, which would count OpenTrn's packages as installed.
-    (site / "opentrn-beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'python'}\n")
+    if beside == "before":
+        _find_ours(folder)
+    for words in installs:
+        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *words]
+        if subprocess.run(pip, stdout=sys.stderr).returncode:
+            raise SystemExit(f"pip could not install {' '.join(map(str, words))} into {folder}")
+    if beside == "after":
+        _find_ours(folder)
+    then(python)
     done.write_text(wanted)
     return python
+
+
+def _content(words: Sequence[str | Path]) -> str:
+    """What an install depends on: its words, and what is in files of requirements."""
+    files = [Path(word).read_text() for flag, word in zip(words, words[1:]) if flag == "-r"]
+    return "".join(files) or "\n".join(map(str, words))
+
+
+def _find_ours(folder: Path) -> None:
+    site = next((folder / "lib").glob("python3*/site-packages"))
+    (site / "opentrn-beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'python'}\n")
 
 
 def unpack_debian(folder: Path, *packages: str) -> None:

@@ -15,15 +15,13 @@ import argparse
 import os
 import subprocess
 import sys
-import sysconfig
 import time
-import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
-from conformance.environments import unpack_debian  # noqa: E402
+from conformance import environments  # noqa: E402
 
 LIMIT_S = 3600
 DEBIAN = (
@@ -63,22 +61,13 @@ def programs(debian: Path) -> dict[str, list[str]]:
 
 def environment(folder: Path) -> Path:
     """The interpreter of an environment that has the packages, and Debian's in `debian`; made where it is not there."""
-    python, done = folder / "bin" / "python", folder / "opentrn-installed.txt"
-    lists = [HERE / "packages.txt", HERE / "data.txt"]
-    wanted = "".join(each.read_text() for each in lists) + " ".join(DEBIAN)
-    if done.exists() and done.read_text() == wanted:
-        return python
-    print(f"installing {', '.join(wanted.split())} into {folder}", flush=True)
-    venv.create(folder, with_pip=True, clear=True)
-    site = next((folder / "lib").glob("python3*/site-packages"))
-    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-c", ROOT / "tools" / "requirements.txt", "-r", lists[0]], check=True)
-    subprocess.run([*pip, "--no-deps", "-r", lists[1]], check=True)
-    # OpenTrn and torch of the environment that runs this; after pip, which would count its packages as installed.
-    (site / "opentrn-beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'python'}\n")
-    unpack_debian(folder / "debian", *DEBIAN)
-    done.write_text(wanted)
-    return python
+    return environments.environment(
+        folder,
+        ["-c", ROOT / "tools" / "requirements.txt", "-r", HERE / "packages.txt"],
+        ["--no-deps", "-r", HERE / "data.txt"],
+        also=" ".join(DEBIAN),
+        then=lambda python: environments.unpack_debian(folder / "debian", *DEBIAN),
+    )
 
 
 def run(python: Path, words: list[str], target: str) -> tuple[bool, str]:

@@ -15,13 +15,14 @@ import argparse
 import os
 import subprocess
 import sys
-import sysconfig
 import time
-import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+from conformance import environments  # noqa: E402
+
 LIMIT_S = 900
 
 # accelerate/test_utils/scripts, each of which asserts what it is about.
@@ -47,24 +48,17 @@ def triton(folder: Path) -> Path:
 
 def environment(folder: Path) -> Path:
     """The interpreter of an environment that has the packages; made where it is not there."""
-    python = folder / "bin" / "python"
-    done = folder / "opentrn-installed.txt"
-    wanted = (HERE / "packages.txt").read_text()
-    if done.exists() and done.read_text() == wanted:
-        return python
-    print(f"installing {', '.join(wanted.split())} into {folder}", flush=True)
-    venv.create(folder, with_pip=True)
-    own = Path(sysconfig.get_path("purelib"))
-    site = next((folder / "lib").glob("python3*/site-packages"))
-    (site / "opentrn-beside.pth").write_text(f"{own}\n{ROOT / 'python'}\n")  # this environment's torch
-    # What an installed OpenTrn has: the device comes with `import torch`.
+    # The torch of the development environment is the one that all of them use.
+    return environments.environment(folder, ["-r", HERE / "packages.txt"], beside="before", then=_with_entry_point)
+
+
+def _with_entry_point(python: Path) -> None:
+    """What an installed OpenTrn has: the device comes with `import torch`."""
+    site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
     about = site / "opentrn_checkout-0.dist-info"
     about.mkdir(exist_ok=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: opentrn-checkout\nVersion: 0\n")
     (about / "entry_points.txt").write_text("[torch.backends]\nneuron = opentrn.autoload:torch_device\n")
-    subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "packages.txt"], check=True)
-    done.write_text(wanted)
-    return python
 
 
 def command(python: Path, name: str, ranks: int) -> list[str]:

@@ -20,6 +20,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from conformance import environments  # noqa: E402
+
 PLACE = ROOT / ".deps" / "nkipy"
 PACKAGES = (
     *(
@@ -46,10 +49,7 @@ def _run(*words: str | Path, **options: object) -> None:
 
 def build(checkout: Path) -> tuple[Path, Path]:
     """(interpreter, folder of the copy)."""
-    python = PLACE / "env" / "bin" / "python"
-    if not python.exists():
-        _run(sys.executable, "-m", "venv", PLACE / "env")
-        _run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES)
+    python = environments.environment(PLACE / "env", PACKAGES, beside="never")
     prefix = PLACE / "neuron"
     _run(sys.executable, "-m", "opentrn", "neuron-tools", "install", "--prefix", prefix,
          env=dict(os.environ, PYTHONPATH=str(ROOT / "python")), stdout=subprocess.DEVNULL)  # fmt: skip

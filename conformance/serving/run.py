@@ -29,6 +29,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT))
+from conformance import environments  # noqa: E402
+
 ENVIRONMENT = ROOT / "out" / "conformance-serving" / "environment"
 DRAWN = ("--no-values", "--linear", "step=100", "--time", "virtual", "--audit")
 # What a text model on one engine does not do: the reason is in docs/serve.md.
@@ -39,15 +42,7 @@ EXPECTED = {
 
 def environment() -> Path:
     """The Python that has the judges."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-    stamp, wanted = ENVIRONMENT / "requirements", (HERE / "reference-requirements.txt").read_text()
-    if not stamp.exists() or stamp.read_text() != wanted:
-        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r"]
-        subprocess.run([*pip, HERE / "reference-requirements.txt"], check=True)
-        stamp.write_text(wanted)
-    return python
+    return environments.environment(ENVIRONMENT, ["-r", HERE / "reference-requirements.txt"], beside="never")
 
 
 @contextmanager

@@ -17,7 +17,6 @@ import json
 import subprocess
 import sys
 import time
-import venv
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,9 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT))
+from conformance import environments  # noqa: E402
+
 AGREEMENT = 0.99  # of likeliest tokens: issue 25
 
 
@@ -33,16 +35,7 @@ def reference_python(given: Path | None, here: Path = HERE) -> Path:
     if given is not None:
         return given
     folder = ROOT / "out" / f"conformance-{here.name}" / "environment"
-    python = folder / "bin" / "python"
-    wanted = (here / "reference-requirements.txt").read_text()
-    stamp = folder / "installed.txt"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        print(f"making {folder}", file=sys.stderr)
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", str(here / "reference-requirements.txt")], check=True)
-        stamp.write_text(wanted)
-    return python
+    return environments.environment(folder, ["-r", here / "reference-requirements.txt"], beside="never")
 
 
 def reference(python: Path, model: Path, tokens: int) -> Path:

@@ -31,6 +31,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT))
+from conformance import environments  # noqa: E402
+
 PLACE = ROOT / "out" / "conformance-vllm"
 NAME = "smollm2"
 PROMPTS = ("What is the capital of France?", "Name a primary colour.", "Write one sentence about the sea.",
@@ -45,16 +48,15 @@ def environment(given: Path | None) -> Path:
     """The Python that has vLLM."""
     if given is not None:
         return given / "bin" / "python"
-    python = PLACE / "environment" / "bin" / "python"
-    stamp, wanted = PLACE / "environment" / "requirements", (HERE / "reference-requirements.txt").read_text()
-    if not stamp.exists() or stamp.read_text() != wanted:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", PLACE / "environment"], check=True)
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "-q"]
-        subprocess.run([*pip, "install", "-r", HERE / "reference-requirements.txt"], check=True)
-        # Built for CUDA, they end every import beside a CPU build of torch.
-        subprocess.run([*pip, "uninstall", "-y", "torchvision", "torchaudio", "torchcodec"], check=True)
-        stamp.write_text(wanted)
-    return python
+    return environments.environment(
+        PLACE / "environment", ["-r", HERE / "reference-requirements.txt"], beside="never", then=_without_cuda
+    )
+
+
+def _without_cuda(python: Path) -> None:
+    """Built for CUDA, these end every import beside a CPU build of torch."""
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, "uninstall", "-y", "torchvision", "torchaudio", "torchcodec"], check=True)
 
 
 def installed() -> dict[str, str]:

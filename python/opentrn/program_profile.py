@@ -40,8 +40,17 @@ class ProgramProfile:
 
     @property
     def step_us(self) -> float | None:
-        """Device time of one step, launches included: all of it over the runs of the program that takes most."""
+        """Device time of one step, launches included.
+
+        A step is a run of the function that takes most (forward pass, backward pass, optimizer: `data["step"]`) with
+        the programs that run at least as often as it; what runs less often is in `beside_us`.
+        """
         return self.data["step_us"]
+
+    @property
+    def beside_us(self) -> float:
+        """Device time of programs that run less often than once a step, such as an evaluation; of all their runs."""
+        return self.data["beside_us"]
 
     @property
     def mfu(self) -> float | None:

@@ -53,29 +53,61 @@ def is_leaf(x: object) -> bool:
     return isinstance(x, tuple)
 
 
+def cut_over_data(s: tuple) -> int | None:
+    """The dimension that ZeRO cuts of a weight and its optimizer state: the first that tensor parallelism does not."""
+    shape, axes = s
+    return next((i for i, size in enumerate(shape) if axes[i] is None and size % DP == 0), None)
+
+
+def spec(s: tuple, over_data: bool) -> P:
+    cut = list(s[1])
+    if over_data and (at := cut_over_data(s)) is not None:
+        cut[at] = "dp"
+    return P(*cut)
+
+
+def specs(over_data: bool) -> dict:
+    return jax.tree.map(lambda s: spec(s, over_data), shapes(), is_leaf=is_leaf)
+
+
+def attention_weights(q, k):
+    scores = jnp.einsum("hqd,hkd->hqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
+    length = q.shape[1]
+    return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((length, length), bool)), scores, -1e30), -1)
+
+
+@jax.custom_vjp
+def attended(q, k, v):
+    """Causal attention of [heads, tokens, head]."""
+    return jnp.einsum("hqk,hkd->hqd", attention_weights(q, k).astype(DTYPE), v)
+
+
+def attended_forward(q, k, v):
+    made = attended(q, k, v)
+    return made, (q, k, v, made)
+
+
+def attended_backward(kept, gradient):
+    """As flash attention: the weights are made again, and not kept, which would be most of the memory."""
+    q, k, v, made = kept
+    weights = attention_weights(q, k)
+    of_v = jnp.einsum("hqk,hqd->hkd", weights.astype(DTYPE), gradient)
+    of_weights = jnp.einsum("hqd,hkd->hqk", gradient, v, preferred_element_type=jnp.float32)
+    wide = jnp.float32
+    of_row = jnp.sum(made.astype(wide) * gradient.astype(wide), -1, keepdims=True)
+    of_scores = (weights * (of_weights - of_row) / np.sqrt(HEAD)).astype(DTYPE)
+    return jnp.einsum("hqk,hkd->hqd", of_scores, k), jnp.einsum("hqk,hqd->hkd", of_scores, q), of_v
+
+
+attended.defvjp(attended_forward, attended_backward)
+
+
 class Step:
-    """The step on a mesh of data by tensor parallelism."""
+    """The step on a mesh of data by tensor parallelism, as one device runs it: its parts in, its parts out."""
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
-
-    def spec(self, shape: tuple[int, ...], axes: tuple, over_data: bool) -> P:
-        """Of a weight or its optimizer state: ZeRO cuts the first dimension that tensor parallelism leaves whole."""
-        cut = list(axes)
-        if over_data:
-            for i, size in enumerate(shape):
-                if cut[i] is None and size % DP == 0:
-                    cut[i] = "dp"
-                    break
-        return P(*cut)
-
-    def shardings(self, over_data: bool):
-        return jax.tree.map(
-            lambda s: NamedSharding(self.mesh, self.spec(*s, over_data)), shapes(), is_leaf=is_leaf
-        )
-
-    def constrain(self, x, *axes):
-        return jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, P(*axes)))
+        self.dp, self.tp = mesh.shape["dp"], mesh.shape["tp"]
 
     def norm(self, x, scale):
         wide = x.astype(jnp.float32)
@@ -92,80 +124,127 @@ class Step:
         turned = pairs * both(cosine, cosine) + jax.lax.rev(pairs, (3,)) * both(-sine, sine)
         return turned.reshape(x.shape).astype(DTYPE)
 
+    def whole_tokens(self, x):
+        """With sequence parallelism a device has a part of each sequence between blocks, and all of it inside."""
+        return jax.lax.all_gather(x, "tp", axis=1, tiled=True) if SP else x
+
+    def summed(self, x):
+        """What the devices of tensor parallelism add up to; with sequence parallelism each keeps its tokens."""
+        return jax.lax.psum_scatter(x, "tp", scatter_dimension=1, tiled=True) if SP else jax.lax.psum(x, "tp")
+
     def attention(self, h, w):
-        batch, length = h.shape[:2]
-        split = lambda y, heads: y.reshape(batch, length, heads, HEAD)  # noqa: E731
-        q, k, v = split(h @ w["q"], HEADS), split(h @ w["k"], KEY_HEADS), split(h @ w["v"], KEY_HEADS)
+        batch, length, _ = h.shape
+        split = lambda y: y.reshape(batch, length, -1, HEAD)  # noqa: E731
+        q, k, v = split(h @ w["q"]), split(h @ w["k"]), split(h @ w["v"])
         if not MODEL["positions"]:
             q, k = self.rotated(q), self.rotated(k)
-        # Queries in groups that share a key: what a group adds to its key's gradient, the product itself sums up.
-        groups = KEY_HEADS if KEY_HEADS % TP == 0 else HEADS
-        if groups != KEY_HEADS:
-            k, v = (jnp.repeat(y, HEADS // KEY_HEADS, 2) for y in (k, v))
-        k, v = (self.constrain(y, "dp", None, "tp", None) for y in (k, v))
-        if groups == HEADS:
-            q, of_q, of_scores = self.constrain(q, "dp", None, "tp", None), "bqhd", "bhqk"
-        else:
-            q = self.constrain(q.reshape(batch, length, groups, HEADS // groups, HEAD), "dp", None, "tp", None, None)
-            of_q, of_scores = "bqhgd", "bhgqk"
-        scores = jnp.einsum(f"{of_q},bkhd->{of_scores}", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
-        seen = jnp.tril(jnp.ones((length, length), bool))
-        weights = jax.nn.softmax(jnp.where(seen, scores, -1e30), -1).astype(DTYPE)
-        made = jnp.einsum(f"{of_scores},bkhd->{of_q}", weights, v)
-        return made.reshape(batch, length, HEADS * HEAD) @ w["o"]
+        k, v = (self.of_queries(y, q.shape[2]) for y in (k, v))
+        together = lambda y: jnp.swapaxes(y, 1, 2).reshape(-1, length, HEAD)  # noqa: E731
+        mixed = attended(together(q), together(k), together(v)).reshape(batch, -1, length, HEAD)
+        return jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1) @ w["o"]
+
+    def of_queries(self, y, heads):
+        """Keys or values, one for each head of queries that this device has."""
+        if KEY_HEADS == HEADS:
+            return y
+        if KEY_HEADS % TP == 0:
+            return jnp.repeat(y, HEADS // KEY_HEADS, 2)
+        every = jnp.repeat(y, HEADS // KEY_HEADS, 2)  # every device has all keys
+        return jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index("tp") * heads, heads, 2)
 
     def layer(self, x, w):
-        tokens = "tp" if SP else None
-        x = x + self.constrain(self.attention(self.norm(x, w["norm1"]), w), "dp", tokens, None)
-        h = self.norm(x, w["norm2"])
+        w = self.gathered(w, shapes()["layers"][0])
+        x = x + self.summed(self.attention(self.whole_tokens(self.norm(x, w["norm1"])), w))
+        h = self.whole_tokens(self.norm(x, w["norm2"]))
         inner = jax.nn.silu(h @ w["gate"]) * (h @ w["up"]) if MODEL["gated"] else jax.nn.gelu(h @ w["up"])
-        return x + self.constrain(inner @ w["down"], "dp", tokens, None)
+        return x + self.summed(inner @ w["down"])
+
+    def gathered(self, weights, of):
+        """Weights that ZeRO-3 keeps in parts, whole; their gradients come back in parts."""
+        if ZERO < 3:
+            return weights
+        return jax.tree.map(
+            lambda w, s: w if (at := cut_over_data(s)) is None else jax.lax.all_gather(w, "dp", axis=at, tiled=True),
+            weights,
+            of,
+        )
 
     def loss(self, w, tokens):
-        tokens = self.constrain(tokens, "dp", None)  # a micro-batch of them does not say how it is cut
-        x = w["ends"]["embedding"][tokens[:, :-1]]
+        """This device's share of the mean over all tokens of the micro-batch."""
+        ends = self.gathered(w["ends"], shapes()["ends"])
+        x = ends["embedding"][tokens[:, :-1]]  # a part of the hidden dimension
         if MODEL["positions"]:
-            x = x + w["ends"]["positions"][: x.shape[1]]
-        x = self.constrain(x, "dp", "tp" if SP else None, None)
-        layer = jax.checkpoint(self.layer) if LAYOUT["recompute"] != "none" else self.layer
+            x = x + ends["positions"][: x.shape[1]]
+        x = (
+            jax.lax.all_to_all(x, "tp", split_axis=1, concat_axis=2, tiled=True)
+            if SP
+            else jax.lax.all_gather(x, "tp", axis=2, tiled=True)
+        )
+        layer = jax.checkpoint(self.layer) if LAYOUT["recompute"] == "full" else self.layer
         for each in w["layers"]:
             x = layer(x, each)
-        x = self.norm(x, w["ends"]["norm"])
-        table = w["ends"]["embedding"].T if MODEL["tied"] else w["ends"]["output"]
-        logits = (x @ table).astype(jnp.float32)
-        logits = self.constrain(logits, "dp", None, "tp")
-        largest = jax.lax.stop_gradient(jnp.max(logits, -1, keepdims=True))
-        total = jnp.log(jnp.sum(jnp.exp(logits - largest), -1)) + largest[..., 0]
-        is_label = jax.lax.broadcasted_iota(jnp.int32, logits.shape, 2) == tokens[:, 1:, None]
-        return jnp.mean(total - jnp.sum(jnp.where(is_label, logits, 0), -1))
+        x = self.whole_tokens(self.norm(x, ends["norm"]))
+        table = (
+            jax.lax.all_to_all(ends["embedding"], "tp", split_axis=0, concat_axis=1, tiled=True).T
+            if MODEL["tied"]
+            else ends["output"]
+        )
+        logits = (x @ table).astype(jnp.float32)  # of a part of the vocabulary
+        largest = jax.lax.pmax(jax.lax.stop_gradient(jnp.max(logits, -1, keepdims=True)), "tp")
+        total = jnp.log(jax.lax.psum(jnp.sum(jnp.exp(logits - largest), -1), "tp")) + largest[..., 0]
+        first = jax.lax.axis_index("tp") * logits.shape[2]
+        is_label = jax.lax.broadcasted_iota(jnp.int32, logits.shape, 2) + first == tokens[:, 1:, None]
+        label = jax.lax.psum(jnp.sum(jnp.where(is_label, logits, 0), -1), "tp")
+        return jnp.mean(total - label) / self.dp
+
+    def reduced(self, gradient, s):
+        """Summed over the devices that have the weight, once for all micro-batches; in parts where ZeRO keeps it so."""
+        shape, axes = s
+        if "tp" not in axes:
+            gradient = jax.lax.psum(gradient, "tp")
+        at = cut_over_data(s)
+        if ZERO == 0 or at is None:
+            return jax.lax.psum(gradient, "dp")
+        if ZERO >= 3:  # gathering it did
+            return gradient
+        return jax.lax.psum_scatter(gradient, "dp", scatter_dimension=at, tiled=True)
 
     def __call__(self, state, tokens):
         """One step of Adam over the micro-batches of `tokens` [micro-batches, sequences, length + 1]."""
-        weights = state["weights"]
+        # Each device's own weights: their gradients are of its own tokens, and added up when all of them are there.
+        own = lambda w, p: jax.lax.pcast(w, tuple({"dp", "tp"} - set(p)), to="varying")  # noqa: E731
+        weights = jax.tree.map(own, state["weights"], specs(ZERO >= 3))
         loss, gradients = jax.value_and_grad(self.loss)(weights, tokens[0])
         for each in tokens[1:]:
             more, added = jax.value_and_grad(self.loss)(weights, each)
             loss, gradients = loss + more, jax.tree.map(jnp.add, gradients, added)
         count = len(tokens)
-        # Copies of the table add up what their own tokens gave, before ZeRO cuts it: cut first, every copy would add
-        # all tokens to its part.
-        gradients["ends"]["embedding"] = self.constrain(gradients["ends"]["embedding"], None, "tp")
+        gradients = jax.tree.map(self.reduced, gradients, shapes())
         wide = jax.tree.map(lambda g: g.astype(jnp.float32), gradients)
         moment = jax.tree.map(lambda m, g: 0.9 * m + (0.1 / count) * g, state["moment"], wide)
         square = jax.tree.map(lambda v, g: 0.99 * v + (0.01 / count**2) * g * g, state["square"], wide)
         update = lambda w, m, v: w - 1e-3 * m * jax.lax.rsqrt(v + 1e-12)  # noqa: E731
         master = jax.tree.map(update, state["master"], moment, square)
         weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
-        return {"weights": weights, "master": master, "moment": moment, "square": square}, loss / count
+        state = {"weights": weights, "master": master, "moment": moment, "square": square}
+        return state, jax.lax.psum(loss, "dp") / count
 
     def jitted(self):
         """With how state and tokens are cut; ZeRO 1 and 2 cut what the optimizer keeps, 3 the weights too."""
-        states = {"weights": self.shardings(ZERO >= 3)}
-        states["master"] = states["moment"] = states["square"] = self.shardings(ZERO >= 1)
-        data = NamedSharding(self.mesh, P(None, "dp", None))
-        scalar = NamedSharding(self.mesh, P())
+        kept = specs(ZERO >= 1)
+        state = {"weights": specs(ZERO >= 3), "master": kept, "moment": kept, "square": kept}
+        # New weights leave in the parts of the optimizer, and are gathered where the next step wants them whole.
+        made = jax.shard_map(
+            self,
+            mesh=self.mesh,
+            in_specs=(state, P(None, "dp", None)),
+            out_specs=({**state, "weights": kept}, P()),
+        )
+        sharding = lambda p: NamedSharding(self.mesh, p)  # noqa: E731
+        states = jax.tree.map(sharding, state, is_leaf=lambda p: isinstance(p, P))
+        data = sharding(P(None, "dp", None))
         return (
-            jax.jit(self, in_shardings=(states, data), out_shardings=(states, scalar), donate_argnums=0),
+            jax.jit(made, in_shardings=(states, data), out_shardings=(states, sharding(P())), donate_argnums=0),
             states,
             data,
         )

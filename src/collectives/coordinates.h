@@ -26,12 +26,14 @@ class Coordinates final : public Displacements {
     return ((distance % size + size) % size) * weight(level);
   }
   int32_t add(int32_t a, int32_t b) const override {
+    if (a == 0 || b == 0) return a + b;  // most steps stay in their unit
     int32_t sum = 0;
     for (int level = 0; level < static_cast<int>(sizes_.size()); ++level)
       sum += at(level, digit(a, level) + digit(b, level));
     return sum;
   }
   int32_t negated(int32_t a) const override {
+    if (a == 0) return 0;
     int32_t sum = 0;
     for (int level = 0; level < static_cast<int>(sizes_.size()); ++level) sum += at(level, -digit(a, level));
     return sum;

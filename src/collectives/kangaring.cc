@@ -2,7 +2,8 @@
 // bring, so there are half as many hops as ranks, and fewer accesses to HBM: gathering, what was received is
 // read once and written twice, to the next primary and to the own secondary; reducing, what was received and
 // the inputs of both ranks are summed in one step. Which of a pair is the primary alternates between the
-// directed rings, so each rank is in half of them.
+// directed rings, so each rank is in half of them; where ranks are at the ports of links, those whose links a
+// ring takes are its primaries.
 //
 // The first hop of a secondary's part is a step of the secondary here, as steps read memory of their rank
 // first [assumed: AWS has the primary read it].
@@ -16,6 +17,7 @@ namespace opentrn::collectives {
 namespace {
 
 constexpr int kKangaringSlots = 2;
+constexpr size_t kRanksOfTwoStations = 4;
 
 std::string why_not_kangaring(const Layout& layout, const std::vector<int>& members) {
   const auto place = [&](int member) {
@@ -57,6 +59,28 @@ struct PairRing {
   }
 };
 
+// The station at a position of a ring. Where ranks are at ports and a chip has two stations, the primaries
+// are the ranks at the links that the ring comes and leaves by, which the other rings of the chip have as
+// secondaries.
+Station station_at(const Layout& layout, const std::vector<int>& members, const std::vector<int>& order,
+                   size_t position, size_t ring) {
+  const size_t n = order.size();
+  const auto is_with = [&](size_t other) {
+    const auto chip = [&](size_t at) {
+      return layout.ranks[static_cast<size_t>(members[static_cast<size_t>(order[at % n])])].chip;
+    };
+    return chip(position) == chip(other);
+  };
+  const Station in_order{order[position], order[position + 1]};
+  const Station swapped{order[position + 1], order[position]};
+  if (!layout.passes.empty() && n > kRanksOfTwoStations) {
+    const bool first = !is_with(position + n - 1), second = !is_with(position + 2);
+    if (first && is_with(position + 3) && !is_with(position + 4)) return in_order;
+    if (second && is_with(position + n - 2) && !is_with(position + n - 3)) return swapped;
+  }
+  return (ring % 2 == 0) == (order[position] < order[position + 1]) ? in_order : swapped;
+}
+
 std::vector<PairRing> rings_of(const Layout& layout, const Exchange& exchange, int element_bytes) {
   const RingOrders orders = ring_orders(layout, exchange.members);
   std::vector<PairRing> rings;
@@ -66,11 +90,8 @@ std::vector<PairRing> rings_of(const Layout& layout, const Exchange& exchange, i
     ring.shares.resize(shares.size());
     for (size_t position = 0; position < shares.size(); ++position)
       ring.shares[static_cast<size_t>(orders[i][position])] = shares[position];
-    for (size_t position = 0; position < orders[i].size(); position += 2) {
-      int low = orders[i][position], high = orders[i][position + 1];
-      if (low > high) std::swap(low, high);
-      ring.stations.push_back(i % 2 == 0 ? Station{low, high} : Station{high, low});
-    }
+    for (size_t position = 0; position < orders[i].size(); position += 2)
+      ring.stations.push_back(station_at(layout, exchange.members, orders[i], position, i));
     rings.push_back(std::move(ring));
   }
   return rings;

@@ -49,6 +49,26 @@ std::vector<std::vector<int>> Layout::ranks_by_server() const {
   return lists;
 }
 
+namespace {
+
+void check_passes(const Layout& layout) {
+  if (layout.passes.empty()) return;
+  std::map<int, std::set<int>> slots;  // of each chip
+  for (const Layout::Rank& place : layout.ranks) slots[place.chip].insert(place.slot);
+  bool fits = layout.passes.size() == layout.cycles.size();
+  for (size_t c = 0; fits && c < layout.cycles.size(); ++c) {
+    fits = layout.passes[c].size() == layout.cycles[c].size();
+    for (size_t i = 0; fits && i < layout.cycles[c].size(); ++i) {
+      const std::vector<int>& order = layout.passes[c][i];
+      const std::set<int> passed(order.begin(), order.end());
+      fits = passed.size() == order.size() && passed == slots[layout.cycles[c][i]];
+    }
+  }
+  if (!fits) refuse(Rule::kLayout, "the passes of a cycle are not the slots of each of its chips once");
+}
+
+}  // namespace
+
 void check(const Layout& layout, int ranks) {
   if (layout.ranks.size() != static_cast<size_t>(ranks))
     refuse(Rule::kLayout, "the layout has {} places for {} ranks", layout.ranks.size(), ranks);
@@ -70,6 +90,7 @@ void check(const Layout& layout, int ranks) {
       refuse(Rule::kLayout, "a cycle of {} chips does not pass each of the {} chips with ranks once",
              cycle.size(), chips.size());
   }
+  check_passes(layout);
 }
 
 Layout simple_layout(int ranks, int per_chip) { return simple_servers(1, ranks, per_chip); }

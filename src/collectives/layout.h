@@ -17,6 +17,10 @@ struct Layout {
   // Closed ways through chips that hold ranks of the group, as rings use them, within each server (the same
   // in all): chips in order; each is walked in both directions. Empty: a ring goes by the ranks' numbers.
   std::vector<std::vector<int>> cycles;
+  // Of each of them and each chip on it: the slots of its ranks in the order in which a ring passes them,
+  // from those at the link that it comes by to those at the link that it leaves by. Empty: by number, as
+  // where any core of a chip reaches any link.
+  std::vector<std::vector<std::vector<int>>> passes;
   // Chips of a server as a grid, for algorithms by axes: 4, 4 on a torus; 1, n elsewhere.
   int rows = 1, columns = 1;
 

@@ -21,6 +21,60 @@ namespace {
   throw Fault(FaultKind::kInput, "collectives.ranks", message, hint);
 }
 
+// The pairs of cores of the chip at `at` of a cycle, from the one with the link that the cycle comes by to
+// the one with the link that it leaves by. Between them are those of the other cycle, in its direction: what
+// maps the cycles of a torus to themselves or to each other maps these orders so too.
+std::vector<int> pairs_along(const fabric::Platform& platform, const std::vector<std::vector<int>>& cycles,
+                             size_t cycle, size_t at) {
+  const auto ports = [&](size_t of) {
+    const std::vector<int>& chips = cycles[of];
+    const auto here = static_cast<size_t>(std::ranges::find(chips, cycles[cycle][at]) - chips.begin());
+    const size_t n = chips.size();
+    return std::pair(platform.port(chips[here], chips[(here + n - 1) % n]),
+                     platform.port(chips[here], chips[(here + 1) % n]));
+  };
+  const auto [comes, leaves] = ports(cycle);
+  std::vector<int> order = {comes};
+  const auto add = [&](int pair) {
+    if (pair != leaves && std::ranges::find(order, pair) == order.end()) order.push_back(pair);
+  };
+  for (size_t other = 0; other < cycles.size(); ++other) {
+    if (other == cycle) continue;
+    add(ports(other).first);
+    add(ports(other).second);
+  }
+  for (int pair = 0; pair < platform.pairs_per_chip(); ++pair) add(pair);
+  order.push_back(leaves);
+  return order;
+}
+
+// Layout::passes; nothing where any core reaches any link, or where slots are not at the same pairs
+// everywhere.
+std::vector<std::vector<std::vector<int>>> passes_of(const fabric::Platform& platform, const RankCores& cores,
+                                                     const Layout& layout) {
+  std::map<std::pair<int, int>, int> pairs;  // of chips and slots
+  for (size_t rank = 0; rank < cores.size(); ++rank) {
+    const Layout::Rank& at = layout.ranks[rank];
+    const int pair = platform.place(cores[rank].at(0)).seng;
+    if (!pairs.try_emplace({at.chip, at.slot}, pair).second && pairs[{at.chip, at.slot}] != pair) return {};
+  }
+  std::vector<std::vector<std::vector<int>>> passes;
+  for (size_t cycle = 0; cycle < layout.cycles.size(); ++cycle) {
+    const std::vector<int>& chips = layout.cycles[cycle];
+    auto& of = passes.emplace_back();
+    for (size_t at = 0; at < chips.size(); ++at) {
+      if (platform.port(chips[at], chips[(at + 1) % chips.size()]) < 0) return {};
+      auto& slots = of.emplace_back();
+      for (const int pair : pairs_along(platform, layout.cycles, cycle, at))
+        for (auto found = pairs.lower_bound({chips[at], 0});
+             found != pairs.end() && found->first.first == chips[at]; ++found)
+          if (found->second == pair && std::ranges::find(slots, found->first.second) == slots.end())
+            slots.push_back(found->first.second);
+    }
+  }
+  return passes;
+}
+
 }  // namespace
 
 RankCores place_ranks(const fabric::Platform& platform, int ranks, int cores_per_rank, int servers) {
@@ -104,6 +158,7 @@ Layout layout_of(const fabric::Platform& platform, const RankCores& cores) {
   const bool same = std::ranges::all_of(chips, [&](const auto& entry) { return entry.second == first; });
   const bool one_server = *first.rbegin() < platform.chips_per_server();
   if (same && one_server) layout.cycles = platform.cycles(std::vector<int>(first.begin(), first.end()));
+  layout.passes = passes_of(platform, cores, layout);
   layout.columns = static_cast<int>(first.size());
   if (one_server && platform.rows() * platform.columns() == layout.columns) {
     layout.rows = platform.rows();

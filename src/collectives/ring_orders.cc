@@ -8,16 +8,22 @@ namespace opentrn::collectives {
 namespace {
 
 // Members in the order in which the cycle passes their chips; fewer where it does not pass all.
-std::vector<int> along(const std::vector<int>& cycle, const Layout& layout, const std::vector<int>& members) {
+std::vector<int> along(size_t at, const Layout& layout, const std::vector<int>& members) {
+  const std::vector<int>& cycle = layout.cycles[at];
   std::vector<int> order;
-  for (const int chip : cycle) {
+  for (size_t position = 0; position < cycle.size(); ++position) {
+    const int chip = cycle[position];
+    const auto turn_of = [&](int member) {
+      const int slot = layout.ranks[static_cast<size_t>(members[static_cast<size_t>(member)])].slot;
+      if (layout.passes.empty()) return slot;
+      const std::vector<int>& slots = layout.passes[at][position];
+      return static_cast<int>(std::ranges::find(slots, slot) - slots.begin());
+    };
     const size_t first = order.size();
     for (size_t i = 0; i < members.size(); ++i)
       if (layout.ranks[static_cast<size_t>(members[i])].chip == chip) order.push_back(static_cast<int>(i));
-    std::sort(order.begin() + static_cast<std::ptrdiff_t>(first), order.end(), [&](int a, int b) {
-      return layout.ranks[static_cast<size_t>(members[static_cast<size_t>(a)])].slot <
-             layout.ranks[static_cast<size_t>(members[static_cast<size_t>(b)])].slot;
-    });
+    std::sort(order.begin() + static_cast<std::ptrdiff_t>(first), order.end(),
+              [&](int a, int b) { return turn_of(a) < turn_of(b); });
   }
   return order;
 }
@@ -31,7 +37,7 @@ std::vector<std::vector<int>> ring_orders(const Layout& layout, const std::vecto
   });
   std::vector<std::vector<int>> orders;
   if (one_server)
-    for (const std::vector<int>& cycle : layout.cycles)
+    for (size_t cycle = 0; cycle < layout.cycles.size(); ++cycle)
       if (auto order = along(cycle, layout, members); order.size() == members.size())
         orders.push_back(std::move(order));
   if (orders.empty()) {

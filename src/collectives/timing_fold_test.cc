@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "collectives/algorithms.h"
 #include "collectives/predict.h"
+#include "collectives/ring_orders.h"
 
 namespace opentrn::collectives {
 namespace {
@@ -96,6 +97,62 @@ TEST(TimingFold, ALinkThatIsSlowerHasAClassOfItsOwn) {
   EXPECT_GT(unlike.classes, alike.classes);
   EXPECT_GT(unlike.end_ps(), alike.end_ps());
   expect_same(unlike, time_of(uneven, std::span(&run, 1), Folding::kNone), "one slow server");
+}
+
+// A ring leaves a chip from the rank at the link to the next one, and comes to the rank at its other end: its
+// bytes cross no chip but within it.
+TEST(TimingFold, RingsLeaveAChipAtThePortOfTheNext) {
+  const Platform platform = Platform::make(default_tables(), "trn2.48xlarge");
+  for (const int cores_per_rank : {1, 2}) {
+    const RankCores cores = place_ranks(platform, 128 / cores_per_rank, cores_per_rank, 1);
+    const Layout layout = layout_of(platform, cores);
+    check(layout, static_cast<int>(cores.size()));
+    std::vector<int> members(cores.size());
+    for (size_t i = 0; i < members.size(); ++i) members[i] = static_cast<int>(i);
+    const auto orders = ring_orders(layout, members);
+    ASSERT_EQ(orders.size(), 4u);
+    for (const std::vector<int>& order : orders)
+      for (size_t i = 0; i < order.size(); ++i) {
+        const auto place = [&](size_t at) {
+          return platform.place(cores[static_cast<size_t>(order[at % order.size()])][0]);
+        };
+        const fabric::Place from = place(i), to = place(i + 1);
+        if (from.chip == to.chip) continue;
+        EXPECT_EQ(from.seng, platform.port(from.chip, to.chip)) << from.chip << " to " << to.chip;
+        EXPECT_EQ(to.seng, platform.port(to.chip, from.chip)) << from.chip << " to " << to.chip;
+      }
+  }
+}
+
+// The two rings of the torus with their directions are one ring seen from 16 places: a step stands for 16.
+TEST(TimingFold, StepsOfTheRingsOfAWholeTorusAreAlike) {
+  const Platform platform = Platform::make(default_tables(), "trn2.48xlarge");
+  for (const char* algorithm : {"ring", "kangaring"}) {
+    const RankCores cores = place_ranks(platform, 64, 2, 1);
+    Request request;
+    request.kind = Kind::kAllReduce;
+    request.ranks = 64;
+    request.bytes = 64 << 12;
+    request.dtype = DType::kFloat32;
+    const Layout layout = layout_of(platform, cores);
+    const Plan plan = make_plan(algorithm, request, layout);
+    const collectives::Run run{
+        &plan, costs_of(default_tables(), platform.generation(), algorithm), cores, {}, 0};
+    const Timing folded = time_of(platform, std::span(&run, 1));
+    EXPECT_LE(folded.classes * 16, folded.steps) << algorithm;
+    expect_same(folded, time_of(platform, std::span(&run, 1), Folding::kNone), algorithm);
+  }
+}
+
+TEST(TimingFold, PassesThatAreNoOrderOfAChipsRanksAreRefused) {
+  Layout layout = simple_layout(4, 2);
+  layout.passes = {{{1, 0}, {0, 1}}};
+  check(layout, 4);
+  for (const auto& wrong :
+       std::vector<std::vector<std::vector<int>>>{{{1, 0}}, {{1, 1}, {0, 1}}, {{0}, {0, 1}}}) {
+    layout.passes = {wrong};
+    EXPECT_THROW(check(layout, 4), Fault);
+  }
 }
 
 }  // namespace

@@ -81,6 +81,17 @@ std::vector<std::vector<int>> disjoint_cycles(const std::vector<std::vector<int>
   return Search(neighbours).run(count);
 }
 
+std::vector<std::vector<int>> staircases(int side) {
+  std::vector<std::vector<int>> out(2);
+  for (int row = 0; row < side; ++row)
+    for (int i = 0; i < side; ++i) {
+      const int column = (i + (side - 1) * row) % side;
+      out[0].push_back(side * row + column);
+      out[1].push_back(side * column + row);
+    }
+  return out;
+}
+
 std::vector<std::vector<int>> Platform::cycles(std::vector<int> chips) const {
   std::sort(chips.begin(), chips.end());
   chips.erase(std::unique(chips.begin(), chips.end()), chips.end());
@@ -93,6 +104,10 @@ std::vector<std::vector<int>> Platform::cycles(std::vector<int> chips) const {
     }
   // A chip has one port to its switch, which a second cycle would share.
   const int count = state_->rule == Rule::kTorus && chips.size() > 2 ? 2 : 1;
+  const std::vector<int>& sizes = state_->server_grid.sizes;
+  const bool is_square = state_->rule == Rule::kTorus && state_->server_grid.closed && sizes.size() == 2 &&
+                         sizes[0] == sizes[1] && sizes[0] > 2;
+  if (is_square && static_cast<int>(chips.size()) == sizes[0] * sizes[1]) return staircases(sizes[0]);
   std::vector<std::vector<int>> out = disjoint_cycles(among, count);
   for (std::vector<int>& cycle : out)
     for (int& at : cycle) at = chips[static_cast<size_t>(at)];

@@ -232,9 +232,8 @@ class PlatformBuilder {
   int port(int chip, int other) const {
     const Platform::State& s = *state_;
     if (s.neighbours_by_pair.empty()) return -1;
-    const int first = chip % s.chips_per_server * s.pairs_per_chip;
-    for (int pair = 0; pair < s.pairs_per_chip; ++pair)
-      if (s.neighbours_by_pair[static_cast<size_t>(first + pair)] == other % s.chips_per_server) return pair;
+    const int pair = s.port(chip % s.chips_per_server, other % s.chips_per_server);
+    if (pair >= 0) return pair;
     throw Fault(FaultKind::kInput, key_ + "ports.neighbours_by_pair",
                 fmt::format("no pair of cores of chip {} has the link to chip {}", chip % s.chips_per_server,
                             other % s.chips_per_server),
@@ -509,6 +508,16 @@ std::vector<int> Platform::neighbours(int chip) const {
                              (s.ways(chip, other).front().vertices[1] < s.chips_per_unit() ? 2u : 3u))
       out.push_back(other);
   return out;
+}
+
+int Platform::pairs_per_chip() const { return state_->pairs_per_chip; }
+int Platform::port(int chip, int neighbour) const { return state_->port(chip, neighbour); }
+
+int Platform::State::port(int chip, int other) const {
+  if (neighbours_by_pair.empty()) return -1;
+  for (int pair = 0; pair < pairs_per_chip; ++pair)
+    if (neighbours_by_pair[static_cast<size_t>(chip * pairs_per_chip + pair)] == other) return pair;
+  return -1;
 }
 
 const std::vector<std::vector<int>>& Platform::hamiltonian_cycles() const {

@@ -71,6 +71,10 @@ class Platform {
   // rows one, of a 4x4 torus two. Two chips that are neighbours are a cycle, of which both directions are the
   // same two links. Empty where there is none.
   std::vector<std::vector<int>> cycles(std::vector<int> chips) const;
+  // The pair of cores (Place::seng) of a chip that has the link to a neighbour in its server; -1 where any
+  // core reaches any link.
+  int port(int chip, int neighbour) const;
+  int pairs_per_chip() const;  // 1: it has none
   // Rows and columns of a server's chips on a torus of two axes; 1 and the number of chips elsewhere.
   int rows() const;
   int columns() const;

@@ -65,9 +65,15 @@ struct Platform::State {
     return node / per_unit * per_unit + chip_of_node[static_cast<size_t>(node % per_unit)];
   }
   std::vector<Way> ways(int from, int to) const;
+  int port(int chip, int other) const;  // of a server's chips; -1: none, or any pair reaches any link
   const WireLinks& wire(int from, int to) const;
 };
 
+// Two closed ways over a whole square torus that share no link: row by row to the right, one column further
+// in each row, and the same with rows and columns exchanged. A step along that staircase, the exchange and
+// the way back map the two to themselves, so what goes round them is equal for many chips, which a search
+// does not see to.
+std::vector<std::vector<int>> staircases(int side);
 // Closed ways over the edges of a small graph that share no edge, at most `count` of them.
 std::vector<std::vector<int>> disjoint_cycles(const std::vector<std::vector<int>>& neighbours, int count);
 

@@ -62,6 +62,7 @@ Library load() {
   find(from, "MPI_Comm_set_errhandler", out.Comm_set_errhandler);
   find(from, "MPI_Isend", out.Isend);
   find(from, "MPI_Irecv", out.Irecv);
+  find(from, "MPI_Iprobe", out.Iprobe);
   find(from, "MPI_Test", out.Test);
   find(from, "MPI_Cancel", out.Cancel);
   find(from, "MPI_Test_cancelled", out.Test_cancelled);

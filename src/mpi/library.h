@@ -35,6 +35,7 @@ struct Library {
   int (*Comm_set_errhandler)(Handle comm, Handle handler);
   int (*Isend)(const void* from, int count, Handle type, int to, int tag, Handle comm, Handle* request);
   int (*Irecv)(void* to, int count, Handle type, int from, int tag, Handle comm, Handle* request);
+  int (*Iprobe)(int from, int tag, Handle comm, int* flag, Status* status);
   int (*Test)(Handle* request, int* flag, Status* status);
   int (*Cancel)(Handle* request);
   int (*Test_cancelled)(const Status* status, int* flag);

@@ -32,6 +32,10 @@ class Transport {
   // The next message of that process, which has exactly this size; false when it has not come by then. `who`
   // of the processes for errors: "process 2 (ranks 4 to 5)".
   virtual bool receive(int from, std::span<std::byte> message, Deadline deadline, const Doing& doing) = 0;
+  // Whether receive() has something to take from that process, without waiting.
+  virtual bool has_come(int from) = 0;
+  // Bytes that this process has sent and that have not left it.
+  virtual size_t unsent() = 0;
   // Until everything that this process sent has left it.
   virtual void flush(const Doing& doing) = 0;
 };

@@ -140,6 +140,18 @@ void World::send_part(int to, std::vector<std::byte> message) {
         "MPI_Isend");
 }
 
+bool World::has_come(int from) {
+  int there = 0;
+  Status status;
+  check(mpi_.Iprobe(from, kTag, comm_, &there, &status), "MPI_Iprobe");
+  return there != 0;
+}
+
+size_t World::unsent() {
+  reap();
+  return sent_bytes_;
+}
+
 void World::flush(const Doing& doing) {
   const auto none_left = [&] {
     reap();

@@ -36,6 +36,8 @@ class World final : public Transport {
   std::chrono::milliseconds timeout() const override { return timeout_; }
   void send(int to, std::vector<std::byte> message) override;
   bool receive(int from, std::span<std::byte> message, Deadline deadline, const Doing& doing) override;
+  bool has_come(int from) override;
+  size_t unsent() override;
   void flush(const Doing& doing) override;
 
   // All processes are done and well. Ends MPI when this started it.

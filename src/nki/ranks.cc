@@ -1,12 +1,14 @@
 #include "nki/ranks.h"
 
 #include <algorithm>
+#include <list>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "nki/processes.h"
 
 namespace opentrn::nki {
 
@@ -34,7 +36,8 @@ std::string ranges(const std::vector<int>& numbers) {
 
 }  // namespace
 
-Ranks::Ranks(int ranks, int cores, RankLayout layout) : count_(ranks), cores_(cores), layout_(layout) {
+Ranks::Ranks(int ranks, int cores, RankLayout layout, std::shared_ptr<Processes> processes)
+    : count_(ranks), cores_(cores), layout_(std::move(layout)), processes_(std::move(processes)) {
   if (ranks < 1) throw Fault(FaultKind::kInput, "launch.ranks", fmt::format("a launch of {} ranks", ranks));
   OPENTRN_CHECK(cores >= 1, "{} cores of a rank", cores);
   cores_of_all_.resize(static_cast<size_t>(ranks) * static_cast<size_t>(cores));
@@ -63,6 +66,7 @@ std::string Ranks::describe_all() {
   std::vector<std::string> order;
   for (size_t i = 0; i < cores_of_all_.size(); ++i) {
     const Place place = place_of(i);
+    if (!is_here(place.rank)) continue;
     const std::string text = describe(place) + (cores_ == 1 ? "" : fmt::format(" (core {})", place.core));
     if (!ranks.contains(text)) order.push_back(text);
     ranks[text].push_back(place.rank);
@@ -74,8 +78,11 @@ std::string Ranks::describe_all() {
   return all;
 }
 
+bool Ranks::is_here(int rank) const { return !processes_ || processes_->is_here(rank); }
+
 bool Ranks::all_here(const Visit& visit) {
   return std::ranges::all_of(visit.members, [&](Place member) {
+    if (!is_here(member.rank)) return true;
     const Core& core = at(member);
     return core.state == State::kWaits && core.visit->what == visit.what &&
            core.visit->members == visit.members;
@@ -101,6 +108,7 @@ void Ranks::throw_failure(const SourceLocation& where) {
 }
 
 void Ranks::check_member(Place place, const Visit& visit, Place member) {
+  if (!is_here(member.rank)) return;
   const Core& other = at(member);
   if (other.state == State::kReturned || other.state == State::kFailed)
     return fail("collectives.absent",
@@ -121,6 +129,7 @@ void Ranks::check() {
   if (failure_) return;
   bool goes_on = false, waits = false;
   for (size_t i = 0; i < cores_of_all_.size() && !failure_; ++i) {
+    if (!is_here(place_of(i).rank)) continue;
     const Core& core = cores_of_all_[i];
     goes_on = goes_on || core.state == State::kRuns || core.computing;
     waits = waits || core.state == State::kWaits || core.state == State::kWaitsForCore;
@@ -155,19 +164,23 @@ void Ranks::meet(Place place, Visit visit,
     if (!failure_ || told_) wait_until_met(lock, self);
   } else if (!failure_) {
     std::vector<Contribution*> contributions;
+    std::vector<Place> here;
     for (const Place member : visit.members) {
-      contributions.push_back(at(member).visit->contribution);
-      at(member).computing = true;
+      contributions.push_back(is_here(member.rank) ? at(member).visit->contribution : nullptr);
+      if (is_here(member.rank)) here.push_back(member);
     }
+    for (const Place member : here) at(member).computing = true;
     lock.unlock();
     std::exception_ptr error;
+    std::list<Arrived> arrived;
     try {
+      if (processes_) processes_->exchange(visit, contributions, arrived);
       complete(contributions);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
-    for (const Place member : visit.members) {
+    for (const Place member : here) {
       at(member).computing = false;
       if (!error) at(member).state = State::kRuns;
     }
@@ -199,9 +212,12 @@ void Ranks::goes_on(Place place) {
 }
 
 void Ranks::core_ended(Place place, bool failed) {
-  std::lock_guard lock(mutex_);
-  at(place).state = failed ? State::kFailed : State::kReturned;
-  check();
+  {
+    std::lock_guard lock(mutex_);
+    at(place).state = failed ? State::kFailed : State::kReturned;
+    check();
+  }
+  if (processes_) processes_->core_ended(place, failed);
 }
 
 size_t Ranks::add_record(CollectiveRecord record) {

@@ -26,6 +26,7 @@
 namespace opentrn::nki {
 
 struct Contribution;  // what a core brings to a collective; see collective.h
+class Processes;      // those that hold other ranks; see processes.h
 
 // How ranks lie on hardware: they fill the chips of a server in order, and the servers in order.
 struct RankLayout {
@@ -67,7 +68,9 @@ class Ranks {
     Contribution* contribution = nullptr;
   };
 
-  Ranks(int ranks, int cores, RankLayout layout);
+  // `processes`: null where all ranks are of this one. Ranks of others meet those here, and nothing else of
+  // them is here.
+  Ranks(int ranks, int cores, RankLayout layout, std::shared_ptr<Processes> processes = nullptr);
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
@@ -109,6 +112,7 @@ class Ranks {
   std::string name_of(Place place) const;
   std::string describe(Place place);
   std::string describe_all();
+  bool is_here(int rank) const;
   bool all_here(const Visit& visit);
   // Looks for a wait that can never end. Called with the lock, after every change.
   void check();
@@ -118,6 +122,7 @@ class Ranks {
 
   int count_, cores_;
   RankLayout layout_;
+  std::shared_ptr<Processes> processes_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Core> cores_of_all_;

@@ -15,7 +15,7 @@
 #include "pjrt/client.h"
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
-#include "spmd/scatter_sums.h"
+#include "spmd/sums.h"
 
 namespace opentrn::pjrt {
 
@@ -232,7 +232,7 @@ bool Program::compile_parallel(const DeviceOptions& options) {
     graph::Module local = import::load(bytes_of(partition_->local), name_);
     graph::verify(local);
     graph::Function function = compiler::inline_calls(local, local.entry());
-    (void)spmd::scatter_sums(local, function, options_.partitions);
+    spmd::rearrange_sums(local, function, options_.partitions);
     bool fits = boundary_types(function.argument_types()) == inputs_ &&
                 function.result_types.size() == output_shardings_.size();
     for (size_t i = 0; fits && i < output_shardings_.size(); ++i)

@@ -17,6 +17,7 @@ std::optional<double> known(const Json& row, const char* key) {
 ProgramRuns program_of(const Json& row) {
   ProgramRuns program;
   program.name = row.at("name").get<std::string>();
+  program.function = row.value("function", program.name);
   program.runs = row.at("runs").get<int64_t>();
   program.devices = row.at("devices").get<int64_t>();
   program.device_us = known(row, "device_us");
@@ -61,6 +62,29 @@ Json prices(const Json& rates, double core_hours) {
   return out;
 }
 
+// All programs that one function became.
+struct FunctionRuns {
+  int64_t runs = 0;
+  double total_us = 0;
+};
+
+void find_step(const std::vector<ProgramRuns>& programs, ProgramTotals& totals) {
+  std::map<std::string, FunctionRuns> functions;
+  for (const ProgramRuns& program : programs) {
+    if (!program.device_us) continue;
+    FunctionRuns& of = functions[program.function];
+    of.runs += program.runs;
+    of.total_us += program.total_us();
+  }
+  const auto longest = std::ranges::max_element(
+      functions, {}, [](const auto& function) { return function.second.total_us; });
+  totals.steps = std::max<int64_t>(longest->second.runs, 1);
+  double within_us = 0;
+  for (const auto& [name, of] : functions)
+    (of.runs >= totals.steps ? within_us : totals.beside_us) += of.total_us;
+  totals.step_us = within_us / static_cast<double>(totals.steps);
+}
+
 }  // namespace
 
 ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_peak_tflops, double host_s) {
@@ -82,7 +106,7 @@ ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_pea
   totals.host_gap_s = std::max(0.0, host_s - busy_s);
   if (!totals.longest) return totals;
   const ProgramRuns& longest = programs[*totals.longest];
-  totals.step_us = totals.device_us / static_cast<double>(std::max<int64_t>(longest.runs, 1));
+  find_step(programs, totals);
   totals.core_hours = totals.device_us / 3.6e9 * static_cast<double>(longest.devices);
   if (totals.device_us > 0) totals.mfu = flops / (totals.device_us * 1e6 * tensor_peak_tflops);
   return totals;
@@ -100,7 +124,9 @@ Json summarise_programs(Json usage, double host_s) {
   usage["host_s"] = host_s;
   usage["host_gap_s"] = totals.host_gap_s;
   usage["step_us"] = or_null(totals.step_us);
-  usage["step"] = totals.longest ? Json(programs[*totals.longest].name) : Json();
+  usage["step"] = totals.longest ? Json(programs[*totals.longest].function) : Json();
+  usage["steps"] = totals.steps;
+  usage["beside_us"] = totals.beside_us;
   usage["mfu"] = or_null(totals.mfu);
   usage["both_cores_us_min"] = totals.both_cores_us_min;
   usage["usd"] = prices(usage.at("usd_h"), totals.core_hours);

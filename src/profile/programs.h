@@ -18,6 +18,7 @@ namespace opentrn::profile {
 // One program of a run.
 struct ProgramRuns {
   std::string name;
+  std::string function;  // what it was compiled from; programs of one function for several shapes count together
   int64_t runs = 0;
   int64_t devices = 1;
   std::optional<double> device_us;  // of one run, without its launch; nullopt: the timing model cannot tell
@@ -35,7 +36,12 @@ struct ProgramTotals {
   double device_us = 0;           // of all runs that have a time, launches included
   double launch_us = 0;           // part of it
   std::optional<size_t> longest;  // index of the program that takes most
-  std::optional<double> step_us;  // device_us over the runs of that one
+  // A step is a run of the function that takes most, with what runs at least as often: in a training loop the
+  // forward and backward passes and the optimizer. What runs less often (an evaluation, an optimizer that waits for
+  // several backward passes) is beside the steps, and device_us is steps * step_us + beside_us.
+  int64_t steps = 0;
+  std::optional<double> step_us;
+  double beside_us = 0;
   std::optional<double> mfu;      // flops over device_us at the peak
   double host_gap_s = 0;          // of `host_s` seconds, without a program to run
   double core_hours = 0;  // paid for: every device of the longest program, for as long as all programs take

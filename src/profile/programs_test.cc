@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 ProgramRuns program(std::string name, int64_t runs, std::optional<double> device_us, double launch_us) {
   ProgramRuns out;
-  out.name = std::move(name);
+  out.name = out.function = std::move(name);
   out.runs = runs;
   out.device_us = device_us;
   out.launch_us = launch_us;
@@ -33,6 +33,23 @@ TEST(Programs, OneWithoutATimeHasNoLaunchEither) {
   EXPECT_EQ(totals.runs, 9);
   EXPECT_THAT(totals.device_us, DoubleEq(72));
   EXPECT_EQ(add_up({program("host", 7, std::nullopt, 26)}, 90, 1).step_us, std::nullopt);
+}
+
+TEST(Programs, AStepIsWhatRunsAsOftenAsTheFunctionThatTakesMost) {
+  std::vector<ProgramRuns> programs{program("loss_1_backward", 1, 60, 0), program("loss_3_backward", 19, 60, 0),
+                                    program("update", 20, 40, 0), program("evaluation", 4, 50, 0)};
+  programs[0].function = programs[1].function = "loss_backward";
+  const ProgramTotals totals = add_up(programs, 90, 1);
+  EXPECT_EQ(totals.steps, 20);
+  EXPECT_THAT(*totals.step_us, DoubleEq(100));
+  EXPECT_THAT(totals.beside_us, DoubleEq(200));
+  EXPECT_THAT(totals.device_us, DoubleEq(2200));
+}
+
+TEST(Programs, WhatRunsMoreOftenIsWithinTheStep) {
+  const ProgramTotals totals = add_up({program("step", 10, 100, 0), program("layer", 40, 5, 0)}, 90, 1);
+  EXPECT_THAT(*totals.step_us, DoubleEq(120));
+  EXPECT_THAT(totals.beside_us, DoubleEq(0));
 }
 
 TEST(Programs, UtilisationIsOverTheWholeStep) {

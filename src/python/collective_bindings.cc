@@ -11,6 +11,7 @@
 #include "arch/tables.h"
 #include "collectives/predict.h"
 #include "nki/collective.h"
+#include "nki/processes.h"
 #include "python/call_site.h"
 #include "python/convert.h"
 #include "python/unlocked.h"
@@ -214,6 +215,20 @@ int64_t processing_rank(int64_t iteration, nb::handle groups, int64_t channel) {
   }
 }
 
+// By process; of this one nothing.
+nb::list finish(nki::Processes& processes, const nb::bytes& results) {
+  const auto* begin = static_cast<const std::byte*>(results.data());
+  const std::vector<std::byte> own(begin, begin + results.size());
+  std::vector<std::vector<std::byte>> all;
+  {
+    const Unlocked unlocked;
+    all = processes.finish(own);
+  }
+  nb::list heard;
+  for (const auto& of_process : all) heard.append(nb::bytes(of_process.data(), of_process.size()));
+  return heard;
+}
+
 nb::list records(const Ranks& ranks) {
   nb::list all;
   for (const nki::CollectiveRecord& record : ranks.records()) {
@@ -234,13 +249,23 @@ nb::list records(const Ranks& ranks) {
 }  // namespace
 
 void bind_collectives(nb::module_& module) {
+  nb::class_<nki::Processes>(module, "Processes")
+      .def_prop_ro("ranks_here", &nki::Processes::ranks_here)
+      .def("owner", &nki::Processes::owner, "rank"_a)
+      .def("finish", &finish, "results"_a)
+      .def("fail", &nki::Processes::fail, "text"_a, "because_of_others"_a, nb::call_guard<Unlocked>());
+  module.def("processes_of_mpirun", &nki::processes_of_mpirun, "ranks"_a, "what"_a,
+             nb::call_guard<Unlocked>());
+  module.def("is_one_of_several", &nki::is_one_of_several);
+  module.def("end_processes_of_mpirun", &nki::end_processes_of_mpirun, nb::call_guard<Unlocked>());
   nb::class_<Ranks>(module, "Ranks")
       .def(
           "__init__",
-          [](Ranks* self, int ranks, int cores, int generation, const std::string& target) {
-            new (self) Ranks(ranks, cores, layout_of(ranks, cores, generation, target));
+          [](Ranks* self, int ranks, int cores, int generation, const std::string& target,
+             std::shared_ptr<nki::Processes> processes) {
+            new (self) Ranks(ranks, cores, layout_of(ranks, cores, generation, target), std::move(processes));
           },
-          "ranks"_a, "cores"_a, "generation"_a, "target"_a = "")
+          "ranks"_a, "cores"_a, "generation"_a, "target"_a = "", "processes"_a.none() = nb::none())
       .def_prop_ro("count", &Ranks::count)
       .def_prop_ro("cores", &Ranks::cores)
       .def("records", &records);

@@ -306,16 +306,24 @@ void convert_argument(Call& call, const Parameter& parameter, nb::handle value) 
   }
 }
 
-// Says once per process of an argument that was given that it does not change the predicted time.
-void tell_untimed(const Call& call) {
+// What a given argument does not change, empty where it acts.
+std::string_view without_effect(const isa::Parameter& parameter, nb::handle value) {
+  if (!value.is_valid() || value.is_none() || value.is(nb::handle(Py_False))) return "";
+  if (parameter.untimed) return "has no effect on the predicted time";
+  if (parameter.role == ParameterRole::kIgnored) return "has no effect: the result has the shape of dst";
+  return "";
+}
+
+// Says once per process of an argument that was given that it has no effect, or none on the predicted time.
+void tell_without_effect(const Call& call) {
   static auto* told = new std::set<std::string>;
   const auto& parameters = call.function.definition->signature.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const nb::handle value(call.arguments[i]);
-    if (!parameters[i].untimed || !value.is_valid() || value.is_none()) continue;
+    const std::string_view what = without_effect(parameters[i], nb::handle(call.arguments[i]));
+    if (what.empty()) continue;
     const std::string name = fmt::format("{}({}=)", call.function_name(), parameters[i].name);
     if (!told->insert(name).second) continue;
-    const std::string text = fmt::format("{} has no effect on the predicted time", name);
+    const std::string text = fmt::format("{} {}", name, what);
     if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) != 0) throw nb::python_error();
   }
 }
@@ -360,7 +368,7 @@ nb::object run_call(const InstructionFunction& function, PyObject* const* args, 
         machine.emit(function.definition->opcode, call.engine, {call.operands.data(), call.operand_count},
                      {call.attributes.data(), function.definition->attributes.size()}, location, call.name);
     if (machine.wants_flush()) start_flush_unlocked(machine);
-    tell_untimed(call);
+    tell_without_effect(call);
     return nb::cast(InstructionHandle{machine.shared_from_this(), index});
   } catch (Fault& fault) {
     fault.set_location(machine.program()->location(location));

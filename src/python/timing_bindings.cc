@@ -35,6 +35,7 @@
 #include "isa/text.h"
 #include "nki/instance_races.h"
 #include "nki/machine.h"
+#include "nki/recording.h"
 #include "profile/reports.h"
 #include "python/program_files.h"
 #include "python/unlocked.h"
@@ -197,10 +198,10 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Progr
 }
 
 // Of a core's program, in its order: the tensors by which copies of a collective are known.
-std::vector<sim::ranks::Copies> copies_of(const nki::Machine& machine) {
+std::vector<sim::ranks::Copies> copies_of(const nki::RecordedCore& core) {
   std::vector<sim::ranks::Copies> all;
-  const isa::Program& program = *machine.program();
-  for (const nki::Machine::CollectiveMark& mark : machine.collectives()) {
+  const isa::Program& program = *core.program;
+  for (const nki::Machine::CollectiveMark& mark : core.collectives) {
     sim::ranks::Copies& copies = all.emplace_back();
     copies.collective = mark.record;
     for (size_t i = mark.begin; i < mark.end; ++i) {
@@ -232,26 +233,58 @@ std::vector<std::string> assumptions_of(const std::vector<nki::CollectiveRecord>
   return lines;
 }
 
+nki::RecordedLaunch launch_of(const std::vector<Machines>& ranks) {
+  const nki::Ranks* meetings = ranks.at(0).at(0)->ranks();
+  OPENTRN_CHECK(meetings != nullptr, "a launch of one rank has no collectives to time");
+  nki::RecordedLaunch launch;
+  for (const Machines& machines : ranks) launch.ranks.push_back(nki::recorded(machines));
+  launch.records = meetings->records();
+  return launch;
+}
+
+// A rank of a launch, for processes that have other ranks of it.
+nb::bytes encode_rank(const Machines& machines) {
+  std::vector<std::byte> bytes;
+  {
+    const Unlocked unlocked;
+    bytes = nki::encode(nki::recorded(machines), machines.at(0)->ranks()->records());
+  }
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+std::vector<std::vector<std::byte>> bytes_of(const std::vector<nb::bytes>& list) {
+  std::vector<std::vector<std::byte>> all;
+  for (const nb::bytes& one : list) {
+    const auto* begin = static_cast<const std::byte*>(one.data());
+    all.emplace_back(begin, begin + one.size());
+  }
+  return all;
+}
+
 // The ranks of one launch on one clock: the timing of each, and what the collectives did to the fabric.
+// `encoded`: of all ranks, where processes share them and `ranks` has those of this one only.
 nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name,
                      const std::vector<std::string>& settings, std::optional<int> look_ahead, bool neuronx_cc,
                      bool dge, std::optional<int64_t> default_trip_count,
-                     const std::optional<std::string>& target, bool middle_end) {
+                     const std::optional<std::string>& target, bool middle_end,
+                     const std::vector<nb::bytes>& encoded) {
   std::vector<std::shared_ptr<Timing>> timings;
   auto traffic = std::make_shared<traffic::Traffic>();
+  const std::vector<std::vector<std::byte>> shared = bytes_of(encoded);
   {
     const Unlocked unlocked;
-    const nki::Ranks* meetings = ranks.at(0).at(0)->ranks();
-    OPENTRN_CHECK(meetings != nullptr, "a launch of one rank has no collectives to time");
-    const Generation generation = target ? arch::resolve_target(*target) : ranks[0][0]->generation();
-    const int cores = static_cast<int>(ranks[0].size());
-    std::vector<trace::Recorder> recorders(ranks.size());
+    const nki::RecordedLaunch launch = shared.empty() ? launch_of(ranks) : nki::decode_launch(shared);
+    const auto count = static_cast<int>(launch.ranks.size());
+    const Generation generation = target ? arch::resolve_target(*target) : launch.ranks[0].generation;
+    const int cores = static_cast<int>(launch.ranks[0].cores.size());
+    std::vector<trace::Recorder> recorders(launch.ranks.size());
     std::vector<sim::ranks::Rank> timed;
-    for (size_t r = 0; r < ranks.size(); ++r) {
+    for (const nki::RecordedRank& recorded : launch.ranks) {
+      const size_t r = timed.size();
       Programs programs;
-      for (const auto& machine : ranks[r]) {
-        machine->program()->name = name;
-        programs.push_back(machine->program());
+      for (const nki::RecordedCore& core : recorded.cores) {
+        core.program->name = name;
+        programs.push_back(core.program);
       }
       TimeOptions options{.name = name,
                           .settings = settings,
@@ -260,11 +293,11 @@ nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name
                           .middle_end = middle_end,
                           .dge = dge,
                           .default_trip_count = default_trip_count,
-                          .trips = &ranks[r][0]->core().trip_counts(),
-                          .moves_rows = ranks[r][0]->moves_rows()};
+                          .trips = &recorded.trips,
+                          .moves_rows = recorded.moves_rows};
       sim::ranks::Rank& rank = timed.emplace_back();
-      for (const auto& machine : ranks[r]) {
-        rank.collectives.push_back(copies_of(*machine));
+      for (const nki::RecordedCore& core : recorded.cores) {
+        rank.collectives.push_back(copies_of(core));
         std::vector<isa::CollectiveCopies>& tensors = options.collectives.emplace_back();
         for (const sim::ranks::Copies& copies : rank.collectives.back()) tensors.push_back(copies.tensors);
       }
@@ -274,15 +307,14 @@ nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name
       rank.options = simulate_options_of(*timings[r], *programs[0], options);
     }
     const arch::Tables& tables = *timings[0]->tables;
-    const fabric::Platform platform = collectives::machine_of(tables, target.value_or(""), generation,
-                                                              static_cast<int>(ranks.size()), cores);
-    const collectives::RankCores placed =
-        collectives::place_ranks(platform, static_cast<int>(ranks.size()), cores, 0);
-    const std::vector<nki::CollectiveRecord> records = meetings->records();
+    const fabric::Platform platform =
+        collectives::machine_of(tables, target.value_or(""), generation, count, cores);
+    const collectives::RankCores placed = collectives::place_ranks(platform, count, cores, 0);
+    const std::vector<nki::CollectiveRecord>& records = launch.records;
     const std::vector<sim::ranks::Collective> collectives = collectives_of(records);
     const sim::ranks::Result result = sim::ranks::simulate(tables, platform, placed, timed, collectives);
     std::vector<const trace::Trace*> traces;
-    for (size_t r = 0; r < ranks.size(); ++r) {
+    for (size_t r = 0; r < timings.size(); ++r) {
       timings[r]->trace = recorders[r].take();
       timings[r]->profile = profile::analyse(timings[r]->trace, timed[r].cores, tables);
       traces.push_back(&timings[r]->trace);
@@ -721,7 +753,8 @@ void bind_timing(nb::module_& module) {
   module.def("time_ranks", &time_ranks, "ranks"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
              "dge"_a = true, "default_trip_count"_a = nb::none(), "target"_a = nb::none(),
-             "middle_end"_a = true);
+             "middle_end"_a = true, "encoded"_a = std::vector<nb::bytes>{});
+  module.def("encode_rank", &encode_rank, "machines"_a);
   module.def("check_fits", &check_fits, "machines"_a);
   module.def("check_instances", &check_instances, "machine"_a, "begins"_a);
   module.def("event_layout", &event_layout);

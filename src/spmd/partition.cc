@@ -11,7 +11,7 @@
 #include "graph/builder.h"
 #include "graph/copy.h"
 #include "spmd/reshard.h"
-#include "spmd/scatter_sums.h"
+#include "spmd/sums.h"
 #include "spmd/sdy_ops.h"
 
 namespace opentrn::spmd {
@@ -84,7 +84,7 @@ class Partitioner {
     ops_of(from_.body());
     give(outputs, open);
     to_->argument_attributes.resize(to_->arguments().size());
-    (void)scatter_sums(made_.module, *to_, grid_.devices());
+    rearrange_sums(made_.module, *to_, grid_.devices());
     return std::move(made_);
   }
 

@@ -121,7 +121,23 @@ Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef sizes, c10::SymIntA
   return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides));
 }
 
-bool equal(const Tensor& self, const Tensor& other) { return at::equal(host_view(self), host_view(other)); }
+// A comparison by the core, of which the host reads one value. A core sees 32 bits of a wider number, so
+// those are compared by the host, which is told or refused.
+bool equal(const Tensor& self, const Tensor& other) {
+  TORCH_CHECK(self.dtype() == other.dtype() && self.device() == other.device(),
+              "torch.equal compares tensors of one type on one device, not ", self.dtype(), " on ",
+              self.device(), " and ", other.dtype(), " on ", other.device());
+  if (!self.sizes().equals(other.sizes())) return false;
+  if (self.numel() == 0) return true;
+  if (c10::toRealValueType(self.scalar_type()) != at::kDouble && self.scalar_type() != at::kLong &&
+      self.scalar_type() != at::kUInt64)
+    return at::eq(self, other).all().item<bool>();
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::equal", "");
+  torch::jit::Stack stack;
+  torch::jit::push(stack, self, other);
+  run_boxed(op, &stack);
+  return stack.back().toBool();
+}
 
 // PyTorch calls fused cells on every device but the CPU. Here they are their formulas, and so have
 // derivatives; the third result is a workspace of the fused kernels, which nothing reads.

@@ -1,12 +1,13 @@
 """Fuzzing for hours of processor time, every target its even share: what `./dev fuzz --cpu-minutes N` runs.
 
     python -m tests.fuzz.campaign --cpu-minutes N [--target TARGET ...] [--seed S] [--slice-seconds N]
+        [--nice N]
     python -m tests.fuzz.campaign --report
 
-The target that has had the least processor time so far runs next, for a slice, at the lowest priority, with a new
-seed. A line for every slice (when, commit, target, seed, processor seconds, cases, status) is appended to
-out/fuzz/slices.tsv, from which a later run goes on; what a slice of status other than 0 said is left in out/fuzz.
-Status 0: no slice found anything. 1: one did.
+The target that has had the least processor time so far runs next, for a slice, at the lowest priority (--nice says
+another), with a new seed. A line for every slice (when, commit, target, seed, processor seconds, cases, status) is
+appended to out/fuzz/slices.tsv, from which a later run goes on; what a slice of status other than 0 said is left in
+out/fuzz. Status 0: no slice found anything. 1: one did.
 
 Targets: those of `opentrn_fuzz --targets`; `kernels` and `tools`, written in Python; `guided:NAME`, libFuzzer's, where
 `./dev fuzz --coverage-guided` has built them.
@@ -173,6 +174,12 @@ def main() -> int:
     parser.add_argument("--target", action="append", help="which, again for more (default: all that are built)")
     parser.add_argument("--seed", type=int, help="of the first slice (default: new)")
     parser.add_argument("--slice-seconds", type=float, default=20, help="of one run (default: 20)")
+    parser.add_argument(
+        "--nice",
+        type=int,
+        default=NICEST,
+        help="of what runs: 19 takes what others leave, 0 a share as others do (default: 19)",
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the ledger (default: out/fuzz)")
     parser.add_argument("--report", action="store_true", help="run nothing: what the ledger has")
     options = parser.parse_args()
@@ -181,10 +188,17 @@ def main() -> int:
     if unknown := sorted({*targets} - {*known}):
         print(f"fuzz: there is no target {unknown[0]}; there are {', '.join(known)}", file=sys.stderr)
         return 2
+    if not -20 <= options.nice <= NICEST:
+        print(f"fuzz: --nice is from -20 to {NICEST}, not {options.nice}", file=sys.stderr)
+        return 2
     if options.report:
         print(table(read(options.folder / "slices.tsv"), targets))
         return 0
-    os.nice(NICEST - os.nice(0))
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, options.nice)
+    except PermissionError:
+        print(f"fuzz: --nice {options.nice} needs the rights of root here; try --nice 0 or more", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seed = secrets.randbelow(1 << 30) if options.seed is None else options.seed
     try:

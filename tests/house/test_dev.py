@@ -100,6 +100,14 @@ def test_a_sanitizers_package_has_all_of_the_checkouts_but_its_libraries(tmp_pat
     assert sanitizers._package(tmp_path) == package  # again, over its links
 
 
+def test_a_sanitizers_package_keeps_what_its_preset_built(tmp_path: Path):
+    """libnrt is a folder of the preset's own, and one of the release build's beside the sources."""
+    own = tmp_path / "python" / "opentrn" / "jax"
+    own.mkdir(parents=True)
+    package = sanitizers._package(tmp_path)
+    assert own.is_dir() and not own.is_symlink() and (package / "opentrn" / "torch").is_symlink()
+
+
 def test_processes_that_tests_start_run_the_package_under_test():
     # The checkout's own `python` has another build than a sanitizer's, or none. House rules are the checkout's.
     pattern = re.compile(r"""PYTHONPATH\W.*ROOT\s*/\s*['"]python""")

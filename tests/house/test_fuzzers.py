@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import devtool.__main__
+from devtool.report import DevError
 from tests.fuzz import campaign, fuzz_tools, watchdog
 from tests.fuzz.__main__ import fuzz_binary
 
@@ -108,3 +110,26 @@ def test_a_campaign_refuses_a_target_that_is_not_there():
     command = [sys.executable, "-m", "tests.fuzz.campaign", "--target", "nothing"]
     done = subprocess.run(command, cwd=campaign.ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "no target nothing" in done.stderr and "passes" in done.stderr
+
+
+def test_the_priority_of_a_campaign_is_what_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """The lowest unless --nice says another, which `./dev fuzz` hands on; what is out of range is refused."""
+    set_to, words = [], []
+    monkeypatch.setattr(campaign.os, "setpriority", lambda *which: set_to.append(which[-1]))
+    fake_runs(monkeypatch, {"variables": 60})
+    for more in ([], ["--nice", "0"]):
+        monkeypatch.setattr(
+            sys, "argv", ["campaign", "--target", "variables", "--cpu-minutes", "1", "--folder", str(tmp_path), *more]
+        )
+        assert campaign.main() == 0
+    monkeypatch.setattr(sys, "argv", ["campaign", "--nice", "20"])
+    assert campaign.main() == 2
+    assert set_to == [19, 0]
+
+    monkeypatch.setattr(devtool.__main__, "_set_up", lambda: None)
+    monkeypatch.setattr(devtool.__main__, "build", lambda *_: None)
+    monkeypatch.setattr(devtool.__main__, "run", lambda command, **_: words.extend(command) or 0)
+    assert devtool.__main__._fuzz(devtool.__main__._parse(["fuzz", "--cpu-minutes", "1", "--nice", "5"])) == 0
+    assert words[-2:] == ["--nice", "5"]
+    with pytest.raises(DevError, match="--nice needs --cpu-minutes"):
+        devtool.__main__._fuzz(devtool.__main__._parse(["fuzz", "--nice", "5"]))

@@ -17,7 +17,7 @@ from tests.jax.test_programs import run  # noqa: E402
 MACHINE = {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2.3xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"}
 
 
-def config(folder: Path, **sizes: int) -> str:
+def config(folder: Path, **sizes: int | bool) -> str:
     """A Llama of these sizes."""
     model = {"model_type": "llama", "num_key_value_heads": sizes["num_attention_heads"], **sizes}
     (folder / "config.json").write_text(json.dumps(model))
@@ -43,12 +43,15 @@ def ran(folder: Path, *arguments: str) -> str:
     [
         {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
         {"tp": 4, "sp": "off", "zero": 3, "micro_batch": 4, "recompute": "none"},
+        {"tp": 2, "sp": "on", "zero": 0, "micro_batch": 2, "recompute": "selective", "kv": 1, "tied": True},
     ],
 )
 def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
+    layout = {name: value for name, value in options.items() if name not in ("kv", "tied")}
     model = config(tmp_path, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256,
-                   vocab_size=256)  # fmt: skip
-    plan = exported(tmp_path, model, seq=64, global_batch=8, **options)
+                   vocab_size=256, num_key_value_heads=options.get("kv", 4),
+                   tie_word_embeddings=options.get("tied", False))  # fmt: skip
+    plan = exported(tmp_path, model, seq=64, global_batch=8, **layout)
     assert plan["ranks"] == 8
     losses = [
         [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words))]
@@ -59,12 +62,12 @@ def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
 
 
 def test_a_step_takes_what_its_plan_says(tmp_path):
-    """A plan adds up pieces that are compiled apart, the program is compiled whole: they agree within a seventh."""
+    """A plan adds up pieces that are compiled apart, the program is compiled whole: they agree within 5 %."""
     model = config(tmp_path, hidden_size=512, num_hidden_layers=2, num_attention_heads=8, intermediate_size=1536,
                    vocab_size=4096)  # fmt: skip
     plan = exported(tmp_path, model, seq=512, global_batch=4, tp=4, sp="off", zero=0, micro_batch=2, recompute="none")
     program = json.loads(ran(tmp_path, "--time").splitlines()[-1])["step_s"]
-    assert 6 / 7 < plan["step_s"]["value"] / program < 7 / 6
+    assert 0.95 < plan["step_s"]["value"] / program < 1.05
 
 
 def test_what_jax_has_no_words_for_is_refused(tmp_path):

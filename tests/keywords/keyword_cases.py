@@ -19,6 +19,7 @@ from opentrn import nki
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 from tests import endless
+from tests.keywords.observed import Held
 
 Call = Callable[[], Any]
 
@@ -39,11 +40,6 @@ class Refused:
 class Told:
     call: Call
     words: str
-
-
-@dataclass(frozen=True)
-class Held:
-    test: str  # "tests/...py::name"
 
 
 def doubled(x):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
 import re
 import warnings
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from opentrn.errors import ArgumentError, InputError
 from opentrn.nki import _kernel
 from opentrn.nki_legacy import kernel as legacy
 from tests.keywords.keyword_cases import JIT, KEYWORDS, RECORDS, Does, Held, Refused, Told, doubled
+from tests.keywords.observed import optional, text_of_test
 
 ROOT = Path(__file__).parents[2]
 MODULES = (opentrn, nki, custom_op, generate)
@@ -34,15 +33,6 @@ def public() -> dict[str, Callable[..., Any]]:
     found["opentrn.generate.LanguageModel.generate"] = generate.LanguageModel.generate
     callables = {name: each for name, each in found.items() if callable(each) and name not in RECORDS}
     return {name: each for name, each in callables.items() if name.rpartition(".")[2] not in COMMANDS}
-
-
-def optional(function: Callable[..., Any]) -> set[str]:
-    """The parameters of a function that may be left out."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # of a class that is only a name for what others make
-        return set()
-    return {each.name for each in parameters if each.default is not each.empty}
 
 
 def entries() -> list[tuple[str, str, Any]]:
@@ -77,20 +67,7 @@ def test_a_keyword_acts_or_is_refused_or_told(
         assert entry.words in capsys.readouterr().err + "".join(str(each.message) for each in caught)
     else:
         assert isinstance(entry, Held)
-        assert name in _text_of(entry.test)
-
-
-@functools.cache
-def _text_of(test: str) -> str:
-    """The lines of a test function, or of a whole file."""
-    file, _, function = test.partition("::")
-    text = (ROOT / file).read_text()
-    if not function:
-        return text
-    before, found, after = text.partition(f"\ndef {function}(")
-    assert found, f"there is no test {test}"
-    decorators = before.rpartition("\n\n\n")[2]
-    return decorators + after.partition("\ndef ")[0].partition("\nclass ")[0]
+        assert name in text_of_test(entry.test)
 
 
 @pytest.mark.parametrize("dialect", [_kernel, legacy], ids=["nki", "neuronxcc"])

@@ -34,6 +34,18 @@ def test_static_ranges_are_range():
     )
 
 
+RANGES = [nl.affine_range, nl.sequential_range, nl.static_range, nl.dynamic_range]
+
+
+@pytest.mark.parametrize("loop", RANGES, ids=["affine_range", "sequential_range", "static_range", "dynamic_range"])
+def test_ranges_take_a_start_a_stop_and_a_step(loop):
+    """fori_loop takes the first two always."""
+    assert count(lambda bump, _: [bump() for _ in loop(3)]) == 3
+    assert count(lambda bump, _: [bump() for _ in loop(3, stop=7)]) == 4
+    assert count(lambda bump, _: [bump() for _ in loop(3, stop=7, step=2)]) == 2
+    assert count(lambda bump, _: nl.fori_loop(3, 7, bump, step=2)) == 2
+
+
 def test_dynamic_range_with_register_bounds():
     def loop(bump, register):
         for _ in nl.dynamic_range(1, register, 2):

@@ -143,6 +143,23 @@ def test_program_identity():
     assert sorted(seen[2:]) == [(1, 2, 0), (1, 2, 1)]
 
 
+def test_programs_along_axes_of_a_grid():
+    """num_programs(axes=) and program_id(axis=)."""
+    seen = []
+
+    @nki.jit
+    def programs(x):
+        seen.append((nl.num_programs(axes=None), nl.num_programs(axes=()), nl.program_id(axis=0)))
+        with pytest.raises(NkiValidationError, match="the launch grid has 1 axes"):
+            nl.program_id(axis=1)
+        with pytest.raises(NkiValidationError, match="the launch grid has 1 axes"):
+            nl.num_programs(axes=1)
+        return x
+
+    programs[2](ramp())
+    assert sorted(seen) == [(2, 1, 0), (2, 1, 1)]
+
+
 def test_grids_of_the_first_dialect_are_refused():
     with pytest.raises(NkiValidationError, match="0.1"):
         double[4, 2]

@@ -1,5 +1,6 @@
 """Small kernels of the dialect against numpy, and the instructions they become."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -515,3 +516,39 @@ def test_loop_reduce_includes_what_the_destination_holds():
 
     a = array(3, 4, 8)
     np.testing.assert_allclose(run(kernel, a), np.concatenate([a.sum(0) + 5, a.sum(0)], 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("instruction", ["dma_copy", "dma_transpose"])
+def test_rows_out_of_range_are_skipped_where_asked(instruction):
+    def kernel(a, index, *, mode):
+        rows = a[nl.load(index)[nl.arange(16)[:, None], 0], nl.arange(64)[None, :]]
+        if instruction == "dma_transpose":
+            return returning(nisa.dma_transpose(rows, oob_mode=mode))
+        tile = nl.full((16, 64), 7.0, a.dtype)
+        nisa.dma_copy(dst=tile, src=rows, oob_mode=mode)
+        return returning(tile)
+
+    a, index = array(4, 64).astype(ml_dtypes.bfloat16), np.array([0, 1, 9, 2] * 4, np.int32)[:, None]
+    with pytest.raises(IndexError):
+        run(lambda a, index: kernel(a, index, mode=nisa.oob_mode.error), a, index)
+    skipped = run(lambda a, index: kernel(a, index, mode=nisa.oob_mode.skip), a, index)
+    there = skipped.T if instruction == "dma_transpose" else skipped
+    np.testing.assert_array_equal(there[[0, 1, 3]], a[[0, 1, 2]])
+
+
+def test_a_product_lies_where_it_is_placed():
+    """nc_matmul(tile_position=): a part of the array that there is, or an error."""
+
+    def product(position):
+        def kernel(a):
+            tile = nl.load(a)
+            return returning(
+                nisa.nc_matmul(tile[64:96, 0:32], tile[64:96, 0:32], tile_position=position, tile_size=(32, 32))
+            )
+
+        return kernel
+
+    a = array(128, 64)
+    np.testing.assert_allclose(run(product((64, 32)), a), a[64:96, :32].T @ a[64:96, :32], rtol=1e-5, atol=1e-5)
+    with pytest.raises(NkiValidationError, match="nc_matmul"):
+        run(product((16, 0)), a)

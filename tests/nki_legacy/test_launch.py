@@ -286,3 +286,19 @@ def test_a_kernel_that_prints_has_a_time_without_values(capsys):
 
     assert opentrn.run(kernel, opentrn.ShapeOf((4, 4), "float32"), execute=False).time_us > 0
     assert capsys.readouterr().out == ""
+
+
+def test_num_programs_along_axes():
+    seen = set()
+
+    @nki.jit
+    def kernel(a):
+        seen.add((nl.num_programs(), nl.num_programs(axes=1), nl.num_programs(axes=(1, 0))))
+        with pytest.raises(NkiValidationError, match="axis 2 of a launch grid"):
+            nl.num_programs(axes=2)
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(a))
+        return out
+
+    kernel[2, 3](np.ones((4, 8), np.float32))
+    assert seen == {((2, 3), 3, (3, 2))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the device is torch's")
 
-import opentrn.torch  # noqa: E402, F401
+import opentrn.torch  # noqa: E402
 from conformance.torch_device import run as conformance  # noqa: E402
 from opentrn.errors import InputError  # noqa: E402
 
@@ -185,6 +186,30 @@ def test_an_op_without_a_program_is_named_or_refused() -> None:
     assert "aten::nonzero runs on the host" in told.stderr and "[3, 1]" in told.stdout
     strict = subprocess.run(run, capture_output=True, text=True, env={**os.environ, "OPENTRN_STRICT": "1"})
     assert strict.returncode and "NoDeviceForm" in strict.stderr
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool, torch.complex64])
+def test_torch_equal_is_a_program_of_the_core(dtype: torch.dtype) -> None:
+    one = torch.arange(-8, 8).reshape(4, 4).to(dtype).to("neuron")
+    other = one.clone()
+    with opentrn.profile_program() as profile:
+        assert torch.equal(one, other)
+    assert "1 program runs" in str(profile) or "2 program runs" in str(profile)
+    other[3, 3] = 0
+    assert not torch.equal(one, other)
+    assert not torch.equal(one, one[:2]) and torch.equal(one[:0], other[:0])
+    if dtype.is_floating_point:
+        other.copy_(one)[0, 0] = math.nan
+        assert not torch.equal(other, other)
+
+
+def test_torch_equal_of_64_bits_is_the_hosts_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    """A core would take the first two for the same."""
+    one = torch.tensor([1, 2**40 + 1]).to("neuron")
+    assert not torch.equal(one, torch.tensor([1, 1]).to("neuron")) and torch.equal(one, one.clone())
+    assert "aten::equal runs on the host" in capfd.readouterr().err
+    with pytest.raises(RuntimeError, match="of one type on one device"):
+        torch.equal(one, one.cpu())
 
 
 def test_importing_torch_brings_the_device() -> None:

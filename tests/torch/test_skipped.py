@@ -185,3 +185,44 @@ def test_an_error_of_the_users_stays_that() -> None:
 
     with pytest.raises(RuntimeError, match="of the user's"):
         torch.compile(failing, backend="neuron")(torch.ones(2))
+
+
+def positive(x: torch.Tensor) -> torch.Tensor:
+    chosen = x[x > 0]  # the graph ends here
+    return chosen * 2
+
+
+def test_what_a_line_between_two_graphs_computes_is_told_once(capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.randn(8, 8)
+    compiled = torch.compile(positive, backend="neuron")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), positive(x))
+    said = capfd.readouterr().err
+    assert said.count("opentrn: a graph ends at ") == 1
+    assert f"{__file__}:" in said and "x[x > 0]  # the graph ends here" in said
+    assert "it computes on the host (Dynamic shape operator)" in said
+
+
+def test_a_line_between_two_graphs_of_device_tensors_says_nothing_of_the_kind(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay on the device; an op without a program there tells itself."""
+    monkeypatch.delenv("OPENTRN_STRICT")
+    x = torch.randn(8, 8).to("neuron")
+    torch.compile(lambda x: x[x > 0] * 2, backend="neuron")(x)
+    assert "a graph ends at" not in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("_process_group")
+def test_a_sharded_module_that_dynamo_skips_stays_on_the_device(capfd: pytest.CaptureFixture[str]) -> None:
+    """fully_shard moves a model to the device: nothing runs on the host, which OPENTRN_STRICT=1 would refuse."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = nn.Sequential(nn.Linear(4, 3), nn.GELU())
+    fully_shard(model[0])
+    fully_shard(model)
+    with opentrn.profile_program() as profile:
+        result = torch.compile(model, backend="neuron")(torch.randn(2, 4))
+    assert result.device.type == "neuron" and " 0 program runs" not in str(profile)
+    said = capfd.readouterr().err
+    assert "is not compiled, its ops are programs of the core one by one" in said and "on the host" not in said

@@ -132,6 +132,8 @@ def _fuzz(arguments: argparse.Namespace) -> int:
     _set_up()
     if arguments.cpu_minutes is not None:
         return _fuzz_campaign(arguments)
+    if arguments.nice is not None:
+        raise DevError("--nice needs --cpu-minutes", "add it, or start ./dev with nice(1)")
     if arguments.coverage_guided:
         return coverage_fuzz.run_targets(arguments.seconds, arguments.target)
     if arguments.target:
@@ -154,6 +156,7 @@ def _fuzz_campaign(arguments: argparse.Namespace) -> int:
     words = ["--cpu-minutes", str(arguments.cpu_minutes)]
     words += [word for target in targets for word in ("--target", target)]
     words += [] if arguments.seed is None else ["--seed", str(arguments.seed)]
+    words += [] if arguments.nice is None else ["--nice", str(arguments.nice)]
     return run([venv_bin("python"), "-m", "tests.fuzz.campaign", *words], hint="", cwd=ROOT, check=False)
 
 
@@ -220,6 +223,11 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         help="of processor time for each target, in turns at the lowest priority; out/fuzz/slices.tsv keeps what was "
         "done, from which the next call goes on",
+    )
+    fuzz.add_argument(
+        "--nice",
+        type=int,
+        help="with --cpu-minutes: priority, from 19, which takes what others leave, to 0, as others (default: 19)",
     )
     fuzz.add_argument(
         "--seed", type=int, help="the cases of an earlier run, which printed its seed (default: new)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def _package(folder: Path) -> Path:
         link = (package if source.parent.name == "opentrn" else package.parent) / source.name
         if source.suffix == ".so" or source.name in ("opentrn", "__pycache__"):
             continue
-        if not link.is_symlink():
+        if not os.path.lexists(link):  # the preset has built some itself, such as libnrt
             link.symlink_to(source)
     return package.parent
 

@@ -197,6 +197,21 @@ def _labels(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
     return labels, legend
 
 
+def _step(summary: dict[str, Any]) -> list[str]:
+    """The step, and what is beside it; an empty line where no program has a time."""
+    if not summary["step"]:
+        return [""]
+    lines = [
+        f"a step ({summary['step']}): {_duration(summary['step_us'])} of device time, "
+        f"{_share(summary['launch_s'], summary['device_s'])} of it launches"
+    ]
+    if summary["beside_us"]:
+        lines.append(
+            f"{summary['steps']} steps; what runs less often takes {_duration(summary['beside_us'])} in all"
+        )
+    return lines
+
+
 def as_text(summary: dict[str, Any], lines: int) -> str:
     """At most 80 columns."""
     cores = summary["cores"]
@@ -205,10 +220,7 @@ def as_text(summary: dict[str, Any], lines: int) -> str:
         f"{_duration(summary['device_s'] * 1e6)} of device time; {summary['host_s']:.2f} s on this host",
         f"memory: {summary['bytes_peak'] / 2**20:.1f} MiB of HBM at most"
         + (f"; MFU {summary['mfu']:.2%} of the BF16 peak" if summary["mfu"] is not None else ""),
-        f"a step ({summary['step']}): {_duration(summary['step_us'])} of device time, "
-        f"{_share(summary['launch_s'], summary['device_s'])} of it launches"
-        if summary["step"]
-        else "",
+        *_step(summary),
         f"this host without a program to run: {summary['host_gap_s']:.2f} s",
         *_prices(summary["usd"], summary["rented"]),
         "",

@@ -19,6 +19,7 @@ import numpy as np
 
 from opentrn import _core, errors, strict
 from opentrn.base import kernel_line, members
+from opentrn.kernel import processes as _processes
 from opentrn.kernel import register_truth, unwritten
 from opentrn.settings import environment
 from opentrn.settings import stochastic_rounding as rounding
@@ -419,6 +420,7 @@ def run_ranks(
     uninitialised: str | None = None,
     on_machine: Callable[[Any], None] | None = None,
     stochastic_rounding: int | bool | None = None,
+    arguments: Sequence[Sequence[Any]] = (),
 ) -> list[list[Any]]:
     """Call `programs[rank](machine)` once per core of every rank, each in its own thread with its machine active.
 
@@ -429,6 +431,8 @@ def run_ranks(
     an error, or with uninitialised="fill" gives NaN and 4 as AWS's simulator does; None is what
     OPENTRN_UNINITIALISED says. `on_machine(machine)` sees each machine before its program starts.
     `stochastic_rounding` is a seed, True, False, or None for what the environment says.
+    Where mpirun has started several processes, which all have to call this, each runs its part of the ranks and
+    all return all results; `arguments`: by rank the HBM tensors that the caller has too, whose values are shared so.
     """
     _core.load_custom_ops_of_environment()
     observed = _observer.observed or _Observed()
@@ -440,9 +444,11 @@ def run_ranks(
     require_logical_core(target, lnc)
     generation = target_version(target).value
     named = target if isinstance(target, str) else ""
-    ranks = _core.Ranks(len(programs), lnc, generation, named) if len(programs) > 1 else None
-    launches = [
-        Launch(
+    processes = _processes.of_launch(len(programs), lnc, named or f"v{generation}")
+    here = range(len(programs)) if processes is None else processes.ranks_here
+    ranks = _core.Ranks(len(programs), lnc, generation, named, processes) if len(programs) > 1 else None
+    launches = {
+        rank: Launch(
             generation,
             lnc,
             fill_fresh_memory=environment.uninitialised(uninitialised) == "fill",
@@ -451,9 +457,13 @@ def run_ranks(
             ranks=ranks,
             rank=rank,
         )
+        for rank in here
+    }
+    # Of ranks elsewhere there are none.
+    machines = [
+        [Machine(generation, core, launches[rank], execute) for core in range(lnc)] if rank in launches else []
         for rank in range(len(programs))
     ]
-    machines = [[Machine(generation, core, launch, execute) for core in range(lnc)] for launch in launches]
     asked = observed.stochastic_rounding
     asked = rounding.checked(stochastic_rounding) if asked is None else asked
     for of_rank in machines:
@@ -470,24 +480,35 @@ def run_ranks(
                 on_machine(machine)
     # The observer is this thread's: the cores' threads do not see it.
     on_recorded = partial(observed.on_recorded, observed.launches)
-    if ranks is None and lnc == 1:
-        results = [[_run_on(machines[0][0], programs[0], on_recorded)]]
-    else:
-        results = _run_in_threads(programs, machines, launches, on_recorded)
-    for rank, of_rank in enumerate(machines):
-        _check_results(of_rank, results[rank][0], execute, observed.compiles)
-    return _shapes_of(results) if execute == "never" else results
+    try:
+        if ranks is None and lnc == 1:
+            results = [[_run_on(machines[0][0], programs[0], on_recorded)]]
+        else:
+            results = _run_in_threads(programs, machines, launches, on_recorded)
+        for rank in here:
+            _check_results(machines[rank], results[rank][0], execute, observed.compiles)
+        results = _shapes_of(results) if execute == "never" else results
+        if processes is not None:
+            values = () if execute == "never" else arguments
+            programs_of_all = _processes.share(processes, results, machines, values, observed.compiles)
+            for rank in here:
+                machines[rank][0].programs_of_all = programs_of_all
+    except BaseException as error:
+        if processes is not None:
+            processes.fail(f"{type(error).__name__}: {error}", _is_of_the_peer(error))
+        raise
+    return results
 
 
 def _run_in_threads(
     programs: Sequence[Callable[[Any], Any]],
     machines: list[list[Any]],
-    launches: list[Any],
+    launches: dict[int, Any],
     on_recorded: Callable[[], None],
 ) -> list[list[Any]]:
     """The results by rank and core. Raises the first failure of the lowest rank that failed by itself."""
     places = [(rank, core) for rank, of_rank in enumerate(machines) for core in range(len(of_rank))]
-    results: list[list[Any]] = [[None] * len(of_rank) for of_rank in machines]
+    results: list[list[Any]] = [[None] * max(1, len(of_rank)) for of_rank in machines]
     failures: dict[tuple[int, int], BaseException] = {}
 
     def run_one(rank: int, core: int) -> None:
@@ -503,12 +524,12 @@ def _run_in_threads(
     threads = [
         threading.Thread(target=run_one, args=place, name=f"rank{place[0]}core{place[1]}") for place in places
     ]
-    _run_together(threads, launches)
+    _run_together(threads, list(launches.values()))
     if failures:
         own = [place for place, error in failures.items() if not _is_of_the_peer(error)]
         place = min(own or failures, key=lambda place: place[0])
-        raise _of_rank(failures[place], place[0], len(launches))
-    for launch in launches:
+        raise _of_rank(failures[place], place[0], len(machines))
+    for launch in launches.values():
         launch.check_races()
     return results
 

@@ -174,7 +174,8 @@ class RunResult:
     @property
     def collectives(self) -> list[Collective]:
         """The collectives that the ranks met at, those of one group in the order of its program."""
-        meetings = self.machines[0][0].ranks if self.machines else None
+        # Of ranks that another process of mpirun has there is no machine.
+        meetings = next((machine.ranks for launch in self.machines for machine in launch), None)
         if meetings is None:
             return []
         records = meetings.records()
@@ -188,7 +189,7 @@ class RunResult:
     @property
     def unwritten(self) -> list[UnwrittenOutput]:
         """Outputs with elements that nothing wrote, of which UnwrittenOutputWarning told; launches in order."""
-        return [output for launch in self.machines for output in of_launch(launch)]
+        return [output for launch in self.machines if launch for output in of_launch(launch)]
 
     @property
     def instruction_count(self) -> int:
@@ -363,9 +364,12 @@ def run(
         neuronx_cc = compiler_of(kernel, compiler) == "neuronx-cc"
         by_descriptors, middle_end = generates_descriptors(kernel, dge), _middle_end(kernel)
         if ranks is not None and ranks > 1:
+            # Where processes of mpirun share the ranks, from what they have sent each other.
+            first = next(machine for launch in machines for machine in launch)
+            encoded = getattr(first, "programs_of_all", [])
             timings, traffic = _core.time_ranks(
                 machines, name, settings, look_ahead, neuronx_cc, by_descriptors,
-                default_trip_count=loop_iterations, target=timed_on, middle_end=middle_end,
+                default_trip_count=loop_iterations, target=timed_on, middle_end=middle_end, encoded=encoded,
             )  # fmt: skip
         else:
             timings = [

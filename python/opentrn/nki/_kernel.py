@@ -301,7 +301,8 @@ def launch(
         if len(programs) == 1:
             results = [backend.run_cores(programs[0], lnc, target, **(machine_options or {}))]
         elif backend.run_ranks is not None:
-            results = backend.run_ranks(programs, lnc, target, **(machine_options or {}))
+            arguments = [[tensor for _, tensor in of_rank.arrays.values()] for of_rank in prepared]
+            results = backend.run_ranks(programs, lnc, target, arguments=arguments, **(machine_options or {}))
         else:
             raise NotModelled(
                 f"the backend {backend.name!r} runs one rank, and {name} is launched on {len(programs)}",

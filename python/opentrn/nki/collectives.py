@@ -13,6 +13,7 @@ import operator
 from dataclasses import dataclass, field
 from typing import Any
 
+from opentrn.base.notices import tell_once
 from opentrn.errors import NkiValidationError, NotModelled, require
 from opentrn.nki import _machine
 from opentrn.nki import _missing_name as missing_name
@@ -48,8 +49,17 @@ ReplicaGroup.__signature__ = inspect.Signature([_GROUPS])  # type: ignore[attr-d
 
 
 def rank_id(name: str | None = None) -> Any:
-    """A register with the number of the rank that runs the program; 0 where a launch has one."""
+    """A register with the number of the rank that runs the program; 0 where a launch has one.
+
+    `name` has no effect, as a register has none; given, it is told so.
+    """
+    _tell_name("rank_id", name)
     return nisa.register_alloc(getattr(_machine.machine(), "rank", 0))
+
+
+def _tell_name(function: str, name: str | None) -> None:
+    if name:
+        tell_once(f"nki.collectives.{function}(name=) has no effect: its result is a register, which has no name")
 
 
 def _groups(function: str, replica_group: Any) -> Any:
@@ -213,9 +223,10 @@ def collective_permute_implicit_current_processing_rank_id(
 ) -> Any:
     """A register with the rank whose data this rank holds in iteration `iteration_id` of the ring of `channel_id`.
 
-    That is its own number in iteration 0, and then of the ranks before it in the ring.
+    That is its own number in iteration 0, and then of the ranks before it in the ring. `name` is as in `rank_id`.
     """
     function = "collective_permute_implicit_current_processing_rank_id"
+    _tell_name(function, name)
     groups = _groups(function, replica_group)
     _machine.machine()
     processing_rank = _machine.backend().processing_rank

@@ -86,7 +86,7 @@ def neuron(
     """
     settings = settings_module.read(options, mode)
     attention.choose(module)
-    name = f"{_function(module)}{next(_number)}"
+    name = f"{_function(module)}_{next(_number)}"
     # What the backward pass can compute again for less than it takes to keep in HBM is not kept, as in Inductor.
     backend = aot_autograd(
         **compilers(settings, name),
@@ -94,6 +94,7 @@ def neuron(
         partition_fn=min_cut_rematerialization_partition,
     )
     skipped.THREAD.touched += 1
+    skipped.tell_break(module, inputs)
     # torch's fused attention on a CPU has a backward pass that is no formula; that of MATH is.
     with (
         sdpa_kernel(SDPBackend.MATH),

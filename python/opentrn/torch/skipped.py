@@ -22,6 +22,7 @@ from torch._dynamo import config, eval_frame
 from torch._dynamo.utils import get_compilation_metrics
 from torch.utils import _pytree as pytree
 
+from opentrn.base.notices import tell_once
 from opentrn.errors import SourceLocation
 from opentrn.torch import settings as settings_module
 from opentrn.torch.registry import NoDeviceForm
@@ -100,14 +101,34 @@ def _cause(reason: str) -> str:
     return why.partition("\n")[0]
 
 
+def tell_break(module: torch.fx.GraphModule, inputs: list[Any]) -> None:
+    """Says, once for a line, that a graph ends there: torch computes what the line does, on the host.
+
+    Not of tensors of the device, whose ops are programs or tell themselves.
+    """
+    reason = getattr(module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return
+    if any(isinstance(each, torch.Tensor) and each.device.type == "neuron" for each in inputs):
+        return
+    places = [frame for frame in reason.user_stack if not frame.filename.startswith(_TORCH)]
+    if places:
+        at, why = places[-1], reason.reason.strip().partition("\n")[0]
+        tell_once(
+            f"a graph ends at {at.filename}:{at.lineno}: {(at.line or at.name).strip()}\n"
+            f"    what tensors this line computes, it computes on the host ({why})"
+        )
+
+
 @dataclass
 class _Call:
-    """Of a compiled callable: its code, the user's line that called it, and whether its result was computed."""
+    """Of a compiled callable: its code, the user's line that called it, whether its result was computed, and where."""
 
     name: str
     code: CodeType | None
     place: SourceLocation | None
     computes: bool
+    on_device: bool
 
 
 def _call(frame: FrameType | None) -> _Call:
@@ -122,11 +143,12 @@ def _call(frame: FrameType | None) -> _Call:
     function = getattr(function, "__wrapped__", function)
     owner = function if isinstance(function, torch.nn.Module) else getattr(function, "__self__", None)
     given = {id(each) for each in _tensors((known.get("args"), known.get("kwargs")))}
-    computes = any(id(each) not in given for each in _tensors(known.get("result")))
+    results = _tensors(known.get("result"))
+    where = (any(id(each) not in given for each in results), any(each.device.type == "neuron" for each in results))
     if isinstance(owner, torch.nn.Module):
-        return _Call(type(owner).__name__, type(owner).forward.__code__, place, computes)
+        return _Call(type(owner).__name__, type(owner).forward.__code__, place, *where)
     name = getattr(function, "__qualname__", "a compiled callable")
-    return _Call(name, getattr(function, "__code__", None), place, computes)
+    return _Call(name, getattr(function, "__code__", None), place, *where)
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
@@ -165,14 +187,18 @@ def _leave(
         return
     is_new = call.code not in _ON_HOST
     notes, hint = _ON_HOST.setdefault(call.code, _why(reasons))
+    # Tensors of the device, where fully_shard moves a model, stay on it: their ops are programs one by one.
+    how = "runs on the host, all of it"
+    if call.on_device:
+        how = "is not compiled, its ops are programs of the core one by one"
     refusal = NoDeviceForm(
-        f"{call.name} runs on the host, all of it: torch gave the backend no graph",
+        f"{call.name} {how}: torch gave the backend no graph",
         label="torch.skipped",
         location=call.place,
         notes=notes,
         hint=hint,
     )
-    if strict():
+    if strict() and not call.on_device:
         raise refusal
     if is_new:
         print(f"opentrn: {refusal.lines()}", file=sys.stderr)

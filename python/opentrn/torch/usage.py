@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,8 @@ def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
     """Runs, host and device time (without the launch) of one program; device_us is None, with `why`, without one."""
     facts: dict[str, Any] = {
         "name": program.name,
+        # Without the number of the graph: of one function compiled again, for other sizes.
+        "function": re.sub(r"_\d+_(forward|backward|inference)", r"_\1", program.name),
         "runs": runs,
         "devices": 1,
         "host_s": host_seconds,

@@ -464,6 +464,17 @@ std::vector<ExpansionCase> places() {
                       add_i) +
            "(tensor<9xi32>, tensor<4x1xi32>, tensor<4xi32>) -> tensor<9xi32>",
        0, 2e9},
+      {"%u: tensor<4x3xbf16>", "tensor<9x3xbf16>",
+       "%i = stablehlo.constant dense<[[0], [2], [0], [8]]> : tensor<4x1xi32>\n"
+       "%x = stablehlo.constant dense<1.0> : tensor<9x3xbf16>\n" +
+           scatter_of(rows, region("bf16", "%s = stablehlo.add %p, %q : tensor<bf16>")) +
+           "(tensor<9x3xbf16>, tensor<4x1xi32>, tensor<4x3xbf16>) -> tensor<9x3xbf16>",
+       0.05},
+      {"%x: tensor<9x3xbf16>, %u: tensor<4x3xbf16>", "tensor<9x3xbf16>",
+       "%i = stablehlo.constant dense<[[0], [2], [0], [8]]> : tensor<4x1xi32>\n" +
+           scatter_of(rows, region("bf16", "%s = stablehlo.add %p, %q : tensor<bf16>")) +
+           "(tensor<9x3xbf16>, tensor<4x1xi32>, tensor<4x3xbf16>) -> tensor<9x3xbf16>",
+       0.05},
       // more windows than the kernel unrolls
       {"%x: tensor<9x2xf32>, %u: tensor<4100x2xf32>", "tensor<9x2xf32>",
        "%n = stablehlo.iota dim = 0 : tensor<4100x1xi32>\n%m = stablehlo.constant dense<7> : "

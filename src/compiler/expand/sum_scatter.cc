@@ -3,7 +3,7 @@
 // Numbers at places of several components (`x.at[i, j].add(y)`, the gradient of take_along_axis) become
 // numbers at places of the flattened operand. Whole numbers of 32 bits are summed as bytes, in fp32: 65,536
 // times 255 are below 2^24, so that no sum is rounded, and bytes at their places wrap as the whole numbers
-// do.
+// do. Rows of floats of 16 bits (the gradient of an embedding) are summed in fp32 and rounded once.
 #include <algorithm>
 #include <functional>
 
@@ -171,8 +171,33 @@ std::vector<ValueId> by_bytes(Builder& builder, const Function& function, const 
   return {total.id()};
 }
 
+// -- floats of 16 bits
+
+// A table that is read and written as a whole has to be worth it: at least a window for so many rows.
+constexpr int64_t kRowsOfAWindow = 64;
+
+bool sums_short_floats(const Function& function, const Op& op) {
+  const Type& table = function.type(op.operands[0]);
+  return (table.element() == ElementType::kBF16 || table.element() == ElementType::kF16) &&
+         adds(function, op) && has_whole_row_sums(function, op) &&
+         (splat_of(function, op.operands[0]) ||
+          function.type(op.operands[1]).element_count() * kRowsOfAWindow >= table.dim(0));
+}
+
+std::vector<ValueId> in_fp32(Builder& builder, const Function& function, const Op& op,
+                             std::span<const ValueId> operands) {
+  const Type table = builder.type(operands[0]);
+  const auto same = splat_of(function, op.operands[0]);
+  const ValueId into = same ? builder.splat(table.with_element(ElementType::kF32), *same)
+                            : builder.convert(operands[0], ElementType::kF32);
+  const ValueId sums =
+      scattered(builder, into, operands[1], builder.convert(operands[2], ElementType::kF32), op.attributes);
+  return {builder.convert(sums, table.element())};
+}
+
 constexpr Expansion kSumScatterExpansions[] = {{OpKind::scatter_, places_numbers, at_flat_places},
-                                               {OpKind::scatter_, sums_whole_numbers, by_bytes}};
+                                               {OpKind::scatter_, sums_whole_numbers, by_bytes},
+                                               {OpKind::scatter_, sums_short_floats, in_fp32}};
 
 }  // namespace
 

@@ -85,7 +85,16 @@ class Side {
         matrix_(std::move(free_by_k)),
         dtype_(dtype),
         name_(std::move(name)),
-        on_chip_(matrix_.columns_are_runs() && !matrix_.rows_are_runs() && matrix_.columns() > 1) {}
+        on_chip_(is_turned(matrix_)) {}
+
+  // Whether the operand is loaded by rows, which the Tensor engine transposes.
+  static bool is_turned(const Matrix& free_by_k) {
+    return free_by_k.columns_are_runs() && !free_by_k.rows_are_runs() && free_by_k.columns() > 1;
+  }
+
+  // The whole operand as it lies, if it was loaded together with those of other batches: all rows where it is
+  // turned, else the contraction over partitions.
+  void set_loaded(const Tile& loaded) { loaded_ = loaded; }
 
   void set_panelled(const Panelled& panelled) { panelled_ = panelled; }
   // What the matrix shows is one of `inputs`; the operand is what the prologue makes of all of them.
@@ -101,7 +110,8 @@ class Side {
 
   // [K block, free_count] tiles for free indices from free_begin.
   std::vector<Tile> panels(int64_t free_begin, int64_t free_count) {
-    if (!prologue_)
+    if (loaded_ && !on_chip_) return {loaded_->column_range(free_begin, free_count)};
+    if (!prologue_ && !loaded_)
       if (auto tiles = kept_panels(free_begin, free_count)) return *tiles;
     const int64_t blocks = tiles(matrix_.columns(), kPartitions);
     const Tile all =
@@ -116,6 +126,8 @@ class Side {
     }
     if (panelled_)
       load_panel(all, free_begin);
+    else if (loaded_)
+      turn(result, 0, loaded_->row_range(free_begin, free_count), 0);
     else if (on_chip_)
       transposed(result, free_begin, free_count);
     else if (prologue_)
@@ -287,6 +299,7 @@ class Side {
   bool keeps_ = false;
   bool scalar_is_next_ = true;
   std::optional<Panelled> panelled_;
+  std::optional<Tile> loaded_;
   Prologue* prologue_ = nullptr;
   std::vector<Matrix> inputs_, turned_inputs_;
   std::map<int64_t, View> stored_;  // by free_begin
@@ -530,6 +543,10 @@ class Product : public TileSource {
     }
     left_side_.emplace(side(left_, batch, l_dtype_, "lhs"));
     right_side_.emplace(side(right_, batch, r_dtype_, "rhs"));
+    if (const auto tile = loaded_together(left_, batch, l_dtype_, left_loaded_, "lhs"))
+      left_side_->set_loaded(*tile);
+    if (const auto tile = loaded_together(right_, batch, r_dtype_, right_loaded_, "rhs"))
+      right_side_->set_loaded(*tile);
     if (panelled_) right_side_->set_panelled(*panelled_);
     if (panel_ < right_.matrix().rows() && !keep_left_) left_side_->keep_transposed();
     kept_.clear();
@@ -610,6 +627,67 @@ class Product : public TileSource {
     return made;
   }
 
+  // Operands of several batches that one transfer brought.
+  struct Together {
+    int64_t first = 0, count = 0;  // batches
+    Tile tile;
+  };
+
+  // The operand of a batch out of `together`, which is loaded anew where it does not hold it. Batches as small
+  // as the heads of attention are otherwise a transfer each, of runs as short as a head is wide. nullopt where an
+  // operand is more than a tile, lies in SBUF, or must be converted.
+  std::optional<Tile> loaded_together(const Operand& operand, int64_t batch, DType dtype, Together& together,
+                                      const std::string& name) {
+    if (!lie_alike(operand)) return std::nullopt;
+    const isa::Dim batches = operand.main().batch.back();
+    const Matrix one = operand.main().of_batch(batch);
+    const bool turned = Side::is_turned(one);
+    const int64_t rows = turned ? one.rows() : one.columns(), width = turned ? one.columns() : one.rows();
+    if (rows > kPartitions || width == 0 || one.dtype() != dtype) return std::nullopt;
+    const int64_t most = std::min(batches.count, kTransferBytes / (width * size_bytes(dtype)));
+    if (most < 2) return std::nullopt;
+    const int64_t place = batch % batches.count, begin = place / most * most, first = batch - place + begin;
+    if (together.count == 0 || together.first != first) {
+      if (is_at_hand(operand, first, turned)) return std::nullopt;
+      together = {first, std::min(most, batches.count - begin), {}};
+      together.tile = emitter_.sbuf(rows, together.count * width, dtype, name + "_batches");
+      load_batches(operand, together, turned);
+    }
+    return together.tile.column_range((batch - together.first) * width, width);
+  }
+
+  // Whether what makes the operand is one step apart from batch to batch.
+  static bool lie_alike(const Operand& operand) {
+    if (operand.main().batch.empty() || (operand.prologue && !operand.prologue->all_full())) return false;
+    return std::ranges::all_of(operand.parts, [&](const Part& part) {
+      return !part.batch.empty() && part.batch.back().count == operand.main().batch.back().count &&
+             part.batch.back().step != 0;
+    });
+  }
+
+  // Whether a batch of something that makes the operand lies in SBUF as it is needed.
+  bool is_at_hand(const Operand& operand, int64_t batch, bool turned) const {
+    return std::ranges::any_of(operand.parts, [&](const Part& part) {
+      const Matrix one = part.of_batch(batch), as_needed = turned ? one : one.transposed();
+      return as_needed.kept(emitter_, 0, as_needed.rows(), 0, as_needed.columns(),
+                            /*first_partition=*/!turned && !operand.prologue)
+                 .has_value() ||
+             one.transposed().kept(emitter_, 0, one.columns(), 0, one.rows(), true).has_value();
+    });
+  }
+
+  void load_batches(const Operand& operand, const Together& together, bool turned) {
+    std::vector<Matrix> inputs;
+    for (const Part& part : operand.parts) {
+      const Matrix start = part.of_batch(together.first);
+      inputs.push_back((turned ? start : start.transposed()).beside({part.batch.back().step, together.count}));
+    }
+    const Tile& tile = together.tile;
+    if (!operand.prologue) return inputs[0].load(emitter_, tile, 0, 0);
+    operand.prologue->forget();
+    operand.prologue->compute(inputs, {0, tile.rows, 0, tile.columns}, tile);
+  }
+
   // Columns of two blocks of the contraction, where the Tensor engine takes both at once: fp8 on both sides,
   // from NeuronCore-v3 on.
   std::optional<Tile> pair(const std::vector<Tile>& blocks, size_t first, int64_t begin,
@@ -672,6 +750,7 @@ class Product : public TileSource {
   bool keep_left_ = false;  // the left panels of all rows, while columns come in several panels
 
   std::optional<Side> left_side_, right_side_;
+  Together left_loaded_, right_loaded_;
   int64_t first_row_ = 0, panel_begin_ = 0;
   std::vector<Tile> moving_, stationary_, slices_;
   std::map<int64_t, std::vector<Tile>> kept_;  // stationary, by row
@@ -710,7 +789,9 @@ int64_t product_bytes(const graph::Function& function, const Op& op, const Choic
   // What is widened lies beside its panel, block by block of the contraction.
   const bool widens = function.type(op.operands[0]).element() != function.type(op.operands[1]).element();
   const int64_t kept = widens ? 4 * std::max(panel, kPanelRunBytes) : 0;
-  return 2 * panel * k_tiles * element + kept + left_tiles + 2 * std::min(k, kNaturalColumns) * element;
+  const int64_t together = batches > 1 ? 4 * kTransferBytes : 0;  // of two operands, and the next of each
+  return 2 * panel * k_tiles * element + kept + left_tiles + together +
+         2 * std::min(k, kNaturalColumns) * element;
 }
 
 std::unique_ptr<TileSource> product_source(Lowering& lowering, const Op& op, const ProductForm& form,

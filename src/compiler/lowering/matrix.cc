@@ -47,6 +47,31 @@ Matrix Matrix::moved(int64_t elements) const {
   return result;
 }
 
+Matrix Matrix::beside(isa::Dim matrices) const {
+  std::vector<isa::Dim> columns{matrices};
+  columns.insert(columns.end(), column_dims_.begin(), column_dims_.end());
+  return {base_, row_dims_, std::move(columns)};
+}
+
+std::optional<Matrix> Matrix::blocks_beside(int64_t row, int64_t rows, int64_t count) const {
+  const auto boxes = boxes_of(row_dims_, row, rows * count);
+  if (boxes.size() != 1) return std::nullopt;
+  std::vector<isa::Dim> outer = merged(boxes[0].dims), inner;
+  for (int64_t missing = rows; missing > 1;) {
+    if (outer.empty()) return std::nullopt;
+    const isa::Dim last = outer.back();
+    outer.pop_back();
+    const int64_t taken = std::min(missing, last.count);
+    if (missing % taken != 0 || last.count % taken != 0) return std::nullopt;
+    inner.insert(inner.begin(), {last.step, taken});
+    if (taken < last.count) outer.push_back({last.step * taken, last.count / taken});
+    missing /= taken;
+  }
+  outer.insert(outer.end(), column_dims_.begin(), column_dims_.end());
+  Matrix result{base_, std::move(inner), std::move(outer)};
+  return result.moved(boxes[0].offset);
+}
+
 template <typename Transfer>
 void Matrix::for_parts(const Tile& tile, int64_t row_begin, int64_t column_begin, Transfer&& transfer) const {
   for (const Box& rows : boxes_of(row_dims_, row_begin, tile.rows))

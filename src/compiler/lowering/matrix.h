@@ -19,6 +19,8 @@ class Matrix {
   DType dtype() const { return base_.dtype; }
   int64_t rows() const;
   int64_t columns() const;
+  const std::vector<isa::Dim>& row_dims() const { return row_dims_; }
+  const std::vector<isa::Dim>& column_dims() const { return column_dims_; }
   bool same_in_every_row() const { return all_still(row_dims_); }
   bool same_in_every_column() const { return all_still(column_dims_); }
   // Elements lie one after another in memory along the columns (rows).
@@ -28,6 +30,11 @@ class Matrix {
   View all() const;
   Matrix transposed() const { return {base_, column_dims_, row_dims_}; }
   Matrix moved(int64_t elements) const;
+  // Columns of several matrices like this one, that many, each so many elements after the one before.
+  Matrix beside(isa::Dim matrices) const;
+  // Rows [row, row + rows * count) as `count` blocks of so many rows that lie side by side: a matrix of `rows`
+  // rows, the columns of one block after those of the other. nullopt where the rows are not as regular.
+  std::optional<Matrix> blocks_beside(int64_t row, int64_t rows, int64_t count) const;
 
   // tile: row_count x column_count, of the matrix's dtype or another that DMA converts to.
   void load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const;

@@ -1,4 +1,5 @@
 #include "compiler/lowering/plan.h"
+#include "compiler/lowering/slab_reduction.h"
 
 #include <algorithm>
 #include <cstring>
@@ -305,6 +306,10 @@ bool Plan::try_join(OpId id, int group) {
   const Op& op = function_.op(id);
   // Tried in place: a copy of the group for each op makes the plan of a long group quadratic.
   Group& joined = groups_[group];
+  // Each partition has several results of a reduction over slabs, which what follows would need one by one.
+  if (joined.ops.size() == 1 && joined.split && !joined.permutation.empty() &&
+      reduces_slabs(function_, function_.op(joined.ops[0])))
+    return false;
   const int64_t partitions = arch::neuron_core(generation_).partitions;
   if (op.kind == OpKind::reduce_ && leaves_partitions_idle(function_, joined, op, partitions)) return false;
   const auto split = joined.split;

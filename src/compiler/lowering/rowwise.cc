@@ -22,8 +22,10 @@
 #include "compiler/lowering/exact_reduction.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/slab_reduction.h"
 #include "compiler/lowering/steps.h"
 #include "compiler/lowering/tile_source.h"
+#include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
 
@@ -74,6 +76,7 @@ class RowwiseKernel {
       source_ = make_source();
       if (group_.whole_rows && source_->panels().size() > 1) finish_source();
     }
+    if (!source_ && is_lone_reduction() && reduced_in_slabs()) return;
     keep_results();
     if (source_) return run_source();
     if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
@@ -161,9 +164,48 @@ class RowwiseKernel {
     return all;
   }
 
+  // Parts of a source, from the first one on, that are loaded and stored together, each a block of rows.
+  struct PartsTogether {
+    int64_t first_row = 0, rows = 0, count = 1;
+  };
+
+  // How many parts move together: where each is one small tile, as a head of attention is, as many as make a
+  // transfer worth its time; a divisor of their number, so that they lie as regularly as all of them.
+  int64_t parts_in_a_transfer(const std::vector<std::vector<RowBlock>>& parts) const {
+    const auto panels = source_->panels();
+    if (turned_ || panels.size() != 1 || columns_ == 0 || columns_ > kTransferColumns / 2) return 1;
+    if (!whole_rows_ && source_->tiles_of(panels[0]).size() != 1) return 1;
+    const int64_t rows = parts[0][0].count;
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (parts[i].size() != 1 || parts[i][0].count != rows ||
+          parts[i][0].begin != static_cast<int64_t>(i) * rows)
+        return 1;
+    const auto all = static_cast<int64_t>(parts.size());
+    int64_t count = std::min(all, tiles(kTransferColumns, columns_));
+    while (all % count != 0) --count;
+    return count;
+  }
+
+  void store_parts() {
+    for (const auto& [value, tile] : wide_stores_)
+      outputs_.at(value)
+          .blocks_beside(parts_.first_row, parts_.rows, parts_.count)
+          ->store(emitter_, tile, 0, 0);
+    wide_stores_.clear();
+    wide_loads_.clear();
+    parts_ = {};
+  }
+
   void run_source() {
     std::optional<int64_t> columns_before;
-    for (const auto& part : source_->parts()) {
+    const auto parts = source_->parts();
+    const int64_t together = parts.empty() ? 1 : parts_in_a_transfer(parts);
+    int64_t number = 0;
+    for (const auto& part : parts) {
+      if (together > 1 && number++ % together == 0) {
+        store_parts();
+        parts_ = {part[0].begin, part[0].count, together};
+      }
       source_->begin_rows(part);
       for (const ColumnBlock& panel : source_->panels()) {
         source_->begin_columns(panel);
@@ -179,6 +221,7 @@ class RowwiseKernel {
         }
       }
     }
+    if (together > 1) store_parts();
   }
 
   // Tiles from this one on whose columns move together; the first one behind them.
@@ -188,25 +231,46 @@ class RowwiseKernel {
     while (!turned_ && to != tiles_.cend() && to->begin == transfer_.begin + transfer_.count &&
            transfer_.count < kTransferColumns)
       transfer_.count += to++->count;
-    wide_loads_.clear();
+    if (parts_.count == 1) wide_loads_.clear();
     for (auto tile = from; tile != to; ++tile) {
       column_begin_ = tile->begin;
       column_count_ = tile->count;
       compute_tile();
     }
+    if (parts_.count > 1) return to;
     for (const auto& [value, tile] : wide_stores_)
       outputs_.at(value).store(emitter_, tile, row_begin_, transfer_.begin);
     wide_stores_.clear();
     return to;
   }
-  bool moves_together() const { return source_ && transfer_.count > column_count_; }
+  // Whether this tile of an operand or a result is a part of a longer transfer: of several parts of the source,
+  // or of several tiles of its columns.
+  bool moves_together(const Matrix& m) const {
+    if (!source_) return false;
+    if (parts_.count == 1) return transfer_.count > column_count_;
+    return !m.kept(emitter_, parts_.first_row, parts_.rows, 0, columns_, /*first_partition=*/false) &&
+           m.blocks_beside(parts_.first_row, parts_.rows, parts_.count).has_value();
+  }
+  // Likewise of a result, whose parts are all stored together or none is.
+  bool stores_together(ValueId value, const Matrix& m) const {
+    if (parts_.count > 1 && row_begin_ != parts_.first_row) return wide_stores_.contains(value);
+    return moves_together(m);
+  }
+  // Its columns in what moves together.
+  ColumnBlock place_together() const {
+    if (parts_.count == 1) return {column_begin_ - transfer_.begin, column_count_};
+    return {(row_begin_ - parts_.first_row) / parts_.rows * columns_, columns_};
+  }
+  int64_t columns_together() const { return parts_.count == 1 ? transfer_.count : parts_.count * columns_; }
 
   // This tile's part of what is stored together.
   Tile part_of_store(ValueId value, const Matrix& m) {
     auto found = wide_stores_.find(value);
     if (found == wide_stores_.end())
-      found = wide_stores_.emplace(value, emitter_.sbuf(row_count_, transfer_.count, m.dtype(), "out")).first;
-    return found->second.column_range(column_begin_ - transfer_.begin, column_count_);
+      found =
+          wide_stores_.emplace(value, emitter_.sbuf(row_count_, columns_together(), m.dtype(), "out")).first;
+    const ColumnBlock place = place_together();
+    return found->second.column_range(place.begin, place.count);
   }
 
   // Reductions need whole rows, and the source makes its columns panel by panel: all of its result first.
@@ -364,7 +428,7 @@ class RowwiseKernel {
       if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
       return;
     }
-    if (moves_together() && !narrow) {
+    if (!narrow && stores_together(value, m)) {
       const Tile place = part_of_store(value, m);
       if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
       return;
@@ -423,7 +487,7 @@ class RowwiseKernel {
             narrow_tiles_.emplace(std::pair(key, row_begin_), load(m, true, row_begin_, row_count_)).first;
       return found->second;
     }
-    if (moves_together() && !narrow_) return part_of_load(key, m);
+    if (!narrow_ && moves_together(m)) return part_of_load(key, m);
     auto found = loads_.find(key);
     if (found == loads_.end()) found = loads_.emplace(key, load(m, narrow_, row_begin_, row_count_)).first;
     return found->second;
@@ -432,12 +496,15 @@ class RowwiseKernel {
   // This tile's part of what is loaded together.
   Tile part_of_load(const Key& key, const Matrix& m) {
     auto found = wide_loads_.find(key);
-    if (found == wide_loads_.end())
-      found = wide_loads_
-                  .emplace(key, m.fetch(emitter_, row_begin_, row_count_, transfer_.begin, transfer_.count,
-                                        "load"))
-                  .first;
-    return found->second.column_range(column_begin_ - transfer_.begin, column_count_);
+    if (found == wide_loads_.end()) found = wide_loads_.emplace(key, loaded_together(m)).first;
+    const ColumnBlock place = place_together();
+    return found->second.column_range(place.begin, place.count);
+  }
+  Tile loaded_together(const Matrix& m) {
+    if (parts_.count == 1)
+      return m.fetch(emitter_, row_begin_, row_count_, transfer_.begin, transfer_.count, "load");
+    return m.blocks_beside(parts_.first_row, parts_.rows, parts_.count)
+        ->fetch(emitter_, 0, row_count_, 0, columns_together(), "load");
   }
 
   // What a reduction reads: all columns, also where one number or one column stands for them.
@@ -675,8 +742,8 @@ class RowwiseKernel {
   std::optional<Tile> place_in_parts(ValueId value) {
     if (!source_ || !outputs_.contains(value)) return std::nullopt;
     const isa::TensorId tensor = lowering_.view(value).tensor;
-    if (moves_together() && !emitter_.residency().is_kept(tensor) &&
-        !emitter_.residency().is_by_columns(tensor) && outputs_.at(value).columns() > 1)
+    if (!emitter_.residency().is_kept(tensor) && !emitter_.residency().is_by_columns(tensor) &&
+        outputs_.at(value).columns() > 1 && stores_together(value, outputs_.at(value)))
       return part_of_store(value, outputs_.at(value));
     if (!turned_ &&
         (column_count_ == columns_ || emitter_.residency().is_by_columns(lowering_.view(value).tensor)))
@@ -715,6 +782,16 @@ class RowwiseKernel {
       if (output != outputs_.end()) store(result, output->second, term.tile);
       terms_[result] = term;
     }
+  }
+
+  bool reduced_in_slabs() {
+    const Op& op = function_.op(group_.ops[0]);
+    const OpKind combiner = *combiner_of(function_, op);
+    const double initial = *splat_of(function_, op.operands[1]);
+    const bool is_met = !is_neutral(combiner, function_.type(op.results[0]).element(), initial);
+    if (splat_of(function_, op.operands[0])) return false;
+    return reduce_slabs(emitter_, alu_of(combiner), operands_.at({op.operands[0], false}),
+                        outputs_.at(op.results[0]), is_met ? std::optional(initial) : std::nullopt);
   }
 
   void reduce_in_blocks() {
@@ -768,6 +845,7 @@ class RowwiseKernel {
   bool narrow_ = false;  // the last load was one column that stands for all
   std::map<Key, Tile> loads_;
   ColumnBlock transfer_{0, 0};  // columns that move together, of several tiles
+  PartsTogether parts_;         // of the source that move together
   std::map<Key, Tile> wide_loads_;
   std::map<ValueId, Tile> wide_stores_;
   std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column

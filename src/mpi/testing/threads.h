@@ -34,6 +34,11 @@ class Mail {
     return true;
   }
 
+  bool has(int from, int to) {
+    const std::lock_guard lock(mutex_);
+    return !boxes_[{from, to}].empty();
+  }
+
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -59,6 +64,8 @@ class ThreadTransport final : public Transport {
     if (receives_left_-- == 0) throw Fault(FaultKind::kInternal, "", "this process died");
     return mail_.take(from, process_, message, deadline);
   }
+  bool has_come(int from) override { return mail_.has(from, process_); }
+  size_t unsent() override { return 0; }
   void flush(const Doing&) override {}
 
  private:

@@ -56,11 +56,6 @@ std::optional<collectives::Kind> collective_kind(OpKind kind) {
   }
 }
 
-// Collectives of one phase are joined up to so many bytes, as compilers and frameworks do (buckets of 25 MiB
-// are the default of PyTorch's DistributedDataParallel): a small one takes little more than its latency, a
-// joined one waits for the last of its operands.
-constexpr int64_t kJoinedBytes = 25 << 20;
-
 bool is_host_driven(OpKind kind) {
   return kind == OpKind::while_ || kind == OpKind::case_ || kind == OpKind::if_;
 }
@@ -124,6 +119,25 @@ bool meets(const graph::Function& function, OpId id, const HostCalls& host) {
   return false;
 }
 
+// Takes less time than writing its result and reading it again.
+bool is_light(const graph::Function& function, const Op& op) {
+  if (!op.regions.empty() || op.results.size() != 1 || !function.type(op.results[0]).is_static())
+    return false;
+  switch (op.kind) {
+    case OpKind::broadcast_in_dim_:
+    case OpKind::clamp_:
+    case OpKind::compare_:
+    case OpKind::convert_:
+    case OpKind::iota_:
+    case OpKind::reshape_:
+    case OpKind::select_: return true;
+    default: break;
+  }
+  const graph::OpDefinition& definition = graph::definition(op.kind);
+  return !definition.has_side_effect && (definition.op_class == graph::OpClass::kUnaryElementwise ||
+                                         definition.op_class == graph::OpClass::kBinaryElementwise);
+}
+
 }  // namespace
 
 ParallelProgram::ParallelProgram(const graph::Module& module, graph::Function function, int64_t devices,
@@ -152,34 +166,21 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
   const graph::Block& from = function_.block(block);
   sequence->arguments = from.arguments;
   sequence->returned = function_.op(from.ops.back()).operands;
-  // Phases: ops that meet, then ops of devices. An op is in the first phase that has what it reads.
-  struct Place {
-    size_t phase = 0;
-    bool on_device = false;
-  };
-  std::map<ValueId, Place> made;
+  // Phases: ops that meet, then ops of devices.
   const std::set<ValueId> anew = remade(block);
   remade_.insert(anew.begin(), anew.end());
   std::vector<std::vector<OpId>> meeting(1), computing(1);
-  for (const OpId id : from.ops) {
-    const Op& op = function_.op(id);
-    if (op.kind == OpKind::constant_ || id == from.ops.back()) continue;
-    const bool on_device = !meets(function_, id, host_);
-    size_t phase = 0;
-    for (const ValueId value : values_read(function_, std::span(&id, 1)))
-      if (const auto found = made.find(value); found != made.end())
-        phase = std::max(phase, found->second.phase + (found->second.on_device && !on_device ? 1 : 0));
-    if (meeting.size() <= phase) {
-      meeting.resize(phase + 1);
-      computing.resize(phase + 1);
+  for (const auto& [id, place] : places(block)) {
+    if (meeting.size() <= place.phase) {
+      meeting.resize(place.phase + 1);
+      computing.resize(place.phase + 1);
     }
-    if (op.results.empty() || !anew.contains(op.results[0]))
-      (on_device ? computing : meeting)[phase].push_back(id);
-    for (const ValueId result : op.results) made[result] = {phase, on_device};
+    const auto& results = function_.op(id).results;
+    if (results.empty() || !anew.contains(results[0]))
+      (place.on_device ? computing : meeting)[place.phase].push_back(id);
   }
   for (size_t phase = 0; phase < meeting.size(); ++phase) {
-    for (std::vector<OpId>& ops : joined(meeting[phase]))
-      sequence->steps.push_back(make_step(std::move(ops), *sequence, options, true));
+    for (const OpId id : meeting[phase]) sequence->steps.push_back(make_step({id}, *sequence, options, true));
     if (!computing[phase].empty())
       sequence->steps.push_back(
           make_step(with_remade(computing[phase], block, anew), *sequence, options, false));
@@ -187,62 +188,62 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
   return sequence;
 }
 
-// Ops that meet in one phase, those that can be one collective together: of one kind, groups and element,
-// small, and with operands that are there before the phase.
-std::vector<std::vector<OpId>> ParallelProgram::joined(const std::vector<OpId>& ops) const {
-  struct Bucket {
-    size_t at;  // in the result
-    int64_t bytes;
-    std::vector<graph::eval::ProcessGroup> groups;
-  };
-  std::vector<std::vector<OpId>> all;
-  std::vector<Bucket> open;
-  std::set<ValueId> made;  // in this phase
+// An op is in the first phase that has what it reads. What is made of arguments and constants alone by light
+// ops is made in the phase that reads it first: it would lie in memory until then.
+std::vector<std::pair<OpId, ParallelProgram::Place>> ParallelProgram::places(BlockId block) const {
+  std::vector<std::pair<OpId, Place>> all;
+  std::map<ValueId, size_t> made;  // value -> which of `all`
+  std::vector<bool> can_wait;
+  const std::vector<OpId>& ops = function_.block(block).ops;
   for (const OpId id : ops) {
     const Op& op = function_.op(id);
-    made.insert(op.results.begin(), op.results.end());
-    const bool is_joinable =
-        (op.kind == OpKind::all_reduce_ || op.kind == OpKind::all_gather_ ||
-         op.kind == OpKind::reduce_scatter_) &&
-        std::ranges::none_of(op.operands, [&](ValueId value) { return made.contains(value); });
-    const auto groups = is_joinable ? groups_of(op) : std::vector<graph::eval::ProcessGroup>{};
-    const int64_t bytes = is_joinable ? operand_bytes(op) : 0;
-    const auto fits = [&](const Bucket& bucket) {
-      const Op& first = function_.op(all[bucket.at].front());
-      return first.kind == op.kind && bucket.groups == groups && bucket.bytes + bytes <= kJoinedBytes &&
-             function_.type(first.operands[0]).element() == function_.type(op.operands[0]).element();
-    };
-    const auto bucket = is_joinable ? std::ranges::find_if(open, fits) : open.end();
-    if (bucket != open.end()) {
-      bucket->bytes += bytes;
-      all[bucket->at].push_back(id);
-      continue;
+    if (op.kind == OpKind::constant_ || id == ops.back()) continue;
+    Place place{0, !meets(function_, id, host_)};
+    bool waits = place.on_device && is_light(function_, op);
+    for (const ValueId value : values_read(function_, std::span(&id, 1)))
+      if (const auto found = made.find(value); found != made.end()) {
+        const Place& from = all[found->second].second;
+        place.phase = std::max(place.phase, from.phase + (from.on_device && !place.on_device ? 1 : 0));
+        waits = waits && can_wait[found->second];
+      }
+    for (const ValueId result : op.results) made[result] = all.size();
+    all.emplace_back(id, place);
+    can_wait.push_back(waits);
+  }
+  std::map<ValueId, size_t> needed;  // value -> the first phase that has to find it
+  for (const ValueId value : function_.op(ops.back()).operands) needed[value] = 0;
+  for (size_t i = all.size(); i-- > 0;) {
+    auto& [id, place] = all[i];
+    if (can_wait[i])
+      if (const auto found = needed.find(function_.op(id).results[0]); found != needed.end())
+        place.phase = std::max(place.phase, found->second);
+    const size_t phase = place.on_device ? place.phase : std::max<size_t>(place.phase, 1) - 1;
+    for (const ValueId value : values_read(function_, std::span(&id, 1))) {
+      const auto [found, fresh] = needed.try_emplace(value, phase);
+      if (!fresh) found->second = std::min(found->second, phase);
     }
-    if (is_joinable) open.push_back({all.size(), bytes, groups});
-    all.push_back({id});
   }
   return all;
 }
 
-std::vector<graph::eval::ProcessGroup> ParallelProgram::groups_of(const Op& op) const {
-  return graph::eval::process_groups(op, 1, static_cast<int64_t>(devices_), [](const std::string& what) {
-    throw Fault(FaultKind::kInput, "graph.collective", what);
-  });
-}
-
-int64_t ParallelProgram::operand_bytes(const Op& op) const {
-  int64_t bytes = 0;
-  for (const ValueId value : op.operands) bytes += static_cast<int64_t>(function_.type(value).byte_count());
-  return bytes;
-}
-
-// Results of broadcasts that only ops of devices read. Each step makes those that it reads anew, as what they
-// repeat is smaller.
+// Results of broadcasts that only ops of devices read, and what light ops make of constants (masks by index).
+// Each step makes those that it reads anew, as what they are made of is smaller, and as its compiler then
+// knows what they are: a causal mask that comes as an input is any mask.
 std::set<ValueId> ParallelProgram::remade(BlockId block) const {
-  std::set<ValueId> values;
+  std::set<ValueId> values, of_constants;
   const std::vector<OpId>& ops = function_.block(block).ops;
-  for (const OpId id : ops)
-    if (function_.op(id).kind == OpKind::broadcast_in_dim_) values.insert(function_.op(id).results[0]);
+  for (const OpId id : ops) {
+    const Op& op = function_.op(id);
+    const bool is_constant = std::ranges::all_of(op.operands, [&](ValueId value) {
+      const OpId maker = function_.value(value).op;
+      return of_constants.contains(value) ||
+             (maker != graph::kNoOp && function_.op(maker).kind == OpKind::constant_);
+    });
+    if (is_constant && is_light(function_, op) && !meets(function_, id, host_))
+      of_constants.insert(op.results[0]);
+    if (op.kind == OpKind::broadcast_in_dim_) values.insert(op.results[0]);
+  }
+  values.insert(of_constants.begin(), of_constants.end());
   for (const OpId id : ops)
     if (id == ops.back() || meets(function_, id, host_))
       for (const ValueId value : values_read(function_, std::span(&id, 1))) values.erase(value);
@@ -487,9 +488,11 @@ std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Ste
   const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
   if (!kind) return std::nullopt;
   int64_t bytes = 0;
-  for (const OpId id : step.ops) bytes += operand_bytes(function_.op(id));
-  const auto groups = groups_of(op);
-  return Collective{*kind, bytes, groups, std::string(graph::name(op.kind))};
+  for (const ValueId value : op.operands) bytes += static_cast<int64_t>(function_.type(value).byte_count());
+  auto groups = graph::eval::process_groups(
+      op, 1, static_cast<int64_t>(devices_),
+      [](const std::string& what) { throw Fault(FaultKind::kInput, "graph.collective", what); });
+  return Collective{*kind, bytes, std::move(groups), std::string(graph::name(op.kind))};
 }
 
 std::vector<ParallelProgram::Stage> ParallelProgram::stages() const { return stages(*body_, 1.0); }

@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -98,12 +99,15 @@ class ParallelProgram {
     Meeting* meeting = nullptr;
   };
 
+  // Where an op of a block runs: ops that meet, and then those of devices, phase after phase.
+  struct Place {
+    size_t phase = 0;
+    bool on_device = false;
+  };
+  std::vector<std::pair<graph::OpId, Place>> places(graph::BlockId block) const;
   std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
   std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, const Sequence& sequence,
                                   const DeviceOptions& options, bool together);
-  std::vector<std::vector<graph::OpId>> joined(const std::vector<graph::OpId>& ops) const;
-  std::vector<graph::eval::ProcessGroup> groups_of(const graph::Op& op) const;
-  int64_t operand_bytes(const graph::Op& op) const;
   std::set<graph::ValueId> remade(graph::BlockId block) const;
   std::vector<graph::OpId> with_remade(std::vector<graph::OpId> ops, graph::BlockId block,
                                        const std::set<graph::ValueId>& remade) const;

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.base.notices import tell_once
 from opentrn.errors import NkiValidationError, require
 from opentrn.nki import _machine
 from opentrn.nki import isa as nisa
@@ -213,9 +214,11 @@ def matmul(x, y, transpose_x=False):
 def gather_flattened(data, indices, axis=0, dtype=None):
     """Elements of each partition of `data`, by position in its flattened free dimensions.
 
-    `axis` is accepted and, as in the documented description, has no influence: the free dimensions are
-    flattened.
+    `axis` has, as in the documented description, no influence: the free dimensions are flattened. Given, it is told
+    so.
     """
+    if axis:
+        tell_once("nl.gather_flattened(axis=) has no effect: the free dimensions are flattened, as AWS documents")
     if indices.dtype != dtypes.uint32:
         indices = ew.copy(indices, dtypes.uint32)
     gathered = ew.tile(tuple(indices.shape), data.dtype)

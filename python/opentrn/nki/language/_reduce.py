@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from opentrn.base.notices import tell_once
 from opentrn.errors import require
 from opentrn.nki import isa as nisa
 from opentrn.nki._machine import is_tensor
@@ -37,7 +38,7 @@ def _reduced_shape(x, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
 def _tensor_reduce(op, x, axis, dtype, keepdims):
     axes = _axes(x, axis)
     dst = ew.tile(_reduced_shape(x, axes, keepdims), dtype if dtype is not None else x.dtype)
-    nisa.tensor_reduce(dst, op, x, axes if len(axes) > 1 else axes[0], keepdims=keepdims)
+    nisa.tensor_reduce(dst, op, x, axes if len(axes) > 1 else axes[0])
     return dst
 
 
@@ -84,8 +85,10 @@ def mean(x, axis, dtype=None, keepdims=False):
 def var(x, axis, dtype=None, keepdims=False):
     """Population variance along trailing free axes.
 
-    The result always keeps the axes as size one (documented).
+    The result always keeps the axes as size one (documented), whatever `keepdims` says; given, it is told so.
     """
+    if keepdims:
+        tell_once("nl.var(keepdims=) has no effect: its result keeps the axes as size one, as AWS documents")
     axes = _axes(x, axis)
     flat_shape = tuple(x.shape[: axes[0]]) + (1,) * len(axes)
     average = mean(x, axis, dtypes.float32, keepdims=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.base.notices import tell_once
 from opentrn.errors import ArgumentError, NkiValidationError, NotModelled
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, Range
@@ -22,17 +23,30 @@ ONE = Range(0, 1, 1)
 
 
 def options(what: str, extra: dict[str, Any]) -> MemoryRegion:
-    """Undocumented keywords that kernels pass: `name` (ignored) and `buffer`, the memory of a fresh
-    result."""
+    """Keywords that kernels pass beside the documented ones: `buffer`, the memory of a fresh result, and `name`."""
     if not extra:
         return SBUF
-    unknown = set(extra) - {"name", "buffer"}
-    if unknown:
-        raise ArgumentError(f"{what} got unknown arguments {sorted(unknown)}", label="nki.arguments")
+    _check(what, extra)
     buffer = extra.get("buffer")
     if buffer is None:
         return SBUF
     return buffer.region if hasattr(buffer, "region") else MemoryRegion(buffer)
+
+
+def no_options(what: str, extra: dict[str, Any]) -> None:
+    """The same keywords of a function whose result lies where its arguments or its engine say."""
+    if not extra:
+        return
+    _check(what, extra)
+    if extra.get("buffer") is not None:
+        tell_once(f"{what}(buffer=) has no effect: it does not choose the memory of its result")
+
+
+def _check(what: str, extra: dict[str, Any]) -> None:
+    if unknown := set(extra) - {"name", "buffer"}:
+        raise ArgumentError(f"{what} got unknown arguments {sorted(unknown)}", label="nki.arguments")
+    if extra.get("name"):
+        tell_once(f"{what}(name=) has no effect: instructions of NKI 0.1 have the names of their lines")
 
 
 def plain(value: Any) -> Any:
@@ -155,6 +169,7 @@ __all__ = [
     "ONE",
     "PerPartition",
     "elementwise",
+    "no_options",
     "operand",
     "options",
     "plain",

@@ -10,12 +10,13 @@ from opentrn.errors import NkiValidationError
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box
-from opentrn.nki_legacy.dtypes import promote
+from opentrn.nki_legacy.dtypes import host_dtype, promote
 from opentrn.nki_legacy.emit import PSUM, to_sbuf
 from opentrn.nki_legacy.isa._common import (
     ONE,
     PerPartition,
     elementwise,
+    no_options,
     operand,
     options,
     plain,
@@ -203,7 +204,7 @@ def tensor_scalar_cumulative(
 ) -> None:
     """dst[i] = register = (src[i] <op0> imm0) <op1> register along each partition, in place."""
     emit.flush()
-    options("tensor_scalar_cumulative", extra)
+    no_options("tensor_scalar_cumulative", extra)
     src, dst = (
         operand(src, "tensor_scalar_cumulative", "src"),
         operand(dst, "tensor_scalar_cumulative", "dst"),
@@ -399,9 +400,11 @@ def select_reduce(
 ) -> None:
     """dst = on_true where predicate is not 0, else on_false, in place; optionally a running row maximum."""
     emit.flush()
-    options("select_reduce", extra)
+    no_options("select_reduce", extra)
     data = operand(on_true, "select_reduce", "on_true")
     out, chosen = operand(dst, "select_reduce", "dst"), truth(predicate, "select_reduce")
+    if dtype is not None and host_dtype(dtype) != out.dtype:
+        raise NkiValidationError(f"select_reduce: dtype {dtype} differs from {out!r}", label="nki.dtype")
     otherwise = PerPartition(on_false, data, "select_reduce: on_false")
     result = row_result(reduce_res, data, "select_reduce: reduce_res")
     for box in rows_of(regions(mask, data.shape, "select_reduce"), "select_reduce"):

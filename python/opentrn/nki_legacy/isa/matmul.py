@@ -13,7 +13,7 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, Range, full_box, is_full
 from opentrn.nki_legacy.emit import PSUM, read, write
 from opentrn.nki_legacy.index import Predicate
-from opentrn.nki_legacy.isa._common import operand, options, to_engine
+from opentrn.nki_legacy.isa._common import no_options, operand, options, to_engine
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import nc_version
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER
@@ -71,7 +71,7 @@ def nc_matmul(
     With is_transpose on NeuronCore-v3 the result has the operands' dtype (the PE passes bits through).
     """
     emit.flush()
-    options("nc_matmul", extra)
+    no_options("nc_matmul", extra)
     stationary = emit.to_sbuf(operand(stationary, "nc_matmul", "stationary"))
     moving = emit.to_sbuf(operand(moving, "nc_matmul", "moving"))
     mode = _perf_mode(perf_mode)
@@ -139,6 +139,11 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
     if not keeps_bits and np.dtype(data.dtype).kind in "iu":
         issuer = device_engine.vector
     on_vector = issuer is device_engine.vector
+    region = PSUM
+    if on_vector:
+        region = options("nc_transpose", extra)
+    else:
+        no_options("nc_transpose", extra)
     passes_bits = on_vector or keeps_bits
     free = math.prod(data.shape[1:])
     shape = (free, data.shape[0])
@@ -147,7 +152,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
     raw = data.dtype if passes_bits else _FP32
     if not passes_bits and data.dtype != _FP32:
         identity = _identity(data.dtype)[0 : data.shape[0], 0 : data.shape[0]]
-        result = nc_matmul(data, identity, is_moving_onezero=True, mask=mask)
+        result = nc_matmul(data, identity, mask=mask)
         return result if dtype is None or np.dtype(dtype) == _FP32 else _cast(result, dtype)
     boxes = regions(mask, data.shape, "nc_transpose")
     if on_vector and data.ndim == 2:
@@ -167,7 +172,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
         issue,
         boxes=swapped,
         sources=[data],
-        region=options("nc_transpose", extra) if on_vector else PSUM,
+        region=region,
         targets=emit.ON_CHIP if on_vector else _ONLY_PSUM,
         in_place=False,
         exact=False,

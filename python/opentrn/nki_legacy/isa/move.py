@@ -15,7 +15,7 @@ from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
 from opentrn.nki_legacy.index import Predicate
-from opentrn.nki_legacy.isa._common import elementwise, operand, options, plain, to_engine
+from opentrn.nki_legacy.isa._common import elementwise, no_options, operand, options, plain, to_engine
 from opentrn.nki_legacy.isa._common import predicate as truth
 from opentrn.nki_legacy.isa.constants import device
 from opentrn.nki_legacy.isa.constants import dge_mode as dge_modes
@@ -126,7 +126,7 @@ def dma_copy(
     `dst_rmw_op=np.add` adds to what dst holds. A PSUM source goes through SBUF.
     """
     emit.flush()
-    options("dma_copy", extra)
+    no_options("dma_copy", extra)
     dst, src = _dma_operand(dst, "dma_copy", "dst"), _dma_operand(src, "dma_copy", "src")
     if src.region is PSUM:
         src = emit.to_sbuf(src)
@@ -225,7 +225,7 @@ def tensor_copy_dynamic_src(src, *, mask=None, dtype=None, engine=engines.unknow
 def tensor_copy_dynamic_dst(*, dst, src, mask=None, dtype=None, engine=engines.unknown, **extra) -> None:
     """tensor_copy whose destination was indexed by a scalar tile."""
     emit.flush()
-    options("tensor_copy_dynamic_dst", extra)
+    no_options("tensor_copy_dynamic_dst", extra)
     data = operand(src, "tensor_copy_dynamic_dst", "src")
     out = operand(dst, "tensor_copy_dynamic_dst", "dst")
     if dtype is not None and host_dtype(dtype) != out.dtype:
@@ -256,7 +256,7 @@ def tensor_copy_predicated(
 ) -> None:
     """dst = src where predicate is not 0, in place."""
     emit.flush()
-    options("tensor_copy_predicated", extra)
+    no_options("tensor_copy_predicated", extra)
     out = operand(dst, "tensor_copy_predicated", "dst")
     chosen = truth(predicate, "tensor_copy_predicated")
     data = operand(src, "tensor_copy_predicated", "src") if isinstance(src, Tile) else plain(src)
@@ -273,7 +273,7 @@ def tensor_copy_predicated(
 def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, **extra) -> None:
     """In every quadrant of 32 partitions, dst partition i = src partition shuffle_mask[i]; 255 leaves it."""
     emit.flush()
-    options("nc_stream_shuffle", extra)
+    no_options("nc_stream_shuffle", extra)
     data, out = operand(src, "nc_stream_shuffle", "src"), operand(dst, "nc_stream_shuffle", "dst")
     if dtype is not None and host_dtype(dtype) != out.dtype:
         raise NotModelled(f"nc_stream_shuffle: conversion to {dtype}", label="nki.dtype")

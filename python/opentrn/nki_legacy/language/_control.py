@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.base.notices import tell_once
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki import _machine
 from opentrn.nki_legacy import arithmetic, emit
 from opentrn.nki_legacy.box import full_box
 from opentrn.nki_legacy.dtypes import host_dtype
+from opentrn.nki_legacy.isa._common import no_options
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.nki_legacy.written_loops import written_loop
@@ -50,21 +52,27 @@ def _trace(args: tuple[Any, ...], independent: bool = False) -> Iterator[LoopInd
             yield index
 
 
-# Keywords of loops (directives, precise_schedule) guide the official scheduler; here, program order rules.
+def _tell_hints(loop: str, hints: dict[str, Any]) -> None:
+    """Keywords of loops, such as directives, guide the official scheduler; here, program order rules."""
+    for name in hints:
+        tell_once(f"nl.{loop}({name}=) has no effect: it guides AWS's scheduler, and here program order rules")
 
 
 def affine_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that do not depend on each other (except by reduction). Executed one after the other."""
+    _tell_hints("affine_range", hints)
     return _trace(args, independent=True)
 
 
 def sequential_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that depend on each other."""
+    _tell_hints("sequential_range", hints)
     return _trace(args)
 
 
 def static_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that the compiler unrolls."""
+    _tell_hints("static_range", hints)
     return _iterate(args)
 
 
@@ -76,6 +84,7 @@ def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **extra) -> Tile:
     call site.
     """
     emit.flush()
+    no_options("nl.loop_reduce", extra)
     tile = emit.operand(x, "nl.loop_reduce")
     name = op_name(op)
     indices = loop_indices if isinstance(loop_indices, (tuple, list)) else (loop_indices,)
@@ -185,6 +194,7 @@ def spmd_dim(*factors: Any) -> LaunchDim:
 def device_print(prefix, x, *, mask=None, **extra) -> None:
     """Print a prefix and the values of a tile."""
     emit.flush()
+    no_options("nl.device_print", extra)
     if not isinstance(x, Tile):
         print(prefix, x, flush=True)
         return

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.errors import ArgumentError, NkiValidationError
+from opentrn.base.notices import tell_once
+from opentrn.errors import ArgumentError, NkiValidationError, NotModelled
 from opentrn.nki import _machine
 from opentrn.nki import isa as machine
 from opentrn.nki import language as machine_nl
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.emit import session, write
+from opentrn.nki_legacy.isa._common import no_options
 from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile
 from opentrn.types.isa_enums import MemoryRegion
 
@@ -65,10 +67,10 @@ def _buffer(value: Any, default: Buffer = sbuf) -> Buffer:
 
 
 def _check_options(what: str, extra: dict[str, Any]) -> None:
-    # lazy_initialization says when zeros are written, which eager execution decides by itself.
-    unknown = set(extra) - {"lazy_initialization"}
-    if unknown:
+    if unknown := set(extra) - {"lazy_initialization"}:
         raise ArgumentError(f"nl.{what} got unknown arguments {sorted(unknown)}", label="nki.arguments")
+    if extra.get("lazy_initialization"):
+        tell_once(f"nl.{what}(lazy_initialization=) has no effect: zeros are written where something reads them")
 
 
 def _new(shape: Any, dtype: Any, buffer: Any, name: str, default: Buffer = sbuf) -> Tensor:
@@ -165,8 +167,11 @@ def rand(shape, dtype=np.float32, **extra) -> Tile:
 def random_seed(seed, *, mask=None, **extra) -> None:
     """Seed the generator that nl.rand and nl.dropout draw from: a number or a tile with one value."""
     emit.flush()
+    no_options("nl.random_seed", extra)
     if mask is False:
         return
+    if mask is not None and mask is not True:
+        raise NotModelled("nl.random_seed: a mask over part of one value", label="nki.mask")
     if isinstance(seed, Tile):
         tile = emit.operand(seed, "nl.random_seed")
         if tile.dtype.itemsize != 4:
@@ -183,6 +188,7 @@ def random_seed(seed, *, mask=None, **extra) -> None:
 def shared_constant(constant, dtype=None, **extra) -> Tile:
     """An HBM tensor holding a numpy array."""
     emit.flush()
+    no_options("nl.shared_constant", extra)
     array = np.asarray(constant)
     if dtype is not None:
         array = array.astype(host_dtype(dtype))
@@ -203,6 +209,7 @@ def constant_tensor(array: np.ndarray) -> Tensor:
 def shared_identity_matrix(n, dtype=np.uint8, **extra) -> Tile:
     """The n x n identity in HBM, one per dtype."""
     emit.flush()
+    no_options("nl.shared_identity_matrix", extra)
     key = (int(n), str(host_dtype(dtype)))
     known = session().identities
     if key not in known:

@@ -17,7 +17,7 @@ from opentrn.nki_legacy import arithmetic, emit, isa
 from opentrn.nki_legacy.box import full_box, is_full
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, is_floating, scalar_dtype
 from opentrn.nki_legacy.emit import read, wrap, write
-from opentrn.nki_legacy.isa._common import options
+from opentrn.nki_legacy.isa._common import no_options, options
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
@@ -32,7 +32,7 @@ def _named(function: Callable[..., Tile], name: str, doc: str) -> Callable[..., 
 
 def _binary(name: str, doc: str, default_dtype: Any = None) -> Callable[..., Tile]:
     def function(x, y, *, dtype=default_dtype, mask=None, **extra):
-        options(f"nl.{name}", extra)
+        no_options(f"nl.{name}", extra)
         return arithmetic.binary(name, x, y, dtype, mask)
 
     return _named(function, name, doc)
@@ -248,6 +248,7 @@ def var(x, axis, *, dtype=None, mask=None, keepdims=False, **extra) -> Tile:
 def softmax(x, axis, *, dtype=None, compute_dtype=None, mask=None, **extra) -> Tile:
     """exp(x - max(x)) / sum of it along free axes, computed in `compute_dtype` or float32."""
     emit.flush()
+    no_options("nl.softmax", extra)
     tile = emit.operand(x, "nl.softmax")
     inner = _FP32 if compute_dtype is None else compute_dtype
     out = compute_dtype or tile.dtype if dtype is None else dtype
@@ -262,6 +263,7 @@ def softmax(x, axis, *, dtype=None, compute_dtype=None, mask=None, **extra) -> T
 def rms_norm(x, w, axis, n, epsilon=1e-06, *, dtype=None, compute_dtype=None, mask=None, **extra) -> Tile:
     """x / sqrt(sum(x * x) / n + epsilon) * w, computed in `compute_dtype` or float32."""
     emit.flush()
+    no_options("nl.rms_norm", extra)
     tile = emit.operand(x, "nl.rms_norm")
     inner = _FP32 if compute_dtype is None else compute_dtype
     out = compute_dtype or tile.dtype if dtype is None else dtype

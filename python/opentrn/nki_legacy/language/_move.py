@@ -17,6 +17,7 @@ from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
 from opentrn.nki_legacy.index import Predicate
 from opentrn.nki_legacy.isa import matmul as isa_matmul
 from opentrn.nki_legacy.isa import move
+from opentrn.nki_legacy.isa._common import no_options
 from opentrn.nki_legacy.isa.constants import device
 from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
 from opentrn.nki_legacy.regions import regions
@@ -78,7 +79,7 @@ def load(src, *, mask=None, dtype=None, mode=oob_modes.error, **extra) -> Tile:
 def store(dst, value, *, mask=None, **extra) -> None:
     """Write a tile or a number to an HBM access. A tile in PSUM goes through SBUF."""
     emit.flush()
-    move.options("nl.store", extra)
+    no_options("nl.store", extra)
     target = _hbm(dst, "nl.store")
     shape = _tile_shape(target.shape)
     if target.shape != shape:
@@ -153,6 +154,7 @@ def copy(src, *, mask=None, dtype=None, **extra) -> Tile:
 def broadcast_to(src, *, shape, **extra) -> Tile:
     """src in `shape`; free dimensions as a view, one partition spread to many by instructions."""
     emit.flush()
+    no_options("nl.broadcast_to", extra)
     return emit.broadcast(emit.operand(src, "nl.broadcast_to"), tuple(int(s) for s in shape))
 
 
@@ -169,6 +171,7 @@ def transpose(x, *, dtype=None, mask=None, **extra) -> Tile:
 def matmul(x, y, *, transpose_x=False, mask=None, **extra) -> Tile:
     """x @ y, or x.T @ y, float32 in PSUM. Without transpose_x, x is transposed on the Tensor engine first."""
     emit.flush()
+    no_options("nl.matmul", extra)
     left, right = emit.operand(x, "nl.matmul"), emit.operand(y, "nl.matmul")
     if mask is False:
         rows = left.shape[1] if transpose_x else left.shape[0]
@@ -177,7 +180,7 @@ def matmul(x, y, *, transpose_x=False, mask=None, **extra) -> Tile:
         swapped = isa_matmul.nc_transpose(left)
         left = emit.fresh(swapped.shape, left.dtype)
         emit.copy_into(left, swapped.realised())
-    return isa_matmul.nc_matmul(left, right, mask=mask, **extra)
+    return isa_matmul.nc_matmul(left, right, mask=mask)
 
 
 def gather_flattened(data, indices, *, mask=None, dtype=None, **extra) -> Tile:
@@ -217,7 +220,7 @@ def gather_flattened(data, indices, *, mask=None, dtype=None, **extra) -> Tile:
 def atomic_rmw(dst, value, op, *, mask=None, **extra) -> None:
     """dst = op(dst, value) on HBM; add only, as documented."""
     emit.flush()
-    move.options("nl.atomic_rmw", extra)
+    no_options("nl.atomic_rmw", extra)
     if op_name(op) != "add":
         raise NkiValidationError(f"nl.atomic_rmw supports np.add only, got {op!r}", label="nki.option")
     target = _hbm(dst, "nl.atomic_rmw")
@@ -233,7 +236,7 @@ def where(condition, x, y, *, dtype=None, mask=None, **extra) -> Tile:
     from opentrn.nki_legacy.arithmetic import result_dtype
 
     emit.flush()
-    move.options("nl.where", extra)
+    no_options("nl.where", extra)
     chosen = emit.operand(condition, "nl.where")
     tiles = [chosen] + [emit.operand(v, "nl.where") for v in (x, y) if isinstance(v, Tile)]
     shape = emit.broadcast_shape(*tiles)

@@ -1,0 +1,107 @@
+// A slab is what one reduced index has of all kept elements. Each partition takes a run of kept elements, of every
+// slab: the transfer has runs instead of single elements, and one instruction walks across the slabs.
+#include "compiler/lowering/slab_reduction.h"
+
+#include <algorithm>
+
+#include "compiler/lowering/tiling.h"
+
+namespace opentrn::compiler {
+
+namespace {
+
+// Elements of a partition that are loaded at once.
+constexpr int64_t kLoadedElements = 4096;
+// Shorter runs cost as many descriptors as elements do.
+constexpr int64_t kLeastRun = 8;
+
+// Kept elements of a partition: a divisor of `side_by_side`, so that a partition holds no part of two runs; 0: none is
+// long enough to be worth it and short enough to fit.
+int64_t run_of(int64_t kept, int64_t side_by_side) {
+  const int64_t most = std::min(side_by_side, kLoadedElements / 2);
+  const int64_t least = std::min(most, std::max(kLeastRun, tiles(kept, kPartitions)));
+  for (int64_t run = least; run <= most; ++run)
+    if (side_by_side % run == 0) return run;
+  for (int64_t run = least; run >= kLeastRun; --run)
+    if (side_by_side % run == 0) return run;
+  return 0;
+}
+
+// `kept` elements of each of so many slabs. Transposing rows on chip is as quick for a few blocks of 128 kept elements,
+// and where there are more slabs than partitions for more of them.
+bool pays(int64_t kept, int64_t slabs, int64_t side_by_side) {
+  const int64_t blocks = slabs < kPartitions ? 4 : 2 * kLeastRun;
+  return slabs > 1 && kept >= blocks * kPartitions && run_of(kept, side_by_side) > 0;
+}
+
+class SlabReduction {
+ public:
+  SlabReduction(Emitter& emitter, AluOp op, const Matrix& input, const Matrix& output,
+                std::optional<double> initial, int64_t run)
+      : emitter_(emitter), op_(op), initial_(initial), run_(run), slabs_(input.columns()) {
+    std::vector<isa::Dim> partitions = input.row_dims(), columns = input.column_dims();
+    partitions.back() = {run, partitions.back().count / run};
+    columns.push_back({1, run});
+    input_ = {input.all(), std::move(partitions), std::move(columns)};
+    output_ = {output.all(), {{run, input_.rows()}}, {{1, run}}};
+  }
+
+  void reduce() {
+    for (int64_t row = 0; row < input_.rows(); row += kPartitions)
+      output_.store(emitter_, reduced(row, std::min(kPartitions, input_.rows() - row)), row, 0);
+  }
+
+ private:
+  Tile reduced(int64_t row, int64_t rows) {
+    const int64_t together = std::max<int64_t>(1, kLoadedElements / run_);
+    // Sums of several loads, or with an initial value, are rounded to a narrow type at the end.
+    const bool at_once = slabs_ <= together && !initial_;
+    std::optional<Tile> total;
+    for (int64_t slab = 0; slab < slabs_; slab += together) {
+      const int64_t count = std::min(together, slabs_ - slab);
+      const Tile data = emitter_.sbuf(rows, count * run_, input_.dtype(), "slabs");
+      input_.load(emitter_, data, row, slab * run_);
+      const Tile part =
+          emitter_.sbuf(rows, run_, at_once ? output_.dtype() : DType::kFloat32, "reduce");
+      emitter_.reduce(op_, part, data.patch(0, run_, 1, count, run_));
+      if (total) emitter_.tensor_tensor(op_, part, *total, part);
+      total = part;
+    }
+    if (initial_) emitter_.tensor_scalar(op_, *total, *total, *initial_);
+    if (total->dtype == output_.dtype()) return *total;
+    const Tile rounded = emitter_.sbuf(rows, run_, output_.dtype(), "reduce");
+    emitter_.tensor_copy(rounded, *total);
+    return rounded;
+  }
+
+  Emitter& emitter_;
+  AluOp op_;
+  std::optional<double> initial_;
+  int64_t run_, slabs_;
+  Matrix input_;   // runs of kept elements over partitions; slabs, and the elements of a run, along them
+  Matrix output_;  // likewise
+};
+
+}  // namespace
+
+bool reduce_slabs(Emitter& emitter, AluOp op, const Matrix& input, const Matrix& output,
+                  std::optional<double> initial) {
+  if (!input.rows_are_runs() || input.columns_are_runs() || !output.all().contiguous()) return false;
+  const int64_t kept = input.rows(), side_by_side = input.row_dims().back().count;
+  if (!pays(kept, input.columns(), side_by_side)) return false;
+  SlabReduction(emitter, op, input, output, initial, run_of(kept, side_by_side)).reduce();
+  return true;
+}
+
+bool reduces_slabs(const graph::Function& function, const graph::Op& op) {
+  const graph::Type& type = function.type(op.operands[0]);
+  if (!graph::is_float(type.element()) || type.element_count() == 0) return false;
+  int64_t slabs = 1, side_by_side = 1;
+  const auto reduced = op.integers(graph::Attr::dimensions);
+  for (const int64_t d : reduced) slabs *= type.dim(static_cast<int>(d));
+  for (int64_t d = type.rank(); d-- > 0 && std::ranges::count(reduced, d) == 0;)
+    side_by_side *= type.dim(static_cast<int>(d));
+  return side_by_side > 1 && pays(type.element_count() / slabs, slabs, side_by_side);
+}
+
+}  // namespace opentrn::compiler

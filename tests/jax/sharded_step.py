@@ -1,0 +1,63 @@
+"""An FSDP-like step: weights in parts, gathered where they are read; prints its predicted times as JSON.
+
+    python tests/jax/sharded_step.py LAYERS HIDDEN ROWS [--whole]
+
+ROWS are those of a device. --whole: every device keeps all weights, and sums whole gradients.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+LAYERS, HIDDEN, ROWS = (int(word) for word in sys.argv[1:4])
+MESH = Mesh(np.array(jax.devices()), ("dp",))
+OVER_ALL, WHOLE = NamedSharding(MESH, P("dp")), NamedSharding(MESH, P())
+KEPT = WHOLE if "--whole" in sys.argv else OVER_ALL
+
+
+def gathered(weight):
+    return jax.lax.with_sharding_constraint(weight, WHOLE)
+
+
+def loss(weights, x):
+    for up, down in weights:
+        x = x + jax.nn.gelu(x @ gathered(up)) @ gathered(down)
+    return jnp.mean((x * x).astype(jnp.float32))
+
+
+def step(weights, x):
+    value, gradients = jax.value_and_grad(loss)(weights, x)
+    return jax.tree.map(lambda w, g: (w - 1e-3 * g).astype(w.dtype), weights, gradients), value
+
+
+def main() -> None:
+    def of(shape, sharding):
+        return jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=sharding)
+
+    weights = [(of((HIDDEN, 4 * HIDDEN), KEPT), of((4 * HIDDEN, HIDDEN), KEPT))] * LAYERS
+    shardings = [(KEPT, KEPT)] * LAYERS
+    jitted = jax.jit(
+        step, in_shardings=(shardings, OVER_ALL), out_shardings=(shardings, WHOLE), donate_argnums=0
+    )
+    compiled = jitted.lower(weights, of((ROWS * len(jax.devices()), HIDDEN), OVER_ALL)).compile()
+    cost = compiled.cost_analysis()
+    print(
+        json.dumps(
+            {
+                "step_s": cost["optimal_seconds"],
+                "collectives_s": cost["estimated seconds of collectives"],
+                "exposed_s": cost["exposed seconds of collectives"],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

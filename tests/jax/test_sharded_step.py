@@ -1,0 +1,29 @@
+"""Steps of JAX whose weights lie in parts (FSDP): their collectives are scattered sums, and are hidden."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("jax", reason="the platform is JAX's")
+
+from tests.jax.test_programs import run  # noqa: E402
+
+MACHINE = {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2.3xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"}
+
+
+def step(*words: str) -> dict:
+    done = run("neuron", "tests/jax/sharded_step.py", *words, **MACHINE)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_step_of_weights_in_parts_scatters_its_gradients_and_hides_them():
+    """Beside the same step with whole weights, which sums each gradient whole and gathers nothing."""
+    parts, whole = step("2", "512", "512"), step("2", "512", "512", "--whole")
+    # An all_reduce is a reduce_scatter and an all_gather: both move the same bytes, in another order.
+    assert parts["collectives_s"] < 1.2 * whole["collectives_s"]
+    assert parts["exposed_s"] < 0.7 * parts["collectives_s"]
+    # The update is of a part of each weight, and what makes that part of its gradient is done on the part.
+    assert parts["step_s"] < 0.97 * whole["step_s"]
