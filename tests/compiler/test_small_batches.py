@@ -13,7 +13,8 @@ LIMIT = 1e-6  # of the largest result: float32 sums of 32 products
 
 
 def compiled(arguments: str, body: str, out: str) -> opentrn.CompiledModel:
-    return opentrn.compile(f"func.func @main({arguments}) -> {out} {{\n{body}\n  return %r : {out}\n}}\n", target="trn2")
+    text = f"func.func @main({arguments}) -> {out} {{\n{body}\n  return %r : {out}\n}}\n"
+    return opentrn.compile(text, target="trn2")
 
 
 def check(model: opentrn.CompiledModel, arrays: list[np.ndarray], want: np.ndarray, transfers: int) -> None:
