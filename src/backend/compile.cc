@@ -8,11 +8,11 @@
 #include "backend/engine_choice.h"
 #include "backend/lifetime.h"
 #include "backend/order.h"
-#include "backend/passes/draining.h"
-#include "backend/passes/merging.h"
+#include "backend/passes/common_subexpressions.h"
+#include "backend/passes/psum_evictions.h"
 #include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
-#include "backend/passes/sharing.h"
+#include "backend/passes/vectorise_loops.h"
 #include "backend/synchronise.h"
 #include "base/activity.h"
 
@@ -108,9 +108,9 @@ Scheduled schedule_or_spill(const std::shared_ptr<const isa::Program>& program, 
       if (std::optional<Scheduled> found = schedule_spilling(program, options, tables)) return *found;
       throw;
     }
-    const std::shared_ptr<const isa::Program> drained = drain_early(program);
-    if (drained == program) throw;
-    return schedule(*place(drained, options, core, Ways::kAll), options, tables);
+    const std::shared_ptr<const isa::Program> hoisted = hoist_psum_evictions(program);
+    if (hoisted == program) throw;
+    return schedule(*place(hoisted, options, core, Ways::kAll), options, tables);
   }
 }
 
@@ -140,8 +140,9 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
   const arch::NeuronCore& core = tables.neuron_core(options.generation);
 
   if (options.neuronx_cc && options.middle_end) {
-    program = share_equal_results(program, core.sbuf_bytes_per_partition, core.partitions, options);
-    program = merge_iterations(program, core.psum_bank_bytes_per_partition, options);
+    program =
+        eliminate_common_subexpressions(program, core.sbuf_bytes_per_partition, core.partitions, options);
+    program = vectorise_iterations(program, core.psum_bank_bytes_per_partition, options);
   }
   Scheduled scheduled = schedule_somehow(program, options, tables);
   Placed& placed = scheduled.placed;

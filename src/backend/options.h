@@ -31,9 +31,9 @@ struct Options {
   int look_ahead = 0;
 
   // Do what neuronx-cc does with the kernels of NKI 0.1, which the compiler of later versions leaves to the
-  // author: compute equal results once (passes/sharing.h), merge small instructions of a loop
-  // (passes/merging.h), spill what does not fit (passes/residency.h), load first what is needed first
-  // (order.h).
+  // author: compute equal results once (passes/common_subexpressions.h), vectorise small instructions of a
+  // loop (passes/vectorise_loops.h), spill what does not fit (passes/residency.h), load first what is needed
+  // first (order.h).
   bool neuronx_cc = false;
   // With neuronx_cc: whether it rewrites instructions (the first two), which a kernel can switch off with
   // nki.compiler.skip_middle_end_transformations.

@@ -34,7 +34,7 @@ void run_claims(ClaimsOptions options, std::ostream& out) {
     file << claims_page(claims, saving, options.claims.price);
     if (!file.flush())
       throw Fault(FaultKind::kInput, "cli.output", fmt::format("cannot write '{}'", options.html),
-                  "a path in a folder that there is");
+                  "a path in an existing folder");
   }
   if (options.json)
     out << claims_json(claims, saving, options.claims.price, 2) << "\n";
@@ -48,22 +48,25 @@ void run_claims(ClaimsOptions options, std::ostream& out) {
 
 void add_claims(CLI::App& app, std::ostream& out) {
   auto options = std::make_shared<ClaimsOptions>();
-  CLI::App* command = app.add_subcommand("claims", "Headlines about Trainium, recomputed");
+  CLI::App* command = app.add_subcommand("claims", "Recompute published claims about Trainium");
   options->tables.add_to(*command);
-  command->add_option("--only", options->only, "These alone, with inputs and intervals (--list names them)");
-  command->add_flag("--all", options->all, "All of them, with inputs and intervals");
-  command->add_flag("--list", options->list, "List their names");
+  command->add_option("--only", options->only,
+                      "Only these claims, with inputs and intervals (--list names them)");
+  command->add_flag("--all", options->all, "All claims, with inputs and intervals");
+  command->add_flag("--list", options->list, "List the claims");
   command->add_option("--price", options->claims.price.kind, "on_demand, reserved, capacity_block or spot");
-  command->add_option("--price-file", options->price_file, "Rates of yours, in the form of price.toml")
+  command->add_option("--price-file", options->price_file, "Your rates, in the form of price.toml")
       ->envname("OPENTRN_PRICES");
-  command->add_option("--as-of", options->claims.price.as_of, "Prices that were valid then: 2024-12");
-  command->add_option("--seed", options->claims.seed, "Of the samples (default: 1)");
+  command->add_option("--as-of", options->claims.price.as_of, "Use prices that were valid then: 2024-12");
+  command->add_option("--seed", options->claims.seed, "Seed of the samples (default: 1)");
   command->add_option("--html", options->html, "Also write a page with the saving over time");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, command, &out] {
-    if (!options->only.empty()) refuse_given(*command, {"--all"}, "of all headlines, and --only names some");
+    if (!options->only.empty())
+      refuse_given(*command, {"--all"}, "only for all headlines, and --only names some");
     if (options->list)
-      refuse_given(*command, {"--only", "--all", "--html", "--json"}, "of headlines, and --list names them");
+      refuse_given(*command, {"--only", "--all", "--html", "--json"},
+                   "only for headlines, and --list names them");
     run_claims(*options, out);
   });
 }

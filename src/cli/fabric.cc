@@ -151,9 +151,9 @@ void add_fabric(CLI::App& app, std::ostream& out) {
     options->tables.add_to(*sub);
     return sub;
   };
-  CLI::App* show = add("show", "Chips, links, rates and latencies, and where each figure is from");
+  CLI::App* show = add("show", "Print chips, links, rates and latencies with their sources");
   show->add_flag("--json", options->json, "Print JSON: every node and link");
-  const char* const links_alone = "of ranks, and these are the links of chips";
+  const char* const links_alone = "only for ranks, and these are the links of chips";
   show->callback([options, show, links_alone, &out] {
     refuse_given(*show, {"--lnc"}, links_alone);
     const auto tables = options->tables.load();
@@ -165,20 +165,20 @@ void add_fabric(CLI::App& app, std::ostream& out) {
     refuse_given(*verify, {"--lnc"}, links_alone);
     print_findings(*options, out);
   });
-  CLI::App* predict = add("predict", "How long a collective takes, by which algorithm, and what bounds it");
+  CLI::App* predict = add("predict", "Predict the time of a collective, its algorithm and its bottleneck");
   predict->add_option("operation", options->operation, "all_reduce, all_gather, reduce_scatter or alltoall");
   predict->add_option("-r,--ranks", options->ranks, "Ranks (default: all of the machine)")
       ->check(CLI::Range(1, 1 << 20));
   predict
       ->add_option("--group", options->group, "Ranks in a group; all groups run at once (default: one group)")
       ->check(CLI::Range(1, 1 << 20));
-  predict->add_option("--bytes", options->sizes, "Sizes: 1kb 1MB 1gb; as nccom-test counts them")
-      ->expected(1, 1000);
+  predict->add_option("--bytes", options->sizes, "Sizes, as of nccom-test: 1kb 1MB 1gb")->expected(1, 1000);
   predict->add_option("-d,--datatype", options->datatype, "Type of the elements (default: bf16)");
-  predict->add_option("--algorithm", options->algorithm, "This one, and not the one that AWS's rules choose");
+  predict->add_option("--algorithm", options->algorithm,
+                      "Use this algorithm instead of the one that AWS's rules choose");
   predict->add_option("--html", options->html, "Also write a page: ranks and links over time, for each size");
   predict->add_option("--perfetto", options->perfetto,
-                      "Also write events for ui.perfetto.dev: the sizes one after the other");
+                      "Also write events for ui.perfetto.dev, the sizes one after the other");
   predict->add_flag("--json", options->json, "Print JSON");
   predict->callback([options, &out] { print_prediction(*options, out); });
   add_fabric_cluster(*command, out);

@@ -183,57 +183,70 @@ void refuse_without_effect(const CLI::App& command, const GoodputOptions& option
   if (options.list || !options.check.empty()) return;
   const char* const label = "goodput.value";
   if (command.count("--slow-hosts") == 0)
-    refuse_given(command, {"--slowdown"}, "of slow hosts: --slow-hosts says how many are", label);
+    refuse_given(command, {"--slowdown"}, "only for slow hosts: --slow-hosts says how many are", label);
   if (!options.instance.empty())
     refuse_given(command, {"--chips-per-host"}, "an --instance says how many chips a host has", label);
   if (!options.model.empty())
-    refuse_given(command, {"--parameters"}, "of a model without a name, and --model has one", label);
+    refuse_given(command, {"--parameters"}, "only for a model without a name, and --model has one", label);
   if (options.checkpoint_tb > 0)
     refuse_given(command, {"--model", "--parameters"},
-                 "of the size of a checkpoint, which --checkpoint-tb states", label);
+                 "only for the size of a checkpoint, which --checkpoint-tb states", label);
 }
 
 }  // namespace
 
 void add_goodput(CLI::App& app, std::ostream& out) {
   auto options = std::make_shared<GoodputOptions>();
-  CLI::App* command = app.add_subcommand("goodput", "What failures, checkpoints and restarts leave of a job");
+  CLI::App* command =
+      app.add_subcommand("goodput", "Predict what failures, checkpoints and restarts leave of a job's time");
   options->tables.add_to(*command);
   planner::GoodputJob& job = options->job;
   const auto positive = CLI::PositiveNumber;
   command->add_option("--chips", job.chips, "Chips of the job")->check(CLI::Range(1.0, 1e8));
-  command
-      ->add_option("--chips-per-host", job.chips_per_host, "Chips that one host takes with it (default: 8)")
+  command->add_option("--chips-per-host", job.chips_per_host, "Chips that fail with one host (default: 8)")
       ->check(positive);
-  command->add_option("--instance", options->instance, "In place of chips: `opentrn plan --instances`");
-  command->add_option("--count", options->count, "How many of them (default: 1)")->check(positive);
-  command->add_option("--profile", job.profile, "Whose published failures (--profiles; default: llama3)");
+  command->add_option("--instance", options->instance,
+                      "Instance instead of --chips (`opentrn plan --instances` lists them)");
+  command->add_option("--count", options->count, "Number of instances (default: 1)")->check(positive);
+  command->add_option("--profile", job.profile,
+                      "Published failure rates to use (--profiles lists them; default: llama3)");
   command
-      ->add_option("--mttf-h", job.mttf_h, "Hours between failures of the job, in place of a profile's rate")
+      ->add_option("--mttf-h", job.mttf_h,
+                   "Mean hours between failures of the job, instead of a profile's rate")
       ->check(positive);
-  command->add_option("--model", options->model, "Its checkpoints: a name, or a config.json");
-  command->add_option("--parameters", options->parameters, "Of a model without a name: 405e9")
+  command->add_option("--model", options->model,
+                      "Model whose checkpoints are written: a name, or a config.json");
+  command->add_option("--parameters", options->parameters, "Parameters of a model without a name: 405e9")
       ->check(positive);
   command->add_option("--checkpoint-tb", options->checkpoint_tb, "Size of a checkpoint")->check(positive);
-  command->add_option("--checkpoint-gb-s", job.checkpoint_gb_s, "Rate of the store, of all hosts")
+  command
+      ->add_option("--checkpoint-gb-s", job.checkpoint_gb_s,
+                   "Bandwidth of the checkpoint store for all hosts together")
       ->check(positive);
-  command->add_option("--stall-s", job.stall_s, "Checkpoints are written while work goes on after so long")
+  command
+      ->add_option("--stall-s", job.stall_s,
+                   "Seconds that a checkpoint stops the job, if it is written in the background after that")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--interval-s", job.interval_s, "Work between checkpoints (default: the best)")
+  command
+      ->add_option("--interval-s", job.interval_s,
+                   "Seconds of work between checkpoints (default: the optimum)")
       ->check(positive);
-  command->add_option("--restart-s", job.restart_s, "From a failure until work goes on")->check(positive);
-  command->add_option("--spares", options->spares, "Hosts that stand by (default: always one more)")
+  command->add_option("--restart-s", job.restart_s, "Time from a failure until training continues")
+      ->check(positive);
+  command->add_option("--spares", options->spares, "Spare hosts (default: always one more)")
       ->check(CLI::Range(0, 100'000));
-  command->add_option("--repair-h", job.repair_h, "Until a host that failed stands by again")
+  command->add_option("--repair-h", job.repair_h, "Hours until a failed host is a spare again")
       ->check(positive);
   command->add_option("--slow-hosts", job.slow_hosts, "Share of hosts that are slow")
       ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--slowdown", job.slowdown, "By how much: 0.1")->check(CLI::NonNegativeNumber);
-  command->add_option("--runs", options->runs.runs, "Runs that are played through (default: 1000)")
+  command->add_option("--slowdown", job.slowdown, "Slowdown by a slow host: 0.1")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--runs", options->runs.runs, "Simulated runs (default: 1000)")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--days", options->runs.days, "Of each (default: 30)")->check(positive);
-  command->add_option("--seed", options->runs.seed, "Of all random numbers (default: 1)");
-  command->add_option("--check", options->check, "Compare with published rows of failures: a CSV file");
+  command->add_option("--days", options->runs.days, "Days of each simulated run (default: 30)")
+      ->check(positive);
+  command->add_option("--seed", options->runs.seed, "Seed of the simulation (default: 1)");
+  command->add_option("--check", options->check, "Compare with published failure rates of a CSV file");
   command->add_flag("--profiles", options->list, "List the published failures");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, command, &out] {

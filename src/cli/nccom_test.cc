@@ -301,14 +301,14 @@ void add_operation_options(CLI::App& command, NccomTestOptions& options) {
                      "uint8 int8 fp8 uint16 int16 fp16 bf16 uint32 int32 fp32");
   command
       .add_option("--coalesced-cc-size-ratio", operation.coalesced_cc_size_ratio,
-                  "Splits each operation into several that run at once, in these proportions")
+                  "Splits each operation into several concurrent ones, in these proportions")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20));
   command.add_option("--variable-size-op-metadata", operation.variable_size_op_metadata,
                      "JSON: send counts of alltoallv and all_gatherv");
   command
       .add_option("--data-parallel-dimension", operation.data_parallel_dimension,
-                  "Groups of so many ranks, all at once")
+                  "Ranks in a group; all groups run at once")
       ->check(CLI::Range(1, 1 << 20));
   command.add_option("--custom-replica-groups", operation.custom_replica_groups, "JSON: the groups");
   command.add_option("--custom-src-target-pairs", operation.custom_src_target_pairs,
@@ -318,20 +318,20 @@ void add_operation_options(CLI::App& command, NccomTestOptions& options) {
 
 void add_run_options(CLI::App& command, NccomTestOptions& options) {
   command
-      .add_option("-c,--check", options.check, "Computes the values too, and compares: random or all_ones")
+      .add_option("-c,--check", options.check, "Also computes and compares the values: random or all_ones")
       ->expected(0, 1)
       ->default_str("random")
       ->check(CLI::IsMember({"random", "all_ones"}));
-  command.add_option("--seed", options.seed, "Of the random values (default: 0)");
+  command.add_option("--seed", options.seed, "Seed of the random values (default: 0)");
   command
       .add_option("-t,--stats", options.stats,
                   "avg, p50, p99, ... : simulated runs do not vary, so all are equal")
       ->expected(1, 16);
-  command.add_option("--report-to-json-file", options.report, "Writes the results there too");
+  command.add_option("--report-to-json-file", options.report, "Also writes the results to a JSON file");
   command.add_flag("--show-algorithm", options.show_algorithm, "A column with the algorithm");
   command.add_flag("--show-input-output-size", options.show_sizes, "Columns with the bytes of a rank");
   command.add_option("--algorithm", options.algorithm,
-                     "This algorithm, and not the one that AWS's rules choose");
+                     "Use this algorithm instead of the one that AWS's rules choose");
 }
 
 // What has a meaning for measured hardware only: taken, because scripts give it, and said to have no effect.

@@ -28,16 +28,17 @@ struct NeuronLsOptions {
 
 void add_neuron_ls(CLI::App& app, std::ostream& out) {
   auto options = std::make_shared<NeuronLsOptions>();
-  CLI::App* command =
-      app.add_subcommand("neuron-ls", "The simulated devices and the processes on them, as AWS's neuron-ls");
-  command->add_flag("-w,--wide", options->ls.wide, "Commands of 80 characters, not of 40");
-  command->add_flag("-a,--show-all-procs", options->ls.all, "Tools too, such as neuron-monitor and this one");
-  command->add_flag("-t,--topology", options->ls.topology, "The links between the devices");
+  CLI::App* command = app.add_subcommand(
+      "neuron-ls", "List simulated devices and the processes on them, as AWS's neuron-ls does");
+  command->add_flag("-w,--wide", options->ls.wide, "Show 80 characters of commands instead of 40");
+  command->add_flag("-a,--show-all-procs", options->ls.all,
+                    "Show tools too, such as neuron-monitor and this one");
+  command->add_flag("-t,--topology", options->ls.topology, "Show the links between the devices");
   command->add_flag("-j,--json-output", options->json, "Print JSON");
   options->machine.add_to(*command);
   options->tables.add_to(*command);
   command->callback([options, command, &out] {
-    refuse_given(*command, {"--nnodes"}, "of several machines, and this lists the devices of one");
+    refuse_given(*command, {"--nnodes"}, "only for several machines, and this lists the devices of one");
     const auto tables = options->tables.load();
     const fabric::Platform platform = options->machine.platform(*tables);
     const monitor::Machine machine =

@@ -141,21 +141,23 @@ class Run {
 
 void add_opt(CLI::App& app, std::ostream& out) {
   auto options = std::make_shared<OptOptions>();
-  CLI::App& command = *app.add_subcommand("opt", "a model through the compiler's passes, as StableHLO text");
+  CLI::App& command =
+      *app.add_subcommand("opt", "Run the compiler's passes on a model and print StableHLO text");
   command.add_option("model", options->model, "StableHLO, HLO or ONNX")->type_name("FILE");
   auto* passes =
-      command.add_option("--pass", options->passes, "Run this pass alone; several run in this order")
+      command.add_option("--pass", options->passes, "Run this pass only; several run in the given order")
           ->type_name("NAME")
           ->allow_extra_args(false);
-  command.add_option("--stop-after", options->stop_after, "The model as it is at the end of this phase")
+  command.add_option("--stop-after", options->stop_after, "Stop after this phase and print the model")
       ->type_name("PHASE")
       ->excludes(passes);
   command
-      .add_option("--dump-after", options->dump_after, "Print the model after this pass or phase; or: all")
+      .add_option("--dump-after", options->dump_after,
+                  "Print the model after this pass or phase, or after all")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  command.add_flag("--counts", options->counts, "Print which pass changed how much, instead of the model");
-  command.add_flag("--check", options->check, "Check what each phase promises")->excludes(passes);
+  command.add_flag("--counts", options->counts, "Print how much each pass changed, instead of the model");
+  command.add_flag("--check", options->check, "Check the invariant of each phase")->excludes(passes);
   command.add_flag("--list", options->list, "List passes and phases");
   command
       .add_option("--option", options->settings, "An option of the compiler: optlevel=1, weight-dtype=int8")
@@ -163,11 +165,11 @@ void add_opt(CLI::App& app, std::ostream& out) {
       ->allow_extra_args(false);
   command.add_option("--target", options->target, "Chip or instance")->capture_default_str();
   command.add_flag("--evaluator-ops", options->evaluator_ops,
-                   "Only ops that the reference evaluator knows: none that a kernel takes whole");
-  command.add_option("--elide", options->elide, "Constants of more elements are shortened; -1: none")
+                   "Keep only ops that the reference evaluator knows: make no composite ops for kernels");
+  command.add_option("--elide", options->elide, "Shorten constants with more elements than this; -1: none")
       ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40))
       ->capture_default_str();
-  command.add_flag("--locations", options->locations, "With the place of each op in the model");
+  command.add_flag("--locations", options->locations, "Print the location of each op in the model");
   command.add_option("-o,--output", options->output, "Write the model to a file")->type_name("FILE");
   command.callback([options, &out] {
     if (options->list) {

@@ -226,36 +226,37 @@ void add_fixed(CLI::App& command, PlanOptions& options) {
   degree("--dp", fixed.dp, "Fix the ranks of data parallelism");
   degree("--micro-batch", fixed.micro_batch, "Fix the sequences of a micro-batch");
   command
-      .add_option("--zero", fixed.zero, "Fix what ZeRO cuts: 0 nothing, 1 optimizer, 2 gradients, 3 weights")
+      .add_option("--zero", fixed.zero,
+                  "Fix what ZeRO shards: 0 nothing, 1 optimizer, 2 gradients, 3 weights")
       ->check(CLI::Range(0, 3));
   command.add_option("--recompute", options.recompute, "Fix the recomputation")
       ->check(CLI::IsMember({"none", "selective", "full"}));
   command
       .add_option("--schedule", options.schedules,
-                  "Schedules of pipelines that are searched: 1f1b, zb-h1, zb-v, v-half, v-min, dualpipe "
+                  "Pipeline schedules to search: 1f1b, zb-h1, zb-v, v-half, v-min, dualpipe "
                   "(default: 1f1b)")
       ->check(CLI::IsMember({"1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe"}));
   command.add_flag("--offload", fixed.offload,
-                   "Keep optimizer states in the host's memory, which updates them");
+                   "Keep optimizer states in the host's memory; the host updates them");
   command.add_option("--sp", options.sp, "Fix sequence parallelism")->check(CLI::IsMember({"on", "off"}));
 }
 
 // What was given and would change nothing.
 void refuse_without_effect(const CLI::App& command, const PlanOptions& options) {
-  if (options.check.empty()) refuse_given(command, {"--rows"}, "of --check, which is not asked for");
+  if (options.check.empty()) refuse_given(command, {"--rows"}, "only for --check, which is not asked for");
   if (options.format.empty())
     refuse_given(command, {"--output"}, "the folder of --export, which is not asked for");
   if (options.serve.on)
     refuse_given(command, {"--checkpoint-gb-s", "--restart-s", "--spares"},
-                 "of training plans, and this is --serve", "plan.serve");
+                 "only for training plans, and this is --serve", "plan.serve");
   else
     refuse_given(
         command,
         {"--prompt-tokens", "--output-tokens", "--max-model-len", "--batch", "--slo", "--rate", "--trace"},
-        "of requests, which --serve plans for", "plan.serve");
+        "only for requests, which --serve plans for", "plan.serve");
   if (options.reliability.empty() && !is_job_file(options.model) && !options.serve.on)
     refuse_given(command, {"--checkpoint-gb-s", "--restart-s", "--spares"},
-                 "of failures, which --reliability llama3 counts (`opentrn goodput --profiles`)",
+                 "only for failures, which --reliability llama3 counts (`opentrn goodput --profiles`)",
                  "plan.reliability");
 }
 
@@ -289,7 +290,7 @@ void write_page(const std::string& path, const std::string& page) {
   file << page;
   if (!file.flush())
     throw Fault(FaultKind::kInput, "cli.output", fmt::format("cannot write '{}'", path),
-                "a path in a folder that there is");
+                "a path in an existing folder");
 }
 
 void add_plan(CLI::App& app, std::ostream& out) {
@@ -298,25 +299,27 @@ void add_plan(CLI::App& app, std::ostream& out) {
   options->tables.add_to(*command);
   command->add_option(
       "model", options->model,
-      "A config.json of Hugging Face, a name (--models lists them), a program (StableHLO, HLO, "
+      "A config.json of Hugging Face, a model's name (--models lists them), a program (StableHLO, HLO, "
       "ONNX, or exported by PyTorch or JAX), or a job file in YAML");
   command->add_option("--instance", options->instances,
-                      "What it runs on: --instances lists them; several are compared");
-  command->add_option("--count", options->counts, "How many of them; several are compared (default: 1)")
+                      "Instances to plan for (--instances lists them); several are compared");
+  command
+      ->add_option("--count", options->counts,
+                   "Number of instances; several numbers are compared (default: 1)")
       ->check(CLI::Range(int64_t{1}, int64_t{100'000}));
   command->add_option("--seq", options->seq, "Tokens in a sequence");
   command->add_option("--global-batch", options->global_batch, "Sequences in a step");
-  command->add_option("--tokens", options->tokens, "Of the whole training, for hours and dollars: 15e12");
-  command->add_option("--precision", options->precision, "Of the matrix products (default: bf16)")
+  command->add_option("--tokens", options->tokens,
+                      "Tokens of the whole training, for hours and dollars: 15e12");
+  command->add_option("--precision", options->precision, "Precision of the matrix products (default: bf16)")
       ->check(CLI::IsMember({"bf16", "fp8", "fp32"}));
-  command->add_option("--stack", options->stack,
-                      "The training program that is modelled (default: by the chip)");
+  command->add_option("--stack", options->stack, "Training software to model (default: that of the chip)");
   add_fixed(*command, *options);
   add_serve_options(*command, *options);
   add_program_options(*command, *options);
   command->add_option("--top", options->search.top, "Plans to print (default: 10)")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--explain", options->explain, "Where the time and memory of plan N go")
+  command->add_option("--explain", options->explain, "Show where the time and memory of plan N go")
       ->check(CLI::Range(1, 1000));
   command
       ->add_option(
@@ -329,7 +332,7 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command
       ->add_option(
           "--layer-times", options->layer_times,
-          "Stated times in place of curves: CSV tp,cp,sp,micro_batch,forward_us,backward_us,output_us")
+          "Your layer times instead of curves: CSV tp,cp,sp,micro_batch,forward_us,backward_us,output_us")
       ->excludes("--compiled");
   command->add_option("--lnc", options->lnc, "Cores of a logical NeuronCore (default: the instance's)")
       ->check(CLI::Range(1, 2));
@@ -337,25 +340,26 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_option("--price", options->price.kind, "on_demand, reserved, capacity_block or spot");
   command
       ->add_option("--price-file", options->price_file,
-                   "Rates of yours, in the form of price.toml, before all others")
+                   "Your rates, in the form of price.toml; they take precedence")
       ->envname("OPENTRN_PRICES");
-  command->add_option("--as-of", options->price.as_of, "The rate that was valid then: 2025-01");
+  command->add_option("--as-of", options->price.as_of, "Use the rate that was valid then: 2025-01");
   command->add_option("--reliability", options->reliability,
-                      "Count failures, as published of: `opentrn goodput --profiles`");
-  command->add_option("--checkpoint-gb-s", options->checkpoint_gb_s, "Rate of the store of checkpoints")
+                      "Count failures by a published profile (`opentrn goodput --profiles` lists them)");
+  command->add_option("--checkpoint-gb-s", options->checkpoint_gb_s, "Bandwidth of the checkpoint store")
       ->check(CLI::PositiveNumber);
-  command->add_option("--restart-s", options->restart_s, "From a failure until work goes on")
+  command->add_option("--restart-s", options->restart_s, "Time from a failure until training continues")
       ->check(CLI::PositiveNumber);
-  command->add_option("--spares", options->spares, "Hosts that stand by (default: always one more)")
+  command->add_option("--spares", options->spares, "Spare hosts (default: always one more)")
       ->check(CLI::Range(0, 100'000));
-  command->add_flag("--models", options->list_models, "List the models that have a name");
+  command->add_flag("--models", options->list_models, "List the models of the catalogue");
   command->add_flag("--instances", options->list_instances, "List the instances");
   command
-      ->add_option("--export", options->format, "Write plan 1 (or that of --explain) for a program: into -o")
+      ->add_option("--export", options->format,
+                   "Write plan 1 (or that of --explain) as a program or its configuration into the folder -o")
       ->check(CLI::IsMember({"jax", "torchtitan", "nxdt", "megatron"}));
   command->add_option("-o,--output", options->folder, "The folder of --export (default: .)");
-  command->add_option("--check", options->check, "Compare with published rows: a CSV file");
-  command->add_flag("--rows", options->rows, "With --check: every row");
+  command->add_option("--check", options->check, "Compare with published rows of a CSV file");
+  command->add_flag("--rows", options->rows, "With --check: print every row");
   command->add_option("--html", options->html, "Also write a page: time against money, memory, the schedule");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, command, &out] {

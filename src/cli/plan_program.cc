@@ -280,14 +280,14 @@ void add_program_options(CLI::App& command, PlanOptions& options) {
 void check_program_options(const CLI::App& command, const PlanOptions& options) {
   if (options.program.file.empty()) {
     refuse_given(command, {"--mesh", "--shard", "--steps"},
-                 "of a program, and none is given (a .mlir, .pb, .onnx or .pt2 file)", "plan.program");
+                 "only for a program, and none is given (a .mlir, .pb, .onnx or .pt2 file)", "plan.program");
     return;
   }
   refuse_given(command, {"--seq",   "--global-batch", "--tokens",    "--precision",   "--stack",
                          "--serve", "--cp",           "--pp",        "--vpp",         "--ep",
                          "--zero",  "--micro-batch",  "--recompute", "--schedule",    "--offload",
                          "--sp",    "--export",       "--check",     "--layer-times", "--exhaustive"},
-               "of a model, and a program says these itself", "plan.program");
+               "only for a model, and a program says these itself", "plan.program");
   if (!options.program.shard.empty() && options.program.mesh.empty())
     throw Fault(FaultKind::kInput, "plan.program", "--shard, and no mesh", "--mesh dp=2,tp=4");
   if (!options.program.mesh.empty() && (options.search.fixed.dp || options.search.fixed.tp))

@@ -185,7 +185,7 @@ TEST(Plan, ServesWithinLimitsAndSaysWhatMissesThem) {
   EXPECT_THAT(missed.err, HasSubstr("the nearest"));
   EXPECT_THAT(with({"--seq", "128"}).err, HasSubstr("--seq with --serve"));
   EXPECT_THAT(run_for_test({"plan", "Llama-3.1-8B", "--prompt-tokens", "8"}).err,
-              HasSubstr("of requests, which --serve plans for"));
+              HasSubstr("only for requests, which --serve plans for"));
   EXPECT_THAT(run_for_test({"plan", "BERT-Large", "--serve", "--instance", "inf2.xlarge", "--prompt-tokens",
                             "8", "--output-tokens", "8"})
                   .err,

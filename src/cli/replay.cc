@@ -109,27 +109,27 @@ void write_page(const std::string& path, const std::string& page) {
 // What was given and would change nothing.
 void refuse_without_effect(const CLI::App& command, const ReplayOptions& options) {
   if (options.trace.empty())
-    refuse_given(command, {"--format", "--limit"}, "of a file of requests, and they are drawn");
+    refuse_given(command, {"--format", "--limit"}, "only for a file of requests, and they are drawn");
   else
     refuse_given(command,
                  {"--arrivals", "--rate", "--variation", "--requests", "--prompt-tokens", "--output-tokens",
                   "--spread", "--seed"},
-                 "of requests that are drawn, and a file of them is given");
-  if (options.arrivals != "gamma") refuse_given(command, {"--variation"}, "of --arrivals gamma");
+                 "only for requests that are drawn, and a file of them is given");
+  if (options.arrivals != "gamma") refuse_given(command, {"--variation"}, "only for --arrivals gamma");
   if (options.arrivals == "burst")
-    refuse_given(command, {"--rate"}, "of a burst, whose requests come all at once");
+    refuse_given(command, {"--rate"}, "only for a burst, whose requests come all at once");
   const serving::ReplayConfig& replay = options.replay;
   if (replay.replicas <= 1 && replay.disaggregation.prefill_replicas <= 1)
-    refuse_given(command, {"--routing"}, "of several engines, and there is one: --replicas");
+    refuse_given(command, {"--routing"}, "only for several engines, and there is one: --replicas");
   if (replay.disaggregation.prefill_replicas == 0)
     refuse_given(command, {"--kv-bytes-per-token", "--kv-link-gb-s", "--kv-link-us"},
-                 "of keys and values that cross a link, with --prefill-replicas");
+                 "only for keys and values that cross a link, with --prefill-replicas");
   if (replay.autoscaling.least == 0)
     refuse_given(command, {"--autoscale-target", "--autoscale-start-s", "--autoscale-down-s"},
-                 "of engines that start and stop, with --autoscale-min");
+                 "only for engines that start and stop, with --autoscale-min");
   if (options.instance.empty())
     refuse_given(command, {"--replicas-per-instance", "--set", "--tables"},
-                 "of the price of an --instance, and none is named");
+                 "only for the price of an --instance, and none is named");
 }
 
 void run_replay(ReplayOptions& options, std::ostream& out) {
@@ -170,31 +170,36 @@ const std::map<std::string, serving::ArrivalProcess> kProcesses{
 
 void add_load_options(CLI::App& command, ReplayOptions& options) {
   const char* group = "Requests";
-  command.add_option("trace", options.trace, "File of requests; none: they are drawn, see --arrivals")
+  command.add_option("trace", options.trace, "File of requests; without one they are generated (--arrivals)")
       ->group(group);
-  command.add_option("--format", options.format, "auto, azure, mooncake, llmservingsim or plain")
+  command
+      .add_option("--format", options.format,
+                  "Format of the file: auto, azure, mooncake, llmservingsim or plain")
       ->group(group);
-  command.add_option("--limit", options.limit, "At most this many requests of the file (0: all)")
+  command.add_option("--limit", options.limit, "Read at most this many requests of the file (0: all)")
       ->group(group);
-  command.add_option("--speedup", options.speedup, "Requests come this many times as fast as in the file")
+  command.add_option("--speedup", options.speedup, "Requests arrive this many times as fast as in the file")
       ->check(CLI::Range(1e-3, 1e6))
       ->group(group);
-  command.add_option("--arrivals", options.arrivals, "poisson, gamma, uniform or burst (all at once)")
+  command
+      .add_option("--arrivals", options.arrivals,
+                  "Arrival process: poisson, gamma, uniform or burst (all at once)")
       ->check(CLI::IsMember(kProcesses))
       ->group(group);
   auto& load = options.load;
-  command.add_option("--rate", load.per_second, "Requests a second (default: 1)")->group(group);
+  command.add_option("--rate", load.per_second, "Requests per second (default: 1)")->group(group);
   command
-      .add_option("--variation", load.variation, "Of gamma: deviation over mean of the gaps; 1 is Poisson")
+      .add_option("--variation", load.variation,
+                  "For gamma: standard deviation over mean of the gaps; 1 is Poisson")
       ->group(group);
-  command.add_option("--requests", load.requests, "How many (default: 1000)")->group(group);
+  command.add_option("--requests", load.requests, "Number of requests (default: 1000)")->group(group);
   command.add_option("--prompt-tokens", load.prompt_tokens, "Mean length of prompts (default: 512)")
       ->group(group);
   command.add_option("--output-tokens", load.output_tokens, "Mean length of answers (default: 128)")
       ->group(group);
   command.add_option("--spread", load.spread, "Lengths from mean * (1 - spread) to mean * (1 + spread)")
       ->group(group);
-  command.add_option("--seed", load.seed, "Of what is drawn")->group(group);
+  command.add_option("--seed", load.seed, "Seed of the generated requests")->group(group);
 }
 
 void add_fleet_options(CLI::App& command, ReplayOptions& options) {
@@ -205,32 +210,31 @@ void add_fleet_options(CLI::App& command, ReplayOptions& options) {
     return command.add_option(name, to, text)->group(group);
   };
   add("--replicas", r.replicas, "Data-parallel engines (default: 1)");
-  add("--routing", options.routing, "round-robin, least-loaded or prefix");
+  add("--routing", options.routing, "Routing: round-robin, least-loaded or prefix");
   add("--prefill-replicas", r.disaggregation.prefill_replicas,
-      "Engines that prefill alone, beside --replicas that decode");
+      "Engines that only prefill, besides the --replicas, which decode");
   add("--kv-bytes-per-token", r.disaggregation.kv_bytes_per_token,
-      "Of keys and values, that cross a link after prefill")
+      "Bytes of keys and values that cross a link after prefill")
       ->check(CLI::Range(0.0, 1e12));
   add("--kv-link-gb-s", r.disaggregation.link_gb_s,
-      "Rate of the link of a prefill engine, in 1e9 bytes a second")
+      "Bandwidth of a prefill engine's link, in 1e9 bytes per second")
       ->check(CLI::Range(1e-6, 1e9));
   add("--kv-link-us", options.kv_link_us, "Latency of the link")->check(CLI::Range(0.0, 3.6e9));
-  add("--autoscale-min", r.autoscaling.least,
-      "Start and stop engines, from this many to --replicas (0: all, always)");
-  add("--autoscale-target", r.autoscaling.target, "Requests that run or wait, for each engine (default: 8)")
+  add("--autoscale-min", r.autoscaling.least, "Scale from this many engines to --replicas (0: always all)");
+  add("--autoscale-target", r.autoscaling.target, "Running and waiting requests per engine (default: 8)")
       ->check(CLI::Range(1e-3, 1e6));
-  add("--autoscale-start-s", options.autoscale_start_s,
-      "From the decision to the first request (default: 120)")
+  add("--autoscale-start-s", options.autoscale_start_s, "Seconds to start an engine (default: 120)")
       ->check(seconds);
-  add("--autoscale-down-s", options.autoscale_down_s, "No fewer engines before this long (default: 300)")
+  add("--autoscale-down-s", options.autoscale_down_s, "Seconds before engines stop (default: 300)")
       ->check(seconds);
 }
 
 void add_scheduler_options(CLI::App& command, ReplayOptions& options) {
   const char* group = "Scheduler (names of vLLM's flags and of AWS's neuron_config)";
   auto& c = options.replay.scheduler;
-  command.add_option("--policy", options.policy, "neuron, neuron-nxdi or vllm")->group(group);
-  command.add_option("--max-num-seqs", c.max_num_seqs, "Requests that run at once (default: 8)")
+  command.add_option("--policy", options.policy, "Scheduling policy: neuron, neuron-nxdi or vllm")
+      ->group(group);
+  command.add_option("--max-num-seqs", c.max_num_seqs, "Requests that run concurrently (default: 8)")
       ->group(group);
   command
       .add_option("--max-num-batched-tokens", c.max_num_batched_tokens, "Tokens in a step (default: 8192)")
@@ -244,13 +248,14 @@ void add_scheduler_options(CLI::App& command, ReplayOptions& options) {
       .add_option("--num-gpu-blocks-override", c.num_blocks,
                   "Blocks (default: enough for max-num-seqs of max-model-len)")
       ->group(group);
-  command.add_flag("--no-enable-prefix-caching", options.no_prefix_caching, "Every prompt is computed whole")
+  command
+      .add_flag("--no-enable-prefix-caching", options.no_prefix_caching, "Compute every prompt completely")
       ->group(group);
   command.add_flag("--async-scheduling", c.async_scheduling, "Plan a step while the one before it runs")
       ->group(group);
   command
       .add_option("--long-prefill-token-threshold", c.long_prefill_token_threshold,
-                  "Of a prompt in one step (0: none)")
+                  "Largest part of a prompt in one step (0: no limit)")
       ->group(group);
   const auto buckets = [&](const char* name, std::vector<int32_t>& to, const char* text) {
     command.add_option(name, to, text)->delimiter(',')->group(group);
@@ -274,17 +279,20 @@ void add_replay(CLI::App& app, std::ostream& out) {
   const char* group = "Time, machine and output";
   command
       ->add_option("--step-times", options->step_times,
-                   "CSV program,us: prefill_s512, decode_b8, decode_b8_c2048")
+                   "Table of step times, CSV program,us: prefill_s512, decode_b8, decode_b8_c2048")
       ->group(group);
   command
       ->add_option("--linear", options->linear,
-                   "us: step=500,prefill_token=40,decode_seq=150,context_token=0.02")
+                   "Linear model in us: step=500,prefill_token=40,decode_seq=150,context_token=0.02")
       ->group(group);
   command->add_option("--host-us", options->host_us, "Host time before each step (default: 0)")
       ->check(CLI::Range(0.0, 3.6e9))
       ->group(group);
-  command->add_option("--instance", options->instance, "Whose price counts: trn2.48xlarge")->group(group);
-  command->add_option("--replicas-per-instance", options->replicas_per_instance, "(default: 1)")
+  command->add_option("--instance", options->instance, "Instance, for the price: trn2.48xlarge")
+      ->group(group);
+  command
+      ->add_option("--replicas-per-instance", options->replicas_per_instance,
+                   "Engines per instance (default: 1)")
       ->check(CLI::Range(1, 4096))
       ->group(group);
   command->add_option("--slo", options->slo, "Limits in ms for goodput: ttft=500,tpot=50,e2e=20000")

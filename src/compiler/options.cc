@@ -84,19 +84,20 @@ struct Choice {
 using O = Options;
 constexpr Choice kChoices[] = {
     {"optlevel", "2", texts_of<kLevels>, choose<&O::level, kLevels>,
-     "1: ops as they stand; 2 (default): simplified, folded and fused; 3: also the fastest of a dozen "
+     "1: no simplification; 2 (default): simplify, fold and fuse; 3: also choose the fastest of a dozen "
      "lowerings",
      OptionType::kNumber, "-O"},
     {"auto-cast", "none", texts_of<kAutoCasts>, choose<&O::auto_cast, kAutoCasts>,
-     "which fp32 operations are computed in --auto-cast-type (default none)"},
+     "fp32 operations to compute in --auto-cast-type (default none)"},
     {"auto-cast-type", "bf16", texts_of<kAutoCastTypes>, choose<&O::auto_cast_type, kAutoCastTypes>,
-     "default bf16"},
+     "type of --auto-cast (default bf16)"},
     {"weight-dtype", "none", texts_of<kWeightTypes>, choose<&O::weight_type, kWeightTypes>,
-     "keep constant operands of products narrower (default none)"},
+     "narrower type for constant operands of matrix products (default none)"},
     {"weight-sparsity", "none", patterns, choose_sparsity,
-     "sparse products where of N weights at most M are not zero: 4:16 ... 1:2", OptionType::kWord, "", "M:N"},
+     "use sparse products where at most M of N weights are not zero: 4:16 ... 1:2", OptionType::kWord, "",
+     "M:N"},
     {"prune-weights", "false", texts_of<kSwitch>, choose<&O::prune_weights, kSwitch>,
-     "make weights obey --weight-sparsity: the smallest become zero", OptionType::kSwitch},
+     "set the smallest weights to zero so that --weight-sparsity holds", OptionType::kSwitch},
     {"enable-stochastic-rounding", "false", texts_of<kSwitch>, choose<&O::stochastic_rounding, kSwitch>,
      "engines round to narrower floats stochastically", OptionType::kSwitch, "", "", false},
 };

@@ -144,7 +144,8 @@ isa::LocationId call_site(nki::Machine& machine) {
   const Site* const place = &frames.site();
   const Site* outermost = place;
   // In NKI 0.1 an instruction waits for the statement after its own, whose callers are not its own's; and
-  // neuronx-cc's passes go by the statement (backend/passes/sharing.h), wherever it is called from.
+  // neuronx-cc's passes go by the statement (backend/passes/common_subexpressions.h), wherever it is called
+  // from.
   if (!machine.moves_rows())
     for (frames.outwards(); !frames.at_end() && !frames.is_ours(); frames.outwards())
       outermost = &frames.site();

@@ -278,7 +278,7 @@ std::shared_ptr<sim::Buffer> input_buffer(const LoadedModel& model, size_t i,
 }
 
 // Warns in Python, or raises what it makes of the warning.
-void tell_unwritten(const LoadedModel& self, std::span<const std::shared_ptr<sim::Buffer>> outputs) {
+void warn_of_unwritten(const LoadedModel& self, std::span<const std::shared_ptr<sim::Buffer>> outputs) {
   const auto found = runtime::unwritten_outputs(self.model, outputs);
   if (found.empty()) return;
   const nb::gil_scoped_acquire locked;
@@ -304,7 +304,7 @@ nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
     runtime::LoopTrips trips;
     outputs = runtime::execute(self.model, inputs, &trips);
     self.trips = std::move(trips);
-    tell_unwritten(self, outputs);
+    warn_of_unwritten(self, outputs);
   }
   nb::list results;
   for (size_t i = 0; i < outputs.size(); ++i) results.append(host_bytes(self.output_types[i], outputs[i]));
@@ -358,7 +358,7 @@ void run_addresses(LoadedModel& self, const void* const* inputs, void* const* ou
   const Places places(self, inputs, outputs);
   const auto results = runtime::execute(self.model, buffers, &trips, places.all());
   self.trips = std::move(trips);
-  tell_unwritten(self, results);
+  warn_of_unwritten(self, results);
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i]->data() == outputs[i]) continue;
     const graph::Literal value = model::host_literal(self.output_types[i], results[i]);

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "backend/compile.h"
-#include "backend/passes/draining.h"
-#include "backend/passes/merging.h"
+#include "backend/passes/common_subexpressions.h"
+#include "backend/passes/psum_evictions.h"
 #include "backend/passes/rewrite.h"
-#include "backend/passes/sharing.h"
+#include "backend/passes/vectorise_loops.h"
 #include "isa/constraints.h"
 #include "isa/file.h"
 #include "isa/text.h"
@@ -101,10 +101,10 @@ void passes_case(uint64_t seed) {
     const uint64_t values = random.next();
     const Buffers expected = bindings(kernel, values);
     run(*kernel.program, generation, expected);
-    const auto shared = backend::share_equal_results(kernel.program, kSbufBytes, kPartitions, {});
+    const auto shared = backend::eliminate_common_subexpressions(kernel.program, kSbufBytes, kPartitions, {});
     for (const auto& program :
-         {backend::merge_iterations(kernel.program, kBankBytes),
-          backend::merge_iterations(shared, kBankBytes), backend::drain_early(kernel.program)}) {
+         {backend::vectorise_iterations(kernel.program, kBankBytes),
+          backend::vectorise_iterations(shared, kBankBytes), backend::hoist_psum_evictions(kernel.program)}) {
       const Buffers found = bindings(kernel, values);
       run(*program, generation, found);
       compare(kernel, expected, found, "\n" + isa::to_text(*program));

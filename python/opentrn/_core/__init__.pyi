@@ -165,6 +165,8 @@ class Machine:
 
     ranks: Ranks | None
 
+    programs_of_all: list[bytes]
+
     @property
     def nc_version(self) -> opentrn.types.isa_enums.nc_version:
         """The NeuronCore's version."""

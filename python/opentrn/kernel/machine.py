@@ -83,7 +83,9 @@ def _nc_version(self: Machine) -> nc_version:
 
 
 members.add(Machine, {"nc_version": property(_nc_version)})
-members.declare(Machine, {"executes": "bool", "ranks": "Ranks | None"})  # of the launch
+members.declare(
+    Machine, {"executes": "bool", "ranks": "Ranks | None", "programs_of_all": "list[bytes]"}
+)  # of the launch
 
 
 def _numpy(self: Any) -> np.ndarray:

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "backend/compile.h"
+#include "backend/passes/common_subexpressions.h"
 #include "backend/passes/content.h"
-#include "backend/passes/draining.h"
+#include "backend/passes/psum_evictions.h"
 #include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
-#include "backend/passes/sharing.h"
 #include "backend/passes/written_parts.h"
 #include "backend/sample_programs.h"
 
@@ -75,13 +75,13 @@ TEST(Content, RandomNumbersAreNeverEqual) {
   EXPECT_NE(contents[a], contents[b]);
 }
 
-TEST(Sharing, EqualResultsAreComputedOnceAndWhatOnlyFedTheOthersGoes) {
-  const auto shared = share_equal_results(squares(4), 196608, kPartitions, {});
+TEST(CommonSubexpressions, EqualResultsAreComputedOnceAndWhatOnlyFedTheOthersGoes) {
+  const auto shared = eliminate_common_subexpressions(squares(4), 196608, kPartitions, {});
   EXPECT_EQ(count_of(*shared, Opcode::kTensorTensor), 1);
   EXPECT_EQ(count_of(*shared, Opcode::kDmaCopy), 1 + 4);
 }
 
-TEST(Sharing, WhatNobodyReadsGoes) {
+TEST(CommonSubexpressions, WhatNobodyReadsGoes) {
   Rounds r;
   const TensorId x = r.builder.sbuf(128, 256, DType::kFloat32),
                  unread = r.builder.sbuf(128, 256, DType::kFloat32);
@@ -89,15 +89,15 @@ TEST(Sharing, WhatNobodyReadsGoes) {
   r.builder.tensor_scalar(r.builder.all(unread), r.builder.all(x), 2);
   r.builder.tensor_scalar(r.builder.all(unread), r.builder.all(unread), 3);
   r.builder.dma(r.builder.all(r.out), r.builder.all(x));
-  const auto live = share_equal_results(r.builder.take(), 196608, kPartitions, {});
+  const auto live = eliminate_common_subexpressions(r.builder.take(), 196608, kPartitions, {});
   EXPECT_EQ(count_of(*live, Opcode::kTensorScalar), 0);
   EXPECT_EQ(count_of(*live, Opcode::kDmaCopy), 2);
 }
 
-TEST(Sharing, AResultTooLargeToKeepIsComputedAgain) {
+TEST(CommonSubexpressions, AResultTooLargeToKeepIsComputedAgain) {
   constexpr int64_t kSbuf = 2000;  // a tile has 1024 B in a partition
   const auto program = squares(4);
-  EXPECT_EQ(share_equal_results(program, kSbuf, kPartitions, {}), program);
+  EXPECT_EQ(eliminate_common_subexpressions(program, kSbuf, kPartitions, {}), program);
 }
 
 TEST(Content, WhatAddsToAnEnginesAccumulatorIsDoneEveryTime) {
@@ -114,7 +114,7 @@ TEST(Content, WhatAddsToAnEnginesAccumulatorIsDoneEveryTime) {
   EXPECT_FALSE(is_pure(r.builder.program(), reducing));
 }
 
-TEST(Sharing, ATensorThatChangesAfterItIsReadIsLeftAlone) {
+TEST(CommonSubexpressions, ATensorThatChangesAfterItIsReadIsLeftAlone) {
   Rounds r;
   for (int i = 0; i < 2; ++i) {
     const TensorId x = r.builder.sbuf(128, 256, DType::kFloat32);
@@ -124,7 +124,7 @@ TEST(Sharing, ATensorThatChangesAfterItIsReadIsLeftAlone) {
     r.builder.dma(r.builder.all(r.out), r.builder.all(x));
   }
   const std::shared_ptr<const isa::Program> program = r.builder.take();
-  EXPECT_EQ(share_equal_results(program, 196608, kPartitions, {}), program);
+  EXPECT_EQ(eliminate_common_subexpressions(program, 196608, kPartitions, {}), program);
 }
 
 // `tiles` results that are all read again at the end.
@@ -316,23 +316,23 @@ std::shared_ptr<const isa::Program> products_then_copies(int count_of, Sums how 
   return b.take();
 }
 
-TEST(Draining, EachSumLeavesBehindItsLastProduct) {
-  const auto drained = drain_early(products_then_copies(3, {.in_turn = false}));
+TEST(PsumEvictions, EachSumLeavesBehindItsLastProduct) {
+  const auto hoisted = hoist_psum_evictions(products_then_copies(3, {.in_turn = false}));
   std::vector<Opcode> opcodes;
-  for (const isa::Instruction& in : drained->instructions()) opcodes.push_back(in.opcode);
+  for (const isa::Instruction& in : hoisted->instructions()) opcodes.push_back(in.opcode);
   constexpr auto kSet = Opcode::kMemset, kSum = Opcode::kNcMatmul, kCopy = Opcode::kTensorCopy;
   EXPECT_EQ(opcodes, (std::vector{kSet, kSet, kSum, kSum, kSum, kSum, kCopy, kSum, kCopy, kSum, kCopy}));
 }
 
-TEST(Draining, WhatStaysIsTheProgramItself) {
+TEST(PsumEvictions, WhatStaysIsTheProgramItself) {
   const auto in_place = products_then_copies(1);
-  EXPECT_EQ(drain_early(in_place), in_place);
-  const auto drained = drain_early(products_then_copies(2, {.pinned = true}));
-  EXPECT_EQ(drained->instruction(4).opcode, Opcode::kNcMatmul);  // the pinned sum stays
-  EXPECT_EQ(drained->instruction(6).opcode, Opcode::kTensorCopy);
+  EXPECT_EQ(hoist_psum_evictions(in_place), in_place);
+  const auto hoisted = hoist_psum_evictions(products_then_copies(2, {.pinned = true}));
+  EXPECT_EQ(hoisted->instruction(4).opcode, Opcode::kNcMatmul);  // the pinned sum stays
+  EXPECT_EQ(hoisted->instruction(6).opcode, Opcode::kTensorCopy);
 }
 
-TEST(Draining, ACopyOfTwoSumsWaitsForBothAndForReadersOfItsDestination) {
+TEST(PsumEvictions, ACopyOfTwoSumsWaitsForBothAndForReadersOfItsDestination) {
   ProgramBuilder b;
   const TensorId x = b.sbuf(128, 128, DType::kBFloat16);
   const TensorId one = b.psum(128, 128), two = b.psum(128, 128), out = b.sbuf(128, 128, DType::kFloat32);
@@ -344,14 +344,14 @@ TEST(Draining, ACopyOfTwoSumsWaitsForBothAndForReadersOfItsDestination) {
   b.memset(b.all(b.sbuf(128, 128, DType::kFloat32)));                                 // 5
   b.copy(b.all(out), b.all(one));                                                     // 6: behind 3
   b.tensor_tensor(b.all(b.sbuf(128, 128, DType::kFloat32)), b.all(two), b.all(out));  // 7: behind 4
-  const auto drained = drain_early(b.take());
+  const auto hoisted = hoist_psum_evictions(b.take());
   std::vector<Opcode> opcodes;
-  for (const isa::Instruction& in : drained->instructions()) opcodes.push_back(in.opcode);
+  for (const isa::Instruction& in : hoisted->instructions()) opcodes.push_back(in.opcode);
   constexpr auto kSet = Opcode::kMemset, kSum = Opcode::kNcMatmul, kCopy = Opcode::kTensorCopy;
   EXPECT_EQ(opcodes, (std::vector{kSet, kSum, kSet, kCopy, kCopy, kSum, Opcode::kTensorTensor, kSet}));
 }
 
-TEST(Draining, MoreSumsThanBanksAreCompiled) {
+TEST(PsumEvictions, MoreSumsThanBanksAreCompiled) {
   EXPECT_NO_THROW(compile(products_then_copies(12)));
   EXPECT_THROW(compile(products_then_copies(12, {.in_turn = false})), Fault);
   ProgramBuilder b;  // nothing can leave early

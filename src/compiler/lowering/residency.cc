@@ -198,7 +198,8 @@ bool Residency::is_by_columns(isa::TensorId tensor) const {
   return found != values_.end() && found->second.arrangement.by_columns;
 }
 
-Tile Residency::place_turned(isa::TensorId tensor, int64_t column, int64_t count, int64_t row, int64_t rows) {
+Tile Residency::place_transposed(isa::TensorId tensor, int64_t column, int64_t count, int64_t row,
+                                 int64_t rows) {
   Value& value = values_.at(tensor);
   const auto number = static_cast<size_t>(column / kPartitions);
   auto& block = value.blocks[number];
@@ -223,7 +224,7 @@ void Residency::turn_in(isa::TensorId tensor, int64_t row, int64_t column, const
     const int64_t count = std::min(kPartitions, tile.columns - c);
     const Tile turned = emitter_.psum_turned(count, tile.rows, tile.dtype, "turned");
     emitter_.transpose(turned, tile.column_range(c, count));
-    emitter_.tensor_copy(place_turned(tensor, column + c, count, row, tile.rows), turned);
+    emitter_.tensor_copy(place_transposed(tensor, column + c, count, row, tile.rows), turned);
   }
 }
 

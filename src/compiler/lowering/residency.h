@@ -54,7 +54,7 @@ class Residency {
   bool is_by_columns(isa::TensorId tensor) const;
   // Columns [column, column + count) by rows [row, row + rows) of a value that is kept by columns, to write;
   // `column` is a multiple of 128 and the columns end with the value or are 128.
-  Tile place_turned(isa::TensorId tensor, int64_t column, int64_t count, int64_t row, int64_t rows);
+  Tile place_transposed(isa::TensorId tensor, int64_t column, int64_t count, int64_t row, int64_t rows);
   // The tile is rows [row, row + tile.rows), columns from `column`, of a value that is kept by columns:
   // turned by the Tensor engine.
   void turn_in(isa::TensorId tensor, int64_t row, int64_t column, const Tile& tile);

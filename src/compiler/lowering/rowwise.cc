@@ -406,7 +406,8 @@ class RowwiseKernel {
     Residency& residency = emitter_.residency();
     const isa::TensorId tensor = lowering_.view(value).tensor;
     if (!residency.is_kept(tensor)) return std::nullopt;
-    if (turned_) return residency.place_turned(tensor, row_begin_, row_count_, column_begin_, column_count_);
+    if (turned_)
+      return residency.place_transposed(tensor, row_begin_, row_count_, column_begin_, column_count_);
     const auto place = residency.place(tensor, row_begin_, row_count_);
     OPENTRN_CHECK(place.has_value(), "a block of rows of a kept value has no place");
     return narrow ? *place : place->column_range(column_begin_, column_count_);

@@ -26,7 +26,7 @@ Engine issuer_of(const isa::ScheduledInstruction& entry) {
 
 }  // namespace
 
-bool Meetings::arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps* at) {
+bool Rendezvous::arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps* at) {
   if (cores_ == 1) {
     *at = ready;
     return true;
@@ -39,7 +39,7 @@ bool Meetings::arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps* a
 }
 
 CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
-                 size_t core, HbmStack& hbm, ActiveTime& dma_active, Meetings& meetings,
+                 size_t core, HbmStack& hbm, ActiveTime& dma_active, Rendezvous& rendezvous,
                  trace::TraceSink* sink, const SimulateOptions& options)
     : machine_(machine),
       executable_(executable),
@@ -48,7 +48,7 @@ CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const i
       core_(core),
       hbm_(hbm),
       dma_active_(dma_active),
-      meetings_(meetings),
+      rendezvous_(rendezvous),
       sink_(sink),
       options_(options),
       array_(table),
@@ -106,7 +106,7 @@ void CoreRun::load_head(size_t engine) {
   const isa::Instruction& in = program_.instruction(entry.instruction);
   head.dma = entry.engine == Engine::kDma;
   head.meets = isa::has(in.opcode, isa::kMeetsOtherCores);
-  if (head.meets) head.round = meeting_round_[meeting_key(in) % meeting_round_.size()];
+  if (head.meets) head.round = rendezvous_round_[rendezvous_key(in) % rendezvous_round_.size()];
   if (!head.dma) head.cost = machine_.costs.of(program_, in, entry.engine, patterns_);
   resolve(head, engine);
 }
@@ -124,7 +124,7 @@ void CoreRun::fetch_ahead(size_t engine) const {
 }
 
 // Cores meet under the pipe of a sendrecv, or at barriers.
-uint64_t CoreRun::meeting_key(const isa::Instruction& in) const {
+uint64_t CoreRun::rendezvous_key(const isa::Instruction& in) const {
   if (in.opcode == Opcode::kCoreBarrier) return 0;
   return 1 + static_cast<uint64_t>(program_.attribute_int(in, isa::slot::sendrecv::kAPipeId)) % 63;
 }
@@ -152,8 +152,8 @@ bool CoreRun::resolve(Head& head, size_t engine) {
   if (head.meets) {
     Ps at = 0;
     const Ps ready = std::max(head.ready, free_[engine]);
-    if (!meetings_.arrive(meeting_key(program_.instruction(entry.instruction)), head.round, core_, ready,
-                          &at)) {
+    if (!rendezvous_.arrive(rendezvous_key(program_.instruction(entry.instruction)), head.round, core_, ready,
+                            &at)) {
       head.blocker = kNobody;
       return false;
     }
@@ -212,8 +212,8 @@ void CoreRun::step() {
   record.transfer = kNobody;
   account(head, engine, next_start_, next_port_);
   if (head.meets)
-    ++meeting_round_[meeting_key(program_.instruction(executable_.schedule[at].instruction)) %
-                     meeting_round_.size()];
+    ++rendezvous_round_[rendezvous_key(program_.instruction(executable_.schedule[at].instruction)) %
+                        rendezvous_round_.size()];
   const int32_t collective = collective_of(at);
   if (collective >= 0) {
     start_collective(collective, head, engine, next_start_);

@@ -24,11 +24,11 @@
 namespace opentrn::sim::timing {
 
 // Instructions at which the cores of a logical core wait for each other.
-class Meetings {
+class Rendezvous {
  public:
-  explicit Meetings(size_t cores) : cores_(cores) {}
-  // Core `core` is at its round-th meeting under `key`, ready at `ready`. True once all cores have come, with
-  // the time of the last in `at`. May be asked again.
+  explicit Rendezvous(size_t cores) : cores_(cores) {}
+  // Core `core` is at its round-th rendezvous under `key`, ready at `ready`. True once all cores have come,
+  // with the time of the last in `at`. May be asked again.
   bool arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps* at);
 
  private:
@@ -52,7 +52,7 @@ using isa::CollectiveCopies;  // they move nothing here
 class CoreRun {
  public:
   CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
-          size_t core, HbmStack& hbm, ActiveTime& dma_active, Meetings& meetings, trace::TraceSink* sink,
+          size_t core, HbmStack& hbm, ActiveTime& dma_active, Rendezvous& rendezvous, trace::TraceSink* sink,
           const SimulateOptions& options);
 
   // -- a stretch of the schedule without loop markers
@@ -96,7 +96,7 @@ class CoreRun {
     bool meets = false;
     uint32_t blocker = kNobody;  // schedule index without a known time
     uint32_t waited_for = kNobody;
-    uint32_t round = 0;  // of the meeting
+    uint32_t round = 0;  // of the rendezvous
     Ps ready = 0;
     Ps own_ready = 0;  // before the other core came
     InstructionCost cost;
@@ -116,7 +116,7 @@ class CoreRun {
   // The copy that the collective was still waiting for when the others had been issued.
   uint32_t trigger_of(uint32_t at) const;
   void account(const Head& head, size_t engine, Ps start, bool port);
-  uint64_t meeting_key(const isa::Instruction& in) const;
+  uint64_t rendezvous_key(const isa::Instruction& in) const;
   Ps activation_table(const isa::Instruction& in);
   bool keep_path() const { return sink_ != nullptr || options_.keep_instructions; }
   void walk_critical_path();
@@ -132,7 +132,7 @@ class CoreRun {
   size_t core_;
   HbmStack& hbm_;
   ActiveTime& dma_active_;
-  Meetings& meetings_;
+  Rendezvous& rendezvous_;
   trace::TraceSink* sink_;
   const SimulateOptions& options_;
 
@@ -153,7 +153,7 @@ class CoreRun {
   std::array<std::array<uint32_t, kEngines>, 2> port_holder_{};
   TensorArray array_;
   DmaEngines dma_;
-  std::array<uint32_t, 64> meeting_round_{};
+  std::array<uint32_t, 64> rendezvous_round_{};
   int last_function_ = -1;
   Ps array_last_end_ = 0;
   Ps now_ = 0;

@@ -35,13 +35,13 @@ LogicalCore::LogicalCore(std::span<const isa::Executable* const> cores, const ar
     : machine_(table),
       own_hbm_(table),
       hbm_(hbm == nullptr ? &own_hbm_ : hbm),
-      meetings_(cores.size()),
+      rendezvous_(cores.size()),
       options_(options),
       sink_(sink),
       registers_(*cores[0]->program) {
   std::vector<uint32_t> end;
   for (size_t c = 0; c < cores.size(); ++c) {
-    cores_.push_back(std::make_unique<CoreRun>(machine_, table, *cores[c], c, *hbm_, dma_active_, meetings_,
+    cores_.push_back(std::make_unique<CoreRun>(machine_, table, *cores[c], c, *hbm_, dma_active_, rendezvous_,
                                                sink, options_));
     markers_.push_back(find_markers(*cores[c]));
     if (markers_[c].size() != markers_[0].size())

@@ -93,7 +93,7 @@ class LogicalCore {
   HbmStack own_hbm_;
   HbmStack* hbm_;
   ActiveTime dma_active_;
-  Meetings meetings_;
+  Rendezvous rendezvous_;
   const SimulateOptions options_;
   trace::TraceSink* sink_;
   RegisterTracker registers_;

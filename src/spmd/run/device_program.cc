@@ -51,7 +51,7 @@ std::shared_ptr<sim::Buffer> writable_copy(const sim::Buffer& from) {
 }
 
 // JAX shows no warnings of a plugin: they go where the plugin's other notes go.
-void tell_unwritten(const runtime::Model& model, std::span<const std::shared_ptr<sim::Buffer>> outputs) {
+void warn_of_unwritten(const runtime::Model& model, std::span<const std::shared_ptr<sim::Buffer>> outputs) {
   const auto found = runtime::unwritten_outputs(model, outputs);
   if (found.empty()) return;
   const char* const given = std::getenv("OPENTRN_UNWRITTEN");
@@ -76,7 +76,7 @@ std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> resu
   }
   runtime::LoopTrips trips;
   const auto outputs = runtime::execute(*model_, inputs, &trips);
-  tell_unwritten(*model_, outputs);
+  warn_of_unwritten(*model_, outputs);
   if (!trips.empty()) {
     const std::lock_guard lock(mutex_);
     trips_ = std::move(trips);

@@ -56,7 +56,9 @@ std::optional<collectives::Kind> collective_kind(OpKind kind) {
   }
 }
 
-bool is_led(OpKind kind) { return kind == OpKind::while_ || kind == OpKind::case_ || kind == OpKind::if_; }
+bool is_host_driven(OpKind kind) {
+  return kind == OpKind::while_ || kind == OpKind::case_ || kind == OpKind::if_;
+}
 
 graph::eval::Options evaluator_options(const HostCalls& host) {
   graph::eval::Options options{.device_call = runtime::evaluate_device_call};
@@ -295,7 +297,7 @@ std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<Op
   for (const ValueId value : step->outputs) step->types.push_back(function_.type(value));
   step->function = extract(function_, step->ops, step->inputs, step->outputs);
   const Op& first = function_.op(step->ops.front());
-  if (together && is_led(first.kind))
+  if (together && is_host_driven(first.kind))
     for (const BlockId region : first.regions) step->regions.push_back(plan(region, options));
   if (together && first.kind == OpKind::while_) step->trips = compiler::constant_trips(function_, first);
   if (together) return step;

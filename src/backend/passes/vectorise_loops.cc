@@ -1,4 +1,4 @@
-#include "backend/passes/merging.h"
+#include "backend/passes/vectorise_loops.h"
 
 #include <algorithm>
 #include <bit>
@@ -380,9 +380,9 @@ std::vector<Run> find_runs(const isa::Program& program) {
 
 }  // namespace
 
-std::shared_ptr<const isa::Program> merge_iterations(const std::shared_ptr<const isa::Program>& program,
-                                                     int64_t psum_bank_bytes_per_partition,
-                                                     const Options& options) {
+std::shared_ptr<const isa::Program> vectorise_iterations(const std::shared_ptr<const isa::Program>& program,
+                                                         int64_t psum_bank_bytes_per_partition,
+                                                         const Options& options) {
   if (program->written_loop_count() == 0 || has_control_flow(*program) || !program->edges().empty())
     return program;
   const TensorUses uses(*program);

@@ -1,4 +1,4 @@
-#include "backend/passes/draining.h"
+#include "backend/passes/psum_evictions.h"
 
 #include <algorithm>
 #include <vector>
@@ -14,9 +14,9 @@ namespace {
 
 using isa::InstructionIndex;
 
-class Draining {
+class EvictionHoisting {
  public:
-  explicit Draining(const isa::Program& program)
+  explicit EvictionHoisting(const isa::Program& program)
       : program_(program),
         reader_(program),
         uses_left_(program.tensor_count()),
@@ -41,7 +41,7 @@ class Draining {
       reader_.read(program_.instruction(i));
       for (const Access& access : reader_.accesses()) --uses_left_[access.tensor];
       InstructionIndex place = i;
-      if (!held_[i] && drains(program_.instruction(i))) place = earliest(i);
+      if (!held_[i] && evicts(program_.instruction(i))) place = earliest(i);
       if (place < i) {
         behind_[place].push_back(i);
         moved_[i] = true;
@@ -59,7 +59,7 @@ class Draining {
 
  private:
   // Whether it reads a PSUM tensor for the last time, and nothing but its tensors orders it.
-  bool drains(const isa::Instruction& in) const {
+  bool evicts(const isa::Instruction& in) const {
     if (isa::is_dma(in.opcode) || isa::is_matmul(in.opcode) || isa::engine_state_used(program_, in) != 0)
       return false;
     if (!reader_.registers().empty()) return false;
@@ -92,14 +92,14 @@ class Draining {
 
 }  // namespace
 
-std::shared_ptr<const isa::Program> drain_early(const std::shared_ptr<const isa::Program>& program) {
+std::shared_ptr<const isa::Program> hoist_psum_evictions(const std::shared_ptr<const isa::Program>& program) {
   if (has_control_flow(*program)) return program;
-  Draining draining(*program);
-  const auto behind = draining.run();
+  EvictionHoisting hoisting(*program);
+  const auto behind = hoisting.run();
   if (behind.empty()) return program;
   Rewrite rewrite(*program);
   for (InstructionIndex i = 0; i < program->size(); ++i) {
-    if (draining.moved(i)) continue;
+    if (hoisting.moved(i)) continue;
     rewrite.keep(i);
     for (const InstructionIndex follower : behind[i]) rewrite.keep(follower);
   }

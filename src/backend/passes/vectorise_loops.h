@@ -1,4 +1,4 @@
-// Makes one instruction of the small ones that consecutive iterations of a loop issue.
+// Vectorises loops: the small instructions that consecutive iterations issue become one wide instruction.
 //
 // neuronx-cc sees the loops of an NKI 0.1 kernel. What the published counters show of it (zhang677/AccelOpt,
 // ucb-bar/autocomp; fidelity/neuronx_cc.md):
@@ -25,8 +25,8 @@
 namespace opentrn::backend {
 
 // The program itself when nothing can be merged, or when it has control flow or states edges.
-std::shared_ptr<const isa::Program> merge_iterations(const std::shared_ptr<const isa::Program>& program,
-                                                     int64_t psum_bank_bytes_per_partition,
-                                                     const Options& options = {});
+std::shared_ptr<const isa::Program> vectorise_iterations(const std::shared_ptr<const isa::Program>& program,
+                                                         int64_t psum_bank_bytes_per_partition,
+                                                         const Options& options = {});
 
 }  // namespace opentrn::backend

@@ -1,4 +1,5 @@
-// Computes and loads equal results once, and what nobody reads not at all.
+// Eliminates common subexpressions and dead code: equal results are computed and loaded once, unread ones not
+// at all.
 //
 // SBUF tensors that end up with the same content (content.h) become one: the first keeps its writers, readers
 // of the others read it, and what only fed the others goes. AWS's compiler does this for NKI 0.1 kernels
@@ -18,8 +19,8 @@
 namespace opentrn::backend {
 
 // The program itself when nothing can be shared, or when it has control flow.
-std::shared_ptr<const isa::Program> share_equal_results(const std::shared_ptr<const isa::Program>& program,
-                                                        int64_t sbuf_bytes_per_partition, int64_t partitions,
-                                                        const Options& options);
+std::shared_ptr<const isa::Program> eliminate_common_subexpressions(
+    const std::shared_ptr<const isa::Program>& program, int64_t sbuf_bytes_per_partition, int64_t partitions,
+    const Options& options);
 
 }  // namespace opentrn::backend

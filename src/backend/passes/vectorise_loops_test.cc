@@ -1,4 +1,4 @@
-#include "backend/passes/merging.h"
+#include "backend/passes/vectorise_loops.h"
 
 #include <algorithm>
 
@@ -63,9 +63,9 @@ struct Kernel {
   }
 };
 
-TEST(Merging, ALoopThatFitsInABankBecomesOneOfEachInstruction) {
+TEST(VectoriseLoops, ALoopThatFitsInABankBecomesOneOfEachInstruction) {
   const auto program = Kernel().convolution(64);
-  const auto merged = merge_iterations(program, kBankBytes);
+  const auto merged = vectorise_iterations(program, kBankBytes);
   ASSERT_EQ(merged->size(), 2u);
   const isa::Instruction& product = merged->instruction(0);
   EXPECT_EQ(columns(*merged, product, isa::slot::tensor_tensor::kDst), 192);
@@ -78,14 +78,14 @@ TEST(Merging, ALoopThatFitsInABankBecomesOneOfEachInstruction) {
   EXPECT_EQ(columns(*merged, merged->instruction(1), isa::slot::tensor_reduce::kDst), 64);
 }
 
-TEST(Merging, AsManyAsFitOrNone) {
+TEST(VectoriseLoops, AsManyAsFitOrNone) {
   const auto long_loop = Kernel().convolution(2048);  // 170 would fit
-  EXPECT_EQ(merge_iterations(long_loop, kBankBytes), long_loop);
+  EXPECT_EQ(vectorise_iterations(long_loop, kBankBytes), long_loop);
   const auto divisible = Kernel().convolution(340);
-  EXPECT_EQ(merge_iterations(divisible, kBankBytes)->size(), 4u);
+  EXPECT_EQ(vectorise_iterations(divisible, kBankBytes)->size(), 4u);
 }
 
-TEST(Merging, CopiesOutOfPsumWaitForABankOfProducts) {
+TEST(VectoriseLoops, CopiesOutOfPsumWaitForABankOfProducts) {
   Kernel k;
   const TensorId stationary = k.builder.sbuf(128, 128, DType::kFloat32);
   const auto program = k.loop(8, [&](int64_t i) {
@@ -93,7 +93,7 @@ TEST(Merging, CopiesOutOfPsumWaitForABankOfProducts) {
     k.builder.matmul(k.builder.all(product), k.builder.all(stationary), k.of(k.source, 128 * i, 128), false);
     k.builder.copy(k.of(k.result, 128 * i, 128), k.builder.all(product));
   });
-  const auto merged = merge_iterations(program, kBankBytes);
+  const auto merged = vectorise_iterations(program, kBankBytes);
   EXPECT_EQ(count(*merged, Opcode::kNcMatmul), 8);
   EXPECT_EQ(count(*merged, Opcode::kTensorCopy), 2);
   const isa::Instruction& copy = first(*merged, Opcode::kTensorCopy);
@@ -104,28 +104,28 @@ TEST(Merging, CopiesOutOfPsumWaitForABankOfProducts) {
   EXPECT_EQ(compile(merged, {}).psum_banks_used, 1);  // at once
 }
 
-TEST(Merging, ALoopThatIsNotSaidToBeIndependentStays) {
+TEST(VectoriseLoops, ALoopThatIsNotSaidToBeIndependentStays) {
   Kernel k;
   const auto program = k.loop(
       8, [&](int64_t i) { k.builder.copy(k.of(k.result, 8 * i, 8), k.of(k.source, 8 * i, 8)); }, false);
-  EXPECT_EQ(merge_iterations(program, kBankBytes), program);
+  EXPECT_EQ(vectorise_iterations(program, kBankBytes), program);
 }
 
-TEST(Merging, AResultThatTheNextIterationReadsStays) {
+TEST(VectoriseLoops, AResultThatTheNextIterationReadsStays) {
   Kernel k;
   const auto chain =
       k.loop(8, [&](int64_t i) { k.builder.copy(k.of(k.source, 8 * i + 8, 8), k.of(k.source, 8 * i, 8)); });
-  EXPECT_EQ(merge_iterations(chain, kBankBytes), chain);
+  EXPECT_EQ(vectorise_iterations(chain, kBankBytes), chain);
   // Each statement by itself could be merged, but the second feeds the first of the next iteration.
   Kernel two;
   const auto crossed = two.loop(8, [&](int64_t i) {
     two.builder.copy(two.of(two.result, 8 * i, 8), two.of(two.source, 8 * i, 8));
     two.builder.tensor_scalar(two.of(two.source, 8 * i + 8, 8), two.of(two.result, 8 * i, 8), 2);
   });
-  EXPECT_EQ(merge_iterations(crossed, kBankBytes), crossed);
+  EXPECT_EQ(vectorise_iterations(crossed, kBankBytes), crossed);
 }
 
-TEST(Merging, AnAccumulationStaysBesideWhatIsMerged) {
+TEST(VectoriseLoops, AnAccumulationStaysBesideWhatIsMerged) {
   Kernel k;
   const TensorId sum = k.builder.sbuf(128, 8, DType::kFloat32);
   const auto program = k.loop(8, [&](int64_t i) {
@@ -134,14 +134,14 @@ TEST(Merging, AnAccumulationStaysBesideWhatIsMerged) {
                             AluOp::kMultiply);
     k.builder.tensor_tensor(k.builder.all(sum), k.builder.all(sum), k.builder.all(square), AluOp::kAdd);
   });
-  EXPECT_EQ(merge_iterations(program, kBankBytes)->size(), 9u);
+  EXPECT_EQ(vectorise_iterations(program, kBankBytes)->size(), 9u);
 }
 
-TEST(Merging, WithoutMarksNothingIsKnown) {
+TEST(VectoriseLoops, WithoutMarksNothingIsKnown) {
   Kernel k;
   for (int64_t i = 0; i < 8; ++i) k.builder.copy(k.of(k.result, 8 * i, 8), k.of(k.source, 8 * i, 8));
   const std::shared_ptr<const isa::Program> program = k.builder.take();
-  EXPECT_EQ(merge_iterations(program, kBankBytes), program);
+  EXPECT_EQ(vectorise_iterations(program, kBankBytes), program);
 }
 
 }  // namespace

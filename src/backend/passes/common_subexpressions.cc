@@ -1,4 +1,4 @@
-#include "backend/passes/sharing.h"
+#include "backend/passes/common_subexpressions.h"
 
 #include <algorithm>
 #include <map>
@@ -29,9 +29,10 @@ struct Candidate {
   int64_t bytes = 0;  // per partition, of all the first ones
 };
 
-class Sharing {
+class CommonSubexpressions {
  public:
-  Sharing(const isa::Program& program, int64_t sbuf_bytes, int64_t partitions, const Options& options)
+  CommonSubexpressions(const isa::Program& program, int64_t sbuf_bytes, int64_t partitions,
+                       const Options& options)
       : program_(program),
         uses_(program),
         sbuf_bytes_(sbuf_bytes),
@@ -195,12 +196,12 @@ class Sharing {
       span.first = std::min(span.first, i);
       span.last = std::max(span.last, i);
     }
-    int64_t peak_bytes(const Sharing& sharing) const {
+    int64_t peak_bytes(const CommonSubexpressions& common) const {
       std::vector<std::pair<InstructionIndex, int64_t>> changes;
       for (TensorId id = 0; id < spans_.size(); ++id) {
         if (!spans_[id].used) continue;
-        changes.emplace_back(spans_[id].first, sharing.weight(id));
-        changes.emplace_back(spans_[id].last + 1, -sharing.weight(id));
+        changes.emplace_back(spans_[id].first, common.weight(id));
+        changes.emplace_back(spans_[id].last + 1, -common.weight(id));
       }
       std::ranges::sort(changes);
       int64_t now = 0, peak = 0;
@@ -271,13 +272,13 @@ class Sharing {
 
 }  // namespace
 
-std::shared_ptr<const isa::Program> share_equal_results(const std::shared_ptr<const isa::Program>& program,
-                                                        int64_t sbuf_bytes_per_partition, int64_t partitions,
-                                                        const Options& options) {
+std::shared_ptr<const isa::Program> eliminate_common_subexpressions(
+    const std::shared_ptr<const isa::Program>& program, int64_t sbuf_bytes_per_partition, int64_t partitions,
+    const Options& options) {
   if (has_control_flow(*program)) return program;
-  Sharing sharing(*program, sbuf_bytes_per_partition, partitions, options);
-  const bool shares = sharing.run();
-  return shares || sharing.has_dead() ? sharing.rewritten() : program;
+  CommonSubexpressions common(*program, sbuf_bytes_per_partition, partitions, options);
+  const bool found = common.run();
+  return found || common.has_dead() ? common.rewritten() : program;
 }
 
 }  // namespace opentrn::backend
