@@ -100,6 +100,16 @@ def test_a_sanitizers_package_has_all_of_the_checkouts_but_its_libraries(tmp_pat
     assert sanitizers._package(tmp_path) == package  # again, over its links
 
 
+def test_every_folder_of_tests_of_c_plus_plus_runs_under_a_sanitizer():
+    """Others start commands, whose C++ is the same, or test Python."""
+    folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
+    run = {path.partition("/")[2] for path in (*sanitizers._PYTHON_TESTS, *sanitizers._ONLY_HERE["asan-ubsan"])}
+    without = {
+        "cli", "conformance", "fidelity", "house", "keywords", "mpi", "numerics", "oracle", "serve", "tools",
+    }  # fmt: skip
+    assert run & without == set() and folders - without == run
+
+
 def test_a_sanitizers_package_keeps_what_its_preset_built(tmp_path: Path):
     """libnrt is a folder of the preset's own, and one of the release build's beside the sources."""
     own = tmp_path / "python" / "opentrn" / "jax"
