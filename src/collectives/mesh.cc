@@ -1,7 +1,9 @@
 // Mesh: every rank to every other at once. A part is received by its owner from all, reduced there in the
-// order of the ranks, and sent to all. One step each way; the bytes of a step share the links that they pass.
-// Every rank sends for itself. [assumed: on Trn2, AWS's mesh gathers the parts of a chip first]
+// order of the ranks (large groups: see source_of()), and sent to all. One step each way; the bytes of a step
+// share the links that they pass. Every rank sends for itself. [assumed: on Trn2, AWS's mesh gathers the
+// parts of a chip first]
 #include <algorithm>
+#include <bit>
 
 #include "collectives/exchange.h"
 
@@ -13,6 +15,17 @@ namespace {
 // within the rank.
 int channels_of_mesh(const Layout&, const std::vector<int>& members) {
   return static_cast<int>(members.size());
+}
+
+// The k-th source of the sum of an owner. A DMA sums 16 at most, so the sums of large groups are chains, and
+// in the order of the ranks each rank would have another chain: what comes from its neighbours is first in
+// one and last in another. Groups of 2^n ranks, larger than those that anybody has published times of, take
+// the sources by their place relative to the owner, digit by digit: a displacement of the machine that maps
+// ranks to ranks by their digits then maps chains to chains, and one step stands for all its images.
+// [assumed, both]
+constexpr int kInOrderOfRanksMax = 64;
+int source_of(int owner, int k, int count) {
+  return count > kInOrderOfRanksMax && std::has_single_bit(static_cast<unsigned>(count)) ? owner ^ k : k;
 }
 
 // Calls send(from, to, channel) for all pairs of members, such that at no time two send to the same one.
@@ -58,9 +71,11 @@ void reduce_by_mesh(Builder& builder, const Layout&, const Exchange& exchange) {
     int64_t packed = 0;
     for (const Range& range : exchange.parts[static_cast<size_t>(owner)]) {
       std::vector<At> sources;
-      for (int from = 0; from < count; ++from)
+      for (int k = 0; k < count; ++k) {
+        const int from = source_of(owner, k, count);
         sources.push_back({rank, from == owner ? exchange.source(owner, range.offset)
                                                : Slice{Buffer::kScratch, slot(from, owner) + packed}});
+      }
       builder.combine(exchange.first_channel + count - 1, sources,
                       {rank, exchange.target(owner, range.offset)}, range.bytes);
       packed += range.bytes;

@@ -6,6 +6,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/predict.h"
 #include "collectives/ring_orders.h"
+#include "collectives/values.h"
 
 namespace opentrn::collectives {
 namespace {
@@ -139,9 +140,28 @@ TEST(TimingFold, StepsOfTheRingsOfAWholeTorusAreAlike) {
     const collectives::Run run{
         &plan, costs_of(default_tables(), platform.generation(), algorithm), cores, {}, 0};
     const Timing folded = time_of(platform, std::span(&run, 1));
+    prove(plan);
     EXPECT_LE(folded.classes * 16, folded.steps) << algorithm;
     expect_same(folded, time_of(platform, std::span(&run, 1), Folding::kNone), algorithm);
   }
+}
+
+// Chains of sums are relative to their owner, so displacements by two along each axis of the UltraServer keep
+// them: two rows, two columns, two instances.
+TEST(TimingFold, StepsOfTheMeshOfAnUltraServerAreAlike) {
+  const Platform platform = Platform::make(default_tables(), "Trn2 UltraServer");
+  const RankCores cores = place_ranks(platform, 128, 4, 0);
+  Request request;
+  request.kind = Kind::kAllReduce;
+  request.ranks = 128;
+  request.bytes = 1 << 15;
+  request.dtype = DType::kUint8;
+  const Plan plan = make_plan("mesh", request, layout_of(platform, cores));
+  const collectives::Run run{&plan, costs_of(default_tables(), platform.generation(), "mesh"), cores, {}, 0};
+  const Timing folded = time_of(platform, std::span(&run, 1));
+  prove(plan);
+  EXPECT_LE(folded.classes * 8, folded.steps);
+  expect_same(folded, time_of(platform, std::span(&run, 1), Folding::kNone), "mesh of an UltraServer");
 }
 
 TEST(TimingFold, PassesThatAreNoOrderOfAChipsRanksAreRefused) {
