@@ -408,6 +408,7 @@ std::string Program::local_text() const {
                          : own_local_ ? *own_local_
                                       : module_;
   graph::Function flat = compiler::inline_calls(module, module.entry());
+  if (by_shardy) spmd::rearrange_sums(module, flat, options_.partitions);  // as what runs
   module.functions.clear();
   module.functions.push_back(std::move(flat));
   return graph::print_module(module);

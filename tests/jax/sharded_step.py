@@ -1,4 +1,4 @@
-"""An FSDP-like step: weights in parts, gathered where they are read; prints its predicted times as JSON.
+"""An FSDP-like step: weights in parts, gathered where they are read. Prints its predicted times and collectives.
 
     python tests/jax/sharded_step.py LAYERS HIDDEN ROWS [--whole]
 
@@ -48,12 +48,14 @@ def main() -> None:
     )
     compiled = jitted.lower(weights, of((ROWS * len(jax.devices()), HIDDEN), OVER_ALL)).compile()
     cost = compiled.cost_analysis()
+    text = compiled.as_text()
     print(
         json.dumps(
             {
                 "step_s": cost["optimal_seconds"],
                 "collectives_s": cost["estimated seconds of collectives"],
                 "exposed_s": cost["exposed seconds of collectives"],
+                "ops": {word: text.count(f" {word}(") for word in ("all-gather", "reduce-scatter", "all-reduce")},
             }
         )
     )

@@ -22,6 +22,8 @@ def step(*words: str) -> dict:
 def test_a_step_of_weights_in_parts_scatters_its_gradients_and_hides_them():
     """Beside the same step with whole weights, which sums each gradient whole and gathers nothing."""
     parts, whole = step("2", "512", "512"), step("2", "512", "512", "--whole")
+    assert parts["ops"] == {"all-gather": 4, "reduce-scatter": 4, "all-reduce": 1}  # the last is of the loss
+    assert whole["ops"] == {"all-gather": 0, "reduce-scatter": 0, "all-reduce": 5}
     # An all_reduce is a reduce_scatter and an all_gather: both move the same bytes, in another order.
     assert parts["collectives_s"] < 1.2 * whole["collectives_s"]
     assert parts["exposed_s"] < 0.7 * parts["collectives_s"]
