@@ -145,6 +145,14 @@ RecordedRank recorded(std::span<const std::shared_ptr<Machine>> cores) {
   return rank;
 }
 
+RecordedLaunch recorded_launch(std::span<const std::vector<std::shared_ptr<Machine>>> ranks) {
+  OPENTRN_CHECK(!ranks.empty() && ranks[0].at(0)->ranks() != nullptr, "a launch without several ranks");
+  RecordedLaunch launch;
+  for (const auto& machines : ranks) launch.ranks.push_back(recorded(machines));
+  launch.records = ranks[0][0]->ranks()->records();
+  return launch;
+}
+
 std::vector<std::byte> encode(const RecordedRank& rank, std::span<const CollectiveRecord> records) {
   Writer writer;
   writer.byte(static_cast<uint8_t>(rank.generation));
@@ -171,10 +179,10 @@ std::vector<std::byte> encode(const RecordedRank& rank, std::span<const Collecti
   return writer.take();
 }
 
-RecordedLaunch decode_launch(std::span<const std::vector<std::byte>> ranks) {
+RecordedLaunch decode_launch(std::span<const std::span<const std::byte>> ranks) {
   RecordedLaunch launch;
   Numbering numbering(launch.records);
-  for (const std::vector<std::byte>& bytes : ranks) {
+  for (const std::span<const std::byte> bytes : ranks) {
     Reader reader(bytes, "a rank of another process");
     read_rank(reader, numbering, launch.ranks.emplace_back());
   }

@@ -32,11 +32,13 @@ struct RecordedLaunch {
 
 // Of the machines of a rank, whose programs it shares.
 RecordedRank recorded(std::span<const std::shared_ptr<Machine>> cores);
+// Of all ranks of this process's launch, by rank and core.
+RecordedLaunch recorded_launch(std::span<const std::vector<std::shared_ptr<Machine>>> ranks);
 // With what its marks need of `records`, which are those of its process.
 std::vector<std::byte> encode(const RecordedRank& rank, std::span<const CollectiveRecord> records);
 // The launch of ranks that encode() wrote, in whatever process: the n-th collective of the same group and
 // core is the same one in all of them. Every process numbers them alike. Input faults "file.payload" for what
 // is no such rank.
-RecordedLaunch decode_launch(std::span<const std::vector<std::byte>> ranks);
+RecordedLaunch decode_launch(std::span<const std::span<const std::byte>> ranks);
 
 }  // namespace opentrn::nki

@@ -35,6 +35,10 @@ std::vector<std::byte> rank_of(const std::vector<size_t>& marks,
   return encode(rank, records);
 }
 
+std::vector<std::span<const std::byte>> spans_of(const std::vector<std::vector<std::byte>>& ranks) {
+  return {ranks.begin(), ranks.end()};
+}
+
 // Three processes have a rank each, and number what they have met at as it came.
 TEST(Recording, CollectivesOfOneGroupAreTheSameInAllProcesses) {
   const std::vector<std::vector<std::byte>> ranks = {
@@ -42,7 +46,7 @@ TEST(Recording, CollectivesOfOneGroupAreTheSameInAllProcesses) {
       rank_of({0, 1}, {record_of({0, 1}, "a"), record_of({0, 1}, "c")}),
       rank_of({0}, {record_of({0, 2}, "b")}),
   };
-  const RecordedLaunch launch = decode_launch(ranks);
+  const RecordedLaunch launch = decode_launch(spans_of(ranks));
   std::vector<std::string> what;
   for (const CollectiveRecord& record : launch.records) what.push_back(record.what);
   EXPECT_EQ(what, (std::vector<std::string>{"a", "b", "c"}));
@@ -57,7 +61,7 @@ TEST(Recording, CollectivesOfOneGroupAreTheSameInAllProcesses) {
 
 TEST(Recording, WhatATimeNeedsComesBack) {
   const std::vector<std::vector<std::byte>> ranks = {rank_of({0}, {record_of({0, 1}, "a")})};
-  const RecordedLaunch launch = decode_launch(ranks);
+  const RecordedLaunch launch = decode_launch(spans_of(ranks));
   const RecordedRank& rank = launch.ranks.at(0);
   EXPECT_EQ(rank.generation, Generation::kV3);
   EXPECT_TRUE(rank.moves_rows);
@@ -75,7 +79,7 @@ TEST(Recording, WhatATimeNeedsComesBack) {
 TEST(Recording, HalfARankIsRefused) {
   std::vector<std::vector<std::byte>> ranks = {rank_of({0}, {record_of({0, 1}, "a")})};
   ranks[0].resize(ranks[0].size() / 2);
-  EXPECT_THROW(decode_launch(ranks), Fault);
+  EXPECT_THROW(decode_launch(spans_of(ranks)), Fault);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "collectives/predict.h"
 #include "nki/collective.h"
 #include "nki/processes.h"
+#include "nki/recording.h"
 #include "python/call_site.h"
 #include "python/convert.h"
 #include "python/unlocked.h"
@@ -229,6 +230,16 @@ nb::list finish(nki::Processes& processes, const nb::bytes& results) {
   return heard;
 }
 
+// A rank of a launch, for processes that have other ranks of it.
+nb::bytes encode_rank(const std::vector<std::shared_ptr<nki::Machine>>& machines) {
+  std::vector<std::byte> bytes;
+  {
+    const Unlocked unlocked;
+    bytes = nki::encode(nki::recorded(machines), machines.at(0)->ranks()->records());
+  }
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
 nb::list records(const Ranks& ranks) {
   nb::list all;
   for (const nki::CollectiveRecord& record : ranks.records()) {
@@ -251,12 +262,12 @@ nb::list records(const Ranks& ranks) {
 void bind_collectives(nb::module_& module) {
   nb::class_<nki::Processes>(module, "Processes")
       .def_prop_ro("ranks_here", &nki::Processes::ranks_here)
-      .def("owner", &nki::Processes::owner, "rank"_a)
       .def("finish", &finish, "results"_a)
       .def("fail", &nki::Processes::fail, "text"_a, "because_of_others"_a, nb::call_guard<Unlocked>());
   module.def("processes_of_mpirun", &nki::processes_of_mpirun, "ranks"_a, "what"_a,
              nb::call_guard<Unlocked>());
   module.def("is_one_of_several", &nki::is_one_of_several);
+  module.def("encode_rank", &encode_rank, "machines"_a);
   module.def("end_processes_of_mpirun", &nki::end_processes_of_mpirun, nb::call_guard<Unlocked>());
   nb::class_<Ranks>(module, "Ranks")
       .def(

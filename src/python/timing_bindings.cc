@@ -233,36 +233,7 @@ std::vector<std::string> assumptions_of(const std::vector<nki::CollectiveRecord>
   return lines;
 }
 
-nki::RecordedLaunch launch_of(const std::vector<Machines>& ranks) {
-  const nki::Ranks* meetings = ranks.at(0).at(0)->ranks();
-  OPENTRN_CHECK(meetings != nullptr, "a launch of one rank has no collectives to time");
-  nki::RecordedLaunch launch;
-  for (const Machines& machines : ranks) launch.ranks.push_back(nki::recorded(machines));
-  launch.records = meetings->records();
-  return launch;
-}
-
-// A rank of a launch, for processes that have other ranks of it.
-nb::bytes encode_rank(const Machines& machines) {
-  std::vector<std::byte> bytes;
-  {
-    const Unlocked unlocked;
-    bytes = nki::encode(nki::recorded(machines), machines.at(0)->ranks()->records());
-  }
-  return nb::bytes(bytes.data(), bytes.size());
-}
-
-std::vector<std::vector<std::byte>> bytes_of(const std::vector<nb::bytes>& list) {
-  std::vector<std::vector<std::byte>> all;
-  for (const nb::bytes& one : list) {
-    const auto* begin = static_cast<const std::byte*>(one.data());
-    all.emplace_back(begin, begin + one.size());
-  }
-  return all;
-}
-
-// The ranks of one launch on one clock: the timing of each, and what the collectives did to the fabric.
-// `encoded`: of all ranks, where processes share them and `ranks` has those of this one only.
+// The ranks of one launch on one clock, and what collectives did to the fabric. `encoded`: of processes.
 nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name,
                      const std::vector<std::string>& settings, std::optional<int> look_ahead, bool neuronx_cc,
                      bool dge, std::optional<int64_t> default_trip_count,
@@ -270,10 +241,13 @@ nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name
                      const std::vector<nb::bytes>& encoded) {
   std::vector<std::shared_ptr<Timing>> timings;
   auto traffic = std::make_shared<traffic::Traffic>();
-  const std::vector<std::vector<std::byte>> shared = bytes_of(encoded);
+  std::vector<std::span<const std::byte>> shared;
+  for (const nb::bytes& one : encoded)
+    shared.emplace_back(static_cast<const std::byte*>(one.data()), one.size());
   {
     const Unlocked unlocked;
-    const nki::RecordedLaunch launch = shared.empty() ? launch_of(ranks) : nki::decode_launch(shared);
+    const nki::RecordedLaunch launch =
+        shared.empty() ? nki::recorded_launch(ranks) : nki::decode_launch(shared);
     const auto count = static_cast<int>(launch.ranks.size());
     const Generation generation = target ? arch::resolve_target(*target) : launch.ranks[0].generation;
     const int cores = static_cast<int>(launch.ranks[0].cores.size());
@@ -754,7 +728,6 @@ void bind_timing(nb::module_& module) {
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
              "dge"_a = true, "default_trip_count"_a = nb::none(), "target"_a = nb::none(),
              "middle_end"_a = true, "encoded"_a = std::vector<nb::bytes>{});
-  module.def("encode_rank", &encode_rank, "machines"_a);
   module.def("check_fits", &check_fits, "machines"_a);
   module.def("check_instances", &check_instances, "machine"_a, "begins"_a);
   module.def("event_layout", &event_layout);
