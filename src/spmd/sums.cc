@@ -108,6 +108,7 @@ class EarlyCuts {
   explicit EarlyCuts(Function& function) : function_(function), readers_(readers_of(function)) {}
 
   int run() {
+    find_sums();
     int moved = 0;
     std::vector<OpId> waiting = all_ops(function_);
     while (!waiting.empty()) {
@@ -126,12 +127,10 @@ class EarlyCuts {
   }
 
  private:
-  static constexpr int kDepth = 32;  // ops between a sum and its cut
-
   // An op that only cuts read and that comes from a sum.
   bool can_move(OpId id) const {
     const Op& op = function_.op(id);
-    if (!is_movable(op) || !comes_from_sum(op, kDepth)) return false;
+    if (!is_movable(op) || !from_sum_.contains(op.results[0])) return false;
     const auto found = readers_.find(op.results[0]);
     return found != readers_.end() && !found->second.empty() &&
            std::ranges::all_of(found->second, [&](OpId reader) {
@@ -155,14 +154,16 @@ class EarlyCuts {
            });
   }
 
-  bool comes_from_sum(const Op& op, int depth) const {
-    if (depth == 0) return false;
-    return std::ranges::any_of(op.operands, [&](ValueId value) {
-      const Op* made = compiler::maker(function_, value);
-      if (!made || made->block != op.block) return false;
-      return (made->kind == OpKind::all_reduce_ && made->operands.size() == 1) ||
-             (is_movable(*made) && comes_from_sum(*made, depth - 1));
-    });
+  // What movable ops make of sums of their block.
+  void find_sums() {
+    for (const OpId id : all_ops(function_)) {
+      const Op& op = function_.op(id);
+      const bool is_one = op.kind == OpKind::all_reduce_ && op.operands.size() == 1;
+      if (is_one || (is_movable(op) && std::ranges::any_of(op.operands, [&](ValueId value) {
+            return from_sum_.contains(value) && function_.op(function_.value(value).op).block == op.block;
+          })))
+        from_sum_.insert(op.results[0]);
+    }
   }
 
   // In place of the cut: cuts of what `id` reads, and the op on them.
@@ -224,6 +225,7 @@ class EarlyCuts {
 
   Function& function_;
   Readers readers_;
+  std::set<ValueId> from_sum_;
 };
 
 }  // namespace

@@ -230,20 +230,26 @@ std::vector<std::pair<OpId, ParallelProgram::Place>> ParallelProgram::places(Blo
 // Each step makes those that it reads anew, as what they are made of is smaller, and as its compiler then
 // knows what they are: a causal mask that comes as an input is any mask.
 std::set<ValueId> ParallelProgram::remade(BlockId block) const {
-  std::set<ValueId> values, of_constants;
+  constexpr size_t kMaskOps = 16;  // more of them are a computation (random bits of a constant key)
+  std::set<ValueId> values;
+  std::map<ValueId, size_t> of_constants;  // and of how many ops
   const std::vector<OpId>& ops = function_.block(block).ops;
   for (const OpId id : ops) {
     const Op& op = function_.op(id);
+    size_t made_by = 1;
     const bool is_constant = std::ranges::all_of(op.operands, [&](ValueId value) {
+      if (const auto found = of_constants.find(value); found != of_constants.end()) {
+        made_by += found->second;
+        return true;
+      }
       const OpId maker = function_.value(value).op;
-      return of_constants.contains(value) ||
-             (maker != graph::kNoOp && function_.op(maker).kind == OpKind::constant_);
+      return maker != graph::kNoOp && function_.op(maker).kind == OpKind::constant_;
     });
-    if (is_constant && is_light(function_, op) && !meets(function_, id, host_))
-      of_constants.insert(op.results[0]);
+    if (is_constant && made_by <= kMaskOps && is_light(function_, op) && !meets(function_, id, host_))
+      of_constants.emplace(op.results[0], made_by);
     if (op.kind == OpKind::broadcast_in_dim_) values.insert(op.results[0]);
   }
-  values.insert(of_constants.begin(), of_constants.end());
+  for (const auto& [value, made_by] : of_constants) values.insert(value);
   for (const OpId id : ops)
     if (id == ops.back() || meets(function_, id, host_))
       for (const ValueId value : values_read(function_, std::span(&id, 1))) values.erase(value);
