@@ -33,7 +33,7 @@ set(OPENTRN_LAYERS
   "compiler/expand:base,graph,compiler/analysis,compiler/rewrite,compiler/lowering"
   "compiler:base,numerics,arch,graph,isa,backend,sim/timing,compiler/analysis,compiler/lowering,compiler/canonicalise,compiler/weights,compiler/recognise,compiler/expand"
   "runtime:base,device,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
-  "model:base,arch,graph,isa,compiler/analysis,compiler,sim/functional,runtime"
+  "model:base,arch,graph,import,isa,compiler/analysis,compiler,sim/functional,runtime"
   "spmd/run:base,device,arch,fabric,collectives,traffic,spmd,graph,isa,trace,compiler/analysis,compiler/canonicalise,compiler,runtime,model"
   "monitor:base,device,arch,fabric"
   "nrt:base,device,arch,fabric,graph,profile,sim/functional,runtime,model,monitor"

@@ -1,6 +1,7 @@
 """How much of python/opentrn computes or decides: lines of statements by what they do.
 
     python tools/count_python.py [COMMIT ...]      # of the working tree, or of commits
+    python tools/count_python.py --files 20        # and of the 20 modules with most
 
 A statement inside of a function computes when it loops or has a comparison, arithmetic, boolean logic, a slice or a
 comprehension in it; text that is put together (f-strings, + and % of strings) does not count as arithmetic. The rest
@@ -13,6 +14,7 @@ The count is a measure to compare commits by; no single line of it says that a s
 
 from __future__ import annotations
 
+import argparse
 import ast
 import subprocess
 import sys
@@ -104,21 +106,31 @@ def modules(commit: str | None) -> Iterator[tuple[str, str]]:
             yield path, subprocess.run(shown, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def main(commits: list[str]) -> int:
-    for commit in commits or [None]:
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commits", nargs="*", metavar="COMMIT", default=[None], help="instead of the working tree")
+    parser.add_argument("--files", type=int, default=0, metavar="N", help="show the N modules with most, too")
+    options = parser.parse_args(arguments)
+    for commit in options.commits:
         totals: Counter[str] = Counter()
         computing: Counter[str] = Counter()
+        of_file: dict[str, tuple[int, int]] = {}
         for path, text in modules(commit):
             part = path.removeprefix(PACKAGE + "/").split("/")
             if part[0] == REFERENCE:
                 continue
             name = part[0] if len(part) > 1 else "(modules)"
             lines, those = count(text)
+            of_file["/".join(part)] = those, lines
             totals[name] += lines
             computing[name] += those
         print(f"{commit or 'working tree'}: {sum(computing.values()):,} lines compute, of {sum(totals.values()):,}")
         for name, those in computing.most_common():
             print(f"  {those:>6,} of {totals[name]:>6,}  {name}")
+        if options.files:
+            print("modules:")
+        for path, (those, lines) in sorted(of_file.items(), key=lambda row: -row[1][0])[: options.files]:
+            print(f"  {those:>6,} of {lines:>6,}  {path}")
     return 0
 
 

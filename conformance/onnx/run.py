@@ -144,8 +144,6 @@ def compare(expected: Any, result: tuple[str, list[int], bytes], rtol: float, at
 
 def first_stage(core: Any, case: Any, inputs: dict[str, Any]) -> Any:
     """The model's first stage; the only one where shapes do not depend on data."""
-    from opentrn.model.stages import Stage
-
     dimensions = {}
     for value in case.model.graph.input:
         for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
@@ -153,7 +151,9 @@ def first_stage(core: Any, case: Any, inputs: dict[str, Any]) -> Any:
                 dimensions[dimension.dim_param or f"{value.name}.{axis}"] = int(
                     inputs[value.name].shape[axis]
                 )
-    return Stage(core.onnx_stages(case.model.SerializeToString(), "", dimensions))
+    from opentrn import _core
+
+    return _core.first_stage(core.onnx_stages(case.model.SerializeToString(), "", dimensions))
 
 
 def run_case(core: Any, case: Any) -> Outcome:

@@ -21,7 +21,7 @@ from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.kernel import machine as _configured  # noqa: F401  (gives _core its exception classes)
 
-__all__ = ["Function", "Module", "OpRow", "TensorType", "ops", "parse", "raw_of"]
+__all__ = ["Function", "Module", "OpRow", "TensorType", "array_of", "ops", "parse", "raw_of"]
 
 # Element types as MLIR spells them -> NumPy. tf32 is held as float32 whose 13 low bits are zero.
 DTYPES: dict[str, np.dtype] = {
@@ -139,13 +139,18 @@ def raw_of(array: np.ndarray, element: str = "") -> tuple[str, list[int], bytes]
     return element or _ELEMENTS[array.dtype], list(array.shape), array.tobytes()
 
 
+def array_of(raw: tuple[str, list[int], bytes]) -> np.ndarray:
+    """The other way; read-only."""
+    element, shape, data = raw
+    return np.frombuffer(data, dtype=DTYPES[element]).reshape(shape)
+
+
 def _from_raw(raw: Any) -> Value:
     if raw is None:
         return None
     if isinstance(raw, list):
         return [_from_raw(element) for element in raw]
-    element, shape, data = raw
-    return np.frombuffer(data, dtype=DTYPES[element]).reshape(shape).copy()
+    return array_of(raw).copy()
 
 
 class Module:

@@ -72,7 +72,7 @@ bool is_xla_option(std::string_view key) {
 // As a POSIX shell and Python's shlex split them: quotes hold words together, and a backslash takes the
 // meaning from the character behind it; between double quotes from " and \ only, between single quotes from
 // none.
-std::vector<std::string> words_of(std::string_view text) {
+std::vector<std::string> words_of(std::string_view text, std::string_view source = "NEURON_CC_FLAGS") {
   std::vector<std::string> words;
   std::string word;
   char quote = 0;
@@ -98,10 +98,10 @@ std::vector<std::string> words_of(std::string_view text) {
     }
   }
   if (escaped)
-    refuse(FaultKind::kInput, "NEURON_CC_FLAGS ends with a backslash",
+    refuse(FaultKind::kInput, fmt::format("{} ends with a backslash: {}", source, text),
            "write the character that it stands before");
   if (quote != 0)
-    refuse(FaultKind::kInput, fmt::format("NEURON_CC_FLAGS ends inside {}", quote), "close the quote");
+    refuse(FaultKind::kInput, fmt::format("{} ends inside {}: {}", source, quote, text), "close the quote");
   if (open) words.push_back(word);
   return words;
 }
@@ -147,6 +147,8 @@ std::string cache_dir_of(std::string_view text) {
   }
   return "";
 }
+
+std::vector<std::string> flag_words(std::string_view text, std::string_view source) { return words_of(text, source); }
 
 bool has_flag(std::string_view text, std::string_view flag) {
   const std::vector<std::string> words = words_of(text);

@@ -22,6 +22,8 @@ CompilerFlags parse_compiler_flags(std::string_view text);
 // What --cache_dir names there; "" where it names nothing. Input fault for an open quotation mark alone: it
 // is asked for kernels too, whose flags are not checked.
 std::string cache_dir_of(std::string_view text);
+// The words, as a shell splits them. Input fault for an open quotation mark, which names `source`.
+std::vector<std::string> flag_words(std::string_view text, std::string_view source);
 // Whether a word stands there, as "--retry_failed_compilation".
 bool has_flag(std::string_view text, std::string_view flag);
 // The same from names and values, dashes left out, in front and inside ("auto_cast"): they win over `flags`.

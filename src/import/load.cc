@@ -10,6 +10,7 @@
 #include "base/text_file.h"
 #include "graph/text/text.h"
 #include "import/hlo.h"
+#include "import/lapack.h"
 #include "import/onnx/onnx.h"
 #include "import/vhlo.h"
 #include "import/vhlo/container.h"
@@ -57,7 +58,9 @@ Format sniff(std::span<const std::byte> bytes, std::string_view filename) {
               "give StableHLO text (.mlir), VHLO bytecode (.mlirbc), an HLO module (.pb) or ONNX (.onnx)");
 }
 
-graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
+namespace {
+
+graph::Module read(std::span<const std::byte> bytes, std::string_view filename,
                    std::shared_ptr<const void> owner) {
   switch (sniff(bytes, filename)) {
     case Format::kVhloBytecode: return read_vhlo(bytes, std::move(owner));
@@ -70,6 +73,21 @@ graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
     case Format::kStablehloText: break;
   }
   return graph::parse_module(as_text(bytes), filename);
+}
+
+}  // namespace
+
+graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
+                   std::shared_ptr<const void> owner) {
+  graph::Module module = read(bytes, filename, std::move(owner));
+  replace_lapack_calls(module);
+  return module;
+}
+
+graph::Module load_text(std::string_view text, std::string_view filename) {
+  graph::Module module = graph::parse_module(text, filename);
+  replace_lapack_calls(module);
+  return module;
 }
 
 graph::Module load_file(const std::string& path) {

@@ -19,8 +19,11 @@ std::string_view name(Format format);
 Format sniff(std::span<const std::byte> bytes, std::string_view filename);
 
 // `owner`, when given, keeps `bytes` alive, and constants may refer to them.
+// Calls of LAPACK's become what stands for them (lapack.h).
 graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
                    std::shared_ptr<const void> owner = nullptr);
+// StableHLO text, as load().
+graph::Module load_text(std::string_view text, std::string_view filename);
 // Reads the file; constants of bytecode refer to what was read, those of ONNX to the mapped file. Input fault
 // when it cannot be read.
 graph::Module load_file(const std::string& path);

@@ -187,6 +187,40 @@ void Cache::touch(const fs::path& entry) const {
     refuse_cache("note the use of", entry, errno);
 }
 
+namespace {
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+}  // namespace
+
+CacheLookup Cache::look_up(const std::string& key) const {
+  const fs::path entry = path_of(key);
+  CacheLookup found;
+  if (const std::string why = why_not_trusted(entry); !why.empty())
+    return {std::nullopt, false, "the cache is not used: " + why};
+  std::error_code ignored;
+  if (!fs::exists(entry, ignored)) return found;
+  try {
+    runtime::Artifact artifact = runtime::load_artifact(entry.string());
+    const auto fact = artifact.facts.find(std::string(kCacheKeyFact));
+    if (fact == artifact.facts.end() || fact->second != key)
+      throw Fault(FaultKind::kInput, "cache.entry",
+                  fmt::format("{} is the entry of another model", entry.string()));
+    artifact.facts.erase(fact);
+    found.hit = std::move(artifact);
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kInput) throw;
+    found.notice = first_line(fmt::format("compiled again: {}", fault.what()));
+    return found;
+  }
+  try {
+    touch(entry);
+  } catch (const Fault& fault) {
+    found.notice = first_line(fmt::format("the cache cannot be written: {}", fault.what()));
+  }
+  return found;
+}
+
 std::vector<CacheEntry> Cache::entries() const {
   std::vector<CacheEntry> found;
   for (const fs::path& path : files_of(folder_ / "models", 1, ".neuron"))

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/model_file.h"
+
 namespace opentrn::model {
 
 // The name of the fact of an entry by which it is known whatever its file is called.
@@ -41,6 +43,13 @@ struct Removed {
   int64_t files = 0, bytes = 0;
 };
 
+// What the cache has of a model: the entry, or why there is none that is used.
+struct CacheLookup {
+  std::optional<runtime::Artifact> hit;  // its facts are without the key, which is the entry's and not the model's
+  bool is_trusted = true;                // else the entry is neither read nor written
+  std::string notice;                    // a line for the user; "" for nothing
+};
+
 class Cache {
  public:
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -54,6 +63,9 @@ class Cache {
   void make_folder_of(const std::filesystem::path& entry) const;
   // Notes that the entry was used, unless another process cleared it meanwhile. Input fault `cache.folder`.
   void touch(const std::filesystem::path& entry) const;
+  // Reads the entry and notes that it was used. One that is damaged, of another model, or whose weights are gone is not
+  // the user's fault: the model is compiled again, and the notice says why.
+  CacheLookup look_up(const std::string& key) const;
   std::vector<CacheEntry> entries() const;  // most recently used first
   std::vector<CachePart> parts() const;
   // Removes what interrupted writers left.

@@ -12,7 +12,10 @@
 
 #include "base/fault.h"
 #include "base/temporary_folder_for_test.h"
+#include "compiler/compile.h"
+#include "graph/text/text.h"
 #include "model/cache_key.h"
+#include "model/runtime_model.h"
 
 namespace opentrn::model {
 namespace {
@@ -47,6 +50,48 @@ TEST_F(CacheOfModels, IsEmptyWhereThereIsNone) {
   EXPECT_TRUE(cache_.layers().empty());
   EXPECT_EQ(cache_.clear_entries(1e12).files, 0);
   EXPECT_EQ(cache_.sweep().files, 0);
+}
+
+TEST_F(CacheOfModels, AnEntryThatIsNoModelIsCompiledAgain) {
+  const CacheLookup missing = cache_.look_up(kKey);
+  EXPECT_FALSE(missing.hit);
+  EXPECT_TRUE(missing.is_trusted);
+  EXPECT_EQ(missing.notice, "");
+  entry_of(kKey, "no model", 1000);
+  const CacheLookup damaged = cache_.look_up(kKey);
+  EXPECT_FALSE(damaged.hit);
+  EXPECT_TRUE(damaged.is_trusted);
+  EXPECT_THAT(damaged.notice, HasSubstr("compiled again: "));
+}
+
+TEST_F(CacheOfModels, AnEntryIsAHitUnderItsOwnNameAlone) {
+  const std::string other(64, 'b');
+  constexpr const char* kText =
+      "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %y = stablehlo.add %x, %x : tensor<4xf32>\n"
+      "  return %y : tensor<4xf32>\n}";
+  const compiler::Options options;
+  runtime::Artifact artifact;
+  artifact.buckets.push_back(
+      {{}, model_of(compiler::compile(graph::parse_module(kText, "test"), options), options.generation)});
+  artifact.facts = {{std::string(kCacheKeyFact), kKey}, {"source", "m"}};
+  for (const std::string& name : {kKey, other}) {
+    cache_.make_folder_of(cache_.path_of(name));
+    runtime::save(artifact, cache_.path_of(name).string(), runtime::Weights::kReferenced, kCachePermissions);
+  }
+  const CacheLookup hit = cache_.look_up(kKey);
+  ASSERT_TRUE(hit.hit) << hit.notice;
+  EXPECT_EQ(hit.hit->facts, (std::map<std::string, std::string>{{"source", "m"}}));
+  const CacheLookup strange = cache_.look_up(other);
+  EXPECT_FALSE(strange.hit);
+  EXPECT_THAT(strange.notice, HasSubstr("is the entry of another model"));
+}
+
+TEST_F(CacheOfModels, AFolderThatOthersMayWriteToIsNotUsed) {
+  entry_of(kKey, "no model", 1000);
+  fs::permissions(cache_.folder(), fs::perms::others_write, fs::perm_options::add);
+  const CacheLookup found = cache_.look_up(kKey);
+  EXPECT_FALSE(found.is_trusted);
+  EXPECT_THAT(found.notice, HasSubstr("the cache is not used: "));
 }
 
 TEST_F(CacheOfModels, ListsByUseAndClearsWhatIsOld) {

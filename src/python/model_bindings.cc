@@ -35,6 +35,7 @@
 #include "import/onnx/onnx.h"
 #include "import/onnx/stages.h"
 #include "isa/text.h"
+#include "model/cache.h"
 #include "model/runtime_model.h"
 #include "profile/programs.h"
 #include "python/convert.h"
@@ -186,12 +187,7 @@ using Facts = std::map<std::string, std::string>;
 using AttachmentPtr = std::shared_ptr<runtime::Attachment>;
 
 // (facts, [(dimensions, model)], [attached file])
-nb::tuple load_models(const Path& path) {
-  sim::load_custom_ops_of_environment();
-  runtime::Artifact artifact = [&] {
-    const nb::gil_scoped_release unlocked;
-    return runtime::load_artifact(path.string());
-  }();
+nb::tuple loaded(runtime::Artifact artifact) {
   nb::list buckets;
   for (runtime::Bucket& bucket : artifact.buckets) {
     auto result = std::make_shared<LoadedModel>();
@@ -204,6 +200,26 @@ nb::tuple load_models(const Path& path) {
   for (const runtime::Attachment& attachment : artifact.attachments)
     attachments.push_back(std::make_shared<runtime::Attachment>(attachment));
   return nb::make_tuple(artifact.facts, buckets, attachments);
+}
+
+nb::tuple load_models(const Path& path) {
+  sim::load_custom_ops_of_environment();
+  runtime::Artifact artifact = [&] {
+    const nb::gil_scoped_release unlocked;
+    return runtime::load_artifact(path.string());
+  }();
+  return loaded(std::move(artifact));
+}
+
+// (what load_models() gives of the entry, or None; whether the entry may be written; a line for the user or "")
+nb::tuple look_up(const model::Cache& cache, const std::string& key) {
+  sim::load_custom_ops_of_environment();
+  model::CacheLookup found = [&] {
+    const nb::gil_scoped_release unlocked;
+    return cache.look_up(key);
+  }();
+  return nb::make_tuple(found.hit ? nb::object(loaded(std::move(*found.hit))) : nb::none(), found.is_trusted,
+                        found.notice);
 }
 
 // An ONNX model, and the parts of files beside it that its tensors' data is: what goes along with its
@@ -421,13 +437,7 @@ nb::list describe(const std::vector<runtime::Port>& ports) {
   return rows;
 }
 
-nb::list coverage_of(const graph::Module& module) {
-  nb::list rows;
-  for (const compiler::OpCoverage& row : compiler::coverage(module))
-    rows.append(nb::make_tuple(row.op, row.count, row.unsupported, row.example, row.emulated, row.flops,
-                               row.where.file, row.where.line, row.where.function));
-  return rows;
-}
+nb::list coverage_of(const graph::Module& module) { return coverage_rows(compiler::coverage(module)); }
 
 nb::list coverage(const std::optional<std::string>& text, const Path& path, const Dimensions& dimensions) {
   const Interruptible work;
@@ -482,6 +492,14 @@ nb::object value_of(const compiler::OptionRow& row, std::string_view text) {
 
 }  // namespace
 
+nb::list coverage_rows(const std::vector<compiler::OpCoverage>& coverage) {
+  nb::list rows;
+  for (const compiler::OpCoverage& row : coverage)
+    rows.append(nb::make_tuple(row.op, row.count, row.unsupported, row.example, row.emulated, row.flops,
+                               row.where.file, row.where.line, row.where.function));
+  return rows;
+}
+
 graph::Module module_of(const std::optional<std::string>& text, const Path& path,
                         const Dimensions& dimensions) {
   sim::load_custom_ops_of_environment();
@@ -492,7 +510,7 @@ graph::Module module_of(const std::optional<std::string>& text, const Path& path
                 fmt::format("'{}' is no dimension of {}: its shapes are all stated",
                             dimensions.begin()->first, path.string()),
                 "leave it out");
-  if (text) return graph::parse_module(*text, path.string());
+  if (text) return import::load_text(*text, path.string());
   return import::load_file(path.string());
 }
 
@@ -577,6 +595,8 @@ void bind_models(nb::module_& module) {
       "cache_dir_of_flags", &compiler::cache_dir_of, "flags"_a,
       "What --cache_dir of NEURON_CC_FLAGS names; \"\" where it names nothing. Raises InputError for an open "
       "quote.");
+  module.def("flag_words", &compiler::flag_words, "flags"_a, "source"_a,
+             "The words, as a shell splits them. Raises InputError for an open quotation mark, which names `source`.");
   module.def("has_compiler_flag", &compiler::has_flag, "flags"_a, "flag"_a,
              "Whether the word stands in NEURON_CC_FLAGS. Raises InputError for an open quote.");
   nb::class_<compiler::OptionRow>(module, "OptionRow", "An option of the compiler, as users choose it.")
@@ -607,6 +627,8 @@ void bind_models(nb::module_& module) {
   module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
   module.def("load_models", &load_models, "path"_a);
+  module.def("look_up_in_cache", &look_up, "cache"_a, "key"_a,
+             "(what load_models() gives of the entry, or None; whether the entry may be written; a line for the user).");
   module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a,
              "reference_weights"_a = false, "attachments"_a = std::vector<AttachmentPtr>{},
              "permissions"_a = 0666);

@@ -56,6 +56,8 @@ NB_MODULE(_core, module) {
   bind_buckets(module);
   bind_cache(module);
   bind_diff(module);
+  bind_stages(module);
+  bind_comparison(module);
   bind_sharded_models(module);
   bind_decoder(module);
   bind_server(module);

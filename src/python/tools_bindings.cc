@@ -6,17 +6,23 @@
 #include <memory>
 #include <tuple>
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/fault.h"
 #include "cli/machine_options.h"
 #include "device/presence.h"
 #include "device/registry.h"
 #include "monitor/machine.h"
 #include "monitor/monitor.h"
 #include "monitor/neuron_ls.h"
+#include "monitor/neuron_top.h"
 
 namespace opentrn::python {
 
@@ -132,6 +138,30 @@ std::unique_ptr<monitor::Monitor> make_monitor(const std::string& instance, cons
       name.empty() ? monitor::default_monitor_config() : monitor::parse_monitor_config(config, name));
 }
 
+nlohmann::ordered_json report_of(const std::string& text) {
+  auto report = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (report.is_discarded()) throw Fault(FaultKind::kInput, "tools.top", "no report of neuron-monitor: no JSON");
+  return report;
+}
+
+// neuron-top's view of the machine that `instance`, or the environment, names.
+struct MachineView {
+  monitor::Machine machine;
+  monitor::TopView view;
+};
+
+std::vector<std::vector<std::pair<std::string, int>>> screen(MachineView& self, const std::string& report,
+                                                             const std::string& title, size_t width,
+                                                             size_t height) {
+  std::vector<std::vector<std::pair<std::string, int>>> lines;
+  for (const monitor::TopLine& line :
+       self.view.screen(report_of(report), self.machine, title, width, height)) {
+    auto& pieces = lines.emplace_back();
+    for (const monitor::TopPiece& piece : line) pieces.emplace_back(piece.text, static_cast<int>(piece.style));
+  }
+  return lines;
+}
+
 }  // namespace
 
 void bind_tools(nb::module_& module) {
@@ -140,6 +170,23 @@ void bind_tools(nb::module_& module) {
       .def(nb::new_(&make_monitor), "instance"_a, "config"_a, "name"_a)
       .def("wait_s", &monitor::Monitor::wait_s)
       .def("report", &monitor::Monitor::report);
+  nb::class_<MachineView>(module, "TopView", "What neuron-top shows of a machine, and what its keys change.")
+      .def(
+          "__init__",
+          [](MachineView* self, const std::string& instance) { new (self) MachineView{machine_named(instance), {}}; },
+          "instance"_a)
+      .def("screen", &screen, "report"_a, "title"_a, "width"_a, "height"_a,
+           "`height` lines of at most `width` characters: (text, style) of their pieces.")
+      .def(
+          "press",
+          [](MachineView& self, const std::string& key, const std::string& report) {
+            return self.view.press(key, report_of(report), self.machine);
+          },
+          "key"_a, "report"_a, "Takes a key, False to end; report: what is on the screen.")
+      .def_prop_ro("tab", [](const MachineView& self) { return self.view.tab(); })
+      .def_prop_ro("row", [](const MachineView& self) { return self.view.row(); });
+  module.def("top_config", &monitor::top_config, "What neuron-top has the monitor collect.");
+  module.def("top_size_text", &monitor::top_size_text, "bytes"_a.none());
   module.def("machine_facts", &machine_facts, "instance"_a = "");
   module.def("device_processes", &device_processes, "watch_s"_a = 0.0);
   module.def("hold_as_tool", [] { device::hold({"", {}, 1, true}); });

@@ -16,7 +16,9 @@ from opentrn import _core
 from opentrn.cli import main
 from opentrn.tools import top
 
-MACHINE = _core.machine_facts("trn2.48xlarge")
+
+def view_of():
+    return _core.TopView("trn2.48xlarge")
 
 
 def runtime(tag, core, percent, flops, **memory):
@@ -47,7 +49,7 @@ REPORT = {
 
 
 def text_of(view=None, report=REPORT, width=100, height=40):
-    lines = top.screen(report, MACHINE, view or top.View(), width, height)
+    lines = top.screen(json.dumps(report), view or view_of(), width, height)
     assert len(lines) == height and all(sum(len(t) for t, _ in line) <= width for line in lines)
     return ["".join(text for text, _ in line) for line in lines]
 
@@ -72,27 +74,23 @@ def test_the_sections_of_all_processes():
 
 
 def test_keys_change_the_view():
-    view = top.View()
-    rows = [
-        (node.key, bool(node.children))
-        for node, _ in top.tree_rows(REPORT["neuron_runtime_data"], MACHINE, view)
-    ]
+    view, report = view_of(), json.dumps(REPORT)
     assert (
-        view.press("F", 3, rows)
+        view.press("F", report)
         and "teraflops" in text_of(view)[1]
         and any("4.00" in line for line in text_of(view))
     )
-    assert view.press("3", 3, rows) and not any(
+    assert view.press("3", report) and not any(
         "train<" in line or "NC5" in line for line in text_of(view)[:-2]
     )
-    assert view.press("d", 3, rows) and view.tab == 0 and view.press("a", 3, rows) and view.tab == 2
-    view = top.View()
-    assert view.press("left", 3, rows) and "+ Neuron Device 1" in "\n".join(text_of(view))
+    assert view.press("d", report) and view.tab == 0 and view.press("a", report) and view.tab == 2
+    view = view_of()
+    assert view.press("left", report) and "+ Neuron Device 1" in "\n".join(text_of(view))
     assert not any("NeuronCore 5" in line for line in text_of(view))
-    assert view.press("right", 3, rows) and any("NeuronCore 5" in line for line in text_of(view))
-    assert view.press("x", 3, rows) and not any("NeuronCore" in line for line in text_of(view)[8:])
-    assert view.press("down", 3, rows) and view.row == 1
-    assert not view.press("q", 3, rows)
+    assert view.press("right", report) and any("NeuronCore 5" in line for line in text_of(view))
+    assert view.press("x", report) and not any("NeuronCore" in line for line in text_of(view)[8:])
+    assert view.press("down", report) and view.row == 1
+    assert not view.press("q", report)
 
 
 def test_nothing_runs_and_small_windows():
@@ -109,10 +107,10 @@ def test_nothing_runs_and_small_windows():
     st.lists(st.sampled_from("qfFad123x"), max_size=6),
 )
 def test_any_tag_and_window_fit(tag, width, height, keys):
-    view = top.View()
+    view = view_of()
     report = {"neuron_runtime_data": [runtime(tag, 63, 100.0, 0)]}
     for key in keys:
-        view.press(key, 2, [("d15", True)])
+        view.press(key, json.dumps(report))
     assert all(c.isprintable() for line in text_of(view, report, width, height) for c in line)
 
 
@@ -150,11 +148,11 @@ def test_it_draws_on_a_terminal_and_ends(tmp_path):
     ("count", "text"), [(None, "-"), (0, "0B"), (1023, "1023B"), (1 << 20, "1.0MB"), (3 << 40, "3072.0GB")]
 )
 def test_sizes(count, text):
-    assert top.size_text(count) == text
+    assert _core.top_size_text(count) == text
 
 
 def test_a_report_of_the_monitor_is_one(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENTRN_RUN_DIR", str(tmp_path))
-    monitor = _core.Monitor("trn2.48xlarge", json.dumps(top._CONFIG), "neuron-top")
+    monitor = _core.Monitor("trn2.48xlarge", _core.top_config(), "neuron-top")
     time.sleep(max(monitor.wait_s(), 0))
-    assert len(top.screen(json.loads(monitor.report()), MACHINE, top.View(), 90, 30)) == 30
+    assert len(top.screen(monitor.report(), view_of(), 90, 30)) == 30

@@ -1,5 +1,5 @@
 # Made by ./dev stubs; do not edit.
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 import os
 import pathlib
 from typing import Annotated, Any, overload
@@ -492,6 +492,30 @@ class Monitor:
 
     def report(self) -> str: ...
 
+class TopView:
+    """What neuron-top shows of a machine, and what its keys change."""
+
+    def __init__(self, instance: str) -> None: ...
+
+    def screen(self, report: str, title: str, width: int, height: int) -> list[list[tuple[str, int]]]:
+        """
+        `height` lines of at most `width` characters: (text, style) of their pieces.
+        """
+
+    def press(self, key: str, report: str) -> bool:
+        """Takes a key, False to end; report: what is on the screen."""
+
+    @property
+    def tab(self) -> int: ...
+
+    @property
+    def row(self) -> int: ...
+
+def top_config() -> str:
+    """What neuron-top has the monitor collect."""
+
+def top_size_text(bytes: float | None) -> str: ...
+
 def machine_facts(instance: str = '') -> dict: ...
 
 def device_processes(watch_s: float = 0.0) -> list: ...
@@ -581,6 +605,11 @@ def cache_dir_of_flags(flags: str) -> str:
     What --cache_dir of NEURON_CC_FLAGS names; "" where it names nothing. Raises InputError for an open quote.
     """
 
+def flag_words(flags: str, source: str) -> list[str]:
+    """
+    The words, as a shell splits them. Raises InputError for an open quotation mark, which names `source`.
+    """
+
 def has_compiler_flag(flags: str, flag: str) -> bool:
     """
     Whether the word stands in NEURON_CC_FLAGS. Raises InputError for an open quote.
@@ -627,6 +656,11 @@ def compiler_options() -> list[OptionRow]:
 def prepared_text(text: str | None, path: str | os.PathLike, target: str, dimensions: Mapping[str, int] = {}, options: Mapping[str, str] = {}) -> str: ...
 
 def load_models(path: str | os.PathLike) -> tuple: ...
+
+def look_up_in_cache(cache: Cache, key: str) -> tuple:
+    """
+    (what load_models() gives of the entry, or None; whether the entry may be written; a line for the user).
+    """
 
 def save_models(models: Sequence[LoadedModel], dimensions: Sequence[Mapping[str, int]], facts: Mapping[str, str], path: str | os.PathLike, reference_weights: bool = False, attachments: Sequence[Attachment] = [], permissions: int = 438) -> None: ...
 
@@ -868,6 +902,126 @@ def distance(have: object, want: object) -> dict:
     """
     {relative_rms, cosine} of a result from that of the model as it is stated; values are (element, shape, bytes).
     """
+
+class Ask:
+    """
+    What the shapes behind a stage depend on: a value that the stage makes and the host reads.
+    """
+
+    @property
+    def name(self) -> str:
+        """Of the dimension where it counts rows, else of the value."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a number of rows, at most `bound`."""
+
+    @property
+    def bound(self) -> int: ...
+
+    def fields(self) -> dict:
+        """Plain data of all that is known of it."""
+
+    def text(self) -> str:
+        """`boxes (up to 100), for NonMaxSuppression node 'nms'`."""
+
+class ModelStage:
+    """
+    One program's worth of a model whose shapes depend on data. Values between stages are numbered, the model's inputs first (slots).
+    """
+
+    @property
+    def raw(self) -> graph.OnnxStage: ...
+
+    @property
+    def number(self) -> int:
+        """From 1 on."""
+
+    @property
+    def sizes(self) -> dict:
+        """Answers so far that are one number, by name."""
+
+    def sizes_text(self) -> str:
+        """`boxes=5, keep=3`."""
+
+    @property
+    def key(self) -> str:
+        """"" of the first stage, else what tells it from those of other answers."""
+
+    @property
+    def asks(self) -> list[Ask]:
+        """None in the last stage."""
+
+    @property
+    def control_inputs(self) -> list[int]:
+        """
+        Of the first stage: numbers of the inputs that decide what is computed.
+        """
+
+class StageRooms:
+    """
+    Which stage that was compiled ahead may run in the place of a smaller one.
+    """
+
+    def __init__(self, target: str, options: Mapping[str, str]) -> None: ...
+
+    def set_sizes(self, sizes: Mapping[str, Sequence[int]]) -> None:
+        """Numbers of rows that are compiled ahead, by name."""
+
+def first_stage(imported: graph.OnnxStage) -> ModelStage:
+    """The first stage of a chain, as the importer made it."""
+
+def stages_ahead(first: ModelStage, sizes: Mapping[str, Sequence[int]], open: Sequence[str]) -> list[ModelStage]:
+    """
+    The stages of these numbers of rows; `open`: names of the dimensions of inputs. Raises InputError `onnx.dimension`.
+    """
+
+def run_stages(first: ModelStage, inputs: list, execute: Callable, rooms: StageRooms | None = None, is_compiled: object | None = None) -> tuple:
+    """
+    ([result], [stage], {key: the larger stage that ran}) of one inference. execute: a stage's results from its arguments; is_compiled: whether a stage has a program of its own, so that no larger one is taken.
+    """
+
+def coverage_of_stages(first: ModelStage, dimensions: Mapping[str, int], inputs: dict) -> tuple:
+    """
+    (rows of coverage, notes) of all stages, for the values of inputs by their number.
+    """
+
+class ComparedTarget:
+    """One target of a NeuronCore, and the chips that have it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def core(self) -> str: ...
+
+    @property
+    def chips(self) -> list[str]: ...
+
+class ModelComparison:
+    """A model's rows for every NeuronCore and instance size."""
+
+    def __init__(self, source: str) -> None: ...
+
+    def add(self, target: ComparedTarget, profile: str, compile_s: float, mfu_percent: float, mbu_percent: float, bound_by: str | None, trust: str, band: str, host_ops: int) -> None:
+        """
+        A NeuronCore's row and its instances'; profile: Timing.profile() as JSON.
+        """
+
+    def add_unknown(self, target: ComparedTarget, why: str) -> None:
+        """One whose time nobody knows."""
+
+    def set_sizes(self, sizes: Sequence[tuple[str, int]]) -> None:
+        """Of an inference, where data decide shapes."""
+
+    def text(self) -> str:
+        """Two tables for a terminal."""
+
+    def json(self) -> str:
+        """All rows, as JSON."""
+
+def compared_targets() -> list[ComparedTarget]:
+    """One target of every NeuronCore, in the order of the tables."""
 
 class ShardedModel:
     @property

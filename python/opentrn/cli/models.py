@@ -172,7 +172,7 @@ def compile_command(options: argparse.Namespace) -> int:
     if staged:
         facts["stages"] = [
             {"stage": stage.number, "sizes": stage.sizes, "instructions": program.instruction_count,
-             "asks": [dataclasses.asdict(ask) for ask in stage.asks], "nodes_left": stage.raw.nodes_left}
+             "asks": [ask.fields() for ask in stage.asks], "nodes_left": stage.raw.nodes_left}
             for stage, program in staged.compiled_stages
         ]  # fmt: skip
     elif len(programs) > 1:

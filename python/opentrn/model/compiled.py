@@ -490,50 +490,35 @@ def through_cache(
     text, path = _read(source)
     key = cache.key_of(text, path, {"target": facts["target"]} | json.loads(facts["options"]))
     kept = cache.kept()
-    entry = kept.path_of(key)
-    if why := kept.why_not_trusted(entry):
-        _tell_cache_is_not_used(why)
-        model = compile_it()
-        model.cached = "not kept"
+    found, may_be_written, notice = _core.look_up_in_cache(kept, key)
+    if notice:
+        (_tell_of_cache if may_be_written else _tell_cache_is_not_used)(notice)
+    if found is not None:
+        model = _made_of(*found, str(kept.path_of(key)))
+        model.cached = "hit"
         return model
-    if entry.exists():
-        try:
-            found = load(entry)
-            if not isinstance(found, CompiledModel) or found.facts.get(_core.CACHE_KEY_FACT) != key:
-                raise InputError(f"{entry} is the entry of another model", label="cache.entry")
-            del found.facts[_core.CACHE_KEY_FACT]  # which is the entry's, and not the model's
-        except ValueError as error:  # damaged, or the weights it refers to are gone: not the user's fault
-            print(f"opentrn: compiled again: {error}".partition("\n")[0], file=sys.stderr)
-        else:
-            _touch(kept, entry)
-            found.cached = "hit"
-            return found
     model = compile_it()
-    model.cached = "miss"
+    model.cached = "miss" if may_be_written and _is_written(model, kept, key) else "not kept"
+    return model
+
+
+def _is_written(model: CompiledModel, kept: _core.Cache, key: str) -> bool:
+    entry = kept.path_of(key)
     try:
         kept.make_folder_of(entry)
         noted = model.facts | {_core.CACHE_KEY_FACT: key}
         _core.save_models([model._loaded], [{}], noted, str(entry), True, permissions=_core.CACHE_PERMISSIONS)
     except (OSError, ValueError) as error:
-        _tell_cache_cannot_be_written(error)
-        model.cached = "not kept"
-    return model
+        _tell_of_cache(f"the cache cannot be written: {error}".partition("\n")[0])
+        return False
+    return True
 
 
-def _touch(kept: _core.Cache, entry: Path) -> None:
-    try:
-        kept.touch(entry)
-    except InputError as error:
-        _tell_cache_cannot_be_written(error)
+def _tell_of_cache(notice: str) -> None:
+    print(f"opentrn: {notice}", file=sys.stderr)
 
 
-def _tell_cache_cannot_be_written(error: Exception) -> None:
-    print(f"opentrn: the cache cannot be written: {error}".partition("\n")[0], file=sys.stderr)
-
-
-@functools.cache  # said once
-def _tell_cache_is_not_used(why: str) -> None:
-    print(f"opentrn: the cache is not used: {why}", file=sys.stderr)
+_tell_cache_is_not_used = functools.cache(_tell_of_cache)
 
 
 @takes_options(PROGRAM_OPTIONS)
@@ -555,11 +540,17 @@ def prepare(
 
 def load(path: str | Path) -> CompiledModel | BucketedModel | StagedModel:
     """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
-    facts, programs, attachments = _core.load_models(str(path))
+    return _made_of(*_core.load_models(str(path)), str(path))
+
+
+def _made_of(
+    facts: dict[str, str], programs: Sequence[tuple[dict[str, int], Any]], attachments: Sequence[Any], path: str
+) -> CompiledModel | BucketedModel | StagedModel:
+    """The model of a file's parts."""
     if "stages" in facts:
         from opentrn.model import stages
 
-        return stages.from_file(facts, programs, attachments, str(path))
+        return stages.from_file(facts, programs, attachments, path)
     if len(programs) > 1:
         from opentrn.model import buckets
 

@@ -11,12 +11,9 @@ reads it, and the rest is imported and compiled for it, once for each such answe
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,108 +22,18 @@ import numpy as np
 from opentrn import _core
 from opentrn.base.files import shown
 from opentrn.errors import InputError
-from opentrn.graph import DTYPES
+from opentrn.graph import Module, array_of, raw_of
 from opentrn.model.model import Model
 from opentrn.model.random_key import PORT, RandomKeys
 from opentrn.settings.compiler_options import option_texts
+
+# A program's worth of a model, and what the shapes behind it depend on (src/model/stage.h).
+Stage, Ask = _core.ModelStage, _core.Ask
 
 if TYPE_CHECKING:
     from opentrn.model.compiled import CompiledModel, Coverage, HostOps, Port
 
 __all__ = ["Ask", "Stage", "StagedModel", "StagedTiming"]
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What the shapes behind a stage depend on: a value that the stage makes and the host reads.
-
-    `counts`: it is a number of rows, at most `bound`; `name` is that dimension's, else the value's. `node`: who asks.
-    `behind`: the slots of the stage's arguments on which the value depends.
-    """
-
-    name: str
-    counts: bool
-    bound: int
-    slot: int
-    node: str
-    element: str
-    behind: Sequence[int] = ()
-
-    def text(self) -> str:
-        """`boxes (up to 100), by NonMaxSuppression node 'nms'`."""
-        what = f"{self.name} (up to {self.bound:,})" if self.counts else f"the value of {self.name}"
-        return f"{what}, for {self.node}"
-
-
-@dataclass
-class Stage:
-    """One program's worth of a model. Values between stages are numbered, the model's inputs first (slots).
-
-    `sizes`: answers so far that are one number, by name. `key`: "" of the first stage, else what tells it from the
-    stages of other answers.
-    """
-
-    raw: Any
-    sizes: dict[str, int] = field(default_factory=dict)
-    key: str = ""
-    number: int = 1
-    before: Stage | None = None
-    counted: dict[int, int] = field(default_factory=dict)  # slots of the stage before whose rows were counted
-    _next: dict[str, Stage] = field(default_factory=dict)
-
-    @property
-    def inputs(self) -> list[int]:
-        """The slots that hold its arguments."""
-        return self.raw.inputs
-
-    @property
-    def asks(self) -> list[Ask]:
-        """None in the last stage."""
-        return [Ask(*row) for row in self.raw.asks]
-
-    def store(self, results: Sequence[np.ndarray], slots: dict[int, np.ndarray]) -> None:
-        """Puts the stage's results into their slots; of rows that are counted as many as there are.
-
-        An array for each of the stage's outputs, in its shape and dtype.
-        """
-        rows = self.raw.outputs
-        for (slot, ask), value in zip(rows, results, strict=True):
-            if ask is None:
-                slots[slot] = value
-        asks = self.asks
-        for (slot, ask), value in zip(rows, results, strict=True):
-            if ask is not None:
-                slots[slot] = value[: int(slots[asks[ask].slot])]
-
-    def answers(self, slots: Mapping[int, np.ndarray]) -> list[np.ndarray]:
-        """The values that it asks for, in their shapes, each in the dtype that the stage names."""
-        return [np.asarray(slots[ask.slot], DTYPES[ask.element]) for ask in self.asks]
-
-    def next(self, answers: Sequence[np.ndarray]) -> Stage:
-        """The stage behind it for these answers (shapes and dtypes as answers()); the same object for the same ones."""
-        asks = self.asks
-        rows = [
-            (ask.element, list(value.shape), np.ascontiguousarray(value).tobytes())
-            for ask, value in zip(asks, answers, strict=True)
-        ]
-        digest = hashlib.sha256(self.key.encode())
-        for element, shape, data in rows:
-            digest.update(f"{element} {shape} ".encode() + data)
-        key = digest.hexdigest()
-        if key not in self._next:
-            sizes = dict(self.sizes)
-            for ask, value in zip(asks, answers, strict=True):
-                if value.size == 1 and value.dtype.kind in "iub":
-                    sizes[ask.name] = int(value.reshape(()))
-            counted = {
-                slot: int(answers[ask].reshape(())) for slot, ask in self.raw.outputs if ask is not None
-            }
-            self._next[key] = Stage(self.raw.next(rows), sizes, key, self.number + 1, self, counted)
-        return self._next[key]
-
-    def sizes_text(self) -> str:
-        """`boxes=5, keep=3`."""
-        return ", ".join(f"{name}={size}" for name, size in self.sizes.items())
 
 
 def run(
@@ -138,22 +45,33 @@ def run(
 
     execute: a stage's results from its arguments.
     """
-    slots = dict(enumerate(inputs))
-    stage, path = first, [first]
-    while True:
-        if stage.raw.outputs:
-            stage.store(execute(stage, [slots[slot] for slot in stage.inputs]), slots)
-        if not stage.asks:
-            return [slots[slot] for slot in stage.raw.results], path
-        stage = stage.next(stage.answers(slots))
-        path.append(stage)
+    results, path, _ = _run(first, inputs, execute)
+    return results, path
+
+
+def _run(
+    first: Stage,
+    inputs: Sequence[np.ndarray],
+    execute: Callable[[Stage, list[np.ndarray]], Sequence[np.ndarray]],
+    *rooms: Any,
+) -> tuple[list[np.ndarray], list[Stage], dict[str, Stage]]:
+    """run(), with which larger stage ran in the place of one."""
+
+    def with_arrays(stage: Stage, raw: list[Any]) -> list[Any]:
+        return [raw_of(value) for value in execute(stage, [array_of(value) for value in raw])]
+
+    results, path, larger = _core.run_stages(first, [raw_of(value) for value in inputs], with_arrays, *rooms)
+    return [array_of(value) for value in results], path, larger
 
 
 def ports_of(first: Stage) -> list[Port]:
     """The model's inputs; the key of its random numbers last, where it draws any."""
     from opentrn.model.compiled import Port
 
-    return [Port(row.text_name, row.element, row.shape) for row in _arguments(first)]
+    module = Module(first.raw.module)
+    names, _ = _core.graph.onnx_names(first.raw.module)
+    arguments = module.functions[module.entry].arguments
+    return [Port(name, row.element, row.shape) for name, row in zip(names, arguments, strict=True)]
 
 
 def arguments_of(first: Stage, arrays: Sequence[Any], keys: RandomKeys | None = None) -> list[np.ndarray]:
@@ -302,7 +220,7 @@ class StagedModel(Model):
         self.path: list[Stage] = []
         self.rows: dict[str, list[int]] = {}  # sizes that were compiled ahead, by the count's name
         self.padded: dict[str, Stage] = {}  # of the last call: which larger stage ran in the place of one
-        self._proofs: dict[str, list[tuple[int, int, int]] | None] = {}
+        self._rooms = _core.StageRooms(target, _stated_options(self.facts))
         ports = ports_of(first)
         self.inputs = [port for port in ports if port.name != PORT]
         self.draws_random_numbers = len(ports) > len(self.inputs)
@@ -341,80 +259,15 @@ class StagedModel(Model):
         """The values of one inference; as CompiledModel's."""
         given = arguments_of(self.first, arrays, self.random_keys)
         self.path, self.padded = [], {}
-        results, path = run(self.first, given, self._execute)
-        self.path = path
+        results, self.path, self.padded = _run(
+            self.first, given, self._execute, self._rooms, lambda stage: stage.key in self._compiled
+        )
         return results
 
     def _execute(self, stage: Stage, values: list[np.ndarray]) -> list[np.ndarray]:
-        """A stage's results: by its own program, or by one for more rows where padding is proved to reach nothing."""
-        room = None if stage.key in self._compiled else self._room_for(stage)
-        if room is None:
-            program = self.program_of(stage)
-            self.on_progress(f"computing stage {stage.number}")
-            return program.run(values)
-        larger, results = room
-        self.padded[stage.key] = larger
-        rows = stage.counted
-        given = []
-        for slot, value in zip(larger.inputs, values, strict=True):
-            if slot in rows:
-                missing = larger.counted[slot] - rows[slot]
-                value = np.pad(value, [(0, missing), *[(0, 0)] * (value.ndim - 1)])
-            given.append(value)
-        made = self.program_of(larger).run(given)
-        for port, axis, slot in results:
-            cut = [slice(None)] * made[port].ndim
-            cut[axis] = slice(0, rows[slot])
-            made[port] = made[port][tuple(cut)]
-        return made
-
-    def _room_for(self, stage: Stage) -> tuple[Stage, list[tuple[int, int, int]]] | None:
-        """The smallest stage that was compiled ahead for more rows and may take this one's padded.
-
-        With it (result, axis, slot whose rows its size is). Only last stages: what a padded one asks for would count
-        the padding.
-        """
-        before = stage.before
-        if before is None or stage.asks or not all(ask.counts for ask in before.asks):
-            return None
-        larger_sizes = []
-        for ask in before.asks:
-            fitting = [size for size in self.rows.get(ask.name, []) if size >= stage.sizes[ask.name]]
-            if not fitting:
-                return None
-            larger_sizes.append(min(fitting))
-        larger = before.next(
-            [np.asarray(size, DTYPES[ask.element]) for ask, size in zip(before.asks, larger_sizes)]
-        )
-        if larger.inputs != stage.inputs:
-            return None
-        if larger.key not in self._proofs:
-            self._proofs[larger.key] = self._prove(before, larger, larger_sizes)
-        results = self._proofs[larger.key]
-        return None if results is None else (larger, results)
-
-    def _prove(self, before: Stage, larger: Stage, sizes: Sequence[int]) -> list[tuple[int, int, int]] | None:
-        """The axes of results that each count's rows reach; None where padding may reach more (compiler/padding.h)."""
-        kept = json.loads(self.facts["options"])
-        options = option_texts({name: value for name, value in kept.items() if name != "dimensions"})
-
-        def prepared(stage: Stage) -> Any:
-            return _core.prepare_graph(stage.raw.module, self.target, options)
-
-        whole, found = prepared(larger), []
-        for number, ask in enumerate(before.asks):
-            # A graph for one row, or for all there can be, has simplifications of its own.
-            if sizes[number] < 2 or sizes[number] + 1 > ask.bound:
-                return None
-            slots = {slot for slot, asked in before.raw.outputs if asked == number}
-            axes = [(port, 0) for port, slot in enumerate(larger.inputs) if slot in slots]
-            reached, mixing = _core.prove_padding(whole, axes)
-            more = [size + (i == number) for i, size in enumerate(sizes)]
-            next_size = before.next([np.asarray(s, DTYPES[a.element]) for a, s in zip(before.asks, more)])
-            if mixing or not axes or _core.difference_but_for_size(whole, prepared(next_size)):
-                return None
-            found += [(port, axis, min(slots)) for port, axis in reached]
-        return found
+        program = self.program_of(stage)
+        self.on_progress(f"computing stage {stage.number}")
+        return program.run(values)
 
     def round_stochastically(self, seed: int | None = 0) -> None:
         """As CompiledModel.round_stochastically(), of all its programs."""
@@ -450,11 +303,7 @@ class StagedModel(Model):
     @property
     def control_inputs(self) -> list[int]:
         """As CompiledModel's; also those on which a value depends that the host reads behind the first program."""
-        found = {self.first.inputs[number] for number in _core.graph.control_arguments(self.first.raw.module)}
-        for ask in self.first.asks:
-            if not ask.counts:
-                found.update(ask.behind)
-        return sorted(number for number in found if number < len(self.inputs))
+        return [number for number in self.first.control_inputs if number < len(self.inputs)]
 
     @property
     def instruction_count(self) -> int:
@@ -510,39 +359,20 @@ class StagedModel(Model):
                 )
         return "\n".join(lines)
 
-    def _names(self) -> set[str]:
-        """Of open dimensions of inputs, and of numbers of rows; behind a value that a run reads any name may be one."""
-        names = {name for name, _, _ in _core.graph.onnx_open_dimensions(self._attachments[0].path)}
-        stage = self.first
-        while stage.asks:
-            names.update(ask.name for ask in stage.asks if ask.counts)
-            if not all(ask.counts for ask in stage.asks):
-                return names | set(self.rows)
-            stage = stage.next([np.asarray(ask.bound, DTYPES[ask.element]) for ask in stage.asks])
-        return names
-
     def compile_for(self, sizes: Mapping[str, Sequence[int]]) -> None:
         """Compiles the stages for these numbers of rows, by name. ValueError for a number that cannot be.
 
         A run with fewer rows takes the next larger of these programs where its padding is proved to reach nothing else.
         """
-        self.rows = {name: sorted(given) for name, given in sizes.items()}
-
-        def follow(stage: Stage) -> None:
+        self.take_rows(sizes)
+        named = {name for name, _, _ in _core.graph.onnx_open_dimensions(self._attachments[0].path)} if sizes else ()
+        for stage in _core.stages_ahead(self.first, self.rows, list(named)):
             self.program_of(stage)
-            asks = stage.asks
-            if asks and all(ask.counts and ask.name in sizes for ask in asks):
-                for counts in itertools.product(*(sizes[ask.name] for ask in asks)):
-                    follow(stage.next([np.asarray(c, DTYPES[a.element]) for a, c in zip(asks, counts)]))
 
-        follow(self.first)
-        names = self._names() if sizes else set()
-        if unknown := sorted(set(sizes) - names):
-            raise InputError(
-                f"'{unknown[0]}' is neither a dimension of the model's inputs nor a number of rows in it; there are "
-                f"{', '.join(map(repr, sorted(names))) or 'none'}",
-                label="onnx.dimension", hint="leave it out, or write one of these names",
-            )  # fmt: skip
+    def take_rows(self, sizes: Mapping[str, Sequence[int]]) -> None:
+        """Notes which numbers of rows are compiled ahead, by name."""
+        self.rows = {name: sorted(given) for name, given in sizes.items()}
+        self._rooms.set_sizes(self.rows)
 
     def save(self, path: str | Path, *, weights: str = "copy") -> Path:
         """Write what is compiled, and the model itself, from which the rest is compiled in a run.
@@ -556,29 +386,13 @@ class StagedModel(Model):
         stages: dict[str, Any] = {"keys": [stage.key for stage, _ in rows], "rows": self.rows}
         attachments = self._attachments
         if references and attachments[0].path:  # one that came in a container is in no file of the user's
-            stages["files"] = {"model": shown(attachments[0].path), "sha256": _digest(attachments)}
+            stages["files"] = {"model": shown(attachments[0].path), "sha256": _core.digest_of_files(attachments)}
             attachments = []
         _core.save_models(
             [program._loaded for _, program in rows], [stage.sizes for stage, _ in rows],
             self.facts | {"stages": json.dumps(stages)}, str(path), references, attachments,
         )  # fmt: skip
         return Path(path)
-
-
-@dataclass(frozen=True)
-class _Argument:
-    text_name: str
-    element: str
-    shape: tuple[int, ...]
-
-
-def _arguments(stage: Stage) -> Iterator[_Argument]:
-    from opentrn.graph import Module
-
-    module = Module(stage.raw.module)
-    names, _ = _core.graph.onnx_names(module._raw)
-    for name, row in zip(names, module.functions[module.entry].arguments, strict=True):
-        yield _Argument(name, row.element, row.shape)
 
 
 def open_model(path: str | Path, dimensions: Mapping[str, int]) -> tuple[Stage, list[Any]]:
@@ -588,16 +402,7 @@ def open_model(path: str | Path, dimensions: Mapping[str, int]) -> tuple[Stage, 
 
 
 def _first_of(files: Sequence[Any], dimensions: Mapping[str, int]) -> Stage:
-    return Stage(_core.onnx_stages_of(files, dict(dimensions)))
-
-
-def _digest(files: Sequence[Any]) -> str:
-    """SHA-256 of a model with the parts of files that its weights are."""
-    digest = hashlib.sha256()
-    for part in files:
-        digest.update(f"{part.name} {part.begin} {part.bytes}\n".encode())
-        digest.update(part.view)
-    return digest.hexdigest()
+    return _core.first_stage(_core.onnx_stages_of(files, dict(dimensions)))
 
 
 def _files_of_another(kept: Mapping[str, str], path: str) -> list[Any]:
@@ -614,7 +419,7 @@ def _files_of_another(kept: Mapping[str, str], path: str) -> list[Any]:
         files = _core.files_of_onnx(place)
     except InputError as error:  # it was read before: what is there now is another file
         raise changed from error
-    if _digest(files) != kept["sha256"]:
+    if _core.digest_of_files(files) != kept["sha256"]:
         raise changed
     return files
 
@@ -644,20 +449,25 @@ def from_file(facts: dict[str, str], programs: Sequence[tuple[dict[str, int], An
         for key, (_, loaded) in zip(keys, programs, strict=True)
     }
     model = StagedModel(first, compiler_of(facts), files, facts.get("target", ""), facts, compiled)
-    model.rows = stages["rows"]
+    model.take_rows(stages["rows"])
     return model
+
+
+def _stated_options(facts: Mapping[str, str]) -> dict[str, str]:
+    """The compiler's options among the facts, as _core takes them."""
+    kept = json.loads(facts["options"])
+    return option_texts({name: value for name, value in kept.items() if name != "dimensions"})
 
 
 def compiler_of(facts: Mapping[str, str], cache: str | None = None) -> Callable[[Stage], CompiledModel]:
     """Compiles a stage with the options in `facts`. cache: the model's path, to keep what it compiles."""
     from opentrn.model.compiled import CompiledModel, through_cache
 
-    kept = json.loads(facts["options"])
-    given = {name: value for name, value in kept.items() if name != "dimensions"}
+    kept, options = json.loads(facts["options"]), _stated_options(facts)
     target = facts["target"]
 
     def compile_it(stage: Stage) -> CompiledModel:
-        loaded = _core.compile_graph(stage.raw.module, target, option_texts(given))
+        loaded = _core.compile_graph(stage.raw.module, target, options)
         return CompiledModel(loaded, target, dict(facts) | {"passes": json.dumps(dict(loaded.passes))})
 
     def compile_stage(stage: Stage) -> CompiledModel:
@@ -677,91 +487,15 @@ def coverage(
     Behind a value that is no count the model is looked at for what `inputs` make of it, if no other input has a part in
     it; else not at all, and the notes say so.
     """
-    from opentrn.model.compiled import Coverage
+    from opentrn.model.compiled import Coverage, checked
 
-    stage = first
-    values = _Values(stage, inputs)
-    rows: dict[str, Coverage] = {}
-    notes: list[str] = []
-    while True:
-        for row in (Coverage(*row) for row in _core.coverage_of(stage.raw.module)):
-            rows[row.op] = row if row.op not in rows else _added(rows[row.op], row)
-        asks = stage.asks
-        if not asks:
-            return list(rows.values()), notes
-        known = values.answers(stage)
-        unknown = [ask for ask, answer in zip(asks, known) if answer is None and not ask.counts]
-        if unknown:
-            notes.append(
-                f"{stage.raw.nodes_left} nodes are not looked at: their shapes or branches depend on "
-                + "; ".join(ask.text() for ask in unknown)
+    ports = ports_of(first)
+    numbers = {port.name: number for number, port in enumerate(ports)}
+    for name in inputs:
+        if name not in numbers:
+            raise InputError(
+                f"the model has no input {name!r}; it has {', '.join(numbers)}", label="model.inputs"
             )
-            names = sorted({name for ask in unknown for name in values.missing(ask)})
-            if names:
-                notes.append(
-                    f"    try: {' '.join(f'-i {name}=VALUE' for name in names)}, to look at them for it"
-                )
-            return list(rows.values()), notes
-        answers = []
-        for ask, answer in zip(asks, known):
-            if answer is None:
-                count = dimensions.get(ask.name, ask.bound)
-                answer = np.asarray(count, DTYPES[ask.element])
-                notes.append(
-                    f"stage {stage.number + 1} is looked at for {ask.name}={count}, which data decide ({ask.node})"
-                )
-            answers.append(answer)
-        stage = stage.next(answers)
-
-
-class _Values:
-    """What is known of values between stages when some of the inputs are: slots in which no other input has a part."""
-
-    def __init__(self, first: Stage, inputs: Mapping[str, Any]) -> None:
-        from opentrn.model.compiled import checked
-
-        ports = ports_of(first)
-        self.names = [port.name for port in ports]
-        for name in inputs:
-            if name not in self.names:
-                raise InputError(
-                    f"the model has no input {name!r}; it has {', '.join(self.names)}", label="model.inputs"
-                )
-        self.slots = {
-            number: checked(inputs[port.name], port)
-            for number, port in enumerate(ports)
-            if port.name in inputs
-        }
-
-    def missing(self, ask: Ask) -> list[str]:
-        """Inputs on which the value depends and that are not given."""
-        return [self.names[slot] for slot in ask.behind if slot < len(self.names) and slot not in self.slots]
-
-    def answers(self, stage: Stage) -> list[np.ndarray | None]:
-        """To each of the stage's questions, None where it is not known."""
-        asks = stage.asks
-        known = [all(slot in self.slots for slot in ask.behind) for ask in asks]
-        if not any(known):
-            return [None] * len(asks)
-        from opentrn.graph import Module
-
-        module = Module(stage.raw.module)
-        arguments = [
-            self.slots[slot] if slot in self.slots else np.zeros(argument.shape, DTYPES[argument.element])
-            for slot, argument in zip(stage.inputs, _arguments(stage), strict=True)
-        ]
-        results: dict[int, np.ndarray] = {}
-        stage.store(module.evaluate(*arguments), results)
-        if all(slot in self.slots for slot in stage.inputs):
-            self.slots.update(results)
-        return [results[ask.slot] if found else None for ask, found in zip(asks, known, strict=True)]
-
-
-def _added(a: Coverage, b: Coverage) -> Coverage:
-    from dataclasses import replace
-
-    worse = b if (b.unsupported, b.emulated) > (0, 0) and not (a.unsupported or a.emulated) else a
-    return replace(
-        worse, count=a.count + b.count, unsupported=a.unsupported + b.unsupported,
-        emulated=a.emulated + b.emulated, flops=a.flops + b.flops,
-    )  # fmt: skip
+    known = {numbers[name]: raw_of(checked(array, ports[numbers[name]])) for name, array in inputs.items()}
+    rows, notes = _core.coverage_of_stages(first, dict(dimensions), known)
+    return [Coverage(*row) for row in rows], notes

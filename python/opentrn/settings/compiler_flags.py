@@ -8,11 +8,10 @@ as src/compiler/flags.cc does it for models: public kernels have internal flags 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import Any
 
-from opentrn.errors import InputError
+from opentrn import _core
 
 _DISABLE_DGE = "--disable-dge"
 _FLAGS_ENV = "NEURON_CC_FLAGS"
@@ -34,10 +33,7 @@ def generates_descriptors(kernel: Any, asked: bool | None = None) -> bool:
         _FLAGS_ENV: os.environ.get(_FLAGS_ENV),
     }
     for name, flags in sources.items():
-        try:
-            words += shlex.split(flags or "")
-        except ValueError as error:
-            raise InputError(f"{name} is {flags!r}: {error}", label="compiler.flags") from None
+        words += _core.flag_words(flags or "", name)
     _tell_without_effect(words)
     return _DISABLE_DGE not in words if asked is None else asked
 

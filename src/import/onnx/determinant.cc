@@ -1,5 +1,4 @@
-// Det: the product of the pivots of an elimination with partial pivoting.
-#include "import/onnx/loop.h"
+// Det: the product of the pivots of an LU decomposition, with the sign of its exchanges of rows.
 #include "import/onnx/ops.h"
 
 namespace opentrn::import::onnx {
@@ -8,53 +7,21 @@ namespace {
 
 using Direction = graph::ComparisonDirection;
 
-// One column of the elimination, of matrices [..., size, size].
-class Elimination {
- public:
-  Elimination(Builder& builder, ValueId step, int64_t rank, int64_t size)
-      : e_(builder),
-        rank_(rank),
-        step_(step),
-        rows_(places(rank - 2, size)),
-        columns_(places(rank - 1, size)) {}
+// The diagonal of matrices [..., size, size]. Beside it there may be infinities: sums, not products.
+ValueId diagonal(const Emit& e, ValueId matrix) {
+  const int64_t rank = e.rank(matrix);
+  const ValueId rows = e.iota(ElementType::kI32, e.dims(matrix), rank - 2);
+  const ValueId columns = e.iota(ElementType::kI32, e.dims(matrix), rank - 1);
+  const ValueId chosen = e.select(e.compare(Direction::kEq, rows, columns), matrix, e.like(matrix, 0));
+  return e.sum(chosen, {rank - 1}, false);
+}
 
-  // {matrix, determinant so far [..., 1, 1]} to those after this step.
-  Values run(ValueId matrix, ValueId determinant) const {
-    const ValueId best = largest_below(column_of(matrix));
-    const ValueId pivot_row = row_at(matrix, best), old_row = row_at(matrix, step_);
-    const ValueId moved = e_.select(at(rows_, step_), pivot_row, e_.select(at(rows_, best), old_row, matrix));
-    const ValueId pivot = column_of(pivot_row);
-    const ValueId divisor = e_.select(e_.compare(Direction::kEq, pivot, 0), e_.like(pivot, 1), pivot);
-    const ValueId below = e_.compare(Direction::kGt, rows_, step_);
-    const ValueId factor = e_.select(below, e_.div(column_of(moved), divisor), e_.like(column_of(moved), 0));
-    const ValueId sign = e_.select(at(best, step_), e_.like(pivot, 1), e_.like(pivot, -1));
-    return {e_.sub(moved, e_.mul(factor, pivot_row)), e_.mul(determinant, e_.mul(pivot, sign))};
-  }
-
- private:
-  ValueId places(int64_t axis, int64_t size) const {
-    Dims dims(static_cast<size_t>(rank_), 1);
-    dims[static_cast<size_t>(axis)] = size;
-    return e_.iota(ElementType::kI64, dims, axis);
-  }
-  ValueId at(ValueId places, ValueId place) const { return e_.compare(Direction::kEq, places, place); }
-  // Where nothing is chosen there may be infinities: sums, not products.
-  ValueId chosen(ValueId where, ValueId matrix, int64_t axis) const {
-    return e_.sum(e_.select(where, matrix, e_.like(matrix, 0)), {axis}, true);
-  }
-  ValueId column_of(ValueId matrix) const { return chosen(at(columns_, step_), matrix, rank_ - 1); }
-  ValueId row_at(ValueId matrix, ValueId place) const { return chosen(at(rows_, place), matrix, rank_ - 2); }
-  // The row, from this step's on, with the largest magnitude in a column [..., size, 1].
-  ValueId largest_below(ValueId column) const {
-    const ValueId size = e_.unary(OpKind::abs_, column);
-    const ValueId from_here = e_.compare(Direction::kGe, rows_, step_);
-    return e_.arg_extreme(e_.select(from_here, size, e_.like(size, -1)), rank_ - 2, true, false);
-  }
-
-  Emit e_;
-  int64_t rank_;
-  ValueId step_, rows_, columns_;
-};
+// -1 for every exchange of two rows; pivots count rows from 1.
+ValueId signs(const Emit& e, ValueId pivots, ElementType element) {
+  const ValueId own = e.add(e.iota(ElementType::kI32, e.dims(pivots), e.rank(pivots) - 1), 1);
+  const ValueId one = e.full(element, e.dims(pivots), 1);
+  return e.select(e.compare(Direction::kEq, pivots, own), one, e.like(one, -1));
+}
 
 }  // namespace
 
@@ -67,17 +34,14 @@ void import_det(Node& n) {
   n.check(graph::is_float(n.element(0)), "the input is {}", graph::name(n.element(0)));
   const int64_t size = dims.back();
   const ElementType wide = n.element(0) == ElementType::kF64 ? ElementType::kF64 : ElementType::kF32;
-  const ValueId matrix = e.cast(n.in(0), wide);
-  dims[dims.size() - 1] = dims[dims.size() - 2] = 1;
-  const ValueId one = e.full(wide, dims, 1);
-  const auto step = [&](Builder& builder, ValueId index, const Values& states) {
-    Iteration next;
-    next.states = Elimination(builder, index, rank, size).run(states[0], states[1]);
-    return next;
-  };
-  const ValueId result = size == 0 ? one : loop(n, size, std::nullopt, {matrix, one}, step).states[1];
   dims.resize(dims.size() - 2);
-  n.set(0, e.cast(e.reshape(result, dims), n.element(0)));
+  if (size == 0) return n.set(0, e.full(n.element(0), dims, 1));
+  const graph::OpId made =
+      e.builder().add_op(OpKind::custom_call_, {e.cast(n.in(0), wide)},
+                         {{graph::Attr::call_target_name, graph::Attribute(std::string("opentrn.getrf"))}});
+  const std::vector<ValueId> results = e.builder().function().op(made).results;
+  const ValueId factors = e.mul(diagonal(e, results[0]), signs(e, results[1], wide));
+  n.set(0, e.cast(e.reduce(OpKind::multiply_, factors, {rank - 2}, false), n.element(0)));
 }
 
 }  // namespace opentrn::import::onnx
