@@ -494,7 +494,8 @@ def through_cache(
     if notice:
         (_tell_of_cache if may_be_written else _tell_cache_is_not_used)(notice)
     if found is not None:
-        model = _made_of(*found, str(kept.path_of(key)))
+        _, programs, _ = found
+        model = CompiledModel(programs[0][1], facts["target"], found[0])  # entries have one program
         model.cached = "hit"
         return model
     model = compile_it()
@@ -540,7 +541,8 @@ def prepare(
 
 def load(path: str | Path) -> CompiledModel | BucketedModel | StagedModel:
     """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
-    return _made_of(*_core.load_models(str(path)), str(path))
+    facts, programs, attachments = _core.load_models(str(path))
+    return _made_of(facts, programs, attachments, str(path))
 
 
 def _made_of(

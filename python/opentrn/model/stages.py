@@ -28,7 +28,8 @@ from opentrn.model.random_key import PORT, RandomKeys
 from opentrn.settings.compiler_options import option_texts
 
 # A program's worth of a model, and what the shapes behind it depend on (src/model/stage.h).
-Stage, Ask = _core.ModelStage, _core.Ask
+Stage = _core.ModelStage
+Ask = _core.Ask
 
 if TYPE_CHECKING:
     from opentrn.model.compiled import CompiledModel, Coverage, HostOps, Port
