@@ -137,13 +137,17 @@ def test_documented_command_runs(command: Command, tmp_path: Path):
 
 
 def commands_of_readme_table() -> list[str]:
-    """Those of "What you have, what you run" that name no file or folder of the reader's and end by themselves."""
-    section = (ROOT / "README.md").read_text().partition("## What you have")[2].partition("\n## ")[0]
+    """Those of "What to run" that name no file or folder of the reader's and end by themselves."""
+    section = (ROOT / "README.md").read_text().partition("## What to run\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("|")]
     named = [text for row in rows for text in re.findall(r"`(opentrn [^`]+)`", row)]
     endless = re.compile(r"^opentrn (serve|generate|kubernetes device-plugin)\b")
     of_reader = re.compile(r"\b[\w*.]+\.(py|onnx|csv|json|mlir|html)\b|\bDIR\b")
     return [text for text in named if not endless.match(text) and not of_reader.search(text)]
+
+
+def test_the_table_of_the_readme_has_commands() -> None:
+    assert len(commands_of_readme_table()) >= 8
 
 
 @pytest.mark.parametrize("text", commands_of_readme_table())
