@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -31,10 +32,68 @@ bool is_whole(const Cuts& cuts) {
   return std::ranges::all_of(cuts, [](const Axes& axes) { return axes.empty(); });
 }
 
+namespace {
+
+// The devices in front of a part of an axis, and those up to its end, in the line of the mesh's devices.
+std::pair<int64_t, int64_t> range_of(const Mesh& mesh, const AxisPart& part) {
+  int64_t begin = 1;
+  for (const Mesh::Axis& axis : mesh.axes) {
+    if (axis.name == part.axis)
+      return {begin * part.before, begin * (part.size > 0 ? part.before * part.size : axis.size)};
+    begin *= axis.size;
+  }
+  return {1, mesh.axis(part.axis).size};  // which refuses the name
+}
+
+std::vector<int64_t> line_of(const Mesh& mesh) {
+  if (!mesh.devices.empty()) return mesh.devices;
+  int64_t devices = 1;
+  for (const Mesh::Axis& axis : mesh.axes) devices *= axis.size;
+  std::vector<int64_t> line(static_cast<size_t>(devices));
+  std::iota(line.begin(), line.end(), int64_t{0});
+  return line;
+}
+
+}  // namespace
+
 AxisGrid::AxisGrid(Mesh mesh, std::span<const AxisPart> parts) : mesh_(std::move(mesh)) {
+  add_axes(parts, {});
+}
+
+AxisGrid::AxisGrid(Mesh mesh, std::span<const Sharding> shardings) : mesh_(std::move(mesh)) {
+  std::set<int64_t> bounds;
+  for (const Sharding& sharding : shardings) {
+    if (line_of(sharding.mesh) != line_of(mesh_))
+      throw Fault(
+          FaultKind::kNotModelled, "sdy.mesh",
+          "shardings of several meshes in one program, which have other devices or another order of them",
+          "make the meshes of one list of devices");
+    for (const auto& dim : sharding.dims)
+      for (const AxisPart& part : dim) {
+        const auto [begin, end] = range_of(sharding.mesh, part);
+        bounds.insert({begin, end});
+      }
+    for (const std::string& axis : sharding.unreduced) {
+      const auto [begin, end] = range_of(sharding.mesh, {axis, 1, 0});
+      bounds.insert({begin, end});
+    }
+  }
+  add_axes({}, bounds);
+}
+
+// `bounds_of_line`: places in the line of devices at which axes are cut.
+void AxisGrid::add_axes(std::span<const AxisPart> parts, const std::set<int64_t>& bounds_of_line) {
   for (const Mesh::Axis& axis : mesh_.axes) {
+    const int64_t begin = devices_;
     devices_ *= axis.size;
     std::set<int64_t> bounds{1, axis.size};
+    for (const int64_t place : bounds_of_line) {
+      if (place <= begin || place >= devices_) continue;
+      if (place % begin != 0)
+        throw Fault(FaultKind::kNotModelled, "spmd.axis_parts",
+                    fmt::format("axes of several meshes overlap on the axis \"{}\"", axis.name));
+      bounds.insert(place / begin);
+    }
     for (const AxisPart& part : parts) {
       if (part.axis != axis.name || part.size == 0) continue;
       bounds.insert(part.before);
@@ -46,7 +105,7 @@ AxisGrid::AxisGrid(Mesh mesh, std::span<const AxisPart> parts) : mesh_(std::move
         throw Fault(FaultKind::kNotModelled, "spmd.axis_parts",
                     fmt::format("parts of the axis \"{}\" overlap", axis.name));
       for (const int64_t prime : primes_of(bound / before)) {
-        axes_.push_back({axis.name, before, prime});
+        axes_.push_back({axis.name, before, prime, begin * before});
         before *= prime;
       }
     }
@@ -87,14 +146,15 @@ graph::Type AxisGrid::local(const graph::Type& whole, const Cuts& cuts) const {
   return whole.with_dims(std::move(dims));
 }
 
-Axes AxisGrid::axes_of(const AxisPart& part) const {
-  const int64_t end = part.size > 0 ? part.before * part.size : mesh_.axis(part.axis).size;
+Axes AxisGrid::axes_of(const Mesh& mesh, const AxisPart& part) const {
+  const auto [begin, end] = range_of(mesh, part);
   Axes found;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    const Axis& axis = axes_[i];
-    if (axis.name == part.axis && axis.before >= part.before && axis.before * axis.size <= end)
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].begin >= begin && axes_[i].begin * axes_[i].size <= end)
       found.push_back(static_cast<int>(i));
-  }
+  if (count(found) * begin != end)
+    throw Fault(FaultKind::kNotModelled, "spmd.axis_parts",
+                fmt::format("a part of the axis \"{}\" is not made of the grid's", part.axis));
   return found;
 }
 
@@ -106,7 +166,7 @@ Cuts AxisGrid::cuts_of(const Sharding& sharding, int rank) const {
   std::set<int> used;
   for (size_t d = 0; d < sharding.dims.size(); ++d)
     for (const AxisPart& part : sharding.dims[d])
-      for (const int axis : axes_of(part)) {
+      for (const int axis : axes_of(sharding.mesh, part)) {
         if (!used.insert(axis).second)
           throw Fault(FaultKind::kInput, "spmd.axis_twice",
                       fmt::format("the axis \"{}\" cuts one array twice", part.axis),

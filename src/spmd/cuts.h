@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,10 @@ class AxisGrid {
  public:
   // `parts`: parts of axes that shardings name. NotModelled fault where two of them of one axis overlap.
   explicit AxisGrid(Mesh mesh, std::span<const AxisPart> parts = {});
+  // Of shardings of several meshes over the same devices in the same order, such as dp=2,tp=4 and x=8: axes
+  // are cut where any of them is. NotModelled fault for other meshes, and for axes that overlap (2 x 3 and 3
+  // x 2 devices).
+  AxisGrid(Mesh mesh, std::span<const Sharding> shardings);
 
   const Mesh& mesh() const { return mesh_; }
   int64_t devices() const { return devices_; }
@@ -41,7 +46,8 @@ class AxisGrid {
   bool divides(const Axes& axes, int64_t size) const { return size % count(axes) == 0; }
   graph::Type local(const graph::Type& whole, const Cuts& cuts) const;
 
-  // `rank`: of the array. Input fault where the sharding has more dimensions than that, or an axis twice.
+  // `rank`: of the array. The sharding may be of another mesh that the grid was made for. Input fault where
+  // the sharding has more dimensions than that, or an axis twice.
   Cuts cuts_of(const Sharding& sharding, int rank) const;
   Sharding sharding_of(const Cuts& cuts) const;
 
@@ -49,8 +55,10 @@ class AxisGrid {
   struct Axis {
     std::string name;  // of the mesh's axis that it is a part of
     int64_t before = 1, size = 1;
+    int64_t begin = 1;  // devices of the axes in front of it: its place in the line of all devices
   };
-  Axes axes_of(const AxisPart& part) const;
+  void add_axes(std::span<const AxisPart> parts, const std::set<int64_t>& bounds);
+  Axes axes_of(const Mesh& mesh, const AxisPart& part) const;
 
   Mesh mesh_;
   std::vector<Axis> axes_;

@@ -14,6 +14,7 @@
 #include "graph/eval/evaluate.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
+#include "spmd/sdy_ops.h"
 
 namespace opentrn::spmd {
 namespace {
@@ -127,6 +128,76 @@ SpmdModule expect_same(const graph::Module& module, const Mesh& mesh, const std:
   const auto found = on_many(spmd, arguments, module.entry().result_types, grid.devices());
   EXPECT_EQ(found, expected) << graph::print_module(spmd.module);
   return spmd;
+}
+
+Sharding cut_by(const Mesh& mesh, const std::vector<std::vector<std::string>>& dims) {
+  Sharding sharding{mesh, {}, {}};
+  for (const auto& axes : dims) {
+    sharding.dims.emplace_back();
+    for (const std::string& axis : axes) sharding.dims.back().push_back({axis, 1, 0});
+  }
+  return sharding;
+}
+
+// The grid's axes say of every device which part of an array it holds, whatever mesh the sharding is of.
+TEST(Partition, AGridOfSeveralMeshesHoldsWhatTheirShardingsSay) {
+  const Mesh line = mesh_of({{"x", 8}}), square = mesh_of({{"dp", 2}, {"tp", 4}}),
+             cube = mesh_of({{"a", 4}, {"b", 2}});
+  const std::vector<Sharding> shardings{cut_by(line, {{"x"}}), cut_by(square, {{"tp"}, {"dp"}}),
+                                        cut_by(square, {{"dp", "tp"}}), cut_by(cube, {{"b"}, {"a"}}),
+                                        cut_by(cube, {{"a"}})};
+  for (const Mesh& mesh : {line, square, cube}) {
+    const AxisGrid grid(mesh, shardings);
+    EXPECT_EQ(grid.devices(), 8);
+    for (const Sharding& sharding : shardings) {
+      const Cuts cuts = grid.cuts_of(sharding, 2);
+      for (size_t d = 0; d < sharding.dims.size(); ++d) {
+        EXPECT_EQ(grid.count(cuts[d]), sharding.shards(d));
+        for (int64_t device = 0; device < 8; ++device)
+          EXPECT_EQ(grid.index(cuts[d], device), sharding.shard(d, device)) << d << " on " << device;
+      }
+    }
+  }
+}
+
+TEST(Partition, MeshesThatDoNotGoTogetherAreRefused) {
+  const auto refused = [](const Mesh& mesh, const Mesh& other, const std::string& axis) {
+    const std::vector<Sharding> shardings{cut_by(other, {{axis}})};
+    try {
+      AxisGrid(mesh, shardings);
+    } catch (const Fault& fault) {
+      EXPECT_EQ(fault.kind(), FaultKind::kNotModelled);
+      return fault.label();
+    }
+    return std::string("nothing");
+  };
+  Mesh turned = mesh_of({{"x", 2}, {"y", 2}});
+  turned.devices = {0, 2, 1, 3};
+  EXPECT_EQ(refused(mesh_of({{"x", 4}}), turned, "x"), "sdy.mesh");
+  EXPECT_EQ(refused(mesh_of({{"x", 4}}), mesh_of({{"x", 2}}), "x"), "sdy.mesh");
+  EXPECT_EQ(refused(mesh_of({{"x", 2}, {"y", 3}}), mesh_of({{"a", 3}, {"b", 2}}), "a"), "spmd.axis_parts");
+}
+
+TEST(Partition, ArgumentsOfOneMeshAndResultsOfAnotherHaveTheValuesOfOneDevice) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%x: tensor<8x16xf32>, %w: tensor<16x8xf32>) -> tensor<8x8xf32> {
+    %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %y = stablehlo.add %h, %h : tensor<8x8xf32>
+    return %y : tensor<8x8xf32>
+  }
+})",
+                                                   "test");
+  const Mesh square = mesh_of({{"dp", 2}, {"tp", 4}}), line = mesh_of({{"x", 8}});
+  const std::vector<Sharding> inputs{cut_by(square, {{"dp"}, {"tp"}}), cut_by(square, {{"tp"}})};
+  const std::vector<std::optional<Sharding>> outputs{cut_by(line, {{}, {"x"}})};
+  const ProgramShardings stated = program_shardings(module, module.entry(), inputs, outputs, 8);
+  const Cuts wanted = stated.grid.cuts_of(*outputs[0], 2);
+  const std::vector<const Cuts*> results{&wanted};
+  const SpmdModule spmd = partition(module, module.entry(), stated.grid, stated.values, results, stated.open);
+  graph::verify(spmd.module);
+  EXPECT_EQ(spmd.module.entry().result_types[0].dims_vector(), (std::vector<int64_t>{8, 1}));
+  const std::vector<Literal> arguments = numbers_for(module.entry());
+  EXPECT_EQ(on_many(spmd, arguments, module.entry().result_types, 8), on_one(module, arguments));
 }
 
 // Columns of the first product and rows of the second on each device: one sum at the end.

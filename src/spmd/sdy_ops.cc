@@ -45,20 +45,21 @@ Sharding closed(Sharding sharding) {
   return sharding;
 }
 
-// The one mesh of all shardings that cut anything, and the parts of axes that they name.
+// The mesh of all shardings that cut anything, and the parts of axes that they name; or all of them, where
+// they are of several meshes.
 class MeshOfAll {
  public:
   void add(const Sharding& sharding) {
     if (sharding.replicated()) return;
     if (!mesh_) mesh_ = sharding.mesh;
-    if (!same_mesh(*mesh_, sharding.mesh))
-      throw Fault(FaultKind::kNotModelled, "sdy.mesh", "shardings of several meshes in one program");
+    has_several_ |= !same_mesh(*mesh_, sharding.mesh);
+    shardings_.push_back(sharding);
     for (const auto& dim : sharding.dims) parts_.insert(parts_.end(), dim.begin(), dim.end());
   }
 
   AxisGrid grid(int64_t devices) const {
     if (!mesh_) return AxisGrid(Mesh{{{"devices", devices}}, {}});
-    AxisGrid grid(*mesh_, parts_);
+    AxisGrid grid = has_several_ ? AxisGrid(*mesh_, shardings_) : AxisGrid(*mesh_, parts_);
     if (grid.devices() != devices)
       throw Fault(FaultKind::kNotModelled, "sdy.mesh",
                   fmt::format("a mesh of {} devices in a program on {}", grid.devices(), devices));
@@ -68,6 +69,8 @@ class MeshOfAll {
  private:
   std::optional<Mesh> mesh_;
   std::vector<AxisPart> parts_;
+  std::vector<Sharding> shardings_;
+  bool has_several_ = false;
 };
 
 }  // namespace

@@ -129,3 +129,25 @@ def _largest_difference(a: object, b: object) -> float:
     if isinstance(a, list) and isinstance(b, list):
         return max((_largest_difference(x, y) for x, y in zip(a, b, strict=True)), default=0.0)
     return abs(a - b)  # type: ignore[operator]
+
+
+TWO_MESHES = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+devices = np.array(jax.devices()[:8])
+square, line = Mesh(devices.reshape(2, 4), ("dp", "tp")), Mesh(devices, ("x",))
+random = np.random.default_rng(0)
+x = random.integers(-3, 4, (8, 16)).astype(np.float32)
+w = random.integers(-3, 4, (16, 8)).astype(np.float32)
+step = jax.jit(lambda x, w: (x @ w) * 2, in_shardings=(NamedSharding(square, P("dp", "tp")),
+               NamedSharding(square, P("tp", None))), out_shardings=NamedSharding(line, P(None, "x")))
+y = step(x, w)
+print(y.sharding.spec, [tuple(s.data.shape) for s in y.addressable_shards][:2], bool((np.asarray(y) == 2 * (x @ w)).all()))
+"""
+
+
+def test_a_program_of_two_meshes_runs_on_their_devices():
+    done = run("neuron", "-c", TWO_MESHES, **(DEVICES | {"OPENTRN_STRICT": "1"}))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "P(None, 'x') [(8, 1), (8, 1)] True\n", done.stdout
+    assert "one device" not in done.stderr
