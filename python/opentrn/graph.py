@@ -140,7 +140,7 @@ def raw_of(array: np.ndarray, element: str = "") -> tuple[str, list[int], bytes]
 
 
 def array_of(raw: tuple[str, list[int], bytes]) -> np.ndarray:
-    """The other way; read-only."""
+    """The array of raw_of()'s element type, shape and bytes, in NumPy's or ml_dtypes' dtype; read-only."""
     element, shape, data = raw
     return np.frombuffer(data, dtype=DTYPES[element]).reshape(shape)
 

@@ -148,7 +148,9 @@ std::string cache_dir_of(std::string_view text) {
   return "";
 }
 
-std::vector<std::string> flag_words(std::string_view text, std::string_view source) { return words_of(text, source); }
+std::vector<std::string> flag_words(std::string_view text, std::string_view source) {
+  return words_of(text, source);
+}
 
 bool has_flag(std::string_view text, std::string_view flag) {
   const std::vector<std::string> words = words_of(text);

@@ -52,7 +52,8 @@ std::optional<int64_t> number_in(std::string_view text, std::string_view name) {
 
 class LapackCall {
  public:
-  LapackCall(Builder& builder, const Op& op, std::string_view routine) : b_(builder), op_(op), routine_(routine) {}
+  LapackCall(Builder& builder, const Op& op, std::string_view routine)
+      : b_(builder), op_(op), routine_(routine) {}
 
   // The values that stand for the call's results; nothing of a routine that is not known.
   std::optional<std::vector<ValueId>> replaced() {
@@ -67,7 +68,8 @@ class LapackCall {
   }
 
   [[noreturn]] void refuse(std::string_view why) const {
-    Fault fault(FaultKind::kInput, "import.lapack", fmt::format("@{}: {}", op_.string(Attr::call_target_name), why),
+    Fault fault(FaultKind::kInput, "import.lapack",
+                fmt::format("@{}: {}", op_.string(Attr::call_target_name), why),
                 "give the program as it was lowered, for the cpu or for another platform");
     fault.set_location(b_.module().source(op_.location));
     throw fault;
@@ -156,8 +158,8 @@ class LapackCall {
     return {has_vectors ? made[1] : operand(0), made[0], no_failure(type)};
   }
 
-  // (factor, and in the other triangle what A has there; info). A matrix that is not positive definite has NaN as
-  // factor and info 1: which leading minor it was is not told.
+  // (factor, and in the other triangle what A has there; info). A matrix that is not positive definite has
+  // NaN as factor and info 1: which leading minor it was is not told.
   std::vector<ValueId> cholesky() {
     const Type type = matrix(0);
     const bool is_lower = says("uplo", 'L', 'U');
@@ -167,8 +169,8 @@ class LapackCall {
                    iota(type, type.rank() - 2), iota(type, type.rank() - 1));
     const ValueId made = b_.add(OpKind::select_, {kept, whole, operand(0)});
     const ValueId is_nan = b_.compare(graph::ComparisonDirection::kNe, whole, whole);
-    const ValueId failed = b_.reduce(OpKind::or_, b_.add(OpKind::and_, {kept, is_nan}),
-                                     {type.rank() - 2, type.rank() - 1});
+    const ValueId failed =
+        b_.reduce(OpKind::or_, b_.add(OpKind::and_, {kept, is_nan}), {type.rank() - 2, type.rank() - 1});
     return {made, b_.convert(failed, graph::ElementType::kI32)};
   }
 

@@ -34,7 +34,8 @@ std::vector<Literal> results_of(const std::string& text, const std::vector<Liter
   const graph::Module module = load_text(text, "test");
   std::vector<graph::eval::RuntimeValue> values(arguments.begin(), arguments.end());
   std::vector<Literal> results;
-  for (const auto& value : graph::eval::evaluate(module, module.entry(), values)) results.push_back(value.literal());
+  for (const auto& value : graph::eval::evaluate(module, module.entry(), values))
+    results.push_back(value.literal());
   return results;
 }
 
@@ -54,7 +55,7 @@ Floats product(const Floats& a, const Floats& b, size_t n, size_t k, size_t m) {
   return out;
 }
 
-const Floats kTall{2, -1, 0.5F, 3, -2, 1, 0.25F, 4};    // 4 x 2
+const Floats kTall{2, -1, 0.5F, 3, -2, 1, 0.25F, 4};      // 4 x 2
 const Floats kSquare{4, 1, 0.5F, 1, 3, -1, 0.5F, -1, 5};  // symmetric and positive definite
 
 TEST(Lapack, QrHasTheFactorsOfTheMatrix) {
@@ -157,16 +158,19 @@ func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> tensor<2x2xf32> {
   for (const char side : {'L', 'R'})
     for (const char transposed : {'N', 'T', 'C'}) {
       std::string each = text;
-      each.replace(each.find("SIDE"), 4, std::to_string(side)).replace(each.find("TRANS"), 5, std::to_string(transposed));
+      each.replace(each.find("SIDE"), 4, std::to_string(side))
+          .replace(each.find("TRANS"), 5, std::to_string(transposed));
       const Floats x = values_of(results_of(each, {matrix_of({2, 2}, lower), matrix_of({2, 2}, b)})[0]);
       const Floats& op = transposed == 'N' ? triangle : upper;
-      EXPECT_THAT(side == 'L' ? product(op, x, 2, 2, 2) : product(x, op, 2, 2, 2), Pointwise(FloatNear(1e-5F), b));
+      EXPECT_THAT(side == 'L' ? product(op, x, 2, 2, 2) : product(x, op, 2, 2, 2),
+                  Pointwise(FloatNear(1e-5F), b));
     }
 }
 
 std::string refusal_of(const std::string& call) {
   try {
-    load_text("func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {\n" + call + "\nreturn %0#0 : tensor<2x2xf32>\n}",
+    load_text("func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {\n" + call +
+                  "\nreturn %0#0 : tensor<2x2xf32>\n}",
               "test");
   } catch (const Fault& fault) {
     EXPECT_EQ(fault.label(), "import.lapack");
@@ -182,9 +186,11 @@ TEST(Lapack, CallsThatNoKernelHasAreRefused) {
   EXPECT_THAT(refusal_of("%0:2 = stablehlo.custom_call @lapack_sgeqrf_ffi(%a) : (tensor<2x2xf32>) -> "
                          "(tensor<2x2xf32>, tensor<3xf32>)"),
               HasSubstr("result 1 is tensor<3xf32>, not tensor<2xf32>"));
-  EXPECT_THAT(refusal_of("%0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) {mhlo.backend_config = {uplo = 1 : ui8}} : "
-                         "(tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<i32>)"),
-              HasSubstr("uplo is"));
+  EXPECT_THAT(
+      refusal_of(
+          "%0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) {mhlo.backend_config = {uplo = 1 : ui8}} : "
+          "(tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<i32>)"),
+      HasSubstr("uplo is"));
   EXPECT_THAT(refusal_of("%0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) : (tensor<2x2xf32>) -> "
                          "(tensor<2x2xf32>, tensor<i32>)"),
               HasSubstr("its attribute uplo is missing"));

@@ -45,9 +45,10 @@ struct Removed {
 
 // What the cache has of a model: the entry, or why there is none that is used.
 struct CacheLookup {
-  std::optional<runtime::Artifact> hit;  // its facts are without the key, which is the entry's and not the model's
-  bool is_trusted = true;                // else the entry is neither read nor written
-  std::string notice;                    // a line for the user; "" for nothing
+  std::optional<runtime::Artifact>
+      hit;                 // its facts are without the key, which is the entry's and not the model's
+  bool is_trusted = true;  // else the entry is neither read nor written
+  std::string notice;      // a line for the user; "" for nothing
 };
 
 class Cache {
@@ -63,8 +64,8 @@ class Cache {
   void make_folder_of(const std::filesystem::path& entry) const;
   // Notes that the entry was used, unless another process cleared it meanwhile. Input fault `cache.folder`.
   void touch(const std::filesystem::path& entry) const;
-  // Reads the entry and notes that it was used. One that is damaged, of another model, or whose weights are gone is not
-  // the user's fault: the model is compiled again, and the notice says why.
+  // Reads the entry and notes that it was used. One that is damaged, of another model, or whose weights are
+  // gone is not the user's fault: the model is compiled again, and the notice says why.
   CacheLookup look_up(const std::string& key) const;
   std::vector<CacheEntry> entries() const;  // most recently used first
   std::vector<CachePart> parts() const;

@@ -29,7 +29,8 @@ std::optional<double> memory_share(const arch::Tables& tables, const std::string
 // An instance's row of several programs that run one after the other: times and prices add up.
 InstanceRow served(const std::vector<const Profile*>& rows, int64_t held, const arch::Tables& tables) {
   const Profile& first = *rows.front();
-  InstanceRow row{.instance = first.at("instance"), .chip = first.at("chip"), .chips = first.at("chips"), .prices = {}};
+  InstanceRow row{
+      .instance = first.at("instance"), .chip = first.at("chip"), .chips = first.at("chips"), .prices = {}};
   row.is_known = true;
   row.cores = first.at("cores");
   row.fits = first.at("fits");
@@ -105,10 +106,10 @@ std::string core_table(const std::vector<ChipRow>& chips) {
     if (!row.why.empty()) continue;  // unknown_text() has it
     std::string_view core = row.neuron_core;
     core.remove_prefix(std::string_view("NeuronCore-").size());
-    rows.push_back({std::string(core), fmt::format("{}", fmt::join(row.chips, ", ")), time_text(row.latency_us),
-                    fmt::format("{:.1f} %", row.mfu_percent), fmt::format("{:.1f} %", row.mbu_percent),
-                    size_text(static_cast<double>(row.sbuf_bytes)), size_text(static_cast<double>(row.hbm_bytes)),
-                    row.bound_by.value_or("nothing")});
+    rows.push_back({std::string(core), fmt::format("{}", fmt::join(row.chips, ", ")),
+                    time_text(row.latency_us), fmt::format("{:.1f} %", row.mfu_percent),
+                    fmt::format("{:.1f} %", row.mbu_percent), size_text(static_cast<double>(row.sbuf_bytes)),
+                    size_text(static_cast<double>(row.hbm_bytes)), row.bound_by.value_or("nothing")});
   }
   return aligned(rows, {0, 1, 7});
 }
@@ -118,7 +119,8 @@ std::string instance_table(const std::vector<InstanceRow>& instances) {
   for (const RateKind& kind : kComparedRates) rows[0].emplace_back(kind.title);
   for (const InstanceRow& row : instances) {
     if (!row.is_known) continue;
-    rows.push_back({row.instance, std::to_string(row.chips), std::to_string(row.cores), time_text(row.latency_us),
+    rows.push_back({row.instance, std::to_string(row.chips), std::to_string(row.cores),
+                    time_text(row.latency_us),
                     row.fits ? grouped(std::llrint(row.inferences_per_s)) : "does not fit"});
     for (const auto& price : row.prices) rows.back().push_back(money(price));
   }
@@ -130,8 +132,9 @@ std::string unknown_text(const ChipRow& row, const std::vector<InstanceRow>& ins
   std::vector<std::string> sizes;
   for (const InstanceRow& each : instances)
     if (std::ranges::find(row.chips, each.chip) != row.chips.end()) sizes.push_back(each.instance);
-  return filled(fmt::format("{} ({}): time unknown, {}", fmt::join(row.chips, ", "), fmt::join(sizes, ", "), row.why),
-                98, "  ", "    ");
+  return filled(
+      fmt::format("{} ({}): time unknown, {}", fmt::join(row.chips, ", "), fmt::join(sizes, ", "), row.why),
+      98, "  ", "    ");
 }
 
 std::string trust_paragraph(const ChipRow& row) {
@@ -144,7 +147,9 @@ std::string trust_paragraph(const ChipRow& row) {
 ordered_json json_of(const ChipRow& row) {
   ordered_json out{{"neuron_core", row.neuron_core}, {"chips", row.chips}, {"why", row.why}};
   const bool is_known = row.why.empty();
-  const auto known = [&](const char* name, auto value) { out[name] = is_known ? ordered_json(value) : ordered_json(); };
+  const auto known = [&](const char* name, auto value) {
+    out[name] = is_known ? ordered_json(value) : ordered_json();
+  };
   known("compile_s", row.compile_s);
   known("latency_us", row.latency_us);
   known("launch_us", row.launch_us);
@@ -159,7 +164,9 @@ ordered_json json_of(const ChipRow& row) {
   return out;
 }
 
-ordered_json json_of(const std::optional<double>& value) { return value ? ordered_json(*value) : ordered_json(); }
+ordered_json json_of(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
 
 ordered_json json_of(const InstanceRow& row) {
   ordered_json out{{"instance", row.instance}, {"chip", row.chip}, {"chips", row.chips}};
@@ -213,9 +220,16 @@ void Comparison::add(const ComparedTarget& target, const ComparedRun& run, const
   else
     parts.push_back(&profile);
   if (parts.empty()) throw Fault(FaultKind::kInput, "profile.stages", "the profile is of no program");
-  ChipRow row{.neuron_core = target.core, .chips = target.chips, .why = "", .compile_s = run.compile_s,
-              .mfu_percent = run.mfu_percent, .mbu_percent = run.mbu_percent, .bound_by = run.bound_by,
-              .trust = run.trust, .band = run.band, .host_ops = run.host_ops};
+  ChipRow row{.neuron_core = target.core,
+              .chips = target.chips,
+              .why = "",
+              .compile_s = run.compile_s,
+              .mfu_percent = run.mfu_percent,
+              .mbu_percent = run.mbu_percent,
+              .bound_by = run.bound_by,
+              .trust = run.trust,
+              .band = run.band,
+              .host_ops = run.host_ops};
   for (const Profile* part : parts) {
     const Profile& model = part->at("model");
     const Profile& memory = part->at("memory");
@@ -234,8 +248,12 @@ void Comparison::add(const ComparedTarget& target, const ComparedRun& run, const
 }
 
 void Comparison::add_unknown(const ComparedTarget& target, std::string why) {
-  chips_.push_back({.neuron_core = target.core, .chips = target.chips, .why = std::move(why), .bound_by = {},
-                    .trust = {}, .band = {}});
+  chips_.push_back({.neuron_core = target.core,
+                    .chips = target.chips,
+                    .why = std::move(why),
+                    .bound_by = {},
+                    .trust = {},
+                    .band = {}});
   for (const arch::Instance& size : tables_.instances())
     if (std::ranges::find(target.chips, size.chip) != target.chips.end())
       instances_.push_back({.instance = size.name, .chip = size.chip, .chips = size.chips, .prices = {}});
@@ -245,7 +263,8 @@ std::vector<InstanceRow> Comparison::instances() const {
   std::vector<InstanceRow> rows = instances_;
   std::ranges::stable_sort(rows, {}, [](const InstanceRow& row) {
     const auto price = row.usd_per_million();
-    return std::tuple(!price, price.value_or(0), !(row.is_known && row.fits), !row.is_known, -row.inferences_per_s);
+    return std::tuple(!price, price.value_or(0), !(row.is_known && row.fits), !row.is_known,
+                      -row.inferences_per_s);
   });
   return rows;
 }

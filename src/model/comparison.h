@@ -1,8 +1,8 @@
 // A model on every chip: what an inference takes on each NeuronCore, and costs on each instance size.
 //
-// One copy of the model per NeuronCore, all cores busy, those of an HBM stack sharing its bandwidth (the latency is
-// that of one alone), launches not overlapped, host and network not counted: the assumptions of a profile's table of
-// serving, from which the rows are made.
+// One copy of the model per NeuronCore, all cores busy, those of an HBM stack sharing its bandwidth (the
+// latency is that of one alone), launches not overlapped, host and network not counted: the assumptions of a
+// profile's table of serving, from which the rows are made.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@
 
 namespace opentrn::model {
 
-// One target of every NeuronCore, by which models are compared; the chips that share a core share its program and its
-// time. Of the table's names of a core the one of the training family, else the first.
+// One target of every NeuronCore, by which models are compared; the chips that share a core share its program
+// and its time. Of the table's names of a core the one of the training family, else the first.
 struct ComparedTarget {
   std::string name, core;  // "trn1", "NeuronCore-v2"
   std::vector<std::string> chips;
@@ -35,8 +35,8 @@ struct RateKind {
 inline constexpr std::array<RateKind, 3> kComparedRates = {
     {{"on_demand", "on demand"}, {"reserved_3_years", "3 years"}, {"capacity_block", "block"}}};
 
-// Of one NeuronCore. With `why`, what keeps its time unknown, the rest is unknown. Latency counts the launch; times are
-// in us, bytes are of HBM and of SBUF per partition, percent of the core's own peaks.
+// Of one NeuronCore. With `why`, what keeps its time unknown, the rest is unknown. Latency counts the launch;
+// times are in us, bytes are of HBM and of SBUF per partition, percent of the core's own peaks.
 struct ChipRow {
   std::string neuron_core;
   std::vector<std::string> chips;
@@ -74,8 +74,8 @@ class Comparison {
   // `source`: the model's name. `tables`: the instances and chips; they outlive it.
   Comparison(std::string source, const arch::Tables& tables);
 
-  // Of a NeuronCore that compared_targets() has. `profile`: the timing's, as JSON; of a model in stages, which run one
-  // after the other, "stages" of profiles, and all of them stay in the memory.
+  // Of a NeuronCore that compared_targets() has. `profile`: the timing's, as JSON; of a model in stages,
+  // which run one after the other, "stages" of profiles, and all of them stay in the memory.
   void add(const ComparedTarget& target, const ComparedRun& run, const nlohmann::json& profile);
   void add_unknown(const ComparedTarget& target, std::string why);
   // Of an inference, where a model's shapes depend on data; as "rows=5".

@@ -21,16 +21,27 @@ ComparedTarget target_named(const std::string& name) {
 // A profile of a program with one size of instance of Trainium2.
 json profile_of(double latency_us, double per_s, double usd, int64_t hbm_bytes = 1000) {
   const json rate{{"usd_h", 1}, {"usd_per_million", usd}};
-  const json row{{"instance", "trn2.48xlarge"}, {"chip", "Trainium2"},  {"chips", 16},
-                 {"cores", 128},                {"fits", true},         {"latency_us", latency_us},
-                 {"inferences_per_s", per_s},   {"on_demand", nullptr}, {"reserved_3_years", rate},
+  const json row{{"instance", "trn2.48xlarge"},
+                 {"chip", "Trainium2"},
+                 {"chips", 16},
+                 {"cores", 128},
+                 {"fits", true},
+                 {"latency_us", latency_us},
+                 {"inferences_per_s", per_s},
+                 {"on_demand", nullptr},
+                 {"reserved_3_years", rate},
                  {"capacity_block", rate}};
   return {{"model", {{"latency_us", latency_us}, {"launch_us", 10.0}, {"serving", {row}}}},
           {"memory", {{"hbm_bytes_used", hbm_bytes}, {"sbuf_bytes_per_partition_used", 2048}}}};
 }
 
-const ComparedRun kRun{.compile_s = 1, .mfu_percent = 12.34, .mbu_percent = 5, .bound_by = "DMA",
-                       .trust = "half of it\nis assumed", .band = R"({"low_ns": 1})", .host_ops = 0};
+const ComparedRun kRun{.compile_s = 1,
+                       .mfu_percent = 12.34,
+                       .mbu_percent = 5,
+                       .bound_by = "DMA",
+                       .trust = "half of it\nis assumed",
+                       .band = R"({"low_ns": 1})",
+                       .host_ops = 0};
 
 TEST(Comparison, EveryNeuronCoreHasOneTarget) {
   std::vector<std::string> names, cores;
@@ -50,16 +61,19 @@ TEST(Comparison, ARowSaysWhatTheProfileDoes) {
   EXPECT_EQ(row.inferences_per_s, 1e6 / 7);
   EXPECT_EQ(row.prices[0], std::nullopt);
   EXPECT_EQ(row.usd_per_million(), 0.25);
-  EXPECT_THAT(found.text(), HasSubstr("  v3          Trainium2  1.50 ms  12.3 %  5.0 %  2 KiB  1000 B  DMA\n"));
-  EXPECT_THAT(found.text(), HasSubstr("trn2.48xlarge     16    128  1.50 ms     142,857    unknown    $0.25  $0.25\n"));
+  EXPECT_THAT(found.text(),
+              HasSubstr("  v3          Trainium2  1.50 ms  12.3 %  5.0 %  2 KiB  1000 B  DMA\n"));
+  EXPECT_THAT(found.text(),
+              HasSubstr("trn2.48xlarge     16    128  1.50 ms     142,857    unknown    $0.25  $0.25\n"));
   EXPECT_THAT(found.text(), HasSubstr("  Trainium2: half of it; is assumed\n"));
   EXPECT_EQ(found.json()["instances"][0]["usd_per_million"], 0.25);
 }
 
 TEST(Comparison, StagesAddUpAndStayInTheMemory) {
   Comparison found("m.onnx", arch::default_tables());
-  const json stages{{"stages",
-                     {{{"profile", profile_of(100, 50, 2)}}, {{"profile", profile_of(300, 100, 3, int64_t{1} << 45)}}}}};
+  const json stages{
+      {"stages",
+       {{{"profile", profile_of(100, 50, 2)}}, {{"profile", profile_of(300, 100, 3, int64_t{1} << 45)}}}}};
   found.add(target_named("trn2"), kRun, stages);
   const InstanceRow row = found.instances().at(0);
   EXPECT_EQ(row.latency_us, 400);

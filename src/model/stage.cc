@@ -19,8 +19,8 @@ namespace opentrn::model {
 using graph::Literal;
 using graph::Type;
 
-// All stages that were made, by key: an answer that comes up again is not imported again. Handles of any stage share
-// the chain, so that a stage can name the one before it without keeping it.
+// All stages that were made, by key: an answer that comes up again is not imported again. Handles of any
+// stage share the chain, so that a stage can name the one before it without keeping it.
 struct Stage::Chain : std::enable_shared_from_this<Stage::Chain> {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<Stage>> stages;
@@ -88,15 +88,14 @@ std::string Stage::sizes_text() const {
                                      ", "));
 }
 
-std::shared_ptr<Stage> Stage::before() const {
-  return before_ == nullptr ? nullptr : chain_.handle(before_);
-}
+std::shared_ptr<Stage> Stage::before() const { return before_ == nullptr ? nullptr : chain_.handle(before_); }
 
 std::shared_ptr<Stage> Stage::next(const std::vector<Literal>& answers) {
   const std::vector<Ask>& asks = imported_->asks;
   if (answers.size() != asks.size())
-    throw Fault(FaultKind::kInput, "onnx.answer",
-                fmt::format("stage {} asks for {} values, {} were given", number_, asks.size(), answers.size()));
+    throw Fault(
+        FaultKind::kInput, "onnx.answer",
+        fmt::format("stage {} asks for {} values, {} were given", number_, asks.size(), answers.size()));
   const std::string key = next_key(key_, answers);
   const std::lock_guard lock(chain_.mutex);
   auto& place = chain_.stages[key];
@@ -145,8 +144,9 @@ std::vector<Literal> Stage::arguments(const Slots& slots) const {
 void Stage::store(const std::vector<Literal>& results, Slots& slots) const {
   const auto& outputs = imported_->outputs;
   if (results.size() != outputs.size())
-    throw Fault(FaultKind::kInput, "model.results",
-                fmt::format("stage {} has {} results, {} were given", number_, outputs.size(), results.size()));
+    throw Fault(
+        FaultKind::kInput, "model.results",
+        fmt::format("stage {} has {} results, {} were given", number_, outputs.size(), results.size()));
   // The counts first: an output may stand in front of the one that counts its rows.
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i].ask) slots[outputs[i].slot] = results[i];
@@ -193,7 +193,8 @@ StagedResults run_stages(const std::shared_ptr<Stage>& first, const std::vector<
 std::vector<size_t> control_inputs(const Stage& first) {
   const import::onnx::Stage& stage = first.imported();
   std::set<size_t> found;
-  for (const size_t number : graph::control_arguments(stage.module.entry())) found.insert(stage.inputs.at(number));
+  for (const size_t number : graph::control_arguments(stage.module.entry()))
+    found.insert(stage.inputs.at(number));
   for (const Ask& ask : stage.asks)
     if (!ask.counts) found.insert(ask.behind.begin(), ask.behind.end());
   return {found.begin(), found.end()};
@@ -203,7 +204,8 @@ namespace {
 
 using SizesAhead = std::map<std::string, std::vector<int64_t>>;
 
-// Names are those of inputs' dimensions, and of numbers of rows. Behind a value that a run reads any name may be one.
+// Names are those of inputs' dimensions, and of numbers of rows. Behind a value that a run reads any name may
+// be one.
 void require_known_names(const std::shared_ptr<Stage>& first, const SizesAhead& sizes,
                          const std::vector<std::string>& open) {
   std::set<std::string> names(open.begin(), open.end());
@@ -218,11 +220,13 @@ void require_known_names(const std::shared_ptr<Stage>& first, const SizesAhead& 
   }
   for (const auto& [name, unused] : sizes) {
     if (names.contains(name)) continue;
-    const auto quoted = names | std::views::transform([](const auto& each) { return fmt::format("'{}'", each); });
-    throw Fault(FaultKind::kInput, "onnx.dimension",
-                fmt::format("'{}' is no dimension of the model's inputs and no number of rows in it; there are {}",
-                            name, names.empty() ? "none" : fmt::format("{}", fmt::join(quoted, ", "))),
-                "leave it out, or write one of these names");
+    const auto quoted =
+        names | std::views::transform([](const auto& each) { return fmt::format("'{}'", each); });
+    throw Fault(
+        FaultKind::kInput, "onnx.dimension",
+        fmt::format("'{}' is no dimension of the model's inputs and no number of rows in it; there are {}",
+                    name, names.empty() ? "none" : fmt::format("{}", fmt::join(quoted, ", "))),
+        "leave it out, or write one of these names");
   }
 }
 
@@ -230,8 +234,8 @@ void follow_sizes(const std::shared_ptr<Stage>& stage, const SizesAhead& sizes,
                   std::vector<std::shared_ptr<Stage>>& found) {
   found.push_back(stage);
   const std::vector<Ask>& asks = stage->imported().asks;
-  const bool are_named = std::ranges::all_of(
-      asks, [&](const Ask& ask) { return ask.counts && sizes.contains(ask.name); });
+  const bool are_named =
+      std::ranges::all_of(asks, [&](const Ask& ask) { return ask.counts && sizes.contains(ask.name); });
   if (asks.empty() || !are_named) return;
   std::vector<std::vector<int64_t>> combinations{{}};
   for (const Ask& ask : asks) {

@@ -1,7 +1,8 @@
 // A model whose shapes depend on data, as it is run: the stages of a chain with the answers that led to each.
 //
-// The importer cuts the model (import/onnx/stages.h) and makes the stage behind a cut for given answers. Here each
-// stage is made once for the same answers, knows which sizes it is for, and moves the values from one to the next.
+// The importer cuts the model (import/onnx/stages.h) and makes the stage behind a cut for given answers. Here
+// each stage is made once for the same answers, knows which sizes it is for, and moves the values from one to
+// the next.
 #pragma once
 
 #include <functional>
@@ -40,8 +41,8 @@ class Stage {
   // Slots of the stage before whose leading rows were counted, with how many there are.
   const std::map<Slot, int64_t>& counted() const { return counted_; }
 
-  // A literal for each of the asks; the same object for the same ones. Input fault for an answer of another type, or
-  // a count that cannot be.
+  // A literal for each of the asks; the same object for the same ones. Input fault for an answer of another
+  // type, or a count that cannot be.
   std::shared_ptr<Stage> next(const std::vector<graph::Literal>& answers);
   // The same for asks that are numbers of rows, all of them.
   std::shared_ptr<Stage> next_of_counts(const std::vector<int64_t>& counts);
@@ -78,21 +79,22 @@ using ExecuteStage =
     std::function<std::vector<graph::Literal>(const std::shared_ptr<Stage>&, std::vector<graph::Literal>)>;
 
 struct StagedResults {
-  std::vector<graph::Literal> results;        // of the model
+  std::vector<graph::Literal> results;       // of the model
   std::vector<std::shared_ptr<Stage>> path;  // the stages that made them
 };
 
-// One inference: stage after stage, each for what the one before it answers. A stage without outputs is not executed.
+// One inference: stage after stage, each for what the one before it answers. A stage without outputs is not
+// executed.
 StagedResults run_stages(const std::shared_ptr<Stage>& first, const std::vector<graph::Literal>& inputs,
                          const ExecuteStage& execute);
 
-// The numbers of the stage's arguments that decide what is computed, and those on which a value depends that the host
-// reads behind it. In order.
+// The numbers of the stage's arguments that decide what is computed, and those on which a value depends that
+// the host reads behind it. In order.
 std::vector<size_t> control_inputs(const Stage& first);
 
-// What dimensions of a chain can be compiled ahead for, and the stages of those sizes: the first, and for every
-// combination of numbers of rows the ones behind it as far as `sizes` name all that is asked. `open`: names of the
-// dimensions of inputs. Input fault "onnx.dimension" for a name that is none.
+// What dimensions of a chain can be compiled ahead for, and the stages of those sizes: the first, and for
+// every combination of numbers of rows the ones behind it as far as `sizes` name all that is asked. `open`:
+// names of the dimensions of inputs. Input fault "onnx.dimension" for a name that is none.
 std::vector<std::shared_ptr<Stage>> stages_ahead(const std::shared_ptr<Stage>& first,
                                                  const std::map<std::string, std::vector<int64_t>>& sizes,
                                                  const std::vector<std::string>& open);

@@ -27,7 +27,8 @@ std::vector<std::string> argument_names(const graph::Module& module) {
   return names;
 }
 
-// What is known of values between stages when some of the inputs are: slots in which no other input has a part.
+// What is known of values between stages when some of the inputs are: slots in which no other input has a
+// part.
 class KnownValues {
  public:
   KnownValues(const Stage& first, const std::map<size_t, Literal>& inputs)
@@ -69,9 +70,10 @@ class KnownValues {
     for (size_t i = 0; i < stage.imported().inputs.size(); ++i) {
       const auto known = slots_.find(stage.imported().inputs[i]);
       const graph::Type& type = entry.type(entry.arguments()[i]);
-      arguments.push_back({known != slots_.end()
-                               ? known->second
-                               : Literal(type, std::vector<std::byte>(static_cast<size_t>(type.byte_count())))});
+      arguments.push_back(
+          {known != slots_.end()
+               ? known->second
+               : Literal(type, std::vector<std::byte>(static_cast<size_t>(type.byte_count())))});
     }
     std::vector<Literal> results;
     for (const auto& value :
@@ -86,7 +88,8 @@ class KnownValues {
 
 // Of two rows of one op, with the example of whichever no kernel takes.
 void add_row(OpCoverage& row, const OpCoverage& other) {
-  const bool is_worse = (other.unsupported > 0 || other.emulated > 0) && row.unsupported == 0 && row.emulated == 0;
+  const bool is_worse =
+      (other.unsupported > 0 || other.emulated > 0) && row.unsupported == 0 && row.emulated == 0;
   if (is_worse) {
     row.example = other.example;
     row.where = other.where;
@@ -118,7 +121,8 @@ void tell_unknown(const Stage& stage, const std::vector<const Ask*>& unknown, co
   notes.push_back(fmt::format("{} nodes are not looked at: their shapes or branches depend on {}",
                               stage.imported().nodes_left, fmt::join(texts, "; ")));
   if (names.empty()) return;
-  const auto flags = names | std::views::transform([](const auto& name) { return fmt::format("-i {}=VALUE", name); });
+  const auto flags =
+      names | std::views::transform([](const auto& name) { return fmt::format("-i {}=VALUE", name); });
   notes.push_back(fmt::format("    try: {}, to look at them for it", fmt::join(flags, " ")));
 }
 

@@ -1,7 +1,9 @@
-// Stages that were compiled ahead for given numbers of rows, and which of them may run in the place of a smaller one.
+// Stages that were compiled ahead for given numbers of rows, and which of them may run in the place of a
+// smaller one.
 //
-// A last stage for 5 rows runs in the program for 8 when three rows of padding reach nothing but rows of the results
-// that are cut off again. That is proved on the graph (compiler/analysis/padding.h), once for each larger stage.
+// A last stage for 5 rows runs in the program for 8 when three rows of padding reach nothing but rows of the
+// results that are cut off again. That is proved on the graph (compiler/analysis/padding.h), once for each
+// larger stage.
 #pragma once
 
 #include <functional>
@@ -43,11 +45,11 @@ class StageRooms {
 
   // Numbers of rows, by name, for which stages are compiled.
   void set_sizes(std::map<std::string, std::vector<int64_t>> sizes);
-  // The smallest stage that was compiled ahead for at least the stage's rows, where padding it is proved to reach
-  // nothing else. Of last stages alone: what a padded one asks for would count the padding.
+  // The smallest stage that was compiled ahead for at least the stage's rows, where padding it is proved to
+  // reach nothing else. Of last stages alone: what a padded one asks for would count the padding.
   std::optional<StageRoom> room_for(const Stage& stage);
-  // Executes stages with `execute`, those that are not compiled in a larger one where there is room. `larger` takes
-  // which, by the key of the stage in whose place it ran. The rooms outlive what is returned.
+  // Executes stages with `execute`, those that are not compiled in a larger one where there is room. `larger`
+  // takes which, by the key of the stage in whose place it ran. The rooms outlive what is returned.
   ExecuteStage executing(ExecuteStage execute, std::function<bool(const std::shared_ptr<Stage>&)> is_compiled,
                          std::map<std::string, std::shared_ptr<Stage>>& larger);
 

@@ -89,7 +89,8 @@ std::vector<Literal> evaluated(const std::shared_ptr<Stage>& stage, std::vector<
   const graph::Module& module = stage->imported().module;
   std::vector<graph::eval::RuntimeValue> values(arguments.begin(), arguments.end());
   std::vector<Literal> results;
-  for (const auto& value : graph::eval::evaluate(module, module.entry(), values)) results.push_back(value.literal());
+  for (const auto& value : graph::eval::evaluate(module, module.entry(), values))
+    results.push_back(value.literal());
   return results;
 }
 
@@ -125,12 +126,14 @@ TEST(ModelStage, TheSameAnswersGiveTheSameStage) {
   EXPECT_THAT(ask_text(first->imported().asks.at(0)), HasSubstr("rows (up to 6), for Compress node"));
 }
 
-// SHA-256 of "i64 [] " and eight bytes: printf 'i64 [] \003\0\0\0\0\0\0\0' | sha256sum. Files and caches hold it.
+// SHA-256 of "i64 [] " and eight bytes: printf 'i64 [] \003\0\0\0\0\0\0\0' | sha256sum. Files and caches hold
+// it.
 TEST(ModelStage, TheKeyIsThatOfTheFilesThatAreThere) {
   const auto first = kept_rows();
   EXPECT_EQ(first->key(), "");
   EXPECT_EQ(first->imported().asks.at(0).type.element(), ElementType::kI64);
-  EXPECT_EQ(first->next_of_counts({3})->key(), "7ae627ded9e7fd6a4f4bf281006eba3548680b5beddf7faee94a13a97e24abae");
+  EXPECT_EQ(first->next_of_counts({3})->key(),
+            "7ae627ded9e7fd6a4f4bf281006eba3548680b5beddf7faee94a13a97e24abae");
 }
 
 TEST(ModelStage, ACountThatCannotBeIsRefusedAndForgotten) {
@@ -157,7 +160,8 @@ TEST(ModelStage, StagesOutliveTheHandleOfTheFirst) {
 TEST(ModelStage, SizesAheadAreThoseOfEveryCombination) {
   const auto first = kept_rows();
   std::vector<std::string> sizes;
-  for (const auto& stage : stages_ahead(first, {{"rows", {2, 4}}}, {"batch"})) sizes.push_back(stage->sizes_text());
+  for (const auto& stage : stages_ahead(first, {{"rows", {2, 4}}}, {"batch"}))
+    sizes.push_back(stage->sizes_text());
   EXPECT_THAT(sizes, ElementsAre("", "rows=2", "rows=4"));
   EXPECT_EQ(stages_ahead(first, {}, {}).size(), 1U);
   EXPECT_EQ(stages_ahead(first, {{"batch", {2}}}, {"batch"}).size(), 1U);
@@ -188,7 +192,8 @@ TEST(StageRoom, AStageRunsInTheSmallestLargerOneAndIsCut) {
         evaluated, [](const std::shared_ptr<Stage>& each) { return each->number() == 1; }, ran);
     const StagedResults run = run_stages(first, inputs_of(keep), execute);
     EXPECT_THAT(ran, ElementsAre(testing::Pair(stage->key(), room->larger)));
-    EXPECT_EQ(floats_of(run.results.at(0)), floats_of(run_stages(first, inputs_of(keep), evaluated).results.at(0)));
+    EXPECT_EQ(floats_of(run.results.at(0)),
+              floats_of(run_stages(first, inputs_of(keep), evaluated).results.at(0)));
     EXPECT_THAT(run.results.at(0).type().dims_vector(), ElementsAre(kept, 2));
   }
   EXPECT_FALSE(rooms.room_for(*first->next_of_counts({5})));
@@ -213,22 +218,26 @@ TEST(StageRoom, AProgramForOneRowOrForAllIsNoProof) {
 
 TEST(StageCoverage, CountsHaveTheirBoundOrWhatIsStated) {
   const StagedCoverage most = coverage_of_stages(kept_rows(), {}, {});
-  EXPECT_THAT(most.notes, ElementsAre(HasSubstr("stage 2 is looked at for rows=6, which data decide (Compress node")));
+  EXPECT_THAT(most.notes,
+              ElementsAre(HasSubstr("stage 2 is looked at for rows=6, which data decide (Compress node")));
   EXPECT_THAT(coverage_of_stages(kept_rows(), {{"rows", 3}}, {}).notes, ElementsAre(HasSubstr("rows=3")));
   // An input that is known answers in the place of the bound.
-  EXPECT_THAT(coverage_of_stages(kept_rows(), {}, {{1, literal<uint8_t>(ElementType::kI1, {6}, {1, 0, 1, 0, 0, 0})}}).notes,
-              IsEmpty());
+  EXPECT_THAT(
+      coverage_of_stages(kept_rows(), {}, {{1, literal<uint8_t>(ElementType::kI1, {6}, {1, 0, 1, 0, 0, 0})}})
+          .notes,
+      IsEmpty());
   const auto adds = std::ranges::find(most.rows, "stablehlo.add", &compiler::OpCoverage::op);
   ASSERT_NE(adds, most.rows.end());
   EXPECT_GE(adds->count, 1);
 }
 
 TEST(StageCoverage, BehindAValueThatIsNotKnownNothingIsLookedAt) {
-  const auto first = chain_of({node("Reshape", {"x", "shape"}, "y")},
-                              {value_info("x", kFloat, {6}), value_info("shape", kInt64, {2})},
-                              value_info("y", kFloat, {}));
+  const auto first =
+      chain_of({node("Reshape", {"x", "shape"}, "y")},
+               {value_info("x", kFloat, {6}), value_info("shape", kInt64, {2})}, value_info("y", kFloat, {}));
   const StagedCoverage unknown = coverage_of_stages(first, {}, {});
-  EXPECT_THAT(unknown.notes, ElementsAre(HasSubstr("1 nodes are not looked at"), HasSubstr("try: -i shape=VALUE")));
+  EXPECT_THAT(unknown.notes,
+              ElementsAre(HasSubstr("1 nodes are not looked at"), HasSubstr("try: -i shape=VALUE")));
   const auto known = coverage_of_stages(first, {}, {{1, literal<int64_t>(ElementType::kI64, {2}, {2, 3})}});
   EXPECT_THAT(known.notes, IsEmpty());
 }

@@ -137,8 +137,8 @@ void add_core(TopLine& line, int core, const CoreUse* use, bool shows_flops, dou
 }
 
 // At most `room` lines; devices that no process holds are counted and not drawn.
-void add_core_section(std::vector<TopLine>& lines, const Machine& machine, const Runtimes& runtimes, bool shows_flops,
-                      size_t width, size_t room) {
+void add_core_section(std::vector<TopLine>& lines, const Machine& machine, const Runtimes& runtimes,
+                      bool shows_flops, size_t width, size_t room) {
   const std::map<int, CoreUse> uses = uses_of(runtimes);
   std::vector<TopLine> section{
       title_line(fmt::format(" NeuronCore v{}{} {} ", machine.generation,
@@ -168,8 +168,9 @@ void add_core_section(std::vector<TopLine>& lines, const Machine& machine, const
     section.resize(room - 1);
     section.push_back({{fmt::format(" {} more lines", left), TopStyle::kDim}});
   } else if (hidden > 0) {
-    section.push_back({{fmt::format(" {} of {} devices are held by no process", hidden, machine.devices.size()),
-                        TopStyle::kDim}});
+    section.push_back(
+        {{fmt::format(" {} of {} devices are held by no process", hidden, machine.devices.size()),
+          TopStyle::kDim}});
   }
   lines.insert(lines.end(), section.begin(), section.end());
 }
@@ -181,7 +182,8 @@ TopLine vcpu_line(const char* name, const std::optional<double>& user, const std
           {fmt::format(" user {:5.1f}%  system {:5.1f}%", *user, *system), TopStyle::kPlain}};
 }
 
-void add_vcpu_section(std::vector<TopLine>& lines, const Json& report, const Runtimes& runtimes, size_t width) {
+void add_vcpu_section(std::vector<TopLine>& lines, const Json& report, const Runtimes& runtimes,
+                      size_t width) {
   const Json& average = value_at(report, {"system_data", "vcpu_usage", "average_usage"});
   std::optional<double> user, system;
   for (const Json* runtime : runtimes) {
@@ -190,7 +192,8 @@ void add_vcpu_section(std::vector<TopLine>& lines, const Json& report, const Run
     add_known(system, number_at(usage, {"system"}));
   }
   lines.push_back(title_line(" VCPU utilisation of this host ", width));
-  lines.push_back(vcpu_line("System vCPU usage", number_at(average, {"user"}), number_at(average, {"system"})));
+  lines.push_back(
+      vcpu_line("System vCPU usage", number_at(average, {"user"}), number_at(average, {"system"})));
   lines.push_back(vcpu_line("Runtime vCPU usage", user, system));
 }
 
@@ -252,9 +255,11 @@ class MemoryTree {
       for (const int core : device.cores) device_of_[core] = device.index;
     for (const Json* runtime : runtimes) {
       const Json& used = value_at(*runtime, {"report", "memory_used"});
-      const Json& rows = value_at(used, {"neuron_runtime_used_bytes", "usage_breakdown", "neuroncore_memory_usage"});
+      const Json& rows =
+          value_at(used, {"neuron_runtime_used_bytes", "usage_breakdown", "neuroncore_memory_usage"});
       if (rows.is_object())
-        for (const auto& [core, row] : rows.items()) add_parts(node_of(number_of(core)), number_of(core), row);
+        for (const auto& [core, row] : rows.items())
+          add_parts(node_of(number_of(core)), number_of(core), row);
       const Json& models = value_at(used, {"loaded_models"});
       if (models.is_array())
         for (const Json& model : models) add_model(model);
@@ -264,7 +269,11 @@ class MemoryTree {
   std::vector<MemoryNode> devices() const {
     std::vector<MemoryNode> found;
     for (const auto& [number, cores] : cores_of_) {
-      MemoryNode device{.key = fmt::format("d{}", number), .name = {}, .model_id = {}, .host = {}, .device = {},
+      MemoryNode device{.key = fmt::format("d{}", number),
+                        .name = {},
+                        .model_id = {},
+                        .host = {},
+                        .device = {},
                         .children = {}};
       device.name = number >= 0 ? fmt::format("Neuron Device {}", number) : "no device of this machine";
       for (const int core : cores) {
@@ -293,8 +302,12 @@ class MemoryTree {
       const std::optional<double> bytes = number_at(row, {key});
       add_known(node.device, bytes);
       if (bytes.value_or(0) != 0)
-        node.children.push_back({.key = fmt::format("c{}{}", core, key), .name = name, .model_id = {}, .host = {},
-                                 .device = bytes, .children = {}});
+        node.children.push_back({.key = fmt::format("c{}{}", core, key),
+                                 .name = name,
+                                 .model_id = {},
+                                 .host = {},
+                                 .device = bytes,
+                                 .children = {}});
     }
   }
 
@@ -364,8 +377,9 @@ TopLine tab_line(const Runtimes& all, size_t tab) {
   for (size_t number = 0; number <= all.size(); ++number) {
     const std::string name = number == 0 ? "all" : text_at(*all[number - 1], "neuron_runtime_tag", "");
     const bool is_chosen = number == tab;
-    bar.push_back({is_chosen ? fmt::format(">{}:{}< ", number + 1, name) : fmt::format(" {}:{}  ", number + 1, name),
-                   is_chosen ? TopStyle::kSelected : TopStyle::kPlain});
+    bar.push_back(
+        {is_chosen ? fmt::format(">{}:{}< ", number + 1, name) : fmt::format(" {}:{}  ", number + 1, name),
+         is_chosen ? TopStyle::kSelected : TopStyle::kPlain});
   }
   return bar;
 }
@@ -450,7 +464,8 @@ std::vector<TopLine> TopView::screen(const Json& report, const Machine& machine,
   for (size_t i = first; i < std::min(first + room, rows.size()); ++i)
     lines.push_back({{tree_text(rows[i], folded_.contains(rows[i].node->key), drawn),
                       i == row_ ? TopStyle::kSelected : TopStyle::kPlain}});
-  if (rows.empty() && room > 0) lines.push_back({{" no process holds cores of this machine", TopStyle::kDim}});
+  if (rows.empty() && room > 0)
+    lines.push_back({{" no process holds cores of this machine", TopStyle::kDim}});
   lines.resize(body, {{"", TopStyle::kPlain}});
   if (height > 1) lines.push_back(tab_line(all, tab_));
   if (height > 0) lines.push_back({{fmt::format(" {}", kKeyHelp), TopStyle::kDim}});

@@ -1,5 +1,5 @@
-// neuron-top: a report of neuron-monitor as lines for a terminal, section by section as AWS's program shows them, and
-// what its keys do.
+// neuron-top: a report of neuron-monitor as lines for a terminal, section by section as AWS's program shows
+// them, and what its keys do.
 //
 // Utilisation is of simulated time, as in the reports. What a report leaves out stands as "-".
 #pragma once
@@ -35,8 +35,8 @@ class TopView {
   // Takes a key: a character, "up", "down", "left" or "right", or "" for another one. False to end.
   bool press(std::string_view key, const nlohmann::ordered_json& report, const Machine& machine);
   // `height` lines of at most `width` characters. `title`: the program's name and version.
-  std::vector<TopLine> screen(const nlohmann::ordered_json& report, const Machine& machine, const std::string& title,
-                              size_t width, size_t height);
+  std::vector<TopLine> screen(const nlohmann::ordered_json& report, const Machine& machine,
+                              const std::string& title, size_t width, size_t height);
 
   size_t tab() const { return tab_; }  // 0: all processes
   size_t row() const { return row_; }  // of the tree of memory

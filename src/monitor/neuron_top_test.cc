@@ -15,8 +15,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 const Machine& trn2_machine() {
-  static const Machine made = machine_of(arch::default_tables(),
-                                         fabric::Platform::make(arch::default_tables(), "trn2.48xlarge"), 2);
+  static const Machine made =
+      machine_of(arch::default_tables(), fabric::Platform::make(arch::default_tables(), "trn2.48xlarge"), 2);
   return made;
 }
 
@@ -28,17 +28,22 @@ Json top_runtime(const std::string& tag, int core, double percent, double flops,
              {{"neuroncores_in_use", {{name, {{"neuroncore_utilization", percent}, {"flops", flops}}}}}}},
             {"memory_used",
              {{"neuron_runtime_used_bytes",
-               {{"host", 1024}, {"neuron_device", 2048}, {"usage_breakdown", {{"neuroncore_memory_usage", {{name, memory}}}}}}},
+               {{"host", 1024},
+                {"neuron_device", 2048},
+                {"usage_breakdown", {{"neuroncore_memory_usage", {{name, memory}}}}}}},
               {"loaded_models",
                Json::array({{{"name", "mlp"},
                              {"model_id", 10001},
                              {"subgraphs",
-                              {{"sg_00", {{"neuroncore_index", core}, {"memory_used_bytes", {{"host", 0}, {"neuron_device", 4096}}}}}}}}})}}}}}};
+                              {{"sg_00",
+                                {{"neuroncore_index", core},
+                                 {"memory_used_bytes", {{"host", 0}, {"neuron_device", 4096}}}}}}}}})}}}}}};
 }
 
 Json two_processes() {
-  return {{"neuron_runtime_data", Json::array({top_runtime("train", 5, 75, 4e12, {{"tensors", 2 << 20}}),
-                                               top_runtime("serve", 8, 12.5, 1e12, {{"constants", 3 << 20}})})}};
+  return {
+      {"neuron_runtime_data", Json::array({top_runtime("train", 5, 75, 4e12, {{"tensors", 2 << 20}}),
+                                           top_runtime("serve", 8, 12.5, 1e12, {{"constants", 3 << 20}})})}};
 }
 
 std::string top_text(TopView& view, const Json& report, size_t width = 100, size_t height = 40) {
@@ -61,7 +66,8 @@ TEST(NeuronTop, CoresMemoryAndProcessesHaveTheirLines) {
   TopView view;
   const std::string text = top_text(view, two_processes());
   EXPECT_THAT(text, AllOf(HasSubstr("NC5  [||||||  ]   75.0%"), HasSubstr("NC8  [|       ]   12.5%"),
-                          HasSubstr("NC4  [        ]       -"), HasSubstr("14 of 16 devices are held by no process")));
+                          HasSubstr("NC4  [        ]       -"),
+                          HasSubstr("14 of 16 devices are held by no process")));
   EXPECT_THAT(text, AllOf(HasSubstr("Host Used Memory    Total     2.0KB"), HasSubstr("Tensors 2.0MB"),
                           HasSubstr("Model Code -"), HasSubstr("model mlp"), HasSubstr(">1:all<  2:train")));
 }

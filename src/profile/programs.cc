@@ -76,8 +76,8 @@ void find_step(const std::vector<ProgramRuns>& programs, ProgramTotals& totals) 
     of.runs += program.runs;
     of.total_us += program.total_us();
   }
-  const auto longest = std::ranges::max_element(
-      functions, {}, [](const auto& function) { return function.second.total_us; });
+  const auto longest =
+      std::ranges::max_element(functions, {}, [](const auto& function) { return function.second.total_us; });
   totals.steps = std::max<int64_t>(longest->second.runs, 1);
   double within_us = 0;
   for (const auto& [name, of] : functions)

@@ -18,7 +18,8 @@ namespace opentrn::profile {
 // One program of a run.
 struct ProgramRuns {
   std::string name;
-  std::string function;  // what it was compiled from; programs of one function for several shapes count together
+  std::string
+      function;  // what it was compiled from; programs of one function for several shapes count together
   int64_t runs = 0;
   int64_t devices = 1;
   std::optional<double> device_us;  // of one run, without its launch; nullopt: the timing model cannot tell
@@ -37,13 +38,13 @@ struct ProgramTotals {
   double launch_us = 0;           // part of it
   std::optional<size_t> longest;  // index of the program that takes most
   // A step is a run of the function that takes most, with what runs at least as often: in a training loop the
-  // forward and backward passes and the optimizer. What runs less often (an evaluation, an optimizer that waits for
-  // several backward passes) is beside the steps, and device_us is steps * step_us + beside_us.
+  // forward and backward passes and the optimizer. What runs less often (an evaluation, an optimizer that
+  // waits for several backward passes) is beside the steps, and device_us is steps * step_us + beside_us.
   int64_t steps = 0;
   std::optional<double> step_us;
   double beside_us = 0;
-  std::optional<double> mfu;      // flops over device_us at the peak
-  double host_gap_s = 0;          // of `host_s` seconds, without a program to run
+  std::optional<double> mfu;  // flops over device_us at the peak
+  double host_gap_s = 0;      // of `host_s` seconds, without a program to run
   double core_hours = 0;  // paid for: every device of the longest program, for as long as all programs take
   double both_cores_us_min = 0;  // launches included, of the programs that have one; 0 without any
 };

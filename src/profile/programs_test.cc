@@ -36,8 +36,9 @@ TEST(Programs, OneWithoutATimeHasNoLaunchEither) {
 }
 
 TEST(Programs, AStepIsWhatRunsAsOftenAsTheFunctionThatTakesMost) {
-  std::vector<ProgramRuns> programs{program("loss_1_backward", 1, 60, 0), program("loss_3_backward", 19, 60, 0),
-                                    program("update", 20, 40, 0), program("evaluation", 4, 50, 0)};
+  std::vector<ProgramRuns> programs{program("loss_1_backward", 1, 60, 0),
+                                    program("loss_3_backward", 19, 60, 0), program("update", 20, 40, 0),
+                                    program("evaluation", 4, 50, 0)};
   programs[0].function = programs[1].function = "loss_backward";
   const ProgramTotals totals = add_up(programs, 90, 1);
   EXPECT_EQ(totals.steps, 20);

@@ -1,4 +1,5 @@
-// opentrn._core: a model on every chip (model/comparison.h). opentrn/model/comparison.py compiles and times it.
+// opentrn._core: a model on every chip (model/comparison.h). opentrn/model/comparison.py compiles and times
+// it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -22,15 +23,17 @@ namespace {
 void add(Comparison& self, const ComparedTarget& target, const std::string& profile, double compile_s,
          double mfu_percent, double mbu_percent, std::optional<std::string> bound_by, std::string trust,
          std::string band, int64_t host_ops) {
-  self.add(target,
-           {compile_s, mfu_percent, mbu_percent, std::move(bound_by), std::move(trust), std::move(band), host_ops},
-           nlohmann::json::parse(profile));
+  self.add(
+      target,
+      {compile_s, mfu_percent, mbu_percent, std::move(bound_by), std::move(trust), std::move(band), host_ops},
+      nlohmann::json::parse(profile));
 }
 
 }  // namespace
 
 void bind_comparison(nb::module_& module) {
-  nb::class_<ComparedTarget>(module, "ComparedTarget", "One target of a NeuronCore, and the chips that have it.")
+  nb::class_<ComparedTarget>(module, "ComparedTarget",
+                             "One target of a NeuronCore, and the chips that have it.")
       .def_ro("name", &ComparedTarget::name)
       .def_ro("core", &ComparedTarget::core)
       .def_ro("chips", &ComparedTarget::chips);
@@ -47,9 +50,11 @@ void bind_comparison(nb::module_& module) {
       .def("add_unknown", &Comparison::add_unknown, "target"_a, "why"_a, "One whose time nobody knows.")
       .def("set_sizes", &Comparison::set_sizes, "sizes"_a, "Of an inference, where data decide shapes.")
       .def("text", &Comparison::text, "Two tables for a terminal.")
-      .def("json", [](const Comparison& self) { return self.json().dump(); }, "All rows, as JSON.");
-  module.def("compared_targets", [] { return model::compared_targets(arch::default_tables()); },
-             "One target of every NeuronCore, in the order of the tables.");
+      .def(
+          "json", [](const Comparison& self) { return self.json().dump(); }, "All rows, as JSON.");
+  module.def(
+      "compared_targets", [] { return model::compared_targets(arch::default_tables()); },
+      "One target of every NeuronCore, in the order of the tables.");
 }
 
 }  // namespace opentrn::python

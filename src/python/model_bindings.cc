@@ -211,7 +211,8 @@ nb::tuple load_models(const Path& path) {
   return loaded(std::move(artifact));
 }
 
-// (what load_models() gives of the entry, or None; whether the entry may be written; a line for the user or "")
+// (what load_models() gives of the entry, or None; whether the entry may be written; a line for the user or
+// "")
 nb::tuple look_up(const model::Cache& cache, const std::string& key) {
   sim::load_custom_ops_of_environment();
   model::CacheLookup found = [&] {
@@ -596,7 +597,8 @@ void bind_models(nb::module_& module) {
       "What --cache_dir of NEURON_CC_FLAGS names; \"\" where it names nothing. Raises InputError for an open "
       "quote.");
   module.def("flag_words", &compiler::flag_words, "flags"_a, "source"_a,
-             "The words, as a shell splits them. Raises InputError for an open quotation mark, which names `source`.");
+             "The words, as a shell splits them. Raises InputError for an open quotation mark, which names "
+             "`source`.");
   module.def("has_compiler_flag", &compiler::has_flag, "flags"_a, "flag"_a,
              "Whether the word stands in NEURON_CC_FLAGS. Raises InputError for an open quote.");
   nb::class_<compiler::OptionRow>(module, "OptionRow", "An option of the compiler, as users choose it.")
@@ -628,7 +630,8 @@ void bind_models(nb::module_& module) {
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
   module.def("load_models", &load_models, "path"_a);
   module.def("look_up_in_cache", &look_up, "cache"_a, "key"_a,
-             "(what load_models() gives of the entry, or None; whether the entry may be written; a line for the user).");
+             "(what load_models() gives of the entry, or None; whether the entry may be written; a line for "
+             "the user).");
   module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a,
              "reference_weights"_a = false, "attachments"_a = std::vector<AttachmentPtr>{},
              "permissions"_a = 0666);

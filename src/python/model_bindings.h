@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <vector>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 

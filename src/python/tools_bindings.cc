@@ -140,7 +140,8 @@ std::unique_ptr<monitor::Monitor> make_monitor(const std::string& instance, cons
 
 nlohmann::ordered_json report_of(const std::string& text) {
   auto report = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (report.is_discarded()) throw Fault(FaultKind::kInput, "tools.top", "no report of neuron-monitor: no JSON");
+  if (report.is_discarded())
+    throw Fault(FaultKind::kInput, "tools.top", "no report of neuron-monitor: no JSON");
   return report;
 }
 
@@ -157,7 +158,8 @@ std::vector<std::vector<std::pair<std::string, int>>> screen(MachineView& self, 
   for (const monitor::TopLine& line :
        self.view.screen(report_of(report), self.machine, title, width, height)) {
     auto& pieces = lines.emplace_back();
-    for (const monitor::TopPiece& piece : line) pieces.emplace_back(piece.text, static_cast<int>(piece.style));
+    for (const monitor::TopPiece& piece : line)
+      pieces.emplace_back(piece.text, static_cast<int>(piece.style));
   }
   return lines;
 }
@@ -173,7 +175,9 @@ void bind_tools(nb::module_& module) {
   nb::class_<MachineView>(module, "TopView", "What neuron-top shows of a machine, and what its keys change.")
       .def(
           "__init__",
-          [](MachineView* self, const std::string& instance) { new (self) MachineView{machine_named(instance), {}}; },
+          [](MachineView* self, const std::string& instance) {
+            new (self) MachineView{machine_named(instance), {}};
+          },
           "instance"_a)
       .def("screen", &screen, "report"_a, "title"_a, "width"_a, "height"_a,
            "`height` lines of at most `width` characters: (text, style) of their pieces.")

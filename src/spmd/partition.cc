@@ -11,8 +11,8 @@
 #include "graph/builder.h"
 #include "graph/copy.h"
 #include "spmd/reshard.h"
-#include "spmd/sums.h"
 #include "spmd/sdy_ops.h"
+#include "spmd/sums.h"
 
 namespace opentrn::spmd {
 

@@ -160,8 +160,9 @@ class EarlyCuts {
       const Op& op = function_.op(id);
       const bool is_one = op.kind == OpKind::all_reduce_ && op.operands.size() == 1;
       if (is_one || (is_movable(op) && std::ranges::any_of(op.operands, [&](ValueId value) {
-            return from_sum_.contains(value) && function_.op(function_.value(value).op).block == op.block;
-          })))
+                       return from_sum_.contains(value) &&
+                              function_.op(function_.value(value).op).block == op.block;
+                     })))
         from_sum_.insert(op.results[0]);
     }
   }

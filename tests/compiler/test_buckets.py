@@ -96,7 +96,7 @@ def test_sizes_that_no_program_holds(dense):
         compiled(np.zeros((9, 16), np.float32))
     with pytest.raises(ValueError, match="'nothing' is no dimension"):
         opentrn.compile(dense, dimensions={"batch": 4, "nothing": [1, 2]})
-    with pytest.raises(ValueError, match="no list of sizes"):
+    with pytest.raises(ValueError, match="not a list of sizes"):
         opentrn.compile(dense, dimensions={"batch": [0, 4]})
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 from opentrn import _core
@@ -10,9 +11,9 @@ from opentrn.model.comparison import TARGETS
 from opentrn.nki.language import _tile_size
 from opentrn.types.isa_enums import LNC_MAX, PLATFORM_TARGETS
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ModuleNotFoundError:  # Python 3.10
+else:
     import tomli as tomllib
 
 TABLE = Path(__file__).resolve().parents[2] / "src/arch/tables/instance.toml"

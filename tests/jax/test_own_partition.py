@@ -142,7 +142,8 @@ w = random.integers(-3, 4, (16, 8)).astype(np.float32)
 step = jax.jit(lambda x, w: (x @ w) * 2, in_shardings=(NamedSharding(square, P("dp", "tp")),
                NamedSharding(square, P("tp", None))), out_shardings=NamedSharding(line, P(None, "x")))
 y = step(x, w)
-print(y.sharding.spec, [tuple(s.data.shape) for s in y.addressable_shards][:2], bool((np.asarray(y) == 2 * (x @ w)).all()))
+parts = [tuple(s.data.shape) for s in y.addressable_shards][:2]
+print(y.sharding.spec, parts, bool((np.asarray(y) == 2 * (x @ w)).all()))
 """
 
 

@@ -227,7 +227,7 @@ def test_loops_survive_a_program_file(tmp_path, capsys):
     err = capsys.readouterr().err
     assert "try: --loop-iterations N (in Python: loop_iterations=N)" in err
     assert err.count("try:") == 1 and "SimulateOptions" not in err
-    for count, why in (("-3", "0 times or more"), (str(1 << 63), "fewer than 2^63"), ("many", "no number")):
+    for count, why in (("-3", "0 times or more"), (str(1 << 63), "fewer than 2^63"), ("many", "not a number")):
         with pytest.raises(SystemExit) as ended:
             main(["profile", str(file), "--loop-iterations", count])
         assert ended.value.code == 2 and why in capsys.readouterr().err

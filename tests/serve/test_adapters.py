@@ -106,4 +106,4 @@ def test_adapters_that_no_request_could_name(
 def test_the_option_takes_names_and_folders() -> None:
     done = subprocess.run([sys.executable, "-m", "opentrn", "serve", "smollm2", "--lora-modules", "first"],
                           capture_output=True, text=True)  # fmt: skip
-    assert done.returncode == 2 and "no NAME=FOLDER" in done.stderr
+    assert done.returncode == 2 and "is not NAME=FOLDER" in done.stderr

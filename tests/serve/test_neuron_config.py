@@ -58,11 +58,11 @@ def test_every_setting_of_the_tables_is_one():
         (False, {"num_seq_buckets": [1]}, "not a key"),
         (False, {"num_seqs_buckets": [4, 1]}, "ascending"),
         (False, {"num_seqs_buckets": 4}, "ascending"),
-        (False, {"max_logprobs": True}, "no number"),
+        (False, {"max_logprobs": True}, "not a number"),
         (False, {"enable_structured_outputs": 1}, "neither"),
         (True, {"batch_size": 4, "tkg_batch_size": 8}, "another key"),
-        (True, {"target": 2}, "no name"),
-        (True, {"tp_degree": 0}, "no number"),
+        (True, {"target": 2}, "not a name"),
+        (True, {"tp_degree": 0}, "not a number"),
     ],
 )
 def test_values_that_are_none(nxdi: bool, config: dict[str, Any], match: str):

@@ -85,7 +85,7 @@ def test_reports_get_the_pods_of_a_kubelet(kubelet, monkeypatch, capsys):
     lines = [json.loads(line) for line in said.out.splitlines()]
     assert len(lines) == 3 and kubelet["calls"] == 1  # once in a period
     assert lines[2]["neuron_k8s_info"]["neuroncores_k8s_info"]["5"]["pod_name"] == "p0"
-    assert "no report" in said.err
+    assert "not a report" in said.err
     collector = Collector()
     collector.take(lines[0])
     labels = {s.name: s.labels for metric in collector.collect() for s in metric.samples}

@@ -58,7 +58,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
     (tmp_path / "mine").write_text("x")
     for more in ([], ["--remove"]):
         assert main(["device-tree", "--root", str(tmp_path), *more]) == 2
-        assert "no tree of" in capsys.readouterr().err
+        assert "not a tree of" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 

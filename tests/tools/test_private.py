@@ -45,7 +45,7 @@ def test_the_exporter_listens_on_loopback_only():
         report = {"instance_info": {}, "neuron_runtime_data": []}
         exporter.stdin.write(json.dumps(report) + "\n" + SECRET + "\n")
         exporter.stdin.flush()
-        assert "no report" in exporter.stderr.readline()  # it is up, and does not repeat what it read
+        assert "not a report" in exporter.stderr.readline()  # it is up, and does not repeat what it read
         listening = Path("/proc/net/tcp").read_text().split("\n")[1:]
         places = {row.split()[1] for row in listening if row and row.split()[3] == "0A"}
         assert {place.partition(":")[0] for place in places if place.endswith(f":{port:04X}")} == {"0100007F"}

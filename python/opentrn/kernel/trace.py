@@ -50,7 +50,7 @@ class KernelCall:
         return _unflatten(self._structure, list(values))
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Values of the results. Raises ValueError for arrays that are not the operands'."""
+        """Values of the results. Raises ValueError for arrays of other shapes or dtypes than the operands'."""
         return run(self.payload, arrays)
 
 

@@ -94,7 +94,7 @@ class Side {
 
   // The whole operand as it lies, if it was loaded together with those of other batches: all rows where it is
   // turned, else the contraction over partitions.
-  void set_loaded(const Tile& loaded) { loaded_ = loaded; }
+  void set_loaded(const std::optional<Tile>& loaded) { loaded_ = loaded; }
 
   void set_panelled(const Panelled& panelled) { panelled_ = panelled; }
   // What the matrix shows is one of `inputs`; the operand is what the prologue makes of all of them.
@@ -543,10 +543,8 @@ class Product : public TileSource {
     }
     left_side_.emplace(side(left_, batch, l_dtype_, "lhs"));
     right_side_.emplace(side(right_, batch, r_dtype_, "rhs"));
-    if (const auto tile = loaded_together(left_, batch, l_dtype_, left_loaded_, "lhs"))
-      left_side_->set_loaded(*tile);
-    if (const auto tile = loaded_together(right_, batch, r_dtype_, right_loaded_, "rhs"))
-      right_side_->set_loaded(*tile);
+    left_side_->set_loaded(loaded_together(left_, batch, l_dtype_, left_loaded_, "lhs"));
+    right_side_->set_loaded(loaded_together(right_, batch, r_dtype_, right_loaded_, "rhs"));
     if (panelled_) right_side_->set_panelled(*panelled_);
     if (panel_ < right_.matrix().rows() && !keep_left_) left_side_->keep_transposed();
     kept_.clear();
@@ -669,11 +667,9 @@ class Product : public TileSource {
   bool is_at_hand(const Operand& operand, int64_t batch, bool turned) const {
     return std::ranges::any_of(operand.parts, [&](const Part& part) {
       const Matrix one = part.of_batch(batch), as_needed = turned ? one : one.transposed();
-      return as_needed
-                 .kept(emitter_, 0, as_needed.rows(), 0, as_needed.columns(),
-                       /*first_partition=*/!turned && !operand.prologue)
-                 .has_value() ||
-             one.transposed().kept(emitter_, 0, one.columns(), 0, one.rows(), true).has_value();
+      const bool first_partition = !turned && !operand.prologue;
+      return as_needed.kept(emitter_, 0, as_needed.rows(), 0, as_needed.columns(), first_partition) ||
+             one.transposed().kept(emitter_, 0, one.columns(), 0, one.rows(), true);
     });
   }
 

@@ -20,6 +20,7 @@
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/exact_reduction.h"
+#include "compiler/lowering/joint_transfers.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/slab_reduction.h"
@@ -41,10 +42,6 @@ namespace {
 // Columns of a group that no reduction holds together: long enough to hide the fixed cost of an
 // instruction, short enough for several tiles of several rows in SBUF.
 constexpr int64_t kFreeColumns = 2048;
-// Columns of neighbouring tiles of a source that are loaded and stored together, at least: a transfer takes a
-// DMA engine 600 ns or more (dma_transfer_min_ns of the tables), in which it moves 1.3 KiB for each of its
-// eight partitions.
-constexpr int64_t kTransferColumns = 1000;
 // Columns of a lone reduction's block.
 constexpr int64_t kReductionColumns = 8192;
 
@@ -94,7 +91,7 @@ class RowwiseKernel {
   }
 
  private:
-  using Key = std::pair<ValueId, bool>;  // value, and whether a column op reads it
+  using Key = JointTransfers::Key;
 
   const Op& source_op() const { return function_.op(group_.ops[0]); }
 
@@ -164,47 +161,14 @@ class RowwiseKernel {
     return all;
   }
 
-  // Parts of a source, from the first one on, that are loaded and stored together, each a block of rows.
-  struct PartsTogether {
-    int64_t first_row = 0, rows = 0, count = 1;
-  };
-
-  // How many parts move together: where each is one small tile, as a head of attention is, as many as make a
-  // transfer worth its time; a divisor of their number, so that they lie as regularly as all of them.
-  int64_t parts_in_a_transfer(const std::vector<std::vector<RowBlock>>& parts) const {
-    const auto panels = source_->panels();
-    if (turned_ || panels.size() != 1 || columns_ == 0 || columns_ > kTransferColumns / 2) return 1;
-    if (!whole_rows_ && source_->tiles_of(panels[0]).size() != 1) return 1;
-    const int64_t rows = parts[0][0].count;
-    for (size_t i = 0; i < parts.size(); ++i)
-      if (parts[i].size() != 1 || parts[i][0].count != rows ||
-          parts[i][0].begin != static_cast<int64_t>(i) * rows)
-        return 1;
-    const auto all = static_cast<int64_t>(parts.size());
-    int64_t count = std::min(all, tiles(kTransferColumns, columns_));
-    while (all % count != 0) --count;
-    return count;
-  }
-
-  void store_parts() {
-    for (const auto& [value, tile] : wide_stores_)
-      outputs_.at(value)
-          .blocks_beside(parts_.first_row, parts_.rows, parts_.count)
-          ->store(emitter_, tile, 0, 0);
-    wide_stores_.clear();
-    wide_loads_.clear();
-    parts_ = {};
-  }
-
   void run_source() {
     std::optional<int64_t> columns_before;
-    const auto parts = source_->parts();
-    const int64_t together = parts.empty() ? 1 : parts_in_a_transfer(parts);
+    const int64_t together = turned_ ? 1 : parts_in_a_transfer(*source_, columns_, whole_rows_);
     int64_t number = 0;
-    for (const auto& part : parts) {
+    for (const auto& part : source_->parts()) {
       if (together > 1 && number++ % together == 0) {
-        store_parts();
-        parts_ = {part[0].begin, part[0].count, together};
+        joint_.store(outputs_, row_begin_);
+        joint_.begin_parts(part[0].begin, part[0].count, together, columns_);
       }
       source_->begin_rows(part);
       for (const ColumnBlock& panel : source_->panels()) {
@@ -221,56 +185,28 @@ class RowwiseKernel {
         }
       }
     }
-    if (together > 1) store_parts();
+    if (together > 1) joint_.store(outputs_, row_begin_);
   }
 
   // Tiles from this one on whose columns move together; the first one behind them.
   std::vector<ColumnBlock>::const_iterator run_transfer(std::vector<ColumnBlock>::const_iterator from) {
-    transfer_ = *from;
+    ColumnBlock columns = *from;
     auto to = from + 1;
-    while (!turned_ && to != tiles_.cend() && to->begin == transfer_.begin + transfer_.count &&
-           transfer_.count < kTransferColumns)
-      transfer_.count += to++->count;
-    if (parts_.count == 1) wide_loads_.clear();
+    while (!turned_ && to != tiles_.cend() && to->begin == columns.begin + columns.count &&
+           columns.count < kTransferColumns)
+      columns.count += to++->count;
+    joint_.begin_columns(columns);
     for (auto tile = from; tile != to; ++tile) {
       column_begin_ = tile->begin;
       column_count_ = tile->count;
       compute_tile();
     }
-    if (parts_.count > 1) return to;
-    for (const auto& [value, tile] : wide_stores_)
-      outputs_.at(value).store(emitter_, tile, row_begin_, transfer_.begin);
-    wide_stores_.clear();
+    if (!joint_.joins_parts()) joint_.store(outputs_, row_begin_);
     return to;
   }
-  // Whether this tile of an operand or a result is a part of a longer transfer: of several parts of the
-  // source, or of several tiles of its columns.
-  bool moves_together(const Matrix& m) const {
-    if (!source_) return false;
-    if (parts_.count == 1) return transfer_.count > column_count_;
-    return !m.kept(emitter_, parts_.first_row, parts_.rows, 0, columns_, /*first_partition=*/false) &&
-           m.blocks_beside(parts_.first_row, parts_.rows, parts_.count).has_value();
-  }
-  // Likewise of a result, whose parts are all stored together or none is.
+  Rectangle here() const { return {row_begin_, row_count_, column_begin_, column_count_}; }
   bool stores_together(ValueId value, const Matrix& m) const {
-    if (parts_.count > 1 && row_begin_ != parts_.first_row) return wide_stores_.contains(value);
-    return moves_together(m);
-  }
-  // Its columns in what moves together.
-  ColumnBlock place_together() const {
-    if (parts_.count == 1) return {column_begin_ - transfer_.begin, column_count_};
-    return {(row_begin_ - parts_.first_row) / parts_.rows * columns_, columns_};
-  }
-  int64_t columns_together() const { return parts_.count == 1 ? transfer_.count : parts_.count * columns_; }
-
-  // This tile's part of what is stored together.
-  Tile part_of_store(ValueId value, const Matrix& m) {
-    auto found = wide_stores_.find(value);
-    if (found == wide_stores_.end())
-      found =
-          wide_stores_.emplace(value, emitter_.sbuf(row_count_, columns_together(), m.dtype(), "out")).first;
-    const ColumnBlock place = place_together();
-    return found->second.column_range(place.begin, place.count);
+    return source_ && joint_.joins_store(value, m, here());
   }
 
   // Reductions need whole rows, and the source makes its columns panel by panel: all of its result first.
@@ -429,7 +365,7 @@ class RowwiseKernel {
       return;
     }
     if (!narrow && stores_together(value, m)) {
-      const Tile place = part_of_store(value, m);
+      const Tile place = joint_.stored(value, m, here());
       if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
       return;
     }
@@ -487,24 +423,10 @@ class RowwiseKernel {
             narrow_tiles_.emplace(std::pair(key, row_begin_), load(m, true, row_begin_, row_count_)).first;
       return found->second;
     }
-    if (!narrow_ && moves_together(m)) return part_of_load(key, m);
+    if (source_ && !narrow_ && joint_.joins(m, here())) return joint_.loaded(key, m, here());
     auto found = loads_.find(key);
     if (found == loads_.end()) found = loads_.emplace(key, load(m, narrow_, row_begin_, row_count_)).first;
     return found->second;
-  }
-
-  // This tile's part of what is loaded together.
-  Tile part_of_load(const Key& key, const Matrix& m) {
-    auto found = wide_loads_.find(key);
-    if (found == wide_loads_.end()) found = wide_loads_.emplace(key, loaded_together(m)).first;
-    const ColumnBlock place = place_together();
-    return found->second.column_range(place.begin, place.count);
-  }
-  Tile loaded_together(const Matrix& m) {
-    if (parts_.count == 1)
-      return m.fetch(emitter_, row_begin_, row_count_, transfer_.begin, transfer_.count, "load");
-    return m.blocks_beside(parts_.first_row, parts_.rows, parts_.count)
-        ->fetch(emitter_, 0, row_count_, 0, columns_together(), "load");
   }
 
   // What a reduction reads: all columns, also where one number or one column stands for them.
@@ -744,7 +666,7 @@ class RowwiseKernel {
     const isa::TensorId tensor = lowering_.view(value).tensor;
     if (!emitter_.residency().is_kept(tensor) && !emitter_.residency().is_by_columns(tensor) &&
         outputs_.at(value).columns() > 1 && stores_together(value, outputs_.at(value)))
-      return part_of_store(value, outputs_.at(value));
+      return joint_.stored(value, outputs_.at(value), here());
     if (!turned_ &&
         (column_count_ == columns_ || emitter_.residency().is_by_columns(lowering_.view(value).tensor)))
       return std::nullopt;
@@ -844,10 +766,7 @@ class RowwiseKernel {
   int64_t row_begin_ = 0, row_count_ = 0, column_begin_ = 0, column_count_ = 0;
   bool narrow_ = false;  // the last load was one column that stands for all
   std::map<Key, Tile> loads_;
-  ColumnBlock transfer_{0, 0};  // columns that move together, of several tiles
-  PartsTogether parts_;         // of the source that move together
-  std::map<Key, Tile> wide_loads_;
-  std::map<ValueId, Tile> wide_stores_;
+  JointTransfers joint_{emitter_};
   std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column
   std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
   std::map<Key, Tile> per_row_;                           // number_per_row()
