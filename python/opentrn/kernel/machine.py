@@ -237,7 +237,7 @@ def from_array(
     buffer: MemoryRegion | str = MemoryRegion.private_hbm,
     dtype: Any = None,
 ) -> Any:
-    """An HBM tensor of the array's shape and dtype: its own memory when that is C-contiguous and writable, else a copy."""
+    """An HBM tensor of the array's shape and dtype: its memory where that is C-contiguous and writable, else a copy."""
     array = np.asarray(array)
     dtype = dtypes.dtype_of(array.dtype if dtype is None else dtype)
     if not (array.flags.c_contiguous and array.flags.writeable):
