@@ -172,6 +172,9 @@ def _reductions() -> None:
     add("sum_all", jnp.sum)
     add("sum_rows", lambda x: x.sum(0))
     add("sum_columns", lambda x: x.sum(1))
+    add("sum_batch", lambda x: x.sum(0), "f[12,32,384]", "f[64,128,256]")
+    add("mean_tokens", lambda x: x.mean(1), "f[8,128,384]", "bf[8,512,768]")
+    add("any_tokens", lambda x: jnp.any(x > 3, 1), "f[12,64,512]")
     add("max_columns", lambda x: x.max(1))
     add("argmax_columns", lambda x: x.argmax(1))
     add("argmax_rows", lambda x: x.argmax(0))
@@ -336,7 +339,8 @@ def _products() -> None:
     add("matmul_bf16", lambda a, b: a @ b, "bf[64,64] bf[64,64]", "bf[512,512] bf[512,512]",
         "bf[2048,1024] bf[1024,2048]")  # fmt: skip
     add("matvec", lambda a, b: a @ b, "f[64,64] f[64]", "f[512,512] f[512]", "f[2048,1024] f[1024]")
-    add("batched", lambda a, b: a @ b, "f[4,32,32] f[4,32,32]", "f[16,128,64] f[16,64,128]")
+    add("batched", lambda a, b: a @ b, "f[4,32,32] f[4,32,32]", "f[16,128,64] f[16,64,128]",
+        "f[144,32,32] f[144,32,32]")  # fmt: skip
     add("matmul_grad", _grad(lambda a, b: a @ b, 0, 1), "f[64,64] f[64,64]", "f[512,512] f[512,512]")
     add("outer", lambda a, b: a[:, None] * b, "f[64] f[64]", "f[1024] f[1024]")
     add("int8", lambda a, b: lax.dot_general(a.astype(jnp.int8), b.astype(jnp.int8), (((1,), (0,)), ((), ())),

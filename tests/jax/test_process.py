@@ -151,16 +151,20 @@ def test_strict_refuses_a_program_that_one_device_would_compute_for_all():
         """
         import jax, jax.numpy as jnp, numpy as np
         from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-        mesh, line = Mesh(np.array(jax.devices()[:8]).reshape(2, 4), ("x", "y")), Mesh(jax.devices()[:8], ("z",))
+        mesh = Mesh(np.array(jax.devices()[:8]).reshape(2, 4), ("x", "y"))
         w = jax.device_put(np.ones((16, 32), np.float32), NamedSharding(mesh, P("x", "y")))
         exchanged = jax.jit(lambda w: w * 2, out_shardings=NamedSharding(mesh, P("y", "x")))(w)
         assert (np.asarray(exchanged) == 2).all()
         print("exchanged", flush=True)
-        print(np.asarray(jax.jit(lambda w: w * 2, out_shardings=NamedSharding(line, P("z")))(w)).sum())
+        # Axes of 2 x 3 and of 3 x 2 devices overlap.
+        wide = Mesh(np.array(jax.devices()[:6]).reshape(2, 3), ("x", "y"))
+        tall = Mesh(np.array(jax.devices()[:6]).reshape(3, 2), ("a", "b"))
+        w = jax.device_put(np.ones((12, 36), np.float32), NamedSharding(wide, P("x", "y")))
+        print(np.asarray(jax.jit(lambda w: w * 2, out_shardings=NamedSharding(tall, P("a", "b")))(w)).sum())
         """
     )
     done = run("neuron", "-c", code, NEURON_RT_NUM_CORES="8")
-    assert done.stdout == "exchanged\n1024.0\n", done.stderr
+    assert done.stdout == "exchanged\n864.0\n", done.stderr
     assert done.stderr.count("one device computes jit__lambda for all of them") == 1, done.stderr
     strict = run("neuron", "-c", code, NEURON_RT_NUM_CORES="8", OPENTRN_STRICT="1")
     assert strict.stdout == "exchanged\n" and "one device would compute jit__lambda" in strict.stderr, (
