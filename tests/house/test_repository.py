@@ -40,6 +40,12 @@ NO_HEADER = re.compile(
 )
 
 
+def test_no_file_has_marks_of_an_unfinished_merge():
+    mark = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
+    files = tracked("*.h", "*.cc", "*.py", "*.md", "*.toml", "*.cmake", "*.txt", "*.def")
+    assert [relative(p) for p in files if mark.search(p.read_text(errors="replace"))] == []
+
+
 def test_source_files_stay_short():
     too_long = {
         relative(p): lines
