@@ -79,7 +79,7 @@ function(opentrn_batches TARGET)
     UNITY_BUILD_RELOCATABLE ON)  # from CMake 4.0: the same batch in two checkouts is the same to ccache
   # In a batch every file counts as included, and a class of the file's own with a member of its anonymous namespace as
   # one that other files see too.
-  target_compile_options(${TARGET} PRIVATE $<$<BOOL:${OPENTRN_UNITY}>:-Wno-subobject-linkage>)
+  target_compile_options(${TARGET} PRIVATE $<$<AND:$<BOOL:${OPENTRN_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
   if(ARG_ALONE)
     get_target_property(sources ${TARGET} SOURCES)
     foreach(file IN LISTS ARG_ALONE)
