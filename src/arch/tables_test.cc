@@ -65,6 +65,7 @@ TEST(Tables, TargetsOfEveryKind) {
   EXPECT_EQ(resolve_target("inf2"), Generation::kV2);
   EXPECT_EQ(resolve_target("trn2"), Generation::kV3);
   EXPECT_EQ(resolve_target("gen4"), Generation::kV4);
+  EXPECT_EQ(resolve_target("trn3pre"), Generation::kV4);
   EXPECT_EQ(resolve_target("Trn2.48xlarge"), Generation::kV3);
   EXPECT_EQ(resolve_target("Trainium3"), Generation::kV4);
   EXPECT_EQ(resolve_target("NeuronCore-v3"), Generation::kV3);

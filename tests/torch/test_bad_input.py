@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -122,6 +125,14 @@ def test_a_variable_with_a_wrong_value_is_named(
         torch.compile(lambda x: x + 1, backend="neuron")(torch.ones(2))
     assert value in str(error.value) and takes in str(error.value)
     assert "try: " in str(error.value)
+
+
+def test_a_second_import_says_again_what_is_wrong_with_the_environment() -> None:
+    """It said "duplicate name: neuron" before, as the first import had got half of the way."""
+    program = "\n".join(2 * ["try: import opentrn.torch", "except ValueError as error: print(error)"])
+    environment = os.environ | {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn9"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.count("'trn9' is not a target")) == (0, 2), done.stderr
 
 
 def test_an_op_in_an_installed_package_names_the_users_line_too(

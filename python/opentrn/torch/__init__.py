@@ -13,5 +13,5 @@ from opentrn.torch.settings import Settings
 
 __all__ = ["NoDeviceForm", "Settings", "neuron"]
 
+start()  # fails where the environment is wrong; a second import is then to say so again
 register()
-start()

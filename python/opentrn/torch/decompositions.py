@@ -9,9 +9,15 @@ from typing import Any
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 
-@functools.cache
 def table() -> dict[Any, Callable[..., Any]]:
     """By op. Core ATen's table, of the rest of torch's what no rule writes, and what torch has none for."""
+    from opentrn.torch import regions
+
+    return _of_torch() | regions.decompositions()  # torchvision may be imported at any time
+
+
+@functools.cache
+def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
     from opentrn.torch.adaptive_max_pool import DECOMPOSITIONS as POOLS
     from opentrn.torch.embedding_bag import DECOMPOSITIONS as BAGS

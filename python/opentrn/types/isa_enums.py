@@ -135,7 +135,7 @@ PLATFORM_TARGETS: dict[str, nc_version] = {
     "trn2": nc_version.gen3,
     "gen3": nc_version.gen3,
     "trn3": nc_version.gen4,
-    "trn3pre": nc_version.gen4,  # in command lines of public tests; no document names it
+    "trn3pre": nc_version.gen4,  # in command lines of public programs
     "gen4": nc_version.gen4,
 }
 
