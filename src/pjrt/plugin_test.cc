@@ -646,6 +646,19 @@ TEST(Settings, CoresAreCountedOrNamed) {
   EXPECT_THROW(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn9"}}), Fault);
 }
 
+TEST(Settings, PacketsOfDmaRings) {
+  constexpr auto kCompute = "NEURON_RT_DBG_DMA_PACKETIZATION_SIZE",
+                 kOfCollectives = "NEURON_RT_DBG_CC_DMA_PACKET_SIZE";
+  EXPECT_DOUBLE_EQ(settings_from({}).dma_packets.of_collectives(), 16.0 / 17);
+  const auto packets = settings_from({{kCompute, "65536"}, {kOfCollectives, "4096,65536"}}).dma_packets;
+  EXPECT_EQ(packets.compute_bytes, 65536);
+  EXPECT_EQ(packets.collective_bytes, 4096);  // of stream 0
+  for (const char* wrong : {"4095", "65537", "4k", "-1"})
+    EXPECT_THROW(settings_from({{kCompute, wrong}}), Fault) << wrong;
+  for (const char* wrong : {"63", "65537", "4096,", ",4096", "4096,x", "1e4"})
+    EXPECT_THROW(settings_from({{kOfCollectives, wrong}}), Fault) << wrong;
+}
+
 TEST(CompileOptions, AnAssignmentGoesThereAndBack) {
   const std::vector<int> devices{5, 1, 4, 2, 0, 3};
   std::string build;  // executable_build_options: num_replicas, num_partitions, device_assignment

@@ -39,6 +39,7 @@
 #include "profile/reports.h"
 #include "python/program_files.h"
 #include "python/unlocked.h"
+#include "runtime/settings.h"
 #include "runtime/timing.h"
 #include "sim/ranks/traffic.h"
 #include "sim/timing/simulate.h"
@@ -286,7 +287,8 @@ nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name
     const collectives::RankCores placed = collectives::place_ranks(platform, count, cores, 0);
     const std::vector<nki::CollectiveRecord>& records = launch.records;
     const std::vector<sim::ranks::Collective> collectives = collectives_of(records);
-    const sim::ranks::Result result = sim::ranks::simulate(tables, platform, placed, timed, collectives);
+    const sim::ranks::Result result = sim::ranks::simulate(tables, platform, placed, timed, collectives,
+                                                           runtime::dma_packets_of_environment());
     std::vector<const trace::Trace*> traces;
     for (size_t r = 0; r < timings.size(); ++r) {
       timings[r]->trace = recorders[r].take();

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "arch/core_features.h"
+#include "arch/dma_packets.h"
 #include "base/fault.h"
 
 namespace opentrn::runtime {
@@ -139,6 +140,7 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   const RoundingSettings rounding = read_rounding(variable);
   settings.rounds_stochastically = rounding.enabled.value_or(false);
   settings.rounding_seed = rounding.seed;
+  settings.dma_packets = read_dma_packets(variable);
   if (const auto check = variable("OPENTRN_CHECK"))
     settings.check = number("OPENTRN_CHECK", *check, 0, 1) == 1;
   settings.usage_file = variable("OPENTRN_USAGE").value_or("");
@@ -153,6 +155,25 @@ RoundingSettings read_rounding(const std::function<std::optional<std::string>(co
     settings.seed = static_cast<uint64_t>(number(kSeed, *seed, 0, INT_MAX));
   if (const auto enabled = variable(kEnabled)) settings.enabled = number(kEnabled, *enabled, 0, 1) == 1;
   return settings;
+}
+
+arch::DmaPackets read_dma_packets(const std::function<std::optional<std::string>(const char*)>& variable) {
+  constexpr auto kCompute = "NEURON_RT_DBG_DMA_PACKETIZATION_SIZE",
+                 kCollectives = "NEURON_RT_DBG_CC_DMA_PACKET_SIZE";
+  constexpr int kLeast = 64, kMost = 65536;  // kLeast is assumed: a descriptor's smallest efficient element
+  arch::DmaPackets packets = arch::dma_packets(arch::default_tables());
+  if (const auto bytes = variable(kCompute))
+    packets.compute_bytes = number(kCompute, *bytes, static_cast<int>(packets.compute_bytes), kMost);
+  if (const auto list = variable(kCollectives)) {
+    const std::string takes = fmt::format("numbers from {} to {}, one for each stream", kLeast, kMost);
+    for (size_t begin = 0, end = 0; begin <= list->size(); begin = end + 1) {
+      end = std::min(list->find(',', begin), list->size());
+      const int bytes =
+          number(kCollectives, *list, list->data() + begin, list->data() + end, kLeast, kMost, takes);
+      if (begin == 0) packets.collective_bytes = bytes;
+    }
+  }
+  return packets;
 }
 
 std::optional<int64_t> read_loop_limit(
@@ -183,6 +204,8 @@ std::optional<std::string> environment_variable(const char* name) {
 Settings settings_of_environment() { return read_settings(environment_variable); }
 
 RoundingSettings rounding_of_environment() { return read_rounding(environment_variable); }
+
+arch::DmaPackets dma_packets_of_environment() { return read_dma_packets(environment_variable); }
 
 std::optional<int64_t> loop_limit_of_environment() { return read_loop_limit(environment_variable); }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arch/arch.h"
+#include "arch/dma_packets.h"
 
 namespace opentrn::runtime {
 
@@ -22,6 +23,7 @@ struct Settings {
   std::string compiler_flags;  // as they stand: a compilation reads them (compiler/flags.h)
   bool rounds_stochastically = false;
   uint64_t rounding_seed = 0;
+  arch::DmaPackets dma_packets = arch::dma_packets(arch::default_tables());
   bool tells_narrowing = true;  // see OPENTRN_NARROWING
   bool check = false;           // the first run of a program is compared with float64, op by op
   std::string usage_file;       // see usage.h
@@ -36,6 +38,10 @@ struct Settings {
 //   NEURON_CC_FLAGS                   options of the compiler
 //   NEURON_RT_STOCHASTIC_ROUNDING_EN  1: engines round to narrower floats stochastically
 //   NEURON_RT_STOCHASTIC_ROUNDING_SEED  a number, 0 without it
+//   NEURON_RT_DBG_DMA_PACKETIZATION_SIZE  bytes of a packet of compute's DMA rings, 4096 to 65536
+//   NEURON_RT_DBG_CC_DMA_PACKET_SIZE  bytes of a packet of collectives' DMA rings, 64 to 65536; of several,
+//   by stream,
+//                                     the first, as programs have one stream
 //   OPENTRN_STRICT                    1: no op runs on the host
 //   OPENTRN_NARROWING                 off: nothing is said of 64-bit numbers that are computed in 32 bits
 //   OPENTRN_CHECK                     1: programs are compared with float64 when they first run
@@ -53,6 +59,10 @@ struct RoundingSettings {
 };
 RoundingSettings read_rounding(const std::function<std::optional<std::string>(const char*)>& variable);
 RoundingSettings rounding_of_environment();
+
+// The two of packets: settings of kernels' launches, too.
+arch::DmaPackets read_dma_packets(const std::function<std::optional<std::string>(const char*)>& variable);
+arch::DmaPackets dma_packets_of_environment();
 
 // OPENTRN_LOOP_LIMIT: how often a device loop may run whose end depends on values; nothing without it.
 std::optional<int64_t> read_loop_limit(

@@ -14,8 +14,6 @@ namespace opentrn::spmd {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Of memory that both want: packets of 64 KiB beside packets of 4 KiB.
-constexpr double kOfCollectives = 16.0 / 17;
 
 // Something that happens at a moment of a part's own time.
 struct Mark {
@@ -172,7 +170,8 @@ class Scheduler {
     // Each alone had its time with what there is, and no more.
     wanted = std::min(wanted, whole);
     taken = std::min(taken, whole);
-    const double collectives = std::min(1.0, std::max(whole - wanted, whole * kOfCollectives) / taken);
+    const double collectives =
+        std::min(1.0, std::max(whole - wanted, whole * options_.of_collectives) / taken);
     return {wanted > 0 ? std::min(1.0, (whole - taken * collectives) / wanted) : 1, collectives};
   }
 

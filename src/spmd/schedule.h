@@ -11,9 +11,9 @@
 //  - Collectives of a stream start in the order in which their operands are ready; of several that are ready,
 //    the one that is needed first.
 //  - Where part and collectives together ask for more than the memory of the core gives, collectives may have
-//    16/17 of it and the part what they leave: their DMA packets are 64 KiB and those of compute 4 KiB (AWS,
-//    compute-comm-overlap), and rings are served packet by packet. So collectives that need more than that
-//    are slowed by the part, and the part by them.
+//    a share of it and the part what they leave: rings are served packet by packet, and those of collectives
+//    have larger packets (arch/dma_packets.h). So collectives that need more than that are slowed by the
+//    part, and the part by them.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,8 @@ struct Schedule {
 
 struct ScheduleOptions {
   double hbm_bytes_per_ns = 0;  // that the core has; 0: memory is not shared
+  // Of memory that a part and collectives both want; this is that of the runtime's own packets.
+  double of_collectives = 16.0 / 17;
 };
 
 // Parts run in the order given; a step reads what steps before it write. The end is that of the last step.

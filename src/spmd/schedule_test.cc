@@ -86,6 +86,20 @@ TEST(Schedule, ACollectiveThatWantsAllMemoryAndAPartSlowEachOther) {
   EXPECT_EQ(result.exposed_ns, 0);
 }
 
+// The same with the packets turned round: the part has 16/17 until it ends at 12.75, having left 7.5 bytes.
+TEST(Schedule, LargerPacketsOfThePartLeaveLittleToCollectives) {
+  const std::vector<Step> steps = {
+      Collective{.ns = 16, .hbm_bytes = 160, .writes = {0}},
+      Part{.ns = 12, .hbm_bytes = 120},
+      Part{.ns = 1, .reads = {{0, 0}}},
+  };
+  const Schedule result = schedule(steps, {.hbm_bytes_per_ns = 10, .of_collectives = 1.0 / 17});
+  EXPECT_DOUBLE_EQ(result.steps[1].end_ns, 12.75);
+  EXPECT_DOUBLE_EQ(result.steps[0].end_ns, 28);
+  EXPECT_DOUBLE_EQ(result.slowed_ns, 0.75);
+  EXPECT_DOUBLE_EQ(result.held_up_ns, 12);
+}
+
 TEST(Schedule, APartThatWantsLittleHoldsACollectiveUpByThat) {
   const std::vector<Step> steps = {
       Collective{.ns = 20, .hbm_bytes = 2000, .writes = {0}},  // no more than there is counts

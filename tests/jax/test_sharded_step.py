@@ -13,8 +13,8 @@ from tests.jax.test_programs import run  # noqa: E402
 MACHINE = {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2.3xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"}
 
 
-def step(*words: str) -> dict:
-    done = run("neuron", "tests/jax/sharded_step.py", *words, **MACHINE)
+def step(*words: str, **variables: str) -> dict:
+    done = run("neuron", "tests/jax/sharded_step.py", *words, **MACHINE, **variables)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -29,3 +29,14 @@ def test_a_step_of_weights_in_parts_scatters_its_gradients_and_hides_them():
     assert parts["exposed_s"] < 0.7 * parts["collectives_s"]
     # The update is of a part of each weight, and what makes that part of its gradient is done on the part.
     assert parts["step_s"] < 0.97 * whole["step_s"]
+
+
+def test_packets_of_dma_say_who_waits_for_memory():
+    """As AWS advises for weights in parts: compute's packets large and those of collectives small."""
+    default = step("2", "512", "512")
+    first = step(
+        "2", "512", "512", NEURON_RT_DBG_DMA_PACKETIZATION_SIZE="65536", NEURON_RT_DBG_CC_DMA_PACKET_SIZE="4096"
+    )
+    assert first["collectives_s"] > 1.05 * default["collectives_s"]
+    assert first["exposed_s"] < 0.8 * default["exposed_s"]
+    assert first["step_s"] < default["step_s"]

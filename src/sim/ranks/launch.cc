@@ -19,16 +19,19 @@ namespace {
 using timing::HbmStack;
 using timing::LogicalCore;
 
-constexpr Ps kNot = -1;                     // has not happened
-constexpr Ps kPiece = 1'000'000;            // of 1 us: how finely what a step takes of a stack is spread
-constexpr double kCollectives = 16.0 / 17;  // of an HBM stack, at most
+constexpr Ps kNot = -1;           // has not happened
+constexpr Ps kPiece = 1'000'000;  // of 1 us: how finely what a step takes of a stack is spread
 
 class Simulation {
  public:
   Simulation(const arch::Tables& tables, const fabric::Platform& platform,
              const collectives::RankCores& cores, std::span<const Rank> ranks,
-             std::span<const Collective> collectives)
-      : platform_(platform), cores_(cores), ranks_(ranks), collectives_(collectives) {
+             std::span<const Collective> collectives, const arch::DmaPackets& packets)
+      : of_collectives_(packets.of_collectives()),
+        platform_(platform),
+        cores_(cores),
+        ranks_(ranks),
+        collectives_(collectives) {
     const arch::TimingTable& table = tables.timing(platform.generation());
     add_stacks(table);
     result_.collectives.resize(collectives.size());
@@ -247,9 +250,9 @@ class Simulation {
           }
         }
   }
-  static void take(HbmStack& stack, const collectives::StepTime& step, double bytes) {
+  void take(HbmStack& stack, const collectives::StepTime& step, double bytes) const {
     const Ps pieces = std::max<Ps>(1, (step.end_ps - step.start_ps) / kPiece);
-    const auto each = static_cast<int64_t>(bytes * kCollectives / static_cast<double>(pieces));
+    const auto each = static_cast<int64_t>(bytes * of_collectives_ / static_cast<double>(pieces));
     if (each == 0) return;
     for (Ps piece = 0; piece < pieces; ++piece) stack.reserve(step.start_ps + piece * kPiece, each);
   }
@@ -273,6 +276,7 @@ class Simulation {
     next_[r] = running_[r]->next();
   }
 
+  const double of_collectives_;  // of an HBM stack, at most
   const fabric::Platform& platform_;
   const collectives::RankCores& cores_;
   const std::span<const Rank> ranks_;
@@ -293,8 +297,8 @@ class Simulation {
 
 Result simulate(const arch::Tables& tables, const fabric::Platform& platform,
                 const collectives::RankCores& cores, std::span<const Rank> ranks,
-                std::span<const Collective> collectives) {
-  return Simulation(tables, platform, cores, ranks, collectives).run();
+                std::span<const Collective> collectives, const arch::DmaPackets& packets) {
+  return Simulation(tables, platform, cores, ranks, collectives, packets).run();
 }
 
 }  // namespace opentrn::sim::ranks

@@ -8,8 +8,8 @@
 // Assumed, as no public source says it:
 //  - One queue for each core, in the order of its program. (NKI's collectives have no streams.)
 //  - No bytes flow before the last rank has come.
-//  - Collectives take HBM bandwidth before the kernels' own DMA, to 16/17 (packets of 64 KiB beside 4 KiB, as
-//    in spmd/schedule.h); they are not slowed by it, and DMA rings of collectives take nothing from the
+//  - Collectives take HBM bandwidth before the kernels' own DMA, to the share that their packets have
+//    (arch/dma_packets.h); they are not slowed by it, and DMA rings of collectives take nothing from the
 //    others.
 //  - Operands in SBUF take the time of operands in HBM.
 //  - A collective that starts slows those under way from then on; what ranks have already been given of them
@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/dma_packets.h"
 #include "arch/tables.h"
 #include "collectives/predict.h"
 #include "fabric/platform.h"
@@ -70,6 +71,6 @@ struct Result {
 // bandwidth.
 Result simulate(const arch::Tables& tables, const fabric::Platform& platform,
                 const collectives::RankCores& cores, std::span<const Rank> ranks,
-                std::span<const Collective> collectives);
+                std::span<const Collective> collectives, const arch::DmaPackets& packets);
 
 }  // namespace opentrn::sim::ranks

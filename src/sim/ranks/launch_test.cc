@@ -25,6 +25,8 @@ using backend::ProgramBuilder;
 using collectives::Kind;
 using timing::LogicalCore;
 
+const arch::DmaPackets kPackets = arch::dma_packets(arch::default_tables());
+
 constexpr Generation kGeneration = Generation::kV3;
 constexpr int64_t kColumns = 256;
 
@@ -314,7 +316,7 @@ TEST(Launch, RanksOnOneClockAreRanksRunAloneUntilTheyAgree) {
     Launch launch;
     fill(launch, platform, random);
     const Result result =
-        simulate(arch::default_tables(), platform, launch.cores, launch.ranks, launch.collectives);
+        simulate(arch::default_tables(), platform, launch.cores, launch.ranks, launch.collectives, kPackets);
     Reference reference(platform, launch);
     reference.run();
     if (HasFatalFailure()) return;
@@ -368,7 +370,8 @@ class InOrder : public testing::Test {
         isa::verify(launch.executables.back());
       }
     }
-    return simulate(arch::default_tables(), platform_, launch.cores, launch.ranks, launch.collectives);
+    return simulate(arch::default_tables(), platform_, launch.cores, launch.ranks, launch.collectives,
+                    kPackets);
   }
 
   // Runs to its end, each collective after the one before it on its core; and did not before the backend was
@@ -498,7 +501,7 @@ TEST(Launch, OrdersThatDifferAreADeadlockAndNoHang) {
     of.cores = {&launch.executables.emplace_back(program.take())};
   }
   try {
-    simulate(arch::default_tables(), platform, launch.cores, launch.ranks, launch.collectives);
+    simulate(arch::default_tables(), platform, launch.cores, launch.ranks, launch.collectives, kPackets);
     FAIL() << "it came to an end";
   } catch (const Fault& fault) {
     EXPECT_EQ(fault.label(), "timing.deadlock");

@@ -61,7 +61,8 @@ class Timer {
       for (const auto& region : stage.regions) regions.push_back(run_region(region, stage.times.value_or(0)));
       steps.push_back(step_of(stage, regions, times));
     }
-    times.schedule = schedule(steps, {.hbm_bytes_per_ns = hbm_bytes_per_ns_});
+    times.schedule = schedule(steps, {.hbm_bytes_per_ns = hbm_bytes_per_ns_,
+                                      .of_collectives = settings_.dma_packets.of_collectives()});
     times.end_ns = times.schedule.end_ns;
     times.collectives_ns += times.schedule.collectives_ns;
     times.exposed_ns += times.schedule.exposed_ns + times.schedule.slowed_ns;
