@@ -51,6 +51,7 @@ def serve_command(options: argparse.Namespace) -> int:
             adapters=dict(options.lora_modules or ()),
             ranks=options.ranks,
             instance=options.instance,
+            speculative=_object(options.speculative_config, "--speculative-config"),
         ),
     )
     if options.explain_config:
@@ -192,6 +193,9 @@ def add_command(commands: Any) -> None:
                         help="config of AWS's vLLM plugin up to 0.5, over NxD Inference")  # fmt: skip
     engine.add_argument("--explain-config", action="store_true",
                         help="print how each key of these two is handled, and exit")  # fmt: skip
+    engine.add_argument("--speculative-config", default="{}", metavar="JSON",
+                        help="guess tokens of answers, such as '{\"method\": \"ngram\", "
+                        "\"num_speculative_tokens\": 4}'")  # fmt: skip
     engine.add_argument("--lora-modules", nargs="+", type=_named, metavar="NAME=FOLDER",
                         help="LoRA adapters that requests select as their model")  # fmt: skip
     add_ranks(engine, "--tensor-parallel-size")
