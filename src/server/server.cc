@@ -261,6 +261,12 @@ void Server::set_mask(int64_t id, std::vector<uint32_t> mask) {
   jobs_.at(id)->mask = std::move(mask);
 }
 
+bool Server::prepare_one() {
+  const bool made = worker_->prepare_one();
+  note_stats();
+  return made;
+}
+
 std::string Server::audit() const { return engine_.scheduler().audit(); }
 
 void Server::note_stats() {

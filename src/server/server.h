@@ -104,7 +104,7 @@ class Server {
   // Which tokens the next one may be; by a grammar.
   void set_mask(int64_t id, std::vector<uint32_t> mask);
   // Compiles one more program; false when all are.
-  bool prepare_one() { return worker_->prepare_one(); }
+  bool prepare_one();
   // What is wrong with the books of the pool: "" or a sentence.
   std::string audit() const;
 
