@@ -34,7 +34,8 @@ RANKS = dataclasses.replace(MODEL, ranks=2, instance="trn2.48xlarge")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("settings")
     model = Tiny(seed=7, context=256)
-    matrices = {_hf_name(key).removesuffix(".weight"): value for key, value in model.weights.items() if "ffn_down" in key}
+    downs = {key: value for key, value in model.weights.items() if "ffn_down" in key}
+    matrices = {_hf_name(key).removesuffix(".weight"): value for key, value in downs.items()}
     write_adapter(folder / "adapter", matrices, lora_alpha=40)
     times = [f"prefill_s{size},900" for size in (64, 128)] + [f"decode_b{b}_c{c},70" for b in (1, 2) for c in (64, 128)]
     (folder / "times.csv").write_text("program,us\n" + "\n".join(times) + "\n")

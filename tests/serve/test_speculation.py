@@ -12,6 +12,7 @@ import pytest
 from running import Running, served
 from tiny import Tiny
 
+from opentrn.cli import main
 from opentrn.errors import InputError
 from opentrn.generate import LanguageModel
 from opentrn.serve import Settings, build
@@ -149,6 +150,19 @@ def test_every_key_of_vllms_configuration_acts_or_is_refused() -> None:
     for key in DRAFTS:
         with pytest.raises(InputError, match=f"{key} is refused"):
             speculation_of(CONFIG | {key: 1})
+
+
+def test_the_command_explains_the_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["serve", "smollm2", "--explain-config", "--speculative-config"]
+    assert main([*words, '{"method": "ngram", "num_speculative_tokens": 4, "model": "draft"}']) == 0
+    assert capsys.readouterr().out == (
+        'method = "ngram": values and time; ngram: guesses are looked up in a request\'s own text\n'
+        "num_speculative_tokens = 4: values and time; guesses of a request in a step, at most\n"
+        'model = "draft": refused; no model makes guesses here, prompt lookup (ngram) does\n'
+    )
+    assert main([*words, '{"method": "eagle"}']) == 0
+    assert capsys.readouterr().out.startswith('method = "eagle": refused; ')
+    assert main([*words, '{"tokens": 4}']) == 2
 
 
 @pytest.mark.parametrize(

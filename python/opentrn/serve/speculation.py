@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from opentrn.errors import InputError
+from opentrn.serve.neuron_config import HONOURED as IN_BOTH
+from opentrn.serve.neuron_config import REFUSED
 
-__all__ = ["DRAFTS", "HONOURED", "Speculation", "speculation_of"]
+__all__ = ["DRAFTS", "HONOURED", "Speculation", "explained", "speculation_of"]
 
 HONOURED: Mapping[str, str] = {
     "method": "ngram: guesses are looked up in a request's own text",
@@ -31,6 +33,7 @@ DRAFTS = frozenset((
     "suffix_decoding_max_cached_requests", "suffix_decoding_max_spec_factor", "suffix_decoding_min_token_prob",
     "rejection_sample_method", "synthetic_acceptance_rate", "disable_by_batch_size",
 ))  # fmt: skip
+_NO_MODEL = "no model makes guesses here, prompt lookup (ngram) does"
 _LENGTH = 5  # vLLM's, of what is looked for
 
 
@@ -47,8 +50,27 @@ class Speculation:
         return {"guesses": self.tokens, "lookup_max": self.longest, "lookup_min": self.shortest}
 
 
+def explained(config: Mapping[str, Any]) -> list[tuple[str, Any, str, str]]:
+    """(key, value, verdict, why) of every key, as neuron_config.explained has them. Raises InputError for an unknown
+    one."""
+    rows = []
+    for key, value in config.items():
+        only_lookup = key == "method" and value != "ngram"
+        if key in HONOURED and not only_lookup:
+            rows.append((key, value, IN_BOTH, HONOURED[key]))
+        elif key in DRAFTS or only_lookup:
+            rows.append((key, value, REFUSED, _NO_MODEL))
+        else:
+            raise _unknown(key)
+    return rows
+
+
 def _refused(message: str, hint: str = "") -> InputError:
     return InputError(message, label="serve.settings", hint=hint)
+
+
+def _unknown(key: str) -> InputError:
+    return _refused(f"speculative-config: there is no key {key}", f"one of {', '.join(HONOURED)}")
 
 
 def speculation_of(config: Mapping[str, Any]) -> Speculation:
@@ -57,12 +79,12 @@ def speculation_of(config: Mapping[str, Any]) -> Speculation:
         return Speculation()
     for key in config:
         if key in DRAFTS:
-            raise _refused(f"speculative-config: {key} is refused; no model makes guesses here, prompt lookup does",
+            raise _refused(f"speculative-config: {key} is refused; {_NO_MODEL}",
                            '{"method": "ngram", "num_speculative_tokens": 4}')  # fmt: skip
         if key not in HONOURED:
-            raise _refused(f"speculative-config: there is no key {key}", f"one of {', '.join(HONOURED)}")
+            raise _unknown(key)
     if config.get("method", "ngram") != "ngram":
-        raise _refused(f"speculative-config: method is {json.dumps(config['method'])}; ngram is the one that there is")
+        raise _refused(f"speculative-config: method is {json.dumps(config['method'])}; {_NO_MODEL}")
     sizes = {}
     for key in ("num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"):
         value = config.get(key)
