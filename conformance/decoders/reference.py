@@ -35,11 +35,15 @@ GPT2 = {
 }
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32, "rope_theta": 500000.0}  # fmt: skip
+YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0, "beta_slow": 0.5, "rope_theta": 10000.0,
+        "original_max_position_embeddings": 32}  # fmt: skip
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
     "llama-lora": ("Llama", {}),
     "qwen2-rslora": ("Qwen2", {}),
     "llama3": ("Llama", {"rope_parameters": LLAMA3}),
+    "llama-yarn": ("Llama", {"rope_parameters": YARN}),
+    "llama-biases": ("Llama", {"attention_bias": True}),
     "mistral": ("Mistral", {"sliding_window": 12}),
     "mixtral": ("Mixtral", {"num_local_experts": 6, "num_experts_per_tok": 2}),
     "qwen2": ("Qwen2", {}),
@@ -53,6 +57,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("Gemma", {}),
     "gemma2": ("Gemma2", {"sliding_window": 12, "query_pre_attn_scalar": 24}),
     "gemma3": ("Gemma3", {"sliding_window": 12, "query_pre_attn_scalar": 20, "num_hidden_layers": 7}),
+    "gpt-oss": ("GptOss", {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 12,
+                           "rope_parameters": YARN | {"truncate": False}}),
     "gpt2": ("GPT2", {}),
 }  # fmt: skip
 

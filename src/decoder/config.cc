@@ -19,7 +19,17 @@ namespace {
 using import::weights::Gguf;
 
 // Whose configuration it is, where its keys mean what no other's do.
-enum class Family : uint8_t { kLlama, kMistral, kMixtral, kQwenMoe, kGemma, kGemma2, kGemma3, kGpt2 };
+enum class Family : uint8_t {
+  kLlama,
+  kMistral,
+  kMixtral,
+  kQwenMoe,
+  kGptOss,
+  kGemma,
+  kGemma2,
+  kGemma3,
+  kGpt2
+};
 
 // What an architecture of llama.cpp's (src/llama-arch.cpp) has.
 struct Architecture {
@@ -41,6 +51,7 @@ constexpr Architecture kArchitectures[] = {
     {"gemma", "GemmaForCausalLM", false, false, false, Family::kGemma, true},
     {"gemma2", "Gemma2ForCausalLM", false, false, false, Family::kGemma2, true},
     {"gemma3", "Gemma3ForCausalLM", false, false, true, Family::kGemma3, true},
+    {"gpt-oss", "GptOssForCausalLM", false, true, false, Family::kGptOss},
     {"gpt2", "GPT2LMHeadModel", false, true, false, Family::kGpt2, true},
 };
 
@@ -110,7 +121,8 @@ void check(const Config& config) {
                               config.norm_epsilon, config.rope_base));
   for (const double scale : {config.embedding_scale, config.residual_scale, config.logit_divisor})
     if (!std::isfinite(scale) || scale == 0) refuse_config(fmt::format("a scale is {}", scale));
-  for (const double cap : {config.attention_cap, config.logit_cap, config.local_rope_base})
+  for (const double cap :
+       {config.attention_cap, config.logit_cap, config.local_rope_base, config.gate_limit, config.rope_scale})
     if (!std::isfinite(cap) || cap < 0) refuse_config(fmt::format("a cap or base is {}", cap));
   expect_windows(config);
   expect_experts(config);
@@ -130,6 +142,58 @@ std::vector<double> llama3_divisors(const Config& config, double factor, double 
   return divisors;
 }
 
+// YaRN (Peng et al. 2023) as Hugging Face's modeling_rope_utils.py, _compute_yarn_parameters, has it: pairs
+// that turn more than `fast` times over the trained positions keep their frequency, those that turn less than
+// `slow` times are stretched by `factor`, and between the two lies a ramp.
+struct Yarn {
+  double factor = 1, fast = 32, slow = 1, trained = 0;
+  bool whole = true;  // the ramp begins and ends at whole pairs
+};
+std::vector<double> yarn_divisors(const Config& config, const Yarn& yarn) {
+  const auto features = static_cast<double>(config.head_features);
+  const auto pair_of = [&](double turns) {
+    return features * std::log(yarn.trained / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(config.rope_base));
+  };
+  double low = pair_of(yarn.fast), high = pair_of(yarn.slow);
+  if (yarn.whole) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, features - 1);
+  if (low == high) high += 0.001;
+  std::vector<double> divisors;
+  for (int64_t i = 0; i < config.head_features / 2; ++i) {
+    const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    divisors.push_back(1.0 / (stretched / yarn.factor + 1 - stretched));
+  }
+  return divisors;
+}
+double yarn_scale(double factor, double weight = 1) {
+  return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1;
+}
+
+void add_yarn(Config& config, const Yarn& yarn, double scale) {
+  for (const double value : {yarn.factor, yarn.fast, yarn.slow, yarn.trained, scale})
+    if (!std::isfinite(value) || !(value > 0))
+      refuse_config(
+          fmt::format("YaRN's factor is {}, beta_fast {}, beta_slow {}, the trained positions {}, the "
+                      "attention factor {}; all are above 0",
+                      yarn.factor, yarn.fast, yarn.slow, yarn.trained, scale));
+  config.rope_divisors = yarn_divisors(config, yarn);
+  config.rope_scale = scale;
+}
+
+// llama.cpp's keys and defaults; its factor of attention multiplies YaRN's own (ggml's rope_yarn).
+void add_yarn_of_gguf(Config& config, const Gguf& file, const std::string& prefix, double factor) {
+  Yarn yarn;
+  yarn.factor = factor;
+  yarn.fast = file.real(prefix + "scaling.yarn_beta_fast").value_or(yarn.fast);
+  yarn.slow = file.real(prefix + "scaling.yarn_beta_slow").value_or(yarn.slow);
+  yarn.trained =
+      file.real(prefix + "scaling.original_context_length").value_or(static_cast<double>(config.context));
+  yarn.whole = config.architecture != "gpt-oss";  // as its config.json has it; the keys do not say
+  add_yarn(config, yarn, yarn_scale(factor) * file.real(prefix + "scaling.attn_factor").value_or(1));
+}
+
 void add_rope_of_gguf(Config& config, const Gguf& file) {
   const std::string prefix = config.architecture + ".rope.";
   config.rope_base = file.real(prefix + "freq_base").value_or(10000.0);  // llama.cpp's default
@@ -137,6 +201,8 @@ void add_rope_of_gguf(Config& config, const Gguf& file) {
   const double factor = file.real(prefix + "scaling.factor").value_or(1.0);
   if (scaling && *scaling == "linear" && factor > 0)
     config.rope_divisors.assign(static_cast<size_t>(config.head_features / 2), factor);
+  else if (scaling && *scaling == "yarn")
+    add_yarn_of_gguf(config, file, prefix, factor);
   else if (scaling && *scaling != "none" && *scaling != "llama3")
     throw Fault(FaultKind::kNotModelled, "decoder.architecture",
                 fmt::format("positions are scaled by '{}'", printable(*scaling)));
@@ -156,22 +222,32 @@ void add_rope_of_gguf(Config& config, const Gguf& file) {
 }
 
 // Mixtral's and Qwen's. Whether the weights of the taken experts sum up to 1 is the architecture's, as
-// llama.cpp builds its graphs (src/models/llama.cpp, qwen2moe.cpp, qwen3moe.cpp).
+// llama.cpp builds its graphs (src/models/llama.cpp, qwen2moe.cpp, qwen3moe.cpp, openai-moe.cpp).
 void add_experts_of_gguf(Config& config, const Gguf& file) {
   const std::string prefix = config.architecture + ".expert_";
   config.experts = file.integer(prefix + "count").value_or(0);
   if (config.experts == 0) return;
   if (config.architecture != "llama" && config.architecture != "qwen2moe" &&
-      config.architecture != "qwen3moe")
+      config.architecture != "qwen3moe" && config.architecture != "gpt-oss")
     throw Fault(FaultKind::kNotModelled, "decoder.architecture",
                 fmt::format("'{}' with a mixture of experts", config.architecture),
-                "of GGUF files those of llama, qwen2moe and qwen3moe are read");
+                "of GGUF files those of llama, qwen2moe, qwen3moe and gpt-oss are read");
   config.experts_taken = file.integer(prefix + "used_count").value_or(0);
   config.expert_features = file.integer(prefix + "feed_forward_length").value_or(config.feed_forward);
   config.expert_weights_sum_to_1 = config.architecture != "qwen2moe";
   if (config.architecture == "qwen2moe")
     config.shared_features =
         file.integer(prefix + "shared_feed_forward_length").value_or(config.feed_forward);
+}
+
+// gpt-oss's: what openai-moe.cpp builds, whatever the file says.
+constexpr double kGateLimit = 7;
+void add_gpt_oss_of_gguf(Config& config, const Gguf& file) {
+  config.sinks = true;
+  config.gate_limit = kGateLimit;
+  config.window = file.integer("gpt-oss.attention.sliding_window").value_or(0);
+  config.windowed.assign(static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kSizeMax)), false);
+  for (size_t i = 0; i < config.windowed.size(); i += 2) config.windowed[i] = true;
 }
 
 using Json = nlohmann::json;
@@ -200,6 +276,19 @@ bool boolean(const Json& json, const char* key, bool absent) {
   return found->get<bool>();
 }
 
+void add_yarn_of_json(Config& config, const Json& rope, double factor) {
+  Yarn yarn;
+  yarn.factor = factor;
+  yarn.fast = real(rope, "beta_fast", yarn.fast);
+  yarn.slow = real(rope, "beta_slow", yarn.slow);
+  yarn.trained = real(rope, "original_max_position_embeddings", static_cast<double>(config.context));
+  yarn.whole = boolean(rope, "truncate", true);
+  const double weight = real(rope, "mscale", 0), all = real(rope, "mscale_all_dim", 0);
+  const double scale =
+      weight != 0 && all != 0 ? yarn_scale(factor, weight) / yarn_scale(factor, all) : yarn_scale(factor);
+  add_yarn(config, yarn, real(rope, "attention_factor", scale));
+}
+
 // transformers 4 writes rope_theta and rope_scaling, 5 writes both into rope_parameters.
 void add_rope_of_json(Config& config, const Json& json) {
   Json rope = json.contains("rope_parameters") ? json["rope_parameters"]
@@ -223,6 +312,8 @@ void add_rope_of_json(Config& config, const Json& json) {
     config.rope_divisors =
         llama3_divisors(config, factor, real(rope, "low_freq_factor", 1), real(rope, "high_freq_factor", 4),
                         real(rope, "original_max_position_embeddings", static_cast<double>(config.context)));
+  } else if (type == "yarn") {
+    add_yarn_of_json(config, rope, factor);
   } else {
     throw Fault(FaultKind::kNotModelled, "decoder.architecture",
                 fmt::format("positions are scaled by '{}'", printable(type)));
@@ -293,6 +384,21 @@ void add_gemma(Config& config, const Json& json, Family family) {
     config.rope_base = 1e6;
 }
 
+// transformers' configuration_gpt_oss.py.
+void add_gpt_oss(Config& config, const Json& json) {
+  expect_activation(json, {"hidden_act"}, {"silu"});
+  config.qkv_bias = config.output_bias = boolean(json, "attention_bias", true);
+  config.sinks = true;
+  config.gate_limit = real(json, "swiglu_limit", kGateLimit);
+  if (!(config.gate_limit > 0))
+    refuse_config(fmt::format("swiglu_limit is {}; a number above 0 is read", config.gate_limit));
+  config.experts = integer(json, "num_local_experts");
+  config.experts_taken = integer(json, "num_experts_per_tok");
+  config.expert_features = config.feed_forward;
+  config.expert_weights_sum_to_1 = true;
+  add_windows(config, json, 2);
+}
+
 // transformers' configuration_mixtral.py, _qwen2_moe.py and _qwen3_moe.py.
 void add_experts(Config& config, const Json& json, Family family) {
   config.experts_taken = integer(json, "num_experts_per_tok");
@@ -319,7 +425,7 @@ void add_experts(Config& config, const Json& json, Family family) {
 Config config_of_gpt2(const Json& json) {
   Config config;
   config.architecture = "gpt2";
-  config.plain = config.qkv_bias = config.gelu = true;
+  config.plain = config.qkv_bias = config.output_bias = config.gelu = true;
   expect_activation(json, {"activation_function"}, {"gelu_new", "gelu_pytorch_tanh"});
   config.layers = integer(json, "n_layer");
   config.hidden = integer(json, "n_embd");
@@ -386,6 +492,7 @@ Config config_of(const Gguf& file) {
   config.vocabulary = table->shape[0];
   config.norm_epsilon = file.real(prefix + "attention.layer_norm_rms_epsilon").value_or(0);
   config.qkv_bias = row.qkv_bias || file.tensors.find("blk.0.attn_q.bias") != nullptr;
+  config.output_bias = file.tensors.find("blk.0.attn_output.bias") != nullptr;
   config.qk_norm = row.qk_norm;
   config.rows_interleaved = row.interleaved;
   config.tied = file.tensors.find("output.weight") == nullptr;
@@ -394,6 +501,7 @@ Config config_of(const Gguf& file) {
   config.logit_divisor = file.real(prefix + "logit_scale").value_or(1);
   config.attention_scale = file.real(prefix + "attention.scale").value_or(0);
   add_experts_of_gguf(config, file);
+  if (row.family == Family::kGptOss) add_gpt_oss_of_gguf(config, file);
   check(config);
   add_rope_of_gguf(config, file);
   check(config);
@@ -420,7 +528,8 @@ Config config_of_json(std::string_view text) {
   config.vocabulary = integer(json, "vocab_size");
   config.context = integer(json, "max_position_embeddings");
   config.norm_epsilon = real(json, "rms_norm_eps", 0);
-  config.qkv_bias = row.qkv_bias || boolean(json, "attention_bias", false);
+  config.output_bias = boolean(json, "attention_bias", false);
+  config.qkv_bias = row.qkv_bias || config.output_bias;
   config.qk_norm = row.qk_norm;
   config.tied = boolean(json, "tie_word_embeddings", false);
   config.embedding_scale = real(json, "embedding_multiplier", 1);
@@ -431,6 +540,7 @@ Config config_of_json(std::string_view text) {
     throw Fault(FaultKind::kNotModelled, "decoder.architecture", "attention with a sliding window");
   if (row.family == Family::kMistral || row.family == Family::kMixtral) add_windows(config, json, 0);
   if (row.family == Family::kMixtral || row.family == Family::kQwenMoe) add_experts(config, json, row.family);
+  if (row.family == Family::kGptOss) add_gpt_oss(config, json);
   if (row.family >= Family::kGemma) add_gemma(config, json, row.family);
   check(config);
   add_rope_of_json(config, json);

@@ -1,8 +1,8 @@
 // What a decoder-only language model is made of: the numbers that its graph and its weights follow from.
 //
 // One family: norms, positions, grouped heads, a feed-forward layer or a mixture of them (Llama, SmolLM,
-// Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, GPT-2). What a model has
-// beyond Llama's is a switch here, or a refusal by name.
+// Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, GPT-2, gpt-oss). What a
+// model has beyond Llama's is a switch here, or a refusal by name.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,12 @@ struct Config {
   double norm_epsilon = 0;
   double rope_base = 10000;           // as llama.cpp and transformers take it where a file says nothing
   std::vector<double> rope_divisors;  // of the frequencies, one per pair of features; empty: 1
+  double rope_scale = 1;              // of the turned features: YaRN's attention factor
   bool qkv_bias = false;
-  bool qk_norm = false;  // of each head's queries and keys, before they are turned
-  bool tied = false;     // logits come from the table of embeddings
+  bool output_bias = false;  // of what attention gives
+  bool sinks = false;        // a score of each head's own that is in the softmax and brings no value
+  bool qk_norm = false;      // of each head's queries and keys, before they are turned
+  bool tied = false;         // logits come from the table of embeddings
   // Gemma's. A file has its norms' weights less 1.
   bool norms_less_one = false;
   bool norms_after = false;  // what attention and feed-forward layers give is normed before it is added
@@ -51,6 +54,10 @@ struct Config {
   int64_t shared_features = 0;  // of one that all tokens go through, by a gate of its own; 0: there is none
   bool expert_weights_sum_to_1 = false;  // those of the taken ones are divided by their sum
   bool pooled = false;  // a step gives the normed features of each last token, in place of logits
+  // gpt-oss's: the router and the experts have biases, and the experts' gate and features are kept within
+  // `gate_limit`; 0: neither.
+  double gate_limit = 0;
+  bool expert_biases() const { return gate_limit > 0; }
   // Granite's factors.
   double embedding_scale = 1, residual_scale = 1, logit_divisor = 1;
   double attention_scale = 0;  // of the scores; 0: 1 / sqrt(head_features)

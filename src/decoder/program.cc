@@ -197,8 +197,13 @@ class StepBuilder {
     at("positions");
     const int64_t features = config_.head_features;
     const ValueId both = rows_of(rope, positions_);
-    return {builder_.slice(both, {0, 0}, {rows_, features}),
-            builder_.slice(both, {0, features}, {rows_, 2 * features})};
+    Turns turns{builder_.slice(both, {0, 0}, {rows_, features}),
+                builder_.slice(both, {0, features}, {rows_, 2 * features})};
+    if (config_.rope_scale != 1) {
+      turns.cosines = scaled(turns.cosines, config_.rope_scale);
+      turns.sines = scaled(turns.sines, config_.rope_scale);
+    }
+    return turns;
   }
 
   // [sequences, tokens, context]: which positions a token sees, in layers with a window and in others.
@@ -281,12 +286,12 @@ class StepBuilder {
     const ValueId all_keys = context_of(pools_[static_cast<size_t>(2 * layer_)], k, results);
     const ValueId all_values = context_of(pools_[static_cast<size_t>(2 * layer_ + 1)], narrow(v), results);
     const ValueId weighed = weighed_values(q, all_keys, all_values);
-    return biased(product(narrow(weighed), weight("output")), "output_bias");
+    const ValueId made = product(narrow(weighed), weight("output"));
+    return config_.output_bias ? biased(made, "output_bias") : made;
   }
 
-  // GPT-2's products have biases.
   ValueId biased(ValueId x, const char* name) {
-    return config_.plain ? builder_.add(OpKind::add_, {x, over_rows(weight(name), x)}) : x;
+    return builder_.add(OpKind::add_, {x, over_rows(weight(name), x)});
   }
 
   // Columns of the product that gives queries, keys and values.
@@ -351,7 +356,7 @@ class StepBuilder {
     if (t == 1) {
       const ValueId queries = builder_.reshape(q, {n, groups, shared, features});
       const ValueId weights = softmax(dot(queries, {0, 1}, 3, keys, {0, 2}, 3, {n, groups, shared, s}),
-                                      builder_.reshape(seen(), {n, s}), {0, 3});
+                                      builder_.reshape(seen(), {n, s}), {0, 3}, {1, 2});
       return builder_.reshape(dot(weights, {0, 1}, 3, values, {0, 2}, 1, {n, groups, shared, features}),
                               {rows_, config_.query_features()});
     }
@@ -359,14 +364,14 @@ class StepBuilder {
       const ValueId queries = builder_.reshape(q, {n, t, config_.heads, features});
       const ValueId weights =
           softmax(dot(queries, {0, 2}, 3, of_every_head(keys), {0, 2}, 3, {n, config_.heads, t, s}), seen(),
-                  {0, 2, 3});
+                  {0, 2, 3}, {});
       const ValueId made =
           dot(weights, {0, 1}, 3, of_every_head(values), {0, 2}, 1, {n, config_.heads, t, features});
       return builder_.reshape(builder_.transpose(made, {0, 2, 1, 3}), {rows_, config_.query_features()});
     }
     const ValueId queries = builder_.reshape(q, {n, t, groups, shared, features});
-    const ValueId weights =
-        softmax(dot(queries, {0, 2}, 4, keys, {0, 2}, 3, {n, groups, t, shared, s}), seen(), {0, 2, 4});
+    const ValueId weights = softmax(dot(queries, {0, 2}, 4, keys, {0, 2}, 3, {n, groups, t, shared, s}),
+                                    seen(), {0, 2, 4}, {1, 3});
     const ValueId made = dot(weights, {0, 1}, 4, values, {0, 2}, 1, {n, groups, t, shared, features});
     return builder_.reshape(builder_.transpose(made, {0, 2, 1, 3, 4}), {rows_, config_.query_features()});
   }
@@ -374,7 +379,7 @@ class StepBuilder {
   // The compiler finds attention in this form (recognise/attention.cc). Where it does not, keys that are
   // repeated for every head would be written out.
   bool is_one_kernel() const {
-    return config_.attention_cap == 0 &&
+    return config_.attention_cap == 0 && !config_.sinks &&
            bucket_.context * graph::storage_bytes(element_) <= compiler::kAttentionKeyBytes &&
            config_.head_features <= compiler::kAttentionFeaturesMax;
   }
@@ -393,7 +398,8 @@ class StepBuilder {
   ValueId seen() const { return config_.is_windowed(layer_) ? window_mask_ : mask_; }
 
   // Over the last dimension, of scaled scores where `seen`, whose dimensions are those of `places`.
-  ValueId softmax(ValueId scores, ValueId seen, Dims places) {
+  // `of_heads`: the dimensions that heads of keys, and those that share one, have; for sinks.
+  ValueId softmax(ValueId scores, ValueId seen, Dims places, Dims of_heads) {
     const Dims dims = builder_.type(scores).dims_vector();
     const auto last = static_cast<int64_t>(dims.size()) - 1;
     Dims columns;
@@ -403,11 +409,21 @@ class StepBuilder {
     const ValueId mask = builder_.broadcast_in_dim(seen, dims, std::move(places));
     scores =
         builder_.add(OpKind::select_, {mask, scores, builder_.splat(Type::tensor(kReal, dims), kMasked)});
-    const ValueId largest = builder_.reduce(OpKind::maximum_, scores, {last});
+    ValueId largest = builder_.reduce(OpKind::maximum_, scores, {last}), sink{};
+    if (config_.sinks) {
+      sink = builder_.broadcast_in_dim(
+          builder_.reshape(weight("sinks"), {config_.kv_heads, config_.heads / config_.kv_heads}),
+          Dims(dims.begin(), dims.end() - 1), std::move(of_heads));
+      largest = builder_.add(OpKind::maximum_, {largest, sink});
+    }
     const ValueId raised = builder_.add(
         OpKind::exponential_,
         {builder_.add(OpKind::subtract_, {scores, builder_.broadcast_in_dim(largest, dims, columns)})});
-    const ValueId sum = builder_.reduce(OpKind::add_, raised, {last});
+    ValueId sum = builder_.reduce(OpKind::add_, raised, {last});
+    if (config_.sinks)
+      sum = builder_.add(
+          OpKind::add_,
+          {sum, builder_.add(OpKind::exponential_, {builder_.add(OpKind::subtract_, {sink, largest})})});
     return narrow(builder_.add(OpKind::divide_, {raised, builder_.broadcast_in_dim(sum, dims, columns)}));
   }
 
@@ -431,6 +447,34 @@ class StepBuilder {
     return product(narrow(builder_.add(OpKind::multiply_, {activated(gate), up})), down);
   }
 
+  // gpt-oss's expert: gate * sigmoid(1.702 gate) * (up + 1), of kept features, times down. Biases are
+  // [1, features].
+  ValueId gated_within(ValueId in, ValueId gate_up, ValueId gate_up_bias, ValueId down, ValueId down_bias) {
+    constexpr double kSteepness = 1.702;
+    const int64_t features = builder_.type(down).dim(0), hidden = config_.hidden;
+    const auto half = [&](int64_t first) {
+      const ValueId made = product(in, builder_.slice(gate_up, {0, first}, {hidden, first + features}));
+      return added_row(made, builder_.slice(gate_up_bias, {0, first}, {1, first + features}));
+    };
+    const ValueId gate = at_most(half(0), config_.gate_limit);
+    const ValueId up =
+        builder_.add(OpKind::maximum_, {at_most(half(features), config_.gate_limit),
+                                        builder_.splat(builder_.type(gate), -config_.gate_limit)});
+    const ValueId share = builder_.add(OpKind::logistic_, {scaled(gate, kSteepness)});
+    const ValueId more = builder_.add(OpKind::add_, {up, builder_.splat(builder_.type(up), 1.0)});
+    const ValueId made =
+        builder_.add(OpKind::multiply_, {builder_.add(OpKind::multiply_, {gate, share}), more});
+    return added_row(product(narrow(made), down), down_bias);
+  }
+  ValueId added_row(ValueId x, ValueId row) {
+    const Dims dims = builder_.type(x).dims_vector();
+    const ValueId vector = builder_.reshape(row, {dims[1]});
+    return builder_.add(OpKind::add_, {x, builder_.broadcast_in_dim(vector, dims, {1})});
+  }
+  ValueId at_most(ValueId x, double limit) {
+    return builder_.add(OpKind::minimum_, {x, builder_.splat(builder_.type(x), limit)});
+  }
+
   // What one choice of experts is: a row's expert as a number [rows] i32 and as ones and zeros, and its
   // weight.
   struct Choice {
@@ -440,7 +484,9 @@ class StepBuilder {
   ValueId mixture(ValueId x) {
     at("router");
     const ValueId normal = normed(x, "feed_forward_norm");
-    const std::vector<Choice> choices = choices_of(product(normal, weight("router")));
+    ValueId scores = product(normal, weight("router"));
+    if (config_.expert_biases()) scores = biased(scores, "router_bias");
+    const std::vector<Choice> choices = choices_of(scores);
     at("experts");
     const ValueId in = narrow(normal);
     ValueId sum =
@@ -499,13 +545,19 @@ class StepBuilder {
     }
     ValueId sum{};
     for (int64_t expert = 0; expert < config_.experts; ++expert) {
-      const ValueId made =
-          gated(in, rows_of_expert("experts_gate_up", expert), rows_of_expert("experts_down", expert));
+      const ValueId made = through_expert(in, [&](const char* name) { return rows_of_expert(name, expert); });
       const ValueId share =
           builder_.reshape(builder_.slice(shares, {0, expert}, {rows_, expert + 1}), {rows_});
       sum = expert == 0 ? weighed(made, share) : builder_.add(OpKind::add_, {sum, weighed(made, share)});
     }
     return sum;
+  }
+  // `part`: one expert's rows of a weight.
+  template <typename Part>
+  ValueId through_expert(ValueId in, Part&& part) {
+    if (!config_.expert_biases()) return gated(in, part("experts_gate_up"), part("experts_down"));
+    return gated_within(in, part("experts_gate_up"), part("experts_gate_up_bias"), part("experts_down"),
+                        part("experts_down_bias"));
   }
   ValueId rows_of_expert(const char* name, int64_t expert) {
     const ValueId all = weight(name);
@@ -521,8 +573,7 @@ class StepBuilder {
       ValueId sum{};
       for (const Choice& choice : choices) {
         const ValueId number = builder_.slice(choice.number, {row}, {row + 1});
-        const ValueId made =
-            gated(own, gathered("experts_gate_up", number), gathered("experts_down", number));
+        const ValueId made = through_expert(own, [&](const char* name) { return gathered(name, number); });
         const ValueId share = builder_.slice(choice.weight, {row}, {row + 1});
         const ValueId part = builder_.add(OpKind::multiply_,
                                           {made, builder_.broadcast_in_dim(share, {1, config_.hidden}, {0})});
@@ -646,6 +697,11 @@ void add_mixture(std::vector<Weight>& list, const Config& config, const std::str
   add("router", kReal, hidden, config.experts);
   add("experts_gate_up", element, config.experts * hidden, 2 * features);
   add("experts_down", element, config.experts * features, hidden);
+  if (config.expert_biases()) {
+    list.push_back({layer + "router_bias", Type::tensor(kReal, {config.experts})});
+    add("experts_gate_up_bias", kReal, config.experts, 2 * features);
+    add("experts_down_bias", kReal, config.experts, hidden);
+  }
   if (shared == 0) return;
   add("shared_gate", kReal, hidden, 1);
   add("shared_gate_up", element, hidden, 2 * shared);
@@ -684,8 +740,9 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
       vector(named("q_norm"), config.head_features);
       vector(named("k_norm"), config.head_features);
     }
+    if (config.sinks) vector(named("sinks"), config.heads);
     matrix(named("output"), config.query_features(), config.hidden);
-    if (config.plain) vector(named("output_bias"), config.hidden);
+    if (config.output_bias) vector(named("output_bias"), config.hidden);
     if (config.norms_after) norm(named("after_attention_norm"));
     norm(named("feed_forward_norm"));
     if (config.plain) {

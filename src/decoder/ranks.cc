@@ -75,17 +75,20 @@ class Cutter {
       return pieces_of(*from, columns, bytes, all_rows, pieces);
     };
     if (name == "qkv" || name == "qkv_bias") return by_columns(heads());
+    if (name == "sinks") return by_columns({{rank_ * part_.heads, (rank_ + 1) * part_.heads, part_.heads}});
     if (name == "output") return by_rows({queries()});
     if (name == "gate_up") return by_columns(twice(whole_.feed_forward));
     if (name == "up" || name == "up_bias") return by_columns({share(whole_.feed_forward)});
     if (name == "down") return by_rows({share(whole_.feed_forward)});
-    if (name == "experts_gate_up") return by_columns(twice(whole_.expert_features));
+    if (name == "experts_gate_up" || name == "experts_gate_up_bias")
+      return by_columns(twice(whole_.expert_features));
     if (name == "experts_down") return by_rows(of_experts());
     if (name == "shared_gate_up") return by_columns(twice(whole_.shared_features));
     if (name == "shared_down") return by_rows({share(whole_.shared_features)});
     if (name == "head") return by_columns({share(whole_.vocabulary)});
     // They are added to the sum once.
-    if ((name == "output_bias" || name == "down_bias") && rank_ > 0) return zeros(from->bytes());
+    const bool is_added = name == "output_bias" || name == "down_bias" || name == "experts_down_bias";
+    if (is_added && rank_ > 0) return zeros(from->bytes());
     return from;
   }
 

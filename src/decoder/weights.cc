@@ -42,6 +42,8 @@ constexpr NameRow kNames[] = {
     {"q_norm", "blk.{}.attn_q_norm.weight", "model.layers.{}.self_attn.q_norm.weight"},
     {"k_norm", "blk.{}.attn_k_norm.weight", "model.layers.{}.self_attn.k_norm.weight"},
     {"output", "blk.{}.attn_output.weight", "model.layers.{}.self_attn.o_proj.weight"},
+    {"output_bias", "blk.{}.attn_output.bias", "model.layers.{}.self_attn.o_proj.bias"},
+    {"sinks", "blk.{}.attn_sinks.weight", "model.layers.{}.self_attn.sinks"},
     {"feed_forward_norm", "blk.{}.ffn_norm.weight", "model.layers.{}.post_attention_layernorm.weight"},
     {"gate", "blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gate_proj.weight"},
     {"up", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"},
@@ -73,6 +75,24 @@ constexpr NameRow kQwenMoe[] = {
     {"shared_expert_up", "blk.{}.ffn_up_shexp.weight", "model.layers.{}.mlp.shared_expert.up_proj.weight"},
     {"shared_expert_down", "blk.{}.ffn_down_shexp.weight",
      "model.layers.{}.mlp.shared_expert.down_proj.weight"},
+};
+// gpt-oss's; both kinds of files have the experts of a layer in one tensor. Hugging Face's of `experts_...`
+// have
+// "_blocks" and "_scales" behind them where they are MXFP4.
+constexpr NameRow kGptOss[] = {
+    {"feed_forward_norm", "blk.{}.post_attention_norm.weight",
+     "model.layers.{}.post_attention_layernorm.weight"},
+    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.mlp.router.weight"},
+    {"router_bias", "blk.{}.ffn_gate_inp.bias", "model.layers.{}.mlp.router.bias"},
+    {"expert_gate", "blk.{}.ffn_gate_exps.weight", ""},
+    {"expert_up", "blk.{}.ffn_up_exps.weight", ""},
+    {"expert_down", "blk.{}.ffn_down_exps.weight", ""},
+    {"expert_gate_bias", "blk.{}.ffn_gate_exps.bias", ""},
+    {"expert_up_bias", "blk.{}.ffn_up_exps.bias", ""},
+    {"experts_gate_up", "", "model.layers.{}.mlp.experts.gate_up_proj"},
+    {"experts_down", "", "model.layers.{}.mlp.experts.down_proj"},
+    {"experts_gate_up_bias", "", "model.layers.{}.mlp.experts.gate_up_proj_bias"},
+    {"experts_down_bias", "blk.{}.ffn_down_exps.bias", "model.layers.{}.mlp.experts.down_proj_bias"},
 };
 // GPT-2's; files have them with "transformer." in front, or without.
 constexpr NameRow kGpt2[] = {
@@ -192,6 +212,7 @@ class Loader {
   bool begin_mixture(const std::string& part, Target target) {
     const int64_t hidden = config_.hidden, features = config_.expert_features,
                   shared = config_.shared_features;
+    if (config_.expert_biases() && begin_gpt_oss(part, target)) return true;
     if (part == "router")
       columns("router", target, hidden, config_.experts, 0, config_.experts);
     else if (part == "shared_gate")
@@ -211,12 +232,75 @@ class Loader {
     return true;
   }
 
+  // False for a part that lies as other models' do.
+  bool begin_gpt_oss(const std::string& part, Target target) {
+    const int64_t hidden = config_.hidden, features = config_.expert_features, experts = config_.experts;
+    const bool of_gguf = names_ == Names::kGguf;
+    const auto as_it_lies = [](int64_t column) { return column; };
+    // Hugging Face's files have gate and up in turns.
+    const auto halves = [features](int64_t column) { return column / 2 + column % 2 * features; };
+    if (part == "experts_down_bias") {
+      placed_rows(tensor(part, {experts, hidden}), target, experts, hidden, hidden, as_it_lies);
+    } else if (part == "experts_gate_up_bias" && of_gguf) {
+      placed_rows(tensor("expert_gate_bias", {experts, features}), target, experts, features, 2 * features,
+                  as_it_lies);
+      placed_rows(tensor("expert_up_bias", {experts, features}), target, experts, features, 2 * features,
+                  [features](int64_t column) { return features + column; });
+    } else if (part == "experts_gate_up_bias") {
+      placed_rows(tensor(part, {experts, 2 * features}), target, experts, 2 * features, 2 * features, halves);
+    } else if (of_gguf || (part != "experts_gate_up" && part != "experts_down")) {
+      return false;
+    } else if (tensors_.find(name_of(part) + "_blocks")) {
+      const int64_t blocked = part == "experts_down" ? hidden : 2 * features;
+      mxfp4_experts(part, target, part == "experts_down" ? features : hidden, blocked);
+    } else if (part == "experts_down") {
+      placed_rows(tensor(part, {experts, features, hidden}), target, experts * features, hidden, hidden,
+                  as_it_lies);
+    } else {
+      placed_rows(tensor(part, {experts, hidden, 2 * features}), target, experts * hidden, 2 * features,
+                  2 * features, halves);
+    }
+    return true;
+  }
+
+  // Experts as blocks [experts, count, depth / 32, 16] and scales [experts, count, depth / 32].
+  void mxfp4_experts(const std::string& part, Target target, int64_t depth, int64_t count) {
+    constexpr int64_t kNumbers = 32;  // of a block
+    const int64_t blocks_of_row = (depth + kNumbers - 1) / kNumbers;
+    if (depth % kNumbers != 0)
+      throw Fault(FaultKind::kInput, "decoder.weights",
+                  fmt::format("{} of {} features are no blocks of {}", name_of(part), depth, kNumbers));
+    const StoredTensor& blocks = bytes_of(part, "_blocks", {config_.experts, count, blocks_of_row, 16});
+    const StoredTensor& scales = bytes_of(part, "_scales", {config_.experts, count, blocks_of_row});
+    const bool in_turns = part == "experts_gate_up";
+    for (int64_t expert = 0; expert < config_.experts; ++expert)
+      transposed(
+          [&blocks, &scales, blocks_of_row, in_turns, first = expert * count, half = count / 2](
+              int64_t column, std::span<float> values) {
+            const int64_t row = first + (in_turns ? column % half * 2 + column / half : column);
+            const auto part_of = [&](const StoredTensor& from, int64_t bytes) {
+              return from.bytes.subspan(static_cast<size_t>(row * bytes), static_cast<size_t>(bytes));
+            };
+            import::weights::decode_mxfp4(part_of(blocks, blocks_of_row * 16), part_of(scales, blocks_of_row),
+                                          values);
+          },
+          target, depth, count, 0, count, expert * depth, {});
+  }
+
+  const StoredTensor& bytes_of(const std::string& part, const char* suffix,
+                               const std::vector<int64_t>& shape) {
+    const std::string name = name_of(part) + suffix;
+    return expected(tensors_.find(name), name, shape, /*is_of_bytes=*/true);
+  }
+
   std::string name_of(std::string_view part) const { return name_of(part, names_); }
   std::string name_of(std::string_view part, Names names) const {
     std::span<const NameRow> table = config_.plain ? std::span<const NameRow>(kGpt2) : kNames;
     const std::span<const NameRow> mixture =
         config_.architecture == "llama" ? std::span<const NameRow>(kMixtral) : kQwenMoe;
-    if (config_.experts > 0 && std::ranges::find(mixture, part, &NameRow::part) != mixture.end())
+    if (config_.expert_biases() && std::ranges::find(kGptOss, part, &NameRow::part) != std::end(kGptOss))
+      table = kGptOss;
+    else if (config_.experts > 0 && std::ranges::find(mixture, part, &NameRow::part) != mixture.end())
       table = mixture;
     if (config_.norms_after && std::ranges::find(kNormsAfter, part, &NameRow::part) != std::end(kNormsAfter))
       table = kNormsAfter;
@@ -229,12 +313,22 @@ class Loader {
     const std::string name = name_of(part);
     const StoredTensor* found = tensors_.find(name);
     if (!found && config_.plain) found = tensors_.find("transformer." + name);
+    // Of a table of positions those are read that programs reach.
+    const bool longer =
+        found && part == "positions" && found->shape.size() == 2 && found->shape[0] > shape[0];
+    if (longer) shape[0] = found->shape[0];
+    return expected(found, name, shape, /*is_of_bytes=*/false);
+  }
+
+  static const StoredTensor& expected(const StoredTensor* found, const std::string& name,
+                                      const std::vector<int64_t>& shape, bool is_of_bytes) {
     if (!found)
       throw Fault(FaultKind::kInput, "decoder.weights", fmt::format("the file has no tensor {}", name),
                   "is it the whole model? A model in several files is named by its index or its first one");
-    // Of a table of positions those are read that programs reach.
-    const bool longer = part == "positions" && found->shape.size() == 2 && found->shape[0] > shape[0];
-    if (longer) shape[0] = found->shape[0];
+    if (is_of_bytes != (found->encoding == import::weights::Encoding::kU8))
+      throw Fault(FaultKind::kInput, "decoder.weights",
+                  fmt::format("{} is {}", name, import::weights::name(found->encoding)),
+                  "U8 are the blocks and scales of MXFP4 experts, and nothing else");
     if (found->shape != shape)
       throw Fault(FaultKind::kInput, "decoder.weights",
                   fmt::format("{} is [{}]; the model's sizes ask for [{}]", name,
@@ -242,17 +336,25 @@ class Loader {
     return *found;
   }
 
-  // As it lies, in parts.
+  // As it lies.
   void rows(std::string_view part, Target target, int64_t count, int64_t width) {
-    const StoredTensor& from = tensor(part, {count, width});
+    placed_rows(tensor(part, {count, width}), target, count, width, width,
+                [](int64_t column) { return column; });
+  }
+
+  // Rows of `width` to rows of `target_width`, in which `place` says where a column goes; in parts.
+  template <typename Place>
+  void placed_rows(const StoredTensor& from, Target target, int64_t count, int64_t width,
+                   int64_t target_width, Place place) {
     constexpr int64_t kPart = 1024;
     for (int64_t row = 0; row < count; row += kPart)
-      tasks_.push_back([this, &from, target, row, count, width]() mutable {
+      tasks_.push_back([&from, target, row, count, width, target_width, place]() mutable {
         std::vector<float> values(static_cast<size_t>(width));
         for (int64_t r = row; r < std::min(count, row + kPart); ++r) {
           interrupt::poll();
           decode_row(from, r, values);
-          for (int64_t i = 0; i < width; ++i) target.put(r * width + i, values[static_cast<size_t>(i)]);
+          for (int64_t i = 0; i < width; ++i)
+            target.put(r * target_width + place(i), values[static_cast<size_t>(i)]);
         }
       });
   }
@@ -273,18 +375,28 @@ class Loader {
     // A tied head's table is read by rows, too: an adapter of it would change one of the two.
     if (adapter_ && part != "embedding")
       change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth);
+    transposed(
+        [this, &from, first_of_file, turned](int64_t row, std::span<float> values) {
+          decode_row(from, first_of_file + (turned ? interleaved(row, config_.head_features) : row), values);
+        },
+        target, depth, count, first, width, first_row, change);
+  }
+
+  // `read`: decodes row r of a matrix [count, depth], which becomes column first + r.
+  template <typename Read>
+  void transposed(Read read, Target target, int64_t depth, int64_t count, int64_t first, int64_t width,
+                  int64_t first_row, const Adapter::Change& change) {
     constexpr int64_t kPart = 8 * kRowsTogether;
     for (int64_t row = 0; row < count; row += kPart)
-      tasks_.push_back([this, &from, target, depth, count, first, width, row, turned, first_row,
-                        first_of_file, change]() mutable {
+      tasks_.push_back([read, target, depth, count, first, width, row, first_row, change]() mutable {
         std::vector<float> values(static_cast<size_t>(kRowsTogether * depth));
         const int64_t last = std::min(count, row + kPart);
         for (int64_t r = row; r < last; r += kRowsTogether) {
           interrupt::poll();
           const int64_t together = std::min(kRowsTogether, last - r);
           for (int64_t i = 0; i < together; ++i)
-            decode_row(from, first_of_file + (turned ? interleaved(r + i, config_.head_features) : r + i),
-                       std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
+            read(r + i,
+                 std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
           if (change) change.add_to(r, together, values);
           for (int64_t d = 0; d < depth; ++d)
             for (int64_t i = 0; i < together; ++i)

@@ -27,6 +27,32 @@ std::vector<float> decoded(Encoding encoding, const std::vector<uint8_t>& bytes)
 // 1.5 and -2 as binary16.
 constexpr uint8_t kOneAndAHalf[] = {0x00, 0x3E}, kMinusTwo[] = {0x00, 0xC0};
 
+// Codes 0 to 15 of E2M1 in the lower halves and 15 to 0 in the upper ones, with a scale of 2^-3.
+TEST(Mxfp4, NumbersOfABlock) {
+  constexpr float kNumbers[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  std::vector<uint8_t> block{124}, scales{124};
+  for (int i = 0; i < 16; ++i) block.push_back(static_cast<uint8_t>(i | (15 - i) << 4));
+  const std::vector<float> found = decoded(Encoding::kMXFP4, block);
+  std::vector<float> pairs(32);
+  decode_mxfp4(std::as_bytes(std::span(block).subspan(1)), std::as_bytes(std::span(scales)), pairs);
+  for (size_t i = 0; i < 16; ++i) {
+    const float number = (i < 8 ? kNumbers[i] : -kNumbers[i - 8]) / 8;
+    EXPECT_EQ(found[i], number);
+    EXPECT_EQ(found[31 - i], number);  // ggml's order: the upper halves are the later numbers
+    EXPECT_EQ(pairs[2 * i], number);   // OpenAI's: the two of a byte are neighbours
+    EXPECT_EQ(pairs[31 - 2 * i], number);
+  }
+}
+
+// Scales are powers of two from 2^-127 on.
+TEST(Mxfp4, ScalesOfAllExponents) {
+  for (int bits = 0; bits < 255; ++bits) {
+    std::vector<uint8_t> block(17, 0x22);
+    block[0] = static_cast<uint8_t>(bits);
+    EXPECT_EQ(decoded(Encoding::kMXFP4, block)[7], std::ldexp(1.0F, bits - 127)) << bits;
+  }
+}
+
 TEST(Half, EveryNumberIsWhatItsBitsSay) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);

@@ -70,6 +70,8 @@ server::ServerOptions options_of(const nb::dict& from) {
   options.clock = server::clock_of(taken<std::string>(from, "clock"));
   options.waiting_max = taken<int32_t>(from, "waiting_max");
   options.audit = taken<bool>(from, "audit");
+  options.speculation = {taken<int64_t>(from, "guesses"), taken<int64_t>(from, "lookup_max"),
+                         taken<int64_t>(from, "lookup_min")};
   return options;
 }
 
@@ -77,7 +79,8 @@ serving::Ps host_of(const nb::dict& from) { return serving::ps_of_us(taken<doubl
 
 std::unique_ptr<Server> model_server(decoder::Engine& engine, const nb::dict& from, const std::string& linear,
                                      const std::string& table) {
-  auto worker = std::make_unique<ModelWorker>(engine, times_of(linear, table), host_of(from));
+  auto worker = std::make_unique<ModelWorker>(engine, times_of(linear, table), host_of(from),
+                                              taken<int64_t>(from, "guesses"));
   return std::make_unique<Server>(options_of(from), std::move(worker));
 }
 
@@ -207,6 +210,10 @@ nb::dict stats_of(const Server& self) {
   row["now_s"] = stats.now_s;
   row["steps"] = stats.totals.steps;
   row["prefill_padding"] = stats.totals.prefill_padded_tokens - stats.totals.prefill_tokens;
+  row["drafts"] = stats.guesses.drafts;
+  row["draft_tokens"] = stats.guesses.guessed;
+  row["accepted_tokens"] = stats.guesses.right;
+  row["accepted_by_place"] = stats.guesses.right_at;
   row["decode_padding"] = stats.totals.decode_padded_rows - stats.totals.decode_rows;
   return row;
 }

@@ -71,6 +71,7 @@ Server::Server(ServerOptions options, std::unique_ptr<Worker> worker)
           [this](const serving::Step& step, const serving::StepRecord& record) { describe(step, record); }) {
   OPENTRN_CHECK(!options_.scheduler.async_scheduling,
                 "a step is planned with the tokens of the one before it");
+  guesses_.right_at.resize(static_cast<size_t>(options_.speculation.tokens));
   note_stats();
 }
 
@@ -150,11 +151,30 @@ void Server::describe(const serving::Step& step, const serving::StepRecord& reco
     if (!entry.samples) continue;
     if (job.device_first < 0) job.device_first = device_now_;
     job.device_last = device_now_;
-    TokenEvent event;
-    event.id = job.id;
-    event.token = worker_->samples()[next++];
-    report_->events.push_back(std::move(event));
+    const size_t first = next;
+    do {
+      TokenEvent event;
+      event.id = job.id;
+      event.token = worker_->samples()[next];
+      report_->events.push_back(std::move(event));
+    } while (outcome.sampled[next++].more);
+    if (entry.drafts == 0) continue;
+    const size_t right = next - first - 1;
+    ++guesses_.drafts;
+    guesses_.guessed += entry.drafts;
+    guesses_.right += static_cast<int64_t>(right);
+    for (size_t i = 0; i < right; ++i) ++guesses_.right_at[i];
   }
+}
+
+void Server::guess(Job& job) const {
+  if (options_.speculation.tokens == 0 || job.finished() || !job.mask.empty()) return;
+  std::vector<int32_t> text = job.content.tokens;
+  text.insert(text.end(), job.output.begin(), job.output.end());
+  // The last token that may come is chosen behind the last guess.
+  const int32_t room =
+      std::min(job.max_tokens - job.output_tokens, options_.scheduler.max_model_len - job.tokens());
+  job.drafts = decoder::guesses(text, options_.speculation, room - 1);
 }
 
 bool Server::step(std::chrono::milliseconds patience, bool prepares, StepReport& report) {
@@ -174,8 +194,11 @@ bool Server::step(std::chrono::milliseconds patience, bool prepares, StepReport&
   }
   report_ = &report;
   if (!engine_.advance()) give_up();
-  for (TokenEvent& event : report.events) {
-    const Job& job = *jobs_.at(event.id);
+  for (size_t i = 0; i < report.events.size(); ++i) {
+    TokenEvent& event = report.events[i];
+    if (i + 1 < report.events.size() && report.events[i + 1].id == event.id) continue;
+    Job& job = *jobs_.at(event.id);
+    guess(job);
     if (!job.finished()) continue;
     event.ended = true;
     event.end = ended(job, job.finish);
@@ -238,6 +261,12 @@ void Server::set_mask(int64_t id, std::vector<uint32_t> mask) {
   jobs_.at(id)->mask = std::move(mask);
 }
 
+bool Server::prepare_one() {
+  const bool made = worker_->prepare_one();
+  note_stats();
+  return made;
+}
+
 std::string Server::audit() const { return engine_.scheduler().audit(); }
 
 void Server::note_stats() {
@@ -256,6 +285,7 @@ void Server::note_stats() {
   stats_.predicted_s = seconds(device_now_);
   stats_.now_s = seconds(clock_->now());
   stats_.totals = totals_;
+  stats_.guesses = guesses_;
 }
 
 }  // namespace opentrn::server

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/generation.h"
 #include "server/job.h"
 #include "server/worker.h"
 #include "serving/engine.h"
@@ -32,6 +33,16 @@ struct ServerOptions {
   ClockKind clock = ClockKind::kWall;
   int32_t waiting_max = 256;  // requests that may wait for their first step
   bool audit = false;         // the pool's books are checked after every step
+  // Tokens of a request's answer are guessed from its own text; 0: none are. A request with a grammar has no
+  // guesses: its next mask is not known before its next token.
+  decoder::Speculation speculation{};
+};
+
+// What became of guesses, by vLLM's counting.
+struct GuessTotals {
+  int64_t drafts = 0;              // times that guesses of a request were computed
+  int64_t guessed = 0, right = 0;  // tokens
+  std::vector<int64_t> right_at;   // by their place behind the newest token
 };
 
 // What became of a request that ended. Times in seconds: on the server's clock, and as predicted.
@@ -66,6 +77,7 @@ struct Stats {
   int64_t programs = 0;
   double compile_s = 0, predicted_s = 0, now_s = 0;
   serving::StepTotals totals;
+  GuessTotals guesses;
 };
 
 class Server {
@@ -92,7 +104,7 @@ class Server {
   // Which tokens the next one may be; by a grammar.
   void set_mask(int64_t id, std::vector<uint32_t> mask);
   // Compiles one more program; false when all are.
-  bool prepare_one() { return worker_->prepare_one(); }
+  bool prepare_one();
   // What is wrong with the books of the pool: "" or a sentence.
   std::string audit() const;
 
@@ -109,6 +121,7 @@ class Server {
   };
 
   void take_inbox();
+  void guess(Job& job) const;
   void describe(const serving::Step& step, const serving::StepRecord& record);
   Ended ended(const Job& job, serving::Finish finish) const;
   void forget(int64_t id);
@@ -124,6 +137,7 @@ class Server {
   StepReport* report_ = nullptr;                  // of the step that is taken
   serving::Ps device_now_ = 0;                    // predicted time of all steps so far
   serving::StepTotals totals_;
+  GuessTotals guesses_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable arrived_;

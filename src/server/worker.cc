@@ -34,9 +34,11 @@ std::vector<int32_t> tokens_of(const StepEntry& entry) {
   std::vector<int32_t> tokens(static_cast<size_t>(entry.tokens));
   for (int32_t i = 0; i < entry.tokens; ++i) {
     const int32_t at = entry.computed_before + i;
-    tokens[static_cast<size_t>(i)] = at < request.prompt_tokens
-                                         ? request.content.tokens[static_cast<size_t>(at)]
-                                         : request.output[static_cast<size_t>(at - request.prompt_tokens)];
+    const auto behind = static_cast<size_t>(std::max(at - request.prompt_tokens, 0));
+    tokens[static_cast<size_t>(i)] =
+        at < request.prompt_tokens       ? request.content.tokens[static_cast<size_t>(at)]
+        : behind < request.output.size() ? request.output[behind]
+                                         : request.drafts[behind - request.output.size()];
   }
   return tokens;
 }
@@ -58,17 +60,39 @@ SampledToken choose(Job& job, std::span<const float> logits) {
   }
 }
 
+// Behind the newest token and behind each right guess; a row of logits for each.
+void choose_behind_guesses(const StepEntry& entry, std::span<const float> logits, size_t vocabulary,
+                           std::vector<SampledToken>& made) {
+  Job& job = job_of(entry);
+  const size_t known = job.output.size();
+  const int32_t counted = job.output_tokens;
+  for (size_t i = 0;; ++i) {
+    made.push_back(choose(job, logits.subspan(i * vocabulary, vocabulary)));
+    const int32_t token = made.back().token;
+    const bool ends = !job.failure.empty() || contains(job.stop_tokens, token);
+    if (ends || i == static_cast<size_t>(entry.drafts) || token != job.drafts[i]) break;
+    // The next one's penalties count it.
+    job.output.push_back(token);
+    ++job.output_tokens;
+  }
+  job.output.resize(known);
+  job.output_tokens = counted;
+}
+
 }  // namespace
 
 // --- the model
 // -----------------------------------------------------------------------------------------------
 
-ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, Ps host)
+ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, Ps host,
+                         int64_t guesses)
     : engine_(engine), times_(std::move(times)), host_(host) {
   const decoder::EngineOptions& options = engine.options();
   for (const int64_t context : options.context_buckets)
-    for (const int64_t sequences : options.sequence_buckets)
+    for (const int64_t sequences : options.sequence_buckets) {
       to_prepare_.push_back(engine.bucket_of(sequences, 1, context));
+      if (guesses > 0) to_prepare_.push_back(engine.bucket_of(sequences, 1 + guesses, context, true));
+    }
   for (const int64_t tokens : options.token_buckets)
     to_prepare_.push_back(engine.bucket_of(1, tokens, tokens));
   // Short answers to single requests come first.
@@ -101,20 +125,23 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
   std::vector<std::vector<int32_t>> tokens;
   std::vector<decoder::SequenceStep> rows;
   int64_t longest = 1, context = 1;
-  for (const auto& [entry, sample] : entries) {
+  bool guesses = false;
+  for (const auto& [entry, made] : entries) {
+    guesses = guesses || entry->drafts > 0;
     tokens.push_back(tokens_of(*entry));
     rows.push_back({tokens.back(), entry->computed_before, entry->request->blocks});
     longest = std::max<int64_t>(longest, entry->tokens);
     context = std::max<int64_t>(context, entry->computed_before + entry->tokens);
   }
-  const Ps time = time_of(engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context));
+  const Ps time = time_of(engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses));
   const int32_t adapter = job_of(*entries.front().entry).adapter;
-  const decoder::StepResult result = engine_.step(rows, /*every_token=*/false, adapter);
+  const decoder::StepResult result = engine_.step(rows, /*every_token=*/guesses, adapter);
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
+  const size_t of_entry = static_cast<size_t>(result.rows_per_sequence) * vocabulary;
   for (size_t i = 0; i < entries.size(); ++i)
     if (entries[i].entry->samples)
-      samples_[entries[i].sample] =
-          choose(job_of(*entries[i].entry), result.logits.subspan(i * vocabulary, vocabulary));
+      choose_behind_guesses(*entries[i].entry, result.logits.subspan(i * of_entry), vocabulary,
+                            *entries[i].made);
   return time;
 }
 
@@ -122,14 +149,15 @@ Outcome ModelWorker::run(const Step& step) {
   samples_.clear();
   Outcome outcome;
   outcome.host = host_;
-  // Entries of one token and one adapter go together; the order of the samples is that of the entries.
+  // Entries of one token, with guesses behind it or without, and one adapter go together; the order of the
+  // samples is that of the entries.
   std::vector<std::vector<Row>> groups;
   std::map<int32_t, size_t> of_decode;  // by adapter
-  size_t samples = 0;
-  for (const StepEntry& entry : step.entries) {
-    const Row row{&entry, samples};
-    samples += entry.samples ? 1 : 0;
-    if (entry.tokens == 1) {
+  std::vector<std::vector<SampledToken>> made(step.entries.size());
+  for (size_t i = 0; i < step.entries.size(); ++i) {
+    const StepEntry& entry = step.entries[i];
+    const Row row{&entry, &made[i]};
+    if (entry.tokens - entry.drafts == 1) {
       const auto [found, fresh] = of_decode.try_emplace(job_of(entry).adapter, groups.size());
       if (!fresh) {
         groups[found->second].push_back(row);
@@ -138,15 +166,15 @@ Outcome ModelWorker::run(const Step& step) {
     }
     groups.push_back({row});
   }
-  samples_.resize(samples);
   for (const std::vector<Row>& group : groups) outcome.device += run_entries(group);
   if (times_) outcome.device = times_->of(step);
-  size_t next = 0;
-  for (const StepEntry& entry : step.entries) {
-    if (!entry.samples) continue;
-    const Job& job = job_of(entry);
-    const int32_t token = samples_[next++].token;
-    outcome.sampled.push_back({token, !job.failure.empty() || contains(job.stop_tokens, token)});
+  for (size_t i = 0; i < step.entries.size(); ++i) {
+    const Job& job = job_of(step.entries[i]);
+    for (SampledToken& token : made[i]) {
+      const bool stop = !job.failure.empty() || contains(job.stop_tokens, token.token);
+      outcome.sampled.push_back({token.token, stop, &token != &made[i].back()});
+      samples_.push_back(std::move(token));
+    }
   }
   return outcome;
 }

@@ -16,7 +16,7 @@ namespace opentrn::server {
 
 class Worker : public serving::Executor {
  public:
-  // Of the last step: one for each entry that samples, in their order.
+  // Of the last step: those of Outcome::sampled, in their order.
   const std::vector<serving::SampledToken>& samples() const { return samples_; }
   // Tokens have numbers below it.
   virtual int32_t vocabulary() const = 0;
@@ -40,9 +40,16 @@ class Worker : public serving::Executor {
 // scheduler's policy names; a step that has prompts beside decode (policy vllm) runs one program for each
 // prompt and one for the rest, and a step of several adapters one for each of them. `times`: of steps,
 // instead of those of the programs by the timing model.
+//
+// Guesses of a request (Request::drafts) go through the model behind its newest token, and one after the
+// other a token is chosen by the request's rules behind each of them, as if there were no guesses; the first
+// that is not the guess is the last one. So what is chosen, and which random numbers are drawn for it, is
+// what it would be without guesses, but for the rounding of another program.
 class ModelWorker final : public Worker {
  public:
-  ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, serving::Ps host);
+  // `guesses`: of a request in a step, at most.
+  ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, serving::Ps host,
+              int64_t guesses = 0);
 
   serving::Outcome run(const serving::Step& step) override;
   int32_t vocabulary() const override { return static_cast<int32_t>(engine_.config().vocabulary); }
@@ -53,10 +60,10 @@ class ModelWorker final : public Worker {
   serving::Ps time_of(const decoder::Bucket& bucket);
 
  private:
-  // Entries that sample, and their places in samples_.
+  // An entry, and what it gives.
   struct Row {
     const serving::StepEntry* entry;
-    size_t sample;
+    std::vector<serving::SampledToken>* made;
   };
   serving::Ps run_entries(std::span<const Row> entries);
 

@@ -36,20 +36,32 @@ class BlockModel final : public Executor {
       auto& told = told_[request.id];
       for (auto i = static_cast<size_t>(entry.computed_before); i < end; ++i) {
         const size_t prompt = request.content.tokens.size();
-        slot(request, i) = i < prompt ? request.content.tokens[i] : told.at(i - prompt);
+        slot(request, i) = i < prompt                 ? request.content.tokens[i]
+                           : i - prompt < told.size() ? told[i - prompt]
+                                                      : request.drafts.at(i - prompt - told.size());
       }
-      if (!entry.samples) continue;
-      std::vector<int32_t> read;
-      for (size_t i = 0; i < end; ++i) read.push_back(slot(request, i));
-      const int32_t token = next_token(read);
-      const size_t place = end - request.content.tokens.size();
-      if (told.size() == place) told.push_back(token);
-      out.sampled.push_back({token, token == 0});
+      if (entry.samples) answer(entry, end - static_cast<size_t>(entry.drafts), out);
     }
     return out;
   }
 
  private:
+  // Behind `known` tokens, and behind each right guess.
+  void answer(const StepEntry& entry, size_t known, Outcome& out) {
+    const Request& request = *entry.request;
+    auto& told = told_[request.id];
+    std::vector<int32_t> read;
+    for (size_t i = 0; i < known; ++i) read.push_back(slot(request, i));
+    for (size_t guess = 0;; ++guess) {
+      const int32_t token = next_token(read);
+      if (told.size() == read.size() - request.content.tokens.size()) told.push_back(token);
+      const bool more =
+          token != 0 && guess < static_cast<size_t>(entry.drafts) && token == request.drafts[guess];
+      out.sampled.push_back({token, token == 0, more});
+      if (!more) return;
+      read.push_back(slot(request, read.size()));
+    }
+  }
   int32_t& slot(const Request& request, size_t i) {
     return slots_[static_cast<size_t>(request.blocks.at(i / block_size_)) * block_size_ + i % block_size_];
   }
@@ -89,10 +101,25 @@ std::vector<std::unique_ptr<Request>> random_requests(SplitMix64& random, int32_
   return out;
 }
 
-// Whatever the policy, the pool, the neighbours, preemptions and prefix hits: every request gets the answer
-// that it would get alone, no block is lost, and the books are right after every step.
+// Right guesses of what follows, and wrong ones behind them, so many that the answer does not pass its end.
+void guess(Request& request, int32_t max_model_len, SplitMix64& random) {
+  if (request.status != Status::kRunning || request.output.empty()) return;
+  if (request.computed_tokens < request.prompt_tokens) return;
+  const std::vector<int32_t> answer = expected_answer(request, max_model_len);
+  const int32_t room = std::min(request.max_tokens - request.output_tokens, max_model_len - request.tokens());
+  const size_t right = random.below(4);
+  request.drafts.clear();
+  for (int32_t i = 0; i + 1 < room && i < 5; ++i) {
+    const size_t at = request.output.size() + static_cast<size_t>(i);
+    const int32_t next = at < answer.size() ? answer[at] : 1;
+    request.drafts.push_back(static_cast<size_t>(i) < right ? next : (next + 1) % kVocabulary);
+  }
+}
+
+// Whatever the policy, the pool, the neighbours, preemptions, prefix hits and guesses: every request gets the
+// answer that it would get alone, no block is lost, and the books are right after every step.
 TEST(Engine, AnswersDoNotDependOnScheduling) {
-  int64_t preemptions = 0, hits = 0;
+  int64_t preemptions = 0, hits = 0, steps_saved = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     SplitMix64 random(seed);
     SchedulerConfig config;
@@ -110,13 +137,18 @@ TEST(Engine, AnswersDoNotDependOnScheduling) {
     config.prefix_caching = random.below(4) > 0;
     config.async_scheduling = config.policy == Policy::kVllm && random.below(2) == 0;
     if (config.policy == Policy::kNeuron && each == 1) continue;  // the rule counts the null block as one
+    const bool guesses = !config.async_scheduling && random.below(2) == 0;
     config = completed(config);
     auto requests = random_requests(random, config.max_model_len);
     VirtualClock clock;
     BlockModel model(config.num_blocks, config.block_size);
-    Engine engine(config, clock, model);
+    Engine engine(config, clock, model, [&](const Step& step, const StepRecord&) {
+      for (const StepEntry& entry : step.entries) steps_saved -= entry.samples;
+    });
     size_t next = 0;
     while (next < requests.size() || engine.busy()) {
+      for (const auto& request : requests)
+        if (guesses) guess(*request, config.max_model_len, random);
       for (int i = 0; i < 3 && next < requests.size(); ++i) engine.add(*requests[next++]);
       ASSERT_TRUE(engine.advance()) << "seed " << seed;
       ASSERT_EQ(engine.scheduler().audit(), "") << "seed " << seed;
@@ -124,12 +156,43 @@ TEST(Engine, AnswersDoNotDependOnScheduling) {
     for (const auto& request : requests)
       ASSERT_EQ(request->output, expected_answer(*request, config.max_model_len))
           << "seed " << seed << " request " << request->id;
+    for (const auto& request : requests) steps_saved += request->output_tokens;
     EXPECT_EQ(engine.scheduler().pool().free_blocks(), config.num_blocks - 1);
     preemptions += engine.scheduler().preemptions();
     hits += engine.scheduler().prefix_hits();
   }
   EXPECT_GT(preemptions, 100);
   EXPECT_GT(hits, 1000);
+  EXPECT_GT(steps_saved, 1000);
+}
+
+TEST(Engine, AStepWithGuessesHasAProgramOfItsOwn) {
+  SchedulerConfig config;
+  config.max_model_len = 64;
+  config.block_size = 4;
+  config.num_batched_tokens_buckets = {4, 64};
+  config.decode_context_length_buckets = {32, 64};
+  config = completed(config);
+  auto scheduler = Scheduler::make(config);
+  Request request;
+  request.content.tokens = {1, 2, 3};
+  request.prompt_tokens = 3;
+  request.max_tokens = 20;
+  scheduler->add(request);
+  const auto take = [&](std::vector<Sampled> sampled) {
+    const Step step = scheduler->schedule();
+    EXPECT_TRUE(scheduler->update(step, sampled).empty());
+    EXPECT_EQ(scheduler->audit(), "");
+    return step;
+  };
+  EXPECT_EQ(take({{10}}).program(), "prefill_s4");
+  request.drafts = {11, 12, 13};
+  const Step verified = take({{11, false, true}, {14}});  // one of the three was right
+  EXPECT_EQ(verified.program(), "verify_b1_t4_c32");
+  EXPECT_EQ(verified.padded_tokens(), 4);
+  EXPECT_EQ(request.output, (std::vector<int32_t>{10, 11, 14}));
+  EXPECT_EQ(request.computed_tokens, request.tokens() - 1);
+  EXPECT_EQ(take({{15}}).program(), "decode_b1_c32");
 }
 
 TEST(Engine, ARecordedRunComesAgainBitForBit) {

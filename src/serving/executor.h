@@ -16,7 +16,7 @@ namespace opentrn::serving {
 struct Outcome {
   Ps device = 0;  // from the start of the program to its end
   Ps host = 0;    // of the host, before the device can start: planning, inputs, dispatch, sampling
-  std::vector<Sampled> sampled;  // one item per entry that samples, in their order
+  std::vector<Sampled> sampled;  // of the entries that sample, in their order: Scheduler::update()
 
   bool operator==(const Outcome&) const = default;
 };

@@ -49,7 +49,10 @@ struct Request {
   bool prefill_chunk = false;     // after the last step, tokens of it are still to be prefilled
   int32_t cached_blocks = 0;      // of `blocks`, from the front, known to the prefix cache
   std::vector<BlockId> blocks;
-  std::vector<int32_t> output;    // ids, where the executor gives any
+  std::vector<int32_t> output;  // ids, where the executor gives any
+  // Tokens that are guessed to follow (speculation). The next step computes as many of them as fit behind the
+  // newest token, and its outcome says how many were right. Not for asynchronous scheduling.
+  std::vector<int32_t> drafts;
   std::vector<BlockHash> hashes;  // of full blocks, as far as anybody asked
 
   // The engine's record; negative: has not happened.

@@ -66,7 +66,9 @@ void Scheduler::plan_running(Step& step, int64_t& budget) {
       ++i;
       continue;
     }
-    int32_t tokens = capped(request.tokens() + request.output_placeholders - request.computed_tokens, budget);
+    const int32_t known = request.tokens() + request.output_placeholders;
+    int32_t tokens =
+        capped(known + static_cast<int64_t>(request.drafts.size()) - request.computed_tokens, budget);
     tokens = std::min(tokens, config_.max_model_len - request.computed_tokens - 1);
     if (tokens <= 0) {
       ++i;
@@ -82,7 +84,9 @@ void Scheduler::plan_running(Step& step, int64_t& budget) {
       fits = allocate(request, request.computed_tokens, tokens, {});
     }
     if (!fits) break;
-    step.entries.push_back({&request, tokens, request.computed_tokens, false, false});
+    const int32_t drafts = std::max(request.computed_tokens + tokens - known, 0);
+    request.drafts.resize(static_cast<size_t>(drafts));
+    step.entries.push_back({&request, tokens, request.computed_tokens, false, false, drafts});
     budget -= tokens;
     ++i;
   }
@@ -211,6 +215,7 @@ void Scheduler::preempt(Request& request) {
   request.computed_tokens = 0;
   request.remote_tokens = 0;  // they were in the blocks
   request.output_placeholders = 0;
+  request.drafts.clear();
   request.stale_tokens = request.in_flight_tokens;
   ++request.preemptions;
   ++preemptions_;
@@ -221,12 +226,13 @@ void Scheduler::preempt(Request& request) {
 // ------------------------------------------------------------------------------------------
 
 void Scheduler::advance(Step& step) {
-  int32_t prefills = 0, context = 0;
+  int32_t prefills = 0, context = 0, longest = 1;
   for (StepEntry& entry : step.entries) {
     Request& request = *entry.request;
     entry.prefill = entry.computed_before < request.prompt_tokens;
     prefills += entry.prefill;
     context = std::max(context, entry.computed_before + entry.tokens);
+    longest = std::max(longest, entry.tokens);
     step.tokens += entry.tokens;
     request.computed_tokens += entry.tokens;
     request.in_flight_tokens += entry.tokens;
@@ -244,7 +250,7 @@ void Scheduler::advance(Step& step) {
     step.tokens_bucket = bucket_of(step.tokens, config_.num_batched_tokens_buckets);
   } else {
     step.seqs_bucket = bucket_of(entries, config_.num_seqs_buckets);
-    step.tokens_bucket = 1;
+    step.tokens_bucket = longest == 1 ? 1 : bucket_of(longest, config_.num_batched_tokens_buckets);
     if (!config_.decode_context_length_buckets.empty())
       step.context_bucket = bucket_of(context, config_.decode_context_length_buckets);
   }
@@ -266,26 +272,37 @@ std::vector<Request*> Scheduler::update(const Step& step, std::span<const Sample
   bool any_running = false, any_waiting = false;
   for (const StepEntry& entry : step.entries) {
     Request& request = *entry.request;
-    const Sampled* out = nullptr;
-    if (entry.samples) {
+    const size_t first = next;
+    while (entry.samples && (next == first || sampled[next - 1].more)) {
       OPENTRN_CHECK(next < sampled.size(), "step {} gave {} tokens", step.number, sampled.size());
-      out = &sampled[next++];
+      ++next;
     }
+    const std::span<const Sampled> given = sampled.subspan(first, next - first);
     request.in_flight_tokens -= entry.tokens;
     const bool stale = request.stale_tokens > 0;
     if (stale) request.stale_tokens -= entry.tokens;
-    if (request.finished() || out == nullptr) continue;
-    ++request.output_tokens;
-    if (out->token >= 0) request.output.push_back(out->token);
+    if (request.finished() || given.empty()) continue;
+    OPENTRN_CHECK(given.size() <= static_cast<size_t>(entry.drafts) + 1, "{} tokens of {} guesses",
+                  given.size(), entry.drafts);
+    // What wrong guesses wrote into their blocks is written again.
+    request.computed_tokens -= entry.drafts + 1 - static_cast<int32_t>(given.size());
+    request.drafts.clear();
     const bool running = request.status == Status::kRunning;
-    const bool stopped = stops(request, out->stop);
+    bool stopped = false, asked = false;
+    for (const Sampled& out : given) {
+      ++request.output_tokens;
+      if (out.token >= 0) request.output.push_back(out.token);
+      asked = out.stop;
+      stopped = stops(request, asked);
+      if (stopped) break;
+    }
     if (config_.async_scheduling) {
       if (!stale) --request.output_placeholders;
       if (running) name_blocks(request, request.computed_tokens - request.output_placeholders);
     }
     if (!stopped) continue;
     (running ? any_running : any_waiting) = true;
-    finish(request, out->stop ? Finish::kStop : Finish::kLength);
+    finish(request, asked ? Finish::kStop : Finish::kLength);
     finished.push_back(&request);
   }
   const auto done = [](const Request* request) { return request->finished(); };

@@ -26,6 +26,7 @@ namespace opentrn::serving {
 struct Sampled {
   int32_t token = -1;  // -1: the executor computes no values
   bool stop = false;   // the request asked to end here: an end-of-sequence token, a stop string
+  bool more = false;   // another token of the same entry follows
 };
 
 class Scheduler {
@@ -42,7 +43,8 @@ class Scheduler {
 
   // The next step; empty when nothing can run. Computed counts of requests are those after the step.
   Step schedule();
-  // What became of the oldest step that was not told yet: `sampled` has one item per entry that samples.
+  // What became of the oldest step that was not told yet: `sampled` has, per entry that
+  // samples, one item, and one more for each of its guesses that was right.
   // Returns the requests that finished by it.
   std::vector<Request*> update(const Step& step, std::span<const Sampled> sampled);
 

@@ -17,8 +17,9 @@ const char* to_string(Phase phase) {
 std::string Step::program() const {
   if (phase == Phase::kPrefill && tokens_bucket > 0) return fmt::format("prefill_s{}", tokens_bucket);
   if (phase != Phase::kDecode || seqs_bucket == 0) return {};
-  if (context_bucket == 0) return fmt::format("decode_b{}", seqs_bucket);
-  return fmt::format("decode_b{}_c{}", seqs_bucket, context_bucket);
+  const std::string rows = tokens_bucket > 1 ? fmt::format("verify_b{}_t{}", seqs_bucket, tokens_bucket)
+                                             : fmt::format("decode_b{}", seqs_bucket);
+  return context_bucket == 0 ? rows : fmt::format("{}_c{}", rows, context_bucket);
 }
 
 }  // namespace opentrn::serving

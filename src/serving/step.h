@@ -20,6 +20,7 @@ struct StepEntry {
   int32_t computed_before;  // whose keys and values are in the cache already
   bool prefill;             // some of them belong to the prompt
   bool samples;             // a token follows: nothing of the request remains to be prefilled
+  int32_t drafts = 0;       // the last ones of `tokens`, which are guesses: Request::drafts
 };
 
 struct Step {
@@ -35,10 +36,11 @@ struct Step {
   // Tokens that the device computes, padding included.
   int64_t padded_tokens() const {
     if (phase == Phase::kPrefill && tokens_bucket > 0) return tokens_bucket;
-    if (phase == Phase::kDecode && seqs_bucket > 0) return seqs_bucket;
+    if (phase == Phase::kDecode && seqs_bucket > 0) return int64_t{seqs_bucket} * tokens_bucket;
     return tokens;
   }
-  // By AWS's names of buckets: "prefill_s512", "decode_b8", "decode_b8_c2048"; "" without buckets.
+  // By AWS's names of buckets: "prefill_s512", "decode_b8", "decode_b8_c2048"; "" without buckets. With
+  // guesses "verify_b8_t4" and "verify_b8_t4_c2048": so many tokens of each request.
   std::string program() const;
 };
 

@@ -105,6 +105,7 @@ FORMS = [
             "--target": passed("--target trn1"),
             "--dtype": passed("--dtype f32"),
             "--lora": passed("--lora folder"),
+            "--speculative-config": passed("--speculative-config '{\"num_speculative_tokens\": 3}'"),
             "--lora-modules": passed("--lora-modules me=folder"),
             "--ranks": passed("--ranks 2"),
             "--instance": passed("--instance trn2.48xlarge"),

@@ -208,6 +208,15 @@ def test_text_comes_back() -> None:
     assert made.decode(made.encode("the thin 12 in").ids) == "the thin 12 in"
 
 
+def test_words_of_gpt_4o_begin_at_capitals() -> None:
+    pieces = _tokenizer(**{"tokenizer.ggml.pre": "gpt-4o"}).pre_tokenizer.pre_tokenize_str(
+        "HelloWorld's  1234567 //\n don't CAMELCase"
+    )
+    assert [piece.replace("Ġ", " ").replace("Ċ", "\n") for piece, _ in pieces] == [
+        "Hello", "World's", " ", " ", "123", "456", "7", " //\n", " don't", " CAMELCase",
+    ]  # fmt: skip
+
+
 def test_damaged_and_unknown_vocabularies() -> None:
     with pytest.raises(NotModelled, match="'llama'"):
         _tokenizer(**{"tokenizer.ggml.model": "llama"})

@@ -1,7 +1,8 @@
 """Small models of architectures that are read from folders alone, and what they compute, in NumPy in float64.
 
 Written after transformers' modeling_gemma.py, modeling_gemma2.py, modeling_gemma3.py, modeling_mistral.py,
-modeling_mixtral.py, modeling_qwen2_moe.py, modeling_qwen3_moe.py and modeling_gpt2.py (5.23).
+modeling_mixtral.py, modeling_qwen2_moe.py, modeling_qwen3_moe.py, modeling_gpt_oss.py, modeling_rope_utils.py and
+modeling_gpt2.py (5.23).
 """
 
 from __future__ import annotations
@@ -18,6 +19,25 @@ VOCABULARY = 104
 def _rotations(count: int, features: int, base: float) -> tuple[np.ndarray, np.ndarray]:
     angles = np.arange(count)[:, None] * base ** (-np.arange(0, features, 2) / features)[None, :]
     return np.cos(np.concatenate([angles] * 2, 1)), np.sin(np.concatenate([angles] * 2, 1))
+
+
+def _yarn(count: int, features: int, base: float, scaling: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The turns of `_rotations` with slow frequencies stretched, all of them times the attention factor."""
+    factor, trained = scaling["factor"], scaling["original_max_position_embeddings"]
+
+    def pair(turns: float) -> float:
+        return features * np.log(trained / (turns * 2 * np.pi)) / (2 * np.log(base))
+
+    low, high = pair(scaling.get("beta_fast", 32)), pair(scaling.get("beta_slow", 1))
+    if scaling.get("truncate", True):
+        low, high = np.floor(low), np.ceil(high)
+    low, high = max(low, 0), min(high, features - 1)
+    ramp = np.clip((np.arange(features // 2) - low) / (high - low), 0, 1)
+    frequencies = base ** (-np.arange(0, features, 2) / features)
+    frequencies = frequencies / factor * ramp + frequencies * (1 - ramp)
+    angles = np.arange(count)[:, None] * frequencies[None, :]
+    scale = scaling.get("attention_factor", 0.1 * np.log(factor) + 1)
+    return scale * np.cos(np.concatenate([angles] * 2, 1)), scale * np.sin(np.concatenate([angles] * 2, 1))
 
 
 def _turned(x: np.ndarray, turns: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -39,17 +59,20 @@ def _cap(x: np.ndarray, cap: float) -> np.ndarray:
 
 
 def _attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float, window: int
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float, window: int,
+    sinks: np.ndarray | None = None,
 ) -> np.ndarray:
-    """[tokens, heads, features] of the three, the last two with as many heads as they have."""
+    """[tokens, heads, features] of the three, the last two with as many heads as they have. sinks: [heads]."""
     count, heads = q.shape[:2]
     k, v = (np.repeat(a, heads // a.shape[1], axis=1) for a in (k, v))
     scores = _cap(np.einsum("qhd,khd->hqk", q, k) * scale, cap)
     behind = np.arange(count)[:, None] - np.arange(count)[None, :]
     seen = (behind >= 0) & (behind < window) if window else behind >= 0
     scores = np.where(seen, scores, -np.inf)
+    if sinks is not None:
+        scores = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], (heads, count, 1))], -1)
     shares = np.exp(scores - scores.max(-1, keepdims=True))
-    shares /= shares.sum(-1, keepdims=True)
+    shares = (shares / shares.sum(-1, keepdims=True))[..., :count]
     return np.einsum("hqk,khd->qhd", shares, v).reshape(count, -1)
 
 
@@ -111,13 +134,28 @@ class Folder:
             for part, rows, columns in (("self_attn.q_proj", q, h), ("self_attn.k_proj", kv, h),
                                         ("self_attn.v_proj", kv, h), ("self_attn.o_proj", h, q)):  # fmt: skip
                 self._matrix(f"{at}{part}.weight", rows, columns, columns)
-                if self.architecture == "Qwen2MoeForCausalLM" and part != "self_attn.o_proj":
+                outputs_too = c.get("attention_bias", False)
+                if outputs_too or (self.architecture == "Qwen2MoeForCausalLM" and part != "self_attn.o_proj"):
                     self._vector(f"{at}{part}.bias", rows, 0.0)
             for part, rows, columns in self._feed_forward(f, h):
                 self._matrix(f"{at}{part}.weight", rows, columns, columns)
+            if self.architecture == "GptOssForCausalLM":
+                self._draw_gpt_oss(at)
             if self.architecture in ("Gemma3ForCausalLM", "Qwen3MoeForCausalLM"):
                 for norm in ("q_norm", "k_norm"):
                     self._vector(f"{at}self_attn.{norm}.weight", d, centre)
+
+    def _draw_gpt_oss(self, at: str) -> None:
+        """What a layer has beyond others: sinks, and experts in one tensor, gate and up in turns."""
+        c = self.config
+        h, f, n = c["hidden_size"], c["intermediate_size"], c["num_local_experts"]
+        self._vector(f"{at}self_attn.sinks", c["num_attention_heads"], 0.5)
+        self._vector(f"{at}mlp.router.bias", n, 0.0)
+        # Large enough that some features pass the limit.
+        for part, shape, scale in (("gate_up_proj", (n, h, 2 * f), 4 / np.sqrt(h)), ("down_proj", (n, f, h), 1 / f),
+                                   ("gate_up_proj_bias", (n, 2 * f), 2), ("down_proj_bias", (n, h), 0.3)):  # fmt: skip
+            drawn = self.rng.standard_normal(shape, np.float32) * np.float32(scale)
+            self.weights[f"{at}mlp.experts.{part}"] = drawn
 
     def _feed_forward(self, f: int, h: int) -> list[tuple[str, int, int]]:
         """Names and shapes of a layer's matrices behind attention."""
@@ -132,6 +170,8 @@ class Folder:
             for e in range(c["num_local_experts"]):
                 parts += three(f"block_sparse_moe.experts.{e}.", f, ("w1", "w3", "w2"))
             return parts
+        if self.architecture == "GptOssForCausalLM":
+            return [("mlp.router", c["num_local_experts"], h)]
         if not self.architecture.endswith("MoeForCausalLM"):
             return three("mlp.", f, plain)
         parts = [("mlp.gate", c["num_experts"], h)]
@@ -203,7 +243,8 @@ class Folder:
             return 0
         if "layer_types" in c:
             return c["sliding_window"] if c["layer_types"][layer] == "sliding_attention" else 0
-        pattern = {"MistralForCausalLM": 0, "Gemma2ForCausalLM": 2, "Gemma3ForCausalLM": 6}[self.architecture]
+        patterns = {"MistralForCausalLM": 0, "Gemma2ForCausalLM": 2, "GptOssForCausalLM": 2, "Gemma3ForCausalLM": 6}
+        pattern = patterns[self.architecture]
         pattern = c.get("sliding_window_pattern", pattern)
         return c["sliding_window"] if not pattern or (layer + 1) % pattern else 0
 
@@ -211,7 +252,8 @@ class Folder:
         c, count, d = self.config, len(tokens), self.config["head_dim"]
         gemma = self.architecture.startswith("Gemma")
         after = self.architecture in ("Gemma2ForCausalLM", "Gemma3ForCausalLM")
-        whole = _rotations(count, d, c["rope_theta"])
+        yarn = c.get("rope_scaling", {}).get("rope_type") == "yarn"
+        whole = _yarn(count, d, c["rope_theta"], c["rope_scaling"]) if yarn else _rotations(count, d, c["rope_theta"])
         local = _rotations(count, d, c.get("rope_local_base_freq", 10000.0))
         scale = c["query_pre_attn_scalar"] ** -0.5 if after else d**-0.5
 
@@ -232,17 +274,35 @@ class Folder:
                 q, k = norm(q, f"{at}self_attn.q_norm"), norm(k, f"{at}self_attn.k_norm")
             turns = local if window and self.architecture == "Gemma3ForCausalLM" else whole
             q, k = _turned(q, turns), _turned(k, turns)
-            made = _attention(q, k, v, scale, c.get("attn_logit_softcapping") or 0.0, window)
-            made = made @ w[f"{at}self_attn.o_proj.weight"].T
+            made = _attention(
+                q, k, v, scale, c.get("attn_logit_softcapping") or 0.0, window, w.get(f"{at}self_attn.sinks")
+            )
+            made = made @ w[f"{at}self_attn.o_proj.weight"].T + w.get(f"{at}self_attn.o_proj.bias", 0.0)
             x = x + (norm(made, f"{at}post_attention_layernorm") if after else made)
             h = norm(x, f"{at}pre_feedforward_layernorm" if after else f"{at}post_attention_layernorm")
             if f"{at}mlp.gate_proj.weight" in w:
                 made = _gated(w, f"{at}mlp.", h, _gelu if gemma else _silu)
+            elif self.architecture == "GptOssForCausalLM":
+                made = self._gpt_oss_mixture(w, f"{at}mlp.", h)
             else:
                 made = self._mixture(w, at, h)
             x = x + (norm(made, f"{at}post_feedforward_layernorm") if after else made)
         head = w["model.embed_tokens.weight"] if self.tied() else w["lm_head.weight"]
         return _cap(norm(x, "model.norm") @ head.T, c.get("final_logit_softcapping") or 0.0)
+
+    def _gpt_oss_mixture(self, w: dict[str, np.ndarray], at: str, h: np.ndarray) -> np.ndarray:
+        limit, taken_ones = self.config["swiglu_limit"], self.config["num_experts_per_tok"]
+        every = h @ w[f"{at}router.weight"].T + w[f"{at}router.bias"]
+        made = np.zeros_like(h)
+        for row, scores in enumerate(every):
+            taken = np.argsort(-scores)[:taken_ones]
+            shares = np.exp(scores[taken] - scores[taken].max())
+            for e, share in zip(taken, shares / shares.sum()):
+                both = h[row] @ w[f"{at}experts.gate_up_proj"][e] + w[f"{at}experts.gate_up_proj_bias"][e]
+                gate, up = np.minimum(both[::2], limit), np.clip(both[1::2], -limit, limit)
+                inner = (up + 1) * gate / (1 + np.exp(-1.702 * gate))
+                made[row] += share * (inner @ w[f"{at}experts.down_proj"][e] + w[f"{at}experts.down_proj_bias"][e])
+        return made
 
     def _mixture(self, w: dict[str, np.ndarray], at: str, h: np.ndarray) -> np.ndarray:
         c, mixtral = self.config, self.architecture == "MixtralForCausalLM"
@@ -268,6 +328,9 @@ GEMMA2 = {"sliding_window": 12, "query_pre_attn_scalar": 24, "attn_logit_softcap
 GEMMA3 = {"sliding_window": 8, "query_pre_attn_scalar": 20, "num_hidden_layers": 7, "rope_theta": 100000.0,
           "rope_local_base_freq": 500.0}  # fmt: skip
 EXPERTS = {"num_experts": 9, "num_experts_per_tok": 3, "moe_intermediate_size": 48}
+GPT_OSS = {"num_local_experts": 8, "num_experts_per_tok": 2, "attention_bias": True, "swiglu_limit": 7.0,
+           "sliding_window": 12, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0,
+           "beta_slow": 0.5, "truncate": False, "original_max_position_embeddings": 32}}  # fmt: skip
 FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("GemmaForCausalLM", {"hidden_act": "gelu"}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
@@ -278,6 +341,10 @@ FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "mixtral": ("MixtralForCausalLM", {"num_local_experts": 6, "num_experts_per_tok": 2}),
     "qwen2 moe": ("Qwen2MoeForCausalLM", EXPERTS | {"shared_expert_intermediate_size": 80}),
     "qwen3 moe": ("Qwen3MoeForCausalLM", EXPERTS | {"norm_topk_prob": True}),
+    "llama with biases": ("LlamaForCausalLM", {"attention_bias": True}),
+    "llama yarn": ("LlamaForCausalLM", {"rope_scaling": {"rope_type": "yarn", "factor": 8.0,
+                   "attention_factor": 1.25, "original_max_position_embeddings": 16}}),
+    "gpt-oss": ("GptOssForCausalLM", GPT_OSS),
     "gpt2": ("GPT2LMHeadModel", {}),
     "gpt2 n_inner": ("GPT2LMHeadModel", {"n_inner": 80}),
 }  # fmt: skip

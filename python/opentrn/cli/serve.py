@@ -51,6 +51,7 @@ def serve_command(options: argparse.Namespace) -> int:
             adapters=dict(options.lora_modules or ()),
             ranks=options.ranks,
             instance=options.instance,
+            speculative=_object(options.speculative_config, "--speculative-config"),
         ),
     )
     if options.explain_config:
@@ -128,6 +129,7 @@ def _object(text: str, option: str) -> dict[str, Any]:
 
 def _configured(options: argparse.Namespace, settings: Settings) -> Settings:
     """With what AWS's configurations say; --explain-config prints what becomes of each of their keys."""
+    from opentrn.serve import speculation
     from opentrn.serve.neuron_config import applied, explained
 
     additional = _object(options.additional_config, "--additional-config")
@@ -142,12 +144,18 @@ def _configured(options: argparse.Namespace, settings: Settings) -> Settings:
         if not isinstance(config, dict):
             raise InputError("neuron_config is not a JSON object", label="serve.settings")
         if options.explain_config:
-            for key, value, verdict, why in explained(config, nxdi=nxdi):
-                row = {"key": key, "value": value, "verdict": verdict, "why": why}
-                print(json.dumps(row) if options.json else f"{key} = {json.dumps(value)}: {verdict}; {why}")
+            _print_verdicts(explained(config, nxdi=nxdi), as_json=options.json)
         else:
             settings = applied(settings, config, nxdi=nxdi)
+    if options.explain_config:
+        _print_verdicts(speculation.explained(settings.speculative), as_json=options.json)
     return settings
+
+
+def _print_verdicts(rows: list[tuple[str, Any, str, str]], *, as_json: bool) -> None:
+    for key, value, verdict, why in rows:
+        row = {"key": key, "value": value, "verdict": verdict, "why": why}
+        print(json.dumps(row) if as_json else f"{key} = {json.dumps(value)}: {verdict}; {why}")
 
 
 def add_command(commands: Any) -> None:
@@ -191,7 +199,10 @@ def add_command(commands: Any) -> None:
     engine.add_argument("--override-neuron-config", default="{}", metavar="JSON",
                         help="config of AWS's vLLM plugin up to 0.5, over NxD Inference")  # fmt: skip
     engine.add_argument("--explain-config", action="store_true",
-                        help="print how each key of these two is handled, and exit")  # fmt: skip
+                        help="print how each key of these JSON options is handled, and exit")  # fmt: skip
+    engine.add_argument("--speculative-config", default="{}", metavar="JSON",
+                        help="guess tokens of answers, such as '{\"method\": \"ngram\", "
+                        "\"num_speculative_tokens\": 4}'")  # fmt: skip
     engine.add_argument("--lora-modules", nargs="+", type=_named, metavar="NAME=FOLDER",
                         help="LoRA adapters that requests select as their model")  # fmt: skip
     add_ranks(engine, "--tensor-parallel-size")

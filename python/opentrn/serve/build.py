@@ -16,6 +16,7 @@ from opentrn.generate.text import text_of_folder, text_of_gguf
 from opentrn.serve.engine import Engine
 from opentrn.serve.metrics import Metrics
 from opentrn.serve.service import Service
+from opentrn.serve.speculation import Speculation, speculation_of
 from opentrn.serve.trace import Trace
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Settings:
     adapters: Mapping[str, str] = field(default_factory=dict)  # that requests name: folders
     ranks: int = 1  # NeuronCores of `instance` that share the model
     instance: str | None = None
+    speculative: Mapping[str, Any] = field(default_factory=dict)  # vLLM's speculative-config; none: no guesses
     warm: bool = True  # the first programs are compiled before the server is ready, the others when it is idle
 
 
@@ -70,7 +72,9 @@ class Built:
     ready_s: float
 
 
-def _options(settings: Settings, context: int, buckets: tuple[list[int], list[int], list[int]]) -> dict[str, Any]:
+def _options(
+    settings: Settings, context: int, buckets: tuple[list[int], list[int], list[int]], guesses: Speculation
+) -> dict[str, Any]:
     """As the C++ core takes them; the scheduler's buckets are the model's programs."""
     sequences, tokens, contexts = buckets
     fixed = settings.policy != "vllm"
@@ -90,6 +94,7 @@ def _options(settings: Settings, context: int, buckets: tuple[list[int], list[in
         "waiting_max": settings.max_waiting,
         "audit": settings.audit,
         "host_us": settings.host_us,
+        **guesses.options(),
     }
 
 
@@ -133,6 +138,11 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
     if settings.ranks > 1 and not settings.values:
         raise InputError("ranks without values change nothing: steps take what the table says", label="serve.settings",
                          hint="opentrn step-times --ranks makes the table of ranks")  # fmt: skip
+    guesses = speculation_of(settings.speculative)
+    if guesses.tokens and (not settings.values or settings.step_times):
+        raise InputError("speculation needs a model's own programs: drawn tokens are not guessed, and a table of "
+                         "opentrn step-times has no programs of guesses", label="serve.settings",
+                         hint="leave --speculative-config out, or --no-values and --step-times")  # fmt: skip
     model = None
     if settings.values:
         longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
@@ -141,18 +151,21 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         model = LanguageModel(
             source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
             sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None, lora=settings.lora,
-            ranks=settings.ranks, instance=settings.instance,
+            speculate=guesses.tokens, ranks=settings.ranks, instance=settings.instance,
         )  # fmt: skip
         adapters = {name: (model.add_adapter(folder), folder) for name, folder in settings.adapters.items()}
         text, context = model.text, model.context
-        options = _options(settings, context, model.buckets)
+        if guesses.tokens >= model.buckets[1][-1]:
+            raise InputError(f"{guesses.tokens} guesses and a token; programs have at most {model.buckets[1][-1]}",
+                             label="serve.settings", hint="a smaller num_speculative_tokens")  # fmt: skip
+        options = _options(settings, context, model.buckets, guesses)
         core = _core.model_server(model.engine, options, settings.linear, settings.step_times)
     else:
         text, trained = _text_of(find(source))
         adapters = {}
         context = min(settings.max_model_len, trained)
         buckets = _sizes(settings, context)
-        options = _options(settings, context, buckets)
+        options = _options(settings, context, buckets, guesses)
         if settings.policy == "neuron-nxdi":
             options["num_batched_tokens_buckets"] = []
         size = text.tokenizer.get_vocab_size()

@@ -177,22 +177,32 @@ class Engine:
             self._loop.call_soon_threadsafe(_deliver, batch)
 
     def _give(self, report: dict[str, Any]) -> None:
-        batch = []
+        batch, given = [], []
         report["ended"] = []
-        for number, *scored, end in report["events"]:
+        # With speculation a step may give several tokens of a request: those behind a stop string are dropped.
+        ends = {number: (at, end) for at, (number, *_, end) in enumerate(report["events"])}
+        for at, event in enumerate(report["events"]):
+            number, *scored, end = event
             with self._lock:
                 running = self._running.get(number)
             if running is None:
                 continue
-            delta = self._delta(running, tuple(scored), end)
+            given.append(event)
+            last, end_of_all = ends[number]
+            delta = self._delta(running, tuple(scored), end, end_of_all)
             if delta.end is not None:
+                delta.end["output_tokens"] -= last - at
                 with self._lock:
                     self._running.pop(number, None)
                 report["ended"].append((running, delta))
             batch.append((running, delta))
+        report["events"] = given
         self._send(batch)
 
-    def _delta(self, running: Running, scored: Any, end: dict[str, Any] | None) -> Delta:
+    def _delta(
+        self, running: Running, scored: Any, end: dict[str, Any] | None, end_of_all: dict[str, Any] | None
+    ) -> Delta:
+        """end_of_all: of the last token that the step gave to the request."""
         token, params = scored[0], running.params
         if end is not None and end["failure"]:
             return Delta("", [], "refused", end=end, failure=end["failure"])
@@ -205,7 +215,7 @@ class Engine:
                 self.core.set_mask(running.id, running.grammar.mask())
         if running.text.stopped is not None:
             if delta.end is None:
-                delta.end = self.core.finish(running.id)
+                delta.end = end_of_all or self.core.finish(running.id)
             delta.finish, delta.stop_reason = "stop", running.text.stopped
             return delta
         if delta.end is not None:

@@ -62,10 +62,11 @@ class Metrics:
         """After each step, on the engine's thread."""
         self._iteration.observe(report["tokens"])
         now = report["end_s"]
+        newest = 0
         for number, *_, end in report["events"]:
-            if number in self._last:
+            if number in self._last and number != newest:  # tokens that a step gives together have no time between them
                 self._between.observe(now - self._last[number])
-            self._last[number] = now
+            self._last[number], newest = now, number
             if end is not None:
                 self._last.pop(number, None)
         self._given.labels(**self._labels).inc(len(report["events"]))
@@ -116,6 +117,9 @@ class Metrics:
             "vllm_neuron:num_seqs_padding": ("Rows of decode steps that were padding.", stats["decode_padding"]),
             "vllm_neuron:num_batched_tokens_padding": ("Tokens of prefill that were padded.", stats["prefill_padding"]),
             "vllm_neuron:neff_execution_count": ("Steps.", stats["steps"]),
+            "vllm:spec_decode_num_drafts": ("Times that guesses of a request were computed.", stats["drafts"]),
+            "vllm:spec_decode_num_draft_tokens": ("Tokens that were guessed.", stats["draft_tokens"]),
+            "vllm:spec_decode_num_accepted_tokens": ("Guesses that were right.", stats["accepted_tokens"]),
             "opentrn:predicted_device_seconds": ("Predicted time of all steps.", stats["predicted_s"]),
         }
         for kind, rows in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
@@ -123,6 +127,13 @@ class Metrics:
                 family = kind(name, text, labels=names)
                 family.add_metric(values, value)
                 yield family
+        by_place = CounterMetricFamily(
+            "vllm:spec_decode_num_accepted_tokens_per_pos", "Right guesses by their place.", labels=[*names, "position"]
+        )
+        for place, value in enumerate(stats["accepted_by_place"]):
+            by_place.add_metric([*values, str(place)], value)
+        if stats["accepted_by_place"]:
+            yield by_place
 
     def describe(self) -> list[Any]:
         """Nothing is known before it is asked for."""

@@ -38,6 +38,7 @@ class Key:
 _ONE_CORE = "the model is served by one group of tensor-parallel NeuronCores"
 _KERNELS = "which kernels run is the compiler's choice here"
 _NO_QUANTISATION = "weights are bf16, f16 or f32"
+_LOOKUP = "no model makes guesses; --speculative-config has prompt lookup"
 
 
 def _fixed(why: str, *only: Any) -> Key:
@@ -102,10 +103,10 @@ NXDI_KEYS: Mapping[str, Key] = {
     "is_chunked_prefill": _fixed("policy neuron reads long prompts in parts", False),
     "chunked_prefill_config": _fixed("policy neuron reads long prompts in parts"),
     "windowed_context_encoding_size": _fixed("policy neuron reads long prompts in parts"),
-    "speculation_length": _fixed("there is no speculation", 0),
-    "enable_fused_speculation": _fixed("there is no speculation", False),
-    "enable_eagle_speculation": _fixed("there is no speculation", False),
-    "is_medusa": _fixed("there is no speculation", False),
+    "speculation_length": _fixed(_LOOKUP, 0),
+    "enable_fused_speculation": _fixed(_LOOKUP, False),
+    "enable_eagle_speculation": _fixed(_LOOKUP, False),
+    "is_medusa": _fixed(_LOOKUP, False),
     "lora_config": _fixed("--lora-modules names adapters"),
     "async_mode": _fixed("a step is planned when the one before it has ended; opentrn replay has the other", False),
     "on_device_sampling_config": Key(WITHOUT_EFFECT, "tokens are chosen on the host, and times have no copy of logits"),

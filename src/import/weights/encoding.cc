@@ -31,7 +31,9 @@ constexpr std::array<Format, kEncodingCount> kFormats{{{"F32", 1, 4, 0},
                                                        {"Q3_K", 256, 110, 11},
                                                        {"Q4_K", 256, 144, 12},
                                                        {"Q5_K", 256, 176, 13},
-                                                       {"Q6_K", 256, 210, 14}}};
+                                                       {"Q6_K", 256, 210, 14},
+                                                       {"MXFP4", 32, 17, 39},
+                                                       {"U8", 1, 1, -1}}};
 
 // ggml's types that are named in messages and not read.
 struct OtherType {
@@ -41,7 +43,7 @@ struct OtherType {
 constexpr OtherType kOtherTypes[] = {
     {9, "Q8_1"},    {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
     {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},
-    {26, "I32"},    {27, "I64"},   {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"},
+    {26, "I32"},    {27, "I64"},   {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},
 };
 
 const Format& format(Encoding encoding) { return kFormats[static_cast<size_t>(encoding)]; }
@@ -186,6 +188,19 @@ void q6_k(Byte in, float* out) {
       }
 }
 
+// OCP's microscaling formats, 1.0: a number of FP4 (E2M1), and a scale of E8M0, which is a power of two.
+constexpr std::array<float, 16> kFp4{0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+float mx_scale(uint8_t bits) { return std::ldexp(1.0F, bits - 127); }
+
+// A scale, 16 bytes of four bits.
+void mxfp4(Byte in, float* out) {
+  const float scale = mx_scale(in[0]);
+  for (int j = 0; j < 16; ++j) {
+    out[j] = kFp4[static_cast<size_t>(low(in[1 + j]))] * scale;
+    out[j + 16] = kFp4[static_cast<size_t>(high(in[1 + j]))] * scale;
+  }
+}
+
 template <typename Value, typename Convert>
 void plain(Byte in, std::span<float> out, Convert&& convert) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = convert(read<Value>(in + i * sizeof(Value)));
@@ -205,6 +220,7 @@ DecodeBlock block_decoder(Encoding encoding) {
     case Encoding::kQ4_K: return q4_k;
     case Encoding::kQ5_K: return q5_k;
     case Encoding::kQ6_K: return q6_k;
+    case Encoding::kMXFP4: return mxfp4;
     default: return nullptr;
   }
 }
@@ -238,6 +254,7 @@ void decode(Encoding encoding, std::span<const std::byte> blocks, std::span<floa
     case Encoding::kF32: return plain<float>(in, out, [](float v) { return v; });
     case Encoding::kF64: return plain<double>(in, out, [](double v) { return static_cast<float>(v); });
     case Encoding::kF16: return plain<uint16_t>(in, out, half_to_float);
+    case Encoding::kU8: return plain<uint8_t>(in, out, [](uint8_t v) { return static_cast<float>(v); });
     case Encoding::kBF16:
       return plain<uint16_t>(in, out,
                              [](uint16_t v) { return std::bit_cast<float>(static_cast<uint32_t>(v) << 16); });
@@ -246,6 +263,18 @@ void decode(Encoding encoding, std::span<const std::byte> blocks, std::span<floa
   const DecodeBlock decode_block = block_decoder(encoding);
   for (int64_t i = 0; i < count; ++i)
     decode_block(in + i * block_bytes(encoding), out.data() + i * block_elements(encoding));
+}
+
+void decode_mxfp4(std::span<const std::byte> blocks, std::span<const std::byte> scales,
+                  std::span<float> out) {
+  OPENTRN_CHECK(blocks.size() == scales.size() * 16 && out.size() == blocks.size() * 2,
+                "{} bytes and {} scales of MXFP4 for {} numbers", blocks.size(), scales.size(), out.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const auto both = static_cast<uint8_t>(blocks[i]);
+    const float scale = mx_scale(static_cast<uint8_t>(scales[i / 16]));
+    out[2 * i] = kFp4[static_cast<size_t>(low(both))] * scale;
+    out[2 * i + 1] = kFp4[static_cast<size_t>(high(both))] * scale;
+  }
 }
 
 float half_to_float(uint16_t bits) {

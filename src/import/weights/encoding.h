@@ -28,8 +28,10 @@ enum class Encoding : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kMXFP4,
+  kU8,  // whole numbers: parts of other formats, such as those of decode_mxfp4()
 };
-inline constexpr int kEncodingCount = static_cast<int>(Encoding::kQ6_K) + 1;
+inline constexpr int kEncodingCount = static_cast<int>(Encoding::kU8) + 1;
 
 std::string_view name(Encoding encoding);  // as ggml and safetensors spell it: "Q4_1", "BF16"
 // Of ggml's enum ggml_type, as GGUF files hold it; nullopt for one that is not read.
@@ -44,6 +46,11 @@ int64_t block_bytes(Encoding encoding);
 // The numbers of whole blocks, exactly as ggml computes them in fp32. An internal fault where the sizes do
 // not belong to each other.
 void decode(Encoding encoding, std::span<const std::byte> blocks, std::span<float> out);
+
+// MXFP4 in two tensors, as OpenAI publishes gpt-oss: blocks of 16 bytes, each with two neighbouring numbers,
+// the first in its lower half, and a scale of 8 bits (E8M0) for each block. An internal fault where the sizes
+// do not belong to each other.
+void decode_mxfp4(std::span<const std::byte> blocks, std::span<const std::byte> scales, std::span<float> out);
 
 float half_to_float(uint16_t bits);
 // To nearest even; a NaN stays one.

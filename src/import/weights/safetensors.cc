@@ -29,7 +29,8 @@ constexpr uint64_t kHeaderBytesMax = 100'000'000;
 }
 
 std::optional<Encoding> encoding_of(std::string_view dtype) {
-  for (const Encoding encoding : {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kF64})
+  for (const Encoding encoding :
+       {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kF64, Encoding::kU8})
     if (name(encoding) == dtype) return encoding;
   return std::nullopt;
 }
@@ -58,7 +59,7 @@ StoredTensor tensor_of(const std::string& name, const Json& row, std::span<const
   if (!encoding)
     throw Fault(FaultKind::kNotModelled, "safetensors.type",
                 fmt::format("tensor '{}' is {}", shown, printable(dtype)),
-                "take a model with tensors in F32, F16, BF16 or F64");
+                "take a model with tensors in F32, F16, BF16, F64 or MXFP4's U8");
   const uint64_t begin = (*offsets)[0], end = (*offsets)[1];
   if (begin > end || end > data.size())
     malformed(fmt::format("lies at bytes {} to {} of {}", begin, end, data.size()));

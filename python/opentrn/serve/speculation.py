@@ -1,0 +1,100 @@
+"""vLLM's --speculative-config for this server: prompt lookup ("ngram"), and which keys it honours.
+
+A request's newest tokens are looked for in its own text, and what followed there is guessed to follow again. A step
+computes the guesses behind the newest token, and keeps as many as the request's sampling would have chosen itself, so
+answers do not change but for the rounding of another program. Names and defaults: vllm/config/speculative.py, 0.32.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opentrn.errors import InputError
+from opentrn.serve.neuron_config import HONOURED as IN_BOTH
+from opentrn.serve.neuron_config import REFUSED
+
+__all__ = ["DRAFTS", "HONOURED", "Speculation", "explained", "speculation_of"]
+
+HONOURED: Mapping[str, str] = {
+    "method": "ngram: guesses are looked up in a request's own text",
+    "num_speculative_tokens": "guesses of a request in a step, at most",
+    "prompt_lookup_max": "the most tokens that are looked for (prompt_lookup_min, else 5)",
+    "prompt_lookup_min": "the fewest (prompt_lookup_max, else 5)",
+}
+# Keys of methods with a model that makes the guesses, and of how vLLM runs them.
+DRAFTS = frozenset((
+    "model", "draft_tensor_parallel_size", "draft_sample_method", "quantization", "max_model_len", "revision",
+    "code_revision", "attention_backend", "moe_backend", "draft_load_config", "draft_model_config",
+    "draft_parallel_config", "tensor_parallel_size", "enforce_eager", "disable_padded_drafter_batch",
+    "speculative_token_tree", "parallel_drafting", "use_local_argmax_reduction", "suffix_decoding_max_tree_depth",
+    "suffix_decoding_max_cached_requests", "suffix_decoding_max_spec_factor", "suffix_decoding_min_token_prob",
+    "rejection_sample_method", "synthetic_acceptance_rate", "disable_by_batch_size",
+))  # fmt: skip
+_NO_MODEL = "no model makes guesses here, prompt lookup (ngram) does"
+_LENGTH = 5  # vLLM's, of what is looked for
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """tokens: guesses of a request in a step, at most; 0: none. longest, shortest: tokens that are looked for."""
+
+    tokens: int = 0
+    longest: int = _LENGTH
+    shortest: int = _LENGTH
+
+    def options(self) -> dict[str, int]:
+        """As the C++ core takes them."""
+        return {"guesses": self.tokens, "lookup_max": self.longest, "lookup_min": self.shortest}
+
+
+def explained(config: Mapping[str, Any]) -> list[tuple[str, Any, str, str]]:
+    """(key, value, verdict, why) of every key, as neuron_config.explained has them. Raises InputError for an unknown
+    one."""
+    rows = []
+    for key, value in config.items():
+        only_lookup = key == "method" and value != "ngram"
+        if key in HONOURED and not only_lookup:
+            rows.append((key, value, IN_BOTH, HONOURED[key]))
+        elif key in DRAFTS or only_lookup:
+            rows.append((key, value, REFUSED, _NO_MODEL))
+        else:
+            raise _unknown(key)
+    return rows
+
+
+def _refused(message: str, hint: str = "") -> InputError:
+    return InputError(message, label="serve.settings", hint=hint)
+
+
+def _unknown(key: str) -> InputError:
+    return _refused(f"speculative-config: there is no key {key}", f"one of {', '.join(HONOURED)}")
+
+
+def speculation_of(config: Mapping[str, Any]) -> Speculation:
+    """Of vLLM's configuration; empty: none. Raises InputError for keys and values that are not honoured."""
+    if not config:
+        return Speculation()
+    for key in config:
+        if key in DRAFTS:
+            raise _refused(f"speculative-config: {key} is refused; {_NO_MODEL}",
+                           '{"method": "ngram", "num_speculative_tokens": 4}')  # fmt: skip
+        if key not in HONOURED:
+            raise _unknown(key)
+    if config.get("method", "ngram") != "ngram":
+        raise _refused(f"speculative-config: method is {json.dumps(config['method'])}; {_NO_MODEL}")
+    sizes = {}
+    for key in ("num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"):
+        value = config.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 511):
+            raise _refused(f"speculative-config: {key} is {json.dumps(value)}; 1 to 511 are read")
+        sizes[key] = value
+    tokens, longest, shortest = sizes.values()
+    if tokens is None:
+        raise _refused("speculative-config: num_speculative_tokens is missing", "1 to 511")
+    longest, shortest = longest or shortest or _LENGTH, shortest or longest or _LENGTH
+    if shortest > longest:
+        raise _refused(f"speculative-config: prompt_lookup_min is {shortest}, and prompt_lookup_max {longest}")
+    return Speculation(tokens, longest, shortest)
