@@ -19,6 +19,7 @@
 #include "graph/element_type.h"
 #include "python/model_bindings.h"
 #include "python/unlocked.h"
+#include "spmd/one_device.h"
 #include "spmd/run/fastest_cuts.h"
 #include "spmd/run/sharded_model.h"
 
@@ -148,6 +149,18 @@ void bind_sharded_models(nb::module_& module) {
         return sharded(module_of(text, path, dimensions), target, options, mesh, annotations);
       },
       "text"_a.none(), "path"_a, "target"_a, "dimensions"_a, "options"_a, "mesh"_a, "annotations"_a);
+  module.def(
+      "groups_of_mesh",
+      [](const std::string& mesh, const std::vector<int64_t>& devices) {
+        return spmd::groups_with(spmd::parse_mesh(mesh), devices);
+      },
+      "mesh"_a, "devices"_a,
+      "The groups of devices along those axes of a mesh along which these, one of the groups, differ");
+  module.def("devices_of_mesh", [](const std::string& mesh) {
+    int64_t devices = 1;
+    for (const spmd::Mesh::Axis& axis : spmd::parse_mesh(mesh).axes) devices *= axis.size;
+    return devices;
+  });
   module.def(
       "shard_graph",
       [](const graph::Module& graph, const std::string& target, const OptionNames& options,

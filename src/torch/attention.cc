@@ -4,6 +4,8 @@
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <torch/library.h>
 
+#include "torch/attention.h"
+
 namespace opentrn::torch_device {
 
 namespace {
@@ -11,11 +13,12 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// Tensors that wrap others (DTensor, fake tensors, vmap's) have rules for ops, not for this one.
-bool is_plain(const Tensor& tensor) {
+// Tensors that wrap others (fake tensors, vmap's) have rules for ops, not for this one; but DTensor has.
+bool has_rule(const Tensor& tensor) {
   const c10::DispatchKeySet keys = tensor.key_set();
-  return !keys.has(c10::DispatchKey::Python) && !keys.has(c10::DispatchKey::FuncTorchBatched) &&
-         !keys.has(c10::DispatchKey::FuncTorchGradWrapper);
+  if (keys.has(c10::DispatchKey::FuncTorchBatched) || keys.has(c10::DispatchKey::FuncTorchGradWrapper))
+    return false;
+  return !keys.has(c10::DispatchKey::Python) || wrapper_has_attention(tensor);
 }
 
 // What the programs have a form for (opentrn.torch.attention); the rest goes op by op, as does what is
@@ -36,8 +39,9 @@ bool has_program(const Tensor& query, const Tensor& key, const Tensor& value, co
 
 int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                double dropout, bool causal, std::optional<double>, bool) {
-  const bool fused = at::globalContext().userEnabledOverrideableSDP() && is_plain(query) && is_plain(key) &&
-                     is_plain(value) && has_program(query, key, value, mask, dropout, causal);
+  const bool fused = at::globalContext().userEnabledOverrideableSDP() &&
+                     has_program(query, key, value, mask, dropout, causal) && has_rule(query) &&
+                     has_rule(key) && has_rule(value);
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 

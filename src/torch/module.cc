@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "torch/attention.h"
 #include "torch/autograd_threads.h"
 #include "torch/eager.h"
 #include "torch/generator.h"
@@ -31,6 +32,7 @@ const std::thread::id main_thread = std::this_thread::get_id();  // which loads 
 // What opentrn.torch.eager handed in. Never released: ops run until the process ends.
 struct Python {
   py::object compile, time_of, ref;
+  py::object class_with_attention;  // of opentrn.torch.dtensor, nothing before
   std::set<std::string> lifted;
 };
 Python& python() {
@@ -201,6 +203,13 @@ double time_of(size_t number) {
 
 bool lifts_numbers(const std::string& op) { return python().lifted.contains(op); }
 
+bool wrapper_has_attention(const at::Tensor& tensor) {
+  return with_python([&] {
+    const py::object& known = python().class_with_attention;
+    return known && py::isinstance(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)), known);
+  });
+}
+
 // Handlers run on the main thread only; another thread that asked for the lock might do so when Python ends.
 void service_interrupts() {
   if (std::this_thread::get_id() != main_thread) return;
@@ -239,7 +248,10 @@ void start(const std::vector<int>& cores, int64_t memory_bytes, uintptr_t memory
              }});
   register_hooks();
   register_profiler();
-  python() = {compile, time_of, ref, lifted};
+  python().compile = compile;
+  python().time_of = time_of;
+  python().ref = ref;
+  python().lifted = lifted;
   take_over(taken);
 }
 
@@ -271,6 +283,8 @@ PYBIND11_MODULE(_torch, module) {
   });
   module.def("make_group", &make_group);
   module.def("start", &start);
+  module.def("set_class_with_attention",
+             [](const py::object& type) { python().class_with_attention = type; });
   module.def("programs", &program_rows, "(number, name, on the host, runs, host seconds) of each");
   module.def("count_host_time", &count_host_time);
   module.def("settle_autograd_threads", &settle_autograd_threads, py::call_guard<py::gil_scoped_release>());

@@ -1064,6 +1064,13 @@ class ShardedModel:
 
 def shard_model(text: str | None, path: str | os.PathLike, target: str, dimensions: Mapping[str, int], options: Mapping[str, str], mesh: str, annotations: Sequence[str]) -> ShardedModel: ...
 
+def groups_of_mesh(mesh: str, devices: Sequence[int]) -> list[list[int]]:
+    """
+    The groups of devices along those axes of a mesh along which these, one of the groups, differ
+    """
+
+def devices_of_mesh(arg: str, /) -> int: ...
+
 def shard_graph(module: graph.Module, target: str, options: Mapping[str, str], mesh: str, annotations: Sequence[str]) -> ShardedModel: ...
 
 class Gguf:

@@ -401,7 +401,7 @@ def _sharded(
     if mesh is None:
         raise InputError("shardings without a mesh", label="spmd.mesh", hint='mesh="tp=4"')
     words, annotations = sharded.mesh_text(mesh), sharded.annotations_of(shardings)
-    exported = _exported(source, dimensions, names=True)
+    exported = _exported(source, dimensions, names=True, mesh=words)
     if isinstance(source, graph.Module):
         loaded = _core.shard_graph(source._raw, target, options, words, annotations)
         return sharded.ShardedModel(loaded, target, words)
@@ -625,8 +625,13 @@ def _references(weights: str) -> bool:
     return weights == "reference"
 
 
-def _exported(source: Any, dimensions: Mapping[str, Any] | None, names: bool = False) -> str | None:
-    """The text of an exported PyTorch program or its file; None for any other source. names: of tensors too."""
+def _exported(
+    source: Any, dimensions: Mapping[str, Any] | None, names: bool = False, mesh: str | None = None
+) -> str | None:
+    """The text of an exported PyTorch program or its file; None for any other source.
+
+    names: of tensors too. mesh: of the ranks that its collectives are between, in words.
+    """
     if isinstance(source, str) and "\n" in source:
         return None
     if isinstance(source, (str, Path)):
@@ -651,7 +656,7 @@ def _exported(source: Any, dimensions: Mapping[str, Any] | None, names: bool = F
         )
     sizes = {name: given[0] for name, given in lists.items()}
     program = source if export.is_exported(source) else export.load(source)
-    return export.to_text(program, sizes, names=names)
+    return export.to_text(program, sizes, names=names, mesh=mesh)
 
 
 def _read(source: str | Path) -> tuple[str | None, str]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from torch import fx
 from torch._prims import rng_prims
 
 from opentrn.errors import SourceLocation
-from opentrn.torch.registry import NoDeviceForm, require, rule_of
+from opentrn.torch.registry import NoDeviceForm, Rule, require, rule_of
 from opentrn.torch.text import Body, Shape, Spec, Value, block_text, type_text
 from opentrn.torch.types import ELEMENTS
 
@@ -93,6 +94,11 @@ def name_of(node: fx.Node) -> str:
     return str(node.target)
 
 
+def schema_name(node: fx.Node) -> str:
+    """aten::add; nothing of what is no op."""
+    return node.target._schema.name if isinstance(node.target, torch._ops.OpOverload) else ""
+
+
 def refusal(node: fx.Node, why: str, label: str = "torch.no_emitter") -> NoDeviceForm:
     """Names the op and the user's line."""
     return NoDeviceForm(f"{name_of(node)} {why}", label=label, **place_of(node))
@@ -110,9 +116,10 @@ def place_of(node: fx.Node) -> dict[str, Any]:
 class Emitter(Body):
     """Writes one graph. sizes: what stands for a symbolic size (opentrn.torch.program.Sizes)."""
 
-    def __init__(self, concrete: Callable[[Any], int]) -> None:
+    def __init__(self, concrete: Callable[[Any], int], rules: Mapping[str, Rule]) -> None:
         super().__init__()
         self.concrete = concrete
+        self.rules = rules
         self.state: Value | None = None  # of the random generator
         self._draws = 0
         self._read: set[int] | None = None
@@ -273,7 +280,7 @@ class Emitter(Body):
         for each in out if isinstance(out, tuple) else (out,):
             if isinstance(each, Spec) and each.dtype not in ELEMENTS:
                 raise refusal(node, f"gives {each.dtype}, of which a device has no form", "torch.type")
-        rule = rule_of(node.target)
+        rule = rule_of(node.target) or self.rules.get(schema_name(node))
         if rule is None:
             raise refusal(node, "has no form on the device")
         parts = {user.args[1] if user.target is operator.getitem else None for user in node.users}
@@ -373,16 +380,18 @@ def emit(
     concrete: Callable[[Any], int],
     name: str = "graph",
     names: Mapping[str, str] | None = None,
+    rules: Mapping[str, Rule] = MappingProxyType({}),
 ) -> Emitted:
     """The graph for arguments of these sizes.
 
     arguments: Spec of a tensor; a tensor that becomes a constant; a number of a symbolic size; None. names: of
-    placeholders, which their arguments and constants carry in the text.
+    placeholders, which their arguments and constants carry in the text. rules: beside those of the registry, by
+    the name of an op.
     Raises NoDeviceForm, which names op and line.
     """
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
 
-    emitter = Emitter(concrete)
+    emitter = Emitter(concrete, rules)
     values: dict[fx.Node, Any] = {}
     heads = emitter.heads
     taken: list[int] = []

@@ -16,6 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from opentrn.errors import InputError
 from opentrn.torch import decompositions
+from opentrn.torch.collectives import rules_of
 from opentrn.torch.emitter import emit
 from opentrn.torch.ops import interpolation
 from opentrn.torch.program import Sizes
@@ -55,13 +56,18 @@ def load(path: str | Path) -> ExportedProgram:
 
 
 def to_text(
-    program: ExportedProgram, dimensions: Mapping[str, int] | None = None, *, names: bool = False
+    program: ExportedProgram,
+    dimensions: Mapping[str, int] | None = None,
+    *,
+    names: bool = False,
+    mesh: str | None = None,
 ) -> str:
     """The module, whose inputs are the user's tensors and whose results are what the model returns.
 
     dimensions: sizes of the dynamic ones, by the names that they have in the program ("s0"). names: inputs and
-    weights carry those of the program. ValueError where a size is missing, and for a program that changes buffers;
-    NoDeviceForm names an op that has no form, and its line.
+    weights carry those of the program. mesh: of the devices that the program's functional collectives are between,
+    in words. ValueError where a size is missing, for a program that changes buffers, and for collectives of groups
+    that the mesh does not have; NoDeviceForm names an op that has no form, and its line.
     """
     with _without_torchs_own_warning(), interpolation.kept_whole():
         program = program.run_decompositions(decompositions.table())
@@ -88,7 +94,7 @@ def to_text(
                 f"the exported program takes {row.kind.name.lower()} {row.target}, which is not a tensor",
                 label="torch.export",
             )
-    return emit(module, given, sizes, "exported", called if names else {}).text
+    return emit(module, given, sizes, "exported", called if names else {}, rules_of(mesh)).text
 
 
 def _input(traced: Any, sizes: Sizes) -> Any:

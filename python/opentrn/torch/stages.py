@@ -15,16 +15,13 @@ from torch import fx
 from torch.fx.passes.split_module import split_module
 
 from opentrn.torch import skipped
+from opentrn.torch.emitter import schema_name
 
 # Those of torch.distributed._functional_collectives and of DTensor, as they are in graphs.
 _NAMESPACES = {"_c10d_functional", "_dtensor"}
 _WAIT = "_c10d_functional::wait_tensor"
 # What compiles one part: of a name, and whether the part begins the program, which launches it.
 Compile = Callable[[fx.GraphModule, str, bool], Callable[[list[Any]], Any]]
-
-
-def _name(node: fx.Node) -> str:
-    return node.target._schema.name if isinstance(node.target, torch._ops.OpOverload) else ""
 
 
 def _is_on_cores(node: fx.Node) -> bool:
@@ -37,7 +34,7 @@ def _is_collective(node: fx.Node) -> bool:
     """Of tensors on cores; one of the host's tensors is an op that the host runs."""
     if node.target is operator.getitem:
         return _is_collective(node.args[0])
-    return _name(node).partition("::")[0] in _NAMESPACES and _is_on_cores(node)
+    return schema_name(node).partition("::")[0] in _NAMESPACES and _is_on_cores(node)
 
 
 def has_collectives(module: fx.GraphModule) -> bool:
@@ -47,7 +44,7 @@ def has_collectives(module: fx.GraphModule) -> bool:
 def _wait_late(graph: fx.Graph) -> None:
     places = {node: place for place, node in enumerate(graph.nodes)}
     for node in list(graph.nodes):
-        if _name(node) == _WAIT and node.users:
+        if schema_name(node) == _WAIT and node.users:
             min(node.users, key=places.__getitem__).prepend(node)
 
 

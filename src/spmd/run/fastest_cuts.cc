@@ -9,6 +9,7 @@
 #include "compiler/canonicalise/passes.h"
 #include "graph/verify.h"
 #include "spmd/dimension_rule.h"
+#include "spmd/one_device.h"
 #include "spmd/propagate.h"
 
 namespace opentrn::spmd {
@@ -155,6 +156,10 @@ FastestCuts fastest_cuts(const graph::Module& module, const Mesh& mesh, const co
   graph::verify(module);
   const AxisGrid grid(mesh);
   const Function flat = compiler::inline_calls(module, module.entry());
+  if (is_of_one_device(flat))
+    throw Fault(FaultKind::kInput, "spmd.one_device",
+                "the program is one device's, with collectives of its own: there is nothing to choose",
+                "leave auto out, and state how its inputs and results lie");
   FastestCuts best;
   double least = std::numeric_limits<double>::infinity();
   for (auto& [name, stated] : ways_of(flat, grid, mesh)) {

@@ -15,6 +15,7 @@
 #include "graph/control_arguments.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
+#include "spmd/one_device.h"
 #include "spmd/run/step_traffic.h"
 
 namespace opentrn::spmd {
@@ -113,9 +114,14 @@ ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh, Stated
 
 void ShardedModel::compile(const graph::Module& module, const graph::Function& flat, const Stated& stated,
                            compiler::Options options) {
-  std::vector<const Cuts*> results;
-  for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
-  local_ = partition(module, flat, grid_, stated.values, results);
+  is_of_one_device_ = is_of_one_device(flat);
+  if (is_of_one_device_) {
+    local_ = of_one_device(module, flat, grid_, stated);
+  } else {
+    std::vector<const Cuts*> results;
+    for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
+    local_ = partition(module, flat, grid_, stated.values, results);
+  }
   graph::verify(local_.module);
   name_ports(module, flat);
   control_inputs_ = graph::control_arguments(module.entry());
@@ -135,10 +141,14 @@ void ShardedModel::compile(const graph::Module& module, const graph::Function& f
 
 void ShardedModel::name_ports(const graph::Module& module, const graph::Function& flat) {
   const TensorNames names = names_of(module, flat);
+  const auto port = [&](const std::string& name, ValueId value, const Sharding& sharding) -> Port {
+    const Type& type = flat.type(value);
+    return {name, is_of_one_device_ ? whole_of(type, sharding) : type, sharding};
+  };
   for (size_t i = 0; i < names.arguments.size(); ++i)
-    inputs_.push_back({names.arguments[i], flat.type(flat.arguments()[i]), local_.inputs[i]});
+    inputs_.push_back(port(names.arguments[i], flat.arguments()[i], local_.inputs[i]));
   for (size_t i = 0; i < names.results.size(); ++i)
-    outputs_.push_back({names.results[i], flat.type(flat.returned()[i]), local_.outputs[i]});
+    outputs_.push_back(port(names.results[i], flat.returned()[i], local_.outputs[i]));
   for (const HeldConstant& constant : local_.constants)
     weights_.push_back({constant.name, constant.whole.type(), constant.sharding});
 }
@@ -165,8 +175,23 @@ std::vector<Literal> ShardedModel::run(std::span<const Literal> arguments) const
     std::vector<Literal> parts;
     for (const auto& of_device : results) parts.push_back(dense(of_device[i].literal()));
     whole.push_back(joined(parts, outputs_[i].type, outputs_[i].sharding));
+    if (is_of_one_device_) check_copies(outputs_[i], whole.back(), parts);
   }
   return whole;
+}
+
+void ShardedModel::check_copies(const Port& result, const Literal& whole,
+                                std::span<const Literal> parts) const {
+  for (size_t device = 0; device < parts.size(); ++device) {
+    if (dense(part_of(whole, result.sharding, static_cast<int64_t>(device))).dense() == parts[device].dense())
+      continue;
+    throw Fault(FaultKind::kInput, "spmd.result",
+                fmt::format("result {} is taken to be the same on every device that has the same part of it, and "
+                            "device {} has other values",
+                            result.name, device),
+                fmt::format("say how it lies, --shard {}=AXIS where each device has a part of its own",
+                            result.name));
+  }
 }
 
 std::optional<traffic::Traffic> ShardedModel::traffic() const {

@@ -1,5 +1,6 @@
 // A model of any format on several simulated NeuronCores: cut as a user's annotations say
-// (spmd/annotations.h), run on whole arrays, and timed on the fabric of the machine that the target names.
+// (spmd/annotations.h), run on whole arrays, and timed on the fabric of the machine that the target names. A
+// program of one device (spmd/one_device.h) runs as it stands.
 #pragma once
 
 #include <memory>
@@ -60,7 +61,8 @@ class ShardedModel {
   // Why parts of it do not run on a device; empty when all do.
   const std::string& host_reason() const { return program_->host_reason(); }
 
-  // Whole arrays in and out. Input fault "spmd.input" for another number or type.
+  // Whole arrays in and out. Input faults: "spmd.input" for another number or type, "spmd.result" where devices
+  // give different values for a part of a result that they all have, of a program of one device.
   std::vector<graph::Literal> run(std::span<const graph::Literal> arguments) const;
 
   // Of one run, on one device.
@@ -87,11 +89,14 @@ class ShardedModel {
   void compile(const graph::Module& module, const graph::Function& flat, const Stated& stated,
                compiler::Options options);
   void name_ports(const graph::Module& module, const graph::Function& flat);
+  void check_copies(const Port& result, const graph::Literal& whole,
+                    std::span<const graph::Literal> parts) const;
 
   AxisGrid grid_;
   runtime::Settings settings_;
   std::string name_, choice_;
   Parts parts_;
+  bool is_of_one_device_ = false;
   SpmdModule local_;
   std::vector<Port> inputs_, outputs_, weights_;
   std::vector<size_t> control_inputs_;
