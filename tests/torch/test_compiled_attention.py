@@ -71,3 +71,12 @@ def test_a_compiled_step_on_tensors_of_the_device_has_the_cpus_gradients() -> No
     )
     for mine, theirs in zip(ours, _results(lambda q, k, v: attention(q, k, v, is_causal=True), given), strict=True):
         torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_a_causal_call_is_the_attention_kernel() -> None:
+    torch._dynamo.reset()
+    q = torch.randn(2, 3, TOKENS, 4)
+    before = set(usage._ALIVE)
+    torch.compile(lambda x: attention(x, x, x, is_causal=True), backend="neuron")(q)
+    (program,) = set(usage._ALIVE) - before
+    assert program.device_model.passes["attention"] == 1

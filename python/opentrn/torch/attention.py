@@ -44,10 +44,11 @@ def _like(value: Tensor, pattern: Tensor) -> Tensor:
 
 
 def _weights(query: Tensor, key: Tensor, bias: Tensor | None, is_causal: bool, scale: float) -> Tensor:
-    scores = (query * scale) @ key.transpose(-2, -1)
+    # In the order in which the compiler knows attention: scores, scale, masks.
+    scores = query @ key.transpose(-2, -1) * scale
     if is_causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        scores = scores.masked_fill(~seen, float("-inf"))
+        scores = torch.where(seen, scores, float("-inf"))
     if bias is None:
         return scores.softmax(-1)
     scores = scores + _wide(bias)

@@ -23,6 +23,7 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch.embedding_bag import DECOMPOSITIONS as BAGS
     from opentrn.torch.fast_paths import DECOMPOSITIONS as FUSED
     from opentrn.torch.foreach import decompositions as over_lists
+    from opentrn.torch.gelu import DECOMPOSITIONS as GELU
     from opentrn.torch.grid_sampler import DECOMPOSITIONS as SAMPLERS
     from opentrn.torch.linear_algebra import DECOMPOSITIONS as ALGEBRA
     from opentrn.torch.losses import DECOMPOSITIONS as LOSSES
@@ -32,7 +33,7 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch.searching import DECOMPOSITIONS as SEARCHES
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
-    chosen |= POOLS | BAGS | FUSED | ALGEBRA | SEARCHES | SAMPLERS | MEDIANS | LOSSES | INTEGERS
+    chosen |= POOLS | BAGS | FUSED | ALGEBRA | SEARCHES | SAMPLERS | MEDIANS | LOSSES | INTEGERS | GELU
     chosen |= over_lists()
     for op in RULES:
         chosen.pop(op, None)
