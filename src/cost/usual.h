@@ -25,6 +25,8 @@ class UsualCosts {
   double activation_extra_ns() const { return activation_extra_ns_; }
   // Before an activation whose function is in another table than that of the one before.
   double table_load_ns() const { return table_load_ns_; }
+  // Whether the function is in one: the others need no load.
+  bool has_table(ActivationFunction function) const { return has_table_[static_cast<size_t>(function)]; }
   // From the end of an instruction until another engine may use the result.
   double latency_ns(isa::Engine engine) const { return latency_ns_[static_cast<size_t>(engine)]; }
   // A transfer between HBM and a tile of `bytes` in each of `partitions`, a descriptor for each, by bytes and
@@ -42,6 +44,7 @@ class UsualCosts {
   std::array<std::array<Line, isa::kEngineCount>, isa::kOpcodeCount> lines_{};
   std::array<double, isa::kEngineCount> clock_ghz_{}, issue_cycles_{}, latency_ns_{};
   double activation_extra_ns_ = 0, table_load_ns_ = 0;
+  std::array<bool, kActivationFunctionCount> has_table_{};
   double dma_bytes_per_ns_ = 1, dma_latency_ns_ = 0;
   double dma_engines_ = 1, descriptor_ns_ = 0, transfer_extra_ns_ = 0;
   struct Product {

@@ -1,5 +1,6 @@
 #include "compiler/analysis/values.h"
 
+#include <cmath>
 #include <set>
 
 #include "graph/element_value.h"
@@ -70,6 +71,50 @@ std::optional<double> splat_of(const Function& function, ValueId value) {
     value = op.operands[function.value(value).index];
   }
 }
+
+namespace {
+
+// How many ops back is looked.
+constexpr int kWholeDepth = 8;
+
+bool whole(const Function& function, ValueId value, int depth) {
+  const graph::Type& type = function.type(value);
+  if (!type.is_tensor() || graph::is_complex(type.element())) return false;
+  if (!graph::is_float(type.element())) return true;
+  if (const auto number = splat_of(function, value)) return *number == std::trunc(*number);
+  const Op* op = maker(function, value);
+  if (op == nullptr || depth == 0) return false;
+  const auto operand = [&](size_t i) { return whole(function, op->operands[i], depth - 1); };
+  switch (op->kind) {
+    case OpKind::iota_:
+    case OpKind::floor_:
+    case OpKind::ceil_:
+    case OpKind::round_nearest_even_:
+    case OpKind::round_nearest_afz_:
+    case OpKind::sign_: return true;
+    case OpKind::add_:
+    case OpKind::subtract_:
+    case OpKind::multiply_:
+    case OpKind::maximum_:
+    case OpKind::minimum_:
+    case OpKind::dot_general_: return operand(0) && operand(1);
+    case OpKind::select_: return operand(1) && operand(2);
+    case OpKind::convert_:
+    case OpKind::negate_:
+    case OpKind::abs_:
+    case OpKind::broadcast_in_dim_:
+    case OpKind::transpose_:
+    case OpKind::reshape_:
+    case OpKind::slice_:
+    case OpKind::reverse_: return operand(0);
+    case OpKind::reduce_: return op->results.size() == 1 && combiner_of(function, *op) && operand(0) && operand(1);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool is_whole(const Function& function, ValueId value) { return whole(function, value, kWholeDepth); }
 
 std::optional<OpKind> combiner_of(const Function& function, const Op& reduce) {
   if (reduce.regions.size() != 1) return std::nullopt;

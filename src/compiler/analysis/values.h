@@ -14,6 +14,9 @@ const graph::Op* maker(const graph::Function& function, graph::ValueId value);
 bool is_view_op(graph::OpKind kind);
 // The number that every element of the value has, where constants say so.
 std::optional<double> splat_of(const graph::Function& function, graph::ValueId value);
+// Every element is a whole number (or no finite one), as the ops that make it have it: integers and what is
+// counted, rounded, added and multiplied of them.
+bool is_whole(const graph::Function& function, graph::ValueId value);
 // add_, multiply_, maximum_, minimum_, and_ or or_ when the region of a reduce is that op of its two
 // arguments; nullopt otherwise.
 std::optional<graph::OpKind> combiner_of(const graph::Function& function, const graph::Op& reduce);

@@ -6,8 +6,8 @@
 //       for each block of results: PSUM = sum over taps and channel blocks of kernel[tap]^T band[tap]
 //
 // Nothing is copied per tap: a tap is a strided access of the band. Few input channels leave most of the
-// Tensor engine's rows idle, so the rows of a window are then stacked over partitions, one copy of the band
-// each. Where features are the innermost dimension of the result, positions go over partitions instead of
+// Tensor engine's rows idle, so the rows of a window, or the taps of a window of one row, are then stacked over
+// partitions, one copy of the band each. Where features are the innermost dimension of the result, positions go over partitions instead of
 // features, so that stores are long runs.
 //
 // A depthwise convolution has no channels to sum over, which would leave the Tensor engine one row of 128.
@@ -37,6 +37,10 @@ namespace {
 constexpr int64_t kBandBytes = 32 * 1024;
 constexpr int64_t kBandBlockBytes = 16 * 1024;
 constexpr int64_t kKernelBytes = 40 * 1024;
+// Input channels whose taps are stacked, and of which positions over partitions have a copy of the image with
+// its rows in runs.
+constexpr int64_t kFewChannels = 8;
+constexpr int64_t kStackedTapsMin = 4;
 
 bool is_convolution_type(graph::ElementType element) {
   const auto dtype = device_dtype(element);
@@ -87,12 +91,30 @@ Order order_of(const graph::Function& function, const Op& op) {
 // The rows of a window over partitions, each with the input channels.
 bool stacks_rows(const graph::Function& function, const Op& op) {
   const auto spatial = op.integers(Attr::kernel_spatial_dimensions);
-  if (spatial.size() != 2 || is_depthwise(function, op) || order_of(function, op) == Order::kPositions)
-    return false;
+  if (spatial.size() != 2 || is_depthwise(function, op)) return false;
   const graph::Type& kernel = function.type(op.operands[1]);
   const int64_t rows = kernel.dim(static_cast<int>(spatial[0])),
                 channels = kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension)));
+  if (order_of(function, op) == Order::kPositions && channels > kFewChannels) return false;
   return rows > 1 && rows * channels <= kPartitions && op.integers_or(Attr::lhs_dilation, 2, 1)[0] == 1;
+}
+
+// The taps of a window of one row over partitions, each with the input channels, in blocks of up to 128.
+bool stacks_taps(const graph::Function& function, const Op& op) {
+  const auto spatial = op.integers(Attr::kernel_spatial_dimensions);
+  if (is_depthwise(function, op)) return false;
+  const size_t rank = spatial.size();
+  const graph::Type &kernel = function.type(op.operands[1]), &result = function.type(op.results[0]);
+  const int64_t taps = kernel.dim(static_cast<int>(spatial[rank - 1])),
+                channels = kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension)));
+  if (taps < kStackedTapsMin || channels == 0 || channels > kFewChannels) return false;
+  if (op.integers_or(Attr::lhs_dilation, rank, 1)[rank - 1] != 1) return false;
+  if (rank == 2 && (kernel.dim(static_cast<int>(spatial[0])) != 1 || op.integers_or(Attr::window_strides, 2, 1)[0] != 1 ||
+                    op.integers_or(Attr::lhs_dilation, 2, 1)[0] != 1 ||
+                    (op.has(Attr::padding) && (op.matrix(Attr::padding).at(0, 0) != 0 || op.matrix(Attr::padding).at(0, 1) != 0))))
+    return false;
+  const int64_t width = result.dim(static_cast<int>(op.integers(Attr::output_spatial_dimensions)[rank - 1]));
+  return tiles(taps, kPartitions / channels) * width * size_bytes(*device_dtype(result.element())) <= kBandBytes;
 }
 
 // Neighbouring outputs: whole images, or rows of one image, or part of a row.
@@ -113,7 +135,8 @@ View rows_in_runs(Lowering& lowering, const Op& op) {
   const bool pointwise = kernel.element_count() ==
                          kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension))) *
                              kernel.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension)));
-  if (order == Order::kPositions || order == Order::kOther || !channels_last || spatial.empty() ||
+  const bool over_positions = order == Order::kPositions && !stacks_rows(lowering.function(), op);
+  if (over_positions || order == Order::kOther || !channels_last || spatial.empty() ||
       (pointwise && lowering.emitter().residency().is_kept(image.tensor)))
     return image;
   std::vector<int64_t> shape{image.dims[batch].count, image.dims[feature].count};
@@ -158,7 +181,8 @@ class Convolution : public TileSource {
         kernel_(features_in_runs(lowering, op)),
         order_(order_of(lowering.function(), op)),
         depthwise_(is_depthwise(lowering.function(), op)),
-        stacked_(stacks_rows(lowering.function(), op)) {
+        stacked_(stacks_rows(lowering.function(), op)),
+        stacked_taps_(!stacked_ && stacks_taps(lowering.function(), op)) {
     const auto in = op.integers(Attr::input_spatial_dimensions),
                taps = op.integers(Attr::kernel_spatial_dimensions),
                out = op.integers(Attr::output_spatial_dimensions);
@@ -262,11 +286,12 @@ class Convolution : public TileSource {
     const Tile sum = emitter_.psum(rows.count, columns.count, DType::kFloat32, "sum");
     const int64_t vertical = stacked_ ? 1 : windows_[0].size;
     bool accumulate = false;
+    const int64_t across = stacked_taps_ ? 1 : windows_[1].size;
     for (int64_t y = 0; y < vertical; ++y)
-      for (int64_t x = 0; x < windows_[1].size; ++x)
+      for (int64_t x = 0; x < across; ++x)
         for (size_t c = 0; c < bands_.size(); ++c) {
           const Tile seen = seen_by(bands_[c], row_window(), y, x, at);
-          const int64_t place = (y * windows_[1].size + x) * part_features_ + features.begin - part_begin_;
+          const int64_t place = (y * across + x) * part_features_ + features.begin - part_begin_;
           const Tile weights = kernels_[c].column_range(place, features.count);
           emitter_.matmul(sum, over_positions ? seen : weights, over_positions ? weights : seen, accumulate);
           accumulate = true;
@@ -277,7 +302,7 @@ class Convolution : public TileSource {
 
  private:
   Tile seen_by(const Band& band, const Window& vertical, int64_t y, int64_t x, const Positions& at) const {
-    return tap(band, vertical, windows_[1], y, x, at.row - band_.row, at.rows, at.column, at.columns,
+    return tap(band, vertical, column_window(), y, x, at.row - band_.row, at.rows, at.column, at.columns,
                at.image - band_.image, at.images);
   }
 
@@ -298,9 +323,8 @@ class Convolution : public TileSource {
   }
 
   void choose_sizes() {
-    const int64_t element = size_bytes(image_.dtype),
-                  blocks = std::max<int64_t>(1, tiles(kernel_in_.count, kPartitions));
-    const int64_t taps = windows_[0].size * windows_[1].size;
+    const int64_t element = size_bytes(image_.dtype), blocks = channel_blocks();
+    const int64_t taps = stacked_taps_ ? 1 : windows_[0].size * windows_[1].size;
     const int64_t held = kKernelBytes / std::max<int64_t>(1, blocks * taps * element);
     part_limit_ = depthwise_ ? kPartitions : std::max(kPartitions, held / kPartitions * kPartitions);
     const int64_t limit = std::min(kBandBytes / blocks, kBandBlockBytes);
@@ -317,15 +341,16 @@ class Convolution : public TileSource {
 
   // Of one channel, as it lies in SBUF.
   int64_t band_bytes(int64_t images, int64_t rows) const {
-    return images * row_window().extent(rows) * windows_[1].extent(windows_[1].output) *
+    return images * row_window().extent(rows) * column_window().extent(windows_[1].output) *
            size_bytes(image_.dtype);
   }
 
   // From when the first band may be loaded.
   double estimated_ns(const std::vector<Positions>& panels) const {
     const Generation generation = emitter_.generation();
-    const double blocks = static_cast<double>(tiles(kernel_in_.count, kPartitions));
-    const double steps = blocks * static_cast<double>(windows_[1].size * (stacked_ ? 1 : windows_[0].size));
+    const double blocks = static_cast<double>(channel_blocks());
+    const double steps =
+        blocks * static_cast<double>(column_window().size * (stacked_ ? 1 : windows_[0].size));
     const double feature_blocks = static_cast<double>(tiles(kernel_out_.count, kPartitions));
     double loads = 0, products = 0;
     const auto load_ns = [&](const Positions& at) {
@@ -362,6 +387,18 @@ class Convolution : public TileSource {
   Window row_window() const {
     if (!stacked_) return windows_[0];
     return {.input = windows_[0].output, .output = windows_[0].output};
+  }
+
+  // Likewise the horizontal one: stacked taps have one column per output.
+  Window column_window() const {
+    if (!stacked_taps_) return windows_[1];
+    return {.input = windows_[1].output, .output = windows_[1].output};
+  }
+  // Taps in one block of partitions, and blocks that are added up.
+  int64_t block_taps() const { return kPartitions / kernel_in_.count; }
+  int64_t channel_blocks() const {
+    return stacked_taps_ ? tiles(windows_[1].size, block_taps())
+                         : std::max<int64_t>(1, tiles(kernel_in_.count, kPartitions));
   }
 
   // -- positions by number: images, rows, columns
@@ -421,6 +458,17 @@ class Convolution : public TileSource {
       kernels_.push_back(tile);
       return;
     }
+    if (stacked_taps_) {
+      const Matrix all(base, {kernel_space_[1], kernel_in_}, {features});
+      const int64_t rows = block_taps() * kernel_in_.count;
+      for (int64_t row = 0; row < all.rows(); row += rows) {
+        const Tile tile =
+            emitter_.sbuf(std::min(rows, all.rows() - row), all.columns(), kernel_.dtype, "kernel");
+        all.load(emitter_, tile, row, 0);
+        kernels_.push_back(tile);
+      }
+      return;
+    }
     const Matrix all(base, {kernel_in_}, {kernel_space_[0], kernel_space_[1], features});
     for (int64_t c = 0; c < kernel_in_.count; c += kPartitions) {
       const Tile tile =
@@ -462,6 +510,12 @@ class Convolution : public TileSource {
       bands_.push_back(band);
       return;
     }
+    if (stacked_taps_) {
+      channels.dims[0].count = kernel_in_.count;
+      for (int64_t tap = 0; tap < windows_[1].size; tap += block_taps())
+        bands_.push_back(band_of_taps(channels, at, tap, std::min(block_taps(), windows_[1].size - tap)));
+      return;
+    }
     if (depthwise_) channels.offset += part_begin_ * input_features_.step;
     const int64_t count = depthwise_ ? part_features_ : kernel_in_.count;
     for (int64_t c = 0; c < count; c += kPartitions) {
@@ -471,6 +525,40 @@ class Convolution : public TileSource {
                                                0.0, image_.dtype));
       channels.offset += channels.dims[0].count * input_features_.step;
     }
+  }
+
+  // Taps [first, first + count) of every window: [taps x channels, images x rows x outputs]. Windows inside the
+  // image are one overlapping view of it; where there is padding, each tap has its own outputs.
+  Band band_of_taps(const View& channels, const Positions& at, int64_t first, int64_t count) {
+    const Window& w = windows_[1];
+    const int64_t high = channels.dims[0].count, step = image_space_[1].step;
+    const Band band{emitter_.sbuf(count * high, at.images * at.rows * w.output, image_.dtype, "band"), w.output,
+                    at.rows};
+    View base = channels;
+    base.offset += at.row * image_space_[0].step;
+    base.dims[2].count = at.rows;
+    if (w.low == 0 && !padded_behind()) {
+      base.offset += first * w.window_dilation * step;
+      const Matrix all(base, {{w.window_dilation * step, count}, base.dims[0]},
+                       {base.dims[1], base.dims[2], {w.stride * step, w.output}});
+      all.load(emitter_, band.tile, 0, 0);
+      return band;
+    }
+    emitter_.memset(band.tile, 0.0);
+    for (int64_t tap = 0; tap < count; ++tap) {
+      const int64_t shift = (first + tap) * w.window_dilation - w.low;
+      int64_t from = 0, to = w.output;
+      while (from < to && from * w.stride + shift < 0) ++from;
+      while (from < to && (to - 1) * w.stride + shift >= w.input) --to;
+      if (from == to) continue;
+      View part = base;
+      part.offset += (from * w.stride + shift) * step;
+      part.dims[3] = {w.stride * step, to - from};
+      emitter_.load(band.tile.row_range(tap * high, high)
+                        .patches(from, at.images, at.rows * w.output, at.rows, w.output, to - from, 1),
+                    part);
+    }
+    return band;
   }
 
   bool padded_behind() const {
@@ -498,7 +586,7 @@ class Convolution : public TileSource {
   Emitter& emitter_;
   View image_, kernel_;
   Order order_;
-  bool depthwise_, stacked_;
+  bool depthwise_, stacked_, stacked_taps_;
   Window windows_[2];
   isa::Dim image_space_[2] = {{0, 1}, {0, 1}}, kernel_space_[2] = {{0, 1}, {0, 1}};
   isa::Dim images_, input_features_, kernel_in_, kernel_out_;
@@ -555,6 +643,7 @@ int64_t convolution_kernel_bytes(const graph::Function& function, const Op& op) 
   int64_t taps = 1;
   for (size_t i = stacks_rows(function, op) ? 1 : 0; i < spatial.size(); ++i)
     taps *= kernel.dim(static_cast<int>(spatial[i]));
+  if (stacks_taps(function, op)) taps = tiles(taps, kPartitions / channels);
   return tiles(channels, kPartitions) * std::min(features, kPartitions) * taps * size_bytes(*dtype);
 }
 

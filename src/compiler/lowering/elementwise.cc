@@ -7,6 +7,7 @@
 
 #include "compiler/analysis/activation_op.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/takes.h"
 #include "graph/op_definitions.h"
 
@@ -46,6 +47,16 @@ std::optional<ActivationFunction> activation_of(OpKind kind) {
 
 std::optional<ActivationFunction> activation_function(const Op& op) {
   return op.kind == OpKind::composite_ ? activation_of_composite(op) : activation_of(op.kind);
+}
+
+std::optional<ActivationFunction> first_function(const Op& op) {
+  switch (op.kind) {
+    case OpKind::sine_:
+    case OpKind::cosine_: return ActivationFunction::kSin;
+    case OpKind::log_plus_one_: return ActivationFunction::kLog;
+    case OpKind::exponential_minus_one_: return ActivationFunction::kTanh;
+    default: return activation_function(op);
+  }
 }
 
 namespace {
@@ -112,9 +123,9 @@ AluOp mirrored(AluOp op) {
 // One op being written.
 class Body {
  public:
-  Body(Emitter& emitter, const Op& op, ElementType result, int64_t rows, int64_t columns,
-       const std::optional<Tile>& into)
-      : emitter_(emitter), op_(op), result_(result), rows_(rows), columns_(columns), into_(into) {}
+  Body(Emitter& emitter, const graph::Function& function, const Op& op, ElementType result, int64_t rows,
+       int64_t columns, const std::optional<Tile>& into)
+      : emitter_(emitter), function_(function), op_(op), result_(result), rows_(rows), columns_(columns), into_(into) {}
 
   Tile fresh(DType dtype) {
     return emitter_.sbuf(rows_, columns_, dtype, std::string(graph::name(op_.kind)) + "_t");
@@ -463,7 +474,8 @@ class Body {
     if (graph::is_bool(result_)) return scaled(x, AluOp::kNotEqual, 0.0);
     if (graph::is_float(from) && graph::is_integer(result_)) {
       const Tile dst = result();
-      emitter_.tensor_copy(dst, whole_part(full(x), AluOp::kFmod));
+      const bool is_cut = is_whole(function_, op_.operands[0]);
+      emitter_.tensor_copy(dst, is_cut ? full(x) : whole_part(full(x), AluOp::kFmod));
       return dst;
     }
     if (graph::is_integer(from) && graph::is_integer(result_)) return narrowed(wide_int(x));
@@ -557,6 +569,7 @@ class Body {
 
  private:
   Emitter& emitter_;
+  const graph::Function& function_;
   const Op& op_;
   ElementType result_;
   int64_t rows_;
@@ -644,7 +657,7 @@ Term emit_elementwise(Emitter& emitter, const graph::Function& function, const O
                       std::span<const Term> operands, int64_t rows, int64_t columns,
                       const std::optional<Tile>& into) {
   const ElementType element = function.type(op.results[0]).element();
-  Body body(emitter, op, element, rows, columns, into);
+  Body body(emitter, function, op, element, rows, columns, into);
   Term result{.element = element, .splat = {}, .tile = {}, .column = false};
   if (op.kind == OpKind::select_)
     result.tile = body.select(operands[0], operands[1], operands[2]);

@@ -24,6 +24,8 @@ struct Term {
 
 // The function of the Scalar engine that the op is, as it stands.
 std::optional<ActivationFunction> activation_function(const graph::Op& op);
+// The first function of the Scalar engine that the op's instructions use, where they use one.
+std::optional<ActivationFunction> first_function(const graph::Op& op);
 
 // `columns`: of the result (1 when every operand is a column). Operands are tiles of `rows` rows or splats.
 // `into`: where the result should go; the term says where it is.

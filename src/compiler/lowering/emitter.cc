@@ -1,6 +1,8 @@
 #include "compiler/lowering/emitter.h"
 #include "compiler/lowering/hbm_capacity.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "arch/core_features.h"
@@ -91,6 +93,30 @@ View View::merged() const {
   return result;
 }
 
+// Both shapes are walked from the outside; a run of source dimensions and a run of target dimensions with
+// one product are matched, and the run must be one stride.
+std::optional<View> reshaped(const View& view, std::span<const int64_t> dims) {
+  View made{view.tensor, view.dtype, view.offset, {}};
+  const View source = view.merged();
+  if (view.element_count() == 0) {
+    for (const int64_t dim : dims) made.dims.push_back({1, dim});
+    return made;
+  }
+  size_t at = 0;
+  int64_t left = source.dims.empty() ? 1 : source.dims[0].count;  // of source.dims[at] not yet handed out
+  for (const int64_t dim : dims) {
+    if (dim == 1) {
+      made.dims.push_back({0, 1});
+      continue;
+    }
+    while (left == 1 && at + 1 < source.dims.size()) left = source.dims[++at].count;
+    if (left % dim != 0) return std::nullopt;
+    left /= dim;
+    made.dims.push_back({source.dims[at].step * left, dim});
+  }
+  return made;
+}
+
 bool View::contiguous() const {
   const View whole = merged();
   return whole.dims.empty() || (whole.dims.size() == 1 && whole.dims[0].step == 1);
@@ -100,6 +126,9 @@ namespace {
 
 // Banks for tiles that are transposed on their way into SBUF.
 constexpr int64_t kTurningBanks = 2;
+
+// Of one program. They lie in HBM; beyond this, transfers have theirs generated.
+constexpr int64_t kPreparedDescriptorsMax = int64_t{1} << 20;
 
 }  // namespace
 
@@ -337,23 +366,109 @@ bool Emitter::scalar_is_freer(const Tile& dst) const {
          busy_ns(Opcode::kActivation, Engine::kScalar, columns);
 }
 
+namespace {
+
+// How many elements follow each other at both ends of a transfer, at least: of each end its innermost run.
+int64_t run_elements(const isa::Pattern& pattern) {
+  if (pattern.rank == 0) return 1;
+  const Dim& inner = pattern.dims[pattern.rank - 1];
+  return inner.step == 1 ? std::max<int64_t>(1, inner.count) : 1;
+}
+
+}  // namespace
+
+// With descriptors that are written before the launch, one for each piece that is contiguous at both ends:
+// those that are generated while the program runs take the unit that does it 600 ns each (decision 0146).
+void Emitter::transfer(const Operand& dst, const Operand& src) {
+  const isa::Pattern &into = program_->pattern(dst), &from = program_->pattern(src);
+  int64_t elements = 1;
+  for (int d = 0; d < into.rank; ++d) elements *= into.dims[d].count;
+  const int64_t descriptors = elements / std::min(run_elements(into), run_elements(from));
+  const bool prepared = arch::core_features(generation()).hardware_descriptors &&
+                        prepared_descriptors_ + descriptors <= kPreparedDescriptorsMax;
+  if (prepared) prepared_descriptors_ += descriptors;
+  append(Opcode::kDmaCopy, Engine::kUnknown, {dst, src},
+         {-1, 0, static_cast<int64_t>(prepared ? isa::DgeMode::kNone : isa::DgeMode::kUnknown)});
+}
+
+namespace {
+
+// Elements that DMA moves one by one within SBUF, where rows become columns: as many as take no longer than the
+// way over HBM.
+constexpr int64_t kMovedOneByOne = 1024;
+
+// Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
+bool engines_reach(const Tile& tile) {
+  const int64_t partition = tile.row_elements == 0 ? 0 : tile.offset / tile.row_elements;
+  if (partition == 0) return true;
+  return partition == 64 ? tile.rows <= 64 : partition % 32 == 0 && tile.rows <= 32;
+}
+
+}  // namespace
+
+// Within SBUF: by an engine where both ends may be reached by one, else by DMA.
+void Emitter::move(const Tile& dst, const Tile& src) {
+  if (engines_reach(dst) && engines_reach(src)) return tensor_copy(dst, src);
+  transfer(operand(dst), operand(src));
+}
+
+// What lies in SBUF is not stored first to be loaded again.
+bool Emitter::load_kept(const Tile& dst, const View& src) {
+  if (residency_ == nullptr || dst.dtype != src.dtype) return false;
+  const std::vector<Tile> parts = residency_->parts(src);
+  if (parts.empty()) return false;
+  const int64_t columns = dst.columns * dst.runs * dst.groups;
+  if (parts.front().columns == columns) {
+    int64_t row = 0;
+    for (const Tile& part : parts) {
+      move(dst.row_range(row, part.rows), part);
+      row += part.rows;
+    }
+    return true;
+  }
+  if (parts.size() != 1 || dst.rows * columns > kMovedOneByOne) return false;
+  transfer(operand(dst), operand(parts.front()));
+  return true;
+}
+
+// The same for results in HBM, where a row of the value is a run of the result.
+bool Emitter::copy_kept(const View& dst, const View& src) {
+  if (residency_ == nullptr || dst.dtype != src.dtype) return false;
+  const std::vector<Tile> parts = residency_->parts(src);
+  if (parts.empty()) return false;
+  const int64_t columns = parts.front().columns, rows = src.element_count() / columns;
+  const auto seen = reshaped(dst, std::vector<int64_t>{rows, columns});
+  if (!seen || (columns > 1 && seen->dims[1].step != 1) || (columns == 1 && rows > kMovedOneByOne)) return false;
+  int64_t row = 0;
+  for (const Tile& part : parts) {
+    View place = *seen;
+    place.offset += row * place.dims[0].step;
+    place.dims[0].count = part.rows;
+    store(place, part);
+    row += part.rows;
+  }
+  return true;
+}
+
 void Emitter::load(const Tile& dst, const View& src) {
+  if (load_kept(dst, src)) return;
   if ((turns_ && load_turned(*this, dst, src)) || load_strided(*this, dst, src)) return;
   const Operand source = read_operand(src);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
+  transfer(operand(dst), source);
 }
 
 void Emitter::store(const View& dst, const Tile& src) {
   if (turns_ && store_turned(*this, dst, src)) return;
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {-1, 0, 0});
+  transfer(operand(dst), operand(src));
 }
 
 void Emitter::copy(const View& dst, const View& src, bool gaps_are_written) {
+  if (copy_kept(dst, src)) return;
   if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src) ||
       copy_strided(*this, dst, src, gaps_are_written))
     return;
   const Operand source = read_operand(src);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
+  transfer(operand(dst), source);
 }
 
 void Emitter::custom_op(std::string_view name, std::span<const View> outputs, std::span<const View> inputs) {
@@ -539,6 +654,13 @@ void Emitter::tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const S
   append(Opcode::kTensorScalar, Engine::kUnknown,
          {operand(dst), operand(data), operand(scalar0), operand(scalar1)},
          {static_cast<int64_t>(op0), 0, static_cast<int64_t>(op1), 0});
+}
+
+void Emitter::load_table(ActivationFunction function) {
+  if (!costs_.usual.has_table(function)) return;
+  const Tile number = sbuf(1, 1, DType::kFloat32, "table"), result = sbuf(1, 1, DType::kFloat32, "table");
+  memset(number, 1.0);
+  activation(function, result, number);
 }
 
 void Emitter::activation(ActivationFunction function, const Tile& dst, const Tile& data, double scale,

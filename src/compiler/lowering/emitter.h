@@ -68,6 +68,8 @@ struct View {
   bool contiguous() const;
 };
 
+// The same elements with another shape, when strides can say so.
+std::optional<View> reshaped(const View& view, std::span<const int64_t> dims);
 // The same dimensions with those that follow each other without a gap as one.
 std::vector<isa::Dim> merged(std::vector<isa::Dim> dims);
 
@@ -181,6 +183,8 @@ class Emitter {
   // dst = (data op0 scalar0) op1 scalar1
   void tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const Scalar& scalar1, const Tile& dst,
                      const Tile& data);
+  // The function's table is loaded here, where it has one, by an activation that nobody waits for.
+  void load_table(ActivationFunction function);
   // dst = function(data * scale + bias)
   void activation(ActivationFunction function, const Tile& dst, const Tile& data, double scale = 1.0,
                   std::optional<Tile> bias = std::nullopt);
@@ -234,6 +238,10 @@ class Emitter {
                         size_t outputs);
   isa::Operand read_operand(const View& view);
   isa::Operand moved_operand(const View& view, isa::RegisterId offset, int64_t bound);
+  void move(const Tile& dst, const Tile& src);
+  bool load_kept(const Tile& dst, const View& src);
+  bool copy_kept(const View& dst, const View& src);
+  void transfer(const isa::Operand& dst, const isa::Operand& src);
   isa::Operand indexed_rows(const View& table, int64_t rows, const Tile& index);
   isa::Operand operand(const Scalar& scalar);
   void append(isa::Opcode opcode, isa::Engine engine, std::initializer_list<isa::Operand> operands,
@@ -254,6 +262,7 @@ class Emitter {
   int64_t psum_banks_, psum_bank_bytes_;
   const cost::Costs& costs_;
   int64_t next_psum_bank_ = 0, next_psum_slot_ = 0;
+  int64_t prepared_descriptors_ = 0;
   bool turns_ = true;
   double vector_lead_ns_ = 0;  // work of Vector less that of Scalar, lately
 };

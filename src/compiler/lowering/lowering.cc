@@ -91,6 +91,28 @@ std::string shape_text(const graph::Function& function, const Op& op) {
   return text;
 }
 
+struct FirstActivation {
+  graph::OpId op;
+  ActivationFunction function;
+};
+
+// Of the ops that become one. In a long program, or one of large tensors, one load of a table is nothing, and
+// all that follows would be scheduled otherwise.
+std::optional<FirstActivation> first_activation(const graph::Function& function) {
+  constexpr size_t kShortOps = 64;
+  constexpr int64_t kShortElements = int64_t{1} << 19;
+  std::optional<FirstActivation> first;
+  if (function.block(function.body()).ops.size() > kShortOps) return first;
+  graph::walk(function, function.body(), [&](graph::OpId id) {
+    if (first) return;
+    const Op& op = function.op(id);
+    const auto found = has_attention(function, op) ? ActivationFunction::kExp : first_function(op);
+    if (found) first = {id, *found};
+  });
+  if (first && function.type(function.op(first->op).results.front()).element_count() > kShortElements) first.reset();
+  return first;
+}
+
 }  // namespace
 
 Lowering::Lowering(const graph::Module& module, const graph::Function& function,
@@ -111,6 +133,11 @@ void Lowering::run() {
     const View whole = emitter_.input(device_dims(type), dtype(id), fmt::format("input{}", inputs_.size()));
     inputs_.push_back(whole.tensor);
     views_[index_of(id)] = whole;
+  }
+  // While the first operands are still on their way.
+  if (const auto first = first_activation(function_)) {
+    begin_op(first->op);
+    emitter_.load_table(first->function);
   }
   begin_scope(function_.body(), std::nullopt);
   lower_groups();
@@ -481,28 +508,8 @@ std::optional<View> Lowering::rearranged(const graph::Function& function, const 
   }
 }
 
-// Both shapes are walked from the outside; a run of source dimensions and a run of target dimensions with
-// one product are matched, and the run must be one stride.
 std::optional<View> Lowering::reshaped(const View& view, std::span<const int64_t> dims) {
-  View made{view.tensor, view.dtype, view.offset, {}};
-  const View source = view.merged();
-  if (view.element_count() == 0) {
-    for (const int64_t dim : dims) made.dims.push_back({1, dim});
-    return made;
-  }
-  size_t at = 0;
-  int64_t left = source.dims.empty() ? 1 : source.dims[0].count;  // of source.dims[at] not yet handed out
-  for (const int64_t dim : dims) {
-    if (dim == 1) {
-      made.dims.push_back({0, 1});
-      continue;
-    }
-    while (left == 1 && at + 1 < source.dims.size()) left = source.dims[++at].count;
-    if (left % dim != 0) return std::nullopt;
-    left /= dim;
-    made.dims.push_back({source.dims[at].step * left, dim});
-  }
-  return made;
+  return compiler::reshaped(view, dims);
 }
 
 View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dims) {

@@ -93,6 +93,8 @@ class Lowering {
   // What `op`, a view, shows of its operand `source`; nullopt when strides cannot say it.
   static std::optional<View> rearranged(const graph::Function& function, const graph::Op& op, uint32_t result,
                                         const View& source);
+  // The kernels of the block, by their places in its order, that read what a kernel makes.
+  std::vector<size_t> reads_of(graph::ValueId value) const;
   // How a value that a kernel makes is kept in SBUF.
   Arrangement arrangement_of(graph::ValueId value) const;
   // The same elements with another shape, when strides can say so.
@@ -119,7 +121,6 @@ class Lowering {
   void lower_group(int group);
   void lower_kernel(int index, const Group& group);
   void find_readers(Scope& scope) const;
-  std::vector<size_t> reads_of(graph::ValueId value) const;
   int64_t room_beside(const Group& group) const;
   void drop_what_nobody_reads(size_t place);
   void return_values();

@@ -2,10 +2,12 @@
 // is one Vector instruction on a strided access of the band in SBUF.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/exact_reduction.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/takes.h"
 #include "compiler/lowering/window.h"
@@ -83,6 +85,77 @@ bool takes_reduce_window(const graph::Function& function, const Op& op) {
   return places <= kPlacesMax && (band_elements + 3 * row_elements) * 4 <= kRowBytesMax;
 }
 
+struct Combining {
+  AluOp alu;
+  DType dtype;
+  std::optional<double> initial;  // where it changes something
+};
+
+// Tiles of one size, one after another.
+class Combined {
+ public:
+  Combined(Emitter& emitter, const Combining& how, int64_t rows, int64_t columns)
+      : emitter_(emitter), how_(how), rows_(rows), columns_(columns) {}
+
+  void start() {
+    total_ = fresh();
+    emitter_.memset(*total_, *how_.initial);
+  }
+  void add(const Tile& next) {
+    if (!total_) {
+      total_ = next;
+      return;
+    }
+    const Tile made = fresh();
+    emitter_.tensor_tensor(how_.alu, made, *total_, next);
+    total_ = made;
+    is_made_ = true;
+  }
+  // In a tile of its own, without gaps.
+  Tile take() {
+    if (!is_made_) {
+      const Tile made = fresh();
+      emitter_.tensor_copy(made, *total_);
+      total_ = made;
+    }
+    return *total_;
+  }
+
+ private:
+  Tile fresh() { return emitter_.sbuf(rows_, columns_, how_.dtype, "pool"); }
+
+  Emitter& emitter_;
+  const Combining& how_;
+  int64_t rows_, columns_;
+  std::optional<Tile> total_;
+  bool is_made_ = false;
+};
+
+// Of `rows` rows of windows. A window's columns first, for all rows of the band, then its rows, where that is
+// less than every place of it by itself.
+Tile combined(Emitter& emitter, const Combining& how, const Band& band, const Window (&windows)[2], int64_t rows) {
+  const int64_t width = windows[1].output, count = band.tile.rows;
+  const int64_t places = windows[0].size * windows[1].size;
+  const int64_t by_parts = band.height * (windows[1].size - 1) + rows * (windows[0].size - 1);
+  Combined all(emitter, how, count, rows * width);
+  if (how.initial) all.start();
+  if (windows[0].size == 1 || windows[1].size == 1 || by_parts >= rows * (places - 1)) {
+    for (int64_t y = 0; y < windows[0].size; ++y)
+      for (int64_t x = 0; x < windows[1].size; ++x)
+        all.add(tap(band, windows[0], windows[1], y, x, 0, rows, 0, width));
+    return all.take();
+  }
+  const Combining parts{how.alu, how.dtype, std::nullopt};
+  const Window each_row{.input = band.height, .output = band.height}, each_column{.input = width, .output = width};
+  Combined across(emitter, parts, count, band.height * width);
+  for (int64_t x = 0; x < windows[1].size; ++x)
+    across.add(tap(band, each_row, windows[1], 0, x, 0, band.height, 0, width));
+  const Band narrow{across.take(), width, band.height};
+  for (int64_t y = 0; y < windows[0].size; ++y)
+    all.add(tap(narrow, windows[0], each_column, y, 0, 0, rows, 0, width));
+  return all.take();
+}
+
 }  // namespace
 
 bool has_reduce_window(const graph::Function& function, const Op& op) {
@@ -137,15 +210,9 @@ bool lower_reduce_window(Lowering& lowering, const Op& op) {
         block.offset += c * image.dims[0].step;
         block.dims = {{image.dims[0].step, count}, {0, 1}, image.dims[1], image.dims[2]};
         const Band band = load_band(emitter, block, windows[0], windows[1], row, rows, initial, band_type);
-        Tile total = emitter.sbuf(count, rows * width, total_type, "pool");
-        emitter.memset(total, initial);
-        for (int64_t y = 0; y < windows[0].size; ++y)
-          for (int64_t x = 0; x < windows[1].size; ++x) {
-            const Tile next = emitter.sbuf(count, rows * width, total_type, "pool");
-            emitter.tensor_tensor(alu, next, total,
-                                  tap(band, windows[0], windows[1], y, x, 0, rows, 0, width));
-            total = next;
-          }
+        const bool changes_nothing = is_neutral(*combiner_of(function, op), element, initial);
+        const Tile total = combined(emitter, {alu, total_type, changes_nothing ? std::nullopt : std::optional(initial)},
+                                    band, windows, rows);
         Tile rounded = total;
         if (!is_float) {
           rounded = narrow_integer(emitter, total, element);

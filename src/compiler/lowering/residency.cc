@@ -177,6 +177,37 @@ std::optional<Tile> Residency::find(isa::TensorId tensor, int64_t element, int64
   return block->row_range(partition, rows).column_range(column, columns);
 }
 
+std::vector<Tile> Residency::parts(const View& view) const {
+  const auto found = values_.find(view.tensor);
+  if (found == values_.end()) return {};
+  const Value& value = found->second;
+  if (value.arrangement.by_columns || view.dtype != value.whole.dtype) return {};
+  const std::vector<isa::Dim> dims = view.merged().dims;
+  const int64_t width = value.columns, first = view.offset / width, column = view.offset % width;
+  int64_t rows = 1, columns = 1;
+  if (dims.size() == 1 && dims[0].step == 1) {
+    const bool whole_rows = column == 0 && dims[0].count % width == 0;
+    rows = whole_rows ? dims[0].count / width : 1;
+    columns = whole_rows ? width : dims[0].count;
+  } else if (dims.size() == 1 && dims[0].step == width) {
+    rows = dims[0].count;
+  } else if (dims.size() == 2 && dims[0].step == width && dims[1].step == 1) {
+    rows = dims[0].count, columns = dims[1].count;
+  } else if (!dims.empty()) {
+    return {};
+  }
+  if (column + columns > width) return {};
+  std::vector<Tile> tiles;
+  for (int64_t row = first; row < first + rows; row += tiles.back().rows) {
+    const int64_t partition = value.partition_of(row);
+    const auto& block = value.blocks[value.block_of(row)];
+    if (!block) return {};
+    const int64_t count = std::min(value.block_rows(row) - partition, first + rows - row);
+    tiles.push_back(block->row_range(partition, count).column_range(column, columns));
+  }
+  return tiles;
+}
+
 void Residency::flush(isa::TensorId tensor, isa::Purpose purpose) {
   const auto found = values_.find(tensor);
   if (found == values_.end() || found->second.stored) return;

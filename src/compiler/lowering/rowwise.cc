@@ -278,7 +278,7 @@ class RowwiseKernel {
       if (!plain(m)) return;
     int64_t rows = std::min(kPartitions, total);
     while (rows > 1 && total % rows != 0) --rows;
-    if (rows <= std::min(rows_, kPartitions) || has_kept_rows(total / rows)) return;
+    if (rows <= std::min(rows_, kPartitions) || has_kept_rows(total / rows) || finds_readers(total / rows)) return;
     rows_ = rows;
     columns_ = total / rows;
     const auto recut = [&](Matrix& m) {
@@ -301,6 +301,17 @@ class RowwiseKernel {
              const isa::TensorId tensor = m.all().tensor;
              return (m.same_in_every_row() && m.same_in_every_column()) ||
                     (emitter_.residency().is_kept(tensor) && emitter_.residency().columns(tensor) != columns);
+           });
+  }
+
+  // Everything that is made is read by kernels that come: as rows they may find it in SBUF, where that costs
+  // little more.
+  bool finds_readers(int64_t columns) const {
+    constexpr int64_t kThroughMemory = 500;  // in columns of the Vector engine
+    return columns_ <= kFreeColumns &&
+           static_cast<int64_t>(group_.ops.size()) * (columns_ - columns) <= kThroughMemory &&
+           std::ranges::all_of(outputs_, [&](const auto& output) {
+             return !lowering_.reads_of(output.first).empty();
            });
   }
 
