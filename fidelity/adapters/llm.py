@@ -7,8 +7,13 @@ and one copy of the logits to the host. Layers are alike: two short models are t
 
 What rows do not say is taken so: keys and values of a sequence lie side by side, as Transformers NeuronX, NxD
 Inference without `is_block_kv_layout` and AWS's vLLM plugin before 0.21 have them; decode reads the positions of the
-whole cache (`seq`), as AWS's programs of one bucket do; a prompt is padded to a power of two; with logical cores
-(LNC=2) each physical core is a rank's half.
+whole cache (`seq`), as AWS's programs of one bucket do; a prompt is padded to a power of two, or to the longest
+sequence where that is less, as both libraries make buckets; with logical cores (LNC=2) each physical core is a rank's
+half. What the stack's own code and pages say:
+
+- Transformers NeuronX before SDK 2.19 has no attention kernel for prompts: `layers/attention.py` computes scores, masks
+  them, and multiplies their softmax. From 2.19 on one is taken above 8192 tokens (its developer guide).
+- NxD Inference on Trainium2 reads prompts with sequence parallelism (its tutorials set `sequence_parallel_enabled`).
 """
 
 from __future__ import annotations
@@ -50,6 +55,8 @@ class Workload:
     prompt: int
     positions: int
     prefill: bool
+    fused_above: int | None  # tokens of a prompt above which attention is one kernel; None: never
+    sequence_ranks: int  # that share the rows of a prompt between products; 1: none do
 
 
 def family_of(row: dict[str, str]) -> str:
@@ -139,10 +146,20 @@ def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
     prefill = category == PREFILL
     if prefill and batch and int(batch[1]) > 1 and "load=" not in workload:
         raise NotReproducible("whether the prompts of a batch are read together is not stated")
+    trn2 = TARGETS[machine[1]] == "trn2"
     return Workload(
         json.dumps(config), layers, hidden, vocabulary, f"{machine[1]}.{machine[2]}", TARGETS[machine[1]], cores, ranks,
         1 if prefill else int(batch[1]) if batch else 1, int(prompt[1]), _up(whole, 128), prefill,
+        _fused_above(items), cores if prefill and trn2 else 1,
     )  # fmt: skip
+
+
+def _fused_above(items: dict[str, str]) -> int | None:
+    """Tokens of a prompt above which the row's stack computes attention by a kernel; None: it has none."""
+    if items.get("fw") != "Transformers NeuronX":
+        return 0
+    release = re.match(r"(\d+)\.(\d+)", items.get("sdk", ""))
+    return None if release and (int(release[1]), int(release[2])) < (2, 19) else 8192
 
 
 def parse(row: dict[str, str]) -> Workload:
@@ -180,7 +197,20 @@ def _bucket(work: Workload) -> tuple[int, int, int, bool]:
     tokens = 128
     while tokens < work.prompt:
         tokens *= 2
+    tokens = min(tokens, max(work.positions, _up(work.prompt, 128)))
     return 1, tokens, tokens, False
+
+
+def _step_time(work: Workload, layers: int) -> object:
+    """Of one rank, without what the ranks exchange."""
+    from opentrn import _core
+
+    bucket = _bucket(work)
+    fused = not work.prefill or (work.fused_above is not None and bucket[1] > work.fused_above)
+    ranks = work.sequence_ranks if bucket[1] >= work.sequence_ranks else 1
+    return _core.time_of_config(
+        work.config, work.target, "bf16", bucket, work.ranks, layers, True, fused, ranks
+    )
 
 
 def collectives_us(work: Workload, rows: int) -> float:
@@ -200,15 +230,11 @@ def collectives_us(work: Workload, rows: int) -> float:
 
 def predict(row: dict[str, str], checkouts: Path) -> Predicted:
     """Two short models compiled and timed, the collectives, and the host's part."""
-    from opentrn import _core
     from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
 
     work = parse(row)
     bucket = _bucket(work)
-    timings = [
-        _core.time_of_config(work.config, work.target, "bf16", bucket, work.ranks, layers, True)
-        for layers in (MANY if work.prefill else FEW)
-    ]
+    timings = [_step_time(work, layers) for layers in (MANY if work.prefill else FEW)]
     (few, many), (first, second) = (MANY if work.prefill else FEW), (timing.time_us for timing in timings)
     layer = (second - first) / (many - few)
     device = second + (work.layers - many) * layer
@@ -216,9 +242,10 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
     host = models.host_costs()
     launch = host["kernel_launch_us"]
     copy = 4 * work.batch * work.vocabulary / host["host_transfer_gb_s"] / 1e3
+    name = f"{work.config} {bucket} {work.ranks} {work.fused_above}"
     return Predicted(
-        device + exchange + launch + copy, timings[1].bound_by, f"{work.config} {bucket} {work.ranks}", launch,
-        roofline_us(work, bucket), timings[1].kind,
+        device + exchange + launch + copy, timings[1].bound_by, name, launch, roofline_us(work, bucket),
+        timings[1].kind,
     )  # fmt: skip
 
 

@@ -60,8 +60,7 @@ class Chooser {
   bool is_for_mesh() {
     if (on_one_chip() && fact("mesh_bytes_max_per_rank_one_chip"))
       return is_at_most("mesh_bytes_max_per_rank_one_chip", request_.ranks);
-    return fact("mesh_bytes_max_per_rank") ? is_at_most("mesh_bytes_max_per_rank", request_.ranks)
-                                           : is_at_most("mesh_bytes_max");
+    return is_at_most("mesh_bytes_max");
   }
 
   // Mesh below, then those that serve, up to their sizes, and ring.

@@ -96,7 +96,7 @@ class OnCluster {
     const int per_unit = static_cast<int>(unit_cores_.size());
     Request request{
         .kind = job_.kind, .ranks = per_unit * job_.units, .bytes = job_.bytes, .dtype = job_.dtype};
-    const bool mesh = is_for_mesh(tables_, platform_.generation(), job_.bytes, request.ranks);
+    const bool mesh = is_for_mesh(tables_, platform_.generation(), job_.bytes);
     Hierarchy hierarchy;
     hierarchy.pipeline = job_.kind == Kind::kAllReduce ? job_.pipeline : 1;
     hierarchy.within = job_.within.empty() && mesh ? "mesh" : job_.within;

@@ -47,12 +47,11 @@ std::string collective_facts(const arch::Tables& tables, Generation generation) 
   refuse(Rule::kServes, "{} has no collectives", name(generation));
 }
 
-bool is_for_mesh(const arch::Tables& tables, Generation generation, int64_t message, int ranks) {
+bool is_for_mesh(const arch::Tables& tables, Generation generation, int64_t message) {
   const std::string facts = collective_facts(tables, generation);
   const auto fact = [&](const char* name) { return tables.facts().optional_spec<int64_t>(facts + name); };
-  if (const auto each = fact("mesh_bytes_max_per_rank"); each.known()) return message <= each.value() * ranks;
-  const auto all = fact("mesh_bytes_max");
-  return all.known() && message <= all.value();
+  const auto most = fact("mesh_bytes_max");
+  return most.known() && message <= most.value();
 }
 
 void add_levels_by_default(std::vector<Level>& levels, int units, bool mesh, bool between_pods) {

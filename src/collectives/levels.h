@@ -15,7 +15,7 @@ namespace opentrn::collectives {
 std::string collective_facts(const arch::Tables& tables, Generation generation);
 
 // Up to which message a mesh is taken, as choose() does.
-bool is_for_mesh(const arch::Tables& tables, Generation generation, int64_t message, int ranks);
+bool is_for_mesh(const arch::Tables& tables, Generation generation, int64_t message);
 
 // Of so many units: rdh where they are 2^n, else a ring, and a mesh for small messages; more than 16 that are
 // not 2^n become several levels [assumed]. Appended, the first ones first.

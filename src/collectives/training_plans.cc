@@ -247,7 +247,7 @@ class Maker {
 
   // Units of a pod first.
   std::vector<PlacedLevel> levels_of(const TrainingKind& kind, const std::vector<PlacedAxis>& over) const {
-    const bool mesh = is_for_mesh(tables_, platform_.generation(), kind.step.bytes, kind.use.ranks);
+    const bool mesh = is_for_mesh(tables_, platform_.generation(), kind.step.bytes);
     const int pod = job_.cluster.pod_units;
     std::vector<PlacedLevel> out;
     for (const PlacedAxis& axis : over) {
@@ -284,8 +284,7 @@ class Maker {
     hierarchy.pipeline = *kind.step.kind == Kind::kAllReduce ? kPipeline : 1;
     for (const PlacedLevel& one : levels) hierarchy.levels.push_back(one.level);
     const int inner = static_cast<int>(groups[0].size());
-    if (is_for_mesh(tables_, platform_.generation(), kind.step.bytes, kind.use.ranks))
-      hierarchy.within = "mesh";
+    if (is_for_mesh(tables_, platform_.generation(), kind.step.bytes)) hierarchy.within = "mesh";
     for (const auto& members : groups) {
       SymmetricPlan& plan = symmetric_.emplace_back(plan_of(kind, hierarchy, members, inner));
       const Costs costs = costs_of(tables_, platform_.generation(), kind.use.algorithm);

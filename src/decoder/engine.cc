@@ -43,16 +43,18 @@ std::shared_ptr<sim::Buffer> read_only(std::span<const int32_t> values) {
 }  // namespace
 
 std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket& bucket, const Pool& pool,
-                                              graph::ElementType element, Generation generation) {
+                                              graph::ElementType element, Generation generation,
+                                              const StepOptions& of) {
   compiler::Options options;
   options.generation = generation;
   options.donate_inputs = true;
-  const graph::Module module = build(config, bucket, pool, element);
+  const graph::Module module = build(config, bucket, pool, element, of);
   auto model =
       std::make_unique<runtime::Model>(model::model_of(compiler::compile(module, options), generation));
   const auto pools = static_cast<size_t>(2 * config.layers);
+  const size_t exchanged = of.sequence_ranks > 1 ? pools : 0, first = model->inputs.size() - exchanged - pools;
   for (size_t i = 0; i < pools; ++i) {
-    const runtime::Port& port = model->inputs[model->inputs.size() - pools + i];
+    const runtime::Port& port = model->inputs[first + i];
     OPENTRN_CHECK(model->outputs[i + 1].tensor == port.tensor, "{} is copied by {}", port.name,
                   bucket.text());
   }

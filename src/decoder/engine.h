@@ -49,7 +49,8 @@ struct StepResult {
 
 // The program of a step: weights and pools are its inputs, and it updates the pools in place.
 std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket& bucket, const Pool& pool,
-                                              graph::ElementType element, Generation generation);
+                                              graph::ElementType element, Generation generation,
+                                              const StepOptions& of = {});
 
 class Engine {
  public:

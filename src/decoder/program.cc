@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fault.h"
 #include "compiler/analysis/attention_op.h"
 #include "graph/builder.h"
 
@@ -29,11 +30,13 @@ using Dims = std::vector<int64_t>;
 
 class StepBuilder {
  public:
-  StepBuilder(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element)
+  StepBuilder(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
+              const StepOptions& options = {})
       : config_(config),
         bucket_(bucket),
         pool_(pool),
         element_(element),
+        options_(options),
         function_(module_.add_function("main")),
         builder_(module_, function_, function_.body()),
         rows_(bucket.rows()) {
@@ -53,7 +56,7 @@ class StepBuilder {
                                 fmt::format("{}{}", i % 2 == 0 ? "keys" : "values", i / 2)));
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 1);
     }
-    finish(step());
+    finish(options_.sequence_ranks > 1 ? sequence_parallel_step() : step());
     return std::move(module_);
   }
 
@@ -154,6 +157,39 @@ class StepBuilder {
     }
     layer_ = -1;
     results[0] = ended(x);
+    return results;
+  }
+
+  // What one rank computes where each keeps its own rows of x between products: a norm of those, all rows of it
+  // as the exchange leaves them (an argument), a term for all rows (a result), and the own rows of the sum.
+  std::vector<ValueId> sequence_parallel_step() {
+    const int64_t own = (rows_ + options_.sequence_ranks - 1) / options_.sequence_ranks;
+    const ValueId positions = positions_;
+    tokens_ = builder_.slice(tokens_, {0}, {own});
+    positions_ = builder_.slice(positions_, {0}, {own});
+    ValueId x = begun();
+    positions_ = positions;
+    find_positions(-1);
+    std::vector<ValueId> results{x}, sent;
+    const auto gathered = [&](const char* norm) {
+      sent.push_back(narrow(normed(x, norm)));
+      return argument(Type::tensor(element_, {rows_, config_.hidden}),
+                      fmt::format("gathered{}", sent.size() / 2));
+    };
+    const auto scattered = [&](ValueId term) {
+      sent.push_back(narrow(term));
+      return builder_.convert(builder_.slice(sent.back(), {0, 0}, {own, config_.hidden}), kReal);
+    };
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      layer_ = layer;
+      at("attention");
+      x = plus(x, after(scattered(attended(gathered("attention_norm"), results)), "after_attention_norm"));
+      at("feed_forward");
+      x = plus(x, after(scattered(fed_forward(gathered("feed_forward_norm"))), "after_feed_forward_norm"));
+    }
+    layer_ = -1;
+    results[0] = ended(x);
+    results.insert(results.end(), sent.begin(), sent.end());
     return results;
   }
 
@@ -266,8 +302,10 @@ class StepBuilder {
 
   ValueId attention(ValueId x, std::vector<ValueId>& results) {
     at("attention");
+    return attended(narrow(normed(x, "attention_norm")), results);
+  }
+  ValueId attended(ValueId in, std::vector<ValueId>& results) {
     const int64_t features = config_.head_features, queries = config_.heads, keys = config_.kv_heads;
-    const ValueId in = narrow(normed(x, "attention_norm"));
     const int64_t turning = queries + keys;
     const ValueId heads = builder_.reshape(projected(in, 0, turning * features), {rows_, turning, features});
     const ValueId v = projected(in, turning * features, keys * features);
@@ -379,7 +417,7 @@ class StepBuilder {
   // The compiler finds attention in this form (recognise/attention.cc). Where it does not, keys that are
   // repeated for every head would be written out.
   bool is_one_kernel() const {
-    return config_.attention_cap == 0 && !config_.sinks &&
+    return options_.fuse_attention && config_.attention_cap == 0 && !config_.sinks &&
            bucket_.context * graph::storage_bytes(element_) <= compiler::kAttentionKeyBytes &&
            config_.head_features <= compiler::kAttentionFeaturesMax;
   }
@@ -430,7 +468,9 @@ class StepBuilder {
   ValueId feed_forward(ValueId x) {
     at("feed_forward");
     if (config_.experts > 0) return mixture(x);
-    const ValueId in = narrow(normed(x, "feed_forward_norm"));
+    return fed_forward(narrow(normed(x, "feed_forward_norm")));
+  }
+  ValueId fed_forward(ValueId in) {
     if (config_.plain) {
       const ValueId raised = activated(biased(product(in, weight("up")), "up_bias"));
       return biased(product(narrow(raised), weight("down")), "down_bias");
@@ -657,6 +697,7 @@ class StepBuilder {
   const Bucket& bucket_;
   const Pool& pool_;
   ElementType element_;
+  const StepOptions options_;
   graph::Module module_;
   graph::Function& function_;
   Builder builder_;
@@ -762,8 +803,15 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
   return list;
 }
 
-graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element) {
-  return StepBuilder(config, bucket, pool, element).run();
+graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
+                    const StepOptions& options) {
+  const int64_t ranks = options.sequence_ranks;
+  if (ranks < 1 || (ranks > 1 && (config.experts > 0 || bucket.rows() < ranks)))
+    throw Fault(FaultKind::kInput, "decoder.ranks",
+                fmt::format("{} rows of a model{} divided by {} ranks", bucket.rows(),
+                            config.experts > 0 ? " of experts" : "", ranks),
+                "sequence parallelism is for dense models and as many rows as ranks");
+  return StepBuilder(config, bucket, pool, element, options).run();
 }
 
 PartGraph build_part(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,

@@ -35,6 +35,18 @@ struct Pool {
   int64_t slots() const { return block_tokens * blocks; }
 };
 
+// How servers other than ours compute a step; for its time.
+struct StepOptions {
+  // softmax(Q K^T) V of several tokens in the form that the compiler makes one kernel of. Without it scores are
+  // computed, masked and read as they stand.
+  bool fuse_attention = true;
+  // Above 1: sequence parallelism among so many, as one rank computes it: norms and sums are of its part of the
+  // rows. What ranks exchange are arguments behind the pools ([rows, hidden] in front of each attention and
+  // feed-forward layer) and results behind them. An input fault "decoder.ranks" for models of experts, and for
+  // fewer rows than ranks.
+  int64_t sequence_ranks = 1;
+};
+
 // An argument of the step besides the numbers of tokens.
 struct Weight {
   std::string name;  // "embedding", "layers.3.qkv"
@@ -48,7 +60,8 @@ struct Weight {
 // then the pools.
 //
 // A slot outside the pool is not written. `element`: of weights, keys and values, and of what products read.
-graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element);
+graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element,
+                    const StepOptions& options = {});
 
 // What ranks that share a model compute between two of their sums, each with its part of the weights.
 enum class PartKind : uint8_t {

@@ -202,9 +202,10 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
 
 // Of a model that is known by its config.json alone: the step of one of `ranks` cores, of its first `layers`
 // layers (0: all). `contiguous`: keys and values of a sequence lie side by side, and nothing is gathered, as
-// servers without blocks have them.
+// servers without blocks have them. `fuse_attention`, `sequence_ranks`: decoder::StepOptions.
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
-                          const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous) {
+                          const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous,
+                          bool fuse_attention, int64_t sequence_ranks) {
   constexpr int64_t kBlockTokens = 32;
   const Bucket bucket = to_bucket(of);
   const Generation generation = arch::resolve_target(target);
@@ -220,7 +221,8 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
     config.context = std::max(config.context, bucket.context);
     const decoder::Pool blocks{kBlockTokens, bucket.sequences * bucket.context / kBlockTokens + 1};
     const decoder::Pool pool = contiguous ? decoder::Pool{bucket.context, bucket.sequences} : blocks;
-    model = decoder::compiled_step(config, bucket, pool, element_of(element), generation);
+    model = decoder::compiled_step(config, bucket, pool, element_of(element), generation,
+                                   {fuse_attention, sequence_ranks});
   }
   return time_program(model->program, model->generation, {}, model->origin, nullptr, std::nullopt, true);
 }
@@ -361,10 +363,12 @@ void bind_decoder(nb::module_& module) {
              "instance"_a = "");
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
-      "layers"_a = 0, "contiguous"_a = false,
+      "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true,
+      "sequence_ranks"_a = 1,
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
-          "ranks: int = 1, layers: int = 0, contiguous: bool = False) -> Timing"));
+          "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
+          "sequence_ranks: int = 1) -> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a, "instance"_a);
   bind_engine(module);

@@ -60,3 +60,32 @@ def test_a_step_is_its_layers_and_what_the_ranks_exchange() -> None:
     whole = _core.time_of_config(work.config, "trn1", "bf16", (1, 1, 128, False), 2, 0, True).time_us
     device = shared.microseconds - llm.collectives_us(work, 1) - shared.launch
     assert device == pytest.approx(whole, rel=0.05)
+
+
+def prefill(text: str) -> llm.Workload:
+    return llm.parse(row(f"{MODEL}; {text}", category="llm_prefill", metric="TTFT p50"))
+
+
+def test_prompts_as_the_stack_of_the_row_reads_them() -> None:
+    tnx = "instance=inf2.48xlarge x1; TP=2; batch=1; seq=%d; in=%d; fw=Transformers NeuronX; sdk=%s"
+    assert [prefill(tnx % (8192, 64, sdk)).fused_above for sdk in ("2.18.1", "2.19.0", "2.20.0")] == [None, 8192, 8192]
+    trn2 = prefill("instance=trn2.48xlarge x1; TP=2 LNC=2; batch=1; in=300 out=20")
+    assert (trn2.fused_above, trn2.sequence_ranks) == (0, 4)
+    # Buckets are powers of two, and the longest sequence where that is shorter.
+    sizes = (1024, 300), (512, 300), (1200, 1100)
+    assert [llm._bucket(prefill(tnx % (*of, "2.18.1")))[1] for of in sizes] == [512, 512, 1280]
+
+
+def test_attention_without_a_kernel_and_a_sequence_in_parts_change_the_time() -> None:
+    from opentrn import _core
+
+    config = prefill("instance=trn1.32xlarge x1; TP=1; batch=1; in=512 out=128").config
+
+    def time_of(fused: bool, ranks: int, layers: int = 1) -> float:
+        return _core.time_of_config(config, "trn1", "bf16", (1, 512, 512, False), 1, layers, True, fused, ranks).time_us
+
+    assert time_of(False, 1) > time_of(True, 1)
+    layers = [time_of(True, ranks, 2) - time_of(True, ranks) for ranks in (1, 8)]
+    assert 0 < layers[1] < layers[0]  # norms and sums are of an eighth of the rows
+    with pytest.raises(Exception, match="512 rows of a model divided by 1024 ranks"):
+        time_of(True, 1024)
