@@ -10,6 +10,7 @@ UltraServer, both with the driver's version that a claim names.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -17,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "python")]
 
 from conformance.environments import add_option, interpreter, yaml_documents  # noqa: E402
+from opentrn import _core  # noqa: E402
 from opentrn.errors import InputError  # noqa: E402
-from opentrn.tools.kubernetes import resource_slices  # noqa: E402
 
 INSTANCE, DRIVER = "trn2.48xlarge", "2.25.4.0"
 # Claim -> how many devices it is given, and physical cores of a logical one.
@@ -41,9 +42,10 @@ def main() -> int:
     add_option(parser, "PyYAML")
     options = parser.parse_args()
     python = options.python or interpreter("yaml", "PyYAML")
+    machine = _core.NodeMachine(INSTANCE)
     published = [
-        *resource_slices.slices(INSTANCE, "node-a", DRIVER),
-        *resource_slices.slices(INSTANCE, "node-u", DRIVER, ultraserver="us-1"),
+        *json.loads(machine.resource_slices("node-a", DRIVER)),
+        *json.loads(machine.resource_slices("node-u", DRIVER, ultraserver="us-1")),
     ]
     found = {}
     for path in sorted((options.checkout / "deploy" / "files" / "specs").glob("*.yaml")):
@@ -52,8 +54,9 @@ def main() -> int:
                 continue
             name = document["metadata"]["name"]
             try:
-                made = resource_slices.allocate(document["spec"]["spec"], published, set())
-                variables, servers = resource_slices.container_of(made, INSTANCE)
+                allocation = _core.allocate_claim(json.dumps(document["spec"]["spec"]), json.dumps(published))
+                container, servers = machine.container_of(allocation)
+                made, variables = json.loads(allocation), json.loads(container)
             except InputError as error:
                 print(f"FAILED {name}: {error.message}")
                 continue

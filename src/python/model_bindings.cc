@@ -48,6 +48,7 @@
 #include "runtime/settings.h"
 #include "runtime/unwritten.h"
 #include "sim/functional/custom_op.h"
+#include "spmd/run/sharded_file.h"
 
 namespace opentrn::python {
 
@@ -186,9 +187,18 @@ using Facts = std::map<std::string, std::string>;
 
 using AttachmentPtr = std::shared_ptr<runtime::Attachment>;
 
-// (facts, [(dimensions, model)], [attached file])
-nb::tuple loaded(runtime::Artifact artifact) {
+// (facts, [(dimensions, model)], [attached file]); of a model on a mesh the one ShardedModel that it is.
+// `name`: what faults call the file.
+nb::tuple loaded(runtime::Artifact artifact, const std::string& name) {
   nb::list buckets;
+  if (spmd::is_of_devices(artifact)) {
+    const auto model = [&] {
+      const Unlocked unlocked;
+      return spmd::sharded_model_of(artifact, name);
+    }();
+    buckets.append(nb::make_tuple(Dimensions{}, model));
+    return nb::make_tuple(artifact.facts, buckets, nb::list());
+  }
   for (runtime::Bucket& bucket : artifact.buckets) {
     auto result = std::make_shared<LoadedModel>();
     result->model = std::move(bucket.model);
@@ -208,7 +218,7 @@ nb::tuple load_models(const Path& path) {
     const nb::gil_scoped_release unlocked;
     return runtime::load_artifact(path.string());
   }();
-  return loaded(std::move(artifact));
+  return loaded(std::move(artifact), path.string());
 }
 
 // (what load_models() gives of the entry, or None; whether the entry may be written; a line for the user or
@@ -219,8 +229,9 @@ nb::tuple look_up(const model::Cache& cache, const std::string& key) {
     const nb::gil_scoped_release unlocked;
     return cache.look_up(key);
   }();
-  return nb::make_tuple(found.hit ? nb::object(loaded(std::move(*found.hit))) : nb::none(), found.is_trusted,
-                        found.notice);
+  const nb::object hit =
+      found.hit ? nb::object(loaded(std::move(*found.hit), cache.path_of(key).string())) : nb::none();
+  return nb::make_tuple(hit, found.is_trusted, found.notice);
 }
 
 // An ONNX model, and the parts of files beside it that its tensors' data is: what goes along with its
@@ -629,6 +640,8 @@ void bind_models(nb::module_& module) {
   module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
   module.def("load_models", &load_models, "path"_a);
+  module.def(
+      "facts_of_model_file", [](const Path& path) { return runtime::load_facts(path.string()); }, "path"_a);
   module.def("look_up_in_cache", &look_up, "cache"_a, "key"_a,
              "(what load_models() gives of the entry, or None; whether the entry may be written; a line for "
              "the user).");

@@ -19,8 +19,10 @@
 #include "graph/element_type.h"
 #include "python/model_bindings.h"
 #include "python/unlocked.h"
+#include "runtime/model_file.h"
 #include "spmd/one_device.h"
 #include "spmd/run/fastest_cuts.h"
+#include "spmd/run/sharded_file.h"
 #include "spmd/run/sharded_model.h"
 
 namespace opentrn::python {
@@ -113,6 +115,12 @@ std::shared_ptr<ShardedModel> sharded(const graph::Module& module, const std::st
                                         compiler::options_from(settings.generation, options), settings);
 }
 
+void save(const ShardedModel& self, const OptionNames& facts, const std::filesystem::path& path,
+          unsigned permissions) {
+  const Unlocked unlocked;
+  runtime::save(spmd::artifact_of(self, facts), path.string(), runtime::Weights::kCopied, permissions);
+}
+
 }  // namespace
 
 void bind_sharded_models(nb::module_& module) {
@@ -130,6 +138,8 @@ void bind_sharded_models(nb::module_& module) {
       .def_prop_ro("devices", &ShardedModel::devices)
       .def_prop_ro("host_reason", [](const ShardedModel& self) { return self.host_reason(); })
       .def_prop_ro("collectives", collectives)
+      .def_prop_ro("part_count",
+                   [](const ShardedModel& self) { return self.compiled().parts.outcomes().size(); })
       .def_prop_ro("argument_bytes", &ShardedModel::argument_bytes)
       .def_prop_ro("band", band)
       .def("run", run, "arrays"_a)
@@ -139,7 +149,8 @@ void bind_sharded_models(nb::module_& module) {
              const Unlocked unlocked;
              return self.traffic();
            })
-      .def("local_text", &ShardedModel::local_text);
+      .def("local_text", &ShardedModel::local_text)
+      .def("save", save, "facts"_a, "path"_a, "permissions"_a = 0666);
   module.def(
       "shard_model",
       [](const std::optional<std::string>& text, const std::filesystem::path& path, const std::string& target,

@@ -4,25 +4,36 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <tuple>
 
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/fault.h"
 #include "cli/machine_options.h"
 #include "device/presence.h"
 #include "device/registry.h"
+#include "monitor/companion_metrics.h"
+#include "monitor/explorer_session.h"
+#include "monitor/explorer_tables.h"
 #include "monitor/machine.h"
 #include "monitor/monitor.h"
 #include "monitor/neuron_ls.h"
 #include "monitor/neuron_top.h"
+#include "monitor/node_sets.h"
+#include "monitor/resource_slices.h"
+#include "python/unlocked.h"
 
 namespace opentrn::python {
 
@@ -164,9 +175,164 @@ std::vector<std::vector<std::pair<std::string, int>>> screen(MachineView& self, 
   return lines;
 }
 
+// JSON text of explorer_tables().
+std::string tables_of_trace(const std::filesystem::path& path, const std::string& version) {
+  const Unlocked unlocked;
+  return monitor::explorer_tables(monitor::read_explorer_file(path), path.string(), version).dump(1);
+}
+
+std::string summary_of_trace(const std::filesystem::path& path, const std::string& version) {
+  const Unlocked unlocked;
+  return monitor::explorer_summary_text(
+      monitor::explorer_tables(monitor::read_explorer_file(path), path.string(), version));
+}
+
+std::unique_ptr<monitor::Session> make_session(const std::filesystem::path& folder, const std::string& cores,
+                                               const std::set<std::string>& types,
+                                               const std::set<std::string>& instances, bool without_system,
+                                               bool without_device) {
+  return std::make_unique<monitor::Session>(
+      folder, monitor::SessionFilters{monitor::session_cores(cores), types, instances, without_system,
+                                      without_device});
+}
+
+nlohmann::ordered_json report_for_companion(const std::string& text) {
+  auto report = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (report.is_discarded()) throw Fault(FaultKind::kInput, "tools.report", "a report that is not JSON");
+  return report;
+}
+
+void bind_companions(nb::module_& module) {
+  using Row = std::tuple<std::string, monitor::Labels, double>;
+  nb::class_<monitor::MetricCollector>(
+      module, "MetricCollector", "What Prometheus scrapes of reports (src/monitor/companion_metrics.h).")
+      .def(nb::init<>())
+      .def(
+          "take",
+          [](monitor::MetricCollector& self, const std::string& report, double now_s) {
+            self.take(report_for_companion(report), now_s);
+          },
+          "report"_a, "now_s"_a, "Takes a report, as JSON; InputError for what is none.")
+      .def(
+          "families",
+          [](const monitor::MetricCollector& self) {
+            std::vector<std::tuple<std::string, std::string, bool, std::vector<Row>>> families;
+            for (const auto& family : self.families()) {
+              std::vector<Row> rows;
+              for (const auto& row : family.rows) rows.emplace_back(row.name, row.labels, row.value);
+              families.emplace_back(family.name, family.documentation, family.is_counter, std::move(rows));
+            }
+            return families;
+          },
+          "(name, documentation, whether it is a counter, [(name, labels, value)]) of each.");
+  module.def(
+      "statsd_datagrams",
+      [](const std::string& report, const std::string& prefix, bool with_tags) {
+        return monitor::statsd_datagrams(report_for_companion(report), prefix, with_tags);
+      },
+      "report"_a, "prefix"_a, "with_tags"_a, "Datagrams of a report, which is JSON.");
+  module.def(
+      "cloudwatch_data",
+      [](const std::string& report) {
+        std::vector<std::tuple<std::string, std::string, std::vector<std::pair<std::string, std::string>>, double>>
+            rows;
+        for (const monitor::MetricDatum& datum : monitor::cloudwatch_data(report_for_companion(report)))
+          rows.emplace_back(datum.name, datum.unit, datum.dimensions, datum.value);
+        return rows;
+      },
+      "report"_a, "(name, unit, [(dimension, value)], value) of a report, which is JSON.");
+}
+
+nlohmann::json json_in(const std::string& text) {
+  auto value = nlohmann::json::parse(text, nullptr, false);
+  if (value.is_discarded()) throw Fault(FaultKind::kInput, "tools.kubernetes", "this is not JSON");
+  return value;
+}
+
+std::set<int> set_of(const std::vector<int>& numbers) { return {numbers.begin(), numbers.end()}; }
+
+// As the device plug-in prefers them: a contiguous set; without one the lowest numbers, as the kubelet itself
+// would choose. `kind`: "neuron" or "neuroncore".
+std::vector<int> preferred(const monitor::Machine& machine, const std::string& kind,
+                           const std::vector<int>& available, const std::vector<int>& must, int size) {
+  const std::set<int> free = set_of(available), needed = set_of(must);
+  const auto count = static_cast<size_t>(std::max(size, 0));
+  if (size < 0 || needed.size() > count || count > free.size() || !std::ranges::includes(free, needed))
+    throw Fault(FaultKind::kInput, "tools.kubernetes",
+                fmt::format("{} of {} available, {} of them wanted", size, free.size(), needed.size()));
+  std::vector<int> chosen;
+  try {
+    chosen = monitor::choose_set(kind == "neuron" ? monitor::device_sets(machine, size)
+                                                  : monitor::core_sets(machine, size),
+                                 free, needed);
+  } catch (const Fault& fault) {  // a number for which there are no sets
+    if (fault.kind() != FaultKind::kInput) throw;
+  }
+  if (chosen.empty()) {
+    chosen.assign(needed.begin(), needed.end());
+    for (const int number : free)
+      if (chosen.size() < count && !needed.contains(number)) chosen.push_back(number);
+  }
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
+void bind_kubernetes(nb::module_& module) {
+  nb::class_<monitor::Machine>(module, "NodeMachine",
+                               "A simulated node, for Kubernetes (src/monitor/node_sets.h).")
+      .def(nb::new_([](const std::string& instance) {
+             return std::make_unique<monitor::Machine>(machine_named(instance));
+           }),
+           "instance"_a = "")
+      .def("preferred", &preferred, "kind"_a, "available"_a, "must"_a, "size"_a,
+           "A contiguous set of devices or cores; without one the lowest numbers. InputError where it cannot be.")
+      .def(
+          "annotations",
+          [](const monitor::Machine& self, const std::string& pod, const std::string& others) {
+            const auto placed = monitor::place(self, monitor::device_requests(json_in(pod)),
+                                               monitor::cores_of_pods(self, json_in(others)));
+            return monitor::annotations_of(self, placed).dump();
+          },
+          "pod"_a, "others"_a,
+          "Of a pod beside the others on the node, as JSON. InputError where no contiguous set is free.")
+      .def(
+          "resource_slices",
+          [](const monitor::Machine& self, const std::string& node, const std::string& driver,
+             const std::string& ultraserver) {
+            return monitor::resource_slices(self, node, driver, ultraserver).dump();
+          },
+          "node"_a, "driver"_a = "", "ultraserver"_a = "", "ResourceSlice objects, as JSON.")
+      .def(
+          "container_of",
+          [](const monitor::Machine& self, const std::string& allocation) {
+            const auto [variables, servers] =
+                monitor::container_of_allocation(nlohmann::ordered_json(json_in(allocation)), self);
+            return nb::make_tuple(variables.dump(), servers);
+          },
+          "allocation"_a, "(variables as JSON, servers of an UltraServer or None) of an allocation of a claim.");
+  module.def(
+      "wants_devices", [](const std::string& pod) { return !monitor::device_requests(json_in(pod)).empty(); },
+      "pod"_a, "Whether a pod, as JSON, asks for devices or cores. InputError for what is no pod.");
+  module.def("dra_device_class", [] { return monitor::dra_device_class().dump(); });
+  module.def(
+      "allocate_claim",
+      [](const std::string& claim, const std::string& published,
+         const std::vector<std::pair<std::string, std::string>>& taken) {
+        return monitor::allocate_claim(nlohmann::ordered_json(json_in(claim)),
+                                       nlohmann::ordered_json(json_in(published)),
+                                       {taken.begin(), taken.end()})
+            .dump();
+      },
+      "claim"_a, "published"_a, "taken"_a = std::vector<std::pair<std::string, std::string>>{},
+      "The allocation of a claim's spec, as JSON. taken: (pool, device) of others.");
+  module.def("ranges_text", &monitor::ranges_text, "numbers"_a, "[0, 1, 2, 5]: \"0-2,5\".");
+}
+
 }  // namespace
 
 void bind_tools(nb::module_& module) {
+  bind_kubernetes(module);
+  bind_companions(module);
   module.def("neuron_ls", &neuron_ls, "instance"_a, "lnc"_a, "words"_a, "processes"_a);
   nb::class_<monitor::Monitor>(module, "Monitor")
       .def(nb::new_(&make_monitor), "instance"_a, "config"_a, "name"_a)
@@ -189,6 +355,46 @@ void bind_tools(nb::module_& module) {
           "key"_a, "report"_a, "Takes a key, False to end; report: what is on the screen.")
       .def_prop_ro("tab", [](const MachineView& self) { return self.view.tab(); })
       .def_prop_ro("row", [](const MachineView& self) { return self.view.row(); });
+  module.def("explorer_tables", &tables_of_trace, "path"_a, "version"_a,
+             "Rows by table of a trace, as JSON (src/monitor/explorer_tables.h).");
+  module.def("explorer_summary", &summary_of_trace, "path"_a, "version"_a, "The same in lines.");
+  module.def("session_folders", &monitor::session_folders, "folder"_a,
+             "The folders in it that neuron-explorer inspect wrote.");
+  nb::class_<monitor::Session>(module, "ExplorerSession",
+                               "Folders of neuron-explorer inspect (src/monitor/explorer_session.h).")
+      .def(nb::new_(&make_session), "folder"_a, "cores"_a = "", "types"_a = std::set<std::string>{},
+           "instances"_a = std::set<std::string>{}, "without_system"_a = false, "without_device"_a = false)
+      .def(
+          "system_rows", [](const monitor::Session& self) { return self.system_rows().dump(); },
+          "SystemProfileEvents, as JSON.")
+      .def(
+          "system_profile",
+          [](const monitor::Session& self) {
+            return nlohmann::ordered_json{{"is_simulation", true},
+                                          {"events", self.system_rows()},
+                                          {"mem_usage", self.host_rows("host_mem.json", "mem_usage")},
+                                          {"cpu_util", self.host_rows("cpu_util.json", "cpu_util")}}
+                .dump(1);
+          },
+          "Events and use of the host, as JSON.")
+      .def(
+          "perfetto",
+          [](const monitor::Session& self, const std::string& primary, const std::string& secondary) {
+            return self
+                .perfetto(monitor::session_groups(primary, "--system-trace-primary-group"),
+                          monitor::session_groups(secondary, "--system-trace-secondary-group"))
+                .dump();
+          },
+          "primary"_a, "secondary"_a, "A trace in Chrome's JSON.")
+      .def(
+          "summary",
+          [](const monitor::Session& self, const std::string& version, bool as_text) {
+            const nlohmann::ordered_json summary = self.summary(version);
+            return as_text ? monitor::session_summary_text(summary) : summary.dump(1) + "\n";
+          },
+          "version"_a, "as_text"_a, "What summary-json and summary-text print.")
+      .def_prop_ro("models", [](const monitor::Session& self) { return self.models(); },
+                   "(number of the model and of its core, its trace) of each.");
   module.def("top_config", &monitor::top_config, "What neuron-top has the monitor collect.");
   module.def("top_size_text", &monitor::top_size_text, "bytes"_a.none());
   module.def("machine_facts", &machine_facts, "instance"_a = "");

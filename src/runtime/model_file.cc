@@ -269,7 +269,7 @@ class ModelReader {
   WeightFiles weights_;
 };
 
-Artifact read(const std::string& path, const Container& container) {
+json header_of(const std::string& path, const Container& container) {
   const std::string_view file = container.text;
   if (file.size() < kPreamble || file.substr(0, 4) != kMagic) fail(path, "is no compiled model");
   if (const auto version = number_at<uint32_t>(file, 4); version != kVersion)
@@ -279,9 +279,17 @@ Artifact read(const std::string& path, const Container& container) {
   if (header_bytes > file.size() - kPreamble) fail(path, "ends within its header");
   const std::string_view text = file.substr(kPreamble, header_bytes);
   if (checksum(text) != number_at<uint64_t>(file, 16)) fail(path, "has a damaged header");
-  const json header = json::parse(text);
+  return json::parse(text);
+}
+
+std::map<std::string, std::string> facts_of(const json& header) {
+  return header.at("facts").get<std::map<std::string, std::string>>();
+}
+
+Artifact read(const std::string& path, const Container& container) {
+  const json header = header_of(path, container);
   Artifact artifact;
-  artifact.facts = header.at("facts").get<std::map<std::string, std::string>>();
+  artifact.facts = facts_of(header);
   ModelReader reader(path, container, header);
   for (const json& row : header.at("buckets"))
     artifact.buckets.push_back(
@@ -432,9 +440,9 @@ struct Text {
   void pad_to(size_t offset) { bytes.resize(offset); }
 };
 
-Artifact read_container(const std::string& name, const Container& container) {
+auto read_by(auto&& reader, const std::string& name, const Container& container) {
   try {
-    return read(name, container);
+    return reader(name, container);
   } catch (const json::exception& error) {
     fail(name, fmt::format("has a header that cannot be read: {}", error.what()));
   }
@@ -454,10 +462,17 @@ std::string to_bytes(const Artifact& artifact) {
   return std::move(text.bytes);
 }
 
-Artifact load_artifact(const std::string& path) { return read_container(path, mapped(path)); }
+Artifact load_artifact(const std::string& path) { return read_by(read, path, mapped(path)); }
+
+std::map<std::string, std::string> load_facts(const std::string& path) {
+  const auto facts = [](const std::string& name, const Container& container) {
+    return facts_of(header_of(name, container));
+  };
+  return read_by(facts, path, mapped(path));
+}
 
 Artifact artifact_of(std::string_view bytes, const std::string& name) {
-  return read_container(name, copied(bytes));
+  return read_by(read, name, copied(bytes));
 }
 
 bool is_model_file(const std::string& path) {

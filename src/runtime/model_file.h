@@ -43,6 +43,10 @@ struct Attachment {
   uint64_t begin = 0;  // where in that file they begin
 };
 
+// The fact that only a model on several devices has: its mesh, "dp=2,tp=4". The programs are then parts of what
+// each device runs (spmd/run/sharded_file.h), and none of them is the model.
+inline constexpr std::string_view kMeshFact = "mesh";
+
 struct Artifact {
   std::vector<Bucket> buckets;               // at least one; all of one generation
   std::map<std::string, std::string> facts;  // "compiler", "source", "options": for people
@@ -57,6 +61,8 @@ enum class Weights : uint8_t { kCopied, kReferenced };
 void save(const Artifact& artifact, const std::string& path, Weights weights = Weights::kCopied,
           unsigned permissions = 0666);
 Artifact load_artifact(const std::string& path);
+// The facts alone: what lies behind the header is neither read nor checked.
+std::map<std::string, std::string> load_facts(const std::string& path);
 // The same container in memory, weights and all. `name` is what faults call it.
 std::string to_bytes(const Artifact& artifact);
 Artifact artifact_of(std::string_view bytes, const std::string& name);

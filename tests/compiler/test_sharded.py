@@ -87,6 +87,7 @@ def _onnx(tmp_path: Path) -> tuple[Path, np.ndarray]:
 def test_an_onnx_model_on_the_command_line(tmp_path, capsys, monkeypatch):
     path, weight = _onnx(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENTRN_CACHE", str(tmp_path / "cache"))
     x = np.random.default_rng(2).standard_normal((7, 12)).astype(np.float32)
     np.save("x.npy", x)
     logits = x @ weight
@@ -157,7 +158,7 @@ def test_wrong_annotations_are_refused_by_name(mesh, shardings, label, says):
     [
         ["run", "--shard", "x=tp"],
         ["run", "--mesh", "tp=2", "--set", "timing.v3.constant.hbm_sustained_gb_s=1"],
-        ["compile", "--mesh", "tp=2", "-o", "model.neuron"],
+        ["compile", "--mesh", "tp=2", "--weights", "reference"],
         ["disasm", "--mesh", "tp=2"],
     ],
 )
@@ -171,11 +172,6 @@ def test_options_that_a_mesh_does_not_have_are_refused(words, tmp_path, capsys):
 def test_logical_cores_are_those_of_the_environment(monkeypatch):
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
     assert opentrn.compile(MLP, target="trn2.3xlarge", mesh="tp=8", shardings={"w1": "-,tp"}).devices == 8
-
-
-def test_a_cache_is_refused_for_a_mesh():
-    with pytest.raises(ValueError, match="not cached"):
-        opentrn.compile(MLP, mesh="tp=2", cache=True)
 
 
 def _product(rows: int, inner: int, columns: int, element: str = "bf16") -> str:

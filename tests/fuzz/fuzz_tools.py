@@ -40,10 +40,9 @@ from opentrn.tools import (  # noqa: E402
     neuronx_cc,
     parallel_compile,
     slurm,
-    statsd,
     top,
 )
-from opentrn.tools.kubernetes import extender, k8s_info, messages, resource_slices  # noqa: E402
+from opentrn.tools.kubernetes import extender, k8s_info, messages  # noqa: E402
 from opentrn.tools.kubernetes.device_plugin import Node, Resource  # noqa: E402
 from opentrn.tools.prometheus import Collector  # noqa: E402
 from opentrn.tools.reports import NO_REPORT  # noqa: E402
@@ -222,10 +221,10 @@ def trace(rng: random.Random) -> None:
         else:
             path.write_text(json.dumps(damaged(rng, TRACE)))
         with refusals():
-            rows = explorer.tables_of(explorer.read_trace(path))
+            rows = explorer.tables_of(path)
             if not rows["Metadata"][0]["is_simulation"]:
                 raise Broken("a profile that claims to be measured")
-            explorer.summary_text(rows)
+            _core.explorer_summary(path, "0")
             explorer.write_parquet(rows, Path(place) / "t")
 
 
@@ -251,8 +250,7 @@ def session(rng: random.Random) -> None:
         profile = damaged(rng, TRACE) if rng.randrange(3) == 0 else TRACE
         (folder / "1_instid_0_vnc_0.ntff").write_text(json.dumps(profile))
         filters = explorer_session.Filters()
-        with refusals():
-            filters.cores = explorer_session.cores_of(rng.choice(["", "0", "0,1", ",", "-1", "x", "٣"]))
+        filters.cores = rng.choice(["", "0", "0,1", ",", "-1", "x", "٣"])
         grouping = explorer_session.Grouping(rng.choice(["instance_id", "", "process_id,lnc_idx", "thread_id"]))
         for form in explorer.FORMATS:
             with refusals(), contextlib.redirect_stdout(io.StringIO()):
@@ -289,9 +287,9 @@ def report(rng: random.Random) -> None:
         collector.take(value)
         list(collector.collect())
     with contextlib.suppress(*NO_REPORT):
-        for line in statsd.lines_of(value, "neuron", rng.randrange(2) == 0):
-            if "\n" in line:
-                raise Broken(f"a line of two: {line!r}")
+        for datagram in _core.statsd_datagrams(json.dumps(value), "neuron", rng.randrange(2) == 0):
+            if not all(line.startswith("neuron.") for line in datagram.split("\n")):
+                raise Broken(f"a line of two: {datagram!r}")
     with contextlib.suppress(*NO_REPORT):
         for entry in cloudwatch.data_of(value, None):  # type: ignore[arg-type]
             if not all(row["Value"] for row in entry["Dimensions"]):
@@ -369,14 +367,14 @@ CLAIM: dict[str, Any] = {"devices": {
     "constraints": [{"requests": ["neurons"], "matchAttribute": "resource.aws.com/devicegroup4_id"}],
     "config": [{"requests": ["neurons"], "opaque": {"driver": "neuron.aws.com", "parameters": {
         "apiVersion": "neuron.aws.com/v1", "kind": "NeuronConfig", "logicalNeuronCore": 1}}}]}}  # fmt: skip
-SLICES = resource_slices.slices("trn2.48xlarge", "node-a", "2.25.4.0")
+TRN2 = _core.NodeMachine("trn2.48xlarge")
+SLICES = TRN2.resource_slices("node-a", "2.25.4.0")
 
 
 def claim(rng: random.Random) -> None:
     with refusals():
-        allocation = resource_slices.allocate(damaged(rng, CLAIM), SLICES, set())
-        variables, _ = resource_slices.container_of(allocation, "trn2.48xlarge")
-        json.dumps(variables)
+        variables, _ = TRN2.container_of(_core.allocate_claim(json.dumps(damaged(rng, CLAIM)), SLICES))
+        json.loads(variables)
 
 
 def kubelet(rng: random.Random) -> None:

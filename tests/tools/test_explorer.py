@@ -117,15 +117,13 @@ def test_a_damaged_trace_is_refused(captured, data):
     event[key] = data.draw(
         st.none() | st.integers() | st.text(max_size=3) | st.just([]) | st.just({}) | st.floats()
     )
-    try:
-        explorer.tables_of(trace)
-    except InputError as error:
-        assert error.label == "tools.explorer"
-
-
-def test_an_active_time_counts_overlaps_once():
-    assert explorer._merged([(0, 10), (5, 12), (20, 21), (20, 20)]) == 13
-    assert explorer._merged([]) == 0
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "p.ntff"
+        path.write_text(json.dumps(trace))
+        try:
+            explorer.tables_of(path)
+        except InputError as error:
+            assert error.label == "tools.explorer"
 
 
 # -- capture with inputs, inspect, folders, recommend

@@ -1,4 +1,7 @@
-"""The device plug-in against a kubelet over a unix socket, the extender against an API server, resource slices."""
+"""The device plug-in against a kubelet over a unix socket, the extender against an API server, resource slices.
+
+Sets of devices, pods and claims: src/monitor/node_sets_test.cc and resource_slices_test.cc.
+"""
 
 import json
 import os
@@ -14,61 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opentrn import _core
+from opentrn.cli import main
 from opentrn.errors import InputError
-from opentrn.tools.kubernetes import extender, messages, resource_slices, sets
+from opentrn.tools.kubernetes import extender, messages
 
-TRN2, TRN1, INF2 = (_core.machine_facts(name) for name in ("trn2.48xlarge", "trn1.32xlarge", "inf2.48xlarge"))
-
-
-# -- sets
-
-
-def test_the_sets_that_aws_draws():
-    assert sets.device_counts(TRN1) == sets.device_counts(TRN2) == [1, 4, 8, 16]
-    assert sets.device_sets(TRN1, 4) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
-    assert sets.device_sets(TRN1, 8) == [list(range(8)), list(range(8, 16))]
-    assert sets.device_counts(INF2) == list(range(1, 13))
-    assert [10, 11, 0] in sets.device_sets(INF2, 3) and [0, 2, 4] not in sets.device_sets(INF2, 3)
-    with pytest.raises(InputError) as refused:
-        sets.device_sets(TRN1, 7)
-    assert refused.value.message == (
-        "Instance type trn1.32xlarge does not support requests for device: 7. "
-        "Please request a different number of devices."
-    )
-
-
-@pytest.mark.parametrize("machine", [TRN1, TRN2, INF2], ids=lambda m: m["instance_type"])
-def test_sets_are_connected(machine):
-    links = {device["index"]: set(device["connected_to"]) for device in machine["devices"]}
-    for count in sets.device_counts(machine):
-        for chosen in sets.device_sets(machine, count):
-            assert len(set(chosen)) == count
-            reached, left = {chosen[0]}, set(chosen) - {chosen[0]}
-            while step := {d for d in left if links[d] & reached}:
-                reached |= step
-                left -= step
-            assert not left, (count, chosen)
-
-
-def test_sets_of_cores_are_of_whole_devices_or_of_one():
-    assert sets.core_sets(TRN2, 2)[:2] == [[0, 1], [2, 3]]
-    assert sets.core_sets(TRN2, 16)[1] == list(range(16, 32))
-    for count in (0, -1, 6, 12):
-        with pytest.raises(InputError):
-            sets.core_sets(TRN2, count)
-
-
-@given(st.sets(st.integers(0, 300), min_size=1))
-def test_ranges_are_read_as_they_are_written(numbers):
-    assert extender.numbers_of(sets.ranges_text(sorted(numbers))) == sorted(numbers)
-
-
-@given(st.text(max_size=12))
-def test_any_text_is_a_list_of_numbers_or_refused(text):
-    try:
-        assert all(number >= 0 for number in extender.numbers_of(text))
-    except InputError as error:
-        assert error.label == "tools.kubernetes"
+TRN2 = _core.machine_facts("trn2.48xlarge")
 
 
 # -- device plug-in
@@ -426,96 +379,23 @@ def test_an_address_that_is_none():
 # -- resource slices
 
 
-def claim(
-    count=None,
-    group=None,
-    selector="device.attributes['neuron.aws.com'].instanceType == 'trn2.48xlarge'",
-    **config,
-):
-    exactly = {"deviceClassName": "neuron.aws.com", "selectors": [{"cel": {"expression": selector}}]}
-    exactly |= (
-        {"allocationMode": "All"} if count is None else {"allocationMode": "ExactCount", "count": count}
-    )
-    devices = {"requests": [{"name": "neurons", "exactly": exactly}]}
-    if group:
-        devices["constraints"] = [
-            {"requests": ["neurons"], "matchAttribute": f"resource.aws.com/devicegroup{group}_id"}
-        ]
-    if config:
-        kinds = {"logicalNeuronCore": "NeuronConfig", "ultraserverMode": "UltraServerConfig"}
-        devices["config"] = [
-            {"requests": ["neurons"], "opaque": {"driver": "neuron.aws.com", "parameters": {
-                "apiVersion": "neuron.aws.com/v1", "kind": kinds[key], key: value}}}
-            for key, value in config.items()
-        ]  # fmt: skip
-    return {"devices": devices}
-
-
-NODE = resource_slices.slices("trn2.48xlarge", "node-a", "2.25.4.0")
-ULTRA = resource_slices.slices("trn2.48xlarge", "node-u", "2.25.4.0", ultraserver="us-1")
-
-
-def names_of(allocation):
-    return [row["device"] for row in allocation["results"]]
-
-
-def test_a_claim_is_given_connected_devices():
-    first = resource_slices.allocate(claim(4, 4), NODE, set())
-    assert names_of(first) == ["neurondevice0", "neurondevice1", "neurondevice2", "neurondevice3"]
-    assert first["results"][0] == {
-        "device": "neurondevice0", "driver": "neuron.aws.com", "pool": "node-a", "request": "neurons"
-    }  # fmt: skip
-    taken = {("node-a", "neurondevice5")}
-    assert names_of(resource_slices.allocate(claim(8, 8), NODE, taken)) == [
-        f"neurondevice{i}" for i in range(8, 16)
-    ]
-    with pytest.raises(InputError, match="16 devices of one group"):
-        resource_slices.allocate(claim(16, 16), NODE, taken)
-    with pytest.raises(InputError, match="15 of 16"):
-        resource_slices.allocate(claim(), NODE, taken)
-    assert len(names_of(resource_slices.allocate(claim(), NODE, set()))) == 16
-    variables, mode = resource_slices.container_of(first, "trn2.48xlarge")
-    assert variables["NEURON_RT_VISIBLE_CORES"] == "0-15" and mode is None
-
-
-def test_configurations_reach_the_container():
-    one = resource_slices.allocate(claim(4, 4, logicalNeuronCore=1), NODE, set())
-    variables, _ = resource_slices.container_of(one, "trn2.48xlarge")
-    assert (variables["NEURON_RT_VISIBLE_CORES"], variables["NEURON_LOGICAL_NC_CONFIG"]) == ("0-31", "1")
-    whole = claim(
-        1, None, "device.attributes['neuron.aws.com'].resourceType == 'neuron_node'", ultraserverMode=4
-    )
-    node = resource_slices.allocate(whole, [*NODE, *ULTRA], set())
-    assert node["results"][0]["pool"] == "node-u"
-    assert resource_slices.container_of(node, "trn2.48xlarge")[1] == 4
-    with pytest.raises(InputError, match="is not known"):
-        resource_slices.container_of(
-            {"config": [{"opaque": {"parameters": {"kind": "X"}}}], "results": []}, "trn2.48xlarge"
-        )
-
-
-def test_selectors():
-    (device, *_) = NODE[0]["spec"]["devices"]
-    attribute = "device.attributes['neuron.aws.com']"
-    assert resource_slices.matches(
-        device, f"{attribute}.deviceId == 0 && {attribute}.neuronDriverVersion == '2.25.4.0'"
-    )
-    assert not resource_slices.matches(device, f'{attribute}.instanceType == "trn1.32xlarge"')
-    assert not resource_slices.matches(device, f"{attribute}.noSuch == 1")
-    assert resource_slices.matches(device, 'device.driver == "neuron.aws.com"')
-    with pytest.raises(InputError, match="not of a form"):
-        resource_slices.matches(device, f"{attribute}.deviceId < 4")
+def test_slices_are_published_as_objects(capsys):
+    words = ["--node", "node-a", "--instance", "trn2.48xlarge", "--driver-version", "2.25.4.0"]
+    assert main(["kubernetes", "resource-slices", *words]) == 0
+    device_class, made = json.loads(capsys.readouterr().out)["items"]
+    assert device_class["kind"] == "DeviceClass" and made["metadata"]["name"] == "node-a-neuron"
+    assert len(made["spec"]["devices"]) == 16
+    for node, version in (("Node A", "2.25"), ("a", "two")):
+        words = ["--node", node, "--driver-version", version]
+        assert main(["kubernetes", "resource-slices", *words]) == 2
 
 
 @given(st.text(max_size=60))
 def test_any_selector_is_read_or_refused(text):
+    machine = _core.NodeMachine("trn2.48xlarge")
+    exactly = {"deviceClassName": "neuron.aws.com", "selectors": [{"cel": {"expression": text}}]}
+    claim = {"devices": {"requests": [{"name": "neurons", "exactly": exactly}]}}
     try:
-        resource_slices.matches(NODE[0]["spec"]["devices"][0], text)
+        _core.allocate_claim(json.dumps(claim), machine.resource_slices("node-a"))
     except InputError as error:
         assert error.label == "tools.kubernetes"
-
-
-def test_names_and_versions_are_checked():
-    for arguments in (("trn2.48xlarge", "Node A"), ("trn2.48xlarge", "a", "two"), ("m5.large", "a")):
-        with pytest.raises(ValueError, match=r"Node A|two|m5"):
-            resource_slices.slices(*arguments)

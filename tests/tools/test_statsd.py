@@ -1,4 +1,7 @@
-"""neuron-monitor-statsd: lines of the protocol, datagrams that fit, and a server that hears them."""
+"""neuron-monitor-statsd: lines that no tag breaks, and a server that hears them.
+
+What the lines say: src/monitor/companion_metrics_test.cc.
+"""
 
 import json
 import re
@@ -10,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opentrn import _core
 from opentrn.cli import main
-from opentrn.tools import statsd
 
 REPORT = {
     "neuron_runtime_data": [{
@@ -27,22 +30,8 @@ REPORT = {
 LINE = re.compile(r"[A-Za-z0-9_.\-]+:-?[0-9.e+\-]+\|[gc](\|#[A-Za-z0-9_\-:,]+)?")
 
 
-def test_labels_stand_in_the_name_or_behind():
-    plain = list(statsd.lines_of(REPORT, "neuron", tags=False))
-    assert "neuron.neuroncore_utilization_ratio.neuroncore.5.runtime_tag.job__one:0.42|g" in plain
-    assert "neuron.execution_status_total.runtime_tag.job__one.status_type.completed:3|c" in plain
-    assert "neuron.system_memory_total_bytes:68719476736|g" in plain
-    assert not any("timed_out" in line for line in plain)  # a counter that did not grow
-    tagged = list(statsd.lines_of(REPORT, "neuron", tags=True))
-    assert "neuron.neuroncore_utilization_ratio:0.42|g|#neuroncore:5,runtime_tag:job__one" in tagged
-    assert all(LINE.fullmatch(line) for line in plain + tagged)
-
-
-@given(st.lists(st.text("abc", min_size=1, max_size=300), max_size=30))
-def test_datagrams_hold_every_line_and_fit(lines):
-    parts = list(statsd.datagrams(iter(lines)))
-    assert [line for part in parts for line in part.decode().split("\n") if line] == lines
-    assert all(len(part) <= 1400 for part in parts)
+def _lines(report, tags):
+    return "\n".join(_core.statsd_datagrams(json.dumps(report), "neuron", tags)).split("\n")
 
 
 @given(st.text(max_size=20))
@@ -51,7 +40,7 @@ def test_a_tag_never_breaks_a_line(tag):
         REPORT, neuron_runtime_data=[dict(REPORT["neuron_runtime_data"][0], neuron_runtime_tag=tag)]
     )
     for tags in (False, True):
-        assert all(LINE.fullmatch(line) for line in statsd.lines_of(report, "neuron", tags))
+        assert all(LINE.fullmatch(line) for line in _lines(report, tags))
 
 
 def test_a_server_hears_them():

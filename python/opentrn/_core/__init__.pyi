@@ -483,6 +483,63 @@ def predict_collective(operation: str, machine: str, nodes: int, ranks: int, gro
 
 def nccom_table(operation: str, ranks: int, stats: Sequence[str], algorithm: bool, sizes: bool, rows: Sequence[tuple[int, int, str, Sequence[float], float, str, int, int]]) -> str: ...
 
+class NodeMachine:
+    """A simulated node, for Kubernetes (src/monitor/node_sets.h)."""
+
+    def __init__(self, instance: str = '') -> None: ...
+
+    def preferred(self, kind: str, available: Sequence[int], must: Sequence[int], size: int) -> list[int]:
+        """
+        A contiguous set of devices or cores; without one the lowest numbers. InputError where it cannot be.
+        """
+
+    def annotations(self, pod: str, others: str) -> str:
+        """
+        Of a pod beside the others on the node, as JSON. InputError where no contiguous set is free.
+        """
+
+    def resource_slices(self, node: str, driver: str = '', ultraserver: str = '') -> str:
+        """ResourceSlice objects, as JSON."""
+
+    def container_of(self, allocation: str) -> tuple:
+        """
+        (variables as JSON, servers of an UltraServer or None) of an allocation of a claim.
+        """
+
+def wants_devices(pod: str) -> bool:
+    """
+    Whether a pod, as JSON, asks for devices or cores. InputError for what is no pod.
+    """
+
+def dra_device_class() -> str: ...
+
+def allocate_claim(claim: str, published: str, taken: Sequence[tuple[str, str]] = []) -> str:
+    """
+    The allocation of a claim's spec, as JSON. taken: (pool, device) of others.
+    """
+
+def ranges_text(numbers: Sequence[int]) -> str:
+    """[0, 1, 2, 5]: "0-2,5"."""
+
+class MetricCollector:
+    """What Prometheus scrapes of reports (src/monitor/companion_metrics.h)."""
+
+    def __init__(self) -> None: ...
+
+    def take(self, report: str, now_s: float) -> None:
+        """Takes a report, as JSON; InputError for what is none."""
+
+    def families(self) -> list[tuple[str, str, bool, list[tuple[str, dict[str, str], float]]]]:
+        """
+        (name, documentation, whether it is a counter, [(name, labels, value)]) of each.
+        """
+
+def statsd_datagrams(report: str, prefix: str, with_tags: bool) -> list[str]:
+    """Datagrams of a report, which is JSON."""
+
+def cloudwatch_data(report: str) -> list[tuple[str, str, list[tuple[str, str]], float]]:
+    """(name, unit, [(dimension, value)], value) of a report, which is JSON."""
+
 def neuron_ls(instance: str, lnc: int, words: Sequence[str], processes: Sequence[tuple[int, str, str, bool]]) -> str: ...
 
 class Monitor:
@@ -510,6 +567,36 @@ class TopView:
 
     @property
     def row(self) -> int: ...
+
+def explorer_tables(path: str | os.PathLike, version: str) -> str:
+    """Rows by table of a trace, as JSON (src/monitor/explorer_tables.h)."""
+
+def explorer_summary(path: str | os.PathLike, version: str) -> str:
+    """The same in lines."""
+
+def session_folders(folder: str | os.PathLike) -> list[pathlib.Path]:
+    """The folders in it that neuron-explorer inspect wrote."""
+
+class ExplorerSession:
+    """Folders of neuron-explorer inspect (src/monitor/explorer_session.h)."""
+
+    def __init__(self, folder: str | os.PathLike, cores: str = '', types: Set[str] = ..., instances: Set[str] = ..., without_system: bool = False, without_device: bool = False) -> None: ...
+
+    def system_rows(self) -> str:
+        """SystemProfileEvents, as JSON."""
+
+    def system_profile(self) -> str:
+        """Events and use of the host, as JSON."""
+
+    def perfetto(self, primary: str, secondary: str) -> str:
+        """A trace in Chrome's JSON."""
+
+    def summary(self, version: str, as_text: bool) -> str:
+        """What summary-json and summary-text print."""
+
+    @property
+    def models(self) -> list[tuple[str, pathlib.Path]]:
+        """(number of the model and of its core, its trace) of each."""
 
 def top_config() -> str:
     """What neuron-top has the monitor collect."""
@@ -656,6 +743,8 @@ def compiler_options() -> list[OptionRow]:
 def prepared_text(text: str | None, path: str | os.PathLike, target: str, dimensions: Mapping[str, int] = {}, options: Mapping[str, str] = {}) -> str: ...
 
 def load_models(path: str | os.PathLike) -> tuple: ...
+
+def facts_of_model_file(path: str | os.PathLike) -> dict[str, str]: ...
 
 def look_up_in_cache(cache: Cache, key: str) -> tuple:
     """
@@ -1049,6 +1138,9 @@ class ShardedModel:
     def collectives(self) -> list: ...
 
     @property
+    def part_count(self) -> int: ...
+
+    @property
     def argument_bytes(self) -> int: ...
 
     @property
@@ -1061,6 +1153,8 @@ class ShardedModel:
     def traffic(self) -> Traffic | None: ...
 
     def local_text(self) -> str: ...
+
+    def save(self, facts: Mapping[str, str], path: str | os.PathLike, permissions: int = 438) -> None: ...
 
 def shard_model(text: str | None, path: str | os.PathLike, target: str, dimensions: Mapping[str, int], options: Mapping[str, str], mesh: str, annotations: Sequence[str]) -> ShardedModel: ...
 

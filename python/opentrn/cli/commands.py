@@ -466,7 +466,7 @@ def _profile(options: argparse.Namespace) -> int:
         result = _time_program_file(options)
     elif cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
-        if cli_sharded.is_wanted(options):
+        if cli_sharded.is_wanted(options, options.kernel):
             return cli_sharded.profile_command(options)
         with Progress(options) as progress:
             cli_model.begin_loading(progress, options.kernel)
@@ -512,7 +512,7 @@ def _disasm(options: argparse.Namespace) -> int:
         return 0
     if cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
-        if cli_sharded.is_wanted(options):
+        if cli_sharded.is_wanted(options, options.kernel):
             raise InputError(
                 "disasm lists the program of one NeuronCore", label="cli.argument", hint="leave --mesh out"
             )

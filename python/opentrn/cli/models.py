@@ -45,7 +45,7 @@ def load(options: argparse.Namespace, name: str) -> Any:
     from opentrn.model.compiled import tell_host_ops
 
     if Path(name).suffix == ".neuron" or _core.is_model_file(name):
-        _refuse_compilation(options)
+        refuse_compilation(options)
         loaded = model.load(name)
         tell_host_ops(loaded.programs[0][1])
         return loaded
@@ -60,7 +60,7 @@ def load(options: argparse.Namespace, name: str) -> Any:
     )
 
 
-def _refuse_compilation(options: argparse.Namespace) -> None:
+def refuse_compilation(options: argparse.Namespace) -> None:
     """UsageError for what decides how a model is compiled, as this one is; --dim chooses among its programs."""
     how = argparse.ArgumentParser(add_help=False)
     add_compilation(how)
@@ -124,7 +124,7 @@ def compile_command(options: argparse.Namespace) -> int:
     from opentrn.kernel.run import predicted_text
     from opentrn.settings import environment
 
-    if cli_sharded.is_wanted(options):
+    if cli_sharded.is_wanted(options, options.model):
         return cli_sharded.compile_command(options)
     options.stated_target = options.target
     options.target = environment.target(options.target)
@@ -313,7 +313,7 @@ def run_command(options: argparse.Namespace) -> int:
     from opentrn.cli.commands import _output_facts, _output_text, print_assumptions
     from opentrn.kernel.run import predicted_text
 
-    if cli_sharded.is_wanted(options):
+    if cli_sharded.is_wanted(options, options.kernel):
         return cli_sharded.run_command(options)
     with Progress(options) as progress:
         begin_loading(progress, options.kernel)

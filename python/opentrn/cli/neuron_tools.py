@@ -167,7 +167,6 @@ class _Refused(argparse.Action):
 
 
 def _expect_not_refused(options: argparse.Namespace) -> None:
-    from opentrn.errors import InputError
 
     if text := getattr(options, "refused", ""):
         raise InputError(text, label="tools.explorer")
@@ -362,7 +361,6 @@ def _device_tree(options: argparse.Namespace) -> int:
 
 def _explorer_alone(options: argparse.Namespace) -> int:
     from opentrn import __version__
-    from opentrn.errors import InputError
 
     if options.version:
         print(f"neuron-explorer of OpenTrn {__version__}")
@@ -398,7 +396,7 @@ def _explorer_view(options: argparse.Namespace) -> int:
         paths = explorer.view(options.session_file, options.output_format, options.output)
     else:
         filters = explorer_session.Filters(
-            explorer_session.cores_of(options.system_trace_filter_neuron_core),
+            options.system_trace_filter_neuron_core,
             {each for each in options.system_trace_filter_event_type.split(",") if each},
             {each for each in options.system_trace_filter_instance_id.split(",") if each},
             options.ignore_system_profile, options.ignore_device_profile,
@@ -455,12 +453,11 @@ def _extender(options: argparse.Namespace) -> int:
 def _resource_slices(options: argparse.Namespace) -> int:
     import json
 
-    from opentrn.tools.kubernetes.resource_slices import device_class, slices
+    from opentrn import _core
 
-    items = [
-        device_class(),
-        *slices(options.instance, options.node, options.driver_version, options.ultraserver),
-    ]
+    machine = _core.NodeMachine(options.instance)
+    made = machine.resource_slices(options.node, options.driver_version, options.ultraserver)
+    items = [json.loads(_core.dra_device_class()), *json.loads(made)]
     print(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
     return 0
 

@@ -29,10 +29,18 @@ def add_options(parser: Any) -> None:
     parser.add_argument("--shardings", metavar="FILE", help="such annotations, one on a line, # for remarks")
 
 
-def is_wanted(options: argparse.Namespace) -> bool:
-    """Whether the command is about a mesh. UsageError for annotations without one."""
+def is_wanted(options: argparse.Namespace, name: str) -> bool:
+    """Whether the command is about a mesh, by its options or by the file that it names.
+
+    UsageError for annotations without one.
+    """
+    from opentrn import _core
     from opentrn.cli.kernel_file import UsageError
 
+    if options.mesh is None and _core.is_model_file(name) and "mesh" in _core.facts_of_model_file(name):
+        refuse = {"shard": [], "shardings": None}
+        _models().refuse_given(options, refuse, "only for compiling a model, and this one is compiled")
+        return True
     if options.mesh is None and (options.shard or options.shardings):
         raise UsageError(
             "--shard and --shardings are of a mesh", label="cli.argument", hint="add --mesh tp=4"
@@ -112,45 +120,79 @@ def profile_command(options: argparse.Namespace) -> int:
 
 
 def compile_command(options: argparse.Namespace) -> int:
-    """opentrn compile MODEL --mesh: what each device holds and runs, and how long it takes. It writes no file."""
+    """opentrn compile MODEL --mesh: what each device holds and runs, how long it takes, and the file."""
+    from opentrn.cli.streams import require_writable
+
     _refuse(options, {
-        "output": "a file", "weights": "a file", "report": "a report (opentrn profile --mesh has it)",
+        "weights": "weights beside its file", "report": "a report (opentrn profile --mesh has it)",
         "loop_iterations": "trips of loops",
     })  # fmt: skip
+    require_writable(options, "output")
     with Progress(options) as progress:
         begin = time.perf_counter()
         model = _load(options, options.model, progress)
         seconds = time.perf_counter() - begin
+        output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
+        progress.begin(f"writing {output}")
+        model.save(output)
         progress.begin("timing")
         timing = model.time()
     if options.json:
-        facts = {"model": options.model, "compile_s": round(seconds, 3), **_facts(model)}
-        print(json.dumps({**facts, **timing.profile()}, indent=1))
+        facts = {"model": options.model, "compile_s": round(seconds, 3), "cache": model.cached, **_facts(model)}
+        file = {"file": str(output), "file_bytes": output.stat().st_size}
+        print(json.dumps({**facts, **timing.profile(), **file}, indent=1))
         return 0
-    print(f"compiled: {options.model} for {model.devices} NeuronCores of {model.target} in {seconds:.2f} s")
+    how = "taken from the cache" if model.cached == "hit" else "compiled"
+    print(f"{how}: {options.model} for {model.devices} NeuronCores of {model.target} in {seconds:.2f} s")
     print(_plan_text(model) + timing.text(4), end="")
+    print(f"wrote {output} ({size_text(output.stat().st_size)})")
     return 0
 
 
+def _models() -> Any:
+    from opentrn.cli import models
+
+    return models
+
+
 def _load(options: argparse.Namespace, name: str, progress: Progress) -> Any:
-    from opentrn.cli.models import compilation_of, dimensions_of
     from opentrn.model import compiled, sharded
     from opentrn.settings import environment
 
     _refuse(options, {"settings": "a changed table", "loop_iterations": "trips of loops"})
+    if options.mesh is None:
+        progress.begin("loading the model")
+        return _load_file(options, name)
     progress.begin("compiling the model")
     annotations = sharded.annotations_of(Path(options.shardings)) if options.shardings else []
     options.target = environment.target(options.target)
     model = compiled.compile(
         name,
         target=options.target,
-        dimensions=dimensions_of(options),
+        dimensions=_models().dimensions_of(options),
         mesh=options.mesh,
+        cache=not options.no_cache,
         shardings=[*annotations, *options.shard],
         enable_stochastic_rounding=options.enable_stochastic_rounding,
         strict=options.strict not in (None, False),
-        **compilation_of(options),
+        **_models().compilation_of(options),
     )
+    return _told(model)
+
+
+def _load_file(options: argparse.Namespace, name: str) -> Any:
+    """A model on a mesh that `opentrn compile` wrote. UsageError for options that say how to compile it."""
+    from opentrn.model import compiled
+
+    _models().refuse_compilation(options)
+    absent = options.strict if options.strict in (None, False) else None
+    how = {"dim": [], "enable_stochastic_rounding": False, "strict": absent}
+    _models().refuse_given(options, how, "only for compiling a model, and this one is compiled")
+    return _told(compiled.load(name))
+
+
+def _told(model: Any) -> Any:
+    """The model; on stderr what the host computes of it."""
     if model.host_reason:
         print(
             f"opentrn: the host computes a part of each device's program: {model.host_reason}",

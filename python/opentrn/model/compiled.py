@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import numpy as np
 
@@ -247,6 +248,10 @@ class CompiledModel(Model):
         _core.save_models([self._loaded], [{}], self.facts, str(path), _references(weights))
         return Path(path)
 
+    def keep(self, entry: Path, facts: Mapping[str, str]) -> None:
+        """Write the cache's entry, which refers to weights that lie in files. OSError or ValueError where it cannot."""
+        _core.save_models([self._loaded], [{}], facts, str(entry), True, permissions=_core.CACHE_PERMISSIONS)
+
     @property
     def constant_bytes(self) -> int:
         """Bytes of constants on the device."""
@@ -335,7 +340,7 @@ def compile(
     device kernel takes; else the host does it (CompiledModel.host_ops). cache: keep compiled models in a folder
     and take what is there (opentrn.model.cache); `cached` of the result says which. mesh: axes of several NeuronCores,
     "dp=2,tp=4" or {"dp": 2, "tp": 4}; shardings: how tensors lie over them, {"layers.*.wq": "-,tp"}: both give a
-    ShardedModel (opentrn.model.sharded), which is not cached. Raises ValueError for a malformed
+    ShardedModel (opentrn.model.sharded). Raises ValueError for a malformed
     model, an unknown target or option, NotModelled for an op that neither a device kernel nor the host can do, or with
     strict for one without a device kernel, by name and with its place in the model.
     """
@@ -343,9 +348,7 @@ def compile(
     options = option_texts(given)
     target = environment.target(target)
     if mesh is not None or shardings is not None:
-        if cache:
-            raise InputError("models on a mesh are not cached", label="spmd.option", hint="leave cache out")
-        return _sharded(source, target, dimensions, options, mesh, shardings)
+        return _sharded(source, target, dimensions, given, cache, mesh, shardings)
     exported = _exported(source, dimensions)
     if exported is not None:
         name = shown(source) if isinstance(source, (str, Path)) else "<exported program>"
@@ -391,20 +394,25 @@ def _sharded(
     source: Any,
     target: str,
     dimensions: Mapping[str, int | Sequence[int]] | None,
-    options: dict[str, str],
+    given: Mapping[str, Any],
+    cache: bool,
     mesh: Mesh | None,
     shardings: Shardings | None,
 ) -> ShardedModel:
     """compile() for several NeuronCores."""
+    from opentrn import __version__
     from opentrn.model import buckets, sharded
 
     if mesh is None:
         raise InputError("shardings without a mesh", label="spmd.mesh", hint='mesh="tp=4"')
     words, annotations = sharded.mesh_text(mesh), sharded.annotations_of(shardings)
+    options = option_texts(given)
     exported = _exported(source, dimensions, names=True, mesh=words)
+    noted = {"mesh": words, "shardings": annotations, **given}
+    facts = {"compiler": f"opentrn {__version__}", "target": target, "options": json.dumps(noted)}
     if isinstance(source, graph.Module):
         loaded = _core.shard_graph(source._raw, target, options, words, annotations)
-        return sharded.ShardedModel(loaded, target, words)
+        return sharded.ShardedModel(loaded, target, words, facts)
     lists, several = buckets.sizes_given(dimensions if exported is None else None)
     if several:
         raise InputError("a model on a mesh has one size of each dimension", label="import.dimension")
@@ -414,8 +422,16 @@ def _sharded(
             f"{path} is compiled for one NeuronCore", label="spmd.source", hint="give the model it was made of"
         )
     sizes = {name: given[0] for name, given in lists.items()}
-    loaded = _core.shard_model(text, path, target, sizes, options, words, annotations)
-    return sharded.ShardedModel(loaded, target, words)
+    facts |= {"source": shown(path), "options": json.dumps({"dimensions": sizes, **noted})}
+
+    def compile_it() -> ShardedModel:
+        loaded = _core.shard_model(text, path, target, sizes, options, words, annotations)
+        return sharded.ShardedModel(loaded, target, words, facts)
+
+    if not cache:
+        return compile_it()
+    cores = os.environ.get("NEURON_LOGICAL_NC_CONFIG")  # how many physical ones the machine's logical cores have
+    return _through_cache(text, path, {"logical_cores": cores}, facts, compile_it)
 
 
 class _NeedsStages(Exception):
@@ -485,17 +501,25 @@ def through_cache(
     source: str | Path, facts: dict[str, str], compile_it: Callable[[], CompiledModel]
 ) -> CompiledModel:
     """The entry of the cache, or what `compile_it` gives, which becomes the entry."""
+    return _through_cache(*_read(source), {}, facts, compile_it)
+
+
+_M = TypeVar("_M", "CompiledModel", "ShardedModel")
+
+
+def _through_cache(
+    text: str | None, path: str, machine: dict[str, Any], facts: dict[str, str], compile_it: Callable[[], _M]
+) -> _M:
+    """As through_cache(), of what _read() gives. machine: what else compiling depends on."""
     from opentrn.model import cache
 
-    text, path = _read(source)
-    key = cache.key_of(text, path, {"target": facts["target"]} | json.loads(facts["options"]))
+    key = cache.key_of(text, path, {"target": facts["target"]} | json.loads(facts["options"]) | machine)
     kept = cache.kept()
     found, may_be_written, notice = _core.look_up_in_cache(kept, key)
     if notice:
         (_tell_of_cache if may_be_written else _tell_cache_is_not_used)(notice)
     if found is not None:
-        _, programs, _ = found
-        model = CompiledModel(programs[0][1], facts["target"], found[0])  # entries have one program
+        model = cast("_M", _made_of(*found, str(path)))  # entries have one program
         model.cached = "hit"
         return model
     model = compile_it()
@@ -503,12 +527,11 @@ def through_cache(
     return model
 
 
-def _is_written(model: CompiledModel, kept: _core.Cache, key: str) -> bool:
+def _is_written(model: CompiledModel | ShardedModel, kept: _core.Cache, key: str) -> bool:
     entry = kept.path_of(key)
     try:
         kept.make_folder_of(entry)
-        noted = model.facts | {_core.CACHE_KEY_FACT: key}
-        _core.save_models([model._loaded], [{}], noted, str(entry), True, permissions=_core.CACHE_PERMISSIONS)
+        model.keep(entry, model.facts | {_core.CACHE_KEY_FACT: key})
     except (OSError, ValueError) as error:
         _tell_of_cache(f"the cache cannot be written: {error}".partition("\n")[0])
         return False
@@ -539,16 +562,20 @@ def prepare(
     return graph.parse(_core.prepared_text(*_read(source), target, dict(dimensions or {}), texts))
 
 
-def load(path: str | Path) -> CompiledModel | BucketedModel | StagedModel:
-    """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
+def load(path: str | Path) -> CompiledModel | BucketedModel | StagedModel | ShardedModel:
+    """Read what the save() of a model wrote. Raises ValueError when the file is none or is damaged."""
     facts, programs, attachments = _core.load_models(str(path))
     return _made_of(facts, programs, attachments, str(path))
 
 
 def _made_of(
     facts: dict[str, str], programs: Sequence[tuple[dict[str, int], Any]], attachments: Sequence[Any], path: str
-) -> CompiledModel | BucketedModel | StagedModel:
+) -> CompiledModel | BucketedModel | StagedModel | ShardedModel:
     """The model of a file's parts."""
+    if isinstance(programs[0][1], _core.ShardedModel):
+        from opentrn.model import sharded
+
+        return sharded.ShardedModel(programs[0][1], facts.get("target", "unknown"), facts["mesh"], facts)
     if "stages" in facts:
         from opentrn.model import stages
 

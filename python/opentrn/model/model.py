@@ -30,6 +30,8 @@ class Model(ABC):
     random_keys: RandomKeys
     # Programs behind the first are compiled for what the data say (opentrn.model.stages).
     is_staged = False
+    # It runs on the devices of a mesh (opentrn.model.sharded).
+    is_sharded = False
 
     @property
     @abstractmethod

@@ -129,10 +129,14 @@ class ShardedTiming:
 class ShardedModel(Model):
     """A model compiled for the devices of a mesh; compile(..., mesh=...) makes it."""
 
-    def __init__(self, loaded: Any, target: str, mesh: str) -> None:
+    is_sharded = True
+
+    def __init__(self, loaded: Any, target: str, mesh: str, facts: Mapping[str, str] | None = None) -> None:
         self._loaded = loaded
         self.target = target
         self.mesh = mesh
+        self.facts = dict(facts or {})
+        self.cached: str | None = None  # as CompiledModel's
         self.devices = loaded.devices
         self.ports = [Port(name, element, tuple(shape)) for name, element, shape, _ in loaded.inputs]
         self.inputs = [port for port in self.ports if port.name != PORT]
@@ -208,6 +212,19 @@ class ShardedModel(Model):
             band=self._loaded.band,
             traffic=self._loaded.traffic() if cost["device_us"] is not None else None,
         )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model as one .neuron file: the program with its collectives, its compiled parts, weights.
+
+        Weights that are cut lie in it whole, once. Raises InputError where the file cannot be written, and NotModelled
+        for a model of which no device computes anything.
+        """
+        self._loaded.save(self.facts, str(path))
+        return Path(path)
+
+    def keep(self, entry: Path, facts: Mapping[str, str]) -> None:
+        """Write the cache's entry, weights and all. OSError or ValueError where it cannot."""
+        self._loaded.save(dict(facts), str(entry), permissions=_core.CACHE_PERMISSIONS)
 
     def program_text(self) -> str:
         """What each device runs, as StableHLO with collectives."""

@@ -1,59 +1,34 @@
 """neuron-monitor-cloudwatch: the reports of neuron-monitor as metrics of Amazon CloudWatch.
 
-Metrics and labels are those of the exporter for Prometheus (prometheus.py), labels as dimensions; counters are what the
-period added. boto3 finds the account as it always does, and AWS_ENDPOINT_URL_CLOUDWATCH names another service than
-AWS's. An error is told by its code: what it says may hold parts of a request.
+Metrics and labels are those of the exporter for Prometheus (src/monitor/companion_metrics.h), labels as dimensions;
+counters are what the period added. boto3 finds the account as it always does, and AWS_ENDPOINT_URL_CLOUDWATCH names
+another service than AWS's. An error is told by its code: what it says may hold parts of a request.
 """
 
 from __future__ import annotations
 
 import datetime
-import math
+import json
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
+from opentrn import _core
 from opentrn.errors import InputError, MissingModule
 from opentrn.tools import reports
-from opentrn.tools.prometheus import samples_of
 
-# Limits of PutMetricData.
-_DATA_MAX = 1000
-_DIMENSIONS_MAX = 30
-_VALUE_MAX = 1e100
+_DATA_MAX = 1000  # of PutMetricData
 _NAMESPACE = re.compile(r"(?!AWS/)[A-Za-z0-9._\-/#: ]{1,255}")
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d{1,2}")
 
 
-def _unit(name: str) -> str:
-    if name.endswith("_ratio"):
-        return "None"
-    if name.endswith("_seconds"):
-        return "Seconds"
-    if "_bytes" in name or name.startswith("neuroncore_memory_usage"):
-        return "Bytes"
-    return "Count"
-
-
-def data_of(report: dict[str, Any], at: datetime.datetime) -> Iterator[dict[str, Any]]:
-    """Entries of MetricData. Raises KeyError, TypeError, AttributeError or ValueError for what is no report."""
-    instance = str(report.get("instance_info", {}).get("instance_id", ""))
-    for _, name, labels, value in samples_of(report):
-        number = float(value)
-        if not math.isfinite(number) or abs(number) > _VALUE_MAX:
-            continue
-        dimensions = {"instance_id": instance, **labels}
-        yield {
-            "MetricName": name,
-            # CloudWatch takes no empty values.
-            "Dimensions": [
-                {"Name": key, "Value": str(text)[:1024]} for key, text in sorted(dimensions.items()) if str(text)
-            ][:_DIMENSIONS_MAX],
-            "Timestamp": at,
-            "Value": number,
-            "Unit": _unit(name),
-        }
+def data_of(report: dict[str, Any], at: datetime.datetime) -> list[dict[str, Any]]:
+    """Entries of MetricData. InputError for what is no report."""
+    return [
+        {"MetricName": name, "Dimensions": [{"Name": key, "Value": text} for key, text in dimensions],
+         "Timestamp": at, "Value": value, "Unit": unit}
+        for name, unit, dimensions, value in _core.cloudwatch_data(json.dumps(report))
+    ]  # fmt: skip
 
 
 def _client(region: str) -> Any:
@@ -82,7 +57,7 @@ def run(namespace: str, region: str) -> int:
     client = _client(region)
 
     def take(report: dict[str, Any]) -> None:
-        data = list(data_of(report, datetime.datetime.now(datetime.timezone.utc)))
+        data = data_of(report, datetime.datetime.now(datetime.timezone.utc))
         for i in range(0, len(data), _DATA_MAX):
             send(client, namespace, data[i : i + _DATA_MAX])
 

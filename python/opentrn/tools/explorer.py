@@ -12,12 +12,11 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opentrn import _core
 from opentrn.base.files import new_file
 from opentrn.errors import InputError, MissingModule
 
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
 
     from opentrn.model.compiled import CompiledModel
 
-SCHEMA_VERSION = "7.4.0"
 FORMATS = ("parquet", "perfetto", "json", "summary-text", "summary-json")
-_TRACE_BYTES_MAX = 2 << 30
 _EXECUTIONS_MAX = 10_000
-_LANES = 1000  # of a track, src/profile/perfetto.cc
 
 # Table -> fields: name, Arrow type, whether the schema requires it, what it is here.
 TABLES: dict[str, list[tuple[str, str, bool, str]]] = {
@@ -181,7 +177,10 @@ def capture(
         raise _refuse(f"--num-exec {asked.executions}", hint=f"a number from 1 to {_EXECUTIONS_MAX}")
     loaded = compiled.load(model)
     if not isinstance(loaded, compiled.CompiledModel):
-        raise _refuse(f"{model} has several programs", hint="compile it for one size of its dimensions")
+        raise _refuse(
+            f"{model} has several programs",
+            hint="compile it for one size of its dimensions, and without --mesh",
+        )
     written = _execute(loaded, asked, profile.parent) if asked.executes else []
     if asked.without_profile:
         return written
@@ -191,140 +190,11 @@ def capture(
     return [profile, *written]
 
 
-def read_trace(profile: Path) -> dict[str, Any]:
-    """Raises InputError "tools.explorer" for what is no trace of OpenTrn's."""
-    try:
-        if profile.stat().st_size > _TRACE_BYTES_MAX:
-            raise _refuse(f"{profile}: more than {_TRACE_BYTES_MAX >> 30} GiB")
-        text = profile.read_bytes()
-    except OSError as error:
-        raise _refuse(f"{profile}: {error.strerror}") from error
-    try:
-        trace = json.loads(text)
-        events = trace["traceEvents"]
-        simulated = trace["otherData"]["is_simulation"] == "true"
-    except (ValueError, KeyError, TypeError, RecursionError):
-        simulated, events = False, None
-    if not simulated or not isinstance(events, list):
-        raise _refuse(
-            f"{profile} is not a profile of OpenTrn's",
-            hint="neuron-explorer capture writes one (AWS's NTFF is not documented, and is not read)",
-        )
-    return trace
-
-
-def _merged(spans: Iterable[tuple[int, int]]) -> int:
-    """Length of the union of [begin, end)."""
-    total, end = 0, -1
-    for begin, last in sorted(spans):
-        if last > end:
-            total += last - max(begin, end)
-            end = last
-    return total
-
-
-def tables_of(trace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Rows by table. Raises InputError "tools.explorer" for a damaged trace."""
-    try:
-        return _tables(trace)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _refuse(f"the trace is damaged: {error!r}") from error
-
-
-def _tables(trace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def tables_of(profile: Path) -> dict[str, list[dict[str, Any]]]:
+    """Rows by table. Raises InputError "tools.explorer" for what is no trace of OpenTrn's, and for a damaged one."""
     from opentrn import __version__
 
-    events = trace["traceEvents"]
-    names = {
-        (event["pid"], event["tid"]): str(event["args"]["name"])
-        for event in events
-        if event["ph"] == "M" and event["name"] == "thread_name"
-    }
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    executed: dict[tuple[int, str], int] = defaultdict(int)
-    skipped = 0
-    for event in events:
-        if event["ph"] != "X":
-            continue
-        track = names[event["pid"], event["tid"]]
-        args = event["args"]
-        start, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
-        span = {"start_ts": start, "end_ts": end, "duration_ns": end - start, "pcore_idx": int(event["pid"])}
-        if track == "not drawn":
-            skipped += int(args["iterations"])
-        elif "bytes" in args:
-            if args.get("instruction") is None:
-                continue
-            rows["DmaPacketAggregated"].append(
-                {**span, "id": len(rows["DmaPacketAggregated"]), "queue_idx": int(event["tid"]) // _LANES,
-                 "queue_name": track.partition(" +")[0], "transfer_bytes": int(args["bytes"])}
-            )  # fmt: skip
-        else:
-            engine = track.partition(" +")[0].lower()
-            number = executed[int(event["pid"]), engine]
-            executed[int(event["pid"]), engine] += 1
-            rows["Instruction"].append(
-                {**span, "engine": engine, "timeline_track": track, "opcode": str(event["name"]),
-                 "id": len(rows["Instruction"]), "pc": number, "compiler_pc": int(args["instruction"]),
-                 "evt_wait_time_ns": round(args["stall_ns"]) if "stall_ns" in args else None,
-                 "nki_source_location": args.get("source"), "hlo_name": args.get("name"),
-                 "raw_flops": round(args["flops"]) if "flops" in args else None}
-            )  # fmt: skip
-    last = max(
-        (row["end_ts"] for name in ("Instruction", "DmaPacketAggregated") for row in rows[name]), default=0
-    )
-    rows["OpcodeSummary"] = _opcodes(rows["Instruction"], last)
-    rows["Summary"] = [_summary(rows, last)]
-    cores = len({row["pcore_idx"] for row in rows["Instruction"]}) or 1
-    rows["Metadata"] = [
-        {"profile_schema_version": SCHEMA_VERSION, "num_physical_cores": cores, "vnc_enabled": cores > 1,
-         "first_hw_timestamp": 0, "last_hw_timestamp": last, "is_simulation": True,
-         "explorer_version": f"OpenTrn {__version__}"}
-    ]  # fmt: skip
-    rows["Warning"] = [
-        {
-            "message": "Predicted by OpenTrn's timing model, not measured on a device.",
-            "category": "Simulation",
-        }
-    ]
-    if skipped:
-        rows["Warning"].append(
-            {
-                "message": f"{skipped} iterations of steady loops are not in the tables.",
-                "category": "Missing Data",
-            }
-        )
-    return rows
-
-
-def _opcodes(instructions: list[dict[str, Any]], last: int) -> list[dict[str, Any]]:
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in instructions:
-        groups[row["engine"], row["opcode"]].append(row)
-    made = []
-    for (engine, opcode), group in sorted(groups.items()):
-        active = _merged((row["start_ts"], row["end_ts"]) for row in group)
-        made.append(
-            {"engine": engine, "opcode": opcode, "instruction_count": len(group),
-             "instruction_time_ns": sum(row["duration_ns"] for row in group), "active_time_ns": active,
-             "active_time_percent": 100 * active / last if last else 0.0}
-        )  # fmt: skip
-    return made
-
-
-def _summary(rows: dict[str, list[dict[str, Any]]], last: int) -> dict[str, Any]:
-    def percent(group: list[dict[str, Any]]) -> float:
-        return 100 * _merged((row["start_ts"], row["end_ts"]) for row in group) / last if last else 0.0
-
-    row: dict[str, Any] = {
-        "total_time": last / 1e9,
-        "hardware_flops": sum(row["raw_flops"] or 0 for row in rows["Instruction"]),
-        "dma_active_time_percent": percent(rows["DmaPacketAggregated"]),
-    }
-    for engine in ("tensor", "vector", "scalar", "gpsimd", "sync"):
-        of_engine = [each for each in rows["Instruction"] if each["engine"] == engine]
-        row[f"{engine}_engine_active_time_percent"] = percent(of_engine)
-    return row
+    return json.loads(_core.explorer_tables(profile, __version__))
 
 
 def schema_rows() -> list[dict[str, Any]]:
@@ -388,35 +258,29 @@ def write_tables(tables: _Tables, folder: Path) -> list[Path]:
     return written
 
 
-def summary_text(rows: dict[str, list[dict[str, Any]]]) -> str:
-    """Lines of `name value`, of the Summary and of the opcodes that take most."""
-    lines = [f"{name:<40} {value:.6g}" for name, value in rows["Summary"][0].items()]
-    lines.append("")
-    for row in sorted(rows["OpcodeSummary"], key=lambda row: -row["active_time_ns"])[:12]:
-        lines.append(
-            f"{row['engine']:<8} {row['opcode']:<28} {row['instruction_count']:>8} times {row['active_time_ns']:>12} ns"
-        )
-    return "\n".join(lines) + "\n"
-
-
 def view(profile: Path, output_format: str, output: Path | None) -> list[Path]:
     """Writes the profile in the format; returns the files. summary-text without an output goes to standard output.
 
     Raises InputError for a format that there is not, and for what is no profile.
     """
-    trace = read_trace(profile)
+    from opentrn import __version__
+
     if output_format == "perfetto":
         to = output or profile.with_suffix(".json")
+        _core.explorer_tables(profile, __version__)  # raises for what is no profile
         if to.resolve() == profile.resolve():
             return [to]
         with new_file(to) as part:
             part.write_bytes(profile.read_bytes())
         return [to]
-    rows = tables_of(trace)
     if output_format == "parquet":
-        return write_parquet(rows, output or Path("output"))
-    shown = rows["Summary"][0] if output_format == "summary-json" else rows
-    text = summary_text(rows) if output_format == "summary-text" else json.dumps(shown, indent=1) + "\n"
+        return write_parquet(tables_of(profile), output or Path("output"))
+    if output_format == "summary-text":
+        text = _core.explorer_summary(profile, __version__)
+    elif output_format == "summary-json":
+        text = json.dumps(tables_of(profile)["Summary"][0], indent=1) + "\n"
+    else:
+        text = _core.explorer_tables(profile, __version__) + "\n"
     if output is None:
         print(text, end="")
         return []

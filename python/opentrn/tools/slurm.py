@@ -12,7 +12,6 @@ from typing import Any
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.tools.kubernetes.sets import ranges_text
 
 _NODES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}(\[[0-9,\-]{1,40}\])?")
 _PATH = re.compile(r"/[A-Za-z0-9._/%-]{1,200}")
@@ -64,7 +63,7 @@ def task_prolog(instance: str) -> str:
         )
     cores = [core for number in numbers for core in known[number]["cores"]]
     return (
-        f"export NEURON_RT_VISIBLE_CORES={ranges_text(cores)}\n"
+        f"export NEURON_RT_VISIBLE_CORES={_core.ranges_text(cores)}\n"
         f"export NEURON_PLATFORM_TARGET_OVERRIDE={machine['instance_type']}\n"
         f"export NEURON_LOGICAL_NC_CONFIG={machine['physical_cores_per_core']}\n"
         "unset CUDA_VISIBLE_DEVICES\n"

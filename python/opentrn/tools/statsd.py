@@ -1,57 +1,20 @@
 """neuron-monitor-statsd: the reports of neuron-monitor as datagrams for a StatsD server.
 
-Metrics are those of the exporter for Prometheus (prometheus.py): gauges, and what counters grew by since the report
-before. A gauge of StatsD has no labels: they stand in the name, `neuron.neuroncore_utilization_ratio.neuroncore.0`, or
-behind it as tags where the server is DogStatsD.
+Metrics are those of the exporter for Prometheus: gauges, and what counters grew by since the report before
+(src/monitor/companion_metrics.h has their names and the datagrams).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import socket
-from collections.abc import Iterator
 from typing import Any
 
+from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.tools import reports
-from opentrn.tools.prometheus import samples_of
-
-_DATAGRAM_BYTES = 1400  # below the size of a packet of most networks
-_UNSAFE = re.compile(r"[^A-Za-z0-9_\-]")
-
-
-def _part(text: str) -> str:
-    return _UNSAFE.sub("_", text) or "_"
-
-
-def lines_of(report: dict[str, Any], prefix: str, tags: bool) -> Iterator[str]:
-    """Lines of the protocol. Raises KeyError, TypeError, AttributeError or ValueError for what is no report."""
-    for kind, name, labels, value in samples_of(report):
-        letter = "g" if kind == "gauge" else "c"
-        number = float(value)
-        if letter == "c" and number == 0:
-            continue
-        text = f"{number:.0f}" if number == int(number) else repr(number)
-        if tags:
-            after = ",".join(f"{_part(key)}:{_part(label)}" for key, label in sorted(labels.items()))
-            yield f"{prefix}.{name}:{text}|{letter}" + (f"|#{after}" if after else "")
-        else:
-            path = "".join(f".{_part(key)}.{_part(label)}" for key, label in sorted(labels.items()))
-            yield f"{prefix}.{name}{path}:{text}|{letter}"
-
-
-def datagrams(lines: Iterator[str]) -> Iterator[bytes]:
-    """Several lines in one datagram, as many as fit."""
-    part = b""
-    for line in lines:
-        piece = line.encode()
-        if part and len(part) + 1 + len(piece) > _DATAGRAM_BYTES:
-            yield part
-            part = b""
-        part = part + b"\n" + piece if part else piece
-    if part:
-        yield part
 
 
 def run(host: str, port: int, prefix: str, tags: bool) -> int:
@@ -73,7 +36,7 @@ def run(host: str, port: int, prefix: str, tags: bool) -> int:
 
 
 def _send(to: socket.socket, report: dict[str, Any], prefix: str, tags: bool) -> None:
-    for datagram in datagrams(lines_of(report, prefix, tags)):
+    for datagram in _core.statsd_datagrams(json.dumps(report), prefix, tags):
         # Nobody may listen yet: StatsD loses what is not heard.
         with contextlib.suppress(OSError):
-            to.send(datagram)
+            to.send(datagram.encode())

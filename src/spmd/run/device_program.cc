@@ -24,7 +24,7 @@ int64_t hbm_bytes_of_core(const runtime::Settings& settings) {
 
 std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, const DeviceOptions& options) {
   expect_narrow_constants(module);
-  Parts::SharedModel made = options.parts->model([&] {
+  Parts::SharedModel made = options.parts->model(module, [&] {
     compiler::Options given = options.compiler;
     given.donate_inputs = true;
     return model::model_of(compiler::compile(module, given), given.generation);

@@ -31,24 +31,24 @@ TEST(Parts, ALoadedExecutableCompilesNothing) {
   options.parts = &made;
   compile_for_device(module, options);
   EXPECT_THROW(
-      made.model([]() -> runtime::Model { throw Fault(FaultKind::kNotModelled, "", "no kernel of it"); }),
+      made.model(module, []() -> runtime::Model { throw Fault(FaultKind::kNotModelled, "", "no kernel of it"); }),
       Fault);
   made.partition([] { return Partition{{"a"}, {}, "local", ""}; });
 
   const std::string bytes = made.to_bytes();
   Parts loaded = Parts::of_bytes(bytes);
-  const Parts::SharedModel model = loaded.model(never);
+  const Parts::SharedModel model = loaded.model(module, never);
   const graph::Literal ones = literal({1, 1, 1, 1});
   EXPECT_EQ(DeviceProgram(model).run(std::span(&ones.type(), 1), std::span(&ones, 1)).front(),
             literal({2, 3, 4, 5}));
   try {
-    loaded.model(never);
+    loaded.model(module, never);
     ADD_FAILURE() << "the part that was not compiled has come back as one";
   } catch (const Fault& fault) {
     EXPECT_EQ(fault.kind(), FaultKind::kNotModelled);
     EXPECT_EQ(fault.message(), "no kernel of it");
   }
-  EXPECT_THROW(loaded.model(never), Fault);  // no third part
+  EXPECT_THROW(loaded.model(module, never), Fault);  // no third part
   EXPECT_EQ(loaded.partition([]() -> std::optional<Partition> { return std::nullopt; })->local, "local");
   EXPECT_EQ(loaded.to_bytes(), bytes);
   for (size_t cut = 1; cut < bytes.size(); cut += 7)

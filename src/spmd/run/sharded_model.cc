@@ -96,7 +96,7 @@ Settings devices_of(const std::string& target, const Mesh& mesh, std::optional<i
 ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh,
                            std::span<const Annotation> annotations, compiler::Options options,
                            const Settings& settings)
-    : grid_(mesh), settings_(settings), name_(module.name.empty() ? module.entry().name : module.name) {
+    : grid_(mesh), settings_(settings) {
   graph::verify(module);
   const graph::Function flat = compiler::inline_calls(module, module.entry());
   compile(module, flat, stated_by(annotations, module, flat, grid_), std::move(options));
@@ -104,78 +104,92 @@ ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh,
 
 ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts,
                            compiler::Options options, const Settings& settings, std::string choice)
-    : grid_(mesh),
-      settings_(settings),
-      name_(module.name.empty() ? module.entry().name : module.name),
-      choice_(std::move(choice)) {
+    : grid_(mesh), settings_(settings) {
+  compiled_.choice = std::move(choice);
   graph::verify(module);
   compile(module, compiler::inline_calls(module, module.entry()), cuts, std::move(options));
 }
 
 void ShardedModel::compile(const graph::Module& module, const graph::Function& flat, const Stated& stated,
                            compiler::Options options) {
-  is_of_one_device_ = is_of_one_device(flat);
-  if (is_of_one_device_) {
-    local_ = of_one_device(module, flat, grid_, stated);
+  compiled_.name = module.name.empty() ? module.entry().name : module.name;
+  compiled_.is_of_one_device = is_of_one_device(flat);
+  if (compiled_.is_of_one_device) {
+    compiled_.local = of_one_device(module, flat, grid_, stated);
   } else {
     std::vector<const Cuts*> results;
     for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
-    local_ = partition(module, flat, grid_, stated.values, results);
+    compiled_.local = partition(module, flat, grid_, stated.values, results);
   }
-  graph::verify(local_.module);
+  graph::verify(compiled_.local.module);
   name_ports(module, flat);
-  control_inputs_ = graph::control_arguments(module.entry());
-  held_.resize(static_cast<size_t>(devices()));
-  for (int64_t device = 0; device < devices(); ++device)
-    for (const HeldConstant& constant : local_.constants)
-      held_[static_cast<size_t>(device)].push_back(part_of(constant.whole, constant.sharding, device));
+  compiled_.control_inputs = graph::control_arguments(module.entry());
+  compiled_.parts = Parts::with_fingerprints();
+  compiled_.rounds_stochastically = options.stochastic_rounding;
   options.hbm_bytes_of_core = hbm_bytes_of_core(settings_);
-  DeviceOptions device_options;
-  device_options.compiler = options;
-  device_options.parts = &parts_;
-  program_ =
-      std::make_unique<ParallelProgram>(local_.module, local_.module.entry(), devices(), device_options);
+  build(options);
   if (options.strict && !host_reason().empty())
     throw Fault(FaultKind::kNotModelled, "compiler.no_lowering", host_reason());
+}
+
+ShardedModel::ShardedModel(const Mesh& mesh, const Settings& settings, Compiled compiled)
+    : grid_(mesh), settings_(settings), compiled_(std::move(compiled)) {
+  compiler::Options options;
+  options.generation = settings.generation;
+  options.stochastic_rounding = compiled_.rounds_stochastically;
+  build(options);
+}
+
+void ShardedModel::build(const compiler::Options& options) {
+  const SpmdModule& local = compiled_.local;
+  held_.resize(static_cast<size_t>(devices()));
+  for (int64_t device = 0; device < devices(); ++device)
+    for (const HeldConstant& constant : local.constants)
+      held_[static_cast<size_t>(device)].push_back(part_of(constant.whole, constant.sharding, device));
+  DeviceOptions device_options;
+  device_options.compiler = options;
+  device_options.parts = &compiled_.parts;
+  program_ =
+      std::make_unique<ParallelProgram>(local.module, local.module.entry(), devices(), device_options);
 }
 
 void ShardedModel::name_ports(const graph::Module& module, const graph::Function& flat) {
   const TensorNames names = names_of(module, flat);
   const auto port = [&](const std::string& name, ValueId value, const Sharding& sharding) -> Port {
     const Type& type = flat.type(value);
-    return {name, is_of_one_device_ ? whole_of(type, sharding) : type, sharding};
+    return {name, compiled_.is_of_one_device ? whole_of(type, sharding) : type, sharding};
   };
   for (size_t i = 0; i < names.arguments.size(); ++i)
-    inputs_.push_back(port(names.arguments[i], flat.arguments()[i], local_.inputs[i]));
+    compiled_.inputs.push_back(port(names.arguments[i], flat.arguments()[i], compiled_.local.inputs[i]));
   for (size_t i = 0; i < names.results.size(); ++i)
-    outputs_.push_back(port(names.results[i], flat.returned()[i], local_.outputs[i]));
-  for (const HeldConstant& constant : local_.constants)
-    weights_.push_back({constant.name, constant.whole.type(), constant.sharding});
+    compiled_.outputs.push_back(port(names.results[i], flat.returned()[i], compiled_.local.outputs[i]));
+  for (const HeldConstant& constant : compiled_.local.constants)
+    compiled_.weights.push_back({constant.name, constant.whole.type(), constant.sharding});
 }
 
 std::vector<Literal> ShardedModel::run(std::span<const Literal> arguments) const {
-  if (arguments.size() != inputs_.size())
+  if (arguments.size() != inputs().size())
     throw Fault(FaultKind::kInput, "spmd.input",
-                fmt::format("the model takes {} inputs, {} were given", inputs_.size(), arguments.size()));
+                fmt::format("the model takes {} inputs, {} were given", inputs().size(), arguments.size()));
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (!(arguments[i].type() == inputs_[i].type))
+    if (!(arguments[i].type() == inputs()[i].type))
       throw Fault(FaultKind::kInput, "spmd.input",
-                  fmt::format("{} is {}, not {}", inputs_[i].name, inputs_[i].type.to_string(),
+                  fmt::format("{} is {}, not {}", inputs()[i].name, inputs()[i].type.to_string(),
                               arguments[i].type().to_string()));
   std::vector<ParallelProgram::Values> by_device(static_cast<size_t>(devices()));
   for (size_t device = 0; device < by_device.size(); ++device) {
     for (size_t i = 0; i < arguments.size(); ++i)
       by_device[device].push_back(
-          {dense(part_of(arguments[i], inputs_[i].sharding, static_cast<int64_t>(device)))});
+          {dense(part_of(arguments[i], inputs()[i].sharding, static_cast<int64_t>(device)))});
     for (const Literal& literal : held_[device]) by_device[device].push_back({literal});
   }
   const auto results = program_->run(by_device);
   std::vector<Literal> whole;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
+  for (size_t i = 0; i < outputs().size(); ++i) {
     std::vector<Literal> parts;
     for (const auto& of_device : results) parts.push_back(dense(of_device[i].literal()));
-    whole.push_back(joined(parts, outputs_[i].type, outputs_[i].sharding));
-    if (is_of_one_device_) check_copies(outputs_[i], whole.back(), parts);
+    whole.push_back(joined(parts, outputs()[i].type, outputs()[i].sharding));
+    if (compiled_.is_of_one_device) check_copies(outputs()[i], whole.back(), parts);
   }
   return whole;
 }
@@ -195,7 +209,7 @@ void ShardedModel::check_copies(const Port& result, const Literal& whole,
 }
 
 std::optional<traffic::Traffic> ShardedModel::traffic() const {
-  return traffic_of(*program_, name_, settings_);
+  return traffic_of(*program_, compiled_.name, settings_);
 }
 
 std::vector<ShardedModel::CollectiveSum> ShardedModel::collectives() const {
@@ -220,7 +234,7 @@ int64_t ShardedModel::argument_bytes() const {
 }
 
 std::string ShardedModel::local_text() const {
-  return graph::print_module(local_.module, {.elide_larger = kElementsShown});
+  return graph::print_module(compiled_.local.module, {.elide_larger = kElementsShown});
 }
 
 }  // namespace opentrn::spmd

@@ -43,19 +43,34 @@ class ShardedModel {
   ShardedModel(const graph::Module& module, const Mesh& mesh, std::span<const Annotation> annotations,
                compiler::Options options, const runtime::Settings& settings);
 
+  // What a file keeps of a model (sharded_file.h): nothing is compiled when it is loaded.
+  struct Compiled {
+    std::string name, choice;
+    SpmdModule local;
+    std::vector<Port> inputs, outputs, weights;
+    std::vector<size_t> control_inputs;
+    Parts parts;
+    bool rounds_stochastically = false;
+    bool is_of_one_device = false;  // the program came with collectives of its own (one_device.h)
+  };
+  // Input fault "model_file" where the parts are not those of the program.
+  ShardedModel(const Mesh& mesh, const runtime::Settings& settings, Compiled compiled);
+  const Compiled& compiled() const { return compiled_; }
+
   // The same with cuts of the values of compiler::inline_calls(module, module.entry()). `choice`: what chose
   // them.
   ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts, compiler::Options options,
                const runtime::Settings& settings, std::string choice);
 
   // Where OpenTrn chose the cuts (fastest_cuts.h), which they are; else empty.
-  const std::string& choice() const { return choice_; }
-  const std::vector<Port>& inputs() const { return inputs_; }
-  const std::vector<Port>& outputs() const { return outputs_; }
+  const std::string& choice() const { return compiled_.choice; }
+  const std::vector<Port>& inputs() const { return compiled_.inputs; }
+  const std::vector<Port>& outputs() const { return compiled_.outputs; }
   // Constants that the devices hold parts of.
-  const std::vector<Port>& weights() const { return weights_; }
+  const std::vector<Port>& weights() const { return compiled_.weights; }
   // Numbers of the inputs that decide what is computed: which branch is taken, how often a loop runs.
-  const std::vector<size_t>& control_inputs() const { return control_inputs_; }
+  const std::vector<size_t>& control_inputs() const { return compiled_.control_inputs; }
+  const Mesh& mesh() const { return grid_.mesh(); }
   int64_t devices() const { return grid_.devices(); }
   const runtime::Settings& settings() const { return settings_; }
   // Why parts of it do not run on a device; empty when all do.
@@ -89,17 +104,14 @@ class ShardedModel {
   void compile(const graph::Module& module, const graph::Function& flat, const Stated& stated,
                compiler::Options options);
   void name_ports(const graph::Module& module, const graph::Function& flat);
+  // The devices' parts of weights, and their program with what `parts` has or, without, the compiler gives.
+  void build(const compiler::Options& options);
   void check_copies(const Port& result, const graph::Literal& whole,
                     std::span<const graph::Literal> parts) const;
 
   AxisGrid grid_;
   runtime::Settings settings_;
-  std::string name_, choice_;
-  Parts parts_;
-  bool is_of_one_device_ = false;
-  SpmdModule local_;
-  std::vector<Port> inputs_, outputs_, weights_;
-  std::vector<size_t> control_inputs_;
+  Compiled compiled_;
   std::vector<std::vector<graph::Literal>> held_;  // by device: its parts of the weights
   std::unique_ptr<ParallelProgram> program_;
 };

@@ -1,9 +1,9 @@
 """The kubelet's device plug-in of a simulated node: aws.amazon.com/neuron and aws.amazon.com/neuroncore.
 
 Each resource is a gRPC service on a unix socket of its own in the kubelet's folder. It registers there, tells the
-kubelet its devices and each change of their health, prefers contiguous sets (sets.py), and answers an allocation with
-the devices' files, NEURON_RT_VISIBLE_CORES and the name of the simulated machine. A kubelet that starts anew empties
-the folder and makes another socket: the services then begin again.
+kubelet its devices and each change of their health, prefers contiguous sets (src/monitor/node_sets.h), and answers an
+allocation with the devices' files, NEURON_RT_VISIBLE_CORES and the name of the simulated machine. A kubelet that starts
+anew empties the folder and makes another socket: the services then begin again.
 
 A device whose file under --dev was there and is gone is unhealthy until it is back. A file that is a character device
 is handed to the container as one; a plain file, as `opentrn device-tree` makes it, is mounted; without files the
@@ -26,7 +26,6 @@ from typing import Any
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.tools.kubernetes import sets
 from opentrn.tools.kubernetes.messages import SERVICES, VERSION, classes, grpc_module, path_of
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
@@ -62,6 +61,7 @@ class Resource:
     def __init__(self, node: Node, kind: str) -> None:
         self.node, self.kind = node, kind
         self.name = f"aws.amazon.com/{kind}"
+        self._machine = _core.NodeMachine(node.machine["instance_type"])
         self._owner = {core: device for device in node.machine["devices"] for core in device["cores"]}
         self._known = {device["index"]: device for device in node.machine["devices"]}
 
@@ -99,19 +99,8 @@ class Resource:
 
         Raises InputError where the devices that must be in it are not available, or are more than `size`.
         """
-        free, needed = self.numbers(available), self.numbers(must)
-        if not len(needed) <= size <= len(free) or not set(needed) <= set(free):
-            raise InputError(
-                f"{size} of {len(free)} available, {len(needed)} of them wanted", label="tools.kubernetes"
-            )
-        try:
-            find = sets.device_sets if self.kind == "neuron" else sets.core_sets
-            chosen = sets.choose(find(self.node.machine, size), set(free), needed)
-        except InputError:  # a number for which there are no sets
-            chosen = None
-        if chosen is None:
-            chosen = (needed + [number for number in free if number not in needed])[:size]
-        return [str(number) for number in sorted(chosen)]
+        chosen = self._machine.preferred(self.kind, self.numbers(available), self.numbers(must), size)
+        return [str(number) for number in chosen]
 
     def allocation(self, ids: Any) -> Any:
         """A ContainerAllocateResponse. Raises InputError for unknown IDs and lost devices."""
@@ -128,7 +117,7 @@ class Resource:
         )
         machine = self.node.machine
         response = classes()["ContainerAllocateResponse"]()
-        response.envs["NEURON_RT_VISIBLE_CORES"] = sets.ranges_text(cores)
+        response.envs["NEURON_RT_VISIBLE_CORES"] = _core.ranges_text(cores)
         response.envs["NEURON_PLATFORM_TARGET_OVERRIDE"] = machine["instance_type"]
         response.envs["NEURON_LOGICAL_NC_CONFIG"] = str(machine["physical_cores_per_core"])
         for index in devices:

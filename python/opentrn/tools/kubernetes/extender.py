@@ -1,10 +1,10 @@
 """The scheduler extender of Neuron nodes: HTTP verbs `filter` and `bind`, as kube-scheduler calls them.
 
-filter keeps the nodes where the pod's containers find contiguous sets (sets.py) that no other pod of the node has, and
-says of each other node why not. bind writes the chosen numbers into the pod's annotations NEURON_CORES and
-NEURON_DEVICES, and binds it. What is taken is read from the annotations of the node's pods at each call: nothing is
-kept here, so that nothing is stale after a restart. It speaks to the API server at an address that needs no password,
-as `kubectl proxy` gives one.
+filter keeps the nodes where the pod's containers find contiguous sets (src/monitor/node_sets.h) that no other pod of
+the node has, and says of each other node why not. bind writes the chosen numbers into the pod's annotations
+NEURON_CORES and NEURON_DEVICES, and binds it. What is taken is read from the annotations of the node's pods at each
+call: nothing is kept here, so that nothing is stale after a restart. It speaks to the API server at an address that
+needs no password, as `kubectl proxy` gives one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,10 @@ from typing import Any
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.tools.kubernetes import sets
-from opentrn.tools.kubernetes.sets import ranges_text
 
-CORES, DEVICES = "NEURON_CORES", "NEURON_DEVICES"
 _TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _BODY_BYTES_MAX = 32 << 20
 _API_S = 10.0
-_ENDED = ("Succeeded", "Failed")
 # What reading an answer raises that is no node and no pod.
 _MALFORMED = (KeyError, TypeError, AttributeError)
 _NO_OBJECTS = "the API server's answers are not nodes and pods"
@@ -35,84 +31,6 @@ _NO_OBJECTS = "the API server's answers are not nodes and pods"
 
 def _refuse(message: str) -> InputError:
     return InputError(message, label="tools.kubernetes")
-
-
-def _number(text: Any) -> int:
-    """Of a resource's quantity, which is whole for devices."""
-    if isinstance(text, bool) or not str(text).isdecimal() or len(str(text)) > 9:
-        raise _refuse(f"{str(text)[:40]!r} is not a number of devices")
-    return int(text)
-
-
-def requests_of(pod: dict[str, Any]) -> list[tuple[str, int]]:
-    """("device" or "core", how many) of each container that asks for any. InputError for what is no pod."""
-    found = []
-    try:
-        for container in pod["spec"]["containers"]:
-            resources = container.get("resources") or {}
-            given = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-            # The older name of the same thing.
-            devices = max(
-                _number(given.get(f"aws.amazon.com/{name}", 0)) for name in ("neuron", "neurondevice")
-            )
-            cores = _number(given.get("aws.amazon.com/neuroncore", 0))
-            if devices and cores:
-                raise _refuse("a container asks for devices and for cores: one of them")
-            if devices or cores:
-                found.append(("device", devices) if devices else ("core", cores))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _refuse("this is not a pod") from error
-    return found
-
-
-def numbers_of(text: str) -> list[int]:
-    """Of "0-2,5". InputError for anything else."""
-    numbers: list[int] = []
-    for part in text.split(","):
-        begin, dash, end = part.strip().partition("-")
-        if not begin.isdecimal() or (dash and not end.isdecimal()) or len(begin + end) > 12:
-            raise _refuse(f"{text[:40]!r} is not a list of numbers")
-        numbers += range(int(begin), int(end if dash else begin) + 1)
-        if len(numbers) > 4096:
-            raise _refuse(f"{text[:40]!r} names too many numbers")
-    return numbers
-
-
-def taken_cores(machine: dict[str, Any], pods: list[dict[str, Any]]) -> set[int]:
-    """Cores that annotations of pods name, which have not ended."""
-    each = {device["index"]: device["cores"] for device in machine["devices"]}
-    taken: set[int] = set()
-    for pod in pods:
-        if (pod.get("status") or {}).get("phase") in _ENDED:
-            continue
-        notes = (pod.get("metadata") or {}).get("annotations") or {}
-        if CORES in notes:
-            taken |= set(numbers_of(str(notes[CORES])))
-        elif DEVICES in notes:
-            taken |= {core for index in numbers_of(str(notes[DEVICES])) for core in each.get(index, [])}
-    return taken
-
-
-def place(
-    machine: dict[str, Any], wanted: list[tuple[str, int]], taken: set[int]
-) -> list[tuple[str, list[int]]]:
-    """For each container ("device" or "core", numbers). Raises InputError in the extension's words."""
-    owner = {core: device["index"] for device in machine["devices"] for core in device["cores"]}
-    free = set(owner) - taken
-    placed = []
-    # Large sets first: a small one may stand in the way of a large one, and not the other way.
-    for number, (kind, count) in sorted(enumerate(wanted), key=lambda row: -row[1][1]):
-        if kind == "device":
-            whole = {device["index"] for device in machine["devices"] if set(device["cores"]) <= free}
-            chosen = sets.choose(sets.device_sets(machine, count), whole)
-            cores = [core for index in chosen or [] for core in machine["devices"][index]["cores"]]
-        else:
-            chosen = cores = sets.choose(sets.core_sets(machine, count), free) or []
-        if not chosen:
-            raise _refuse(f"no contiguous set of {count} {kind}s is free")
-        free -= set(cores)
-        placed.append((number, kind, chosen))
-    return [(kind, chosen) for _, kind, chosen in sorted(placed)]
 
 
 class Api:
@@ -147,13 +65,14 @@ class Extender:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._machines: dict[str, dict[str, Any]] = {}
+        self._machines: dict[str, _core.NodeMachine] = {}
         self._one = threading.Lock()  # two binds at once would take the same cores
 
     def filter(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """ExtenderArgs to ExtenderFilterResult."""
         try:
-            wanted = requests_of(arguments.get("pod") or {})
+            pod = json.dumps(arguments.get("pod") or {})
+            wanted = _core.wants_devices(pod)
             nodes = (arguments.get("nodes") or {}).get("items")
             names = arguments.get("nodenames")
             given = {node["metadata"]["name"]: node for node in nodes or []}
@@ -167,7 +86,7 @@ class Extender:
             try:
                 if wanted:
                     machine = self._machine(given.get(name) or self._api.node(name))
-                    place(machine, wanted, taken_cores(machine, self._api.pods_on(name)))
+                    machine.annotations(pod, json.dumps(self._api.pods_on(name)))
                 kept.append(name)
             except InputError as error:
                 failed[name] = error.message
@@ -189,8 +108,7 @@ class Extender:
             with self._one:
                 pod = self._api.call("GET", path)
                 machine = self._machine(self._api.node(node))
-                placed = place(machine, requests_of(pod), taken_cores(machine, self._api.pods_on(node)))
-                if notes := _annotations(machine, placed):
+                if notes := json.loads(machine.annotations(json.dumps(pod), json.dumps(self._api.pods_on(node)))):
                     self._api.call(
                         "PATCH",
                         path,
@@ -209,26 +127,17 @@ class Extender:
             return {"error": _NO_OBJECTS}
         return {"error": ""}
 
-    def _machine(self, node: dict[str, Any]) -> dict[str, Any]:
+    def _machine(self, node: dict[str, Any]) -> _core.NodeMachine:
         labels = (node.get("metadata") or {}).get("labels") or {}
         kind = next((str(labels[label]) for label in _TYPE_LABELS if label in labels), None)
         if kind is None:
             raise _refuse(f"the node has no label {_TYPE_LABELS[0]}")
         if kind not in self._machines:
             try:
-                self._machines[kind] = _core.machine_facts(kind)
+                self._machines[kind] = _core.NodeMachine(kind)
             except ValueError as error:
                 raise _refuse(f"{kind} is not an instance with Neuron devices") from error
         return self._machines[kind]
-
-
-def _annotations(machine: dict[str, Any], placed: list[tuple[str, list[int]]]) -> dict[str, str]:
-    devices = [number for kind, numbers in placed if kind == "device" for number in numbers]
-    cores = [number for kind, numbers in placed if kind == "core" for number in numbers]
-    cores += [core for index in devices for core in machine["devices"][index]["cores"]]
-    if not cores:
-        return {}
-    return {CORES: ranges_text(cores)} | ({DEVICES: ranges_text(devices)} if devices else {})
 
 
 def server(extender: Extender, host: str, port: int) -> ThreadingHTTPServer:
