@@ -165,7 +165,7 @@ Expr power(const Expr& base, const Expr& exponent) { return base.binary(OpKind::
 
 // Euler and Maclaurin: ten terms, the integral from there, and corrections B2k / (2k)! s (s+1) ...
 // b^(-s-2k+1). Source of the form: S. L. Moshier, Cephes, zeta.c; Bernoulli numbers.
-Expr zeta(const Expr& s, const Expr& q) {
+Expr zeta_of_positive(const Expr& s, const Expr& q) {
   constexpr int kTerms = 10;
   constexpr std::array kCorrections{1.0 / 12,           -1.0 / 720,     1.0 / 30240,
                                     -1.0 / 1209600,     1.0 / 47900160, -691.0 / 1307674368000.0,
@@ -188,7 +188,20 @@ Expr zeta(const Expr& s, const Expr& q) {
     if (k + 1 < kCorrections.size()) factor = factor * (s + (step + 1)) * (s + (step + 2)) * inverse_square;
   }
   // A first term that is infinite, or the whole of the sum, decides.
-  const Expr value = sum + select(at == kInfinity, at.number(0), tail);
+  return sum + select(at == kInfinity, at.number(0), tail);
+}
+
+// For a negative q and a whole s, the terms on either side of zero are two sums of positive ones: with r the
+// distance from zero of the last negative term, (-1)^s (zeta(s, r) - zeta(s, 1 - q)) + zeta(s, 1 - r).
+Expr zeta(const Expr& s, const Expr& q) {
+  const Expr minus_q = -q;
+  const Expr rest = minus_q - floor(minus_q), below = q - floor(q);
+  const Expr is_negative = q < 0.0;
+  const Expr near = zeta_of_positive(s, select(is_negative, rest, q));
+  const Expr after = zeta_of_positive(s, below), beyond = zeta_of_positive(s, 1.0 - q);
+  const Expr half = s * 0.5;  // the two large sums first: they all but cancel near half a whole number
+  const Expr both = select(floor(half) == half, (after + near) - beyond, (after - near) + beyond);
+  const Expr value = select(is_negative, both, near);
   const Expr whole_q = floor(q) == q;
   const Expr bad = (s < 1.0) | ((q <= 0.0) & ~whole_q & (floor(s) != s)) | is_nan(s) | is_nan(q);
   const Expr infinite = (s == 1.0) | ((q <= 0.0) & whole_q);
