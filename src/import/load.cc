@@ -12,6 +12,7 @@
 #include "import/hlo.h"
 #include "import/lapack.h"
 #include "import/onnx/onnx.h"
+#include "import/ragged_exchange.h"
 #include "import/vhlo.h"
 #include "import/vhlo/container.h"
 
@@ -81,12 +82,14 @@ graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
                    std::shared_ptr<const void> owner) {
   graph::Module module = read(bytes, filename, std::move(owner));
   replace_lapack_calls(module);
+  replace_ragged_exchanges(module);
   return module;
 }
 
 graph::Module load_text(std::string_view text, std::string_view filename) {
   graph::Module module = graph::parse_module(text, filename);
   replace_lapack_calls(module);
+  replace_ragged_exchanges(module);
   return module;
 }
 
