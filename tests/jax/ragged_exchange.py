@@ -18,7 +18,8 @@ def plan(random: np.random.Generator, runs: int) -> dict[str, np.ndarray]:
     shape = (GROUPS, MEMBERS, runs)
     sizes = random.integers(0, 3 if runs == MEMBERS else 2, shape)
     # No row is sent twice: JAX's gradient then has one of the two.
-    found = {"send_sizes": sizes, "input_offsets": sizes.cumsum(2) - sizes + random.integers(0, 2, (GROUPS, MEMBERS, 1))}
+    starts = sizes.cumsum(2) - sizes + random.integers(0, 2, (GROUPS, MEMBERS, 1))
+    found = {"send_sizes": sizes, "input_offsets": starts}
     places = np.zeros(shape, int)
     for group in range(GROUPS):
         free = random.integers(0, 2, MEMBERS)
@@ -42,32 +43,34 @@ def reference(rows: np.ndarray, kept: np.ndarray, stated: dict[str, np.ndarray])
     return out
 
 
+def check(mesh: Mesh, runs: int, random: np.random.Generator) -> None:
+    stated = plan(random, runs)
+
+    @jax.jit
+    @jax.shard_map(mesh=mesh, in_specs=P("g", "d"), out_specs=P("g", "d"))
+    def exchange(rows, kept, *numbers):
+        made = lax.ragged_all_to_all(rows[0, 0], kept[0, 0], *(each[0, 0] for each in numbers), axis_name="d")
+        return made[None, None]
+
+    rows, kept = random.standard_normal((2, GROUPS, MEMBERS, ROWS, COLUMNS)).astype(np.float32)
+    numbers = [stated[name] for name in (*SENT, "recv_sizes")]
+    if not np.array_equal(exchange(rows, kept, *numbers), reference(rows, kept, stated)):
+        print(f"{runs} runs: other rows")
+    slopes, change = random.standard_normal((2, *rows.shape)).astype(np.float32)
+    # Of the rows that are sent: that of the others is JAX's own, and wrong where a run is empty.
+    of_rows = jax.grad(lambda each: jnp.sum(exchange(each, kept, *numbers) * slopes))(rows)
+    # The map is linear: what the gradient makes of a change is what the change makes of the results.
+    wanted = np.sum(reference(change, np.zeros_like(kept), stated) * slopes)
+    if not np.allclose(np.sum(of_rows * change), wanted, rtol=1e-4):
+        print(f"{runs} runs: other gradients")
+
+
 def main() -> None:
     devices = np.array(jax.devices()[: GROUPS * MEMBERS])
     random = np.random.default_rng(0)
-    for mesh in (Mesh(devices.reshape(GROUPS, MEMBERS), ("g", "d")), Mesh(devices.reshape(MEMBERS, GROUPS).T, ("g", "d"))):
+    for order in (devices.reshape(GROUPS, MEMBERS), devices.reshape(MEMBERS, GROUPS).T):
         for runs in (MEMBERS, 2 * MEMBERS):
-            stated = plan(random, runs)
-
-            @jax.jit
-            @jax.shard_map(mesh=mesh, in_specs=P("g", "d"), out_specs=P("g", "d"))
-            def exchange(rows, kept, *numbers):
-                made = lax.ragged_all_to_all(rows[0, 0], kept[0, 0], *(each[0, 0] for each in numbers), axis_name="d")
-                return made[None, None]
-
-            rows, kept = random.standard_normal((2, GROUPS, MEMBERS, ROWS, COLUMNS)).astype(np.float32)
-            numbers = [stated[name] for name in (*SENT, "recv_sizes")]
-            made = np.asarray(exchange(rows, kept, *numbers))
-            if not np.array_equal(made, reference(rows, kept, stated)):
-                print(f"{runs} runs: other rows")
-            slopes = random.standard_normal(rows.shape).astype(np.float32)
-            # Of the rows that are sent: that of the others is JAX's own, and wrong where a run is empty.
-            of_rows = jax.grad(lambda each: jnp.sum(exchange(each, kept, *numbers) * slopes))(rows)
-            # The map is linear: what the gradient makes of a change is what the change makes of the results.
-            change = random.standard_normal(rows.shape).astype(np.float32)
-            wanted = np.sum(reference(change, np.zeros_like(kept), stated) * slopes)
-            if not np.allclose(np.sum(of_rows * change), wanted, rtol=1e-4):
-                print(f"{runs} runs: other gradients")
+            check(Mesh(order, ("g", "d")), runs, random)
     print("done")
 
 
