@@ -53,11 +53,12 @@ def _run(words: list[Any], folder: Path) -> None:
 
 def guidellm(url: str, tokenizer: Path, folder: Path) -> dict[str, float]:
     """Its numbers by the names of `_COUNTERS`, and times in ms."""
-    _run([tool("guidellm"), "benchmark", "run", "--target", url, "--model", "smollm2", "--processor", tokenizer,
-          "--profile", "concurrent", "--rate", AT_ONCE, "--max-requests", REQUESTS, "--data",
-          f"prompt_tokens={PROMPT},output_tokens={ANSWER}", "--output-dir", folder, "--outputs", "json",
-          "--disable-console"], folder)  # fmt: skip
-    [report] = folder.glob("*.json")
+    report = folder / "report.json"
+    _run([tool("guidellm"), "run", "--backend", f"kind=openai_http,target={url},model=smollm2", "--tokenizer",
+          f"kind=huggingface_auto,model={tokenizer}", "--profile", f"kind=concurrent,streams={AT_ONCE}", "--constraint",
+          f"kind=max_requests,count={REQUESTS}", "--data",
+          f"kind=synthetic_text,prompt_tokens={PROMPT},output_tokens={ANSWER}", "--output",
+          f"kind=json,path={report}", "--disable-console"], folder)  # fmt: skip
     metrics = json.loads(report.read_text())["benchmarks"][0]["metrics"]
 
     def of(name: str, what: str) -> float:
