@@ -7,8 +7,9 @@ comply: the cases of llm-comply for OpenAI's chat, Open Responses and Anthropic'
 but those with images pass. schemathesis: N requests (10,000) made of /openapi.json, and those of its coverage phase,
 broken ones among them; none is answered with 5xx. promtool: /metrics is well formed (Debian's package prometheus).
 rate: streamed tokens a second without a model, 2,000 at least. start: ready within 3 s, and the first token of 64
-within 0.5 s. soak: overload, clients that leave or read slowly, malformed bodies, for SECONDS (30): no 5xx but 503,
-no block lost.
+within 0.5 s. guidellm, aiperf: these programs, unmodified, against a served SmolLM2; what they count is what /metrics
+counts. soak: overload, clients that leave or read slowly, malformed bodies, for SECONDS (30): no 5xx but 503, no block
+lost.
 The judges have an environment of their own, out/conformance-serving/environment, made the first time.
 """
 
@@ -31,6 +32,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 from conformance import environments  # noqa: E402
+from conformance.serving import load_tools  # noqa: E402
+from conformance.vllm.run import model_folder  # noqa: E402
 
 ENVIRONMENT = ROOT / "out" / "conformance-serving" / "environment"
 DRAWN = ("--no-values", "--linear", "step=100", "--time", "virtual", "--audit")
@@ -113,7 +116,10 @@ def schemathesis(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
 def promtool(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
     tool = shutil.which("promtool")
     if tool is None:
-        raise SystemExit("promtool is not installed\n    try: apt-get install prometheus")
+        folder = ROOT / ".deps" / "conformance" / "prometheus"
+        if not (folder / "usr/bin/promtool").exists():
+            environments.unpack_debian(folder, "prometheus")
+        tool = str(folder / "usr/bin/promtool")
     with server(*DRAWN) as (url, _):
         client(python, url, "rate", 20)
         page = subprocess.run(["curl", "-s", f"{url}/metrics"], capture_output=True, check=True).stdout
@@ -147,7 +153,17 @@ def soak(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
     return good and {"200", "400", "429"} <= found["statuses"].keys(), found
 
 
-JUDGES = {judge.__name__: judge for judge in (comply, schemathesis, promtool, rate, start, soak)}
+def guidellm(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    with server("--max-model-len", "512", "--audit") as (url, _):
+        return load_tools.compared("guidellm", url, model_folder())
+
+
+def aiperf(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    with server("--max-model-len", "512", "--audit") as (url, _):
+        return load_tools.compared("aiperf", url, model_folder())
+
+
+JUDGES = {judge.__name__: judge for judge in (comply, schemathesis, promtool, rate, start, guidellm, aiperf, soak)}
 
 
 def main() -> int:

@@ -150,6 +150,9 @@ def test_the_openapi_document_names_every_route(drawn: Any):
     text = json.dumps(found)
     for name in re.findall(r'"#/components/schemas/(\w+)"', text):
         assert name in found["components"]["schemas"]
+    models = [row["properties"]["model"]["enum"] for row in found["components"]["schemas"].values()
+              if "model" in row.get("properties", {})]  # fmt: skip
+    assert len(models) == 8 and all(names in (["tiny"], ["tiny", None]) for names in models)
 
 
 def test_settings_that_contradict_each_other(tiny_file: Path, tmp_path: Path):

@@ -227,7 +227,7 @@ class _App:
         return Response(self.service.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def openapi(self, request: Request) -> Response:
-        return _json(document(__version__))
+        return _json(document(__version__, [self.service.name, *self.service.adapters]))
 
     def routes(self) -> list[Route]:
         get = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -37,10 +38,13 @@ _STATUSES = {"400": "A malformed request.", "401": "No valid key.", "404": "Some
              "429": "Too many requests wait.", "503": "The server shuts down."}  # fmt: skip
 
 
-def document(version: str) -> dict[str, Any]:
-    """OpenAPI 3.1."""
+def document(version: str, models: Sequence[str]) -> dict[str, Any]:
+    """OpenAPI 3.1. models: the names that requests may have in `model`; those with another are answered with 404."""
     kinds = [kind for kind, _ in _BODIES.values()]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    for component in components.values():
+        if (model := component.get("properties", {}).get("model")) is not None:
+            component["properties"]["model"] = model | {"enum": [*models, *([None] if "anyOf" in model else [])]}
     error = {"type": "object", "additionalProperties": True}
     refusals = {
         status: {"description": text, "content": {"application/json": {"schema": error}}}
