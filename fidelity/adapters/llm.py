@@ -15,7 +15,8 @@ half. What the stack's own code and pages say:
   them, and multiplies their softmax. From 2.19 on one is taken above 8192 tokens (its developer guide).
 - Hugging Face's servers read every prompt in one program of the longest sequence (optimum-neuron's exporter for
   TGI: `context_length_estimate = [sequence_length]` where a batch is above 1; the graph builders of its vLLM: one graph
-  for prompts), or in parts where the row says "chunked prefill".
+  for prompts), or in parts where the row says "chunked prefill". Their attention is a kernel from 4096 tokens on, and
+  never in parts, which read the cache (`attention_base.py`).
 - NxD Inference on Trainium2 reads prompts with sequence parallelism (its tutorials set `sequence_parallel_enabled`).
 """
 
@@ -151,13 +152,13 @@ def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
     whole = int(longest[1]) if longest else int(prompt[1]) + int(answer[1] if answer else 0)
     batch = re.search(r"batch=(\d+)", workload)
     prefill = category == PREFILL
-    if prefill and batch and int(batch[1]) > 1 and "load=" not in workload:
+    if prefill and batch and int(batch[1]) > 1 and not chunk and "load=" not in workload:
         raise NotReproducible("whether the prompts of a batch are read together is not stated")
     trn2 = TARGETS[machine[1]] == "trn2"
     return Workload(
         json.dumps(config), layers, hidden, vocabulary, f"{machine[1]}.{machine[2]}", TARGETS[machine[1]], cores, ranks,
         1 if prefill else int(batch[1]) if batch else 1, int(prompt[1]), _up(whole, 128), chunk, prefill,
-        _fused_above(items), cores if prefill and trn2 else 1,
+        _fused_above(items, workload), cores if prefill and trn2 else 1,
     )  # fmt: skip
 
 
@@ -171,8 +172,10 @@ def _chunk(workload: str) -> int | None:
     return int(longest[1]) if one and longest else None
 
 
-def _fused_above(items: dict[str, str]) -> int | None:
+def _fused_above(items: dict[str, str], workload: str) -> int | None:
     """Tokens of a prompt above which the row's stack computes attention by a kernel; None: it has none."""
+    if _chunk(workload):
+        return None if "chunked prefill" in workload else 4095
     if items.get("fw") != "Transformers NeuronX":
         return 0
     release = re.match(r"(\d+)\.(\d+)", items.get("sdk", ""))

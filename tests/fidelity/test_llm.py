@@ -77,14 +77,14 @@ def test_prompts_as_the_stack_of_the_row_reads_them() -> None:
 
 
 def test_servers_of_one_program_read_prompts_of_its_length() -> None:
-    def bucket(text: str) -> tuple[int, tuple[int, int, int, bool]]:
+    def bucket(text: str) -> tuple[int | None, tuple[int, int, int, bool]]:
         work = prefill(f"instance=inf2.48xlarge; TP=8; max seq=4096; load=synchronous; {text}")
-        return work.prompt, llm._bucket(work)
+        return work.fused_above, llm._bucket(work)
 
     asked = "prompts 1500+-150 tokens, 250+-20 generated"
-    assert bucket(f"max batch=32; vLLM; {asked}") == (1500, (1, 4096, 4096, False))
-    assert bucket(f"max batch=32; vLLM; chunked prefill 1024; {asked}") == (1500, (1, 1024, 4096, False))
-    assert bucket(f"max batch=1; TGI; {asked}") == (1500, (1, 2048, 2048, False))
+    assert bucket(f"max batch=32; vLLM; {asked}") == (4095, (1, 4096, 4096, False))
+    assert bucket(f"max batch=32; vLLM; chunked prefill 1024; {asked}") == (None, (1, 1024, 4096, False))
+    assert bucket(f"max batch=1; TGI; {asked}") == (0, (1, 2048, 2048, False))
     assert bucket("max batch=8; TGI; llmperf (default ~550 in / 150 out unless configured)")[1][1] == 4096
     with pytest.raises(NotReproducible, match="prompt's length"):
         bucket("max batch=1; TGI; llmperf (default ~550 in / 150 out unless configured)")
