@@ -13,6 +13,10 @@ half. What the stack's own code and pages say:
 
 - Transformers NeuronX before SDK 2.19 has no attention kernel for prompts: `layers/attention.py` computes scores, masks
   them, and multiplies their softmax. From 2.19 on one is taken above 8192 tokens (its developer guide).
+- Hugging Face's servers read every prompt in one program of the longest sequence (optimum-neuron's exporter for
+  TGI: `context_length_estimate = [sequence_length]` where a batch is above 1; the graph builders of its vLLM: one graph
+  for prompts), or in parts where the row says "chunked prefill". Their attention is a kernel from 4096 tokens on, and
+  never in parts, which read the cache (`attention_base.py`).
 - NxD Inference on Trainium2 reads prompts with sequence parallelism (its tutorials set `sequence_parallel_enabled`).
 """
 
@@ -54,6 +58,7 @@ class Workload:
     batch: int
     prompt: int
     positions: int
+    chunk: int | None  # rows of one program for prompts, where it is one for all; None: one of several buckets
     prefill: bool
     fused_above: int | None  # tokens of a prompt above which attention is one kernel; None: never
     sequence_ranks: int  # that share the rows of a prompt between products; 1: none do
@@ -136,7 +141,10 @@ def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
     ranks = _number(workload, r"TP=(\d+)", "number of ranks")
     logical = re.search(r"LNC=(\d)", workload)
     cores = ranks * (int(logical[1]) if logical else 2 if machine[1] == "trn2" else 1)
+    chunk = _chunk(workload) if category == PREFILL else None
     prompt = re.search(r"\bin=~?(\d+)", workload) or re.search(r"prompts (\d+)", workload)
+    if chunk and not prompt:  # as long as the program, whatever the prompt is
+        prompt = re.search(r"default ~(\d+) in", workload)
     answer = re.search(r"\bout[=~]~?(\d+)", workload) or re.search(r"(\d+)\+-\d+ generated", workload)
     if not prompt:
         raise NotReproducible("the prompt's length is not stated")
@@ -144,18 +152,30 @@ def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
     whole = int(longest[1]) if longest else int(prompt[1]) + int(answer[1] if answer else 0)
     batch = re.search(r"batch=(\d+)", workload)
     prefill = category == PREFILL
-    if prefill and batch and int(batch[1]) > 1 and "load=" not in workload:
+    if prefill and batch and int(batch[1]) > 1 and not chunk and "load=" not in workload:
         raise NotReproducible("whether the prompts of a batch are read together is not stated")
     trn2 = TARGETS[machine[1]] == "trn2"
     return Workload(
         json.dumps(config), layers, hidden, vocabulary, f"{machine[1]}.{machine[2]}", TARGETS[machine[1]], cores, ranks,
-        1 if prefill else int(batch[1]) if batch else 1, int(prompt[1]), _up(whole, 128), prefill,
-        _fused_above(items), cores if prefill and trn2 else 1,
+        1 if prefill else int(batch[1]) if batch else 1, int(prompt[1]), _up(whole, 128), chunk, prefill,
+        _fused_above(items, workload), cores if prefill and trn2 else 1,
     )  # fmt: skip
 
 
-def _fused_above(items: dict[str, str]) -> int | None:
+def _chunk(workload: str) -> int | None:
+    """Rows of the one program with which Hugging Face's servers read all prompts; None: others, or several programs."""
+    part, longest = re.search(r"chunked prefill (\d+)", workload), re.search(r"max seq=(\d+)", workload)
+    if part:
+        return int(part[1])
+    together = re.search(r"max batch=(\d+)", workload)
+    one = "vLLM" in workload or ("TGI" in workload and together and int(together[1]) > 1)
+    return int(longest[1]) if one and longest else None
+
+
+def _fused_above(items: dict[str, str], workload: str) -> int | None:
     """Tokens of a prompt above which the row's stack computes attention by a kernel; None: it has none."""
+    if _chunk(workload):
+        return None if "chunked prefill" in workload else 4095
     if items.get("fw") != "Transformers NeuronX":
         return 0
     release = re.match(r"(\d+)\.(\d+)", items.get("sdk", ""))
@@ -194,6 +214,8 @@ class Predicted:
 def _bucket(work: Workload) -> tuple[int, int, int, bool]:
     if not work.prefill:
         return work.batch, 1, work.positions, False
+    if work.chunk:
+        return 1, work.chunk, max(work.positions, work.chunk), False
     tokens = 128
     while tokens < work.prompt:
         tokens *= 2
@@ -237,14 +259,15 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
     timings = [_step_time(work, layers) for layers in (MANY if work.prefill else FEW)]
     (few, many), (first, second) = (MANY if work.prefill else FEW), (timing.time_us for timing in timings)
     layer = (second - first) / (many - few)
-    device = second + (work.layers - many) * layer
-    exchange = collectives_us(work, bucket[0] * bucket[1])
+    parts = -(-work.prompt // work.chunk) if work.chunk else 1
+    device = parts * (second + (work.layers - many) * layer)
+    exchange = parts * collectives_us(work, bucket[0] * bucket[1])
     host = models.host_costs()
-    launch = host["kernel_launch_us"]
+    launch = parts * host["kernel_launch_us"]
     copy = 4 * work.batch * work.vocabulary / host["host_transfer_gb_s"] / 1e3
-    name = f"{work.config} {bucket} {work.ranks} {work.fused_above}"
+    name = f"{work.config} {bucket} {work.ranks} {work.fused_above} {parts}"
     return Predicted(
-        device + exchange + launch + copy, timings[1].bound_by, name, launch, roofline_us(work, bucket),
+        device + exchange + launch + copy, timings[1].bound_by, name, launch, parts * roofline_us(work, bucket),
         timings[1].kind,
     )  # fmt: skip
 

@@ -160,8 +160,9 @@ class StepBuilder {
     return results;
   }
 
-  // What one rank computes where each keeps its own rows of x between products: a norm of those, all rows of it
-  // as the exchange leaves them (an argument), a term for all rows (a result), and the own rows of the sum.
+  // What one rank computes where each keeps its own rows of x between products: a norm of those, all rows of
+  // it as the exchange leaves them (an argument), a term for all rows (a result), and the own rows of the
+  // sum.
   std::vector<ValueId> sequence_parallel_step() {
     const int64_t own = (rows_ + options_.sequence_ranks - 1) / options_.sequence_ranks;
     const ValueId positions = positions_;

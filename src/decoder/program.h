@@ -37,13 +37,13 @@ struct Pool {
 
 // How servers other than ours compute a step; for its time.
 struct StepOptions {
-  // softmax(Q K^T) V of several tokens in the form that the compiler makes one kernel of. Without it scores are
-  // computed, masked and read as they stand.
+  // softmax(Q K^T) V of several tokens in the form that the compiler makes one kernel of. Without it scores
+  // are computed, masked and read as they stand.
   bool fuse_attention = true;
-  // Above 1: sequence parallelism among so many, as one rank computes it: norms and sums are of its part of the
-  // rows. What ranks exchange are arguments behind the pools ([rows, hidden] in front of each attention and
-  // feed-forward layer) and results behind them. An input fault "decoder.ranks" for models of experts, and for
-  // fewer rows than ranks.
+  // Above 1: sequence parallelism among so many, as one rank computes it: norms and sums are of its part of
+  // the rows. What ranks exchange are arguments behind the pools ([rows, hidden] in front of each attention
+  // and feed-forward layer) and results behind them. An input fault "decoder.ranks" for models of experts,
+  // and for fewer rows than ranks.
   int64_t sequence_ranks = 1;
 };
 

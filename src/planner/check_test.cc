@@ -248,6 +248,18 @@ TEST(Check, CountsMemoryAndCalibrationApart) {
   EXPECT_EQ(check.families.at("vtrain").time.rows, 0);
 }
 
+// As the programs' own files have it: arguments.py, test.sh and test_llama.sh.
+TEST(Check, WhatARowLeavesOpenIsAsItsProgramSetsIt) {
+  const auto layout_of = [](const std::string& source) {
+    const std::string row = "made.a,trn1.32xlarge x4,Llama-2-7B,6.7e9,64,TP=8 PP=1 DP=16,4096,64,BF16,";
+    return checked(row + "step time,5,s," + source + "\n").scored.at(0).layout;
+  };
+  EXPECT_THAT(layout_of("aws-neuron/samples:neuronx-nemo-megatron-llamav2-job.md"), HasSubstr("mb1 "));
+  EXPECT_THAT(layout_of("ours"), testing::Not(HasSubstr("mb1 ")));  // what the search takes
+  const auto elementwise = [](const char* stack) { return stack_of(tables(), stack).elementwise; };
+  EXPECT_EQ(elementwise("megatron-deepspeed"), elementwise("megatron-lm"));
+}
+
 TEST(Check, AnErrorOfTheFirstChoiceIsItsRegret) {
   std::string rows;
   double value = 10;

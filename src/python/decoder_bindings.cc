@@ -363,8 +363,7 @@ void bind_decoder(nb::module_& module) {
              "instance"_a = "");
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
-      "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true,
-      "sequence_ranks"_a = 1,
+      "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "

@@ -76,6 +76,20 @@ def test_prompts_as_the_stack_of_the_row_reads_them() -> None:
     assert [llm._bucket(prefill(tnx % (*of, "2.18.1")))[1] for of in sizes] == [512, 512, 1280]
 
 
+def test_servers_of_one_program_read_prompts_of_its_length() -> None:
+    def bucket(text: str) -> tuple[int | None, tuple[int, int, int, bool]]:
+        work = prefill(f"instance=inf2.48xlarge; TP=8; max seq=4096; load=synchronous; {text}")
+        return work.fused_above, llm._bucket(work)
+
+    asked = "prompts 1500+-150 tokens, 250+-20 generated"
+    assert bucket(f"max batch=32; vLLM; {asked}") == (4095, (1, 4096, 4096, False))
+    assert bucket(f"max batch=32; vLLM; chunked prefill 1024; {asked}") == (None, (1, 1024, 4096, False))
+    assert bucket(f"max batch=1; TGI; {asked}") == (0, (1, 2048, 2048, False))
+    assert bucket("max batch=8; TGI; llmperf (default ~550 in / 150 out unless configured)")[1][1] == 4096
+    with pytest.raises(NotReproducible, match="prompt's length"):
+        bucket("max batch=1; TGI; llmperf (default ~550 in / 150 out unless configured)")
+
+
 def test_attention_without_a_kernel_and_a_sequence_in_parts_change_the_time() -> None:
     from opentrn import _core
 

@@ -311,6 +311,11 @@ void set_layout(Recipe& recipe, const Row& row) {
     if (!degrees.no_sp) layout.sp = true;
     if (degrees.zero < 0) layout.zero = 1;
     recipe.assumed.push_back("sequence parallel, recomputation and ZeRO-1 as in the program's examples");
+    // UBS of test.sh and test_llama.sh.
+    if (nemo && degrees.micro_batch <= 0 && degrees.local_batch <= 0) {
+      degrees.micro_batch = 1;
+      recipe.assumed.push_back("a micro-batch of one sequence as in the program's examples");
+    }
   }
   if (!degrees.recompute && recipe.stack.selective_kept > 0)
     degrees.recompute = Recompute::kSelective;  // its default
