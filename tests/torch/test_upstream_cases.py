@@ -35,8 +35,8 @@ def test_running_extremes_of_views_and_into_views(name: str) -> None:
 
 
 def test_a_number_is_copied_to_a_place() -> None:
-    x = torch.zeros(1, device="neuron").index_copy(0, torch.tensor(0, device="neuron"), torch.tensor(3.0, device="neuron"))
-    assert x.cpu().tolist() == [3]
+    place, number = torch.tensor(0, device="neuron"), torch.tensor(3.0, device="neuron")
+    assert torch.zeros(1, device="neuron").index_copy(0, place, number).cpu().tolist() == [3]
 
 
 def test_a_complex_number_in_real_ones_is_refused_as_torch_does() -> None:
