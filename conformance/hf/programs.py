@@ -340,20 +340,47 @@ def _titan_files(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(names))
 
 
+def _titan_on_the_cpu() -> None:
+    """The same program on the CPU with gloo, which torchtitan has no means for: what it asks of a device's module."""
+    from types import SimpleNamespace
+
+    torch._utils._get_available_device_type = lambda: "cpu"
+    stated = {"name": "cpu", "total_memory": 1 << 30}
+    for name, value in {
+        "get_device_name": "cpu", "get_device_properties": SimpleNamespace(**stated), "memory_stats": {},
+        "reset_peak_memory_stats": None, "empty_cache": None, "set_device": None, "current_device": 0,
+    }.items():  # fmt: skip
+        setattr(torch.cpu, name, lambda *_, value=value: value)
+    torch.cpu.device_count = lambda: int(os.environ["WORLD_SIZE"])
+    barrier = torch.distributed.barrier
+    torch.distributed.barrier = lambda *_, **__: barrier()  # gloo refuses device_ids
+    from torch.distributed.fsdp._fully_shard import _fsdp_collectives
+
+    factors = _fsdp_collectives._get_gradient_divide_factors  # gloo has no PREMUL_SUM: sums, as FSDP has them on MTIA
+    _fsdp_collectives._get_gradient_divide_factors = lambda *given: factors(*given[:5], True)
+
+
 def titan() -> None:
     """torchtitan's llama3_debugmodel, four steps; under torchrun with FSDP2, or tensor parallelism where TP says so.
 
-    Not unmodified: torchtitan 0.3.0 is written for a later torch. What differs is stated line by line.
+    DEVICE=cpu: on the CPU with gloo, compiled regions as they are. PRECISION: of parameters in products, "bfloat16"
+    as torchtitan has it or "float32". Not unmodified: torchtitan 0.3.0 is written for a later torch. What differs is
+    stated line by line.
     """
     from torch.nn.attention import flex_attention
 
     from opentrn.torch.backend import neuron
 
+    is_cpu = os.environ.get("DEVICE") == "cpu"
     # Its calls of torch.compile are Inductor's, which has no code for the device; so Inductor's options go too.
-    torch._TorchCompileInductorWrapper.__call__ = lambda _, module, inputs: neuron(module, inputs)
+    torch._TorchCompileInductorWrapper.__call__ = lambda _, module, inputs: (
+        module.forward if is_cpu else neuron(module, inputs)
+    )
     flex_attention._validate_device = lambda *_: None  # a closed list of torch's own devices
     if not hasattr(torch.distributed, "set_timeout"):  # torch 2.13 has none: the group keeps its timeout
         torch.distributed.set_timeout = lambda *_: None
+    if is_cpu:
+        _titan_on_the_cpu()
     from torchtitan.components.metrics import MetricsProcessor
     from torchtitan.models.llama3.config_registry import llama3_debugmodel
 
@@ -372,6 +399,7 @@ def titan() -> None:
         config.hf_assets_path, config.dump_folder = name, str(folder / "out")
         config.dataloader.dataset_path = str(folder / "data")
         config.training.seq_len, config.training.local_batch_size, config.training.steps = 64, 2, 4
+        config.training.mixed_precision_param = os.environ.get("PRECISION", "bfloat16")
         config.checkpoint.enable = config.validator.enable = False
         config.debug.seed, config.activation_checkpoint = 7, None
         config.parallelism.spmd_backend = "partial_dtensor"  # torch 2.13 refuses the default one, spmd_types
@@ -381,10 +409,34 @@ def titan() -> None:
         trainer.close()
     ranks = int(os.environ["WORLD_SIZE"])
     if os.environ["RANK"] == "0":
-        what = f"tensor parallelism of {tensor}" if tensor > 1 else "FSDP2" if ranks > 1 else "one rank"
-        print(f"RESULT torchtitan, {ranks} ranks, {what}: losses {', '.join(f'{each:.4f}' for each in losses)}")
+        shards = ranks // tensor
+        how = [f"FSDP2 of {shards}"] * (shards > 1) + [f"tensor parallelism of {tensor}"] * (tensor > 1)
+        print(f"RESULT torchtitan, {ranks} ranks, {' x '.join(how) or 'one rank'}{' on the CPU' * is_cpu}: "
+              f"losses {', '.join(f'{each:.6f}' for each in losses)}")  # fmt: skip
         assert len(losses) == 4 and losses[-1] < losses[0]
     torch.distributed.destroy_process_group()
+
+
+def titan_parallel() -> None:
+    """The same on four ranks, FSDP2 of 2 x tensor parallelism of 2, beside the same on the CPU with gloo."""
+    import re
+    import subprocess
+
+    found = []
+    for device in ("cpu", "neuron"):
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
+        stated = {**os.environ, "DEVICE": device, "TP": "2", "PRECISION": "float32"}
+        done = subprocess.run(
+            [*launch, __file__, "titan"], env=stated, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            check=False,
+        )  # fmt: skip
+        said = re.search(r"^RESULT .*: losses (.*)$", done.stdout, re.MULTILINE)
+        assert said, done.stdout[-4000:]
+        print(said[0])
+        found.append([float(each) for each in said[1].split(", ")])
+    off = max(abs(a - b) for a, b in zip(*found, strict=True))
+    print(f"RESULT torchtitan, FSDP2 x tensor parallelism: losses at most {off:.1e} off those of the CPU with gloo")
+    assert off < 1e-3
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ LIMIT_S = 900
 SCRIPTS = ("test_script", "test_sync", "test_ops", "test_distributed_data_loop", "test_ddp_comm_hook", "test_notebook")
 PROGRAMS = (
     "accelerator", "trainer", "trainer_ranks", "lora", "pipeline", "sft", "diffusion", "lightning", "titan",
-    "deepspeed",
+    "titan_parallel", "deepspeed",
 )  # fmt: skip
-SINGLE = ("accelerator", "trainer", "lora", "sft", "diffusion", "lightning")
+SINGLE = ("accelerator", "trainer", "lora", "sft", "diffusion", "lightning", "titan_parallel")  # start ranks themselves
 
 
 TRITON = "triton==3.9.0"  # which torchtitan imports and nothing here runs; beside the environment, for it alone
@@ -78,7 +78,7 @@ def run(python: Path, name: str, ranks: int) -> tuple[bool, str]:
     }  # fmt: skip
     if name == "test_notebook":
         stated |= {"ACCELERATE_NUM_PROCESSES": str(ranks), "NEURON_RT_NUM_CORES": str(ranks)}
-    if name == "titan":
+    if name.startswith("titan"):
         stated["PYTHONPATH"] += os.pathsep + str(triton(python.parents[1]))
     try:
         done = subprocess.run(

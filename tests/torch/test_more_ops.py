@@ -90,7 +90,8 @@ def test_the_loss_of_one_row_is_a_scalar() -> None:
 
 
 def test_polygamma_left_of_zero() -> None:
-    x = torch.cat([-torch.linspace(0.05, 40.3, 60), torch.linspace(0.05, 30, 40), torch.tensor([-1e-5, -99.5, -8.4784])])
+    few = torch.tensor([-1e-5, -99.5, -8.4784])
+    x = torch.cat([-torch.linspace(0.05, 40.3, 60), torch.linspace(0.05, 30, 40), few])
 
     def orders(x: torch.Tensor) -> torch.Tensor:
         return torch.stack([torch.polygamma(n, x) for n in range(5)])

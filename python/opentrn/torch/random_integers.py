@@ -1,10 +1,13 @@
-"""`x.random_(low, high)`, which torch.randint() calls on a device, as an op that has a rule.
+"""Random whole numbers that torch takes apart wrongly or not at all.
 
-The overload's name, `from`, is a word of Python's, and no graph that holds it can be written as code.
+`x.random_(low, high)`, which torch.randint() calls on a device, becomes an op that has a rule: the overload's name,
+`from`, is a word of Python's, and no graph that holds it can be written as code. `x.geometric_(p)` of whole numbers
+draws floats; torch's own form draws numbers of x's type, which are all zero.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -28,4 +31,13 @@ def _below(x: torch.Tensor, high: int, *, generator: Any = None) -> torch.Tensor
     return _between(x, 0, high)
 
 
-DECOMPOSITIONS: dict[Any, Any] = {getattr(aten.random, "from"): _between, aten.random.to: _below}
+def _geometric(x: torch.Tensor, p: float, *, generator: Any = None) -> torch.Tensor:
+    """Trials up to the first success, of chance p in (0, 1) each."""
+    dtype = x.dtype if x.dtype.is_floating_point else torch.float32
+    drawn = aten.rand(list(x.shape), dtype=dtype, device=x.device)
+    return (torch.floor(torch.log1p(-drawn) / math.log1p(-p)) + 1).to(x.dtype)
+
+
+DECOMPOSITIONS: dict[Any, Any] = {
+    getattr(aten.random, "from"): _between, aten.random.to: _below, aten.geometric.default: _geometric,
+}  # fmt: skip

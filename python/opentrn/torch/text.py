@@ -90,6 +90,8 @@ def literal(value: Any, dtype: torch.dtype) -> str:
         part = torch.float32 if dtype == torch.complex64 else torch.float64
         number = complex(value)
         return f"({literal(number.real, part)}, {literal(number.imag, part)})"
+    if isinstance(value, complex):
+        raise NoDeviceForm(f"{value} is complex, and {dtype} has no such numbers", label="torch.type")
     if is_float(dtype):
         return _bits(
             torch.tensor(float(value)).to(dtype) if dtype.itemsize == 1 else torch.tensor(value, dtype=dtype)

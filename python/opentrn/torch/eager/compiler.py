@@ -407,4 +407,5 @@ ONE_PROGRAM = (
     "aten::convolution", "aten::convolution_backward", "aten::native_layer_norm", "aten::native_group_norm",
     "aten::embedding", "aten::masked_fill.Scalar", "aten::masked_fill.Tensor", "aten::repeat",
     "aten::constant_pad_nd", "aten::_unsafe_index.Tensor", "aten::abs", "aten::isinf", "aten::stack",
+    "aten::cummin", "aten::cummin.out", "aten::cummax", "aten::cummax.out",
 )  # fmt: skip

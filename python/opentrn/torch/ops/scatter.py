@@ -206,6 +206,8 @@ def index_copy(body: Emitter, out: Spec, value: Value, axis: int, index: Value, 
     if not value.rank:
         return body.reshape(source, ())
     axis = axis_of(axis, value.rank)
+    if not source.rank:  # one number, for a vector
+        source = body.reshape(source, (1,))
     places = body.reshape(counted(body, index, value.shape[axis]), (source.shape[axis], 1))
     windows = [each for each in range(value.rank) if each != axis]
     return scatter_op(body, value, places, source, [axis], windows)

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""PyTorch's own device tests, from a checkout of it, on the device `neuron`.
+
+    ./dev conformance torch-suite CHECKOUT [--files GLOB]... [--only GLOB]... [--part I/N] [--limit S] [--json FILE]
+
+CHECKOUT: of pytorch/pytorch, of any release. Its tests for a device (instantiate_device_type_tests) are made for this
+one by PyTorch's own means for out-of-tree devices; what a file imports that the installed torch no longer has is
+replaced by what skips the test that uses it. Tests run one after the other in a process that is started anew after a
+test that ends it or does not end. Ends with a row for each file, and "N passed, N failed, N skipped, N excluded".
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import fnmatch
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+import types
+import unittest
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+for folder in (ROOT, ROOT / "python"):
+    sys.path.insert(0, str(folder))
+from conformance.torch_parallel.run import OUTCOMES, reason_of, summary  # noqa: E402
+
+FILES = tuple(
+    f"test/test_{name}.py"
+    for name in (
+        "torch", "nn", "ops", "view_ops", "modules", "autograd", "indexing", "reductions", "scatter_gather_ops",
+        "sort_and_select", "tensor_creation_ops", "foreach", "binary_ufuncs", "unary_ufuncs",
+    )
+)  # fmt: skip
+# Modules of torch's whose names tests import; releases differ in them.
+HELPERS = (
+    "common_utils", "common_device_type", "common_dtype", "common_cuda", "common_nn", "common_modules",
+    "common_methods_invocations", "common_optimizers", "composite_compliance", "opinfo",
+)  # fmt: skip
+SUFFIXES = ("PRIVATEUSE1", "NEURON")  # of classes that torch makes for the device, which it has by either name
+Row = tuple[str, str, str]  # test, outcome, why
+
+
+class Gone:
+    """A name that the installed torch's helpers have no more. As a decorator, of another device's conditions as a rule,
+    it leaves a test as it is; in a test that runs it skips the test."""
+
+    is_running = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *given: Any, **_: Any) -> Any:
+        if Gone.is_running:
+            raise unittest.SkipTest(f"{self.name} is no more in the installed torch")
+        return given[0] if len(given) == 1 and callable(given[0]) else self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def prepare() -> None:
+    """The device for torch's helpers, which ask for devices and environment when they are imported."""
+    os.environ |= {"PYTORCH_TESTING_DEVICE_FOR_CUSTOM": "privateuse1", "PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
+    import opentrn.torch  # noqa: F401
+
+    for name in HELPERS:
+        module = importlib.import_module(f"torch.testing._internal.{name}")
+
+        def missing(each: str, of: str = module.__name__) -> Any:
+            if each.startswith("__"):
+                raise AttributeError(each)
+            return Gone(f"{of}.{each}")
+
+        module.__getattr__ = missing  # type: ignore[method-assign]
+
+
+def load(path: Path) -> types.ModuleType:
+    """A file of the checkout as a module; "__main__" is what it must not think that it is."""
+    module = types.ModuleType(path.stem)
+    module.__file__ = str(path)
+    sys.modules[path.stem] = module
+    exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+    return module
+
+
+def cases(module: types.ModuleType) -> Iterator[tuple[type[unittest.TestCase], str]]:
+    """Tests of classes that were made for the device."""
+    for kind in list(vars(module).values()):
+        if isinstance(kind, type) and issubclass(kind, unittest.TestCase) and kind.__name__.endswith(SUFFIXES):
+            for name in sorted(dir(kind)):
+                if name.startswith("test") and callable(getattr(kind, name)):
+                    yield kind, name
+
+
+def said_last(text: str) -> str:
+    """What a traceback says, without torch's advice how to run the test."""
+    return summary(text.partition("\nTo execute this test")[0])
+
+
+def run_one(kind: type[unittest.TestCase], name: str) -> tuple[str, str]:
+    result = unittest.TestResult()
+    unittest.TestSuite([kind(name)]).run(result)
+    bad = [text for _, text in [*result.failures, *result.errors]]
+    if bad:
+        return "failed", said_last(bad[0])
+    return ("skipped", result.skipped[0][1]) if result.skipped else ("passed", "")
+
+
+def serve(tests: Sequence[tuple[type[unittest.TestCase], str]], write: int) -> None:
+    """In a child: each test's outcome, one on a line."""
+    Gone.is_running = True
+    warnings.simplefilter("default")  # tests count them
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    for kind, name in tests:
+        try:
+            said = run_one(kind, name)
+        except BaseException as fault:  # noqa: BLE001  (whatever a test throws past unittest)
+            said = ("failed", f"{type(fault).__name__}: {fault}"[:200])
+        os.write(write, (json.dumps([f"{kind.__name__}.{name}", *said]) + "\n").encode())
+
+
+def processor_s(child: int) -> float:
+    """Seconds that a child has computed for."""
+    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def run_all(tests: list[tuple[type[unittest.TestCase], str]], limit_s: float) -> Iterator[Row]:
+    """All outcomes; a child runs tests until one ends it, or takes longer than the limit, and the next one goes on.
+
+    limit_s: of processor time, so that a busy machine fails no test; of a test that only waits, ten times as long.
+    """
+    while tests:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            serve(tests, write)
+            os._exit(0)
+        os.close(write)
+        text, late, computed, began = b"", False, 0.0, time.monotonic()
+        while True:
+            if not select.select([read], [], [], min(limit_s, 1))[0]:
+                if processor_s(child) - computed > limit_s or time.monotonic() - began > 10 * limit_s:
+                    late = True
+                    break
+                continue
+            computed, began = processor_s(child), time.monotonic()
+            piece = os.read(read, 1 << 16)
+            if not piece:
+                break
+            *lines, text = (text + piece).split(b"\n")
+            for line in lines:
+                yield tuple(json.loads(line))
+                tests = tests[1:]
+        os.close(read)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if tests:
+            kind, name = tests[0]
+            why = f"not done after {limit_s:g} s of processor time" if late else "its process died"
+            yield f"{kind.__name__}.{name}", "failed", why
+            tests = tests[1:]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--files", action="append", metavar="GLOB", help="of paths in the checkout; may be repeated")
+    parser.add_argument("--only", action="append", metavar="GLOB", help="of Class.test; may be repeated")
+    parser.add_argument("--part", metavar="I/N", default="1/1", help="the I-th of N parts of each file's tests")
+    parser.add_argument("--limit", type=float, default=60, metavar="S", help="processor seconds that a test may take")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="results by test")
+    options = parser.parse_args()
+    checkout = options.checkout.resolve()
+    exclusions = tomllib.loads((HERE / "exclusions.toml").read_text())
+    files = sorted(str(path.relative_to(checkout)) for glob in options.files or FILES for path in checkout.glob(glob))
+    if not files:
+        parser.error(f"{checkout} has none of {', '.join(options.files or FILES)}")
+    part, parts = map(int, options.part.split("/"))
+    prepare()
+    rows: dict[str, collections.Counter[str]] = {}
+    results: dict[str, tuple[str, str]] = {}
+
+    def note(file: str, test: str, outcome: str, why: str) -> None:
+        rows[file][outcome] += 1
+        results[f"{file}::{test}"] = (outcome, why)
+        if outcome != "excluded":
+            print(f"{outcome:8} {file}::{test}{': ' if why else ''}{why}", flush=True)
+
+    for file in files:
+        rows[file] = collections.Counter()
+        try:
+            found = list(cases(load(checkout / file)))[part - 1 :: parts]
+        except Exception as fault:  # noqa: BLE001  (a file of another release may fail in any way)
+            note(file, "", "failed", f"cannot be imported: {type(fault).__name__}: {fault}")
+            continue
+        chosen = []
+        for kind, name in found:
+            test = f"{kind.__name__}.{name}"
+            if options.only and not any(fnmatch.fnmatch(test, glob) for glob in options.only):
+                continue
+            if why := reason_of(exclusions, file, test):
+                note(file, test, "excluded", why)
+            else:
+                chosen.append((kind, name))
+        for row in run_all(chosen, options.limit):
+            note(file, *row)
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1))
+    for file, row in rows.items():
+        print(f"{file}: {', '.join(f'{row[key]} {key}' for key in OUTCOMES)}")
+    total = sum(rows.values(), collections.Counter())
+    print(", ".join(f"{total[key]} {key}" for key in OUTCOMES))
+    return 1 if total["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Tests of the runner of PyTorch's own device tests, conformance/torch_suite."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the suite is torch's")
+
+from conformance.torch_suite import run as suite  # noqa: E402
+
+SOURCE = """
+import os, time, unittest, warnings
+import torch
+from torch.testing._internal.common_utils import TestCase, skipIfNothingOfTheKind, a_helper_of_the_past
+from torch.testing._internal.common_device_type import dtypes, instantiate_device_type_tests, onlyCUDA
+
+class TestThings(TestCase):
+    @skipIfNothingOfTheKind
+    @dtypes(torch.float32, torch.float64)
+    def test_sum(self, device, dtype):
+        x = torch.ones(3, device=device, dtype=dtype)
+        self.assertEqual((x.device.type, x.sum().item()), ("neuron", 3))
+    def test_wrong(self, device):
+        self.assertEqual(torch.ones(2, device=device), torch.zeros(2, device=device))
+    def test_dies(self, device):
+        os._exit(1)
+    def test_endless(self, device):
+        while True: ...
+    def test_of_the_past(self, device):
+        a_helper_of_the_past(1)
+    def test_warns(self, device):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.warn("one")
+        self.assertEqual(len(found), 1)
+    @onlyCUDA
+    def test_cuda(self, device): ...
+
+instantiate_device_type_tests(TestThings, globals())
+"""
+
+
+def test_tests_for_a_device_run_on_this_one_and_one_that_ends_its_process_does_not_end_the_others(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "test_things.py").write_text(SOURCE)
+    words = [str(tmp_path), "--files", "test/test_things.py", "--limit", "3"]
+    done = subprocess.run([sys.executable, suite.__file__, *words], text=True, capture_output=True, check=False)
+    rows = dict(reversed(line.split(maxsplit=1)) for line in done.stdout.splitlines() if "::" in line)
+    short = {name.partition("_neuron")[0].rpartition(".")[2]: outcome for name, outcome in rows.items()}
+    assert short == {
+        "test_cuda": "skipped", "test_dies": "failed", "test_endless": "failed", "test_of_the_past": "skipped",
+        "test_sum": "passed", "test_warns": "passed", "test_wrong": "failed",
+    }, done.stdout + done.stderr[-2000:]  # fmt: skip
+    assert "test_dies_neuron: its process died" in done.stdout and "not done after 3 s of processor time" in done.stdout
+    assert "2 passed, 3 failed, 2 skipped, 1 excluded" in done.stdout  # float64 is left out
+    assert done.returncode == 1
+
+
+def test_exclusions_say_why() -> None:
+    rows = suite.tomllib.loads((suite.HERE / "exclusions.toml").read_text())
+    assert all(len(reason) > 10 for tests in rows.values() for reason in tests.values())

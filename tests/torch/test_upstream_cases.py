@@ -1,0 +1,45 @@
+"""What PyTorch's own device tests (conformance/torch_suite) found wrong on the device."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the device is torch's")
+import opentrn.torch  # noqa: E402, F401
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int16, torch.float32])
+def test_geometric_numbers_of_every_type(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    drawn = torch.empty(20_000, dtype=dtype, device="neuron").geometric_(0.5).cpu()
+    for trials in (1, 2, 3):  # five standard deviations, 0.018 at most
+        assert abs((drawn == trials).double().mean() - 0.5**trials) < 0.018
+    assert drawn.min() == 1
+
+
+@pytest.mark.parametrize("name", ["cummin", "cummax"])
+def test_running_extremes_of_views_and_into_views(name: str) -> None:
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(0)).t()[:, ::2]
+    extreme = getattr(torch, name)
+    wanted = extreme(x, 0)
+    held = torch.zeros(12, 3, device="neuron")
+    values, places = held[::2, :2], torch.zeros(12, 2, dtype=torch.int64, device="neuron")[::2]
+    leaf = x.to("neuron").requires_grad_()
+    found = extreme(leaf, 0)
+    found.values.sum().backward()
+    extreme(leaf.detach(), 0, out=(values, places))
+    for each in (found, (values, places)):
+        torch.testing.assert_close([part.detach().cpu() for part in each], list(wanted))
+    assert held[1::2].count_nonzero() == 0 and held[:, 2].count_nonzero() == 0
+    assert leaf.grad.sum() == 12
+
+
+def test_a_number_is_copied_to_a_place() -> None:
+    place, number = torch.tensor(0, device="neuron"), torch.tensor(3.0, device="neuron")
+    assert torch.zeros(1, device="neuron").index_copy(0, place, number).cpu().tolist() == [3]
+
+
+def test_a_complex_number_in_real_ones_is_refused_as_torch_does() -> None:
+    x, at = torch.zeros(3, dtype=torch.int16, device="neuron"), torch.tensor([0], device="neuron")
+    with pytest.raises(RuntimeError, match="complex Scalar to non-complex"):
+        x.index_fill_(0, at, 1j)
