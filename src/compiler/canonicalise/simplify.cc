@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/activity.h"
@@ -152,6 +153,7 @@ class Simplifier {
       case OpKind::broadcast_in_dim_: return merge_broadcasts(op);
       case OpKind::divide_: return divide_by_power_of_two(id);
       case OpKind::power_: return square(op);
+      case OpKind::select_: return choose_without_not(op);
       case OpKind::dot_general_:
         return read_untransposed(op, 0, Attr::lhs_batching_dimensions, Attr::lhs_contracting_dimensions) ||
                read_untransposed(op, 1, Attr::rhs_batching_dimensions, Attr::rhs_contracting_dimensions);
@@ -270,6 +272,15 @@ class Simplifier {
     const OpId made = function_.insert(block, at, OpKind::constant_, {}, {type}, function_.op(id).location);
     function_.op(made).set(Attr::value, graph::splat_literal(type, value));
     return function_.op(made).results[0];
+  }
+
+  // select(not p, a, b) is select(p, b, a).
+  bool choose_without_not(Op& op) {
+    const Op* inner = maker(op.operands[0], OpKind::not_);
+    if (!inner) return false;
+    op.operands[0] = inner->operands[0];
+    std::swap(op.operands[1], op.operands[2]);
+    return true;
   }
 
   bool square(Op& op) {

@@ -21,6 +21,12 @@ constexpr PassCase kSimplifyCases[] = {
         return %b : tensor<4x3xf32>)",
      R"(%b = stablehlo.reshape %x : (tensor<2x6xf32>) -> tensor<4x3xf32>
         return %b : tensor<4x3xf32>)"},
+    {"chosen_where_not", "(%p: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>",
+     R"(%n = stablehlo.not %p : tensor<4xi1>
+        %a = stablehlo.select %n, %x, %y : tensor<4xi1>, tensor<4xf32>
+        return %a : tensor<4xf32>)",
+     R"(%a = stablehlo.select %p, %y, %x : tensor<4xi1>, tensor<4xf32>
+        return %a : tensor<4xf32>)"},
     {"times_one", "(%x: tensor<4xf32>) -> tensor<4xf32>",
      R"(%one = stablehlo.constant dense<1.0> : tensor<4xf32>
         %a = stablehlo.multiply %one, %x : tensor<4xf32>

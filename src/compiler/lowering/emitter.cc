@@ -235,6 +235,10 @@ View Emitter::input(std::span<const int64_t> shape, DType dtype, std::string nam
   return in_hbm(shape, dtype, std::move(name), true);
 }
 
+void Emitter::reshape(isa::TensorId tensor, std::vector<int64_t> dims) {
+  program_->tensor(tensor).shape = std::move(dims);
+}
+
 void Emitter::mark_output(const View& whole, std::string name) {
   isa::Tensor& tensor = program_->tensor(whole.tensor);
   tensor.is_output = true;
@@ -694,10 +698,10 @@ void Emitter::tensor_scalar_max(AluOp op, const Tile& dst, const Tile& data, con
 }
 
 void Emitter::scalar_tensor_tensor(AluOp op0, const Scalar& scalar, AluOp op1, const Tile& dst,
-                                   const Tile& data, const Tile& tensor) {
+                                   const Tile& data, const Tile& tensor, bool reverse1) {
   append(Opcode::kScalarTensorTensor, Engine::kUnknown,
          {operand(dst), operand(data), operand(scalar), operand(tensor)},
-         {static_cast<int64_t>(op0), static_cast<int64_t>(op1), 0, 0});
+         {static_cast<int64_t>(op0), static_cast<int64_t>(op1), 0, reverse1});
 }
 
 void Emitter::scan(AluOp op, const Tile& dst, const Tile& factor, const Tile& data, double start) {

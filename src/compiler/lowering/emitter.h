@@ -122,6 +122,8 @@ class Emitter {
   // Row-major.
   View hbm(std::span<const int64_t> shape, DType dtype, std::string name);
   View input(std::span<const int64_t> shape, DType dtype, std::string name);
+  // The tensor of HBM as a result of other dimensions; its elements stay where they are.
+  void reshape(isa::TensorId tensor, std::vector<int64_t> dims);
   void mark_output(const View& whole, std::string name);
 
   // Whether transfers between transposed sides may go over the Tensor engine and the PSUM banks of
@@ -200,9 +202,9 @@ class Emitter {
   };
   void tensor_scalar_max(AluOp op, const Tile& dst, const Tile& data, const Scalar& scalar,
                          const Chain& chain);
-  // dst = (data op0 scalar) op1 tensor
+  // dst = (data op0 scalar) op1 tensor, or tensor op1 (data op0 scalar)
   void scalar_tensor_tensor(AluOp op0, const Scalar& scalar, AluOp op1, const Tile& dst, const Tile& data,
-                            const Tile& tensor);
+                            const Tile& tensor, bool reverse1 = false);
   // dst[i] = dst[i - 1] * factor[i] op data[i] along rows, from `start`.
   void scan(AluOp op, const Tile& dst, const Tile& factor, const Tile& data, double start);
   // dst [rows, 1], or [rows, runs] where data comes in several runs

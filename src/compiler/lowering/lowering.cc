@@ -296,9 +296,12 @@ void Lowering::return_values() {
     const graph::OpId made = function_.value(id).op;
     if (made != graph::kNoOp) begin_op(made);
     View source = view(id);
-    // A result must be a tensor of its own: not a view, an input, a constant, or another result.
-    const bool whole = made != graph::kNoOp && plan().base_of(id) == id && plan().group_of(id) >= 0 &&
-                       source.contiguous() && source.offset == 0 &&
+    // A result must be a tensor of its own: not part of one, an input, a constant, or another result. Another
+    // shape of all that a kernel made is one.
+    const ValueId base = plan().base_of(id);
+    const bool whole = made != graph::kNoOp && plan().group_of(base) >= 0 && source.contiguous() &&
+                       source.offset == 0 && source.dtype == view(base).dtype &&
+                       source.element_count() == view(base).element_count() &&
                        std::find(outputs_.begin(), outputs_.end(), source.tensor) == outputs_.end();
     if (!whole) {
       const View target = emitter_.hbm(device_dims(function_.type(id)), source.dtype,
@@ -308,6 +311,7 @@ void Lowering::return_values() {
       source = target;
     }
     residency_.flush(source.tensor, isa::Purpose::kCompute);
+    if (whole) emitter_.reshape(source.tensor, device_dims(function_.type(id)));
     emitter_.mark_output(source, fmt::format("output{}", outputs_.size()));
     outputs_.push_back(source.tensor);
   }

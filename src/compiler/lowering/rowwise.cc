@@ -575,12 +575,53 @@ class RowwiseKernel {
     return second ? 1 : 0;
   }
 
+  // Arithmetic of two full fp32 values.
+  bool joins_tensors(const Op& op) const {
+    if (op.operands.size() != 2 || op.operands[0] == op.operands[1]) return false;
+    if (op.kind != OpKind::add_ && op.kind != OpKind::multiply_ && op.kind != OpKind::subtract_ &&
+        op.kind != OpKind::maximum_ && op.kind != OpKind::minimum_)
+      return false;
+    if (!is_f32(op.results[0]) || !is_f32(op.operands[0]) || column_count_ == 1) return false;
+    if (plan_.seen_inside(index_, op.results[0])->form == Form::kColumn) return false;
+    return std::ranges::none_of(op.operands, [&](ValueId value) {
+      if (splat_of(function_, value)) return true;
+      if (const auto seen = plan_.seen_inside(index_, value)) return seen->form == Form::kColumn;
+      return operands_.at({value, false}).same_in_every_column();
+    });
+  }
+
+  // The op on what one step before it makes of one of its operands: (data op0 scalar) op1 tensor.
+  bool as_step_and_tensor(const Op& op) {
+    if (!joins_tensors(op)) return false;
+    for (const size_t place : {0, 1}) {
+      const auto seen = plan_.seen_inside(index_, op.operands[place]);
+      const auto before = seen ? waiting_.find(seen->base) : waiting_.end();
+      if (before == waiting_.end() || before->second.steps.size() != 1 || before->second.then) continue;
+      const Steps steps = before->second;
+      const Tile tensor = operand_for(op, op.operands[1 - place], false).tile;
+      // An instruction reads PSUM by one operand.
+      if (steps.data.space == isa::MemorySpace::kPsum && tensor.space == isa::MemorySpace::kPsum) return false;
+      waiting_.erase(seen->base);
+      const ValueId result = op.results[0];
+      const auto kept = place_in_parts(result);
+      const Tile dst = kept ? *kept : emitter_.sbuf(row_count_, column_count_, DType::kFloat32, "joined");
+      emitter_.scalar_tensor_tensor(steps.steps[0].op, steps.steps[0].scalar, alu_of_step(op.kind), dst,
+                                    steps.data, tensor, /*reverse1=*/place == 1);
+      terms_[result] = {.element = graph::ElementType::kF32, .splat = {}, .tile = dst, .column = false};
+      if (const auto output = outputs_.find(result); output != outputs_.end())
+        store(result, output->second, dst);
+      return true;
+    }
+    return false;
+  }
+
   // Whether the op's result can wait for its only user.
   bool can_wait(const Op& op, size_t steps) const {
     const Op* user = only_user(op.results[0]);
     if (!user) return false;
     if (is_rounding(*user)) return true;
     if (activation_function(*user) && is_f32(user->results[0]) && steps == 1) return true;
+    if (steps == 1 && joins_tensors(*user)) return true;
     const auto scalar = place_of_scalar(*user);
     return scalar && steps < kStepsMax &&
            plan_.seen_inside(index_, user->operands[1 - *scalar])->base == op.results[0];
@@ -703,7 +744,7 @@ class RowwiseKernel {
       } else if (op.kind == OpKind::reduce_) {
         term = reduce(op, operand_for(op, op.operands[0], false));
       } else {
-        if (as_rounding(op) || as_step(op) || as_activation(op)) continue;
+        if (as_rounding(op) || as_step(op) || as_step_and_tensor(op) || as_activation(op)) continue;
         const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
         std::vector<Term> operands;
         for (const ValueId value : op.operands) operands.push_back(operand_for(op, value, column_op));

@@ -15,6 +15,7 @@ bool is_number(const Step& step, AluOp op, double number) {
 struct AsActivation {
   ActivationFunction function = ActivationFunction::kCopy;
   std::optional<Tile> bias;
+  bool bias_is_subtracted = false;
   double scale = 1.0;
 };
 
@@ -24,14 +25,16 @@ std::optional<AsActivation> as_activation(const Steps& steps) {
     const Step& step = steps.steps[i];
     const auto* column = std::get_if<Tile>(&step.scalar);
     const auto* number = std::get_if<double>(&step.scalar);
-    if (i == 0 && step.op == AluOp::kAdd && column)
+    if (i == 0 && (step.op == AluOp::kAdd || step.op == AluOp::kSubtract) && column) {
       result.bias = *column;
-    else if (i == 0 && step.op == AluOp::kMultiply && number)
+      result.bias_is_subtracted = step.op == AluOp::kSubtract;
+    } else if (i == 0 && step.op == AluOp::kMultiply && number) {
       result.scale = *number;
-    else if (i + 1 == steps.steps.size() && is_number(step, AluOp::kMaximum, 0.0))
+    } else if (i + 1 == steps.steps.size() && is_number(step, AluOp::kMaximum, 0.0)) {
       result.function = ActivationFunction::kRelu;
-    else
+    } else {
       return std::nullopt;
+    }
   }
   return result;
 }
@@ -44,18 +47,25 @@ bool can_activate(const Steps& steps) {
   if (steps.steps.empty()) return true;
   const Step& step = steps.steps[0];
   const auto* column = std::get_if<Tile>(&step.scalar);
-  if (column) return step.op == AluOp::kAdd && column->dtype == DType::kFloat32;
+  if (column)
+    return (step.op == AluOp::kAdd || step.op == AluOp::kSubtract) && column->dtype == DType::kFloat32;
   return step.op == AluOp::kMultiply;
 }
 
 void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps) {
   const std::vector<Step>& list = steps.steps;
   if (steps.then) {
-    const AsActivation before = *as_activation({steps.data, steps.steps, std::nullopt});
+    AsActivation before = *as_activation({steps.data, steps.steps, std::nullopt});
+    if (before.bias_is_subtracted) {  // x - b and x + (-b) are the same number
+      const Tile negative = emitter.sbuf(before.bias->rows, 1, DType::kFloat32, "negative");
+      emitter.tensor_scalar(AluOp::kMultiply, negative, *before.bias, -1.0);
+      before.bias = negative;
+    }
     return emitter.activation(*steps.then, dst, steps.data, before.scale, before.bias);
   }
   if (list.empty()) return emitter.tensor_copy(dst, steps.data);
-  if (const auto activation = as_activation(steps); activation && emitter.scalar_is_freer(dst))
+  if (const auto activation = as_activation(steps);
+      activation && !activation->bias_is_subtracted && emitter.scalar_is_freer(dst))
     return emitter.activation(activation->function, dst, steps.data, activation->scale, activation->bias);
   if (list.size() == 1) return emitter.tensor_scalar(list[0].op, dst, steps.data, list[0].scalar);
   emitter.tensor_scalar(list[0].op, list[0].scalar, list[1].op, list[1].scalar, dst, steps.data);

@@ -2,7 +2,8 @@
 // them.
 //
 //   (data op0 scalar0) op1 scalar1, rounded to the type of dst
-//   function(data + scalar), function(data * scalar)
+//   (data op0 scalar0) op tensor, tensor op (data op0 scalar0)
+//   function(data + scalar), function(data - scalar), function(data * scalar)
 //
 // Each op rounds to fp32 once, as if it had been an instruction of its own.
 #pragma once
@@ -29,7 +30,8 @@ inline constexpr size_t kStepsMax = 2;
 // A function can follow these steps in one instruction.
 bool can_activate(const Steps& steps);
 
-// One instruction, on the Vector engine or, where it can and has less to do, on Scalar.
+// One instruction, on the Vector engine or, where it can and has less to do, on Scalar. A function of data less a
+// column takes one more, of one element in each row.
 void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps);
 
 }  // namespace opentrn::compiler
