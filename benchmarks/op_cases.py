@@ -38,7 +38,7 @@ def made(text: str) -> list[np.ndarray]:
     for word in text.split():
         match = _SPEC.fullmatch(word)
         if match is None:
-            raise ValueError(f"{word} is no argument of a case")
+            raise ValueError(f"{word} is not an argument of a case")
         kind, dims, bound = match.groups()
         shape = tuple(int(size) for size in dims.split(",")) if dims else ()
         if kind in ("i", "o"):

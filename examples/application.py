@@ -32,7 +32,7 @@ def recorded(path: Path, least: int) -> np.ndarray:
             shape = file.getnchannels(), file.getsampwidth(), file.getframerate()
             data = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
-        raise SystemExit(f"{path} is no WAV file of plain samples: {error}") from None
+        raise SystemExit(f"{path} is not a WAV file of plain samples: {error}") from None
     if shape[:2] != (1, 2) or shape[2] % RATE:
         raise SystemExit(
             f"{path} has {shape[0]} channels of {8 * shape[1]} bits at {shape[2]} Hz: mono, 16 bit, and 16 kHz or a"

@@ -204,7 +204,7 @@ def photograph(path: Path) -> torch.Tensor:
     except FileNotFoundError:
         raise SystemExit(f"{path} is not there") from None
     except UnidentifiedImageError:
-        raise SystemExit(f"{path} is no picture that Pillow reads") from None
+        raise SystemExit(f"{path} is not a picture that Pillow reads") from None
 
 
 def draw(file: Path, pictures: list[torch.Tensor], found: list[np.ndarray]) -> None:

@@ -100,7 +100,7 @@ def main() -> None:
     options = parser.parse_args()
     devices = np.array(jax.devices())
     if len(devices) % options.tensor_parallel:
-        parser.error(f"{len(devices)} cores are no multiple of --tensor-parallel {options.tensor_parallel}")
+        parser.error(f"{len(devices)} cores are not a multiple of --tensor-parallel {options.tensor_parallel}")
     mesh = Mesh(devices.reshape(-1, options.tensor_parallel), ("dp", "tp"))
     step = Step(mesh, options.layers, options.sequence)
     started = time.perf_counter()

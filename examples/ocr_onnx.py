@@ -64,7 +64,7 @@ def photograph(path: Path) -> np.ndarray:
     except FileNotFoundError:
         raise SystemExit(f"{path} is not there") from None
     except UnidentifiedImageError:
-        raise SystemExit(f"{path} is no picture that Pillow reads") from None
+        raise SystemExit(f"{path} is not a picture that Pillow reads") from None
 
 
 def resized(picture: np.ndarray, height: int, width: int) -> np.ndarray:

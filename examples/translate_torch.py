@@ -63,7 +63,7 @@ def catalogue(folder: Path, language: str, name: str) -> dict[str, str]:
         with file.open("rb") as opened:
             found = gettext.GNUTranslations(opened)._catalog
     except (OSError, ValueError, struct.error) as error:
-        raise SystemExit(f"{file} is no catalogue of messages: {error}") from None
+        raise SystemExit(f"{file} is not a catalogue of messages: {error}") from None
     return {key[0] if isinstance(key, tuple) else key: value for key, value in found.items()}
 
 

@@ -45,11 +45,11 @@ def array(folder: Path, name: str) -> np.ndarray:
     try:
         data = gzip.decompress(file.read_bytes())
     except (OSError, EOFError) as error:
-        raise SystemExit(f"{file} is no gzip file: {error}") from None
+        raise SystemExit(f"{file} is not a gzip file: {error}") from None
     rank = data[3] if data[:3] == b"\0\0\x08" else 0
     sizes = np.frombuffer(data[4 : 4 + 4 * rank], ">i4")
     if not rank or len(data) != 4 + 4 * rank + sizes.prod():
-        raise SystemExit(f"{file} is no array of bytes in the format of MNIST")
+        raise SystemExit(f"{file} is not an array of bytes in the format of MNIST")
     return np.frombuffer(data[4 + 4 * rank :], np.uint8).reshape(sizes)
 
 

@@ -43,7 +43,7 @@ def _require_value(place: str, row: dict[str, str]) -> None:
     try:
         value = float(row["value"])
     except ValueError:
-        raise RowsError(f"{place}: column value of {row['id']}: {row['value']!r} is no number") from None
+        raise RowsError(f"{place}: column value of {row['id']}: {row['value']!r} is not a number") from None
     if not math.isfinite(value) or value < 0 or (value == 0 and row["unit"] != "%"):
         raise RowsError(
             f"{place}: column value of {row['id']}: {row['value']} {row['unit']}; a published figure is more than 0, "

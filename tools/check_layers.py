@@ -128,7 +128,7 @@ def import_errors(package: Path, layers: dict[str, list[str]]) -> Iterator[str]:
         for line, module in _layers_imported(ast.parse(file.read_text()), dotted, modules):
             target = "opentrn" if module.startswith("opentrn.") else python_layer_of(module, layers)
             if target is None:
-                yield f"{shown}:{line}: '{module}' is no module of python/opentrn"
+                yield f"{shown}:{line}: '{module}' is not a module of python/opentrn"
             elif target != layer:
                 used.add((layer, target))
                 if target not in layers[layer]:

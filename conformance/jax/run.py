@@ -99,7 +99,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.only = options.only.split(",")
     if not (options.checkout / "tests" / "lax_test.py").exists():
-        parser.error(f"{options.checkout} is no checkout of jax: it has no tests/lax_test.py")
+        parser.error(f"{options.checkout} is not a checkout of jax: it has no tests/lax_test.py")
     for name in options.only:
         if not (options.checkout / "tests" / f"{file_and_devices(name)[0]}.py").exists():
             parser.error(

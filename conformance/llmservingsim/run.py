@@ -170,7 +170,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if not (arguments.checkout / "bench" / "examples").is_dir():
-        fail(f"{arguments.checkout} is no checkout of LLMServingSim", "git clone casys-kaist/LLMServingSim")
+        fail(f"{arguments.checkout} is not a checkout of LLMServingSim", "git clone casys-kaist/LLMServingSim")
     program = compile_driver()
     rows = []
     for name in RUNS:

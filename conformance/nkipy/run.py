@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("pytest", nargs="*", metavar="PYTEST-OPTIONS")
     options = parser.parse_args()
     if not (options.checkout / "spike" / "CMakeLists.txt").is_file():
-        print(f"{options.checkout} is no checkout of aws-neuron/nkipy")
+        print(f"{options.checkout} is not a checkout of aws-neuron/nkipy")
         return 2
     python, copy = build(options.checkout.resolve())
     paths = [copy / "nkipy" / "src", copy / "spike" / "src", copy / "tests", ROOT / "python"]

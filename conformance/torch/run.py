@@ -224,7 +224,7 @@ def check(op: Any, sample: Any, gradients: bool) -> list[str]:
         x = eager_in[0].detach()
         seen = [eager[0], _at_places(call, x, eager[1])], [device[0], _at_places(call, x, device[1])]
         if op.name == "sort" and not _is_permutation(call, device[1]):
-            return ["result 1 is no permutation"]
+            return ["result 1 is not a permutation"]
     if len(seen[0]) != len(seen[1]):
         return [f"{len(seen[0])} results became {len(seen[1])}"]
     found = [

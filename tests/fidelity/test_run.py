@@ -150,7 +150,7 @@ def command(*words: object) -> subprocess.CompletedProcess[str]:
         (HEADER + "nki.x,kernel,w,latency\n", "rows.csv:2: no value of column value"),
         (
             HEADER + "nki.x,kernel,w,latency,abc,us,s,n\n",
-            "rows.csv:2: column value of nki.x: 'abc' is no number",
+            "rows.csv:2: column value of nki.x: 'abc' is not a number",
         ),
         (HEADER + "nki.x,kernel,w,latency,0,us,s,n\n", "rows.csv:2: column value of nki.x: 0 us"),
         (HEADER + "nki.x,kernel,w,latency,nan,us,s,n\n", "rows.csv:2: column value of nki.x: nan us"),

@@ -147,7 +147,7 @@ def python_labels() -> dict[str, str]:
             elif isinstance(label, ast.JoinedStr):
                 found["".join(each.value if isinstance(each, ast.Constant) else "<>" for each in label.values)] = place
             elif label is not None and name_of(label).rpartition(".")[2] != "label":
-                found[f"{name_of(label)}, which is no label that is written out"] = place
+                found[f"{name_of(label)}, which is not a label that is written out"] = place
     return found
 
 

@@ -79,7 +79,7 @@ def test_nobody_imports_the_reference():
         ("base/a.py", "from opentrn import compile", "layer 'base' may not import from 'opentrn'"),
         ("base/a.py", "import opentrn", "layer 'base' may not import from 'opentrn'"),
         ("stray/a.py", "", "in no layer"),
-        ("base/a.py", "from opentrn.stray import name", "is no module of python/opentrn"),
+        ("base/a.py", "from opentrn.stray import name", "is not a module of python/opentrn"),
     ],
 )
 def test_a_broken_rule_of_imports_is_found(tmp_path: Path, path: str, line: str, finding: str):

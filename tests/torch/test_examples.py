@@ -184,7 +184,7 @@ def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path) -> None:
     for content in (b"no catalogue", struct.pack("<7I", 0x950412DE, 0, 5, 28, 428, 0, 0) + b"cut off"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-        with pytest.raises(SystemExit, match="gtk30.mo is no catalogue of messages"):
+        with pytest.raises(SystemExit, match="gtk30.mo is not a catalogue of messages"):
             pairs_of(tmp_path, "de")
 
 

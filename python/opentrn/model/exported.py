@@ -76,7 +76,8 @@ def _of_jax(path: str) -> Any:
         ) from error
     except Exception as error:  # what a damaged file raises depends on where it is damaged
         raise InputError(
-            f"{shown(path)} is no exported program of JAX: {str(error).partition(chr(10))[0] or type(error).__name__}",
+            f"{shown(path)} is not an exported program of JAX: "
+            f"{str(error).partition(chr(10))[0] or type(error).__name__}",
             label="plan.program",
             hint="bytes of jax.export.export(jax.jit(step))(...).serialize()",
         ) from error

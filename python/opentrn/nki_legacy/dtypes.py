@@ -60,7 +60,7 @@ def _device_dtype(dtype: np.dtype) -> DType:
     try:
         return dtype_of(dtype)
     except TypeError:
-        raise NkiValidationError(f"{dtype} is no NKI dtype", label="dtype.unknown") from None
+        raise NkiValidationError(f"{dtype} is not an NKI dtype", label="dtype.unknown") from None
 
 
 WIDE_ENV = "OPENTRN_NKI01_CUSTOM_DTYPES"
@@ -117,7 +117,7 @@ def scalar_dtype(value: Any) -> np.dtype:
         return _INT32
     if isinstance(value, float):
         return _FP32
-    raise NkiValidationError(f"{value!r} is no scalar operand", label="nki.operand")
+    raise NkiValidationError(f"{value!r} is not a scalar operand", label="nki.operand")
 
 
 def static_cast(input_data: Any, dtype: Any) -> Any:

@@ -355,7 +355,7 @@ class Tile(base.Tile):
         try:
             index = int(key)
         except TypeError:
-            raise NkiValidationError(f"{key!r} is no index of {self!r}", label="nki.index") from None
+            raise NkiValidationError(f"{key!r} is not an index of {self!r}", label="nki.index") from None
         return index + size if index < 0 else index
 
     def _index_basic(self, keys: list[Any]) -> Tile:
@@ -461,7 +461,7 @@ class Tile(base.Tile):
                 )
             elif isinstance(key, np.ndarray):
                 raise NkiValidationError(
-                    f"{self!r}: a numpy array is no index", label="nki.index", hint="nl.arange or nl.mgrid"
+                    f"{self!r}: a numpy array is not an index", label="nki.index", hint="nl.arange or nl.mgrid"
                 )
             else:
                 exprs.append(IndexExpr((), int(key)))
@@ -590,7 +590,7 @@ def _advanced_view(base: Tile, blocks: tuple[Any, ...], exprs: list[Any], shape:
             continue
         if expr.dense is not None:
             raise NotModelled(
-                f"{base!r}: {expr!r} mixes axes in a way that is no access pattern", label="nki.index"
+                f"{base!r}: {expr!r} mixes axes in a way that is not an access pattern", label="nki.index"
             )
         low, high = expr.range()
         steps = [0] * rank

@@ -124,6 +124,6 @@ def activate(name: str, x: np.ndarray, relu_param: np.ndarray | np.floating | fl
             function = FUNCTIONS[name]
         except KeyError:
             raise NkiValidationError(
-                f"{name} is no activation function (nki.api.shared, nki-act-func)"
+                f"{name} is not an activation function (nki.api.shared, nki-act-func)"
             ) from None
         return np.asarray(function(x), F32)

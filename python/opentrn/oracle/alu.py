@@ -110,7 +110,7 @@ def apply(name: str, a: Any, b: Any, reverse: bool = False) -> np.ndarray:
     try:
         function = ARITHMETIC[name]
     except KeyError:
-        raise NkiValidationError(f"{name} is no arithmetic operator") from None
+        raise NkiValidationError(f"{name} is not an arithmetic operator") from None
     with np.errstate(all="ignore"):
         return np.asarray(function(b, a) if reverse else function(a, b), F32)
 
@@ -166,13 +166,13 @@ def reduce_rows(name: str, rows: np.ndarray) -> np.ndarray:
             return functools.reduce(ARITHMETIC[name], columns)
         if name in ("logical_and", "logical_or", "logical_xor"):
             return getattr(np, name).reduce(columns, axis=0).astype(F32)
-    raise NkiValidationError(f"{name} is no reduction operator")
+    raise NkiValidationError(f"{name} is not a reduction operator")
 
 
 def reduce_op_name(op: Any) -> str:
     """The name of a legal reduction operator. Raises NkiValidationError for any other."""
     name = op_name(op)
-    require(name in REDUCTIONS, f"{name} is no legal reduction operator (nki.api.shared, nki-aluop)")
+    require(name in REDUCTIONS, f"{name} is not a legal reduction operator (nki.api.shared, nki-aluop)")
     return name
 
 

@@ -167,7 +167,7 @@ def tensor_scalar_reduce(
 ) -> NkiInstruction:
     """dst = data <op0> operand0, and reduce_res = reduction of it along each partition."""
     operator, reduction = op_name(op0), op_name(reduce_op)
-    require(not is_bitvec(operator), f"tensor_scalar_reduce: {operator} is no arithmetic operator")
+    require(not is_bitvec(operator), f"tensor_scalar_reduce: {operator} is not an arithmetic operator")
     require(
         reduction in ("add", "multiply", "maximum", "minimum"),
         f"tensor_scalar_reduce: reduce_op {reduction} is not supported",
@@ -200,7 +200,7 @@ def tensor_scalar_cumulative(
 ) -> NkiInstruction:
     """dst[i] = register = (src[i] <op0> imm0) <op1> register, along each partition."""
     operator, running = op_name(op0), op_name(op1)
-    require(not is_bitvec(operator), f"tensor_scalar_cumulative: {operator} is no arithmetic operator")
+    require(not is_bitvec(operator), f"tensor_scalar_cumulative: {operator} is not an arithmetic operator")
     require(
         running in ("add", "subtract", "multiply", "maximum", "minimum"),
         f"tensor_scalar_cumulative: op1 {running} is not supported",

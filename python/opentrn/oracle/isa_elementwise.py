@@ -225,7 +225,7 @@ def tensor_tensor_scan(
     name0, name1 = op_name(op0), op_name(op1)
     for operator in (name0, name1):
         if is_bitvec(operator):
-            raise NkiValidationError(f"tensor_tensor_scan: {operator} is no arithmetic operator")
+            raise NkiValidationError(f"tensor_tensor_scan: {operator} is not an arithmetic operator")
     same_elements("tensor_tensor_scan", dst, data0, data1)
     a, b = rows_f32(data0).T, rows_f32(data1).T  # [N, P]
     state = np.broadcast_to(

@@ -304,7 +304,7 @@ class NkiTensor:
     def permute(self, dims: Sequence[int]) -> NkiTensor:
         """Reorder dimensions; on-chip and vector-indirect views keep dimension 0 outermost."""
         dims = tuple(self._dim(d) for d in dims)
-        require(sorted(dims) == list(range(self.ndim)), f"{dims} is no permutation of {self.ndim} dimensions")
+        require(sorted(dims) == list(range(self.ndim)), f"{dims} is not a permutation of {self.ndim} dimensions")
         if self.is_on_chip or (self.indirection and self.indirection.dims):
             require(dims[0] == 0, f"dimension 0 of {self!r} must stay outermost, got {dims}")
         return self._view([self.shape[d] for d in dims], [self.strides[d] for d in dims])
@@ -475,7 +475,7 @@ class NkiTensor:
         if dtype == self.dtype:
             return elements
         scaled, rest = divmod(elements * self.itemsize, to_numpy_dtype(dtype).itemsize)
-        require(rest == 0, f"{elements} elements of {self.dtype} are no whole number of {dtype}")
+        require(rest == 0, f"{elements} elements of {self.dtype} are not a whole number of {dtype}")
         return scaled
 
     def view(self, dtype: Any) -> NkiTensor:

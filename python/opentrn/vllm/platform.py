@@ -49,7 +49,7 @@ def _expect_possible(config: Any) -> None:
     if config.cache_config.cache_dtype not in ("auto", "bfloat16", "float16"):
         raise _refuse(f"keys and values have the weights' type, not {config.cache_config.cache_dtype}")
     if not os.path.isdir(model.model):
-        raise _refuse(f"{model.model} is no folder", "a folder with config.json and model.safetensors")
+        raise _refuse(f"{model.model} is not a folder", "a folder with config.json and model.safetensors")
     dtype_of(config)
 
 

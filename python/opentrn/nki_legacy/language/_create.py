@@ -62,7 +62,7 @@ def _buffer(value: Any, default: Buffer = sbuf) -> Buffer:
     if name in _BY_NAME:
         return _BY_NAME[name]
     raise NkiValidationError(
-        f"buffer={value!r} is no memory", label="nki.memory", hint="nl.sbuf, nl.psum or nl.shared_hbm"
+        f"buffer={value!r} is not a memory", label="nki.memory", hint="nl.sbuf, nl.psum or nl.shared_hbm"
     )
 
 
