@@ -53,7 +53,8 @@ UsualCosts::UsualCosts(const arch::TimingTable& table) {
       (table.constant("activation_sbuf_issue_cycles") - table.constant("scalar_issue_cycles")) /
       clock_ghz_[static_cast<size_t>(Engine::kScalar)];
   table_load_ns_ = table.constant("activation_table_load_ns");
-  const auto without = table.constant_fact("activation_functions_without_table").as<std::vector<std::string>>();
+  const auto without =
+      table.constant_fact("activation_functions_without_table").as<std::vector<std::string>>();
   for (int f = 0; f < kActivationFunctionCount; ++f)
     has_table_[static_cast<size_t>(f)] =
         std::ranges::find(without, opentrn::name(static_cast<ActivationFunction>(f))) == without.end();

@@ -74,8 +74,20 @@ std::optional<double> splat_of(const Function& function, ValueId value) {
 
 namespace {
 
-// How many ops back is looked.
+// How many ops back is looked, and at how many elements of a constant.
 constexpr int kWholeDepth = 8;
+constexpr int64_t kWholeElements = int64_t{1} << 14;
+
+bool is_whole_literal(const graph::Literal& literal) {
+  const graph::ElementType element = literal.type().element();
+  const int64_t count = literal.type().element_count();
+  if (count > kWholeElements) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    const double number = graph::load_real(element, literal.element(i));
+    if (number != std::trunc(number)) return false;
+  }
+  return true;
+}
 
 bool whole(const Function& function, ValueId value, int depth) {
   const graph::Type& type = function.type(value);
@@ -84,6 +96,7 @@ bool whole(const Function& function, ValueId value, int depth) {
   if (const auto number = splat_of(function, value)) return *number == std::trunc(*number);
   const Op* op = maker(function, value);
   if (op == nullptr || depth == 0) return false;
+  if (op->kind == OpKind::constant_) return is_whole_literal(op->literal(Attr::value));
   const auto operand = [&](size_t i) { return whole(function, op->operands[i], depth - 1); };
   switch (op->kind) {
     case OpKind::iota_:
@@ -107,7 +120,8 @@ bool whole(const Function& function, ValueId value, int depth) {
     case OpKind::reshape_:
     case OpKind::slice_:
     case OpKind::reverse_: return operand(0);
-    case OpKind::reduce_: return op->results.size() == 1 && combiner_of(function, *op) && operand(0) && operand(1);
+    case OpKind::reduce_:
+      return op->results.size() == 1 && combiner_of(function, *op) && operand(0) && operand(1);
     default: return false;
   }
 }

@@ -28,10 +28,10 @@ bool can_be_shared(const Function& function, const Op& op) {
   for (const BlockId region : op.regions)
     for (const OpId inside : function.block(region).ops) {
       const Op& part = function.op(inside);
-      if (part.kind != OpKind::return_ && (!part.regions.empty() || !can_be_shared(function, part))) return false;
+      if (part.kind != OpKind::return_ && (!part.regions.empty() || !can_be_shared(function, part)))
+        return false;
     }
-  if (definition.has_side_effect || definition.op_class == OpClass::kCollective)
-    return false;
+  if (definition.has_side_effect || definition.op_class == OpClass::kCollective) return false;
   switch (op.kind) {
     case OpKind::return_:
     case OpKind::rng_:  // two draws are two numbers

@@ -43,22 +43,29 @@ constexpr PassCase kShareEqualOpsCases[] = {
 constexpr PassCase kReductionCases[] = {
     {"equal_reductions", "(%x: tensor<2x3xf32>) -> tensor<2xf32>",
      R"(%z = stablehlo.constant dense<0.0> : tensor<f32>
-        %a = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
-        %b = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+        %a = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1]
+          : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+        %b = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1]
+          : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
         %c = stablehlo.multiply %a, %b : tensor<2xf32>
         return %c : tensor<2xf32>)",
      R"(%z = stablehlo.constant dense<0.0> : tensor<f32>
-        %a = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+        %a = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1]
+          : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
         %c = stablehlo.multiply %a, %a : tensor<2xf32>
         return %c : tensor<2xf32>)"},
     {"other_combiners", "(%x: tensor<2x3xf32>) -> (tensor<2xf32>, tensor<2xf32>)",
      R"(%z = stablehlo.constant dense<0.0> : tensor<f32>
-        %a = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
-        %b = stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+        %a = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1]
+          : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+        %b = stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [1]
+          : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
         return %a, %b : tensor<2xf32>, tensor<2xf32>)",
      R"(%z = stablehlo.constant dense<0.0> : tensor<f32>
-        %a = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
-        %b = stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+        %a = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1]
+          : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+        %b = stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [1]
+          : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
         return %a, %b : tensor<2xf32>, tensor<2xf32>)"},
 };
 

@@ -6,9 +6,9 @@
 //       for each block of results: PSUM = sum over taps and channel blocks of kernel[tap]^T band[tap]
 //
 // Nothing is copied per tap: a tap is a strided access of the band. Few input channels leave most of the
-// Tensor engine's rows idle, so the rows of a window, or the taps of a window of one row, are then stacked over
-// partitions, one copy of the band each. Where features are the innermost dimension of the result, positions go over partitions instead of
-// features, so that stores are long runs.
+// Tensor engine's rows idle, so the rows of a window, or the taps of a window of one row, are then stacked
+// over partitions, one copy of the band each. Where features are the innermost dimension of the result,
+// positions go over partitions instead of features, so that stores are long runs.
 //
 // A depthwise convolution has no channels to sum over, which would leave the Tensor engine one row of 128.
 // Its taps are multiplied and added by the Vector engine, each channel in its own partition.
@@ -109,12 +109,15 @@ bool stacks_taps(const graph::Function& function, const Op& op) {
                 channels = kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension)));
   if (taps < kStackedTapsMin || channels == 0 || channels > kFewChannels) return false;
   if (op.integers_or(Attr::lhs_dilation, rank, 1)[rank - 1] != 1) return false;
-  if (rank == 2 && (kernel.dim(static_cast<int>(spatial[0])) != 1 || op.integers_or(Attr::window_strides, 2, 1)[0] != 1 ||
-                    op.integers_or(Attr::lhs_dilation, 2, 1)[0] != 1 ||
-                    (op.has(Attr::padding) && (op.matrix(Attr::padding).at(0, 0) != 0 || op.matrix(Attr::padding).at(0, 1) != 0))))
+  if (rank == 2 &&
+      (kernel.dim(static_cast<int>(spatial[0])) != 1 || op.integers_or(Attr::window_strides, 2, 1)[0] != 1 ||
+       op.integers_or(Attr::lhs_dilation, 2, 1)[0] != 1 ||
+       (op.has(Attr::padding) &&
+        (op.matrix(Attr::padding).at(0, 0) != 0 || op.matrix(Attr::padding).at(0, 1) != 0))))
     return false;
   const int64_t width = result.dim(static_cast<int>(op.integers(Attr::output_spatial_dimensions)[rank - 1]));
-  return tiles(taps, kPartitions / channels) * width * size_bytes(*device_dtype(result.element())) <= kBandBytes;
+  return tiles(taps, kPartitions / channels) * width * size_bytes(*device_dtype(result.element())) <=
+         kBandBytes;
 }
 
 // Neighbouring outputs: whole images, or rows of one image, or part of a row.
@@ -527,21 +530,25 @@ class Convolution : public TileSource {
     }
   }
 
-  // Taps [first, first + count) of every window: [taps x channels, images x rows x outputs]. Windows inside the
-  // image are one overlapping view of it; where there is padding, each tap has its own outputs.
+  // Taps [first, first + count) of every window: [taps x channels, images x rows x outputs]. Windows inside
+  // the image are one overlapping view of it; where there is padding, each tap has its own outputs.
   Band band_of_taps(const View& channels, const Positions& at, int64_t first, int64_t count) {
     const Window& w = windows_[1];
     const int64_t high = channels.dims[0].count, step = image_space_[1].step;
-    const Band band{emitter_.sbuf(count * high, at.images * at.rows * w.output, image_.dtype, "band"), w.output,
-                    at.rows};
+    const Band band{emitter_.sbuf(count * high, at.images * at.rows * w.output, image_.dtype, "band"),
+                    w.output, at.rows};
     View base = channels;
     base.offset += at.row * image_space_[0].step;
     base.dims[2].count = at.rows;
     if (w.low == 0 && !padded_behind()) {
       base.offset += first * w.window_dilation * step;
-      const Matrix all(base, {{w.window_dilation * step, count}, base.dims[0]},
-                       {base.dims[1], base.dims[2], {w.stride * step, w.output}});
-      all.load(emitter_, band.tile, 0, 0);
+      const isa::Dim taps{w.window_dilation * step, count}, outputs{w.stride * step, w.output};
+      // Taps are neighbours in memory and outputs are not: rows of taps, turned on chip.
+      if (high == 1 && taps.step == 1 && outputs.step > 1)
+        turn_in(band.tile, Matrix(base, {base.dims[1], base.dims[2], outputs}, {taps}));
+      else
+        Matrix(base, {taps, base.dims[0]}, {base.dims[1], base.dims[2], outputs})
+            .load(emitter_, band.tile, 0, 0);
       return band;
     }
     emitter_.memset(band.tile, 0.0);
@@ -559,6 +566,18 @@ class Convolution : public TileSource {
                     part);
     }
     return band;
+  }
+
+  // `source` transposed, by the Tensor engine.
+  void turn_in(const Tile& tile, const Matrix& source) {
+    for (int64_t row = 0; row < source.rows(); row += kPartitions) {
+      const int64_t rows = std::min(kPartitions, source.rows() - row);
+      const Tile natural = emitter_.sbuf(rows, source.columns(), source.dtype(), "natural"),
+                 turned = emitter_.psum_turned(source.columns(), rows, source.dtype(), "turned");
+      source.load(emitter_, natural, row, 0);
+      emitter_.transpose(turned, natural);
+      emitter_.tensor_copy(tile.column_range(row, rows), turned);
+    }
   }
 
   bool padded_behind() const {

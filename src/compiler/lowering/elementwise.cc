@@ -125,7 +125,13 @@ class Body {
  public:
   Body(Emitter& emitter, const graph::Function& function, const Op& op, ElementType result, int64_t rows,
        int64_t columns, const std::optional<Tile>& into)
-      : emitter_(emitter), function_(function), op_(op), result_(result), rows_(rows), columns_(columns), into_(into) {}
+      : emitter_(emitter),
+        function_(function),
+        op_(op),
+        result_(result),
+        rows_(rows),
+        columns_(columns),
+        into_(into) {}
 
   Tile fresh(DType dtype) {
     return emitter_.sbuf(rows_, columns_, dtype, std::string(graph::name(op_.kind)) + "_t");

@@ -397,8 +397,8 @@ void Emitter::transfer(const Operand& dst, const Operand& src) {
 
 namespace {
 
-// Elements that DMA moves one by one within SBUF, where rows become columns: as many as take no longer than the
-// way over HBM.
+// Elements that DMA moves one by one within SBUF, where rows become columns: as many as take no longer than
+// the way over HBM.
 constexpr int64_t kMovedOneByOne = 1024;
 
 // Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
@@ -442,7 +442,8 @@ bool Emitter::copy_kept(const View& dst, const View& src) {
   if (parts.empty()) return false;
   const int64_t columns = parts.front().columns, rows = src.element_count() / columns;
   const auto seen = reshaped(dst, std::vector<int64_t>{rows, columns});
-  if (!seen || (columns > 1 && seen->dims[1].step != 1) || (columns == 1 && rows > kMovedOneByOne)) return false;
+  if (!seen || (columns > 1 && seen->dims[1].step != 1) || (columns == 1 && rows > kMovedOneByOne))
+    return false;
   int64_t row = 0;
   for (const Tile& part : parts) {
     View place = *seen;
@@ -554,6 +555,10 @@ void Emitter::register_load(isa::RegisterId dst, const View& element) {
   append(Opcode::kRegisterLoad, Engine::kUnknown, {Operand::reg(dst), source}, {});
 }
 
+void Emitter::register_load(isa::RegisterId dst, const Tile& element) {
+  append(Opcode::kRegisterLoad, Engine::kUnknown, {Operand::reg(dst), operand(element)}, {});
+}
+
 void Emitter::register_store(const View& element, isa::RegisterId src) {
   append(Opcode::kRegisterStore, Engine::kUnknown, {operand(element), Operand::reg(src)}, {});
 }
@@ -626,6 +631,17 @@ void Emitter::copy_to(const View& dst, isa::RegisterId offset, int64_t bound, co
   append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), source}, {-1, 0, 0});
 }
 
+void Emitter::update_at(AluOp op, const Tile& place, isa::RegisterId number, int64_t step, int64_t bound,
+                        const Tile& with) {
+  Operand moved = operand(place);
+  moved.indirect = program_->add_indirect({.kind = isa::IndirectKind::kScalar,
+                                           .dim = 0,
+                                           .index = Operand::reg(number),
+                                           .stride = step,
+                                           .bound = bound});
+  append(Opcode::kTensorTensor, Engine::kUnknown, {moved, moved, operand(with)}, {static_cast<int64_t>(op)});
+}
+
 void Emitter::memset(const Tile& dst, double value) {
   append(Opcode::kMemset, Engine::kUnknown, {operand(dst), Operand::imm(value)}, {});
 }
@@ -661,7 +677,6 @@ void Emitter::tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const S
 }
 
 void Emitter::load_table(ActivationFunction function) {
-  if (!costs_.usual.has_table(function)) return;
   const Tile number = sbuf(1, 1, DType::kFloat32, "table"), result = sbuf(1, 1, DType::kFloat32, "table");
   memset(number, 1.0);
   activation(function, result, number);

@@ -153,6 +153,7 @@ class Emitter {
   // -- addresses known at run time: registers are 32-bit integers
   isa::RegisterId new_register() { return program_->add_register(); }
   void register_load(isa::RegisterId dst, const View& element);
+  void register_load(isa::RegisterId dst, const Tile& element);
   void register_store(const View& element, isa::RegisterId src);
   void register_store(const Tile& element, isa::RegisterId src);
   using RegisterOrNumber = std::variant<isa::RegisterId, int64_t>;
@@ -166,6 +167,10 @@ class Emitter {
   // From memory to memory; only the one of the two that has a register is moved.
   void copy_from(const View& dst, const View& src, isa::RegisterId offset, int64_t bound);
   void copy_to(const View& dst, isa::RegisterId offset, int64_t bound, const View& src);
+
+  // place = place op with, the register's number of times `step` elements further on; it is in [0, bound).
+  void update_at(AluOp op, const Tile& place, isa::RegisterId number, int64_t step, int64_t bound,
+                 const Tile& with);
 
   // -- loops. Tensors made between begin and end belong to one iteration.
   // counter = lower, lower + step, ... below upper
@@ -185,7 +190,7 @@ class Emitter {
   // dst = (data op0 scalar0) op1 scalar1
   void tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const Scalar& scalar1, const Tile& dst,
                      const Tile& data);
-  // The function's table is loaded here, where it has one, by an activation that nobody waits for.
+  // The function's table is loaded here, by an activation that nobody waits for.
   void load_table(ActivationFunction function);
   // dst = function(data * scale + bias)
   void activation(ActivationFunction function, const Tile& dst, const Tile& data, double scale = 1.0,

@@ -17,6 +17,7 @@
 #include "compiler/lowering/rearrange.h"
 #include "compiler/lowering/region.h"
 #include "compiler/lowering/takes.h"
+#include "cost/usual.h"
 
 namespace opentrn::compiler {
 
@@ -96,9 +97,9 @@ struct FirstActivation {
   ActivationFunction function;
 };
 
-// Of the ops that become one. In a long program, or one of large tensors, one load of a table is nothing, and
-// all that follows would be scheduled otherwise.
-std::optional<FirstActivation> first_activation(const graph::Function& function) {
+// Of the ops that become one with a table. In a long program, or one of large tensors, one load of a table is
+// nothing, and all that follows would be scheduled otherwise.
+std::optional<FirstActivation> first_activation(const graph::Function& function, Generation generation) {
   constexpr size_t kShortOps = 64;
   constexpr int64_t kShortElements = int64_t{1} << 19;
   std::optional<FirstActivation> first;
@@ -107,9 +108,10 @@ std::optional<FirstActivation> first_activation(const graph::Function& function)
     if (first) return;
     const Op& op = function.op(id);
     const auto found = has_attention(function, op) ? ActivationFunction::kExp : first_function(op);
-    if (found) first = {id, *found};
+    if (found && cost::default_costs(generation).usual.has_table(*found)) first = {id, *found};
   });
-  if (first && function.type(function.op(first->op).results.front()).element_count() > kShortElements) first.reset();
+  if (first && function.type(function.op(first->op).results.front()).element_count() > kShortElements)
+    first.reset();
   return first;
 }
 
@@ -135,7 +137,7 @@ void Lowering::run() {
     views_[index_of(id)] = whole;
   }
   // While the first operands are still on their way.
-  if (const auto first = first_activation(function_)) {
+  if (const auto first = first_activation(function_, emitter_.generation())) {
     begin_op(first->op);
     emitter_.load_table(first->function);
   }

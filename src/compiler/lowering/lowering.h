@@ -95,6 +95,8 @@ class Lowering {
                                         const View& source);
   // The kernels of the block, by their places in its order, that read what a kernel makes.
   std::vector<size_t> reads_of(graph::ValueId value) const;
+  // The group whose kernel has this place.
+  int group_at(size_t place) const { return scopes_.back()->order[place]; }
   // How a value that a kernel makes is kept in SBUF.
   Arrangement arrangement_of(graph::ValueId value) const;
   // The same elements with another shape, when strides can say so.

@@ -133,7 +133,8 @@ class Combined {
 
 // Of `rows` rows of windows. A window's columns first, for all rows of the band, then its rows, where that is
 // less than every place of it by itself.
-Tile combined(Emitter& emitter, const Combining& how, const Band& band, const Window (&windows)[2], int64_t rows) {
+Tile combined(Emitter& emitter, const Combining& how, const Band& band, const Window (&windows)[2],
+              int64_t rows) {
   const int64_t width = windows[1].output, count = band.tile.rows;
   const int64_t places = windows[0].size * windows[1].size;
   const int64_t by_parts = band.height * (windows[1].size - 1) + rows * (windows[0].size - 1);
@@ -146,7 +147,8 @@ Tile combined(Emitter& emitter, const Combining& how, const Band& band, const Wi
     return all.take();
   }
   const Combining parts{how.alu, how.dtype, std::nullopt};
-  const Window each_row{.input = band.height, .output = band.height}, each_column{.input = width, .output = width};
+  const Window each_row{.input = band.height, .output = band.height},
+      each_column{.input = width, .output = width};
   Combined across(emitter, parts, count, band.height * width);
   for (int64_t x = 0; x < windows[1].size; ++x)
     across.add(tap(band, each_row, windows[1], 0, x, 0, band.height, 0, width));
@@ -211,8 +213,9 @@ bool lower_reduce_window(Lowering& lowering, const Op& op) {
         block.dims = {{image.dims[0].step, count}, {0, 1}, image.dims[1], image.dims[2]};
         const Band band = load_band(emitter, block, windows[0], windows[1], row, rows, initial, band_type);
         const bool changes_nothing = is_neutral(*combiner_of(function, op), element, initial);
-        const Tile total = combined(emitter, {alu, total_type, changes_nothing ? std::nullopt : std::optional(initial)},
-                                    band, windows, rows);
+        const Tile total =
+            combined(emitter, {alu, total_type, changes_nothing ? std::nullopt : std::optional(initial)},
+                     band, windows, rows);
         Tile rounded = total;
         if (!is_float) {
           rounded = narrow_integer(emitter, total, element);

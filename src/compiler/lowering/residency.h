@@ -69,8 +69,8 @@ class Residency {
 
   // `rows` x `columns` elements of which the first is `element` of the tensor, rows one tensor row apart.
   std::optional<Tile> find(isa::TensorId tensor, int64_t element, int64_t rows, int64_t columns) const;
-  // What the view shows of a kept value, as tiles of rows that follow each other, for DMA, which may begin at any
-  // partition; none where the value is not kept by rows, or the view is no rectangle of rows and columns.
+  // What the view shows of a kept value, as tiles of rows that follow each other, for DMA, which may begin at
+  // any partition; none where the value is not kept by rows, or the view is no rectangle of rows and columns.
   std::vector<Tile> parts(const View& view) const;
   // Columns of the tensor; 0 when it is not kept.
   int64_t columns(isa::TensorId tensor) const;

@@ -278,7 +278,8 @@ class RowwiseKernel {
       if (!plain(m)) return;
     int64_t rows = std::min(kPartitions, total);
     while (rows > 1 && total % rows != 0) --rows;
-    if (rows <= std::min(rows_, kPartitions) || has_kept_rows(total / rows) || finds_readers(total / rows)) return;
+    if (rows <= std::min(rows_, kPartitions) || has_kept_rows(total / rows) || finds_readers(total / rows))
+      return;
     rows_ = rows;
     columns_ = total / rows;
     const auto recut = [&](Matrix& m) {
@@ -304,15 +305,25 @@ class RowwiseKernel {
            });
   }
 
-  // Everything that is made is read by kernels that come: as rows they may find it in SBUF, where that costs
-  // little more.
+  // Everything that is made is read by kernels that come and that are not cut so themselves: as rows they may
+  // find it in SBUF, where that costs little more.
   bool finds_readers(int64_t columns) const {
     constexpr int64_t kThroughMemory = 500;  // in columns of the Vector engine
     return columns_ <= kFreeColumns &&
            static_cast<int64_t>(group_.ops.size()) * (columns_ - columns) <= kThroughMemory &&
-           std::ranges::all_of(outputs_, [&](const auto& output) {
-             return !lowering_.reads_of(output.first).empty();
-           });
+           is_read_as_rows(index_, kReadersMost);
+  }
+  static constexpr int kReadersMost = 4;  // one after another
+  bool is_read_as_rows(int index, int left) const {
+    const auto takes_rows = [&](size_t place) {
+      const int reader = lowering_.group_at(place);
+      const Group& group = plan_.groups()[static_cast<size_t>(reader)];
+      return !group.rowwise || group.split || (left > 0 && is_read_as_rows(reader, left - 1));
+    };
+    return std::ranges::all_of(plan_.outputs(index), [&](ValueId value) {
+      const std::vector<size_t> reads = lowering_.reads_of(value);
+      return !reads.empty() && std::ranges::all_of(reads, takes_rows);
+    });
   }
 
   bool is_lone_reduction() const {
@@ -455,7 +466,8 @@ class RowwiseKernel {
       return {.element = element,
               .splat = {},
               .tile = reduce_exactly(emitter_, combiner, element, all_columns(data),
-                                     *splat_of(function_, op.operands[1])),
+                                     *splat_of(function_, op.operands[1]),
+                                     magnitude_bits(function_, op.operands[0])),
               .column = true};
     const Tile dst = emitter_.sbuf(row_count_, 1, *device_dtype(element), "reduce");
     emitter_.reduce(alu_of(combiner), dst, all_columns(data));
@@ -557,16 +569,18 @@ class RowwiseKernel {
            to == graph::ElementType::kF16;
   }
 
-  // A number, or one number per row, of a full fp32 op.
+  bool is_column(ValueId value) const { return plan_.seen_inside(index_, value)->form == Form::kColumn; }
+
+  // A number, or one number per row, of a full fp32 op; a number of one on columns.
   std::optional<size_t> place_of_scalar(const Op& op) const {
     if (op.operands.size() != 2 || !is_f32(op.results[0]) || !is_f32(op.operands[0])) return std::nullopt;
     if (op.kind != OpKind::add_ && op.kind != OpKind::multiply_ && op.kind != OpKind::subtract_ &&
         op.kind != OpKind::maximum_ && op.kind != OpKind::minimum_)
       return std::nullopt;
-    if (plan_.seen_inside(index_, op.results[0])->form == Form::kColumn || column_count_ == 1)
-      return std::nullopt;
+    const bool narrow = is_column(op.results[0]) || column_count_ == 1;
     const auto is_scalar = [&](ValueId value) {
       if (splat_of(function_, value)) return true;
+      if (narrow) return false;
       if (const auto seen = plan_.seen_inside(index_, value)) return seen->form == Form::kColumn;
       return operands_.at({value, false}).same_in_every_column();
     };
@@ -620,11 +634,15 @@ class RowwiseKernel {
     const Op* user = only_user(op.results[0]);
     if (!user) return false;
     if (is_rounding(*user)) return true;
-    if (activation_function(*user) && is_f32(user->results[0]) && steps == 1) return true;
+    if (activation_function(*user) && is_f32(user->results[0]) && steps == 1 &&
+        is_column(user->results[0]) == is_column(op.results[0]))
+      return true;
     if (steps == 1 && joins_tensors(*user)) return true;
     const auto scalar = place_of_scalar(*user);
-    return scalar && steps < kStepsMax &&
-           plan_.seen_inside(index_, user->operands[1 - *scalar])->base == op.results[0];
+    if (!scalar || steps >= kStepsMax || is_column(user->results[0]) != is_column(op.results[0]))
+      return false;
+    const auto data = plan_.seen_inside(index_, user->operands[1 - *scalar]);
+    return data && data->base == op.results[0];
   }
 
   // The op as a step on what waits before it. False when it is none.
@@ -638,9 +656,9 @@ class RowwiseKernel {
       steps = before->second;
       waiting_.erase(before);
     } else {
-      steps.data = operand(full, false).tile;
+      steps.data = operand(full, is_column(op.results[0])).tile;
     }
-    const Term scalar = operand(op.operands[*place], false);
+    const Term scalar = operand(op.operands[*place], is_column(op.results[0]));
     steps.steps.push_back({alu_of_step(op.kind), scalar_of(scalar)});
     waiting_[op.results[0]] = steps;
     if (!can_wait(op, steps.steps.size())) finish_steps(op.results[0]);
@@ -650,8 +668,9 @@ class RowwiseKernel {
   // One function of the Scalar engine, which adds or multiplies what waits before it itself.
   bool as_activation(const Op& op) {
     const auto function = activation_function(op);
-    if (!function || !is_f32(op.results[0]) || !is_f32(op.operands[0]) || column_count_ == 1) return false;
-    if (plan_.seen_inside(index_, op.results[0])->form == Form::kColumn) return false;
+    if (!function || !is_f32(op.results[0]) || !is_f32(op.operands[0])) return false;
+    const bool narrow = is_column(op.results[0]);
+    if (!narrow && column_count_ == 1) return false;
     const auto seen = plan_.seen_inside(index_, op.operands[0]);
     const auto before = seen ? waiting_.find(seen->base) : waiting_.end();
     Steps steps;
@@ -659,8 +678,8 @@ class RowwiseKernel {
       steps = before->second;
       waiting_.erase(before);
     } else {
-      const Term data = operand_for(op, op.operands[0], false);
-      if (data.splat || data.column) return false;
+      const Term data = operand_for(op, op.operands[0], narrow);
+      if (data.splat || data.column != narrow) return false;
       steps.data = data.tile;
     }
     steps.then = function;
@@ -704,11 +723,13 @@ class RowwiseKernel {
   }
   void finish_steps(ValueId value, const Steps& steps) {
     const graph::ElementType element = function_.type(value).element();
-    const auto place = place_in_parts(value);
+    const bool narrow = is_column(value);
+    const auto place = narrow ? std::nullopt : place_in_parts(value);
     const Tile dst =
-        place ? *place : emitter_.sbuf(row_count_, column_count_, *device_dtype(element), "steps");
+        place ? *place
+              : emitter_.sbuf(row_count_, narrow ? 1 : column_count_, *device_dtype(element), "steps");
     emit_steps(emitter_, dst, steps);
-    terms_[value] = {.element = element, .splat = {}, .tile = dst, .column = false};
+    terms_[value] = {.element = element, .splat = {}, .tile = dst, .column = narrow};
     if (const auto output = outputs_.find(value); output != outputs_.end()) store(value, output->second, dst);
   }
 
@@ -763,7 +784,10 @@ class RowwiseKernel {
     if (group_.ops.size() != 1 || op.kind != OpKind::reduce_ || splat_of(function_, op.operands[0]))
       return false;
     const SlabOp reduction{*combiner_of(function_, op), function_.type(op.results[0]).element(),
-                           *splat_of(function_, op.operands[1])};
+                           *splat_of(function_, op.operands[1]),
+                           graph::is_float(function_.type(op.results[0]).element())
+                               ? 0
+                               : magnitude_bits(function_, op.operands[0])};
     return reduce_slabs(emitter_, reduction, operands_.at({op.operands[0], false}),
                         outputs_.at(op.results[0]));
   }

@@ -4,7 +4,8 @@
 // The operand is copied to a working tensor with room for one more window behind it. A window whose index
 // lies outside goes there: no branch is needed, and time does not depend on values. Addresses are computed in
 // registers. What costs is the fixed time of three transfers per window; scatters of many small windows are
-// slow, as they are on the hardware.
+// slow, as they are on the hardware. Extremes of rows of a table that fits a partition are taken there, one
+// instruction for each window.
 #include "compiler/lowering/takes.h"
 
 #include <algorithm>
@@ -14,8 +15,10 @@
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/exact_reduction.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/scatter_sums.h"
 
 namespace opentrn::compiler {
 
@@ -229,12 +232,80 @@ class Scatter {
   Dimensions steps_;  // of the operand's dimensions in the working tensor
 };
 
+// Elements of a partition: the table, and the updates that are loaded together.
+constexpr int64_t kTableElements = 33'000, kUpdateElements = 4096;
+// Fewer windows are through before the table has come and gone.
+constexpr int64_t kTableWindowsMin = 4;
+
+// The table in one partition with a row behind it, to which windows outside go.
+class RowsInSbuf {
+ public:
+  RowsInSbuf(Lowering& lowering, const Op& op, const RowSums& rows)
+      : lowering_(lowering), emitter_(lowering.emitter()), op_(op), rows_(rows) {}
+
+  static bool fits(const RowSums& rows) {
+    return (rows.table_rows + 1) * rows.width <= kTableElements && rows.width <= kUpdateElements &&
+           rows.count >= kTableWindowsMin;
+  }
+
+  void run() {
+    const int64_t elements = rows_.table_rows * rows_.width;
+    const Matrix source = as_row(op_.operands[0], elements);
+    const View out = lowering_.allocate(op_.results[0]);
+    const Tile table = emitter_.sbuf(1, elements + rows_.width, DType::kFloat32, "table");
+    emitter_.memset(table.column_range(elements, rows_.width), 0.0);
+    source.load(emitter_, table.column_range(0, elements), 0, 0);
+    const Matrix indices = as_row(op_.operands[1], rows_.count),
+                 updates = as_row(op_.operands[2], rows_.count * rows_.width);
+    const int64_t together = std::max<int64_t>(1, kUpdateElements / rows_.width);
+    for (int64_t first = 0; first < rows_.count; first += together)
+      update(table, indices, updates, first, std::min(together, rows_.count - first));
+    Matrix(*Lowering::reshaped(out, std::vector<int64_t>{1, elements}), 1)
+        .store(emitter_, table.column_range(0, elements), 0, 0);
+  }
+
+ private:
+  Matrix as_row(graph::ValueId value, int64_t elements) {
+    return {lowering_.reshaped_or_copied(lowering_.view(value), std::vector<int64_t>{1, elements}), 1};
+  }
+
+  void update(const Tile& table, const Matrix& indices, const Matrix& updates, int64_t first, int64_t count) {
+    const AluOp alu = alu_of(*combiner_of(lowering_.function(), op_));
+    const int64_t width = rows_.width;
+    const Tile rows = emitter_.sbuf(1, count * width, DType::kFloat32, "updates"),
+               given = emitter_.sbuf(1, count, DType::kInt32, "indices"),
+               inside = emitter_.sbuf(1, count, DType::kUint32, "indices"),
+               most = emitter_.sbuf(1, 1, DType::kUint32, "rows");
+    updates.load(emitter_, rows, 0, first * width);
+    indices.load(emitter_, given, 0, first);
+    // Negative ones are large as numbers without a sign.
+    emitter_.memset(most, static_cast<double>(rows_.table_rows));
+    emitter_.tensor_tensor(AluOp::kMinimum, inside, given.as(DType::kUint32),
+                           count > 1 ? most.repeated(count) : most);
+    for (int64_t i = 0; i < count; ++i) {
+      const isa::RegisterId row = emitter_.new_register();
+      emitter_.register_load(row, inside.as(DType::kInt32).column_range(i, 1));
+      emitter_.update_at(alu, table.column_range(0, width), row, width, rows_.table_rows + 1,
+                         rows.column_range(i * width, width));
+    }
+  }
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  const Op& op_;
+  RowSums rows_;
+};
+
 }  // namespace
 
 bool has_scatter(const Function& function, const Op& op) { return takes_scatter(function, op); }
 
 bool lower_scatter(Lowering& lowering, const Op& op) {
   if (!takes_scatter(lowering.function(), op)) return false;
+  if (const auto rows = row_extremes_of(lowering.function(), op); rows && RowsInSbuf::fits(*rows)) {
+    RowsInSbuf(lowering, op, *rows).run();
+    return true;
+  }
   Scatter(lowering, op).run();
   return true;
 }

@@ -103,6 +103,13 @@ std::optional<RowSums> row_sums_of(const Function& function, const Op& op) {
   return adds(function, op) && has_float_table(function, op) ? table_of(function, op) : std::nullopt;
 }
 
+std::optional<RowSums> row_extremes_of(const Function& function, const Op& op) {
+  const auto combiner = combiner_of(function, op);
+  const bool is_extreme =
+      combiner == OpKind::maximum_ || combiner == OpKind::minimum_ || combiner == OpKind::multiply_;
+  return is_extreme && has_float_table(function, op) ? table_of(function, op) : std::nullopt;
+}
+
 bool has_whole_row_sums(const Function& function, const Op& op) {
   return adds(function, op) && table_of(function, op).has_value();
 }

@@ -16,5 +16,7 @@ struct RowSums {
 
 // Nothing where the kernel does not take the scatter.
 std::optional<RowSums> row_sums_of(const graph::Function& function, const graph::Op& op);
+// The same of a scatter that takes the largest or smallest, or multiplies (scatter.cc).
+std::optional<RowSums> row_extremes_of(const graph::Function& function, const graph::Op& op);
 
 }  // namespace opentrn::compiler

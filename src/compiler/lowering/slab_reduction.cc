@@ -60,7 +60,7 @@ class SlabReduction {
   Tile reduced(int64_t row, int64_t rows) {
     if (graph::is_float(op_.element)) return rounded(sums(row, rows));
     return reduce_exactly(emitter_, op_.combiner, op_.element, loaded(row, rows, 0, slabs_), op_.initial,
-                          run_);
+                          op_.bits, run_);
   }
 
   Tile loaded(int64_t row, int64_t rows, int64_t slab, int64_t count) {

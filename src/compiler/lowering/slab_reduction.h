@@ -11,6 +11,7 @@ struct SlabOp {
   graph::OpKind combiner;
   graph::ElementType element;
   double initial;  // meets each result
+  int bits = 0;    // of integers and booleans: magnitude_bits() of what is reduced
 };
 
 // `input`: kept elements by reduced ones; `output`: one number for each kept element. False, and nothing is
