@@ -218,9 +218,8 @@ std::vector<sim::ranks::Copies> copies_of(const nki::RecordedCore& core) {
 
 std::vector<sim::ranks::Collective> collectives_of(const std::vector<nki::CollectiveRecord>& records) {
   std::vector<sim::ranks::Collective> all;
-  for (const nki::CollectiveRecord& record : records)
-    all.push_back(
-        {record.function, record.group, record.requests, record.core, record.on_chip, record.priority});
+  for (const nki::CollectiveRecord& one : records)
+    all.push_back({one.function, one.group, one.requests, one.core, one.on_chip, one.priority});
   return all;
 }
 
@@ -285,10 +284,9 @@ nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name
     const fabric::Platform platform =
         collectives::machine_of(tables, target.value_or(""), generation, count, cores);
     const collectives::RankCores placed = collectives::place_ranks(platform, count, cores, 0);
-    const std::vector<nki::CollectiveRecord>& records = launch.records;
-    const std::vector<sim::ranks::Collective> collectives = collectives_of(records);
-    const sim::ranks::Result result = sim::ranks::simulate(tables, platform, placed, timed, collectives,
-                                                           runtime::dma_packets_of_environment());
+    const std::vector<sim::ranks::Collective> collectives = collectives_of(launch.records);
+    const auto packets = runtime::dma_packets_of_environment();
+    const auto result = sim::ranks::simulate(tables, platform, placed, timed, collectives, packets);
     std::vector<const trace::Trace*> traces;
     for (size_t r = 0; r < timings.size(); ++r) {
       timings[r]->trace = recorders[r].take();
@@ -296,13 +294,13 @@ nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name
       traces.push_back(&timings[r]->trace);
     }
     std::vector<std::string> names, places;
-    for (const nki::CollectiveRecord& record : records) {
+    for (const auto& record : launch.records) {
       names.push_back(record.what.substr(0, record.what.find(" over ")));
       places.push_back(record.where.known() ? fmt::format("{}:{}", record.where.file, record.where.line)
                                             : "");
     }
     *traffic = sim::ranks::traffic_of(tables, platform, collectives, names, places, result, traces);
-    traffic->assumptions = assumptions_of(records);
+    traffic->assumptions = assumptions_of(launch.records);
   }
   nb::list list;
   for (const auto& timing : timings) list.append(nb::cast(timing));
