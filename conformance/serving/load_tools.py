@@ -74,8 +74,8 @@ def aiperf(url: str, tokenizer: Path, folder: Path) -> dict[str, float]:
     """As guidellm()."""
     _run([tool("aiperf"), "profile", "--model", "smollm2", "--url", url, "--endpoint-type", "chat", "--streaming",
           "--tokenizer", tokenizer, "--request-count", REQUESTS, "--concurrency", AT_ONCE,
-          "--synthetic-input-tokens-mean", PROMPT, "--output-tokens-mean", ANSWER, "--extra-inputs",
-          "ignore_eos:true", "--use-server-token-count", "--ui", "none", "--artifact-dir", folder], folder)  # fmt: skip
+          "--prompt-input-tokens-mean", PROMPT, "--output-tokens-mean", ANSWER, "--extra-inputs",
+          "ignore_eos:true", "--use-server-token-count", "--ui-type", "none", "--artifact-dir", folder], folder)  # fmt: skip
     [report] = folder.rglob("profile_export_aiperf.json")
     rows = json.loads(report.read_text())
     requests = rows["request_count"]["avg"]
