@@ -44,8 +44,8 @@ def counters(url: str) -> dict[str, float]:
     return found
 
 
-def _run(words: list[Any], folder: Path) -> None:
-    environ = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+def _run(words: list[Any], folder: Path, **variables: str) -> None:
+    words, environ = list(map(str, words)), {**os.environ, **variables}
     done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
         raise SystemExit(f"{Path(words[0]).name} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
@@ -58,7 +58,8 @@ def guidellm(url: str, tokenizer: Path, folder: Path) -> dict[str, float]:
           f"kind=huggingface_auto,model={tokenizer}", "--profile", f"kind=concurrent,streams={AT_ONCE}", "--constraint",
           f"kind=max_requests,count={REQUESTS}", "--data",
           f"kind=synthetic_text,prompt_tokens={PROMPT},output_tokens={ANSWER}", "--output",
-          f"kind=json,path={report}", "--disable-console"], folder)  # fmt: skip
+          f"kind=json,path={report}", "--disable-console"], folder, HF_HUB_OFFLINE="1",
+         TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")  # fmt: skip
     metrics = json.loads(report.read_text())["benchmarks"][0]["metrics"]
 
     def of(name: str, what: str) -> float:
@@ -74,8 +75,9 @@ def aiperf(url: str, tokenizer: Path, folder: Path) -> dict[str, float]:
     """As guidellm()."""
     _run([tool("aiperf"), "profile", "--model", "smollm2", "--url", url, "--endpoint-type", "chat", "--streaming",
           "--tokenizer", tokenizer, "--request-count", REQUESTS, "--concurrency", AT_ONCE,
-          "--synthetic-input-tokens-mean", PROMPT, "--output-tokens-mean", ANSWER, "--extra-inputs",
-          "ignore_eos:true", "--use-server-token-count", "--ui", "none", "--artifact-dir", folder], folder)  # fmt: skip
+          "--prompt-input-tokens-mean", PROMPT, "--output-tokens-mean", ANSWER, "--extra-inputs",
+          "ignore_eos:true", "--use-server-token-count", "--ui-type", "none", "--artifact-dir",
+          folder], folder)  # fmt: skip
     [report] = folder.rglob("profile_export_aiperf.json")
     rows = json.loads(report.read_text())
     requests = rows["request_count"]["avg"]
