@@ -54,8 +54,20 @@ struct Asked {
   ServeLayout layout;
   ServeStep step;
   bool decode = false;
+  double rows = 0;  // of the one program that reads prompts, in parts where they are longer; 0: of several
+  bool kernel = false;  // which computes attention by a kernel
   double measured_s = 0;
 };
+
+// Hugging Face's servers read every prompt in one program: of the longest sequence (optimum-neuron's exporter
+// for TGI, where a batch is above 1; the graph builders of its vLLM), or of as many rows as "chunked prefill"
+// says.
+double rows_of_one_program(const std::string& workload) {
+  if (const double part = number(workload, "chunked prefill ([0-9]+)"); part > 0) return part;
+  const bool one =
+      has(workload, "vLLM") || (has(workload, "TGI") && number(workload, "max batch=([0-9]+)") > 1);
+  return one ? number(workload, "max seq=([0-9]+)") : 0;
+}
 
 Asked asked_of(const arch::Tables& tables, const Record& row) {
   const std::string &workload = row.cells[2], &metric = row.cells[3], &unit = row.cells[5];
@@ -80,6 +92,10 @@ Asked asked_of(const arch::Tables& tables, const Record& row) {
   if (!out.decode && has(workload, "load=synchronous|concurrency=1(;|$)|max batch")) out.layout.batch = 1;
   out.job.prompt = number(workload, "[; ]in[=~]+([0-9]+)");
   if (out.job.prompt <= 0) out.job.prompt = number(workload, "prompts ([0-9]+)");
+  if (!out.decode) out.rows = rows_of_one_program(workload);
+  // From this length on; parts, which read the cache, never (attention_base.py of optimum-neuron).
+  out.kernel = out.rows >= 4096 && !has(workload, "chunked prefill");
+  if (out.job.prompt <= 0 && out.rows > 0) out.job.prompt = number(workload, "default ~([0-9]+) in");
   if (out.job.prompt <= 0) throw Refusal{"no length of the prompt"};
   out.job.output = number(workload, "out[=~]+([0-9]+)");
   if (out.job.output <= 0) out.job.output = number(workload, "([0-9]+)\\+-[0-9]+ generated");
@@ -94,7 +110,8 @@ Asked asked_of(const arch::Tables& tables, const Record& row) {
 // The prompts of a batch are read together where the row is a batch's; a serving load's come alone.
 ServeScored score(const arch::Tables& tables, const Record& row, LayerSource* source) {
   const Asked asked = asked_of(tables, row);
-  const ServeProgram program = serve_program_of(tables, asked.machine.kind);
+  ServeProgram program = serve_program_of(tables, asked.machine.kind);
+  if (asked.kernel) program.score_passes = 0;
   AllReduces reduces(tables, asked.machine);
   std::string why;
   const auto bucket = [&](double tokens) {
@@ -105,13 +122,19 @@ ServeScored score(const arch::Tables& tables, const Record& row, LayerSource* so
   };
   ServeStep step{asked.layout.batch, 1, bucket(asked.job.prompt + asked.job.output / 2)};
   if (!asked.decode) step.tokens = step.context = bucket(asked.job.prompt);
+  double parts = 1;
+  if (asked.rows > 0) {
+    step.tokens = static_cast<int64_t>(asked.rows);
+    step.context = static_cast<int64_t>(std::max(asked.rows, asked.job.longest));
+    parts = std::ceil(asked.job.prompt / asked.rows);
+  }
   const ServeStepTime time =
       serve_step(asked.job, asked.machine, program, asked.layout.tp, step, reduces, source, why);
   ServeScored out;
   out.id = row.cells[0];
   out.decode = asked.decode;
   out.measured_s = asked.measured_s;
-  out.predicted_s = time.total();
+  out.predicted_s = parts * time.total();
   out.compiled = source != nullptr && why.empty();
   const double ratio = out.measured_s / out.predicted_s;
   out.inside = asked.decode ? ratio >= program.decode_low && ratio <= program.decode_high

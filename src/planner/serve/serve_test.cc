@@ -109,5 +109,33 @@ TEST(ServeCheck, ReadsWhatARowSaysAndCountsTheOthers) {
   EXPECT_THROW(check_serving(tables(), "id,value\n1,2\n", "x.csv", nullptr), Fault);
 }
 
+// One program for all prompts: of the longest sequence, or of a part.
+TEST(ServeCheck, PromptsAreReadAsTheServerOfTheRowReadsThem) {
+  const auto scored_of = [](const std::string& server) {
+    const std::string rows =
+        "id,category,workload,metric,value,unit,source,note\n"
+        "a.x,llm_prefill,model=M (dec 32L h4096 a32 kv8 ffn14336 vocab128256 8.0B); "
+        "instance=inf2.48xlarge; TP=8; max seq=4096; " +
+        server + ",TTFT p50,300,ms,s,n\n";
+    const ServeCheck check = check_serving(tables(), rows, "rows.csv", nullptr);
+    if (!check.scored.empty()) return check.scored[0];
+    ServeScored refused;
+    refused.what = check.reasons.begin()->first;
+    return refused;
+  };
+  const auto what_of = [&](const std::string& server) { return scored_of(server).what; };
+  const std::string asked = "; prompts 1500+-150 tokens", unsaid = "; default ~550 in / 150 out";
+  EXPECT_THAT(what_of("max batch=32; vLLM" + asked), testing::HasSubstr("of 4096 at 4096"));
+  EXPECT_THAT(what_of("max batch=32; TGI" + unsaid), testing::HasSubstr("of 4096 at 4096"));
+  EXPECT_THAT(what_of("max batch=1; TGI" + asked), testing::HasSubstr("of 2048 at 2048"));
+  EXPECT_THAT(what_of("max batch=1; TGI" + unsaid), testing::HasSubstr("no length of the prompt"));
+  const double without = scored_of("batch=1; seq=4096; in=4096").predicted_s;  // Transformers NeuronX
+  EXPECT_LT(scored_of("max batch=32; vLLM" + asked).predicted_s, without);     // by an attention kernel
+  const std::string chunks = "max batch=32; vLLM; chunked prefill 1024";
+  EXPECT_THAT(what_of(chunks + asked), testing::HasSubstr("of 1024 at 4096"));
+  EXPECT_NEAR(scored_of(chunks + asked).predicted_s, 2 * scored_of(chunks + "; prompts 900").predicted_s,
+              1e-9);
+}
+
 }  // namespace
 }  // namespace opentrn::planner
