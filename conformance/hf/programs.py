@@ -360,11 +360,26 @@ def _titan_on_the_cpu() -> None:
     _fsdp_collectives._get_gradient_divide_factors = lambda *given: factors(*given[:5], True)
 
 
+def _titan_weights(model: torch.nn.Module) -> None:
+    """Weights that do not depend on the device's random numbers, nor on how they lie over ranks."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    for number, (_, weight) in enumerate(sorted(model.named_parameters())):
+        generator = torch.Generator().manual_seed(number)
+        drawn = torch.randn(weight.shape, generator=generator) * 0.02 if weight.dim() > 1 else torch.ones(weight.shape)
+        drawn = drawn.to(weight.device, weight.dtype)
+        if isinstance(weight, DTensor):
+            drawn = distribute_tensor(drawn, weight.device_mesh, weight.placements)
+        with torch.no_grad():
+            weight.copy_(drawn)
+
+
 def titan() -> None:
     """torchtitan's llama3_debugmodel, four steps; under torchrun with FSDP2, or tensor parallelism where TP says so.
 
     DEVICE=cpu: on the CPU with gloo, compiled regions as they are. PRECISION: of parameters in products, "bfloat16"
-    as torchtitan has it or "float32". Not unmodified: torchtitan 0.3.0 is written for a later torch. What differs is
+    as torchtitan has it or "float32"; then the weights too are the same on every device.
+    Not unmodified: torchtitan 0.3.0 is written for a later torch. What differs is
     stated line by line.
     """
     from torch.nn.attention import flex_attention
@@ -405,6 +420,9 @@ def titan() -> None:
         config.parallelism.spmd_backend = "partial_dtensor"  # torch 2.13 refuses the default one, spmd_types
         config.parallelism.tensor_parallel_degree = tensor = int(os.environ.get("TP", "1"))
         trainer = config.build()
+        if "PRECISION" in os.environ:
+            for part in trainer.model_parts:
+                _titan_weights(part)
         trainer.train()
         trainer.close()
     ranks = int(os.environ["WORLD_SIZE"])

@@ -129,6 +129,10 @@ def attention(mesh: DeviceMesh) -> None:
             assert [each.placements for each in causal] == [(placement,)] * 4
         close([each.full_tensor() for each in causal], wanted)
         close([each.full_tensor() for each in masked], biased)
+    turned = [distribute_tensor(each.transpose(1, 2).contiguous().to("neuron"), mesh, [Shard(2)]).transpose(1, 2)
+              for each in given]  # fmt: skip
+    rows = attend(turned, is_causal=True)[0].transpose(1, 2).reshape(2, 6, -1)  # a view, as of one device
+    close([rows.full_tensor()], [wanted[0].transpose(1, 2).reshape(2, 6, -1)])
 
 
 @case

@@ -43,3 +43,12 @@ def test_a_complex_number_in_real_ones_is_refused_as_torch_does() -> None:
     x, at = torch.zeros(3, dtype=torch.int16, device="neuron"), torch.tensor([0], device="neuron")
     with pytest.raises(RuntimeError, match="complex Scalar to non-complex"):
         x.index_fill_(0, at, 1j)
+
+
+def test_attention_lies_in_memory_as_its_operands_do() -> None:
+    given = [torch.randn(2, 6, 4, 8, device="neuron").transpose(1, 2).requires_grad_() for _ in range(3)]
+    out = torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True)
+    torch.autograd.backward(out, torch.randn(2, 4, 6, 8, device="neuron"))
+    found = [out.stride(), *(torch.ops.opentrn.attention_backward(out, *given, None, out, True, 1.0)[i].stride()
+                             for i in range(3))]  # fmt: skip
+    assert found == [given[0].stride()] * 4

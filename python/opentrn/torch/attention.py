@@ -79,6 +79,8 @@ def backward(
 
 # By the op's name.
 FORMS: dict[str, Callable[..., Any]] = {"opentrn::attention": forward, "opentrn::attention_backward": backward}
+# The number of the argument that each result lies in memory as: what _like() does, which tracing forgets.
+LAYOUTS = {"opentrn::attention": (0,), "opentrn::attention_backward": (1, 2, 3)}
 
 
 def _fake_forward(

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,11 +97,7 @@ class Given:
     @property
     def dense_strides(self) -> tuple[int, ...]:
         """In the same order, without gaps."""
-        strides, step = [0] * len(self.shape), 1
-        for dim in reversed(self.order or range(len(self.shape))):
-            strides[dim] = step
-            step *= max(self.shape[dim], 1)
-        return tuple(strides)
+        return tuple(_dense_strides(self.shape, self.order or range(len(self.shape))))
 
     def seen(self, memory: Tensor) -> Tensor:
         """As the op sees what lies in memory."""
@@ -115,6 +111,15 @@ def _op(name: str) -> Any:
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+
+
+def _dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
+    """order: of dimensions, the slowest first."""
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return strides
 
 
 def _memory_order(tensor: Tensor) -> list[int] | None:
@@ -220,6 +225,7 @@ class _Tracer:
         returns = self.schema.returns
         parts = result if isinstance(result, (tuple, list)) and len(returns) != 1 else [result]
         written = iter(self.mutated)
+        layouts = iter(attention.LAYOUTS.get(self.name, ()))
         for each, part in zip(returns, parts):
             if each.alias_info is not None and each.alias_info.is_write:
                 self.returned.append(("argument", next(written)))
@@ -231,17 +237,22 @@ class _Tracer:
                 self.returned.append(("list", places))
             elif isinstance(part, Tensor):
                 self.returned.append(("output", len(values)))
-                values.append(self._ordered(part, -1))
+                like = next(layouts, None)
+                pattern = None if like is None else self.given[self.arguments[like].index]
+                values.append(self._ordered(part, -1, pattern))
             elif part is None:
                 self.returned.append(("none",))
             else:
                 raise NoDeviceForm(f"{self.name} gives a {type(part).__name__}", label="torch.no_emitter")
         return values
 
-    def _ordered(self, value: Tensor, target: int) -> Tensor:
-        """In the order in which it is to lie in memory."""
-        order = _memory_order(value)
-        if target >= 0:
+    def _ordered(self, value: Tensor, target: int, pattern: Given | None = None) -> Tensor:
+        """In the order in which it is to lie in memory: that of the pattern, where there is one."""
+        order, strides = _memory_order(value), list(value.stride())
+        if pattern is not None:
+            order = sorted(range(value.dim()), key=lambda dim: -pattern.stride[dim])
+            strides = _dense_strides(value.shape, order)
+        elif target >= 0:
             given = self.given[target]
             is_resized = tuple(value.shape) != given.shape
             if given.expanded and not is_resized or given.is_scattered and not is_resized:
@@ -252,8 +263,7 @@ class _Tracer:
                 order = list(range(value.dim()))
         elif order is None:  # overlapping elements become single ones
             value = value.contiguous()
-            order = list(range(value.dim()))
-        strides = list(value.stride())
+            order, strides = list(range(value.dim())), list(value.stride())
         self.outputs.append(Output(target, -1, list(value.shape), strides, value.dtype, order is not None))
         return value if order is None or order == sorted(order) else value.permute(order)
 
