@@ -75,3 +75,31 @@ def test_another_shape_of_a_result_is_not_copied():
     assert texts[0].program_text().count("dma_copy") == texts[1].program_text().count("dma_copy")
     assert texts[1](x)[0].shape == (ROWS // 2, 2, COLUMNS)
     np.testing.assert_array_equal(texts[1](x)[0].reshape(ROWS, COLUMNS), texts[0](x)[0])
+
+
+@pytest.mark.parametrize("of_product", [False, True])
+def test_rows_that_come_again_are_loaded_once(of_product: bool):
+    whole, mask = "tensor<4x2x128x64xf32>", "tensor<128x64xf32>"
+    operands, made = f"%x: {whole}", "%p = stablehlo.negate %x : " + whole
+    if of_product:
+        operands = "%x: tensor<4x2x128x16xf32>, %y: tensor<4x2x16x64xf32>"
+        made = (
+            "%p = stablehlo.dot_general %x, %y, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : "
+            f"(tensor<4x2x128x16xf32>, tensor<4x2x16x64xf32>) -> {whole}"
+        )
+    model = opentrn.compile(
+        f"func.func @main(%m: {mask}, {operands}) -> {whole} {{\n{made}\n"
+        f"%b = stablehlo.broadcast_in_dim %m, dims = [2, 3] : ({mask}) -> {whole}\n"
+        f"%r = stablehlo.add %p, %b : {whole}\nreturn %r : {whole}\n}}",
+        target="trn2",
+    )
+    loads = [line for line in model.program_text().split("\n") if line.startswith("dma_copy ") and "src=%0" in line]
+    assert len(loads) == 1, loads
+    rng = np.random.default_rng(1)
+    m = rng.standard_normal((128, 64)).astype(np.float32)
+    if of_product:
+        x, y = rng.standard_normal((4, 2, 128, 16)), rng.standard_normal((4, 2, 16, 64))
+        np.testing.assert_allclose(model(m, x.astype(np.float32), y.astype(np.float32))[0], x @ y + m, atol=1e-5)
+    else:
+        x = rng.standard_normal((4, 2, 128, 64)).astype(np.float32)
+        np.testing.assert_array_equal(model(m, x)[0], m - x)

@@ -42,6 +42,8 @@ namespace {
 // Columns of a group that no reduction holds together: long enough to hide the fixed cost of an
 // instruction, short enough for several tiles of several rows in SBUF.
 constexpr int64_t kFreeColumns = 2048;
+// Bytes of a partition for rows of an operand that come again.
+constexpr int64_t kRepeatedBytes = 4 * 1024;
 // Columns of a lone reduction's block.
 constexpr int64_t kReductionColumns = 8192;
 
@@ -445,10 +447,31 @@ class RowwiseKernel {
             narrow_tiles_.emplace(std::pair(key, row_begin_), load(m, true, row_begin_, row_count_)).first;
       return found->second;
     }
+    if (const auto period = period_of_rows(m)) {
+      auto found = repeated_.find({key, row_begin_ % *period});
+      if (found == repeated_.end())
+        found = repeated_
+                    .emplace(std::pair(key, row_begin_ % *period), load(m, narrow_, row_begin_, row_count_))
+                    .first;
+      return found->second;
+    }
     if (source_ && !narrow_ && joint_.joins(m, here())) return joint_.loaded(key, m, here());
     auto found = loads_.find(key);
     if (found == loads_.end()) found = loads_.emplace(key, load(m, narrow_, row_begin_, row_count_)).first;
     return found->second;
+  }
+
+  // After how many rows the operand's rows come again, as a mask's do that all heads share: its tiles are loaded
+  // once where they are few and every tile begins at a multiple of kPartitions.
+  std::optional<int64_t> period_of_rows(const Matrix& m) const {
+    int64_t period = 1;
+    for (const isa::Dim& dim : m.row_dims()) period = dim.step == 0 ? period : period * dim.count;
+    const bool leads = std::ranges::is_partitioned(m.row_dims(), [](const isa::Dim& d) { return d.step == 0; });
+    if (!leads || period == rows_ || period % kPartitions != 0 || rows_ % period != 0) return std::nullopt;
+    if (row_begin_ % kPartitions != 0 || row_count_ != kPartitions || column_count_ != columns_)
+      return std::nullopt;
+    const int64_t bytes = period / kPartitions * (narrow_ ? 1 : columns_) * size_bytes(m.dtype());
+    return bytes <= kRepeatedBytes ? std::optional(period) : std::nullopt;
   }
 
   // What a reduction reads: all columns, also where one number or one column stands for them.
@@ -837,6 +860,7 @@ class RowwiseKernel {
   std::vector<ColumnBlock> tiles_;  // of the panel
 
   std::map<Key, Matrix> operands_;
+  std::map<std::pair<Key, int64_t>, Tile> repeated_;  // whose rows come again; by the first of them
   std::map<ValueId, Matrix> outputs_;
 
   int64_t row_begin_ = 0, row_count_ = 0, column_begin_ = 0, column_count_ = 0;
