@@ -25,6 +25,7 @@
 #include "device/presence.h"
 #include "device/registry.h"
 #include "monitor/companion_metrics.h"
+#include "monitor/device_tree.h"
 #include "monitor/explorer_session.h"
 #include "monitor/explorer_tables.h"
 #include "monitor/machine.h"
@@ -194,6 +195,15 @@ std::unique_ptr<monitor::Session> make_session(const std::filesystem::path& fold
   return std::make_unique<monitor::Session>(
       folder, monitor::SessionFilters{monitor::session_cores(cores), types, instances, without_system,
                                       without_device});
+}
+
+// The driver's files of the machine that `instance`, or the environment, names. `watch_s`: as of
+// device_processes().
+void write_device_tree(const std::filesystem::path& root, const std::string& instance, double watch_s) {
+  const Unlocked unlocked;
+  const device::Listing listing = device::list_processes(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(watch_s)));
+  monitor::write_device_tree(root, monitor::device_files(machine_named(instance), listing.processes));
 }
 
 nlohmann::ordered_json report_for_companion(const std::string& text) {
@@ -399,6 +409,9 @@ void bind_tools(nb::module_& module) {
   module.def("top_size_text", &monitor::top_size_text, "bytes"_a.none());
   module.def("machine_facts", &machine_facts, "instance"_a = "");
   module.def("device_processes", &device_processes, "watch_s"_a = 0.0);
+  module.def("write_device_tree", &write_device_tree, "root"_a, "instance"_a, "watch_s"_a = 0.0,
+             "Writes the files of Neuron's driver; InputError for a folder that holds something else.");
+  module.def("remove_device_tree", &monitor::remove_device_tree, "root"_a);
   module.def("hold_as_tool", [] { device::hold({"", {}, 1, true}); });
   module.def("leave_machine", &device::leave);
 }
