@@ -322,7 +322,7 @@ void bind_kubernetes(nb::module_& module) {
           "allocation"_a, "(variables as JSON, servers of an UltraServer or None) of an allocation of a claim.");
   module.def(
       "wants_devices", [](const std::string& pod) { return !monitor::device_requests(json_in(pod)).empty(); },
-      "pod"_a, "Whether a pod, as JSON, asks for devices or cores. InputError for what is no pod.");
+      "pod"_a, "Whether a pod, as JSON, asks for devices or cores. InputError for what is not a pod.");
   module.def("dra_device_class", [] { return monitor::dra_device_class().dump(); });
   module.def(
       "allocate_claim",
