@@ -260,7 +260,7 @@ void FactTable::read(std::string_view text, std::string_view origin) {
   if (toml::table* sources = root["source"].as_table()) {
     for (const auto& [id, reference] : *sources) {
       const auto said = reference.value<std::string>();
-      if (!said) throw_malformed(origin, reference, fmt::format("source '{}' is no text", id.str()));
+      if (!said) throw_malformed(origin, reference, fmt::format("source '{}' is not text", id.str()));
       sources_.emplace(id.str(), *said);
     }
     root.erase("source");
@@ -360,7 +360,7 @@ void check_range(const Fact& fact, double value) {
   const bool zero = value == 0 && (may_be_zero(fact.key) || (known && *known == 0));
   if (!std::isfinite(value) || value < 0 || (value == 0 && !zero))
     throw Fault(FaultKind::kInput, fact.key,
-                fmt::format("{} is no value for it; it is finite and {}", value,
+                fmt::format("{} is not a value for it; it is finite and {}", value,
                             may_be_zero(fact.key) ? "not negative" : "greater than 0"));
   if (zero || !known || *known == 0) return;
   if (value < *known / kFactor || value > *known * kFactor)

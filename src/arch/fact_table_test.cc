@@ -177,8 +177,8 @@ TEST(Overrides, ARateOrACountIsPositiveAndNearTheTables) {
     return message_of([&] { load_tables({{}, {setting}}); });
   };
   for (const std::string value : {"0", "-1", "nan", "inf"})
-    EXPECT_THAT(refusal("neuron_core.v3.vector_clock_ghz=" + value), HasSubstr("is no value for it"));
-  EXPECT_THAT(refusal("instance.trn2.48xlarge.chips=-4"), HasSubstr("-4 is no value for it"));
+    EXPECT_THAT(refusal("neuron_core.v3.vector_clock_ghz=" + value), HasSubstr("is not a value for it"));
+  EXPECT_THAT(refusal("instance.trn2.48xlarge.chips=-4"), HasSubstr("-4 is not a value for it"));
   EXPECT_THAT(refusal("neuron_core.v3.hbm_bandwidth_gb_s=1e-300"), HasSubstr("smaller than the table's"));
   EXPECT_THAT(refusal("neuron_core.v3.hbm_bandwidth_gb_s=1e12"), HasSubstr("larger than the table's"));
   EXPECT_THAT(refusal("timing.v3.constant.hwdge_instruction_ns=-1"), HasSubstr("not negative"));

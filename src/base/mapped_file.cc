@@ -39,13 +39,13 @@ Opened opened(const std::filesystem::path& path) {
   struct stat facts {};
   // Asked before it is opened: to open a device may already do something.
   if (::stat(path.c_str(), &facts) != 0) return {-1, 0, std::strerror(errno)};
-  if (!S_ISREG(facts.st_mode)) return {-1, 0, "it is no regular file"};
+  if (!S_ISREG(facts.st_mode)) return {-1, 0, "it is not a regular file"};
   // Without waiting: what lies there may have become a FIFO since.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return {-1, 0, std::strerror(errno)};
   if (::fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode)) {
     ::close(descriptor);
-    return {-1, 0, "it is no regular file"};
+    return {-1, 0, "it is not a regular file"};
   }
   return {descriptor, static_cast<size_t>(facts.st_size), {}};
 }

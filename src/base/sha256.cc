@@ -57,7 +57,7 @@ std::string sha256_of_file(const std::filesystem::path& path, const std::string&
   };
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
-    refuse("is no regular file");
+    refuse("is not a regular file");
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);
   if (!file) refuse(fmt::format("cannot be read: {}", std::strerror(errno)));
   Sha256 digest;

@@ -33,7 +33,7 @@ void expect_text_file(const std::filesystem::path& path, const std::string& labe
   const bool piped =
       status.type() == std::filesystem::file_type::fifo && is_opened_by_the_shell(path.string());
   if (!std::filesystem::is_regular_file(status) && !piped)
-    refuse(label, fmt::format("'{}' is no regular file", printable(path.string())), hint);
+    refuse(label, fmt::format("'{}' is not a regular file", printable(path.string())), hint);
 }
 
 std::string read_text_file(const std::filesystem::path& path, const std::string& label,

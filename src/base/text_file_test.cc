@@ -28,7 +28,7 @@ TEST(TextFile, WhatIsNoFileIsNeitherWaitedForNorReadWithoutEnd) {
   const std::filesystem::path fifo = folder.path() / "fifo", file = folder.path() / "file";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   for (const std::filesystem::path& path : {fifo, folder.path(), std::filesystem::path("/dev/zero")})
-    EXPECT_EQ(refused(path), "'" + path.string() + "' is no regular file");
+    EXPECT_EQ(refused(path), "'" + path.string() + "' is not a regular file");
   EXPECT_EQ(refused(file), "there is no file '" + file.string() + "'");
   std::ofstream(file.string()) << "a\nb";
   EXPECT_EQ(read_text_file(file, "test.file"), "a\nb");

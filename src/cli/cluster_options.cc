@@ -35,7 +35,7 @@ fabric::Taken taken_of(const std::string& text) {
   const auto number = [&](size_t begin, size_t end, auto& value) {
     const auto read = std::from_chars(text.data() + begin, text.data() + end, value);
     if (read.ec != std::errc() || read.ptr != text.data() + end)
-      refuse(fmt::format("'{}' is no number", text.substr(begin, end - begin)));
+      refuse(fmt::format("'{}' is not a number", text.substr(begin, end - begin)));
   };
   if (at < equals) number(at + 1, equals, taken.unit);
   if (taken.unit < -1) refuse("units count from 0");

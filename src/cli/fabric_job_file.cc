@@ -86,7 +86,7 @@ std::vector<TrainingStep> steps_of(const Reader& read, const YAML::Node& node, P
   if (place.depth > kDeepest)
     read.refuse(node.Mark(), "steps within steps within steps", fmt::format("at most {} deep", kDeepest));
   if (!node.IsSequence() || node.size() == 0)
-    read.refuse(node.Mark(), "'steps' is no list", "steps: [{compute: 900us}, {all_reduce: 16MB, over: tp}]");
+    read.refuse(node.Mark(), "'steps' is not a list", "steps: [{compute: 900us}, {all_reduce: 16MB, over: tp}]");
   std::vector<TrainingStep> steps;
   for (const auto& each : node) {
     if (++place.steps > kMostSteps)
@@ -146,7 +146,7 @@ void read_document(const Reader& read, const YAML::Node& node, collectives::Trai
       {{"axes",
         [&](const YAML::Node& axes) {
           if (!axes.IsMap() || axes.size() == 0)
-            read.refuse(axes.Mark(), "'axes' is no mapping",
+            read.refuse(axes.Mark(), "'axes' is not a mapping",
                         "axes: {tp: 16, dp: 392}, the first one fastest");
           for (const auto& each : axes) {
             const std::string name = read.text(each.first, "axes");
@@ -155,7 +155,7 @@ void read_document(const Reader& read, const YAML::Node& node, collectives::Trai
         }},
        {"blocks", [&](const YAML::Node& blocks) {
           if (!blocks.IsSequence() || blocks.size() == 0)
-            read.refuse(blocks.Mark(), "'blocks' is no list", "blocks: [{name: step, steps: [...]}]");
+            read.refuse(blocks.Mark(), "'blocks' is not a list", "blocks: [{name: step, steps: [...]}]");
           for (const auto& each : blocks) {
             collectives::TrainingBlock block;
             read.mapping(

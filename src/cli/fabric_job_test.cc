@@ -75,14 +75,14 @@ TEST(FabricJob, WhatIsNoJobIsRefusedWithItsLine) {
   refused(axes + "    - {allreduce: 1MB, over: tp}\n", "all_reduce");
   refused(axes + "    - {all_reduce: 1MB, all_gather: 1MB, over: tp}\n", "two collectives");
   refused(axes + "    - {compute: 1ms, beside: true}\n", "'beside' without a collective");
-  refused(axes + "    - {all_reduce: 1MB, over: ep}\n", "which is no axis");
+  refused(axes + "    - {all_reduce: 1MB, over: ep}\n", "which is not an axis");
   refused(axes + "    - {shift: 1MB, over: [tp, dp]}\n", "several axes");
   refused(axes + "    - {repeat: 0, steps: [{compute: 1ms}]}\n", "'repeat' is '0'");
   refused("axes: {tp: 16, dp: 4}\nblocks: [{steps: [{compute: 1ms}]}]\n", "axes whose product is 6272");
   refused(kJob, "collectives.unlike_units", {"--taken", "efa@3=0.5"});
   // A folder opens like a file.
   for (const auto& [path, why] :
-       {std::pair{"/nowhere/job.yaml", "there is no file"}, {"/", "no regular file"}}) {
+       {std::pair{"/nowhere/job.yaml", "there is no file"}, {"/", "not a regular file"}}) {
     const Ran ran = run_for_test({"fabric", "job", path});
     EXPECT_EQ(ran.code, 2);
     EXPECT_THAT(ran.err, HasSubstr("fabric.file"));

@@ -33,7 +33,7 @@ json read(const std::string& path) {
   try {
     return json::parse(file);
   } catch (const json::exception& error) {
-    refuse(fmt::format("{} is no JSON: {}", path, error.what()),
+    refuse(fmt::format("{} is not JSON: {}", path, error.what()),
            "see the samples of AWS's guide to nccom-test");
   }
 }
@@ -171,7 +171,7 @@ std::vector<Operation> streams_of(const std::string& path, const Operation& comm
         {"variable_size_op_metadata", &stream.variable_size_op_metadata}};
     const std::map<std::string, int*> numbers = {{"data_parallel_dimension", &stream.data_parallel_dimension},
                                                  {"ops_per_iter", &stream.ops_per_iter}};
-    if (!entry.is_object()) refuse(path + ": a stream that is no object", "{\"operation\": \"all_reduce\"}");
+    if (!entry.is_object()) refuse(path + ": a stream that is not an object", "{\"operation\": \"all_reduce\"}");
     for (const auto& [key, value] : entry.items()) {
       if (const auto text = texts.find(key);
           text != texts.end() && (value.is_string() || value.is_number_integer()))

@@ -107,7 +107,7 @@ std::vector<int64_t> sizes_of(const Operation& operation) {
 std::string long_name(const std::string& operation) {
   for (const auto& [brief, full] : kNames)
     if (operation == brief || operation == full) return full;
-  refuse_argument(fmt::format("'{}' is no operation", operation), "one of " + list(kNames));
+  refuse_argument(fmt::format("'{}' is not an operation", operation), "one of " + list(kNames));
 }
 
 collectives::Kind kind_of(const std::string& long_name) {
@@ -123,7 +123,7 @@ collectives::Kind kind_of(const std::string& long_name) {
        {"permute", Kind::kPermute}}};
   for (const auto& [name, kind] : kKinds)
     if (long_name == name) return kind;
-  refuse_argument(fmt::format("'{}' is no operation", long_name), "one of " + list(kNames));
+  refuse_argument(fmt::format("'{}' is not an operation", long_name), "one of " + list(kNames));
 }
 
 DType dtype_of(const std::string& datatype) {

@@ -72,7 +72,7 @@ TEST(NccomTest, WhatIsWrongIsSaid) {
     EXPECT_EQ(ran.code, 2) << ran.out;
     EXPECT_THAT(ran.err, HasSubstr(text));
   };
-  fails({"allx", "-r", "2"}, "'allx' is no operation");
+  fails({"allx", "-r", "2"}, "'allx' is not an operation");
   fails({"allr", "-r", "3", "-N", "2"}, "not the same number on each");
   fails({"allr", "-r", "4096"}, "has room for");
   fails({"allr", "-r", "2", "-d", "fp64"}, "no such type");

@@ -112,7 +112,7 @@ void read_fixed(const JobReader& read, const YAML::Node& node, PlanOptions& opti
     read.mark(each, "mesh", {"spmd.mesh", "spmd.devices"}, options);
   };
   keys["shard"] = [&](const YAML::Node& each) {
-    if (!each.IsMap()) read.refuse(each.Mark(), "'shard' is no mapping", "input0: dp,-");
+    if (!each.IsMap()) read.refuse(each.Mark(), "'shard' is not a mapping", "input0: dp,-");
     for (const auto& tensor : each)
       options.program.shard.push_back(
           fmt::format("{}={}", read.text(tensor.first, "shard"), read.text(tensor.second, "shard")));

@@ -45,7 +45,7 @@ bool is_program_file(const std::string& name) {
 graph::Module read_program(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored))
-    throw Fault(FaultKind::kInput, "import.file", fmt::format("'{}' is no file that can be read", path),
+    throw Fault(FaultKind::kInput, "import.file", fmt::format("'{}' is not a file that can be read", path),
                 "StableHLO, HLO, ONNX, or an exported program of PyTorch or JAX");
   if (std::ranges::find(kPython, suffix_of(path)) != kPython.end()) return read_by_python(path);
   return import::load_file(path);

@@ -29,7 +29,7 @@ void YamlReader::mapping(const YAML::Node& node, const std::string& name,
   std::vector<std::string> names, seen;
   for (const auto& [key, take] : keys) names.push_back(key);
   const std::string known = fmt::format("one of: {}", fmt::join(names, ", "));
-  if (!node.IsMap()) refuse(node.Mark(), fmt::format("'{}' is no mapping", name), known);
+  if (!node.IsMap()) refuse(node.Mark(), fmt::format("'{}' is not a mapping", name), known);
   for (const auto& each : node) {
     const std::string key = each.first.as<std::string>("");
     const auto found = keys.find(key);
@@ -44,7 +44,7 @@ void YamlReader::mapping(const YAML::Node& node, const std::string& name,
 }
 
 std::string YamlReader::text(const YAML::Node& node, const std::string& key) const {
-  if (!node.IsScalar()) refuse(node.Mark(), fmt::format("'{}' is no text", key), "one word");
+  if (!node.IsScalar()) refuse(node.Mark(), fmt::format("'{}' is not text", key), "one word");
   return node.Scalar();
 }
 

@@ -76,7 +76,7 @@ void check(const Layout& layout, int ranks) {
   std::set<int> chips;
   for (const Layout::Rank& place : layout.ranks) {
     if (place.server < 0 || place.chip < 0 || place.slot < 0)
-      refuse(Rule::kLayout, "server {} chip {} slot {} is no place", place.server, place.chip, place.slot);
+      refuse(Rule::kLayout, "server {} chip {} slot {} is not a place", place.server, place.chip, place.slot);
     if (!places.insert(place).second)
       refuse(Rule::kLayout, "two ranks stand on server {} chip {} slot {}", place.server, place.chip,
              place.slot);

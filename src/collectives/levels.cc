@@ -17,7 +17,7 @@ void add_levels(std::vector<Level>& levels, const std::string& name, int size, b
     return;
   }
   if (!std::has_single_bit(static_cast<unsigned>(size)))
-    refuse(Rule::kAlgorithm, "rdh on {} units, which are no power of two", size);
+    refuse(Rule::kAlgorithm, "rdh on {} units, which are not a power of two", size);
   for (; size > 1; size /= 2) levels.push_back({2, "ring", between_pods});
 }
 
@@ -82,7 +82,7 @@ std::vector<Level> levels_of(const std::string& text, int units, int pod_units) 
     const char* end = one.data() + one.size();
     if (colon == std::string::npos || std::from_chars(one.data() + colon + 1, end, size).ptr != end ||
         size < 2)
-      refuse(Rule::kAlgorithm, "'{}' is no level; write ring:49", one);
+      refuse(Rule::kAlgorithm, "'{}' is not a level; write ring:49", one);
     const bool between = pod_units > 0 && product >= pod_units;
     if (pod_units > 0 && !between && pod_units % (product * size) != 0)
       refuse(Rule::kAlgorithm, "levels '{}' do not end at the {} units of a pod", text, pod_units);

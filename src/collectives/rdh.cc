@@ -139,7 +139,7 @@ TwoLevel levels_of(const Layout& layout, const std::vector<int>& members) {
 
 std::string why_not_rdh(const Layout& layout, const std::vector<int>& members) {
   const auto chips = members_by_chip(layout, members);
-  if (!is_power_of_two(chips.size())) return fmt::format("{} chips are no power of two", chips.size());
+  if (!is_power_of_two(chips.size())) return fmt::format("{} chips are not a power of two", chips.size());
   for (const auto& chip : chips)
     if (chip.size() != chips[0].size()) return "the chips have different numbers of ranks";
   return "";

@@ -20,7 +20,7 @@ void check_size(const Request& request) {
            request.ranks);
   const int element = size_bytes(request.dtype);
   if (request.bytes % element != 0)
-    refuse(Rule::kElements, "{} of {} B is no whole number of elements of {} ({} B each)", kind,
+    refuse(Rule::kElements, "{} of {} B is not a whole number of elements of {} ({} B each)", kind,
            request.bytes, name(request.dtype), element);
   if (request.kind != Kind::kReduceScatter && request.kind != Kind::kAllToAll) return;
   if (request.bytes % (int64_t{element} * request.ranks) != 0)
@@ -45,7 +45,7 @@ void check_counts(const Request& request) {
       refuse(Rule::kCounts, "count {} of {} is {} B; the sum may be 0 to 2^56 B", i, name_of(request.kind),
              count);
     if (count % element != 0)
-      refuse(Rule::kElements, "count {} of {}, {} B, is no whole number of elements of {} ({} B each)", i,
+      refuse(Rule::kElements, "count {} of {}, {} B, is not a whole number of elements of {} ({} B each)", i,
              name_of(request.kind), count, name(request.dtype), element);
     sum += count;
   }

@@ -158,7 +158,7 @@ void check(const TrainingStep& step) {
   const int roles = (step.compute_ps > 0) + step.kind.has_value() + step.waits + !step.steps.empty();
   if (roles != 1) refuse(roles == 0 ? "does nothing" : "does several things");
   if (step.repeat < 1 || step.repeat > kOpsMax) refuse("is repeated less than once, or too often");
-  if (step.beside && !step.kind) refuse("runs beside others and is no collective");
+  if (step.beside && !step.kind) refuse("runs beside others and is not a collective");
   if (step.compute_ps < 0 || step.compute_ps > kLongest / kOpsMax || step.hbm_bytes < 0 ||
       (step.hbm_bytes > 0 && step.compute_ps == 0))
     refuse("has memory traffic or a time that is none");

@@ -149,7 +149,7 @@ class Maker {
       if (found == axes_.end()) {
         std::vector<std::string> names;
         for (const PlacedAxis& axis : axes_) names.push_back(axis.name);
-        refuse_job(fmt::format("{} over '{}', which is no axis", name_of(*step.kind), name),
+        refuse_job(fmt::format("{} over '{}', which is not an axis", name_of(*step.kind), name),
                    fmt::format("one of: {}", fmt::join(names, ", ")));
       }
       if (std::ranges::find(over, name, &PlacedAxis::name) != over.end())

@@ -179,7 +179,7 @@ CompilerFlags parse_compiler_flags(std::string_view text) {
     const std::optional<Flag> flag = find(name);
     if (!flag)
       refuse(FaultKind::kInput,
-             fmt::format("NEURON_CC_FLAGS has '{}', which is no option of neuronx-cc", words[i]),
+             fmt::format("NEURON_CC_FLAGS has '{}', which is not an option of neuronx-cc", words[i]),
              fmt::format("with effect here: {}", options_text()));
     std::string as_given = words[i];
     if (!value && needs_value(flag->meaning)) {

@@ -64,7 +64,7 @@ std::vector<float> decoded(const StoredTensor& tensor) {
 
 Adapter::Adapter(import::weights::Checkpoint file) : file_(std::move(file)) {
   const Json json = Json::parse(file_.config, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) refuse_adapter("adapter_config.json is no JSON object");
+  if (!json.is_object()) refuse_adapter("adapter_config.json is not a JSON object");
   scale_ = scale_of(json);
 }
 

@@ -258,14 +258,14 @@ int64_t integer(const Json& json, const char* key, std::optional<int64_t> absent
     if (absent) return *absent;
     refuse_config(fmt::format("config.json has no {}", key));
   }
-  if (!found->is_number_integer()) refuse_config(fmt::format("{} of config.json is no integer", key));
+  if (!found->is_number_integer()) refuse_config(fmt::format("{} of config.json is not an integer", key));
   return found->get<int64_t>();
 }
 
 double real(const Json& json, const char* key, double absent) {
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return absent;
-  if (!found->is_number()) refuse_config(fmt::format("{} of config.json is no number", key));
+  if (!found->is_number()) refuse_config(fmt::format("{} of config.json is not a number", key));
   return found->get<double>();
 }
 
@@ -336,7 +336,7 @@ void add_windows(Config& config, const Json& json, int64_t pattern) {
   if (const auto types = json.find("layer_types"); types != json.end() && types->is_array()) {
     config.windowed.clear();
     for (const Json& type : *types) {
-      if (!type.is_string()) refuse_config("layer_types of config.json is no list of names");
+      if (!type.is_string()) refuse_config("layer_types of config.json is not a list of names");
       const auto name = type.get<std::string>();
       if (name != "sliding_attention" && name != "full_attention")
         throw Fault(FaultKind::kNotModelled, "decoder.architecture",
@@ -510,7 +510,7 @@ Config config_of(const Gguf& file) {
 
 Config config_of_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) refuse_config("config.json is no JSON object");
+  if (!json.is_object()) refuse_config("config.json is not a JSON object");
   std::string given;
   if (const auto list = json.find("architectures"); list != json.end() && list->is_array() && !list->empty())
     if (list->front().is_string()) given = list->front().get<std::string>();

@@ -35,7 +35,7 @@ constexpr auto kHint = "set OPENTRN_RUN_DIR to a folder of your own with mode 07
 void expect_safe(const std::filesystem::path& folder) {
   struct stat state {};
   if (lstat(folder.c_str(), &state) != 0) refuse(folder, std::strerror(errno));
-  if (!S_ISDIR(state.st_mode)) refuse(folder, "it is no folder");
+  if (!S_ISDIR(state.st_mode)) refuse(folder, "it is not a folder");
   if (state.st_uid != geteuid()) refuse(folder, fmt::format("it belongs to user {}", state.st_uid));
   if ((state.st_mode & 077) != 0)
     refuse(folder, fmt::format("others may use it: its mode is {:o}", state.st_mode & 0777));
@@ -187,7 +187,7 @@ Process parse_record(std::span<const std::byte> bytes, const std::string& name) 
     return Fault(FaultKind::kInput, "device.record", fmt::format("{}: {}", name, why),
                  "remove the file; its process makes no other one");
   };
-  if (bytes.size() < sizeof(Record)) throw bad(fmt::format("{} bytes are no record", bytes.size()));
+  if (bytes.size() < sizeof(Record)) throw bad(fmt::format("{} bytes are not a record", bytes.size()));
   // A copy at an aligned place: the bytes may come from anywhere.
   std::vector<uint64_t> words((bytes.size() + 7) / 8);
   std::memcpy(words.data(), bytes.data(), bytes.size());

@@ -69,7 +69,7 @@ TEST(Record, IsReadAsItWasWritten) {
 
 TEST(Record, EveryDamageIsNamed) {
   auto bytes = record_of(1);
-  EXPECT_THAT(refusal_of({bytes.begin(), bytes.begin() + 100}), HasSubstr("100 bytes are no record"));
+  EXPECT_THAT(refusal_of({bytes.begin(), bytes.begin() + 100}), HasSubstr("100 bytes are not a record"));
   bytes.resize(bytes.size() - 8);
   EXPECT_THAT(refusal_of(bytes), HasSubstr("bytes for 1 cores"));
   bytes = record_of(1);
@@ -157,7 +157,7 @@ TEST_F(RunFolder, NamesWhatIsDamaged) {
   const Listing listing = list_processes();
   EXPECT_TRUE(listing.processes.empty());
   ASSERT_EQ(listing.damaged.size(), 1U);
-  EXPECT_THAT(listing.damaged[0], HasSubstr("9 bytes are no record"));
+  EXPECT_THAT(listing.damaged[0], HasSubstr("9 bytes are not a record"));
 }
 
 TEST_F(RunFolder, ForgetsWhatIsDamagedOfProcessesThatAreGone) {

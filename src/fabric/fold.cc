@@ -13,7 +13,7 @@ namespace opentrn::fabric {
 namespace {
 
 [[noreturn]] void refuse(std::string what) {
-  throw Fault(FaultKind::kInput, "fabric.orbits", "these are no orbits of a symmetry: " + std::move(what),
+  throw Fault(FaultKind::kInput, "fabric.orbits", "these are not orbits of a symmetry: " + std::move(what),
               "try: the run without folding");
 }
 

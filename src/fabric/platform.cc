@@ -443,7 +443,7 @@ Platform Platform::make(const arch::Tables& tables, const std::string& name, int
   const Machine machine = find(tables, name);
   if (count < 1)
     throw Fault(FaultKind::kInput, "fabric.machine",
-                fmt::format("{} units of {} are no platform", count, machine.name),
+                fmt::format("{} units of {} are not a platform", count, machine.name),
                 "try: a count of 1 or more");
   Platform platform(PlatformBuilder(tables, machine, count, cluster).build());
   std::vector<int> all;

@@ -60,7 +60,7 @@ Format format_of(ElementType element) {
     case ElementType::kF16: return {5, 10, 15, Specials::kIeee};
     default: break;
   }
-  throw Fault(FaultKind::kInternal, "graph.element", std::string(name(element)) + " is no small float");
+  throw Fault(FaultKind::kInternal, "graph.element", std::string(name(element)) + " is not a small float");
 }
 
 double decode(const Format& format, uint64_t code) {

@@ -47,7 +47,7 @@ std::vector<std::byte> from_base64(std::string_view text) {
     return table;
   }();
   if (text.size() % 4 != 0)
-    malformed(fmt::format("{} characters of base64 are no multiple of 4", text.size()));
+    malformed(fmt::format("{} characters of base64 are not a multiple of 4", text.size()));
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
   std::vector<std::byte> bytes;
   bytes.reserve(text.size() / 4 * 3);
@@ -228,7 +228,7 @@ std::string to_text(const Kernel& kernel) {
 }
 
 Kernel kernel_from_text(std::string_view text) {
-  if (!is_kernel_text(text)) malformed("this is no kernel of OpenTrn's");
+  if (!is_kernel_text(text)) malformed("this is not a kernel of OpenTrn's");
   Kernel kernel;
   kernel.name = kernel_name(text);
   const size_t head = kKernelMagic.size() + kernel.name.size() + 1;

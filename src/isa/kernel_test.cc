@@ -110,7 +110,7 @@ std::string error_of(const std::string& text) {
 }
 
 TEST(Kernel, MalformedTextsAreInputFaults) {
-  EXPECT_THAT(error_of("eyJrZXJuZWxfdmVyc2lvbiI6IDF9"), testing::HasSubstr("no kernel of OpenTrn's"));
+  EXPECT_THAT(error_of("eyJrZXJuZWxfdmVyc2lvbiI6IDF9"), testing::HasSubstr("not a kernel of OpenTrn's"));
   EXPECT_THAT(error_of("opentrn-kernel-1 k"), testing::HasSubstr("nothing follows"));
   EXPECT_THAT(error_of("opentrn-kernel-1 k ab?="), testing::HasSubstr("base64"));
   EXPECT_THAT(error_of(to_text(kernel_of(small(), 0, 0))), testing::HasSubstr("stands for two"));

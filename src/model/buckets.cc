@@ -66,7 +66,7 @@ OpenDimension open_dimension(const std::string& name, const std::vector<int64_t>
   OpenDimension found{name, changed(big.inputs, small.inputs), {}, ""};
   if (found.inputs.empty())
     throw Fault(FaultKind::kInput, "onnx.dimension",
-                fmt::format("{} is no dimension of the model's inputs", name));
+                fmt::format("{} is not a dimension of the model's inputs", name));
   const int64_t whole = largest.at(name);
   for (const PortAxis at : found.inputs)
     if (size_at(big.inputs, at) != whole)

@@ -48,7 +48,7 @@ nlohmann::json parsed(std::string_view options) {
   nlohmann::json value = nlohmann::json::parse(options, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded())
     throw Fault(FaultKind::kInput, "cache.options",
-                fmt::format("the options are no text: {}", printable(options.substr(0, 200))),
+                fmt::format("the options are not text: {}", printable(options.substr(0, 200))),
                 "write names and values in UTF-8");
   return value;
 }

@@ -41,7 +41,7 @@ int64_t count_of(const Literal& answer) {
   const auto count = whole_number(answer);
   if (!count)
     throw Fault(FaultKind::kInput, "onnx.answer",
-                fmt::format("{} is no number of rows", answer.type().to_string()));
+                fmt::format("{} is not a number of rows", answer.type().to_string()));
   return *count;
 }
 
@@ -224,7 +224,7 @@ void require_known_names(const std::shared_ptr<Stage>& first, const SizesAhead& 
         names | std::views::transform([](const auto& each) { return fmt::format("'{}'", each); });
     throw Fault(
         FaultKind::kInput, "onnx.dimension",
-        fmt::format("'{}' is no dimension of the model's inputs and no number of rows in it; there are {}",
+        fmt::format("'{}' is neither a dimension of the model's inputs nor a number of rows in it; there are {}",
                     name, names.empty() ? "none" : fmt::format("{}", fmt::join(quoted, ", "))),
         "leave it out, or write one of these names");
   }

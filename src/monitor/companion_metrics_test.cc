@@ -8,7 +8,7 @@
 #include "base/fault.h"
 
 namespace opentrn::monitor {
-namespace {
+namespace companion_metrics_test {
 
 using nlohmann::ordered_json;
 using ::testing::ElementsAre;
@@ -153,5 +153,5 @@ TEST(CompanionMetrics, DamagedReportsAreRefusedOrTaken) {
     EXPECT_THROW(MetricCollector().take(other, 0), Fault) << other;
 }
 
-}  // namespace
+}  // namespace companion_metrics_test
 }  // namespace opentrn::monitor

@@ -9,7 +9,7 @@
 #include "base/fault.h"
 
 namespace opentrn::monitor {
-namespace {
+namespace device_tree_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -111,5 +111,5 @@ TEST_F(DeviceTree, LinksAreNotWrittenThrough) {
   expect_refused([&] { remove_device_tree(folder_ / "link"); }, "");
 }
 
-}  // namespace
+}  // namespace device_tree_test
 }  // namespace opentrn::monitor

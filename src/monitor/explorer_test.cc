@@ -9,7 +9,7 @@
 #include "monitor/explorer_tables.h"
 
 namespace opentrn::monitor {
-namespace {
+namespace explorer_test {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -149,8 +149,8 @@ TEST_F(SessionTest, GroupsAreProcessesAndRowsOfTheTrace) {
   std::vector<std::string> names;
   for (const ordered_json& row : made["traceEvents"])
     if (row["ph"] == "M") names.push_back(row["args"]["name"]);
-  EXPECT_EQ(names, (std::vector<std::string>{"instance_id simulated, process_id 5", "nc_idx 0", "nc_idx 1",
-                                             "instance_id simulated, process_id 7", "nc_idx 0", "nc_idx 1"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"instance_id simulated, process_id 5", "lnc_idx 0", "lnc_idx 1",
+                                             "instance_id simulated, process_id 7", "lnc_idx 0", "lnc_idx 1"}));
   EXPECT_EQ(session_groups("process_id,lnc_idx", "--x").size(), 2);
   EXPECT_THROW(session_groups("thread_id", "--x"), Fault);
   EXPECT_THROW(session_groups("", "--x"), Fault);
@@ -185,5 +185,5 @@ TEST_F(SessionTest, DamagedFilesAreNamed) {
   expect_refused(place + "host_mem.json", {{"mem_usage", {5}}});
 }
 
-}  // namespace
+}  // namespace explorer_test
 }  // namespace opentrn::monitor

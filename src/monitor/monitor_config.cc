@@ -29,7 +29,7 @@ class Reader {
   MonitorConfig read(std::string_view text) const {
     if (text.size() > kBytesMax) fail(fmt::format("{} bytes; at most {}", text.size(), kBytesMax), "");
     const json root = json::parse(text, nullptr, false);
-    if (root.is_discarded()) fail("it is no JSON", "see the example of AWS's guide to neuron-monitor");
+    if (root.is_discarded()) fail("it is not JSON", "see the example of AWS's guide to neuron-monitor");
     expect_keys(root, {"period", "neuron_runtimes", "system_metrics"}, "the configuration");
     const double period = period_of(root, kDefaultPeriod);
     MonitorConfig config;
@@ -49,7 +49,7 @@ class Reader {
   }
 
   void expect_keys(const json& object, const std::vector<std::string>& known, const char* what) const {
-    if (!object.is_object()) fail(fmt::format("{} is no object", what), "");
+    if (!object.is_object()) fail(fmt::format("{} is not an object", what), "");
     for (const auto& [key, value] : object.items())
       if (std::find(known.begin(), known.end(), key) == known.end())
         fail(fmt::format("{} has a key '{}'", what, key), fmt::format("it takes {}", fmt::join(known, ", ")));
@@ -59,7 +59,7 @@ class Reader {
     if (!object.contains(key)) return json::array();
     const json& list = object[key];
     if (!list.is_array() || list.size() > kEntriesMax)
-      fail(fmt::format("{} is no list of up to {} entries", key, kEntriesMax), "");
+      fail(fmt::format("{} is not a list of up to {} entries", key, kEntriesMax), "");
     return list;
   }
 
@@ -84,14 +84,14 @@ class Reader {
 
   std::optional<std::regex> tag_of(const json& entry) const {
     if (!entry.contains("tag_filter")) return std::nullopt;
-    if (!entry["tag_filter"].is_string()) fail("tag_filter is no text", "");
+    if (!entry["tag_filter"].is_string()) fail("tag_filter is not text", "");
     const std::string text = entry["tag_filter"];
     if (text.size() > kPatternMax)
       fail(fmt::format("tag_filter has more than {} characters", kPatternMax), "");
     try {
       return std::regex(text, std::regex::ECMAScript);
     } catch (const std::regex_error&) {
-      fail(fmt::format("tag_filter '{}' is no regular expression", text), "");
+      fail(fmt::format("tag_filter '{}' is not a regular expression", text), "");
     }
   }
 

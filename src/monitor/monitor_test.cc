@@ -87,15 +87,15 @@ TEST(Monitor, ReportsHaveAwsSchema) {
 
 TEST(MonitorConfig, IsCheckedByKeyAndValue) {
   const std::pair<const char*, const char*> bad[] = {
-      {"{", "no JSON"},
-      {"[]", "no object"},
+      {"{", "not JSON"},
+      {"[]", "not an object"},
       {R"({"perod": "1s"})", "a key 'perod'"},
       {R"({"period": "1 week"})", "period 1 week"},
       {R"({"period": "1ms"})", "period 1ms"},
       {R"({"period": 5})", "period number"},
-      {R"({"neuron_runtimes": {}})", "no list"},
+      {R"({"neuron_runtimes": {}})", "not a list"},
       {R"({"system_metrics": [{"type": "gpu"}]})", "no metric group 'gpu'"},
-      {R"({"neuron_runtimes": [{"tag_filter": "("}]})", "no regular expression"},
+      {R"({"neuron_runtimes": [{"tag_filter": "("}]})", "not a regular expression"},
   };
   for (const auto& [text, message] : bad) {
     try {

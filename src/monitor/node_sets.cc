@@ -199,6 +199,8 @@ std::vector<DeviceRequest> device_requests(const json& pod) {
 
 std::set<int> cores_of_pods(const Machine& machine, const json& pods) {
   std::set<int> taken;
+  constexpr const char* kNoObjects = "the API server's answers are not nodes and pods";
+  if (!pods.is_array()) refuse_node(kNoObjects);
   try {
     for (const json& pod : pods) {
       const json status = member(pod, "status"), metadata = member(pod, "metadata");
@@ -216,7 +218,7 @@ std::set<int> cores_of_pods(const Machine& machine, const json& pods) {
       }
     }
   } catch (const json::exception&) {
-    refuse_node("the API server's answers are not nodes and pods");
+    refuse_node(kNoObjects);
   }
   return taken;
 }

@@ -6,7 +6,7 @@
 #include "base/fault.h"
 
 namespace opentrn::monitor {
-namespace {
+namespace node_sets_test {
 
 using nlohmann::json;
 using ::testing::Contains;
@@ -99,11 +99,12 @@ json pod(json limits, json notes = nullptr, const char* phase = "Running") {
 
 TEST(NodeSets, PodsHoldWhatTheirAnnotationsSay) {
   const Machine trn2 = machine("trn2.48xlarge", 2);
-  const json pods{pod({}, {{"NEURON_CORES", "0-3"}}), pod({}, {{"NEURON_DEVICES", "2"}}),
-                  pod({}, {{"NEURON_CORES", "4-63"}}, "Succeeded"), pod({})};
+  const json pods = json::array({pod({}, {{"NEURON_CORES", "0-3"}}), pod({}, {{"NEURON_DEVICES", "2"}}),
+                                 pod({}, {{"NEURON_CORES", "4-63"}}, "Succeeded"), pod({})});
   EXPECT_THAT(cores_of_pods(trn2, pods), ElementsAre(0, 1, 2, 3, 8, 9, 10, 11));
-  refusal([&] { cores_of_pods(trn2, {pod({}, {{"NEURON_CORES", "many"}})}); });
-  for (const json& other : {json(5), json{5}, json{{{"status", 3}}}, json{pod({}, 3)}, json{pod({}, {{"NEURON_CORES", 3}})}})
+  refusal([&] { cores_of_pods(trn2, json::array({pod({}, {{"NEURON_CORES", "many"}})})); });
+  for (const json& other : {json(5), pod({}), json::array({5}), json::array({{{"status", 3}}}), json::array({pod({}, 3)}),
+                            json::array({pod({}, {{"NEURON_CORES", 3}})})})
     refusal([&] { cores_of_pods(trn2, other); });
 }
 
@@ -134,5 +135,5 @@ TEST(NodeSets, WhatIsNoPodIsRefused) {
               HasSubstr("one of them"));
 }
 
-}  // namespace
+}  // namespace node_sets_test
 }  // namespace opentrn::monitor

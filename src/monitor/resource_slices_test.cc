@@ -6,7 +6,7 @@
 #include "base/fault.h"
 
 namespace opentrn::monitor {
-namespace {
+namespace resource_slices_test {
 
 using nlohmann::ordered_json;
 using ::testing::ElementsAre;
@@ -138,5 +138,5 @@ TEST(ResourceSlices, NamesAndVersionsAreChecked) {
   EXPECT_EQ(dra_device_class()["spec"]["selectors"][0]["cel"]["expression"], "device.driver == \"neuron.aws.com\"");
 }
 
-}  // namespace
+}  // namespace resource_slices_test
 }  // namespace opentrn::monitor

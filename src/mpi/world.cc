@@ -73,7 +73,7 @@ std::chrono::milliseconds timeout_of_environment() {
   const double seconds = std::strtod(text.c_str(), &end);
   if (*end != '\0' || !(seconds >= 0.1) || seconds > static_cast<double>(kTimeoutMax.count()))
     throw Fault(FaultKind::kInput, "mpi.timeout",
-                fmt::format("OPENTRN_MPI_TIMEOUT_S={} is no time of a wait", text),
+                fmt::format("OPENTRN_MPI_TIMEOUT_S={} is not a time to wait", text),
                 fmt::format("seconds from 0.1 to {}", kTimeoutMax.count()));
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
 }

@@ -260,7 +260,7 @@ class Rules {
       fail("shape", fmt::format("{} is not {} slots of equal length", dst.describe(), count));
     for (const TensorView* view : {&call_.srcs[0], &dst})
       if (!view->is_contiguous() || view->indirection)
-        fail("shape", fmt::format("{} is no contiguous run of elements", view->describe()));
+        fail("shape", fmt::format("{} is not a contiguous run of elements", view->describe()));
   }
 
   void gather_v(int64_t count) const {

@@ -123,7 +123,7 @@ isa::Kernel::Port port_of(TensorId tensor, const TensorView& view) {
                      view.element_count() == view.storage->elements() && view.dtype == view.storage->dtype;
   if (!whole || view.on_chip())
     throw Fault(FaultKind::kProgram, "kernel.result",
-                fmt::format("{} is no whole tensor in HBM", view.describe()),
+                fmt::format("{} is not a whole tensor in HBM", view.describe()),
                 "a kernel in a model returns tensors that it made with buffer=nl.shared_hbm, whole");
   std::vector<int64_t> shape;
   for (const isa::Dim& dim : view.pattern.view()) shape.push_back(dim.count);

@@ -143,14 +143,14 @@ Stores& Stores::instance() {
 nds_instance& Stores::at(nds_instance_t* handle) {
   expect_place(handle, "the store");
   if (!open.contains(handle))
-    throw Failed{EBADF, fmt::format("{} is no open store", static_cast<const void*>(handle))};
+    throw Failed{EBADF, fmt::format("{} is not an open store", static_cast<const void*>(handle))};
   return *handle;
 }
 
 StoreObject& Stores::object_at(nds_obj_handle_t handle) {
   expect_place(handle, "the object");
   const auto found = objects.find(handle);
-  if (found == objects.end()) throw Failed{EBADF, fmt::format("{} is no object of a store", handle)};
+  if (found == objects.end()) throw Failed{EBADF, fmt::format("{} is not an object of a store", handle)};
   return *found->second;
 }
 

@@ -154,7 +154,7 @@ extern "C" {
 nds_obj_handle_t nds_obj_new(nds_instance_t* inst, int type) {
   return give_object("nds_obj_new", inst, [&](nds_instance& at) {
     if (type < OBJECT_TYPE_MODEL_NODE_INFO || type > OBJECT_TYPE_PROCESS_INFO_EXT)
-      throw Failed{EINVAL, fmt::format("{} is no type of an object", type)};
+      throw Failed{EINVAL, fmt::format("{} is not a type of an object", type)};
     static_cast<void>(at.writable());
     StoreObject made;
     made.type = type;

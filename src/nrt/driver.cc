@@ -131,14 +131,14 @@ OpenDevice& Driver::device_at(const ndl_device_t* device) {
   expect_place(device, "the device");
   const auto found = devices.find(device);
   if (found == devices.end())
-    throw Failed{EBADF, fmt::format("{} is no open device", static_cast<const void*>(device))};
+    throw Failed{EBADF, fmt::format("{} is not an open device", static_cast<const void*>(device))};
   return *found->second;
 }
 
 std::shared_ptr<Allocation> Driver::memory_at(uint64_t handle) {
   const auto found = memories.find(handle);
   if (found == memories.end())
-    throw Failed{EBADF, fmt::format("{:#x} is no memory handle, or not any more", handle)};
+    throw Failed{EBADF, fmt::format("{:#x} is not an open memory handle", handle)};
   return found->second;
 }
 

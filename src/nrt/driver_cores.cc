@@ -174,7 +174,7 @@ int ndl_nc_init_set_state(ndl_device_t* device, uint32_t nc_id, uint32_t state, 
   return drive("ndl_nc_init_set_state", [&] {
     expect_place(new_state, "the place of the state");
     if (state < NEURON_CINIT_STATE_STARTED || state > NEURON_CINIT_STATE_INVALID)
-      throw Failed{EINVAL, fmt::format("{} is no state of a core", state)};
+      throw Failed{EINVAL, fmt::format("{} is not a state of a core", state)};
     Driver& driver = Driver::instance();
     std::unique_lock lock(driver.mutex);
     DriverCore& core = driver.device_at(device).core(nc_id);

@@ -206,7 +206,7 @@ int ndl_memory_copy_as(uint64_t src_mem_handle, uint64_t dst_mem_handle, uint64_
   return drive("ndl_memory_copy_as", [&] {
     expect_place(wait_handle, "the place of the wait handle");
     if (*wait_handle < NEURON_DMA_H2T_CTX_HANDLE_NONE || *wait_handle >= NEURON_DMA_H2T_CTX_HANDLE_CNT)
-      throw Failed{EINVAL, fmt::format("{} is no wait handle", *wait_handle)};
+      throw Failed{EINVAL, fmt::format("{} is not a wait handle", *wait_handle)};
     opentrn::nrt::copy(src_mem_handle, dst_mem_handle, src_offset, dst_offset, size);
     *wait_handle = *wait_handle == NEURON_DMA_H2T_CTX_HANDLE_ASYNC1 ? NEURON_DMA_H2T_CTX_HANDLE_ASYNC2
                                                                     : NEURON_DMA_H2T_CTX_HANDLE_ASYNC1;
@@ -217,7 +217,7 @@ int ndl_memory_copy_as_wait(uint64_t mem_handle, int wait_handle) {
   return drive("ndl_memory_copy_as_wait", [&] {
     static_cast<void>(opentrn::nrt::memory_of(mem_handle));
     if (wait_handle < NEURON_DMA_H2T_CTX_HANDLE_NONE || wait_handle >= NEURON_DMA_H2T_CTX_HANDLE_CNT)
-      throw Failed{EINVAL, fmt::format("{} is no wait handle", wait_handle)};
+      throw Failed{EINVAL, fmt::format("{} is not a wait handle", wait_handle)};
   });
 }
 
@@ -241,7 +241,7 @@ int ndl_get_va_placement(const void* va, int* device_index, int* hbm_index) {
     expect_place(device_index, "the place of the device");
     expect_place(hbm_index, "the place of the HBM");
     const opentrn::nrt::Hbm* hbm = opentrn::nrt::hbm_at(va);
-    if (hbm == nullptr) throw Failed{EINVAL, fmt::format("{} is no address of an HBM", va)};
+    if (hbm == nullptr) throw Failed{EINVAL, fmt::format("{} is not an address of an HBM", va)};
     *device_index = hbm->device();
     *hbm_index = hbm->index();
   });

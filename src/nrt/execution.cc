@@ -327,7 +327,7 @@ NRT_STATUS nrt_profile_continuous_stop(void) {
 NRT_STATUS nrt_trace_start(bool trace_mem) {
   if (trace_mem)
     return opentrn::nrt::refused("nrt_trace_start", NRT_FAILURE,
-                                 "OpenTrn does not have this: allocations are no events of a trace");
+                                 "OpenTrn does not have this: allocations are not events of a trace");
   return nrt_sys_trace_start(nullptr);
 }
 NRT_STATUS nrt_trace_stop(const char* filename) {

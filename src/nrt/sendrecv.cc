@@ -78,7 +78,7 @@ OpenComm& open_comm(const Comm* handle) {
     const auto found = core.comms.find(handle);
     if (found != core.comms.end()) return found->second;
   }
-  throw Refused{NRT_INVALID_HANDLE, "it is no communicator, or not any more"};
+  throw Refused{NRT_INVALID_HANDLE, "it is not an open communicator"};
 }
 
 void expect_place(const void* place, const char* name) {
@@ -247,7 +247,7 @@ NRT_STATUS nrt_async_sendrecv_test_request(nrt_async_sendrecv_request_t* request
         open.pending.erase(found);
         return;
       }
-    throw Refused{NRT_INVALID_HANDLE, "it is no request, or not any more"};
+    throw Refused{NRT_INVALID_HANDLE, "it is not an open request"};
   });
 }
 

@@ -127,7 +127,7 @@ CompileOptions read_compile_options(std::string_view bytes) {
       }
   } catch (const protozero::exception& error) {
     throw Fault(FaultKind::kInput, "pjrt.compile_options",
-                fmt::format("the compile options are no CompileOptionsProto: {}", error.what()));
+                fmt::format("the compile options are not a CompileOptionsProto: {}", error.what()));
   }
   options.replicas = std::max(options.replicas, 1);
   options.partitions = std::max(options.partitions, 1);

@@ -59,7 +59,7 @@ Abi abi_type_of(Element element) {
   for (const Row& row : kRows)
     if (row.element == element) return row.abi;
   throw Fault(FaultKind::kNotModelled, "pjrt.type",
-              fmt::format("{} is no element type of PJRT", graph::name(element)));
+              fmt::format("{} is not an element type of PJRT", graph::name(element)));
 }
 
 }  // namespace opentrn::pjrt

@@ -83,7 +83,7 @@ MinorToMajor parse(std::string_view mode, int64_t rank, const std::string& what)
     at = next;
   }
   if (at != end || !is_order(order, rank))
-    throw bad(FaultKind::kInput, "which is no order of its dimensions", "name each dimension once");
+    throw bad(FaultKind::kInput, "which is not an order of its dimensions", "name each dimension once");
   return order;
 }
 

@@ -46,7 +46,7 @@ std::chrono::milliseconds timeout_of_environment() {
   const auto read = std::from_chars(text, end, value);
   if (read.ec != std::errc() || read.ptr != end || !(value >= 0.1) || value > kTimeoutMax)
     throw Fault(FaultKind::kInput, "pjrt.timeout",
-                fmt::format("OPENTRN_PEER_TIMEOUT_S={} is no time of a wait", text), "seconds, 0.1 to 86400");
+                fmt::format("OPENTRN_PEER_TIMEOUT_S={} is not a time to wait", text), "seconds, 0.1 to 86400");
   return std::chrono::milliseconds(static_cast<int64_t>(value * 1e3));
 }
 
@@ -84,7 +84,7 @@ Card card_of(const std::string& text, int process) {
     const size_t end = text.find('\n', at);
     if (end == std::string::npos)
       throw Fault(FaultKind::kInput, "pjrt.mismatch",
-                  fmt::format("process {} is no OpenTrn of this build", process),
+                  fmt::format("process {} is not an OpenTrn of this build", process),
                   "the same OpenTrn in all processes");
     *field = text.substr(at, end - at);
     at = end + 1;
@@ -347,7 +347,7 @@ std::vector<std::string> Processes::exchange(const std::vector<int>& with, const
           std::memcpy(sizes, peer.received.data(), sizeof sizes);
           if (sizes[0] > kWhatMax || sizes[1] > kMessageMax)
             fail("pjrt.mismatch",
-                 fmt::format("process {} sends what is no message of this build", peer.process),
+                 fmt::format("process {} sends what is not a message of this build", peer.process),
                  "the same OpenTrn in all processes");
           peer.what_bytes = sizes[0];
           peer.wanted = sizes[0] + sizes[1];

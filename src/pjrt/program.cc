@@ -424,7 +424,7 @@ std::string Program::serialised() const {
 std::shared_ptr<const Program> Program::deserialised(std::string_view bytes, const Settings& settings,
                                                      Shardy& shardy) {
   if (!bytes.starts_with(kMagic))
-    throw Fault(FaultKind::kInput, "pjrt.serialised", "this is no executable of OpenTrn's",
+    throw Fault(FaultKind::kInput, "pjrt.serialised", "this is not an executable of OpenTrn's",
                 "remove it from the compilation cache");
   bytes.remove_prefix(kMagic.size());
   std::string options = spmd::take_sized(bytes), code = spmd::take_sized(bytes);

@@ -201,7 +201,7 @@ void check(const Model& model, const std::string& origin) {
 Model model_from_config(std::string_view text, const std::string& origin) {
   const json config = json::parse(text, nullptr, false);
   if (config.is_discarded() || !config.is_object())
-    throw Fault(FaultKind::kInput, "plan.config", fmt::format("{} is no JSON object", origin),
+    throw Fault(FaultKind::kInput, "plan.config", fmt::format("{} is not a JSON object", origin),
                 "the config.json of a Hugging Face model");
   const Reader read(config, origin);
   const std::string kind =

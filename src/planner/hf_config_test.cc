@@ -55,7 +55,7 @@ TEST(HfConfig, TakesAConfig) {
 }
 
 TEST(HfConfig, RefusesWhatItDoesNotUnderstand) {
-  EXPECT_THAT(refusal("[1]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal(replaced(kLlama, "\"llama\"", "\"mamba\"")), HasSubstr("it has: llama"));
   EXPECT_THAT(refusal(replaced(kLlama, "64", "\"64\"")), HasSubstr("'hidden_size' is \"64\""));
   EXPECT_THAT(refusal(replaced(kLlama, "\"hidden_size\": 64, ", "")), HasSubstr("no 'hidden_size'"));

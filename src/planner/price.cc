@@ -34,7 +34,7 @@ std::optional<std::chrono::sys_days> day_of(const std::string& text) {
 std::chrono::sys_days need_day(const std::string& text) {
   const auto day = day_of(text);
   if (!day)
-    throw Fault(FaultKind::kInput, "plan.date", fmt::format("'{}' is no date", text),
+    throw Fault(FaultKind::kInput, "plan.date", fmt::format("'{}' is not a date", text),
                 "2025-01-31, or 2025-01 for its end");
   return *day;
 }

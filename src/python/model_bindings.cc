@@ -519,7 +519,7 @@ graph::Module module_of(const std::optional<std::string>& text, const Path& path
     return import::onnx::import_file(path, {.dimensions = dimensions, .constants = {}});
   if (!dimensions.empty())
     throw Fault(FaultKind::kInput, "import.dimension",
-                fmt::format("'{}' is no dimension of {}: its shapes are all stated",
+                fmt::format("'{}' is not a dimension of {}: its shapes are all stated",
                             dimensions.begin()->first, path.string()),
                 "leave it out");
   if (text) return import::load_text(*text, path.string());

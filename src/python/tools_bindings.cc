@@ -25,6 +25,7 @@
 #include "device/presence.h"
 #include "device/registry.h"
 #include "monitor/companion_metrics.h"
+#include "monitor/device_tree.h"
 #include "monitor/explorer_session.h"
 #include "monitor/explorer_tables.h"
 #include "monitor/machine.h"
@@ -196,6 +197,15 @@ std::unique_ptr<monitor::Session> make_session(const std::filesystem::path& fold
                                       without_device});
 }
 
+// The driver's files of the machine that `instance`, or the environment, names. `watch_s`: as of
+// device_processes().
+void write_device_tree(const std::filesystem::path& root, const std::string& instance, double watch_s) {
+  const Unlocked unlocked;
+  const device::Listing listing = device::list_processes(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(watch_s)));
+  monitor::write_device_tree(root, monitor::device_files(machine_named(instance), listing.processes));
+}
+
 nlohmann::ordered_json report_for_companion(const std::string& text) {
   auto report = nlohmann::ordered_json::parse(text, nullptr, false);
   if (report.is_discarded()) throw Fault(FaultKind::kInput, "tools.report", "a report that is not JSON");
@@ -312,7 +322,7 @@ void bind_kubernetes(nb::module_& module) {
           "allocation"_a, "(variables as JSON, servers of an UltraServer or None) of an allocation of a claim.");
   module.def(
       "wants_devices", [](const std::string& pod) { return !monitor::device_requests(json_in(pod)).empty(); },
-      "pod"_a, "Whether a pod, as JSON, asks for devices or cores. InputError for what is no pod.");
+      "pod"_a, "Whether a pod, as JSON, asks for devices or cores. InputError for what is not a pod.");
   module.def("dra_device_class", [] { return monitor::dra_device_class().dump(); });
   module.def(
       "allocate_claim",
@@ -399,6 +409,9 @@ void bind_tools(nb::module_& module) {
   module.def("top_size_text", &monitor::top_size_text, "bytes"_a.none());
   module.def("machine_facts", &machine_facts, "instance"_a = "");
   module.def("device_processes", &device_processes, "watch_s"_a = 0.0);
+  module.def("write_device_tree", &write_device_tree, "root"_a, "instance"_a, "watch_s"_a = 0.0,
+             "Writes the files of Neuron's driver; InputError for a folder that holds something else.");
+  module.def("remove_device_tree", &monitor::remove_device_tree, "root"_a);
   module.def("hold_as_tool", [] { device::hold({"", {}, 1, true}); });
   module.def("leave_machine", &device::leave);
 }

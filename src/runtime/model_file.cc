@@ -122,7 +122,7 @@ class Pieces {
 void check_tensor(const std::string& path, const isa::Program& program, isa::TensorId tensor,
                   std::string_view what) {
   if (tensor >= program.tensor_count() || !isa::is_hbm(program.tensor(tensor).space))
-    fail(path, fmt::format("{} is tensor {}, which is no HBM tensor of the program", what, tensor));
+    fail(path, fmt::format("{} is tensor {}, which is not an HBM tensor of the program", what, tensor));
 }
 
 std::vector<Port> ports_of(const std::string& path, const isa::Program& program, const json& rows) {
@@ -258,7 +258,7 @@ class ModelReader {
     if (address % static_cast<uintptr_t>(size_bytes(tensor.dtype)) == 0) return;
     for (const Attachment& file : attachments)
       if (bytes.data() >= file.bytes.data() && bytes.data() < file.bytes.data() + file.bytes.size()) return;
-    fail(path_, fmt::format("the data of tensor {} is at offset {}, which is no place for {}", id,
+    fail(path_, fmt::format("the data of tensor {} is at offset {}, which is not a place for {}", id,
                             bytes.data() - container_.text.data(), name(tensor.dtype)));
   }
 
@@ -271,7 +271,7 @@ class ModelReader {
 
 json header_of(const std::string& path, const Container& container) {
   const std::string_view file = container.text;
-  if (file.size() < kPreamble || file.substr(0, 4) != kMagic) fail(path, "is no compiled model");
+  if (file.size() < kPreamble || file.substr(0, 4) != kMagic) fail(path, "is not a compiled model");
   if (const auto version = number_at<uint32_t>(file, 4); version != kVersion)
     fail(path,
          fmt::format("is of version {} of the format, and this OpenTrn reads version {}", version, kVersion));

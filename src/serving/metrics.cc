@@ -69,7 +69,7 @@ Slo Slo::parse(const std::string& text) {
                   : key == "e2e"  ? &out.e2e_ms
                                   : nullptr;
     if (limit == nullptr || !value || *value <= 0 || *limit)
-      throw Fault(FaultKind::kInput, "serving.slo", fmt::format("'{}' is no limit of a request", item),
+      throw Fault(FaultKind::kInput, "serving.slo", fmt::format("'{}' is not a limit of a request", item),
                   "milliseconds of ttft, tpot or e2e, each once: ttft=500,tpot=50");
     *limit = value;
   }

@@ -22,7 +22,7 @@ constexpr const char* kLinearForm = "step=500,prefill_token=40,decode_seq=150,co
 double us_of(std::string_view text, const std::string& where) {
   const auto value = number_of(text);
   if (!value || *value < 0 || *value > kUsMax)
-    throw Fault(FaultKind::kInput, "serving.times", fmt::format("{}: '{}' is no time in us", where, text),
+    throw Fault(FaultKind::kInput, "serving.times", fmt::format("{}: '{}' is not a time in us", where, text),
                 "a number from 0 to 3.6e9");
   return *value;
 }

@@ -97,7 +97,7 @@ class Reader {
       if (cells.size() != 3) fail(fmt::format("{} cells", cells.size()), std::string(expected));
       const auto at = dated ? date_seconds(trimmed(cells[0])) : number_of(trimmed(cells[0]));
       if (!at)
-        fail(fmt::format("'{}' is no time", printable(cells[0].substr(0, 40))),
+        fail(fmt::format("'{}' is not a time", printable(cells[0].substr(0, 40))),
              dated ? "YYYY-MM-DD hh:mm:ss.fffffff" : "seconds");
       add(*at, number_of<int64_t>(trimmed(cells[1])), number_of<int64_t>(trimmed(cells[2])), {});
     }

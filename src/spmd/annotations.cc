@@ -132,7 +132,7 @@ class Reader {
 
 Mesh parse_mesh(std::string_view text) {
   const auto fail = [&](std::string_view what) {
-    throw Fault(FaultKind::kInput, "spmd.mesh", fmt::format("'{}' is no mesh: {}", text, what),
+    throw Fault(FaultKind::kInput, "spmd.mesh", fmt::format("'{}' is not a mesh: {}", text, what),
                 "write axes with their numbers of devices: tp=4,dp=2");
   };
   Mesh mesh;
@@ -140,14 +140,14 @@ Mesh parse_mesh(std::string_view text) {
   int64_t devices = 1;
   for (const std::string& word : split(text, ',')) {
     const size_t equals = word.find('=');
-    if (equals == std::string::npos || equals == 0) fail(fmt::format("'{}' is no NAME=NUMBER", word));
+    if (equals == std::string::npos || equals == 0) fail(fmt::format("'{}' is not NAME=NUMBER", word));
     const std::string name = word.substr(0, equals), number = word.substr(equals + 1);
     if (name.find_first_of("-+*? \"") != std::string::npos)
-      fail(fmt::format("'{}' is no name of an axis", name));
+      fail(fmt::format("'{}' is not a name of an axis", name));
     int64_t size = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), size);
     if (error != std::errc{} || end != number.data() + number.size() || size < 1 || size > kDevicesMax)
-      fail(fmt::format("'{}' is no number of devices", number));
+      fail(fmt::format("'{}' is not a number of devices", number));
     if (!names.insert(name).second) fail(fmt::format("the axis '{}' stands twice", name));
     devices *= size;
     if (devices > kDevicesMax) fail(fmt::format("more than {} devices", kDevicesMax));
@@ -159,7 +159,7 @@ Mesh parse_mesh(std::string_view text) {
 Annotation parse_annotation(std::string_view text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos || equals == 0)
-    throw Fault(FaultKind::kInput, "spmd.annotation", fmt::format("'{}' is no sharding of a tensor", text),
+    throw Fault(FaultKind::kInput, "spmd.annotation", fmt::format("'{}' is not a sharding of a tensor", text),
                 "write NAME=AXES,AXES: layers.*.wq=-,tp; or auto alone, for OpenTrn to choose");
   Annotation made{split(text.substr(0, equals), '\n')[0], {}};
   const std::string_view dims = text.substr(equals + 1);

@@ -233,7 +233,7 @@ Meshes meshes_of(const graph::Module& module) {
   if (found == module.attributes.end()) return meshes;
   for (const auto& [name, attribute] : *found->second.as_dictionary()) {
     const auto* opaque = attribute.get<graph::Opaque>();
-    if (!opaque) throw Fault(FaultKind::kInput, "sdy.mesh", fmt::format("mesh @{} is no mesh", name));
+    if (!opaque) throw Fault(FaultKind::kInput, "sdy.mesh", fmt::format("mesh @{} is not a mesh", name));
     Cursor in(opaque->text);
     in.expect("#sdy.mesh");
     meshes[name] = read_mesh(in);

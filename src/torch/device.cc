@@ -90,7 +90,7 @@ const Configuration& configuration() { return the_configuration; }
 void check_device(c10::DeviceIndex index) {
   TORCH_CHECK(
       index >= 0 && index < the_configuration.device_count(), "neuron:", static_cast<int>(index),
-      " is no device: there ", the_configuration.device_count() == 1 ? "is " : "are ",
+      " is not a device: there ", the_configuration.device_count() == 1 ? "is " : "are ",
       the_configuration.device_count(),
       " (NEURON_RT_NUM_CORES or NEURON_RT_VISIBLE_CORES, set before torch is imported, says how many)");
 }

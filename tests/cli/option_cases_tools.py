@@ -201,12 +201,11 @@ FORMS = [
         "device-tree",
         "--root tree",
         {
-            "--root": passed("--root other"),
-            "--every": passed("--every 2"),
-            **_INSTANCE,
+            "--root": does("--root other"),
+            "--every": held("tests/tools/test_device_tree.py::test_it_is_written_again_until_it_is_interrupted"),
+            "--instance": does("--instance trn1.32xlarge"),
             "--remove": held("tests/tools/test_device_tree.py::test_the_tree_of_a_process"),
         },
-        calls=("opentrn.tools.device_tree.run",),
     ),
     Form(
         "device-tree",

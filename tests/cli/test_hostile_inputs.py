@@ -51,7 +51,7 @@ def test_fifos_and_devices_are_not_read(tmp_path: Path, words: tuple[str, ...]) 
     os.mkfifo(tmp_path / "fifo")
     for name in ("fifo", "/dev/zero"):
         said = refused(tmp_path, *(word.format(name) for word in words))
-        assert f"{name}' is no regular file" in said or f"{name} is no regular file" in said
+        assert f"{name}' is not a regular file" in said or f"{name} is not a regular file" in said
 
 
 @pytest.mark.parametrize("command", ["run", "profile", "disasm"])
@@ -59,12 +59,12 @@ def test_a_fifo_is_no_program(tmp_path: Path, command: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     assert "fifo" in refused(tmp_path, command, "fifo")
     (tmp_path / "f.onnx").symlink_to("fifo")
-    assert "no regular file" in refused(tmp_path, command, "f.onnx")
+    assert "not a regular file" in refused(tmp_path, command, "f.onnx")
 
 
 def test_a_fifo_is_no_configuration(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
-    assert "config.json' is no regular file" in refused(tmp_path, "step-times", "config.json")
+    assert "config.json' is not a regular file" in refused(tmp_path, "step-times", "config.json")
 
 
 def test_aliases_of_a_job_are_counted(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_tables_that_nest_without_end(tmp_path: Path, option: str) -> None:
 
 def test_a_source_of_prices_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text("[source]\nmine = 3\n")
-    assert "source 'mine' is no text" in refused(tmp_path, *PLAN, "--price-file", "p.toml")
+    assert "source 'mine' is not text" in refused(tmp_path, *PLAN, "--price-file", "p.toml")
 
 
 def test_a_line_without_end(tmp_path: Path) -> None:

@@ -42,4 +42,4 @@ def test_a_file_of_values_that_cannot_be_read_is_an_input_error(capsys, tmp_path
     assert "there is no file" in capsys.readouterr().err
     (tmp_path / "bad.toml").write_text("[neuron_core.v3]\ndma_engine_gb_s = 0\n")
     assert main([*flags, str(tmp_path / "bad.toml")]) == 2
-    assert "is no value for it" in capsys.readouterr().err
+    assert "is not a value for it" in capsys.readouterr().err

@@ -94,7 +94,7 @@ def test_sizes_that_no_program_holds(dense):
     compiled = opentrn.compile(dense, dimensions={"batch": [1, 8]})
     with pytest.raises(ValueError, match="no program for batch=9; compiled for batch=1; batch=8"):
         compiled(np.zeros((9, 16), np.float32))
-    with pytest.raises(ValueError, match="'nothing' is no dimension"):
+    with pytest.raises(ValueError, match="'nothing' is not a dimension"):
         opentrn.compile(dense, dimensions={"batch": 4, "nothing": [1, 2]})
     with pytest.raises(ValueError, match="not a list of sizes"):
         opentrn.compile(dense, dimensions={"batch": [0, 4]})

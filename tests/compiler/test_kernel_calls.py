@@ -220,7 +220,7 @@ def test_a_damaged_payload_is_an_input_error():
 
 
 def test_results_must_be_whole_tensors():
-    with pytest.raises(NkiValidationError, match="no whole tensor in HBM"):
+    with pytest.raises(NkiValidationError, match="not a whole tensor in HBM"):
         kernel_call.trace(returns_a_part, ShapeOf((128, 8)))
 
 

@@ -155,7 +155,7 @@ def test_optional_values_hold_something_or_not(tmp_path):
     ("nodes", "error", "message"),
     [
         ([node("SequenceConstruct", ["x"], ["y"])], NotModelled, "'y' is a sequence or an optional value"),
-        ([node("SequenceAt", ["x", "one"], ["y"])], ValueError, "input 0 is no sequence"),
+        ([node("SequenceAt", ["x", "one"], ["y"])], ValueError, "input 0 is not a sequence"),
         ([node("SequenceConstruct", ["x"], ["s"]), node("SequenceAt", ["s", "one"], ["y"])], ValueError,
          "no element 1 of 1"),
         ([node("SequenceConstruct", ["x"], ["s"]), node("Add", ["s", "x"], ["y"])], ValueError, "input 0 is missing"),

@@ -33,7 +33,6 @@ from opentrn import _core  # noqa: E402
 from opentrn.errors import InputError, NotModelled  # noqa: E402
 from opentrn.tools import (  # noqa: E402
     cloudwatch,
-    device_tree,
     explorer,
     explorer_session,
     install,
@@ -315,10 +314,7 @@ def records(rng: random.Random) -> None:
         os.environ["OPENTRN_RUN_DIR"] = str(folder)
         try:
             with refusals():
-                rows = _core.device_processes()
-                files = device_tree.files_of(rng.choice(MACHINES), rows)
-                if any(".." in Path(name).parts or name.startswith("/") for name in files):
-                    raise Broken("a file outside of the tree")
+                _core.device_processes()
         finally:
             if before is None:
                 del os.environ["OPENTRN_RUN_DIR"]

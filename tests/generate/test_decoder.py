@@ -83,7 +83,7 @@ def test_folders_that_are_damaged_or_lead_elsewhere(tmp_path: Path) -> None:
         _core.read_checkpoint(folder)
     for name in ("../model.safetensors", "/etc/passwd", ".."):
         (folder / "model.safetensors.index.json").write_text(f'{{"weight_map": {{"a": "{name}"}}}}')
-        with pytest.raises(InputError, match="no file of the folder") as caught:
+        with pytest.raises(InputError, match="not a file of the folder") as caught:
             _core.read_checkpoint(folder)
         assert caught.value.label == "checkpoint.folder"
     (folder / "config.json").unlink()
@@ -218,7 +218,7 @@ def test_models_of_folders_give_the_logits_of_their_architecture(name: str, tmp_
         ("gemma3", {"layer_types": ["sliding_attention"] * 6 + ["linear_attention"]}, "'linear_attention'"),
         ("gemma3", {"layer_types": ["sliding_attention"]}, "1 layers are told"),
         ("gemma2", {"sliding_window": 0}, "window of attention is 0"),
-        ("gemma2", {"sliding_window": "no"}, "no integer"),
+        ("gemma2", {"sliding_window": "no"}, "not an integer"),
         ("mixtral", {"num_experts_per_tok": 7}, "7 of 6 experts"),
         ("qwen3 moe", {"num_experts": 0}, "number of experts is 0"),
         ("qwen2 moe", {"decoder_sparse_step": 2}, "some layers with experts"),

@@ -530,7 +530,7 @@ def test_layouts_are_met_and_tiles_refused_by_name():
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [
-        words in line for words, line in zip(["row-major", "in tiles", "no order of its dimensions"], lines)
+        words in line for words, line in zip(["row-major", "in tiles", "not an order of its dimensions"], lines)
     ] == [True] * 3, lines
 
 

@@ -227,7 +227,7 @@ def test_a_compiler_flag_is_never_ignored_silently():
     assert told.stderr.count("the compiler option --model-type transformer has no effect here") == 1
     assert told.stderr.count("the compiler option --disable-dge has no effect here") == 1
     refused = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS="--auto-cats all")
-    assert refused.returncode == 1 and "'--auto-cats', which is no option of neuronx-cc" in refused.stderr
+    assert refused.returncode == 1 and "'--auto-cats', which is not an option of neuronx-cc" in refused.stderr
     other = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS="--target trn1")
     assert other.returncode == 1 and "--target trn1 where the devices are those of trn2" in other.stderr
 

@@ -1,16 +1,17 @@
-"""The simulated device tree: names of AWS's guide, numbers of a real process, and whose folders it leaves alone."""
+"""`opentrn device-tree`: numbers of a real process, and whose folders it leaves alone.
+
+Names and files: src/monitor/device_tree_test.cc.
+"""
 
 import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
-from opentrn import _core
 from opentrn.cli import main
-from opentrn.errors import InputError
-from opentrn.tools import device_tree
 
 SYS = "sys/devices/virtual/neuron_device"
 PROGRAM = textwrap.dedent(
@@ -62,48 +63,28 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_links_are_not_written_through(tmp_path):
-    machine = _core.machine_facts("trn1.2xlarge")
-    root, target = tmp_path / "root", tmp_path / "target"
-    device_tree.write(root, device_tree.files_of(machine, []))
-    target.write_text("keep")
-    file = root / SYS / "neuron0" / "core_count"
-    file.unlink()
-    file.symlink_to(target)
-    with pytest.raises(InputError, match="is a link"):
-        device_tree.write(root, device_tree.files_of(machine, []))
-    assert target.read_text() == "keep"
-    (tmp_path / "link").symlink_to(root)
-    with pytest.raises(InputError):
-        device_tree.write(tmp_path / "link", {})
+def test_a_period_is_checked(tmp_path, capsys):
+    for seconds in ("0", "-1", "inf", "nan", "soon"):
+        with pytest.raises(SystemExit) as ended:
+            main(["device-tree", "--root", str(tmp_path / "root"), "--every", seconds])
+        assert ended.value.code == 2
+        assert "--every" in capsys.readouterr().err
+    assert not (tmp_path / "root").exists()
 
 
-def test_names_are_those_of_the_guide():
-    """One core's folder of AWS's "Neuron Sysfs User Guide": every status and every kind of device memory."""
-    names = set(device_tree.files_of(_core.machine_facts("trn2.3xlarge"), []))
-    core = f"{SYS}/neuron0/neuron_core0"
-    for status in (
-        "exec_bad_input", "hw_error", "infer_failed_to_queue", "resource_nc_error", "unsupported_neff_version",
-        "failure", "infer_completed_with_error", "invalid_error", "oob_error", "success", "generic_error",
-        "infer_completed_with_num_error", "resource_error", "timeout",
-    ):  # fmt: skip
-        assert {f"{core}/stats/status/{status}/total", f"{core}/stats/status/{status}/present"} <= names
-    for kind in (
-        "constants",
-        "model_code",
-        "model_shared_scratchpad",
-        "tensors",
-        "collectives",
-        "notifications",
-    ):
-        assert f"{core}/stats/memory_usage/device_mem/{kind}/peak" in names
-    for name in (
-        "flop_count",
-        "inference_count",
-        "model_load_count",
-        "reset_fail_count",
-        "reset_req_count",
-        "nc_time_in_use",
-    ):
-        assert f"{core}/stats/other_info/{name}" in names
-    assert f"{SYS}/neuron0/info/serial_number" not in names  # nobody knows it
+def test_it_is_written_again_until_it_is_interrupted(tmp_path):
+    root = tmp_path / "root"
+    words = ["device-tree", "--root", str(root), "--every", "0.05", "--instance", "trn1.2xlarge"]
+    with subprocess.Popen([sys.executable, "-m", "opentrn", *words], stderr=subprocess.PIPE) as writer:
+        file = root / SYS / "neuron0" / "core_count"
+
+        def wait_for(text):
+            while not file.exists() or file.read_text() != text:
+                assert writer.poll() is None
+                time.sleep(0.02)
+
+        wait_for("2\n")
+        file.write_text("0\n")
+        wait_for("2\n")
+        writer.terminate()
+        assert writer.wait() == 143

@@ -110,7 +110,7 @@ def test_numbers_and_shapes() -> None:
         ("NEURON_RT_VISIBLE_CORES", "3-1", "core numbers and ranges, such as 0-3 or 1,5"),
         ("NEURON_RT_NUM_CORES", "many", "a number from 1 to "),
         ("NEURON_LOGICAL_NC_CONFIG", "3", "a number from 1 to 2"),
-        ("NEURON_CC_FLAGS", "--auto-cats=all", "'--auto-cats=all', which is no option of neuronx-cc"),
+        ("NEURON_CC_FLAGS", "--auto-cats=all", "'--auto-cats=all', which is not an option of neuronx-cc"),
         ("NEURON_RT_STOCHASTIC_ROUNDING_EN", "yes", "a number from 0 to 1"),
         ("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "-1", "a number from 0 to "),
         ("OPENTRN_STRICT", "true", "a number from 0 to 1"),

@@ -158,7 +158,7 @@ def test_files_autocast_and_compiled_graphs_stay_on_the_device(tmp_path: Path) -
     [
         (lambda x: x + torch.ones(4), "Expected all tensors to be on the same device"),
         (lambda x: x @ x, "mat1 and mat2 shapes cannot be multiplied"),
-        (lambda x: x.to("neuron:9"), "neuron:9 is no device: there is 1"),
+        (lambda x: x.to("neuron:9"), "neuron:9 is not a device: there is 1"),
         (lambda x: torch.normal(0, 1, (3,), device="neuron", generator=torch.Generator()), "neuron"),
     ],
 )

@@ -129,7 +129,7 @@ def test_compiler_flags_are_those_of_opentrn_compile(
     assert error("--auto-cast=all --auto-cast-type fp16 -O1") < 0.5 * error("--auto-cast=all")
     error("--model-type transformer")
     assert "the compiler option --model-type transformer has no effect here" in capsys.readouterr().err
-    for flags, why in (("--auto-cats all", "no option of neuronx-cc"), ("--target trn1", "those of trn2")):
+    for flags, why in (("--auto-cats all", "not an option of neuronx-cc"), ("--target trn1", "those of trn2")):
         with pytest.raises(Exception, match=why):
             error(flags)
 

@@ -113,12 +113,22 @@ def _add_top(commands: Any) -> None:
     top.set_defaults(command=_top)
 
 
+def _period(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.01 <= seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a period: seconds from 0.01 to 86400")
+    return seconds
+
+
 def _add_device_tree(commands: Any) -> None:
     tree = commands.add_parser("device-tree")
     tree.add_argument(
         "--root", metavar="DIR", type=Path, required=True, help="below which sys/ and dev/ are written"
     )
-    tree.add_argument("--every", metavar="SECONDS", type=float, help="write again and again (default: once)")
+    tree.add_argument("--every", metavar="SECONDS", type=_period, help="write again and again (default: once)")
     tree.add_argument("--remove", action="store_true", help="remove a tree that this wrote")
     _add_instance(tree)
     tree.set_defaults(command=_device_tree)
@@ -348,15 +358,23 @@ def _top(options: argparse.Namespace) -> int:
 
 
 def _device_tree(options: argparse.Namespace) -> int:
-    from opentrn.tools import device_tree
+    import time
+
+    from opentrn import _core
 
     if options.remove:
         if options.every is not None or options.instance:
             raise InputError("--every and --instance are of a tree that is written, and this one is removed",
                              label="cli.argument", hint="leave them out")  # fmt: skip
-        device_tree.remove(options.root)
+        _core.remove_device_tree(options.root)
         return 0
-    return device_tree.run(options.root, options.instance, options.every)
+    if options.every is None:
+        _core.write_device_tree(options.root, options.instance)
+        return 0
+    _core.hold_as_tool()
+    while True:  # until it is interrupted, which leaves the tree
+        _core.write_device_tree(options.root, options.instance, 2 * options.every)
+        time.sleep(options.every)
 
 
 def _explorer_alone(options: argparse.Namespace) -> int:

@@ -38,7 +38,7 @@ def is_wanted(options: argparse.Namespace, name: str) -> bool:
     from opentrn.cli.kernel_file import UsageError
 
     if options.mesh is None and _core.is_model_file(name) and "mesh" in _core.facts_of_model_file(name):
-        refuse = {"shard": [], "shardings": None}
+        refuse: dict[str, Any] = {"shard": [], "shardings": None}
         _models().refuse_given(options, refuse, "only for compiling a model, and this one is compiled")
         return True
     if options.mesh is None and (options.shard or options.shardings):
@@ -186,7 +186,7 @@ def _load_file(options: argparse.Namespace, name: str) -> Any:
 
     _models().refuse_compilation(options)
     absent = options.strict if options.strict in (None, False) else None
-    how = {"dim": [], "enable_stochastic_rounding": False, "strict": absent}
+    how: dict[str, Any] = {"dim": [], "enable_stochastic_rounding": False, "strict": absent}
     _models().refuse_given(options, how, "only for compiling a model, and this one is compiled")
     return _told(compiled.load(name))
 

@@ -519,7 +519,8 @@ def _through_cache(
     if notice:
         (_tell_of_cache if may_be_written else _tell_cache_is_not_used)(notice)
     if found is not None:
-        model = cast("_M", _made_of(*found, str(path)))  # entries have one program
+        noted, programs, attachments = found
+        model = cast("_M", _made_of(noted, programs, attachments, str(path)))  # entries have one program
         model.cached = "hit"
         return model
     model = compile_it()

@@ -132,7 +132,7 @@ class Inliner {
     const Function* function = symbol ? module_.find(symbol->name) : nullptr;
     if (function && function->arguments().size() == op.operands.size()) return *function;
     Fault fault(FaultKind::kInput, "graph.callee",
-                fmt::format("{} of @{}, which is no function of {} arguments", graph::name(op.kind),
+                fmt::format("{} of @{}, which is not a function of {} arguments", graph::name(op.kind),
                             symbol ? symbol->name : "", op.operands.size()));
     fault.set_location(module_.source(op.location));
     throw fault;

@@ -80,7 +80,7 @@ Tensor constant_like(const Call& call) {
   else if (value && value->get<int64_t>())
     number = static_cast<double>(*value->get<int64_t>());
   else
-    call.fail("its value is no number");
+    call.fail("its value is not a number");
   Storage values = zeros(type.element(), type.element_count());
   std::visit(
       [&]<typename T>(std::vector<T>& elements) {

@@ -51,7 +51,7 @@ Items from_outside(const Call& call, const std::vector<RuntimeValue>& values, si
 bool predicate(const Call& call, const Item& item) {
   const auto* tensor = std::get_if<Tensor>(&item.value);
   if (!tensor || !is_bool(tensor->element()) || tensor->size() != 1)
-    call.fail("its condition is no single i1");
+    call.fail("its condition is not a single i1");
   return tensor->values<Bool>()[0] != 0;
 }
 

@@ -27,7 +27,7 @@ Items tuple(const Call& call) { return {Item(std::make_shared<const Items>(call.
 
 const Items& tuple_elements(const Call& call) {
   const auto* elements = std::get_if<ItemTuple>(&call.operands().front().value);
-  if (!elements) call.fail("its operand is no tuple");
+  if (!elements) call.fail("its operand is not a tuple");
   return **elements;
 }
 
@@ -277,7 +277,7 @@ const Function& Call::function() const { return frame_.function(); }
 const Tensor& Call::tensor(size_t i) const {
   if (i >= operands_.size()) fail(fmt::format("it has no operand {}", i));
   const auto* found = std::get_if<Tensor>(&operands_[i].value);
-  if (!found) fail(fmt::format("operand {} is no tensor", i));
+  if (!found) fail(fmt::format("operand {} is not a tensor", i));
   return *found;
 }
 

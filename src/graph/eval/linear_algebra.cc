@@ -45,7 +45,7 @@ Tensor with_floats(const Call& call, const Tensor& tensor, Body&& body) {
 Tensor cholesky(const Call& call) {
   const Tensor& a = call.tensor(0);
   if (a.rank() < 2 || a.dims().back() != a.dims()[a.dims().size() - 2])
-    call.fail(fmt::format("{} is no batch of square matrices", a.type().to_string()));
+    call.fail(fmt::format("{} is not a batch of square matrices", a.type().to_string()));
   const bool lower = call.op().boolean_or(Attr::lower, false);
   const int64_t n = a.dims().back();
   return with_floats(call, a, [&]<typename T>(const std::vector<T>& values) {

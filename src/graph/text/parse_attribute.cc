@@ -115,12 +115,12 @@ Attribute Parser::parse_number_attribute() {
   const std::string_view type = in_.eat(":") ? in_.word("the number's type") : std::string_view{};
   const ElementType element = element_type_from_name(type).value_or(ElementType::kIndex);
   if (!type.empty() && !element_type_from_name(type))
-    in_.fail(after, fmt::format("`{}` is no type of a number", type));
+    in_.fail(after, fmt::format("`{}` is not a type of a number", type));
   const bool hex = digits.find('x') != std::string_view::npos;
   const bool real = digits.find('.') != std::string_view::npos;
   if (real || is_float(element)) {
     if (!type.empty() && !is_float(element))
-      in_.fail(start, fmt::format("`{}` is no value of {}", digits, type));
+      in_.fail(start, fmt::format("`{}` is not a value of {}", digits, type));
     if (hex) {
       in_.move_to(start);
       std::byte bytes[16] = {};

@@ -105,7 +105,7 @@ ElementType Parser::parse_element_type() {
     in_.expect(">");
     if (part == "f32") return ElementType::kComplexF32;
     if (part == "f64") return ElementType::kComplexF64;
-    in_.fail_not_modelled(start, fmt::format("complex<{}> is no element type of StableHLO", part));
+    in_.fail_not_modelled(start, fmt::format("complex<{}> is not an element type of StableHLO", part));
   }
   if (const auto element = element_type_from_name(word)) return *element;
   in_.fail(start, fmt::format("found `{}`, expected an element type", word),

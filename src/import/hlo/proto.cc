@@ -381,7 +381,7 @@ std::vector<std::byte> row_major(const Type& type, const std::vector<int64_t>& m
   int64_t stride = 1;
   for (const int64_t axis : minor_to_major) {
     if (axis < 0 || axis >= static_cast<int64_t>(rank) || strides[static_cast<size_t>(axis)] >= 0)
-      fail("a layout that is no permutation of the dimensions");
+      fail("a layout that is not a permutation of the dimensions");
     strides[static_cast<size_t>(axis)] = stride;
     stride *= type.dim(static_cast<int>(axis));
   }
@@ -437,7 +437,7 @@ Literal read_literal(std::string_view literal) {
         first.skip();
       }
     }
-    if (!shape.type.is_tensor() || !shape.type.is_static()) fail("a constant that is no static array");
+    if (!shape.type.is_tensor() || !shape.type.is_static()) fail("a constant that is not a static array");
     const ElementType element = shape.type.element();
     while (reader.next()) {
       switch (reader.tag()) {

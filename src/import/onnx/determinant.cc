@@ -29,7 +29,7 @@ void import_det(Node& n) {
   const Emit& e = n.emit;
   Dims dims = n.dims(0);
   const auto rank = static_cast<int64_t>(dims.size());
-  n.check(rank >= 2 && dims[dims.size() - 1] == dims[dims.size() - 2], "the input is no square matrix: {}",
+  n.check(rank >= 2 && dims[dims.size() - 1] == dims[dims.size() - 2], "the input is not a square matrix: {}",
           e.type(n.in(0)).to_string());
   n.check(graph::is_float(n.element(0)), "the input is {}", graph::name(n.element(0)));
   const int64_t size = dims.back();

@@ -120,7 +120,7 @@ void Importer::unroll(Item& item, Builder& builder, std::deque<Item>& work) {
     const auto count = folder_.fold(*inputs[0]);
     if (!count) ask(*inputs[0], item);
     if (!count) needs_stages("the number of iterations");
-    if (count->type().element_count() != 1) bad_loop("the number of trips is no number");
+    if (count->type().element_count() != 1) bad_loop("the number of trips is not a number");
     loop.count = graph::load_integer(count->type().element(), count->element(0));
   }
   if (inputs.size() > 1 && inputs[1]) loop.condition = Name{item.frame, node.inputs[1]};
@@ -224,7 +224,7 @@ void Importer::next_iteration(Item& item, Builder& builder, std::deque<Item>& wo
       }
       needs_stages("whether there is another iteration");
     }
-    if (known->type().element_count() != 1) bad_loop("the condition is no truth value");
+    if (known->type().element_count() != 1) bad_loop("the condition is not a truth value");
     more = is_true(*known);
   }
   if (!more) {

@@ -195,7 +195,7 @@ Literal Importer::custom_operand(const NodeProto& node, const AttributeValue& at
   if (!attribute.ints.empty())
     return of(ElementType::kI32, {static_cast<int64_t>(attribute.ints.size())}, narrowed(attribute.ints));
   throw Fault(FaultKind::kNotModelled, "onnx.custom_operator",
-              fmt::format("attribute '{}' of custom operator {} is no number", attribute.name, node.op_type),
+              fmt::format("attribute '{}' of custom operator {} is not a number", attribute.name, node.op_type),
               "give what it says as a number, or as an input");
 }
 

@@ -10,7 +10,7 @@ namespace opentrn::import::onnx {
 void import_constant(Node& n) {
   const Emit& e = n.emit;
   if (const AttributeValue* a = n.attribute("value")) {
-    n.check(a->t != nullptr, "attribute value is no tensor");
+    n.check(a->t != nullptr, "attribute value is not a tensor");
     return n.set(0, e.constant(n.surroundings().literal(*a->t)));
   }
   if (n.attribute("value_float")) return n.set(0, e.scalar(ElementType::kF32, n.real("value_float", 0)));
@@ -25,7 +25,7 @@ void import_constant(Node& n) {
 void import_constant_of_shape(Node& n) {
   Literal value = graph::splat_literal(Type::tensor(ElementType::kF32, {1}), 0);
   if (const AttributeValue* a = n.attribute("value")) {
-    n.check(a->t != nullptr, "attribute value is no tensor");
+    n.check(a->t != nullptr, "attribute value is not a tensor");
     value = n.surroundings().literal(*a->t);
     n.check(value.type().element_count() == 1, "the value has {} elements", value.type().element_count());
   }

@@ -106,21 +106,21 @@ int64_t Node::integer(std::string_view name, int64_t absent) const {
 int64_t Node::place(std::string_view name, int64_t absent) const {
   const AttributeValue* found = attribute(name);
   if (!found) return absent;
-  check(found->i.has_value(), "attribute {} is no integer", name);
+  check(found->i.has_value(), "attribute {} is not an integer", name);
   return *found->i;
 }
 
 double Node::real(std::string_view name, double absent) const {
   const AttributeValue* found = attribute(name);
   if (!found) return absent;
-  check(found->f.has_value(), "attribute {} is no float", name);
+  check(found->f.has_value(), "attribute {} is not a float", name);
   return *found->f;
 }
 
 std::string Node::string(std::string_view name, std::string_view absent) const {
   const AttributeValue* found = attribute(name);
   if (!found) return std::string(absent);
-  check(found->s.has_value(), "attribute {} is no string", name);
+  check(found->s.has_value(), "attribute {} is not a string", name);
   return *found->s;
 }
 
@@ -150,14 +150,14 @@ std::optional<std::vector<float>> Node::reals(std::string_view name) const {
 
 const Graph& Node::graph(std::string_view name) const {
   const AttributeValue* found = attribute(name);
-  check(found && found->g, "attribute {} is no graph", name);
+  check(found && found->g, "attribute {} is not a graph", name);
   return *found->g;
 }
 
 std::optional<ElementType> Node::data_type(std::string_view name) const {
   const AttributeValue* found = attribute(name);
   if (!found) return std::nullopt;
-  check(found->i.has_value(), "attribute {} is no type", name);
+  check(found->i.has_value(), "attribute {} is not a type", name);
   return element_type(static_cast<DataType>(*found->i));
 }
 

@@ -8,7 +8,7 @@ namespace opentrn::import::onnx {
 
 namespace {
 
-constexpr std::string_view kText = "strings are no tensors that a device holds";
+constexpr std::string_view kText = "a device holds no tensors of strings";
 constexpr std::string_view kImage = "it decodes compressed images";
 
 // clang-format off: one operator a line.

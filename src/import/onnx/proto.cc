@@ -81,7 +81,7 @@ class ModelReader {
     std::string name(view.data(), view.size());
     if (!is_utf8(name))
       throw Fault(FaultKind::kInput, "onnx.protobuf",
-                  fmt::format("a name at offset {} is no UTF-8 text: '{}'", offset_of(view), name));
+                  fmt::format("a name at offset {} is not UTF-8 text: '{}'", offset_of(view), name));
     return name;
   }
 

@@ -44,7 +44,7 @@ void Importer::set_sequence(const Name& name, std::vector<Name> elements) {
 std::vector<Name> Importer::sequence_of(const Item& item, size_t i) const {
   const NodeProto& node = *item.node;
   const auto* found = has_input(node, i) ? find_sequence(item.frame, node.inputs[i]) : nullptr;
-  if (!found) bad(node, fmt::format("input {} is no sequence", i));
+  if (!found) bad(node, fmt::format("input {} is not a sequence", i));
   return *found;
 }
 
@@ -57,7 +57,7 @@ std::optional<int64_t> Importer::known_integer(const Item& item, size_t i) {
   if (!known)
     throw Fault(FaultKind::kNotModelled, "onnx.constant",
                 fmt::format("input {} of {} must be known at compile time", i, item.node->op_type));
-  if (known->type().element_count() != 1) bad(*item.node, fmt::format("input {} is no number", i));
+  if (known->type().element_count() != 1) bad(*item.node, fmt::format("input {} is not a number", i));
   return graph::load_integer(known->type().element(), known->element(0));
 }
 

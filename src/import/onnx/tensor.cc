@@ -123,9 +123,9 @@ ElementType element_type(DataType type) {
   for (const Row& row : kTypes)
     if (row.type == type) return row.element;
   if (type == DataType::kString)
-    throw Fault(FaultKind::kNotModelled, "onnx.string", "strings are no tensors that a device holds",
+    throw Fault(FaultKind::kNotModelled, "onnx.string", "a device holds no tensors of strings",
                 "cut the part that handles text off the model");
-  throw Fault(FaultKind::kInput, "onnx.type", fmt::format("{} is no element type", static_cast<int>(type)));
+  throw Fault(FaultKind::kInput, "onnx.type", fmt::format("{} is not an element type", static_cast<int>(type)));
 }
 
 DataType data_type(ElementType element) {

@@ -23,7 +23,7 @@ using Grams = std::map<Dims, Entry>;
 std::map<int64_t, Grams> grams_of_pool(const Node& n) {
   const AttributeValue* strings = n.attribute("pool_strings");
   if (strings && !strings->strings.empty())
-    n.refuse("its pool is of strings, which are no tensors that a device holds",
+    n.refuse("its pool is of strings, and a device holds no tensors of strings",
              "number the words of the vocabulary, and give pool_int64s and a tensor of numbers");
   const AttributeValue* given = n.attribute("pool_int64s");
   n.check(given != nullptr && !given->ints.empty(), "it has neither pool_int64s nor pool_strings");

@@ -196,7 +196,7 @@ std::string_view Entries::text_of(uint64_t index) {
   const DecodedAttribute& decoded = attribute(index);
   const auto* text = decoded.value.get<std::string>();
   const auto* symbol = decoded.value.get<graph::SymbolRef>();
-  if (!text && !symbol) fail(fmt::format("attribute {} is no string", index));
+  if (!text && !symbol) fail(fmt::format("attribute {} is not a string", index));
   return text ? *text : symbol->name;
 }
 
@@ -325,7 +325,7 @@ DecodedAttribute Entries::builtin_attribute(Reader& reader) {
   // What `from` knows and `into` does not: the innermost file, the outermost name.
   const auto fill = [&](graph::Location& into, uint64_t index) {
     const DecodedAttribute& from = attribute(index);
-    if (!from.location) fail(fmt::format("attribute {} is no location", index));
+    if (!from.location) fail(fmt::format("attribute {} is not a location", index));
     if (into.file.empty()) {
       into.file = from.location->file;
       into.line = from.location->line;

@@ -200,7 +200,7 @@ class ModuleReader {
     op.location = location(reader.varint());
     if (mask & kHasAttributes) {
       const DecodedAttribute& all = entries_.attribute(reader.varint());
-      if (!all.value.as_dictionary()) fail("an op's attributes are no dictionary");
+      if (!all.value.as_dictionary()) fail("an op's attributes are not a dictionary");
       for (const auto& [key, index] : all.members)
         op.attributes.emplace_back(key, &entries_.attribute(index));
     }

@@ -115,7 +115,7 @@ TensorTable read_parts(const fs::path& folder, const fs::path& index) {
     if (name.empty() || fs::path(name).filename() != name || name == "." || name == "..")
       refuse_safetensors(
           "checkpoint.folder",
-          fmt::format("the index names '{}', which is no file of the folder", printable(name)));
+          fmt::format("the index names '{}', which is not a file of the folder", printable(name)));
     all.merge(read_file(folder / name), "safetensors.tensor");
   }
   return all;
@@ -135,7 +135,7 @@ TensorTable read_safetensors(std::span<const std::byte> bytes, std::shared_ptr<c
                        "the file may be cut off, or be no safetensors file");
   const auto* text = reinterpret_cast<const char*>(bytes.data() + sizeof(length));
   const Json json = Json::parse(text, text + length, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) refuse_safetensors("safetensors.header", "the header is no JSON object");
+  if (!json.is_object()) refuse_safetensors("safetensors.header", "the header is not a JSON object");
   const auto data = bytes.subspan(sizeof(length) + length);
   TensorTable table;
   std::vector<std::pair<uint64_t, uint64_t>> places;

@@ -173,7 +173,7 @@ Machine machine_for(const arch::Tables& tables, const Row& row, double chips) {
     const double servers = chips * one.ranks_per_chip / one.ranks_per_server;
     if (servers >= 1 && servers == std::floor(servers))
       return machine_of(tables, instance, static_cast<int64_t>(servers));
-    if (one.kind == Kind::kNeuron || servers >= 1) throw Refusal{"chips are no whole instances"};
+    if (one.kind == Kind::kNeuron || servers >= 1) throw Refusal{"chips are not whole instances"};
     return cluster_of(tables, one.chip, static_cast<int64_t>(chips), 0);
   }
   const std::string chip = chip_in(system);
@@ -448,7 +448,7 @@ void set_measured(Recipe& recipe, const Row& row, double chips) {
     recipe.metric = Metric::kScaling;
     recipe.measured = share_of(row.unit, value);
     if (recipe.layout.dp % recipe.machine.servers() != 0)
-      throw Refusal{"copies of the model that are no whole number on one server"};
+      throw Refusal{"copies of the model that are not a whole number on one server"};
   } else {
     recipe.measured = by_rate(recipe, row, value, chips);
   }

@@ -49,7 +49,7 @@ std::string_view to_string(Verdict verdict) {
 
 double Sample::operator()(const std::string& name) const {
   const auto found = values_.find(name);
-  OPENTRN_CHECK(found != values_.end(), "a claim reads '{}', which is no input of it", name);
+  OPENTRN_CHECK(found != values_.end(), "a claim reads '{}', which is not an input of it", name);
   return found->second;
 }
 

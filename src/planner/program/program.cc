@@ -107,7 +107,7 @@ Program::Program(graph::Module of)
   for (const Tensor& each : tensors)
     if (each.type.is_tensor() && !each.type.is_static())
       throw Fault(FaultKind::kNotModelled, "plan.program",
-                  fmt::format("{} is {}: a size of it is no number", each.name, each.type.to_string()),
+                  fmt::format("{} is {}: a size of it is not a number", each.name, each.type.to_string()),
                   "export the program with every size a number");
   for (const auto& [name, value] : names.constants) tensors.push_back({name, value, flat.type(value), true});
   next_of = next_values(flat);

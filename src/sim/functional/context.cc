@@ -734,7 +734,7 @@ void Context::finish() {
 
 AluOp Context::alu(int slot) const {
   const int64_t value = integer(slot);
-  if (value < 0 || value >= kAluOpCount) broken("attribute", fmt::format("{} is no ALU operator", value));
+  if (value < 0 || value >= kAluOpCount) broken("attribute", fmt::format("{} is not an ALU operator", value));
   return static_cast<AluOp>(value);
 }
 
@@ -746,14 +746,14 @@ std::optional<AluOp> Context::optional_alu(int slot) const {
 ActivationFunction Context::activation(int slot) const {
   const int64_t value = integer(slot);
   if (value < 0 || value >= kActivationFunctionCount)
-    broken("attribute", fmt::format("{} is no activation function", value));
+    broken("attribute", fmt::format("{} is not an activation function", value));
   return static_cast<ActivationFunction>(value);
 }
 
 isa::ReduceCmd Context::reduce_cmd(int slot) const {
   const int64_t value = integer(slot);
   if (value < 0 || value > static_cast<int64_t>(isa::ReduceCmd::kLoadReduce))
-    broken("attribute", fmt::format("{} is no reduce command", value));
+    broken("attribute", fmt::format("{} is not a reduce command", value));
   return static_cast<isa::ReduceCmd>(value);
 }
 
