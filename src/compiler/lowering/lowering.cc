@@ -136,12 +136,15 @@ void Lowering::run() {
     inputs_.push_back(whole.tensor);
     views_[index_of(id)] = whole;
   }
-  // While the first operands are still on their way.
+  begin_scope(function_.body(), std::nullopt);
+  // While the first operands are still on their way. Reports have ops in the order in which they are
+  // numbered.
   if (const auto first = first_activation(function_, emitter_.generation())) {
+    for (const int group : scopes_.back()->order)
+      for (const graph::OpId id : plan().groups()[static_cast<size_t>(group)].all_ops()) origin_number(id);
     begin_op(first->op);
     emitter_.load_table(first->function);
   }
-  begin_scope(function_.body(), std::nullopt);
   lower_groups();
   return_values();
 }

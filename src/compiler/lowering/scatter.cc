@@ -250,11 +250,15 @@ class RowsInSbuf {
 
   void run() {
     const int64_t elements = rows_.table_rows * rows_.width;
-    const Matrix source = as_row(op_.operands[0], elements);
+    const auto number = splat_of(lowering_.function(), op_.operands[0]);
     const View out = lowering_.allocate(op_.results[0]);
     const Tile table = emitter_.sbuf(1, elements + rows_.width, DType::kFloat32, "table");
     emitter_.memset(table.column_range(elements, rows_.width), 0.0);
-    source.load(emitter_, table.column_range(0, elements), 0, 0);
+    // One number, as a segment's least, would be moved into the partition element by element.
+    if (number)
+      emitter_.memset(table.column_range(0, elements), *number);
+    else
+      as_row(op_.operands[0], elements).load(emitter_, table.column_range(0, elements), 0, 0);
     const Matrix indices = as_row(op_.operands[1], rows_.count),
                  updates = as_row(op_.operands[2], rows_.count * rows_.width);
     const int64_t together = std::max<int64_t>(1, kUpdateElements / rows_.width);
