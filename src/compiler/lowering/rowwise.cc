@@ -532,27 +532,6 @@ class RowwiseKernel {
     return {.element = function_.type(value).element(), .splat = {}, .tile = tile, .column = false};
   }
 
-  // Ops whose instructions read PSUM, one operand of them.
-  static bool reads_sums(OpKind kind) {
-    switch (kind) {
-      case OpKind::add_:
-      case OpKind::subtract_:
-      case OpKind::multiply_:
-      case OpKind::divide_:
-      case OpKind::maximum_:
-      case OpKind::minimum_:
-      case OpKind::convert_:
-      case OpKind::exponential_:
-      case OpKind::tanh_:
-      case OpKind::logistic_:
-      case OpKind::rsqrt_:
-      case OpKind::sqrt_:
-      case OpKind::chlo_erf_:
-      case OpKind::reduce_: return true;
-      default: return false;
-    }
-  }
-
   Term operand_for(const Op& op, ValueId value, bool column_op) {
     Term term = operand(value, column_op);
     const bool reads_twice = std::count(op.operands.begin(), op.operands.end(), value) > 1;
@@ -710,16 +689,6 @@ class RowwiseKernel {
     const Op* user = only_user(op.results[0]);
     if (!user || !is_rounding(*user)) finish_steps(op.results[0]);
     return true;
-  }
-
-  static AluOp alu_of_step(OpKind kind) {
-    switch (kind) {
-      case OpKind::add_: return AluOp::kAdd;
-      case OpKind::multiply_: return AluOp::kMultiply;
-      case OpKind::subtract_: return AluOp::kSubtract;
-      case OpKind::maximum_: return AluOp::kMaximum;
-      default: return AluOp::kMinimum;
-    }
   }
 
   static Scalar scalar_of(const Term& term) {

@@ -71,4 +71,34 @@ void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps) {
   emitter.tensor_scalar(list[0].op, list[0].scalar, list[1].op, list[1].scalar, dst, steps.data);
 }
 
+bool reads_sums(graph::OpKind kind) {
+  switch (kind) {
+    case graph::OpKind::add_:
+    case graph::OpKind::subtract_:
+    case graph::OpKind::multiply_:
+    case graph::OpKind::divide_:
+    case graph::OpKind::maximum_:
+    case graph::OpKind::minimum_:
+    case graph::OpKind::convert_:
+    case graph::OpKind::exponential_:
+    case graph::OpKind::tanh_:
+    case graph::OpKind::logistic_:
+    case graph::OpKind::rsqrt_:
+    case graph::OpKind::sqrt_:
+    case graph::OpKind::chlo_erf_:
+    case graph::OpKind::reduce_: return true;
+    default: return false;
+  }
+}
+
+AluOp alu_of_step(graph::OpKind kind) {
+  switch (kind) {
+    case graph::OpKind::add_: return AluOp::kAdd;
+    case graph::OpKind::multiply_: return AluOp::kMultiply;
+    case graph::OpKind::subtract_: return AluOp::kSubtract;
+    case graph::OpKind::maximum_: return AluOp::kMaximum;
+    default: return AluOp::kMinimum;
+  }
+}
+
 }  // namespace opentrn::compiler

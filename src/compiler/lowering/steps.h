@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compiler/lowering/emitter.h"
+#include "graph/module.h"
 
 namespace opentrn::compiler {
 
@@ -33,5 +34,10 @@ bool can_activate(const Steps& steps);
 // One instruction, on the Vector engine or, where it can and has less to do, on Scalar. A function of data less a
 // column takes one more, of one element in each row.
 void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps);
+
+// Ops whose instructions read PSUM, one operand of them.
+bool reads_sums(graph::OpKind kind);
+// Of an op that is a step.
+AluOp alu_of_step(graph::OpKind kind);
 
 }  // namespace opentrn::compiler
