@@ -154,4 +154,16 @@ void Matrix::store(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_
             [&](const View& part, const Tile& place) { emitter.store(part, place); });
 }
 
+Tile load_turned(Emitter& emitter, const View& numbers, int64_t blocks) {
+  const Matrix by_blocks(View{numbers.tensor, numbers.dtype, numbers.offset, {}}, {{kPartitions, blocks}},
+                         {{1, kPartitions}});
+  const Tile natural = emitter.sbuf(blocks, kPartitions, numbers.dtype, "load");
+  by_blocks.load(emitter, natural, 0, 0);
+  const Tile turned = emitter.psum_turned(kPartitions, blocks, numbers.dtype, "turned"),
+             all = emitter.sbuf(kPartitions, blocks, numbers.dtype, "load_T");
+  emitter.transpose(turned, natural);
+  emitter.tensor_copy(all, turned);
+  return all;
+}
+
 }  // namespace opentrn::compiler

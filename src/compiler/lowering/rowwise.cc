@@ -24,6 +24,7 @@
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/slab_reduction.h"
+#include "compiler/lowering/step_rules.h"
 #include "compiler/lowering/steps.h"
 #include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/tiling.h"
@@ -146,21 +147,6 @@ class RowwiseKernel {
     for (auto& [key, m] : operands_) m = m.transposed();
     for (auto& [value, m] : outputs_) m = m.transposed();
     source_ = make_source();
-  }
-
-  // One number per row of a turned group, for all its blocks: loaded as long runs and turned on chip.
-  Tile number_per_row(const Matrix& m) {
-    const int64_t blocks = rows_ / kPartitions;
-    const View numbers = m.all();
-    const Matrix by_blocks(View{numbers.tensor, numbers.dtype, numbers.offset, {}}, {{kPartitions, blocks}},
-                           {{1, kPartitions}});
-    const Tile natural = emitter_.sbuf(blocks, kPartitions, m.dtype(), "load");
-    by_blocks.load(emitter_, natural, 0, 0);
-    const Tile turned = emitter_.psum_turned(kPartitions, blocks, m.dtype(), "turned"),
-               all = emitter_.sbuf(kPartitions, blocks, m.dtype(), "load_T");
-    emitter_.transpose(turned, natural);
-    emitter_.tensor_copy(all, turned);
-    return all;
   }
 
   void run_source() {
@@ -437,7 +423,8 @@ class RowwiseKernel {
     if (number && turned_ && !m.same_in_every_row() && rows_ % kPartitions == 0 && !column_op &&
         rows_ / kPartitions <= kPartitions) {
       auto found = per_row_.find(key);
-      if (found == per_row_.end()) found = per_row_.emplace(key, number_per_row(m)).first;
+      if (found == per_row_.end())
+        found = per_row_.emplace(key, load_turned(emitter_, m.all(), rows_ / kPartitions)).first;
       return found->second.column_range(row_begin_ / kPartitions, 1);
     }
     if (narrow_ && source_) {
@@ -450,9 +437,9 @@ class RowwiseKernel {
     if (const auto period = period_of_rows(m)) {
       auto found = repeated_.find({key, row_begin_ % *period});
       if (found == repeated_.end())
-        found = repeated_
-                    .emplace(std::pair(key, row_begin_ % *period), load(m, narrow_, row_begin_, row_count_))
-                    .first;
+        found =
+            repeated_.emplace(std::pair(key, row_begin_ % *period), load(m, narrow_, row_begin_, row_count_))
+                .first;
       return found->second;
     }
     if (source_ && !narrow_ && joint_.joins(m, here())) return joint_.loaded(key, m, here());
@@ -461,12 +448,13 @@ class RowwiseKernel {
     return found->second;
   }
 
-  // After how many rows the operand's rows come again, as a mask's do that all heads share: its tiles are loaded
-  // once where they are few and every tile begins at a multiple of kPartitions.
+  // After how many rows the operand's rows come again, as a mask's do that all heads share: its tiles are
+  // loaded once where they are few and every tile begins at a multiple of kPartitions.
   std::optional<int64_t> period_of_rows(const Matrix& m) const {
     int64_t period = 1;
     for (const isa::Dim& dim : m.row_dims()) period = dim.step == 0 ? period : period * dim.count;
-    const bool leads = std::ranges::is_partitioned(m.row_dims(), [](const isa::Dim& d) { return d.step == 0; });
+    const bool leads =
+        std::ranges::is_partitioned(m.row_dims(), [](const isa::Dim& d) { return d.step == 0; });
     if (!leads || period == rows_ || period % kPartitions != 0 || rows_ % period != 0) return std::nullopt;
     if (row_begin_ % kPartitions != 0 || row_count_ != kPartitions || column_count_ != columns_)
       return std::nullopt;
@@ -561,54 +549,11 @@ class RowwiseKernel {
     return &function_.op(found->second.first);
   }
 
-  bool is_f32(ValueId value) const { return function_.type(value).element() == graph::ElementType::kF32; }
-
-  // Between floats that fp32 holds; the last step of an instruction.
-  bool is_rounding(const Op& op) const {
-    if (op.kind != OpKind::convert_ || !is_f32(op.operands[0])) return false;
-    const graph::ElementType to = function_.type(op.results[0]).element();
-    return to == graph::ElementType::kF32 || to == graph::ElementType::kBF16 ||
-           to == graph::ElementType::kF16;
-  }
-
-  bool is_column(ValueId value) const { return plan_.seen_inside(index_, value)->form == Form::kColumn; }
-
-  // A number, or one number per row, of a full fp32 op; a number of one on columns.
-  std::optional<size_t> place_of_scalar(const Op& op) const {
-    if (op.operands.size() != 2 || !is_f32(op.results[0]) || !is_f32(op.operands[0])) return std::nullopt;
-    if (op.kind != OpKind::add_ && op.kind != OpKind::multiply_ && op.kind != OpKind::subtract_ &&
-        op.kind != OpKind::maximum_ && op.kind != OpKind::minimum_)
-      return std::nullopt;
-    const bool narrow = is_column(op.results[0]) || column_count_ == 1;
-    const auto is_scalar = [&](ValueId value) {
-      if (splat_of(function_, value)) return true;
-      if (narrow) return false;
-      if (const auto seen = plan_.seen_inside(index_, value)) return seen->form == Form::kColumn;
-      return operands_.at({value, false}).same_in_every_column();
-    };
-    const bool first = is_scalar(op.operands[0]), second = is_scalar(op.operands[1]);
-    if (first == second || (first && op.kind == OpKind::subtract_)) return std::nullopt;
-    return second ? 1 : 0;
-  }
-
-  // Arithmetic of two full fp32 values.
-  bool joins_tensors(const Op& op) const {
-    if (op.operands.size() != 2 || op.operands[0] == op.operands[1]) return false;
-    if (op.kind != OpKind::add_ && op.kind != OpKind::multiply_ && op.kind != OpKind::subtract_ &&
-        op.kind != OpKind::maximum_ && op.kind != OpKind::minimum_)
-      return false;
-    if (!is_f32(op.results[0]) || !is_f32(op.operands[0]) || column_count_ == 1) return false;
-    if (plan_.seen_inside(index_, op.results[0])->form == Form::kColumn) return false;
-    return std::ranges::none_of(op.operands, [&](ValueId value) {
-      if (splat_of(function_, value)) return true;
-      if (const auto seen = plan_.seen_inside(index_, value)) return seen->form == Form::kColumn;
-      return operands_.at({value, false}).same_in_every_column();
-    });
-  }
+  StepRules rules() const { return {function_, plan_, index_, operands_, column_count_ == 1}; }
 
   // The op on what one step before it makes of one of its operands: (data op0 scalar) op1 tensor.
   bool as_step_and_tensor(const Op& op) {
-    if (!joins_tensors(op)) return false;
+    if (!rules().joins_tensors(op)) return false;
     for (const size_t place : {0, 1}) {
       const auto seen = plan_.seen_inside(index_, op.operands[place]);
       const auto before = seen ? waiting_.find(seen->base) : waiting_.end();
@@ -616,7 +561,8 @@ class RowwiseKernel {
       const Steps steps = before->second;
       const Tile tensor = operand_for(op, op.operands[1 - place], false).tile;
       // An instruction reads PSUM by one operand.
-      if (steps.data.space == isa::MemorySpace::kPsum && tensor.space == isa::MemorySpace::kPsum) return false;
+      if (steps.data.space == isa::MemorySpace::kPsum && tensor.space == isa::MemorySpace::kPsum)
+        return false;
       waiting_.erase(seen->base);
       const ValueId result = op.results[0];
       const auto kept = place_in_parts(result);
@@ -635,13 +581,14 @@ class RowwiseKernel {
   bool can_wait(const Op& op, size_t steps) const {
     const Op* user = only_user(op.results[0]);
     if (!user) return false;
-    if (is_rounding(*user)) return true;
-    if (activation_function(*user) && is_f32(user->results[0]) && steps == 1 &&
-        is_column(user->results[0]) == is_column(op.results[0]))
+    if (rules().is_rounding(*user)) return true;
+    if (activation_function(*user) && rules().is_f32(user->results[0]) && steps == 1 &&
+        rules().is_column(user->results[0]) == rules().is_column(op.results[0]))
       return true;
-    if (steps == 1 && joins_tensors(*user)) return true;
-    const auto scalar = place_of_scalar(*user);
-    if (!scalar || steps >= kStepsMax || is_column(user->results[0]) != is_column(op.results[0]))
+    if (steps == 1 && rules().joins_tensors(*user)) return true;
+    const auto scalar = rules().place_of_scalar(*user);
+    if (!scalar || steps >= kStepsMax ||
+        rules().is_column(user->results[0]) != rules().is_column(op.results[0]))
       return false;
     const auto data = plan_.seen_inside(index_, user->operands[1 - *scalar]);
     return data && data->base == op.results[0];
@@ -649,7 +596,7 @@ class RowwiseKernel {
 
   // The op as a step on what waits before it. False when it is none.
   bool as_step(const Op& op) {
-    const auto place = place_of_scalar(op);
+    const auto place = rules().place_of_scalar(op);
     if (!place) return false;
     const ValueId full = op.operands[1 - *place];
     const auto seen = plan_.seen_inside(index_, full);
@@ -658,9 +605,9 @@ class RowwiseKernel {
       steps = before->second;
       waiting_.erase(before);
     } else {
-      steps.data = operand(full, is_column(op.results[0])).tile;
+      steps.data = operand(full, rules().is_column(op.results[0])).tile;
     }
-    const Term scalar = operand(op.operands[*place], is_column(op.results[0]));
+    const Term scalar = operand(op.operands[*place], rules().is_column(op.results[0]));
     steps.steps.push_back({alu_of_step(op.kind), scalar_of(scalar)});
     waiting_[op.results[0]] = steps;
     if (!can_wait(op, steps.steps.size())) finish_steps(op.results[0]);
@@ -670,8 +617,8 @@ class RowwiseKernel {
   // One function of the Scalar engine, which adds or multiplies what waits before it itself.
   bool as_activation(const Op& op) {
     const auto function = activation_function(op);
-    if (!function || !is_f32(op.results[0]) || !is_f32(op.operands[0])) return false;
-    const bool narrow = is_column(op.results[0]);
+    if (!function || !rules().is_f32(op.results[0]) || !rules().is_f32(op.operands[0])) return false;
+    const bool narrow = rules().is_column(op.results[0]);
     if (!narrow && column_count_ == 1) return false;
     const auto seen = plan_.seen_inside(index_, op.operands[0]);
     const auto before = seen ? waiting_.find(seen->base) : waiting_.end();
@@ -687,7 +634,7 @@ class RowwiseKernel {
     steps.then = function;
     waiting_[op.results[0]] = steps;
     const Op* user = only_user(op.results[0]);
-    if (!user || !is_rounding(*user)) finish_steps(op.results[0]);
+    if (!user || !rules().is_rounding(*user)) finish_steps(op.results[0]);
     return true;
   }
 
@@ -699,7 +646,7 @@ class RowwiseKernel {
   // A conversion ends what waits before it.
   bool as_rounding(const Op& op) {
     const auto seen = plan_.seen_inside(index_, op.operands[0]);
-    if (!seen || !is_rounding(op)) return false;
+    if (!seen || !rules().is_rounding(op)) return false;
     const auto before = waiting_.find(seen->base);
     if (before == waiting_.end()) return false;
     const Steps steps = before->second;
@@ -715,7 +662,7 @@ class RowwiseKernel {
   }
   void finish_steps(ValueId value, const Steps& steps) {
     const graph::ElementType element = function_.type(value).element();
-    const bool narrow = is_column(value);
+    const bool narrow = rules().is_column(value);
     const auto place = narrow ? std::nullopt : place_in_parts(value);
     const Tile dst =
         place ? *place
@@ -838,7 +785,7 @@ class RowwiseKernel {
   JointTransfers joint_{emitter_};
   std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column
   std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
-  std::map<Key, Tile> per_row_;                           // number_per_row()
+  std::map<Key, Tile> per_row_;                           // of a turned group: load_turned()
   std::map<ValueId, Term> terms_;
   std::map<ValueId, std::pair<OpId, int>> users_;  // inside the group: the last one, and how many
   std::map<ValueId, Steps> waiting_;
