@@ -428,9 +428,9 @@ class RowwiseKernel {
     if (const auto period = period_of_rows(m)) {
       auto found = repeated_.find({key, row_begin_ % *period});
       if (found == repeated_.end())
-        found = repeated_
-                    .emplace(std::pair(key, row_begin_ % *period), load(m, narrow_, row_begin_, row_count_))
-                    .first;
+        found =
+            repeated_.emplace(std::pair(key, row_begin_ % *period), load(m, narrow_, row_begin_, row_count_))
+                .first;
       return found->second;
     }
     if (source_ && !narrow_ && joint_.joins(m, here())) return joint_.loaded(key, m, here());
@@ -439,12 +439,13 @@ class RowwiseKernel {
     return found->second;
   }
 
-  // After how many rows the operand's rows come again, as a mask's do that all heads share: its tiles are loaded
-  // once where they are few and every tile begins at a multiple of kPartitions.
+  // After how many rows the operand's rows come again, as a mask's do that all heads share: its tiles are
+  // loaded once where they are few and every tile begins at a multiple of kPartitions.
   std::optional<int64_t> period_of_rows(const Matrix& m) const {
     int64_t period = 1;
     for (const isa::Dim& dim : m.row_dims()) period = dim.step == 0 ? period : period * dim.count;
-    const bool leads = std::ranges::is_partitioned(m.row_dims(), [](const isa::Dim& d) { return d.step == 0; });
+    const bool leads =
+        std::ranges::is_partitioned(m.row_dims(), [](const isa::Dim& d) { return d.step == 0; });
     if (!leads || period == rows_ || period % kPartitions != 0 || rows_ % period != 0) return std::nullopt;
     if (row_begin_ % kPartitions != 0 || row_count_ != kPartitions || column_count_ != columns_)
       return std::nullopt;
@@ -612,7 +613,8 @@ class RowwiseKernel {
       const Steps steps = before->second;
       const Tile tensor = operand_for(op, op.operands[1 - place], false).tile;
       // An instruction reads PSUM by one operand.
-      if (steps.data.space == isa::MemorySpace::kPsum && tensor.space == isa::MemorySpace::kPsum) return false;
+      if (steps.data.space == isa::MemorySpace::kPsum && tensor.space == isa::MemorySpace::kPsum)
+        return false;
       waiting_.erase(seen->base);
       const ValueId result = op.results[0];
       const auto kept = place_in_parts(result);
