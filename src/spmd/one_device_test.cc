@@ -11,9 +11,9 @@ namespace {
 using Groups = std::vector<std::vector<int64_t>>;
 
 graph::Module parsed(const std::string& body, const std::string& mesh = "") {
-  return graph::parse_module("module {" + mesh + R"( func.func @main(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {)" +
-                                 body + "} }",
-                             "test");
+  return graph::parse_module(
+      "module {" + mesh + R"( func.func @main(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {)" + body + "} }",
+      "test");
 }
 
 constexpr const char* kSum = R"(
@@ -65,7 +65,8 @@ TEST(OneDevice, ItIsTakenAsItStands) {
 TEST(OneDevice, AMeshOfFewerDevicesThanItsGroupsIsRefused) {
   const graph::Module module = parsed(kSum);
   const AxisGrid grid(parse_mesh("r=1"));
-  EXPECT_THROW(of_one_device(module, module.entry(), grid, stated_by({}, module, module.entry(), grid)), Fault);
+  EXPECT_THROW(of_one_device(module, module.entry(), grid, stated_by({}, module, module.entry(), grid)),
+               Fault);
 }
 
 }  // namespace

@@ -199,12 +199,12 @@ void ShardedModel::check_copies(const Port& result, const Literal& whole,
   for (size_t device = 0; device < parts.size(); ++device) {
     if (dense(part_of(whole, result.sharding, static_cast<int64_t>(device))).dense() == parts[device].dense())
       continue;
-    throw Fault(FaultKind::kInput, "spmd.result",
-                fmt::format("result {} is taken to be the same on every device that has the same part of it, and "
-                            "device {} has other values",
-                            result.name, device),
-                fmt::format("say how it lies, --shard {}=AXIS where each device has a part of its own",
-                            result.name));
+    throw Fault(
+        FaultKind::kInput, "spmd.result",
+        fmt::format("result {} is taken to be the same on every device that has the same part of it, and "
+                    "device {} has other values",
+                    result.name, device),
+        fmt::format("say how it lies, --shard {}=AXIS where each device has a part of its own", result.name));
   }
 }
 

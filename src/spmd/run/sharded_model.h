@@ -76,8 +76,8 @@ class ShardedModel {
   // Why parts of it do not run on a device; empty when all do.
   const std::string& host_reason() const { return program_->host_reason(); }
 
-  // Whole arrays in and out. Input faults: "spmd.input" for another number or type, "spmd.result" where devices
-  // give different values for a part of a result that they all have, of a program of one device.
+  // Whole arrays in and out. Input faults: "spmd.input" for another number or type, "spmd.result" where
+  // devices give different values for a part of a result that they all have, of a program of one device.
   std::vector<graph::Literal> run(std::span<const graph::Literal> arguments) const;
 
   // Of one run, on one device.
