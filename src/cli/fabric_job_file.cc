@@ -86,7 +86,8 @@ std::vector<TrainingStep> steps_of(const Reader& read, const YAML::Node& node, P
   if (place.depth > kDeepest)
     read.refuse(node.Mark(), "steps within steps within steps", fmt::format("at most {} deep", kDeepest));
   if (!node.IsSequence() || node.size() == 0)
-    read.refuse(node.Mark(), "'steps' is not a list", "steps: [{compute: 900us}, {all_reduce: 16MB, over: tp}]");
+    read.refuse(node.Mark(), "'steps' is not a list",
+                "steps: [{compute: 900us}, {all_reduce: 16MB, over: tp}]");
   std::vector<TrainingStep> steps;
   for (const auto& each : node) {
     if (++place.steps > kMostSteps)

@@ -171,7 +171,8 @@ std::vector<Operation> streams_of(const std::string& path, const Operation& comm
         {"variable_size_op_metadata", &stream.variable_size_op_metadata}};
     const std::map<std::string, int*> numbers = {{"data_parallel_dimension", &stream.data_parallel_dimension},
                                                  {"ops_per_iter", &stream.ops_per_iter}};
-    if (!entry.is_object()) refuse(path + ": a stream that is not an object", "{\"operation\": \"all_reduce\"}");
+    if (!entry.is_object())
+      refuse(path + ": a stream that is not an object", "{\"operation\": \"all_reduce\"}");
     for (const auto& [key, value] : entry.items()) {
       if (const auto text = texts.find(key);
           text != texts.end() && (value.is_string() || value.is_number_integer()))

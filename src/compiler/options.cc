@@ -106,7 +106,8 @@ void set(Options& options, const std::string& name, const std::string& value) {
   if (name == "strict") return choose<&O::strict, kSwitch>(options, name, value);
   const auto* found = std::ranges::find(kChoices, name, &Choice::name);
   if (found == std::end(kChoices))
-    throw Fault(FaultKind::kInput, "compiler.option", fmt::format("'{}' is not an option of the compiler", name));
+    throw Fault(FaultKind::kInput, "compiler.option",
+                fmt::format("'{}' is not an option of the compiler", name));
   found->choose(options, name, value);
 }
 

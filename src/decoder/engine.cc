@@ -102,9 +102,9 @@ void Engine::check_options() const {
   expect_buckets("positions", options_.context_buckets, config_.context);
   for (const int64_t context : options_.context_buckets)
     if (context % pool.block_tokens != 0)
-      throw Fault(
-          FaultKind::kInput, "decoder.buckets",
-          fmt::format("a bucket of {} positions is not a multiple of a block's {}", context, pool.block_tokens));
+      throw Fault(FaultKind::kInput, "decoder.buckets",
+                  fmt::format("a bucket of {} positions is not a multiple of a block's {}", context,
+                              pool.block_tokens));
   expect_ranks(config_, options_.ranks);
   if (options_.ranks > 1) exchange_us({1, 1, options_.context_buckets.back()});
 }

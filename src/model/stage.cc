@@ -224,8 +224,9 @@ void require_known_names(const std::shared_ptr<Stage>& first, const SizesAhead& 
         names | std::views::transform([](const auto& each) { return fmt::format("'{}'", each); });
     throw Fault(
         FaultKind::kInput, "onnx.dimension",
-        fmt::format("'{}' is neither a dimension of the model's inputs nor a number of rows in it; there are {}",
-                    name, names.empty() ? "none" : fmt::format("{}", fmt::join(quoted, ", "))),
+        fmt::format(
+            "'{}' is neither a dimension of the model's inputs nor a number of rows in it; there are {}",
+            name, names.empty() ? "none" : fmt::format("{}", fmt::join(quoted, ", "))),
         "leave it out, or write one of these names");
   }
 }

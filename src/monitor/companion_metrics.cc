@@ -22,8 +22,8 @@ constexpr double kValueMax = 1e100;
 
 constexpr const char* kInstanceLabels[] = {"instance_id",       "instance_name", "instance_type",
                                            "availability_zone", "region",        "subnet_id"};
-constexpr const char* kMemoryKinds[] = {"constants", "model_code", "model_shared_scratchpad", "runtime_memory",
-                                        "tensors"};
+constexpr const char* kMemoryKinds[] = {"constants", "model_code", "model_shared_scratchpad",
+                                        "runtime_memory", "tensors"};
 constexpr const char* kEccEvents[] = {"mem_ecc_corrected", "mem_ecc_uncorrected", "sram_ecc_corrected",
                                       "sram_ecc_uncorrected"};
 constexpr const char* kHardwareFacts[] = {"neuron_device_count", "neuroncore_per_device_count",
@@ -110,7 +110,8 @@ class Samples {
     const ordered_json& stats = object_in(report, "execution_stats");
     count("execution_status_total", "status_type", object_in(stats, "execution_summary"));
     count("execution_errors_total", "error_type", object_in(stats, "error_summary"));
-    for (const auto& [percentile, value] : object_in(object_in(stats, "latency_stats"), "total_latency").items())
+    for (const auto& [percentile, value] :
+         object_in(object_in(stats, "latency_stats"), "total_latency").items())
       gauge("execution_latency_seconds", tagged({{"percentile", percentile}}), value);
   }
 
@@ -123,7 +124,8 @@ class Samples {
     for (const char* place : {"host", "neuron_device"})
       if (used.contains(place))
         gauge("neuron_runtime_memory_used_bytes", tagged({{"memory_location", place}}), used.at(place));
-    for (const auto& [core, row] : object_in(object_in(used, "usage_breakdown"), "neuroncore_memory_usage").items())
+    for (const auto& [core, row] :
+         object_in(object_in(used, "usage_breakdown"), "neuroncore_memory_usage").items())
       for (const char* kind : kMemoryKinds)
         if (row.contains(kind))
           gauge(fmt::format("neuroncore_memory_usage_{}", kind),
@@ -185,7 +187,8 @@ std::string statsd_word(std::string text) {
   const auto is_safe = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '-';
   };
-  std::ranges::replace_if(text, [&](char c) { return !is_safe(c); }, '_');
+  std::ranges::replace_if(
+      text, [&](char c) { return !is_safe(c); }, '_');
   return text.empty() ? "_" : text;
 }
 
@@ -204,7 +207,8 @@ std::string statsd_line(const Sample& sample, const std::string& prefix, bool wi
 std::string cloudwatch_unit(const std::string& name) {
   if (name.ends_with("_ratio")) return "None";
   if (name.ends_with("_seconds")) return "Seconds";
-  const bool is_bytes = name.find("_bytes") != std::string::npos || name.starts_with("neuroncore_memory_usage");
+  const bool is_bytes =
+      name.find("_bytes") != std::string::npos || name.starts_with("neuroncore_memory_usage");
   return is_bytes ? "Bytes" : "Count";
 }
 

@@ -1,6 +1,6 @@
-// The numbers of neuron-monitor's reports as metrics: what its companions for Prometheus, StatsD and CloudWatch
-// hand on. Names and labels are those of AWS's companion script for Prometheus. What a report leaves out is no
-// metric.
+// The numbers of neuron-monitor's reports as metrics: what its companions for Prometheus, StatsD and
+// CloudWatch hand on. Names and labels are those of AWS's companion script for Prometheus. What a report
+// leaves out is no metric.
 //
 // Input fault "tools.report" for what is not a report.
 #pragma once
@@ -25,8 +25,8 @@ struct Sample {
 };
 std::vector<Sample> metric_samples(const nlohmann::ordered_json& report);
 
-// What a scrape of Prometheus gets: the gauges of the last report, and counters since the start. Counters of a
-// process end with it; their sum over processes is kept.
+// What a scrape of Prometheus gets: the gauges of the last report, and counters since the start. Counters of
+// a process end with it; their sum over processes is kept.
 class MetricCollector {
  public:
   // `now_s`: since the epoch.

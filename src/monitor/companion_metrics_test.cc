@@ -17,7 +17,8 @@ using ::testing::Not;
 
 ordered_json report(double period = 1.0, int completed = 3) {
   const ordered_json runtime{
-      {"neuroncore_counters", {{"neuroncores_in_use", {{"5", {{"neuroncore_utilization", 42.0}}}, {"6", ordered_json::object()}}}}},
+      {"neuroncore_counters",
+       {{"neuroncores_in_use", {{"5", {{"neuroncore_utilization", 42.0}}}, {"6", ordered_json::object()}}}}},
       {"execution_stats",
        {{"period", period},
         {"execution_summary", {{"completed", completed}}},
@@ -29,20 +30,26 @@ ordered_json report(double period = 1.0, int completed = 3) {
           {"neuron_device", 64},
           {"usage_breakdown", {{"neuroncore_memory_usage", {{"5", {{"constants", 1}, {"tensors", 2}}}}}}}}}}},
       {"neuron_runtime_vcpu_usage", {{"vcpu_usage", {{"user", 10.0}}}}}};
-  return {{"neuron_runtime_data", ordered_json::array({{{"neuron_runtime_tag", "job"}, {"report", runtime}}})},
-          {"system_data",
-           {{"memory_info", {{"memory_total_bytes", 9}, {"memory_used_bytes", 3}}},
-            {"vcpu_usage", {{"average_usage", {{"user", 1.0}}}, {"usage_data", {{"0", ordered_json::object()}}}}},
-            {"neuron_hw_counters",
-             {{"neuron_devices", ordered_json::array({{{"neuron_device_index", 0}, {"mem_ecc_corrected", 0}}})}}}}},
-          {"instance_info", {{"instance_id", "i-1"}, {"instance_type", "trn2.48xlarge"}}},
-          {"neuron_hardware_info", {{"neuron_device_count", 16}}},
-          {"neuron_k8s_info",
-           {{"neuroncores_k8s_info",
-             {{"5", {{"pod_name", "p0"}, {"namespace", "jobs"}, {"container_name", ordered_json::array({"c0", "c1"})}}}}}}}};
+  return {
+      {"neuron_runtime_data", ordered_json::array({{{"neuron_runtime_tag", "job"}, {"report", runtime}}})},
+      {"system_data",
+       {{"memory_info", {{"memory_total_bytes", 9}, {"memory_used_bytes", 3}}},
+        {"vcpu_usage", {{"average_usage", {{"user", 1.0}}}, {"usage_data", {{"0", ordered_json::object()}}}}},
+        {"neuron_hw_counters",
+         {{"neuron_devices",
+           ordered_json::array({{{"neuron_device_index", 0}, {"mem_ecc_corrected", 0}}})}}}}},
+      {"instance_info", {{"instance_id", "i-1"}, {"instance_type", "trn2.48xlarge"}}},
+      {"neuron_hardware_info", {{"neuron_device_count", 16}}},
+      {"neuron_k8s_info",
+       {{"neuroncores_k8s_info",
+         {{"5",
+           {{"pod_name", "p0"},
+            {"namespace", "jobs"},
+            {"container_name", ordered_json::array({"c0", "c1"})}}}}}}}};
 }
 
-const MetricCollector::Family* family(const std::vector<MetricCollector::Family>& all, const std::string& name) {
+const MetricCollector::Family* family(const std::vector<MetricCollector::Family>& all,
+                                      const std::string& name) {
   for (const auto& each : all)
     if (each.name == name) return &each;
   return nullptr;
@@ -94,16 +101,18 @@ TEST(CompanionMetrics, StatsdLinesHaveLabelsInTheirNamesOrAsTags) {
   };
   EXPECT_THAT(lines_of(false),
               HasSubstr("neuron.neuroncore_utilization_ratio.neuroncore.5.runtime_tag.job:0.42|g\n"));
-  EXPECT_THAT(lines_of(false), HasSubstr("neuron.execution_status_total.runtime_tag.job.status_type.completed:3|c\n"));
+  EXPECT_THAT(lines_of(false),
+              HasSubstr("neuron.execution_status_total.runtime_tag.job.status_type.completed:3|c\n"));
   EXPECT_THAT(lines_of(false), Not(HasSubstr("execution_errors_total")));  // none were added
-  EXPECT_THAT(lines_of(true), HasSubstr("neuron.neuroncore_utilization_ratio:0.42|g|#neuroncore:5,runtime_tag:job\n"));
+  EXPECT_THAT(lines_of(true),
+              HasSubstr("neuron.neuroncore_utilization_ratio:0.42|g|#neuroncore:5,runtime_tag:job\n"));
   ordered_json odd = report();
   odd["neuron_runtime_data"][0]["neuron_runtime_tag"] = "a\nb:1|c";
   EXPECT_THAT(statsd_datagrams(odd, "n", true)[0], HasSubstr("runtime_tag:a_b_1_c"));
   ordered_json many = report();
   for (int core = 0; core < 200; ++core)
-    many["neuron_runtime_data"][0]["report"]["neuroncore_counters"]["neuroncores_in_use"][std::to_string(core)] = {
-        {"neuroncore_utilization", 1.5}};
+    many["neuron_runtime_data"][0]["report"]["neuroncore_counters"]["neuroncores_in_use"]
+        [std::to_string(core)] = {{"neuroncore_utilization", 1.5}};
   const auto datagrams = statsd_datagrams(many, "n", false);
   EXPECT_GT(datagrams.size(), 5);
   for (const std::string& datagram : datagrams) EXPECT_LE(datagram.size(), 1400);
@@ -134,8 +143,8 @@ TEST(CompanionMetrics, DamagedReportsAreRefusedOrTaken) {
   const ordered_json whole = report();
   const auto flat = whole.flatten();
   for (const auto& [pointer, value] : flat.items())
-    for (const ordered_json& other : {ordered_json(), ordered_json(-1), ordered_json("x"), ordered_json::array({5}),
-                                      ordered_json{{"a", 1}}, ordered_json(true)}) {
+    for (const ordered_json& other : {ordered_json(), ordered_json(-1), ordered_json("x"),
+                                      ordered_json::array({5}), ordered_json{{"a", 1}}, ordered_json(true)}) {
       ordered_json damaged = whole;
       damaged[ordered_json::json_pointer(pointer)] = other;
       try {
@@ -149,7 +158,8 @@ TEST(CompanionMetrics, DamagedReportsAreRefusedOrTaken) {
         EXPECT_EQ(fault.label(), "tools.report");
       }
     }
-  for (const ordered_json& other : {ordered_json(), ordered_json(3), ordered_json::array(), ordered_json::object()})
+  for (const ordered_json& other :
+       {ordered_json(), ordered_json(3), ordered_json::array(), ordered_json::object()})
     EXPECT_THROW(MetricCollector().take(other, 0), Fault) << other;
 }
 

@@ -24,11 +24,19 @@ constexpr std::string_view kMark = ".opentrn-device-tree";
 constexpr std::string_view kSys = "sys/devices/virtual/neuron_device";
 
 // By device::Outcome; the guide's other statuses never happen on a simulated device.
-constexpr const char* kStatus[device::kOutcomes] = {"success", "infer_completed_with_error", "exec_bad_input"};
-constexpr const char* kStatusThatNeverHappens[] = {
-    "hw_error",      "infer_failed_to_queue", "resource_nc_error", "unsupported_neff_version",
-    "failure",       "invalid_error",         "oob_error",         "generic_error",
-    "infer_completed_with_num_error",         "resource_error",    "timeout"};
+constexpr const char* kStatus[device::kOutcomes] = {"success", "infer_completed_with_error",
+                                                    "exec_bad_input"};
+constexpr const char* kStatusThatNeverHappens[] = {"hw_error",
+                                                   "infer_failed_to_queue",
+                                                   "resource_nc_error",
+                                                   "unsupported_neff_version",
+                                                   "failure",
+                                                   "invalid_error",
+                                                   "oob_error",
+                                                   "generic_error",
+                                                   "infer_completed_with_num_error",
+                                                   "resource_error",
+                                                   "timeout"};
 // By device::Memory, and kinds that a simulated device does not have.
 constexpr const char* kMemory[device::kMemories] = {"constants", "model_code", "model_shared_scratchpad",
                                                     "tensors"};
@@ -167,7 +175,8 @@ Files device_files(const Machine& machine, std::span<const device::Process> proc
   Files files;
   const std::string arch_type = fmt::format("NCv{}", machine.generation);
   std::string family = machine.instance_type.substr(0, machine.instance_type.find('.'));
-  if (!family.empty() && family[0] >= 'a' && family[0] <= 'z') family[0] = static_cast<char>(family[0] - 'a' + 'A');
+  if (!family.empty() && family[0] >= 'a' && family[0] <= 'z')
+    family[0] = static_cast<char>(family[0] - 'a' + 'A');
   for (const Device& device : machine.devices) {
     const std::string folder = fmt::format("{}/neuron{}", kSys, device.index);
     CoreFiles own(folder, files);
@@ -179,8 +188,8 @@ Files device_files(const Machine& machine, std::span<const device::Process> proc
     own.put("info/architecture/instance_type", family);
     for (const char* name : kHardware) own.put(fmt::format("stats/hardware/{}/total", name), 0);
     for (size_t i = 0; i < device.cores.size(); ++i)
-      put_core(CoreFiles(fmt::format("{}/neuron_core{}", folder, i), files), sum_of(device.cores[i], processes),
-               arch_type);
+      put_core(CoreFiles(fmt::format("{}/neuron_core{}", folder, i), files),
+               sum_of(device.cores[i], processes), arch_type);
     files[fmt::format("dev/neuron{}", device.index)] = "";
   }
   files["sys/devices/virtual/dmi/id/product_name"] = machine.instance_type + "\n";
@@ -191,7 +200,8 @@ void write_device_tree(const fs::path& root, const Files& files) {
   std::error_code error;
   const bool has_other_files = fs::exists(root, error) && !is_tree(root) && !fs::is_empty(root, error);
   if (fs::is_symlink(root, error) || has_other_files)
-    refuse_tree(root, "this folder is not empty, and is not a tree of `opentrn device-tree`", "name a new folder");
+    refuse_tree(root, "this folder is not empty, and is not a tree of `opentrn device-tree`",
+                "name a new folder");
   const auto make_folder = [](const fs::path& folder) {
     std::error_code failed;
     fs::create_directories(folder, failed);

@@ -1,10 +1,10 @@
 // The files that Neuron's driver shows under /sys/devices/virtual/neuron_device, in a folder of the user's.
 //
-// AWS's "Neuron Sysfs User Guide" has the names. A simulated device has no driver: the tree is written from the
-// records of processes (device/registry.h). Counters are sums over the live processes, so that they fall when
-// one ends; the guide's "write to clear" does nothing. Files whose values nobody knows are not there
-// (serial_number, host memory, power). ROOT/dev/neuronN are empty plain files, for programs that only look for
-// names.
+// AWS's "Neuron Sysfs User Guide" has the names. A simulated device has no driver: the tree is written from
+// the records of processes (device/registry.h). Counters are sums over the live processes, so that they fall
+// when one ends; the guide's "write to clear" does nothing. Files whose values nobody knows are not there
+// (serial_number, host memory, power). ROOT/dev/neuronN are empty plain files, for programs that only look
+// for names.
 #pragma once
 
 #include <filesystem>

@@ -50,9 +50,9 @@ class DeviceTree : public ::testing::Test {
 TEST_F(DeviceTree, NamesAreThoseOfTheGuide) {
   const auto files = device_files(machine(), {});
   for (const char* status :
-       {"exec_bad_input", "hw_error", "infer_failed_to_queue", "resource_nc_error", "unsupported_neff_version",
-        "failure", "infer_completed_with_error", "invalid_error", "oob_error", "success", "generic_error",
-        "infer_completed_with_num_error", "resource_error", "timeout"})
+       {"exec_bad_input", "hw_error", "infer_failed_to_queue", "resource_nc_error",
+        "unsupported_neff_version", "failure", "infer_completed_with_error", "invalid_error", "oob_error",
+        "success", "generic_error", "infer_completed_with_num_error", "resource_error", "timeout"})
     for (const char* count : {"/total", "/present"})
       EXPECT_EQ(files.count(kCore + "stats/status/" + status + count), 1) << status;
   for (const char* kind :
@@ -61,7 +61,8 @@ TEST_F(DeviceTree, NamesAreThoseOfTheGuide) {
   for (const char* name : {"flop_count", "inference_count", "model_load_count", "reset_fail_count",
                            "reset_req_count", "nc_time_in_use"})
     EXPECT_EQ(files.count(kCore + "stats/other_info/" + name), 1) << name;
-  EXPECT_EQ(files.count("sys/devices/virtual/neuron_device/neuron0/info/serial_number"), 0);  // nobody knows it
+  EXPECT_EQ(files.count("sys/devices/virtual/neuron_device/neuron0/info/serial_number"),
+            0);  // nobody knows it
 }
 
 TEST_F(DeviceTree, CountersAreSumsOverProcesses) {

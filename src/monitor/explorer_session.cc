@@ -105,8 +105,9 @@ std::vector<std::string> session_groups(const std::string& text, const std::stri
   std::vector<std::string> fields = parts_of(text);
   for (const std::string& field : fields)
     if (std::ranges::find(known, field) == known.end())
-      refuse_session(fmt::format("{} '{}'", option, printable(field.substr(0, 40))),
-                     fmt::format("a simulated device knows {}; no threads and workers", fmt::join(known, ", ")));
+      refuse_session(
+          fmt::format("{} '{}'", option, printable(field.substr(0, 40))),
+          fmt::format("a simulated device knows {}; no threads and workers", fmt::join(known, ", ")));
   if (fields.empty())
     refuse_session(fmt::format("{} names nothing", option), fmt::format("of {}", fmt::join(known, ", ")));
   return fields;
@@ -173,13 +174,15 @@ void Session::add_events(const Process& process) {
 void Session::add_models(const Process& process) {
   std::vector<fs::path> traces;
   std::error_code error;
-  for (fs::directory_iterator entry(process.folder, error), end; !error && entry != end; entry.increment(error))
+  for (fs::directory_iterator entry(process.folder, error), end; !error && entry != end;
+       entry.increment(error))
     if (entry->path().extension() == ".ntff") traces.push_back(entry->path());
   std::ranges::sort(traces);
   for (const fs::path& path : traces) {
     constexpr std::string_view kMiddle = "_instid_0_vnc_";
     std::string name = path.stem().string();
-    if (const size_t at = name.find(kMiddle); at != std::string::npos) name.replace(at, kMiddle.size(), "_core_");
+    if (const size_t at = name.find(kMiddle); at != std::string::npos)
+      name.replace(at, kMiddle.size(), "_core_");
     const auto is_same = [&](const auto& model) { return model.first == name; };
     if (std::ranges::none_of(models_, is_same)) models_.emplace_back(std::move(name), path);
   }

@@ -14,10 +14,10 @@ namespace opentrn::monitor {
 
 // What of the folders is read; empty sets: all.
 struct SessionFilters {
-  std::set<int64_t> cores;                // logical ones
+  std::set<int64_t> cores;                 // logical ones
   std::set<std::string> types, instances;  // names of events; ids of instances
-  bool without_system = false;            // the events
-  bool without_device = false;            // the traces of models
+  bool without_system = false;             // the events
+  bool without_device = false;             // the traces of models
 };
 
 // "0,1" as numbers of cores. Input fault "tools.explorer".

@@ -40,7 +40,8 @@ int64_t whole_ns(double value) {
 
 int64_t whole_at(const json& row, const char* key) {
   const json& value = row.at(key);
-  if (!value.is_number_integer()) refuse_damaged(fmt::format("'{}' is {}, not a whole number", key, value.type_name()));
+  if (!value.is_number_integer())
+    refuse_damaged(fmt::format("'{}' is {}, not a whole number", key, value.type_name()));
   return value.get<int64_t>();
 }
 
@@ -102,7 +103,8 @@ class TableMaker {
   void take(const json& event) {
     const int64_t core = whole_at(event, "pid"), track_number = whole_at(event, "tid");
     const auto found = tracks_.find({core, track_number});
-    if (found == tracks_.end()) refuse_damaged(fmt::format("track {} of core {} has no name", track_number, core));
+    if (found == tracks_.end())
+      refuse_damaged(fmt::format("track {} of core {} has no name", track_number, core));
     const std::string& track = found->second;
     const json& args = event.at("args");
     constexpr double kNsPerUs = 1000;
@@ -131,7 +133,8 @@ class TableMaker {
 
   void take_instruction(const json& event, const json& args, const std::string& track, std::string engine,
                         ordered_json row) {
-    std::ranges::transform(engine, engine.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
+    std::ranges::transform(engine, engine.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
     Instruction made{engine, event.at("name"), row["pcore_idx"], row["start_ts"], row["end_ts"]};
     row["engine"] = engine;
     row["timeline_track"] = track;
@@ -139,7 +142,8 @@ class TableMaker {
     row["id"] = instructions_.size();
     row["pc"] = counts_[{made.core, engine}]++;
     row["compiler_pc"] = whole_at(args, "instruction");
-    row["evt_wait_time_ns"] = args.contains("stall_ns") ? json(whole_ns(args["stall_ns"].get<double>())) : json();
+    row["evt_wait_time_ns"] =
+        args.contains("stall_ns") ? json(whole_ns(args["stall_ns"].get<double>())) : json();
     row["nki_source_location"] = text_of(args, "source");
     row["hlo_name"] = text_of(args, "name");
     row["raw_flops"] = nullptr;
@@ -158,7 +162,8 @@ class TableMaker {
 
   ordered_json opcodes() const {
     std::map<std::pair<std::string, std::string>, Spans> groups;
-    for (const Instruction& row : executed_) groups[{row.engine, row.opcode}].emplace_back(row.begin, row.end);
+    for (const Instruction& row : executed_)
+      groups[{row.engine, row.opcode}].emplace_back(row.begin, row.end);
     ordered_json rows = ordered_json::array();
     for (const auto& [key, spans] : groups) {
       int64_t time = 0;
@@ -186,16 +191,19 @@ class TableMaker {
                      {"hardware_flops", whole_ns(flops)},
                      {"dma_active_time_percent", share_of_run(covered(moved_), last_)}};
     for (const char* engine : kEngines)
-      row[fmt::format("{}_engine_active_time_percent", engine)] = share_of_run(covered(by_engine[engine]), last_);
+      row[fmt::format("{}_engine_active_time_percent", engine)] =
+          share_of_run(covered(by_engine[engine]), last_);
     return row;
   }
 
   ordered_json warnings() const {
-    ordered_json rows = ordered_json::array({{{"message", "Predicted by OpenTrn's timing model, not measured on a device."},
-                                              {"category", "Simulation"}}});
+    ordered_json rows =
+        ordered_json::array({{{"message", "Predicted by OpenTrn's timing model, not measured on a device."},
+                              {"category", "Simulation"}}});
     if (skipped_ != 0)
-      rows.push_back({{"message", fmt::format("{} iterations of steady loops are not in the tables.", skipped_)},
-                      {"category", "Missing Data"}});
+      rows.push_back(
+          {{"message", fmt::format("{} iterations of steady loops are not in the tables.", skipped_)},
+           {"category", "Missing Data"}});
     return rows;
   }
 
@@ -220,7 +228,8 @@ std::string read_explorer_file(const std::filesystem::path& path) {
   const auto size = std::filesystem::file_size(path, error);
   if (error) refuse_trace(fmt::format("{}: {}", path.string(), error.message()));
   if (size > kTraceBytesMax)
-    refuse_trace(fmt::format("{} has {} bytes; at most {} GiB are read", path.string(), size, kTraceBytesMax >> 30));
+    refuse_trace(
+        fmt::format("{} has {} bytes; at most {} GiB are read", path.string(), size, kTraceBytesMax >> 30));
   std::ifstream file(path, std::ios::binary);
   std::string text(size, '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(size)) && size > 0)
@@ -235,7 +244,7 @@ ordered_json explorer_tables(std::string_view trace, const std::string& name, co
                        root["otherData"].value("is_simulation", json()) == "true";
   if (!is_ours)
     refuse_trace(fmt::format("{} is not a profile of OpenTrn's", name),
-           "neuron-explorer capture writes one (AWS's NTFF is not documented, and is not read)");
+                 "neuron-explorer capture writes one (AWS's NTFF is not documented, and is not read)");
   try {
     return TableMaker(root["traceEvents"]).make(version);
   } catch (const json::exception& error) {

@@ -1,5 +1,5 @@
-// Rows of Neuron Explorer's tables from a predicted timeline: the trace in Chrome's JSON that `neuron-explorer
-// capture` writes (profile/perfetto.cc).
+// Rows of Neuron Explorer's tables from a predicted timeline: the trace in Chrome's JSON that
+// `neuron-explorer capture` writes (profile/perfetto.cc).
 //
 // Names are those of the published schema (tools/neuron-explorer/profile-schema-reference of the SDK's
 // documents). Fields that a simulated device does not know are left out of a row, and tables that it does not

@@ -17,8 +17,8 @@ using nlohmann::ordered_json;
 using ::testing::HasSubstr;
 
 json event(const std::string& name, int core, int track, double us, double duration_us, json args) {
-  return {{"ph", "X"},   {"name", name},        {"pid", core},         {"tid", track},
-          {"ts", us},    {"dur", duration_us},  {"args", std::move(args)}};
+  return {{"ph", "X"},          {"name", name},           {"pid", core}, {"tid", track}, {"ts", us},
+          {"dur", duration_us}, {"args", std::move(args)}};
 }
 
 json track(int core, int number, const std::string& name) {
@@ -66,7 +66,8 @@ TEST(ExplorerTables, TimesOverlapOnceAndLanesAreOneEngine) {
   EXPECT_EQ(tables["Metadata"][0]["profile_schema_version"], "7.4.0");
   EXPECT_EQ(tables["Metadata"][0]["is_simulation"], true);
   EXPECT_THAT(tables["Warning"][1]["message"].get<std::string>(), HasSubstr("9 iterations"));
-  EXPECT_THAT(explorer_summary_text(tables), HasSubstr("tensor   nc_matmul                           2 times"));
+  EXPECT_THAT(explorer_summary_text(tables),
+              HasSubstr("tensor   nc_matmul                           2 times"));
 }
 
 // Every value of the trace in turn is another one, or is gone.
@@ -95,12 +96,21 @@ class SessionTest : public ::testing::Test {
     for (const char* name : {"simulated_pid_5", "simulated_pid_7"}) {
       put(std::string(name) + "/trace_info.json",
           {{"format", "opentrn-inspect-1"}, {"pid", name[14] - '0'}, {"is_simulation", true}});
-      put(std::string(name) + "/ntrace.json",
-          {{"events",
-            {{{"name", "nrt_execute"}, {"type", "software"}, {"id", 1}, {"nc_idx", 0}, {"timestamp", 10},
-              {"duration", 3000}, {"model_id", "1"}},
-             {{"name", "nc_exec_running"}, {"type", "hardware"}, {"id", 2}, {"nc_idx", 1}, {"timestamp", 10},
-              {"duration", 2000}, {"nc_timestamp_ns", 0}}}}});
+      put(std::string(name) + "/ntrace.json", {{"events",
+                                                {{{"name", "nrt_execute"},
+                                                  {"type", "software"},
+                                                  {"id", 1},
+                                                  {"nc_idx", 0},
+                                                  {"timestamp", 10},
+                                                  {"duration", 3000},
+                                                  {"model_id", "1"}},
+                                                 {{"name", "nc_exec_running"},
+                                                  {"type", "hardware"},
+                                                  {"id", 2},
+                                                  {"nc_idx", 1},
+                                                  {"timestamp", 10},
+                                                  {"duration", 2000},
+                                                  {"nc_timestamp_ns", 0}}}}});
       put(std::string(name) + "/host_mem.json", {{"mem_usage", {{{"timestamp", 1}, {"resident_bytes", 2}}}}});
       put(std::string(name) + "/1_instid_0_vnc_0.ntff", trace());
     }
@@ -123,7 +133,8 @@ TEST_F(SessionTest, EventsOfAllProcessesAreRows) {
   EXPECT_EQ(session.system_rows()[1]["end_ts"], 2010);
   EXPECT_EQ(session.system_rows()[0]["extra_attributes_json"], R"({"model_id":"1"})");
   EXPECT_EQ(session.host_rows("host_mem.json", "mem_usage")[1],
-            (ordered_json{{"instance_id", "simulated"}, {"process_id", 7}, {"resident_bytes", 2}, {"timestamp", 1}}));
+            (ordered_json{
+                {"instance_id", "simulated"}, {"process_id", 7}, {"resident_bytes", 2}, {"timestamp", 1}}));
   ASSERT_EQ(session.models().size(), 1);  // the same program in both
   EXPECT_EQ(session.models()[0].first, "1_core_0");
   const ordered_json summary = session.summary("0.1.0");
@@ -149,13 +160,15 @@ TEST_F(SessionTest, GroupsAreProcessesAndRowsOfTheTrace) {
   std::vector<std::string> names;
   for (const ordered_json& row : made["traceEvents"])
     if (row["ph"] == "M") names.push_back(row["args"]["name"]);
-  EXPECT_EQ(names, (std::vector<std::string>{"instance_id simulated, process_id 5", "lnc_idx 0", "lnc_idx 1",
-                                             "instance_id simulated, process_id 7", "lnc_idx 0", "lnc_idx 1"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"instance_id simulated, process_id 5", "lnc_idx 0", "lnc_idx 1",
+                                      "instance_id simulated, process_id 7", "lnc_idx 0", "lnc_idx 1"}));
   EXPECT_EQ(session_groups("process_id,lnc_idx", "--x").size(), 2);
   EXPECT_THROW(session_groups("thread_id", "--x"), Fault);
   EXPECT_THROW(session_groups("", "--x"), Fault);
   EXPECT_EQ(session_cores("0,12"), (std::set<int64_t>{0, 12}));
-  for (const char* text : {"x", "-1", "1234567", "1.5", "٣"}) EXPECT_THROW(session_cores(text), Fault) << text;
+  for (const char* text : {"x", "-1", "1234567", "1.5", "٣"})
+    EXPECT_THROW(session_cores(text), Fault) << text;
 }
 
 TEST_F(SessionTest, DamagedFilesAreNamed) {

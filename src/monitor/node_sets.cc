@@ -67,7 +67,9 @@ int quantity(const json& value) {
   if (value.is_string()) number = number_in(value.get<std::string>());
   if (value.is_number_integer()) number = number_in(value.dump());
   if (!number || *number > kRequestMax)
-    refuse_node(fmt::format("'{}' is not a number of devices", printable((value.is_string() ? value.get<std::string>() : value.dump()).substr(0, 40))));
+    refuse_node(
+        fmt::format("'{}' is not a number of devices",
+                    printable((value.is_string() ? value.get<std::string>() : value.dump()).substr(0, 40))));
   return *number;
 }
 
@@ -99,12 +101,14 @@ std::vector<Numbers> device_sets(const Machine& machine, int count) {
   const int total = device_count(machine);
   const Numbers counts = device_counts(machine);
   if (std::ranges::find(counts, count) == counts.end())
-    refuse_node(words_of_refused(machine, "device", count), fmt::format("ask for {}", fmt::join(counts, ", ")));
+    refuse_node(words_of_refused(machine, "device", count),
+                fmt::format("ask for {}", fmt::join(counts, ", ")));
   if (count == total) return {range_of(0, total, total)};
   std::vector<Numbers> sets;
   const bool overlaps = !machine.is_torus && count > 1;
   const int end = overlaps && machine.is_ring ? total : total - count + 1;
-  for (int begin = 0; begin < end; begin += overlaps ? 1 : count) sets.push_back(range_of(begin, count, total));
+  for (int begin = 0; begin < end; begin += overlaps ? 1 : count)
+    sets.push_back(range_of(begin, count, total));
   return sets;
 }
 
@@ -121,8 +125,8 @@ std::vector<Numbers> core_sets(const Machine& machine, int count) {
   if (count < 1 || count % each != 0 || std::ranges::find(counts, count / each) == counts.end()) {
     const Numbers below = each > 1 ? range_of(1, each - 1, each) : Numbers{};
     refuse_node(words_of_refused(machine, "core", count),
-                fmt::format("ask for {}{}{} times {}", fmt::join(below, ", "), below.empty() ? "" : ", or ", each,
-                            fmt::join(counts, ", ")));
+                fmt::format("ask for {}{}{} times {}", fmt::join(below, ", "), below.empty() ? "" : ", or ",
+                            each, fmt::join(counts, ", ")));
   }
   for (const Numbers& chosen : device_sets(machine, count / each)) {
     Numbers& cores = sets.emplace_back();
@@ -137,8 +141,8 @@ std::vector<Numbers> core_sets(const Machine& machine, int count) {
 Numbers choose_set(std::span<const Numbers> sets, const std::set<int>& free, const std::set<int>& must) {
   for (const Numbers& each : sets) {
     const bool is_free = std::ranges::all_of(each, [&](int number) { return free.contains(number); });
-    const bool holds = std::ranges::all_of(
-        must, [&](int number) { return std::ranges::find(each, number) != each.end(); });
+    const bool holds =
+        std::ranges::all_of(must, [&](int number) { return std::ranges::find(each, number) != each.end(); });
     if (is_free && holds) return each;
   }
   return {};
@@ -171,7 +175,8 @@ Numbers numbers_of_ranges(const std::string& text) {
     const auto first = number_in(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : number_in(part.substr(dash + 1));
     if (!first || !last) refuse_text("is not a list of numbers");
-    if (*last >= *first && static_cast<size_t>(*last - *first) >= kNumbersMax - std::min(numbers.size(), kNumbersMax))
+    if (*last >= *first &&
+        static_cast<size_t>(*last - *first) >= kNumbersMax - std::min(numbers.size(), kNumbersMax))
       refuse_text("names too many numbers");
     for (int number = *first; number <= *last; ++number) numbers.push_back(number);
   }

@@ -39,16 +39,19 @@ Numbers numbers(int begin, int end) {
 }
 
 TEST(NodeSets, AreThoseThatAwsDraws) {
-  const Machine trn1 = machine("trn1.32xlarge"), trn2 = machine("trn2.48xlarge", 2), inf2 = machine("inf2.48xlarge");
+  const Machine trn1 = machine("trn1.32xlarge"), trn2 = machine("trn2.48xlarge", 2),
+                inf2 = machine("inf2.48xlarge");
   EXPECT_THAT(device_counts(trn1), ElementsAre(1, 4, 8, 16));
   EXPECT_EQ(device_counts(trn2), device_counts(trn1));
-  EXPECT_THAT(device_sets(trn1, 4), ElementsAre(numbers(0, 4), numbers(4, 8), numbers(8, 12), numbers(12, 16)));
+  EXPECT_THAT(device_sets(trn1, 4),
+              ElementsAre(numbers(0, 4), numbers(4, 8), numbers(8, 12), numbers(12, 16)));
   EXPECT_THAT(device_sets(trn1, 8), ElementsAre(numbers(0, 8), numbers(8, 16)));
   EXPECT_EQ(device_counts(inf2), numbers(1, 13));
   EXPECT_THAT(device_sets(inf2, 3), Contains(Numbers{10, 11, 0}));
   EXPECT_THAT(device_sets(inf2, 3), Not(Contains(Numbers{0, 2, 4})));
   EXPECT_EQ(refusal([&] { device_sets(trn1, 7); }),
-            "Instance type trn1.32xlarge does not support requests for device: 7. Please request a different number "
+            "Instance type trn1.32xlarge does not support requests for device: 7. Please request a different "
+            "number "
             "of devices.");
 }
 
@@ -103,8 +106,8 @@ TEST(NodeSets, PodsHoldWhatTheirAnnotationsSay) {
                                  pod({}, {{"NEURON_CORES", "4-63"}}, "Succeeded"), pod({})});
   EXPECT_THAT(cores_of_pods(trn2, pods), ElementsAre(0, 1, 2, 3, 8, 9, 10, 11));
   refusal([&] { cores_of_pods(trn2, json::array({pod({}, {{"NEURON_CORES", "many"}})})); });
-  for (const json& other : {json(5), pod({}), json::array({5}), json::array({{{"status", 3}}}), json::array({pod({}, 3)}),
-                            json::array({pod({}, {{"NEURON_CORES", 3}})})})
+  for (const json& other : {json(5), pod({}), json::array({5}), json::array({{{"status", 3}}}),
+                            json::array({pod({}, 3)}), json::array({pod({}, {{"NEURON_CORES", 3}})})})
     refusal([&] { cores_of_pods(trn2, other); });
 }
 
@@ -119,7 +122,9 @@ TEST(NodeSets, LargeRequestsArePlacedFirst) {
   EXPECT_EQ(placed[1].numbers, numbers(8, 16));
   EXPECT_EQ(annotations_of(trn2, placed), (json{{"NEURON_CORES", "4-5,32-63"}, {"NEURON_DEVICES", "8-15"}}));
   EXPECT_EQ(annotations_of(trn2, {}), json::object());
-  EXPECT_EQ(refusal([&] { place(trn2, device_requests(pod({{"aws.amazon.com/neuron", "16"}})), {9}); }),
+  EXPECT_EQ(refusal([&] {
+              place(trn2, device_requests(pod({{"aws.amazon.com/neuron", "16"}})), {9});
+            }),
             "no contiguous set of 16 devices is free");
 }
 
@@ -131,7 +136,9 @@ TEST(NodeSets, WhatIsNoPodIsRefused) {
   EXPECT_THAT(refusal([&] { device_requests(pod({{"aws.amazon.com/neuron", "1.5"}})); }), HasSubstr("1.5"));
   for (const json& count : {json(-1), json(true), json("99999999999"), json(1e3)})
     refusal([&] { device_requests(pod({{"aws.amazon.com/neuron", count}})); });
-  EXPECT_THAT(refusal([&] { device_requests(pod({{"aws.amazon.com/neuron", 1}, {"aws.amazon.com/neuroncore", 1}})); }),
+  EXPECT_THAT(refusal([&] {
+                device_requests(pod({{"aws.amazon.com/neuron", 1}, {"aws.amazon.com/neuroncore", 1}}));
+              }),
               HasSubstr("one of them"));
 }
 

@@ -26,7 +26,9 @@ constexpr size_t kDigestDigits = 16;
   throw Fault(FaultKind::kInput, "tools.kubernetes", std::move(what), std::move(hint));
 }
 
-std::string brief(const std::string& text, size_t most = kTextShown) { return printable(text.substr(0, most)); }
+std::string brief(const std::string& text, size_t most = kTextShown) {
+  return printable(text.substr(0, most));
+}
 
 bool is_node_name(const std::string& text) {
   static const std::regex pattern("[a-z0-9]([-a-z0-9.]*[a-z0-9])?");
@@ -41,7 +43,8 @@ bool is_driver_version(const std::string& text) {
 ordered_json int_value(int value) { return {{"int", value}}; }
 ordered_json string_value(std::string value) { return {{"string", std::move(value)}}; }
 
-ordered_json attributes_of(const Machine& machine, const std::string& node, int index, const std::string& driver) {
+ordered_json attributes_of(const Machine& machine, const std::string& node, int index,
+                           const std::string& driver) {
   ordered_json rows{{"deviceId", int_value(index)},
                     {"instanceType", string_value(machine.instance_type)},
                     {"resourceType", string_value("neuron_device")}};
@@ -122,14 +125,16 @@ ordered_json list_at(const ordered_json& object, const char* key) {
 using Devices = std::vector<const ordered_json*>;
 
 bool meets_all(const ordered_json& device, const std::vector<std::string>& selectors) {
-  return std::ranges::all_of(selectors, [&](const std::string& each) { return meets_selector(device, each); });
+  return std::ranges::all_of(selectors,
+                             [&](const std::string& each) { return meets_selector(device, each); });
 }
 
 // Of the devices that fit, those that the request gets; `same`: attributes in which they agree.
-Devices chosen_devices(const ordered_json& exactly, const Devices& fitting, const std::vector<std::string>& same,
-                       size_t in_all) {
+Devices chosen_devices(const ordered_json& exactly, const Devices& fitting,
+                       const std::vector<std::string>& same, size_t in_all) {
   std::string mode = exactly.value("allocationMode", "ExactCount");
-  std::ranges::transform(mode, mode.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
+  std::ranges::transform(mode, mode.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; });
   if (mode == "all") {
     if (in_all == 0 || in_all != fitting.size())
       refuse_claim(fmt::format("{} of {} devices are free", fitting.size(), in_all));
@@ -246,15 +251,14 @@ ordered_json resource_slices(const Machine& machine, const std::string& node, co
     refuse_claim(fmt::format("'{}' is not a name of a node", brief(node, 60)), "a DNS name in small letters");
   if (!driver.empty() && !is_driver_version(driver))
     refuse_claim(fmt::format("'{}' is not a version of a driver", brief(driver, 40)), "as in 2.25.4.0");
-  return ordered_json::array(
-      {{{"apiVersion", "resource.k8s.io/v1"},
-        {"kind", "ResourceSlice"},
-        {"metadata", {{"name", node + "-neuron"}}},
-        {"spec",
-         {{"driver", kDraDriver},
-          {"nodeName", node},
-          {"pool", {{"name", node}, {"generation", 1}, {"resourceSliceCount", 1}}},
-          {"devices", devices_of_node(machine, node, driver, ultraserver)}}}}});
+  return ordered_json::array({{{"apiVersion", "resource.k8s.io/v1"},
+                               {"kind", "ResourceSlice"},
+                               {"metadata", {{"name", node + "-neuron"}}},
+                               {"spec",
+                                {{"driver", kDraDriver},
+                                 {"nodeName", node},
+                                 {"pool", {{"name", node}, {"generation", 1}, {"resourceSliceCount", 1}}},
+                                 {"devices", devices_of_node(machine, node, driver, ultraserver)}}}}});
 }
 
 ordered_json dra_device_class() {
@@ -267,12 +271,14 @@ ordered_json dra_device_class() {
 
 bool meets_selector(const ordered_json& device, const std::string& expression) {
   if (expression.size() > kSelectorMax)
-    refuse_claim(fmt::format("a selector of {} characters; at most {} are read", expression.size(), kSelectorMax));
+    refuse_claim(
+        fmt::format("a selector of {} characters; at most {} are read", expression.size(), kSelectorMax));
   return std::ranges::all_of(terms_of(expression),
                              [&](const std::string& term) { return meets_term(device, term); });
 }
 
-ordered_json allocate_claim(const ordered_json& claim, const ordered_json& published, const TakenDevices& taken) {
+ordered_json allocate_claim(const ordered_json& claim, const ordered_json& published,
+                            const TakenDevices& taken) {
   std::string why = "no slice is published";
   try {
     const ordered_json& spec = claim.at("devices");
@@ -306,8 +312,8 @@ std::pair<ordered_json, std::optional<int>> container_of_allocation(const ordere
   } catch (const ordered_json::exception& error) {
     refuse_claim(fmt::format("this is not an allocation: {}", error.what()));
   }
-  const int of_device = static_cast<int>(machine.devices.front().cores.size()) * machine.physical_cores_per_core /
-                        settings.lnc;
+  const int of_device =
+      static_cast<int>(machine.devices.front().cores.size()) * machine.physical_cores_per_core / settings.lnc;
   Numbers cores;
   for (const int device : devices)
     for (int core = 0; core < of_device; ++core) cores.push_back(device * of_device + core);

@@ -1,5 +1,5 @@
-// Resource slices of a simulated node for Kubernetes' dynamic resource allocation, as AWS's DRA driver publishes
-// them, and what a claim gets of them.
+// Resource slices of a simulated node for Kubernetes' dynamic resource allocation, as AWS's DRA driver
+// publishes them, and what a claim gets of them.
 //
 // Attributes are those of AWS's page of the driver. What only AWS's services tell is left out (network nodes,
 // capacity blocks), and so is devicegroup1_id, the address of a network adapter; `devicegroup` numbers are
@@ -21,8 +21,8 @@ namespace opentrn::monitor {
 
 inline constexpr const char* kDraDriver = "neuron.aws.com";
 
-// ResourceSlice objects of resource.k8s.io/v1. `ultraserver`: of which the node is one; it is then one device.
-// Input fault for names and versions that Kubernetes would not take.
+// ResourceSlice objects of resource.k8s.io/v1. `ultraserver`: of which the node is one; it is then one
+// device. Input fault for names and versions that Kubernetes would not take.
 nlohmann::ordered_json resource_slices(const Machine& machine, const std::string& node,
                                        const std::string& driver = "", const std::string& ultraserver = "");
 nlohmann::ordered_json dra_device_class();
@@ -39,8 +39,9 @@ using TakenDevices = std::set<std::pair<std::string, std::string>>;
 nlohmann::ordered_json allocate_claim(const nlohmann::ordered_json& claim,
                                       const nlohmann::ordered_json& published, const TakenDevices& taken);
 
-// The variables that a container of the allocation is started with, and how many servers of an UltraServer the
-// claim wants to use together, which the caller's collectives have to know. Input fault for unknown parameters.
+// The variables that a container of the allocation is started with, and how many servers of an UltraServer
+// the claim wants to use together, which the caller's collectives have to know. Input fault for unknown
+// parameters.
 std::pair<nlohmann::ordered_json, std::optional<int>> container_of_allocation(
     const nlohmann::ordered_json& allocation, const Machine& machine);
 

@@ -22,16 +22,17 @@ Machine trn2() {
 ordered_json node() { return resource_slices(trn2(), "node-a", "2.25.4.0"); }
 
 // Of `count` devices of a group; 0: all that the selector takes.
-ordered_json claim(int count, int group = 0, const std::string& selector = kAttribute + ".instanceType == 'trn2.48xlarge'") {
+ordered_json claim(int count, int group = 0,
+                   const std::string& selector = kAttribute + ".instanceType == 'trn2.48xlarge'") {
   ordered_json exactly{{"deviceClassName", "neuron.aws.com"},
                        {"selectors", ordered_json::array({{{"cel", {{"expression", selector}}}}})},
                        {"allocationMode", count > 0 ? "ExactCount" : "All"}};
   if (count > 0) exactly["count"] = count;
   ordered_json devices{{"requests", ordered_json::array({{{"name", "neurons"}, {"exactly", exactly}}})}};
   if (group > 0)
-    devices["constraints"] = ordered_json::array(
-        {{{"requests", ordered_json::array({"neurons"})},
-          {"matchAttribute", fmt::format("resource.aws.com/devicegroup{}_id", group)}}});
+    devices["constraints"] =
+        ordered_json::array({{{"requests", ordered_json::array({"neurons"})},
+                              {"matchAttribute", fmt::format("resource.aws.com/devicegroup{}_id", group)}}});
   return {{"devices", devices}};
 }
 
@@ -67,7 +68,8 @@ TEST(ResourceSlices, AClaimIsGivenConnectedDevices) {
             R"({"device":"neurondevice0","driver":"neuron.aws.com","pool":"node-a","request":"neurons"})");
   const TakenDevices taken{{"node-a", "neurondevice5"}};
   EXPECT_EQ(names(allocate_claim(claim(8, 8), node(), taken)).front(), "neurondevice8");
-  EXPECT_THAT(refused([&] { allocate_claim(claim(16, 16), node(), taken); }), HasSubstr("16 devices of one group"));
+  EXPECT_THAT(refused([&] { allocate_claim(claim(16, 16), node(), taken); }),
+              HasSubstr("16 devices of one group"));
   EXPECT_THAT(refused([&] { allocate_claim(claim(0), node(), taken); }), HasSubstr("15 of 16"));
   EXPECT_EQ(names(allocate_claim(claim(0), node(), {})).size(), 16);
   const auto [variables, servers] = container_of_allocation(first, trn2());
@@ -89,30 +91,32 @@ TEST(ResourceSlices, ConfigurationsReachTheContainer) {
   EXPECT_EQ(given["results"][0]["pool"], "node-u");
   EXPECT_EQ(container_of_allocation(given, trn2()).second, 4);
   EXPECT_THAT(refused([&] {
-                container_of_allocation({{"config", ordered_json::array({{{"opaque", {{"parameters", {{"kind", "X"}}}}}}})},
-                                         {"results", ordered_json::array()}},
-                                        trn2());
+                container_of_allocation(
+                    {{"config", ordered_json::array({{{"opaque", {{"parameters", {{"kind", "X"}}}}}}})},
+                     {"results", ordered_json::array()}},
+                    trn2());
               }),
               HasSubstr("is not known"));
   for (const char* name : {"neurondevice16", "neurondevice-1", "neurondevice", "gpu0"})
     refused([&] {
-      container_of_allocation({{"config", ordered_json::array()},
-                               {"results", ordered_json::array({{{"device", name}}})}},
-                              trn2());
+      container_of_allocation(
+          {{"config", ordered_json::array()}, {"results", ordered_json::array({{{"device", name}}})}},
+          trn2());
     });
 }
 
 TEST(ResourceSlices, Selectors) {
   const ordered_json slices = node();
   const ordered_json& device = slices[0]["spec"]["devices"][0];
-  EXPECT_TRUE(meets_selector(device, kAttribute + ".deviceId == 0 && " + kAttribute + ".neuronDriverVersion == '2.25.4.0'"));
+  EXPECT_TRUE(meets_selector(
+      device, kAttribute + ".deviceId == 0 && " + kAttribute + ".neuronDriverVersion == '2.25.4.0'"));
   EXPECT_FALSE(meets_selector(device, kAttribute + ".instanceType == \"trn1.32xlarge\""));
   EXPECT_FALSE(meets_selector(device, kAttribute + ".noSuch == 1"));
   EXPECT_FALSE(meets_selector(device, kAttribute + ".deviceId == '0'"));
   EXPECT_TRUE(meets_selector(device, "device.driver == \"neuron.aws.com\""));
   EXPECT_FALSE(meets_selector(device, "device.driver == 'gpu.example.com'"));
-  for (const std::string& other :
-       {kAttribute + ".deviceId < 4", std::string(), std::string("&&"), std::string(2000, 'x'), std::string("\xff")})
+  for (const std::string& other : {kAttribute + ".deviceId < 4", std::string(), std::string("&&"),
+                                   std::string(2000, 'x'), std::string("\xff")})
     refused([&] { meets_selector(device, other); });
 }
 
@@ -120,8 +124,8 @@ TEST(ResourceSlices, DamagedClaimsAreRefused) {
   const ordered_json whole = with_config(claim(4, 4), "NeuronConfig", "logicalNeuronCore", 1);
   const auto flat = whole.flatten();
   for (const auto& [pointer, value] : flat.items())
-    for (const ordered_json& other : {ordered_json(), ordered_json(-1), ordered_json("x"), ordered_json::array(),
-                                      ordered_json::object(), ordered_json(true)}) {
+    for (const ordered_json& other : {ordered_json(), ordered_json(-1), ordered_json("x"),
+                                      ordered_json::array(), ordered_json::object(), ordered_json(true)}) {
       ordered_json damaged = whole;
       damaged[ordered_json::json_pointer(pointer)] = other;
       try {
@@ -135,7 +139,8 @@ TEST(ResourceSlices, DamagedClaimsAreRefused) {
 TEST(ResourceSlices, NamesAndVersionsAreChecked) {
   EXPECT_THAT(refused([] { resource_slices(trn2(), "Node A"); }), HasSubstr("Node A"));
   EXPECT_THAT(refused([] { resource_slices(trn2(), "a", "two"); }), HasSubstr("two"));
-  EXPECT_EQ(dra_device_class()["spec"]["selectors"][0]["cel"]["expression"], "device.driver == \"neuron.aws.com\"");
+  EXPECT_EQ(dra_device_class()["spec"]["selectors"][0]["cel"]["expression"],
+            "device.driver == \"neuron.aws.com\"");
 }
 
 }  // namespace resource_slices_test

@@ -93,8 +93,7 @@ auto stream_at(int file) {
   auto& all = streams().of_core;
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.second->file == file; });
-  if (found == all.end())
-    throw Refused{NRT_INVALID_HANDLE, fmt::format("{} is not an open stream", file)};
+  if (found == all.end()) throw Refused{NRT_INVALID_HANDLE, fmt::format("{} is not an open stream", file)};
   return found;
 }
 

@@ -137,8 +137,7 @@ OpenDevice& Driver::device_at(const ndl_device_t* device) {
 
 std::shared_ptr<Allocation> Driver::memory_at(uint64_t handle) {
   const auto found = memories.find(handle);
-  if (found == memories.end())
-    throw Failed{EBADF, fmt::format("{:#x} is not an open memory handle", handle)};
+  if (found == memories.end()) throw Failed{EBADF, fmt::format("{:#x} is not an open memory handle", handle)};
   return found->second;
 }
 

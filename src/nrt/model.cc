@@ -58,10 +58,11 @@ runtime::Model read_model(const void* bytes, size_t size, const Machine& machine
   sim::load_custom_ops_of_environment();
   runtime::Artifact artifact = runtime::artifact_of(text, "the model");
   if (const auto mesh = artifact.facts.find(std::string(runtime::kMeshFact)); mesh != artifact.facts.end())
-    throw Refused{NRT_INVALID,
-                  fmt::format("the container is of a model on the mesh {}, and a program of one NeuronCore is "
-                              "loaded here; run it by `opentrn run`, or compile it without --mesh",
-                              mesh->second)};
+    throw Refused{
+        NRT_INVALID,
+        fmt::format("the container is of a model on the mesh {}, and a program of one NeuronCore is "
+                    "loaded here; run it by `opentrn run`, or compile it without --mesh",
+                    mesh->second)};
   if (artifact.buckets.size() != 1)
     throw Refused{NRT_INVALID,
                   fmt::format("the container has {} programs, one for each size of an open dimension; "

@@ -46,7 +46,8 @@ std::chrono::milliseconds timeout_of_environment() {
   const auto read = std::from_chars(text, end, value);
   if (read.ec != std::errc() || read.ptr != end || !(value >= 0.1) || value > kTimeoutMax)
     throw Fault(FaultKind::kInput, "pjrt.timeout",
-                fmt::format("OPENTRN_PEER_TIMEOUT_S={} is not a time to wait", text), "seconds, 0.1 to 86400");
+                fmt::format("OPENTRN_PEER_TIMEOUT_S={} is not a time to wait", text),
+                "seconds, 0.1 to 86400");
   return std::chrono::milliseconds(static_cast<int64_t>(value * 1e3));
 }
 

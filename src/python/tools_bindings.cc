@@ -244,7 +244,8 @@ void bind_companions(nb::module_& module) {
   module.def(
       "cloudwatch_data",
       [](const std::string& report) {
-        std::vector<std::tuple<std::string, std::string, std::vector<std::pair<std::string, std::string>>, double>>
+        std::vector<
+            std::tuple<std::string, std::string, std::vector<std::pair<std::string, std::string>>, double>>
             rows;
         for (const monitor::MetricDatum& datum : monitor::cloudwatch_data(report_for_companion(report)))
           rows.emplace_back(datum.name, datum.unit, datum.dimensions, datum.value);
@@ -272,9 +273,9 @@ std::vector<int> preferred(const monitor::Machine& machine, const std::string& k
                 fmt::format("{} of {} available, {} of them wanted", size, free.size(), needed.size()));
   std::vector<int> chosen;
   try {
-    chosen = monitor::choose_set(kind == "neuron" ? monitor::device_sets(machine, size)
-                                                  : monitor::core_sets(machine, size),
-                                 free, needed);
+    chosen = monitor::choose_set(
+        kind == "neuron" ? monitor::device_sets(machine, size) : monitor::core_sets(machine, size), free,
+        needed);
   } catch (const Fault& fault) {  // a number for which there are no sets
     if (fault.kind() != FaultKind::kInput) throw;
   }
@@ -295,7 +296,8 @@ void bind_kubernetes(nb::module_& module) {
            }),
            "instance"_a = "")
       .def("preferred", &preferred, "kind"_a, "available"_a, "must"_a, "size"_a,
-           "A contiguous set of devices or cores; without one the lowest numbers. InputError where it cannot be.")
+           "A contiguous set of devices or cores; without one the lowest numbers. InputError where it cannot "
+           "be.")
       .def(
           "annotations",
           [](const monitor::Machine& self, const std::string& pod, const std::string& others) {
@@ -319,7 +321,8 @@ void bind_kubernetes(nb::module_& module) {
                 monitor::container_of_allocation(nlohmann::ordered_json(json_in(allocation)), self);
             return nb::make_tuple(variables.dump(), servers);
           },
-          "allocation"_a, "(variables as JSON, servers of an UltraServer or None) of an allocation of a claim.");
+          "allocation"_a,
+          "(variables as JSON, servers of an UltraServer or None) of an allocation of a claim.");
   module.def(
       "wants_devices", [](const std::string& pod) { return !monitor::device_requests(json_in(pod)).empty(); },
       "pod"_a, "Whether a pod, as JSON, asks for devices or cores. InputError for what is not a pod.");
@@ -403,8 +406,9 @@ void bind_tools(nb::module_& module) {
             return as_text ? monitor::session_summary_text(summary) : summary.dump(1) + "\n";
           },
           "version"_a, "as_text"_a, "What summary-json and summary-text print.")
-      .def_prop_ro("models", [](const monitor::Session& self) { return self.models(); },
-                   "(number of the model and of its core, its trace) of each.");
+      .def_prop_ro(
+          "models", [](const monitor::Session& self) { return self.models(); },
+          "(number of the model and of its core, its trace) of each.");
   module.def("top_config", &monitor::top_config, "What neuron-top has the monitor collect.");
   module.def("top_size_text", &monitor::top_size_text, "bytes"_a.none());
   module.def("machine_facts", &machine_facts, "instance"_a = "");

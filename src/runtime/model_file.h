@@ -43,8 +43,8 @@ struct Attachment {
   uint64_t begin = 0;  // where in that file they begin
 };
 
-// The fact that only a model on several devices has: its mesh, "dp=2,tp=4". The programs are then parts of what
-// each device runs (spmd/run/sharded_file.h), and none of them is the model.
+// The fact that only a model on several devices has: its mesh, "dp=2,tp=4". The programs are then parts of
+// what each device runs (spmd/run/sharded_file.h), and none of them is the model.
 inline constexpr std::string_view kMeshFact = "mesh";
 
 struct Artifact {

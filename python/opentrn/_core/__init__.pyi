@@ -508,7 +508,7 @@ class NodeMachine:
 
 def wants_devices(pod: str) -> bool:
     """
-    Whether a pod, as JSON, asks for devices or cores. InputError for what is no pod.
+    Whether a pod, as JSON, asks for devices or cores. InputError for what is not a pod.
     """
 
 def dra_device_class() -> str: ...

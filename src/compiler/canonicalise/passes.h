@@ -45,8 +45,8 @@ int64_t fold_constants(graph::Function& function, bool fold_ops);
 // One op for all that compute the same of the same operands. Gives the number of ops replaced.
 int64_t share_equal_ops(graph::Function& function);
 
-// A reshape that only splits leading dimensions of a product, or of what is computed of one element by element,
-// moves in front of it, so that one kernel makes what is read. Gives the number of reshapes.
+// A reshape that only splits leading dimensions of a product, or of what is computed of one element by
+// element, moves in front of it, so that one kernel makes what is read. Gives the number of reshapes.
 int64_t split_products(graph::Function& function);
 
 // gather and dynamic_slice whose places are constants become slices, which are read through. Gives their

@@ -103,8 +103,8 @@ class Splitter {
   // The product keeps its right operand's free dimensions.
   bool can_split_product(const Op& op, const Split& split) const {
     const size_t batches = named(op, Attr::lhs_batching_dimensions).size();
-    const size_t left = type(op.operands[0]).dims().size() - batches -
-                        named(op, Attr::lhs_contracting_dimensions).size();
+    const size_t left =
+        type(op.operands[0]).dims().size() - batches - named(op, Attr::lhs_contracting_dimensions).size();
     for (size_t d = batches + left; d < split.size(); ++d)
       if (split[d].size() > 1) return false;
     return left > 0 && is_plain(op.operands[0]) && is_plain(op.operands[1]);
@@ -213,8 +213,7 @@ class Splitter {
 
   ValueId insert(BlockId block, size_t place, const Op& like, std::vector<ValueId> operands,
                  graph::Type result) {
-    const OpId id =
-        function_.insert(block, place, like.kind, operands, {std::move(result)}, like.location);
+    const OpId id = function_.insert(block, place, like.kind, operands, {std::move(result)}, like.location);
     function_.op(id).attributes = like.attributes;
     function_.op(id).extra = like.extra;
     users_.resize(function_.value_count());

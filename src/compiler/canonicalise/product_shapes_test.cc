@@ -49,8 +49,7 @@ constexpr PassCase kProductShapesCases[] = {
              : (tensor<2x3x4x5xf32>, tensor<2x3x6x5xf32>) -> tensor<2x3x4x6xf32>
         return %p : tensor<2x3x4x6xf32>)"},
     // What is returned too is seen through a reshape.
-    {"another_reader",
-     "(%x: tensor<6x4xf32>, %w: tensor<4x5xf32>) -> (tensor<6x5xf32>, tensor<2x3x5xf32>)",
+    {"another_reader", "(%x: tensor<6x4xf32>, %w: tensor<4x5xf32>) -> (tensor<6x5xf32>, tensor<2x3x5xf32>)",
      R"(%p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
              : (tensor<6x4xf32>, tensor<4x5xf32>) -> tensor<6x5xf32>
         %a = stablehlo.reshape %p : (tensor<6x5xf32>) -> tensor<2x3x5xf32>

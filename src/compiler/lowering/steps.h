@@ -31,8 +31,8 @@ inline constexpr size_t kStepsMax = 2;
 // A function can follow these steps in one instruction.
 bool can_activate(const Steps& steps);
 
-// One instruction, on the Vector engine or, where it can and has less to do, on Scalar. A function of data less a
-// column takes one more, of one element in each row.
+// One instruction, on the Vector engine or, where it can and has less to do, on Scalar. A function of data
+// less a column takes one more, of one element in each row.
 void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps);
 
 // Ops whose instructions read PSUM, one operand of them.

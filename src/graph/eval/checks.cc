@@ -108,7 +108,8 @@ const Function& function_named(const Module& module, const Attribute& attribute)
 
 const AttributeList& list_of(const Attribute* attribute, const char* what) {
   const AttributeList* list = attribute ? attribute->as_list() : nullptr;
-  if (!list) throw Fault(FaultKind::kInput, "interpreter.run_parallel", fmt::format("{} is not a list", what));
+  if (!list)
+    throw Fault(FaultKind::kInput, "interpreter.run_parallel", fmt::format("{} is not a list", what));
   return *list;
 }
 

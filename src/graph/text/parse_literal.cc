@@ -112,7 +112,8 @@ class ElementReader {
     if (in_.eat_word("false")) return false;
     const size_t start = (in_.peek(), in_.position());
     const int64_t value = in_.integer();
-    if (value != 0 && value != 1 && value != -1) in_.fail(start, fmt::format("{} is not a value of i1", value));
+    if (value != 0 && value != 1 && value != -1)
+      in_.fail(start, fmt::format("{} is not a value of i1", value));
     return value != 0;
   }
 

@@ -194,9 +194,10 @@ Literal Importer::custom_operand(const NodeProto& node, const AttributeValue& at
     return of(ElementType::kF32, {static_cast<int64_t>(attribute.floats.size())}, attribute.floats);
   if (!attribute.ints.empty())
     return of(ElementType::kI32, {static_cast<int64_t>(attribute.ints.size())}, narrowed(attribute.ints));
-  throw Fault(FaultKind::kNotModelled, "onnx.custom_operator",
-              fmt::format("attribute '{}' of custom operator {} is not a number", attribute.name, node.op_type),
-              "give what it says as a number, or as an input");
+  throw Fault(
+      FaultKind::kNotModelled, "onnx.custom_operator",
+      fmt::format("attribute '{}' of custom operator {} is not a number", attribute.name, node.op_type),
+      "give what it says as a number, or as an input");
 }
 
 Type Importer::stated_type(const NodeProto& node, const std::string& output) const {

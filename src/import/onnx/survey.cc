@@ -113,8 +113,8 @@ void Importer::check_known_dimensions() const {
   for (const auto& [name, size] : source_.options.dimensions) {
     if (std::ranges::find(names, name) != names.end()) continue;
     throw Fault(FaultKind::kInput, "onnx.dimension",
-                fmt::format("'{}' is not a dimension of the model's inputs; those without a size are {}", name,
-                            names.empty() ? "none" : fmt::format("'{}'", fmt::join(names, "', '"))),
+                fmt::format("'{}' is not a dimension of the model's inputs; those without a size are {}",
+                            name, names.empty() ? "none" : fmt::format("'{}'", fmt::join(names, "', '"))),
                 arch::did_you_mean(name, names, "leave it out"));
   }
 }

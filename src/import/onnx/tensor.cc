@@ -125,7 +125,8 @@ ElementType element_type(DataType type) {
   if (type == DataType::kString)
     throw Fault(FaultKind::kNotModelled, "onnx.string", "a device holds no tensors of strings",
                 "cut the part that handles text off the model");
-  throw Fault(FaultKind::kInput, "onnx.type", fmt::format("{} is not an element type", static_cast<int>(type)));
+  throw Fault(FaultKind::kInput, "onnx.type",
+              fmt::format("{} is not an element type", static_cast<int>(type)));
 }
 
 DataType data_type(ElementType element) {

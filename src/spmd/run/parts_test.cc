@@ -31,7 +31,8 @@ TEST(Parts, ALoadedExecutableCompilesNothing) {
   options.parts = &made;
   compile_for_device(module, options);
   EXPECT_THROW(
-      made.model(module, []() -> runtime::Model { throw Fault(FaultKind::kNotModelled, "", "no kernel of it"); }),
+      made.model(module,
+                 []() -> runtime::Model { throw Fault(FaultKind::kNotModelled, "", "no kernel of it"); }),
       Fault);
   made.partition([] { return Partition{{"a"}, {}, "local", ""}; });
 

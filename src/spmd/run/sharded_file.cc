@@ -118,7 +118,8 @@ class Reader {
     compiled.weights = ports("weights");
     for (const json& row : record_.at("control_inputs")) {
       compiled.control_inputs.push_back(row.get<size_t>());
-      if (compiled.control_inputs.back() >= compiled.inputs.size()) fail("has an input that it does not take");
+      if (compiled.control_inputs.back() >= compiled.inputs.size())
+        fail("has an input that it does not take");
     }
     compiled.local = local(compiled);
     compiled.parts = parts();
@@ -154,8 +155,7 @@ class Reader {
       fail(fmt::format("has {} bytes for a constant of {}", given, type.to_string()));
     if (reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(size) != 0)
       fail(fmt::format("has a constant of {} at a place that its elements cannot have", type.to_string()));
-    return {type, std::as_bytes(std::span(bytes.data(), bytes.size())),
-            artifact_.attachments[number].owner};
+    return {type, std::as_bytes(std::span(bytes.data(), bytes.size())), artifact_.attachments[number].owner};
   }
 
   Type type_of(const json& row) const {
@@ -234,7 +234,8 @@ class Reader {
     for_ops(function, [&](size_t number, graph::Op& op) {
       const auto file = attached.find(number);
       if (file == attached.end()) return;
-      if (op.kind != graph::OpKind::constant_) fail(fmt::format("has op {} as a constant, which it is not", number));
+      if (op.kind != graph::OpKind::constant_)
+        fail(fmt::format("has op {} as a constant, which it is not", number));
       op.set(graph::Attr::value, graph::Attribute(literal(file->second, function.type(op.results[0]))));
       ++found;
     });
@@ -313,15 +314,18 @@ runtime::Artifact artifact_of(const ShardedModel& model, std::map<std::string, s
     record["parts"].push_back(std::move(row));
   }
   if (artifact.buckets.empty())
-    throw Fault(FaultKind::kNotModelled, "spmd.no_part",
-                fmt::format("no device computes anything of {}: a file of it would have no program", from.name),
-                "run it without a file");
+    throw Fault(
+        FaultKind::kNotModelled, "spmd.no_part",
+        fmt::format("no device computes anything of {}: a file of it would have no program", from.name),
+        "run it without a file");
   artifact.facts[std::string(runtime::kMeshFact)] = mesh_text(model.mesh());
   artifact.facts[std::string(kRecord)] = record.dump(-1, ' ', false, json::error_handler_t::replace);
   return artifact;
 }
 
-bool is_of_devices(const runtime::Artifact& artifact) { return artifact.facts.contains(std::string(runtime::kMeshFact)); }
+bool is_of_devices(const runtime::Artifact& artifact) {
+  return artifact.facts.contains(std::string(runtime::kMeshFact));
+}
 
 std::shared_ptr<ShardedModel> sharded_model_of(const runtime::Artifact& artifact, const std::string& name) {
   try {

@@ -54,7 +54,9 @@ std::string hex(size_t count, float step) {
 
 std::string loop_text() {
   std::string text = kLoop;
-  const auto put = [&](std::string_view word, const std::string& by) { text.replace(text.find(word), word.size(), by); };
+  const auto put = [&](std::string_view word, const std::string& by) {
+    text.replace(text.find(word), word.size(), by);
+  };
   put("WEIGHT", hex(32 * 48, 0.01F));
   put("SECOND", hex(48 * 32, 0.02F));
   put("SHIFT", hex(32, 0.25F));
@@ -87,7 +89,8 @@ std::shared_ptr<ShardedModel> loaded(const std::string& bytes) {
 std::string words(const std::vector<ShardedModel::Port>& ports) {
   std::string all;
   for (const ShardedModel::Port& port : ports)
-    all += fmt::format("{} {} {}\n", port.name, port.type.to_string(), to_text(port.sharding, port.type.rank()));
+    all +=
+        fmt::format("{} {} {}\n", port.name, port.type.to_string(), to_text(port.sharding, port.type.rank()));
   return all;
 }
 
@@ -166,23 +169,45 @@ class DamagedShardedFile : public ::testing::Test {
   }
 
  private:
-  static inline const std::shared_ptr<ShardedModel> model_ = compiled(loop_text(), "tp=2", {"w1=-,tp", "w2=tp"});
+  static inline const std::shared_ptr<ShardedModel> model_ =
+      compiled(loop_text(), "tp=2", {"w1=-,tp", "w2=tp"});
 };
 
 TEST_F(DamagedShardedFile, ARecordThatIsNotOfTheProgramIsRefusedByName) {
   const json::json_pointer cuts("/weights/0/cuts/1/0");
   const std::vector<std::pair<std::function<void()>, std::string>> changes{
       {[&] { record_["weights"][0]["cuts"][1][0][0] = "dp"; }, "axis that its mesh does not have"},
-      {[&] { record_[cuts] = {"tp", 1, 3}; }, "cuts by a part of the axis 'tp'"},
-      {[&] { record_[cuts] = {"tp", -1, 0}; }, "cuts by a part of the axis 'tp'"},
-      {[&] { record_["weights"][0]["cuts"][0].push_back({"tp", 1, 0}); }, "more parts than there are devices"},
+      {[&] {
+         record_[cuts] = {"tp", 1, 3};
+       },
+       "cuts by a part of the axis 'tp'"},
+      {[&] {
+         record_[cuts] = {"tp", -1, 0};
+       },
+       "cuts by a part of the axis 'tp'"},
+      {[&] {
+         record_["weights"][0]["cuts"][0].push_back({"tp", 1, 0});
+       },
+       "more parts than there are devices"},
       {[&] { record_["weights"][0]["cuts"].push_back(json::array()); }, "more dimensions than a tensor has"},
       {[&] { record_["weights"][0]["constant"] = 99; }, "attached file 99"},
-      {[&] { record_["weights"][0]["shape"] = {32, 47}; }, "bytes for a constant"},
-      {[&] { record_["weights"][0]["shape"] = {-1, 48}; }, "impossible size"},
-      {[&] { record_["weights"][0]["shape"] = {int64_t{1} << 60, 48}; }, "impossible size"},
+      {[&] {
+         record_["weights"][0]["shape"] = {32, 47};
+       },
+       "bytes for a constant"},
+      {[&] {
+         record_["weights"][0]["shape"] = {-1, 48};
+       },
+       "impossible size"},
+      {[&] {
+         record_["weights"][0]["shape"] = {int64_t{1} << 60, 48};
+       },
+       "impossible size"},
       {[&] { record_["weights"][0]["element"] = "f33"; }, "unknown type"},
-      {[&] { record_["inputs"][0]["shape"] = {8, 64}; }, "does not take its inputs"},
+      {[&] {
+         record_["inputs"][0]["shape"] = {8, 64};
+       },
+       "does not take its inputs"},
       {[&] { record_["inputs"].erase(0); }, "does not take"},
       {[&] { record_["outputs"][0]["element"] = "i32"; }, "does not take its inputs or give its results"},
       {[&] { record_["control_inputs"] = {2}; }, "input that it does not take"},

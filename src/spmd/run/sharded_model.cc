@@ -149,8 +149,7 @@ void ShardedModel::build(const compiler::Options& options) {
   DeviceOptions device_options;
   device_options.compiler = options;
   device_options.parts = &compiled_.parts;
-  program_ =
-      std::make_unique<ParallelProgram>(local.module, local.module.entry(), devices(), device_options);
+  program_ = std::make_unique<ParallelProgram>(local.module, local.module.entry(), devices(), device_options);
 }
 
 void ShardedModel::name_ports(const graph::Module& module, const graph::Function& flat) {
