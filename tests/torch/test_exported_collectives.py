@@ -107,7 +107,9 @@ def test_groups_are_along_axes_of_the_mesh(ranks: Callable[[int], Any]) -> None:
     np.testing.assert_array_equal(columns, x[:, :2] + x[:, 2:])
 
 
-def test_results_that_are_not_the_same_everywhere_have_to_be_stated(ranks: Callable[[int], Any], tmp_path: Path) -> None:
+def test_results_that_are_not_the_same_everywhere_have_to_be_stated(
+    ranks: Callable[[int], Any], tmp_path: Path
+) -> None:
     group = ranks(2)
     program = exported(lambda x: funcol.all_reduce(x, "sum", group) - x, torch.zeros(2, 2))
     x = np.arange(8, dtype=np.float32).reshape(4, 2)
