@@ -63,7 +63,8 @@ def test_parquet_tables_are_the_timeline(captured, tmp_path, capsys):
     moved = sum(row["transfer_bytes"] for row in tables["DmaPacketAggregated"].to_pylist())
     assert moved >= 4 * (2 * 128 * 256 + 128 * 128)
     (summary,) = tables["Summary"].to_pylist()
-    assert summary["total_time"] * 1e6 == pytest.approx(timing.time_us, rel=0.05)
+    # The run ends when the semaphore of the last transfer is seen, behind its last event.
+    assert 0 <= timing.time_us - summary["total_time"] * 1e6 < 0.5
     (metadata,) = tables["Metadata"].to_pylist()
     assert metadata["is_simulation"] is True and metadata["profile_schema_version"] == "7.4.0"
     assert metadata["ntff_version"] is None

@@ -107,7 +107,7 @@ def test_a_report_counts_executions_and_simulated_time(process, environment, tmp
 
 
 def test_a_bad_configuration_is_refused(tmp_path, capsys):
-    for text, what in ((b"\xff", "UTF-8"), (b"{", "no JSON")):
+    for text, what in ((b"\xff", "UTF-8"), (b"{", "not JSON")):
         (tmp_path / "c").write_bytes(text)
         assert main(["neuron-monitor", "-c", str(tmp_path / "c")]) == 2
         assert what in capsys.readouterr().err

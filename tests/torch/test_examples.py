@@ -270,7 +270,7 @@ def test_sampling_with_a_denoiser_that_knows_the_image_gives_it_back() -> None:
 def test_a_file_that_is_not_of_mnists_format_is_refused(tmp_path: Path) -> None:
     array = runpy.run_path(str(ROOT / "examples" / "vision_torch.py"))["array"]
     (tmp_path / "text.gz").write_text("no gzip")
-    with pytest.raises(SystemExit, match="no gzip file"):
+    with pytest.raises(SystemExit, match="not a gzip file"):
         array(tmp_path, "text")
     (tmp_path / "short.gz").write_bytes(gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 9])))
     with pytest.raises(SystemExit, match="no array of bytes"):
@@ -326,7 +326,7 @@ def test_what_is_no_recording_is_refused_with_its_shape(tmp_path: Path) -> None:
     samples = runpy.run_path(str(ROOT / "examples" / "speech_onnx.py"))["samples"]
     text = tmp_path / "text.wav"
     text.write_text("no sound")
-    with pytest.raises(SystemExit, match="no WAV file"):
+    with pytest.raises(SystemExit, match="not a WAV file"):
         samples(text)
     stereo = tmp_path / "stereo.wav"
     with wave.open(str(stereo), "wb") as file:

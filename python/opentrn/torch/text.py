@@ -247,7 +247,7 @@ class Body:
         return self.op("broadcast_in_dim", [value], shape, value.dtype, text)
 
     def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
-        """To `shape` by torch's rule: dimensions count from the last."""
+        """To `shape`, of the same dtype, by torch's rule: dimensions count from the last."""
         shape = tuple(shape)
         return self.broadcast_in_dim(value, shape, range(len(shape) - value.rank, len(shape)))
 
@@ -359,7 +359,7 @@ class Body:
     # ---- over dimensions -------------------------------------------------------------------------------------
 
     def reduce(self, combiner: str, value: Value, axes: Sequence[int], initial: complex) -> Value:
-        """Without the axes. combiner: the StableHLO op of two numbers."""
+        """Without the axes, of the same dtype. combiner: the StableHLO op of two numbers."""
         shape = tuple(size for axis, size in enumerate(value.shape) if axis not in axes)
         if not axes:
             return value

@@ -349,10 +349,10 @@ std::vector<ExpansionCase> products() {
        "[1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<3x8x8x2xf32>, "
        "tensor<3x6x6x4xf32>) -> tensor<3x3x2x4xf32>",
        1e-5},
-      // a kernel that SBUF does not hold whole
-      {"%x: tensor<1x1x1x201xf32>, %w: tensor<128x1x1x200xf32>", "tensor<1x128x1x2xf32>",
+      // a kernel that SBUF does not hold whole, of more channels than those whose taps are stacked
+      {"%x: tensor<1x16x1x201xf32>, %w: tensor<128x16x1x200xf32>", "tensor<1x128x1x2xf32>",
        convolution("stride = [1, 1]",
-                   "(tensor<1x1x1x201xf32>, tensor<128x1x1x200xf32>) -> tensor<1x128x1x2xf32>"),
+                   "(tensor<1x16x1x201xf32>, tensor<128x16x1x200xf32>) -> tensor<1x128x1x2xf32>"),
        1e-4},
   };
 }
