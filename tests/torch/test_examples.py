@@ -273,7 +273,7 @@ def test_a_file_that_is_not_of_mnists_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="not a gzip file"):
         array(tmp_path, "text")
     (tmp_path / "short.gz").write_bytes(gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 9])))
-    with pytest.raises(SystemExit, match="no array of bytes"):
+    with pytest.raises(SystemExit, match="not an array of bytes"):
         array(tmp_path, "short")
     of_mnist(tmp_path / "whole.gz", np.arange(6).reshape(2, 3))
     np.testing.assert_array_equal(array(tmp_path, "whole"), [[0, 1, 2], [3, 4, 5]])
