@@ -353,7 +353,7 @@ std::vector<ExpansionCase> products() {
       {"%x: tensor<1x16x1x201xf32>, %w: tensor<128x16x1x200xf32>", "tensor<1x128x1x2xf32>",
        convolution("stride = [1, 1]",
                    "(tensor<1x16x1x201xf32>, tensor<128x16x1x200xf32>) -> tensor<1x128x1x2xf32>"),
-       1e-4},
+       1e-3},  // sums of 3,200 products of either sign, in another order
   };
 }
 
