@@ -54,7 +54,7 @@ class _Rules:
         self.channels = 0
 
     def by_name(self) -> dict[str, Rule]:
-        functional = {
+        functional: dict[str, Rule] = {
             "all_reduce": self.all_reduce,
             "all_reduce_coalesced": self.each_of(self.all_reduce),
             "all_gather_into_tensor": self.all_gather,

@@ -90,6 +90,6 @@ def roi_align_backward(
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """By op; none where nothing has defined torchvision's ops."""
-    forms = {"roi_align": roi_align, "_roi_align_backward": roi_align_backward}
+    forms: dict[str, Callable[..., Any]] = {"roi_align": roi_align, "_roi_align_backward": roi_align_backward}
     ops = torch.ops.torchvision
     return {getattr(ops, name).default: form for name, form in forms.items() if hasattr(ops, name)}
