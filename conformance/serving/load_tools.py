@@ -11,13 +11,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 from conformance import environments  # noqa: E402
+from conformance.server_metrics import counters  # noqa: E402
 
 PLACE = ROOT / "out" / "conformance-serving"
 TOOLS = {"guidellm": "guidellm==0.8.1", "aiperf": "aiperf==0.13.0"}
@@ -30,18 +30,6 @@ def tool(name: str) -> Path:
     """The program in its environment."""
     python = environments.environment(PLACE / name, [TOOLS[name]], beside="never")
     return python.parent / name
-
-
-def counters(url: str) -> dict[str, float]:
-    """Sums over the labels."""
-    found: dict[str, float] = {}
-    with urllib.request.urlopen(f"{url}/metrics", timeout=30) as reply:
-        for line in reply.read().decode().splitlines():
-            if line and not line.startswith("#"):
-                name, value = line.rsplit(" ", 1)
-                name = name.split("{")[0]
-                found[name] = found.get(name, 0.0) + float(value)
-    return found
 
 
 def _run(words: list[Any], folder: Path, **variables: str) -> None:

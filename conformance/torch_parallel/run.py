@@ -196,6 +196,15 @@ def reason_of(exclusions: dict[str, dict[str, str]], file: str, test: str) -> st
     return ""
 
 
+def closed(rows: dict[str, collections.Counter[str]]) -> int:
+    """Prints what became of each file's tests, and of all; the exit status. rows: by file."""
+    for file, row in rows.items():
+        print(f"{file}: {', '.join(f'{row[key]} {key}' for key in OUTCOMES)}")
+    total = sum(rows.values(), collections.Counter())
+    print(", ".join(f"{total[key]} {key}" for key in OUTCOMES))
+    return 1 if total["failed"] else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
@@ -242,11 +251,7 @@ def main() -> int:
             print(f"{said}{': ' if why else ''}{why}", flush=True)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
-    for file, row in rows.items():
-        print(f"{file}: {', '.join(f'{row[key]} {key}' for key in OUTCOMES)}")
-    total = sum(rows.values(), collections.Counter())
-    print(", ".join(f"{total[key]} {key}" for key in OUTCOMES))
-    return 1 if total["failed"] else 0
+    return closed(rows)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 for folder in (ROOT, ROOT / "python"):
     sys.path.insert(0, str(folder))
-from conformance.torch_parallel.run import OUTCOMES, reason_of, summary  # noqa: E402
+from conformance.torch_parallel.run import closed, reason_of, summary  # noqa: E402
 
 FILES = tuple(
     f"test/test_{name}.py"
@@ -226,11 +226,7 @@ def main() -> int:
             note(file, *row)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1))
-    for file, row in rows.items():
-        print(f"{file}: {', '.join(f'{row[key]} {key}' for key in OUTCOMES)}")
-    total = sum(rows.values(), collections.Counter())
-    print(", ".join(f"{total[key]} {key}" for key in OUTCOMES))
-    return 1 if total["failed"] else 0
+    return closed(rows)
 
 
 if __name__ == "__main__":

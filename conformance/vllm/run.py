@@ -33,6 +33,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 from conformance import environments  # noqa: E402
+from conformance.server_metrics import counters  # noqa: E402
 
 PLACE = ROOT / "out" / "conformance-vllm"
 NAME = "smollm2"
@@ -133,18 +134,6 @@ def post(url: str, route: str, body: dict[str, Any]) -> Any:
         return json.loads(reply.read())
 
 
-def metrics(url: str) -> dict[str, float]:
-    """Sums over the labels."""
-    found: dict[str, float] = {}
-    with urllib.request.urlopen(f"{url}/metrics", timeout=30) as reply:
-        for line in reply.read().decode().splitlines():
-            if line and not line.startswith("#"):
-                name, value = line.rsplit(" ", 1)
-                name = name.split("{")[0]
-                found[name] = found.get(name, 0.0) + float(value)
-    return found
-
-
 def answers(url: str, count: int) -> list[list[int]]:
     """Tokens of the prompts, so many at once."""
     from concurrent.futures import ThreadPoolExecutor
@@ -191,7 +180,7 @@ def greedy(python: Path, url: str) -> tuple[int, int, Any]:
 
 def bench(python: Path, url: str) -> tuple[int, int, Any]:
     requests, prompt, answer = 16, 64, 24
-    before = metrics(url)
+    before = counters(url)
     words = ["bench", "serve", "--backend", "vllm", "--base-url", url, "--model", NAME, "--tokenizer",
                  str(model_folder()), "--dataset-name", "random", "--random-input-len", str(prompt),
                  "--random-output-len", str(answer), "--num-prompts", str(requests), "--max-concurrency", "4",
@@ -206,7 +195,7 @@ def bench(python: Path, url: str) -> tuple[int, int, Any]:
     done = subprocess.run([python, "-c", shim, *words], env=installed(), capture_output=True, text=True)
     if done.returncode != 0:
         return 0, 5, done.stderr[-800:]
-    after = metrics(url)
+    after = counters(url)
     rows = [json.loads(line) for line in TRACE.read_text().splitlines()]
     result = json.loads((PLACE / "bench.json").read_text())
     grown = {name: after[name] - before.get(name, 0.0) for name in after}

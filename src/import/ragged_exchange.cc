@@ -1,6 +1,7 @@
 #include "import/ragged_exchange.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -55,6 +56,10 @@ class Exchange {
     const Type &from = type(op_.operands[0]), &to = type(op_.operands[1]);
     const int64_t sent = from.dim(0), kept = to.dim(0);
     if (sent == 0 || kept == 0) return op_.operands[1];
+    constexpr int64_t kRowsMax = std::numeric_limits<int32_t>::max();  // rows are counted in 32 bits
+    if (sent > kRowsMax / members_ || kept > kRowsMax)
+      refuse(fmt::format("{} devices with {} rows each and results of {} rows; a group may have {} rows",
+                         members_, sent, kept, kRowsMax));
     const ValueId all = gathered(op_.operands[0], sent);
     // By run that comes to this device, [runs, 1]: its first row among all, its size, its place in the
     // result.

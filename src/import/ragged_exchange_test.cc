@@ -53,6 +53,9 @@ TEST(RaggedExchange, RefusesWhatItIsNot) {
   expect_refused("2x1xi32", kTwo, "whole numbers");
   expect_refused("2xi32", "channel_id = 1 : i64", "no replica_groups");
   expect_refused("2xi32", "replica_groups = 3 : i64", "no replica_groups");
+  std::string text = program("2xi32", kTwo);
+  for (size_t at; (at = text.find("4x2xf32")) != std::string::npos;) text.replace(at, 7, "1500000000x2xf32");
+  EXPECT_THROW((void)load_text(text, "test"), Fault);  // rows of two devices are beyond 32 bits
 }
 
 }  // namespace

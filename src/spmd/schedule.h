@@ -71,8 +71,7 @@ struct Schedule {
 
 struct ScheduleOptions {
   double hbm_bytes_per_ns = 0;  // that the core has; 0: memory is not shared
-  // Of memory that a part and collectives both want; this is that of the runtime's own packets.
-  double of_collectives = 16.0 / 17;
+  double of_collectives = 1;    // share of memory that a part and collectives both want: arch/dma_packets.h
 };
 
 // Parts run in the order given; a step reads what steps before it write. The end is that of the last step.

@@ -77,7 +77,7 @@ TEST(Schedule, ACollectiveThatWantsAllMemoryAndAPartSlowEachOther) {
       Part{.ns = 12, .hbm_bytes = 120},
       Part{.ns = 1, .reads = {{0, 0}}},
   };
-  const Schedule result = schedule(steps, {.hbm_bytes_per_ns = 10});
+  const Schedule result = schedule(steps, {.hbm_bytes_per_ns = 10, .of_collectives = 16.0 / 17});
   EXPECT_DOUBLE_EQ(result.steps[0].end_ns, 17);
   EXPECT_DOUBLE_EQ(result.held_up_ns, 1);
   EXPECT_DOUBLE_EQ(result.steps[1].end_ns, 28);
@@ -105,7 +105,7 @@ TEST(Schedule, APartThatWantsLittleHoldsACollectiveUpByThat) {
       Collective{.ns = 20, .hbm_bytes = 2000, .writes = {0}},  // no more than there is counts
       Part{.ns = 100, .hbm_bytes = 40},
   };
-  const Schedule result = schedule(steps, {.hbm_bytes_per_ns = 10});
+  const Schedule result = schedule(steps, {.hbm_bytes_per_ns = 10, .of_collectives = 16.0 / 17});
   EXPECT_DOUBLE_EQ(result.steps[0].end_ns, 20 / 0.96);
   EXPECT_DOUBLE_EQ(result.slowed_ns, 0);
   EXPECT_DOUBLE_EQ(result.end_ns, 100);
