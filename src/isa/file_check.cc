@@ -1,5 +1,6 @@
 #include "isa/file_check.h"
 
+#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
@@ -44,16 +45,18 @@ std::string loops_error(const Program& program) {
 }  // namespace
 
 std::string tensor_error(const Tensor& tensor) {
-  if (tensor.rows < 1 || tensor.row_elements < 1)
+  const int64_t fewest = is_on_chip(tensor.space) ? 1 : 0;  // inputs and results of no elements, which no access has
+  if (tensor.rows < fewest || tensor.row_elements < fewest)
     return fmt::format("{} rows of {} elements", tensor.rows, tensor.row_elements);
   int64_t bytes = size_bytes(tensor.dtype);
-  if (!product_fits(bytes, tensor.rows) || !product_fits(bytes, tensor.row_elements))
+  if (!product_fits(bytes, std::max<int64_t>(tensor.rows, 1)) ||
+      !product_fits(bytes, std::max<int64_t>(tensor.row_elements, 1)))
     return fmt::format("{} rows of {} elements are more than 2^56 bytes", tensor.rows, tensor.row_elements);
   if (tensor.shape.size() > kMaxRank)
     return fmt::format("{} dimensions; at most {}", tensor.shape.size(), kMaxRank);
-  int64_t elements = 1;
+  int64_t elements = 1, places = 1;
   for (int64_t size : tensor.shape)
-    if (size < 1 || !product_fits(elements, size)) return fmt::format("a dimension of {}", size);
+    if (size < fewest || !product_fits(places, std::max<int64_t>(size, 1)) || !product_fits(elements, size)) return fmt::format("a dimension of {}", size);
   if (!tensor.shape.empty() && elements != tensor.rows * tensor.row_elements)
     return fmt::format("a shape of {} elements for {} rows of {}", elements, tensor.rows,
                        tensor.row_elements);

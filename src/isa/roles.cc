@@ -25,4 +25,17 @@ std::vector<bool> written_tensors(const Program& program) {
   return written;
 }
 
+std::vector<bool> accessed_tensors(const Program& program) {
+  std::vector<bool> accessed(program.tensor_count());
+  for (const Instruction& in : program.instructions())
+    for (const Operand& operand : program.operands(in)) {
+      if (!operand.is_access()) continue;
+      accessed[operand.tensor] = true;
+      if (operand.indirect == kNoIndirect) continue;
+      const Operand& index = program.indirect(operand).index;
+      if (index.is_access()) accessed[index.tensor] = true;
+    }
+  return accessed;
+}
+
 }  // namespace opentrn::isa

@@ -16,4 +16,7 @@ Role role_of(const Program& program, const Instruction& instruction, int slot);
 // tensor wait for it.
 std::vector<bool> written_tensors(const Program& program);
 
+// By TensorId: whether some instruction reads or writes the tensor.
+std::vector<bool> accessed_tensors(const Program& program);
+
 }  // namespace opentrn::isa

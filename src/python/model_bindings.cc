@@ -34,6 +34,7 @@
 #include "import/load.h"
 #include "import/onnx/onnx.h"
 #include "import/onnx/stages.h"
+#include "isa/roles.h"
 #include "isa/text.h"
 #include "model/cache.h"
 #include "model/runtime_model.h"
@@ -67,9 +68,9 @@ struct LoadedModel {
   compiler::PassCounts passes;
   std::vector<graph::Type> input_types, output_types;
   std::optional<runtime::LoopTrips> trips;  // of the last run
+  std::vector<bool> is_unread;           // by input: no instruction has it, so that what it holds does not matter
   // Of the graph; empty and 0 where it is not there any more.
   std::vector<size_t> control_inputs;
-  std::vector<bool> is_unread;  // by input: no op reads it, so that what it holds does not matter
   int64_t splat_bytes =
       0;  // that constants of one value would take: no memory holds them, every run makes them
 };
@@ -90,19 +91,15 @@ int64_t splat_bytes(const graph::Module& module) {
   return bytes;
 }
 
-std::vector<bool> unread_arguments(const graph::Function& function) {
-  const auto arguments = function.arguments();
-  std::set<graph::ValueId> unread(arguments.begin(), arguments.end());
-  graph::walk(function, function.body(), [&](graph::OpId id) {
-    for (const graph::ValueId operand : function.op(id).operands) unread.erase(operand);
-  });
-  std::vector<bool> result;
-  for (const graph::ValueId argument : arguments) result.push_back(unread.contains(argument));
-  return result;
+std::vector<bool> unread_inputs(const Model& model) {
+  std::vector<bool> accessed = isa::accessed_tensors(*model.program);
+  for (const runtime::Port& port : model.outputs) accessed[port.tensor] = true;  // an input that is a result too
+  std::vector<bool> unread;
+  for (const runtime::Port& port : model.inputs) unread.push_back(!accessed[port.tensor]);
+  return unread;
 }
 
 std::shared_ptr<LoadedModel> noted(std::shared_ptr<LoadedModel> model, const graph::Module& module) {
-  model->is_unread = unread_arguments(module.entry());
   model->control_inputs = graph::control_arguments(module.entry());
   model->splat_bytes = splat_bytes(module);
   return model;
@@ -121,6 +118,7 @@ std::shared_ptr<LoadedModel> loaded(const CompiledModule& compiled, Generation g
   auto result = std::make_shared<LoadedModel>();
   result->passes = compiled.passes;
   result->model = model::model_of(compiled, generation);
+  result->is_unread = unread_inputs(result->model);
   for (const compiler::Port& from : compiled.inputs) result->input_types.push_back(from.type);
   for (const compiler::Port& from : compiled.outputs) result->output_types.push_back(from.type);
   return result;
@@ -202,6 +200,7 @@ nb::tuple loaded(runtime::Artifact artifact, const std::string& name) {
   for (runtime::Bucket& bucket : artifact.buckets) {
     auto result = std::make_shared<LoadedModel>();
     result->model = std::move(bucket.model);
+    result->is_unread = unread_inputs(result->model);
     result->input_types = types_of(result->model.inputs);
     result->output_types = types_of(result->model.outputs);
     buckets.append(nb::make_tuple(bucket.dimensions, result));

@@ -262,6 +262,10 @@ class Run {
         if (!from.is_same(result)) late_copies_.emplace_back(from, result);
         continue;
       }
+      if (output.repeats >= 0) {
+        late_copies_.emplace_back(results_[static_cast<size_t>(output.repeats)], result);
+        continue;
+      }
       if (output.is_in_order) {
         outputs_.push_back(result.numel() ? result.data_ptr() : nullptr);
         continue;

@@ -1,4 +1,6 @@
 // Ops that make tensors, look at them in another way, or move them: those that no program of the device does.
+#include <cstring>
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 #include <ATen/NativeFunctions.h>
@@ -38,13 +40,21 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pinned)
   TORCH_CHECK(!pinned.value_or(false), "only memory of the CPU is pinned");
 }
 
+// Programs refuse whole numbers that 32 bits do not hold, and an op that writes some elements reads the others:
+// what memory held before must not be such a number.
+Tensor within_range(Tensor made) {
+  if (made.scalar_type() == at::kLong || made.scalar_type() == at::kUInt64)
+    std::memset(made.mutable_data_ptr(), 0, made.storage().nbytes());
+  return made;
+}
+
 Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
              std::optional<at::Device> device, std::optional<bool> pinned,
              std::optional<at::MemoryFormat> format) {
   check_options(layout, pinned);
   const c10::DeviceGuard guard(place_of(device));
-  return at::detail::empty_generic(sizes, c10::GetAllocator(c10::DeviceType::PrivateUse1), kKeys,
-                                   c10::dtype_or_default(dtype), format);
+  return within_range(at::detail::empty_generic(sizes, c10::GetAllocator(c10::DeviceType::PrivateUse1), kKeys,
+                                                c10::dtype_or_default(dtype), format));
 }
 
 Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
@@ -52,8 +62,9 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::option
                      std::optional<bool> pinned) {
   check_options(layout, pinned);
   const c10::DeviceGuard guard(place_of(device));
-  return at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::DeviceType::PrivateUse1),
-                                           kKeys, c10::dtype_or_default(dtype));
+  return within_range(
+      at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::DeviceType::PrivateUse1), kKeys,
+                                        c10::dtype_or_default(dtype)));
 }
 
 const Tensor& resize(const Tensor& self, c10::SymIntArrayRef sizes, std::optional<at::MemoryFormat> format) {

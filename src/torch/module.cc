@@ -138,6 +138,7 @@ Output output_of(py::handle row) {
   Output output;
   output.target = row.attr("target").cast<int64_t>();
   output.copied_from = row.attr("copied_from").cast<int64_t>();
+  output.repeats = row.attr("repeats").cast<int64_t>();
   output.sizes = row.attr("sizes").cast<std::vector<int64_t>>();
   output.strides = row.attr("strides").cast<std::vector<int64_t>>();
   output.type = scalar_type(row.attr("dtype"));

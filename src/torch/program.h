@@ -26,7 +26,8 @@ struct Input {
 
 struct Output {
   int64_t target = -1;       // the call's tensor that it is written into; -1: a new one
-  int64_t copied_from = -1;  // the call's tensor that it is a copy of; -1: a result of the program
+  int64_t copied_from = -1;  // the call's tensor that it is a copy of; -1: none
+  int64_t repeats = -1;      // the number of the output before it that it equals; -1: a result of the program
   std::vector<int64_t> sizes, strides;
   c10::ScalarType type{};
   bool is_in_order = true;  // of the result's memory; else it is written row-major and copied

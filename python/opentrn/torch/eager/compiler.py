@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from opentrn.errors import NotModelled
 from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
-from opentrn.torch.eager import fused, lifted
+from opentrn.torch.eager import fused, integers, lifted
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
@@ -51,6 +51,8 @@ class Output:
     strides: list[int]
     dtype: torch.dtype
     is_in_order: bool = True
+    order: Sequence[int] | None = None  # of its dimensions in the program's memory, the slowest first
+    repeats: int = -1  # the number of the output before it that it equals
 
 
 @dataclass(eq=False)
@@ -203,7 +205,7 @@ class _Tracer:
         if self.name.startswith("aten::_fused_") and self.mutated:
             raise NoDeviceForm(f"{self.name} has no form", label="torch.no_emitter")  # functionalize() cannot
         positional, keywords = self._split(real)
-        return attention.FORMS.get(self.name, self.op)(*positional, **keywords)
+        return (attention.FORMS.get(self.name) or integers.FORMS.get(self.name) or self.op)(*positional, **keywords)
 
     def _lifted(self, real: list[Any], seen: dict[int, Any]) -> Any:
         """The form with tensors for numbers; what it gives is what the op writes."""
@@ -264,7 +266,7 @@ class _Tracer:
         elif order is None:  # overlapping elements become single ones
             value = value.contiguous()
             order, strides = list(range(value.dim())), list(value.stride())
-        self.outputs.append(Output(target, -1, list(value.shape), strides, value.dtype, order is not None))
+        self.outputs.append(Output(target, -1, list(value.shape), strides, value.dtype, order is not None, order))
         return value if order is None or order == sorted(order) else value.permute(order)
 
 
@@ -306,16 +308,16 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
         else:
             plan.inputs.append(("tensor", tracer.inputs[argument]))
     plan.inputs += [("constant", tensor) for tensor in emitted.attributes]
-    by_program: dict[int, Output] = {}
-    for row, output in zip(emitted.results, tracer.outputs, strict=True):
+    by_program: dict[int, int] = {}
+    for place, (row, output) in enumerate(zip(emitted.results, tracer.outputs, strict=True)):
         if row.argument >= 0:
             output.copied_from = tracer.inputs[row.argument]
         elif row.program < 0:
             raise NoDeviceForm(f"{name} gives what is not a tensor", label="torch.no_emitter")
-        elif row.program in by_program:
-            raise NoDeviceForm(f"{name} gives one tensor twice", label="torch.no_emitter")
-        else:
-            by_program[row.program] = output
+        elif (first := by_program.setdefault(row.program, place)) != place:
+            if tracer.outputs[first].order != output.order:  # one memory for two values
+                raise NoDeviceForm(f"{name} gives one tensor twice", label="torch.no_emitter")
+            output.repeats = first
     plan.outputs = tracer.outputs
     if plan.program.device_model is not None:
         plan.handle = plan.program.device_model.call

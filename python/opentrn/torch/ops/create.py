@@ -76,7 +76,8 @@ def iota(body: Emitter, out: Spec, length: int, *, start: int, step: int, **_: A
     return counted(body, out, start, step)
 
 
-@emits("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default", "lift.default",
+@emits("clone.default", "alias.default", "alias_copy.default", "detach.default", "detach_copy.default",
+       "lift_fresh_copy.default", "lift.default",
        "lift_fresh.default", "prims.clone", "prims.view_of")  # fmt: skip
 def same(body: Emitter, out: Spec, value: Value, *_: Any, **__: Any) -> Value:
     """Values have no memory of their own here."""

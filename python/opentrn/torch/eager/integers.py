@@ -1,0 +1,19 @@
+"""Ops that devices compute for integers and torch's CPU does not: what their calls are traced as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def histc(value: Tensor, bins: int = 100, low: Any = 0, high: Any = 0) -> Tensor:
+    """[bins] in value's type, exact while elements, and their distance from low times bins, lie below 2^24."""
+    if value.is_floating_point():
+        return torch.ops.aten.histc.default(value, bins, low, high)
+    return torch.ops.aten.histc.default(value.to(torch.float32), bins, low, high).to(value.dtype)
+
+
+FORMS: dict[str, Callable[..., Any]] = {"aten::histc": histc}
