@@ -1,9 +1,10 @@
 """Rows of language models at load 1: the time per token and the time to the first one, of the sizes in a row's text.
 
-No weights are needed and nothing is fitted. One rank's share of the model (heads, feed-forward features, vocabulary
-divided by the ranks) is built as `opentrn generate` builds models, compiled for one core and timed; what the ranks
-exchange, two all-reduces a layer and a gather of the logits, gets its time from src/collectives; a step has one launch
-and one copy of the logits to the host. Layers are alike: two short models are timed and their difference is a layer's.
+No weights are needed and nothing is fitted. One physical core's share of the model (heads, feed-forward features,
+vocabulary divided by the cores) is built as `opentrn generate` builds models, compiled and timed beside those of the
+other cores of its HBM stack; what the ranks exchange, two all-reduces a layer and a gather of the logits, and what the
+two cores of a logical one do, gets its time from src/collectives; a step has one launch and one copy of the logits to
+the host. Layers are alike: two short models are timed and their difference is a layer's.
 
 What rows do not say is taken so: keys and values of a sequence lie side by side, as Transformers NeuronX, NxD
 Inference without `is_block_kv_layout` and AWS's vLLM plugin before 0.21 have them; decode reads the positions of the
@@ -45,7 +46,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Workload:
-    """What a row says. ranks: physical cores that share the model; groups: ranks of a collective."""
+    """What a row says. ranks: physical cores that share the model; lnc: of each logical one."""
 
     config: str
     layers: int
@@ -54,7 +55,7 @@ class Workload:
     instance: str
     target: str
     ranks: int
-    groups: int
+    lnc: int
     batch: int
     prompt: int
     positions: int
@@ -140,7 +141,8 @@ def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
         raise NotReproducible("no instance with NeuronCore-v2 or v3 is stated")
     ranks = _number(workload, r"TP=(\d+)", "number of ranks")
     logical = re.search(r"LNC=(\d)", workload)
-    cores = ranks * (int(logical[1]) if logical else 2 if machine[1] == "trn2" else 1)
+    lnc = int(logical[1]) if logical else 2 if machine[1] == "trn2" else 1
+    cores = ranks * lnc
     chunk = _chunk(workload) if category == PREFILL else None
     prompt = re.search(r"\bin=~?(\d+)", workload) or re.search(r"prompts (\d+)", workload)
     if chunk and not prompt:  # as long as the program, whatever the prompt is
@@ -156,7 +158,7 @@ def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
         raise NotReproducible("whether the prompts of a batch are read together is not stated")
     trn2 = TARGETS[machine[1]] == "trn2"
     return Workload(
-        json.dumps(config), layers, hidden, vocabulary, f"{machine[1]}.{machine[2]}", TARGETS[machine[1]], cores, ranks,
+        json.dumps(config), layers, hidden, vocabulary, f"{machine[1]}.{machine[2]}", TARGETS[machine[1]], cores, lnc,
         1 if prefill else int(batch[1]) if batch else 1, int(prompt[1]), _up(whole, 128), chunk, prefill,
         _fused_above(items, workload), cores if prefill and trn2 else 1,
     )  # fmt: skip
@@ -235,33 +237,30 @@ def _step_time(work: Workload, layers: int) -> object:
     )
 
 
-def collectives_us(work: Workload, rows: int) -> float:
-    """What the ranks exchange in a step: the sums of rows of the hidden size after attention and after the
+def collectives_us(work: Workload, bucket: tuple[int, int, int, bool]) -> float:
+    """What the cores exchange in a step: the sums of rows of the hidden size after attention and after the
     feed-forward layer, in 16 bits, and the logits of the last rows in 32."""
     from opentrn import _core
 
-    if work.groups == 1:
-        return 0.0
-
-    def of(operation: str, size: int) -> float:
-        return json.loads(_core.predict_collective(operation, work.instance, 1, work.groups, 1, size))["us"]
-
-    sums = of("all_reduce", 2 * rows * work.hidden)
-    return 2 * work.layers * sums + of("all_gather", 4 * work.batch * work.vocabulary)
+    of = (work.config, work.target, "bf16", bucket, work.ranks, work.instance, work.lnc)
+    return _core.exchange_us_of_config(*of)
 
 
 def predict(row: dict[str, str], checkouts: Path) -> Predicted:
     """Two short models compiled and timed, the collectives, and the host's part."""
+    from opentrn.generate.ranks import time_on_stack
     from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
 
     work = parse(row)
     bucket = _bucket(work)
     timings = [_step_time(work, layers) for layers in (MANY if work.prefill else FEW)]
-    (few, many), (first, second) = (MANY if work.prefill else FEW), (timing.time_us for timing in timings)
+    (few, many), (first, second) = (
+        (MANY if work.prefill else FEW), (time_on_stack(timing, work.ranks) for timing in timings)
+    )  # fmt: skip
     layer = (second - first) / (many - few)
     parts = -(-work.prompt // work.chunk) if work.chunk else 1
     device = parts * (second + (work.layers - many) * layer)
-    exchange = parts * collectives_us(work, bucket[0] * bucket[1])
+    exchange = parts * collectives_us(work, bucket)
     host = models.host_costs()
     launch = parts * host["kernel_launch_us"]
     copy = 4 * work.batch * work.vocabulary / host["host_transfer_gb_s"] / 1e3

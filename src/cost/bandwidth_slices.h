@@ -19,6 +19,15 @@ class BandwidthSlices {
 
   // When a transfer that may begin at `begin` is through, if nothing but this bandwidth holds it.
   Ps reserve(Ps begin, int64_t bytes);
+  // Bytes of the slice of a moment: announced, and still left.
+  struct Bytes {
+    double taken = 0, left = 0;
+  };
+  Bytes bytes_at(Ps at) const {
+    const auto slice = static_cast<size_t>(std::max<Ps>(0, at - origin_) / slice_);
+    const double left = slice < room_.size() ? room_[slice] : bytes_per_slice_;
+    return {bytes_per_slice_ - left, left};
+  }
   // Time passed in which nothing was announced.
   void shift(Ps by) { origin_ += by; }
 

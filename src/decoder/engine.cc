@@ -111,7 +111,8 @@ void Engine::check_options() const {
 
 double Engine::exchange_us(const Bucket& bucket) const {
   return decoder::exchange_us({config_.layers, config_.hidden, config_.vocabulary}, bucket, options_.element,
-                              options_.ranks, options_.instance, options_.generation);
+                              {options_.ranks, options_.cores_per_rank, options_.instance},
+                              options_.generation);
 }
 
 std::unique_ptr<Engine> Engine::pooled() const {

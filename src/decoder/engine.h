@@ -15,6 +15,7 @@
 
 #include "arch/arch.h"
 #include "decoder/config.h"
+#include "decoder/exchange.h"
 #include "decoder/program.h"
 #include "decoder/ranks.h"
 #include "runtime/model.h"
@@ -28,8 +29,9 @@ struct EngineOptions {
   Pool pool;
   // Sizes that programs are made for, ascending; the smallest that holds a step is taken.
   std::vector<int64_t> sequence_buckets, token_buckets, context_buckets;
-  int64_t ranks = 1;     // cores that share the model (ranks.h)
-  std::string instance;  // of several ranks, for what they exchange
+  int64_t ranks = 1;       // physical cores that share the model (ranks.h)
+  int cores_per_rank = 1;  // of them: of a logical core, for what they exchange (exchange.h)
+  std::string instance;    // of several, for the same
 };
 
 // New tokens of one sequence.
@@ -88,6 +90,8 @@ class Engine {
   const runtime::Model& program(const Bucket& bucket);
   // Microseconds that several ranks take to exchange in a step (exchange.h).
   double exchange_us(const Bucket& bucket) const;
+  // That run a step on one HBM stack, beside each other.
+  int cores_on_stack() const { return decoder::cores_on_stack(options_.generation, options_.ranks); }
   bool has_program(const Bucket& bucket) const { return programs_.contains(bucket); }
 
  private:

@@ -1,38 +1,68 @@
 #include "decoder/exchange.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
+#include "arch/timing_table.h"
 #include "base/fault.h"
 #include "collectives/summary.h"
 #include "fabric/platform.h"
 
 namespace opentrn::decoder {
 
-double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::ElementType element,
-                   int64_t ranks, const std::string& instance, opentrn::Generation generation) {
-  if (ranks == 1) return 0;
-  if (instance.empty())
-    throw Fault(FaultKind::kInput, "decoder.ranks",
-                fmt::format("{} ranks exchange sums over the links of an instance", ranks),
-                "name the instance: trn1.32xlarge");
-  const arch::Tables& tables = arch::default_tables();
-  const fabric::Platform platform = fabric::Platform::make(tables, instance, 1);
+namespace {
+
+void check_sharing(const Sharing& sharing, const fabric::Platform& platform, opentrn::Generation generation) {
   if (platform.generation() != generation)
     throw Fault(FaultKind::kInput, "decoder.ranks",
-                fmt::format("{} has NeuronCore-{}, and the programs are for NeuronCore-{}", instance,
+                fmt::format("{} has NeuronCore-{}, and the programs are for NeuronCore-{}", sharing.instance,
                             table_key(platform.generation()), table_key(generation)),
                 "a target and an instance of one generation");
-  const collectives::RankCores cores = collectives::place_ranks(platform, static_cast<int>(ranks), 1, 1);
-  const auto us = [&](collectives::Kind kind, int64_t bytes) {
-    return collectives::summary_of(tables, platform, cores,
-                                   {kind, DType::kUint8, bytes, static_cast<int>(ranks), ""})
+  if (sharing.cores_per_rank == 1) return;
+  if (sharing.cores_per_rank != 2 || !arch::core_features(generation).logical_cores)
+    throw Fault(FaultKind::kInput, "decoder.ranks",
+                fmt::format("logical cores of {} physical ones on NeuronCore-{}", sharing.cores_per_rank,
+                            table_key(generation)),
+                "2 from Trainium2 on, else 1");
+  OPENTRN_CHECK(sharing.cores % sharing.cores_per_rank == 0, "{} cores are no logical ones", sharing.cores);
+}
+
+}  // namespace
+
+double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::ElementType element,
+                   const Sharing& sharing, opentrn::Generation generation) {
+  if (sharing.cores == 1) return 0;
+  if (sharing.instance.empty())
+    throw Fault(FaultKind::kInput, "decoder.ranks",
+                fmt::format("{} ranks exchange sums over the links of an instance", sharing.cores),
+                "name the instance: trn1.32xlarge");
+  const arch::Tables& tables = arch::default_tables();
+  const fabric::Platform platform = fabric::Platform::make(tables, sharing.instance, 1);
+  check_sharing(sharing, platform, generation);
+  const auto us = [&](collectives::Kind kind, int64_t bytes, int64_t ranks, int cores_per_rank) {
+    if (ranks == 1) return 0.0;
+    const auto count = static_cast<int>(ranks);
+    return collectives::summary_of(tables, platform,
+                                   collectives::place_ranks(platform, count, cores_per_rank, 1),
+                                   {kind, DType::kUint8, bytes, count, ""})
         .us;
   };
+  const int64_t ranks = sharing.cores / sharing.cores_per_rank;
   const auto element_bytes = static_cast<int64_t>(graph::storage_bytes(element));
-  const double sum = us(collectives::Kind::kAllReduce, element_bytes * bucket.rows() * sizes.hidden);
+  const int64_t bytes = element_bytes * bucket.rows() * sizes.hidden;
+  const double sum = us(collectives::Kind::kReduceScatter, bytes, sharing.cores_per_rank, 1) +
+                     us(collectives::Kind::kAllReduce, bytes, ranks, sharing.cores_per_rank);
   const int64_t results = bucket.every_token ? bucket.rows() : bucket.sequences;
   return 2 * static_cast<double>(sizes.layers) * sum +
-         us(collectives::Kind::kAllGather, static_cast<int64_t>(sizeof(float)) * results * sizes.vocabulary);
+         us(collectives::Kind::kAllGather, static_cast<int64_t>(sizeof(float)) * results * sizes.vocabulary,
+            ranks, sharing.cores_per_rank);
+}
+
+int cores_on_stack(opentrn::Generation generation, int64_t cores) {
+  const auto most = static_cast<int64_t>(arch::timing(generation).constant("hbm_cores_per_stack"));
+  return static_cast<int>(std::clamp<int64_t>(cores, 1, most));
 }
 
 }  // namespace opentrn::decoder

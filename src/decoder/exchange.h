@@ -15,11 +15,24 @@ struct ExchangeSizes {
   int64_t layers = 0, hidden = 0, vocabulary = 0;
 };
 
-// Microseconds on one `instance`, whose first cores the ranks are: two all-reduces a layer of the rows of the
+// Physical cores that share a model as ranks of tensor parallelism, each its part: logical cores of two
+// (LNC 2), or single ones.
+struct Sharing {
+  int64_t cores = 1;
+  int cores_per_rank = 1;  // physical cores of a logical one; it divides `cores`
+  std::string instance;    // of several cores
+};
+
+// Microseconds on the instance, whose first cores these are: two all-reduces a layer of the rows of the
 // hidden size in `element`, and a gather of each sequence's logits in fp32, none of them hidden behind
-// anything. 0 for one rank. Input fault decoder.ranks without an instance, or for one of another generation;
-// those of collectives where the ranks do not fit it.
+// anything. The two cores of a logical one first add up their terms, half of them each (a reduce-scatter of
+// two), and what logical cores exchange lies in the HBM stack that both read. 0 for one core. Input fault
+// decoder.ranks without an instance, or for one of another generation; those of collectives where the cores
+// do not fit it.
 double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::ElementType element,
-                   int64_t ranks, const std::string& instance, opentrn::Generation generation);
+                   const Sharing& sharing, opentrn::Generation generation);
+
+// How many of them share an HBM stack, and with it its bandwidth.
+int cores_on_stack(opentrn::Generation generation, int64_t cores);
 
 }  // namespace opentrn::decoder

@@ -12,6 +12,7 @@
 #include "pjrt/op_sharding.h"
 #include "pjrt/process_meeting.h"
 #include "pjrt/timeline.h"
+#include "spmd/core_pairs.h"
 
 namespace opentrn::pjrt {
 
@@ -55,6 +56,14 @@ struct Call {
     return made;
   }
 
+  // By device of the program that runs, which may be a physical core.
+  std::vector<int> cores_of_program() const {
+    if (program->both_cores_way().empty()) return cores;
+    std::vector<int> all;
+    for (const int core : cores) all.insert(all.end(), static_cast<size_t>(spmd::kCoresOfPair), core);
+    return all;
+  }
+
   void run() const {
     try {
       interrupt::poll();  // before it copies anything
@@ -68,7 +77,8 @@ struct Call {
       }
       Timeline& timeline = Timeline::instance();
       if (timeline.wanted()) timeline.add(program, cores, unix_ns());
-      const device::CoresScope cores_scope(cores);
+      const std::vector<int> of_program = cores_of_program();
+      const device::CoresScope cores_scope(of_program);
       const device::CoreScope core_scope(cores.front());
       const auto began = std::chrono::steady_clock::now();
       std::vector<std::vector<graph::Literal>> made =

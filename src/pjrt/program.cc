@@ -15,6 +15,7 @@
 #include "pjrt/client.h"
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
+#include "spmd/core_pairs.h"
 #include "spmd/sums.h"
 
 namespace opentrn::pjrt {
@@ -39,8 +40,9 @@ std::vector<size_t> donated_arguments(const graph::Function& function) {
 
 // What a compiled program depends on beside the program and its options.
 std::string compiled_under(const Settings& settings) {
-  return fmt::format("{} {} {} {} {}", build_id(), settings.target, settings.strict,
-                     settings.rounds_stochastically, settings.compiler_flags);
+  return fmt::format("{} {} {} {} {} {} {}", build_id(), settings.target, settings.strict,
+                     settings.rounds_stochastically, settings.compiler_flags,
+                     settings.physical_cores_per_core, settings.uses_both_cores);
 }
 
 // JAX passes an empty array for a token.
@@ -81,6 +83,37 @@ std::vector<std::vector<graph::Literal>> run_parallel(
   }
   return results;
 }
+
+// The cores of logical cores, of which each process has those of its devices.
+class CoreMeeting final : public Meeting {
+ public:
+  explicit CoreMeeting(Meeting& of_devices) : of_devices_(of_devices) {}
+  bool is_own(size_t core) const override { return of_devices_.is_own(core / kCores); }
+  size_t first_own() const override { return of_devices_.first_own() * kCores; }
+  void complete(std::vector<std::vector<graph::Literal>>& values) override { complete_pairs(values); }
+  void complete(std::vector<std::vector<graph::eval::RuntimeValue>>& values) override {
+    complete_pairs(values);
+  }
+
+ private:
+  static constexpr size_t kCores = static_cast<size_t>(spmd::kCoresOfPair);
+
+  // What the cores of a device have goes as one list.
+  template <typename Value>
+  void complete_pairs(std::vector<std::vector<Value>>& values) {
+    std::vector<std::vector<Value>> pairs(values.size() / kCores);
+    for (size_t core = 0; core < values.size(); ++core)
+      for (Value& value : values[core]) pairs[core / kCores].push_back(std::move(value));
+    of_devices_.complete(pairs);
+    for (size_t core = 0; core < values.size(); ++core) {
+      const size_t count = pairs[core / kCores].size() / kCores;
+      const auto first = pairs[core / kCores].begin() + static_cast<ptrdiff_t>(core % kCores * count);
+      values[core].assign(first, first + static_cast<ptrdiff_t>(count));
+    }
+  }
+
+  Meeting& of_devices_;
+};
 
 }  // namespace
 
@@ -214,6 +247,11 @@ void Program::compile(const Settings& settings) {
   if (settings.strict && !host_reason_.empty())
     throw Fault(FaultKind::kNotModelled, "compiler.no_lowering", host_reason_);
   if (!manual_.empty() || parallel_) return;
+  if (options_.partitions == 1 && cut_over_cores(module_, *flat_, options)) {
+    on_each_ = true;
+    flat_.reset();
+    return;
+  }
   try {
     model_ = spmd::compile_for_device(module_, options);
     flat_.reset();
@@ -221,6 +259,35 @@ void Program::compile(const Settings& settings) {
     if (fault.kind() != FaultKind::kNotModelled || settings.strict) throw;
     host_reason_ = fault.message();
   }
+}
+
+// Whether both physical cores of each logical core compute `function` of a device.
+bool Program::cut_over_cores(const graph::Module& module, const graph::Function& function,
+                             const DeviceOptions& options) {
+  if (settings_.physical_cores_per_core != spmd::kCoresOfPair) return false;
+  if (!settings_.uses_both_cores) {
+    one_core_reason_ = "OPENTRN_LOGICAL_CORE=one";
+    return false;
+  }
+  core_settings_ = spmd::settings_of_cores(settings_);
+  const int64_t devices = options_.partitions;
+  auto both = spmd::BothCores::of(module, function, devices, core_settings_, one_core_reason_);
+  if (!both) return false;
+  auto made = std::make_unique<ParallelProgram>(both->module(), both->module().entry(),
+                                                devices * spmd::kCoresOfPair, options);
+  if (!made->host_reason().empty()) {
+    one_core_reason_ = made->host_reason();
+    return false;
+  }
+  both_cores_ = std::move(both);
+  parallel_ = std::move(made);
+  return true;
+}
+
+void Program::make_parallel(const graph::Module& module, graph::Function function,
+                            const DeviceOptions& options) {
+  if (cut_over_cores(module, function, options)) return;
+  parallel_ = std::make_unique<ParallelProgram>(module, std::move(function), options_.partitions, options);
 }
 
 // False where Shardy has no program of one device, or one that does not fit what it says of the shardings.
@@ -239,7 +306,7 @@ bool Program::compile_parallel(const DeviceOptions& options) {
       fits = boundary_type(function.result_types[i]) == output_shardings_[i].local(whole_outputs_[i]);
     if (fits) {
       lay_out(function, layouts_);
-      parallel_ = std::make_unique<ParallelProgram>(local, std::move(function), options_.partitions, options);
+      make_parallel(local, std::move(function), options);
       on_each_ = true;
       return true;
     }
@@ -295,8 +362,7 @@ bool Program::compile_by_own_partition(const DeviceOptions& options) {
       if (!partition_ && !output_is_stated(i)) output_shardings_[i] = made.outputs[i];
     graph::Function function = made.module.entry();
     lay_out(function, layouts_);
-    parallel_ =
-        std::make_unique<ParallelProgram>(made.module, std::move(function), options_.partitions, options);
+    make_parallel(made.module, std::move(function), options);
     held_.resize(static_cast<size_t>(options_.partitions));
     for (size_t device = 0; device < held_.size(); ++device)
       for (const spmd::HeldConstant& constant : made.constants)
@@ -325,10 +391,18 @@ std::vector<std::vector<graph::Literal>> Program::run_on_each(
     for (auto& of_device : arguments) of_device = in_memory(of_device, layouts_.arguments);
   for (size_t device = 0; device < held_.size(); ++device)
     arguments[device].insert(arguments[device].end(), held_[device].begin(), held_[device].end());
-  if (row_major_) return run_parallel(*parallel_, arguments, meeting);
-  auto results = run_parallel(*parallel_, arguments, meeting);
+  auto results =
+      both_cores_ ? run_on_both_cores(arguments, meeting) : run_parallel(*parallel_, arguments, meeting);
+  if (row_major_) return results;
   for (auto& of_device : results) of_device = from_memory(of_device, outputs_, layouts_.results);
   return results;
+}
+
+std::vector<std::vector<graph::Literal>> Program::run_on_both_cores(
+    const std::vector<std::vector<graph::Literal>>& arguments, Meeting* meeting) const {
+  if (!meeting) return both_cores_->joined(run_parallel(*parallel_, both_cores_->split(arguments)));
+  CoreMeeting of_cores(*meeting);
+  return both_cores_->joined(run_parallel(*parallel_, both_cores_->split(arguments), &of_cores));
 }
 
 std::vector<std::vector<graph::Literal>> Program::run(std::vector<std::vector<graph::Literal>> arguments,
@@ -360,7 +434,13 @@ bool Program::is_short() const {
 
 spmd::Cost Program::cost() const {
   if (model_) return spmd::cost_of(*model_);
-  return parallel_ ? spmd::cost_of(*parallel_, settings_) : spmd::cost_on_host(host_reason_);
+  if (!parallel_) return spmd::cost_on_host(host_reason_);
+  spmd::Cost cost = spmd::cost_of(*parallel_, parallel_settings());
+  if (!both_cores_) return cost;
+  cost.cores = static_cast<int>(spmd::kCoresOfPair);
+  for (double* of_one : {&cost.tensor_flops, &cost.model_flops, &cost.hbm_bytes}) *of_one *= cost.cores;
+  cost.instructions *= cost.cores;
+  return cost;
 }
 
 std::vector<graph::Literal> Program::run_whole(std::span<const graph::Literal> arguments) const {

@@ -23,6 +23,7 @@
 #include "runtime/model.h"
 #include "runtime/settings.h"
 #include "spmd/partition.h"
+#include "spmd/run/both_cores.h"
 #include "spmd/run/cost.h"
 #include "spmd/run/manual.h"
 #include "spmd/run/parallel.h"
@@ -76,6 +77,12 @@ class Program {
   // The program as one for the device; null where it is in parts, or not on a device.
   const DeviceProgram* device_program() const { return model_.get(); }
   const ParallelProgram* parallel() const { return parallel_.get(); }
+  // What the devices of parallel() are: those of the program, or, where both physical cores of a logical one
+  // compute, these cores.
+  const Settings& parallel_settings() const { return both_cores_ ? core_settings_ : settings_; }
+  // By which of cut_ways.h both cores of a logical core compute; empty where one does, and then why.
+  std::string both_cores_way() const { return both_cores_ ? both_cores_->way() : std::string(); }
+  const std::string& one_core_reason() const { return one_core_reason_; }
   // Of one run on one device, by the timing model.
   spmd::Cost cost() const;
 
@@ -112,10 +119,15 @@ class Program {
   DeviceOptions device_options(const Settings& settings);
   void compile(const Settings& settings);
   bool compile_parallel(const DeviceOptions& options);
+  void make_parallel(const graph::Module& module, graph::Function function, const DeviceOptions& options);
+  bool cut_over_cores(const graph::Module& module, const graph::Function& function,
+                      const DeviceOptions& options);
   bool compile_by_own_partition(const DeviceOptions& options);
   spmd::SpmdModule own_partition() const;
   std::vector<std::vector<graph::Literal>> run_on_each(std::vector<std::vector<graph::Literal>> arguments,
                                                        Meeting* meeting) const;
+  std::vector<std::vector<graph::Literal>> run_on_both_cores(
+      const std::vector<std::vector<graph::Literal>>& arguments, Meeting* meeting) const;
   std::vector<graph::Literal> run_as_laid_out(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> run_whole(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
@@ -136,6 +148,9 @@ class Program {
   std::optional<Partition> partition_;
   std::unique_ptr<DeviceProgram> model_;
   std::unique_ptr<ParallelProgram> parallel_;  // of all devices, or of one with calls of the host
+  std::optional<spmd::BothCores> both_cores_;  // of which parallel_ is the program
+  Settings core_settings_;
+  std::string one_core_reason_;
   bool check_ = false;
   mutable std::atomic<bool> checked_ = false;
   mutable std::atomic<int64_t> calls_ = 0;

@@ -99,7 +99,7 @@ class Writer {
 
   const StageTimes& times_once(const Program& program) {
     const auto [found, fresh] = stage_times_.try_emplace(&program);
-    if (fresh) found->second = spmd::stage_times(*program.parallel(), program.settings());
+    if (fresh) found->second = spmd::stage_times(*program.parallel(), program.parallel_settings());
     return found->second;
   }
 

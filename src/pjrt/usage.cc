@@ -26,7 +26,8 @@ void add_cost(json& row, const spmd::Cost& cost) {
   if (cost.device_us) {
     row["device_us"] = *cost.device_us;
     row["launch_us"] = cost.launch_us;
-    row["tensor_flops"] = cost.tensor_flops;
+    // Of a physical core, whose peak utilisation is a share of.
+    row["tensor_flops"] = cost.tensor_flops / cost.cores;
     row["hbm_bytes"] = cost.hbm_bytes;
     row["bound_by"] = cost.bound_by;
   }
@@ -39,10 +40,16 @@ void add_cost(json& row, const spmd::Cost& cost) {
   if (cost.collectives_us.value_or(1) > 0) row["exposed_us"] = cost.exposed_us;
 }
 
-// What a run would take at least if both physical cores of a logical one shared its compute evenly: the HBM
-// stack is the same, and what collectives expose would not become less.
-void add_bound_of_both(json& row, const spmd::Cost& cost, const Settings& settings) {
+// Whether both physical cores of a logical one computed. Else what a run would take at least if both shared
+// its compute evenly: the HBM stack is the same, and what collectives expose would not become less.
+void add_cores(json& row, const Program& program, const spmd::Cost& cost, const Settings& settings) {
   if (settings.physical_cores_per_core != 2 || !cost.device_us) return;
+  row["physical_cores_used"] = cost.cores;
+  if (cost.cores == 2) {
+    row["both_cores_by"] = program.both_cores_way();
+    return;
+  }
+  row["one_core_because"] = program.one_core_reason();
   const arch::TimingTable& table = arch::timing(settings.generation);
   const double stack_bytes_per_us =
       table.constant("hbm_bandwidth_gb_s") * table.constant("hbm_cores_per_stack") * 1e3;
@@ -111,9 +118,10 @@ std::string Usage::text(const Rows& rows, const Settings& settings, int64_t byte
              {"device_us", nullptr}};
     const spmd::Cost cost = used.program->cost();
     add_cost(row, cost);
-    add_bound_of_both(row, cost, settings);
+    add_cores(row, *used.program, cost, settings);
     if (const ParallelProgram* parallel = used.program->parallel())
-      if (const auto traffic = spmd::traffic_of(*parallel, used.program->name(), used.program->settings()))
+      if (const auto traffic =
+              spmd::traffic_of(*parallel, used.program->name(), used.program->parallel_settings()))
         row["traffic"] = traffic::json(*traffic);
     programs.push_back(std::move(row));
   }

@@ -29,8 +29,9 @@ class Usage {
   // JSON: {"target", "cores", "bytes_peak", "usd_h" and "rented" (by kind of rate: of a core, and the
   // instance whose rate it is), "programs": [{"name", "types", "fingerprint", "runs", "devices", "host_s",
   // "device_us" (without the launch), "launch_us", "tensor_flops", "hbm_bytes", "bound_by", "instructions",
-  // "collectives_us", "exposed_us", "traffic" (of several devices: src/traffic), "both_cores_us_min" (of
-  // logical cores of two physical ones, of which programs use one)}]}; device_us is null, with "why", where
+  // "collectives_us", "exposed_us", "traffic" (of several devices: src/traffic), and of logical cores
+  // of two physical ones "physical_cores_used" with "both_cores_by", or "one_core_because" and
+  // "both_cores_us_min"}]}; device_us is null, with "why", where
   // the timing model cannot tell, and "on_host" says why no device ran it. collectives_us (some collective is
   // under way) and exposed_us (and nothing else goes on) are estimates; the first is null where nobody knows
   // what the program's collectives take.

@@ -89,7 +89,8 @@ void find_step(const std::vector<ProgramRuns>& programs, ProgramTotals& totals) 
 
 ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_peak_tflops, double host_s) {
   ProgramTotals totals;
-  double flops = 0, busy_s = 0;
+  double flops = 0, busy_s = 0, bound_us = 0;
+  bool has_bound = false;
   for (size_t i = 0; i < programs.size(); ++i) {
     const ProgramRuns& program = programs[i];
     const auto runs = static_cast<double>(program.runs);
@@ -99,10 +100,11 @@ ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_pea
     totals.device_us += program.total_us();
     totals.launch_us += program.launch_us * runs;
     flops += program.tensor_flops * runs;
-    if (program.both_cores_us_min)
-      totals.both_cores_us_min += (*program.both_cores_us_min + program.launch_us) * runs;
+    has_bound |= program.both_cores_us_min.has_value();
+    bound_us += (program.both_cores_us_min.value_or(*program.device_us) + program.launch_us) * runs;
     if (!totals.longest || program.total_us() > programs[*totals.longest].total_us()) totals.longest = i;
   }
+  if (has_bound) totals.both_cores_us_min = bound_us;
   totals.host_gap_s = std::max(0.0, host_s - busy_s);
   if (!totals.longest) return totals;
   const ProgramRuns& longest = programs[*totals.longest];

@@ -26,7 +26,8 @@ struct ProgramRuns {
   double launch_us = 0;             // before it
   double tensor_flops = 0;          // of one run
   double host_s = 0;                // of all runs, on this host
-  std::optional<double> both_cores_us_min;  // of one run, if both cores of a logical one shared it
+  // Of one run that used one of a logical core's two physical ones: if both shared it.
+  std::optional<double> both_cores_us_min;
 
   double run_us() const { return device_us.value_or(0) + launch_us; }
   double total_us() const { return device_us ? run_us() * static_cast<double>(runs) : 0; }
@@ -46,7 +47,8 @@ struct ProgramTotals {
   std::optional<double> mfu;  // flops over device_us at the peak
   double host_gap_s = 0;      // of `host_s` seconds, without a program to run
   double core_hours = 0;  // paid for: every device of the longest program, for as long as all programs take
-  double both_cores_us_min = 0;  // launches included, of the programs that have one; 0 without any
+  // Launches included, of all programs, those that use both cores already with their time; 0 where all do.
+  double both_cores_us_min = 0;
 };
 
 ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_peak_tflops, double host_s);

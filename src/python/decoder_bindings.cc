@@ -118,9 +118,10 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   decoder::Names names, const std::string& target, const std::string& element,
                                   decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
                                   const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                  std::string instance) {
+                                  std::string instance, int cores_per_rank) {
   decoder::EngineOptions options;
   options.ranks = ranks;
+  options.cores_per_rank = cores_per_rank;
   options.instance = std::move(instance);
   options.generation = arch::resolve_target(target);
   options.element = element_of(element);
@@ -141,22 +142,22 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        const std::string& element, int64_t block_tokens, int64_t blocks,
                                        Sizes sequences, Sizes tokens, Sizes contexts,
                                        const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                       std::string instance) {
+                                       std::string instance, int cores_per_rank) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
-                   ranks, std::move(instance));
+                   ranks, std::move(instance), cores_per_rank);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
                                              const std::string& element, int64_t block_tokens, int64_t blocks,
                                              Sizes sequences, Sizes tokens, Sizes contexts,
                                              const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                             std::string instance) {
+                                             std::string instance, int cores_per_rank) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts), lora, ranks, std::move(instance));
+                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank);
 }
 
 using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
@@ -227,13 +228,16 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
   return time_program(model->program, model->generation, {}, model->origin, nullptr, std::nullopt, true);
 }
 
-// Of such ranks: microseconds that they exchange in a step of the whole model.
+// Of such ranks: microseconds that they exchange in a step of the whole model. `cores_per_rank`: as
+// decoder::Sharing, of the `ranks` physical cores.
 double exchange_us_of_config(const std::string& json, const std::string& target, const std::string& element,
-                             const BucketTuple& of, int64_t ranks, const std::string& instance) {
+                             const BucketTuple& of, int64_t ranks, const std::string& instance,
+                             int cores_per_rank) {
   const Unlocked unlocked;
   const decoder::Config config = decoder::config_of_json(json);
   return decoder::exchange_us({config.layers, config.hidden, config.vocabulary}, to_bucket(of),
-                              element_of(element), ranks, instance, arch::resolve_target(target));
+                              element_of(element), {ranks, cores_per_rank, instance},
+                              arch::resolve_target(target));
 }
 
 using decoder::Finish;
@@ -357,10 +361,10 @@ void bind_decoder(nb::module_& module) {
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "");
+             "instance"_a = "", "cores_per_rank"_a = 1);
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "");
+             "instance"_a = "", "cores_per_rank"_a = 1);
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
@@ -369,7 +373,7 @@ void bind_decoder(nb::module_& module) {
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
           "sequence_ranks: int = 1) -> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
-             "ranks"_a, "instance"_a);
+             "ranks"_a, "instance"_a, "cores_per_rank"_a = 1);
   bind_engine(module);
   nb::class_<decoder::Generation>(module, "DecoderGeneration")
       .def_prop_ro("done", &decoder::Generation::done)

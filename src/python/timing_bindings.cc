@@ -651,6 +651,17 @@ void bind_timing(nb::module_& module) {
       .def_prop_ro(
           "nc_latency_ns",
           [](const Timing& t) { return t.profile.summary.total_ns + t.profile.summary.timed_extra_ns; })
+      // Of a run while all cores of its HBM stack run the same, each for itself.
+      .def_prop_ro("beside_ns",
+                   [](const Timing& t) {
+                     const Unlocked unlocked;
+                     const isa::Executable& executable = t.executables.at(0);
+                     const double alone = t.profile.summary.total_ns;
+                     if (t.executables.size() > 1) return alone;  // fills its stack itself
+                     return std::max(
+                         alone, sim::timing::beside_copies_ns(
+                                    executable, t.tables->timing(executable.generation), t.simulate_options));
+                   })
       .def_prop_ro("extrapolated_ns", [](const Timing& t) { return t.profile.summary.extrapolated_ns; })
       .def_prop_ro("instruction_count", [](const Timing& t) { return t.profile.summary.instructions; })
       .def_prop_ro("bound_by",

@@ -123,6 +123,10 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   if (settings.physical_cores_per_core > 1 && !arch::core_features(settings.generation).logical_cores)
     refuse("NEURON_LOGICAL_NC_CONFIG", std::to_string(settings.physical_cores_per_core),
            fmt::format("1 on {}: logical cores of two begin with Trainium2", settings.target));
+  if (const auto used = variable("OPENTRN_LOGICAL_CORE")) {
+    if (*used != "both" && *used != "one") refuse("OPENTRN_LOGICAL_CORE", *used, "both or one");
+    settings.uses_both_cores = *used == "both";
+  }
   if (machine) settings.cores = first_cores(machine->physical_cores / settings.physical_cores_per_core);
   const size_t in_machine = settings.cores.size();
   if (const auto count = variable("NEURON_RT_NUM_CORES"))

@@ -18,6 +18,7 @@ struct Settings {
   // Physical ids of the devices, one logical NeuronCore each.
   std::vector<int> cores{0};
   int physical_cores_per_core = 1;  // LNC
+  bool uses_both_cores = true;      // of a logical core of two, where a program can be cut
   // Programs with an op that has no device kernel are refused instead of run by the reference evaluator.
   bool strict = false;
   std::string compiler_flags;  // as they stand: a compilation reads them (compiler/flags.h)
@@ -33,6 +34,7 @@ struct Settings {
 // `variable` gives the value of an environment variable. Read are
 //   NEURON_PLATFORM_TARGET_OVERRIDE   a chip ("trn2": one core) or an instance ("trn2.48xlarge": all of its)
 //   NEURON_LOGICAL_NC_CONFIG          physical cores of a logical one, 1 or 2; otherwise the instance's own
+//   OPENTRN_LOGICAL_CORE              both (physical cores compute, the default) or one
 //   NEURON_RT_NUM_CORES               so many cores
 //   NEURON_RT_VISIBLE_CORES           these: "0-3", "1,5"
 //   NEURON_CC_FLAGS                   options of the compiler

@@ -105,7 +105,8 @@ Ps ModelWorker::time_of(const decoder::Bucket& bucket) {
   const auto known = programs_us_.find(bucket);
   if (known != programs_us_.end()) return known->second;
   const auto begin = std::chrono::steady_clock::now();
-  const double device_ns = runtime::timed(engine_.program(bucket), {}).total_ns;
+  const runtime::Model& program = engine_.program(bucket);
+  const double device_ns = runtime::port_times(program, {}, engine_.cores_on_stack()).summary.total_ns;
   const auto time = static_cast<Ps>((device_ns + 1000 * engine_.exchange_us(bucket)) * kPsPerNs);
   compile_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ++programs_;

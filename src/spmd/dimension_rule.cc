@@ -321,11 +321,12 @@ void batches(Rule& rule, int64_t inner) {
   }
 }
 
-// Results that are each one operand.
-void identity(Rule& rule) {
+// Results that are each one operand, but for the dimensions `whole`.
+void identity(Rule& rule, const Dims& whole = {}) {
   for (size_t i = 0; i < rule.op.results.size(); ++i) {
     if (!rule.result(i).is_tensor()) continue;
     for (int64_t d = 0; d < rule.result(i).rank(); ++d) {
+      if (contains(whole, d)) continue;
       const int f = rule.factor(rule.result(i).dim(static_cast<int>(d)));
       rule.of_operand(i, d, f);
       rule.of_result(i, d, f);
@@ -352,6 +353,14 @@ bool make(Rule& rule) {
       }
       if (!is_sharding_constraint(op)) return false;
       alike(rule);
+      return true;
+    case OpKind::all_reduce_:
+    case OpKind::collective_broadcast_:
+    case OpKind::collective_permute_: identity(rule); return true;
+    case OpKind::all_gather_: identity(rule, {op.integer(Attr::all_gather_dim)}); return true;
+    case OpKind::reduce_scatter_: identity(rule, {op.integer(Attr::scatter_dimension)}); return true;
+    case OpKind::all_to_all_:
+      identity(rule, {op.integer(Attr::split_dimension), op.integer(Attr::concat_dimension)});
       return true;
     case OpKind::iota_: alike(rule, {op.integer(Attr::iota_dimension)}); return true;
     case OpKind::broadcast_in_dim_: broadcast_in_dim(rule); return true;

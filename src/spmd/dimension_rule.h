@@ -34,7 +34,8 @@ struct DimensionRule {
 
 // Nullopt for an op that every device runs on whole operands, as nothing better is known of it. Loops,
 // branches and manual computations are none of this function's: their regions have values with rules of their
-// own.
+// own. A collective has a rule for cuts along which none of its groups has two devices: those of the cores of
+// logical cores (core_pairs.h); no other cut ever comes to one.
 std::optional<DimensionRule> dimension_rule(const graph::Function& function, const graph::Op& op);
 
 }  // namespace opentrn::spmd

@@ -25,10 +25,10 @@ def test_what_a_row_says() -> None:
     text = f"{MODEL}; instance=inf2.48xlarge x1 (12 chips); TP=4; batch=2; seq=1000; in=100; out=900; dtype=FP16"
     work = llm.parse(row(text))
     config = json.loads(work.config)
-    assert (work.ranks, work.groups, work.batch, work.positions) == (4, 4, 2, 1024)
+    assert (work.ranks, work.lnc, work.batch, work.positions) == (4, 1, 2, 1024)
     assert (config["num_key_value_heads"], config["head_dim"], config["vocab_size"]) == (2, 32, 1024)
     trn2 = llm.parse(row(f"{MODEL}; instance=trn2.48xlarge x1; TP=4 LNC=2; batch=1; in=100 out=28; dtype=BF16"))
-    assert (trn2.ranks, trn2.groups, trn2.positions) == (8, 4, 128)
+    assert (trn2.ranks, trn2.lnc, trn2.positions) == (8, 2, 128)
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,16 @@ def test_a_step_is_its_layers_and_what_the_ranks_exchange() -> None:
     text = f"{MODEL}; instance=trn1.32xlarge x1 (16 chips); TP=%d; batch=1; seq=128; in=64; out=64; dtype=BF16"
     alone, shared = llm.predict(row(text % 1), Path()), llm.predict(row(text % 2), Path())
     work = llm.parse(row(text % 2))
-    assert llm.collectives_us(work, 1) > 0 and llm.collectives_us(llm.parse(row(text % 1)), 1) == 0
-    assert shared.microseconds > llm.collectives_us(work, 1)
+    bucket = (1, 1, 128, False)
+    exchange = llm.collectives_us(work, bucket)
+    assert exchange > 0 and llm.collectives_us(llm.parse(row(text % 1)), bucket) == 0
+    assert shared.microseconds > exchange
     assert alone.roofline < alone.microseconds
     # Two models of two and four layers say what eight take; all eight compiled take about as long.
     from opentrn import _core
 
     whole = _core.time_of_config(work.config, "trn1", "bf16", (1, 1, 128, False), 2, 0, True).time_us
-    device = shared.microseconds - llm.collectives_us(work, 1) - shared.launch
+    device = shared.microseconds - exchange - shared.launch
     assert device == pytest.approx(whole, rel=0.05)
 
 

@@ -90,12 +90,39 @@ def test_a_step_takes_what_step_times_says(tmp_path: Path, capsys: pytest.Captur
     assert f"decode_b1,{expected.predicted_us:.3f}\n" in capsys.readouterr().out
 
 
+def test_ranks_of_two_physical_cores_share_their_stack_and_exchange_as_logical_cores(tmp_path: Path) -> None:
+    """Two ranks of LNC 2 are four cores: each pair adds up its halves first, then logical cores meet."""
+    path, config = Tiny().write(tmp_path), Tiny().write_folder(tmp_path) / "config.json"
+    bucket = (1, 1, 64, False)
+    logical: Any = {"context": 64, "ranks": 2, "lnc": 2, "instance": INSTANCE}
+    by_config, model = SizesOnly(config, **logical).program(bucket), LanguageModel(path, **logical)
+    assert model.program(bucket).predicted_us == by_config.predicted_us
+    single = SizesOnly(config, context=64, ranks=4, instance=INSTANCE).program(bucket)
+    device = by_config.predicted_us - by_config.collectives_us
+    assert device == pytest.approx(single.predicted_us - single.collectives_us)  # the same parts on the same stacks
+    alone = _core.time_of_config(config.read_text(), INSTANCE, "f16", bucket, 4, 0)
+    assert device == alone.beside_ns / 1e3 >= alone.total_ns / 1e3
+    one = SizesOnly(config, context=64, ranks=1, lnc=2, instance=INSTANCE).program(bucket)
+    assert 0 < one.collectives_us < by_config.collectives_us
+    list(model.generate([PROMPT[:9]], max_tokens=4))
+    assert model.answers[0].tokens == answer_of_one_core(path)
+
+
+def answer_of_one_core(path: Path) -> list[int]:
+    model = LanguageModel(path, context=64)
+    list(model.generate([PROMPT[:9]], max_tokens=4))
+    return model.answers[0].tokens
+
+
 @pytest.mark.parametrize(
     ("more", "label", "reason"),
     [
         ({"ranks": 3, "instance": INSTANCE}, "decoder.ranks", "3 ranks cannot share 4 heads"),
         ({"ranks": 2}, "generate.ranks", "links of an instance"),
         ({"instance": INSTANCE}, "generate.ranks", "this is one NeuronCore"),
+        ({"lnc": 2}, "generate.ranks", "two physical cores of a rank"),
+        ({"lnc": 3, "instance": INSTANCE}, "generate.ranks", "3 physical cores"),
+        ({"lnc": 2, "instance": "trn1.32xlarge"}, "decoder.ranks", "2 physical ones on NeuronCore-v2"),
         ({"ranks": 2, "instance": "trn1.32xlarge", "target": "trn2"}, "decoder.ranks", "of one generation"),
     ],
 )

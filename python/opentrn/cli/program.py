@@ -245,10 +245,14 @@ def as_text(summary: dict[str, Any], lines: int) -> str:
                 f"{_duration(row['exposed_us'])} of them exposed (no compute beside them)"
             )
     if both := summary["both_cores_us_min"]:
+        ones = {row["one_core_because"] for row in summary["programs"] if "one_core_because" in row}
         out.append(
-            "each core is two physical ones, of which compiled programs use one: with\n"
+            f"each core is two physical ones, of which some programs use one ({'; '.join(sorted(ones))}): with\n"
             f"both, evenly, all of it would take {_duration(both)} at least"
         )
+    for row in summary["programs"]:
+        if way := row.get("both_cores_by"):
+            out.append(f"{row['name']}: both physical cores of each core compute, cut by: {way}")
     for name, reason in summary["on_host"].items():
         out.append(f"no device time for {name}, which ran on the host: {reason}")
     for name in summary["without_time"]:

@@ -51,7 +51,7 @@ def _model(options: argparse.Namespace) -> Any:
 
     sizes = {"target": options.target, "dtype": options.dtype, "context": options.max_model_len,
              "sequences": options.max_num_seqs}  # fmt: skip
-    sizes |= {"ranks": options.ranks, "instance": options.instance}
+    sizes |= {"ranks": options.ranks, "instance": options.instance, "lnc": options.lnc}
     if options.model.endswith(".json"):
         return SizesOnly(Path(options.model), **sizes)
     return LanguageModel(options.model, **sizes)
@@ -92,10 +92,13 @@ def add_command(commands: Any) -> None:
     parser.examples = (
         "opentrn step-times smollm2 --max-num-seqs 8 --max-model-len 2048 -o smollm2.csv",
         "opentrn step-times llama-70b/config.json --target trn1 --ranks 32 --instance trn1.32xlarge -o llama.csv",
+        "opentrn step-times llama-405b/config.json --ranks 64 --lnc 2 --instance trn2.48xlarge",
     )
     add_model(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the CSV to a file")
     parser.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
     parser.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
     add_ranks(parser)
+    parser.add_argument("--lnc", type=int, default=1, choices=(1, 2),
+                        help="physical cores of a rank: 2 for logical cores, Trainium2's default (1)")  # fmt: skip
     parser.set_defaults(command=step_times_command)

@@ -13,7 +13,7 @@ import numpy as np
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.generate.ranks import band_of, expect_instance
+from opentrn.generate.ranks import band_of, expect_instance, time_on_stack
 from opentrn.generate.source import find
 from opentrn.generate.text import text_of_folder, text_of_gguf
 from opentrn.generate.tokenizer import ChatTemplate
@@ -95,7 +95,8 @@ class LanguageModel:
     speculate: tokens that a step of generate() guesses from the text in front (prompt lookup), at most.
     lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
     ranks: NeuronCores of one `instance` that share every layer (tensor parallel), by default the target. Their sums are
-    rounded to `dtype`, so logits differ from those of one core by rounding.
+    rounded to `dtype`, so logits differ from those of one core by rounding. lnc: physical cores of each of them, which
+    share the rank's part in the same way.
     """
 
     def __init__(
@@ -112,10 +113,11 @@ class LanguageModel:
         speculate: int = 0,
         ranks: int = 1,
         instance: str | None = None,
+        lnc: int = 1,
     ) -> None:
         begin = time.perf_counter()
-        expect_instance(ranks, instance)
-        self.ranks, self.instance = ranks, instance
+        expect_instance(ranks, instance, lnc)
+        self.ranks, self.instance, self._cores = ranks, instance, ranks * lnc
         self.path = find(source)
         self.target = environment.target(target or instance)
         self.dtype = dtype
@@ -155,8 +157,9 @@ class LanguageModel:
             sequences * (self.context // BLOCK_TOKENS) + 1,
             *self.buckets,
             lora=lora,
-            ranks=ranks,
+            ranks=self._cores,
             instance=instance or "",
+            cores_per_rank=lnc,
         )
         self.config: dict[str, Any] = self._engine.config
         self._pooled: Any = None
@@ -279,7 +282,7 @@ class LanguageModel:
                 rows, bucket, _ = self._pooled.step([(list(tokens[first : first + most]), first, blocks)])
                 if bucket not in self._pooled_us:
                     timing: Any = self._pooled.time(bucket)
-                    self._pooled_us[bucket] = timing.time_us + self._pooled.exchange_us(bucket)
+                    self._pooled_us[bucket] = time_on_stack(timing, self._cores) + self._pooled.exchange_us(bucket)
                 predicted += self._pooled_us[bucket]
             return rows[0] / np.linalg.norm(rows[0]), predicted
 
@@ -289,7 +292,7 @@ class LanguageModel:
         if bucket not in self.programs:
             timing: Any = self._engine.time(bucket)
             exchange = self._engine.exchange_us(bucket)
-            predicted = timing.time_us + exchange
+            predicted = time_on_stack(timing, self._cores) + exchange
             band, trust = band_of(timing, predicted / timing.time_us)
             self.programs[bucket] = Program(
                 bucket, self._engine.bucket_text(bucket), self._engine.prepare(bucket), predicted, exchange,

@@ -1,9 +1,9 @@
 """Times of a model's programs by its config.json alone, on one NeuronCore or on ranks that share the model.
 
-Each rank has its part of the heads, the feed-forward features and the vocabulary (tensor parallel); its part is
-compiled for one core and timed. What the ranks exchange, two all-reduces a layer and a gather of the logits, has the
-time that src/collectives gives it on the instance. Layers are alike: two short models are timed, and their difference
-is a layer's.
+Each physical core has its part of the heads, the feed-forward features and the vocabulary (tensor parallel); its part
+is compiled and timed, beside those of the other cores of its HBM stack. What the ranks exchange, two all-reduces a
+layer and a gather of the logits, has the time that src/collectives gives it on the instance. Layers are alike: two
+short models are timed, and their difference is a layer's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opentrn import _core
 from opentrn.base.files import shown
 from opentrn.errors import InputError
 from opentrn.generate.language_model import BLOCK_TOKENS, Bucket, program_sizes
-from opentrn.generate.ranks import band_of, expect_instance
+from opentrn.generate.ranks import band_of, expect_instance, time_on_stack
 from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
 from opentrn.settings import environment
 
@@ -40,6 +40,7 @@ class StepTime:
 
 class SizesOnly:
     """path: a config.json of Hugging Face's. ranks: NeuronCores that share the model, on one `instance`.
+    lnc: physical cores of each of them.
 
     The attributes are those of LanguageModel that step times need. Raises InputError for a file that is none, and for
     ranks without an instance.
@@ -47,7 +48,7 @@ class SizesOnly:
 
     def __init__(
         self, path: Path, *, target: str | None = None, dtype: str = "f16", context: int = 2048, sequences: int = 1,
-        ranks: int = 1, instance: str | None = None,
+        ranks: int = 1, instance: str | None = None, lnc: int = 1,
     ) -> None:  # fmt: skip
         self.path, self.target, self.dtype = path, environment.target(target or instance), dtype
         try:
@@ -59,8 +60,9 @@ class SizesOnly:
             raise InputError(f"{shown(path)}: {error}", label="generate.step_times") from error
         if not isinstance(found, dict):
             raise InputError(f"{shown(path)} is not a JSON object", label="generate.step_times")
-        expect_instance(ranks, instance)
-        _core.time_of_config(self._text, self.target, dtype, (1, 1, BLOCK_TOKENS, False), ranks, 1)  # refuses others
+        expect_instance(ranks, instance, lnc)
+        self._cores, self._lnc = ranks * lnc, lnc
+        _core.time_of_config(self._text, self.target, dtype, (1, 1, BLOCK_TOKENS, False), self._cores, 1)  # or refuses
         gpt2 = "n_layer" in found
         self._layers = int(found["n_layer" if gpt2 else "num_hidden_layers"])
         trained = int(found["n_positions" if gpt2 else "max_position_embeddings"])
@@ -74,21 +76,22 @@ class SizesOnly:
         """The step of these sizes."""
         few, many = (self._layers, self._layers) if self._layers <= _SHORT[1] else _SHORT
         long = self._timed(bucket, many)
-        device = long.time_us
+        device = time_on_stack(long, self._cores)
         if few < many:
-            device += (self._layers - many) * (device - self._timed(bucket, few).time_us) / (many - few)
+            short = time_on_stack(self._timed(bucket, few), self._cores)
+            device += (self._layers - many) * (device - short) / (many - few)
         exchange = self._exchange(bucket)
         band, trust = band_of(long, (device + exchange) / long.time_us)
         return StepTime(device + exchange, exchange, long.bound_by, band, trust)
 
     def _timed(self, bucket: Bucket, layers: int) -> Any:
-        return _core.time_of_config(self._text, self.target, self.dtype, bucket, self.ranks, layers)
+        return _core.time_of_config(self._text, self.target, self.dtype, bucket, self._cores, layers)
 
     def _exchange(self, bucket: Bucket) -> float:
         """Microseconds: sums of the rows of the hidden size after attention and after the feed-forward layer, and the
         logits of each sequence in fp32."""
         return float(
             _core.exchange_us_of_config(
-                self._text, self.target, self.dtype, bucket, self.ranks, self.instance or ""
+                self._text, self.target, self.dtype, bucket, self._cores, self.instance or "", self._lnc
             )
         )

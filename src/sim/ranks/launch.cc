@@ -37,6 +37,8 @@ class Simulation {
     result_.collectives.resize(collectives.size());
     for (size_t i = 0; i < collectives.size(); ++i) prepare(tables, collectives[i], result_.collectives[i]);
     for (const CollectiveTimes& one : result_.collectives) used_.push_back(used_by(one));
+    yielding_.resize(collectives.size());
+    held_up_.resize(collectives.size());
     for (size_t r = 0; r < ranks.size(); ++r) add_rank(table, r);
   }
 
@@ -47,7 +49,7 @@ class Simulation {
           next_, {}, [](Ps at) { return at >= 0 ? at : std::numeric_limits<Ps>::max(); });
       const Ps at = *next >= 0 ? *next : std::numeric_limits<Ps>::max();
       if (!ends_.empty() && std::get<0>(*ends_.begin()) <= at) {
-        deliver();
+        if (!hold_up(std::get<1>(*ends_.begin()), std::get<0>(*ends_.begin()))) deliver();
         continue;
       }
       if (*next < 0) break;
@@ -68,6 +70,13 @@ class Simulation {
   };
   struct Member {
     size_t collective, member;
+  };
+  using Microseconds = std::map<std::pair<HbmStack*, Ps>, double>;  // bytes by stack and microsecond
+  // Bytes of a collective that a stack moves where kernels leave room for them.
+  struct Yielding {
+    HbmStack* stack;
+    Ps at;
+    double bytes;
   };
 
   void add_stacks(const arch::TimingTable& table) {
@@ -172,11 +181,12 @@ class Simulation {
       std::vector<Ps> ends(times.ended.size(), now);
       for (size_t i = 0; i < times.runs.size(); ++i) {
         times.times.push_back(std::move(timing.runs[next++]));
-        for (size_t m = 0; m < ends.size(); ++m) ends[m] = std::max(ends[m], times.times.back().ends_ps[m]);
+        for (size_t m = 0; m < ends.size(); ++m)
+          ends[m] = std::max(ends[m], times.times.back().ends_ps[m] + held_up_[one]);
       }
       foresee(one, ends);
     }
-    take_memory(result_.collectives[number]);
+    take_memory(number);
   }
 
   // Of those under way, in their order: the collective, what uses a link or a core of it, and so on.
@@ -235,7 +245,8 @@ class Simulation {
   }
 
   // What the steps read and write in HBM is not there for the kernels.
-  void take_memory(const CollectiveTimes& times) {
+  void take_memory(size_t number) {
+    const CollectiveTimes& times = result_.collectives[number];
     const collectives::TimingGraph graph = collectives::timing_graph(platform_, times.runs);
     size_t next = 0;
     for (const collectives::RunTime& time : times.times)
@@ -246,15 +257,71 @@ class Simulation {
             const auto link = stack_of_link_.find(hop.link);
             if (link == stack_of_link_.end() || of.bytes == 0) continue;
             if (const auto stack = stacks_.find(link->second); stack != stacks_.end())
-              take(*stack->second, step, static_cast<double>(of.bytes) * hop.share / fabric::kWholeShare);
+              take(number, *stack->second, step,
+                   static_cast<double>(of.bytes) * hop.share / fabric::kWholeShare);
           }
         }
   }
-  void take(HbmStack& stack, const collectives::StepTime& step, double bytes) const {
+  void take(size_t number, HbmStack& stack, const collectives::StepTime& step, double bytes) {
     const Ps pieces = std::max<Ps>(1, (step.end_ps - step.start_ps) / kPiece);
-    const auto each = static_cast<int64_t>(bytes * of_collectives_ / static_cast<double>(pieces));
-    if (each == 0) return;
-    for (Ps piece = 0; piece < pieces; ++piece) stack.reserve(step.start_ps + piece * kPiece, each);
+    const double all = bytes / static_cast<double>(pieces);
+    const auto first = static_cast<int64_t>(all * of_collectives_);
+    for (Ps piece = 0; piece < pieces; ++piece) {
+      const Ps at = step.start_ps + piece * kPiece;
+      if (first > 0) stack.reserve(at, first);
+      of_collectives_at_[{&stack, at / kPiece}] += static_cast<double>(first);
+      if (of_collectives_ < 1) yielding_[number].push_back({&stack, at, all * (1 - of_collectives_)});
+    }
+  }
+
+  // When bytes are through that a collective has left at `from`: its share of each microsecond is there for
+  // it, and what kernels leave. Transfers of kernels that are known already stay; later ones find it taken.
+  Ps pass(HbmStack& stack, Ps from, double bytes) const {
+    double left = bytes;
+    Ps at = from;
+    for (; left > 0;) {
+      const cost::BandwidthSlices::Bytes there = stack.bytes_at(at);
+      const double whole = there.taken + there.left;
+      const Ps next = (at / kPiece + 1) * kPiece;
+      const double rate = std::max(there.left, of_collectives_ * whole) / static_cast<double>(kPiece);
+      const double here = std::min(left, rate * static_cast<double>(next - at));
+      left -= here;
+      at = left > 0 ? next : at + static_cast<Ps>(here / rate + 0.5);
+    }
+    stack.reserve(from, static_cast<int64_t>(bytes));
+    return at;
+  }
+
+  // Whether a collective that would end for somebody at `end` ends later for all who are not through, as
+  // kernels have left no room for all of its bytes. Until then no kernel can take more of what has been.
+  bool hold_up(size_t number, Ps end) {
+    Microseconds wanted;
+    std::erase_if(yielding_[number], [&](const Yielding& one) {
+      if (one.at >= end) return false;
+      wanted[{one.stack, one.at / kPiece}] += one.bytes;
+      return true;
+    });
+    std::map<HbmStack*, double> left;
+    for (const auto& [where, bytes] : wanted) {
+      const cost::BandwidthSlices::Bytes there = where.first->bytes_at(where.second * kPiece);
+      const double of_kernels = std::max(0.0, there.taken - of_collectives_at_[where]);
+      left[where.first] += std::min(of_kernels, std::max(0.0, bytes - there.left));
+    }
+    Ps later = end;
+    for (const auto& [stack, bytes] : left)
+      if (bytes >= 1) later = std::max(later, pass(*stack, end, bytes));
+    if (later == end) return false;
+    held_up_[number] += later - end;
+    std::set<std::tuple<Ps, size_t, size_t>> moved;
+    std::erase_if(ends_, [&](const auto& one) {
+      const auto [at, of, m] = one;
+      if (of != number) return false;
+      result_.collectives[number].ended[m] = at + (later - end);
+      moved.emplace(at + (later - end), of, m);
+      return true;
+    });
+    ends_.merge(moved);
+    return true;
   }
 
   void deliver() {
@@ -290,6 +357,9 @@ class Simulation {
   std::vector<Ps> next_;                           // [rank]: LogicalCore::next()
   std::vector<size_t> under_way_;                  // collectives, and those that slowed them
   std::vector<std::vector<int64_t>> used_;         // [collective]: see used_by()
+  std::vector<std::vector<Yielding>> yielding_;    // [collective]: of what has not ended yet
+  Microseconds of_collectives_at_;                 // that go before kernels' bytes
+  std::vector<Ps> held_up_;                        // [collective]: by kernels' traffic
   std::set<std::tuple<Ps, size_t, size_t>> ends_;  // foreseen: when, collective, member
 };
 

@@ -9,8 +9,9 @@
 //  - One queue for each core, in the order of its program. (NKI's collectives have no streams.)
 //  - No bytes flow before the last rank has come.
 //  - Collectives take HBM bandwidth before the kernels' own DMA, to the share that their packets have
-//    (arch/dma_packets.h); they are not slowed by it, and DMA rings of collectives take nothing from the
-//    others.
+//    (arch/dma_packets.h). What they have to move above that passes where kernels leave room in the same
+//    microsecond; else it passes after their end, which is so much later: as a whole, and for all ranks that
+//    are not through. DMA rings of collectives take nothing from the others.
 //  - Operands in SBUF take the time of operands in HBM.
 //  - A collective that starts slows those under way from then on; what ranks have already been given of them
 //    stays.

@@ -315,8 +315,10 @@ TEST(Launch, RanksOnOneClockAreRanksRunAloneUntilTheyAgree) {
     SplitMix64 random(seed);
     Launch launch;
     fill(launch, platform, random);
-    const Result result =
-        simulate(arch::default_tables(), platform, launch.cores, launch.ranks, launch.collectives, kPackets);
+    // Kernels yield to collectives in all: the reference runs each by itself.
+    const arch::DmaPackets collectives_first{0, 1};
+    const Result result = simulate(arch::default_tables(), platform, launch.cores, launch.ranks,
+                                   launch.collectives, collectives_first);
     Reference reference(platform, launch);
     reference.run();
     if (HasFatalFailure()) return;
@@ -338,6 +340,47 @@ TEST(Launch, RanksOnOneClockAreRanksRunAloneUntilTheyAgree) {
   // What the cases must contain for the above to say something.
   EXPECT_GT(waited, 20);
   EXPECT_GT(shared, 20);
+}
+
+// Two ranks on two stacks: a sum of 4 MiB beside loads of both cores of the first rank, or alone.
+Ps length_of_sum(const arch::DmaPackets& packets, int loads) {
+  const auto platform = fabric::Platform::make(arch::default_tables(), "trn2.48xlarge");
+  Launch launch;
+  launch.cores = {{0, 1}, {2, 3}};
+  collectives::Request request;
+  request.kind = Kind::kAllReduce;
+  request.ranks = 2;
+  request.bytes = int64_t{4} << 20;
+  request.dtype = DType::kFloat32;
+  launch.collectives.push_back({.label = "sum", .group = {0, 1}, .requests = {request}, .of_one_core = true});
+  for (size_t rank = 0; rank < 2; ++rank) {
+    Rank& of = launch.ranks.emplace_back();
+    for (size_t core = 0; core < 2; ++core) {
+      CoreProgram program;
+      if (core == 0) program.collective(0, {program.fast_tile()});
+      std::vector<isa::TensorId> tiles;
+      for (int i = 0; i < 24; ++i) tiles.push_back(program.tile());
+      for (int i = 0; rank == 0 && i < loads; ++i) program.load(tiles[static_cast<size_t>(i) % tiles.size()]);
+      of.collectives.push_back(program.collectives);
+      of.cores.push_back(&launch.executables.emplace_back(program.take(16, true)));
+    }
+  }
+  const Result result =
+      simulate(arch::default_tables(), platform, launch.cores, launch.ranks, launch.collectives, packets);
+  return *std::ranges::max_element(result.collectives[0].ended) -
+         *std::ranges::max_element(result.collectives[0].arrived);
+}
+
+TEST(Launch, KernelsTrafficSlowsCollectivesByTheShareOfTheirPackets) {
+  const arch::DmaPackets compute_first{65536, 64}, alike{4096, 4096};
+  const Ps alone = length_of_sum(kPackets, 0), beside = length_of_sum(kPackets, 400);
+  EXPECT_EQ(length_of_sum(compute_first, 0), alone);  // nobody to yield to
+  EXPECT_LT(alone, beside);
+  EXPECT_LE(beside, alone + alone / 16);  // a seventeenth at most is not theirs
+  const Ps half = length_of_sum(alike, 400), yields = length_of_sum(compute_first, 400);
+  EXPECT_LT(beside, half);
+  EXPECT_LT(half, yields);
+  EXPECT_GT(yields, alone + alone / 4);
 }
 
 // -- what would wait for itself if the backend took a collective's copies for copies

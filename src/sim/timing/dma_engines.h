@@ -24,6 +24,8 @@ class HbmStack {
       : slices_(table.constant("hbm_sustained_gb_s") / kPsPerNs, to_ps(kSliceNs)) {}
   // When `bytes` have passed, if they begin at `begin`.
   Ps reserve(Ps begin, int64_t bytes) { return slices_.reserve(begin, bytes); }
+  // Of the microsecond of a moment.
+  BandwidthSlices::Bytes bytes_at(Ps at) const { return slices_.bytes_at(at); }
   void shift(Ps by) { slices_.shift(by); }
 
  private:

@@ -26,6 +26,8 @@ struct Cost {
   int64_t instructions = 0;
   std::string bound_by;  // of the longest part
   bool on_device = false;
+  // Physical cores of the device that computed: flops, bytes and instructions are of them together.
+  int cores = 1;
 
   // From the start of the run to its end (step_time.h); nullopt where the compute time is.
   std::optional<double> device_us;

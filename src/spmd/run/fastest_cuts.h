@@ -1,12 +1,5 @@
-// Cuts of a model that nobody stated: of a few ways to cut it, the one whose predicted time is least.
-//
-//   whole                every device computes all; what the others have to beat
-//   results by dim 0, 1  cuts of the results' batch, or of what follows it, propagated backwards
-//   products by columns  each product with a weight that no cut before it reaches makes a part of its
-//   columns; what
-//                        follows keeps them until another product sums over them (Megatron's cuts of
-//                        attention and MLP come out of this)
-//   batch and columns    the first on the mesh's first axis, the last on its others
+// Cuts of a model that nobody stated: of a few ways to cut it (cut_ways.h), the one whose predicted time is
+// least.
 //
 // Each way is partitioned, compiled and timed as a stated one would be, so that the choice rests on nothing
 // else.
@@ -30,7 +23,7 @@ struct FastestCuts {
 };
 
 // Faults as of ShardedModel. A way of which no time is known is taken where none has one: the last of the
-// list above.
+// list.
 FastestCuts fastest_cuts(const graph::Module& module, const Mesh& mesh, const compiler::Options& options,
                          const runtime::Settings& settings);
 

@@ -13,6 +13,7 @@
 #include "graph/eval/process_groups.h"
 #include "graph/op_definitions.h"
 #include "runtime/device_call.h"
+#include "spmd/core_pairs.h"
 #include "spmd/extract.h"
 
 namespace opentrn::spmd {
@@ -489,16 +490,31 @@ std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_branch(
   return run(*step.regions[static_cast<size_t>(taken)], environment, std::vector<Values>(devices_));
 }
 
-std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Step& step) const {
-  const Op& op = function_.op(step.ops.front());
-  const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
+std::optional<ParallelProgram::Collective> collective_of(const graph::Function& function, const Op& op,
+                                                         int64_t devices) {
+  const auto kind = collective_kind(op.kind);
   if (!kind) return std::nullopt;
-  int64_t bytes = 0;
-  for (const ValueId value : op.operands) bytes += static_cast<int64_t>(function_.type(value).byte_count());
-  auto groups = graph::eval::process_groups(
-      op, 1, static_cast<int64_t>(devices_),
-      [](const std::string& what) { throw Fault(FaultKind::kInput, "graph.collective", what); });
-  return Collective{*kind, bytes, std::move(groups), std::string(graph::name(op.kind))};
+  ParallelProgram::Collective made{*kind, 0, {}, std::string(graph::name(op.kind))};
+  made.groups = graph::eval::process_groups(op, 1, devices, [](const std::string& what) {
+    throw Fault(FaultKind::kInput, "graph.collective", what);
+  });
+  for (const ValueId value : op.operands)
+    made.bytes += static_cast<int64_t>(function.type(value).byte_count());
+  if (const auto bytes = bytes_of_logical_core(op)) {
+    // The second cores meet beside the first ones: one exchange of logical cores.
+    made.cores = static_cast<int>(kCoresOfPair);
+    made.bytes = *bytes;
+    std::erase_if(made.groups,
+                  [](const auto& group) { return group.empty() || group[0] % kCoresOfPair != 0; });
+    for (auto& group : made.groups)
+      for (int64_t& device : group) device /= kCoresOfPair;
+  }
+  return made;
+}
+
+std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Step& step) const {
+  if (!step.together) return std::nullopt;
+  return collective_of(function_, function_.op(step.ops.front()), static_cast<int64_t>(devices_));
 }
 
 std::vector<ParallelProgram::Stage> ParallelProgram::stages() const { return stages(*body_, 1.0); }

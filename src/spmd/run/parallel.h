@@ -53,6 +53,9 @@ class ParallelProgram {
     // Of devices; they meet at once. Of a permute: pairs.
     std::vector<graph::eval::ProcessGroup> groups;
     std::string name;  // "all_reduce"
+    // Physical cores of each member: 2 where logical cores meet, of which each device is one core
+    // (spmd/core_pairs.h). Groups and bytes are then those of logical cores.
+    int cores = 1;
     friend auto operator<=>(const Collective&, const Collective&) = default;
   };
   // One that has neither program, collective nor regions is done by the host.
@@ -143,6 +146,10 @@ class ParallelProgram {
   std::string host_reason_;
   mutable std::atomic<int64_t> runs_ = 0;  // of all devices together
 };
+
+// An op in which `devices` devices exchange arrays; nullopt of any other op.
+std::optional<ParallelProgram::Collective> collective_of(const graph::Function& function, const graph::Op& op,
+                                                         int64_t devices);
 
 // Visits every stage, those of regions after their own.
 template <typename Visit>

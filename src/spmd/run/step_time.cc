@@ -45,6 +45,16 @@ CollectiveCost predicted(const MeetingOp& collective, const Settings& settings, 
   return cost;
 }
 
+// Those of `together` devices after each other as one's.
+collectives::RankCores joined(const collectives::RankCores& of_devices, int together) {
+  collectives::RankCores cores;
+  for (size_t device = 0; device < of_devices.size(); ++device) {
+    if (device % static_cast<size_t>(together) == 0) cores.emplace_back();
+    cores.back().insert(cores.back().end(), of_devices[device].begin(), of_devices[device].end());
+  }
+  return cores;
+}
+
 class Timer {
  public:
   Timer(const ParallelProgram& program, const Settings& settings)
@@ -133,7 +143,8 @@ fabric::Platform platform_of(const ParallelProgram& program, const Settings& set
   return machine_of(arch::default_tables(), settings, program.devices());
 }
 
-std::vector<collectives::Job> jobs_of(const MeetingOp& collective, const collectives::RankCores& cores) {
+std::vector<collectives::Job> jobs_of(const MeetingOp& collective, const collectives::RankCores& of_devices) {
+  const collectives::RankCores cores = joined(of_devices, collective.cores);
   std::vector<collectives::Job> jobs;
   if (collective.kind == collectives::Kind::kPermute) {
     collectives::Job& job = jobs.emplace_back();

@@ -1,0 +1,98 @@
+#include "spmd/run/both_cores.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/text/text.h"
+#include "spmd/core_pairs.h"
+#include "spmd/run/cost.h"
+#include "spmd/run/parallel.h"
+
+namespace opentrn::spmd {
+namespace {
+
+using graph::Literal;
+using graph::Module;
+
+runtime::Settings logical_cores() {
+  runtime::Settings settings;
+  settings.target = "trn2.3xlarge";
+  settings.physical_cores_per_core = 2;
+  settings.cores = {0};
+  return settings;
+}
+
+// [rows, 512] times two weights.
+Module mlp(int rows) {
+  const std::string x = "tensor<" + std::to_string(rows) + "x512xf32>";
+  const std::string h = "tensor<" + std::to_string(rows) + "x2048xf32>";
+  return graph::parse_module("module { func.func @main(%x: " + x + ", %u: tensor<512x2048xf32>, " +
+                                 "%d: tensor<2048x512xf32>) -> " + x + R"( {
+    %0 = stablehlo.dot_general %x, %u, contracting_dims = [1] x [0] : ()" +
+                                 x + ", tensor<512x2048xf32>) -> " + h + R"(
+    %1 = stablehlo.tanh %0 : )" + h +
+                                 R"(
+    %2 = stablehlo.dot_general %1, %d, contracting_dims = [1] x [0] : ()" +
+                                 h + ", tensor<2048x512xf32>) -> " + x + R"(
+    return %2 : )" + x + " } }",
+                             "mlp");
+}
+
+double us_of(const Module& module, int64_t devices, const runtime::Settings& settings) {
+  Parts parts;
+  DeviceOptions options;
+  options.parts = &parts;
+  const ParallelProgram program(module, module.entry(), devices, options);
+  return cost_of(program, settings).device_us.value();
+}
+
+TEST(BothCores, TakeAProductsRowsFromEachOther) {
+  const runtime::Settings logical = logical_cores(), cores = settings_of_cores(logical);
+  EXPECT_EQ(cores.cores, (std::vector<int>{0, 1}));
+  const Module module = mlp(1024);
+  std::string why;
+  const auto both = BothCores::of(module, module.entry(), 1, cores, why);
+  ASSERT_TRUE(both) << why;
+  const double one_us = us_of(module, 1, logical), both_us = us_of(both->module(), kCoresOfPair, cores);
+  EXPECT_LT(both_us, 0.7 * one_us) << both->way();
+}
+
+TEST(BothCores, PartsMakeTheWholeAgain) {
+  const Module module = mlp(1024);
+  std::string why;
+  const auto both = BothCores::of(module, module.entry(), 1, settings_of_cores(logical_cores()), why);
+  ASSERT_TRUE(both) << why;
+  std::vector<Literal> arguments;
+  for (const graph::Type& type : module.entry().argument_types()) {
+    std::vector<float> values(static_cast<size_t>(type.element_count()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 251);
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    arguments.emplace_back(type, std::vector<std::byte>(bytes, bytes + values.size() * sizeof(float)));
+  }
+  const auto of_cores = both->split({arguments, arguments});
+  ASSERT_EQ(of_cores.size(), 4);
+  EXPECT_EQ(of_cores[0], of_cores[2]);
+  EXPECT_FALSE(of_cores[0] == of_cores[1]);
+  const auto types = both->module().entry().argument_types();
+  for (size_t i = 0; i < types.size(); ++i) EXPECT_EQ(of_cores[1][i].type(), types[i]);
+}
+
+TEST(BothCores, SmallProgramsAndKernelsStayOnOne) {
+  const runtime::Settings cores = settings_of_cores(logical_cores());
+  std::string why;
+  const Module tiny = graph::parse_module(
+      "module { func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> { %0 = stablehlo.add %x, %x : "
+      "tensor<8xf32> return %0 : tensor<8xf32> } }",
+      "tiny");
+  EXPECT_FALSE(BothCores::of(tiny, tiny.entry(), 1, cores, why));
+  EXPECT_EQ(why, "no cut of it promises to be faster");
+  const Module kernel = graph::parse_module(
+      R"(module { func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+        %0 = stablehlo.custom_call @somebodys(%x) : (tensor<8xf32>) -> tensor<8xf32>
+        return %0 : tensor<8xf32> } })",
+      "kernel");
+  EXPECT_FALSE(BothCores::of(kernel, kernel.entry(), 1, cores, why));
+  EXPECT_NE(why.find("somebodys"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace opentrn::spmd
