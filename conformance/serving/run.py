@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hold `opentrn serve` against judges that others wrote: llm-comply, schemathesis, promtool, and a soak.
 
-    ./dev conformance serving [--cases N] [--soak SECONDS] [--only NAME]... [--json FILE]
+    ./dev conformance serving [--cases N] [--soak SECONDS] [--gentle] [--only NAME]... [--json FILE]
 
 comply: the cases of llm-comply for OpenAI's chat, Open Responses and Anthropic's messages, answered by SmolLM2; all
 but those with images pass. schemathesis: N requests (10,000) made of /openapi.json, and those of its coverage phase,
@@ -111,7 +111,8 @@ def schemathesis(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
     with server(*DRAWN, "--max-model-len", "512") as (url, *_):
         command = [python.parent / "schemathesis", "run", f"{url}/openapi.json",
                    "--phases", "examples,coverage,fuzzing",
-                   "-c", "not_a_server_error", "-n", str(each), "--seed", "1", "--no-color"]  # fmt: skip
+                   "-c", "not_a_server_error", "-n", str(each), "--seed", "1", "--no-color",
+                   "--request-timeout", "120", "--wait-for-schema", "120"]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True)
         found = re.search(r"([\d,]+) generated", done.stdout)
         health = client(python, url, "soak", 0.5)

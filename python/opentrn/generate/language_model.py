@@ -315,7 +315,7 @@ def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], l
 def _with_guesses(tokens: list[int], guesses: int) -> list[int]:
     """With a size for the newest token and guesses behind it."""
     size = 1 << guesses.bit_length()  # the smallest power of two above
-    return sorted({size, *tokens}) if 0 < guesses and size < tokens[-1] else tokens
+    return sorted({size, *tokens}) if guesses > 0 and size < tokens[-1] else tokens
 
 
 def _doubled(first: int, last: int) -> list[int]:
