@@ -62,13 +62,17 @@ async def first(client: httpx.AsyncClient, runs: int) -> dict[str, Any]:
     return {"first_s": times[0], "later_s": sorted(times[1:])}
 
 
-async def soak(client: httpx.AsyncClient, seconds: float) -> dict[str, Any]:
-    """Overload, clients that leave, that read slowly, and malformed bodies; statuses that came."""
+async def soak(client: httpx.AsyncClient, seconds: float, pause: float = 0) -> dict[str, Any]:
+    """Overload, clients that leave, that read slowly, and malformed bodies; statuses that came.
+
+    pause: seconds that a client waits behind each request, in the mean. The server may end and begin again.
+    """
     end, draw = time.monotonic() + seconds, random.Random(1)
     statuses: dict[str, int] = {}
 
     async def one() -> None:
         while time.monotonic() < end:
+            await asyncio.sleep(pause * draw.uniform(0, 2))
             kind = draw.random()
             try:
                 if kind < 0.2:
@@ -86,6 +90,7 @@ async def soak(client: httpx.AsyncClient, seconds: float) -> dict[str, Any]:
             except httpx.HTTPError as error:
                 name = type(error).__name__
                 statuses[name] = statuses.get(name, 0) + 1
+                await asyncio.sleep(0.2)
 
     await asyncio.gather(*(one() for _ in range(48)))
     for _ in range(200):
@@ -99,7 +104,7 @@ async def soak(client: httpx.AsyncClient, seconds: float) -> dict[str, Any]:
     return {"statuses": statuses, "load_after": load, "blocks_used_after": usage, "health": health}
 
 
-async def main(url: str, what: str, amount: float) -> None:
+async def main(url: str, what: str, amount: float, *more: float) -> None:
     limits = httpx.Limits(max_connections=200)
     async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
         if what == "rate":
@@ -107,7 +112,7 @@ async def main(url: str, what: str, amount: float) -> None:
         elif what == "first":
             print(json.dumps(await first(client, int(amount))))
         else:
-            print(json.dumps(await soak(client, amount)))
+            print(json.dumps(await soak(client, amount, *more)))
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+asyncio.run(main(sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])))

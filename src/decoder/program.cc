@@ -1,5 +1,6 @@
 #include "decoder/program.h"
 
+#include <bit>
 #include <map>
 #include <optional>
 #include <utility>
@@ -25,6 +26,11 @@ namespace {
 constexpr ElementType kReal = ElementType::kF32, kIndex = ElementType::kI32;
 // What masked scores become: exp gives 0, and no sum overflows.
 constexpr double kMasked = -1e30;
+constexpr int64_t kPartitions = 128;
+// A row of a gather is a transfer's descriptor: from so many bytes on its fixed cost is a small part.
+constexpr int64_t kFullRateBytes = 2048;
+// Scores of a chunk of n blocks of keys and 16 queries fit a bank of PSUM.
+constexpr int64_t kRunMax = 32;
 
 using Dims = std::vector<int64_t>;
 
@@ -211,6 +217,7 @@ class StepBuilder {
     if (global) turns_ = turns_of(weight("rope"));
     if (local) local_turns_ = turns_of(weight("local_rope"));
     find_masks();
+    find_runs();
   }
 
   // Logits, or the features of a pooled model.
@@ -378,8 +385,43 @@ class StepBuilder {
         {builder_.type(pool)}, {replace});
     const ValueId updated = function_.op(made).results[0];
     results.push_back(updated);
-    return builder_.reshape(is_contiguous() ? updated : rows_of(updated, context_slots_),
+    return builder_.reshape(is_contiguous() ? updated : of_context(updated),
                             {bucket_.sequences, bucket_.context, config_.kv_heads, config_.head_features});
+  }
+
+  // The slots of all contexts, in runs of positions that follow each other in a block.
+  ValueId of_context(ValueId pool) {
+    const int64_t run = positions_of_run();
+    if (run == 1) return rows_of(pool, context_slots_);
+    return rows_of(builder_.reshape(pool, {pool_.slots() / run, run * config_.kv_features()}), context_runs_);
+  }
+
+  // Positions that are gathered as one row. A decode step's attention takes n of them from each partition
+  // (lowering/attention_decode.cc); longer rows are moved at the device's full rate.
+  int64_t positions_of_run() const {
+    const int64_t shared = config_.heads / config_.kv_heads;
+    if (bucket_.tokens > 1 || config_.attention_cap != 0 || config_.sinks ||
+        !compiler::are_few_queries(shared, bucket_.context, /*diagonal=*/false))
+      return 1;
+    const int64_t bytes = config_.kv_features() * graph::storage_bytes(element_);
+    int64_t run = 1;
+    while (2 * run * kPartitions <= bucket_.context && bucket_.context % (2 * run * kPartitions) == 0 &&
+           pool_.block_tokens % (2 * run) == 0 && run * bytes < kFullRateBytes && 2 * run <= kRunMax)
+      run *= 2;
+    return run;
+  }
+
+  // Each run's place among those of the pool, from the slots of its positions.
+  void find_runs() {
+    const int64_t run = positions_of_run();
+    if (run == 1 || is_contiguous()) return;
+    at("positions");
+    const int64_t count = bucket_.sequences * bucket_.context;
+    const ValueId runs = builder_.reshape(context_slots_, {count / run, run});
+    const ValueId first = builder_.reshape(builder_.slice(runs, {0, 0}, {count / run, 1}), {count / run});
+    const int64_t shift = std::countr_zero(static_cast<uint64_t>(run));
+    context_runs_ = builder_.add(OpKind::shift_right_logical_,
+                                 {first, builder_.splat(builder_.type(first), static_cast<double>(shift))});
   }
 
   // One block for each sequence, in their order and as long as the context: its positions lie there already.
@@ -403,7 +445,7 @@ class StepBuilder {
       const ValueId queries = builder_.reshape(q, {n, t, config_.heads, features});
       const ValueId weights =
           softmax(dot(queries, {0, 2}, 3, of_every_head(keys), {0, 2}, 3, {n, config_.heads, t, s}), seen(),
-                  {0, 2, 3}, {});
+                  {0, 2, 3}, {1});
       const ValueId made =
           dot(weights, {0, 1}, 3, of_every_head(values), {0, 2}, 1, {n, config_.heads, t, features});
       return builder_.reshape(builder_.transpose(made, {0, 2, 1, 3}), {rows_, config_.query_features()});
@@ -418,8 +460,7 @@ class StepBuilder {
   // The compiler finds attention in this form (recognise/attention.cc). Where it does not, keys that are
   // repeated for every head would be written out.
   bool is_one_kernel() const {
-    return options_.fuse_attention && config_.attention_cap == 0 && !config_.sinks &&
-           bucket_.context * graph::storage_bytes(element_) <= compiler::kAttentionKeyBytes &&
+    return options_.fuse_attention && config_.attention_cap == 0 &&
            config_.head_features <= compiler::kAttentionFeaturesMax;
   }
 
@@ -437,7 +478,8 @@ class StepBuilder {
   ValueId seen() const { return config_.is_windowed(layer_) ? window_mask_ : mask_; }
 
   // Over the last dimension, of scaled scores where `seen`, whose dimensions are those of `places`.
-  // `of_heads`: the dimensions that heads of keys, and those that share one, have; for sinks.
+  // `of_heads`: the dimensions that heads of keys, and those that share one, have, or that all heads have;
+  // for sinks.
   ValueId softmax(ValueId scores, ValueId seen, Dims places, Dims of_heads) {
     const Dims dims = builder_.type(scores).dims_vector();
     const auto last = static_cast<int64_t>(dims.size()) - 1;
@@ -450,9 +492,10 @@ class StepBuilder {
         builder_.add(OpKind::select_, {mask, scores, builder_.splat(Type::tensor(kReal, dims), kMasked)});
     ValueId largest = builder_.reduce(OpKind::maximum_, scores, {last}), sink{};
     if (config_.sinks) {
-      sink = builder_.broadcast_in_dim(
-          builder_.reshape(weight("sinks"), {config_.kv_heads, config_.heads / config_.kv_heads}),
-          Dims(dims.begin(), dims.end() - 1), std::move(of_heads));
+      const Dims heads = of_heads.size() == 1 ? Dims{config_.heads}
+                                              : Dims{config_.kv_heads, config_.heads / config_.kv_heads};
+      sink = builder_.broadcast_in_dim(builder_.reshape(weight("sinks"), heads),
+                                       Dims(dims.begin(), dims.end() - 1), std::move(of_heads));
       largest = builder_.add(OpKind::maximum_, {largest, sink});
     }
     const ValueId raised = builder_.add(
@@ -704,7 +747,8 @@ class StepBuilder {
   Builder builder_;
   int64_t rows_;
   int64_t layer_ = -1;
-  ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, last_{}, mask_{}, window_mask_{};
+  ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, context_runs_{}, last_{}, mask_{},
+      window_mask_{};
   Turns turns_, local_turns_;
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_;

@@ -28,6 +28,7 @@ class Form:
     turned: bool = False  # the weights are transposed before it, as U-Nets have them
     heads_first: bool = False  # inputs [batch, heads, tokens, features], as torch has them
     features_first: bool = False  # keys and values [batch, heads, features, tokens]
+    sinks: bool = False  # a score of each head beside those of the keys, which has no value
 
     def text(self) -> str:
         b, h, q, k, d, e = self.batch, self.heads, self.queries, self.keys, self.features, self.element
@@ -42,7 +43,12 @@ class Form:
 
         head, token = (1, 2) if self.heads_first else (2, 1)
         kept, place, feature = (1, 3, 2) if self.features_first else (head, token, 3)
-        lines = []
+        lines, most, total = [], "%m", "%l"
+        if self.sinks:
+            most, total = "%most", "%total"
+            lines.append(
+                f"%spread = stablehlo.broadcast_in_dim %sink, dims = [1] : (tensor<{h}xf32>) -> tensor<{rows}>"
+            )
         key, value = "%k", "%v"
         if self.shared > 1:
             wide = f"{b}x{k}x{kv}x{self.shared}x{d}x{e}"
@@ -64,12 +70,14 @@ class Form:
             "%zero = stablehlo.constant dense<0.0> : tensor<f32>",
             f"%m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [3]"
             f" : (tensor<{scores}>, tensor<f32>) -> tensor<{rows}>",
-            f"%mb = stablehlo.broadcast_in_dim %m, dims = [0, 1, 2] : (tensor<{rows}>) -> tensor<{scores}>",
+            *self.with_sink("%m", most, "maximum", "%spread", rows),
+            f"%mb = stablehlo.broadcast_in_dim {most}, dims = [0, 1, 2] : (tensor<{rows}>) -> tensor<{scores}>",
             f"%c = stablehlo.subtract %x, %mb : tensor<{scores}>",
             f"%e = stablehlo.exponential %c : tensor<{scores}>",
             f"%l = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [3]"
             f" : (tensor<{scores}>, tensor<f32>) -> tensor<{rows}>",
-            f"%lb = stablehlo.broadcast_in_dim %l, dims = [0, 1, 2] : (tensor<{rows}>) -> tensor<{scores}>",
+            *self.with_sink("%l", total, "add", "%raised", rows),
+            f"%lb = stablehlo.broadcast_in_dim {total}, dims = [0, 1, 2] : (tensor<{rows}>) -> tensor<{scores}>",
             f"%p = stablehlo.divide %e, %lb : tensor<{scores}>",
             f"%pn = stablehlo.convert %p : (tensor<{scores}>) -> tensor<{b}x{h}x{q}x{k}x{e}>",
         ]
@@ -97,9 +105,10 @@ class Form:
                 f" : (tensor<{b}x{h}x{q}x{d}x{e}>) -> tensor<{b}x{q}x{h}x{d}x{e}>",
             ]
         body = "\n  ".join(lines)
+        sink = f", %sink: tensor<{h}xf32>" if self.sinks else ""
         return (
             f"func.func @main(%q: tensor<{tokens(q, h)}>, %k: tensor<{stored(kv)}>, %v: tensor<{stored(kv)}>"
-            f"{self.mask_argument()}) -> tensor<{b}x{q}x{h}x{d}x{e}> {{\n  {body}\n"
+            f"{self.mask_argument()}{sink}) -> tensor<{b}x{q}x{h}x{d}x{e}> {{\n  {body}\n"
             f"  return %r : tensor<{b}x{q}x{h}x{d}x{e}>\n}}\n"
         )
 
@@ -110,6 +119,14 @@ class Form:
             "select": f"{self.queries}x{self.keys}xi1",
         }.get(self.mask)
         return f", %mask: tensor<{kind}>" if kind else ""
+
+    def with_sink(self, of_keys: str, both: str, op: str, sink: str, rows: str) -> list[str]:
+        if not self.sinks:
+            return []
+        kind = f"tensor<{rows}>"
+        raised = [] if op == "maximum" else [f"%gap_s = stablehlo.subtract %spread, %most : {kind}",
+                                             f"%raised = stablehlo.exponential %gap_s : {kind}"]  # fmt: skip
+        return [*raised, f"{both} = stablehlo.{op} {of_keys}, {sink} : {kind}"]
 
     def masked(self, scores: str) -> list[str]:
         q, k = self.queries, self.keys
@@ -179,6 +196,8 @@ class Form:
             keep = random.random((self.queries, self.keys)) < 0.7
             keep[:, 0] = True
             arrays.append(keep)
+        if self.sinks:
+            arrays.append(random.standard_normal(self.heads).astype(np.float32) * 3)
         return arrays
 
 
@@ -203,6 +222,25 @@ FORMS = [
     Form(queries=2, keys=1300, heads=6, shared=3, features=128),
 ]
 
+# Sinks: as gpt-oss has them.
+SINK_FORMS = [
+    Form(sinks=True),
+    Form(queries=200, keys=330, sinks=True, mask="causal-select", element="bf16"),
+    Form(queries=7, keys=2100, batch=1, sinks=True, mask="select", heads=4, shared=2),
+    Form(queries=1, keys=300, batch=3, sinks=True, mask="added"),
+]
+
+# More keys than SBUF holds at once, 4,096 in float32 and 8,192 in bfloat16: sections of them, and groups of queries.
+SECTION_FORMS = [
+    Form(queries=20, keys=8500, batch=1, heads=1),
+    Form(queries=150, keys=8400, batch=2, heads=2, features=32, shared=2, mask="causal-select", element="bf16"),
+    Form(queries=140, keys=4500, batch=1, heads=2, features=8, mask="select", heads_first=True),
+    Form(queries=30, keys=8300, batch=1, heads=2, features=16, element="bf16", features_first=True, heads_first=True,
+         values_left=False),
+    Form(queries=20, keys=4300, batch=1, heads=2, sinks=True, mask="added"),
+    Form(queries=4300, keys=4300, batch=1, heads=1, features=128, mask="causal-select"),
+]  # fmt: skip
+
 # Keys over partitions (lowering/attention_decode.cc).
 DECODE_FORMS = [
     Form(queries=1, keys=512, batch=1, heads=1, features=64),
@@ -219,7 +257,7 @@ DECODE_FORMS = [
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
-@pytest.mark.parametrize("form", FORMS + DECODE_FORMS, ids=str)
+@pytest.mark.parametrize("form", FORMS + SINK_FORMS + SECTION_FORMS + DECODE_FORMS, ids=str)
 def test_attention_is_one_kernel_with_the_values_of_float64(form: Form, target: str):
     text, arrays = form.text(), form.inputs()
     model = opentrn.compile(text, target=target)
@@ -316,12 +354,26 @@ def test_other_exponentials_are_left_alone():
     assert opentrn.compile(text).passes["attention"] == 0
 
 
-def test_the_longest_keys_fit_beside_what_other_kernels_keep():
-    """On the smallest SBUF; more keys than the kernel holds are left to row-wise groups."""
-    longest = Form(queries=128, keys=8192, batch=1, heads=2, features=128, element="bf16")
-    wide = Form(queries=128, keys=4096, batch=1, heads=2, features=128)
-    for form in (longest, wide):
+def test_the_longest_section_fits_beside_what_other_kernels_keep():
+    """On the smallest SBUF, alone and with sums that wait for the next section."""
+    forms = [Form(queries=128, keys=8192, batch=1, heads=2, features=128, element="bf16"),
+             Form(queries=128, keys=4096, batch=1, heads=2, features=128),
+             Form(queries=4224, keys=16384, batch=1, heads=1, features=128, element="bf16")]  # fmt: skip
+    for form in forms:
         model = opentrn.compile(form.text(), target="trn1")
         assert model.passes["attention"] == 1 and model.time().total_ns > 0
-    beyond = Form(queries=128, keys=8320, batch=1, heads=1, features=128, element="bf16")
-    assert opentrn.compile(beyond.text(), target="trn1").passes["attention"] == 0
+
+
+def test_sections_take_as_long_for_each_score_as_keys_that_are_held_at_once():
+    """Scores of 16,384 keys are twice as many as those of 8,192; without the kernel they go through HBM."""
+    def time(keys: int, **options: int) -> float:
+        form = Form(queries=2048, keys=keys, batch=1, heads=1, features=128, element="bf16")
+        return opentrn.compile(form.text(), target="trn2", **options).time().total_ns
+
+    assert time(16384) < 2.1 * time(8192)
+    assert time(16384) < 0.5 * time(16384, optlevel=1)
+
+
+def test_a_sum_without_its_sink_is_no_softmax():
+    text = Form(sinks=True).text().replace("stablehlo.subtract %spread, %most", "stablehlo.subtract %most, %spread")
+    assert opentrn.compile(text).passes["attention"] == 0

@@ -47,15 +47,22 @@ def test_prefill_and_decode_give_the_logits_of_the_architecture(architecture: st
     assert np.abs(steps - expected[19:]).max() < 2e-4 * np.abs(expected).max()
 
 
+# Positions that a gather of keys brings in one row: a power of two whose rows fill 128 partitions.
+@pytest.mark.parametrize(("context", "run"), [(640, 1), (1024, 8)])
 @pytest.mark.parametrize("architecture", ["llama", "qwen3"])
-def test_steps_over_long_contexts_give_the_logits_of_the_architecture(architecture: str, tmp_path: Path) -> None:
+def test_steps_over_long_contexts_give_the_logits_of_the_architecture(
+    architecture: str, context: int, run: int, tmp_path: Path
+) -> None:
     """Few queries to many keys are a kernel of their own; the keys that a gather brings stay in SBUF for it."""
     model = Tiny(architecture, context=1024)
     tokens = [int(t) for t in np.random.default_rng(8).integers(0, 100, 530)]
     expected = model.logits(tokens)[-2:]
-    engine = _core.decoder_engine(_core.read_gguf(model.write(tmp_path)), "trn2", "f32", 16, 41, [1], [640], [640])
+    engine = _core.decoder_engine(_core.read_gguf(model.write(tmp_path)), "trn2", "f32", 16, 65, [1], [640], [context])
     *_, last, end = decoded(engine, tokens, list(range(40, 0, -1)), len(tokens) - 2)
     assert np.abs(np.array([last, end]) - expected).max() < 2e-4 * np.abs(expected).max()
+    text = engine.time((1, 1, context, False)).executable_text(0)
+    gathers = [line for line in text.splitlines() if re.match(r"dma_copy dst=\S+ src=\S+ \S+\{vector", line)]
+    assert len(gathers) == 2 + 2 * model.layers * context // run // 128  # of the token and its position, of pools
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

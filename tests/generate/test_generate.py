@@ -113,7 +113,7 @@ def test_a_decoder_is_of_its_target_and_sizes(model_file: Path) -> None:
         model = LanguageModel(model_file, context=128, target=target)
         list(model.generate([prompt], max_tokens=2))
         times[target] = model.answers[0].predicted_first_us
-        assert (1, 64, 128, False) in model.programs
+        assert (1, 16, 128, False) in model.programs
     assert times["trn1"] != times["trn2"]
     model = LanguageModel(model_file, context=128, sizes=([1], [1, 32, 128], [128]))
     list(model.generate([prompt], max_tokens=2))
@@ -159,7 +159,8 @@ def test_step_times_are_what_a_replay_reads(
     out, err = capsys.readouterr()
     assert table.read_text() == out
     times = {row.split(",")[0]: float(row.split(",")[1]) for row in out.splitlines()[1:]}
-    assert list(times) == ["prefill_s64", "prefill_s128", "decode_b1_c128", "decode_b2_c128", "decode_b1", "decode_b2"]
+    prefills, decodes = ["prefill_s16", "prefill_s64", "prefill_s128"], ["decode_b1", "decode_b2"]
+    assert list(times) == [*prefills, *(f"{name}_c128" for name in decodes), *decodes]
     model = LanguageModel(model_file, context=128, sequences=2)
     assert times["decode_b2"] == pytest.approx(model.program((2, 1, 128, False)).predicted_us, abs=1e-3)
 
@@ -273,7 +274,7 @@ def test_step_times_of_a_config_alone_are_those_of_the_model_and_ranks_add_what_
         return {name: float(us) for name, us in rows}
 
     alone = table(str(config))
-    assert alone.keys() == {"prefill_s64", "decode_b1_c64", "decode_b1"}
+    assert alone.keys() == {"prefill_s16", "prefill_s64", "decode_b1_c64", "decode_b1"}
     whole = _core.time_of_config(config.read_text(), "trn2", "f16", (1, 1, 64, False), 1, 0).time_us
     assert alone["decode_b1"] == pytest.approx(whole, rel=0.05)
 

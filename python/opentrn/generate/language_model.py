@@ -23,7 +23,8 @@ from opentrn.settings import environment
 __all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling", "TextStream", "program_sizes"]
 
 BLOCK_TOKENS = 32  # positions of a block: 4 KiB of one head of 64 16-bit values, which DMA moves at its full rate
-_TOKEN_BUCKETS = (64, 128, 256, 512)
+_TOKEN_BUCKETS = (16, 64, 128, 256, 512)
+_FEWEST_POSITIONS = 64
 _FIRST_CONTEXT = 256
 _LOOKED_FOR = (4, 2)  # tokens that are looked for in the text in front, at most and at least
 
@@ -130,9 +131,9 @@ class LanguageModel:
         self.tokenizer = self.text.tokenizer
         trained = _core.decoder_context(file)
         self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
-        if self.context < _TOKEN_BUCKETS[0]:
+        if self.context < _FEWEST_POSITIONS:
             raise InputError(
-                f"a context of {context} positions, of at most {trained}; {_TOKEN_BUCKETS[0]} are the fewest",
+                f"a context of {context} positions, of at most {trained}; {_FEWEST_POSITIONS} are the fewest",
                 label="generate.context",
             )
         if sequences < 1:
@@ -315,9 +316,9 @@ def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], l
 
 
 def _with_guesses(tokens: list[int], guesses: int) -> list[int]:
-    """With a size for the newest token and guesses behind it, where that is smaller than all."""
+    """With a size for the newest token and guesses behind it."""
     size = 1 << guesses.bit_length()  # the smallest power of two above
-    return [size, *tokens] if guesses > 0 and size < tokens[0] else tokens
+    return sorted({size, *tokens}) if guesses > 0 and size < tokens[-1] else tokens
 
 
 def _doubled(first: int, last: int) -> list[int]:

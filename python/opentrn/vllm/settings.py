@@ -69,7 +69,7 @@ def sizes_of(
     chosen = settings.buckets
     found = (
         list(chosen.sequence_buckets) or _doubled(1, sequences),
-        list(chosen.token_buckets) or _doubled(min(64, tokens), tokens),
+        list(chosen.token_buckets) or _doubled(min(16, tokens), tokens),
         sorted({*chosen.context_buckets, longest}) if chosen.context_buckets else contexts,
     )
     for what, sizes, last in (("num_seqs", found[0], sequences), ("num_batched_tokens", found[1], tokens)):

@@ -15,6 +15,7 @@ std::optional<AttentionOp> attention_of(const Op& op) {
   const graph::AttributeList& masks = *attributes.find("masks")->second.as_list();
   for (size_t i = 0; i < masks.size(); i += 2)
     made.masks.push_back({op.operands[3 + i / 2], *masks[i].get<bool>(), *masks[i + 1].get<double>()});
+  if (attributes.contains("has_sink")) made.sink = op.operands[3 + made.masks.size()];
   if (const auto found = attributes.find("diagonal"); found != attributes.end()) {
     made.diagonal = *found->second.get<int64_t>();
     made.corner = op.operands.back();

@@ -1,7 +1,7 @@
 // softmax(scale * Q K^T + masks) V as one op, which lowering/attention.cc takes whole.
 //
 // The op is a composite named kAttentionName. Operands: Q [B..., q, d], K [B..., k, d], V [B..., k, e], then
-// one per mask. Result: [B0, q, rest of B..., e], which is how models keep it between layers.
+// one per mask, and the sinks. Result: [B0, q, rest of B..., e], which is how models keep it between layers.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,12 @@ inline constexpr std::string_view kAttentionName = "opentrn.attention";
 // What the kernel can hold: features of a head, and of a value.
 inline constexpr int64_t kAttentionFeaturesMax = 128;
 inline constexpr int64_t kAttentionValuesMax = 512;
-// Bytes of one feature's keys; as many again for the values, beside what other kernels keep in SBUF.
+// Bytes of one feature's keys that are in SBUF at once; as many again for the values, beside what other
+// kernels keep there. More keys come in sections.
 inline constexpr int64_t kAttentionKeyBytes = 16 * 1024;
+// Of a partition, for sums of queries that wait for the next section of keys.
+inline constexpr int64_t kAttentionSumBytes = 16 * 1024;
+inline int64_t attention_section_keys(int64_t element_bytes) { return kAttentionKeyBytes / element_bytes; }
 
 struct AttentionOp {
   // Added to the scaled scores, or predicates where scores stay and `fill` elsewhere. In order.
@@ -30,6 +34,9 @@ struct AttentionOp {
   // Only keys up to query + diagonal count.
   std::optional<int64_t> diagonal;
   std::vector<Mask> masks;
+  // A score of each query that takes its part of the softmax and has no value, neither scaled nor masked:
+  // [B..., q, 1] fp32.
+  std::optional<graph::ValueId> sink;
   // [128, 128] fp32: 0 up to the diagonal, -infinity above it; with `diagonal` only.
   std::optional<graph::ValueId> corner;
 };

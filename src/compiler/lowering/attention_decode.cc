@@ -16,7 +16,8 @@
 // All scores of a query are there before the first weight is made, so nothing is scaled again.
 //
 // Which 128 keys are a block is free, as long as K, V and the masks agree. In HBM, partition p has keys p n
-// to p n + n - 1 of a chunk of n blocks; where K or V are in SBUF already, a block is 128 keys in order.
+// to p n + n - 1 of a chunk of n blocks; where K or V are in SBUF already, they lie so with n keys of a row
+// there (a gather of runs of n positions), and a block is 128 keys in order where n is 1.
 //
 // While the scores of one job (a batch's group of heads) are made, the maximum of the job before it is found,
 // and the results of the one before that: the Tensor engine waits for neither.
@@ -51,9 +52,10 @@ constexpr int64_t kChunkBytes = 8 * 1024;
 class DecodeAttention : private AttentionKernelBase {
  public:
   DecodeAttention(Lowering& lowering, const Op& op) : AttentionKernelBase(lowering, op) {
-    in_order_ = emitter_.residency().is_kept(k_.base.tensor) || emitter_.residency().is_kept(v_.base.tensor);
+    const int64_t of_k = keys_of_row(k_), of_v = keys_of_row(v_), run = std::max(of_k, of_v);
+    in_order_ = run == 1;
     together_ = heads_together();
-    blocks_ = blocks_of_chunk();
+    blocks_ = run > 1 ? run : blocks_of_chunk();
   }
 
   void run() {
@@ -77,6 +79,14 @@ class DecodeAttention : private AttentionKernelBase {
 
   int64_t all_blocks() const { return keys_ / kPartitions; }
   int64_t chunks() const { return all_blocks() / blocks_; }
+
+  // Keys in a row of what SBUF keeps; 0: it keeps none.
+  int64_t keys_of_row(const AttentionOperand& input) const {
+    if (!emitter_.residency().is_kept(input.base.tensor)) return 0;
+    const int64_t columns = emitter_.residency().columns(input.base.tensor), step = input.rows.step;
+    const int64_t run = step > 0 && columns % step == 0 ? columns / step : 1;
+    return run > 0 && all_blocks() % run == 0 && run * queries_ <= kPsumBankColumns ? run : 1;
+  }
 
   // Heads whose keys, and values, are loaded together; all groups are alike, but for the last.
   int64_t heads_together() const {
@@ -129,13 +139,16 @@ class DecodeAttention : private AttentionKernelBase {
 
   // Empty unless all of them are in SBUF.
   std::vector<std::vector<Tile>> kept_chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk) {
-    if (!in_order_) return {};
+    if (keys_of_row(input) == 0) return {};
     std::vector<std::vector<Tile>> parts;
-    for (int64_t block = chunk * blocks_; block < (chunk + 1) * blocks_; ++block) {
+    for (int64_t block = 0; block < blocks_; ++block) {
       auto& of_block = parts.emplace_back();
       for (int64_t head = job.head; head < job.head + job.heads; ++head) {
-        const auto kept = input.head_rows(job.batch, head)
-                              .kept(emitter_, block * kPartitions, kPartitions, 0, input.columns.count, true);
+        const int64_t step = input.rows.step;
+        View first = input.of_head(job.batch, head);
+        first.offset += chunk * blocks_ * kPartitions * step + block * over_blocks(step, blocks_).step;
+        const auto kept = Matrix(first, {over_partitions(step)}, {input.columns})
+                              .kept(emitter_, 0, kPartitions, 0, input.columns.count, true);
         if (!kept) return {};
         of_block.push_back(*kept);
       }
@@ -145,7 +158,7 @@ class DecodeAttention : private AttentionKernelBase {
 
   // Columns apart: rows, which are runs, as columns: [columns, keys of the chunk].
   bool columns_apart(const AttentionOperand& input) const {
-    return !in_order_ && input.columns.step != 1 && input.rows.step == 1 &&
+    return !in_order_ && keys_of_row(input) == 0 && input.columns.step != 1 && input.rows.step == 1 &&
            input.columns.count <= kPartitions;
   }
   Tile turned_chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk, const char* name) {
@@ -460,7 +473,7 @@ class DecodeAttention : private AttentionKernelBase {
 
   static constexpr double kLargest = std::numeric_limits<float>::max();
 
-  bool in_order_ = false;  // blocks are 128 keys in order
+  bool in_order_ = false;  // blocks are 128 keys in order, as SBUF keeps them
   int64_t together_ = 1, blocks_ = 1;
 
   Tile ones_{};

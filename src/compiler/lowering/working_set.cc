@@ -72,12 +72,14 @@ int64_t attention_bytes(const Function& function, const Op& op) {
   constexpr int64_t kLoadedRows = 24 * 1024, kBlockKeys = 2048, kBlocks = 8;
   const graph::Type& keys = function.type(op.operands[1]);
   const graph::Type& values = function.type(op.operands[2]);
-  const int64_t count = keys.dim(keys.rank() - 2), width = values.dim(values.rank() - 1);
-  const int64_t element = element_bytes(function, op.operands[2]);
+  const int64_t element = element_bytes(function, op.operands[2]), all = keys.dim(keys.rank() - 2);
+  const int64_t count = std::min(all, attention_section_keys(element)), width = values.dim(values.rank() - 1);
   const int64_t held = 2 * (count + (count + kPartitions - 1) / kPartitions * width) * element;
   const int64_t block = std::min(count, kBlockKeys) * (static_cast<int64_t>(sizeof(float)) + 2 * element);
   const int64_t blocks = count <= kPsumBankColumns ? kBlocks : kBlocks / 2;
-  return kLoadedRows + held + blocks * block;
+  // Those of one group of queries and of the next.
+  const int64_t sums = count < all ? 2 * kAttentionSumBytes : 0;
+  return kLoadedRows + held + blocks * block + sums;
 }
 
 }  // namespace

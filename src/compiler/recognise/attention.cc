@@ -3,6 +3,9 @@
 //   P V           P = E / rows of (sum of E), E = exp(X - rows of (max of X))
 //   X = masks and scale over Q K^T
 //
+// or, with a sink s of each row, a score that has no value: E = exp(X - rows of m), m = max(max of X, s), and
+// the sum has exp(s - m) more.
+//
 // through converts between float types, and through reshapes that keep the last two dimensions. Converts in
 // between round, in the graph; the kernel keeps fp32 there.
 #include <algorithm>
@@ -80,9 +83,10 @@ class Matcher {
       if (!counts_up(weights.batch) || weights.free != rank - 2 || weights.contracted != rank - 1) continue;
       const auto softmax_of = softmax_input(weights.value);
       if (!softmax_of) continue;
-      const auto scores = scores_of(*softmax_of);
+      auto scores = scores_of(softmax_of->scores);
+      if (scores) scores->found.sink = softmax_of->sink;
       if (scores && fits(*scores, values)) {
-        build(id, *scores, *softmax_of, values, left);
+        build(id, *scores, softmax_of->scores, values, left);
         return true;
       }
     }
@@ -140,26 +144,46 @@ class Matcher {
     return Product{*left, *right};
   }
 
-  // `value` repeats one number per row of something along its last dimension: that something's maker.
-  const Op* row_numbers(ValueId value, OpKind combiner) const {
+  // `value` repeats one number per row along its last dimension: those numbers, [rows] or [rows, 1].
+  std::optional<ValueId> row_numbers(ValueId value) const {
     for (;;) {
       value = without_converts(value);
       const Op* op = maker(value);
-      if (!op) return nullptr;
-      if (op->kind == OpKind::reduce_) {
-        const auto reduced = op->integers(Attr::dimensions);
-        const bool last = reduced.size() == 1 && reduced[0] == type(op->operands[0]).rank() - 1;
-        return last && is_reduction(function_, *op) && combiner_of(function_, *op) == combiner ? op : nullptr;
-      }
+      if (!op) return value;
       if (op->kind == OpKind::broadcast_in_dim_) {
-        if (!counts_up(op->integers(Attr::broadcast_dimensions))) return nullptr;
-      } else if (op->kind != OpKind::reshape_) {
-        return nullptr;
-      } else if (!only_adds_last_one(*op)) {
-        return nullptr;
+        if (!counts_up(op->integers(Attr::broadcast_dimensions))) return std::nullopt;
+      } else if (op->kind != OpKind::reshape_ || !only_adds_last_one(*op)) {
+        return value;
       }
       value = op->operands[0];
     }
+  }
+
+  // The reduction over the last dimension that `value` is; nullptr where it is none.
+  const Op* row_reduction(ValueId value, OpKind combiner) const {
+    const auto numbers = row_numbers(value);
+    const Op* op = numbers ? maker(*numbers, OpKind::reduce_) : nullptr;
+    if (!op) return nullptr;
+    const auto reduced = op->integers(Attr::dimensions);
+    const bool last = reduced.size() == 1 && reduced[0] == type(op->operands[0]).rank() - 1;
+    return last && is_reduction(function_, *op) && combiner_of(function_, *op) == combiner ? op : nullptr;
+  }
+
+  // A reduction, alone or `combiner` of it and something of its own type.
+  struct RowNumbers {
+    const Op* reduction;
+    std::optional<ValueId> other;  // what it is combined with
+    ValueId both;
+  };
+  std::optional<RowNumbers> row_numbers(ValueId value, OpKind combiner) const {
+    if (const Op* op = row_reduction(value, combiner)) return RowNumbers{op, std::nullopt, value};
+    const auto numbers = row_numbers(value);
+    const Op* op = numbers ? maker(*numbers, combiner) : nullptr;
+    if (!op) return std::nullopt;
+    for (const size_t side : {size_t{0}, size_t{1}})
+      if (const Op* reduction = row_reduction(op->operands[side], combiner))
+        return RowNumbers{reduction, op->operands[1 - side], *numbers};
+    return std::nullopt;
   }
 
   bool only_adds_last_one(const Op& reshape) const {
@@ -171,22 +195,39 @@ class Matcher {
     return splat_of(function_, reduce.operands[1]) == number;
   }
 
+  struct SoftmaxInput {
+    ValueId scores;
+    std::optional<ValueId> sink;  // a number of each row, [rows]
+  };
   // X of softmax(X) over the last dimension.
-  std::optional<ValueId> softmax_input(ValueId weights) const {
+  std::optional<SoftmaxInput> softmax_input(ValueId weights) const {
     const Op* quotient = maker(without_batch_reshapes(weights), OpKind::divide_);
     if (!quotient) return std::nullopt;
     const ValueId top = without_converts(quotient->operands[0]);
     const Op* exponential = maker(top, OpKind::exponential_);
-    const Op* sum = row_numbers(quotient->operands[1], OpKind::add_);
-    if (!exponential || !sum || without_converts(sum->operands[0]) != top || !starts_at(*sum, 0.0))
+    const auto sum = row_numbers(quotient->operands[1], OpKind::add_);
+    if (!exponential || !sum || without_converts(sum->reduction->operands[0]) != top ||
+        !starts_at(*sum->reduction, 0.0))
       return std::nullopt;
     const Op* difference = maker(without_converts(exponential->operands[0]), OpKind::subtract_);
     if (!difference) return std::nullopt;
     const ValueId scores = without_converts(difference->operands[0]);
-    const Op* maximum = row_numbers(difference->operands[1], OpKind::maximum_);
-    if (!maximum || without_converts(maximum->operands[0]) != scores) return std::nullopt;
-    if (!starts_at(*maximum, -std::numeric_limits<double>::infinity())) return std::nullopt;
-    return scores;
+    const auto maximum = row_numbers(difference->operands[1], OpKind::maximum_);
+    if (!maximum || without_converts(maximum->reduction->operands[0]) != scores) return std::nullopt;
+    if (!starts_at(*maximum->reduction, -std::numeric_limits<double>::infinity())) return std::nullopt;
+    if (!is_sink(*sum, *maximum)) return std::nullopt;
+    return SoftmaxInput{scores, maximum->other};
+  }
+
+  // The sum has exp(s - m) beside its reduction where the maximum m has s, and nothing where it has nothing.
+  bool is_sink(const RowNumbers& sum, const RowNumbers& maximum) const {
+    if (!sum.other && !maximum.other) return true;
+    if (!sum.other || !maximum.other) return false;
+    const Op* exponential = maker(without_converts(*sum.other), OpKind::exponential_);
+    const Op* difference =
+        exponential ? maker(without_converts(exponential->operands[0]), OpKind::subtract_) : nullptr;
+    return difference && without_converts(difference->operands[0]) == without_converts(*maximum.other) &&
+           without_converts(difference->operands[1]) == maximum.both;
   }
 
   // Follows scale and masks down to the product.
@@ -266,15 +307,16 @@ class Matcher {
   bool fits(const Scores& scores, const Side& values) const {
     const Side& q = scores.product.left;
     const int64_t features = type(q.value).dim(static_cast<int>(q.contracted));
-    const int64_t keys = type(values.value).dim(static_cast<int>(values.contracted));
     const ElementType element = type(values.value).element();
+    // Keys over partitions have no sinks.
+    const int64_t keys = type(values.value).dim(static_cast<int>(values.contracted));
+    if (scores.found.sink &&
+        are_few_queries(type(q.value).dim(static_cast<int>(q.free)), keys, scores.found.diagonal.has_value()))
+      return false;
     const bool typed =
         element == ElementType::kF32 || element == ElementType::kBF16 || element == ElementType::kF16;
     return typed && type(q.value).element() == element && features <= kAttentionFeaturesMax &&
            type(values.value).dim(static_cast<int>(values.free)) <= kAttentionValuesMax &&
-           (keys * graph::storage_bytes(element) <= kAttentionKeyBytes ||
-            are_few_queries(type(q.value).dim(static_cast<int>(q.free)), keys,
-                            scores.found.diagonal.has_value())) &&
            scores.found.scale > 0 && scores.found.scale <= 1;
   }
 
@@ -359,6 +401,11 @@ class Matcher {
       operands.push_back(reshaped(mask.value, full));
       masks.push_back(Attribute(mask.is_predicate));
       masks.push_back(Attribute(mask.fill));
+    }
+    if (scores.found.sink) {
+      full.back() = 1;
+      operands.push_back(reshaped(*scores.found.sink, full));
+      attributes.emplace("has_sink", Attribute(true));
     }
     attributes.emplace("masks", Attribute::list(std::move(masks)));
     if (scores.found.diagonal) {
