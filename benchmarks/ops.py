@@ -59,6 +59,10 @@ EXCEPTIONS: dict[str, str] = {
     **dict.fromkeys(
         ("cumlogsumexp", "associative_scan"), "log2(n) passes over everything, with a function of several ops"
     ),
+    **dict.fromkeys(
+        ("argmax_batch", "argmax_middle", "logsumexp_rows"),
+        "over a leading dimension: extremes and what is made of them lie in rows of different kernels, through memory",
+    ),
     "conv7x7_s2": "three channels leave most rows of the Tensor engine idle",
     "conv_depthwise": "one channel a group: the Vector engine multiplies and adds, tap by tap",
     "conv_transpose_grad": "positions go over partitions by rows of channels, a descriptor each",
