@@ -5,7 +5,7 @@
     ./dev bench --scale 4 --case docs-mamba-v3 --repeat 5
     ./dev bench --checkouts DIR --recording   what recording the published kernels costs per instruction
     ./dev bench --models                      whole models beside XLA (compile time) and ONNX Runtime (run time)
-    ./dev bench --ops [--only GLOB] [--quick] 183 ops of JAX beside XLA's CPU: predicted, compile and host times
+    ./dev bench --ops [--only GLOB] [--quick] 190 ops of JAX beside XLA's CPU: predicted, compile and host times
     ./dev bench --native BUILD                nc_matmul against BLAS, a small instruction, the timing model
 
 benchmarks/README.md says what is measured and what the columns and the JSON mean.
@@ -178,7 +178,7 @@ def main() -> int:
         figures = ops.run(arguments.only, arguments.quick)
         if arguments.json:
             print(json.dumps({"load": load, "ops": figures}))
-        return 0
+        return 1 if figures["unexplained"] or figures["needless"] else 0
     if arguments.native:
         from benchmarks import native
 

@@ -8,6 +8,7 @@
 #include "arch/core_features.h"
 #include "arch/stated.h"
 #include "backend/estimate.h"
+#include "backend/passes/rewrite.h"
 #include "base/interrupt.h"
 #include "isa/definitions.h"
 
@@ -30,19 +31,27 @@ bool is_32bit_integer(DType dtype) { return dtype == DType::kInt32 || dtype == D
 
 class Chooser {
  public:
-  Chooser(const isa::Program& program, const Options& options, const arch::Tables& tables)
+  Chooser(const isa::Program& program, const Options& options, const arch::Tables& tables,
+          WorkSharing sharing)
       : program_(program),
         generation_(options.generation),
         can_(arch::core_features(options.generation)),
         neuronx_cc_(options.neuronx_cc),
         dge_(options.dge),
         has_gpsimd_(arch::has_engine(tables.timing(options.generation), isa::name(Engine::kGpSimd))),
-        estimator_(program, tables, options.generation) {}
+        sharing_(sharing),
+        estimator_(program, tables, options.generation),
+        ready_ns_(sharing == WorkSharing::kByEnd ? program.tensor_count() : 0) {}
 
   EngineChoice choose(const Instruction& in) {
-    if (runs_on_dma(program_, in)) return choose_dma(in);
+    const bool is_dma = runs_on_dma(program_, in);
     EngineChoice choice;
-    choice.engine = names_engine(in) ? in.engine : least_loaded(in, candidates(in));
+    if (is_dma)
+      choice = choose_dma(in);
+    else
+      choice.engine = names_engine(in) ? in.engine : least_loaded(in, candidates(in));
+    if (sharing_ == WorkSharing::kByEnd) note_end(in, choice.engine);
+    if (is_dma) return choice;
     expect_engine(in, choice.engine);
     load_ns_[static_cast<size_t>(choice.engine)] += estimator_.work_ns(in, choice.engine);
     return choice;
@@ -167,11 +176,37 @@ class Chooser {
     for (Engine engine :
          {Engine::kVector, Engine::kScalar, Engine::kTensor, Engine::kGpSimd, Engine::kSync}) {
       if ((engines & mask(engine)) == 0) continue;
-      const double ns = load_ns_[static_cast<size_t>(engine)] + estimator_.work_ns(in, engine);
+      const double ns = sharing_ == WorkSharing::kByEnd
+                            ? end_ns(in, engine)
+                            : load_ns_[static_cast<size_t>(engine)] + estimator_.work_ns(in, engine);
       if (best == Engine::kUnknown || ns < best_ns) best = engine, best_ns = ns;
     }
     OPENTRN_CHECK(best != Engine::kUnknown, "no engine can run {}", isa::name(in.opcode));
     return best;
+  }
+
+  // -- when an instruction ends, if engines take theirs in the order of the program
+  double operands_ready_ns(const Instruction& in) const {
+    double ready = 0;
+    for (const Operand& operand : program_.operands(in))
+      if (operand.is_access()) ready = std::max(ready, ready_ns_[operand.tensor]);
+    return ready;
+  }
+  double end_ns(const Instruction& in, Engine engine) const {
+    const double ready = operands_ready_ns(in);
+    if (engine == Engine::kDma)
+      return ready + estimator_.dma_latency_ns() + estimator_.dma_bytes(in) / estimator_.dma_bytes_per_ns();
+    return std::max(ready, free_ns_[static_cast<size_t>(engine)]) + estimator_.work_ns(in, engine) +
+           estimator_.latency_ns(engine);
+  }
+  void note_end(const Instruction& in, Engine engine) {
+    const double end = end_ns(in, engine);
+    if (engine != Engine::kDma) free_ns_[static_cast<size_t>(engine)] = end - estimator_.latency_ns(engine);
+    for (const Operand& operand : program_.operands(in)) {
+      if (!operand.is_access()) continue;
+      ready_ns_[operand.tensor] = std::max(ready_ns_[operand.tensor], end);
+      break;  // the first operand is what is written
+    }
   }
 
   // -- DMA
@@ -258,7 +293,10 @@ class Chooser {
   Generation generation_;
   const arch::CoreFeatures& can_;
   bool neuronx_cc_, dge_, has_gpsimd_;
+  WorkSharing sharing_;
   Estimator estimator_;
+  std::vector<double> ready_ns_;  // of kByEnd, by tensor
+  std::array<double, isa::kEngineCount> free_ns_{};
   std::array<double, isa::kEngineCount> load_ns_{};
   int64_t dge_count_ = 0;
 };
@@ -273,8 +311,8 @@ bool runs_on_dma(const isa::Program& program, const Instruction& in) {
 }
 
 std::vector<EngineChoice> choose_engines(const isa::Program& program, const Options& options,
-                                         const arch::Tables& tables) {
-  Chooser chooser(program, options, tables);
+                                         const arch::Tables& tables, WorkSharing sharing) {
+  Chooser chooser(program, options, tables, sharing);
   std::vector<EngineChoice> choices;
   choices.reserve(program.size());
   for (const Instruction& in : program.instructions()) {
@@ -282,6 +320,21 @@ std::vector<EngineChoice> choose_engines(const isa::Program& program, const Opti
     choices.push_back(chooser.choose(in));
   }
   return choices;
+}
+
+std::shared_ptr<isa::Program> with_engines_by_end(const std::shared_ptr<isa::Program>& program,
+                                                  const Options& options) {
+  if (has_control_flow(*program)) return program;
+  const std::vector<EngineChoice> choices =
+      choose_engines(*program, options, tables_of(options.tables), WorkSharing::kByEnd);
+  Rewrite rewrite(*program);
+  for (isa::InstructionIndex i = 0; i < program->size(); ++i) {
+    const Instruction& in = program->instruction(i);
+    const bool is_shared = in.opcode == Opcode::kTensorCopy || in.opcode == Opcode::kTensorScalar ||
+                           in.opcode == Opcode::kMemset;
+    rewrite.keep_on(i, in.engine == Engine::kUnknown && is_shared ? choices[i].engine : in.engine);
+  }
+  return std::make_shared<isa::Program>(rewrite.take());
 }
 
 }  // namespace opentrn::backend

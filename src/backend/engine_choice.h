@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "backend/options.h"
@@ -22,9 +23,21 @@ struct EngineChoice {
   uint8_t queue = 0;                            // DMA queue number
 };
 
+// Who gets an instruction that several engines can run: the engine with the least work so far, or the one on
+// which it ends first if engines take theirs in the order of the program. The first keeps engines equally
+// busy where there is plenty to do; in a short program, whose instructions wait for one another, an engine
+// that is idle and slower makes all that follow late.
+enum class WorkSharing : uint8_t { kByLoad, kByEnd };
+
 // One choice per instruction. kProgram when the program asks for what the generation does not have.
 std::vector<EngineChoice> choose_engines(const isa::Program& program, const Options& options,
-                                         const arch::Tables& tables);
+                                         const arch::Tables& tables,
+                                         WorkSharing sharing = WorkSharing::kByLoad);
+
+// The program with copies, fills and steps with a number on the engines on which they end first, stated; the
+// program itself where it has control flow.
+std::shared_ptr<isa::Program> with_engines_by_end(const std::shared_ptr<isa::Program>& program,
+                                                  const Options& options);
 
 bool runs_on_dma(const isa::Program& program, const isa::Instruction& instruction);
 

@@ -133,6 +133,7 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
       run(pass_named(name), function, input, counts);
     compiled = faster(std::move(compiled), compile_prepared(module, function, options, counts), options);
   }
+  if (options.level >= Level::k2) compiled = with_shared_work(std::move(compiled), options);
   compiled.narrowing = to_text(narrowing(module));
   return compiled;
 }

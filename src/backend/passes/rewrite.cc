@@ -51,9 +51,12 @@ isa::Operand Rewrite::renamed(isa::Operand operand) {
   return operand;
 }
 
-void Rewrite::keep(isa::InstructionIndex index) {
+void Rewrite::keep(isa::InstructionIndex index) { keep_on(index, from_.instruction(index).engine); }
+
+void Rewrite::keep_on(isa::InstructionIndex index, isa::Engine engine) {
   interrupt::poll();
-  const isa::Instruction& in = from_.instruction(index);
+  isa::Instruction in = from_.instruction(index);
+  in.engine = engine;
   operands_.clear();
   for (const isa::Operand& operand : from_.operands(in)) operands_.push_back(renamed(operand));
   place_[index] = to_.append_like(in, operands_);

@@ -29,6 +29,8 @@ class Rewrite {
 
   // The instruction as it is now named.
   void keep(isa::InstructionIndex index);
+  // The same on this engine.
+  void keep_on(isa::InstructionIndex index, isa::Engine engine);
   // The same, but with `slot` as given; for instructions that are repeated.
   void repeat(isa::InstructionIndex index, int slot, const isa::Operand& operand);
   // Several instructions as one: like the first of them, with `operands`, which are taken as they are.

@@ -1,8 +1,9 @@
 // @opentrn.rotations(state, vectors): a custom call of the compiler's own, which expanding eigenvalues and
 // singular values writes (expand/eigen.cc) and a kernel takes (lowering/small_rotations.cc). It is `state`
-// [batch, rows, n] and `vectors` [batch, n, n] after rounds of Jacobi's rotations of columns 2 i and 2 i + 1,
-// each of which ends with the columns in the order of the next one. The backend_config is the number of
-// rounds, behind "both" where the rows of the state are turned with its columns.
+// [batch, rows, n] and `vectors` [batch, n, n] after rounds of Jacobi's rotations, n of which bring any two
+// columns together once and leave the columns in another order; after twice as many they are in the order in
+// which they came. The backend_config is the number of rounds, behind "both" where the rows of the state are
+// turned with its columns.
 #pragma once
 
 #include <cstdint>

@@ -110,6 +110,7 @@ bool whole(const Function& function, ValueId value, int depth) {
     case OpKind::multiply_:
     case OpKind::maximum_:
     case OpKind::minimum_:
+    case OpKind::remainder_:
     case OpKind::dot_general_: return operand(0) && operand(1);
     case OpKind::select_: return operand(1) && operand(2);
     case OpKind::convert_:

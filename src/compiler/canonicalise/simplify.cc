@@ -60,9 +60,10 @@ class Simplifier {
 
   bool is_static(const Op& op) const {
     if (op.results.size() != 1) return false;
-    const auto fixed = [&](ValueId value) { return type(value).is_tensor() && type(value).is_static(); };
-    return fixed(op.results[0]) && std::all_of(op.operands.begin(), op.operands.end(), fixed);
+    return is_fixed(op.results[0]) &&
+           std::ranges::all_of(op.operands, [&](ValueId value) { return is_fixed(value); });
   }
+  bool is_fixed(ValueId value) const { return type(value).is_tensor() && type(value).is_static(); }
 
   const Op* maker(ValueId value, OpKind kind) const {
     const OpId id = function_.value(value).op;
@@ -150,6 +151,8 @@ class Simplifier {
         }
         return false;
       case OpKind::transpose_: return merge_transposes(op);
+      case OpKind::slice_: return slice_of_part(op);
+      case OpKind::concatenate_: return merge_concatenates(op);
       case OpKind::broadcast_in_dim_: return merge_broadcasts(op);
       case OpKind::divide_: return divide_by_power_of_two(id);
       case OpKind::power_: return square(op);
@@ -236,6 +239,54 @@ class Simplifier {
     if (!batch.empty()) op.set(batching, std::move(batch));
     if (!contracted.empty()) op.set(contracting, std::move(contracted));
     return true;
+  }
+
+  // What lies in one part of a concatenation is read there.
+  bool slice_of_part(Op& op) {
+    const Op* whole = maker(op.operands[0], OpKind::concatenate_);
+    if (!whole) return false;
+    const auto d = static_cast<size_t>(whole->integer(Attr::dimension));
+    const auto starts = op.integers(Attr::start_indices), limits = op.integers(Attr::limit_indices);
+    int64_t begin = 0;
+    for (const ValueId part : whole->operands) {
+      if (!is_fixed(part)) return false;
+      const int64_t end = begin + type(part).dim(static_cast<int>(d));
+      if (starts[d] >= begin && limits[d] <= end && starts[d] < limits[d]) {
+        std::vector<int64_t> from(starts.begin(), starts.end()), to(limits.begin(), limits.end());
+        from[d] -= begin;
+        to[d] -= begin;
+        op.operands[0] = part;
+        op.set(Attr::start_indices, std::move(from));
+        op.set(Attr::limit_indices, std::move(to));
+        return true;
+      }
+      begin = end;
+    }
+    return false;
+  }
+
+  // Parts of a concatenation along the same dimension that nobody else reads are parts of this one.
+  bool merge_concatenates(Op& op) {
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const Op* inner = maker(op.operands[i], OpKind::concatenate_);
+      if (!inner || inner->integer(Attr::dimension) != op.integer(Attr::dimension) ||
+          reads_of(op.operands[i]) != 1)
+        continue;
+      std::vector<ValueId> parts(op.operands.begin(), op.operands.begin() + static_cast<int64_t>(i));
+      parts.insert(parts.end(), inner->operands.begin(), inner->operands.end());
+      parts.insert(parts.end(), op.operands.begin() + static_cast<int64_t>(i) + 1, op.operands.end());
+      op.operands = std::move(parts);
+      return true;
+    }
+    return false;
+  }
+
+  int64_t reads_of(ValueId value) const {
+    int64_t reads = 0;
+    graph::walk(function_, function_.body(), [&](OpId id) {
+      for (const ValueId operand : function_.op(id).operands) reads += replacements_.of(operand) == value;
+    });
+    return reads;
   }
 
   bool merge_broadcasts(Op& op) {

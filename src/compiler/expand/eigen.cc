@@ -115,14 +115,18 @@ using Step = std::function<std::vector<Batch>(const Batch& state, const Batch& v
 std::pair<Batch, Batch> rotated(const Batch& a, int64_t size, bool both,
                                 const std::function<Batch(const Batch&)>& seen, const Step& step) {
   Batch vectors = identity(a, size, size).spread({a.dim(0), size, size});
-  for (const int64_t count : {sweeps(size), int64_t{1}}) {
-    const Batch state = seen(vectors);
-    const int64_t rounds = count * (size - 1);
-    const auto round = [&](const Batch&, const std::vector<Batch>& now) { return step(now[0], now[1]); };
-    vectors = orthonormal((are_small(state, size) ? turned_by_kernel(state, vectors, {both, rounds})
-                                                  : loop(rounds, {state, vectors}, round))[1]);
+  Batch state = seen(vectors);
+  // A kernel's sweeps change the order of the columns, and every second one changes it back: an added column
+  // has to be the last one again at the end.
+  const bool small = are_small(state, size), added = a.dim(2) != size;
+  const int64_t first = small && added ? sweeps(size) | 1 : sweeps(size);
+  const auto round = [&](const Batch&, const std::vector<Batch>& now) { return step(now[0], now[1]); };
+  for (const int64_t count : {first, int64_t{1}}) {
+    vectors = orthonormal((small ? turned_by_kernel(state, vectors, {both, count * size})
+                                 : loop(count * (size - 1), {state, vectors}, round))[1]);
+    state = seen(vectors);
   }
-  return {seen(vectors), vectors};
+  return {state, vectors};
 }
 
 // Values and the columns that go with them, in order.

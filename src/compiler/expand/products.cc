@@ -26,6 +26,9 @@ constexpr int64_t kPartBytes = 32 * 1024;
 // A batch of at least so many products of at most so many multiplications each.
 constexpr int64_t kBatchesMin = 128;
 constexpr int64_t kMultiplicationsMax = 512;
+// A batch of at least so many products of a matrix and a vector, of at most so many multiplications each.
+constexpr int64_t kVectorsMin = 4;
+constexpr int64_t kVectorMultiplicationsMax = 4096;
 
 int64_t element_bytes(const Function& function, const Op& op) {
   int64_t bytes = 1;
@@ -98,6 +101,39 @@ bool is_many_small(const Function& function, const Op& op) {
          kMultiplicationsMax;
 }
 
+bool is_in_order(std::span<const int64_t> batch, std::span<const int64_t> contracting, int64_t rank) {
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (batch[i] != static_cast<int64_t>(i)) return false;
+  for (size_t i = 0; i < contracting.size(); ++i)
+    if (contracting[i] != rank - static_cast<int64_t>(contracting.size() - i)) return false;
+  return true;
+}
+
+// A matrix and a vector, again and again: neither is used twice, and the Tensor engine would turn both for
+// one column of work. The matrix lies as the Vector engine reads it, rows along the contraction.
+bool is_matrices_by_vectors(const Function& function, const Op& op) {
+  for (const ValueId operand : op.operands) {
+    const graph::Type& type = function.type(operand);
+    if (!type.is_tensor() || !type.is_static() || type.quantization() || type.element() != ElementType::kF32)
+      return false;
+  }
+  const graph::Type &left = function.type(op.operands[0]), &right = function.type(op.operands[1]);
+  const int64_t batches = count_of(left, dimensions_of(op, Attr::lhs_batching_dimensions)),
+                depth = count_of(left, dimensions_of(op, Attr::lhs_contracting_dimensions));
+  if (batches < kVectorsMin || depth < 2 || left.element_count() == 0 || right.element_count() == 0)
+    return false;
+  const int64_t rows = left.element_count() / batches / depth,
+                columns = right.element_count() / batches / depth;
+  if (std::min(rows, columns) != 1 || rows * columns < 2 ||
+      rows * columns * depth > kVectorMultiplicationsMax)
+    return false;
+  const bool left_is_matrix = columns == 1;
+  return left_is_matrix ? is_in_order(dimensions_of(op, Attr::lhs_batching_dimensions),
+                                      dimensions_of(op, Attr::lhs_contracting_dimensions), left.rank())
+                        : is_in_order(dimensions_of(op, Attr::rhs_batching_dimensions),
+                                      dimensions_of(op, Attr::rhs_contracting_dimensions), right.rank());
+}
+
 // [batches, free, contracted] in fp32.
 ValueId arranged(Builder& builder, ValueId value, std::span<const int64_t> batch,
                  std::span<const int64_t> contracting) {
@@ -157,6 +193,7 @@ std::vector<ValueId> product_in_f32(Builder& builder, const Function& function, 
 constexpr Expansion kProductExpansions[] = {{OpKind::dot_general_, counts_in_floats, product_in_f32},
                                             {OpKind::convolution_, counts_in_floats, product_in_f32},
                                             {OpKind::dot_general_, is_many_small, summed_products},
+                                            {OpKind::dot_general_, is_matrices_by_vectors, summed_products},
                                             {OpKind::dot_general_, is_long_product, sum_of_parts}};
 
 }  // namespace

@@ -298,7 +298,7 @@ std::vector<ValueId> extreme_and_place(Builder& builder, const Function& functio
   const Expr all(builder, builder.broadcast_in_dim(extreme.id(), shape, kept));
   const Expr hit = select(nan, place - count, select(x == all, place, place.number(count)));
   const Expr first(builder, builder.reduce(OpKind::minimum_, hit.id(), reduced));
-  const Expr index = select(first < 0.0, first + count, first);
+  const Expr index = (first + count).binary(OpKind::remainder_, first.number(count));
   return {extreme.as(type.element()).id(), index.as(function.type(op.results[1]).element()).id()};
 }
 

@@ -148,11 +148,86 @@ bool pad_in_sbuf(Lowering& lowering, const Op& op, const View& out) {
   return true;
 }
 
+// Rows that a pad makes, of one dimension: `count` of them, `step` apart, from `first`.
+struct PaddedRows {
+  int64_t first = 0, step = 1, count = 0;
+};
+
+// Those that are all padding: before, behind and between the rows of the source.
+std::vector<PaddedRows> filler_rows(int64_t count, int64_t low, int64_t interior, int64_t high) {
+  const int64_t step = interior + 1, end = low + std::max<int64_t>(0, (count - 1) * step + 1);
+  std::vector<PaddedRows> all{{0, 1, low}, {end, 1, high}};
+  for (int64_t place = 1; place < step; ++place) all.push_back({low + place, step, count - 1});
+  std::erase_if(all, [](const PaddedRows& rows) { return rows.count <= 0; });
+  return all;
+}
+
+// A known number between the elements: rows of the source are spread in SBUF and stored where they belong,
+// rows of nothing else from a tile of their own, so that HBM is written once. False where more than one
+// dimension of rows is padded, or rows are long.
+bool pad_with_gaps(Lowering& lowering, const Op& op, const View& out) {
+  const auto number = splat_of(lowering.function(), op.operands[1]);
+  const auto low = op.integers(Attr::edge_padding_low), high = op.integers(Attr::edge_padding_high),
+             interior = op.integers(Attr::interior_padding);
+  if (!number || out.dims.size() < 2 || std::ranges::min(low) < 0 || std::ranges::min(high) < 0 ||
+      std::ranges::max(interior) == 0)
+    return false;
+  const View source = lowering.view(op.operands[0]);
+  const size_t last = out.dims.size() - 1;
+  const int64_t columns = out.dims[last].count;
+  if (source.element_count() == 0 || columns * size_bytes(out.dtype) > kRowBytes) return false;
+  std::optional<size_t> padded;
+  int64_t from_outside = 1;
+  for (size_t d = 0; d < last; from_outside *= out.dims[d++].count) {
+    if (low[d] + high[d] + interior[d] == 0) continue;
+    // Below other dimensions of rows, those that follow each other in HBM are fewer than an image of all.
+    if (padded || from_outside > 1) return false;
+    padded = d;
+  }
+  Emitter& emitter = lowering.emitter();
+  const auto rows_of = [&](const PaddedRows& rows) {
+    View part = out;
+    if (padded) {
+      part.offset += rows.first * out.dims[*padded].step;
+      part.dims[*padded] = {out.dims[*padded].step * rows.step, rows.count};
+    }
+    return Matrix(part, static_cast<int>(last));
+  };
+  const Matrix from(source, static_cast<int>(last)),
+      to = rows_of(padded ? PaddedRows{low[*padded], interior[*padded] + 1, source.dims[*padded].count}
+                          : PaddedRows{});
+  for (int64_t row = 0; row < from.rows(); row += kPartitions) {
+    const int64_t rows = std::min(kPartitions, from.rows() - row);
+    const Tile given = from.fetch(emitter, row, rows, 0, source.dims[last].count, "rows");
+    if (columns == source.dims[last].count) {
+      to.store(emitter, given, row, 0);
+      continue;
+    }
+    const Tile spread = emitter.sbuf(rows, columns, out.dtype, "spread");
+    emitter.memset(spread, *number);
+    Tile places = spread.column_range(low[last], 1);
+    places.columns = source.dims[last].count;
+    places.column_step = interior[last] + 1;
+    emitter.tensor_copy(places, given);
+    to.store(emitter, spread, row, 0);
+  }
+  if (!padded) return true;
+  const Tile filler = emitter.sbuf(kPartitions, columns, out.dtype, "filler");
+  emitter.memset(filler, *number);
+  for (const PaddedRows& rows :
+       filler_rows(source.dims[*padded].count, low[*padded], interior[*padded], high[*padded])) {
+    const Matrix part = rows_of(rows);
+    for (int64_t row = 0; row < part.rows(); row += kPartitions)
+      part.store(emitter, filler.row_range(0, std::min(kPartitions, part.rows() - row)), row, 0);
+  }
+  return true;
+}
+
 // Source element i of a dimension goes to low + i * (interior + 1); those outside the result are left out.
 void pad(Lowering& lowering, const Op& op) {
   View source = lowering.view(op.operands[0]);
   const View out = lowering.allocate(op.results[0]);
-  if (out.element_count() == 0 || pad_in_sbuf(lowering, op, out)) return;
+  if (out.element_count() == 0 || pad_in_sbuf(lowering, op, out) || pad_with_gaps(lowering, op, out)) return;
   View value = lowering.view(op.operands[1]);
   for (const isa::Dim& dim : out.dims) value.dims.push_back({0, dim.count});
   lowering.emitter().copy(out, value);

@@ -23,6 +23,9 @@ namespace {
 
 // fp32 numbers of this size and more are whole.
 constexpr double kWhole = 8388608.0;
+// Rounded to fp32, a whole number stays on its side of one that is smaller than this, and equals it only
+// where it did before.
+constexpr double kExactlyCompared = 16777216.0;
 
 bool is_int32(ElementType element) {
   const auto dtype = device_dtype(element);
@@ -57,6 +60,11 @@ std::optional<ActivationFunction> first_function(const Op& op) {
     case OpKind::exponential_minus_one_: return ActivationFunction::kTanh;
     default: return activation_function(op);
   }
+}
+
+bool is_short_program(const graph::Function& function) {
+  constexpr size_t kShortOps = 64;
+  return function.block(function.body()).ops.size() <= kShortOps;
 }
 
 namespace {
@@ -234,6 +242,11 @@ class Body {
       emitter_.tensor_tensor(op, dst, l, r);
       return dst;
     };
+    if (b.splat && *b.splat != 0) {
+      const Tile quotient = made(AluOp::kDivide, x, y);
+      if (!remainder) return narrowed(quotient);
+      return narrowed(made(AluOp::kSubtract, x, made(AluOp::kMultiply, quotient, y)));
+    }
     const Tile zero = number(x.dtype, 0.0);
     const Tile is_zero = made(AluOp::kEqual, y, zero);
     const Tile divisor = made(AluOp::kAdd, y, is_zero);
@@ -261,13 +274,18 @@ class Body {
     return key;
   }
 
+  static bool is_exactly_compared(const Term& term) {
+    return term.splat && std::abs(*term.splat) < kExactlyCompared;
+  }
+
   Tile compare(const Term& a, const Term& b) {
     const AluOp op = comparison_of(op_.enumeration(Attr::comparison_direction, ComparisonDirection::kEq));
     const Tile dst = result();
     const bool total =
         graph::is_float(a.element) && op_.enumeration(Attr::compare_type, graph::ComparisonType::kNone) ==
                                           graph::ComparisonType::kTotalOrder;
-    if (!is_int32(a.element) && !total) {
+    if (!total && (!is_int32(a.element) || (is_exactly_compared(b) && !a.splat) ||
+                   (is_exactly_compared(a) && !b.splat))) {
       float_binary(op, dst, a, b);
       return dst;
     }
@@ -278,7 +296,12 @@ class Body {
     return dst;
   }
 
+  // What is read here for the last time is overwritten.
   Tile select(const Term& predicate, const Term& on_true, const Term& on_false) {
+    if (on_false.is_last_read && !into_) {
+      emitter_.copy_where(on_false.tile, full(on_true), full(predicate));
+      return on_false.tile;
+    }
     const Tile dst = result();
     if (on_false.splat)
       emitter_.memset(dst, *on_false.splat);
@@ -563,6 +586,11 @@ class Body {
   }
 
   Tile clamp(const Term& low, const Term& x, const Term& high) {
+    if (!x.splat && is_exactly_compared(low) && is_exactly_compared(high)) {
+      const Tile dst = result();
+      emitter_.tensor_scalar(AluOp::kMaximum, *low.splat, AluOp::kMinimum, *high.splat, dst, full(x));
+      return dst;
+    }
     if (graph::is_float(x.element)) {
       const Tile above = fresh(*device_dtype(result_)), dst = result();
       float_binary(AluOp::kMaximum, above, x, low);

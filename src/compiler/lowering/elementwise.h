@@ -20,12 +20,16 @@ struct Term {
   std::optional<double> splat;
   Tile tile;
   bool column = false;
+  bool is_last_read = false;  // the tile is nobody else's, and the op may put its result there
 };
 
 // The function of the Scalar engine that the op is, as it stands.
 std::optional<ActivationFunction> activation_function(const graph::Op& op);
 // The first function of the Scalar engine that the op's instructions use, where they use one.
 std::optional<ActivationFunction> first_function(const graph::Op& op);
+
+// Of few ops: one load of a function's table counts.
+bool is_short_program(const graph::Function& function);
 
 // `columns`: of the result (1 when every operand is a column). Operands are tiles of `rows` rows or splats.
 // `into`: where the result should go; the term says where it is.

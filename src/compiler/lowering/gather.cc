@@ -17,6 +17,8 @@ namespace {
 
 // Columns of one transfer.
 constexpr int64_t kRowElements = 8192;
+// Rounded to fp32, an index stays on its side of bounds below this: one instruction of the Vector engine.
+constexpr int64_t kExactRows = int64_t{1} << 24;
 
 bool is_leading(std::span<const int64_t> list) { return list.size() == 1 && list[0] == 0; }
 
@@ -49,9 +51,14 @@ bool takes_gather(const graph::Function& function, const Op& op) {
 // Indices [row, row + rows) of the list, clamped into a table of so many rows.
 Tile index_rows(Lowering& lowering, const View& list, int64_t row, int64_t rows, int64_t table_rows) {
   Emitter& emitter = lowering.emitter();
-  return lowering.once({list.tensor, list.offset, list.dims[0].step, row, rows, table_rows}, [&] {
-    const Tile asked = emitter.sbuf(rows, 1, DType::kInt32, "index");
-    Matrix(list, 1).load(emitter, asked, row, 0);
+  return lowering.once({list.tensor, {list.offset, list.dims[0].step, row, rows, table_rows}}, [&] {
+    const Tile asked = Matrix(list, 1).fetch(emitter, row, rows, 0, 1, "index");
+    if (table_rows <= kExactRows) {
+      const Tile inside = emitter.sbuf(rows, 1, DType::kInt32, "index");
+      emitter.tensor_scalar(AluOp::kMaximum, 0.0, AluOp::kMinimum, static_cast<double>(table_rows - 1),
+                            inside, asked);
+      return inside;
+    }
     const Tile low = emitter.sbuf(rows, 1, DType::kInt32, "low"),
                high = emitter.sbuf(rows, 1, DType::kInt32, "high");
     emitter.memset(low, 0.0);

@@ -100,10 +100,9 @@ struct FirstActivation {
 // Of the ops that become one with a table. In a long program, or one of large tensors, one load of a table is
 // nothing, and all that follows would be scheduled otherwise.
 std::optional<FirstActivation> first_activation(const graph::Function& function, Generation generation) {
-  constexpr size_t kShortOps = 64;
   constexpr int64_t kShortElements = int64_t{1} << 19;
   std::optional<FirstActivation> first;
-  if (function.block(function.body()).ops.size() > kShortOps) return first;
+  if (!is_short_program(function)) return first;
   graph::walk(function, function.body(), [&](graph::OpId id) {
     if (first) return;
     const Op& op = function.op(id);
@@ -449,17 +448,38 @@ View Lowering::counted(int64_t count) {
   return counted_.emplace(count, whole).first->second;
 }
 
-Tile Lowering::once(const IndexRows& rows, const std::function<Tile()>& make) {
+Tile Lowering::once(const TileKey& key, const std::function<Tile()>& make) {
   // Nobody writes an input that is not donated; a tile made in a region is not there outside.
-  const auto input = std::ranges::find(inputs_, rows.tensor);
+  const auto input = std::ranges::find(inputs_, key.first);
   const auto number = static_cast<size_t>(input - inputs_.begin());
   const bool stays =
       input != inputs_.end() && (number >= function_.argument_attributes.size() ||
                                  !function_.argument_attributes[number].contains("tf.aliasing_output"));
   if (!stays || scopes_.size() != 1) return make();
-  const auto found = index_tiles_.find(rows);
-  if (found != index_tiles_.end()) return found->second;
-  return index_tiles_.emplace(rows, make()).first->second;
+  const auto found = tiles_of_inputs_.find(key);
+  if (found != tiles_of_inputs_.end()) return found->second;
+  return tiles_of_inputs_.emplace(key, make()).first->second;
+}
+
+Tile Lowering::fetch(const Matrix& matrix, int64_t row_begin, int64_t row_count, int64_t column_begin,
+                     int64_t column_count) {
+  constexpr int64_t kTileBytes = 2 * 1024, kAllBytes = 8 * 1024;  // of a partition
+  const auto load = [&] {
+    return matrix.fetch(emitter_, row_begin, row_count, column_begin, column_count, "load");
+  };
+  const int64_t bytes = column_count * size_bytes(matrix.dtype());
+  if (matrix.rows() > kPartitions || bytes > kTileBytes || fetched_once_bytes_ + bytes > kAllBytes ||
+      matrix.kept(emitter_, row_begin, row_count, column_begin, column_count, false))
+    return load();
+  const View all = matrix.all();
+  std::vector<int64_t> key{all.offset,   static_cast<int64_t>(matrix.row_dims().size()),
+                           row_begin,    row_count,
+                           column_begin, column_count};
+  for (const isa::Dim& dim : all.dims) key.insert(key.end(), {dim.step, dim.count});
+  return once({all.tensor, std::move(key)}, [&] {
+    fetched_once_bytes_ += bytes;
+    return load();
+  });
 }
 
 View Lowering::view_of_op(const Op& op, uint32_t result) {

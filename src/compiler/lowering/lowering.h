@@ -24,6 +24,8 @@
 
 namespace opentrn::compiler {
 
+class Matrix;
+
 class Lowering {
  public:
   Lowering(const graph::Module& module, const graph::Function& function,
@@ -61,14 +63,14 @@ class Lowering {
   // `may_repeat`: one element may stand for equal ones.
   View constant(const graph::Literal& literal, bool may_repeat = true);
   View counted(int64_t count);  // fp32, 0, 1, 2, ...; kept for the next that asks
-  // A tile that kernels make of rows of an input of indices: made once where several want the same, as the
-  // gathers of a decoder's layers do. `limit`: what they are clamped to.
-  struct IndexRows {
-    isa::TensorId tensor;
-    int64_t offset, step, row, rows, limit;
-    auto operator<=>(const IndexRows&) const = default;
-  };
-  Tile once(const IndexRows& rows, const std::function<Tile()>& make);
+  // A tile that kernels make of rows of an input: made once where several want the same, as the gathers of a
+  // decoder's layers do. `key` says which rows, and what is made of them; nobody may write the tile.
+  using TileKey = std::pair<isa::TensorId, std::vector<int64_t>>;
+  Tile once(const TileKey& key, const std::function<Tile()>& make);
+  // The elements as a tile, as Matrix::fetch has it; small inputs that several kernels read are loaded once.
+  // Nobody may write the tile.
+  Tile fetch(const Matrix& matrix, int64_t row_begin, int64_t row_count, int64_t column_begin,
+             int64_t column_count);
   // The result lies where the operand lies, which is not read any more (Plan::may_overwrite). Its kept tile,
   // if there is one, is the result's.
   View take_over(graph::ValueId operand, graph::ValueId result);
@@ -139,7 +141,8 @@ class Lowering {
   std::vector<std::optional<View>> views_;      // by value
   std::map<graph::ValueId, Scalar> scalars_;
   std::map<int64_t, View> counted_;  // by count
-  std::map<IndexRows, Tile> index_tiles_;
+  std::map<TileKey, Tile> tiles_of_inputs_;
+  int64_t fetched_once_bytes_ = 0;       // of a partition, by fetch()
   std::set<graph::ValueId> taken_over_;  // values whose place is another's now
   std::vector<uint32_t> origin_op_;      // by op: its number in the origin
   std::vector<isa::TensorId> inputs_, outputs_;

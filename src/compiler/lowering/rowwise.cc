@@ -23,6 +23,7 @@
 #include "compiler/lowering/joint_transfers.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/readers.h"
 #include "compiler/lowering/slab_reduction.h"
 #include "compiler/lowering/step_rules.h"
 #include "compiler/lowering/steps.h"
@@ -294,24 +295,12 @@ class RowwiseKernel {
   }
 
   // Everything that is made is read by kernels that come and that are not cut so themselves: as rows they may
-  // find it in SBUF, where that costs little more.
+  // find it in SBUF, where that costs little more. Gathers want indices one in a partition.
   bool finds_readers(int64_t columns) const {
     constexpr int64_t kThroughMemory = 500;  // in columns of the Vector engine
     return columns_ <= kFreeColumns &&
            static_cast<int64_t>(group_.ops.size()) * (columns_ - columns) <= kThroughMemory &&
-           is_read_as_rows(index_, kReadersMost);
-  }
-  static constexpr int kReadersMost = 4;  // one after another
-  bool is_read_as_rows(int index, int left) const {
-    const auto takes_rows = [&](size_t place) {
-      const int reader = lowering_.group_at(place);
-      const Group& group = plan_.groups()[static_cast<size_t>(reader)];
-      return !group.rowwise || group.split || (left > 0 && is_read_as_rows(reader, left - 1));
-    };
-    return std::ranges::all_of(plan_.outputs(index), [&](ValueId value) {
-      const std::vector<size_t> reads = lowering_.reads_of(value);
-      return !reads.empty() && std::ranges::all_of(reads, takes_rows);
-    });
+           !(columns == 1 && only_gathers_read(lowering_, index_)) && rows_are_read(lowering_, index_);
   }
 
   bool is_lone_reduction() const {
@@ -321,8 +310,7 @@ class RowwiseKernel {
   }
 
   Tile load(const Matrix& m, bool narrow, int64_t row_begin, int64_t row_count) {
-    return m.fetch(emitter_, row_begin, row_count, narrow ? 0 : column_begin_, narrow ? 1 : column_count_,
-                   "load");
+    return lowering_.fetch(m, row_begin, row_count, narrow ? 0 : column_begin_, narrow ? 1 : column_count_);
   }
 
   // Results made in whole rows may stay in SBUF.
@@ -549,6 +537,19 @@ class RowwiseKernel {
     return &function_.op(found->second.first);
   }
 
+  // Whether the select's last operand is a tile that an op of the group made for it alone.
+  bool is_last_read(const Op& select, const Term& term) const {
+    const auto seen = plan_.seen_inside(index_, select.operands[2]);
+    if (!seen || term.splat || only_user(seen->base) != &select) return false;
+    const OpId maker = function_.value(seen->base).op;
+    const bool narrow = rules().is_column(select.results[0]);
+    const Tile like{.dtype = *device_dtype(function_.type(select.results[0]).element()),
+                    .rows = row_count_,
+                    .columns = narrow ? 1 : column_count_};
+    return maker != graph::kNoOp && term.column == narrow &&
+           makes_own_tile(function_.op(maker), term.tile, like);
+  }
+
   StepRules rules() const { return {function_, plan_, index_, operands_, column_count_ == 1}; }
 
   // The op on what one step before it makes of one of its operands: (data op0 scalar) op1 tensor.
@@ -634,7 +635,9 @@ class RowwiseKernel {
     steps.then = function;
     waiting_[op.results[0]] = steps;
     const Op* user = only_user(op.results[0]);
-    if (!user || !rules().is_rounding(*user)) finish_steps(op.results[0]);
+    if (user && rules().is_rounding(*user)) return true;
+    finish_steps(op.results[0]);
+    if (rows_ <= kPartitions) load_next_table(emitter_, function_, ops_, op, terms_.at(op.results[0]).tile);
     return true;
   }
 
@@ -655,11 +658,7 @@ class RowwiseKernel {
     return true;
   }
 
-  void finish_steps(ValueId value) {
-    const Steps steps = waiting_.at(value);
-    waiting_.erase(value);
-    finish_steps(value, steps);
-  }
+  void finish_steps(ValueId value) { finish_steps(value, waiting_.extract(value).mapped()); }
   void finish_steps(ValueId value, const Steps& steps) {
     const graph::ElementType element = function_.type(value).element();
     const bool narrow = rules().is_column(value);
@@ -708,6 +707,7 @@ class RowwiseKernel {
         const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
         std::vector<Term> operands;
         for (const ValueId value : op.operands) operands.push_back(operand_for(op, value, column_op));
+        if (op.kind == OpKind::select_) operands[2].is_last_read = is_last_read(op, operands[2]);
         const auto into = column_op ? std::nullopt : place_in_parts(result);
         term = emit_elementwise(emitter_, function_, op, operands, row_count_, column_op ? 1 : column_count_,
                                 into);

@@ -126,8 +126,9 @@ bool lower_scatter_rows(Lowering& lowering, const Op& op) {
     };
     const bool changes = last_ones && rows > 1;
     const Tile index =
-        changes ? loaded()
-                : lowering.once({indices.tensor, indices.offset, indices.dims[0].step, row, rows, 0}, loaded);
+        changes
+            ? loaded()
+            : lowering.once({indices.tensor, {indices.offset, indices.dims[0].step, row, rows, 0}}, loaded);
     if (changes) last_ones->keep(index, row);
     emitter.scatter_rows(table, index, rows_of.fetch(emitter, row, rows, 0, width, "update"));
   }

@@ -69,10 +69,19 @@ class SlabReduction {
     return data;
   }
 
+  // Slabs of one load: where there are few in all, a part of them, so that those that came are reduced while
+  // the others are on their way.
+  int64_t slabs_at_once() const {
+    constexpr int64_t kParts = 3, kWorthParts = 512;  // elements of a partition
+    const int64_t most = std::max<int64_t>(1, kLoadedElements / run_);
+    const bool is_one_load = slabs_ <= most && input_.rows() <= kPartitions;
+    return is_one_load && slabs_ * run_ >= kWorthParts && slabs_ >= 2 * kParts ? tiles(slabs_, kParts) : most;
+  }
+
   // Those of several loads, or with an initial value, are rounded to a narrow type at the end.
   Tile sums(int64_t row, int64_t rows) {
     const AluOp alu = alu_of(op_.combiner);
-    const int64_t together = std::max<int64_t>(1, kLoadedElements / run_);
+    const int64_t together = slabs_at_once();
     const bool is_met = !is_neutral(op_.combiner, op_.element, op_.initial),
                at_once = slabs_ <= together && !is_met;
     std::optional<Tile> total;

@@ -36,6 +36,10 @@ bool StepRules::is_one_per_row(ValueId value) const {
 }
 
 std::optional<size_t> StepRules::place_of_scalar(const Op& op) const {
+  if (op.kind == OpKind::remainder_ && is_f32(op.results[0]))
+    return splat_of(function, op.operands[1]) && !splat_of(function, op.operands[0])
+               ? std::optional<size_t>(1)
+               : std::nullopt;
   if (!is_arithmetic(op)) return std::nullopt;
   const bool narrow = is_column(op.results[0]) || one_column;
   const auto is_scalar = [&](ValueId value) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compiler/lowering/emitter.h"
@@ -35,8 +36,15 @@ bool can_activate(const Steps& steps);
 // less a column takes one more, of one element in each row.
 void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps);
 
+// In a short program: the table of the next function that one of `ops`, in their order, takes after that of
+// `op`, loaded as soon as `made` is there, while the steps between them are done.
+void load_next_table(Emitter& emitter, const graph::Function& function, std::span<const graph::OpId> ops,
+                     const graph::Op& op, const Tile& made);
+
 // Ops whose instructions read PSUM, one operand of them.
 bool reads_sums(graph::OpKind kind);
+// Whether the op made `tile`, like `like` in type, rows and columns, for its result alone.
+bool makes_own_tile(const graph::Op& op, const Tile& tile, const Tile& like);
 // Of an op that is a step.
 AluOp alu_of_step(graph::OpKind kind);
 

@@ -8,6 +8,7 @@
 #include "arch/tables.h"
 #include "backend/allocation.h"
 #include "backend/compile.h"
+#include "backend/engine_choice.h"
 #include "backend/lifetime.h"
 #include "backend/pair.h"
 #include "base/interrupt.h"
@@ -127,6 +128,25 @@ CompiledModule faster(CompiledModule one, CompiledModule other, const Options& o
     if (fault.kind() != FaultKind::kNotModelled) throw;
     return pick(false);
   }
+}
+
+CompiledModule with_shared_work(CompiledModule module, const Options& options) {
+  // Longer ones have enough to do for all engines, and take longer to be timed twice.
+  constexpr size_t kShortInstructions = 2048;
+  if (module.program->size() > kShortInstructions) return module;
+  const backend::Options timing = timed(options.generation);
+  const std::shared_ptr<isa::Program> by_load = module.program;
+  const std::shared_ptr<isa::Program> by_end = backend::with_engines_by_end(by_load, timing);
+  if (by_end == by_load) return module;
+  try {
+    const double before = time_ns(module, timing, true);
+    module.program = by_end;
+    if (time_ns(module, timing, true) < before) return module;
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kNotModelled) throw;  // an instruction without a cost
+  }
+  module.program = by_load;
+  return module;
 }
 
 CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, const Options& options) {

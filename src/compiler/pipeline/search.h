@@ -17,6 +17,10 @@ struct Lowered {
 // have no sourced costs.
 CompiledModule faster(CompiledModule one, CompiledModule other, const Options& options);
 
+// The same with work shared out by who ends first (backend/engine_choice.h), where that is faster: of short
+// programs without loops.
+CompiledModule with_shared_work(CompiledModule module, const Options& options);
+
 // Level::k2 takes what is usual where every value finds room, else the best of several shares of it; and
 // prologues of products only where they are no slower than the kernels that they replace.
 // Level::k3 also varies layouts and the sizes of panels, and is never slower than Level::k2. Programs too
