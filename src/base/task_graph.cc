@@ -27,7 +27,7 @@ struct SharedLoop {
   uint32_t parts;
   std::atomic<uint32_t> next{0};
   std::atomic<uint32_t> helpers{0};
-  SpinLock lock;
+  SpinLock lock = {};
   std::exception_ptr error = nullptr;
 
   bool all_taken() const { return next.load(std::memory_order_relaxed) >= parts; }

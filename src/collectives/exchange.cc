@@ -7,6 +7,8 @@ namespace opentrn::collectives {
 
 namespace {
 
+__extension__ using Wide = __int128;  // elements times a place may pass 64 bits
+
 // How a request's parts lie: positions are those of its larger buffer.
 Exchange exchange_of(const Request& request, int element_bytes) {
   Exchange exchange;
@@ -27,9 +29,8 @@ View own_part_at_zero(Buffer buffer, const std::vector<Ranges>& parts) {
 
 Range part_of(Range range, int parts, int index, int element_bytes) {
   const int64_t elements = range.bytes / element_bytes;
-  // In 128 bits: elements times index may pass 64.
   const auto cut = [&](int at) {
-    return static_cast<int64_t>(static_cast<__int128>(elements) * at / parts) * element_bytes;
+    return static_cast<int64_t>(static_cast<Wide>(elements) * at / parts) * element_bytes;
   };
   return {range.offset + cut(index), cut(index + 1) - cut(index)};
 }

@@ -42,10 +42,10 @@ struct Request {
   int root = 0;  // kBroadcast, kReduce
   // kPermute: source and target; each rank at most once on either side. The output of a rank that is no
   // target stays as it was.
-  std::vector<std::pair<int, int>> pairs;
+  std::vector<std::pair<int, int>> pairs = {};
   // kAllGatherV: bytes that rank i brings, at [i]. kAllToAllV: bytes from rank i to rank j at [i * ranks +
   // j]. Parts lie one after the other in inputs, and in outputs by the rank of their source.
-  std::vector<int64_t> counts;
+  std::vector<int64_t> counts = {};
 };
 
 // Of all-reduce, reduce-scatter and reduce; the others only move bytes.

@@ -36,7 +36,7 @@ struct OpDiff {
   double own_ulp = 0;  // the op's own error in units in the last place; of integers: elements that differ
   std::optional<double>
       of_limit;  // the largest own error over what rounding explains there; none: no limit is known
-  std::string_view verdict;  // "exact", "rounding", "bug" or "not judged"
+  std::string_view verdict = {};  // "exact", "rounding", "bug" or "not judged"
 };
 
 // One row per tap. `arguments`: the model's, in the types of the tapped module; `device`: what the device

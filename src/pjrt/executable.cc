@@ -34,9 +34,9 @@ struct Call {
   std::vector<int> cores;  // by device
   // Where several processes run the program: which of its devices `arguments` and `results` are of.
   Processes* processes = nullptr;
-  std::vector<int> process_of;
-  std::vector<size_t> own;
-  std::string place;  // "jit_f (0123456789abcdef), call 3"
+  std::vector<int> process_of = {};
+  std::vector<size_t> own = {};
+  std::string place = {};  // "jit_f (0123456789abcdef), call 3"
 
   void finish(const Completion::Outcome& outcome) const {
     if (outcome)

@@ -195,7 +195,7 @@ void append(std::string& to, uint64_t number) {
 struct Processes::Peer {
   int process = 0, fd = -1;
   size_t sent = 0;
-  std::string received;
+  std::string received = {};
   uint64_t wanted = 2 * sizeof(uint64_t);
   uint64_t what_bytes = 0;
   bool has_header = false;

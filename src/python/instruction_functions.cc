@@ -518,7 +518,8 @@ PyGetSetDef kProperties[] = {
 
 PyTypeObject* function_type() {
   static PyTypeObject type = [] {
-    PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    PyTypeObject t{};
+    t.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
     t.tp_name = "opentrn._core.InstructionFunction";
     t.tp_basicsize = sizeof(InstructionFunction);
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;

@@ -113,9 +113,9 @@ std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& se
 }
 
 struct TimeOptions {
-  std::string name;
-  std::vector<std::string> settings;
-  std::optional<int> look_ahead;  // none: the compiler's usual
+  std::string name = {};
+  std::vector<std::string> settings = {};
+  std::optional<int> look_ahead = {};  // none: the compiler's usual
   bool neuronx_cc = false;
   bool middle_end = true;
   bool dge = true;

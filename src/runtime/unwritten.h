@@ -18,7 +18,7 @@ struct UnwrittenOutput {
   int64_t count = 0;    // elements that nothing wrote, as the device holds them
   int64_t first = 0;    // row-major
   std::string moved;    // who left it so, in words; or empty
-  SourceLocation made;  // of what computes it; may be unknown
+  SourceLocation made = {};  // of what computes it; may be unknown
 };
 
 // `outputs` as the core leaves them. Fault{kInternal} where a kernel of the compiler's leaves something out.

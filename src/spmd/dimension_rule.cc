@@ -84,14 +84,6 @@ void alike(Rule& rule, const Dims& whole = {}) {
   }
 }
 
-// Dimensions along which two lists of sizes differ.
-Dims different(std::span<const int64_t> a, std::span<const int64_t> b) {
-  Dims dims;
-  for (size_t d = 0; d < a.size(); ++d)
-    if (a[d] != b[d]) dims.push_back(static_cast<int64_t>(d));
-  return dims;
-}
-
 void broadcast_in_dim(Rule& rule) {
   const Dims to = dims_of(rule.op, Attr::broadcast_dimensions);
   for (int64_t d = 0; d < rule.result().rank(); ++d) {

@@ -17,8 +17,8 @@ namespace opentrn::compiler {
 // that stands for every column.
 struct Term {
   graph::ElementType element = graph::ElementType::kF32;
-  std::optional<double> splat;
-  Tile tile;
+  std::optional<double> splat = {};
+  Tile tile = {};
   bool column = false;
   bool is_last_read = false;  // the tile is nobody else's, and the op may put its result there
 };

@@ -48,15 +48,15 @@ using Observer =
     std::function<void(const Function& function, OpId op, std::span<const RuntimeValue> results)>;
 
 struct Options {
-  CustomCallHandler custom_call;
+  CustomCallHandler custom_call = {};
   DeviceCallHandler device_call;  // runtime::evaluate_device_call, where there is a device
-  Observer observer;
+  Observer observer = {};
   // Floating-point values are computed and kept in f64 whatever their type says: the yardstick of `diff`.
   bool float64 = false;
   // Where infeed ops take their values (without the token) and outfeed ops leave theirs; called from
   // several threads under evaluate_parallel. An infeed without a source is a fault; outfeeds are dropped.
-  std::function<std::vector<RuntimeValue>()> infeed;
-  std::function<void(std::span<const RuntimeValue>)> outfeed;
+  std::function<std::vector<RuntimeValue>()> infeed = {};
+  std::function<void(std::span<const RuntimeValue>)> outfeed = {};
   // A while loop that runs longer is a fault, not a hang. Nested calls are limited to kCallDepthMax
   // (interpreter.h): StableHLO has no recursion.
   int64_t while_trips_max = 100'000'000;

@@ -332,7 +332,7 @@ void ParallelProgram::donate(Step& step, const Sequence& sequence) const {
       value = function_.op(made).operands[0];
     const auto input = std::find(step.inputs.begin(), step.inputs.end(), value);
     if (input == step.inputs.end() || value == step.outputs[output] ||
-        block == function_.body() && function_.value(value).op == graph::kNoOp)
+        (block == function_.body() && function_.value(value).op == graph::kNoOp))
       continue;
     if (!kept.insert(value).second) continue;
     const auto at = static_cast<size_t>(input - step.inputs.begin());
