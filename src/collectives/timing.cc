@@ -296,25 +296,34 @@ class GraphBuilder {
               "see that no link on their way is down");
 }
 
-// The times of the steps, and with them those of the ranks.
+// The times of the steps, and with them those of the ranks. `step_time`: of a step by its number in the run.
+template <typename StepTimes>
+RunTime times_of_run(const Run& run, const StepTimes& step_time) {
+  RunTime of;
+  const size_t ranks = run.plan->steps.size();
+  for (size_t rank = 0; rank < ranks; ++rank)
+    of.ends_ps.push_back((run.arrivals_ps.empty() ? 0 : run.arrivals_ps.at(rank)) + run.costs.start_ps);
+  size_t next = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    auto& steps = of.steps.emplace_back();
+    for (const Step& step : run.plan->steps[rank]) {
+      const StepTime time = step_time(next++);
+      steps.push_back(time);
+      for (const size_t at : {rank, static_cast<size_t>(step.peer)})
+        of.ends_ps[at] = std::max(of.ends_ps[at], time.end_ps);
+    }
+  }
+  return of;
+}
+
 void put_times(std::span<const Run> runs, const std::vector<StepTime>& times,
                const std::vector<int32_t>* classes, Timing& out) {
-  size_t next = 0;
+  size_t first = 0;
   for (const Run& run : runs) {
-    RunTime& of = out.runs.emplace_back();
-    const size_t ranks = run.plan->steps.size();
-    for (size_t rank = 0; rank < ranks; ++rank)
-      of.ends_ps.push_back((run.arrivals_ps.empty() ? 0 : run.arrivals_ps.at(rank)) + run.costs.start_ps);
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      auto& steps = of.steps.emplace_back();
-      for (const Step& step : run.plan->steps[rank]) {
-        const StepTime time = times[classes ? static_cast<size_t>((*classes)[next]) : next];
-        ++next;
-        steps.push_back(time);
-        for (const size_t at : {rank, static_cast<size_t>(step.peer)})
-          of.ends_ps[at] = std::max(of.ends_ps[at], time.end_ps);
-      }
-    }
+    out.runs.push_back(times_of_run(run, [&](size_t step) {
+      return times[classes ? static_cast<size_t>((*classes)[first + step]) : first + step];
+    }));
+    first += run.plan->step_count();
   }
 }
 
@@ -323,6 +332,10 @@ int64_t latest(std::span<const int64_t> ends) {
 }
 
 }  // namespace
+
+RunTime run_time(const Run& run, std::span<const StepTime> steps) {
+  return times_of_run(run, [&](size_t step) { return steps[step]; });
+}
 
 std::vector<std::vector<Away>> away_of(const SymmetricPlan& plan) {
   const std::vector<bool> leaves = plan.leaving_pod();

@@ -63,6 +63,9 @@ struct RunTime {
   int64_t end_ps() const;
 };
 
+// Of a run whose steps are the first of these, as timing_graph() numbers them.
+RunTime run_time(const Run& run, std::span<const StepTime> steps);
+
 struct Timing {
   std::vector<RunTime> runs;
   std::vector<int64_t> carried;    // bytes over each link of the platform

@@ -693,6 +693,7 @@ struct Flows::State {
 };
 
 Flows::Flows(const Network& network) : state_(std::make_unique<State>(network)) {}
+Flows::Flows(const Flows& other) : state_(std::make_unique<State>(*other.state_)) {}
 Flows::~Flows() = default;
 
 FlowId Flows::start(int64_t at_ps, Flow flow) {

@@ -46,6 +46,8 @@ struct Flow {
 class Flows {
  public:
   explicit Flows(const Network& network);
+  Flows(const Flows& other);  // which goes on by itself
+  Flows& operator=(const Flows&) = delete;
   ~Flows();
 
   // Time never goes back: `at_ps` is at or after now(). Several starts at one time are solved once.

@@ -65,6 +65,41 @@ for name, array in results.items():
 print("BITS" + json.dumps(bits), flush=True)
 """
 
+# Large enough for both physical cores of each device, with sums over devices and over cores.
+LARGE = """
+import hashlib, json, sys
+import jax
+port, count, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if count > 1:
+    jax.distributed.initialize("localhost:" + port, num_processes=count, process_id=number)
+import jax.numpy as jnp
+import numpy as np
+import opentrn
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()), ("d",))
+rows, whole = NamedSharding(mesh, P("d")), NamedSharding(mesh, P())
+
+def put(seed, shape, sharding):
+    values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    return jax.make_array_from_callback(shape, sharding, lambda index: values[index])
+
+def loss(weights, x):
+    up, down = weights
+    return jnp.mean((jnp.tanh(x @ up) @ down - x) ** 2)
+
+weights = put(0, (256, 1024), whole), put(1, (1024, 256), whole)
+step = jax.jit(jax.grad(loss), out_shardings=(rows, rows))
+with opentrn.profile_program() as profile:
+    results = jax.block_until_ready(step(weights, put(2, (4096, 256), rows)))
+assert [row["physical_cores_used"] for row in profile.data["programs"] if row["name"] == "jit_loss"] == [2]
+bits = {}
+for i, array in enumerate(results):
+    for shard in array.addressable_shards:
+        bits[f"{i} {shard.device.id}"] = hashlib.sha256(np.asarray(shard.data).tobytes()).hexdigest()
+print("BITS" + json.dumps(bits), flush=True)
+"""
+
 # The second process ends, or computes something else, where the first waits for it.
 WRONG = """
 import os, sys
@@ -141,6 +176,12 @@ def bits_of(texts: list[str]) -> dict[str, str]:
 def test_two_processes_have_the_bits_of_one():
     one, two = bits_of(run(PROGRAM, 1)), bits_of(run(PROGRAM, 2))
     assert len(one) == 6 * 4
+    assert one == two
+
+
+def test_two_processes_have_the_bits_of_one_on_both_cores_of_each_device():
+    one, two = bits_of(run(LARGE, 1)), bits_of(run(LARGE, 2))
+    assert len(one) == 2 * 4
     assert one == two
 
 

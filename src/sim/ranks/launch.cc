@@ -5,12 +5,14 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "base/activity.h"
 #include "base/fault.h"
 #include "collectives/choose.h"
+#include "collectives/ongoing.h"
 
 namespace opentrn::sim::ranks {
 
@@ -20,6 +22,7 @@ using timing::HbmStack;
 using timing::LogicalCore;
 
 constexpr Ps kNot = -1;           // has not happened
+constexpr size_t kTimedAnew = 8;  // so many that share links are cheaper folded, from the start of the first
 constexpr Ps kPiece = 1'000'000;  // of 1 us: how finely what a step takes of a stack is spread
 
 class Simulation {
@@ -37,6 +40,8 @@ class Simulation {
     result_.collectives.resize(collectives.size());
     for (size_t i = 0; i < collectives.size(); ++i) prepare(tables, collectives[i], result_.collectives[i]);
     for (const CollectiveTimes& one : result_.collectives) used_.push_back(used_by(one));
+    order_.resize(collectives.size());
+    waiting_.resize(collectives.size());
     yielding_.resize(collectives.size());
     held_up_.resize(collectives.size());
     for (size_t r = 0; r < ranks.size(); ++r) add_rank(table, r);
@@ -70,6 +75,12 @@ class Simulation {
   };
   struct Member {
     size_t collective, member;
+  };
+  // Collectives that share links or cores, or are joined by others that do; by their starts.
+  struct Together {
+    std::vector<size_t> collectives;
+    std::optional<collectives::OngoingRuns> ongoing;  // of many
+    std::vector<size_t> first_run;                    // in it, of each
   };
   using Microseconds = std::map<std::pair<HbmStack*, Ps>, double>;  // bytes by stack and microsecond
   // Bytes of a collective that a stack moves where kernels leave room for them.
@@ -159,58 +170,95 @@ class Simulation {
     if (std::ranges::all_of(times.arrived, [](Ps at) { return at >= 0; })) start(member.collective);
   }
 
-  // With all that it shares links or cores with. Those that have ended are timed again, too, as long as
-  // others that they slowed are under way.
+  // With all that it shares links or cores with. Those that have ended count, too, as long as others that
+  // they slowed are under way.
   void start(size_t number) {
-    under_way_.push_back(number);
-    const std::vector<size_t> together = sharing_with(number);
-    const Ps now = *std::ranges::max_element(result_.collectives[number].arrived);
-    std::vector<collectives::Run> runs;
-    for (const size_t one : together)
-      for (collectives::Run& run : result_.collectives[one].runs) {
-        const auto& arrived = result_.collectives[one].arrived;
-        // Nothing flows before the last rank has come.
-        run.arrivals_ps.assign(arrived.size(), *std::ranges::max_element(arrived));
-        runs.push_back(run);
+    Together& together = join(number);
+    const Ps now = started(number);
+    if (together.collectives.size() > kTimedAnew) {
+      go_on(together, now);
+    } else {
+      std::vector<collectives::Run> runs;
+      for (const size_t one : together.collectives)
+        for (collectives::Run& run : runs_of(one)) runs.push_back(std::move(run));
+      collectives::Timing timing = collectives::time_of(platform_, runs);
+      size_t next = 0;
+      for (const size_t one : together.collectives) {
+        auto& times = result_.collectives[one].times;
+        times.clear();
+        while (times.size() < result_.collectives[one].runs.size())
+          times.push_back(std::move(timing.runs[next++]));
+        foresee(one, now);
       }
-    collectives::Timing timing = collectives::time_of(platform_, runs);
-    size_t next = 0;
-    for (const size_t one : together) {
-      CollectiveTimes& times = result_.collectives[one];
-      times.times.clear();
-      std::vector<Ps> ends(times.ended.size(), now);
-      for (size_t i = 0; i < times.runs.size(); ++i) {
-        times.times.push_back(std::move(timing.runs[next++]));
-        for (size_t m = 0; m < ends.size(); ++m)
-          ends[m] = std::max(ends[m], times.times.back().ends_ps[m] + held_up_[one]);
-      }
-      foresee(one, ends);
     }
     take_memory(number);
   }
 
-  // Of those under way, in their order: the collective, what uses a link or a core of it, and so on.
-  std::vector<size_t> sharing_with(size_t number) const {
-    std::set<size_t> found = {number};
-    std::vector<size_t> open = {number};
-    while (!open.empty()) {
-      const std::vector<int64_t>& mine = used_[open.back()];
-      open.pop_back();
-      for (const size_t other : under_way_)
-        if (!found.contains(other) && meet(mine, used_[other])) found.insert(other), open.push_back(other);
+  // Nothing flows before the last rank has come.
+  Ps started(size_t number) const { return *std::ranges::max_element(result_.collectives[number].arrived); }
+  std::vector<collectives::Run> runs_of(size_t number) const {
+    std::vector<collectives::Run> runs = result_.collectives[number].runs;
+    for (collectives::Run& run : runs)
+      run.arrivals_ps.assign(result_.collectives[number].arrived.size(), started(number));
+    return runs;
+  }
+
+  // The last one joins the simulation of the others. Where it starts before one of them, or several lists
+  // have become one, that begins anew.
+  void go_on(Together& together, Ps now) {
+    if (!together.ongoing || together.ongoing->now_ps() > now) {
+      together.ongoing.emplace(platform_);
+      together.first_run.clear();
+      std::ranges::stable_sort(together.collectives, {}, [&](size_t one) { return started(one); });
     }
-    std::vector<size_t> together;
-    std::ranges::copy_if(under_way_, std::back_inserter(together),
-                         [&](size_t one) { return found.contains(one); });
+    for (size_t i = together.first_run.size(); i < together.collectives.size(); ++i) {
+      together.first_run.push_back(together.ongoing->size());
+      together.ongoing->join(runs_of(together.collectives[i]), started(together.collectives[i]));
+    }
+    for (size_t i = 0; i < together.collectives.size(); ++i) {
+      const size_t one = together.collectives[i];
+      if (waiting_[one] == 0 && one != together.collectives.back()) continue;
+      auto& times = result_.collectives[one].times;
+      times.clear();
+      for (size_t run = 0; run < result_.collectives[one].runs.size(); ++run)
+        times.push_back(together.ongoing->time(together.first_run[i] + run));
+      foresee(one, now);
+    }
+  }
+
+  // Puts a collective that starts to those that use a link or a core of it, and those to each other.
+  Together& join(size_t number) {
+    std::set<size_t> met;
+    for (const int64_t used : used_[number])
+      if (const auto found = user_.find(used); found != user_.end()) met.insert(found->second);
+    const size_t to = met.empty() ? next_together_++ : *met.begin();
+    Together& together = together_[to];
+    for (const size_t other : met) {
+      if (other == to) continue;
+      const auto& more = together_[other].collectives;
+      together.collectives.insert(together.collectives.end(), more.begin(), more.end());
+      together.ongoing.reset();
+      for (auto& [used, by] : user_)
+        if (by == other) by = to;
+      together_.erase(other);
+    }
+    if (met.size() > 1)
+      std::ranges::stable_sort(together.collectives, {}, [&](size_t one) { return order_[one]; });
+    together.collectives.push_back(number);
+    order_[number] = next_order_++;
+    for (const int64_t used : used_[number]) user_[used] = to;
+    waiting_[number] = result_.collectives[number].ended.size();
     return together;
   }
-  static bool meet(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-      if (a[i] == b[j]) return true;
-      a[i] < b[j] ? ++i : ++j;
-    }
-    return false;
+  // Those that no longer matter: everything that they share links or cores with has ended.
+  void forget(size_t number) {
+    const size_t of = user_.at(used_[number].front());
+    if (std::ranges::any_of(together_.at(of).collectives, [&](size_t one) { return waiting_[one] > 0; }))
+      return;
+    together_.erase(of);
+    std::erase_if(user_, [&](const auto& one) { return one.second == of; });
   }
+
   // Links, and cores as negative numbers; sorted.
   std::vector<int64_t> used_by(const CollectiveTimes& times) const {
     std::set<int64_t> used;
@@ -222,25 +270,18 @@ class Simulation {
       for (const fabric::Hop& hop : graph.hops_of(step.way)) used.insert(int64_t{hop.link});
     return {used.begin(), used.end()};
   }
-  // Those that no longer matter: everything that they share links or cores with has ended.
-  void forget(size_t number) {
-    const std::vector<size_t> together = sharing_with(number);
-    const auto waits = [&](size_t one) {
-      return std::ranges::any_of(ends_, [&](const auto& left) { return std::get<1>(left) == one; });
-    };
-    if (std::ranges::any_of(together, waits)) return;
-    std::erase_if(under_way_, [&](size_t one) { return std::ranges::find(together, one) != together.end(); });
-  }
-
-  // Ends that nobody has been told yet.
-  void foresee(size_t number, const std::vector<Ps>& ends) {
+  // Ends that nobody has been told yet, by the times of its runs.
+  void foresee(size_t number, Ps now) {
     CollectiveTimes& times = result_.collectives[number];
-    for (size_t m = 0; m < ends.size(); ++m) {
+    for (size_t m = 0; m < times.ended.size(); ++m) {
+      Ps end = now;
+      for (const collectives::RunTime& run : times.times)
+        end = std::max(end, run.ends_ps[m] + held_up_[number]);
       const auto known = ends_.find({times.ended[m], number, m});
       if (times.ended[m] >= 0 && known == ends_.end()) continue;
       if (known != ends_.end()) ends_.erase(known);
-      times.ended[m] = ends[m];
-      ends_.emplace(ends[m], number, m);
+      times.ended[m] = end;
+      ends_.emplace(end, number, m);
     }
   }
 
@@ -336,9 +377,7 @@ class Simulation {
                           one.label + " (" + times.algorithms[0] + ")");
     ++queue.front;
     queue.free = end;
-    const bool last =
-        std::ranges::none_of(ends_, [&](const auto& left) { return std::get<1>(left) == number; });
-    if (last) forget(number);
+    if (--waiting_[number] == 0) forget(number);
     look_at_queue(r, core);
     next_[r] = running_[r]->next();
   }
@@ -353,10 +392,13 @@ class Simulation {
   std::map<int, std::unique_ptr<HbmStack>> stacks_;
   std::map<fabric::LinkId, int> stack_of_link_;
   std::vector<std::unique_ptr<LogicalCore>> running_;
-  std::vector<std::vector<Queue>> queues_;         // [rank][core]
-  std::vector<Ps> next_;                           // [rank]: LogicalCore::next()
-  std::vector<size_t> under_way_;                  // collectives, and those that slowed them
-  std::vector<std::vector<int64_t>> used_;         // [collective]: see used_by()
+  std::vector<std::vector<Queue>> queues_;  // [rank][core]
+  std::vector<Ps> next_;                    // [rank]: LogicalCore::next()
+  std::map<size_t, Together> together_;     // collectives under way, and those that slowed them
+  std::map<int64_t, size_t> user_;          // of a link or core (used_by()): of together_
+  size_t next_together_ = 0, next_order_ = 0;
+  std::vector<size_t> order_, waiting_;     // [collective]: of starts; how many have not been told its end
+  std::vector<std::vector<int64_t>> used_;  // [collective]: see used_by()
   std::vector<std::vector<Yielding>> yielding_;    // [collective]: of what has not ended yet
   Microseconds of_collectives_at_;                 // that go before kernels' bytes
   std::vector<Ps> held_up_;                        // [collective]: by kernels' traffic
