@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,6 +67,14 @@ planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
                   : options.precision == "fp32" ? planner::Precision::kFp32
                                                 : planner::Precision::kBf16;
   return job;
+}
+
+// Without pods each unit is one where what is above it is oversubscribed.
+fabric::Cluster cluster_of(const PlanLinksOptions& links) {
+  fabric::Cluster cluster;
+  cluster.pod_units = links.pod == 0 && links.oversubscription != 1 ? 1 : links.pod;
+  cluster.oversubscription = links.oversubscription;
+  return cluster;
 }
 
 planner::SearchOptions search_of(const PlanOptions& options) {
@@ -138,15 +147,19 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
       each.recost = planner::recost(job, each.machine, each.stack, options.compiled, compiled, each.result);
       each.programs = compiled.compiled() - before;
     }
+    if (options.links.on)
+      each.on_links = planner::cost_on_links(tables, job, each.machine, each.stack, cluster_of(options.links),
+                                             options.search.top, each.result);
     set_goodput(options, tables, planner::checkpoint_bytes(tables, job.model.parameters()), each);
   }
   std::vector<Line> lines;
   for (const Planned& each : machines)
     for (const planner::Estimate& plan : each.result.best) lines.push_back({&each, &plan});
   if (lines.empty()) refuse_none(job, options, machines);
-  // Of a machine whose finalists are compiled, the others come last.
+  // Of a machine whose finalists are compiled, or costed on its links, the others come last.
   std::ranges::stable_sort(lines, {}, [&](const Line& line) {
-    return std::pair(line.on->recost && !line.plan->curves_s, line.plan->step_s * line.on->stretch());
+    return std::tuple(line.on->on_links && !line.plan->tiers_s, line.on->recost && !line.plan->curves_s,
+                      line.plan->step_s * line.on->stretch());
   });
   if (lines.size() > options.search.top) lines.resize(options.search.top);
   if (options.explain > static_cast<int>(lines.size()))
@@ -246,8 +259,10 @@ void refuse_without_effect(const CLI::App& command, const PlanOptions& options) 
   if (options.check.empty()) refuse_given(command, {"--rows"}, "only for --check, which is not asked for");
   if (options.format.empty())
     refuse_given(command, {"--output"}, "the folder of --export, which is not asked for");
+  if (!options.links.on && !is_job_file(options.model))
+    refuse_given(command, {"--pod", "--oversubscription"}, "only for --links, which is not asked for");
   if (options.serve.on)
-    refuse_given(command, {"--checkpoint-gb-s", "--restart-s", "--spares"},
+    refuse_given(command, {"--checkpoint-gb-s", "--restart-s", "--spares", "--links"},
                  "only for training plans, and this is --serve", "plan.serve");
   else
     refuse_given(
@@ -334,6 +349,15 @@ void add_plan(CLI::App& app, std::ostream& out) {
           "--layer-times", options->layer_times,
           "Your layer times instead of curves: CSV tp,cp,sp,micro_batch,forward_us,backward_us,output_us")
       ->excludes("--compiled");
+  command->add_flag("--links", options->links.on,
+                    "Simulate the collectives of the printed plans on the links of the instances and of the "
+                    "network between them");
+  command->add_option("--pod", options->links.pod, "With --links: instances of a pod (default: no pods)")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--oversubscription", options->links.oversubscription,
+                   "With --links: bandwidth of a pod's adapters over that of its uplinks (default: 1)")
+      ->check(CLI::Range(1.0, 1000.0));
   command->add_option("--lnc", options->lnc, "Cores of a logical NeuronCore (default: the instance's)")
       ->check(CLI::Range(1, 2));
   command->add_flag("--exhaustive", options->exhaustive, "Evaluate every layout; the result is the same");

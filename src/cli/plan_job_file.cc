@@ -79,6 +79,22 @@ class JobReader : public YamlReader {
   std::string file_;
 };
 
+// The network above the units, whose links collectives are simulated on.
+void read_links(const JobReader& read, const YAML::Node& node, PlanOptions& options) {
+  options.links.on = true;
+  read.mark(node, "links", {"plan.links", "fabric.cluster"}, options);
+  read.mapping(node, "links",
+               {{"pod",
+                 [&](const YAML::Node& each) {
+                   read.set(each, "--pod", options.links.pod, 0,
+                            static_cast<int>(std::min(1e6, read.number(each, "pod"))));
+                 }},
+                {"oversubscription", [&](const YAML::Node& each) {
+                   read.set(each, "--oversubscription", options.links.oversubscription, 1.0,
+                            read.number(each, "oversubscription"));
+                 }}});
+}
+
 void read_fixed(const JobReader& read, const YAML::Node& node, PlanOptions& options) {
   planner::Fixed& fixed = options.search.fixed;
   std::map<std::string, JobReader::Take> keys;
@@ -207,9 +223,11 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
                            read.set(each, "--instance", options.instances, {}, read.texts(each, "instance"));
                            read.mark(each, "instance", {"plan.instance", "plan.chip"}, options);
                          }},
-                        {"count", [&](const YAML::Node& each) {
+                        {"count",
+                         [&](const YAML::Node& each) {
                            read.set(each, "--count", options.counts, {}, read.counts(each));
-                         }}});
+                         }},
+                        {"links", [&](const YAML::Node& links) { read_links(read, links, options); }}});
         }},
        {"reliability",
         [&](const YAML::Node& reliability) {

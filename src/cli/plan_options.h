@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "planner/contributors.h"
+#include "planner/cost_on_links.h"
 #include "planner/goodput/profile.h"
 #include "planner/interval.h"
 #include "planner/price.h"
@@ -36,6 +37,13 @@ struct PlanProgramOptions {
   double steps = 0;                // of the whole training, for hours and dollars
 };
 
+// Of --links: collectives on the links of the cluster, and the network above its units.
+struct PlanLinksOptions {
+  bool on = false;
+  int pod = 0;
+  double oversubscription = 1;
+};
+
 struct PlanOptions {
   TableOptions tables;
   std::string model, check, precision, stack;
@@ -54,6 +62,7 @@ struct PlanOptions {
   std::optional<int> lnc;
   PlanServeOptions serve;
   PlanProgramOptions program;
+  PlanLinksOptions links;
   int compiled = 0;                           // finalists whose layers are compiled; 0: none
   std::map<std::string, std::string> places;  // label of a fault -> file, line and key that it is about
   bool json = false, rows = false, exhaustive = false, list_models = false, list_instances = false;
@@ -69,8 +78,9 @@ struct Planned {
   std::optional<planner::GoodputInterval> goodput;  // with --reliability
   std::vector<std::string> assumed;                 // by it
   double mttf_h = 0;
-  std::optional<planner::Recost> recost;  // with --compiled
-  int64_t programs = 0;                   // that it compiled, and did not find in the cache
+  std::optional<planner::Recost> recost;     // with --compiled
+  int64_t programs = 0;                      // that it compiled, and did not find in the cache
+  std::optional<planner::OnLinks> on_links;  // with --links
 
   // Time of the clock for a second of steps.
   double stretch() const { return goodput ? 1 / goodput->useful.value : 1; }

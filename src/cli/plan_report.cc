@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "cli/cluster_options.h"
 #include "cli/plan_options.h"
 #include "cli/text_table.h"
 #include "planner/interval.h"
@@ -25,6 +26,24 @@ std::string moved(const planner::Estimate& plan) {
   if (!plan.curves_s) return "";
   return fmt::format("{} ({:+.0f}%){}", seconds_text(*plan.curves_s),
                      100 * (plan.step_s / *plan.curves_s - 1), planner::has_moved(plan) ? " !" : "");
+}
+
+// The same of the links: the step by two tiers.
+std::string moved_from_tiers(const planner::Estimate& plan) {
+  if (!plan.tiers_s) return "";
+  return fmt::format("{} ({:+.0f}%)", seconds_text(*plan.tiers_s), 100 * (plan.step_s / *plan.tiers_s - 1));
+}
+
+std::string links_line(const Planned& on) {
+  const planner::Links& links = *on.on_links->links;
+  std::string text = fmt::format(
+      "Collectives of {} plans on the links of {} ranks: {} of them simulated; the largest is written out as "
+      "{} transfers of one unit, of {} classes, and that unit stands for all {}. Assumed: {}; different "
+      "collectives do not meet on links",
+      on.on_links->plans, links.ranks(), links.simulated(), links.written(), links.classes(), on.count,
+      network_of(static_cast<int>(on.count), links.cluster()));
+  for (const std::string& why : on.on_links->refused) text += fmt::format(". Tiers elsewhere: {}", why);
+  return text;
 }
 
 std::string layers_text(const planner::Estimate& plan) {
@@ -187,6 +206,7 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
   header.insert(header.end(), {"plan", "step"});
   const bool sources = options.compiled > 0 || !options.layer_times.empty();
   if (sources) header.insert(header.end(), {"layers", "by curves"});
+  if (options.links.on) header.emplace_back("by tiers");
   header.insert(header.end(), {"MFU", "GB/rank", "bound by", "$/Mtok"});
   const bool failures = !options.reliability.empty();
   if (failures) header.emplace_back("goodput");
@@ -203,6 +223,7 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
     const auto price = usd_per_mtok(job, line, plan.step_s);
     cells.insert(cells.end(), {planner::to_string(plan.layout), seconds_text(plan.step_s)});
     if (sources) cells.insert(cells.end(), {std::string(plan.layers), moved(plan)});
+    if (options.links.on) cells.push_back(moved_from_tiers(plan));
     cells.insert(cells.end(), {fmt::format("{:.1f}%", 100 * plan.mfu),
                                fmt::format("{:.1f}", plan.memory.total() / kBytesPerGb),
                                std::string(plan.bound_by), price ? fmt::format("{:.3f}", *price) : "?"});
@@ -234,6 +255,7 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
                       fmt::join(each.assumed, "; ")),
           0);
     if (each.recost) text += wrapped(recost_line(each, !options.layer_times.empty()), 0);
+    if (each.on_links) text += wrapped(links_line(each), 0);
     const planner::Interval interval = planner::interval_of(tables, each.stack, each.machine, 1);
     if (!interval.measured)
       text += wrapped(fmt::format("No training on {} was ever published: the interval is Trn1's, widened",
@@ -301,6 +323,7 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
       each["step_by_curves_s"] = *plan.curves_s;
       each["moved"] = planner::has_moved(plan);
     }
+    if (plan.tiers_s) each["step_by_tiers_s"] = *plan.tiers_s;
     each["step_s"] = value_json(plan.step_s, interval.low, interval.high, source);
     each["mfu"] = value_json(plan.mfu, plan.mfu * plan.step_s / interval.high,
                              plan.mfu * plan.step_s / interval.low, source);
@@ -338,6 +361,15 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
                              {"moved", each.recost->moved},
                              {"programs", each.programs},
                              {"refused", each.recost->refused}};
+    if (each.on_links) {
+      const planner::Links& links = *each.on_links->links;
+      machine["links"] = {{"plans", each.on_links->plans},
+                          {"collectives", links.simulated()},
+                          {"transfers_written_out", links.written()},
+                          {"classes", links.classes()},
+                          {"assumed", network_of(static_cast<int>(each.count), links.cluster())},
+                          {"refused", each.on_links->refused}};
+    }
     if (each.result.nearest)
       machine["nearest_that_does_not_fit"] = {{"layout", layout_json(each.result.nearest->layout)},
                                               {"memory_bytes", each.result.nearest->memory.total()}};

@@ -112,7 +112,8 @@ void executable_memory_stats(abi::ExecutableMemoryStats& args) {
     args.code += device->model().constant_bytes();
   }
   args.total = args.argument + args.output + args.temporary + args.code;
-  args.peak = args.total;
+  // Between its parts, a program of several devices also keeps what later ones read.
+  args.peak = program.parallel() ? program.parallel()->bytes_at_most() : args.total;
   args.total_allocated = args.total;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/links.h"
+
 namespace opentrn::planner {
 namespace {
 
@@ -39,9 +41,16 @@ double latency_s(const Machine& machine, const Placed& at) {
          (at.domains > 1 ? 2 * std::ceil(std::log2(at.domains)) * machine.across.latency_s : 0);
 }
 
+using Collective = collectives::Kind;
+
+double on_links_s(const Machine& machine, Collective kind, Group group, double bytes) {
+  return machine.links_factor * machine.links->seconds(kind, group, bytes);
+}
+
 }  // namespace
 
 double all_gather_s(const Machine& machine, Group group, double bytes) {
+  if (machine.links) return on_links_s(machine, Collective::kAllGather, group, bytes);
   if (group.ranks <= 1 || bytes <= 0) return 0;
   const Placed at = placed(machine, group);
   const double n = double(group.ranks);
@@ -49,10 +58,12 @@ double all_gather_s(const Machine& machine, Group group, double bytes) {
 }
 
 double all_reduce_s(const Machine& machine, Group group, double bytes) {
+  if (machine.links) return on_links_s(machine, Collective::kAllReduce, group, bytes);
   return 2 * all_gather_s(machine, group, bytes);
 }
 
 double all_to_all_s(const Machine& machine, Group group, double bytes) {
+  if (machine.links) return on_links_s(machine, Collective::kAllToAll, group, bytes);
   if (group.ranks <= 1 || bytes <= 0) return 0;
   const Placed at = placed(machine, group);
   const double n = double(group.ranks), inside = bytes * (at.inside - 1) / n,
@@ -62,6 +73,7 @@ double all_to_all_s(const Machine& machine, Group group, double bytes) {
 }
 
 double send_s(const Machine& machine, Group group, double bytes) {
+  if (machine.links) return on_links_s(machine, Collective::kPermute, group, bytes);
   if (group.ranks <= 1) return 0;
   const Tier& tier = group.stride * 2 <= machine.domain ? machine.inside : machine.across;
   return bytes / tier.bytes_s + tier.latency_s;

@@ -1,7 +1,7 @@
-// Time of collectives on a machine's two tiers, by latency and bandwidth.
+// Time of collectives on a machine: on its two tiers by latency and bandwidth, a microsecond's work for a
+// search of thousands of layouts, or simulated on the links of its cluster where it has them (links.h).
 //
-// The one place that knows how groups of ranks lie on servers. Between servers it uses the machine table's
-// network and not the modelled cluster of src/collectives/cluster.h; asking that changes this file alone.
+// The one place that knows how groups of ranks lie on servers.
 #pragma once
 
 #include <cstdint>

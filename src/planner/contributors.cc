@@ -144,9 +144,7 @@ void add_layers(Propagation& to, const std::string& chip, const Machine& machine
   });
 }
 
-void add_machine(Propagation& to, const std::string& chip, const Machine& machine) {
-  to.fact("rate of the memory", chip + ".memory_share",
-          [](Inputs& inputs, double factor) { inputs.machine.rates.memory_bytes_s *= factor; });
+void add_tiers(Propagation& to, const std::string& chip, const Machine& machine) {
   if (machine.kind == Kind::kNeuron && machine.generation)
     to.band("links inside a server", {.generation = *machine.generation, .collective = true},
             [](Inputs& inputs, double factor) { scale_inside(inputs, 1 / factor); });
@@ -160,6 +158,16 @@ void add_machine(Propagation& to, const std::string& chip, const Machine& machin
   });
   to.fact("latency between servers", chip + ".across_latency_us",
           [](Inputs& inputs, double factor) { inputs.machine.across.latency_s *= factor; });
+}
+
+void add_machine(Propagation& to, const std::string& chip, const Machine& machine) {
+  to.fact("rate of the memory", chip + ".memory_share",
+          [](Inputs& inputs, double factor) { inputs.machine.rates.memory_bytes_s *= factor; });
+  if (machine.links)
+    to.band("collectives on the links", {.generation = *machine.generation, .collective = true},
+            [](Inputs& inputs, double factor) { inputs.machine.links_factor *= factor; });
+  else
+    add_tiers(to, chip, machine);
   to.fact("link to the host", chip + ".host_link_gb_s",
           [](Inputs& inputs, double factor) { inputs.machine.host_link_bytes_s *= factor; });
   to.fact("memory of the host", chip + ".host_memory_gb_s",
@@ -189,12 +197,14 @@ void add_program(Propagation& to, const std::string& stack) {
 std::vector<Contributor> contributors(const arch::Tables& tables, const Job& job, const Machine& machine,
                                       const Stack& stack, const Estimate& plan, const LayerTimes* layers) {
   Inputs inputs{machine, stack, {}};
+  if (!plan.tiers_s) inputs.machine.links = nullptr;  // its groups do not lie evenly there
   if (layers != nullptr) inputs.layers = *layers;
+  const Machine evaluated = inputs.machine;
   Propagation to(tables, job, plan, std::move(inputs));
   const std::string chip = "planner.chip." + machine.chip;
   // Stated times are as their author says.
-  if (layers == nullptr || plan.layers == "compiled") add_layers(to, chip, machine, layers != nullptr);
-  add_machine(to, chip, machine);
+  if (layers == nullptr || plan.layers == "compiled") add_layers(to, chip, evaluated, layers != nullptr);
+  add_machine(to, chip, evaluated);
   add_program(to, "planner.stack." + stack.name);
   return to.finish();
 }

@@ -18,6 +18,8 @@ struct LayerTimes {
   std::optional<double> embedding_s;      // both ways
   std::optional<double> optimizer_s_of_parameter;
   double optimizer_s_of_tensor = 0;  // beside that, for every tensor of weights
+  bool update_blocks = false;  // the backward passes of blocks update weights: the optimizer has the ends
+  bool add_gradients = false;  // the backward passes add theirs to those of the micro-batches before
 };
 
 // A step of a server on one rank: `tokens` new ones of each sequence, `context` positions that the last of

@@ -1,6 +1,7 @@
 // A cluster as the planner sees it: ranks that compute, and the two tiers of links between them.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "planner/job.h"
 
 namespace opentrn::planner {
+
+class Links;
 
 enum class Kind : uint8_t { kGpu, kNeuron, kTpu };
 
@@ -44,6 +47,9 @@ struct Machine {
   // Of groups of 1, 2, 4, ... neighbours, where the links are modelled; empty: `inside` for all.
   std::vector<Tier> inside_by_group;
   double across_ring_share = 1;  // of `across`, by rings through many servers
+  // Set: collectives are simulated there, and no tier is used; their times are multiplied by the factor.
+  std::shared_ptr<Links> links;
+  double links_factor = 1;
   int domain = 0;  // ranks that `inside` joins (an UltraServer's, an NVL72's); at least a server's
   // Of a rank: its share of the server's PCIe, and of what the host's memory moves.
   double host_link_bytes_s = 0, host_memory_bytes_s = 0;

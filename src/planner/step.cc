@@ -143,28 +143,61 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
   return each * micro_batches;
 }
 
-// The slowest stage, for which the others wait: its share of a middle one's blocks, and what it does beside
-// them.
-struct End {
-  double share = 1, more = 0;
+double first_s(const Job& job, const Machine& machine, const Layout& layout, const LayerTimes* layers) {
+  return layers != nullptr && layers->embedding_s ? *layers->embedding_s : embedding_s(job, machine, layout);
+}
+
+// What tensor parallelism waits for at the ends of a micro-batch's passes.
+struct EndWaits {
+  double first = 0, last = 0;
 };
 
-End slowest_end(const Model& model, const Layout& layout, double per_batch, double first, double last) {
-  if (layout.pp == 1) return {1, first + last};
+// Ranks share the embedding's width, so tokens are gathered (or exchanged for a part of the sequence) and
+// their gradients scattered; they share the vocabulary, so the loss needs the largest logit of each token,
+// the sum of its powers, and its label's logit.
+EndWaits end_waits(const Job& job, const Machine& machine, const Layout& layout, const Groups& groups) {
+  if (layout.tp <= 1 || job.model.vocabulary <= 0) return {};
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double tokens = layout.micro_batch * job.seq / layout.cp, bytes = tokens * job.model.hidden * element;
+  const double gather = all_gather_s(machine, groups.tp, bytes);
+  EndWaits out{2 * gather, 3 * all_reduce_s(machine, groups.tp, tokens * 4)};
+  if (layout.sp) {
+    out.first = 2 * all_to_all_s(machine, groups.tp, bytes / layout.tp);
+    out.last += 2 * gather;
+  }
+  return out;
+}
+
+// The slowest stage, for which the others wait: its share of a middle one's blocks, and what it does beside
+// them, of which it waits.
+struct End {
+  double share = 1, more = 0, waits = 0;
+};
+
+End slowest_end(const Model& model, const Layout& layout, double per_batch, double first, double last,
+                const EndWaits& waits) {
+  if (layout.pp == 1) return {1, first + last, waits.first + waits.last};
   const double blocks = blocks_per_stage(model, layout);
-  const End ends[] = {{blocks_of(model, layout, true, false) / blocks, first},
-                      {blocks_of(model, layout, false, true) / blocks, last}};
+  const End ends[] = {{blocks_of(model, layout, true, false) / blocks, first, waits.first},
+                      {blocks_of(model, layout, false, true) / blocks, last, waits.last}};
   End slowest{layout.pp > 2 ? 1.0 : 0.0, 0};
   for (const End& each : ends)
     if (each.share * per_batch + each.more > slowest.share * per_batch + slowest.more) slowest = each;
   return slowest;
 }
 
+constexpr double kEndTensors = 3;  // embedding, last norm, output layer
+
 // Tensors of weights on the fullest stage: norms, projections and MLP of each block, experts one tensor a
 // product; the ends.
 double tensors_per_rank(const Model& model, const Layout& layout) {
   const double block = 2 + 4 + (model.gated ? 3 : 2);
-  return blocks_per_stage(model, layout) * block * model.streams + 3;
+  return blocks_per_stage(model, layout) * block * model.streams + kEndTensors;
+}
+
+// Of the embedding and the output layer.
+double end_parameters(const Model& model, const Layout& layout) {
+  return (model.embedding_parameters() + (model.tied ? 0 : model.vocabulary * model.hidden)) / layout.tp;
 }
 
 std::string_view bound(const StepTime& time) {
@@ -187,10 +220,6 @@ int64_t micro_batches(const Job& job, const Layout& layout) {
       std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch))));
 }
 
-double first_s(const Job& job, const Machine& machine, const Layout& layout, const LayerTimes* layers) {
-  return layers != nullptr && layers->embedding_s ? *layers->embedding_s : embedding_s(job, machine, layout);
-}
-
 // Of a micro-batch's activations, from a rank to the next stage.
 double sent_bytes(const Job& job, const Stack& stack, const Layout& layout) {
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
@@ -211,8 +240,9 @@ MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& s
   const double blocks = blocks_per_stage(job.model, layout);
   out.first_share = blocks_of(job.model, layout, true, layout.pp == 1) / blocks;
   out.last_share = blocks_of(job.model, layout, layout.pp == 1, true) / blocks;
-  out.first_s = first_s(job, machine, layout, layers);
-  out.last_s = layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout);
+  const EndWaits waits = end_waits(job, machine, layout, groups);
+  out.first_s = first_s(job, machine, layout, layers) + waits.first;
+  out.last_s = (layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout)) + waits.last;
   const double sent = sent_bytes(job, stack, layout);
   out.send_s = layout.pp > 1 && !stack.hides_sends ? send_s(machine, groups.pp, sent) : 0;
   out.count = micro_batches(job, layout);
@@ -224,13 +254,15 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const Groups groups = groups_of(layout);
   const auto m = static_cast<double>(micro_batches(job, layout));
   const Stage stage = stage_of(job, machine, stack, layout, groups, layers);
-  const double last = layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout);
-  const double first = first_s(job, machine, layout, layers);
+  const EndWaits waits = end_waits(job, machine, layout, groups);
+  const double last =
+      (layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout)) + waits.last;
+  const double first = first_s(job, machine, layout, layers) + waits.first;
 
   Estimate out;
   out.layout = layout;
   const double per_batch = stage.all(), blocks = blocks_per_stage(job.model, layout);
-  const End end = slowest_end(job.model, layout, per_batch, first, last);
+  const End end = slowest_end(job.model, layout, per_batch, first, last, waits);
   const double slowest = end.share * per_batch + end.more;
   const double sent = sent_bytes(job, stack, layout);
   const PipelineTime pipeline = pipeline_s({.stages = layout.pp,
@@ -247,21 +279,31 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   out.time.bubble = pipeline.bubble_s;
   out.time.pp = pipeline.sends_s;
   const double parameters = most_parameters(job.model, layout);
-  // Each micro-batch but the first adds its gradients to those that are there.
-  const double adds = (layout.zero >= 3 || !stack.adds_gradients ? 0 : m - 1) * parameters *
-                      (2 * stack.gradient_bytes + 2) / machine.rates.memory_bytes_s;
-  out.time.compute = m * (end.share * (stage.forward + stage.backward) + end.more) + adds;
+  // Each micro-batch but the first adds its gradients to those that are there. Where the layers' times hold
+  // that, there are zeros before the first.
+  const bool adds_inside = layers != nullptr && layers->add_gradients;
+  const double adds = layout.zero >= 3 || m <= 1 ? 0
+                      : adds_inside ? parameters * stack.gradient_bytes / machine.rates.memory_bytes_s
+                      : stack.adds_gradients ? (m - 1) * parameters * (2 * stack.gradient_bytes + 2) /
+                                                   machine.rates.memory_bytes_s
+                                             : 0;
+  out.time.compute = m * (end.share * (stage.forward + stage.backward) + end.more - end.waits) + adds;
   out.time.recompute = m * end.share * stage.recompute;
-  out.time.tp = m * end.share * stage.tp;
+  out.time.tp = m * (end.share * stage.tp + end.waits);
   out.time.cp = m * end.share * stage.cp;
   out.time.ep = m * end.share * stage.ep;
   out.time.gradients = layout.zero >= 3 ? sharded_s(job, machine, stack, layout, groups, stage, m)
                                         : gradient_s(job, machine, stack, layout, groups, stage);
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
-  if (layers != nullptr && layers->optimizer_s_of_parameter)
-    out.time.optimizer = parameters / cut * *layers->optimizer_s_of_parameter +
-                         tensors_per_rank(job.model, layout) * layers->optimizer_s_of_tensor;
+  if (layers != nullptr && layers->optimizer_s_of_parameter) {
+    const bool ends = layers->update_blocks;
+    out.time.optimizer =
+        (ends ? end_parameters(job.model, layout) : parameters / cut) * *layers->optimizer_s_of_parameter +
+        (ends ? kEndTensors : tensors_per_rank(job.model, layout)) * layers->optimizer_s_of_tensor;
+    // Gradients of blocks are reduced beside the backward pass too, one after the other.
+    if (ends) out.time.gradients *= std::min(1.0, end_parameters(job.model, layout) / parameters);
+  }
   if (layout.offload)  // gradients go to the host, which updates its states, and weights come back
     out.time.optimizer = parameters / cut *
                          ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +

@@ -39,6 +39,8 @@ struct Estimate {
   std::string_view bound_by;  // the largest cause beside compute, or "compute"
   // The step by curves, where the layers' times are from another source (recost.h).
   std::optional<double> curves_s;
+  // The step by two tiers of links, where its collectives are simulated on the cluster's (links.h).
+  std::optional<double> tiers_s;
   std::string_view layers = "curves";             // that source
   std::shared_ptr<const LayerTimes> layer_times;  // of it
 };

@@ -43,7 +43,12 @@ int64_t ParallelProgram::bytes_of(const Step& step) const {
     inside =
         std::max<int64_t>(0, compiler::hbm_bytes_at_most(*model.program, always) - bytes_of_ports(model));
   }
-  for (const auto& region : step.regions) inside = std::max(inside, bytes_at_most(*region, {}));
+  // What a region is given lies where the step's inputs lie.
+  for (const auto& region : step.regions) {
+    int64_t given = 0;
+    for (const ValueId value : region->arguments) given += bytes_of_value(function_, value);
+    inside = std::max(inside, bytes_at_most(*region, {}) - given);
+  }
   return inside;
 }
 
@@ -58,15 +63,22 @@ int64_t ParallelProgram::bytes_at_most(const Sequence& sequence, const std::set<
   int64_t most = now;
   for (size_t i = 0; i < sequence.steps.size(); ++i) {
     const Step& step = *sequence.steps[i];
-    for (const ValueId value : step.outputs)
-      if (alive.insert(value).second) now += bytes_of_value(function_, value);
+    // What a loop or a branch gives is what its last region made: counted inside of it, and from then on.
+    const bool is_led = !step.regions.empty();
+    const auto give = [&] {
+      for (const ValueId value : step.outputs)
+        if (alive.insert(value).second) now += bytes_of_value(function_, value);
+    };
+    if (!is_led) give();
     most = std::max(most, now + bytes_of(step));
+    if (is_led) give();
     std::erase_if(alive, [&](ValueId value) {
       const auto read = last.find(value);
       const bool is_done = !kept.contains(value) && (read == last.end() || read->second <= i);
       if (is_done) now -= bytes_of_value(function_, value);
       return is_done;
     });
+    most = std::max(most, now);
   }
   return most;
 }

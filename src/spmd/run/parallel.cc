@@ -180,12 +180,24 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
     if (results.empty() || !anew.contains(results[0]))
       (place.on_device ? computing : meeting)[place.phase].push_back(id);
   }
+  struct Ops {
+    std::vector<OpId> ops;
+    bool together;
+  };
+  std::vector<Ops> steps;
   for (size_t phase = 0; phase < meeting.size(); ++phase) {
-    for (const OpId id : meeting[phase]) sequence->steps.push_back(make_step({id}, *sequence, options, true));
-    if (!computing[phase].empty())
-      sequence->steps.push_back(
-          make_step(with_remade(computing[phase], block, anew), *sequence, options, false));
+    for (const OpId id : meeting[phase]) steps.push_back({{id}, true});
+    if (!computing[phase].empty()) steps.push_back({with_remade(computing[phase], block, anew), false});
   }
+  // A step makes what it reads of `remade_` itself, so only what it lacks has to come from another.
+  std::vector<ValueId> read = sequence->returned;
+  for (const Ops& step : steps) {
+    const std::vector<ValueId> own = values_read(function_, step.ops);
+    read.insert(read.end(), own.begin(), own.end());
+  }
+  std::sort(read.begin(), read.end());
+  for (Ops& step : steps)
+    sequence->steps.push_back(make_step(std::move(step.ops), read, *sequence, options, step.together));
   return sequence;
 }
 
@@ -273,7 +285,9 @@ std::vector<OpId> ParallelProgram::with_remade(std::vector<OpId> ops, BlockId bl
   return ops;
 }
 
+// `read`: sorted, what steps of the block read that they do not make, and what it returns.
 std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<OpId> ops,
+                                                                  std::span<const ValueId> read,
                                                                   const Sequence& sequence,
                                                                   const DeviceOptions& options,
                                                                   bool together) {
@@ -281,25 +295,9 @@ std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<Op
   step->ops = std::move(ops);
   step->together = together;
   step->inputs = values_read(function_, step->ops);
-  // What ops outside of the step read. A value may be read by any later op of the block or its regions.
-  const BlockId block = function_.op(step->ops.front()).block;
-  std::vector<OpId> others;
-  const std::set<OpId> own(step->ops.begin(), step->ops.end());
-  // What is made anew is so by other steps, too.
-  const auto is_remade = [&](OpId id) {
-    const auto& results = function_.op(id).results;
-    return !results.empty() && remade_.contains(results[0]);
-  };
-  for (const OpId id : function_.block(block).ops)
-    if (!own.contains(id) || is_remade(id)) others.push_back(id);
-  std::vector<ValueId> read;
-  for (const OpId id : others)
-    for (const ValueId value : values_read(function_, std::span(&id, 1))) read.push_back(value);
-  read.insert(read.end(), sequence.returned.begin(), sequence.returned.end());
-  std::sort(read.begin(), read.end());
   for (const OpId id : step->ops)
     for (const ValueId result : function_.op(id).results)
-      if (together || (std::binary_search(read.begin(), read.end(), result) && !remade_.contains(result)))
+      if (together || (std::ranges::binary_search(read, result) && !remade_.contains(result)))
         step->outputs.push_back(result);
   for (const ValueId value : step->outputs) step->types.push_back(function_.type(value));
   step->function = extract(function_, step->ops, step->inputs, step->outputs);

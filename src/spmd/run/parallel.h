@@ -109,8 +109,8 @@ class ParallelProgram {
   };
   std::vector<std::pair<graph::OpId, Place>> places(graph::BlockId block) const;
   std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
-  std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, const Sequence& sequence,
-                                  const DeviceOptions& options, bool together);
+  std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, std::span<const graph::ValueId> read,
+                                  const Sequence& sequence, const DeviceOptions& options, bool together);
   std::set<graph::ValueId> remade(graph::BlockId block) const;
   std::vector<graph::OpId> with_remade(std::vector<graph::OpId> ops, graph::BlockId block,
                                        const std::set<graph::ValueId>& remade) const;

@@ -107,5 +107,39 @@ TEST(Parallel, MemoryIsWhereARunTakesMost) {
   EXPECT_LE(program.bytes_at_most(), 7 * 16);
 }
 
+// What a loop carries lies where it began: it is counted once, beside what a trip makes.
+TEST(Parallel, ALoopTakesWhatATripMakesBesideWhatItCarries) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%a: tensor<256xf32>) -> tensor<256xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %v = %a) : tensor<i32>, tensor<256xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %n = stablehlo.add %i, %one : tensor<i32>
+      %w = "stablehlo.all_reduce"(%v) ({
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          %s = stablehlo.add %p, %q : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+      }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<256xf32>) -> tensor<256xf32>
+      stablehlo.return %n, %w : tensor<i32>, tensor<256xf32>
+    }
+    return %0#1 : tensor<256xf32>
+  }
+})",
+                                                   "loop.mlir");
+  Parts parts;
+  DeviceOptions options;
+  options.parts = &parts;
+  const ParallelProgram program(module, module.entry(), 2, options);
+  // The argument, which is the caller's, and the sum of a trip, of 1 KiB each.
+  EXPECT_GE(program.bytes_at_most(), 2 * 1024);
+  EXPECT_LT(program.bytes_at_most(), 3 * 1024);
+}
+
 }  // namespace
 }  // namespace opentrn::spmd

@@ -1,0 +1,56 @@
+// Collectives of a job on the links of its cluster, in place of two tiers: each runs on all ranks of the job
+// at once, by the plan of src/collectives for its groups, over links that those share. A unit (an instance or
+// an UltraServer) stands for all of them where that is exact (collectives/training.h).
+//
+// Assumed: different collectives of a step do not meet on the links, and between them all links are idle.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "collectives/request.h"
+#include "fabric/platform.h"
+#include "planner/communication.h"
+
+namespace opentrn::planner {
+
+class Links {
+ public:
+  // `unit`: an instance or an UltraServer; `tables` outlive this. The network above the units is `cluster`'s.
+  Links(const arch::Tables& tables, std::string unit, int units, int cores_per_rank, fabric::Cluster cluster);
+
+  // Seconds of one that every group of the job runs at once; `bytes` as communication.h counts them. An input
+  // fault where groups do not lie evenly on units, chips and pods.
+  double seconds(collectives::Kind kind, Group group, double bytes);
+
+  int64_t ranks() const { return ranks_; }
+  const fabric::Cluster& cluster() const { return cluster_; }
+  // Collectives that were simulated; transfers written out for them, and classes of equal ones: the most of
+  // one collective.
+  int64_t simulated() const { return simulated_; }
+  int64_t written() const { return written_; }
+  int64_t classes() const { return classes_; }
+
+ private:
+  struct Asked {
+    collectives::Kind kind;
+    int64_t ranks, stride, bytes;
+    auto operator<=>(const Asked&) const = default;
+  };
+  double simulated_s(const Asked& asked);
+  double one_s(const Asked& asked);
+
+  const arch::Tables& tables_;
+  std::string unit_;
+  int units_, cores_per_rank_;
+  int64_t ranks_of_unit_, ranks_;
+  fabric::Cluster cluster_;
+  std::mutex mutex_;
+  std::map<Asked, double> known_;
+  int64_t simulated_ = 0, written_ = 0, classes_ = 0;
+};
+
+}  // namespace opentrn::planner
