@@ -67,14 +67,17 @@ using V = hn::Vec<D>;
 constexpr int kMaxRows = 6;
 constexpr int kPanelVectors = 2;
 constexpr int kWideVectors = 4;
+constexpr int kFewRowsVectors = 2;
 #else
 constexpr int kMaxRows = 8;
 constexpr int kPanelVectors = 3;
 constexpr int kWideVectors = 8;
+constexpr int kFewRowsVectors = 4;
 #endif
 // A tile of so few rows reads `moving` once, so packing would double the traffic: its blocks are wide
-// instead, to have sums enough in flight, and read in place.
-constexpr int kFewRows = 2;
+// instead, to have sums enough in flight, and read in place. kWideVectors of one or two rows, kFewRowsVectors
+// of three or four, which are what a head of a decode step has of queries.
+constexpr int kFewRows = 4;
 // So few columns beyond whole vectors are computed with vectors along M: a vector of columns would be
 // mostly empty (7 x 7 pixels: 48 + 1).
 constexpr int kFewColumns = 4;
@@ -290,10 +293,10 @@ HWY_ATTR HWY_NOINLINE void blocks(int count, size_t left_step, Rows<float> stati
   }
 }
 
-// Rows of each block from row m on: full blocks, then 4, 2, 1.
+// Rows of each block from row m on: full blocks, then 4, then what is left.
 HWY_INLINE int block_rows(int rows_left) {
   if (rows_left >= kMaxRows) return kMaxRows;
-  return rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
+  return std::min(rows_left, 4);
 }
 
 // kCount rows from row k on, of all blocks.
@@ -430,7 +433,7 @@ HWY_ATTR HWY_INLINE void full_blocks(const MatmulTile& t, const Panel<M>& panel,
     blocks<kMaxRows, kVectors, kPacks>(count, step, left, panel.moving, t.K, panel.columns, out);
 }
 
-// The last rows, in blocks of 4, 2, 1.
+// The last rows, in a block of 4 and one of what is left.
 template <int kVectors>
 HWY_ATTR void rows_left_over(const MatmulTile& t, const Panel<float>& panel, int m, Output out) {
   for (int rows = 0; m < t.M; m += rows, out.acc += static_cast<size_t>(rows) * out.pitch) {
@@ -438,6 +441,7 @@ HWY_ATTR void rows_left_over(const MatmulTile& t, const Panel<float>& panel, int
     const Rows<float> left = left_rows(t, panel, m, rows);
     switch (rows) {
       case 4: blocks<4, kVectors>(1, 0, left, panel.moving, t.K, panel.columns, out); break;
+      case 3: blocks<3, kVectors>(1, 0, left, panel.moving, t.K, panel.columns, out); break;
       case 2: blocks<2, kVectors>(1, 0, left, panel.moving, t.K, panel.columns, out); break;
       default: blocks<1, kVectors>(1, 0, left, panel.moving, t.K, panel.columns, out); break;
     }
@@ -482,9 +486,15 @@ template <typename M>
 HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const Panel<M>& panel) {
   const Output out{t.acc + panel.n, t.acc_pitch, t.accumulate};
   const Rows<float> left = left_rows(t, panel, 0, t.M);
-  if (t.M == 1)
-    return blocks<1, kWideVectors, kMovingOnce>(1, 0, left, panel.moving, t.K, panel.columns, out);
-  return blocks<2, kWideVectors, kMovingOnce>(1, 0, left, panel.moving, t.K, panel.columns, out);
+  const auto of = [&]<int kRows, int kVectors>() HWY_ATTR {
+    blocks<kRows, kVectors, kMovingOnce>(1, 0, left, panel.moving, t.K, panel.columns, out);
+  };
+  switch (t.M) {
+    case 1: return of.template operator()<1, kWideVectors>();
+    case 2: return of.template operator()<2, kWideVectors>();
+    case 3: return of.template operator()<3, kFewRowsVectors>();
+    default: return of.template operator()<4, kFewRowsVectors>();
+  }
 }
 
 // kColumns columns with kVectors * lanes rows of the result. `right`: K rows of kColumns, without gaps.
@@ -572,7 +582,7 @@ HWY_INLINE Rows<M> rows_in_place(const MatmulTile& t, int n, float* packed) {
 }
 
 HWY_ATTR void tile_of_few_rows(const MatmulTile& t, float* packed, float* stationary, int end) {
-  const size_t width = static_cast<size_t>(kWideVectors) * hn::Lanes(D());
+  const size_t width = static_cast<size_t>(t.M <= 2 ? kWideVectors : kFewRowsVectors) * hn::Lanes(D());
   for (int n = 0; n < end; n += static_cast<int>(width)) {
     const size_t columns = std::min(static_cast<size_t>(end - n), width);
     if (t.moving.run == 0 && columns == width) {
@@ -666,8 +676,8 @@ HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
   const bool fp32 = t.stationary.dtype == DType::kFloat32;
   const bool few_rows = t.M <= kFewRows;
   const size_t widest = static_cast<size_t>(few_rows ? kWideVectors : kPanelVectors) * hn::Lanes(D());
-  // Rows that do not fill a block take up to three more: 4, 2, 1.
-  const size_t blocks = static_cast<size_t>(t.M / kMaxRows) + 3;
+  // Rows that do not fill a block take up to two more: 4, and what is left.
+  const size_t blocks = static_cast<size_t>(t.M / kMaxRows) + 2;
   float* packed = matmul_scratch(widest * static_cast<size_t>(t.K) + blocks * block_pitch(t.K));
   float* stationary = packed + widest * static_cast<size_t>(t.K);
   const int left_over = columns_left_over(t);

@@ -197,8 +197,8 @@ def test_sigterm_lets_answers_end(tiny_file: Path, tmp_path: Path):
 
 
 def test_the_paced_example_measures_what_is_predicted(tmp_path: Path):
-    rows = ["prefill_s64,20000", "prefill_s128,20000", "prefill_s256,20000"]
-    rows += [f"decode_b{n}_c256,{5000 + 1000 * n}" for n in (1, 2, 4)]
+    rows = [f"prefill_s{n},20000" for n in (16, 64, 128, 256)]
+    rows += [f"decode_b{n}_c{context},{5000 + 1000 * n}" for context in (128, 256) for n in (1, 2, 4)]
     table = tmp_path / "times.csv"
     table.write_text("program,us\n" + "\n".join(rows) + "\n")
     example = Path(__file__).parents[2] / "examples" / "serve_paced.py"

@@ -151,7 +151,7 @@ def test_predicted_times_are_those_of_the_programs_in_totals_trace_and_pace(engi
     decode = engine.time(engine.bucket_of(1, 1, 8)).time_us / 1e6
     assert Totals(totals.path)["predicted_s"] == pytest.approx(prefill + 2 * decode)
     assert Totals(totals.path)["first_token_s"] == pytest.approx(0.5 + prefill)
-    assert totals["steps"] == 3 and totals["requests"] == 1 and totals["prefill_padding"] == 64 - 7
+    assert totals["steps"] == 3 and totals["requests"] == 1 and totals["prefill_padding"] == 16 - 7
     assert len(waited) == 3 and all(0 <= seconds <= prefill for seconds in waited)
     rows = [json.loads(line) for line in trace.read_text().splitlines()]
     assert [sorted(row)[0] for row in rows[:3]] == ["step"] * 3
@@ -180,9 +180,9 @@ def test_settings_that_are_none(config: Any, reason: str) -> None:
 def test_sizes_of_programs() -> None:
     settings = plugin_settings({"opentrn": {"target": "trn3", "time": "paced"}})
     assert (settings.target, settings.time, settings.policy) == ("trn3", "paced", "neuron")
-    assert sizes_of(settings, 32, 1000, 6, 512) == ([1, 2, 4, 6], [64, 128, 256, 512], [256, 512, 1024])
+    assert sizes_of(settings, 32, 1000, 6, 512) == ([1, 2, 4, 6], [16, 64, 128, 256, 512], [128, 256, 512, 1024])
     chosen = plugin_settings({"neuron_config": {"num_seqs_buckets": [4], "decode_context_length_buckets": [128]}})
-    assert sizes_of(chosen, 32, 1000, 4, 48) == ([4], [48], [128, 1024])
+    assert sizes_of(chosen, 32, 1000, 4, 48) == ([4], [16, 48], [128, 1024])
     with pytest.raises(InputError, match="num_seqs buckets is 4"):
         sizes_of(chosen, 32, 1000, 8, 512)
 

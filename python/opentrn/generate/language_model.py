@@ -25,7 +25,7 @@ __all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling", "TextStrea
 BLOCK_TOKENS = 32  # positions of a block: 4 KiB of one head of 64 16-bit values, which DMA moves at its full rate
 _TOKEN_BUCKETS = (16, 64, 128, 256, 512)
 _FEWEST_POSITIONS = 64
-_FIRST_CONTEXT = 256
+_FIRST_CONTEXT = 128  # as NxD Inference's buckets of positions begin
 _LOOKED_FOR = (4, 2)  # tokens that are looked for in the text in front, at most and at least
 
 # Sizes of programs: (sequences, new tokens of each, positions, logits of every token).

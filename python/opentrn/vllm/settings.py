@@ -69,7 +69,7 @@ def sizes_of(
     chosen = settings.buckets
     found = (
         list(chosen.sequence_buckets) or _doubled(1, sequences),
-        list(chosen.token_buckets) or _doubled(min(16, tokens), tokens),
+        list(chosen.token_buckets) or _token_sizes(tokens),
         sorted({*chosen.context_buckets, longest}) if chosen.context_buckets else contexts,
     )
     for what, sizes, last in (("num_seqs", found[0], sequences), ("num_batched_tokens", found[1], tokens)):
@@ -77,6 +77,11 @@ def sizes_of(
             raise _refuse(f"the last of the {what} buckets is {sizes[-1]}, and a step has {last} at most",
                           f"--max-{what.replace('_', '-')} {sizes[-1]}")  # fmt: skip
     return found
+
+
+def _token_sizes(last: int) -> list[int]:
+    """A short prompt, or the rest behind a found prefix; then as opentrn serve has them."""
+    return [16, *_doubled(min(64, last), last)] if last > 16 else [last]
 
 
 def _doubled(first: int, last: int) -> list[int]:

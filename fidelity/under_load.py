@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Predict published rows of servers under load: throughput, time between tokens, time to the first token.
+
+    python fidelity/under_load.py --rows FILE.csv [--only TEXT] [--json]
+
+Rows of `llm_decode` and `llm_prefill` whose load is a constant rate or as much as the server takes, of dense models.
+The step times are those that adapters/llm.py predicts for the row's program of prompts and its program of decode steps
+with a whole batch, which the row's stack runs whatever the number of requests; `opentrn replay` schedules requests of
+the row's lengths over them, prompts first, one at a time. One number is calibrated for each stack and instance: the
+host's time before each step, from one declared row (CALIBRATION), a time between tokens of a single request. That row
+has no vote. Rows of a server that takes as much as it can are saturated, and so are first tokens that took more than
+three times as long as a lone one is predicted to: their queue grows with the length of the benchmark, which is not
+published. They are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+
+import published  # noqa: E402
+from adapters import NotReproducible, llm  # noqa: E402
+
+# (stack, instance): the one row whose difference from the predicted step is the host's.
+CALIBRATION = {
+    ("vLLM", "inf2.48xlarge"): "optimum.inf2.llama-3.1-8b.std-ods-2026-08.synchronous.itl",
+    ("vLLM CLI", "inf2.48xlarge"): "optimum.inf2.llama-3.1-8b.cli-dp1.synchronous.itl",
+    ("vLLM", "inf2.24xlarge"): "optimum.inf2-24xl.llama-3.1-8b.tp2.synchronous.itl",
+    ("vLLM", "trn2"): "optimum.qwen3-32b-trn2.synchronous.itl",
+    ("TGI", "inf2.48xlarge"): "optimum.inf2.qwen2.5-7b.tgi.synchronous.itl",
+}
+METRICS = {
+    "TTFT mean": "ttft_ms", "inter-token latency mean": "itl_ms", "output token throughput": "output_tokens_per_s"
+}  # fmt: skip
+ASKED = {"output token throughput": 10, "inter-token latency mean": 12, "TTFT mean": 20}  # percent: issue 25
+SECONDS, BATCHES = 120, 10  # of requests at a constant rate; of a server that takes as much as it can
+SATURATED = 3  # times the predicted first token of a lone request
+LOAD = re.compile(r"load=(throughput|asynchronous@([\d.]+) req/sec)")
+
+
+@dataclass(frozen=True)
+class Server:
+    """Step times of a stack on an instance, without the host's part."""
+
+    prefill_us: float
+    decode_us: float
+    longest: int
+    batch: int
+    replicas: int
+
+
+def stack_of(row: dict[str, str]) -> tuple[str, str]:
+    """Raises NotReproducible for stacks without a calibration row."""
+    text = row["workload"]
+    name = "vLLM CLI" if re.search(r"vLLM (CLI|docker)", text) else "TGI" if "TGI" in text else "vLLM"
+    found = re.search(r"instance=([\w.]+)", text)
+    stack = name, found[1] if found else ""
+    if stack not in CALIBRATION:
+        raise NotReproducible(f"no row of a single request calibrates {stack[0]} on {stack[1]}")
+    return stack
+
+
+def _alone(row: dict[str, str], category: str) -> dict[str, str]:
+    """The same server with one request at a time, as adapters/llm.py reads rows."""
+    text = LOAD.sub("load=synchronous (1 request in flight)", row["workload"])
+    if "max seq=" not in text:  # Hugging Face's images have it so, as the other rows of this model say
+        text += "; max seq=4096"
+    return row | {"workload": text, "category": category, "unit": "us"}
+
+
+_SERVERS: dict[str, Server] = {}
+
+
+def server_of(row: dict[str, str]) -> Server:
+    """Raises NotReproducible."""
+    first, token = _alone(row, llm.PREFILL), _alone(row, llm.DECODE)
+    work = llm.parse(first)
+    copies = re.search(r"DP=(\d)|x (\d) replicas", row["workload"])
+    replicas = int(copies[1] or copies[2]) if copies else 1
+    batch = re.search(r"max batch=(\d+)", row["workload"])
+    if batch is None or work.chunk is None:
+        raise NotReproducible("the programs of the server are not stated")
+    key = f"{work} {llm.parse(token)}"
+    if key not in _SERVERS:
+        times = [llm.predict(of, Path()).microseconds for of in (first, token)]
+        _SERVERS[key] = Server(*times, longest=work.chunk, batch=int(batch[1]), replicas=1)
+    made = _SERVERS[key]
+    return Server(made.prefill_us, made.decode_us, made.longest, made.batch, replicas)
+
+
+def replayed(server: Server, host_us: float, rate: float | None) -> dict[str, Any]:
+    """What `opentrn replay --json` says. rate: requests a second; None: all at once."""
+    from opentrn import cli
+
+    requests = max(20, round(SECONDS * rate)) if rate else BATCHES * server.batch * server.replicas
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "times.csv"
+        table.write_text(
+            f"program,us\nprefill_s{server.longest},{server.prefill_us}\ndecode_b{server.batch},{server.decode_us}\n"
+        )
+        words = ["replay", "--json", "--requests", requests, "--prompt-tokens", 1500, "--output-tokens", 250,
+                 "--spread", 0.1, "--step-times", table, "--host-us", host_us, "--replicas", server.replicas,
+                 "--max-num-seqs",
+                 server.batch, "--num-seqs-buckets", server.batch, "--max-model-len", server.longest,
+                 "--max-num-batched-tokens", server.longest, "--num-batched-tokens-buckets", server.longest,
+                 "--no-enable-prefix-caching"]  # fmt: skip
+        words += ["--arrivals", "uniform", "--rate", rate] if rate else ["--arrivals", "burst"]
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            if cli.main([str(word) for word in words]) != 0:
+                raise NotReproducible("the replay has no end")
+    return json.loads(out.getvalue())
+
+
+def host_of(stack: tuple[str, str], rows: dict[str, dict[str, str]]) -> float:
+    """Microseconds of a step that its device is not predicted to take."""
+    row = rows[CALIBRATION[stack]]
+    return max(0.0, float(row["value"]) * 1e3 - server_of(row).decode_us)
+
+
+@dataclass(frozen=True)
+class Row:
+    """published, predicted: in the row's unit."""
+
+    id: str
+    stack: str
+    metric: str
+    published: float
+    predicted: float
+    saturated: bool
+
+    @property
+    def error(self) -> float:
+        """Percent."""
+        return 100 * (self.predicted / self.published - 1)
+
+
+def predicted(row: dict[str, str], rows: dict[str, dict[str, str]], runs: dict[Any, Any]) -> Row:
+    """Raises NotReproducible."""
+    load = LOAD.search(row["workload"])
+    assert load is not None
+    stack, server = stack_of(row), server_of(row)
+    rate = float(load[2]) if load[2] else None
+    if (stack, server, rate) not in runs:
+        runs[stack, server, rate] = replayed(server, host_of(stack, rows), rate)
+    found = runs[stack, server, rate][METRICS[row["metric"]]]
+    published_value = float(row["value"])
+    late = row["metric"] == "TTFT mean" and published_value * 1e3 > SATURATED * server.prefill_us
+    value = found if isinstance(found, float) else found["mean"]
+    return Row(row["id"], stack[0], row["metric"], published_value, value, late or rate is None)
+
+
+def summary_of(rows: list[Row]) -> list[dict[str, Any]]:
+    """Median and largest absolute error of each stack's rows of a metric, of saturated ones and of others."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row.saturated, row.metric, row.stack].append(abs(row.error))
+    return [
+        {"metric": metric, "stack": stack, "saturated": saturated, "rows": len(errors), "median": median(errors),
+         "mean": sum(errors) / len(errors), "largest": max(errors), "asked": ASKED[metric]}
+        for (saturated, metric, stack), errors in sorted(groups.items())
+    ]  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="fidelity/under_load.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", metavar="FILE", required=True, help="CSV file of published measurements")
+    parser.add_argument("--only", default="", help="only rows whose id contains this text")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON last")
+    args = parser.parse_args()
+    try:
+        rows = {row["id"]: row for row in published.read(args.rows, llm.CATEGORIES, "")}
+    except published.RowsError as error:
+        print(f"fidelity/under_load.py: {error}", file=sys.stderr)
+        return 2
+    made: list[Row] = []
+    reasons: dict[str, int] = defaultdict(int)
+    runs: dict[Any, Any] = {}
+    for row in rows.values():
+        if args.only not in row["id"] or not LOAD.search(row["workload"]) or row["metric"] not in METRICS:
+            continue
+        try:
+            made.append(predicted(row, rows, runs))
+        except NotReproducible as reason:
+            reasons[str(reason)] += 1
+            continue
+        last = made[-1]
+        print(f"{last.id:62} {last.published:10.1f} {last.predicted:10.1f} {last.error:+7.1f} %"
+              f"{'  saturated' if last.saturated else ''}", flush=True)  # fmt: skip
+    for reason, count in sorted(reasons.items()):
+        print(f"not predicted: {count}: {reason}")
+    summary = summary_of(made)
+    for line in summary:
+        kind = "saturated" if line["saturated"] else "not saturated"
+        print(f"{line['metric']:24} {line['stack']:8} {kind:14} {line['rows']:3} rows: median {line['median']:5.1f} %,"
+              f" mean {line['mean']:5.1f}, largest {line['largest']:5.1f}; {line['asked']} asked")  # fmt: skip
+    if args.json:
+        print(json.dumps({"summary": summary, "not_predicted": reasons}))
+    return 0 if made else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
