@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "numerics/alu.h"
 #include "numerics/ops.h"
 
 namespace opentrn::numerics {
@@ -33,6 +34,12 @@ struct Affine {
 };
 // out[i] = function(in[i] * scale + bias)
 void activate(ActivationFunction function, Affine affine, const float* in, float* out, size_t n);
+
+// The same for `rows` rows of n elements, each with its own slope, or scale and bias.
+void activate(ActivationFunction function, FloatRows in, MutableFloatRows out, size_t rows, size_t n,
+              RowScalars param);
+void activate(ActivationFunction function, RowScalars scale, RowScalars bias, FloatRows in,
+              MutableFloatRows out, size_t rows, size_t n);
 
 // One element in double precision, from the definition: the reference (needs libm, so tests only).
 double activation_reference(ActivationFunction function, double x, double param = 0.0);

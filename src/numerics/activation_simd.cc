@@ -160,13 +160,21 @@ HWY_ATTR HWY_INLINE Scaled scaled(const ReducedExp& e) {
 HWY_ATTR HWY_INLINE Scaled scaled_exp(Pair x) { return scaled(reduced_exp(bounded_exponent(x.hi), x.lo)); }
 
 HWY_ATTR HWY_INLINE V exp_of(Pair x) { return scaled_exp(x).value(); }
+// Below it exp() is less than half the smallest number, and so 0. A processor takes a hundred times as long
+// for a result that underflows as for another one, and masked scores of attention are all minus infinity.
+constexpr float kExpIsZeroBelow = -104.0f;
+
 HWY_ATTR HWY_INLINE V exp_of(V x) {
-  const ReducedExp e = reduced_exp(bounded_exponent(x), hn::Zero(DF()));
+  const DF d;
+  const auto vanishes = hn::Lt(x, constant(kExpIsZeroBelow));
+  const V bounded = hn::IfThenZeroElse(vanishes, hn::Min(x, constant(95.0f)));
+  const ReducedExp e = reduced_exp(bounded, hn::Zero(d));
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  return V{_mm512_scalef_ps(e.mantissa.raw, e.exponent.raw)};  // rounds once too
+  const V value{_mm512_scalef_ps(e.mantissa.raw, e.exponent.raw)};  // rounds once too
 #else
-  return scaled(e).value();
+  const V value = scaled(e).value();
 #endif
+  return hn::IfThenZeroElse(vanishes, value);
 }
 
 // exp(-x^2 * scale), scale a power of two, |x| <= 15.
@@ -462,16 +470,30 @@ HWY_ATTR HWY_INLINE V guarded(V x, V param) {
   return hn::IfThenElse(number, result, canonical_nan(d));
 }
 
-// A row of a function: one loop for it alone, and one for it behind a product and a sum.
-struct Row {
-  const float* in;
-  float* out;
+// Rows of a function: one loop for it alone, and one for it behind a product and a sum.
+struct ActivatedRows {
+  FloatRows in;
+  MutableFloatRows out;
+  size_t rows;
   size_t n;
-  float param;
-  Affine affine;
+  RowScalars param;
+  RowScalars scale;
+  RowScalars bias;
 
   template <class Function, bool kAffine>
   HWY_ATTR void run() const {
+    for (size_t r = 0; r < rows; ++r) {
+      const float* const from = in.data + r * in.pitch;
+      float* const to = out.data + r * out.pitch;
+      if constexpr (kAffine)
+        run_row<Function, true>(from, to, n, 0.0f, {scale.data[r * scale.step], bias.data[r * bias.step]});
+      else
+        run_row<Function, false>(from, to, n, param.data[r * param.step], {});
+    }
+  }
+
+  template <class Function, bool kAffine>
+  static HWY_ATTR HWY_INLINE void run_row(const float* in, float* out, size_t n, float param, Affine affine) {
     const DF d;
     const size_t lanes = hn::Lanes(d);
     const V p = constant(param), scale = constant(affine.scale), bias = constant(affine.bias);
@@ -490,7 +512,7 @@ struct Row {
 };
 
 template <bool kAffine>
-HWY_ATTR void visit(ActivationFunction function, const Row& row) {
+HWY_ATTR void visit(ActivationFunction function, const ActivatedRows& row) {
   switch (function) {
     case ActivationFunction::kCopy: return row.run<Copy, kAffine>();
     case ActivationFunction::kSquare: return row.run<Square, kAffine>();
@@ -521,12 +543,13 @@ HWY_ATTR void visit(ActivationFunction function, const Row& row) {
   }
 }
 
-HWY_ATTR void ActivateSimd(ActivationFunction function, const float* in, float* out, size_t n, float param) {
-  visit<false>(function, {in, out, n, param, {}});
+HWY_ATTR void ActivateSimd(ActivationFunction function, FloatRows in, MutableFloatRows out, size_t rows,
+                           size_t n, RowScalars param) {
+  visit<false>(function, {in, out, rows, n, param, {}, {}});
 }
-HWY_ATTR void ActivateAffineSimd(ActivationFunction function, Affine affine, const float* in, float* out,
-                                 size_t n) {
-  visit<true>(function, {in, out, n, 0.0f, affine});
+HWY_ATTR void ActivateAffineSimd(ActivationFunction function, RowScalars scale, RowScalars bias, FloatRows in,
+                                 MutableFloatRows out, size_t rows, size_t n) {
+  visit<true>(function, {in, out, rows, n, {}, scale, bias});
 }
 
 }  // namespace HWY_NAMESPACE
@@ -540,18 +563,30 @@ HWY_EXPORT(ActivateSimd);
 HWY_EXPORT(ActivateAffineSimd);
 
 void activate(ActivationFunction function, const float* in, float* out, size_t n, float param) {
-  if (function == ActivationFunction::kCopy) {  // bits, NaN payloads included
-    if (in != out) std::copy_n(in, n, out);
-    return;
-  }
-  HWY_DYNAMIC_DISPATCH(ActivateSimd)(function, in, out, n, param);
+  activate(function, {in, n}, {out, n}, 1, n, {&param, 0});
 }
 
 void activate(ActivationFunction function, Affine affine, const float* in, float* out, size_t n) {
+  activate(function, {&affine.scale, 0}, {&affine.bias, 0}, {in, n}, {out, n}, 1, n);
+}
+
+void activate(ActivationFunction function, FloatRows in, MutableFloatRows out, size_t rows, size_t n,
+              RowScalars param) {
   if (function != ActivationFunction::kCopy)
-    return HWY_DYNAMIC_DISPATCH(ActivateAffineSimd)(function, affine, in, out, n);
-  alu_tensor_scalar(AluOp::kMultiply, in, affine.scale, false, out, n);
-  alu_tensor_scalar(AluOp::kAdd, out, affine.bias, false, out, n);
+    return HWY_DYNAMIC_DISPATCH(ActivateSimd)(function, in, out, rows, n, param);
+  for (size_t r = 0; r < rows; ++r) {  // bits, NaN payloads included
+    const float* const from = in.data + r * in.pitch;
+    float* const to = out.data + r * out.pitch;
+    if (from != to) std::copy_n(from, n, to);
+  }
+}
+
+void activate(ActivationFunction function, RowScalars scale, RowScalars bias, FloatRows in,
+              MutableFloatRows out, size_t rows, size_t n) {
+  if (function != ActivationFunction::kCopy)
+    return HWY_DYNAMIC_DISPATCH(ActivateAffineSimd)(function, scale, bias, in, out, rows, n);
+  alu_tensor_scalar(AluOp::kMultiply, in, scale, false, out, rows, n);
+  alu_tensor_scalar(AluOp::kAdd, out, bias, false, out, rows, n);
 }
 
 }  // namespace opentrn::numerics

@@ -107,6 +107,33 @@ TEST(Activation, ScaleAndBiasAreAProductAndASum) {
   }
 }
 
+TEST(Activation, RowsEqualRowsAlone) {
+  constexpr size_t kRows = 3, kN = 37, kPitch = 64;
+  const std::vector<float> in = inputs(kRows * kPitch);
+  const float scale[] = {-1.75f, 1.0f, 0.1f}, bias[] = {0.5f, -0.0f, kInf}, slope[] = {0.25f, -2.0f, 0.0f};
+  for (const std::string& target : simd_targets()) {
+    force_simd_target(target);
+    for (const ActivationFunction f : functions()) {
+      for (const size_t step : {0, 1}) {
+        std::vector<float> plain(kRows * kPitch, 7.5f), affine = plain, expected = plain,
+                                                        expected_affine = plain;
+        activate(f, {in.data(), kPitch}, {plain.data(), kPitch}, kRows, kN, {slope, step});
+        activate(f, {scale, step}, {bias, 1}, {in.data(), kPitch}, {affine.data(), kPitch}, kRows, kN);
+        for (size_t r = 0; r < kRows; ++r) {
+          const size_t at = r * kPitch;
+          activate(f, in.data() + at, expected.data() + at, kN, slope[r * step]);
+          activate(f, Affine{scale[r * step], bias[r]}, in.data() + at, expected_affine.data() + at, kN);
+        }
+        EXPECT_EQ(std::memcmp(plain.data(), expected.data(), plain.size() * sizeof(float)), 0)
+            << name(f) << " " << target;
+        EXPECT_EQ(std::memcmp(affine.data(), expected_affine.data(), plain.size() * sizeof(float)), 0)
+            << name(f) << " " << target;
+      }
+    }
+  }
+  force_simd_target("");
+}
+
 TEST(Activation, InfinitiesGiveLimits) {
   const float ends[] = {-kInf, kInf};
   for (const ActivationFunction f : functions()) {

@@ -1,5 +1,6 @@
 #include "numerics/alu.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -144,28 +145,64 @@ void alu_tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out,
 }
 
 void alu_tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n) {
-  if (simd::tensor_scalar(op, a, scalar, reverse, out, n)) return;
-  for (size_t i = 0; i < n; ++i) out[i] = reverse ? alu(op, scalar, a[i]) : alu(op, a[i], scalar);
+  alu_tensor_scalar(op, {a, n}, {&scalar, 0}, reverse, {out, n}, 1, n);
+}
+
+void alu_tensor_scalar(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out,
+                       size_t rows, size_t n) {
+  if (simd::tensor_scalar(op, a, scalars, reverse, out, rows, n)) return;
+  for (size_t r = 0; r < rows; ++r) {
+    const float scalar = scalars.data[r * scalars.step];
+    const float* const from = a.data + r * a.pitch;
+    float* const to = out.data + r * out.pitch;
+    for (size_t i = 0; i < n; ++i) to[i] = reverse ? alu(op, scalar, from[i]) : alu(op, from[i], scalar);
+  }
 }
 
 float alu_reduce(AluOp op, const float* a, size_t n) {
+  float result = 0;
+  alu_reduce_rows(op, {a, n}, 1, n, &result);
+  return result;
+}
+
+void alu_reduce_rows(AluOp op, FloatRows a, size_t rows, size_t n, float* out) {
   check_reduction(op);
   OPENTRN_CHECK(n > 0, "a reduction without an initial value needs an element");
-  if (op == AluOp::kSubtract) return n == 1 ? canonical(a[0]) : alu_reduce(op, a[0], a + 1, n - 1);
-  float result = 0;
+  if (op == AluOp::kSubtract) {
+    for (size_t r = 0; r < rows; ++r) {
+      const float* const row = a.data + r * a.pitch;
+      out[r] = n == 1 ? canonical(row[0]) : alu_reduce(op, row[0], row + 1, n - 1);
+    }
+    return;
+  }
   if (n == 1) {
-    result = a[0];
+    for (size_t r = 0; r < rows; ++r) out[r] = a.data[r * a.pitch];
   } else {
-    simd::reduce(op, a, n, &result);
+    simd::reduce_rows(op, a, rows, n, out);
   }
   const bool moves_bits = op == AluOp::kAbsMax || op == AluOp::kAbsMin;
-  return moves_bits ? result : canonical(result);
+  for (size_t r = 0; r < rows && !moves_bits; ++r) out[r] = canonical(out[r]);
 }
 
 float alu_reduce(AluOp op, float init, const float* a, size_t n) {
+  float result = 0;
+  alu_reduce_rows(op, &init, {a, n}, 1, n, &result);
+  return result;
+}
+
+void alu_reduce_rows(AluOp op, const float* init, FloatRows a, size_t rows, size_t n, float* out) {
+  constexpr size_t kAtATime = 64;
   check_reduction(op);
-  if (n == 0) return init;
-  return alu(op, init, alu_reduce(inner_reduction(op), a, n));
+  if (n == 0) {
+    std::copy_n(init, rows, out);
+    return;
+  }
+  float sums[kAtATime];
+  for (size_t first = 0; first < rows; first += kAtATime) {
+    const size_t count = std::min(kAtATime, rows - first);
+    alu_reduce_rows(inner_reduction(op), {a.data + first * a.pitch, a.pitch}, count, n, sums);
+    for (size_t r = 0; r < count; ++r) out[first + r] = alu(op, init[first + r], sums[r]);
+  }
 }
 
 void alu_scan(AluOp op0, AluOp op1, const float* d0, const float* d1, float initial, float* out, size_t n,

@@ -37,6 +37,13 @@ struct FloatRows {
 struct MutableFloatRows {
   float* data;
   size_t pitch;
+
+  operator FloatRows() const { return {data, pitch}; }
+};
+// One number for each row, `step` floats apart; a step of 0 is the same number for all.
+struct RowScalars {
+  const float* data;
+  size_t step;
 };
 
 // out[i] = a[i] op b[i]
@@ -45,6 +52,9 @@ void alu_tensor_tensor(AluOp op, const float* a, const float* b, float* out, siz
 void alu_tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows, size_t n);
 // out[i] = a[i] op scalar, or scalar op a[i] when `reverse`. A reversed unary operator acts on `scalar`.
 void alu_tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n);
+// The same for `rows` rows of n elements, each with its own scalar.
+void alu_tensor_scalar(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out,
+                       size_t rows, size_t n);
 
 // Reduces a row to `init op (a[0] op ... op a[n-1])`, in this order on every host:
 //   p[j] = a[j] op a[j + 32] op a[j + 64] ...           for j in 0..31, left to right
@@ -58,6 +68,10 @@ float alu_reduce(AluOp op, float init, const float* a, size_t n);
 // Starts from the row's first elements instead of an init: p[0] of the above; for kSubtract from the first
 // element, a[0] - a[1] - ... n > 0.
 float alu_reduce(AluOp op, const float* a, size_t n);
+// out[r] is that of row r, for `rows` rows of n elements.
+void alu_reduce_rows(AluOp op, FloatRows a, size_t rows, size_t n, float* out);
+// The same from init[r] on; `out` may be `init`.
+void alu_reduce_rows(AluOp op, const float* init, FloatRows a, size_t rows, size_t n, float* out);
 
 // out[i] = (d0[i] op0 out[i-1]) op1 d1[i], out[-1] = initial; strictly in order.
 // reverse0: (out[i-1] op0 d0[i]); reverse1: d1[i] op1 (...). [doc: nki.isa.tensor_tensor_scan]

@@ -150,9 +150,10 @@ struct TensorTensor {
 
 template <bool kReverse>
 struct TensorScalar {
-  const float* a;
-  float scalar;
-  float* out;
+  FloatRows a;
+  RowScalars scalars;
+  MutableFloatRows out;
+  size_t rows;
   size_t n;
 
   template <class Op, class D>
@@ -162,6 +163,12 @@ struct TensorScalar {
 
   template <class Op>
   HWY_ATTR void run() const {
+    for (size_t r = 0; r < rows; ++r)
+      run_row<Op>(a.data + r * a.pitch, scalars.data[r * scalars.step], out.data + r * out.pitch, n);
+  }
+
+  template <class Op>
+  static HWY_ATTR HWY_INLINE void run_row(const float* a, float scalar, float* out, size_t n) {
     const DF d;
     const size_t lanes = hn::Lanes(d);
     const auto s = hn::Set(d, scalar);
@@ -175,9 +182,10 @@ struct TensorScalar {
 };
 
 struct Reduce {
-  const float* a;
+  FloatRows rows_of;
+  size_t rows;
   size_t n;
-  float* result;
+  float* out;
 
   template <class Op>
   static HWY_ATTR HWY_INLINE float combine(float x, float y) {
@@ -187,23 +195,46 @@ struct Reduce {
 
   template <class Op>
   HWY_ATTR void run() const {
-    HWY_ALIGN float p[kReduceLanes];
-    size_t count = std::min(n, kReduceLanes);
-    if (n < kReduceLanes) {
-      std::copy_n(a, n, p);
-    } else {
-      full_rows<Op>(p);
+    for (size_t r = 0; r < rows; ++r) {
+      const float* const row = rows_of.data + r * rows_of.pitch;
+      out[r] = n < kReduceLanes ? short_row<Op>(row) : full_row<Op>(row);
     }
+  }
+
+  // Fewer elements than lanes: those that got none do not take part.
+  template <class Op>
+  HWY_ATTR HWY_INLINE float short_row(const float* a) const {
+    HWY_ALIGN float p[kReduceLanes];
+    std::copy_n(a, n, p);
+    size_t count = n;
     for (size_t w = kReduceLanes / 2; w > 0; w /= 2) {
       for (size_t j = 0; j < w && j + w < count; ++j) p[j] = combine<Op>(p[j], p[j + w]);
       count = std::min(count, w);
     }
-    *result = p[0];
+    return p[0];
+  }
+
+  template <class Op>
+  HWY_ATTR HWY_INLINE float full_row(const float* a) const {
+    HWY_ALIGN float p[kReduceLanes];
+    fill_lanes<Op>(a, p);
+    return halve<Op, kReduceLanes / 2>(p);
+  }
+
+  // p[j] = p[j] op p[j + w] for j < w, and on with half as many: whole vectors as long as they are that wide.
+  template <class Op, size_t w>
+  static HWY_ATTR HWY_INLINE float halve(float* HWY_RESTRICT p) {
+    const hn::CappedTag<float, w> d;
+    const size_t lanes = hn::Lanes(d);
+    for (size_t j = 0; j < w; j += lanes)
+      hn::Store(Op::apply(d, hn::Load(d, p + j), hn::LoadU(d, p + w + j)), d, p + j);
+    if constexpr (w > 1) return halve<Op, w / 2>(p);
+    return p[0];
   }
 
   // The lanes of n >= kReduceLanes elements.
   template <class Op>
-  HWY_ATTR HWY_INLINE void full_rows(float* HWY_RESTRICT p) const {
+  HWY_ATTR HWY_INLINE void fill_lanes(const float* a, float* HWY_RESTRICT p) const {
     const DF d;
     constexpr size_t kMaxVectors = HWY_TARGET == HWY_SCALAR ? kReduceLanes : kReduceLanes / 4;
     const size_t lanes = hn::Lanes(d);
@@ -363,12 +394,13 @@ HWY_ATTR bool TensorTensorSimd(AluOp op, FloatRows a, FloatRows b, MutableFloatR
                                size_t n) {
   return visit(op, TensorTensor{a, b, out, rows, n});
 }
-HWY_ATTR bool TensorScalarSimd(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n) {
-  if (reverse) return visit(op, TensorScalar<true>{a, scalar, out, n});
-  return visit(op, TensorScalar<false>{a, scalar, out, n});
+HWY_ATTR bool TensorScalarSimd(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out,
+                               size_t rows, size_t n) {
+  if (reverse) return visit(op, TensorScalar<true>{a, scalars, out, rows, n});
+  return visit(op, TensorScalar<false>{a, scalars, out, rows, n});
 }
-HWY_ATTR bool ReduceSimd(AluOp op, const float* a, size_t n, float* result) {
-  return visit(op, Reduce{a, n, result});
+HWY_ATTR bool ReduceRowsSimd(AluOp op, FloatRows a, size_t rows, size_t n, float* out) {
+  return visit(op, Reduce{a, rows, n, out});
 }
 
 }  // namespace HWY_NAMESPACE
@@ -380,17 +412,18 @@ namespace opentrn::numerics::simd {
 
 HWY_EXPORT(TensorTensorSimd);
 HWY_EXPORT(TensorScalarSimd);
-HWY_EXPORT(ReduceSimd);
+HWY_EXPORT(ReduceRowsSimd);
 HWY_EXPORT(ScanRowsSimd);
 
 bool tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows, size_t n) {
   return HWY_DYNAMIC_DISPATCH(TensorTensorSimd)(op, a, b, out, rows, n);
 }
-bool tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n) {
-  return HWY_DYNAMIC_DISPATCH(TensorScalarSimd)(op, a, scalar, reverse, out, n);
+bool tensor_scalar(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out, size_t rows,
+                   size_t n) {
+  return HWY_DYNAMIC_DISPATCH(TensorScalarSimd)(op, a, scalars, reverse, out, rows, n);
 }
-bool reduce(AluOp op, const float* a, size_t n, float* result) {
-  return HWY_DYNAMIC_DISPATCH(ReduceSimd)(op, a, n, result);
+bool reduce_rows(AluOp op, FloatRows a, size_t rows, size_t n, float* out) {
+  return HWY_DYNAMIC_DISPATCH(ReduceRowsSimd)(op, a, rows, n, out);
 }
 size_t scan_rows(AluOp op0, AluOp op1, const ScanRows& rows) {
   return HWY_DYNAMIC_DISPATCH(ScanRowsSimd)(op0, op1, rows);

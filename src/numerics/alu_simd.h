@@ -9,9 +9,10 @@
 namespace opentrn::numerics::simd {
 
 bool tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows, size_t n);
-bool tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n);
-// p[0] of alu_reduce; n > 0.
-bool reduce(AluOp op, const float* a, size_t n, float* result);
+bool tensor_scalar(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out, size_t rows,
+                   size_t n);
+// p[0] of alu_reduce, of each row; n > 0.
+bool reduce_rows(AluOp op, FloatRows a, size_t rows, size_t n, float* out);
 
 // Scans the first rows of a group, not reversed; returns how many, 0 where there is no vector form.
 size_t scan_rows(AluOp op0, AluOp op1, const ScanRows& rows);

@@ -84,6 +84,27 @@ TEST_P(AluSimd, RowsApartEqualRowsAlone) {
   }
 }
 
+TEST_P(AluSimd, RowsWithScalarsOfTheirOwnEqualRowsAlone) {
+  constexpr size_t kRows = 5, kN = 37, kPitch = 64;
+  const std::vector<float> a = mixed_row(3, kRows * kPitch), scalars = mixed_row(4, kRows);
+  for (const AluOp op : float_ops()) {
+    for (const bool reverse : {false, true}) {
+      for (const size_t step : {0, 1}) {
+        std::vector<float> out(kRows * kPitch, 7.5f), expected = out;
+        alu_tensor_scalar(op, {a.data(), kPitch}, {scalars.data(), step}, reverse, {out.data(), kPitch},
+                          kRows, kN);
+        for (size_t r = 0; r < kRows; ++r)
+          for (size_t i = 0; i < kN; ++i) {
+            const float x = a[r * kPitch + i], y = scalars[r * step];
+            expected[r * kPitch + i] = reverse ? alu(op, y, x) : alu(op, x, y);
+          }
+        for (size_t i = 0; i < out.size(); ++i)
+          ASSERT_EQ(bits(out[i]), bits(expected[i])) << name(op) << " " << reverse << " " << i;
+      }
+    }
+  }
+}
+
 // The order that alu.h writes down, literally.
 float reduce_reference(AluOp op, std::vector<float> row) {
   const AluOp inner = op == AluOp::kSubtract ? AluOp::kAdd : op;
@@ -95,6 +116,27 @@ float reduce_reference(AluOp op, std::vector<float> row) {
     p.resize(std::min(p.size(), w));
   }
   return p[0];
+}
+
+TEST_P(AluSimd, RowsAreReducedAsEachAlone) {
+  constexpr size_t kRows = 70, kPitch = 150;
+  std::vector<float> a = mixed_row(5, kRows * kPitch);
+  for (size_t i = 0; i < a.size() / 2; ++i)
+    a[i] = std::isfinite(a[i]) && std::fabs(a[i]) < 1e6f ? a[i] : 1.5f;
+  const std::vector<float> init = mixed_row(6, kRows);
+  for (const AluOp op : float_ops()) {
+    if (!is_reduction(op) && op != AluOp::kAbsMax && op != AluOp::kAbsMin) continue;
+    for (const size_t n : {1, 7, 31, 32, 33, 64, 129}) {
+      std::vector<float> out(kRows), from_init = init;
+      alu_reduce_rows(op, {a.data(), kPitch}, kRows, n, out.data());
+      alu_reduce_rows(op, from_init.data(), {a.data(), kPitch}, kRows, n, from_init.data());
+      for (size_t r = 0; r < kRows; ++r) {
+        const float* const row = a.data() + r * kPitch;
+        ASSERT_EQ(bits(out[r]), bits(alu_reduce(op, row, n))) << name(op) << " n " << n << " row " << r;
+        ASSERT_EQ(bits(from_init[r]), bits(alu_reduce(op, init[r], row, n))) << name(op) << " n " << n;
+      }
+    }
+  }
 }
 
 TEST(Alu, SubtractingARowStartsFromItsFirstElement) {

@@ -1,6 +1,7 @@
 // Square blocks: eight rows of eight elements are read, turned in registers or by element moves the
 // compiler vectorises, and written as eight rows. Going through small blocks keeps both sides of the
-// copy within a few cache lines.
+// copy within a few cache lines. With AVX-512, elements of 4 bytes go by sixteen: each row of a block is one
+// whole cache line of the result.
 #include "numerics/simd_targets.h"
 
 #include <algorithm>
@@ -89,10 +90,8 @@ HWY_ATTR HWY_INLINE void turn_block(const T* src, size_t src_pitch, T* dst, size
 }
 
 template <typename T>
-HWY_ATTR void turn(const void* src, size_t src_pitch, size_t rows, size_t columns, void* dst,
-                   size_t dst_pitch) {
-  const T* from = static_cast<const T*>(src);
-  T* to = static_cast<T*>(dst);
+HWY_ATTR HWY_INLINE void turn_narrow(const T* from, size_t src_pitch, size_t rows, size_t columns, T* to,
+                                     size_t dst_pitch) {
   for (size_t r = 0; r < rows; r += 8) {
     for (size_t c = 0; c < columns; c += 8) {
       const T* block = from + r * src_pitch + c;
@@ -105,6 +104,59 @@ HWY_ATTR void turn(const void* src, size_t src_pitch, size_t rows, size_t column
       }
     }
   }
+}
+
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+constexpr size_t kWide = 16;
+
+// 16 x 16 elements of 4 bytes. A vector takes four elements of each of the rows j, j + 4, j + 8 and j + 12,
+// so that turning 4 x 4 within its parts leaves one column of sixteen.
+HWY_ATTR HWY_INLINE void turn_wide(const uint32_t* src, size_t src_pitch, uint32_t* dst, size_t dst_pitch) {
+  const hn::Full512<uint32_t> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto four = [&](size_t row, size_t column) HWY_ATTR {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + row * src_pitch + column));
+  };
+  for (size_t column = 0; column < kWide; column += 4) {
+    V rows[4], next[4];
+    for (size_t j = 0; j < 4; ++j) {
+      __m512i parts = _mm512_castsi128_si512(four(j, column));
+      parts = _mm512_mask_broadcast_i32x4(parts, 0x00F0, four(j + 4, column));
+      parts = _mm512_mask_broadcast_i32x4(parts, 0x0F00, four(j + 8, column));
+      parts = _mm512_mask_broadcast_i32x4(parts, 0xF000, four(j + 12, column));
+      rows[j] = V{parts};
+    }
+    for (int step = 0; step < 2; ++step) {
+      for (int i = 0; i < 2; ++i) {
+        next[2 * i] = hn::InterleaveLower(d, rows[i], rows[i + 2]);
+        next[2 * i + 1] = hn::InterleaveUpper(d, rows[i], rows[i + 2]);
+      }
+      for (int i = 0; i < 4; ++i) rows[i] = next[i];
+    }
+    for (size_t i = 0; i < 4; ++i) hn::StoreU(rows[i], d, dst + (column + i) * dst_pitch);
+  }
+}
+#endif
+
+template <typename T>
+HWY_ATTR void turn(const void* src, size_t src_pitch, size_t rows, size_t columns, void* dst,
+                   size_t dst_pitch) {
+  const T* from = static_cast<const T*>(src);
+  T* to = static_cast<T*>(dst);
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(T) == 4) {
+    const size_t whole_rows = rows / kWide * kWide, whole_columns = columns / kWide * kWide;
+    for (size_t r = 0; r < whole_rows; r += kWide)
+      for (size_t c = 0; c < whole_columns; c += kWide)
+        turn_wide(from + r * src_pitch + c, src_pitch, to + c * dst_pitch + r, dst_pitch);
+    turn_narrow(from + whole_columns, src_pitch, whole_rows, columns - whole_columns,
+                to + whole_columns * dst_pitch, dst_pitch);
+    from += whole_rows * src_pitch;
+    to += whole_rows;
+    rows -= whole_rows;
+  }
+#endif
+  turn_narrow(from, src_pitch, rows, columns, to, dst_pitch);
 }
 
 HWY_ATTR void TransposeSimd(int element_bytes, const void* src, size_t src_pitch, size_t rows, size_t columns,

@@ -63,8 +63,8 @@ void Accumulation::check_announced(const Context& cx) {
                 "{} uses accumulators unannounced", cx.name());
 }
 
-void Accumulation::add_row(int64_t p, const float* row, int64_t n) {
-  at(p) = numerics::alu_reduce(op_, at(p), row, static_cast<size_t>(n));
+void Accumulation::add_rows(int64_t p, numerics::FloatRows rows, int64_t count, int64_t n) {
+  numerics::alu_reduce_rows(op_, &at(p), rows, static_cast<size_t>(count), static_cast<size_t>(n), &at(p));
 }
 
 void Accumulation::store(Context& cx, int slot, bool negate) {

@@ -17,7 +17,9 @@ class Accumulation {
 
   // Whether rows are reduced at all.
   bool active() const { return active_; }
-  void add_row(int64_t p, const float* row, int64_t n);
+  void add_row(int64_t p, const float* row, int64_t n) { add_rows(p, {row, 0}, 1, n); }
+  // Rows [p, p + count) of n elements.
+  void add_rows(int64_t p, numerics::FloatRows rows, int64_t count, int64_t n);
   float& at(int64_t p) { return registers_.value[lane_ + p]; }
   // Reads the lanes out into a [P, 1] operand, if the slot has one.
   void store(Context& cx, int slot, bool negate = false);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "isa/definitions.h"
+#include "numerics/alu.h"
 #include "sim/functional/core.h"
 #include "sim/functional/core_races.h"
 #include "sim/functional/producer.h"
@@ -41,6 +42,10 @@ struct PerPartition {
   const float* values = nullptr;  // in scratch, for is_vector; of a deferred instruction, filled row by row
 
   float at(int64_t p) const { return is_vector ? values[p] : scalar; }
+  // Of partitions from `p` on.
+  numerics::RowScalars from(int64_t p) const {
+    return is_vector ? numerics::RowScalars{values + p, 1} : numerics::RowScalars{&scalar, 0};
+  }
 };
 
 // What a destination does to a PSUM tensor: may a matmul accumulate onto it afterwards?

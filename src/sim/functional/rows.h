@@ -250,7 +250,7 @@ struct Sources {
 template <size_t N>
 class Blocks {
  public:
-  Blocks(const Sources<N>& sources, const View& destination, bool by_partition)
+  Blocks(const Sources<N>& sources, const View& destination, bool by_partition, bool whole_rows = false)
       : sources_(sources), destination_(destination) {
     bool dense = destination.dense();
     for (size_t i = 0; i < N; ++i) {
@@ -261,9 +261,10 @@ class Blocks {
       elements_ *= rows_;
       rows_ = 1;
     }
-    block_ = sliceable_ ? std::min(elements_, kBlockElements) : elements_;
-    block_rows_ =
-        sliceable_ ? std::clamp<int64_t>(kBlockElements / std::max<int64_t>(block_, 1), 1, rows_) : 1;
+    block_ = sliceable_ && !whole_rows ? std::min(elements_, kBlockElements) : elements_;
+    // A body may go over its rows several times, so rows that are written over each other come one by one.
+    const bool several = sliceable_ && (rows_ == 1 || rows_are_apart());
+    block_rows_ = several ? std::clamp<int64_t>(kBlockElements / std::max<int64_t>(block_, 1), 1, rows_) : 1;
     per_row_ = (elements_ + block_ - 1) / block_;
   }
   int64_t jobs() const { return (rows_ + block_rows_ - 1) / block_rows_ * per_row_; }
@@ -283,6 +284,11 @@ class Blocks {
   }
 
  private:
+  bool rows_are_apart() const {
+    return destination_.partition_stride >= destination_.elements * destination_.element_bytes ||
+           !destination_.free_contiguous();
+  }
+
   template <typename Body>
   void run_block(int64_t p, const Rect& rect, Body&& body) const {
     MutableFloatRows out{};
@@ -389,6 +395,16 @@ void for_blocks(const Context& cx, const std::array<const View*, N>& sources, co
   if (cx.defers()) return defer_blocks<N>(cx, sources, destination, by_partition, body);
   const Sources<N> whole{sources};
   const Blocks<N> blocks(whole, destination, by_partition);
+  const int64_t work = destination.repeats() ? 0 : destination.total() * cost;
+  cx.parallel(blocks.jobs(), work, [&](int64_t begin, int64_t end) { blocks.run(begin, end, body); });
+}
+
+// The same over whole rows, for bodies that reduce them.
+template <size_t N, typename Body>
+void for_whole_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
+                    Body&& body, int64_t cost = 2) {
+  const Sources<N> whole{sources};
+  const Blocks<N> blocks(whole, destination, true, true);
   const int64_t work = destination.repeats() ? 0 : destination.total() * cost;
   cx.parallel(blocks.jobs(), work, [&](int64_t begin, int64_t end) { blocks.run(begin, end, body); });
 }

@@ -14,26 +14,22 @@ namespace {
 // Time of an element in fp32 additions: 5 (exp) to 11 (gelu). [measured: benchmarks/functional_bench.cc]
 constexpr int64_t kActivationCost = 6;
 
-// dst = row(data), a row or a part of one at a time: row(p, in, out, n). Rows go into the accumulators before
-// they are rounded to dst. [assumed]
-template <typename Row>
+// dst = rows(data), a few rows or a part of one at a time: rows(first partition, in, out, rows, n). Rows go
+// into the accumulators before they are rounded to dst. [assumed]
+template <typename Rows>
 void activate_tile(const Context& cx, const View& data, const View& dst, bool by_partition, Accumulation& sum,
-                   Row&& row) {
-  if (sum.active()) {
-    for_rows<1>(
-        cx, {&data}, dst,
-        [&](int64_t p, const float* const* in, float* out, int64_t n) {
-          row(p, in[0], out, static_cast<size_t>(n));
-          sum.add_row(p, out, n);
-        },
-        kActivationCost);
-    return;
-  }
-  for_blocks<1>(cx, {&data}, dst, by_partition,
-                row_by_row<1>([&](int64_t p, const float* const* in, float* out, int64_t n) {
-                  row(p, in[0], out, static_cast<size_t>(n));
-                }),
-                kActivationCost);
+                   Rows&& rows) {
+  const auto activated = [&](const Block<1>& block) {
+    rows(block.row, block.in[0], block.out, static_cast<size_t>(block.rows), static_cast<size_t>(block.n));
+  };
+  if (!sum.active()) return for_blocks<1>(cx, {&data}, dst, by_partition, activated, kActivationCost);
+  for_whole_rows<1>(
+      cx, {&data}, dst,
+      [&](const Block<1>& block) {
+        activated(block);
+        sum.add_rows(block.row, block.out, block.rows, block.n);
+      },
+      kActivationCost);
 }
 
 void require_reduce_op(const Context& cx, AluOp op) {
@@ -57,12 +53,14 @@ void scale_bias_activation(Context& cx, isa::ReduceCmd cmd) {
   Accumulation sum(cx, cx.engines().scalar, cmd, reduce_op, {}, cx.lane(dst, kDst), data.partitions);
   const bool scales = scale.present && (scale.is_vector || scale.scalar != 1.0f);
   const numerics::Affine none;
+  constexpr float kNoSlope = 0;
   activate_tile(cx, data, dst, scale.is_vector || bias.is_vector, sum,
-                [&](int64_t p, const float* in, float* out, size_t n) {
-                  if (!scales && !bias.present) return numerics::activate(function, in, out, n);
-                  const numerics::Affine affine{scales ? scale.at(p) : none.scale,
-                                                bias.present ? bias.at(p) : none.bias};
-                  numerics::activate(function, affine, in, out, n);
+                [&](int64_t p, FloatRows in, MutableFloatRows out, size_t rows, size_t n) {
+                  if (!scales && !bias.present)
+                    return numerics::activate(function, in, out, rows, n, {&kNoSlope, 0});
+                  numerics::activate(function, scales ? scale.from(p) : numerics::RowScalars{&none.scale, 0},
+                                     bias.present ? bias.from(p) : numerics::RowScalars{&none.bias, 0}, in,
+                                     out, rows, n);
                 });
   sum.store(cx, kReduceRes);
 }
@@ -96,18 +94,19 @@ void activate2(Context& cx) {
   Accumulation sum(cx, cx.engines().scalar, cx.reduce_cmd(kAReduceCmd), reduce_op, {}, cx.lane(dst, kDst),
                    data.partitions);
   const bool by_partition = imm0.is_vector || imm1.is_vector || relu_param.is_vector;
-  activate_tile(cx, data, dst, by_partition, sum, [&](int64_t p, const float* in, float* out, size_t n) {
-    const float* value = in;
-    if (op0 != AluOp::kBypass) {
-      numerics::alu_tensor_scalar(op0, value, imm0.at(p), reverse0, out, n);
-      value = out;
-    }
-    if (op1 != AluOp::kBypass) {
-      numerics::alu_tensor_scalar(op1, value, imm1.at(p), reverse1, out, n);
-      value = out;
-    }
-    numerics::activate(function, value, out, n, relu_param.at(p));
-  });
+  activate_tile(cx, data, dst, by_partition, sum,
+                [&](int64_t p, FloatRows in, MutableFloatRows out, size_t rows, size_t n) {
+                  FloatRows value = in;
+                  if (op0 != AluOp::kBypass) {
+                    numerics::alu_tensor_scalar(op0, value, imm0.from(p), reverse0, out, rows, n);
+                    value = out;
+                  }
+                  if (op1 != AluOp::kBypass) {
+                    numerics::alu_tensor_scalar(op1, value, imm1.from(p), reverse1, out, rows, n);
+                    value = out;
+                  }
+                  numerics::activate(function, value, out, rows, n, relu_param.from(p));
+                });
   sum.store(cx, kReduceRes);
 }
 
@@ -125,13 +124,14 @@ void exponential(Context& cx) {
   if (cmd == isa::ReduceCmd::kIdle) cx.engines().vector.defined.reset();
   Accumulation sum(cx, cx.engines().vector, cmd, AluOp::kAdd, init, cx.lane(dst, kDst), src.partitions);
   activate_tile(cx, src, dst, max_value.is_vector, sum,
-                [&](int64_t p, const float* in, float* out, size_t n) {
-                  const float* value = in;
+                [&](int64_t p, FloatRows in, MutableFloatRows out, size_t rows, size_t n) {
+                  constexpr float kNoSlope = 0;
+                  FloatRows value = in;
                   if (max_value.present) {
-                    numerics::alu_tensor_scalar(AluOp::kSubtract, in, max_value.at(p), false, out, n);
+                    numerics::alu_tensor_scalar(AluOp::kSubtract, in, max_value.from(p), false, out, rows, n);
                     value = out;
                   }
-                  numerics::activate(ActivationFunction::kExp, value, out, n);
+                  numerics::activate(ActivationFunction::kExp, value, out, rows, n, {&kNoSlope, 0});
                 });
   sum.store(cx, kReduceRes);
 }

@@ -177,13 +177,12 @@ void tensor_scalar(Context& cx) {
   const bool reverse0 = cx.boolean(kAReverse0) && !is_unary(op0);
   const bool reverse1 = op1 && cx.boolean(kAReverse1) && !is_unary(*op1);
   const bool by_partition = operand0.is_vector || operand1.is_vector;
-  for_blocks<1>(
-      cx, {&data}, dst, by_partition,
-      row_by_row<1>([&](int64_t p, const float* const* in, float* out, int64_t n) {
-        numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, out, static_cast<size_t>(n));
-        if (op1)
-          numerics::alu_tensor_scalar(*op1, out, operand1.at(p), reverse1, out, static_cast<size_t>(n));
-      }));
+  for_blocks<1>(cx, {&data}, dst, by_partition, [&](const Block<1>& block) {
+    const size_t rows = static_cast<size_t>(block.rows), n = static_cast<size_t>(block.n);
+    numerics::alu_tensor_scalar(op0, block.in[0], operand0.from(block.row), reverse0, block.out, rows, n);
+    if (op1)
+      numerics::alu_tensor_scalar(*op1, block.out, operand1.from(block.row), reverse1, block.out, rows, n);
+  });
 }
 
 // (data op0 operand0) op1 operand1, where operand1 is a tile.
@@ -204,17 +203,17 @@ void scalar_tensor_tensor(Context& cx) {
   const bool reverse1 = cx.boolean(kAReverse1);
   // The first result must not land on operand1, which may be dst itself.
   const bool in_place = dst.overlaps(operand1);
-  for_blocks<2>(cx, {&data, &operand1}, dst, operand0.is_vector,
-                row_by_row<2>([&](int64_t p, const float* const* in, float* out, int64_t n) {
-                  ScratchScope scope;
-                  float* first = in_place && out == in[1] ? scope.floats(n) : out;
-                  numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, first,
-                                              static_cast<size_t>(n));
-                  if (reverse1)
-                    numerics::alu_tensor_tensor(op1, in[1], first, out, static_cast<size_t>(n));
-                  else
-                    numerics::alu_tensor_tensor(op1, first, in[1], out, static_cast<size_t>(n));
-                }));
+  for_blocks<2>(cx, {&data, &operand1}, dst, operand0.is_vector, [&](const Block<2>& block) {
+    const size_t rows = static_cast<size_t>(block.rows), n = static_cast<size_t>(block.n);
+    ScratchScope scope;
+    MutableFloatRows first = block.out;
+    if (in_place && block.out.data == block.in[1].data) first = {scope.floats(block.rows * block.n), n};
+    numerics::alu_tensor_scalar(op0, block.in[0], operand0.from(block.row), reverse0, first, rows, n);
+    if (reverse1)
+      numerics::alu_tensor_tensor(op1, block.in[1], first, block.out, rows, n);
+    else
+      numerics::alu_tensor_tensor(op1, first, block.in[1], block.out, rows, n);
+  });
 }
 
 void reciprocal(Context& cx) {

@@ -125,17 +125,25 @@ void tensor_reduce(Context& cx) {
     });
     return;
   }
+  const size_t n = static_cast<size_t>(inner);
   cx.parallel(data.partitions, dst.repeats() ? 0 : data.total(), [&](int64_t begin, int64_t end) {
     ScratchScope scope;
     float* row_scratch = scope.floats(data.elements);
-    float* result = scope.floats(outer);
+    float* result = scope.floats(std::max(outer, end - begin));
+    const auto store = [&](int64_t p, float* values) {
+      for (int64_t o = 0; o < outer && negate; ++o) values[o] = -values[o];
+      store_row(dst, p, values);
+    };
+    if (outer == 1 && is_float_rows(data, begin)) {
+      const FloatRows rows = load_rows(data, begin, end - begin, nullptr);
+      numerics::alu_reduce_rows(op, rows, static_cast<size_t>(end - begin), n, result);
+      for (int64_t p = begin; p < end; ++p) store(p, result + p - begin);
+      return;
+    }
     for (int64_t p = begin; p < end; ++p) {
       const float* row = load_row(data, p, row_scratch);
-      for (int64_t o = 0; o < outer; ++o) {
-        const float value = numerics::alu_reduce(op, row + o * inner, static_cast<size_t>(inner));
-        result[o] = negate ? -value : value;
-      }
-      store_row(dst, p, result);
+      numerics::alu_reduce_rows(op, {row, n}, static_cast<size_t>(outer), n, result);
+      store(p, result);
     }
   });
 }
@@ -158,9 +166,10 @@ void tensor_scalar_reduce(Context& cx) {
   const bool reverse0 = cx.boolean(kAReverse0) && !is_unary(op0);
   Accumulation sum(cx, cx.engines().vector, cx.reduce_cmd(kAReduceCmd), reduce_op, init, cx.lane(dst, kDst),
                    data.partitions);
-  for_rows<1>(cx, {&data}, dst, [&](int64_t p, const float* const* in, float* out, int64_t n) {
-    numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, out, static_cast<size_t>(n));
-    if (sum.active()) sum.add_row(p, out, n);
+  for_whole_rows<1>(cx, {&data}, dst, [&](const Block<1>& block) {
+    numerics::alu_tensor_scalar(op0, block.in[0], operand0.from(block.row), reverse0, block.out,
+                                static_cast<size_t>(block.rows), static_cast<size_t>(block.n));
+    if (sum.active()) sum.add_rows(block.row, block.out, block.rows, block.n);
   });
   sum.store(cx, kReduceRes, cx.boolean(kAReduceResNegate));
 }
