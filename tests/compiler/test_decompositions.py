@@ -256,7 +256,8 @@ def test_singular_values_alone_take_no_reflections(shape: tuple[int, ...]):
     a = matrices(shape, False)
     rows, columns = shape[-2:]
     least = min(rows, columns)
-    shapes = {"a": shape, "u": (*shape[:-2], rows, least), "w": (*shape[:-2], least), "v": (*shape[:-2], least, columns)}
+    batch = shape[:-2]
+    shapes = {"a": shape, "u": (*batch, rows, least), "w": (*batch, least), "v": (*batch, least, columns)}
     kind = {name: f"tensor<{'x'.join(map(str, dims))}xf32>" for name, dims in shapes.items()}
     text = f"""func.func @main(%a: {kind["a"]}) -> {kind["w"]} {{
   %u, %w, %v = stablehlo.custom_call @opentrn.svd(%a) : ({kind["a"]}) -> ({kind["u"]}, {kind["w"]}, {kind["v"]})

@@ -124,8 +124,9 @@ struct Orthogonal {
 Orthogonal orthogonal_of(const Batch& a, int64_t width) {
   const int64_t batch = a.dim(0), rows = a.dim(1), size = a.dim(2);
   const Batch first = identity(a, rows, width).spread({batch, rows, width});
+  // Larger ones take longer in one partition than products of all do.
   const bool is_small =
-      a.element() == ElementType::kF32 && rows * std::max(size, width) <= kSmallMatrixElements;
+      a.element() == ElementType::kF32 && are_small(a, size) && rows * width <= kSmallMatrixElements;
   if (!is_small) {
     const Reflections q = reflections_of(a);
     return {diagonal(q.packed.part(1, 0, size)), reflected(q, first, false)};
