@@ -241,6 +241,32 @@ def test_a_matrix_of_low_rank_has_all_its_singular_vectors():
     assert values[2] < 1e-5 * values[0]
 
 
+@pytest.mark.parametrize("size", [32, 36])
+def test_parallel_columns_leave_singular_vectors_at_right_angles(size: int):
+    """What rounding leaves of them is of a few bits, of which reflections are made."""
+    a = np.ones((size, size), np.float32)
+    results = [((size, size), a.dtype), ((size,), a.dtype), ((size, size), a.dtype)]
+    u, values, vh = run("device", "svd", [a], results, "")
+    close(u.T @ u, eye(size), 24)
+    close((u * values) @ vh, a.astype(np.float64), 32)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (9, 5), (4, 7), (2, 15, 15)])
+def test_singular_values_alone_take_no_reflections(shape: tuple[int, ...]):
+    a = matrices(shape, False)
+    rows, columns = shape[-2:]
+    least = min(rows, columns)
+    batch = shape[:-2]
+    shapes = {"a": shape, "u": (*batch, rows, least), "w": (*batch, least), "v": (*batch, least, columns)}
+    kind = {name: f"tensor<{'x'.join(map(str, dims))}xf32>" for name, dims in shapes.items()}
+    text = f"""func.func @main(%a: {kind["a"]}) -> {kind["w"]} {{
+  %u, %w, %v = stablehlo.custom_call @opentrn.svd(%a) : ({kind["a"]}) -> ({kind["u"]}, {kind["w"]}, {kind["v"]})
+  return %w : {kind["w"]}
+}}"""
+    (values,) = opentrn.compile(text, target="trn2")(a)
+    close(values, np.linalg.svd(a.astype(np.float64), compute_uv=False), 8 * max(shape) ** 0.5 + 8)
+
+
 @pytest.mark.parametrize(
     ("name", "shapes", "results"),
     [

@@ -66,7 +66,9 @@ Batch hermitian(const Batch& a, bool upper) {
   return half.real().as(a.element()).where(is_diagonal, half + half.adjoint());
 }
 
-std::vector<Batch> decomposed(Writer& writer, const Op& op, std::span<const ValueId> operands) {
+// `only_values`: of singular values, nobody reads the vectors.
+std::vector<Batch> decomposed(Writer& writer, const Op& op, std::span<const ValueId> operands,
+                              bool only_values) {
   const Batch a = batch_of(writer, operands[0]);
   switch (*graph::solver_of(op)) {
     case graph::Solver::kGeqrf: {
@@ -89,7 +91,8 @@ std::vector<Batch> decomposed(Writer& writer, const Op& op, std::span<const Valu
     }
     case graph::Solver::kSvd: {
       const bool is_wide = a.dim(1) < a.dim(2);
-      const Singular made = singular_of(is_wide ? a.adjoint() : a, graph::solver_says(op, "full"));
+      const Singular made =
+          singular_of(is_wide ? a.adjoint() : a, graph::solver_says(op, "full"), only_values);
       return is_wide ? std::vector<Batch>{made.v, made.values, made.u.adjoint()}
                      : std::vector<Batch>{made.u, made.values, made.v.adjoint()};
     }
@@ -108,7 +111,15 @@ Values make(Builder& builder, const Function& function, const Op& op, std::span<
   // Nothing is reflected.
   if (std::ranges::any_of(op.operands, is_empty)) return {operands[2]};
   Writer writer(builder);
-  const std::vector<Batch> made = decomposed(writer, op, operands);
+  const auto is_read = [&](ValueId value) {
+    bool found = false;
+    graph::walk(function, function.body(),
+                [&](graph::OpId id) { found |= std::ranges::count(function.op(id).operands, value) > 0; });
+    return found;
+  };
+  const bool only_values =
+      graph::solver_of(op) == graph::Solver::kSvd && !is_read(op.results[0]) && !is_read(op.results[2]);
+  const std::vector<Batch> made = decomposed(writer, op, operands, only_values);
   Values results;
   for (size_t i = 0; i < made.size(); ++i) {
     const graph::Type& type = function.type(op.results[i]);

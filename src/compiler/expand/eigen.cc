@@ -97,15 +97,44 @@ bool are_small(const Batch& state, int64_t size) {
   return !state.is_complex() && (state.dim(1) + size) * size <= kSmallMatrixElements;
 }
 
+// A custom call that a kernel of small matrices takes.
+std::vector<graph::ValueId> called(Writer& writer, const char* target, std::string words,
+                                   const std::vector<graph::ValueId>& operands,
+                                   const std::vector<graph::Type>& types) {
+  graph::Builder& builder = writer.builder();
+  const graph::OpId made =
+      builder.add_with_regions(OpKind::custom_call_, operands,
+                               {{graph::Attr::call_target_name, graph::Attribute(std::string(target))},
+                                {graph::Attr::backend_config, graph::Attribute(std::move(words))}},
+                               types, {});
+  return builder.function().op(made).results;
+}
+
 std::vector<Batch> turned_by_kernel(const Batch& state, const Batch& vectors, const RotationsCall& call) {
-  const auto text = [](std::string words) { return graph::Attribute(std::move(words)); };
-  graph::Builder& builder = state.writer().builder();
-  const graph::OpId made = builder.add_with_regions(OpKind::custom_call_, {state.id(), vectors.id()},
-                                                    {{graph::Attr::call_target_name, text(kRotationsTarget)},
-                                                     {graph::Attr::backend_config, text(call.words())}},
-                                                    {state.type(), vectors.type()}, {});
-  const std::vector<graph::ValueId> results = builder.function().op(made).results;
+  const auto results = called(state.writer(), kRotationsTarget, call.words(), {state.id(), vectors.id()},
+                              {state.type(), vectors.type()});
   return {Batch(state.writer(), results[0]), Batch(state.writer(), results[1])};
+}
+
+// The diagonal of R, and the first columns of Q.
+struct Orthogonal {
+  Batch diagonal, columns;
+};
+
+Orthogonal orthogonal_of(const Batch& a, int64_t width) {
+  const int64_t batch = a.dim(0), rows = a.dim(1), size = a.dim(2);
+  const Batch first = identity(a, rows, width).spread({batch, rows, width});
+  // Larger ones take longer in one partition than products of all do.
+  const bool is_small =
+      a.element() == ElementType::kF32 && are_small(a, size) && rows * width <= kSmallMatrixElements;
+  if (!is_small) {
+    const Reflections q = reflections_of(a);
+    return {diagonal(q.packed.part(1, 0, size)), reflected(q, first, false)};
+  }
+  const auto q =
+      called(a.writer(), "opentrn.geqrf", "", {a.id()}, {a.type(), a.type().with_dims({batch, size})});
+  const auto columns = called(a.writer(), "opentrn.ormqr", "", {q[0], q[1], first.id()}, {first.type()});
+  return {diagonal(Batch(a.writer(), q[0]).part(1, 0, size)), Batch(a.writer(), columns[0])};
 }
 
 using Step = std::function<std::vector<Batch>(const Batch& state, const Batch& vectors)>;
@@ -187,7 +216,7 @@ Eigen eigen_of(const Batch& a, bool sorted) {
 }
 
 // Hestenes' one-sided method turns the columns until they are at right angles.
-Singular singular_of(const Batch& a, bool full) {
+Singular singular_of(const Batch& a, bool full, bool only_values) {
   const int64_t rows = a.dim(1), size = a.dim(2), all = even(size);
   const Batch whole = a.padded(rows, all);
   const Rounds rounds(a, all);
@@ -203,11 +232,11 @@ Singular singular_of(const Batch& a, bool full) {
   const Batch turned = state.part(2, 0, size);
   const std::vector<Batch> sorted =
       in_order(lengths(turned), {turned, vectors.part(1, 0, size).part(2, 0, size)}, true);
-  // Columns of zeros have no direction: those of Q are at right angles to all the others.
-  const Reflections q = reflections_of(sorted[1]);
   const int64_t width = full ? rows : size;
-  const Batch columns = reflected(q, identity(a, rows, width).spread({a.dim(0), rows, width}), false);
-  const Batch on_diagonal = diagonal(q.packed.part(1, 0, size));
+  if (only_values)
+    return {identity(a, rows, width).spread({a.dim(0), rows, width}), sorted[0].sqrt(), sorted[2]};
+  // Columns of zeros have no direction: those of Q are at right angles to all the others.
+  const auto [on_diagonal, columns] = orthogonal_of(sorted[1], width);
   const Batch values = on_diagonal.abs(), present = values > 0;
   Batch phases = (on_diagonal / values.where(present, 1).as(a.element())).where(present, 1);
   if (width > size) phases = phases.beside(phases.number(1, {a.dim(0), 1, width - size}), 2);

@@ -20,7 +20,8 @@ Eigen eigen_of(const Batch& a, bool sorted);
 struct Singular {
   Batch u, values, v;  // values falling, [batch, 1, columns]
 };
-// Of matrices that are not wider than high; all columns of U where `full`.
-Singular singular_of(const Batch& a, bool full);
+// Of matrices that are not wider than high; all columns of U where `full`. `only_values`: nobody reads the
+// vectors, and what stands for them is of their types.
+Singular singular_of(const Batch& a, bool full, bool only_values);
 
 }  // namespace opentrn::compiler

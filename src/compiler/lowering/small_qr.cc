@@ -68,39 +68,39 @@ class SmallQr {
     emitter_.tensor_copy(corner, entry);
   }
 
-  // Makes tau, and the vector below the diagonal; what stays in R.
+  // Makes tau, and the vector below the diagonal; what stays in R. All of the reflection is made of the
+  // column over its largest entry: what is left of parallel columns has too few bits of its own.
   Tile reflection(const SmallMatrixWork& work, const SmallMatrix& a, int64_t j, const Tile& tau) {
     const int64_t left = rows_ - j;
     const Tile alpha = a.element(j, j), below = a.column(j, j + 1, left - 1);
-    const Tile size = work.fresh(left), square = work.fresh(left), largest = work.fresh(1),
-               unit = work.fresh(1);
+    const Tile size = work.fresh(left), scaled = work.fresh(left), square = work.fresh(left),
+               largest = work.fresh(1), unit = work.fresh(1);
     const Tile column = a.column(j, j, left);
     emitter_.scalar_tensor_tensor(AluOp::kMultiply, -1.0, AluOp::kMaximum, size, column, column);
     emitter_.reduce(AluOp::kMaximum, largest, size);
     emitter_.scalar_tensor_tensor(AluOp::kEqual, 0.0, AluOp::kAdd, unit, largest, largest);
-    emitter_.tensor_scalar(AluOp::kDivide, size, size, unit);
-    emitter_.tensor_tensor(AluOp::kMultiply, square, size, size);
-    const Tile rest = work.fresh(1), whole = work.fresh(1), root = work.fresh(1), length = work.fresh(1);
+    emitter_.tensor_scalar(AluOp::kDivide, scaled, column, unit);
+    emitter_.tensor_tensor(AluOp::kMultiply, square, scaled, scaled);
+    const Tile rest = work.fresh(1), whole = work.fresh(1), root = work.fresh(1);
     emitter_.reduce(AluOp::kAdd, rest, square.column_range(1, left - 1));
     emitter_.tensor_tensor(AluOp::kAdd, whole, square.column_range(0, 1), rest);
     emitter_.activation(ActivationFunction::kSqrt, root, whole);
-    emitter_.tensor_tensor(AluOp::kMultiply, length, root, unit);
     // The sign that alpha has not: nothing is cancelled.
     const Tile minus_two = work.fresh(1), beta = work.fresh(1), entry = work.fresh(1), gap = work.fresh(1),
                divisor = work.fresh(1), none = work.fresh(1, DType::kUint8);
     emitter_.tensor_scalar(AluOp::kGreaterEqual, 0.0, AluOp::kMultiply, -2.0, minus_two, alpha);
-    emitter_.scalar_tensor_tensor(AluOp::kAdd, 1.0, AluOp::kMultiply, beta, minus_two, length);
+    emitter_.scalar_tensor_tensor(AluOp::kAdd, 1.0, AluOp::kMultiply, beta, minus_two, root);
     // Where all below is zero, nothing is reflected.
     emitter_.tensor_scalar(AluOp::kEqual, none, rest, 0.0);
-    emitter_.tensor_copy(entry, beta);
+    emitter_.tensor_tensor(AluOp::kMultiply, entry, beta, unit);
     emitter_.copy_where(entry, alpha, none);
     emitter_.copy_where(beta, one_, none);
-    emitter_.tensor_tensor(AluOp::kSubtract, gap, beta, alpha);
+    emitter_.tensor_tensor(AluOp::kSubtract, gap, beta, scaled.column_range(0, 1));
     emitter_.tensor_tensor(AluOp::kDivide, tau, gap, beta);
     emitter_.copy_where(tau, zero_, none);
     emitter_.tensor_scalar(AluOp::kMultiply, divisor, gap, -1.0);
     emitter_.copy_where(divisor, one_, none);
-    emitter_.tensor_scalar(AluOp::kDivide, below, below, divisor);
+    emitter_.tensor_scalar(AluOp::kDivide, below, scaled.column_range(1, left - 1), divisor);
     return entry;
   }
 

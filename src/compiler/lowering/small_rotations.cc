@@ -15,8 +15,8 @@ using graph::Op;
 
 namespace {
 
-struct CosineAndSine {
-  Tile cosine, sine;  // by pair
+struct Angles {
+  Tile tangent, secant;  // by pair
 };
 
 class SmallRotations {
@@ -37,7 +37,9 @@ class SmallRotations {
     SmallMatrixWork::each(emitter_, given_[0].rows(), [this](const SmallMatrixWork& work, int64_t row) {
       const Tile both = work.fresh((rows_ + size_) * size_);
       one_ = work.fresh(1);
+      four_ = work.fresh(1);
       emitter_.memset(one_, 1.0);
+      emitter_.memset(four_, 4.0);
       given_[0].load(emitter_, both.column_range(0, rows_ * size_), row, 0);
       given_[1].load(emitter_, both.column_range(rows_ * size_, size_ * size_), row, 0);
       for (int64_t round = 0; round < call_.rounds; ++round) turn_pairs(work, both, pairs_of(round));
@@ -64,13 +66,13 @@ class SmallRotations {
 
   void turn_pairs(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs) {
     if (pairs.count == 0) return;
-    const CosineAndSine angles = angles_of(work, both, pairs);
+    const Angles angles = angles_of(work, both, pairs);
     turn_columns(work, both, pairs, angles);
     if (call_.both) turn_rows(work, both, pairs, angles);
   }
 
   // What makes the entry between the two of a pair zero, or their columns orthogonal.
-  CosineAndSine angles_of(const SmallMatrixWork& work, const Tile& state, const Pairs& pairs) {
+  Angles angles_of(const SmallMatrixWork& work, const Tile& state, const Pairs& pairs) {
     if (call_.both) {
       const auto entries = [&](int64_t row, int64_t column) {
         return state.patch(row * size_ + column, 1, 0, pairs.count, size_ + 1);
@@ -92,41 +94,37 @@ class SmallRotations {
                   lengths.column_range(pairs.second, pairs.count), off);
   }
 
-  // tau = (q - p) / (2 off), the tangent the smaller root of t^2 + 2 tau t = 1; none where `off` is zero.
-  CosineAndSine angles(const SmallMatrixWork& work, const Tile& p, const Tile& q, const Tile& off) {
+  // twice = (q - p) / off, the tangent the smaller root of t^2 + twice t = 1: 2 / (twice + sqrt(twice^2 + 4))
+  // of a twice that is not negative. Added to the gap, kTiny makes it infinite, and the tangent zero, where
+  // gap and `off` are; next to any other number it is nothing.
+  Angles angles(const SmallMatrixWork& work, const Tile& p, const Tile& q, const Tile& off) {
+    constexpr double kTiny = 1.3e-38;
     const auto fresh = [&] { return work.fresh(off.columns); };
-    const Tile gap = fresh(), safe = fresh(), tau = fresh(), square = fresh(), root = fresh(), sum = fresh(),
-               sign = fresh(), some = fresh(), tangent = fresh(), secant = fresh(), cosine = fresh(),
-               sine = fresh(), tangent_square = fresh();
+    const Tile gap = fresh(), twice = fresh(), square = fresh(), root = fresh(), sum = fresh(),
+               sign = fresh(), tangent = fresh(), tangent_square = fresh(), secant = fresh();
     emitter_.tensor_tensor(AluOp::kSubtract, gap, q, p);
-    emitter_.scalar_tensor_tensor(AluOp::kEqual, 0.0, AluOp::kAdd, safe, off, off);
-    emitter_.scalar_tensor_tensor(AluOp::kMultiply, 0.5, AluOp::kDivide, tau, gap, safe);
-    emitter_.tensor_tensor(AluOp::kMultiply, square, tau, tau);
-    emitter_.activation(ActivationFunction::kSqrt, root, square, 1.0, one_);
-    emitter_.scalar_tensor_tensor(AluOp::kAbs, 0.0, AluOp::kAdd, sum, tau, root);
-    emitter_.tensor_scalar(AluOp::kGreaterEqual, 0.0, AluOp::kMultiply, 2.0, sign, tau);
-    emitter_.scalar_tensor_tensor(AluOp::kSubtract, 1.0, AluOp::kDivide, some, sign, sum);
-    emitter_.scalar_tensor_tensor(AluOp::kNotEqual, 0.0, AluOp::kMultiply, tangent, off, some);
+    emitter_.scalar_tensor_tensor(AluOp::kAdd, kTiny, AluOp::kDivide, twice, gap, off);
+    emitter_.tensor_tensor(AluOp::kMultiply, square, twice, twice);
+    emitter_.activation(ActivationFunction::kSqrt, root, square, 1.0, four_);
+    emitter_.scalar_tensor_tensor(AluOp::kAbs, 0.0, AluOp::kAdd, sum, twice, root);
+    emitter_.tensor_scalar(AluOp::kGreaterEqual, 0.0, AluOp::kMultiply, 4.0, sign, twice);
+    emitter_.scalar_tensor_tensor(AluOp::kSubtract, 2.0, AluOp::kDivide, tangent, sign, sum);
     emitter_.tensor_tensor(AluOp::kMultiply, tangent_square, tangent, tangent);
     emitter_.activation(ActivationFunction::kSqrt, secant, tangent_square, 1.0, one_);
-    emitter_.tensor_scalar(AluOp::kDivide, cosine, secant, 1.0, /*reverse=*/true);
-    emitter_.tensor_tensor(AluOp::kMultiply, sine, tangent, cosine);
-    return {cosine, sine};
+    return {tangent, secant};
   }
 
-  // The columns a and b of each pair become s a + c b and c a - s b: turned, and in each other's place. Both
-  // halves are multiplied at once, and lie in `by` one after the other.
-  void turn_columns(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs,
-                    const CosineAndSine& angles) {
+  // The columns a and b of each pair become s a + c b and c a - s b, c the cosine and s = t c the sine:
+  // turned, and in each other's place. Both halves are multiplied at once, and lie one after the other.
+  void turn_columns(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs, const Angles& angles) {
     const int64_t rows = rows_ + size_, count = pairs.count;
-    const auto multiplied = [&](const Tile& factors) {
-      const Tile by = work.fresh(2 * rows * count);
-      emitter_.tensor_tensor(AluOp::kMultiply, by.patches(0, rows, 2 * count, 2, count, count, 1),
-                             both.patches(pairs.begin(), rows, size_, 2, pairs.apart(), count, 1),
-                             factors.patches(0, rows, 0, 2, 0, count, 1));
-      return by;
-    };
-    const Tile by_cosine = multiplied(angles.cosine), by_sine = multiplied(angles.sine);
+    const Tile by_cosine = work.fresh(2 * rows * count), by_sine = work.fresh(2 * rows * count);
+    const auto all = [&](const Tile& by) { return by.patches(0, rows, 2 * count, 2, count, count, 1); };
+    const auto factors = [&](const Tile& by) { return by.patches(0, rows, 0, 2, 0, count, 1); };
+    emitter_.tensor_tensor(AluOp::kDivide, all(by_cosine),
+                           both.patches(pairs.begin(), rows, size_, 2, pairs.apart(), count, 1),
+                           factors(angles.secant));
+    emitter_.tensor_tensor(AluOp::kMultiply, all(by_sine), all(by_cosine), factors(angles.tangent));
     const auto half = [&](const Tile& by, int64_t which) {
       return by.patch(which * count, rows, 2 * count, count, 1);
     };
@@ -137,18 +135,16 @@ class SmallRotations {
   }
 
   // The same of the rows of the state, which is square.
-  void turn_rows(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs,
-                 const CosineAndSine& angles) {
+  void turn_rows(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs, const Angles& angles) {
     const int64_t count = pairs.count, elements = count * size_;
-    const auto multiplied = [&](const Tile& factors) {
-      const Tile by = work.fresh(2 * elements);
-      emitter_.tensor_tensor(
-          AluOp::kMultiply, by.patches(0, 2, elements, count, size_, size_, 1),
-          both.patches(pairs.begin() * size_, 2, pairs.apart() * size_, count, size_, size_, 1),
-          factors.patches(0, 2, 0, count, 1, size_, 0));
-      return by;
-    };
-    const Tile by_cosine = multiplied(angles.cosine), by_sine = multiplied(angles.sine);
+    const Tile by_cosine = work.fresh(2 * elements), by_sine = work.fresh(2 * elements);
+    const auto all = [&](const Tile& by) { return by.patches(0, 2, elements, count, size_, size_, 1); };
+    const auto factors = [&](const Tile& by) { return by.patches(0, 2, 0, count, 1, size_, 0); };
+    emitter_.tensor_tensor(
+        AluOp::kDivide, all(by_cosine),
+        both.patches(pairs.begin() * size_, 2, pairs.apart() * size_, count, size_, size_, 1),
+        factors(angles.secant));
+    emitter_.tensor_tensor(AluOp::kMultiply, all(by_sine), all(by_cosine), factors(angles.tangent));
     const auto half = [&](const Tile& by, int64_t which) {
       return by.column_range(which * elements, elements);
     };
@@ -162,7 +158,7 @@ class SmallRotations {
   RotationsCall call_;
   int64_t rows_ = 0, size_ = 0;  // of the state, columns
   std::vector<Matrix> given_, results_;
-  Tile one_;
+  Tile one_, four_;
 };
 
 }  // namespace
