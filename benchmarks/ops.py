@@ -70,10 +70,14 @@ EXCEPTIONS: dict[str, str] = {
     "sin": "25 passes: sines of any size are reduced to [-pi, pi], which is all that the Scalar engine takes",
 }
 
-# Why an op is beyond HOST_MOST, where that is known.
-HOST_CAUSES: dict[str, str] = dict.fromkeys(
-    ("svd", "svd_values", "eigh"), "thousands of instructions on a few numbers each, about 0.3 us of this host each"
-)
+# Why an op is beyond HOST_MOST with larger arguments than the smallest.
+HOST_CAUSES: dict[str, str] = {
+    **dict.fromkeys(
+        ("segment_sum", "segment_sum_sorted", "segment_sum_scalars", "bincount", "histogram"),
+        "this host compares every index with every row of the table; XLA adds one after another in its cache",
+    ),
+    **dict.fromkeys(("searchsorted", "map_coordinates"), "this host moves single elements as transfers of their own"),
+}
 
 
 @dataclass(frozen=True)

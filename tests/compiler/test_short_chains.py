@@ -246,3 +246,29 @@ def test_places_of_extremes(better: str, start: str) -> None:
     values[7] = -np.inf
     check(text, values)
     assert compiled(text).time().time_us < 5.5
+
+
+def steps_of_a_recurrence(rows: int) -> str:
+    """Of h [rows, 24] by parts of a constant [2, 40, 24], contracted along its last dimension."""
+    random = np.random.default_rng(1).standard_normal((2, 40, 24)).astype(np.float32).round(3)
+    text = f"""func.func @main(%h: tensor<{rows}x24xf32>) -> tensor<{rows}x24xf32> {{
+  %w = stablehlo.constant dense<{random.tolist()}> : tensor<2x40x24xf32>
+  %one = stablehlo.slice %w [1:2, 0:40, 0:24] : (tensor<2x40x24xf32>) -> tensor<1x40x24xf32>
+  %all = stablehlo.reshape %one : (tensor<1x40x24xf32>) -> tensor<40x24xf32>
+  %part = stablehlo.slice %all [8:32, 0:24] : (tensor<40x24xf32>) -> tensor<24x24xf32>
+"""
+    for step in range(3):
+        before = f"%t{step - 1}" if step else "%h"
+        text += f"""  %p{step} = stablehlo.dot_general {before}, %part, contracting_dims = [1] x [1]
+    : (tensor<{rows}x24xf32>, tensor<24x24xf32>) -> tensor<{rows}x24xf32>
+  %t{step} = stablehlo.tanh %p{step} : tensor<{rows}x24xf32>
+"""
+    return text + f"  return %t2 : tensor<{rows}x24xf32>\n}}"
+
+
+@pytest.mark.parametrize("rows", [2, 24])
+def test_steps_of_a_recurrence_do_not_turn_their_weights_again(rows: int) -> None:
+    text = steps_of_a_recurrence(rows)
+    turned = [line for line in compiled(text).program_text().splitlines() if "_T" in line and "rhs" in line]
+    assert bool(turned) == (rows > 8)
+    check(text, drawn(rows, 24), tolerance=1e-5)

@@ -4,7 +4,14 @@
 // Frameworks keep other orders ([output, input, taps] in PyTorch), in which neighbours on a partition lie
 // apart in memory and DMA moves them one by one. A kernel that is a constant gets the order that is read;
 // what is an argument stays in the order that the caller has.
+//
+// A product with few rows that comes again and again, as in the steps of a recurrence, would turn the same
+// constant each time, which takes the Tensor engine longer than the product: it is turned once, here.
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "compiler/canonicalise/passes.h"
@@ -30,8 +37,105 @@ bool is_dense_constant(const Function& function, ValueId value) {
 
 }  // namespace
 
-int64_t arrange_constants(Function& function) {
+namespace {
+
+// More rows than these are worth a turned operand of their own.
+constexpr int64_t kFewRows = 8;
+
+// What slices and reshapes that add or drop dimensions of one show of a constant.
+struct Shown {
+  OpId constant;
+  int64_t first = 0;                                   // element
+  std::vector<std::pair<int64_t, int64_t>> dims = {};  // step in elements, count
+};
+
+std::optional<Shown> shown_by(const Function& function, ValueId value) {
+  const OpId id = function.value(value).op;
+  if (id == graph::kNoOp) return std::nullopt;
+  const Op& op = function.op(id);
+  const graph::Type& type = function.type(value);
+  if (is_dense_constant(function, value)) {
+    Shown shown{.constant = id};
+    int64_t step = 1;
+    for (int d = type.rank(); d-- > 0; step *= type.dim(d))
+      shown.dims.insert(shown.dims.begin(), {step, type.dim(d)});
+    return shown;
+  }
+  if (op.kind != OpKind::slice_ && op.kind != OpKind::reshape_) return std::nullopt;
+  std::optional<Shown> shown = shown_by(function, op.operands[0]);
+  if (!shown) return std::nullopt;
+  if (op.kind == OpKind::slice_) {
+    const auto starts = op.integers(Attr::start_indices), strides = op.integers(Attr::strides);
+    for (size_t d = 0; d < shown->dims.size(); ++d) {
+      shown->first += starts[d] * shown->dims[d].first;
+      shown->dims[d] = {shown->dims[d].first * strides[d], type.dim(static_cast<int>(d))};
+    }
+    return shown;
+  }
+  std::erase_if(shown->dims, [](const auto& dim) { return dim.second == 1; });
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  size_t at = 0;
+  for (const int64_t count : type.dims()) {
+    if (count != 1 && (at == shown->dims.size() || shown->dims[at].second != count)) return std::nullopt;
+    dims.emplace_back(count == 1 ? 0 : shown->dims[at++].first, count);
+  }
+  shown->dims = std::move(dims);
+  return shown;
+}
+
+// Whether it is a product with few rows by [free, contracted].
+bool turns_right_operand(const Function& function, const Op& op) {
+  if (op.kind != OpKind::dot_general_ || !op.has(Attr::rhs_contracting_dimensions)) return false;
+  const graph::Type &right = function.type(op.operands[1]), &result = function.type(op.results[0]);
+  const auto contracted = op.integers(Attr::rhs_contracting_dimensions);
+  const bool batched =
+      op.has(Attr::rhs_batching_dimensions) && !op.integers(Attr::rhs_batching_dimensions).empty();
+  return right.is_tensor() && right.is_static() && !right.quantization() &&
+         graph::is_float(right.element()) && graph::bit_width(right.element()) >= 16 && result.is_static() &&
+         !batched && right.rank() == 2 && contracted.size() == 1 && contracted[0] == 1 &&
+         right.element_count() > 0 && result.element_count() / right.dim(0) <= kFewRows;
+}
+
+graph::Literal turned(const Function& function, const Shown& shown, const graph::Type& type) {
+  const auto bytes = function.op(shown.constant).literal(Attr::value).dense();
+  const int64_t size = graph::storage_bytes(type.element());
+  std::vector<std::byte> made;
+  made.reserve(static_cast<size_t>(type.element_count() * size));
+  for (int64_t column = 0; column < shown.dims[1].second; ++column)
+    for (int64_t row = 0; row < shown.dims[0].second; ++row) {
+      const int64_t at = (shown.first + row * shown.dims[0].first + column * shown.dims[1].first) * size;
+      const auto element = bytes.begin() + at;
+      made.insert(made.end(), element, element + size);
+    }
+  return graph::Literal(type, std::move(made));
+}
+
+int64_t turn_repeated_operands(Function& function) {
+  std::map<ValueId, std::vector<OpId>> readers;
+  for (const OpId id : function.block(function.body()).ops)
+    if (turns_right_operand(function, function.op(id))) readers[function.op(id).operands[1]].push_back(id);
   int64_t changed = 0;
+  for (const auto& [right, products] : readers) {
+    const auto shown = products.size() > 1 ? shown_by(function, right) : std::nullopt;
+    if (!shown) continue;
+    const graph::Type given = function.type(right), type = given.with_dims({given.dim(1), given.dim(0)});
+    const graph::Literal literal = turned(function, *shown, type);
+    const OpId made =
+        function.insert(function.body(), 0, OpKind::constant_, {}, {type}, function.op(products[0]).location);
+    function.op(made).set(Attr::value, literal);
+    for (const OpId product : products) {
+      function.op(product).operands[1] = function.op(made).results[0];
+      function.op(product).set(Attr::rhs_contracting_dimensions, std::vector<int64_t>{0});
+    }
+    changed += static_cast<int64_t>(products.size());
+  }
+  return changed;
+}
+
+}  // namespace
+
+int64_t arrange_constants(Function& function) {
+  int64_t changed = turn_repeated_operands(function);
   const graph::BlockId body = function.body();
   for (size_t at = 0; at < function.block(body).ops.size(); ++at) {
     const OpId id = function.block(body).ops[at];
