@@ -2,7 +2,7 @@
 
     python train.py --steps 2            # on as many devices as the plan has ranks
     python train.py --steps 2 --whole    # the same step on one device: its losses are the same
-    python train.py --time               # the predicted time of a step, compiled and not run
+    python train.py --time               # predicted time and memory of a step, compiled and not run
 
 Products read weights in the plan's precision; the optimizer keeps them in float32. The mesh has the plan's axes.
 """
@@ -76,6 +76,11 @@ def attention_weights(q, k):
     return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((length, length), bool)), scores, -1e30), -1)
 
 
+def with_gradient(kept, gradient):
+    """Both, as of the backward pass: what it makes of `kept` again is not made in the forward pass and kept too."""
+    return jax.lax.optimization_barrier((kept, gradient))
+
+
 @jax.custom_vjp
 def attended(q, k, v):
     """Causal attention of [heads, tokens, head]."""
@@ -89,7 +94,7 @@ def attended_forward(q, k, v):
 
 def attended_backward(kept, gradient):
     """As flash attention: the weights are made again, and not kept, which would be most of the memory."""
-    q, k, v, made = kept
+    (q, k, v, made), gradient = with_gradient(kept, gradient)
     weights = attention_weights(q, k)
     of_v = jnp.einsum("hqk,hqd->hkd", weights.astype(DTYPE), gradient)
     of_weights = jnp.einsum("hqd,hkd->hqk", gradient, v, preferred_element_type=jnp.float32)
@@ -102,18 +107,86 @@ def attended_backward(kept, gradient):
 attended.defvjp(attended_forward, attended_backward)
 
 
+def unit(x):
+    """Rows of mean square 1 (and mean 0, where the model's norms have it) in float32, and what made them so."""
+    wide = x.astype(jnp.float32)
+    if not MODEL["root_mean_square"]:
+        wide = wide - jnp.mean(wide, -1, keepdims=True)
+    root = jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-5)
+    return wide * root, root
+
+
+@jax.custom_vjp
+def product(x, w):
+    return x @ w
+
+
+def product_backward(kept, gradient):
+    """As automatic differentiation has it, but for the weight's gradient, which it makes turned and turns back."""
+    x, w = kept
+    return jnp.einsum("bso,io->bsi", gradient, w), jnp.einsum("bsi,bso->io", x, gradient)
+
+
+product.defvjp(lambda x, w: (product(x, w), (x, w)), product_backward)
+
+
+@jax.custom_vjp
+def normed(x, scale):
+    return unit(x)[0].astype(DTYPE) * scale
+
+
+def normed_backward(kept, gradient):
+    """Of the input alone, which is kept as it is: what the norm made of it in float32 is made again."""
+    (x, scale), gradient = with_gradient(kept, gradient)
+    normal, root = unit(x)
+    wide = gradient.astype(jnp.float32)
+    of_scale = jnp.sum(wide * normal, tuple(range(x.ndim - 1))).astype(scale.dtype)
+    of_normal = wide * scale.astype(jnp.float32)
+    inner = of_normal - normal * jnp.mean(of_normal * normal, -1, keepdims=True)
+    if not MODEL["root_mean_square"]:
+        inner = inner - jnp.mean(of_normal, -1, keepdims=True)
+    return (inner * root).astype(x.dtype), of_scale
+
+
+normed.defvjp(lambda x, scale: (normed(x, scale), (x, scale)), normed_backward)
+
+
+@jax.custom_vjp
+def gated(gate, up):
+    """silu(gate) * up."""
+    wide = gate.astype(jnp.float32)
+    return (wide * jax.nn.sigmoid(wide) * up.astype(jnp.float32)).astype(DTYPE)
+
+
+def gated_backward(kept, gradient):
+    kept, gradient = with_gradient(kept, gradient)
+    gate, up, wide = (each.astype(jnp.float32) for each in (*kept, gradient))
+    share = jax.nn.sigmoid(gate)
+    of_gate = wide * up * share * (1 + gate * (1 - share))
+    return of_gate.astype(DTYPE), (wide * gate * share).astype(DTYPE)
+
+
+gated.defvjp(lambda gate, up: (gated(gate, up), (gate, up)), gated_backward)
+
+
+def updated(master, moment, square, gradient, count):
+    """Adam's step by a sum of gradients of so many micro-batches: what is kept, and the weight as products read it.
+
+    One weight after the other, so that no gradient is written to memory in float32.
+    """
+    gradient = gradient.astype(jnp.float32)
+    moment = 0.9 * moment + (0.1 / count) * gradient
+    square = 0.99 * square + (0.01 / count**2) * gradient * gradient
+    master = master - 1e-3 * moment * jax.lax.rsqrt(square + 1e-12)
+    return master, moment, square, master.astype(DTYPE)
+
+
 class Step:
     """The step on a mesh of data by tensor parallelism, as one device runs it: its parts in, its parts out."""
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
         self.dp, self.tp = mesh.shape["dp"], mesh.shape["tp"]
-
-    def norm(self, x, scale):
-        wide = x.astype(jnp.float32)
-        if not MODEL["root_mean_square"]:
-            wide = wide - jnp.mean(wide, -1, keepdims=True)
-        return (wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-5)).astype(DTYPE) * scale
 
     def rotated(self, x):
         length, half = x.shape[1], HEAD // 2
@@ -135,13 +208,13 @@ class Step:
     def attention(self, h, w):
         batch, length, _ = h.shape
         split = lambda y: y.reshape(batch, length, -1, HEAD)  # noqa: E731
-        q, k, v = split(h @ w["q"]), split(h @ w["k"]), split(h @ w["v"])
+        q, k, v = (split(product(h, w[name])) for name in "qkv")
         if not MODEL["positions"]:
             q, k = self.rotated(q), self.rotated(k)
         k, v = (self.of_queries(y, q.shape[2]) for y in (k, v))
         together = lambda y: jnp.swapaxes(y, 1, 2).reshape(-1, length, HEAD)  # noqa: E731
         mixed = attended(together(q), together(k), together(v)).reshape(batch, -1, length, HEAD)
-        return jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1) @ w["o"]
+        return product(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1), w["o"])
 
     def of_queries(self, y, heads):
         """Keys or values, one for each head of queries that this device has."""
@@ -154,10 +227,11 @@ class Step:
 
     def layer(self, x, w):
         w = self.gathered(w, shapes()["layers"][0])
-        x = x + self.summed(self.attention(self.whole_tokens(self.norm(x, w["norm1"])), w))
-        h = self.whole_tokens(self.norm(x, w["norm2"]))
-        inner = jax.nn.silu(h @ w["gate"]) * (h @ w["up"]) if MODEL["gated"] else jax.nn.gelu(h @ w["up"])
-        return x + self.summed(inner @ w["down"])
+        x = x + self.summed(self.attention(self.whole_tokens(normed(x, w["norm1"])), w))
+        h = self.whole_tokens(normed(x, w["norm2"]))
+        up = product(h, w["up"])
+        inner = gated(product(h, w["gate"]), up) if MODEL["gated"] else jax.nn.gelu(up)
+        return x + self.summed(product(inner, w["down"]))
 
     def gathered(self, weights, of):
         """Weights that ZeRO-3 keeps in parts, whole; their gradients come back in parts."""
@@ -183,13 +257,13 @@ class Step:
         layer = jax.checkpoint(self.layer) if LAYOUT["recompute"] == "full" else self.layer
         for each in w["layers"]:
             x = layer(x, each)
-        x = self.whole_tokens(self.norm(x, ends["norm"]))
+        x = self.whole_tokens(normed(x, ends["norm"]))
         table = (
             jax.lax.all_to_all(ends["embedding"], "tp", split_axis=0, concat_axis=1, tiled=True).T
             if MODEL["tied"]
             else ends["output"]
         )
-        logits = (x @ table).astype(jnp.float32)  # of a part of the vocabulary
+        logits = product(x, table).astype(jnp.float32)  # of a part of the vocabulary
         largest = jax.lax.pmax(jax.lax.stop_gradient(jnp.max(logits, -1, keepdims=True)), "tp")
         total = jnp.log(jax.lax.psum(jnp.sum(jnp.exp(logits - largest), -1), "tp")) + largest[..., 0]
         first = jax.lax.axis_index("tp") * logits.shape[2]
@@ -209,24 +283,31 @@ class Step:
             return gradient
         return jax.lax.psum_scatter(gradient, "dp", scatter_dimension=at, tiled=True)
 
+    def summed_over_micro_batches(self, weights, tokens):
+        """Losses and gradients, one micro-batch after the other: the activations of one are alive at a time."""
+        if len(tokens) == 1:
+            return jax.value_and_grad(self.loss)(weights, tokens[0])
+
+        def add(sums, each):
+            return jax.tree.map(jnp.add, sums, jax.value_and_grad(self.loss)(weights, each)), None
+
+        varying = lambda x, axes: jax.lax.pcast(x, axes, to="varying")  # noqa: E731
+        zeros = jax.tree.map(lambda w: varying(jnp.zeros(w.shape, w.dtype), ("dp", "tp")), weights)
+        return jax.lax.scan(add, (varying(jnp.float32(0), ("dp",)), zeros), tokens)[0]
+
     def __call__(self, state, tokens):
         """One step of Adam over the micro-batches of `tokens` [micro-batches, sequences, length + 1]."""
         # Each device's own weights: their gradients are of its own tokens, and added up when all of them are there.
         own = lambda w, p: jax.lax.pcast(w, tuple({"dp", "tp"} - set(p)), to="varying")  # noqa: E731
         weights = jax.tree.map(own, state["weights"], specs(ZERO >= 3))
-        loss, gradients = jax.value_and_grad(self.loss)(weights, tokens[0])
-        for each in tokens[1:]:
-            more, added = jax.value_and_grad(self.loss)(weights, each)
-            loss, gradients = loss + more, jax.tree.map(jnp.add, gradients, added)
+        loss, gradients = self.summed_over_micro_batches(weights, tokens)
         count = len(tokens)
         gradients = jax.tree.map(self.reduced, gradients, shapes())
-        wide = jax.tree.map(lambda g: g.astype(jnp.float32), gradients)
-        moment = jax.tree.map(lambda m, g: 0.9 * m + (0.1 / count) * g, state["moment"], wide)
-        square = jax.tree.map(lambda v, g: 0.99 * v + (0.01 / count**2) * g * g, state["square"], wide)
-        update = lambda w, m, v: w - 1e-3 * m * jax.lax.rsqrt(v + 1e-12)  # noqa: E731
-        master = jax.tree.map(update, state["master"], moment, square)
-        weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
-        state = {"weights": weights, "master": master, "moment": moment, "square": square}
+        kept = ("master", "moment", "square")
+        leaves = zip(*(jax.tree.leaves(each) for each in (*(state[name] for name in kept), gradients)), strict=True)
+        made = zip(*(updated(*each, count) for each in leaves), strict=True)
+        tree = jax.tree.structure(gradients)
+        state = {name: jax.tree.unflatten(tree, each) for name, each in zip((*kept, "weights"), made, strict=True)}
         return state, jax.lax.psum(loss, "dp") / count
 
     def jitted(self):
@@ -295,14 +376,11 @@ def main() -> None:
             is_leaf=is_leaf,
         )
         state = {name: of(kept, types()[name]) for name, kept in states.items()}
-        cost = (
-            step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile().cost_analysis()
-        )
-        print(
-            json.dumps(
-                {"step_s": cost["optimal_seconds"], "cost": {k: v for k, v in cost.items() if "seconds" in k}}
-            )
-        )
+        compiled = step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile()
+        cost, memory = compiled.cost_analysis(), compiled.memory_analysis()
+        seconds = {name: value for name, value in cost.items() if "seconds" in name}
+        made = {"step_s": cost["optimal_seconds"], "cost": seconds, "bytes": memory.peak_memory_in_bytes}
+        print(json.dumps(made))
         return
     random = np.random.default_rng(1)
     state = initial(states)

@@ -44,6 +44,17 @@ double work_of(const Piece& piece) {
       return (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
     case Part::kOutput: return (piece.backward ? 6 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     case Part::kDecode: return 0;
+    case Part::kAttentionHalf:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
+                 (2 * d(piece.heads) + 2 * d(piece.kv_heads)) +
+             (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
+    case Part::kMlpHalf:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
+             d(piece.inner);
+    case Part::kNorm: return 100 * 20 * d(piece.rows) * d(piece.hidden);
+    case Part::kLogits: return 2 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
+    case Part::kShares: return 100 * 10 * d(piece.rows) * d(piece.inner);
+    case Part::kLogitsBackward: return 4 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     // A row takes about as long as its way to memory and back.
     case Part::kEmbedding: return 2e8 * d(piece.rows);
     case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
@@ -110,6 +121,9 @@ struct BlockSizes {
   int64_t parts = 1;         // cores that heads and widths are cut over
   double local_experts = 0;  // of a rank
   double attended = 1;       // of attention, by a rank of a ring
+  bool adds = false;         // gradients to those of micro-batches before
+  bool updates = false;      // weights, beside the backward pass of the only micro-batch
+  bool norms_all_rows() const { return normed_rows == rows; }
 };
 
 Piece base_of(const Model& model, Precision precision, Part part, int64_t rows) {
@@ -260,6 +274,80 @@ std::vector<Counted> latent_decode(const Model& model, Precision precision, cons
   return pieces;
 }
 
+// From the norm before attention to its output layer.
+Piece attention_half(const Model& model, Precision precision, const BlockSizes& sizes) {
+  const Share share = share_of(model, sizes.parts);
+  Piece piece = norms_of(model, precision, sizes.rows);
+  piece.part = Part::kAttentionHalf;
+  piece.keys = sizes.keys;
+  piece.heads = share.heads;
+  piece.kv_heads = share.kv_heads;
+  piece.features = model.head_dim;
+  piece.causal = sizes.causal;
+  piece.rotary = model.positions == 0 && model.causal;
+  piece.normed = sizes.norms_all_rows();
+  if (sizes.updates) {
+    piece.inner = share.ffn;
+    piece.gated = model.gated;
+  }
+  return piece;
+}
+
+Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes) {
+  Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
+  piece.part = Part::kMlpHalf;
+  piece.root_mean_square = !model.biases;
+  piece.normed = sizes.norms_all_rows();
+  if (sizes.updates) {
+    const Share share = share_of(model, sizes.parts);
+    piece.queries = share.heads * model.head_dim;
+    piece.key_values = share.kv_heads * model.head_dim;
+  }
+  return piece;
+}
+
+Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes) {
+  Piece piece = norms_of(model, precision, sizes.normed_rows);
+  piece.part = Part::kNorm;
+  return piece;
+}
+
+// Whether attention is compiled from its norm to its output layer.
+bool is_whole(const Model& model, const Piece& half, const BlockSizes& sizes) {
+  Piece backward = half;
+  backward.backward = true;
+  return !model.latent() && model.streams == 1 && sizes.queries == sizes.keys && sizes.attended == 1 &&
+         half.heads % half.kv_heads == 0 && half.rows % half.keys == 0 && work_of(backward) <= 2 * kWorkMost;
+}
+
+// A training block, cut where its rank meets others.
+std::vector<Counted> halves_of(const Model& model, Precision precision, const BlockSizes& sizes,
+                               bool with_experts) {
+  std::vector<Counted> pieces;
+  const Piece attention = attention_half(model, precision, sizes);
+  double norms = sizes.norms_all_rows() ? 0 : 2;
+  // Layers whose attention sees a window, and attention that is too large, are cut further.
+  const double window = windowed(model, sizes.keys);
+  const double whole = is_whole(model, attention, sizes) ? 1 - window : 0;
+  if (whole > 0) pieces.push_back({attention, whole});
+  if (whole < 1) {
+    if (whole > 0)
+      pieces.push_back({window_of(model, attention_of(model, precision, sizes)), window});
+    else
+      add_attention(pieces, model, precision, sizes);
+    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), 1 - whole});
+    if (sizes.norms_all_rows()) norms += 1 - whole;
+  }
+  if (with_experts) {
+    add_experts(pieces, model, precision, sizes);
+    if (sizes.norms_all_rows()) ++norms;
+  } else {
+    pieces.push_back({mlp_half(model, precision, sizes)});
+  }
+  if (norms > 0) pieces.push_back({norm_of(model, precision, sizes), norms});
+  return pieces;
+}
+
 std::vector<Counted> pieces_of(const Model& model, Precision precision, const BlockSizes& sizes,
                                bool with_experts) {
   std::vector<Counted> pieces{{norms_of(model, precision, sizes.normed_rows)}};
@@ -291,21 +379,48 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
          (machine.rates.memory_bytes_s / machine.cores_per_rank);
 }
 
-double seconds_of(PieceTimes& times, Piece piece, bool backward) {
+// `adds`: weights' gradients to those of micro-batches before.
+double seconds_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
   piece.backward = backward;
+  const bool is_half = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf;
+  piece.updates = backward && updates && is_half;
+  if (!piece.updates && piece.part == Part::kAttentionHalf) {
+    piece.inner = 0;
+    piece.gated = false;
+  }
+  if (!piece.updates && piece.part == Part::kMlpHalf) piece.queries = piece.key_values = 0;
+  piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention;
+  if (piece.part == Part::kAttentionHalf) return times.seconds(piece);
   return piece.part == Part::kAttention ? along(times, piece, &Piece::heads, 1) : rows_of(times, piece);
+}
+
+// Of a backward pass, the weights' gradients: one half of that through products. The backward pass computes
+// attention's weights again: nothing is left for selective recomputation.
+double weights_share(Piece piece) {
+  switch (piece.part) {
+    case Part::kNorms:
+    case Part::kNorm:
+    case Part::kAttention: return 0;
+    case Part::kAttentionHalf: {
+      piece.backward = true;
+      const double all = work_of(piece);
+      piece.keys = 0;
+      return work_of(piece) / all / 2;
+    }
+    default: return 0.5;
+  }
 }
 
 BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, const Machine& machine,
                    const BlockSizes& sizes, bool with_experts) {
   BlockTime out;
-  for (const Counted& each : pieces_of(model, precision, sizes, with_experts)) {
-    const double backward = each.count * seconds_of(times, each.piece, true);
-    out.forward += each.count * seconds_of(times, each.piece, false);
+  const bool is_cut = model.latent() || model.streams > 1;
+  for (const Counted& each : is_cut ? pieces_of(model, precision, sizes, with_experts)
+                                    : halves_of(model, precision, sizes, with_experts)) {
+    const double backward = each.count * seconds_of(times, each.piece, true, sizes.adds, sizes.updates);
+    out.forward += each.count * seconds_of(times, each.piece, false, false);
     out.backward += backward;
-    // Of a backward pass through products, one half is the weights' gradients. The backward pass computes
-    // attention's weights again: nothing is left for selective recomputation.
-    if (each.piece.part != Part::kNorms && each.piece.part != Part::kAttention) out.weights += backward / 2;
+    out.weights += weights_share(each.piece) * backward;
   }
   if (with_experts) {
     const double routing = routing_s(model, precision, machine, sizes.rows);
@@ -315,19 +430,43 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
   return out;
 }
 
-// Adam's time by the number of parameters, and what every tensor takes beside it: the line through two sizes.
+// The output layer and the loss, both ways. Where ranks share the vocabulary, they meet between its pieces.
+double output_s(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes,
+                bool is_shared) {
+  Piece piece = output_of(model, precision, sizes.rows, sizes.parts);
+  if (!is_shared) {
+    piece.backward = true;
+    piece.adds = sizes.adds;
+    return rows_of(times, piece);
+  }
+  double seconds = 0;
+  for (const Part part : {Part::kLogits, Part::kShares, Part::kLogitsBackward}) {
+    piece.part = part;
+    piece.backward = part == Part::kLogitsBackward;
+    piece.normed = piece.backward && sizes.norms_all_rows();
+    piece.adds = piece.backward && sizes.adds;
+    seconds += rows_of(times, piece);
+  }
+  if (sizes.norms_all_rows()) return seconds;
+  return seconds + seconds_of(times, norm_of(model, precision, sizes), true, sizes.adds);
+}
+
+// Adam's time by the number of parameters, and what each further tensor of a program takes beside it.
 void set_optimizer(PieceTimes& times, const Machine& machine, bool wide, LayerTimes& out) {
+  constexpr int64_t kLarge = 1024, kSmall = 128, kColumns = 1024;
   Piece piece;
   piece.part = Part::kOptimizer;
   piece.wide = wide;
-  piece.hidden = 1024;
-  piece.rows = 1024;
-  const double large = times.seconds(piece);
-  piece.rows = 128;
-  const double small = times.seconds(piece);
-  const double each = std::max(0.0, large - small) / ((1024.0 - 128) * 1024);
+  piece.hidden = kColumns;
+  const auto seconds = [&](int64_t rows, int64_t tensors) {
+    piece.rows = rows;
+    piece.heads = tensors;
+    return times.seconds(piece);
+  };
+  const double small = seconds(kSmall, 1);
+  const double each = std::max(0.0, seconds(kLarge, 1) - small) / double((kLarge - kSmall) * kColumns);
   out.optimizer_s_of_parameter = each / machine.cores_per_rank;
-  out.optimizer_s_of_tensor = std::max(0.0, small - each * 128 * 1024);
+  out.optimizer_s_of_tensor = std::max(0.0, seconds(kSmall, 2) - small - each * double(kSmall * kColumns));
 }
 
 }  // namespace
@@ -350,6 +489,11 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.parts = parts;
   sizes.local_experts = double(model.experts) / layout.ep;
   sizes.attended = model.causal && layout.cp > 1 ? 0.5 : 1;
+  sizes.adds = layout.zero < 3 && job.global_batch > double(layout.dp) * layout.micro_batch;
+  // The only micro-batch's gradients are complete while its backward pass goes on.
+  sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
+                  model.expert_layers() == 0 && windowed(model, sizes.keys) == 0 &&
+                  is_whole(model, attention_half(model, job.precision, sizes), sizes);
   Piece embedding;
   embedding.part = Part::kEmbedding;
   embedding.rows = sizes.rows;
@@ -363,11 +507,13 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       out.block = block_of(times, model, job.precision, machine, sizes, false);
     if (model.expert_layers() > 0)
       out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
-    Piece output = output_of(model, job.precision, sizes.rows, parts);
-    output.backward = true;
-    if (model.vocabulary > 0) out.output_s = rows_of(times, output);
-    if (model.vocabulary > 0) out.embedding_s = rows_of(times, embedding);
+    if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes, layout.tp > 1);
+    if (model.vocabulary > 0)
+      out.embedding_s =
+          seconds_of(times, embedding, false, false) + seconds_of(times, embedding, true, sizes.adds);
     set_optimizer(times, machine, embedding.wide, out);
+    out.add_gradients = sizes.adds;
+    out.update_blocks = sizes.updates;
     return out;
   } catch (const Fault& fault) {
     if (fault.kind() == FaultKind::kInternal) throw;
@@ -398,7 +544,7 @@ std::optional<ServeTimes> CompiledLayers::serve(const Model& model, Precision pr
     out.output_s = times.seconds(output_of(model, precision, step.sequences, sizes.parts));
     const auto sum = [&](const std::vector<Counted>& pieces, bool experts) {
       double seconds = experts ? routing_s(model, precision, machine, sizes.rows) : 0;
-      for (const Counted& each : pieces) seconds += each.count * seconds_of(times, each.piece, false);
+      for (const Counted& each : pieces) seconds += each.count * seconds_of(times, each.piece, false, false);
       return seconds;
     };
     const auto pass = [&](bool experts) { return sum(pieces_of(model, precision, sizes, experts), experts); };
@@ -422,7 +568,7 @@ std::optional<ServeTimes> CompiledLayers::serve(const Model& model, Precision pr
       if (!experts) return seconds;
       std::vector<Counted> more;
       add_experts(more, model, precision, sizes);
-      for (const Counted& each : more) seconds += each.count * seconds_of(times, each.piece, false);
+      for (const Counted& each : more) seconds += each.count * seconds_of(times, each.piece, false, false);
       return seconds + routing_s(model, precision, machine, sizes.rows);
     };
     const auto block = [&](bool experts) { return step.tokens > 1 ? pass(experts) : decode(experts); };

@@ -94,6 +94,46 @@ TEST(PieceGraph, EveryPieceIsAGraphThatTheCompilerTakes) {
   EXPECT_GT(times.seconds(decode), 0);
 }
 
+// Halves of a block and the pieces of a shared vocabulary, with and without what stands before them.
+TEST(PieceGraph, WhatLiesBetweenMeetingsIsAGraphThatTheCompilerTakes) {
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const bool backward : {false, true})
+    for (const bool normed : {false, true}) {
+      Piece half;
+      half.part = Part::kAttentionHalf;
+      half.backward = backward;
+      half.normed = half.root_mean_square = half.rotary = half.causal = normed;
+      half.adds = backward && normed;
+      half.updates = backward && !normed;
+      half.queries = half.key_values = 256;
+      half.rows = 256;
+      half.keys = 128;
+      half.heads = 4;
+      half.kv_heads = normed ? 2 : 4;
+      half.features = 64;
+      half.hidden = 256;
+      half.inner = 512;
+      half.gated = normed;
+      graph::verify(graph_of(half));
+      EXPECT_GT(times.seconds(half), 0) << to_string(half);
+      half.part = Part::kMlpHalf;
+      graph::verify(graph_of(half));
+      EXPECT_GT(times.seconds(half), 0) << to_string(half);
+    }
+  Piece part;
+  part.rows = 128;
+  part.hidden = 256;
+  part.inner = 1000;
+  for (const Part each : {Part::kNorm, Part::kLogits, Part::kShares, Part::kLogitsBackward})
+    for (const bool backward : {false, true}) {
+      part.part = each;
+      part.backward = backward;
+      part.normed = part.adds = backward;
+      graph::verify(graph_of(part));
+      EXPECT_GT(times.seconds(part), 0) << to_string(part);
+    }
+}
+
 TEST(PieceTimes, AreNeverBelowTheArraysPeak) {
   for (const Generation generation : {Generation::kV2, Generation::kV3, Generation::kV4}) {
     PieceTimes times(generation, std::nullopt);

@@ -1,5 +1,7 @@
 #include "planner/compiled/piece_graph.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -26,8 +28,8 @@ constexpr double kEpsilon = 1e-5, kMasked = -1e30;
 
 using Dims = std::vector<int64_t>;
 
-// Builder with the words of neural networks. Values between products are in `element`, inside of norms,
-// softmax and activations in float32.
+// Builder with the words of neural networks. Values between products are in `element`, and so are sums of
+// them; inside of norms, softmax and activations they are in float32.
 class Sheet {
  public:
   explicit Sheet(const Piece& piece)
@@ -45,10 +47,16 @@ class Sheet {
       case Part::kAttention: piece_.backward ? attention_backward() : attention_forward(); break;
       case Part::kOutput: piece_.backward ? output_and_loss() : output_forward(); break;
       case Part::kDecode: decode(); break;
-      case Part::kEmbedding: embedding(); break;
+      case Part::kEmbedding: piece_.backward ? lookup_backward() : lookup(); break;
       case Part::kOptimizer: optimizer(); break;
       case Part::kMlp: piece_.backward ? mlp_backward() : mlp_forward(); break;
       case Part::kLinear: linear(); break;
+      case Part::kAttentionHalf:
+      case Part::kMlpHalf: piece_.backward ? half_backward() : half_forward(); break;
+      case Part::kNorm: piece_.backward ? norm_backward() : norm_forward(); break;
+      case Part::kLogits: logits(); break;
+      case Part::kShares: shares(); break;
+      case Part::kLogitsBackward: logits_backward(); break;
     }
     builder_.return_values(results_);
     for (const ValueId result : results_) function_.result_types.push_back(builder_.type(result));
@@ -117,10 +125,10 @@ class Sheet {
       in = gelu(up);
       d_firsts = {narrow(times(d_in, gelu_slope(up)))};
     }
-    give(narrow(product_of_rows(narrow(in), dy)));
+    give_gradient(product_of_rows(narrow(in), dy));
     std::vector<ValueId> d_y;
     for (const ValueId d : d_firsts) {
-      give(narrow(product_of_rows(y, d)));
+      give_gradient(product_of_rows(y, d));
       d_y.push_back(product_turned(d, argument({piece_.hidden, piece_.inner})));
     }
     give(narrow(d_y.size() > 1 ? plus(d_y[0], d_y[1]) : d_y[0]));
@@ -136,14 +144,14 @@ class Sheet {
     }
     const ValueId d = argument({piece_.rows, piece_.inner});
     give(narrow(product_turned(d, weight)));
-    give(narrow(product_of_rows(x, d)));
+    give_gradient(product_of_rows(x, d));
   }
 
   void products_backward() {
     if (piece_.inner > 0) mlp_backward();
     // Attention's output layer and its projections.
     const ValueId dx = argument({piece_.rows, piece_.hidden}), o = argument({piece_.rows, piece_.queries});
-    give(narrow(product_of_rows(o, dx)));
+    give_gradient(product_of_rows(o, dx));
     give(narrow(product_turned(dx, argument({piece_.queries, piece_.hidden}))));
     const ValueId x = argument({piece_.rows, piece_.hidden});
     ValueId d_x{};
@@ -151,7 +159,7 @@ class Sheet {
     for (int i = 0; i < 3; ++i) {
       ValueId d = argument({piece_.rows, columns[i]});
       if (i < 2 && piece_.features > 0) d = narrow(turned(wide(d)));
-      give(narrow(product_of_rows(x, d)));
+      give_gradient(product_of_rows(x, d));
       const ValueId back = product_turned(d, argument({piece_.hidden, columns[i]}));
       d_x = i == 0 ? back : plus(d_x, back);
     }
@@ -160,14 +168,17 @@ class Sheet {
 
   // softmax(scale Q K^T + mask), [heads, queries, keys] in float32.
   ValueId weights_of(ValueId q, ValueId k) {
-    ValueId scores = batched(q, 2, k, 2, {piece_.heads, piece_.rows, piece_.keys});
-    scores = times(scores, splat(scores, 1 / std::sqrt(double(piece_.features))));
+    const Dims queries = builder_.type(q).dims_vector();
+    ValueId scores = batched(q, 2, k, 2, {queries[0], queries[1], builder_.type(k).dim(1)});
+    scores = times(scores, splat(scores, 1 / std::sqrt(double(queries[2]))));
     if (piece_.causal) {
-      const Type positions = Type::tensor(kIndex, builder_.type(scores).dims_vector());
+      const Dims dims = builder_.type(scores).dims_vector();
+      const Type positions = Type::tensor(kIndex, {dims[1], dims[2]});
       const auto counted = [&](int64_t dimension) {
         return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}}, {positions});
       };
-      const ValueId seen = builder_.compare(graph::ComparisonDirection::kGe, counted(1), counted(2));
+      const ValueId seen = builder_.broadcast_in_dim(
+          builder_.compare(graph::ComparisonDirection::kGe, counted(0), counted(1)), dims, {1, 2});
       scores = builder_.add(OpKind::select_, {seen, scores, splat(scores, kMasked)});
     }
     const ValueId largest = over_keys(builder_.reduce(OpKind::maximum_, scores, {2}), scores);
@@ -178,23 +189,220 @@ class Sheet {
 
   void attention_forward() {
     const ValueId q = heads_of(piece_.rows), k = heads_of(piece_.keys), v = values_of(piece_.keys);
-    give(narrow(batched(narrow(weights_of(q, k)), 2, v, 1, {piece_.heads, piece_.rows, values()})));
+    give(attended(q, k, v));
+  }
+
+  ValueId attended(ValueId q, ValueId k, ValueId v) {
+    const Type& of_q = builder_.type(q);
+    const Dims made{of_q.dim(0), of_q.dim(1), builder_.type(v).dim(2)};
+    return narrow(batched(narrow(weights_of(q, k)), 2, v, 1, made));
   }
 
   void attention_backward() {
     const ValueId q = heads_of(piece_.rows), k = heads_of(piece_.keys), v = values_of(piece_.keys);
     const ValueId made = values_of(piece_.rows), d_made = values_of(piece_.rows);
-    const Dims of_keys{piece_.heads, piece_.keys, piece_.features};
-    const Dims of_values{piece_.heads, piece_.keys, values()};
-    const Dims of_queries{piece_.heads, piece_.rows, piece_.features};
+    for (const ValueId each : attended_backward(q, k, v, made, d_made)) give(each);
+  }
+
+  // Gradients of queries, keys and values.
+  std::array<ValueId, 3> attended_backward(ValueId q, ValueId k, ValueId v, ValueId made, ValueId d_made) {
+    const auto dims = [&](ValueId value) { return builder_.type(value).dims_vector(); };
     const ValueId p = weights_of(q, k), narrow_p = narrow(p);
-    give(narrow(batched(narrow_p, 1, d_made, 1, of_values)));
-    const ValueId d_p = batched(d_made, 2, v, 2, builder_.type(p).dims_vector());
+    const ValueId d_v = narrow(batched(narrow_p, 1, d_made, 1, dims(v)));
+    const ValueId d_p = batched(d_made, 2, v, 2, dims(p));
     const ValueId row = builder_.reduce(OpKind::add_, times(wide(made), wide(d_made)), {2});
     ValueId d_s = times(p, minus(d_p, over_keys(row, p)));
-    d_s = narrow(times(d_s, splat(d_s, 1 / std::sqrt(double(piece_.features)))));
-    give(narrow(batched(d_s, 2, k, 1, of_queries)));
-    give(narrow(batched(d_s, 1, q, 1, of_keys)));
+    d_s = narrow(times(d_s, splat(d_s, 1 / std::sqrt(double(dims(q)[2])))));
+    const ValueId d_q = narrow(batched(d_s, 2, k, 1, dims(q)));
+    return {d_q, narrow(batched(d_s, 1, q, 1, dims(k))), d_v};
+  }
+
+  // -- halves of a block, between one meeting of ranks and the next; every value that the backward pass reads
+  // is given by the forward pass, as it leaves the program that made it.
+  void half_forward() {
+    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
+    give(piece_.part == Part::kMlpHalf ? mlp_of(in) : attention_of(in));
+  }
+
+  // `d`: gradient of what the block adds to, and of what it adds (summed over ranks).
+  void half_backward() {
+    const ValueId d_out = argument({piece_.rows, piece_.hidden});
+    const ValueId d_in = piece_.part == Part::kMlpHalf ? mlp_back(d_out) : attention_back(d_out);
+    give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+    if (piece_.updates) update_other_half();
+  }
+
+  void update_other_half() {
+    if (piece_.part == Part::kMlpHalf) {
+      for (const int64_t columns : {piece_.queries, piece_.key_values, piece_.key_values})
+        update({piece_.hidden, columns});
+      update({piece_.queries, piece_.hidden});
+      return;
+    }
+    for (int i = 0; i < (piece_.gated ? 2 : 1); ++i) update({piece_.hidden, piece_.inner});
+    update({piece_.inner, piece_.hidden});
+  }
+
+  void norm_forward() { residual_and_norm(); }
+  void norm_backward() { give(norm_and_residual_back(argument({piece_.rows, piece_.hidden}))); }
+
+  ValueId residual_and_norm() {
+    const ValueId x = plus(argument({piece_.rows, piece_.hidden}), argument({piece_.rows, piece_.hidden}));
+    give(x);
+    const ValueId in = normed(x);
+    give(in);
+    return in;
+  }
+
+  ValueId norm_and_residual_back(ValueId d) {
+    const Unit made = unit(wide(argument({piece_.rows, piece_.hidden})));
+    const ValueId slope = wide(d);
+    give_gradient(builder_.reduce(OpKind::add_, times(slope, made.normal), {0}));
+    const ValueId through = norm_slope(made, times(slope, along_rows(vector(piece_.hidden))));
+    return plus(argument({piece_.rows, piece_.hidden}), narrow(through));
+  }
+
+  ValueId mlp_of(ValueId in) {
+    const ValueId up = kept(product(in, argument({piece_.hidden, piece_.inner})));
+    ValueId acted{};
+    if (piece_.gated) {
+      const ValueId gate = kept(product(in, argument({piece_.hidden, piece_.inner})));
+      acted = times(silu(wide(gate)), wide(up));
+    } else {
+      acted = gelu(wide(up));
+    }
+    return narrow(product(kept(acted), argument({piece_.inner, piece_.hidden})));
+  }
+
+  ValueId mlp_back(ValueId d_out) {
+    const auto inside = [&] { return argument({piece_.rows, piece_.inner}); };
+    const ValueId in = argument({piece_.rows, piece_.hidden});
+    const ValueId up = wide(inside());
+    const ValueId d_acted = wide(narrow(product_turned(d_out, argument({piece_.inner, piece_.hidden}))));
+    give_gradient(product_of_rows(inside(), d_out));
+    std::vector<ValueId> d_firsts;
+    if (piece_.gated) {
+      const ValueId gate = wide(inside());
+      const ValueId share = builder_.add(OpKind::logistic_, {gate});
+      const ValueId slope = times(share, plus(splat(share, 1), times(gate, minus(splat(share, 1), share))));
+      d_firsts = {narrow(times(d_acted, times(gate, share))), narrow(times(times(d_acted, up), slope))};
+    } else {
+      d_firsts = {narrow(times(d_acted, gelu_slope(up)))};
+    }
+    return back_through(in, d_firsts);
+  }
+
+  ValueId attention_of(ValueId in) {
+    const int64_t queries = piece_.heads * piece_.features, shared = piece_.kv_heads * piece_.features;
+    const auto projected = [&](int64_t columns, bool turns) {
+      const ValueId made = narrow(product(in, argument({piece_.hidden, columns})));
+      return turns && piece_.rotary ? narrow(turned(wide(made))) : made;
+    };
+    const ValueId q = given(heads_first(projected(queries, true), piece_.heads));
+    const ValueId k = given(heads_first(for_queries(projected(shared, true)), piece_.heads));
+    const ValueId v = given(heads_first(for_queries(projected(shared, false)), piece_.heads));
+    const ValueId mixed = given(heads_last(given(attended(q, k, v))));
+    return narrow(product(mixed, argument({queries, piece_.hidden})));
+  }
+
+  ValueId attention_back(ValueId d_out) {
+    const int64_t queries = piece_.heads * piece_.features;
+    const Dims dims{sequences() * piece_.heads, piece_.keys, piece_.features};
+    const ValueId d_mixed = narrow(product_turned(d_out, argument({queries, piece_.hidden})));
+    give_gradient(product_of_rows(argument({piece_.rows, queries}), d_out));
+    const ValueId q = argument(dims), k = argument(dims), v = argument(dims), made = argument(dims);
+    const auto d = attended_backward(q, k, v, made, heads_first(d_mixed, piece_.heads));
+    std::vector<ValueId> d_projected = {heads_last(d[0]), of_shared(heads_last(d[1])),
+                                        of_shared(heads_last(d[2]))};
+    for (int i = 0; i < 2; ++i)
+      if (piece_.rotary) d_projected[i] = narrow(turned(wide(d_projected[i])));
+    return back_through(argument({piece_.rows, piece_.hidden}), d_projected);
+  }
+
+  // Gradients of weights that read `in`, and of `in`, from those of what they gave.
+  ValueId back_through(ValueId in, const std::vector<ValueId>& d_outs) {
+    ValueId d_in{};
+    for (size_t i = 0; i < d_outs.size(); ++i) {
+      give_gradient(product_of_rows(in, d_outs[i]));
+      const ValueId weight = argument({piece_.hidden, builder_.type(d_outs[i]).dim(1)});
+      const ValueId back = narrow(product_turned(d_outs[i], weight));
+      d_in = i == 0 ? back : plus(d_in, back);
+    }
+    return d_in;
+  }
+
+  int64_t sequences() const { return piece_.rows / piece_.keys; }
+  Dims by_head(int64_t heads) const { return {sequences(), piece_.keys, heads, piece_.features}; }
+
+  ValueId transposed(ValueId x, Dims order) {
+    return builder_.add(OpKind::transpose_, {x}, {{Attr::permutation, Attribute(std::move(order))}});
+  }
+  // [rows, heads of a row] to [heads of all sequences, positions, features], and back.
+  ValueId heads_first(ValueId x, int64_t heads) {
+    return builder_.reshape(transposed(builder_.reshape(x, by_head(heads)), {0, 2, 1, 3}),
+                            {sequences() * heads, piece_.keys, piece_.features});
+  }
+  ValueId heads_last(ValueId x) {
+    const ValueId parted = builder_.reshape(x, {sequences(), piece_.heads, piece_.keys, piece_.features});
+    return builder_.reshape(transposed(parted, {0, 2, 1, 3}), {piece_.rows, piece_.heads * piece_.features});
+  }
+  // Keys or values, one for each head of queries that meets them; and the sum of their gradients.
+  ValueId for_queries(ValueId x) {
+    if (piece_.kv_heads == piece_.heads) return x;
+    const Dims one{piece_.rows, piece_.kv_heads, piece_.features};
+    const Dims all{piece_.rows, piece_.kv_heads, piece_.heads / piece_.kv_heads, piece_.features};
+    return builder_.reshape(builder_.broadcast_in_dim(builder_.reshape(x, one), all, {0, 1, 3}),
+                            {piece_.rows, piece_.heads * piece_.features});
+  }
+  ValueId of_shared(ValueId x) {
+    if (piece_.kv_heads == piece_.heads) return x;
+    const Dims all{piece_.rows, piece_.kv_heads, piece_.heads / piece_.kv_heads, piece_.features};
+    const ValueId sum = builder_.reduce(OpKind::add_, wide(builder_.reshape(x, all)), {2});
+    return narrow(builder_.reshape(sum, {piece_.rows, piece_.kv_heads * piece_.features}));
+  }
+
+  // -- the output layer and the loss where ranks share the vocabulary: they meet for the largest logit of a
+  // row, for the sum of its powers, and for its label's.
+  void logits() {
+    const ValueId x = normed(argument({piece_.rows, piece_.hidden}));
+    give(x);
+    const ValueId made = wide(narrow(product(x, argument({piece_.hidden, piece_.inner}))));
+    give(made);
+    give(builder_.reduce(OpKind::maximum_, made, {1}));
+  }
+
+  void shares() {
+    const ValueId logits = argument({piece_.rows, piece_.inner}, kReal);
+    const ValueId raised = builder_.add(
+        OpKind::exponential_, {minus(logits, along_columns(argument({piece_.rows}, kReal), logits))});
+    give(raised);
+    give(builder_.reduce(OpKind::add_, raised, {1}));
+    give(builder_.reduce(OpKind::add_,
+                         builder_.add(OpKind::select_, {label_mask(logits), logits, splat(logits, 0)}), {1}));
+  }
+
+  void logits_backward() {
+    const ValueId raised = argument({piece_.rows, piece_.inner}, kReal);
+    const ValueId factor = along_columns(argument({piece_.rows}, kReal), raised);
+    const ValueId one = builder_.convert(label_mask(raised), kReal);
+    const ValueId d = narrow(minus(times(raised, factor), times(one, splat(one, 1e-3))));
+    give_gradient(product_of_rows(argument({piece_.rows, piece_.hidden}), d));
+    const ValueId back = narrow(product_turned(d, argument({piece_.hidden, piece_.inner})));
+    give(piece_.normed ? norm_back(back) : back);
+  }
+
+  ValueId norm_back(ValueId d) {
+    const Unit made = unit(wide(argument({piece_.rows, piece_.hidden})));
+    give_gradient(builder_.reduce(OpKind::add_, times(wide(d), made.normal), {0}));
+    return narrow(norm_slope(made, times(wide(d), along_rows(vector(piece_.hidden)))));
+  }
+
+  ValueId label_mask(ValueId like) {
+    const Dims dims = builder_.type(like).dims_vector();
+    const ValueId column = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}},
+                                        {Type::tensor(kIndex, dims)});
+    return builder_.compare(graph::ComparisonDirection::kEq, column,
+                            builder_.broadcast_in_dim(argument({piece_.rows}, kIndex), dims, {0}));
   }
 
   ValueId normed(ValueId x) { return narrow(times(unit(wide(x)).normal, along_rows(vector(piece_.hidden)))); }
@@ -225,9 +433,9 @@ class Sheet {
                builder_.reduce(OpKind::add_, times(one, logits), {1})));
     const ValueId shares = builder_.add(OpKind::divide_, {raised, along_columns(sum, logits)});
     const ValueId d = narrow(minus(shares, one));
-    give(narrow(product_of_rows(x, d)));
+    give_gradient(product_of_rows(x, d));
     const ValueId of_normal = product_turned(d, table);
-    give(builder_.reduce(OpKind::add_, times(of_normal, made.normal), {0}));
+    give_gradient(builder_.reduce(OpKind::add_, times(of_normal, made.normal), {0}));
     give(narrow(norm_slope(made, times(of_normal, scale))));
   }
 
@@ -265,8 +473,8 @@ class Sheet {
     give(narrow(product(narrow(acted), argument({piece_.inner, piece_.hidden}))));
   }
 
-  // Both ways: rows of the table, and their gradients added to a table of zeros.
-  void embedding() {
+  // Rows of the table.
+  void lookup() {
     const ValueId table = argument({piece_.inner, piece_.hidden}), rows = argument({piece_.rows}, kIndex);
     give(builder_.add(OpKind::gather_, {table, rows},
                       {{Attr::offset_dims, Attribute(Dims{1})},
@@ -274,26 +482,36 @@ class Sheet {
                        {Attr::start_index_map, Attribute(Dims{0})},
                        {Attr::index_vector_dim, Attribute(int64_t{1})},
                        {Attr::slice_sizes, Attribute(Dims{1, piece_.hidden})}}));
+  }
+
+  // Their gradients added to a table of zeros.
+  void lookup_backward() {
+    const ValueId table = splat(Type::tensor(element_, {piece_.inner, piece_.hidden}), 0);
+    const ValueId rows = argument({piece_.rows}, kIndex);
     const Type scalar = Type::scalar(element_);
     const graph::RegionBody add{{scalar, scalar}, [](Builder& body, std::span<const ValueId> arguments) {
                                   return std::vector{body.add(OpKind::add_, {arguments[0], arguments[1]})};
                                 }};
     const graph::OpId made = builder_.add_with_regions(
         OpKind::scatter_,
-        {splat(table, 0), builder_.reshape(rows, {piece_.rows, 1}), argument({piece_.rows, piece_.hidden})},
+        {table, builder_.reshape(rows, {piece_.rows, 1}), argument({piece_.rows, piece_.hidden})},
         {{Attr::update_window_dims, Attribute(Dims{1})},
          {Attr::inserted_window_dims, Attribute(Dims{0})},
          {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
          {Attr::index_vector_dim, Attribute(int64_t{1})}},
         {builder_.type(table)}, {add});
-    give(function_.op(made).results[0]);
+    give_gradient(function_.op(made).results[0]);
   }
 
   // Adam on weights and moments in float32, and the weights as products read them.
   void optimizer() {
-    const auto real = [&] { return argument({piece_.rows, piece_.hidden}, kReal); };
+    for (int64_t i = 0; i < std::max<int64_t>(1, piece_.heads); ++i) update({piece_.rows, piece_.hidden});
+  }
+
+  void update(const Dims& dims) {
+    const auto real = [&] { return argument(dims, kReal); };
     const ValueId weights = real(), moment = real(), square = real();
-    const ValueId gradient = wide(argument({piece_.rows, piece_.hidden}));
+    const ValueId gradient = wide(argument(dims));
     const auto mixed = [&](ValueId kept, double share, ValueId fresh) {
       return plus(times(kept, splat(kept, share)), times(fresh, splat(fresh, 1 - share)));
     };
@@ -315,6 +533,17 @@ class Sheet {
   int64_t values() const { return piece_.values > 0 ? piece_.values : piece_.features; }
   ValueId values_of(int64_t rows) { return argument({piece_.heads, rows, values()}); }
   void give(ValueId value) { results_.push_back(value); }
+  ValueId given(ValueId value) {
+    give(value);
+    return value;
+  }
+  // For the backward pass, as the next product reads it.
+  ValueId kept(ValueId value) { return given(narrow(value)); }
+  void give_gradient(ValueId value) {
+    value = narrow(value);
+    if (piece_.adds) value = plus(argument(builder_.type(value).dims_vector()), value);
+    give(value);
+  }
 
   struct Unit {
     ValueId normal, root;  // rows of mean square 1, and what they were multiplied by
@@ -353,11 +582,13 @@ class Sheet {
     if (piece_.features == 0) return x;
     const Dims dims = builder_.type(x).dims_vector();
     const int64_t half = piece_.features / 2;
-    const Dims halves{dims[0], dims[1] / piece_.features, 2, half};
+    // Sequences have the same angles.
+    const int64_t length = piece_.part == Part::kAttentionHalf ? piece_.keys : dims[0];
+    const Dims halves{dims[0] / length, length, dims[1] / piece_.features, 2, half};
     const ValueId pairs = builder_.reshape(x, halves);
-    const ValueId swapped = builder_.add(OpKind::reverse_, {pairs}, {{Attr::dimensions, Attribute(Dims{2})}});
+    const ValueId swapped = builder_.add(OpKind::reverse_, {pairs}, {{Attr::dimensions, Attribute(Dims{3})}});
     const auto table = [&] {
-      return builder_.broadcast_in_dim(argument({dims[0], 2, half}, kReal), halves, {0, 2, 3});
+      return builder_.broadcast_in_dim(argument({length, 2, half}, kReal), halves, {1, 3, 4});
     };
     const ValueId straight = times(pairs, table());
     return builder_.reshape(plus(straight, times(swapped, table())), dims);
@@ -367,7 +598,8 @@ class Sheet {
   ValueId plus(ValueId x, ValueId y) { return builder_.add(OpKind::add_, {x, y}); }
   ValueId minus(ValueId x, ValueId y) { return builder_.add(OpKind::subtract_, {x, y}); }
   ValueId times(ValueId x, ValueId y) { return builder_.add(OpKind::multiply_, {x, y}); }
-  ValueId splat(ValueId like, double value) { return builder_.splat(builder_.type(like), value); }
+  ValueId splat(ValueId like, double value) { return splat(builder_.type(like), value); }
+  ValueId splat(const Type& type, double value) { return builder_.splat(type, value); }
   ValueId silu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {x})); }
   // GELU's usual approximation: x s, s = logistic(1.702 x).
   ValueId gelu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {times(x, splat(x, 1.702))})); }
@@ -418,6 +650,12 @@ std::string_view name_of(Part part) {
     case Part::kOptimizer: return "optimizer";
     case Part::kMlp: return "mlp";
     case Part::kLinear: return "linear";
+    case Part::kAttentionHalf: return "attention_half";
+    case Part::kMlpHalf: return "mlp_half";
+    case Part::kNorm: return "norm";
+    case Part::kLogits: return "logits";
+    case Part::kShares: return "shares";
+    case Part::kLogitsBackward: return "logits_backward";
   }
   OPENTRN_CHECK(false, "a part without a name");
 }
@@ -433,8 +671,10 @@ std::string to_string(const Piece& piece) {
       {"inner", piece.inner}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
-  const std::pair<const char*, bool> flags[] = {
-      {"gated", piece.gated}, {"rms", piece.root_mean_square}, {"causal", piece.causal}, {"f32", piece.wide}};
+  const std::pair<const char*, bool> flags[] = {{"gated", piece.gated},   {"rms", piece.root_mean_square},
+                                                {"causal", piece.causal}, {"f32", piece.wide},
+                                                {"rotary", piece.rotary}, {"normed", piece.normed},
+                                                {"adds", piece.adds},     {"updates", piece.updates}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;

@@ -1,9 +1,10 @@
 // The work of a transformer block between its collectives, as graphs that the compiler takes.
 //
-// A block is cut where a rank meets others or where work grows otherwise than by the row: norms and
-// residuals, the products of the projections and the MLP, attention's inside, and the output layer with its
-// loss. Forward and backward passes are graphs of their own; a backward pass is written out as automatic
-// differentiation writes it, and computes attention's weights again from queries and keys.
+// A block is cut where a rank meets others: attention from the norm before it to its output layer, and the
+// MLP from its norm to its second product. Where that is too large to be compiled whole, it is cut where work
+// grows otherwise than by the row, too: norms and residuals, the products of the projections and the MLP, and
+// attention's inside. Forward and backward passes are graphs of their own; a backward pass is written out as
+// automatic differentiation writes it, and computes attention's weights again from queries and keys.
 #pragma once
 
 #include <compare>
@@ -22,20 +23,27 @@ enum class Part : uint8_t {
   kDecode,
   kEmbedding,
   kOptimizer,
-  kMlp,    // the MLP alone: an expert's, or behind latent attention
-  kLinear  // one product, `hidden` to `inner`
+  kMlp,            // the MLP alone: an expert's, or behind latent attention
+  kLinear,         // one product, `hidden` to `inner`
+  kAttentionHalf,  // projections, rotary positions, attention and its output layer, with a norm where
+                   // `normed`
+  kMlpHalf,        // the same of an MLP
+  kNorm,           // one norm, and the residual before it
+  kLogits,         // of a vocabulary that ranks share: logits, and the largest of the rank's
+  kShares,         // ... what the loss sums over ranks
+  kLogitsBackward  // ... gradients of the table and of what was read
 };
 
 // One program. Sizes that a part does not have are 0.
 struct Piece {
   Part part = Part::kNorms;
   bool backward = false;  // of kOutput: with the forward pass, the loss between them
-  // kEmbedding: rows of `inner` that are read, and added to; kOptimizer: an update of rows * hidden
-  // parameters.
+  // kEmbedding: rows of `inner` that are read, or added to; kOptimizer: an update of rows * hidden
+  // parameters, `heads` times.
   int64_t rows = 0;        // tokens; of kAttention: queries of a head, of kDecode: sequences
-  int64_t keys = 0;        // kAttention, kDecode: positions that a query meets, its own included
-  int64_t heads = 0;       // kAttention: heads of all sequences of the micro-batch; kDecode: of a rank
-  int64_t kv_heads = 0;    // kDecode: of a rank
+  int64_t keys = 0;        // attention, kDecode: positions that a query meets, its own included
+  int64_t heads = 0;       // kAttention: heads of all sequences of the micro-batch; else of a rank
+  int64_t kv_heads = 0;    // kDecode, kAttentionHalf: of a rank
   int64_t features = 0;    // of a head; kProducts: 0 where positions are not rotary
   int64_t values = 0;      // kAttention: of a head's values; 0: `features`
   int64_t hidden = 0;      // width of a token
@@ -45,7 +53,13 @@ struct Piece {
   bool gated = false;  // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
   bool causal = false;
-  bool wide = false;  // float32, not bfloat16
+  bool wide = false;    // float32, not bfloat16
+  bool rotary = false;  // kAttentionHalf: positions
+  bool normed = false;  // of halves: with the norm before it; the backward pass with the norm's
+  // Of a half's backward pass: with Adam's updates of the other half's weights, whose gradients are complete
+  // before; kAttentionHalf: `inner` and `gated` say which, kMlpHalf: `queries` and `key_values`.
+  bool updates = false;
+  bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
 
   auto operator<=>(const Piece&) const = default;
 };

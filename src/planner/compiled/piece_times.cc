@@ -34,12 +34,9 @@ double compiled_ns(const Piece& piece, Generation generation) {
   compiler::Options options;
   options.generation = generation;
   const runtime::Model model = model::model_of(compiler::compile(graph_of(piece), options), generation);
-  const trace::Summary summary = runtime::timed(model, {});
-  // Every core of a stack works, so a core has its share of the memory's rate and no more.
+  // Every core of a stack works, and they share the rate of its memory.
   const double cores = arch::timing(generation).constant("hbm_cores_per_stack");
-  const double bytes = double(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written);
-  const double share = summary.hbm_peak_bytes_per_ns / std::max(1.0, cores);
-  return std::max(summary.total_ns, share > 0 ? bytes / share : 0);
+  return runtime::port_times(model, {}, std::max(1, static_cast<int>(cores))).summary.total_ns;
 }
 
 }  // namespace
