@@ -135,6 +135,7 @@ void ChainRun::give_memory(uint32_t instruction) {
       return candidate.free_after < instruction && candidate.row_bytes == tile.row_bytes;
     });
     std::lock_guard guard(core_.memory_lock_);
+    if (core_.tensors_[tile.tensor].buffer != nullptr) continue;  // another tile lies in it (placement.h)
     if (block == blocks_.end())
       block = blocks_.insert(block, {core_.buffers_.allocate(bytes), tile.row_bytes, 0});
     block->free_after = tile.last;

@@ -475,12 +475,26 @@ bool Context::in_psum(int slot) const {
 
 // -- masks
 
+namespace {
+
+// Whether the bytes of a view are one range of its tensor's, though rows may lie apart in memory.
+bool is_one_range(const View& view) {
+  if (view.dense()) return view.buffer->contiguous() || view.partitions == 1;
+  const Buffer& buffer = *view.buffer;
+  return view.table == nullptr && view.free_contiguous() && view.partition_stride == buffer.row_pitch() &&
+         view.elements * view.element_bytes == buffer.logical(buffer.data() + buffer.row_pitch());
+}
+
+}  // namespace
+
 int64_t Context::first_unwritten(const View& view) const {
   if (view.buffer == nullptr || !core.checks_.uninitialised_reads) return -1;
   const ByteMask& mask = view.buffer->initialised();
   if (mask.all()) return -1;
   int64_t missing = -1;
   std::unique_lock guard(view.buffer->mask_lock());
+  const int64_t total_bytes = view.total() * view.element_bytes;
+  if (is_one_range(view) && mask.test_all(view.buffer->logical(view.base), total_bytes)) return -1;
   for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
     if (missing >= 0) return;
     const int64_t first = view.buffer->logical(at);
@@ -545,6 +559,7 @@ void Context::mark_written(const View& view, Writer writer) const {
     if (sets) buffer.accumulatable().set(begin, bytes);
     if (clears) buffer.accumulatable().clear(begin, bytes);
   };
+  if (is_one_range(view)) return mark(buffer.logical(view.base), view.total() * view.element_bytes);
   for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
     if (stride == view.element_bytes) {
       mark(buffer.logical(at), count * stride);

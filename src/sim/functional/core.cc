@@ -78,8 +78,23 @@ void Core::release(TensorId id) {
   if (tensors_[id].buffer == nullptr) return;
   TensorSlot slot = std::move(tensors_[id]);
   tensors_[id] = {};
-  if (!slot.bound && slot.buffer->fold_rows() == 0) buffers_.recycle(std::move(slot.buffer));
+  const bool placed = remembers_ && memory_->is_placed(id);
+  if (placed) memory_->set_placed(id, false);
+  if (!slot.bound && !placed && slot.buffer->fold_rows() == 0) buffers_.recycle(std::move(slot.buffer));
 }
+
+namespace {
+
+// A tile's rows in the memory of another tensor; null where that has none that lasts.
+std::shared_ptr<Buffer> buffer_in(const std::shared_ptr<Buffer>& home, const Placement& place,
+                                  const isa::Tensor& tile) {
+  if (home == nullptr || home->fold_rows() > 0) return nullptr;
+  const int64_t pitch = place.pitch > 0 ? place.pitch : home->row_pitch();
+  return Buffer::placed(home->data() + place.row * home->row_pitch() + place.byte, tile.rows,
+                        tile.row_bytes(), pitch, home);
+}
+
+}  // namespace
 
 // What a tensor reads as before anything writes it, where that is no fault.
 void Core::fill_fresh(const isa::Tensor& tensor, Buffer& buffer) const {
@@ -93,6 +108,8 @@ void Core::fill_fresh(const isa::Tensor& tensor, Buffer& buffer) const {
 
 Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
   const isa::Tensor& tensor = program.tensor(id);
+  const Placement* const place = remembers_ && !checks_.fill_fresh_memory ? memory_->placement(id) : nullptr;
+  if (place != nullptr) touch(program, place->home);
   std::lock_guard guard(memory_lock_);
   if (id >= tensors_.size()) tensors_.resize(std::max(program.tensor_count(), 2 * tensors_.size()));
   TensorSlot& slot = tensors_[id];
@@ -107,6 +124,10 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
                 fmt::format("{} has {} rows of {} elements; a tensor may have {} bytes",
                             isa::tensor_label(program, id), tensor.rows, tensor.row_elements,
                             checks_.tensor_bytes_max));
+  if (slot.buffer == nullptr && place != nullptr) {
+    slot.buffer = buffer_in(tensors_[place->home].buffer, *place, tensor);
+    if (slot.buffer != nullptr) memory_->set_placed(id, true);
+  }
   if (slot.buffer == nullptr) {
     slot.buffer = buffers_.allocate(bytes);
     fill_fresh(tensor, *slot.buffer);

@@ -5,11 +5,26 @@
 namespace opentrn::sim {
 
 void RunMemory::begin(RunConditions conditions) {
+  placed_.clear();
   if (conditions == conditions_) return;
   conditions_ = std::move(conditions);
   plans_.clear();
   instructions_ = 0;
   releases.reset();
+  const auto alone = [&](isa::TensorId id) { return std::ranges::binary_search(conditions_.merged, id); };
+  const auto bound = [&](isa::TensorId id) { return std::ranges::binary_search(conditions_.bound, id); };
+  placements_ = find_placements(*conditions_.program, alone);
+  std::erase_if(placements_, [&](const Placement& place) { return bound(place.tile); });
+}
+
+const Placement* RunMemory::placement(isa::TensorId tile) const {
+  const auto found = std::ranges::lower_bound(placements_, tile, {}, &Placement::tile);
+  return found != placements_.end() && found->tile == tile ? &*found : nullptr;
+}
+
+void RunMemory::set_placed(isa::TensorId tile, bool placed) {
+  if (tile >= placed_.size()) placed_.resize(tile + size_t{1});
+  placed_[tile] = placed;
 }
 
 const StretchPlan* RunMemory::find(isa::InstructionIndex begin, const Stretch::Foldable& foldable) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "isa/program.h"
+#include "sim/functional/placement.h"
 #include "sim/functional/stretch.h"
 
 namespace opentrn::sim {
@@ -46,6 +47,13 @@ class RunMemory {
 
   size_t plans() const { return plans_.size(); }
 
+  // Where a tile lies in another tensor; null when it has memory of its own.
+  const Placement* placement(isa::TensorId tile) const;
+  const std::vector<Placement>& placements() const { return placements_; }
+  // Whether it was given that place in this run, and not its own memory.
+  void set_placed(isa::TensorId tile, bool placed);
+  bool is_placed(isa::TensorId tile) const { return tile < placed_.size() && placed_[tile]; }
+
   // Of a whole run, by instruction.
   std::optional<Releases> releases;
 
@@ -55,6 +63,8 @@ class RunMemory {
 
   RunConditions conditions_;
   std::unordered_map<isa::InstructionIndex, StretchPlan> plans_;
+  std::vector<Placement> placements_;  // by tile
+  std::vector<bool> placed_;           // by TensorId
   size_t instructions_ = 0;
 };
 

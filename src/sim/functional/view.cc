@@ -98,16 +98,22 @@ void RunCursor::advance(int64_t elements) {
     address_ += elements * run_stride_;
     return;
   }
+  // Where the next run begins if no table says it.
+  std::byte* next = address_ + (elements - run_count_) * run_stride_;
   int d = outer_rank_ - 1;
   for (; d >= 0; --d) {
+    next += view_.dims[d].stride;
     if (++index_[d] < view_.dims[d].count) break;
+    next -= view_.dims[d].count * view_.dims[d].stride;
     index_[d] = 0;
   }
   if (d < 0) {
     remaining_ = 0;
     return;
   }
-  locate();
+  if (view_.table != nullptr) return locate();
+  address_ = next;
+  remaining_ = run_count_;
 }
 
 }  // namespace opentrn::sim

@@ -124,6 +124,30 @@ void store_chosen(const View& dst, int64_t p, const uint8_t* chosen, const std::
   });
 }
 
+// The same for rows without gaps, from the predicate as it lies: a loop that the compiler turns into vectors.
+// `values` may be one element for all.
+template <typename Word, typename Truth, bool kConstant>
+void choose_run(std::byte* to, const std::byte* predicate, const std::byte* values, int64_t n, bool reverse) {
+  Word only;
+  std::memcpy(&only, values, sizeof only);
+  for (int64_t i = 0; i < n; ++i) {
+    Truth truth;
+    Word old, fresh = only;
+    std::memcpy(&truth, predicate + i * static_cast<int64_t>(sizeof truth), sizeof truth);
+    std::memcpy(&old, to + i * static_cast<int64_t>(sizeof old), sizeof old);
+    if constexpr (!kConstant)
+      std::memcpy(&fresh, values + i * static_cast<int64_t>(sizeof fresh), sizeof fresh);
+    fresh = (truth != 0) != reverse ? fresh : old;
+    std::memcpy(to + i * static_cast<int64_t>(sizeof fresh), &fresh, sizeof fresh);
+  }
+}
+
+// Whether choose_run() takes the rows, of words of 32 bits.
+bool is_plain_choice(const View& dst, const View& predicate, const View& src, bool constant) {
+  return dst.element_bytes == 4 && (predicate.element_bytes == 4 || predicate.element_bytes == 1) &&
+         dst.free_contiguous() && predicate.free_contiguous() && (constant || src.free_contiguous());
+}
+
 }  // namespace
 
 // dst keeps its value where the predicate does not hold.
@@ -149,6 +173,19 @@ void tensor_copy_predicated(Context& cx) {
 
   const int bytes = dst.element_bytes;
   const int64_t n = dst.elements;
+  if (is_plain_choice(dst, predicate, src, constant)) {
+    cx.parallel(dst.partitions, dst.repeats() ? 0 : dst.total() / 4, [&](int64_t begin, int64_t end) {
+      const bool words = predicate.element_bytes == 4;
+      for (int64_t p = begin; p < end; ++p) {
+        const auto* const values = constant ? reinterpret_cast<const std::byte*>(&bits) : src.row(p);
+        const auto choose =
+            constant ? (words ? choose_run<uint32_t, uint32_t, true> : choose_run<uint32_t, uint8_t, true>)
+                     : (words ? choose_run<uint32_t, uint32_t, false> : choose_run<uint32_t, uint8_t, false>);
+        choose(dst.row(p), predicate.row(p), values, n, reverse);
+      }
+    });
+    return;
+  }
   cx.parallel(dst.partitions, dst.repeats() ? 0 : dst.total(), [&](int64_t begin, int64_t end) {
     ScratchScope scope;
     uint8_t* chosen = scope.array<uint8_t>(n);

@@ -1,4 +1,5 @@
 // Data movement: DMA, copies, transposes, gathers.
+#include "base/random.h"
 #include "sim/functional/test_kernel.h"
 
 namespace opentrn::sim {
@@ -218,6 +219,39 @@ TEST(TensorCopyPredicated, CopiesWhereThePredicateHolds) {
   EXPECT_EQ(k.get(dst), (Floats{10, 2, 3, 40}));
   k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(-1), k.op(where)}, {word(int64_t{1})});
   EXPECT_EQ(k.get(dst), (Floats{10, -1, -1, 40}));
+}
+
+TEST(TensorCopyPredicated, RowsWithAndWithoutGapsAreChosenAlike) {
+  constexpr int64_t kRows = 5, kColumns = 37;
+  SplitMix64 random(3);
+  std::vector<float> old, fresh, truth;
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    old.push_back(static_cast<float>(i));
+    fresh.push_back(static_cast<float>(-i));
+    truth.push_back(static_cast<float>(random.below(3)));
+  }
+  for (const DType type : {DType::kUint8, DType::kUint32}) {
+    for (const int64_t reverse : {0, 1}) {
+      for (const bool constant : {false, true}) {
+        TestKernel k;
+        const Tile src = k.sbuf_of(kRows, kColumns, fresh), where = k.sbuf_of(kRows, kColumns, truth, type);
+        const Tile dense = k.sbuf_of(kRows, kColumns, old), apart = k.sbuf(kRows, 2 * kColumns);
+        const Operand every_second = k.op(apart, 0, {{2 * kColumns, kRows}, {2, kColumns}});
+        k.run(Opcode::kMemset, {k.op(apart), Operand::imm(0)});
+        k.run(Opcode::kTensorCopy, {every_second, k.op(dense)});
+        for (const Operand& to : {k.op(dense), every_second})
+          k.run(Opcode::kTensorCopyPredicated, {to, constant ? Operand::imm(-1) : k.op(src), k.op(where)},
+                {word(reverse)});
+        const std::vector<float> found = k.get(dense), slow = k.get(apart);
+        for (size_t i = 0; i < found.size(); ++i) {
+          const bool chosen = (truth[i] != 0) != (reverse != 0);
+          ASSERT_EQ(found[i], chosen ? (constant ? -1.0f : fresh[i]) : old[i]);
+          const size_t row = i / kColumns, column = i % kColumns;
+          ASSERT_EQ(found[i], slow[row * 2 * kColumns + 2 * column]);
+        }
+      }
+    }
+  }
 }
 
 TEST(TensorCopyPredicated, OppositePredicatesFillAFreshTile) {
