@@ -2,7 +2,6 @@
 #include "python/timing_bindings.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -37,6 +36,7 @@
 #include "nki/machine.h"
 #include "nki/recording.h"
 #include "profile/reports.h"
+#include "python/phase_clock.h"
 #include "python/program_files.h"
 #include "python/unlocked.h"
 #include "runtime/settings.h"
@@ -71,35 +71,26 @@ struct Timing {
   std::vector<std::pair<const char*, double>> phase_seconds;
 };
 
+// Of a run while all cores of its HBM stack run the same, each for itself; of both cores of one, which fill
+// it: alone.
+double beside_ns(const Timing& timing) {
+  const isa::Executable& executable = timing.executables[0];
+  const double beside =
+      timing.executables.size() > 1
+          ? 0
+          : sim::timing::beside_copies_ns(executable, timing.tables->timing(executable.generation),
+                                          timing.simulate_options);
+  return std::max(beside, timing.profile.summary.total_ns);
+}
+
 // With what serving gives, which takes another run and is asked for seldom.
 const profile::ModelProfile& profile_of_model(Timing& timing) {
   std::call_once(timing.serving_once, [&] {
-    const isa::Executable& executable = timing.executables[0];
-    const bool is_alone = timing.executables.size() > 1;  // a stack's two cores both run the one model
-    const double beside =
-        is_alone ? 0
-                 : sim::timing::beside_copies_ns(executable, timing.tables->timing(executable.generation),
-                                                 timing.simulate_options);
-    profile::add_serving(*timing.model, executable, *timing.tables, beside,
-                         static_cast<int>(timing.executables.size()));
+    const auto cores = static_cast<int>(timing.executables.size());
+    profile::add_serving(*timing.model, timing.executables[0], *timing.tables, beside_ns(timing), cores);
   });
   return *timing.model;
 }
-
-// Measures phases one after the other.
-class PhaseClock {
- public:
-  explicit PhaseClock(Timing& timing) : timing_(timing) {}
-  void end_of(const char* phase) {
-    const auto now = std::chrono::steady_clock::now();
-    timing_.phase_seconds.emplace_back(phase, std::chrono::duration<double>(now - begin_).count());
-    begin_ = now;
-  }
-
- private:
-  Timing& timing_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings) {
   if (settings.empty()) return {&arch::default_tables(), [](const arch::Tables*) {}};
@@ -137,7 +128,7 @@ std::shared_ptr<Timing> compiled(const Programs& programs, Generation generation
   timing->tables = tables_of(options.settings);
   arch::expect_stated(*timing->tables, generation);
   timing->assumptions = arch::assumptions(*timing->tables, generation);
-  PhaseClock clock(*timing);
+  PhaseClock clock(timing->phase_seconds);
   const int look_ahead =
       options.look_ahead.value_or(backend::usual_look_ahead(options.neuronx_cc, timing->tables.get()));
   for (size_t core = 0; core < programs.size(); ++core) {
@@ -186,7 +177,7 @@ sim::timing::SimulateOptions simulate_options_of(const Timing& timing, const isa
 std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Program& executed,
                                       Generation generation, const TimeOptions& options) {
   const std::shared_ptr<Timing> timing = compiled(programs, generation, options);
-  PhaseClock clock(*timing);
+  PhaseClock clock(timing->phase_seconds);
   const std::vector<const isa::Executable*> cores = cores_of(*timing);
   trace::Recorder recorder;
   timing->simulate_options = simulate_options_of(*timing, executed, options);
@@ -651,17 +642,7 @@ void bind_timing(nb::module_& module) {
       .def_prop_ro(
           "nc_latency_ns",
           [](const Timing& t) { return t.profile.summary.total_ns + t.profile.summary.timed_extra_ns; })
-      // Of a run while all cores of its HBM stack run the same, each for itself.
-      .def_prop_ro("beside_ns",
-                   [](const Timing& t) {
-                     const Unlocked unlocked;
-                     const isa::Executable& executable = t.executables.at(0);
-                     const double alone = t.profile.summary.total_ns;
-                     if (t.executables.size() > 1) return alone;  // fills its stack itself
-                     return std::max(
-                         alone, sim::timing::beside_copies_ns(
-                                    executable, t.tables->timing(executable.generation), t.simulate_options));
-                   })
+      .def_prop_ro("beside_ns", &beside_ns)
       .def_prop_ro("extrapolated_ns", [](const Timing& t) { return t.profile.summary.extrapolated_ns; })
       .def_prop_ro("instruction_count", [](const Timing& t) { return t.profile.summary.instructions; })
       .def_prop_ro("bound_by",

@@ -96,6 +96,7 @@ FORMS = [
             "--max-num-seqs": does("--max-num-seqs 2"),
             "--ranks": does("--ranks 2 --instance trn1.32xlarge"),
             "--instance": refused("--instance trn1.32xlarge"),
+            "--lnc": does("--lnc 2 --ranks 1 --instance trn2.48xlarge"),
         },
     ),
     Form(
