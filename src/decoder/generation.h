@@ -61,8 +61,8 @@ class Generation {
     Request request;
     Sampler sampler;
     std::vector<int32_t> blocks;
-    size_t read = 0;            // tokens of the prompt whose keys are in the pool
-    int64_t given = 0;          // new tokens
+    size_t read = 0;                 // tokens of the prompt whose keys are in the pool
+    int64_t given = 0;               // new tokens
     std::vector<int32_t> text = {};  // the prompt and the new tokens
     bool finished = false;
     bool in_prompt() const { return read < request.prompt.size(); }

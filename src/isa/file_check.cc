@@ -45,7 +45,8 @@ std::string loops_error(const Program& program) {
 }  // namespace
 
 std::string tensor_error(const Tensor& tensor) {
-  const int64_t fewest = is_on_chip(tensor.space) ? 1 : 0;  // inputs and results of no elements, which no access has
+  const int64_t fewest =
+      is_on_chip(tensor.space) ? 1 : 0;  // inputs and results of no elements, which no access has
   if (tensor.rows < fewest || tensor.row_elements < fewest)
     return fmt::format("{} rows of {} elements", tensor.rows, tensor.row_elements);
   int64_t bytes = size_bytes(tensor.dtype);
@@ -56,7 +57,8 @@ std::string tensor_error(const Tensor& tensor) {
     return fmt::format("{} dimensions; at most {}", tensor.shape.size(), kMaxRank);
   int64_t elements = 1, places = 1;
   for (int64_t size : tensor.shape)
-    if (size < fewest || !product_fits(places, std::max<int64_t>(size, 1)) || !product_fits(elements, size)) return fmt::format("a dimension of {}", size);
+    if (size < fewest || !product_fits(places, std::max<int64_t>(size, 1)) || !product_fits(elements, size))
+      return fmt::format("a dimension of {}", size);
   if (!tensor.shape.empty() && elements != tensor.rows * tensor.row_elements)
     return fmt::format("a shape of {} elements for {} rows of {}", elements, tensor.rows,
                        tensor.row_elements);

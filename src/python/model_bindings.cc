@@ -68,7 +68,7 @@ struct LoadedModel {
   compiler::PassCounts passes;
   std::vector<graph::Type> input_types, output_types;
   std::optional<runtime::LoopTrips> trips;  // of the last run
-  std::vector<bool> is_unread;           // by input: no instruction has it, so that what it holds does not matter
+  std::vector<bool> is_unread;  // by input: no instruction has it, so that what it holds does not matter
   // Of the graph; empty and 0 where it is not there any more.
   std::vector<size_t> control_inputs;
   int64_t splat_bytes =
@@ -93,7 +93,8 @@ int64_t splat_bytes(const graph::Module& module) {
 
 std::vector<bool> unread_inputs(const Model& model) {
   std::vector<bool> accessed = isa::accessed_tensors(*model.program);
-  for (const runtime::Port& port : model.outputs) accessed[port.tensor] = true;  // an input that is a result too
+  for (const runtime::Port& port : model.outputs)
+    accessed[port.tensor] = true;  // an input that is a result too
   std::vector<bool> unread;
   for (const runtime::Port& port : model.inputs) unread.push_back(!accessed[port.tensor]);
   return unread;

@@ -14,10 +14,10 @@
 namespace opentrn::runtime {
 
 struct UnwrittenOutput {
-  size_t number = 0;    // of the port
-  int64_t count = 0;    // elements that nothing wrote, as the device holds them
-  int64_t first = 0;    // row-major
-  std::string moved;    // who left it so, in words; or empty
+  size_t number = 0;         // of the port
+  int64_t count = 0;         // elements that nothing wrote, as the device holds them
+  int64_t first = 0;         // row-major
+  std::string moved;         // who left it so, in words; or empty
   SourceLocation made = {};  // of what computes it; may be unknown
 };
 

@@ -40,8 +40,8 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pinned)
   TORCH_CHECK(!pinned.value_or(false), "only memory of the CPU is pinned");
 }
 
-// Programs refuse whole numbers that 32 bits do not hold, and an op that writes some elements reads the others:
-// what memory held before must not be such a number.
+// Programs refuse whole numbers that 32 bits do not hold, and an op that writes some elements reads the
+// others: what memory held before must not be such a number.
 Tensor within_range(Tensor made) {
   if (made.scalar_type() == at::kLong || made.scalar_type() == at::kUInt64)
     std::memset(made.mutable_data_ptr(), 0, made.storage().nbytes());
@@ -62,9 +62,8 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::option
                      std::optional<bool> pinned) {
   check_options(layout, pinned);
   const c10::DeviceGuard guard(place_of(device));
-  return within_range(
-      at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::DeviceType::PrivateUse1), kKeys,
-                                        c10::dtype_or_default(dtype)));
+  return within_range(at::detail::empty_strided_generic(
+      sizes, strides, c10::GetAllocator(c10::DeviceType::PrivateUse1), kKeys, c10::dtype_or_default(dtype)));
 }
 
 const Tensor& resize(const Tensor& self, c10::SymIntArrayRef sizes, std::optional<at::MemoryFormat> format) {

@@ -320,6 +320,10 @@ std::vector<ExpansionCase> products() {
        "%r = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : "
        "(tensor<128x2x3xf32>, tensor<128x3x2xf32>) -> tensor<128x2x2xf32>",
        1e-6},
+      {"%x: tensor<6x20x24xf32>, %w: tensor<6x24xf32>", "tensor<6x20xf32>",
+       "%r = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : "
+       "(tensor<6x20x24xf32>, tensor<6x24xf32>) -> tensor<6x20xf32>",
+       1e-6},
       {"%x: tensor<1x11000xf32>, %w: tensor<11000x1xf32>", "tensor<1x1xf32>",
        "%r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<1x11000xf32>, "
        "tensor<11000x1xf32>) "
