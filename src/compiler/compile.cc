@@ -14,6 +14,7 @@
 #include "compiler/narrowing.h"
 #include "compiler/pipeline/phases.h"
 #include "compiler/pipeline/search.h"
+#include "graph/kernel_call.h"
 
 namespace opentrn::compiler {
 
@@ -117,6 +118,13 @@ CompiledModule compile_prepared(const graph::Module& module, const Function& fun
   }
 }
 
+// Kernels that users write take the time in a model that they take by themselves.
+bool calls_kernels(const Function& function) {
+  bool found = false;
+  graph::walk(function, function.body(), [&](OpId id) { found |= graph::is_kernel_call(function.op(id)); });
+  return found;
+}
+
 }  // namespace
 
 int64_t hbm_bytes_at_most(const isa::Program& program, std::span<const isa::TensorId> always) {
@@ -133,7 +141,8 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
       run(pass_named(name), function, input, counts);
     compiled = faster(std::move(compiled), compile_prepared(module, function, options, counts), options);
   }
-  if (options.level >= Level::k2) compiled = with_shared_work(std::move(compiled), options);
+  if (options.level >= Level::k2 && !calls_kernels(function))
+    compiled = with_shared_work(std::move(compiled), options);
   compiled.narrowing = to_text(narrowing(module));
   return compiled;
 }

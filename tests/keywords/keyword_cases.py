@@ -183,6 +183,7 @@ MODEL = {
     "sizes": Held(GENERATE + "a_decoder_is_of_its_target_and_sizes"),
     "ranks": Held("tests/generate/test_ranks.py::test_answers_of_ranks_are_those_of_one_core"),
     "instance": Held("tests/generate/test_ranks.py::test_answers_of_ranks_are_those_of_one_core"),
+    "lnc": Held("tests/generate/test_ranks.py::test_ranks_of_two_physical_cores_share_their_stack_and_exchange_as_logical_cores"),
 }
 SAMPLING = dict.fromkeys(("temperature", "seed"), Held(GENERATE + "drawn_tokens_depend_on_the_seed_alone")) | {
     name: Held(GENERATE + "each_limit_of_sampling_changes_what_is_drawn") for name in ("top_k", "top_p", "min_p")

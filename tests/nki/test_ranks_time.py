@@ -36,6 +36,13 @@ def kernel(x, group, before, beside):
     return returned(dst), aside
 
 
+def only_a_sum(x, group):
+    """All-reduce of `x`, with nothing beside it."""
+    src, dst = copied(x), hbm(x)
+    ncc.all_reduce([src], [dst], group, nl.add)
+    return returned(dst)
+
+
 def timed(ranks, before, beside=0, lnc=1, target="trn2.48xlarge", **options):
     x = opentrn.ShapeOf((ROWS, COLUMNS), "float32")
     before = [before] * ranks if isinstance(before, int) else before
@@ -50,15 +57,16 @@ def traffic(result):
 
 def test_alone_it_takes_what_the_fabric_predicts(capsys):
     """As `opentrn fabric predict`, which knows nothing of kernels."""
-    one = traffic(timed(4, 0))["collectives"][0]
-    spread = one["arrival_spread_ns"]
+    x = opentrn.ShapeOf((ROWS, COLUMNS), "float32")
+    alone = opentrn.run(only_a_sum, x, group_of(4), ranks=4, lnc=1, target="trn2.48xlarge", execute=False)
+    one = traffic(alone)["collectives"][0]
     assert one["algorithm"] == "rdh"
     size = ["-r", "4", "--bytes", str(ROWS * COLUMNS * 4), "--datatype", "fp32", "--lnc", "1", "--json"]
     assert _core.run_cli(["fabric", "predict", "all_reduce", "--instance", "trn2.48xlarge", *size]) == 0
     predicted = json.loads(capsys.readouterr().out)
     us = predicted["times"][0]["us"]
     assert one["end_ns"] - one["start_ns"] == pytest.approx(us * 1e3, rel=1e-6)
-    assert spread < 2_000
+    assert traffic(timed(4, 0))["collectives"][0]["arrival_spread_ns"] < 2_000
 
 
 def test_compute_hides_a_collective_and_a_late_rank_does_not():
