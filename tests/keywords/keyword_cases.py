@@ -171,6 +171,7 @@ SPARSE = {
     "accumulate": Held("tests/oracle/test_matmul.py"),
 }
 GENERATE = "tests/generate/test_generate.py::test_"
+RANKS = "tests/generate/test_ranks.py::test_"
 SPECULATION = "tests/generate/test_speculation.py::test_"
 MODEL = {
     "dtype": Held(GENERATE + "the_answer_is_what_the_architecture_says"),
@@ -181,9 +182,9 @@ MODEL = {
     "speculate": Held(SPECULATION + "answers_are_those_without_guesses"),
     "target": Held(GENERATE + "a_decoder_is_of_its_target_and_sizes"),
     "sizes": Held(GENERATE + "a_decoder_is_of_its_target_and_sizes"),
-    "ranks": Held("tests/generate/test_ranks.py::test_answers_of_ranks_are_those_of_one_core"),
-    "instance": Held("tests/generate/test_ranks.py::test_answers_of_ranks_are_those_of_one_core"),
-    "lnc": Held("tests/generate/test_ranks.py::test_ranks_of_two_physical_cores_share_their_stack_and_exchange_as_logical_cores"),
+    "ranks": Held(RANKS + "answers_of_ranks_are_those_of_one_core"),
+    "instance": Held(RANKS + "answers_of_ranks_are_those_of_one_core"),
+    "lnc": Held(RANKS + "ranks_of_two_physical_cores_share_their_stack_and_exchange_as_logical_cores"),
 }
 SAMPLING = dict.fromkeys(("temperature", "seed"), Held(GENERATE + "drawn_tokens_depend_on_the_seed_alone")) | {
     name: Held(GENERATE + "each_limit_of_sampling_changes_what_is_drawn") for name in ("top_k", "top_p", "min_p")

@@ -223,6 +223,7 @@ def test_ranks_serve_with_their_tokens_and_times(tiny_file: Path):
         answer = httpx.post(f"{running.url}/v1/completions", json=body, timeout=60).json()
     assert answer["choices"][0]["token_ids"] == model.answers[0].tokens
     expected = sum(program.runs * program.predicted_us for program in programs) / 1000
-    assert answer["usage"]["predicted_device_time"]["own_steps_ms"] == pytest.approx(expected, abs=1e-6)  # of a millisecond
+    told = answer["usage"]["predicted_device_time"]["own_steps_ms"]  # in whole nanoseconds
+    assert told == pytest.approx(expected, abs=1e-6)
     with pytest.raises(InputError, match="ranks without values"):
         build(tiny_file, Settings(values=False, linear="step=1", ranks=2, instance="trn2.48xlarge"))
