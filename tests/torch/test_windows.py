@@ -164,3 +164,12 @@ def test_maxima_without_places(name: str, values: str) -> None:
             pytest.skip("torch pools no whole numbers here")
     given = torch.compile(function, backend="neuron", fullgraph=True)(x)
     torch.testing.assert_close(given, function(x), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 3)])
+def test_a_single_element_is_resized_on_the_device(mode: str, size: tuple[int, int]) -> None:
+    x = torch.randn(1, 2, 1, 1)
+    expected = torch.nn.functional.interpolate(x, size=size, mode=mode)
+    found = torch.nn.functional.interpolate(x.to("neuron"), size=size, mode=mode)
+    torch.testing.assert_close(found.cpu(), expected)

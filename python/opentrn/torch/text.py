@@ -190,7 +190,9 @@ class Body:
             text = f"value = dense<[{', '.join(flags)}]> : {flat.type}"
             return self.reshape(self.op("constant", [], flat.shape, torch.bool, text), tuple(tensor.shape))
         else:
-            raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            # A copy: torch takes a single element for contiguous, whatever its stride.
+            elements = tensor.detach().reshape(-1).clone(memory_format=torch.contiguous_format)
+            raw = elements.view(torch.uint8).numpy().tobytes()
             held = f'dense<"0x{raw.hex().upper()}">'
         return self.op("constant", [], tuple(tensor.shape), tensor.dtype, f"value = {held} : {kind}")
 
