@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "isa/definitions.h"
+#include "sim/functional/merged_dims.h"
 
 namespace opentrn::sim {
 
@@ -37,20 +38,6 @@ struct Block {
   }
 };
 
-// Dimensions from `first` on, neighbours without gaps as one.
-std::vector<Dim> merged(const Pattern& pattern, int first) {
-  std::vector<Dim> dims;
-  for (int d = first; d < pattern.rank; ++d) {
-    const Dim& dim = pattern.dims[static_cast<size_t>(d)];
-    if (dim.count == 1) continue;
-    if (!dims.empty() && dims.back().step == dim.step * dim.count)
-      dims.back() = {dim.step, dims.back().count * dim.count};
-    else
-      dims.push_back(dim);
-  }
-  return dims;
-}
-
 // The block that an access takes, if it is one, in the tensor's own type.
 std::optional<Block> block_of(const Program& program, const Operand& op) {
   const Tensor& tensor = program.tensor(op.tensor);
@@ -59,7 +46,7 @@ std::optional<Block> block_of(const Program& program, const Operand& op) {
   if (op.indirect != isa::kNoIndirect || op.dtype != tensor.dtype || pattern.rank < 1 || width < 1)
     return std::nullopt;
   const Dim rows = pattern.dims[0];
-  const std::vector<Dim> columns = merged(pattern, 1);
+  const std::vector<Dim> columns = merged_dims(pattern, 1);
   const bool contiguous = columns.empty() || (columns.size() == 1 && columns[0].step == 1);
   if (!contiguous || rows.count < 1 || (rows.count > 1 && rows.step != width) || op.offset < 0)
     return std::nullopt;
@@ -72,7 +59,7 @@ std::optional<Block> block_of(const Program& program, const Operand& op) {
 class Walk {
  public:
   Walk(const Program& program, const Operand& op)
-      : dims_(merged(program.pattern(op), 0)), offset_(op.offset) {}
+      : dims_(merged_dims(program.pattern(op), 0)), offset_(op.offset) {}
 
   int64_t place(int64_t element) const {
     int64_t place = offset_;

@@ -8,6 +8,7 @@
 
 #include "isa/definitions.h"
 #include "sim/functional/access.h"
+#include "sim/functional/merged_dims.h"
 
 namespace opentrn::sim {
 
@@ -27,23 +28,10 @@ constexpr size_t kPlacedInstructionsMax = size_t{1} << 18;
 constexpr int64_t kTileBytesMin = 4096;
 constexpr TensorId kNowhere = std::numeric_limits<TensorId>::max();
 
-// Dimensions of more than one element, neighbours without gaps as one.
-std::vector<isa::Dim> merged_dimensions(const isa::Pattern& pattern) {
-  std::vector<isa::Dim> dims;
-  for (const isa::Dim& dim : pattern.view()) {
-    if (dim.count == 1) continue;
-    if (!dims.empty() && dims.back().step == dim.step * dim.count)
-      dims.back() = {dim.step, dims.back().count * dim.count};
-    else
-      dims.push_back(dim);
-  }
-  return dims;
-}
-
 // How far apart the rows of an access to `rows` rows of `columns` elements lie, each without gaps, in
 // elements.
 std::optional<int64_t> row_step(const isa::Pattern& pattern, int64_t rows, int64_t columns) {
-  const std::vector<isa::Dim> dims = merged_dimensions(pattern);
+  const std::vector<isa::Dim> dims = merged_dims(pattern);
   if (dims.size() == 1 && dims[0].step == 1 && dims[0].count == rows * columns) return columns;
   const bool apart =
       dims.size() == 2 && dims[0].count == rows && dims[1].step == 1 && dims[1].count == columns;
