@@ -254,7 +254,7 @@ class OnChip {
       interrupt::poll();
       SpaceMap map(capacity_);
       for (const Tenant& other : placed)
-        if (other.life.meets(lifetimes_[id])) map.take(other.offset, other.bytes, other.quadrants);
+        if (other.life.overlaps(lifetimes_[id])) map.take(other.offset, other.bytes, other.quadrants);
       const Request request = request_for(id, false, true);
       const auto found = map.find(request, choices(id), SpaceMap::Policy::kLowest);
       if (!found) return false;

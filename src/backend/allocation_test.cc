@@ -235,7 +235,7 @@ loop_end register=r0 step=1
   EXPECT_EQ(lifetimes[0].last, 2u);
   EXPECT_EQ(lifetimes[1].first, 2u);
   EXPECT_EQ(lifetimes[1].last, 6u);  // to the end of the inner loop
-  EXPECT_FALSE(lifetimes[0].meets(lifetimes[2]));
+  EXPECT_FALSE(lifetimes[0].overlaps(lifetimes[2]));
 }
 
 }  // namespace

@@ -17,13 +17,15 @@ using isa::InstructionIndex;
 
 constexpr uint32_t kNone = 0xFFFFFFFFu;
 
-// Instructions, and behind them a gate for each collective and each meeting, in the order of the program:
+// Instructions, and behind them a gate for each collective and each rendezvous, in the order of the program:
 // a gate opens when everything of it and of the gates before it has been put into the order.
 class Graph {
  public:
   Graph(const isa::Program& program, const std::vector<EngineChoice>& choices,
         const Dependencies& dependencies, std::span<const isa::CollectiveCopies> collectives, bool in_order)
-      : size_(static_cast<uint32_t>(program.size())), gate_(program.size(), kNone), meets_(program.size()) {
+      : size_(static_cast<uint32_t>(program.size())),
+        gate_(program.size(), kNone),
+        synchronises_(program.size()) {
     find_gates(program, choices, collectives);
     for (InstructionIndex i = 0; i < size_; ++i) {
       add_gate_edges(i, dependencies);
@@ -69,12 +71,12 @@ class Graph {
     for (InstructionIndex i = 0; i < size_; ++i) {
       const isa::Instruction& in = program.instruction(i);
       const int32_t own = finder.of(program, in, choices[i].engine == isa::Engine::kDma);
-      meets_[i] = isa::has(in.opcode, isa::kMeetsOtherCores);
+      synchronises_[i] = isa::has(in.opcode, isa::kSynchronisesCores);
       if (own >= 0) {
         uint32_t& gate = gate_of[static_cast<size_t>(own)];
         if (gate == kNone) gate = gates_++;
         gate_[i] = gate;
-      } else if (meets_[i]) {
+      } else if (synchronises_[i]) {
         gate_[i] = gates_++;
       }
     }
@@ -84,7 +86,7 @@ class Graph {
     if (gate_[i] != kNone) edges_.emplace_back(i, node_of(gate_[i]));
     uint32_t behind = kNone;  // the last of the gates that `i` must come after
     const auto come_after = [&](uint32_t gate) { behind = behind == kNone ? gate : std::max(behind, gate); };
-    if (meets_[i] && gate_[i] > 0) come_after(gate_[i] - 1);
+    if (synchronises_[i] && gate_[i] > 0) come_after(gate_[i] - 1);
     for (const Dependency& dependency : dependencies.of(i)) {
       const uint32_t gate = gate_[dependency.producer];
       if (gate != kNone && gate != gate_[i]) come_after(gate);
@@ -105,7 +107,7 @@ class Graph {
 
   uint32_t size_, gates_ = 0;
   std::vector<uint32_t> gate_;  // by instruction
-  std::vector<bool> meets_;
+  std::vector<bool> synchronises_;
   std::vector<std::pair<uint32_t, uint32_t>> edges_;  // from, to
 };
 

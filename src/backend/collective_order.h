@@ -7,8 +7,8 @@
 // The same holds for instructions at which the cores of a logical core meet.
 //
 // Required of an order, where a program has collectives: what depends on a collective comes after all copies
-// of it, and of those before it in the program, and after the meetings before it; a meeting comes after all
-// copies of the collectives before it. The copies themselves may go early: nothing waits at them.
+// of it, and of those before it in the program, and after the rendezvous before it; a rendezvous comes after
+// all copies of the collectives before it. The copies themselves may go early: nothing waits at them.
 #pragma once
 
 #include <span>

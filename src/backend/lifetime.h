@@ -23,7 +23,7 @@ struct Lifetime {
   isa::InstructionIndex first = 0;
   isa::InstructionIndex last = 0;
   bool used = false;
-  bool meets(const Lifetime& other) const { return first <= other.last && other.first <= last; }
+  bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
 // By TensorId: first to last access, inclusive. A tensor touched inside a loop lives for the whole of the

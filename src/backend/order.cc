@@ -89,22 +89,22 @@ class RoughRun {
 
   void start(InstructionIndex i, double ready) {
     const isa::Instruction& in = program_.instruction(i);
-    if (isa::has(in.opcode, isa::kMeetsOtherCores)) {
+    if (isa::has(in.opcode, isa::kSynchronisesCores)) {
       // Both cores must meet in the same sequence: these keep program order among themselves.
-      ready = std::max(ready, last_meeting_ns_);
+      ready = std::max(ready, last_synchronisation_ns_);
     }
     if (choices_[i].engine == Engine::kDma) {
       start_ns_[i] = ready;
       const auto bytes = static_cast<int64_t>(estimator_.dma_bytes(in));
       done_ns_[i] = cost::to_ns(dma_.reserve(cost::to_ps(ready), bytes)) + estimator_.dma_latency_ns();
-      if (in.opcode == isa::Opcode::kSendRecv) last_meeting_ns_ = start_ns_[i];
+      if (in.opcode == isa::Opcode::kSendRecv) last_synchronisation_ns_ = start_ns_[i];
       return;
     }
     double& free = free_ns_[static_cast<size_t>(choices_[i].engine)];
     start_ns_[i] = std::max(ready, free);
     free = start_ns_[i] + estimator_.busy_ns(in, choices_[i].engine);
     done_ns_[i] = free + estimator_.latency_ns(choices_[i].engine);
-    if (isa::has(in.opcode, isa::kMeetsOtherCores)) last_meeting_ns_ = start_ns_[i];
+    if (isa::has(in.opcode, isa::kSynchronisesCores)) last_synchronisation_ns_ = start_ns_[i];
   }
 
   const isa::Program& program_;
@@ -115,7 +115,7 @@ class RoughRun {
   std::array<double, isa::kEngineCount> free_ns_{};
   std::vector<double> start_ns_, done_ns_;
   std::vector<InstructionIndex> deadlines_;  // empty: program order
-  double last_meeting_ns_ = 0;
+  double last_synchronisation_ns_ = 0;
 };
 
 const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {

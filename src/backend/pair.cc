@@ -54,7 +54,7 @@ class Splitter {
     for (Half& half : halves_) {
       half.to = from.without_instructions();
       half.place.assign(from.size(), kNoPartner);
-      half.meeting_of.assign(from.tensor_count(), kNoPartner);
+      half.rendezvous_of.assign(from.tensor_count(), kNoPartner);
     }
     for (InstructionIndex i = 0; i < from.size(); ++i)
       for (const Touch& touch : touches(from, from.instruction(i))) {
@@ -89,15 +89,15 @@ class Splitter {
     Program to;
     std::vector<InstructionIndex> place;   // by instruction of the whole
     std::vector<InstructionIndex> merged;  // the other way
-    // Who touched HBM since the last meeting about the tensor, by place; and that meeting, by tensor.
+    // Who touched HBM since the last rendezvous about the tensor, by place; and that rendezvous, by tensor.
     std::vector<std::pair<TensorId, InstructionIndex>> since;
-    std::vector<InstructionIndex> meeting_of;
-    InstructionIndex last_meeting = kNoPartner;  // of whatever kind
+    std::vector<InstructionIndex> rendezvous_of;
+    InstructionIndex last_synchronisation = kNoPartner;  // of whatever kind
 
     // Both cores meet in the order of the program: a scheduler that looks ahead may not change it.
-    void follow(InstructionIndex meeting) {
-      if (last_meeting != kNoPartner) to.add_edge({meeting, last_meeting});
-      last_meeting = meeting;
+    void follow(InstructionIndex rendezvous) {
+      if (last_synchronisation != kNoPartner) to.add_edge({rendezvous, last_synchronisation});
+      last_synchronisation = rendezvous;
     }
   };
 
@@ -144,12 +144,12 @@ class Splitter {
     half.place[i] = now;
     half.merged.push_back(i);
     if (isa::closes_loop(in.opcode)) match(half, i, now);
-    if (isa::has(in.opcode, isa::kMeetsOtherCores)) half.follow(now);
+    if (isa::has(in.opcode, isa::kSynchronisesCores)) half.follow(now);
     for (const Touch& touch : touches(from_, in)) {
       if (touch.writes) written_[touch.tensor] = i + 1;
       half.since.emplace_back(touch.tensor, now);
-      if (const InstructionIndex meeting = half.meeting_of[touch.tensor]; meeting != kNoPartner)
-        half.to.add_edge({now, meeting});
+      if (const InstructionIndex rendezvous = half.rendezvous_of[touch.tensor]; rendezvous != kNoPartner)
+        half.to.add_edge({now, rendezvous});
     }
   }
 
@@ -185,7 +185,7 @@ class Splitter {
         if (std::ranges::binary_search(about, tensor)) half.to.add_edge({now, place});
       std::erase_if(half.since,
                     [&](const auto& touch) { return std::ranges::binary_search(about, touch.first); });
-      for (const TensorId tensor : about) half.meeting_of[tensor] = now;
+      for (const TensorId tensor : about) half.rendezvous_of[tensor] = now;
     }
   }
 

@@ -18,8 +18,8 @@ inline constexpr isa::InstructionIndex kNotMerged = 0xFFFFFFFFu;
 
 struct CorePart {
   std::shared_ptr<const isa::Program> program;
-  // Where its instructions stand in the whole program; kNotMerged for a meeting that was put in. Empty: it is
-  // the whole program.
+  // Where its instructions stand in the whole program; kNotMerged for a rendezvous that was put in. Empty: it
+  // is the whole program.
   std::vector<isa::InstructionIndex> merged;
 };
 

@@ -74,11 +74,11 @@ TEST(Pair, LoopsAreNumberedAnewAndBarriersOrderWhatTheyAreAbout) {
   EXPECT_TRUE(waits(second, 2, 0));              // before it is read
   EXPECT_TRUE(waits(second, 5, 3));              // the result is there
   EXPECT_TRUE(waits(*parts[0].program, 6, 5));   // before it is read
-  EXPECT_TRUE(waits(*parts[0].program, 5, 1));   // meetings keep their order
+  EXPECT_TRUE(waits(*parts[0].program, 5, 1));   // rendezvous keep their order
   EXPECT_FALSE(waits(*parts[0].program, 3, 5));  // what came before does not wait
 }
 
-TEST(Pair, ALaunchBetweenArgumentsAndResultsNeedsNoMeeting) {
+TEST(Pair, ALaunchBetweenArgumentsAndResultsNeedsNoRendezvous) {
   const auto parts = core_parts(parsed(
       "\ndma_copy dst=%3[8:1, 1:8] src=%0[1:8] core0 launch\ndma_copy dst=%2[1:8] src=%0[1:8] core1\n"));
   ASSERT_EQ(parts.size(), 2u);

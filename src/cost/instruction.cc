@@ -26,7 +26,7 @@ auto unless_unknown(const Ask& ask) -> std::optional<decltype(ask())> {
 InstructionCosts::InstructionCosts(const arch::TimingTable& table)
     : rules_(table),
       dma_(table, static_cast<int64_t>(table.constant("partitions"))),
-      meeting_(to_ps(table.constant("core_meeting_ns"))) {
+      rendezvous_(to_ps(table.constant("core_rendezvous_ns"))) {
   const double gpsimd_gb_s = table.constant("gpsimd_dma_gb_s");
   gpsimd_dma_ps_per_byte_ = gpsimd_gb_s > 0 ? kPsPerNs / (gpsimd_gb_s / 2) : 0;
 }
@@ -54,13 +54,13 @@ InstructionCost InstructionCosts::of(const isa::Program& program, const isa::Ins
     return cost;
   }
   if (in.opcode == Opcode::kCoreBarrier) {
-    cost.busy = cost.stream = meeting_;
+    cost.busy = cost.stream = rendezvous_;
     return cost;
   }
   if (in.opcode == Opcode::kSendRecv) {  // over GpSimd's own DMA; the other way is a DMA instruction
     const isa::Operand& dst = program.operand(in, isa::slot::sendrecv::kDst);
     const double bytes = static_cast<double>(patterns[dst.pattern].elements * size_bytes(dst.dtype));
-    cost.busy = cost.stream = meeting_ + static_cast<Ps>(bytes * gpsimd_dma_ps_per_byte_ + 0.5);
+    cost.busy = cost.stream = rendezvous_ + static_cast<Ps>(bytes * gpsimd_dma_ps_per_byte_ + 0.5);
     cost.uses_sbuf = true;
     return cost;
   }

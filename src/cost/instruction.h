@@ -56,7 +56,7 @@ class InstructionCosts {
  private:
   CostRules rules_;
   DmaRules dma_;
-  Ps meeting_ = 0;                     // between the cores of a logical core
+  Ps rendezvous_ = 0;                  // between the cores of a logical core
   double gpsimd_dma_ps_per_byte_ = 0;  // one direction
 };
 

@@ -37,7 +37,7 @@ enum TraitFlag : uint8_t {
   // Nothing may be moved across it.
   kAlone = 1,
   // It waits for another core of the launch.
-  kMeetsOtherCores = 2,
+  kSynchronisesCores = 2,
   // Its destination holds its source, converted to the destination's format.
   kCopies = 4,
   // Row i of its destination needs row i of its sources only, or the same rows for all of them, and its body

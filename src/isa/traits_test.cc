@@ -17,7 +17,7 @@ TEST(Traits, ControlFlowIsAlone) {
 
 TEST(Traits, WhatMeetsOtherCoresIsAlone) {
   for (const InstructionDefinition& row : definitions())
-    EXPECT_TRUE(!row.traits.has(kMeetsOtherCores) || row.traits.has(kAlone)) << row.name;
+    EXPECT_TRUE(!row.traits.has(kSynchronisesCores) || row.traits.has(kAlone)) << row.name;
 }
 
 TEST(Traits, SlotsOfEngineStateAreThoseOfTheTable) {

@@ -134,26 +134,26 @@ Literal moved(const Literal& value, bool is_up) {
 
 class Judge {
  public:
-  Judge(const compiler::Taps& taps, std::span<const Literal> arguments, std::span<const Literal> device,
-        graph::eval::Options options)
-      : taps_(taps), options_(std::move(options)) {
+  Judge(const compiler::ObservedValues& observed, std::span<const Literal> arguments,
+        std::span<const Literal> device, graph::eval::Options options)
+      : observed_(observed), options_(std::move(options)) {
     options_.float64 = true;
     std::vector<Literal> operands(arguments.begin(), arguments.end());
     operands.insert(operands.end(), device.begin(), device.end());
-    alone_ = evaluated(taps.alone, operands);
-    magnitudes_ = evaluated(taps.magnitudes, operands);
+    alone_ = evaluated(observed.alone, operands);
+    magnitudes_ = evaluated(observed.magnitudes, operands);
     std::vector<Literal> above, below;
     for (const Literal& operand : operands) {
       above.push_back(moved(operand, true));
       below.push_back(moved(operand, false));
     }
-    above_ = evaluated(taps.functions, above);
-    below_ = evaluated(taps.functions, below);
+    above_ = evaluated(observed.functions, above);
+    below_ = evaluated(observed.functions, below);
   }
 
-  // Asked for the taps in their order.
+  // Asked for the observed in their order.
   OpDiff row(size_t number, const Literal& have, const Literal& whole) {
-    const compiler::Tap& tap = taps_.taps[number];
+    const compiler::ObservedValue& value = observed_.values[number];
     OpDiff row{.accumulated = accumulated_error(have, whole), .of_limit = 0.0};
     if (counts(have.type().element())) {
       const Doubles made = doubles_of(have), wanted = doubles_of(alone_[number]);
@@ -161,10 +161,10 @@ class Judge {
       row.of_limit = row.own_ulp > 0 ? kInfinity : 0.0;
       row.verdict = row.own_ulp > 0 ? "bug" : "exact";
     } else {
-      const bool is_within = judge_floats(tap, doubles_of(have), doubles_of(alone_[number]), row);
+      const bool is_within = judge_floats(value, doubles_of(have), doubles_of(alone_[number]), row);
       row.verdict = row.own_ulp == 0 ? "exact" : is_within ? "rounding" : "bug";
     }
-    if (tap.judgement == Judgement::kUnknown && row.own_ulp != 0) {
+    if (value.judgement == Judgement::kUnknown && row.own_ulp != 0) {
       row.of_limit.reset();
       row.verdict = "not judged";
     }
@@ -182,10 +182,11 @@ class Judge {
   }
 
   // Whether every element is within its limit; the largest errors go into the row.
-  bool judge_floats(const compiler::Tap& tap, const Doubles& have, const Doubles& want, OpDiff& row) {
-    const ElementType element = tap.type.element();
+  bool judge_floats(const compiler::ObservedValue& value, const Doubles& have, const Doubles& want,
+                    OpDiff& row) {
+    const ElementType element = value.type.element();
     const Steps steps = Steps::of(element);
-    const Doubles limits = limits_of(tap, want, steps);
+    const Doubles limits = limits_of(value, want, steps);
     bool is_within = true;
     double of_limit = 0;
     for (size_t i = 0; i < have.size(); ++i) {
@@ -219,17 +220,17 @@ class Judge {
   }
 
   // What rounding may do to each element. The values for functions and sums are taken in the order of the
-  // taps.
-  Doubles limits_of(const compiler::Tap& tap, const Doubles& want, const Steps& steps) {
+  // observed.
+  Doubles limits_of(const compiler::ObservedValue& value, const Doubles& want, const Steps& steps) {
     Doubles limits(want.size());
     const auto each = [&](auto&& limit) {
       for (size_t i = 0; i < want.size(); ++i) limits[i] = limit(i, steps.ulp(want[i]));
     };
-    switch (tap.judgement) {
+    switch (value.judgement) {
       case Judgement::kRounded: each([](size_t, double ulp) { return kRoundingUlp * ulp; }); break;
       case Judgement::kSum: {
         // One rounding per term in the worst order; a random walk of them is as far as it gets in practice.
-        const double roundings = std::min(tap.terms + 2, 8 * std::sqrt(tap.terms) + 2);
+        const double roundings = std::min(value.terms + 2, 8 * std::sqrt(value.terms) + 2);
         const Doubles magnitudes = doubles_of(magnitudes_.at(next_sum_++));
         each([&](size_t i, double ulp) {
           return roundings * kUnitRoundoff * std::abs(magnitudes[i]) + kRoundingUlp * ulp;
@@ -252,7 +253,7 @@ class Judge {
     return limits;
   }
 
-  const compiler::Taps& taps_;
+  const compiler::ObservedValues& observed_;
   graph::eval::Options options_;
   std::vector<Literal> alone_, magnitudes_, above_, below_;
   size_t next_sum_ = 0, next_function_ = 0;
@@ -260,12 +261,12 @@ class Judge {
 
 }  // namespace
 
-std::vector<OpDiff> judge(const compiler::Taps& taps, std::span<const Literal> arguments,
+std::vector<OpDiff> judge(const compiler::ObservedValues& observed, std::span<const Literal> arguments,
                           std::span<const Literal> device, std::span<const Literal> whole,
                           graph::eval::Options options) {
-  OPENTRN_CHECK(device.size() == taps.taps.size() && whole.size() == taps.taps.size(), "{} values of {} taps",
-                device.size(), taps.taps.size());
-  Judge judge(taps, arguments, device, std::move(options));
+  OPENTRN_CHECK(device.size() == observed.values.size() && whole.size() == observed.values.size(),
+                "{} values of {} observed", device.size(), observed.values.size());
+  Judge judge(observed, arguments, device, std::move(options));
   std::vector<OpDiff> rows;
   for (size_t i = 0; i < device.size(); ++i) {
     interrupt::poll();

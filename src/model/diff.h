@@ -2,10 +2,10 @@
 //
 // Two errors are told apart. The accumulated error is against the model evaluated in float64 from the inputs.
 // An op's own error is against that op alone, evaluated in float64 from the operands that the device had; its
-// limit follows from what the op does (compiler/taps.h): nothing for what moves or compares, half a unit in
-// the last place for one rounding, kFunctionUlp for approximated functions (and what one unit in an operand
-// makes), and for sums one rounding per term of partial sums as large as the sum of the terms' magnitudes. An
-// own error beyond the limit is a bug.
+// limit follows from what the op does (compiler/observed_values.h): nothing for what moves or compares, half
+// a unit in the last place for one rounding, kFunctionUlp for approximated functions (and what one unit in an
+// operand makes), and for sums one rounding per term of partial sums as large as the sum of the terms'
+// magnitudes. An own error beyond the limit is a bug.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/taps.h"
+#include "compiler/observed_values.h"
 #include "graph/eval/evaluate.h"
 #include "graph/literal.h"
 
@@ -39,11 +39,11 @@ struct OpDiff {
   std::string_view verdict = {};  // "exact", "rounding", "bug" or "not judged"
 };
 
-// One row per tap. `arguments`: the model's, in the types of the tapped module; `device`: what the device
-// made of each tap; `whole`: what the tapped module gives for it in float64. `options`: how ops are
+// One row per value. `arguments`: the model's, in the types of the tapped module; `device`: what the device
+// made of each value; `whole`: what the tapped module gives for it in float64. `options`: how ops are
 // evaluated; float64 is set. Faults as eval::evaluate(), and an internal one where there are not as many
-// values as taps.
-std::vector<OpDiff> judge(const compiler::Taps& taps, std::span<const graph::Literal> arguments,
+// values as observed.
+std::vector<OpDiff> judge(const compiler::ObservedValues& observed, std::span<const graph::Literal> arguments,
                           std::span<const graph::Literal> device, std::span<const graph::Literal> whole,
                           graph::eval::Options options = {});
 

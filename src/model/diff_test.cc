@@ -30,14 +30,15 @@ Literal integers(std::vector<int64_t> values) {
 // What the one op of a program is judged to be when the device made `made` of `given`.
 OpDiff judged(const std::string& op, const Literal& given, const Literal& made) {
   const std::string type = given.type().to_string();
-  const compiler::Taps taps =
-      compiler::tap(graph::parse_module("func.func @main(%x: " + type + ") -> " + type + " {\n  %r = " + op +
-                                            " : " + type + "\n  return %r : " + type + "\n}\n",
-                                        "test"));
+  const compiler::ObservedValues observed = compiler::observe(
+      graph::parse_module("func.func @main(%x: " + type + ") -> " + type + " {\n  %r = " + op + " : " + type +
+                              "\n  return %r : " + type + "\n}\n",
+                          "test"));
   const std::vector<graph::eval::RuntimeValue> arguments = {{given}};
-  const auto whole = graph::eval::evaluate(taps.whole, taps.whole.entry(), arguments, {.float64 = true});
-  return judge(taps, std::vector{given}, std::vector{made},
-               std::vector{whole.at(taps.result_count).literal()})
+  const auto whole =
+      graph::eval::evaluate(observed.whole, observed.whole.entry(), arguments, {.float64 = true});
+  return judge(observed, std::vector{given}, std::vector{made},
+               std::vector{whole.at(observed.result_count).literal()})
       .at(0);
 }
 

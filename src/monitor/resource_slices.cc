@@ -99,7 +99,7 @@ std::vector<std::string> terms_of(const std::string& expression) {
   return terms;
 }
 
-bool meets_term(const ordered_json& device, const std::string& term) {
+bool matches_term(const ordered_json& device, const std::string& term) {
   static const std::regex of_class(R"(device\.driver\s*==\s*["']([^"']+)["'])");
   static const std::regex of_attribute(
       R"(device\.attributes\[\s*(['"])([^'"]+)\1\s*\]\s*\.\s*(\w+)\s*==\s*(?:(['"])([^'"]*)\4|(\d{1,18})))");
@@ -124,9 +124,9 @@ ordered_json list_at(const ordered_json& object, const char* key) {
 
 using Devices = std::vector<const ordered_json*>;
 
-bool meets_all(const ordered_json& device, const std::vector<std::string>& selectors) {
+bool matches_all(const ordered_json& device, const std::vector<std::string>& selectors) {
   return std::ranges::all_of(selectors,
-                             [&](const std::string& each) { return meets_selector(device, each); });
+                             [&](const std::string& each) { return matches_selector(device, each); });
 }
 
 // Of the devices that fit, those that the request gets; `same`: attributes in which they agree.
@@ -193,7 +193,7 @@ ordered_json results_on(const ordered_json& slice, const ordered_json& spec, con
     Devices fitting;
     size_t in_all = 0;
     for (const ordered_json& device : devices) {
-      if (!meets_all(device, selectors)) continue;
+      if (!matches_all(device, selectors)) continue;
       ++in_all;
       const std::string each = device.at("name");
       if (!taken.contains({pool, each}) && !used.contains(each)) fitting.push_back(&device);
@@ -269,12 +269,12 @@ ordered_json dra_device_class() {
           {"spec", {{"selectors", ordered_json::array({{{"cel", {{"expression", expression}}}}})}}}};
 }
 
-bool meets_selector(const ordered_json& device, const std::string& expression) {
+bool matches_selector(const ordered_json& device, const std::string& expression) {
   if (expression.size() > kSelectorMax)
     refuse_claim(
         fmt::format("a selector of {} characters; at most {} are read", expression.size(), kSelectorMax));
   return std::ranges::all_of(terms_of(expression),
-                             [&](const std::string& term) { return meets_term(device, term); });
+                             [&](const std::string& term) { return matches_term(device, term); });
 }
 
 ordered_json allocate_claim(const ordered_json& claim, const ordered_json& published,

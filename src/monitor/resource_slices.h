@@ -29,7 +29,7 @@ nlohmann::ordered_json dra_device_class();
 
 // Whether a device meets a CEL expression of the forms that the published specs have: comparisons with ==,
 // joined by &&. Input fault for any other.
-bool meets_selector(const nlohmann::ordered_json& device, const std::string& expression);
+bool matches_selector(const nlohmann::ordered_json& device, const std::string& expression);
 
 // (pool, device) of other claims.
 using TakenDevices = std::set<std::pair<std::string, std::string>>;

@@ -108,16 +108,16 @@ TEST(ResourceSlices, ConfigurationsReachTheContainer) {
 TEST(ResourceSlices, Selectors) {
   const ordered_json slices = node();
   const ordered_json& device = slices[0]["spec"]["devices"][0];
-  EXPECT_TRUE(meets_selector(
+  EXPECT_TRUE(matches_selector(
       device, kAttribute + ".deviceId == 0 && " + kAttribute + ".neuronDriverVersion == '2.25.4.0'"));
-  EXPECT_FALSE(meets_selector(device, kAttribute + ".instanceType == \"trn1.32xlarge\""));
-  EXPECT_FALSE(meets_selector(device, kAttribute + ".noSuch == 1"));
-  EXPECT_FALSE(meets_selector(device, kAttribute + ".deviceId == '0'"));
-  EXPECT_TRUE(meets_selector(device, "device.driver == \"neuron.aws.com\""));
-  EXPECT_FALSE(meets_selector(device, "device.driver == 'gpu.example.com'"));
+  EXPECT_FALSE(matches_selector(device, kAttribute + ".instanceType == \"trn1.32xlarge\""));
+  EXPECT_FALSE(matches_selector(device, kAttribute + ".noSuch == 1"));
+  EXPECT_FALSE(matches_selector(device, kAttribute + ".deviceId == '0'"));
+  EXPECT_TRUE(matches_selector(device, "device.driver == \"neuron.aws.com\""));
+  EXPECT_FALSE(matches_selector(device, "device.driver == 'gpu.example.com'"));
   for (const std::string& other : {kAttribute + ".deviceId < 4", std::string(), std::string("&&"),
                                    std::string(2000, 'x'), std::string("\xff")})
-    refused([&] { meets_selector(device, other); });
+    refused([&] { matches_selector(device, other); });
 }
 
 TEST(ResourceSlices, DamagedClaimsAreRefused) {

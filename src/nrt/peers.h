@@ -92,7 +92,7 @@ struct nrt_async_sendrecv_comm {
                           const opentrn::nrt::DoorPlace& place);
   ~nrt_async_sendrecv_comm();
   bool is_receiver() const { return door_ != nullptr; }
-  // Throws Refused: what became of the meeting.
+  // Throws Refused: what became of the rendezvous.
   bool is_connected();
   // Throws Refused: not connected, broken.
   void post(const Request& request);
@@ -109,7 +109,7 @@ struct nrt_async_sendrecv_comm {
   const opentrn::nrt::Peer peer_;
   const std::shared_ptr<opentrn::nrt::Door> door_;
   const int port_;
-  const opentrn::nrt::Clock::time_point until_;  // of the meeting
+  const opentrn::nrt::Clock::time_point until_;  // of the rendezvous
   opentrn::nrt::Socket socket_;                  // of the thread
   std::mutex mutex_;
   std::condition_variable posted_;

@@ -10,7 +10,7 @@
 #include "pjrt/element.h"
 #include "pjrt/layouts.h"
 #include "pjrt/op_sharding.h"
-#include "pjrt/process_meeting.h"
+#include "pjrt/process_rendezvous.h"
 #include "pjrt/timeline.h"
 #include "spmd/core_pairs.h"
 
@@ -49,8 +49,8 @@ struct Call {
       std::vector<std::vector<graph::Literal>> values) const {
     std::vector<std::vector<graph::Literal>> all(process_of.size());
     for (size_t i = 0; i < own.size(); ++i) all[own[i]] = std::move(values[i]);
-    ProcessMeeting meeting(*processes, process_of, place);
-    auto results = program->run(std::move(all), &meeting);
+    ProcessRendezvous rendezvous(*processes, process_of, place);
+    auto results = program->run(std::move(all), &rendezvous);
     std::vector<std::vector<graph::Literal>> made;
     for (const size_t at : own) made.push_back(std::move(results[at]));
     return made;

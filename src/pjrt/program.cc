@@ -69,7 +69,7 @@ graph::Literal dense(const graph::eval::RuntimeValue& value) {
 
 std::vector<std::vector<graph::Literal>> run_parallel(
     const ParallelProgram& program, const std::vector<std::vector<graph::Literal>>& arguments,
-    Meeting* meeting = nullptr) {
+    Rendezvous* rendezvous = nullptr) {
   std::vector<ParallelProgram::Values> values;
   for (const auto& of_device : arguments) {
     auto& each = values.emplace_back();
@@ -77,7 +77,7 @@ std::vector<std::vector<graph::Literal>> run_parallel(
       each.push_back(runtime_value(program.argument_types()[i], of_device[i]));
   }
   std::vector<std::vector<graph::Literal>> results;
-  for (const auto& of_device : program.run(values, meeting)) {
+  for (const auto& of_device : program.run(values, rendezvous)) {
     auto& each = results.emplace_back();
     for (const auto& value : of_device) each.push_back(dense(value));
   }
@@ -85,9 +85,9 @@ std::vector<std::vector<graph::Literal>> run_parallel(
 }
 
 // The cores of logical cores, of which each process has those of its devices.
-class CoreMeeting final : public Meeting {
+class CoreRendezvous final : public Rendezvous {
  public:
-  explicit CoreMeeting(Meeting& of_devices) : of_devices_(of_devices) {}
+  explicit CoreRendezvous(Rendezvous& of_devices) : of_devices_(of_devices) {}
   bool is_own(size_t core) const override { return of_devices_.is_own(core / kCores); }
   size_t first_own() const override { return of_devices_.first_own() * kCores; }
   void complete(std::vector<std::vector<graph::Literal>>& values) override { complete_pairs(values); }
@@ -112,7 +112,7 @@ class CoreMeeting final : public Meeting {
     }
   }
 
-  Meeting& of_devices_;
+  Rendezvous& of_devices_;
 };
 
 }  // namespace
@@ -383,33 +383,33 @@ bool Program::compile_by_own_partition(const DeviceOptions& options) {
 
 // Each device's values, in memory's order there and back.
 std::vector<std::vector<graph::Literal>> Program::run_on_each(
-    std::vector<std::vector<graph::Literal>> arguments, Meeting* meeting) const {
-  if (meeting)
+    std::vector<std::vector<graph::Literal>> arguments, Rendezvous* rendezvous) const {
+  if (rendezvous)
     for (size_t device = 0; device < arguments.size(); ++device)
-      if (!meeting->is_own(device)) arguments[device] = arguments[meeting->first_own()];
+      if (!rendezvous->is_own(device)) arguments[device] = arguments[rendezvous->first_own()];
   if (!row_major_)
     for (auto& of_device : arguments) of_device = in_memory(of_device, layouts_.arguments);
   for (size_t device = 0; device < held_.size(); ++device)
     arguments[device].insert(arguments[device].end(), held_[device].begin(), held_[device].end());
-  auto results =
-      both_cores_ ? run_on_both_cores(arguments, meeting) : run_parallel(*parallel_, arguments, meeting);
+  auto results = both_cores_ ? run_on_both_cores(arguments, rendezvous)
+                             : run_parallel(*parallel_, arguments, rendezvous);
   if (row_major_) return results;
   for (auto& of_device : results) of_device = from_memory(of_device, outputs_, layouts_.results);
   return results;
 }
 
 std::vector<std::vector<graph::Literal>> Program::run_on_both_cores(
-    const std::vector<std::vector<graph::Literal>>& arguments, Meeting* meeting) const {
-  if (!meeting) return both_cores_->joined(run_parallel(*parallel_, both_cores_->split(arguments)));
-  CoreMeeting of_cores(*meeting);
+    const std::vector<std::vector<graph::Literal>>& arguments, Rendezvous* rendezvous) const {
+  if (!rendezvous) return both_cores_->joined(run_parallel(*parallel_, both_cores_->split(arguments)));
+  CoreRendezvous of_cores(*rendezvous);
   return both_cores_->joined(run_parallel(*parallel_, both_cores_->split(arguments), &of_cores));
 }
 
 std::vector<std::vector<graph::Literal>> Program::run(std::vector<std::vector<graph::Literal>> arguments,
-                                                      Meeting* meeting) const {
-  if (on_each_) return run_on_each(std::move(arguments), meeting);
+                                                      Rendezvous* rendezvous) const {
+  if (on_each_) return run_on_each(std::move(arguments), rendezvous);
   // One computes for all, so each process has to know all.
-  if (meeting) meeting->complete(arguments);
+  if (rendezvous) rendezvous->complete(arguments);
   if (arguments.size() == 1) return {run_whole(arguments[0])};
   std::vector<graph::Literal> whole;
   for (size_t i = 0; i < whole_inputs_.size(); ++i) {

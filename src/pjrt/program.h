@@ -37,10 +37,10 @@ using runtime::Settings;
 using spmd::DeviceOptions;
 using spmd::DeviceProgram;
 using spmd::ManualComputation;
-using spmd::Meeting;
 using spmd::ParallelProgram;
 using spmd::Partition;
 using spmd::Parts;
+using spmd::Rendezvous;
 using spmd::Sharding;
 using spmd::Shardy;
 
@@ -86,10 +86,10 @@ class Program {
   // Of one run on one device, by the timing model.
   spmd::Cost cost() const;
 
-  // Values by device. Any number of threads. `meeting`: where several processes run the program; each gives
-  // arguments of its own devices, and has right results of those.
+  // Values by device. Any number of threads. `rendezvous`: where several processes run the program; each
+  // gives arguments of its own devices, and has right results of those.
   std::vector<std::vector<graph::Literal>> run(std::vector<std::vector<graph::Literal>> arguments,
-                                               Meeting* meeting = nullptr) const;
+                                               Rendezvous* rendezvous = nullptr) const;
   // A run took so long on this host.
   void took(std::chrono::nanoseconds time) const { last_run_.store(time.count(), std::memory_order_relaxed); }
   // Whether waking another thread for a run would be a good part of it, to judge by the last run: a program
@@ -125,9 +125,9 @@ class Program {
   bool compile_by_own_partition(const DeviceOptions& options);
   spmd::SpmdModule own_partition() const;
   std::vector<std::vector<graph::Literal>> run_on_each(std::vector<std::vector<graph::Literal>> arguments,
-                                                       Meeting* meeting) const;
+                                                       Rendezvous* rendezvous) const;
   std::vector<std::vector<graph::Literal>> run_on_both_cores(
-      const std::vector<std::vector<graph::Literal>>& arguments, Meeting* meeting) const;
+      const std::vector<std::vector<graph::Literal>>& arguments, Rendezvous* rendezvous) const;
   std::vector<graph::Literal> run_as_laid_out(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> run_whole(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;

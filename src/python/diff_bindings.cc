@@ -5,7 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "compiler/taps.h"
+#include "compiler/observed_values.h"
 #include "model/diff.h"
 #include "python/graph_bindings.h"
 #include "python/model_bindings.h"
@@ -19,19 +19,19 @@ using namespace nb::literals;
 
 namespace {
 
-using compiler::Taps;
+using compiler::ObservedValues;
 using graph::Literal;
 
-compiler::Taps tap(const graph::Module& module) {
+compiler::ObservedValues observe(const graph::Module& module) {
   const Interruptible work;
-  return compiler::tap(module);
+  return compiler::observe(module);
 }
 
 // (kind, file, line, name, type, element, judgement, terms) of each.
-nb::list rows_of(const Taps& taps) {
+nb::list rows_of(const ObservedValues& observed) {
   constexpr std::string_view kJudgements[] = {"exact", "rounded", "function", "sum", "unknown"};
   nb::list rows;
-  for (const compiler::Tap& row : taps.taps)
+  for (const compiler::ObservedValue& row : observed.values)
     rows.append(nb::make_tuple(row.kind, row.where.file, row.where.line, row.where.function,
                                row.type.to_string(), std::string(graph::name(row.type.element())),
                                std::string(kJudgements[static_cast<size_t>(row.judgement)]), row.terms));
@@ -44,12 +44,13 @@ std::vector<Literal> literals_of(const nb::list& values) {
   return literals;
 }
 
-nb::list judged(const Taps& taps, const nb::list& arguments, const nb::list& device, const nb::list& whole) {
+nb::list judged(const ObservedValues& observed, const nb::list& arguments, const nb::list& device,
+                const nb::list& whole) {
   const auto given = literals_of(arguments), made = literals_of(device), wanted = literals_of(whole);
   std::vector<model::OpDiff> rows;
   {
     const Unlocked unlocked;
-    rows = model::judge(taps, given, made, wanted, {.device_call = runtime::evaluate_device_call});
+    rows = model::judge(observed, given, made, wanted, {.device_call = runtime::evaluate_device_call});
   }
   nb::list result;
   for (const model::OpDiff& row : rows)
@@ -81,15 +82,18 @@ nb::dict distance(nb::handle have, nb::handle want) {
 }  // namespace
 
 void bind_diff(nb::module_& module) {
-  nb::class_<Taps>(module, "Taps", "A prepared graph with every op's value as a result (compiler/taps.h).")
+  nb::class_<ObservedValues>(
+      module, "ObservedValues",
+      "A prepared graph with every op's value as a result (compiler/observed_values.h).")
       .def_prop_ro("rows", &rows_of,
                    "(kind, file, line, name, type, element, judgement, terms) of each value.")
-      .def_ro("result_count", &Taps::result_count, "Results of the model, which come before the values.")
-      .def_ro("whole", &Taps::whole, "The graph.")
+      .def_ro("result_count", &ObservedValues::result_count,
+              "Results of the model, which come before the values.")
+      .def_ro("whole", &ObservedValues::whole, "The graph.")
       .def("judge", &judged, "arguments"_a, "device"_a, "whole"_a,
            "(max_abs, max_rel, own_ulp, of_limit, verdict) of each value: what the device made of it against "
            "float64. Values are (element, shape, bytes); `whole`: what the graph gives in float64.");
-  module.def("tap", &tap, "module"_a);
+  module.def("observe", &value, "module"_a);
   module.def(
       "compare_result", &compared_result, "fused"_a, "kept"_a, "exact"_a, "element"_a,
       "A result of the model as it is compiled, against float64 and against the run that kept every value; "

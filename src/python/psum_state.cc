@@ -48,7 +48,7 @@ bool PsumState::told_by_views(const PsumView& view, std::optional<PsumContent>& 
       state = known.state;
       return true;
     }
-    if (!known.view.meets(view)) continue;
+    if (!known.view.overlaps(view)) continue;
     if (!known.view.rectangle || !view.rectangle || !view.holds(known.view)) return false;
     if (!first) first = &known;
     one_state = one_state && known.state == first->state;
@@ -72,7 +72,7 @@ bool PsumState::kept_as_view(const PsumView& view, PsumContent state) {
     }
   const auto covered = [&](const Known& known) { return view.rectangle && view.holds(known.view); };
   for (const Known& known : views_)
-    if (known.view.meets(view) && !covered(known)) return false;
+    if (known.view.overlaps(view) && !covered(known)) return false;
   std::erase_if(views_, covered);
   if (views_.size() >= kViewsMax) return false;
   views_.push_back({view, state});

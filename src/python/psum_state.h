@@ -31,7 +31,7 @@ struct PsumView {
   bool other_size = false;  // elements of another size than the block's: stands for the whole block
 
   int64_t area() const { return rows * (high - low + 1); }
-  bool meets(const PsumView& other) const {
+  bool overlaps(const PsumView& other) const {
     return first_row < other.first_row + other.rows && other.first_row < first_row + rows &&
            low <= other.high && other.low <= high;
   }

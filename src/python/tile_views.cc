@@ -507,7 +507,7 @@ bool overlaps(TileObject* a, TileObject* b) {
   if (a->tensor != b->tensor) return false;
   if (a->blocks != b->blocks && PyObject_RichCompareBool(a->blocks, b->blocks, Py_EQ) != 1) return false;
   if (!is_on_chip(a) || itemsize_of(a->dtype) != itemsize_of(b->dtype)) return true;
-  return psum_view_of(a).meets(psum_view_of(b));
+  return psum_view_of(a).overlaps(psum_view_of(b));
 }
 
 // -- methods

@@ -23,7 +23,7 @@ using graph::ValueId;
 
 namespace {
 
-bool meets_others(OpKind kind) {
+bool synchronises_devices(OpKind kind) {
   switch (kind) {
     case OpKind::all_gather_:
     case OpKind::all_reduce_:
@@ -60,7 +60,7 @@ std::set<ValueId> ports_of(const Function& function) {
 bool is_of_one_device(const Function& function) {
   bool found = false;
   graph::walk(function, function.body(), [&](OpId id) {
-    found |= meets_others(function.op(id).kind) && !is_inside_manual_computation(function, id);
+    found |= synchronises_devices(function.op(id).kind) && !is_inside_manual_computation(function, id);
   });
   return found;
 }
@@ -68,7 +68,7 @@ bool is_of_one_device(const Function& function) {
 SpmdModule of_one_device(const Module& module, const Function& function, const AxisGrid& grid,
                          const Stated& stated) {
   graph::walk(function, function.body(), [&](OpId id) {
-    if (meets_others(function.op(id).kind)) check_groups(function.op(id), grid.devices());
+    if (synchronises_devices(function.op(id).kind)) check_groups(function.op(id), grid.devices());
   });
   const std::set<ValueId> ports = ports_of(function);
   for (const auto& [value, cuts] : stated.values)

@@ -74,7 +74,7 @@ struct Event {
   int64_t times = 1;  // how often it happened: more than once where iterations of a loop were not stepped
 };
 
-// A stretch of the critical path, latest first: who was on it and on what grounds.
+// A block of the critical path, latest first: who was on it and on what grounds.
 struct CriticalSegment {
   double start_ns = 0;
   double end_ns = 0;

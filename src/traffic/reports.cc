@@ -59,7 +59,7 @@ Json collective_json(const Collective& one) {
 
 Json rank_json(const Rank& rank) {
   Json compute = Json::array();
-  for (const Stretch& one : rank.compute) compute.push_back({one.start_ns, one.end_ns});
+  for (const Interval& one : rank.compute) compute.push_back({one.start_ns, one.end_ns});
   return {{"name", rank.name},
           {"total_ns", rank.total_ns},
           {"collectives_ns", rank.collectives_ns},
@@ -185,7 +185,7 @@ void write_perfetto(const Traffic& t, std::ostream& out) {
   perfetto.process(kLinks, "links");
   for (size_t r = 0; r < t.ranks.size(); ++r) {
     perfetto.thread(kRanks, static_cast<int>(r), t.ranks[r].name);
-    for (const Stretch& one : t.ranks[r].compute)
+    for (const Interval& one : t.ranks[r].compute)
       perfetto.slice(kRanks, static_cast<int>(r), one.start_ns, one.end_ns, "compute", Json::object());
   }
   std::vector<bool> named;

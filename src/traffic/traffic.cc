@@ -108,12 +108,12 @@ void LinkMeter::fill(Traffic& traffic, double under_way_ns, size_t most) const {
   if (traffic.links.size() > most) traffic.links.resize(most);
 }
 
-// -- stretches
+// -- intervals
 
-std::vector<Stretch> merged(std::vector<Stretch> stretches, double gap_ns) {
-  std::ranges::sort(stretches, {}, &Stretch::start_ns);
-  std::vector<Stretch> out;
-  for (const Stretch& one : stretches) {
+std::vector<Interval> merged(std::vector<Interval> intervals, double gap_ns) {
+  std::ranges::sort(intervals, {}, &Interval::start_ns);
+  std::vector<Interval> out;
+  for (const Interval& one : intervals) {
     if (one.end_ns <= one.start_ns) continue;
     if (!out.empty() && one.start_ns <= out.back().end_ns + gap_ns)
       out.back().end_ns = std::max(out.back().end_ns, one.end_ns);
@@ -123,16 +123,16 @@ std::vector<Stretch> merged(std::vector<Stretch> stretches, double gap_ns) {
   return out;
 }
 
-double covered_ns(std::vector<Stretch> stretches) {
+double covered_ns(std::vector<Interval> intervals) {
   double sum = 0;
-  for (const Stretch& one : merged(std::move(stretches))) sum += one.end_ns - one.start_ns;
+  for (const Interval& one : merged(std::move(intervals))) sum += one.end_ns - one.start_ns;
   return sum;
 }
 
-std::vector<Stretch> without(std::span<const Stretch> all, std::span<const Stretch> but) {
-  std::vector<Stretch> out;
+std::vector<Interval> without(std::span<const Interval> all, std::span<const Interval> but) {
+  std::vector<Interval> out;
   size_t first = 0;
-  for (const Stretch& one : all) {
+  for (const Interval& one : all) {
     double at = one.start_ns;
     while (first < but.size() && but[first].end_ns <= at) ++first;
     for (size_t i = first; i < but.size() && but[i].start_ns < one.end_ns; ++i) {

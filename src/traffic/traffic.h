@@ -43,17 +43,17 @@ struct Collective {
 };
 
 // A stretch of a rank's time, beside collectives or without.
-struct Stretch {
+struct Interval {
   double start_ns = 0, end_ns = 0;
 };
 
 struct Rank {
   std::string name;  // "rank 3"
   double total_ns = 0;
-  double collectives_ns = 0;     // some collective of it is under way
-  double exposed_ns = 0;         // ... and nothing else
-  double waiting_ns = 0;         // of the exposed time: for ranks that came later
-  std::vector<Stretch> compute;  // engines or transfers of its own at work, in order
+  double collectives_ns = 0;      // some collective of it is under way
+  double exposed_ns = 0;          // ... and nothing else
+  double waiting_ns = 0;          // of the exposed time: for ranks that came later
+  std::vector<Interval> compute;  // engines or transfers of its own at work, in order
 };
 
 struct Link {
@@ -104,12 +104,12 @@ class LinkMeter {
   std::vector<std::vector<double>> parts_;  // [link]; empty: nothing
 };
 
-// The length of what the stretches cover; they may overlap.
-double covered_ns(std::vector<Stretch> stretches);
-// The same as stretches that do not overlap, in order; gaps of up to `gap_ns` are closed.
-std::vector<Stretch> merged(std::vector<Stretch> stretches, double gap_ns = 0);
+// The length of what the intervals cover; they may overlap.
+double covered_ns(std::vector<Interval> intervals);
+// The same as intervals that do not overlap, in order; gaps of up to `gap_ns` are closed.
+std::vector<Interval> merged(std::vector<Interval> intervals, double gap_ns = 0);
 // What of `all` no stretch of `but` covers. Both merged.
-std::vector<Stretch> without(std::span<const Stretch> all, std::span<const Stretch> but);
+std::vector<Interval> without(std::span<const Interval> all, std::span<const Interval> but);
 
 nlohmann::ordered_json json(const Traffic& traffic);
 // At most 120 columns; the `most` longest collectives and busiest links.

@@ -11,14 +11,14 @@
 namespace opentrn::traffic {
 namespace {
 
-std::vector<std::pair<double, double>> pairs(const std::vector<Stretch>& stretches) {
+std::vector<std::pair<double, double>> pairs(const std::vector<Interval>& intervals) {
   std::vector<std::pair<double, double>> all;
-  for (const Stretch& one : stretches) all.emplace_back(one.start_ns, one.end_ns);
+  for (const Interval& one : intervals) all.emplace_back(one.start_ns, one.end_ns);
   return all;
 }
 using Pairs = std::vector<std::pair<double, double>>;
 
-TEST(Traffic, StretchesAreMergedAndTakenAway) {
+TEST(Traffic, IntervalsAreMergedAndTakenAway) {
   const auto all = merged({{5, 9}, {0, 2}, {1, 3}, {4, 4}, {9, 10}});
   EXPECT_EQ(pairs(all), (Pairs{{0, 3}, {5, 10}}));
   EXPECT_EQ(pairs(merged({{0, 3}, {5, 10}}, 2)), (Pairs{{0, 10}}));

@@ -90,7 +90,7 @@ def test_torchs_metadata_of_onnx_nodes_is_the_location(onnx_model: Path, scopes,
     changed = graph.replace(field(1, relu), field(1, relu + metadata))
     onnx_model.write_bytes(field(1, 8) + field(7, changed) + opset)
     prepared = _core.prepare(None, str(onnx_model), "trn2", {"batch": 2}, {})
-    _, file, line, function, *_ = _core.tap(prepared).rows[-1]
+    _, file, line, function, *_ = _core.observe(prepared).rows[-1]
     assert (function, f"{file}:{line}") == (name, place)
 
 

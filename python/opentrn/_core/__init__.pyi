@@ -968,8 +968,8 @@ def digest_of_files(files: Sequence[Attachment]) -> str:
 def sha256_of_file(path: str | os.PathLike) -> str:
     """In hexadecimal. Raises InputError for a file that cannot be read."""
 
-class Taps:
-    """A prepared graph with every op's value as a result (compiler/taps.h)."""
+class ObservedValues:
+    """A prepared graph with every op's value as a result (compiler/observed_values.h)."""
 
     @property
     def rows(self) -> list:
@@ -990,7 +990,7 @@ class Taps:
         (max_abs, max_rel, own_ulp, of_limit, verdict) of each value: what the device made of it against float64. Values are (element, shape, bytes); `whole`: what the graph gives in float64.
         """
 
-def tap(module: graph.Module) -> Taps: ...
+def observe(module: graph.Module) -> ObservedValues: ...
 
 def compare_result(fused: object, kept: object, exact: object, element: str) -> dict:
     """

@@ -5,8 +5,8 @@
     print(report.text())
     report.first_bug          # None, or the first op whose error rounding does not explain
 
-The model is compiled with every op's value as a result (src/compiler/taps.h). Two errors are told apart. The
-accumulated error is against the model evaluated in float64 from the inputs. An op's own error is against
+The model is compiled with every op's value as a result (src/compiler/observed_values.h). Two errors are told
+apart. The accumulated error is against the model evaluated in float64 from the inputs. An op's own error is against
 that op alone, evaluated in float64 from the operands that the device had; src/model/diff.h says how large rounding
 makes it. An own error beyond that is a bug.
 
@@ -77,7 +77,7 @@ class OpDiff:
 
 @dataclass(frozen=True)
 class Diff:
-    """What diff() found; `ops` in program order, `results` of the model as it is compiled without taps."""
+    """What diff() found; `ops` in program order, `results` of the model as it is compiled without them."""
 
     target: str
     ops: list[OpDiff]
@@ -272,30 +272,30 @@ def _diff_program(
     stated: _Program, run: _Program, inputs: Sequence[Any], how: _How, keyed: bool = False
 ) -> tuple[Diff, list[np.ndarray]]:
     """The comparison, and the results of the program as it is compiled. keyed: `inputs` are those of all ports."""
-    taps = _core.tap(stated.prepare(how.options))
-    device_taps = taps
+    observed = _core.observe(stated.prepare(how.options))
+    device_observed = observed
     if run is not stated:
-        device_taps = _core.tap(run.prepare(how.options))
-        if [row[4] for row in device_taps.rows] != [row[4] for row in taps.rows]:
+        device_observed = _core.observe(run.prepare(how.options))
+        if [row[4] for row in device_observed.rows] != [row[4] for row in observed.rows]:
             raise InputError("device_source has other values than source", label="diff.source")
     kept = CompiledModel(
-        _core.compile_graph(device_taps.whole, how.target, how.plain, recognise=False), how.target
+        _core.compile_graph(device_observed.whole, how.target, how.plain, recognise=False), how.target
     )
     fused = run.compile(how.options)
-    results = taps.result_count
+    results = observed.result_count
     given = list(inputs) if keyed else kept.with_random_key(inputs)
     values = kept.run(given)
     arguments = [np.asarray(value).astype(port.dtype) for value, port in zip(given, kept.ports, strict=True)]
-    whole = Module(taps.whole).evaluate(*arguments, float64=True)
-    judged = taps.judge(
+    whole = Module(observed.whole).evaluate(*arguments, float64=True)
+    judged = observed.judge(
         [raw_of(value, port.element) for value, port in zip(arguments, kept.ports, strict=True)],
         [raw_of(value, port.element) for value, port in zip(values, kept.outputs, strict=True)][results:],
         [raw_of(value) for value in whole[results:]],
     )
     made = fused.run(given)
     rows = [
-        _core.compare_result(raw_of(result, port.element), raw_of(with_taps, port.element), raw_of(exact), port.element)
-        for result, with_taps, exact, port in zip(made, values, whole, fused.outputs)
+        _core.compare_result(raw_of(result, port.element), raw_of(other, port.element), raw_of(exact), port.element)
+        for result, other, exact, port in zip(made, values, whole, fused.outputs)
     ]
     if how.changed:
         exact_results = Module(stated.prepare(how.plain)).evaluate(*given, float64=True)
@@ -306,7 +306,7 @@ def _diff_program(
         for number, (
             (kind, file, line, name, type_text, _, judgement, _),
             (max_abs, max_rel, own_ulp, of_limit, verdict),
-        ) in enumerate(zip(taps.rows, judged, strict=True))
+        ) in enumerate(zip(observed.rows, judged, strict=True))
     ]
     return Diff(how.target, ops, rows), made
 

@@ -6,7 +6,7 @@
 // what is an argument stays in the order that the caller has.
 //
 // A product with few rows that comes again and again, as in the steps of a recurrence, would turn the same
-// constant each time, which takes the Tensor engine longer than the product: it is turned once, here.
+// constant each time, which takes the Tensor engine longer than the product: it is transposed once, here.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -39,7 +39,7 @@ bool is_dense_constant(const Function& function, ValueId value) {
 
 namespace {
 
-// More rows than these are worth a turned operand of their own.
+// More rows than these are worth a transposed operand of their own.
 constexpr int64_t kFewRows = 8;
 
 // What slices and reshapes that add or drop dimensions of one show of a constant.
@@ -96,7 +96,7 @@ bool turns_right_operand(const Function& function, const Op& op) {
          right.element_count() > 0 && result.element_count() / right.dim(0) <= kFewRows;
 }
 
-graph::Literal turned(const Function& function, const Shown& shown, const graph::Type& type) {
+graph::Literal transposed(const Function& function, const Shown& shown, const graph::Type& type) {
   const auto bytes = function.op(shown.constant).literal(Attr::value).dense();
   const int64_t size = graph::storage_bytes(type.element());
   std::vector<std::byte> made;
@@ -119,7 +119,7 @@ int64_t turn_repeated_operands(Function& function) {
     const auto shown = products.size() > 1 ? shown_by(function, right) : std::nullopt;
     if (!shown) continue;
     const graph::Type given = function.type(right), type = given.with_dims({given.dim(1), given.dim(0)});
-    const graph::Literal literal = turned(function, *shown, type);
+    const graph::Literal literal = transposed(function, *shown, type);
     const OpId made =
         function.insert(function.body(), 0, OpKind::constant_, {}, {type}, function.op(products[0]).location);
     function.op(made).set(Attr::value, literal);
@@ -149,11 +149,11 @@ int64_t arrange_constants(Function& function) {
     std::vector<int64_t> dims, taps;
     for (const int64_t d : order) dims.push_back(type.dim(static_cast<int>(d)));
     for (size_t i = 1; i + 1 < order.size(); ++i) taps.push_back(static_cast<int64_t>(i));
-    const OpId turned = function.insert(body, at++, OpKind::transpose_, {op.operands[1]},
-                                        {type.with_dims(dims)}, op.location);
-    function.op(turned).set(Attr::permutation, order);
+    const OpId transposed = function.insert(body, at++, OpKind::transpose_, {op.operands[1]},
+                                            {type.with_dims(dims)}, op.location);
+    function.op(transposed).set(Attr::permutation, order);
     Op& convolution = function.op(id);
-    convolution.operands[1] = function.op(turned).results[0];
+    convolution.operands[1] = function.op(transposed).results[0];
     convolution.set(Attr::kernel_input_feature_dimension, int64_t{0});
     convolution.set(Attr::kernel_spatial_dimensions, taps);
     convolution.set(Attr::kernel_output_feature_dimension, static_cast<int64_t>(order.size()) - 1);

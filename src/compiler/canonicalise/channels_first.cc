@@ -1,7 +1,7 @@
 // Convolutions of images with channels last, as JAX and TensorFlow have them, in the order that the Tensor
 // engine needs: channels, which it contracts over, are rows of images and lie over partitions. What is done
 // to the results (biases, residuals, activations, pooling, concatenation) is done in that order too, so that
-// images are turned where the model begins and ends and not around every convolution.
+// images are transposed where the model begins and ends and not around every convolution.
 //
 // A value with channels last gets a twin with channels first; what no rule here takes reads the value itself,
 // a transpose of the twin, which is dropped where nothing does.
@@ -47,17 +47,17 @@ Dims to_last(int64_t rank) {
 }
 
 // An attribute with an entry for every dimension.
-Dims turned(const Dims& list) {
+Dims transposed(const Dims& list) {
   Dims result;
   for (const int64_t from : to_first(static_cast<int64_t>(list.size())))
     result.push_back(list[static_cast<size_t>(from)]);
   return result;
 }
 
-Type turned(const Type& type) {
+Type transposed(const Type& type) {
   Dims dims;
   for (int d = 0; d < type.rank(); ++d) dims.push_back(type.dim(d));
-  return Type::tensor(type.element(), turned(dims));
+  return Type::tensor(type.element(), transposed(dims));
 }
 
 bool is_plain(const Type& type) {
@@ -117,29 +117,30 @@ class Turning {
 
   static ValueId splat(Builder& builder, const graph::Literal& literal) {
     const auto element = literal.bytes().first(graph::storage_bytes(literal.type().element()));
-    return builder.constant({turned(literal.type()), {element.begin(), element.end()}});
+    return builder.constant({transposed(literal.type()), {element.begin(), element.end()}});
   }
 
-  // What is broadcast is small: it is turned itself where its dimensions would not be in order.
+  // What is broadcast is small: it is transposed itself where its dimensions would not be in order.
   static ValueId broadcast(Builder& builder, ValueId from, const Dims& dimensions, const Type& to) {
     Dims order(dimensions.size()), places;
     std::iota(order.begin(), order.end(), 0);
     const auto place = [&](int64_t d) { return first_dim(dimensions[static_cast<size_t>(d)], to.rank()); };
     std::ranges::sort(order, {}, place);
     for (const int64_t d : order) places.push_back(place(d));
-    const ValueId turned = std::ranges::is_sorted(order) ? from : builder.transpose(from, std::move(order));
-    return builder.broadcast_in_dim(turned, turned_dims(to), std::move(places));
+    const ValueId transposed =
+        std::ranges::is_sorted(order) ? from : builder.transpose(from, std::move(order));
+    return builder.broadcast_in_dim(transposed, transposed_dims(to), std::move(places));
   }
 
-  static Dims turned_dims(const Type& type) {
+  static Dims transposed_dims(const Type& type) {
     Dims dims;
     for (int d = 0; d < type.rank(); ++d) dims.push_back(type.dim(d));
-    return turned(dims);
+    return transposed(dims);
   }
 
   // The op with its regions, on other operands.
   OpId copy(Builder& builder, const Op& op, std::span<const ValueId> operands) {
-    // One value may be two operands, of which only one is turned; an op with regions has no such.
+    // One value may be two operands, of which only one is transposed; an op with regions has no such.
     if (op.regions.empty())
       return graph::copy_op(function_, op, {operands.begin(), operands.end()}, builder.function(),
                             builder.block());
@@ -152,14 +153,14 @@ class Turning {
     builder.function().value(result).type = std::move(type);
     return result;
   }
-  ValueId retype_turned(Builder& builder, const Op& op, OpId made) {
-    return retype(builder, made, turned(function_.type(op.results[0])));
+  ValueId retype_transposed(Builder& builder, const Op& op, OpId made) {
+    return retype(builder, made, transposed(function_.type(op.results[0])));
   }
 
   std::optional<ValueId> convolution(Builder& builder, const Op& op, std::span<const ValueId> operands) {
     if (!has_channels_last(function_, op)) return std::nullopt;
     const int64_t rank = builder.type(operands[0]).rank();
-    Op turned_op = op;
+    Op transposed_op = op;
     std::vector<ValueId> from(operands.begin(), operands.end());
     const auto spatial = dims_of(op, Attr::input_spatial_dimensions);
     const bool plain_input = op.integer(Attr::input_batch_dimension) == 0 &&
@@ -169,17 +170,18 @@ class Turning {
       from[0] = twin_of(builder, operands[0]);
       Dims places;
       for (const int64_t d : spatial) places.push_back(first_dim(d, rank));
-      turned_op.set(Attr::input_batch_dimension, first_dim(op.integer(Attr::input_batch_dimension), rank));
-      turned_op.set(Attr::input_feature_dimension,
-                    first_dim(op.integer(Attr::input_feature_dimension), rank));
-      turned_op.set(Attr::input_spatial_dimensions, std::move(places));
+      transposed_op.set(Attr::input_batch_dimension,
+                        first_dim(op.integer(Attr::input_batch_dimension), rank));
+      transposed_op.set(Attr::input_feature_dimension,
+                        first_dim(op.integer(Attr::input_feature_dimension), rank));
+      transposed_op.set(Attr::input_spatial_dimensions, std::move(places));
     }
     Dims places;
     for (int64_t d = 1; d < rank - 1; ++d) places.push_back(d + 1);
-    turned_op.set(Attr::output_feature_dimension, int64_t{1});
-    turned_op.set(Attr::output_spatial_dimensions, std::move(places));
+    transposed_op.set(Attr::output_feature_dimension, int64_t{1});
+    transposed_op.set(Attr::output_spatial_dimensions, std::move(places));
     ++convolutions_;
-    return retype_turned(builder, op, copy(builder, turned_op, from));
+    return retype_transposed(builder, op, copy(builder, transposed_op, from));
   }
 
   std::optional<ValueId> elementwise(Builder& builder, const Op& op, std::span<const ValueId> operands) {
@@ -193,21 +195,21 @@ class Turning {
       if (!is_plain(its) || (its.rank() != 0 && its.rank() != type.rank())) return std::nullopt;
       from.push_back(its.rank() == 0 ? operand : twin_of(builder, operand));
     }
-    return retype_turned(builder, op, copy(builder, op, from));
+    return retype_transposed(builder, op, copy(builder, op, from));
   }
 
   std::optional<ValueId> reduce_window(Builder& builder, const Op& op, std::span<const ValueId> operands) {
     if (operands.size() != 2 || !has_twin(operands[0])) return std::nullopt;
-    Op turned_op = op;
+    Op transposed_op = op;
     for (const Attr attr :
          {Attr::window_dimensions, Attr::window_strides, Attr::base_dilations, Attr::window_dilations})
-      if (op.has(attr)) turned_op.set(attr, turned(dims_of(op, attr)));
-    if (op.has(Attr::padding)) turned_op.set(Attr::padding, turned_rows(op.matrix(Attr::padding)));
-    return retype_turned(builder, op,
-                         copy(builder, turned_op, {{twin_of(builder, operands[0]), operands[1]}}));
+      if (op.has(attr)) transposed_op.set(attr, transposed(dims_of(op, attr)));
+    if (op.has(Attr::padding)) transposed_op.set(Attr::padding, transposed_rows(op.matrix(Attr::padding)));
+    return retype_transposed(builder, op,
+                             copy(builder, transposed_op, {{twin_of(builder, operands[0]), operands[1]}}));
   }
 
-  static graph::IntMatrix turned_rows(const graph::IntMatrix& rows) {
+  static graph::IntMatrix transposed_rows(const graph::IntMatrix& rows) {
     graph::IntMatrix result = rows;
     const Dims from = to_first(rows.rows);
     for (int64_t row = 0; row < rows.rows; ++row)
@@ -227,19 +229,19 @@ class Turning {
       (std::ranges::find(reduced, d) != reduced.end() ? places : left).push_back(first_dim(d, rank));
     if (!std::ranges::is_sorted(left)) return std::nullopt;
     std::ranges::sort(places);
-    Op turned_op = op;
-    turned_op.set(Attr::dimensions, std::move(places));
-    const OpId made = copy(builder, turned_op, {{twin_of(builder, operands[0]), operands[1]}});
+    Op transposed_op = op;
+    transposed_op.set(Attr::dimensions, std::move(places));
+    const OpId made = copy(builder, transposed_op, {{twin_of(builder, operands[0]), operands[1]}});
     return builder.function().op(made).results[0];
   }
 
   std::optional<ValueId> pad(Builder& builder, const Op& op, std::span<const ValueId> operands) {
     if (!has_twin(operands[0])) return std::nullopt;
-    Op turned_op = op;
+    Op transposed_op = op;
     for (const Attr attr : {Attr::edge_padding_low, Attr::edge_padding_high, Attr::interior_padding})
-      turned_op.set(attr, turned(dims_of(op, attr)));
-    return retype_turned(builder, op,
-                         copy(builder, turned_op, {{twin_of(builder, operands[0]), operands[1]}}));
+      transposed_op.set(attr, transposed(dims_of(op, attr)));
+    return retype_transposed(builder, op,
+                             copy(builder, transposed_op, {{twin_of(builder, operands[0]), operands[1]}}));
   }
 
   std::optional<ValueId> concatenate(Builder& builder, const Op& op, std::span<const ValueId> operands) {

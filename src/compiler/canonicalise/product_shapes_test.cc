@@ -37,7 +37,7 @@ constexpr PassCase kProductShapesCases[] = {
         %s = stablehlo.add %p, %r : tensor<2x3x5xf32>
         %t = stablehlo.multiply %s, %two : tensor<2x3x5xf32>
         return %t : tensor<2x3x5xf32>)"},
-    // As PyTorch writes products of several batch dimensions, of which the right operand is turned.
+    // As PyTorch writes products of several batch dimensions, of which the right operand is transposed.
     {"batches", "(%x: tensor<2x3x4x5xf32>, %y: tensor<2x3x6x5xf32>) -> tensor<2x3x4x6xf32>",
      R"(%m = stablehlo.reshape %x : (tensor<2x3x4x5xf32>) -> tensor<6x4x5xf32>
         %n = stablehlo.reshape %y : (tensor<2x3x6x5xf32>) -> tensor<6x6x5xf32>

@@ -22,8 +22,8 @@ Parts operator*(const Parts& a, const Expr& b) { return {a.re * b, a.im * b}; }
 Parts conjugate(const Parts& z) { return {z.re, -z.im}; }
 Parts plus(const Parts& z, double number) { return {z.re + number, z.im}; }
 // i z and -i z.
-Parts turned(const Parts& z) { return {-z.im, z.re}; }
-Parts turned_back(const Parts& z) { return {z.im, -z.re}; }
+Parts rotated(const Parts& z) { return {-z.im, z.re}; }
+Parts rotated_back(const Parts& z) { return {z.im, -z.re}; }
 
 Expr sinh(const Expr& x) { return x.unary(OpKind::chlo_sinh_); }
 Expr cosh(const Expr& x) { return x.unary(OpKind::chlo_cosh_); }
@@ -158,9 +158,9 @@ std::optional<Parts> complex_function(OpKind kind, const Parts& z) {
     case OpKind::cosine_: return cosine(z);
     case OpKind::tan_:
     case OpKind::chlo_tan_: return tangent(z);
-    case OpKind::tanh_: return turned_back(tangent(turned(z)));
-    case OpKind::chlo_sinh_: return turned_back(sine(turned(z)));
-    case OpKind::chlo_cosh_: return cosine(turned(z));
+    case OpKind::tanh_: return rotated_back(tangent(rotated(z)));
+    case OpKind::chlo_sinh_: return rotated_back(sine(rotated(z)));
+    case OpKind::chlo_cosh_: return cosine(rotated(z));
     case OpKind::exponential_minus_one_: return expm1(z);
     case OpKind::log_plus_one_: return log1p(z);
     case OpKind::logistic_: {
@@ -171,8 +171,8 @@ std::optional<Parts> complex_function(OpKind kind, const Parts& z) {
     case OpKind::sign_: return sign(z);
     case OpKind::chlo_asin_: return arc_sine(z);
     case OpKind::chlo_acos_: return arc_cosine(z);
-    case OpKind::chlo_atan_: return turned_back(area_tangent(turned(z)));
-    case OpKind::chlo_asinh_: return turned_back(arc_sine(turned(z)));
+    case OpKind::chlo_atan_: return rotated_back(area_tangent(rotated(z)));
+    case OpKind::chlo_asinh_: return rotated_back(arc_sine(rotated(z)));
     case OpKind::chlo_acosh_: return area_cosine(z);
     case OpKind::chlo_atanh_: return area_tangent(z);
     default: return std::nullopt;
@@ -190,7 +190,7 @@ std::optional<Parts> complex_function(OpKind kind, const Parts& a, const Parts& 
     case OpKind::minimum_: return first_of(a, b, above(b, a));
     case OpKind::atan2_: {
       const Parts square = a * a + b * b;
-      return turned_back(log((b + turned(a)) / square_root(square)));
+      return rotated_back(log((b + rotated(a)) / square_root(square)));
     }
     default: return std::nullopt;
   }

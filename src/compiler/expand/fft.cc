@@ -75,9 +75,9 @@ class Transform {
     dims.push_back(b);
     // x[j1 b + j2] by j2, j1: transforms of a points, of which k1 times twiddles[j2][k1].
     const Parts first = complex(swapped(reshaped(x, dims)), sign);
-    const Parts turned = times_twiddles(first, a, b, sign);
+    const Parts transposed = times_twiddles(first, a, b, sign);
     // by k1, j2: transforms of b points, which give X[k1 + a k2].
-    const Parts second = complex(swapped(turned), sign);
+    const Parts second = complex(swapped(transposed), sign);
     Dims flat(dims.begin(), dims.begin() + rank - 1);
     flat.push_back(n);
     return reshaped(swapped(second), flat);

@@ -1,6 +1,6 @@
-// Gathers along a dimension that is not the first, as gathers of rows: the table is turned, and the result
-// turned back. Where the dimension lies the elements of a place are apart in memory, and each would be a
-// descriptor.
+// Gathers along a dimension that is not the first, as gathers of rows: the table is transposed, and the
+// result transposed back. Where the dimension lies the elements of a place are apart in memory, and each
+// would be a descriptor.
 #include <algorithm>
 
 #include "compiler/analysis/dims.h"

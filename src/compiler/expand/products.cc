@@ -146,9 +146,9 @@ ValueId arranged(Builder& builder, ValueId value, std::span<const int64_t> batch
     if (!in(batch, d) && !in(contracting, d)) order.push_back(d);
   order.insert(order.end(), contracting.begin(), contracting.end());
   const int64_t batches = count_of(type, batch), depth = count_of(type, contracting);
-  const ValueId turned = builder.reshape(builder.transpose(value, order),
-                                         {batches, type.element_count() / batches / depth, depth});
-  return builder.convert(turned, ElementType::kF32);
+  const ValueId transposed = builder.reshape(builder.transpose(value, order),
+                                             {batches, type.element_count() / batches / depth, depth});
+  return builder.convert(transposed, ElementType::kF32);
 }
 
 std::vector<ValueId> summed_products(Builder& builder, const Function& function, const Op& op,

@@ -4,7 +4,7 @@
 // As a convolution each position of the kernel would be a tap, with the images' channels to sum over nothing
 // but the batch: one row of the Tensor engine, again for every position. Here each place of the result is one
 // product of two matrices, positions by channels. Positions go over partitions, where channels are innermost
-// in memory, so nothing is turned.
+// in memory, so nothing is transposed.
 #include <algorithm>
 #include <numeric>
 

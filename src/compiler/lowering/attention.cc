@@ -42,7 +42,7 @@ using graph::Op;
 
 namespace {
 
-// Scores, weights and turned weights of up to four blocks are in SBUF at once; fp32 ones are shorter.
+// Scores, weights and transposed weights of up to four blocks are in SBUF at once; fp32 ones are shorter.
 constexpr int64_t kBlockKeys = 2048;
 constexpr int64_t kScoreBanks = 4, kTransposeBank = 4, kTransposeHalves = 6, kResultBank = 7;
 // Scores that one instruction scales: two banks, while the products fill the other two.
@@ -55,7 +55,7 @@ constexpr int64_t kRowsBytes = 12 * 1024;
 // partitions; more would only let the first keys wait for the last ones.
 constexpr int64_t kAttentionTransferBytes = 4 * 1024;
 constexpr int64_t kMaskBytes = 32 * 1024;
-constexpr int64_t kTogether = 4 * kPartitions;  // queries that are turned together
+constexpr int64_t kTogether = 4 * kPartitions;  // queries that are transposed together
 // Blocks whose scores are begun before the first of them is summed up: enough to hide that each engine waits
 // for the one before it, which takes longer than the work where there are few keys.
 size_t blocks_ahead(int64_t keys) { return keys <= kPsumBankColumns ? 6 : keys <= kBlockKeys / 2 ? 4 : 2; }
@@ -102,11 +102,11 @@ class AttentionKernel : private AttentionKernelBase {
   struct Job {
     int64_t batch = 0, head = 0, query = 0, rows = 0, key = 0, keys = 0;
     bool first = false, last = false;
-    Tile weights;                 // P [rows, keys]
-    std::vector<Tile> turned;     // P^T by 128 keys
-    std::vector<Tile> values;     // V by 128 keys
-    Tile sum;                     // l of this block
-    std::optional<Tile> rescale;  // of what earlier blocks gave
+    Tile weights;                  // P [rows, keys]
+    std::vector<Tile> transposed;  // P^T by 128 keys
+    std::vector<Tile> values;      // V by 128 keys
+    Tile sum;                      // l of this block
+    std::optional<Tile> rescale;   // of what earlier blocks gave
     std::shared_ptr<Running> running;
   };
 
@@ -177,7 +177,7 @@ class AttentionKernel : private AttentionKernelBase {
 
   void load_rows_of(int64_t batch) {
     for (const AttentionOperand* input : {&k_, &q_, &v_}) {
-      if (kept_turned(*input, batch, 0, 0, input->rows.count)) continue;
+      if (resident_transposed(*input, batch, 0, 0, input->rows.count)) continue;
       for (int64_t row = 0; row < input->rows.count; row += kPartitions) {
         const int64_t count = std::min(kPartitions, input->rows.count - row);
         const Matrix alone = input->head_rows(batch, 0);
@@ -197,7 +197,7 @@ class AttentionKernel : private AttentionKernelBase {
   Tile half_bank(int64_t rows, int64_t columns, DType dtype) {
     const int64_t half = next_half_;
     next_half_ = (next_half_ + 1) % kTransposeHalves;
-    return emitter_.psum_at(kTransposeBank, half * kHalfBankBytes, rows, columns, dtype, "turned");
+    return emitter_.psum_at(kTransposeBank, half * kHalfBankBytes, rows, columns, dtype, "transposed");
   }
 
   void copy_out(const Tile& dst, const Tile& src) {
@@ -205,8 +205,8 @@ class AttentionKernel : private AttentionKernelBase {
     emitter_.tensor_copy(dst, src, by_vector ? isa::Engine::kVector : isa::Engine::kScalar);
   }
 
-  // Tiles of up to 128 rows, one below the other, turned into `dst` [columns, rows of all]. Parts that fit
-  // half a bank are copied out at once.
+  // Tiles of up to 128 rows, one below the other, transposed into `dst` [columns, rows of all]. Parts that
+  // fit half a bank are copied out at once.
   void turn(const Tile& dst, const std::vector<Tile>& parts) {
     const int64_t at_once = kHalfBankBytes / size_bytes(dst.dtype) / kPartitions;
     int64_t column = 0;
@@ -214,20 +214,20 @@ class AttentionKernel : private AttentionKernelBase {
       const size_t end = std::min(parts.size(), i + static_cast<size_t>(at_once));
       int64_t width = 0;
       for (size_t p = i; p < end; ++p) width += parts[p].rows;
-      const Tile turned = half_bank(dst.rows, width, dst.dtype);
+      const Tile transposed = half_bank(dst.rows, width, dst.dtype);
       int64_t at = 0;
       for (size_t p = i; p < end; ++p) {
-        emitter_.transpose(turned.column_range(at, parts[p].rows), parts[p]);
+        emitter_.transpose(transposed.column_range(at, parts[p].rows), parts[p]);
         at += parts[p].rows;
       }
-      copy_out(dst.column_range(column, width), turned);
+      copy_out(dst.column_range(column, width), transposed);
       column += width;
     }
   }
 
   // Where a product has left features over partitions already.
-  std::optional<Tile> kept_turned(const AttentionOperand& input, int64_t batch, int64_t head, int64_t row,
-                                  int64_t count) {
+  std::optional<Tile> resident_transposed(const AttentionOperand& input, int64_t batch, int64_t head,
+                                          int64_t row, int64_t count) {
     if (!emitter_.residency().is_by_columns(input.base.tensor)) return std::nullopt;
     return input.head_rows(batch, head)
         .transposed()
@@ -244,10 +244,10 @@ class AttentionKernel : private AttentionKernelBase {
   }
 
   // [features, rows] of rows from `row`.
-  Tile turned_rows(const AttentionOperand& input, int64_t head, int64_t row, int64_t count,
-                   const char* name) {
+  Tile transposed_rows(const AttentionOperand& input, int64_t head, int64_t row, int64_t count,
+                       const char* name) {
     const int64_t features = input.columns.count;
-    if (const auto kept = kept_turned(input, batch_, head, row, count)) return *kept;
+    if (const auto kept = resident_transposed(input, batch_, head, row, count)) return *kept;
     if (input.rows.step == 1 && input.columns.step != 1) {  // as it lies
       View one = input.of_batch(batch_);
       one.offset += input.head_offset(head);
@@ -305,13 +305,13 @@ class AttentionKernel : private AttentionKernelBase {
   void section(int64_t head, int64_t first, int64_t count) {
     const std::pair place{k_.head_offset(head), section_};
     if (k_place_ != place)
-      keys_tile_ = turned_rows(k_, head, section_, std::min(section_keys_, keys_ - section_), "keys");
+      keys_tile_ = transposed_rows(k_, head, section_, std::min(section_keys_, keys_ - section_), "keys");
     k_place_ = place;
-    // A panel of queries is turned together.
+    // A panel of queries is transposed together.
     for (int64_t q = first; q < first + count; q += kTogether) {
       const int64_t width = std::min(kTogether, first + count - q);
       if (keys_seen(q + width) <= section_) continue;
-      const Tile panel = beside_keys(turned_rows(q_, head, q, width, "queries"));
+      const Tile panel = beside_keys(transposed_rows(q_, head, q, width, "queries"));
       for (int64_t part = 0; part < width; part += kPartitions)
         queries(head, q + part, panel.column_range(part, std::min(kPartitions, width - part)));
     }
@@ -343,29 +343,29 @@ class AttentionKernel : private AttentionKernelBase {
     return running;
   }
 
-  void queries(int64_t head, int64_t query, const Tile& turned) {
-    const int64_t visible = keys_seen(query + turned.columns);
+  void queries(int64_t head, int64_t query, const Tile& transposed) {
+    const int64_t visible = keys_seen(query + transposed.columns);
     const int64_t end = std::min(visible, section_ + section_keys_);
     auto& running = running_[query];
-    if (!running) running = begun(head, query, turned.columns);
+    if (!running) running = begun(head, query, transposed.columns);
     const int64_t block = size_bytes(dtype_) == 4 ? kBlockKeys / 2 : kBlockKeys;
     for (int64_t key = section_; key < end; key += block) {
       const int64_t count = std::min(block, end - key);
       Job job{.batch = batch_,
               .head = head,
               .query = query,
-              .rows = turned.columns,
+              .rows = transposed.columns,
               .key = key,
               .keys = count,
               .first = key == 0 && !sink_,
               .last = key + count == visible,
               .weights = {},
-              .turned = {},
+              .transposed = {},
               .values = {},
               .sum = {},
               .rescale = {},
               .running = running};
-      weigh(job, turned);
+      weigh(job, transposed);
       // After the first scores, which do not need them.
       const std::pair place{v_.head_offset(head), section_};
       if (v_place_ != place) values_tiles_ = value_tiles(head);
@@ -377,17 +377,17 @@ class AttentionKernel : private AttentionKernelBase {
     }
   }
 
-  // Weights are turned one block ahead of the products that need them.
+  // Weights are transposed one block ahead of the products that need them.
   void turn_first() {
     turn_weights(weighed_.front());
-    std::swap(turned_, weighed_.front());
+    std::swap(transposed_, weighed_.front());
     if (weighed_.front().rows > 0) sum_up(weighed_.front());
     weighed_.pop_front();
   }
 
   void finish() {
     while (!weighed_.empty()) turn_first();
-    sum_up(turned_);
+    sum_up(transposed_);
   }
 
   Tile column(int64_t rows, const char* name, int64_t columns = 1) {
@@ -396,7 +396,7 @@ class AttentionKernel : private AttentionKernelBase {
 
   // S, its maximum, P and the sums of its rows. One pass of Vector takes scores from PSUM, scales them and
   // finds their maximum.
-  void weigh(Job& job, const Tile& turned) {
+  void weigh(Job& job, const Tile& transposed) {
     const int64_t regions = tiles(job.keys, kScoreColumns);
     const Tile scaled = emitter_.sbuf(job.rows, job.keys, DType::kFloat32, "scaled");
     const Tile shift = column(job.rows, "shift");
@@ -411,7 +411,7 @@ class AttentionKernel : private AttentionKernelBase {
         emitter_.tensor_scalar(AluOp::kMultiply, *least, job.running->shift, -1.0);
     }
     for (int64_t r = 0; r < regions; ++r) {
-      const Tile scores = scores_of(job, turned, r * kScoreColumns);
+      const Tile scores = scores_of(job, transposed, r * kScoreColumns);
       const Tile part = masked(job, scores, r * kScoreColumns);
       emitter_.tensor_scalar_max(AluOp::kMultiply, scaled.column_range(r * kScoreColumns, part.columns), part,
                                  scales_late() ? attention_.scale : 1.0,
@@ -430,13 +430,13 @@ class AttentionKernel : private AttentionKernelBase {
                             job.sum);
   }
 
-  Tile scores_of(const Job& job, const Tile& turned, int64_t begin) {
+  Tile scores_of(const Job& job, const Tile& transposed, int64_t begin) {
     const int64_t width = std::min(kScoreColumns, job.keys - begin);
     const Tile scores = emitter_.psum_at(next_bank_, 0, job.rows, width, DType::kFloat32, "scores");
     next_bank_ = (next_bank_ + kScoreColumns / kPsumBankColumns) % kScoreBanks;
     for (int64_t c = 0; c < width; c += kPsumBankColumns) {
       const int64_t columns = std::min(kPsumBankColumns, width - c);
-      emitter_.matmul(scores.column_range(c, columns), turned,
+      emitter_.matmul(scores.column_range(c, columns), transposed,
                       keys_tile_.column_range(job.key - section_ + begin + c, columns), false);
     }
     if (attention_.diagonal) mask_corner(job, scores, begin);
@@ -485,7 +485,7 @@ class AttentionKernel : private AttentionKernelBase {
     return tile;
   }
 
-  // P turned, 128 keys at a time: what the second product holds stationary.
+  // P transposed, 128 keys at a time: what the second product holds stationary.
   void turn_weights(Job& job) {
     const int64_t at_once = kHalfBankBytes / size_bytes(dtype_) / kPartitions * kPartitions;
     for (int64_t key = 0; key < job.keys; key += at_once)
@@ -494,20 +494,20 @@ class AttentionKernel : private AttentionKernelBase {
 
   void turn_weights(Job& job, int64_t key, int64_t width) {
     const int64_t blocks = tiles(width, kPartitions), deep = std::min(kPartitions, width);
-    const Tile turned = half_bank(deep, blocks * job.rows, dtype_);
+    const Tile transposed = half_bank(deep, blocks * job.rows, dtype_);
     const Tile panel = emitter_.sbuf(deep, blocks * job.rows, dtype_, "weights_T");
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t rows = std::min(kPartitions, width - i * kPartitions);
-      emitter_.transpose(turned.row_range(0, rows).column_range(i * job.rows, job.rows),
+      emitter_.transpose(transposed.row_range(0, rows).column_range(i * job.rows, job.rows),
                          job.weights.column_range(key + i * kPartitions, rows));
-      job.turned.push_back(panel.row_range(0, rows).column_range(i * job.rows, job.rows));
+      job.transposed.push_back(panel.row_range(0, rows).column_range(i * job.rows, job.rows));
     }
     const int64_t whole = width / kPartitions, rest = width - whole * kPartitions;
     if (whole > 0)
-      copy_out(panel.column_range(0, whole * job.rows), turned.column_range(0, whole * job.rows));
+      copy_out(panel.column_range(0, whole * job.rows), transposed.column_range(0, whole * job.rows));
     if (rest > 0)
       copy_out(panel.row_range(0, rest).column_range(whole * job.rows, job.rows),
-               turned.row_range(0, rest).column_range(whole * job.rows, job.rows));
+               transposed.row_range(0, rest).column_range(whole * job.rows, job.rows));
   }
 
   // O, joined with that of earlier blocks.
@@ -517,8 +517,8 @@ class AttentionKernel : private AttentionKernelBase {
     next_quarter_ = (next_quarter_ + 1) % 4;
     const Tile result = emitter_.psum_at(kResultBank, whole_bank ? 0 : quarter * kHalfBankBytes / 2, job.rows,
                                          values_, DType::kFloat32, "result");
-    for (size_t i = 0; i < job.turned.size(); ++i)
-      emitter_.matmul(result, job.turned[i], job.values[i].row_range(0, job.turned[i].rows), i > 0);
+    for (size_t i = 0; i < job.transposed.size(); ++i)
+      emitter_.matmul(result, job.transposed[i], job.values[i].row_range(0, job.transposed[i].rows), i > 0);
     join(job, result);
   }
 
@@ -555,8 +555,8 @@ class AttentionKernel : private AttentionKernelBase {
   std::map<int64_t, std::shared_ptr<Running>> running_;  // of a head's group of queries, by the first of 128
   Tile keys_tile_;
   std::vector<Tile> values_tiles_;
-  std::deque<Job> weighed_;  // not turned yet
-  Job turned_;               // not summed up yet; no rows: there is none
+  std::deque<Job> weighed_;  // not transposed yet
+  Job transposed_;           // not summed up yet; no rows: there is none
   int64_t next_half_ = 0, next_bank_ = 0, next_quarter_ = 0, copies_ = 0;
 };
 

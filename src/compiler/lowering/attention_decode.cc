@@ -3,9 +3,9 @@
 //
 //   for each outer batch, and heads that lie side by side
 //     for each chunk of keys: K [128, blocks, d] as it lies, in long runs
-//       each block of 128 keys turned                      Tensor, copied out by Vector and Scalar in turn
-//       S = K Q^T, [128 keys, queries]                     Tensor
-//       scale and masks, to SBUF [128, queries, blocks]    Vector
+//       each block of 128 keys transposed                      Tensor, copied out by Vector and Scalar in
+//       turn S = K Q^T, [128 keys, queries]                     Tensor scale and masks, to SBUF [128,
+//       queries, blocks]    Vector
 //     M = the largest of a query's scores                  Vector along blocks, Tensor and Vector over
 //     partitions P = exp(S - M), l = its sums over blocks             Scalar for each chunk of keys: V [128,
 //     blocks, e] as it lies
@@ -41,7 +41,7 @@ using graph::Op;
 
 namespace {
 
-constexpr int64_t kScoresBanks = 2, kAcrossBank = 2, kTurnedBank = 4, kTurnedHalves = 6;
+constexpr int64_t kScoresBanks = 2, kAcrossBank = 2, kTransposedBank = 4, kTransposedHalves = 6;
 constexpr std::array<int64_t, 2> kResultBanks{3, 7};
 constexpr int64_t kHalfBank = 1024, kQuarterBank = 512;
 constexpr int64_t kQuarters = 4;
@@ -82,7 +82,7 @@ class DecodeAttention : private AttentionKernelBase {
 
   // Keys in a row of what SBUF keeps; 0: it keeps none.
   int64_t keys_of_row(const AttentionOperand& input) const {
-    if (!emitter_.residency().is_kept(input.base.tensor)) return 0;
+    if (!emitter_.residency().is_resident(input.base.tensor)) return 0;
     const int64_t columns = emitter_.residency().columns(input.base.tensor), step = input.rows.step;
     const int64_t run = step > 0 && columns % step == 0 ? columns / step : 1;
     return run > 0 && all_blocks() % run == 0 && run * queries_ <= kPsumBankColumns ? run : 1;
@@ -123,7 +123,7 @@ class DecodeAttention : private AttentionKernelBase {
   // Keys or values of a chunk, by block and head of the job: [128, columns].
   std::vector<std::vector<Tile>> chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk,
                                           const char* name) {
-    std::vector<std::vector<Tile>> parts = kept_chunk_of(input, job, chunk);
+    std::vector<std::vector<Tile>> parts = resident_chunk_of(input, job, chunk);
     if (!parts.empty()) return parts;
     const int64_t columns = input.columns.count, width = job.heads * columns, step = input.rows.step;
     View view = input.of_head(job.batch, job.head);
@@ -138,7 +138,8 @@ class DecodeAttention : private AttentionKernelBase {
   }
 
   // Empty unless all of them are in SBUF.
-  std::vector<std::vector<Tile>> kept_chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk) {
+  std::vector<std::vector<Tile>> resident_chunk_of(const AttentionOperand& input, const Job& job,
+                                                   int64_t chunk) {
     if (keys_of_row(input) == 0) return {};
     std::vector<std::vector<Tile>> parts;
     for (int64_t block = 0; block < blocks_; ++block) {
@@ -161,7 +162,7 @@ class DecodeAttention : private AttentionKernelBase {
     return !in_order_ && keys_of_row(input) == 0 && input.columns.step != 1 && input.rows.step == 1 &&
            input.columns.count <= kPartitions;
   }
-  Tile turned_chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk, const char* name) {
+  Tile transposed_chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk, const char* name) {
     View view = input.of_head(job.batch, job.head);
     const int64_t count = blocks_ * kPartitions;
     view.offset += chunk * count;
@@ -176,7 +177,7 @@ class DecodeAttention : private AttentionKernelBase {
   }
 
   // [features, queries] of each head of the job. Queries of as many batches as there are partitions for are
-  // loaded and turned together.
+  // loaded and transposed together.
   std::vector<Tile> queries_of(const Job& job) {
     const int64_t of_batch = heads_ * queries_, batches = std::max<int64_t>(1, kPartitions / of_batch);
     const bool all_heads = of_batch <= kPartitions && q_.heads.size() <= 1 && q_.outer.size() <= 1;
@@ -187,7 +188,7 @@ class DecodeAttention : private AttentionKernelBase {
       for (const isa::Dim& dim : q_.outer) view.dims.push_back({dim.step, count});
       view.dims.insert(view.dims.end(), q_.heads.begin(), q_.heads.end());
       view.dims.insert(view.dims.end(), {q_.rows, q_.columns});
-      panel_ = turned_queries(view, count * of_batch);
+      panel_ = transposed_queries(view, count * of_batch);
       panel_batch_ = first;
     }
     std::vector<Tile> result;
@@ -198,33 +199,33 @@ class DecodeAttention : private AttentionKernelBase {
       }
       View view = q_.of_head(job.batch, head);
       view.dims = {q_.rows, q_.columns};
-      result.push_back(turned_queries(view, queries_));
+      result.push_back(transposed_queries(view, queries_));
     }
     return result;
   }
 
-  Tile turned_queries(const View& view, int64_t rows) {
+  Tile transposed_queries(const View& view, int64_t rows) {
     const Tile loaded = emitter_.sbuf(rows, features_, dtype_, "queries");
     emitter_.load(loaded, view);
-    const Tile turned = emitter_.sbuf(features_, rows, dtype_, "queries_T");
-    turn(turned, {loaded});
-    return turned;
+    const Tile transposed = emitter_.sbuf(features_, rows, dtype_, "queries_T");
+    turn(transposed, {loaded});
+    return transposed;
   }
 
-  // Tiles of up to 128 columns, turned beside each other into `dst`.
+  // Tiles of up to 128 columns, transposed beside each other into `dst`.
   void turn(const Tile& dst, const std::vector<Tile>& parts) {
     const int64_t at_once = std::max<int64_t>(1, kHalfBank / size_bytes(dst.dtype) / parts[0].rows);
     int64_t column = 0;
     for (size_t i = 0; i < parts.size(); i += static_cast<size_t>(at_once)) {
       const size_t end = std::min(parts.size(), i + static_cast<size_t>(at_once));
       const int64_t width = static_cast<int64_t>(end - i) * parts[0].rows;
-      const Tile turned =
-          emitter_.psum_at(kTurnedBank, next_half_ * kHalfBank, dst.rows, width, dst.dtype, "turned");
-      next_half_ = (next_half_ + 1) % kTurnedHalves;
+      const Tile transposed =
+          emitter_.psum_at(kTransposedBank, next_half_ * kHalfBank, dst.rows, width, dst.dtype, "transposed");
+      next_half_ = (next_half_ + 1) % kTransposedHalves;
       for (size_t p = i; p < end; ++p)
-        emitter_.transpose(turned.column_range(static_cast<int64_t>(p - i) * parts[0].rows, parts[0].rows),
-                           parts[p]);
-      copy_out(dst.column_range(column, width), turned);
+        emitter_.transpose(
+            transposed.column_range(static_cast<int64_t>(p - i) * parts[0].rows, parts[0].rows), parts[p]);
+      copy_out(dst.column_range(column, width), transposed);
       column += width;
     }
   }
@@ -258,7 +259,7 @@ class DecodeAttention : private AttentionKernelBase {
       view.dims = {over_partitions(step), {chunk * step, chunks()}, over_blocks(step, blocks_)};
       return emitter_.load(tile, view);
     }
-    // Single elements on each partition are slow to load: rows are loaded and turned.
+    // Single elements on each partition are slow to load: rows are loaded and transposed.
     for (int64_t block = 0; block < all_blocks(); block += kPartitions) {
       const int64_t count = std::min(kPartitions, all_blocks() - block);
       const Tile rows = emitter_.sbuf(count, kPartitions, tile.dtype, "mask_rows");
@@ -268,9 +269,9 @@ class DecodeAttention : private AttentionKernelBase {
       emitter_.load(rows, part);
       const Tile numbers = emitter_.sbuf(count, kPartitions, DType::kFloat32, "mask_numbers");
       emitter_.tensor_copy(numbers, rows);
-      const Tile turned = across(kPartitions, count, "mask_T");
-      emitter_.transpose(turned, numbers);
-      emitter_.tensor_copy(tile.column_range(block, count), turned);
+      const Tile transposed = across(kPartitions, count, "mask_T");
+      emitter_.transpose(transposed, numbers);
+      emitter_.tensor_copy(tile.column_range(block, count), transposed);
     }
   }
 
@@ -311,33 +312,33 @@ class DecodeAttention : private AttentionKernelBase {
       for (int64_t i = 0; i < job.heads; ++i)
         job.scores.push_back(emitter_.sbuf(kPartitions, queries_ * all_blocks(), DType::kFloat32, "scores"));
     const bool apart = columns_apart(k_) && job.heads == 1;
-    Tile turned{};
+    Tile transposed{};
     std::vector<std::vector<Tile>> parts;
     if (apart)
-      turned = turned_chunk_of(k_, job, chunk, "keys");
+      transposed = transposed_chunk_of(k_, job, chunk, "keys");
     else
       parts = chunk_of(k_, job, chunk, "keys");
     for (int64_t i = 0; i < job.heads; ++i) {
       const Tile sums =
           emitter_.psum_at(next_scores_, 0, kPartitions, queries_ * blocks_, DType::kFloat32, "sums");
       next_scores_ = (next_scores_ + 1) % kScoresBanks;
-      if (!apart) turned = turned_head(parts, i);
+      if (!apart) transposed = transposed_head(parts, i);
       for (int64_t block = 0; block < blocks_; ++block)
         emitter_.matmul(
             sums.patch(block, 1, 0, queries_, blocks_),
-            apart ? block_of(turned, block) : turned.column_range(block * kPartitions, kPartitions),
+            apart ? block_of(transposed, block) : transposed.column_range(block * kPartitions, kPartitions),
             queries[static_cast<size_t>(i)], false);
       take_scores(job, i, chunk, sums);
     }
   }
 
   // [features, blocks of 128 keys] of one head.
-  Tile turned_head(const std::vector<std::vector<Tile>>& parts, int64_t head) {
+  Tile transposed_head(const std::vector<std::vector<Tile>>& parts, int64_t head) {
     std::vector<Tile> of_head;
     for (const std::vector<Tile>& of_block : parts) of_head.push_back(of_block[static_cast<size_t>(head)]);
-    const Tile turned = emitter_.sbuf(features_, blocks_ * kPartitions, dtype_, "keys_T");
-    turn(turned, of_head);
-    return turned;
+    const Tile transposed = emitter_.sbuf(features_, blocks_ * kPartitions, dtype_, "keys_T");
+    turn(transposed, of_head);
+    return transposed;
   }
 
   // Columns of all queries at the chunk's blocks: of a tile of all chunks' blocks.
@@ -371,7 +372,7 @@ class DecodeAttention : private AttentionKernelBase {
     return emitter_.psum_at(kAcrossBank, quarter * kQuarterBank, rows, columns, DType::kFloat32, name);
   }
 
-  // The largest score of each query: over blocks, then, turned, over partitions.
+  // The largest score of each query: over blocks, then, transposed, over partitions.
   void find_largest(Job& job) {
     const int64_t columns = job.heads * queries_;
     const Tile of_partitions = emitter_.sbuf(kPartitions, columns, DType::kFloat32, "largest");
@@ -379,10 +380,10 @@ class DecodeAttention : private AttentionKernelBase {
       for (int64_t query = 0; query < queries_; ++query)
         emitter_.reduce(AluOp::kMaximum, of_partitions.column_range(i * queries_ + query, 1),
                         query_of(job.scores[static_cast<size_t>(i)], query));
-    const Tile turned = across(columns, kPartitions, "largest_T");
-    emitter_.transpose(turned, of_partitions);
+    const Tile transposed = across(columns, kPartitions, "largest_T");
+    emitter_.transpose(transposed, of_partitions);
     const Tile largest = emitter_.sbuf(columns, 1, DType::kFloat32, "largest_of_all");
-    emitter_.reduce(AluOp::kMaximum, largest, turned);
+    emitter_.reduce(AluOp::kMaximum, largest, transposed);
     // What is infinite would be NaN beside the zeros of the identity.
     const Tile shift = emitter_.sbuf(columns, 1, DType::kFloat32, "shift");
     emitter_.tensor_scalar(AluOp::kMaximum, -kLargest, AluOp::kMultiply,
@@ -433,7 +434,7 @@ class DecodeAttention : private AttentionKernelBase {
                                           DType::kFloat32, "results");
     next_result_ = 1 - next_result_;
     for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
-      const auto values = columns_apart(v_) && job.heads == 1 ? turned_values(job, chunk)
+      const auto values = columns_apart(v_) && job.heads == 1 ? transposed_values(job, chunk)
                                                               : chunk_of(v_, job, chunk, "values");
       for (int64_t i = 0; i < job.heads; ++i)
         for (int64_t block = 0; block < blocks_; ++block)
@@ -458,16 +459,16 @@ class DecodeAttention : private AttentionKernelBase {
   }
 
   // As chunk_of, of values whose columns lie apart.
-  std::vector<std::vector<Tile>> turned_values(const Job& job, int64_t chunk) {
-    const Tile rows = turned_chunk_of(v_, job, chunk, "values_rows");
-    const Tile turned = emitter_.sbuf(kPartitions, blocks_ * values_, dtype_, "values");
+  std::vector<std::vector<Tile>> transposed_values(const Job& job, int64_t chunk) {
+    const Tile rows = transposed_chunk_of(v_, job, chunk, "values_rows");
+    const Tile transposed = emitter_.sbuf(kPartitions, blocks_ * values_, dtype_, "values");
     std::vector<Tile> parts;
     std::vector<std::vector<Tile>> result;
     for (int64_t block = 0; block < blocks_; ++block) {
       parts.push_back(block_of(rows, block));
-      result.push_back({turned.column_range(block * values_, values_)});
+      result.push_back({transposed.column_range(block * values_, values_)});
     }
-    turn(turned, parts);
+    turn(transposed, parts);
     return result;
   }
 
@@ -488,7 +489,7 @@ class DecodeAttention : private AttentionKernelBase {
 
 }  // namespace
 
-// Heads that share keys, which the other kernel turns once, and keys that a product has left turned.
+// Heads that share keys, which the other kernel turns once, and keys that a product has left transposed.
 static bool long_rows_are_better(Lowering& lowering, const Op& op) {
   const View keys = lowering.view(op.operands[1]);
   if (keys.dims.end()[-2].count * size_bytes(keys.dtype) > kAttentionKeyBytes) return false;

@@ -22,7 +22,7 @@
 #include "compiler/lowering/takes.h"
 #include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/tiling.h"
-#include "compiler/lowering/turned_copy.h"
+#include "compiler/lowering/transposed_copy.h"
 #include "compiler/lowering/window.h"
 
 namespace opentrn::compiler {
@@ -140,7 +140,7 @@ View rows_in_runs(Lowering& lowering, const Op& op) {
                              kernel.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension)));
   const bool over_positions = order == Order::kPositions && !stacks_rows(lowering.function(), op);
   if (over_positions || order == Order::kOther || !channels_last || spatial.empty() ||
-      (pointwise && lowering.emitter().residency().is_kept(image.tensor)))
+      (pointwise && lowering.emitter().residency().is_resident(image.tensor)))
     return image;
   std::vector<int64_t> shape{image.dims[batch].count, image.dims[feature].count};
   for (const int64_t d : spatial) shape.push_back(image.dims[static_cast<size_t>(d)].count);
@@ -153,8 +153,8 @@ View rows_in_runs(Lowering& lowering, const Op& op) {
   return same;
 }
 
-// The kernel. Where its channels are neighbours in memory (that of a gradient is turned and reversed), a copy
-// whose features are: channels go over partitions, and would be loaded element by element.
+// The kernel. Where its channels are neighbours in memory (that of a gradient is transposed and reversed), a
+// copy whose features are: channels go over partitions, and would be loaded element by element.
 View features_in_runs(Lowering& lowering, const Op& op) {
   const View kernel = lowering.view(op.operands[1]);
   const auto channel = static_cast<size_t>(op.integer(Attr::kernel_input_feature_dimension)),
@@ -169,11 +169,11 @@ View features_in_runs(Lowering& lowering, const Op& op) {
   std::vector<int64_t> shape;
   for (const size_t d : order) shape.push_back(kernel.dims[d].count);
   const View copy = lowering.emitter().hbm(shape, kernel.dtype, "kernel");
-  View turned = kernel;
-  turned.tensor = copy.tensor;
-  turned.offset = copy.offset;
-  for (size_t i = 0; i < order.size(); ++i) turned.dims[order[i]].step = copy.dims[i].step;
-  return copy_turned(lowering.emitter(), turned, kernel) ? turned : kernel;
+  View transposed = kernel;
+  transposed.tensor = copy.tensor;
+  transposed.offset = copy.offset;
+  for (size_t i = 0; i < order.size(); ++i) transposed.dims[order[i]].step = copy.dims[i].step;
+  return copy_transposed(lowering.emitter(), transposed, kernel) ? transposed : kernel;
 }
 
 class Convolution : public TileSource {
@@ -332,7 +332,7 @@ class Convolution : public TileSource {
     part_limit_ = depthwise_ ? kPartitions : std::max(kPartitions, held / kPartitions * kPartitions);
     const int64_t limit = std::min(kBandBytes / blocks, kBandBlockBytes);
     panels_ = panels_within(limit);
-    // Bands over positions are turned on chip, which the estimate leaves out.
+    // Bands over positions are transposed on chip, which the estimate leaves out.
     if (depthwise_ || order_ == Order::kPositions || panels_.empty()) return;
     double best_ns = estimated_ns(panels_);
     for (const int64_t part : {2, 4}) {
@@ -543,7 +543,7 @@ class Convolution : public TileSource {
     if (w.low == 0 && !padded_behind()) {
       base.offset += first * w.window_dilation * step;
       const isa::Dim taps{w.window_dilation * step, count}, outputs{w.stride * step, w.output};
-      // Taps are neighbours in memory and outputs are not: rows of taps, turned on chip.
+      // Taps are neighbours in memory and outputs are not: rows of taps, transposed on chip.
       if (high == 1 && taps.step == 1 && outputs.step > 1)
         turn_in(band.tile, Matrix(base, {base.dims[1], base.dims[2], outputs}, {taps}));
       else
@@ -573,10 +573,10 @@ class Convolution : public TileSource {
     for (int64_t row = 0; row < source.rows(); row += kPartitions) {
       const int64_t rows = std::min(kPartitions, source.rows() - row);
       const Tile natural = emitter_.sbuf(rows, source.columns(), source.dtype(), "natural"),
-                 turned = emitter_.psum_turned(source.columns(), rows, source.dtype(), "turned");
+                 transposed = emitter_.psum_transposed(source.columns(), rows, source.dtype(), "transposed");
       source.load(emitter_, natural, row, 0);
-      emitter_.transpose(turned, natural);
-      emitter_.tensor_copy(tile.column_range(row, rows), turned);
+      emitter_.transpose(transposed, natural);
+      emitter_.tensor_copy(tile.column_range(row, rows), transposed);
     }
   }
 

@@ -70,7 +70,7 @@ bool interleave(Lowering& lowering, const Op& op, const View& out, size_t axis) 
   for (const graph::ValueId operand : op.operands) {
     const int64_t part = lowering.function().type(operand).dim(static_cast<int>(axis)) * inner;
     const auto seen = Lowering::reshaped(lowering.view(operand), std::vector<int64_t>{rows, places, part});
-    // What is apart in memory itself is better turned on the way (turned_copy.h).
+    // What is apart in memory itself is better transposed on the way (transposed_copy.h).
     if (!seen || seen->dims[1].step != part || (part > 1 && seen->dims[2].step != 1)) return false;
     parts.emplace_back(*seen, 1);
     widths.push_back(part);

@@ -85,15 +85,15 @@ class Side {
         matrix_(std::move(free_by_k)),
         dtype_(dtype),
         name_(std::move(name)),
-        on_chip_(is_turned(matrix_)) {}
+        on_chip_(is_transposed(matrix_)) {}
 
   // Whether the operand is loaded by rows, which the Tensor engine transposes.
-  static bool is_turned(const Matrix& free_by_k) {
+  static bool is_transposed(const Matrix& free_by_k) {
     return free_by_k.columns_are_runs() && !free_by_k.rows_are_runs() && free_by_k.columns() > 1;
   }
 
   // The whole operand as it lies, if it was loaded together with those of other batches: all rows where it is
-  // turned, else the contraction over partitions.
+  // transposed, else the contraction over partitions.
   void set_loaded(const std::optional<Tile>& loaded) { loaded_ = loaded; }
 
   void set_panelled(const Panelled& panelled) { panelled_ = panelled; }
@@ -101,7 +101,7 @@ class Side {
   void set_prologue(Prologue* prologue, std::vector<Matrix> inputs) {
     prologue_ = prologue;
     inputs_ = std::move(inputs);
-    for (const Matrix& input : inputs_) turned_inputs_.push_back(input.transposed());
+    for (const Matrix& input : inputs_) transposed_inputs_.push_back(input.transposed());
   }
 
   // Panels will be asked for again: those that cost transposes or a prologue are kept in HBM as they lie in
@@ -112,7 +112,7 @@ class Side {
   std::vector<Tile> panels(int64_t free_begin, int64_t free_count) {
     if (loaded_ && !on_chip_) return {loaded_->column_range(free_begin, free_count)};
     if (!prologue_ && !loaded_)
-      if (auto tiles = kept_panels(free_begin, free_count)) return *tiles;
+      if (auto tiles = resident_panels(free_begin, free_count)) return *tiles;
     const int64_t blocks = tiles(matrix_.columns(), kPartitions);
     const Tile all =
         emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, dtype_, name_);
@@ -146,7 +146,7 @@ class Side {
  private:
   // Where an earlier kernel left the operand in SBUF as it is needed. Both sides of a product must lie on the
   // same partitions: from the first one.
-  std::optional<std::vector<Tile>> kept_panels(int64_t free_begin, int64_t free_count) {
+  std::optional<std::vector<Tile>> resident_panels(int64_t free_begin, int64_t free_count) {
     std::vector<Tile> result;
     for (int64_t k = 0; k < matrix_.columns(); k += kPartitions) {
       const auto tile = matrix_.transposed().kept(emitter_, k, std::min(kPartitions, matrix_.columns() - k),
@@ -178,9 +178,9 @@ class Side {
   void turn(std::vector<Tile>& panels, int64_t free_column, const Tile& natural, int64_t k) {
     for (int64_t part = 0; part < natural.columns; part += kPartitions) {
       const Tile& target = panels[static_cast<size_t>((k + part) / kPartitions)];
-      const Tile turned = emitter_.psum_turned(target.rows, natural.rows, dtype_, name_ + "_T");
-      emitter_.transpose(turned, natural.column_range(part, target.rows));
-      emitter_.tensor_copy(target.column_range(free_column, natural.rows), turned);
+      const Tile transposed = emitter_.psum_transposed(target.rows, natural.rows, dtype_, name_ + "_T");
+      emitter_.transpose(transposed, natural.column_range(part, target.rows));
+      emitter_.tensor_copy(target.column_range(free_column, natural.rows), transposed);
     }
   }
 
@@ -212,7 +212,7 @@ class Side {
         i += count;
         continue;
       }
-      prologue_->compute(turned_inputs_, {k, panels[i].rows, free_begin, free_count}, panels[i]);
+      prologue_->compute(transposed_inputs_, {k, panels[i].rows, free_begin, free_count}, panels[i]);
       ++i;
     }
   }
@@ -220,7 +220,7 @@ class Side {
   bool compute_blocks(const Tile& place, int64_t k, int64_t free_begin, int64_t free_count) {
     if (!prologue_->all_full()) return false;
     std::vector<Tile> loaded;
-    for (const Matrix& input : turned_inputs_) {
+    for (const Matrix& input : transposed_inputs_) {
       loaded.push_back(emitter_.sbuf(place.rows, place.columns, input.dtype(), name_ + "_load"));
       if (!input.load_blocks(emitter_, loaded.back(), k, free_begin, free_count)) {
         OPENTRN_CHECK(loaded.size() == 1, "inputs of a prologue of which only some lie in blocks");
@@ -253,7 +253,7 @@ class Side {
   // an element as the wider side has bytes, and DMA that converts costs descriptors of software.
   void load(const Tile& panel, int64_t k_begin, int64_t free_begin) {
     if (matrix_.dtype() == dtype_) return matrix_.transposed().load(emitter_, panel, k_begin, free_begin);
-    const Tile kept = emitter_.sbuf(panel.rows, panel.columns, matrix_.dtype(), name_ + "_kept");
+    const Tile kept = emitter_.sbuf(panel.rows, panel.columns, matrix_.dtype(), name_ + "_resident");
     matrix_.transposed().load(emitter_, kept, k_begin, free_begin);
     widen(panel, kept);
   }
@@ -276,7 +276,7 @@ class Side {
         emitter_.load(place, part);
         continue;
       }
-      const Tile kept = emitter_.sbuf(kPartitions, count * columns, matrix_.dtype(), name_ + "_kept");
+      const Tile kept = emitter_.sbuf(kPartitions, count * columns, matrix_.dtype(), name_ + "_resident");
       emitter_.load(kept, part);
       widen(place, kept);
     }
@@ -301,7 +301,7 @@ class Side {
   std::optional<Panelled> panelled_;
   std::optional<Tile> loaded_;
   Prologue* prologue_ = nullptr;
-  std::vector<Matrix> inputs_, turned_inputs_;
+  std::vector<Matrix> inputs_, transposed_inputs_;
   std::map<int64_t, View> stored_;  // by free_begin
 };
 
@@ -444,7 +444,7 @@ class Product : public TileSource {
   Product(Lowering& lowering, const Op& op, const ProductForm& form, const Prologues& prologues)
       : emitter_(lowering.emitter()),
         choices_(lowering.choices()),
-        turned_(form.turned),
+        transposed_(form.transposed),
         group_rows_(form.group_rows) {
     const std::vector<int64_t> none;
     const auto dims = [&](Attr attr) {
@@ -454,8 +454,8 @@ class Product : public TileSource {
     const auto lc = dims(Attr::lhs_contracting_dimensions), rc = dims(Attr::rhs_contracting_dimensions);
     left_ = operand(lowering, op, 0, prologues, lb, lc);
     find_dtypes(lowering.function(), op);
-    right_waits_ = waits(lowering.function(), op, turned_ ? 0 : 1);
-    stationary_waits_ = waits(lowering.function(), op, turned_ ? 1 : 0);
+    right_waits_ = waits(lowering.function(), op, transposed_ ? 0 : 1);
+    stationary_waits_ = waits(lowering.function(), op, transposed_ ? 1 : 0);
     const int64_t k = left_.matrix().columns();
     const int64_t n =
         k == 0 || !lb.empty() ? 0 : lowering.function().type(op.operands[1]).element_count() / k;
@@ -465,14 +465,14 @@ class Product : public TileSource {
       return columns == 0 ? 0 : right_panel(choices_, lowering.emitter().generation(), size);
     };
     panel_ = panel_of(left_.matrix().rows(), n);
-    if (panel_ > 0 && !turned_) panelled_ = panelled(lowering, op, k, n, panel_);
+    if (panel_ > 0 && !transposed_) panelled_ = panelled(lowering, op, k, n, panel_);
     if (panelled_)
       right_.parts = {
           {{panelled_->view, panelled_->free_dims(n / panel_), panelled_->contracted_dims()}, {}}};
     else
       right_ = operand(lowering, op, 1, prologues, rb, rc);
     for (const isa::Dim& dim : left_.parts[0].batch) batches_ *= dim.count;
-    if (turned_) {
+    if (transposed_) {
       std::swap(left_, right_);
       std::swap(l_dtype_, r_dtype_);
     }
@@ -484,11 +484,11 @@ class Product : public TileSource {
         keeps_left(ProductSize{rows, k, columns, size_bytes(l_dtype_), size_bytes(r_dtype_)}, panel_);
   }
 
-  // A batch is a part; of a turned product, what is stationary and held at once.
+  // A batch is a part; of a transposed product, what is stationary and held at once.
   std::vector<std::vector<RowBlock>> parts() const override {
     std::vector<std::vector<RowBlock>> result;
     const int64_t m = left_.matrix().rows();
-    if (turned_) {
+    if (transposed_) {
       const ProductSize size{right_.matrix().rows(), left_.matrix().columns(), m,
                              size_bytes(r_dtype_),   size_bytes(l_dtype_),     batches_,
                              stationary_waits_};
@@ -529,13 +529,14 @@ class Product : public TileSource {
   // Rows of a batch must begin where an instruction can write.
   bool keepable() const override {
     const int64_t m = left_.matrix().rows();
-    return turned_ || batches_ == 1 || m % kPartitions == 0 || m == kPartitions / 2 || m == kPartitions / 4;
+    return transposed_ || batches_ == 1 || m % kPartitions == 0 || m == kPartitions / 2 ||
+           m == kPartitions / 4;
   }
 
   void begin_rows(const std::vector<RowBlock>& part) override {
     first_row_ = part.front().begin;
     const int64_t batch = first_row_ / left_.matrix().rows();
-    if (turned_) {
+    if (transposed_) {
       const int64_t count = part.back().begin + part.back().count - first_row_;
       right_side_.emplace(side(right_, 0, r_dtype_, "rhs"));
       stationary_ = side(left_, 0, l_dtype_, "lhs").panels(first_row_, count);
@@ -547,12 +548,12 @@ class Product : public TileSource {
     right_side_->set_loaded(loaded_together(right_, batch, r_dtype_, right_loaded_, "rhs"));
     if (panelled_) right_side_->set_panelled(*panelled_);
     if (panel_ < right_.matrix().rows() && !keep_left_) left_side_->keep_transposed();
-    kept_.clear();
+    resident_.clear();
   }
   void begin_columns(const ColumnBlock& panel) override {
     panel_begin_ = panel.begin;
     moving_ = right_side_->panels(panel.begin, panel.count);
-    if (!keep_left_) kept_.clear();
+    if (!keep_left_) resident_.clear();
   }
 
   Tile sums(const RowBlock& rows, const ColumnBlock& tile) override {
@@ -639,17 +640,18 @@ class Product : public TileSource {
     if (!lie_alike(operand)) return std::nullopt;
     const isa::Dim batches = operand.main().batch.back();
     const Matrix one = operand.main().of_batch(batch);
-    const bool turned = Side::is_turned(one);
-    const int64_t rows = turned ? one.rows() : one.columns(), width = turned ? one.columns() : one.rows();
+    const bool transposed = Side::is_transposed(one);
+    const int64_t rows = transposed ? one.rows() : one.columns(),
+                  width = transposed ? one.columns() : one.rows();
     if (rows > kPartitions || width == 0 || one.dtype() != dtype) return std::nullopt;
     const int64_t most = std::min(batches.count, kTransferBytes / (width * size_bytes(dtype)));
     if (most < 2) return std::nullopt;
     const int64_t place = batch % batches.count, begin = place / most * most, first = batch - place + begin;
     if (together.count == 0 || together.first != first) {
-      if (is_at_hand(operand, first, turned)) return std::nullopt;
+      if (is_at_hand(operand, first, transposed)) return std::nullopt;
       together = {first, std::min(most, batches.count - begin), {}};
       together.tile = emitter_.sbuf(rows, together.count * width, dtype, name + "_batches");
-      load_batches(operand, together, turned);
+      load_batches(operand, together, transposed);
     }
     return together.tile.column_range((batch - together.first) * width, width);
   }
@@ -664,21 +666,21 @@ class Product : public TileSource {
   }
 
   // Whether a batch of something that makes the operand lies in SBUF as it is needed.
-  bool is_at_hand(const Operand& operand, int64_t batch, bool turned) const {
+  bool is_at_hand(const Operand& operand, int64_t batch, bool transposed) const {
     return std::ranges::any_of(operand.parts, [&](const Part& part) {
-      const Matrix one = part.of_batch(batch), as_needed = turned ? one : one.transposed();
-      const bool first_partition = !turned && !operand.prologue;
+      const Matrix one = part.of_batch(batch), as_needed = transposed ? one : one.transposed();
+      const bool first_partition = !transposed && !operand.prologue;
       return as_needed.kept(emitter_, 0, as_needed.rows(), 0, as_needed.columns(), first_partition) ||
              one.transposed().kept(emitter_, 0, one.columns(), 0, one.rows(), true);
     });
   }
 
-  void load_batches(const Operand& operand, const Together& together, bool turned) {
+  void load_batches(const Operand& operand, const Together& together, bool transposed) {
     std::vector<Matrix> inputs;
     for (const Part& part : operand.parts) {
       const Matrix start = part.of_batch(together.first);
       inputs.push_back(
-          (turned ? start : start.transposed()).beside({part.batch.back().step, together.count}));
+          (transposed ? start : start.transposed()).beside({part.batch.back().step, together.count}));
     }
     const Tile& tile = together.tile;
     if (!operand.prologue) return inputs[0].load(emitter_, tile, 0, 0);
@@ -716,7 +718,7 @@ class Product : public TileSource {
   // wait for its transposes.
   const std::vector<Tile>& stationary_of(const RowBlock& rows) {
     const int64_t row = rows.begin - first_row_, next = row + rows.count;
-    if (turned_) {
+    if (transposed_) {
       slices_.clear();
       for (const Tile& panel : stationary_) slices_.push_back(panel.column_range(row, rows.count));
       return slices_;
@@ -725,12 +727,12 @@ class Product : public TileSource {
     const int64_t all = left_.matrix().rows(), run = group_rows_ > 0 ? group_rows_ : all;
     if (next < all) block_of(next, std::min(kPartitions, run - next % run));
     if (!keep_left_)
-      std::erase_if(kept_, [&](const auto& entry) { return entry.first != row && entry.first != next; });
+      std::erase_if(resident_, [&](const auto& entry) { return entry.first != row && entry.first != next; });
     return block;
   }
 
   const std::vector<Tile>& block_of(int64_t row, int64_t count) {
-    auto& kept = kept_[row];
+    auto& kept = resident_[row];
     if (kept.empty()) kept = left_side_->panels(row, count);
     return kept;
   }
@@ -741,7 +743,7 @@ class Product : public TileSource {
   DType l_dtype_{}, r_dtype_{};  // of the tiles
   int64_t batches_ = 1, panel_ = 0;
   std::optional<Panelled> panelled_;
-  bool turned_;         // sides exchanged: the result with columns over partitions
+  bool transposed_;     // sides exchanged: the result with columns over partitions
   int64_t group_rows_;  // after which blocks of rows begin anew; 0: never
   bool right_waits_ = true, stationary_waits_ = true;  // ProductSize::right_waits of either side
   bool doubles_ = false;                               // two blocks of the contraction at once
@@ -751,7 +753,7 @@ class Product : public TileSource {
   Together left_loaded_, right_loaded_;
   int64_t first_row_ = 0, panel_begin_ = 0;
   std::vector<Tile> moving_, stationary_, slices_;
-  std::map<int64_t, std::vector<Tile>> kept_;  // stationary, by row
+  std::map<int64_t, std::vector<Tile>> resident_;  // stationary, by row
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
-#include "compiler/lowering/turned_copy.h"
+#include "compiler/lowering/transposed_copy.h"
 
 namespace opentrn::compiler {
 
@@ -93,7 +93,7 @@ void load(Lowering& lowering, const Op& op) {
   const View out = lowering.allocate(op.results[0]);
   if (out.element_count() == 0) return;
   lowering.keep(out);
-  if (!emitter.residency().is_kept(out.tensor)) {
+  if (!emitter.residency().is_resident(out.tensor)) {
     if (from.offset) return emitter.copy_from(out, from.box, *from.offset, from.bound);
     return emitter.copy(out, from.box);
   }
@@ -115,7 +115,7 @@ View place_of_update(Lowering& lowering, const Op& op) {
   Residency& residency = lowering.emitter().residency();
   const ValueId operand = op.operands[0];
   const View source = lowering.view(operand);
-  const bool stays = residency.is_kept(source.tensor) && residency.is_fixed(source.tensor);
+  const bool stays = residency.is_resident(source.tensor) && residency.is_fixed(source.tensor);
   if (!stays && lowering.plan().may_overwrite(lowering.function().value(op.results[0]).op, 0)) {
     residency.flush(source.tensor);
     residency.drop(source.tensor);
@@ -144,10 +144,10 @@ void update(Lowering& lowering, const Op& op) {
       tiles.push_back(*tile);
   if (static_cast<int64_t>(tiles.size()) * kPartitions < rows) {
     if (!to.offset) return emitter.copy(to.box, fresh);
-    if (!is_turned(to.box, fresh)) return emitter.copy_to(to.box, *to.offset, to.bound, fresh);
-    const View turned = emitter.hbm(sizes, fresh.dtype, "turned");
-    emitter.copy(turned, fresh);
-    return emitter.copy_to(to.box, *to.offset, to.bound, turned);
+    if (!is_transposed(to.box, fresh)) return emitter.copy_to(to.box, *to.offset, to.bound, fresh);
+    const View transposed = emitter.hbm(sizes, fresh.dtype, "transposed");
+    emitter.copy(transposed, fresh);
+    return emitter.copy_to(to.box, *to.offset, to.bound, transposed);
   }
   int64_t row = 0;
   for (const Tile& tile : tiles) {

@@ -8,7 +8,7 @@
 #include "arch/core_features.h"
 #include "arch/tables.h"
 #include "compiler/lowering/residency.h"
-#include "compiler/lowering/turned_copy.h"
+#include "compiler/lowering/transposed_copy.h"
 #include "isa/constraints.h"
 #include "isa/definitions.h"
 #include "isa/splice.h"
@@ -188,7 +188,7 @@ Tile Emitter::psum_banks(int64_t rows, int64_t columns, std::string name) {
   return tile;
 }
 
-Tile Emitter::psum_turned(int64_t rows, int64_t columns, DType dtype, std::string name) {
+Tile Emitter::psum_transposed(int64_t rows, int64_t columns, DType dtype, std::string name) {
   constexpr int64_t kSlotBytes = kPartitions * sizeof(float);
   const int64_t slots = kTurningBanks * psum_bank_bytes_ / kSlotBytes;
   const int64_t slot = next_psum_slot_;
@@ -417,7 +417,7 @@ void Emitter::move(const Tile& dst, const Tile& src) {
 }
 
 // What lies in SBUF is not stored first to be loaded again.
-bool Emitter::load_kept(const Tile& dst, const View& src) {
+bool Emitter::load_resident(const Tile& dst, const View& src) {
   if (residency_ == nullptr || dst.dtype != src.dtype) return false;
   const std::vector<Tile> parts = residency_->parts(src);
   if (parts.empty()) return false;
@@ -436,7 +436,7 @@ bool Emitter::load_kept(const Tile& dst, const View& src) {
 }
 
 // The same for results in HBM, where a row of the value is a run of the result.
-bool Emitter::copy_kept(const View& dst, const View& src) {
+bool Emitter::copy_resident(const View& dst, const View& src) {
   if (residency_ == nullptr || dst.dtype != src.dtype) return false;
   const std::vector<Tile> parts = residency_->parts(src);
   if (parts.empty()) return false;
@@ -456,20 +456,20 @@ bool Emitter::copy_kept(const View& dst, const View& src) {
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
-  if (load_kept(dst, src)) return;
-  if ((turns_ && load_turned(*this, dst, src)) || load_strided(*this, dst, src)) return;
+  if (load_resident(dst, src)) return;
+  if ((turns_ && load_transposed(*this, dst, src)) || load_strided(*this, dst, src)) return;
   const Operand source = read_operand(src);
   transfer(operand(dst), source);
 }
 
 void Emitter::store(const View& dst, const Tile& src) {
-  if (turns_ && store_turned(*this, dst, src)) return;
+  if (turns_ && store_transposed(*this, dst, src)) return;
   transfer(operand(dst), operand(src));
 }
 
 void Emitter::copy(const View& dst, const View& src, bool gaps_are_written) {
-  if (copy_kept(dst, src)) return;
-  if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src) ||
+  if (copy_resident(dst, src)) return;
+  if ((turns_ && copy_transposed(*this, dst, src)) || copy_filling(*this, dst, src) ||
       copy_strided(*this, dst, src, gaps_are_written))
     return;
   const Operand source = read_operand(src);

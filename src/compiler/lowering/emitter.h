@@ -116,7 +116,7 @@ class Emitter {
   Tile psum_banks(int64_t rows, int64_t columns, std::string name);
   // For a tile that is transposed and copied out at once: of up to 128 columns, in the last two banks, which
   // psum_banks() leaves alone.
-  Tile psum_turned(int64_t rows, int64_t columns, DType dtype, std::string name);
+  Tile psum_transposed(int64_t rows, int64_t columns, DType dtype, std::string name);
   // In a bank that the kernel chooses; columns may go on into the banks after it.
   Tile psum_at(int64_t bank, int64_t byte, int64_t rows, int64_t columns, DType dtype, std::string name);
   // Row-major.
@@ -127,7 +127,7 @@ class Emitter {
   void mark_output(const View& whole, std::string name);
 
   // Whether transfers between transposed sides may go over the Tensor engine and the PSUM banks of
-  // psum_turned(). Off for kernels that hold sums in all banks while they load and store.
+  // psum_transposed(). Off for kernels that hold sums in all banks while they load and store.
   void set_turns(bool turns) { turns_ = turns; }
 
   // Elements pass in row-major order of either side. dst and src: SBUF tiles or views.
@@ -246,8 +246,8 @@ class Emitter {
   isa::Operand read_operand(const View& view);
   isa::Operand moved_operand(const View& view, isa::RegisterId offset, int64_t bound);
   void move(const Tile& dst, const Tile& src);
-  bool load_kept(const Tile& dst, const View& src);
-  bool copy_kept(const View& dst, const View& src);
+  bool load_resident(const Tile& dst, const View& src);
+  bool copy_resident(const View& dst, const View& src);
   void transfer(const isa::Operand& dst, const isa::Operand& src);
   isa::Operand indexed_rows(const View& table, int64_t rows, const Tile& index);
   isa::Operand operand(const Scalar& scalar);

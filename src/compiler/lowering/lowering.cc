@@ -227,9 +227,9 @@ std::vector<size_t> Lowering::reads_of(ValueId value) const {
 
 int64_t Lowering::room_beside(const Group& group) const {
   const auto working = working_bytes(function_, group, choices_, emitter_.generation());
-  if (!working) return static_cast<int64_t>(choices_.kept_share * kUsualRoom);
+  if (!working) return static_cast<int64_t>(choices_.resident_share * kUsualRoom);
   const int64_t sbuf = arch::neuron_core(emitter_.generation()).sbuf_bytes_per_partition;
-  return static_cast<int64_t>(choices_.kept_share *
+  return static_cast<int64_t>(choices_.resident_share *
                               static_cast<double>(std::max(kUsualRoom, sbuf - *working)));
 }
 

@@ -126,12 +126,12 @@ std::optional<Tile> Matrix::kept(Emitter& emitter, int64_t row_begin, int64_t ro
   const auto row_dims = merged(rows[0].dims), column_dims = merged(columns[0].dims);
   const int64_t first = base_.offset + rows[0].offset + columns[0].offset;
   if (emitter.residency().is_by_columns(base_.tensor)) {
-    const bool turned_rows = row_dims.empty() || (row_dims.size() == 1 && row_dims[0].step == 1);
-    const bool turned_columns =
+    const bool transposed_rows = row_dims.empty() || (row_dims.size() == 1 && row_dims[0].step == 1);
+    const bool transposed_columns =
         column_dims.empty() || (column_dims.size() == 1 && column_dims[0].step == width);
-    if (!turned_rows || !turned_columns) return std::nullopt;
+    if (!transposed_rows || !transposed_columns) return std::nullopt;
     if (first_partition && first % width % kPartitions != 0) return std::nullopt;
-    return emitter.residency().find_turned(base_.tensor, first, row_count, column_count);
+    return emitter.residency().find_transposed(base_.tensor, first, row_count, column_count);
   }
   const bool rows_in_order = row_dims.empty() || (row_dims.size() == 1 && row_dims[0].step == width);
   const bool columns_in_order = column_dims.empty() || (column_dims.size() == 1 && column_dims[0].step == 1);
@@ -154,15 +154,15 @@ void Matrix::store(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_
             [&](const View& part, const Tile& place) { emitter.store(part, place); });
 }
 
-Tile load_turned(Emitter& emitter, const View& numbers, int64_t blocks) {
+Tile load_transposed(Emitter& emitter, const View& numbers, int64_t blocks) {
   const Matrix by_blocks(View{numbers.tensor, numbers.dtype, numbers.offset, {}}, {{kPartitions, blocks}},
                          {{1, kPartitions}});
   const Tile natural = emitter.sbuf(blocks, kPartitions, numbers.dtype, "load");
   by_blocks.load(emitter, natural, 0, 0);
-  const Tile turned = emitter.psum_turned(kPartitions, blocks, numbers.dtype, "turned"),
+  const Tile transposed = emitter.psum_transposed(kPartitions, blocks, numbers.dtype, "transposed"),
              all = emitter.sbuf(kPartitions, blocks, numbers.dtype, "load_T");
-  emitter.transpose(turned, natural);
-  emitter.tensor_copy(all, turned);
+  emitter.transpose(transposed, natural);
+  emitter.tensor_copy(all, transposed);
   return all;
 }
 

@@ -65,8 +65,8 @@ class Matrix {
   std::vector<isa::Dim> row_dims_, column_dims_;
 };
 
-// Numbers that lie one after another, kPartitions in each of `blocks` columns: loaded as long runs and turned
-// on chip.
-Tile load_turned(Emitter& emitter, const View& numbers, int64_t blocks);
+// Numbers that lie one after another, kPartitions in each of `blocks` columns: loaded as long runs and
+// transposed on chip.
+Tile load_transposed(Emitter& emitter, const View& numbers, int64_t blocks);
 
 }  // namespace opentrn::compiler

@@ -2,12 +2,12 @@
 //
 // Both instructions contract over more than the partitions: partition p of a tile holds terms f p ... f p + f
 // - 1 (f = 4 of an MX element; 2, 3 or 4 of a sparse product). Weights lie so in memory. Activations are
-// loaded by rows and turned by the Tensor engine, every f-th column at a time:
+// loaded by rows and transposed by the Tensor engine, every f-th column at a time:
 //
 //   MX      [128, 4 rows] of 16 bits -> quantize_mx -> [128, rows] packed, stationary; weights move
 //   sparse  [128, f, rows] moves; weights and tags are stationary, so the sums come out as [channels, rows]
 //   and
-//           are turned once more
+//           are transposed once more
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -85,8 +85,8 @@ PanelSizes sparse_sizes(int64_t tiles, int64_t rows, int64_t channels, DType wei
   return panel_sizes(tiles, rows, channels, size_bytes(weights) + 1, ratio * size_bytes(weights));
 }
 
-// What both have in common: one part of all rows, panels of channels, and activations that are turned block
-// by block of rows.
+// What both have in common: one part of all rows, panels of channels, and activations that are transposed
+// block by block of rows.
 class PackedProduct : public TileSource {
  public:
   PackedProduct(Lowering& lowering, const Op& op, int64_t factor)
@@ -117,16 +117,16 @@ class PackedProduct : public TileSource {
   }
   bool keepable() const override { return true; }
 
-  void begin_rows(const std::vector<RowBlock>&) override { kept_.clear(); }
+  void begin_rows(const std::vector<RowBlock>&) override { resident_.clear(); }
   void begin_columns(const ColumnBlock& panel) override {
     panel_ = panel;
-    if (!keeps_rows_) kept_.clear();
+    if (!keeps_rows_) resident_.clear();
     load_weights();
   }
 
  protected:
-  // One block of rows, turned, by tile of terms.
-  struct Turned {
+  // One block of rows, transposed, by tile of terms.
+  struct Transposed {
     std::vector<Tile> tiles, scales;
   };
 
@@ -138,22 +138,22 @@ class PackedProduct : public TileSource {
   }
 
   // One block ahead, as in dot_general.cc.
-  const Turned& turned_rows(const RowBlock& rows) {
+  const Transposed& transposed_rows(const RowBlock& rows) {
     const int64_t next = rows.begin + rows.count;
-    const Turned& block = block_of(rows.begin, rows.count);
+    const Transposed& block = block_of(rows.begin, rows.count);
     if (next < x_.rows()) block_of(next, std::min(kPartitions, x_.rows() - next));
     if (!keeps_rows_)
-      std::erase_if(kept_,
+      std::erase_if(resident_,
                     [&](const auto& entry) { return entry.first != rows.begin && entry.first != next; });
     return block;
   }
 
   // Every factor-th column of the rows, from column `lane` of the tile's terms: [partitions, rows].
-  Tile turned(const Tile& natural, const Terms& terms, int64_t lane) {
+  Tile transposed(const Tile& natural, const Terms& terms, int64_t lane) {
     Tile columns = natural.column_range(lane, 1);
     columns.column_step = factor_;
     columns.columns = terms.partitions;
-    const Tile result = emitter_.psum_turned(terms.partitions, natural.rows, natural.dtype, "x_T");
+    const Tile result = emitter_.psum_transposed(terms.partitions, natural.rows, natural.dtype, "x_T");
     emitter_.transpose(result, columns);
     return result;
   }
@@ -169,7 +169,7 @@ class PackedProduct : public TileSource {
     return part;
   }
 
-  virtual Turned turn_block(int64_t row, int64_t count) = 0;
+  virtual Transposed turn_block(int64_t row, int64_t count) = 0;
   virtual void load_weights() = 0;
 
   Emitter& emitter_;
@@ -180,15 +180,15 @@ class PackedProduct : public TileSource {
   ColumnBlock panel_;
 
  private:
-  const Turned& block_of(int64_t row, int64_t count) {
-    const auto found = kept_.find(row);
-    if (found != kept_.end()) return found->second;
-    return kept_.emplace(row, turn_block(row, count)).first->second;
+  const Transposed& block_of(int64_t row, int64_t count) {
+    const auto found = resident_.find(row);
+    if (found != resident_.end()) return found->second;
+    return resident_.emplace(row, turn_block(row, count)).first->second;
   }
 
   int64_t panel_columns_ = 0;
   bool keeps_rows_ = false;
-  std::map<int64_t, Turned> kept_;  // by row
+  std::map<int64_t, Transposed> resident_;  // by row
 };
 
 class MxProduct : public PackedProduct {
@@ -198,7 +198,7 @@ class MxProduct : public PackedProduct {
   }
 
   Tile sums(const RowBlock& rows, const ColumnBlock& tile) override {
-    const Turned& x = turned_rows(rows);
+    const Transposed& x = transposed_rows(rows);
     const int64_t even = x.tiles[0].columns;
     const Tile sum = emitter_.psum_banks(even, tile.count, "sum");
     for (int64_t c = 0; c < tile.count; c += kPsumBankColumns) {
@@ -213,8 +213,8 @@ class MxProduct : public PackedProduct {
 
  private:
   // A stationary operand has an even number of columns: one more row of zeros.
-  Turned turn_block(int64_t row, int64_t count) override {
-    Turned result;
+  Transposed turn_block(int64_t row, int64_t count) override {
+    Transposed result;
     const int64_t even = count + count % 2;
     for (const Terms& terms : terms_) {
       const Tile natural = natural_rows(row, count, terms);
@@ -224,7 +224,7 @@ class MxProduct : public PackedProduct {
         Tile place = wide.column_range(lane, 1);
         place.column_step = kMxPack;
         place.columns = count;
-        emitter_.tensor_copy(place, turned(natural, terms, lane));
+        emitter_.tensor_copy(place, transposed(natural, terms, lane));
       }
       result.tiles.push_back(emitter_.sbuf(terms.partitions, even, DType::kFloat8E4M3FnX4, "x_mx"));
       result.scales.push_back(emitter_.sbuf(terms.partitions, even, DType::kUint8, "x_scale"));
@@ -261,11 +261,11 @@ class SparseProduct : public PackedProduct {
   }
 
   Tile sums(const RowBlock& rows, const ColumnBlock& tile) override {
-    const Turned& x = turned_rows(rows);
+    const Transposed& x = transposed_rows(rows);
     const Tile sum = emitter_.psum_banks(rows.count, tile.count, "sum");
     for (int64_t c = 0; c < tile.count; c += kPartitions) {
       const int64_t columns = std::min(kPartitions, tile.count - c), from = tile.begin - panel_.begin + c;
-      const Tile by_channel = emitter_.psum_turned(columns, rows.count, DType::kFloat32, "sum_T");
+      const Tile by_channel = emitter_.psum_transposed(columns, rows.count, DType::kFloat32, "sum_T");
       for (size_t i = 0; i < terms_.size(); ++i)
         emitter_.matmul_sparse(by_channel, stationary_[i].column_range(from, columns), x.tiles[i],
                                tags_[i].column_range(from / kTagPack, columns / kTagPack), factor_, i > 0);
@@ -277,13 +277,13 @@ class SparseProduct : public PackedProduct {
   }
 
  private:
-  Turned turn_block(int64_t row, int64_t count) override {
-    Turned result;
+  Transposed turn_block(int64_t row, int64_t count) override {
+    Transposed result;
     for (const Terms& terms : terms_) {
       const Tile natural = natural_rows(row, count, terms);
       const Tile wide = emitter_.sbuf(terms.partitions, factor_ * count, x_.dtype(), "x_wide");
       for (int64_t lane = 0; lane < factor_; ++lane)
-        emitter_.tensor_copy(wide.column_range(lane * count, count), turned(natural, terms, lane));
+        emitter_.tensor_copy(wide.column_range(lane * count, count), transposed(natural, terms, lane));
       result.tiles.push_back(wide);
     }
     return result;

@@ -113,7 +113,7 @@ void through_sbuf(Emitter& emitter, const View& dst, const View& src, const std:
 
 void rearrange(Emitter& emitter, const View& dst, const View& src) {
   std::vector<Pair> pairs = pairs_of(dst, src);
-  // A few repetitions of each element; many are a range that is filled (turned_copy.h).
+  // A few repetitions of each element; many are a range that is filled (transposed_copy.h).
   if (!pairs.empty() && pairs.back().from == 0 && pairs.back().count <= kRepeatedMost)
     cut_first(pairs, size_bytes(src.dtype));
   if (const auto rows = dims_over_partitions(pairs, size_bytes(src.dtype)); rows && src.dtype == dst.dtype)

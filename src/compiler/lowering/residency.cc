@@ -214,7 +214,7 @@ void Residency::flush(isa::TensorId tensor, isa::Purpose purpose) {
   Value& value = found->second;
   value.stored = true;
   const Emitter::Moving moving(emitter_, purpose);
-  if (value.arrangement.by_columns) return flush_turned(value);
+  if (value.arrangement.by_columns) return flush_transposed(value);
   const Matrix all({tensor, value.whole.dtype, value.whole.offset, {}}, {{value.columns, value.rows}},
                    {{1, value.columns}});
   for (int64_t row = 0; row < value.rows; row += value.block_rows(row)) {
@@ -239,12 +239,12 @@ Tile Residency::place_transposed(isa::TensorId tensor, int64_t column, int64_t c
   // Blocks of fp8 are made in pairs, one beside the other: products take two at once.
   if (size_bytes(dtype) == 1 && !value.blocks[first] &&
       static_cast<int64_t>(first + 2) * kPartitions <= value.columns) {
-    const Tile both = emitter_.sbuf(kPartitions, 2 * value.rows, dtype, "kept_T");
+    const Tile both = emitter_.sbuf(kPartitions, 2 * value.rows, dtype, "resident_T");
     for (const size_t i : {0, 1})
       value.blocks[first + i] = both.column_range(static_cast<int64_t>(i) * value.rows, value.rows);
   }
   if (!block)
-    block = emitter_.sbuf(std::min(kPartitions, value.columns - column), value.rows, dtype, "kept_T");
+    block = emitter_.sbuf(std::min(kPartitions, value.columns - column), value.rows, dtype, "resident_T");
   OPENTRN_CHECK(column % kPartitions == 0 && count == block->rows, "columns {} to {} of a kept value", column,
                 column + count);
   return block->column_range(row, rows);
@@ -253,14 +253,14 @@ Tile Residency::place_transposed(isa::TensorId tensor, int64_t column, int64_t c
 void Residency::turn_in(isa::TensorId tensor, int64_t row, int64_t column, const Tile& tile) {
   for (int64_t c = 0; c < tile.columns; c += kPartitions) {
     const int64_t count = std::min(kPartitions, tile.columns - c);
-    const Tile turned = emitter_.psum_turned(count, tile.rows, tile.dtype, "turned");
-    emitter_.transpose(turned, tile.column_range(c, count));
-    emitter_.tensor_copy(place_transposed(tensor, column + c, count, row, tile.rows), turned);
+    const Tile transposed = emitter_.psum_transposed(count, tile.rows, tile.dtype, "transposed");
+    emitter_.transpose(transposed, tile.column_range(c, count));
+    emitter_.tensor_copy(place_transposed(tensor, column + c, count, row, tile.rows), transposed);
   }
 }
 
-std::optional<Tile> Residency::find_turned(isa::TensorId tensor, int64_t element, int64_t columns,
-                                           int64_t rows) const {
+std::optional<Tile> Residency::find_transposed(isa::TensorId tensor, int64_t element, int64_t columns,
+                                               int64_t rows) const {
   const auto found = values_.find(tensor);
   if (found == values_.end() || !found->second.arrangement.by_columns) return std::nullopt;
   const Value& value = found->second;
@@ -273,8 +273,8 @@ std::optional<Tile> Residency::find_turned(isa::TensorId tensor, int64_t element
   return block->row_range(partition, columns).column_range(row, rows);
 }
 
-// Turned back, 128 rows at a time.
-void Residency::flush_turned(const Value& value) {
+// Transposed back, 128 rows at a time.
+void Residency::flush_transposed(const Value& value) {
   const Matrix all({value.whole.tensor, value.whole.dtype, value.whole.offset, {}},
                    {{value.columns, value.rows}}, {{1, value.columns}});
   for (int64_t row = 0; row < value.rows; row += kPartitions) {
@@ -283,9 +283,10 @@ void Residency::flush_turned(const Value& value) {
     for (size_t i = 0; i < value.blocks.size(); ++i) {
       OPENTRN_CHECK(value.blocks[i].has_value(), "columns of a kept value were never made");
       const Tile part = value.blocks[i]->column_range(row, rows);
-      const Tile turned = emitter_.psum_turned(rows, part.rows, part.dtype, "turned");
-      emitter_.transpose(turned, part);
-      emitter_.tensor_copy(natural.column_range(static_cast<int64_t>(i) * kPartitions, part.rows), turned);
+      const Tile transposed = emitter_.psum_transposed(rows, part.rows, part.dtype, "transposed");
+      emitter_.transpose(transposed, part);
+      emitter_.tensor_copy(natural.column_range(static_cast<int64_t>(i) * kPartitions, part.rows),
+                           transposed);
     }
     all.store(emitter_, natural, row, 0);
   }

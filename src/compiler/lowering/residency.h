@@ -47,7 +47,7 @@ class Residency {
   // value, and its maker stores it.
   bool reserve(const View& whole, int64_t rows, int64_t columns, Arrangement arrangement = {});
   bool crowded() const { return crowded_; }  // a value was refused or sent away for lack of room
-  bool is_kept(isa::TensorId tensor) const { return values_.contains(tensor); }
+  bool is_resident(isa::TensorId tensor) const { return values_.contains(tensor); }
   // Rows [row, row + count) as a tile to write; nullopt when no instruction can write there, or the value is
   // not kept.
   std::optional<Tile> place(isa::TensorId tensor, int64_t row, int64_t count);
@@ -56,10 +56,11 @@ class Residency {
   // `column` is a multiple of 128 and the columns end with the value or are 128.
   Tile place_transposed(isa::TensorId tensor, int64_t column, int64_t count, int64_t row, int64_t rows);
   // The tile is rows [row, row + tile.rows), columns from `column`, of a value that is kept by columns:
-  // turned by the Tensor engine.
+  // transposed by the Tensor engine.
   void turn_in(isa::TensorId tensor, int64_t row, int64_t column, const Tile& tile);
   // As find, of a value that is kept by columns: `columns` partitions of `rows` elements.
-  std::optional<Tile> find_turned(isa::TensorId tensor, int64_t element, int64_t columns, int64_t rows) const;
+  std::optional<Tile> find_transposed(isa::TensorId tensor, int64_t element, int64_t columns,
+                                      int64_t rows) const;
   // Every tile of a value that is written later, perhaps in a region; it cannot leave until changed() says
   // so.
   void make_tiles(isa::TensorId tensor);
@@ -115,7 +116,7 @@ class Residency {
     bool complete() const;
   };
 
-  void flush_turned(const Value& value);
+  void flush_transposed(const Value& value);
   bool evict_one(const std::set<isa::TensorId>& but, std::optional<size_t> read_after = {});
   // Where the tensor is read next; kNever when nobody does.
   static constexpr size_t kNever = SIZE_MAX;

@@ -69,7 +69,7 @@ class RowwiseKernel {
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
     if (!group_.split && !keeps_columns()) cut_into_equal_rows();
     if (rows_ * columns_ == 0) return;  // nobody reduces nothing: canonicalise/empty_values.cc
-    if (can_turn() && keep_turned()) {
+    if (can_turn() && keep_transposed()) {
       turn();
       return run_source();
     }
@@ -100,9 +100,9 @@ class RowwiseKernel {
   const Op& source_op() const { return function_.op(group_.ops[0]); }
 
   std::unique_ptr<TileSource> make_source() {
-    ProductForm form{.turned = turned_, .group_rows = 0};
+    ProductForm form{.transposed = transposed_, .group_rows = 0};
     for (const auto& [value, m] : outputs_)
-      if (!turned_) form.group_rows = lowering_.arrangement_of(value).group_rows;
+      if (!transposed_) form.group_rows = lowering_.arrangement_of(value).group_rows;
     switch (source_op().kind) {
       case OpKind::dot_general_: return product_source(lowering_, source_op(), form, group_.prologues);
       case OpKind::composite_: return packed_product_source(lowering_, source_op());
@@ -118,7 +118,7 @@ class RowwiseKernel {
   }
 
   // A product without batches and reductions is symmetric. Its left operand should lie as it is needed then;
-  // else it would be turned as often as there are parts of the right one.
+  // else it would be transposed as often as there are parts of the right one.
   bool can_turn() const {
     if (!group_.has_source || source_op().kind != OpKind::dot_general_ || group_.whole_rows ||
         outputs_.empty() || group_.prologues.contains(0))
@@ -135,7 +135,7 @@ class RowwiseKernel {
     });
   }
 
-  bool keep_turned() {
+  bool keep_transposed() {
     for (const auto& [value, m] : outputs_)
       if (!emitter_.residency().reserve(lowering_.view(value), rows_, columns_, {.by_columns = true}))
         return false;
@@ -143,7 +143,7 @@ class RowwiseKernel {
   }
 
   void turn() {
-    turned_ = true;
+    transposed_ = true;
     std::swap(rows_, columns_);
     for (auto& [key, m] : operands_) m = m.transposed();
     for (auto& [value, m] : outputs_) m = m.transposed();
@@ -152,7 +152,7 @@ class RowwiseKernel {
 
   void run_source() {
     std::optional<int64_t> columns_before;
-    const int64_t together = turned_ ? 1 : parts_in_a_transfer(*source_, columns_, whole_rows_);
+    const int64_t together = transposed_ ? 1 : parts_in_a_transfer(*source_, columns_, whole_rows_);
     int64_t number = 0;
     for (const auto& part : source_->parts()) {
       if (together > 1 && number++ % together == 0) {
@@ -181,7 +181,7 @@ class RowwiseKernel {
   std::vector<ColumnBlock>::const_iterator run_transfer(std::vector<ColumnBlock>::const_iterator from) {
     ColumnBlock columns = *from;
     auto to = from + 1;
-    while (!turned_ && to != tiles_.cend() && to->begin == columns.begin + columns.count &&
+    while (!transposed_ && to != tiles_.cend() && to->begin == columns.begin + columns.count &&
            columns.count < kTransferColumns)
       columns.count += to++->count;
     joint_.begin_columns(columns);
@@ -267,7 +267,8 @@ class RowwiseKernel {
       if (!plain(m)) return;
     int64_t rows = std::min(kPartitions, total);
     while (rows > 1 && total % rows != 0) --rows;
-    if (rows <= std::min(rows_, kPartitions) || has_kept_rows(total / rows) || finds_readers(total / rows))
+    if (rows <= std::min(rows_, kPartitions) || has_resident_rows(total / rows) ||
+        finds_readers(total / rows))
       return;
     rows_ = rows;
     columns_ = total / rows;
@@ -282,7 +283,7 @@ class RowwiseKernel {
   // All operands are kept by rows of their own, as what a loop carries is: cut otherwise they would go to HBM
   // and back, which takes longer than a few idle partitions do in as many ops. Where one comes from HBM, the
   // others are better there too than rows of two kinds.
-  bool has_kept_rows(int64_t columns) const {
+  bool has_resident_rows(int64_t columns) const {
     constexpr int64_t kThroughMemory = 2000;  // in columns of the Vector engine
     const auto ops = static_cast<int64_t>(group_.ops.size());
     return ops * (columns_ - columns) <= kThroughMemory &&
@@ -290,7 +291,8 @@ class RowwiseKernel {
              const Matrix& m = operand.second;
              const isa::TensorId tensor = m.all().tensor;
              return (m.same_in_every_row() && m.same_in_every_column()) ||
-                    (emitter_.residency().is_kept(tensor) && emitter_.residency().columns(tensor) != columns);
+                    (emitter_.residency().is_resident(tensor) &&
+                     emitter_.residency().columns(tensor) != columns);
            });
   }
 
@@ -336,11 +338,11 @@ class RowwiseKernel {
 
   // Where this tile of a kept value goes; nullopt when the value is not kept, or a whole block can be
   // adopted.
-  std::optional<Tile> kept_place(ValueId value, bool narrow) {
+  std::optional<Tile> resident_place(ValueId value, bool narrow) {
     Residency& residency = emitter_.residency();
     const isa::TensorId tensor = lowering_.view(value).tensor;
-    if (!residency.is_kept(tensor)) return std::nullopt;
-    if (turned_)
+    if (!residency.is_resident(tensor)) return std::nullopt;
+    if (transposed_)
       return residency.place_transposed(tensor, row_begin_, row_count_, column_begin_, column_count_);
     const auto place = residency.place(tensor, row_begin_, row_count_);
     OPENTRN_CHECK(place.has_value(), "a block of rows of a kept value has no place");
@@ -351,14 +353,14 @@ class RowwiseKernel {
     Residency& residency = emitter_.residency();
     const bool narrow = m.columns() == 1;
     const isa::TensorId tensor = lowering_.view(value).tensor;
-    if (residency.is_by_columns(tensor) && !turned_) {
+    if (residency.is_by_columns(tensor) && !transposed_) {
       const bool plain = tile.dtype == m.dtype() && tile.space == isa::MemorySpace::kSbuf &&
                          tile.column_step == 1 && tile.runs == 1;
       return residency.turn_in(tensor, row_begin_, column_begin_, plain ? tile : copied(tile, m.dtype()));
     }
-    if (residency.is_kept(tensor)) {
+    if (residency.is_resident(tensor)) {
       if (residency.adopt(tensor, row_begin_, tile)) return;
-      const Tile place = *kept_place(value, narrow);
+      const Tile place = *resident_place(value, narrow);
       if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
       return;
     }
@@ -406,13 +408,13 @@ class RowwiseKernel {
       }
       return found->second.row_range(0, row_count_);
     }
-    // A turned group of one column, too, has one number per row.
+    // A transposed group of one column, too, has one number per row.
     const bool number = narrow_ || (columns_ == 1 && m.all().contiguous());
-    if (number && turned_ && !m.same_in_every_row() && rows_ % kPartitions == 0 && !column_op &&
+    if (number && transposed_ && !m.same_in_every_row() && rows_ % kPartitions == 0 && !column_op &&
         rows_ / kPartitions <= kPartitions) {
       auto found = per_row_.find(key);
       if (found == per_row_.end())
-        found = per_row_.emplace(key, load_turned(emitter_, m.all(), rows_ / kPartitions)).first;
+        found = per_row_.emplace(key, load_transposed(emitter_, m.all(), rows_ / kPartitions)).first;
       return found->second.column_range(row_begin_ / kPartitions, 1);
     }
     if (narrow_ && source_) {
@@ -675,13 +677,13 @@ class RowwiseKernel {
   std::optional<Tile> place_in_parts(ValueId value) {
     if (!source_ || !outputs_.contains(value)) return std::nullopt;
     const isa::TensorId tensor = lowering_.view(value).tensor;
-    if (!emitter_.residency().is_kept(tensor) && !emitter_.residency().is_by_columns(tensor) &&
+    if (!emitter_.residency().is_resident(tensor) && !emitter_.residency().is_by_columns(tensor) &&
         outputs_.at(value).columns() > 1 && stores_together(value, outputs_.at(value)))
       return joint_.stored(value, outputs_.at(value), here());
-    if (!turned_ &&
+    if (!transposed_ &&
         (column_count_ == columns_ || emitter_.residency().is_by_columns(lowering_.view(value).tensor)))
       return std::nullopt;
-    return kept_place(value, /*narrow=*/false);
+    return resident_place(value, /*narrow=*/false);
   }
 
   void compute_tile() {
@@ -771,7 +773,7 @@ class RowwiseKernel {
   std::vector<OpId> ops_;  // of the group, as long as all are computed together
   bool whole_rows_;
   int64_t rows_, columns_;
-  bool turned_ = false;  // rows are the group's columns
+  bool transposed_ = false;  // rows are the group's columns
   std::unique_ptr<TileSource> source_;
   std::vector<ColumnBlock> tiles_;  // of the panel
 
@@ -785,7 +787,7 @@ class RowwiseKernel {
   JointTransfers joint_{emitter_};
   std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column
   std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
-  std::map<Key, Tile> per_row_;                           // of a turned group: load_turned()
+  std::map<Key, Tile> per_row_;                           // of a transposed group: load_transposed()
   std::map<ValueId, Term> terms_;
   std::map<ValueId, std::pair<OpId, int>> users_;  // inside the group: the last one, and how many
   std::map<ValueId, Steps> waiting_;

@@ -16,7 +16,7 @@
 // are zeros in the product, and two further products count them: where a count is not zero, the infinity is
 // added at the end, or both, which is NaN.
 //
-// An index outside of the table meets no row of it, and the DMA skips it. Sums are of fp32, in the order of
+// An index outside of the table matches no row of it, and the DMA skips it. Sums are of fp32, in the order of
 // the Tensor engine.
 #include "compiler/lowering/scatter_sums.h"
 
@@ -239,13 +239,13 @@ class ScatterSums {
     for (int64_t at = 0; at < sums_.count; at += kPartitions) {
       const int64_t count = std::min(kPartitions, sums_.count - at);
       const Tile parts = floats(count, kParts * width, "updates"),
-                 meets = floats(count, numbers.columns, "meets");
+                 matches = floats(count, numbers.columns, "matches");
       tables.updates.load(emitter_, parts.column_range(0, width), at, column);
       split(parts, width);
       const Tile index = as_float(loaded(indices_, at, count, 1, "index"));
-      emitter_.tensor_scalar(AluOp::kEqual, meets, numbers.row_range(0, count), index);
+      emitter_.tensor_scalar(AluOp::kEqual, matches, numbers.row_range(0, count), index);
       for (size_t i = 0; i < sums.size(); ++i)
-        emitter_.matmul(sums[i], meets.column_range(static_cast<int64_t>(i) * kPartitions, sums[i].rows),
+        emitter_.matmul(sums[i], matches.column_range(static_cast<int64_t>(i) * kPartitions, sums[i].rows),
                         parts, at > 0);
     }
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -401,10 +401,10 @@ class ScatterSums {
                   step = indices_.dims.empty() ? 0 : indices_.dims[0].step;
     const Tile asked = loaded(indices_, at, count, 1, "index"), index = as_float(asked);
     const Tile all = emitter_.sbuf(count, count, DType::kInt32, "indices"),
-               meets = floats(count, count, "meets");
+               matches = floats(count, count, "matches");
     emitter_.load(
         all, {indices_.tensor, indices_.dtype, indices_.offset + at * step, {{0, count}, {step, count}}});
-    emitter_.tensor_scalar(AluOp::kEqual, meets, as_float(all), index);
+    emitter_.tensor_scalar(AluOp::kEqual, matches, as_float(all), index);
     const Tile inside = clamped(asked);
     for (int64_t column = 0; column < sums_.width; column += kPsumBankColumns) {
       const int64_t width = std::min(kPsumBankColumns, sums_.width - column);
@@ -415,7 +415,7 @@ class ScatterSums {
       std::array<Tile, kParts> sums;
       for (int part = 0; part < kParts; ++part) {
         sums[static_cast<size_t>(part)] = emitter_.psum(count, width, DType::kFloat32, "sums");
-        emitter_.matmul(sums[static_cast<size_t>(part)], meets, parts.column_range(part * width, width),
+        emitter_.matmul(sums[static_cast<size_t>(part)], matches, parts.column_range(part * width, width),
                         false);
       }
       View block = table;

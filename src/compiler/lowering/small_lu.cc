@@ -80,7 +80,7 @@ class SmallLu {
     emitter_.tensor_tensor(AluOp::kBitwiseAnd, only.part(0, left, 0, width), bits.part(i, left, 0, width),
                            mask.patch(0, left, 1, width, 0));
     const Tile pivot = work.fresh(width, DType::kInt32), before = work.fresh(width);
-    emitter_.reduce(AluOp::kBitwiseOr, pivot, only.turned_part(0, left, 0, width));
+    emitter_.reduce(AluOp::kBitwiseOr, pivot, only.transposed_part(0, left, 0, width));
     emitter_.tensor_copy(before, a.row(i, 0, width));
     emitter_.copy_where(a.part(i, left, 0, width), before.patch(0, left, 0, width, 1),
                         is_it.patch(0, left, 1, width, 0));

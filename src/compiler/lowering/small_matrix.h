@@ -31,7 +31,7 @@ class SmallMatrix {
     return tile_.patch(at(row, column), rows, row_step_, columns, column_step_);
   }
   // The same column by column.
-  Tile turned_part(int64_t row, int64_t rows, int64_t column, int64_t columns) const {
+  Tile transposed_part(int64_t row, int64_t rows, int64_t column, int64_t columns) const {
     return tile_.patch(at(row, column), columns, column_step_, rows, row_step_);
   }
   // `count` columns from `column` on, every second one.

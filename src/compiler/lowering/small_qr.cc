@@ -24,7 +24,7 @@ void reflect_part(Emitter& emitter, const SmallMatrixWork& work, const SmallMatr
   emitter.tensor_tensor(AluOp::kMultiply, products.part(0, rows, 0, columns),
                         v.column_for(columns, j, j, rows), b.part(j, rows, first_column, columns));
   const Tile sums = work.fresh(columns), scaled = work.fresh(columns);
-  emitter.reduce(AluOp::kAdd, sums, products.turned_part(0, rows, 0, columns));
+  emitter.reduce(AluOp::kAdd, sums, products.transposed_part(0, rows, 0, columns));
   emitter.tensor_scalar(AluOp::kMultiply, scaled, sums, tau);
   work.subtract_product(b.part(j, rows, first_column, columns), v.column_for(columns, j, j, rows),
                         scaled.patch(0, rows, 0, columns, 1), rows, columns);

@@ -233,7 +233,7 @@ class Sort {
   }
 
   Tile reversed(const Tile& tile) {
-    const Tile copy = emitter_.sbuf(rows_, run_, tile.dtype, "turned");
+    const Tile copy = emitter_.sbuf(rows_, run_, tile.dtype, "transposed");
     emitter_.tensor_copy(copy, tile.patch(run_ - 1, 1, 0, run_, -1));
     return copy;
   }

@@ -56,9 +56,10 @@ int64_t product_bytes(const graph::Function& function, const graph::Op& op, cons
 int64_t packed_product_bytes(const graph::Function& function, const graph::Op& op);
 int64_t convolution_bytes(const graph::Function& function, const graph::Op& op);
 
-// turned: rows and columns exchanged, one batch only. group_rows: blocks of rows begin anew after so many.
+// transposed: rows and columns exchanged, one batch only. group_rows: blocks of rows begin anew after so
+// many.
 struct ProductForm {
-  bool turned = false;
+  bool transposed = false;
   int64_t group_rows = 0;
 };
 using Prologues = std::map<size_t, std::vector<graph::OpId>>;  // Group::prologues

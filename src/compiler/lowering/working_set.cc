@@ -58,7 +58,8 @@ int64_t prologue_bytes(const Function& function, const Group& group) {
   return 2 * bytes;
 }
 
-// Three chunks of keys and of values, as many turned ones, and what three jobs have of scores and weights.
+// Three chunks of keys and of values, as many transposed ones, and what three jobs have of scores and
+// weights.
 int64_t decode_attention_bytes(const Function& function, const Op& op) {
   constexpr int64_t kChunks = 72 * 1024, kJobs = 3, kHeads = 4;
   const graph::Type &queries = function.type(op.operands[0]), &keys = function.type(op.operands[1]);

@@ -159,10 +159,11 @@ CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, cons
     if (!thorough && first.module.passes.prologues > 0)
       first = lower(choices = {.prologue_elements = kNoPrologues});
     if (first.crowded)
-      first = lower(choices = {.kept_share = kShareOfLarge, .prologue_elements = choices.prologue_elements});
-    if (!rotates(first.module.program, options.generation))
       first =
-          lower(choices = {.kept_share = kShareOfLarge / 2, .prologue_elements = choices.prologue_elements});
+          lower(choices = {.resident_share = kShareOfLarge, .prologue_elements = choices.prologue_elements});
+    if (!rotates(first.module.program, options.generation))
+      first = lower(
+          choices = {.resident_share = kShareOfLarge / 2, .prologue_elements = choices.prologue_elements});
     if (!thorough) return std::move(first.module);
   } else if (!thorough && !crowded && first.module.passes.prologues == 0) {
     return std::move(first.module);
@@ -173,10 +174,10 @@ CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, cons
   search.offer(std::move(first), choices);
   if (has_prologues)
     for (const int64_t elements : kPrologueElements)
-      search.attempt({.kept_share = choices.kept_share, .prologue_elements = elements});
+      search.attempt({.resident_share = choices.resident_share, .prologue_elements = elements});
   if (!thorough && !crowded) return search.take();
   for (const double share : kShares)
-    search.attempt({.kept_share = share, .prologue_elements = search.choices().prologue_elements});
+    search.attempt({.resident_share = share, .prologue_elements = search.choices().prologue_elements});
   if (!thorough) return search.take();
   for (const int64_t bytes : kPanelBytes) {
     Choices choices = search.choices();
@@ -185,7 +186,7 @@ CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, cons
   }
   for (const double step : {-0.1, 0.1}) {
     Choices choices = search.choices();
-    choices.kept_share += step;
+    choices.resident_share += step;
     search.attempt(choices);
   }
   Choices plain = search.choices();

@@ -172,7 +172,7 @@ Items collective_reduce(const Call& call) {
   return results;
 }
 
-// Every pair meets, in the order of the pairs, so a process that sends and receives goes to two meetings.
+// Every pair meets, in the order of the pairs, so a process that sends and receives goes to two rendezvous.
 Items collective_permute(const Call& call) {
   const auto pairs = groups_of(call);
   const int64_t id = process_of(call).id();

@@ -30,7 +30,7 @@ struct RuntimeValue {
 };
 
 // One process of a run of several (stablehlo/docs/spec.md, "Execution"): its place in the grid, and the
-// meeting point of the collectives.
+// rendezvous point of the collectives.
 class Process;
 
 // Runs a custom call; nullopt when it does not know the target, which is then refused by name.

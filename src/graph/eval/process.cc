@@ -10,16 +10,16 @@ std::vector<std::vector<Tensor>> ProcessGrid::meet(const ProcessGroup& group, in
                                                    int64_t process, std::vector<Tensor> brought) {
   std::unique_lock lock(mutex_);
   const int64_t before = attended_[{channel, group, process}]++;
-  const MeetingKey key{channel, group, before};
-  meetings_[key].brought.emplace(process, std::move(brought));
+  const RendezvousKey key{channel, group, before};
+  rendezvous_[key].brought.emplace(process, std::move(brought));
   changed_.notify_all();
   wait_until(
-      lock, [&] { return meetings_[key].brought.size() == group.size(); },
+      lock, [&] { return rendezvous_[key].brought.size() == group.size(); },
       "the other processes of its group at a collective");
-  Meeting& meeting = meetings_[key];
+  Rendezvous& rendezvous = rendezvous_[key];
   std::vector<std::vector<Tensor>> all;
-  for (const int64_t member : group) all.push_back(meeting.brought.at(member));
-  if (++meeting.left == group.size()) meetings_.erase(key);
+  for (const int64_t member : group) all.push_back(rendezvous.brought.at(member));
+  if (++rendezvous.left == group.size()) rendezvous_.erase(key);
   return all;
 }
 

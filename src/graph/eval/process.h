@@ -1,6 +1,6 @@
-// The processes of a parallel run and their meeting points.
+// The processes of a parallel run and their rendezvous points.
 //
-// A collective is a meeting of the members of a process group on a channel: each brings its tensors and
+// A collective is a rendezvous of the members of a process group on a channel: each brings its tensors and
 // goes on when all have come. send and recv are first-in first-out queues per channel and receiver. A run
 // in which every process that is left waits for something that nobody can bring any more is a fault, not
 // a hang.
@@ -40,15 +40,15 @@ class ProcessGrid {
   void send(int64_t channel, int64_t receiver, std::vector<Tensor> tensors);
   std::vector<Tensor> receive(int64_t channel, int64_t receiver);
 
-  // The process has returned (or thrown: `failed`) and comes to no meeting any more.
+  // The process has returned (or thrown: `failed`) and comes to no rendezvous any more.
   void leave(bool failed);
 
  private:
-  struct Meeting {
+  struct Rendezvous {
     std::map<int64_t, std::vector<Tensor>> brought;
     size_t left = 0;
   };
-  using MeetingKey = std::tuple<int64_t, ProcessGroup, int64_t>;  // channel, group, how many before
+  using RendezvousKey = std::tuple<int64_t, ProcessGroup, int64_t>;  // channel, group, how many before
 
   void wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done, const char* what);
   void find_deadlock();
@@ -60,7 +60,7 @@ class ProcessGrid {
   int64_t running_;
   bool stopped_ = false;  // a process failed, or all wait in vain
   std::vector<const std::function<bool()>*> waiting_;
-  std::map<MeetingKey, Meeting> meetings_;
+  std::map<RendezvousKey, Rendezvous> rendezvous_;
   std::map<std::tuple<int64_t, ProcessGroup, int64_t>, int64_t> attended_;  // channel, group, process
   std::map<std::pair<int64_t, int64_t>, std::deque<std::vector<Tensor>>> queues_;
 };

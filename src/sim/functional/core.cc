@@ -43,7 +43,7 @@ Core::Core(Generation generation, ThreadPool* pool, CheckOptions checks)
     : generation_(generation),
       pool_(pool),
       checks_(checks),
-      stretch_(sharing_.chains),
+      block_(sharing_.chains),
       engines_(std::make_unique<EngineState>()) {}
 
 Core::~Core() = default;
@@ -231,8 +231,8 @@ InstructionIndex Core::run_from(const Program& program, InstructionIndex& pc, In
   while (pc < end) {
     interrupt::poll();
     if (may_share && pc >= look_from) {
-      const InstructionIndex next = run_stretch(program, pc, end);
-      look_from = std::max(stretch_end_, pc + 1);
+      const InstructionIndex next = run_block(program, pc, end);
+      look_from = std::max(block_end_, pc + 1);
       if (next != pc) {
         pc = next;
         Activity::at(pc);
@@ -254,7 +254,7 @@ InstructionIndex Core::run_from(const Program& program, InstructionIndex& pc, In
       look_from = not_shared_.contains(pc) ? end : pc;
       continue;
     }
-    if (isa::has(in.opcode, isa::kMeetsOtherCores)) {
+    if (isa::has(in.opcode, isa::kSynchronisesCores)) {
       if (!rendezvous(program, pc)) {
         waiting_ = true;
         resume_at_ = pc;
@@ -284,10 +284,10 @@ void Core::find_shared_memory() {
   bool overlap = false;
   for (size_t i = 1; i < ranges.size(); ++i)
     overlap |= ranges[i].first < ranges[i - 1].first + ranges[i - 1].second;
-  stretch_.merge(overlap ? bound_ : std::vector<TensorId>{});
+  block_.merge(overlap ? bound_ : std::vector<TensorId>{});
 }
 
-Stretch::Foldable Core::foldable(const Program& program) const {
+BasicBlock::Foldable Core::foldable(const Program& program) const {
   return [this, &program, loops = inside_loop()](TensorId id, InstructionIndex end) {
     if (loops || released_at_[id] >= end) return false;
     const isa::Tensor& tensor = program.tensor(id);
@@ -302,34 +302,34 @@ void Core::begin_remembering(const Program& program) {
   memory_->begin({.program = &program,
                   .instructions = program.size(),
                   .bound = bound_,
-                  .merged = stretch_.merged(),
+                  .merged = block_.merged(),
                   .chains = !checks_.fill_fresh_memory,
                   .threads = pool_->size(),
                   .sharing = sharing_});
 }
 
-bool Core::pays(const StretchPlan& plan) const {
+bool Core::pays(const BasicBlockPlan& plan) const {
   return plan.has_chains() || (pool_->size() > 1 && plan.worth_sharing(sharing_));
 }
 
-const StretchPlan& Core::plan_of(const Program& program, InstructionIndex begin, InstructionIndex end) {
-  const Stretch::Foldable foldable =
-      checks_.fill_fresh_memory ? Stretch::Foldable{} : this->foldable(program);
+const BasicBlockPlan& Core::plan_of(const Program& program, InstructionIndex begin, InstructionIndex end) {
+  const BasicBlock::Foldable foldable =
+      checks_.fill_fresh_memory ? BasicBlock::Foldable{} : this->foldable(program);
   if (remembers_)
-    if (const StretchPlan* known = memory_->find(begin, foldable)) return *known;
-  stretch_.read(program, begin, end, foldable);
-  StretchPlan& plan = stretch_.plan();
+    if (const BasicBlockPlan* known = memory_->find(begin, foldable)) return *known;
+  block_.read(program, begin, end, foldable);
+  BasicBlockPlan& plan = block_.plan();
   plan.graph().set_highest_first(sharing_.highest_first);
   if (remembers_)
-    if (const StretchPlan* kept = memory_->keep(plan, pays(plan))) return *kept;
+    if (const BasicBlockPlan* kept = memory_->keep(plan, pays(plan))) return *kept;
   return plan;
 }
 
-InstructionIndex Core::run_stretch(const Program& program, InstructionIndex begin, InstructionIndex end) {
+InstructionIndex Core::run_block(const Program& program, InstructionIndex begin, InstructionIndex end) {
   find_shared_memory();
   if (tensors_.size() < program.tensor_count()) tensors_.resize(program.tensor_count());
-  const StretchPlan& plan = plan_of(program, begin, end);
-  stretch_end_ = plan.end();
+  const BasicBlockPlan& plan = plan_of(program, begin, end);
+  block_end_ = plan.end();
   if (!pays(plan)) {
     not_shared_.insert(begin);
     return begin;
@@ -370,8 +370,8 @@ void Core::execute(const Program& program, InstructionIndex index, ChainRun* cha
   }
 }
 
-// A meeting of two cores whose programs stand in one: where both have come, first core 0's instruction, then
-// core 1's. The first does it for both, while what they read is there.
+// A rendezvous of two cores whose programs stand in one: where both have come, first core 0's instruction,
+// then core 1's. The first does it for both, while what they read is there.
 bool Core::meet_within(Context& context) {
   if (context.in.opcode == Opcode::kCoreBarrier) return true;
   const bool first = context.in.flags & isa::kFlagCore0;

@@ -27,8 +27,8 @@
 // shapes. A malformed Program is a Fault too, never undefined behaviour.
 //
 // Not thread-safe; one Core is driven by one thread at a time. With a ThreadPool, instructions that do not
-// depend on each other run at the same time (stretch.h), and long ones are split. Values, prints and Faults
-// are those of program order, whatever the pool's size.
+// depend on each other run at the same time (basic_block.h), and long ones are split. Values, prints and
+// Faults are those of program order, whatever the pool's size.
 #pragma once
 
 #include <atomic>
@@ -47,8 +47,8 @@
 #include "base/spin_lock.h"
 #include "base/thread_pool.h"
 #include "isa/program.h"
+#include "sim/functional/basic_block.h"
 #include "sim/functional/buffer.h"
-#include "sim/functional/stretch.h"
 
 namespace opentrn::sim {
 
@@ -207,13 +207,13 @@ class Core {
   isa::InstructionIndex run_from(const isa::Program& program, isa::InstructionIndex& pc,
                                  isa::InstructionIndex end);
   // Runs instructions of [begin, end) on several threads, if that pays; returns the next one.
-  isa::InstructionIndex run_stretch(const isa::Program& program, isa::InstructionIndex begin,
-                                    isa::InstructionIndex end);
-  Stretch::Foldable foldable(const isa::Program& program) const;
-  // The plan of the stretch that begins there, known from an earlier run or read now.
-  const StretchPlan& plan_of(const isa::Program& program, isa::InstructionIndex begin,
-                             isa::InstructionIndex end);
-  bool pays(const StretchPlan& plan) const;
+  isa::InstructionIndex run_block(const isa::Program& program, isa::InstructionIndex begin,
+                                  isa::InstructionIndex end);
+  BasicBlock::Foldable foldable(const isa::Program& program) const;
+  // The plan of the block that begins there, known from an earlier run or read now.
+  const BasicBlockPlan& plan_of(const isa::Program& program, isa::InstructionIndex begin,
+                                isa::InstructionIndex end);
+  bool pays(const BasicBlockPlan& plan) const;
   void begin_remembering(const isa::Program& program);
   void find_shared_memory();
   isa::InstructionIndex loop_begin(const Context& cx);
@@ -239,8 +239,8 @@ class Core {
   std::vector<isa::TensorId> bound_;
   bool bound_changed_ = false;
   SharingLimits sharing_;
-  Stretch stretch_;
-  std::unordered_set<isa::InstructionIndex> not_shared_;  // where stretches not worth it begin, in this run
+  BasicBlock block_;
+  std::unordered_set<isa::InstructionIndex> not_shared_;  // where blocks not worth it begin, in this run
   std::vector<std::optional<int64_t>> registers_;
   std::vector<LoopFrame> loops_;
   std::map<isa::InstructionIndex, TripCounts> trip_counts_;
@@ -260,8 +260,8 @@ class Core {
   std::vector<bool> raced_;                  // by TensorId: what launch_races_ watches
   std::unique_ptr<EngineState> engines_;
   RunMemory* memory_ = nullptr;
-  bool remembers_ = false;                 // this run does
-  isa::InstructionIndex stretch_end_ = 0;  // of the last stretch that was looked at
+  bool remembers_ = false;               // this run does
+  isa::InstructionIndex block_end_ = 0;  // of the last block that was looked at
 };
 
 }  // namespace opentrn::sim

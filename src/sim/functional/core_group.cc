@@ -83,7 +83,7 @@ int partner_of(const Context& cx, int rank, int cores) {
 }
 
 // Whether two cores that wait for each other wait for the same thing.
-bool meets(const Context& a, const Context& b) {
+bool synchronises(const Context& a, const Context& b) {
   if (a.in.opcode != b.in.opcode) return false;
   if (a.in.opcode == Opcode::kCoreBarrier) return true;
   return a.integer(isa::slot::sendrecv::kAPipeId) == b.integer(isa::slot::sendrecv::kAPipeId);
@@ -142,7 +142,7 @@ bool CoreGroup::arrive(int rank, const Program& program, InstructionIndex index)
     return false;
   }
   Context peer(*cores_[static_cast<size_t>(partner)], *other->program, other->index);
-  if (partner_of(peer, partner, size()) != rank || !meets(cx, peer)) {
+  if (partner_of(peer, partner, size()) != rank || !synchronises(cx, peer)) {
     const std::string text = fmt::format("{}; {}", mine->describe(rank), other->describe(partner));
     cx.fail(FaultKind::kProgram, "sim.deadlock", text,
             "both cores must execute the same sequence of sendrecv and core_barrier");

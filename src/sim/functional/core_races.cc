@@ -22,16 +22,16 @@ constexpr const char* kHint =
     "let both cores meet between the two, nisa.core_barrier(data=tensor, cores=(0, 1)), or let one core do "
     "both";
 
-// stretch(address, count) over contiguous elements where there are any, one by one elsewhere.
-template <typename Stretch>
-void for_stretches(const FlatView& flat, Stretch&& stretch) {
+// run(address, count) over contiguous elements where there are any, one by one elsewhere.
+template <typename Run>
+void for_runs(const FlatView& flat, Run&& run) {
   for (RunCursor at(flat); at.remaining() > 0; at.advance(at.remaining())) {
     if (at.skipped()) continue;
     if (at.stride() == flat.element_bytes) {
-      stretch(at.address(), at.remaining());
+      run(at.address(), at.remaining());
       continue;
     }
-    for (int64_t i = 0; i < at.remaining(); ++i) stretch(at.address() + i * at.stride(), int64_t{1});
+    for (int64_t i = 0; i < at.remaining(); ++i) run(at.address() + i * at.stride(), int64_t{1});
   }
 }
 
@@ -129,7 +129,7 @@ FlatView SharedAccesses::walk(const SharedSite& site) const {
 
 int64_t SharedAccesses::read_bytes(const SharedSite& site) {
   int64_t bad = SharedHistory::kNoRace;
-  for_stretches(walk(site), [&](const std::byte* at, int64_t count) {
+  for_runs(walk(site), [&](const std::byte* at, int64_t count) {
     if (bad < 0) bad = history_->read(site.core, at - origin_, count * site.element_bytes);
   });
   return bad;
@@ -158,7 +158,7 @@ void SharedAccesses::snapshot(Context& cx, SharedWrite& write) const {
   if (mask.none()) return;
   bool all = true, needed = false;
   const FlatView flat = flatten(view);
-  for_stretches(flat, [&](const std::byte* at, int64_t count) {
+  for_runs(flat, [&](const std::byte* at, int64_t count) {
     const int64_t begin = view.buffer->logical(at), bytes = count * view.element_bytes;
     if (mask.test_none(begin, bytes)) {
       all = false;
@@ -172,7 +172,7 @@ void SharedAccesses::snapshot(Context& cx, SharedWrite& write) const {
   uint8_t* flags = all ? nullptr : cx.scratch.array<uint8_t>(view.total());
   write.before = values;
   write.unwritten = flags;
-  for_stretches(flat, [&](const std::byte* at, int64_t count) {
+  for_runs(flat, [&](const std::byte* at, int64_t count) {
     std::memcpy(values, at, static_cast<size_t>(count * view.element_bytes));
     values += count * view.element_bytes;
     const int64_t begin = view.buffer->logical(at);
@@ -195,7 +195,7 @@ void SharedAccesses::finish_write(const Context& cx, const SharedWrite& write) {
   const int64_t element = write.view.element_bytes;
   const SharedSite site = remember(cx, write.view, true);
   int64_t done = 0;  // elements
-  for_stretches(flatten(write.view), [&](const std::byte* at, int64_t count) {
+  for_runs(flatten(write.view), [&](const std::byte* at, int64_t count) {
     for (const int64_t end = done + count; done < end;) {
       bool fresh = write.before == nullptr;
       int64_t n = end - done;
@@ -218,7 +218,7 @@ void SharedAccesses::finish_write(const Context& cx, const SharedWrite& write) {
 bool SharedAccesses::holds(const SharedSite& site, int64_t byte) const {
   if (byte < site.begin || byte >= site.end) return false;
   bool found = false;
-  for_stretches(walk(site), [&](const std::byte* at, int64_t count) {
+  for_runs(walk(site), [&](const std::byte* at, int64_t count) {
     const auto begin = at - origin_;
     found = found || (byte >= begin && byte < begin + count * site.element_bytes);
   });

@@ -1,7 +1,7 @@
 // CoreRaces: finds races of the two cores of a launch in the HBM that they share.
 //
 // Every buffer that both may reach is watched: Context tells of what is read and written of it, and between
-// two meetings the histories say whether the order of the cores matters. What matters, and why equal values
+// two rendezvous the histories say whether the order of the cores matters. What matters, and why equal values
 // do not, is in docs/decisions/0030-core-races.md. A race is Fault{kProgram} "sim.core_race" at the second
 // of the two accesses, or, where both cores only write, when they meet.
 #pragma once

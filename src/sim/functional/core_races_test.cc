@@ -60,7 +60,7 @@ struct Pair {
       k.emit(Opcode::kCoreBarrier, {k.op(hbm[rank])}, {word(k.list({0, 1}))});
     }
   }
-  // Whichever core is first, between meetings.
+  // Whichever core is first, between rendezvous.
   void run(int first = 0) {
     for (bool waits = false; !waits;) {
       waits = true;
@@ -122,11 +122,11 @@ TEST(CoreRaces, TheLaterReadNamesTheWrite) {
 }
 
 TEST(CoreRaces, DifferentValuesAreARaceWhenTheCoresMeetOrEnd) {
-  for (const bool meets : {false, true}) {
+  for (const bool synchronises : {false, true}) {
     Pair pair;
     pair.write(0, 2, {1, 2});
     pair.write(1, 3, {3});
-    if (meets) pair.meet();
+    if (synchronises) pair.meet();
     const Fault fault = fault_of([&] { pair.run(); });
     EXPECT_EQ(fault.label(), "sim.core_race");
     EXPECT_EQ(
@@ -138,7 +138,7 @@ TEST(CoreRaces, DifferentValuesAreARaceWhenTheCoresMeetOrEnd) {
   }
 }
 
-TEST(CoreRaces, MeetingsOrder) {
+TEST(CoreRaces, RendezvousOrder) {
   expect_none([](Pair& pair) {
     pair.write(0, 0, {8, 8});
     pair.meet();

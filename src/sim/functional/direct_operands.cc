@@ -84,7 +84,7 @@ struct Use {
   TensorId tile;
   InstructionIndex index;
   int slot;
-  uint32_t stretch;  // of instructions between two of control
+  uint32_t block;  // of instructions between two of control
 };
 
 class Finder {
@@ -117,13 +117,13 @@ class Finder {
 
   // False for a program whose operands do not say what it touches.
   bool read_program() {
-    uint32_t stretch = 0;
+    uint32_t block = 0;
     for (InstructionIndex index = 0; index < program_.size(); ++index) {
       const Instruction& in = program_.instruction(index);
       if (static_cast<int>(in.opcode) >= isa::kOpcodeCount ||
           (in.flags & (isa::kFlagsOfPair | isa::kFlagLaunch)))
         return false;
-      if (isa::is_control(in.opcode)) ++stretch;
+      if (isa::is_control(in.opcode)) ++block;
       const isa::InstructionDefinition& definition = isa::definition(in.opcode);
       const auto slots = definition.operands;
       if ((slots.empty() && in.operand_count > 0) ||
@@ -132,7 +132,7 @@ class Finder {
       for (int slot = 0; slot < in.operand_count; ++slot) {
         const Operand& op = program_.operand(in, slot);
         const isa::Role role = slots[std::min<size_t>(static_cast<size_t>(slot), slots.size() - 1)].role;
-        if (op.is_access() && !read_operand(in, {op.tensor, index, slot, stretch}, op, role)) return false;
+        if (op.is_access() && !read_operand(in, {op.tensor, index, slot, block}, op, role)) return false;
       }
     }
     return true;
@@ -232,7 +232,7 @@ class Finder {
     const auto found = std::ranges::find_if(blocks, [&](const Block& block) { return block.holds(*wanted); });
     if (found == blocks.end()) return std::nullopt;
     const Use& copy = copies[static_cast<size_t>(found - blocks.begin())];
-    if (copy.index > read.index || copy.stretch != read.stretch) return std::nullopt;
+    if (copy.index > read.index || copy.block != read.block) return std::nullopt;
     const Operand& source = program_.operand(program_.instruction(copy.index), isa::slot::dma_copy::kSrc);
     const Walk walk(program_, source);
     const auto first_of = [&](int64_t row) {

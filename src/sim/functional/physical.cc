@@ -194,7 +194,7 @@ class PhysicalMachine {
     const Opcode opcode = program_.instruction(index).opcode;
     check_loop_order(index, opcode);
     if (options_.detect_races) track(entry, index);
-    if (isa::has(opcode, isa::kMeetsOtherCores))
+    if (isa::has(opcode, isa::kSynchronisesCores))
       throw Fault(FaultKind::kNotModelled, fmt::format("{}.physical", isa::name(opcode)),
                   "physical execution runs one core", "run the program in program order with CoreGroup");
     if (!isa::is_control(opcode)) return core_.execute(program_, index);

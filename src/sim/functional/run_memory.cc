@@ -27,7 +27,8 @@ void RunMemory::set_placed(isa::TensorId tile, bool placed) {
   placed_[tile] = placed;
 }
 
-const StretchPlan* RunMemory::find(isa::InstructionIndex begin, const Stretch::Foldable& foldable) const {
+const BasicBlockPlan* RunMemory::find(isa::InstructionIndex begin,
+                                      const BasicBlock::Foldable& foldable) const {
   const auto found = plans_.find(begin);
   if (found == plans_.end()) return nullptr;
   for (const Chain& chain : found->second.chains())
@@ -36,12 +37,12 @@ const StretchPlan* RunMemory::find(isa::InstructionIndex begin, const Stretch::F
   return &found->second;
 }
 
-const StretchPlan* RunMemory::keep(StretchPlan& plan, bool runs) {
+const BasicBlockPlan* RunMemory::keep(BasicBlockPlan& plan, bool runs) {
   const size_t size = plan.end() - plan.begin();
   if (instructions_ + size > kInstructionsMax) return nullptr;
   instructions_ += size;
   if (!runs) plan.forget_tasks();
-  StretchPlan& kept = plans_[plan.begin()];
+  BasicBlockPlan& kept = plans_[plan.begin()];
   instructions_ -= kept.end() - kept.begin();
   kept = std::move(plan);
   return &kept;

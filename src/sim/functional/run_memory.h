@@ -2,7 +2,7 @@
 //
 // What an instruction touches, which instructions may run at the same time and which go band by band is the
 // same in every run of a program under the same conditions, and a model runs thousands of times. A Core that
-// is given a RunMemory reads each stretch once; later runs find the plan. Values do not depend on it: a plan
+// is given a RunMemory reads each block once; later runs find the plan. Values do not depend on it: a plan
 // that does not fit what is so at this point of this run is read anew.
 #pragma once
 
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "isa/program.h"
+#include "sim/functional/basic_block.h"
 #include "sim/functional/placement.h"
-#include "sim/functional/stretch.h"
 
 namespace opentrn::sim {
 
@@ -23,7 +23,7 @@ struct RunConditions {
   const isa::Program* program = nullptr;  // lives as long as the memory is used
   size_t instructions = 0;
   std::vector<isa::TensorId> bound;   // ascending
-  std::vector<isa::TensorId> merged;  // as Stretch::merge() takes them
+  std::vector<isa::TensorId> merged;  // as BasicBlock::merge() takes them
   bool chains = true;
   int threads = 1;
   SharingLimits sharing;
@@ -38,12 +38,12 @@ class RunMemory {
 
   // A run begins: forgets everything if its conditions are others than those of the run before.
   void begin(RunConditions conditions);
-  // The plan of the stretch that begins there; null if there is none, or if it gives a tensor memory for a
+  // The plan of the block that begins there; null if there is none, or if it gives a tensor memory for a
   // few rows that needs whole memory in this run.
-  const StretchPlan* find(isa::InstructionIndex begin, const Stretch::Foldable& foldable) const;
-  // Keeps a plan, until one of the same stretch is kept, and gives it back; null when there is no room: it is
+  const BasicBlockPlan* find(isa::InstructionIndex begin, const BasicBlock::Foldable& foldable) const;
+  // Keeps a plan, until one of the same block is kept, and gives it back; null when there is no room: it is
   // the caller's then. `runs`: whether its tasks will be wanted.
-  const StretchPlan* keep(StretchPlan& plan, bool runs);
+  const BasicBlockPlan* keep(BasicBlockPlan& plan, bool runs);
 
   size_t plans() const { return plans_.size(); }
 
@@ -62,7 +62,7 @@ class RunMemory {
   static constexpr size_t kInstructionsMax = size_t{1} << 18;
 
   RunConditions conditions_;
-  std::unordered_map<isa::InstructionIndex, StretchPlan> plans_;
+  std::unordered_map<isa::InstructionIndex, BasicBlockPlan> plans_;
   std::vector<Placement> placements_;  // by tile
   std::vector<bool> placed_;           // by TensorId
   size_t instructions_ = 0;

@@ -16,7 +16,7 @@
 
 namespace opentrn::sim {
 
-// Time between two meetings of the cores, common to all buffers.
+// Time between two rendezvous of the cores, common to all buffers.
 struct Epoch {
   uint32_t number = 1;
   // Units that the cores have left with different values so far.

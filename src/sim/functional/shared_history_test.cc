@@ -224,7 +224,7 @@ TEST(SharedHistory, RangesFollowTheRuleOfTheirBytes) {
     std::vector<int> initial(static_cast<size_t>(bytes), trial % 3 == 0 ? kUnwritten : 0);
     const auto epoch = std::make_shared<Epoch>();
     SharedHistory history(bytes, unit, epoch);
-    for (int meeting = 0; meeting < 2; ++meeting) {
+    for (int rendezvous = 0; rendezvous < 2; ++rendezvous) {
       const std::array<std::vector<Access>, 2> cores = {random_accesses(random, 0, bytes, unit),
                                                         random_accesses(random, 1, bytes, unit)};
       std::vector<Access> merged;

@@ -94,7 +94,7 @@ struct FlatView {
 };
 FlatView flatten(const View& view);
 
-// Walks a FlatView row-major in runs: stretches of the innermost dimension.
+// Walks a FlatView row-major in runs: blocks of the innermost dimension.
 class RunCursor {
  public:
   explicit RunCursor(const FlatView& view);

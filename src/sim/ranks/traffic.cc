@@ -12,10 +12,10 @@ namespace opentrn::sim::ranks {
 
 namespace {
 
-using traffic::Stretch;
+using traffic::Interval;
 
 constexpr double kPsPerNs = 1e3;
-constexpr double kDrawn = 1000;  // stretches of a rank that a picture tells apart, about
+constexpr double kDrawn = 1000;  // intervals of a rank that a picture tells apart, about
 
 std::vector<double> in_ns(const std::vector<Ps>& times) {
   std::vector<double> ns;
@@ -24,8 +24,8 @@ std::vector<double> in_ns(const std::vector<Ps>& times) {
 }
 
 // When engines compute and transfers of the program are under way; loops that were not stepped, too.
-std::vector<Stretch> work_of(const trace::Trace& trace) {
-  std::vector<Stretch> work;
+std::vector<Interval> work_of(const trace::Trace& trace) {
+  std::vector<Interval> work;
   for (const trace::Event& event : trace.events) {
     const trace::TrackKind kind = trace.tracks[event.track].kind;
     const bool transfer = kind == trace::TrackKind::kDmaQueue;
@@ -47,14 +47,14 @@ int64_t size_of(const collectives::Request& request) {
   return bytes;
 }
 
-double sum(const std::vector<Stretch>& stretches) {
+double sum(const std::vector<Interval>& intervals) {
   double ns = 0;
-  for (const Stretch& one : stretches) ns += one.end_ns - one.start_ns;
+  for (const Interval& one : intervals) ns += one.end_ns - one.start_ns;
   return ns;
 }
 
 // The part of `all` that lies in `within`; both merged.
-std::vector<Stretch> inside(const std::vector<Stretch>& all, const std::vector<Stretch>& within) {
+std::vector<Interval> inside(const std::vector<Interval>& all, const std::vector<Interval>& within) {
   return traffic::without(all, traffic::without(all, within));
 }
 
@@ -69,8 +69,8 @@ traffic::Traffic traffic_of(const arch::Tables& tables, const fabric::Platform& 
   out.title = traces.empty() ? "" : traces[0]->program;
   for (const timing::TimingResult& rank : result.ranks) out.total_ns = std::max(out.total_ns, rank.total_ns);
   traffic::LinkMeter meter(platform, static_cast<int64_t>(out.total_ns * kPsPerNs));
-  std::vector<std::vector<Stretch>> under_way(result.ranks.size()), waiting(result.ranks.size());
-  std::vector<Stretch> flowing;
+  std::vector<std::vector<Interval>> under_way(result.ranks.size()), waiting(result.ranks.size());
+  std::vector<Interval> flowing;
   for (size_t i = 0; i < collectives.size(); ++i) {
     const CollectiveTimes& times = result.collectives[i];
     meter.add(times.runs, times.times, 0);
@@ -97,9 +97,9 @@ traffic::Traffic traffic_of(const arch::Tables& tables, const fabric::Platform& 
     traffic::Rank& rank = out.ranks.emplace_back();
     rank.name = fmt::format("rank {}", r);
     rank.total_ns = result.ranks[r].total_ns;
-    const std::vector<Stretch> work = work_of(*traces[r]);
-    const std::vector<Stretch> all = traffic::merged(std::move(under_way[r]));
-    const std::vector<Stretch> exposed = traffic::without(all, work);
+    const std::vector<Interval> work = work_of(*traces[r]);
+    const std::vector<Interval> all = traffic::merged(std::move(under_way[r]));
+    const std::vector<Interval> exposed = traffic::without(all, work);
     rank.collectives_ns = sum(all);
     rank.exposed_ns = sum(exposed);
     rank.waiting_ns = sum(inside(exposed, traffic::merged(std::move(waiting[r]))));

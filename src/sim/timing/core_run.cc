@@ -74,12 +74,12 @@ CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const i
   }
 }
 
-void CoreRun::begin_stretch(uint32_t begin, uint32_t end, uint32_t iteration) {
-  stretch_begin_ = begin;
-  stretch_end_ = end;
+void CoreRun::begin_block(uint32_t begin, uint32_t end, uint32_t iteration) {
+  block_begin_ = begin;
+  block_end_ = end;
   left_ = end - begin;
   iteration_ = iteration;
-  stretch_start_ = now_;
+  block_start_ = now_;
   last_to_finish_ = kNobody;
   for (uint32_t at = begin; at < end; ++at) records_[at].visible = records_[at].engine_free = -1;
   last_.fill(kNobody);
@@ -96,7 +96,7 @@ void CoreRun::load_head(size_t engine) {
   Head& head = heads_[engine];
   head.resolved = false;
   head.blocker = kNobody;
-  if (cursor_[engine] >= queue_[engine].size() || queue_[engine][cursor_[engine]] >= stretch_end_) {
+  if (cursor_[engine] >= queue_[engine].size() || queue_[engine][cursor_[engine]] >= block_end_) {
     head.at = kNobody;
     return;
   }
@@ -105,8 +105,8 @@ void CoreRun::load_head(size_t engine) {
   const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
   const isa::Instruction& in = program_.instruction(entry.instruction);
   head.dma = entry.engine == Engine::kDma;
-  head.meets = isa::has(in.opcode, isa::kMeetsOtherCores);
-  if (head.meets) head.round = rendezvous_round_[rendezvous_key(in) % rendezvous_round_.size()];
+  head.synchronises = isa::has(in.opcode, isa::kSynchronisesCores);
+  if (head.synchronises) head.round = rendezvous_round_[rendezvous_key(in) % rendezvous_round_.size()];
   if (!head.dma) head.cost = machine_.costs.of(program_, in, entry.engine, patterns_);
   resolve(head, engine);
 }
@@ -133,7 +133,7 @@ bool CoreRun::resolve(Head& head, size_t engine) {
   if (head.blocker != kNobody && records_[head.blocker].visible < 0 && !issued_with(head.blocker, head.at))
     return false;
   const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
-  head.ready = stretch_start_;
+  head.ready = block_start_;
   head.waited_for = kNobody;
   for (uint32_t wait : executable_.waits_of(entry)) {
     const Ps visible = records_[wait].visible;
@@ -149,7 +149,7 @@ bool CoreRun::resolve(Head& head, size_t engine) {
     if (visible > head.ready) head.ready = visible, head.waited_for = wait;
   }
   head.own_ready = head.ready;
-  if (head.meets) {
+  if (head.synchronises) {
     Ps at = 0;
     const Ps ready = std::max(head.ready, free_[engine]);
     if (!rendezvous_.arrive(rendezvous_key(program_.instruction(entry.instruction)), head.round, core_, ready,
@@ -211,7 +211,7 @@ void CoreRun::step() {
   record.previous = last_[engine];
   record.transfer = kNobody;
   account(head, engine, next_start_, next_port_);
-  if (head.meets)
+  if (head.synchronises)
     ++rendezvous_round_[rendezvous_key(program_.instruction(executable_.schedule[at].instruction)) %
                         rendezvous_round_.size()];
   const int32_t collective = collective_of(at);
@@ -236,7 +236,7 @@ void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
   record.waited_for = kNobody;
   record.stall = Stall::kNone;
   const bool tensor = engine == index(Engine::kTensor) && !head.dma;
-  const Ps free = std::max(tensor ? array_.free_at(head.cost.tensor) : free_[engine], stretch_start_);
+  const Ps free = std::max(tensor ? array_.free_at(head.cost.tensor) : free_[engine], block_start_);
   const Ps idle = start - free;
   ++totals_.instructions[engine];
   if (idle <= 0) return;
@@ -245,7 +245,7 @@ void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
     const size_t which = head.cost.uses_psum && machine_.vector_scalar_share_psum ? kPortPsum : kPortSbuf;
     for (size_t other = 0; other < kEngines; ++other)
       if (port_until_[which][other] == start) record.waited_for = port_holder_[which][other];
-  } else if (head.meets && head.ready > head.own_ready) {
+  } else if (head.synchronises && head.ready > head.own_ready) {
     record.stall = Stall::kPeer;
   } else if (head.waited_for != kNobody) {
     record.waited_for = head.waited_for;
@@ -328,7 +328,7 @@ void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   totals_.dma_busy += dma_.busy() - busy;
 }
 
-void CoreRun::end_stretch() { walk_critical_path(); }
+void CoreRun::end_block() { walk_critical_path(); }
 
 void CoreRun::pass_marker(uint32_t marker) {
   const isa::ScheduledInstruction& entry = executable_.schedule[marker];
@@ -380,9 +380,9 @@ void CoreRun::trace_round(uint32_t begin_marker, Ps start, int64_t skipped) {
                         static_cast<uint16_t>(core_)});
 }
 
-// From the end of the stretch back through whatever held each instruction up, giving every moment to one
-// resource. The parts add up to the length of the stretch. Each step goes to an instruction that started
-// earlier in this stretch; a copy of a collective may be met twice, at the collective's end and where it was
+// From the end of the block back through whatever held each instruction up, giving every moment to one
+// resource. The parts add up to the length of the block. Each step goes to an instruction that started
+// earlier in this block; a copy of a collective may be met twice, at the collective's end and where it was
 // issued. So there are no more steps than twice the instructions.
 void CoreRun::walk_critical_path() {
   uint32_t at = last_to_finish_;
@@ -391,7 +391,7 @@ void CoreRun::walk_critical_path() {
   bool at_generation = false;  // came in through the descriptor unit of transfer `at`
   const auto spend = [&](Ps from, Resource resource) {
     interrupt::poll();
-    from = std::max(from, stretch_start_);
+    from = std::max(from, block_start_);
     if (from >= time) return;
     totals_.bound_by[static_cast<size_t>(resource)] += time - from;
     const Ps until = std::exchange(time, from);
@@ -402,16 +402,16 @@ void CoreRun::walk_critical_path() {
       critical_.push_back({0, to_ns(until), resource, instruction, static_cast<uint16_t>(core_)});
     critical_.back().start_ns = to_ns(from);
   };
-  const auto in_stretch = [&](uint32_t other) {
-    return other != kNobody && other >= stretch_begin_ && other < stretch_end_;
+  const auto in_block = [&](uint32_t other) {
+    return other != kNobody && other >= block_begin_ && other < block_end_;
   };
   uint32_t reached = at;
   uint32_t steps = 0;
-  while (at != kNobody && time > stretch_start_) {
+  while (at != kNobody && time > block_start_) {
     reached = at;
-    OPENTRN_CHECK(++steps <= 2 * (stretch_end_ - stretch_begin_),
+    OPENTRN_CHECK(++steps <= 2 * (block_end_ - block_begin_),
                   "the critical path of {} instructions comes back to instruction {}",
-                  stretch_end_ - stretch_begin_, executable_.schedule[at].instruction);
+                  block_end_ - block_begin_, executable_.schedule[at].instruction);
     const InstructionRecord& record = records_[at];
     const isa::ScheduledInstruction& entry = executable_.schedule[at];
     const bool dma = entry.engine == Engine::kDma;
@@ -419,7 +419,7 @@ void CoreRun::walk_critical_path() {
       // From the end of a collective back to the last of what triggered it.
       const uint32_t trigger = trigger_of(at);
       spend(records_[trigger].engine_free, Resource::kCollective);
-      if (trigger != at && in_stretch(trigger)) {
+      if (trigger != at && in_block(trigger)) {
         at = trigger;
         continue;
       }
@@ -431,7 +431,7 @@ void CoreRun::walk_critical_path() {
               std::exchange(from_queue, false) ? Resource::kDmaEngines : Resource::kDmaLatency);
         spend(transfer.engines_end, Resource::kHbm);
         spend(transfer.data_begin, Resource::kDmaEngines);
-        if (in_stretch(transfer.queued_behind)) {
+        if (in_block(transfer.queued_behind)) {
           at = transfer.queued_behind;
           from_queue = true;
           continue;
@@ -439,7 +439,7 @@ void CoreRun::walk_critical_path() {
       }
       spend(transfer.descriptors_end, Resource::kDmaLatency);
       spend(transfer.descriptors_begin, Resource::kDescriptors);
-      at_generation = in_stretch(transfer.generated_behind);
+      at_generation = in_block(transfer.generated_behind);
       if (at_generation) {
         at = transfer.generated_behind;
         continue;
@@ -448,7 +448,7 @@ void CoreRun::walk_critical_path() {
     }
     if (!dma) spend(record.engine_free, Resource::kSemaphore);  // pipeline latency, then the signal
     spend(record.start, trace::resource_of(dma ? entry.trigger : entry.engine));
-    if (in_stretch(record.waited_for)) {
+    if (in_block(record.waited_for)) {
       // A port is free when its holder is through; a result is there when it is visible.
       const Ps release = record.stall == Stall::kPort ? records_[record.waited_for].engine_free : time;
       spend(release, Resource::kPort);
@@ -456,12 +456,12 @@ void CoreRun::walk_critical_path() {
       continue;
     }
     if (record.stall == Stall::kPeer)
-      spend(record.previous == kNobody ? stretch_start_ : records_[record.previous].engine_free,
+      spend(record.previous == kNobody ? block_start_ : records_[record.previous].engine_free,
             Resource::kPeer);
     at = record.previous;
   }
   at = reached;
-  spend(stretch_start_, Resource::kSync);
+  spend(block_start_, Resource::kSync);
 }
 
 trace::Event CoreRun::event_of(uint32_t at) const {
@@ -493,7 +493,7 @@ void CoreRun::emit(uint32_t at, size_t engine) {
   event.end_ns =
       to_ns(entry.engine == Engine::kDma ? record.engine_free : record.visible - machine_.semaphore);
   if (record.stall != Stall::kNone) {
-    const Ps before = record.previous == kNobody ? stretch_start_ : records_[record.previous].engine_free;
+    const Ps before = record.previous == kNobody ? block_start_ : records_[record.previous].engine_free;
     event.stall_ns = to_ns(std::max<Ps>(0, record.start - before));
   }
   if (entry.engine == Engine::kTensor) event.flops = heads_[engine].cost.tensor.flops;

@@ -1,6 +1,6 @@
 // One core while it runs: its queues, its engines, and when each instruction started and finished.
 //
-// The run goes from loop marker to loop marker; between two markers ("a stretch") every engine works
+// The run goes from loop marker to loop marker; between two markers ("a block") every engine works
 // through its own part of the schedule. step() starts the instruction that can start first, so that shared
 // resources are taken in time order; cores of a logical core are stepped together for the same reason.
 #pragma once
@@ -42,7 +42,7 @@ struct InstructionRecord {
   Ps visible = -1;                // an instruction that waits for it may start; -1: not yet known
   Ps engine_free = 0;             // its engine, or the engine that triggered it, can go on
   uint32_t waited_for = kNobody;  // schedule index that let it start; kNobody: its engine did
-  uint32_t previous = kNobody;    // schedule index before it on its engine, in this stretch
+  uint32_t previous = kNobody;    // schedule index before it on its engine, in this block
   uint32_t transfer = kNobody;    // DMA: index into transfers()
   trace::Stall stall = trace::Stall::kNone;
 };
@@ -55,14 +55,14 @@ class CoreRun {
           size_t core, HbmStack& hbm, ActiveTime& dma_active, Rendezvous& rendezvous, trace::TraceSink* sink,
           const SimulateOptions& options);
 
-  // -- a stretch of the schedule without loop markers
-  void begin_stretch(uint32_t begin, uint32_t end, uint32_t iteration);
+  // -- a block of the schedule without loop markers
+  void begin_block(uint32_t begin, uint32_t end, uint32_t iteration);
   uint32_t left() const { return left_; }
   // The earliest start among the heads of all queues; -1 when every head waits for another core.
   Ps find_next();
-  void step();         // starts what find_next() found
-  void end_stretch();  // adds its critical path to the totals
-  // -- collectives: before the first stretch
+  void step();       // starts what find_next() found
+  void end_block();  // adds its critical path to the totals
+  // -- collectives: before the first block
   void set_collectives(std::span<const CollectiveCopies> collectives);
   // The next collective whose copies have all been issued, and when; -1: there is none that was not told.
   int32_t take_trigger(Ps* at);
@@ -93,7 +93,7 @@ class CoreRun {
     uint32_t at = kNobody;  // schedule index; kNobody: the queue is empty
     bool resolved = false;  // everything it waits for has a known time
     bool dma = false;
-    bool meets = false;
+    bool synchronises = false;
     uint32_t blocker = kNobody;  // schedule index without a known time
     uint32_t waited_for = kNobody;
     uint32_t round = 0;  // of the rendezvous
@@ -139,8 +139,8 @@ class CoreRun {
   std::array<std::vector<uint32_t>, kEngines> queue_;  // schedule indices by issuing engine
   std::array<size_t, kEngines> cursor_{};
   std::array<Head, kEngines> heads_{};
-  uint32_t stretch_begin_ = 0, stretch_end_ = 0, left_ = 0, iteration_ = 0;
-  Ps stretch_start_ = 0;
+  uint32_t block_begin_ = 0, block_end_ = 0, left_ = 0, iteration_ = 0;
+  Ps block_start_ = 0;
   size_t next_engine_ = 0;
   Ps next_start_ = 0;
   bool next_port_ = false;

@@ -86,31 +86,31 @@ size_t LogicalCore::matching(size_t open, size_t last) const {
   throw Fault(FaultKind::kProgram, "loop.match", "a loop is never ended");
 }
 
-// -- stretches without markers
+// -- blocks without markers
 
-std::vector<uint32_t> LogicalCore::stretch_end() const {
+std::vector<uint32_t> LogicalCore::block_end() const {
   const Block& block = frames_.back().block;
   return block.marker < block.last ? at_marker(block.marker) : block.end;
 }
 
-void LogicalCore::begin_stretch() {
+void LogicalCore::begin_block() {
   const Block& block = frames_.back().block;
-  const std::vector<uint32_t> end = stretch_end();
+  const std::vector<uint32_t> end = block_end();
   left_ = 0;
   for (size_t c = 0; c < cores_.size(); ++c) {
-    cores_[c]->begin_stretch(block.begin[c], end[c], block.iteration);
+    cores_[c]->begin_block(block.begin[c], end[c], block.iteration);
     left_ += cores_[c]->left();
   }
-  in_stretch_ = true;
+  in_block_ = true;
 }
 
-void LogicalCore::end_stretch() {
+void LogicalCore::end_block() {
   const Block& block = frames_.back().block;
-  const uint32_t end = stretch_end()[0];
-  for (const auto& core : cores_) core->end_stretch();
+  const uint32_t end = block_end()[0];
+  for (const auto& core : cores_) core->end_block();
   for (uint32_t at = block.begin[0]; at < end; ++at)
     if (const isa::Instruction& in = instruction_at(0, at); isa::is_control(in.opcode)) registers_.follow(in);
-  in_stretch_ = false;
+  in_block_ = false;
 }
 
 bool LogicalCore::awaits_collectives() const {
@@ -119,9 +119,9 @@ bool LogicalCore::awaits_collectives() const {
 
 Ps LogicalCore::next() {
   while (true) {
-    if (!in_stretch_) {
+    if (!in_block_) {
       if (frames_.empty()) return kDone;
-      begin_stretch();
+      begin_block();
     }
     if (left_ > 0) {
       next_ = nullptr;
@@ -137,7 +137,7 @@ Ps LogicalCore::next() {
                   "call them in the same order on every core");
     }
     if (awaits_collectives()) return kAwaitsCollective;
-    end_stretch();
+    end_block();
     const Block& block = frames_.back().block;
     if (block.marker < block.last)
       begin_loop(block.marker, matching(block.marker, block.last));
@@ -295,7 +295,7 @@ TimingResult LogicalCore::finish() {
     result.bound_by_ns[r] = to_ns(slowest->totals().bound_by[r]);
   result.extrapolated_ns = to_ns(extrapolated_);
   result.critical_path = slowest->critical_path();
-  // Each stretch between loop markers wrote its own part.
+  // Each block between loop markers wrote its own part.
   const auto latest_first = [](const trace::CriticalSegment& a, const trace::CriticalSegment& b) {
     return a.end_ns > b.end_ns;
   };

@@ -76,9 +76,9 @@ class LogicalCore {
   const isa::Instruction& instruction_at(size_t core, uint32_t at) const;
   std::vector<uint32_t> at_marker(size_t marker) const;
   size_t matching(size_t open, size_t last) const;
-  std::vector<uint32_t> stretch_end() const;
-  void begin_stretch();
-  void end_stretch();
+  std::vector<uint32_t> block_end() const;
+  void begin_block();
+  void end_block();
   void begin_loop(size_t open, size_t close);
   void begin_round();
   void end_round();
@@ -102,8 +102,8 @@ class LogicalCore {
   std::map<isa::InstructionIndex, int64_t> entered_;  // how often each loop was
   Ps extrapolated_ = 0;
   std::vector<Frame> frames_;  // innermost last
-  bool in_stretch_ = false;
-  uint64_t left_ = 0;  // of the stretch
+  bool in_block_ = false;
+  uint64_t left_ = 0;  // of the block
   CoreRun* next_ = nullptr;
 };
 

@@ -107,7 +107,7 @@ bool calls_host(const graph::Function& function, const HostCalls& host) {
 }
 
 // Whether devices meet, or the host takes part, in an op or in its regions.
-bool meets(const graph::Function& function, OpId id, const HostCalls& host) {
+bool synchronises(const graph::Function& function, OpId id, const HostCalls& host) {
   const Op& op = function.op(id);
   const auto is_token = [&](ValueId value) { return function.type(value).is_token(); };
   if (is_collective(op.kind) || is_host_call(host, op) ||
@@ -116,7 +116,7 @@ bool meets(const graph::Function& function, OpId id, const HostCalls& host) {
     return true;
   for (const BlockId region : op.regions)
     for (const OpId inner : function.block(region).ops)
-      if (meets(function, inner, host)) return true;
+      if (synchronises(function, inner, host)) return true;
   return false;
 }
 
@@ -158,7 +158,7 @@ bool ParallelProgram::is_needed(const graph::Function& function, const HostCalls
   const auto& ops = function.block(function.body()).ops;
   return std::any_of(arguments.begin(), arguments.end(), is_token) ||
          std::any_of(function.result_types.begin(), function.result_types.end(), is_token) ||
-         std::any_of(ops.begin(), ops.end(), [&](OpId id) { return meets(function, id, host); });
+         std::any_of(ops.begin(), ops.end(), [&](OpId id) { return synchronises(function, id, host); });
 }
 
 std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
@@ -170,23 +170,23 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
   // Phases: ops that meet, then ops of devices.
   const std::set<ValueId> anew = remade(block);
   remade_.insert(anew.begin(), anew.end());
-  std::vector<std::vector<OpId>> meeting(1), computing(1);
+  std::vector<std::vector<OpId>> rendezvous(1), computing(1);
   for (const auto& [id, place] : places(block)) {
-    if (meeting.size() <= place.phase) {
-      meeting.resize(place.phase + 1);
+    if (rendezvous.size() <= place.phase) {
+      rendezvous.resize(place.phase + 1);
       computing.resize(place.phase + 1);
     }
     const auto& results = function_.op(id).results;
     if (results.empty() || !anew.contains(results[0]))
-      (place.on_device ? computing : meeting)[place.phase].push_back(id);
+      (place.on_device ? computing : rendezvous)[place.phase].push_back(id);
   }
   struct Ops {
     std::vector<OpId> ops;
     bool together;
   };
   std::vector<Ops> steps;
-  for (size_t phase = 0; phase < meeting.size(); ++phase) {
-    for (const OpId id : meeting[phase]) steps.push_back({{id}, true});
+  for (size_t phase = 0; phase < rendezvous.size(); ++phase) {
+    for (const OpId id : rendezvous[phase]) steps.push_back({{id}, true});
     if (!computing[phase].empty()) steps.push_back({with_remade(computing[phase], block, anew), false});
   }
   // A step makes what it reads of `remade_` itself, so only what it lacks has to come from another.
@@ -211,7 +211,7 @@ std::vector<std::pair<OpId, ParallelProgram::Place>> ParallelProgram::places(Blo
   for (const OpId id : ops) {
     const Op& op = function_.op(id);
     if (op.kind == OpKind::constant_ || id == ops.back()) continue;
-    Place place{0, !meets(function_, id, host_)};
+    Place place{0, !synchronises(function_, id, host_)};
     bool waits = place.on_device && is_light(function_, op);
     for (const ValueId value : values_read(function_, std::span(&id, 1)))
       if (const auto found = made.find(value); found != made.end()) {
@@ -258,13 +258,13 @@ std::set<ValueId> ParallelProgram::remade(BlockId block) const {
       const OpId maker = function_.value(value).op;
       return maker != graph::kNoOp && function_.op(maker).kind == OpKind::constant_;
     });
-    if (is_constant && made_by <= kMaskOps && is_light(function_, op) && !meets(function_, id, host_))
+    if (is_constant && made_by <= kMaskOps && is_light(function_, op) && !synchronises(function_, id, host_))
       of_constants.emplace(op.results[0], made_by);
     if (op.kind == OpKind::broadcast_in_dim_) values.insert(op.results[0]);
   }
   for (const auto& [value, made_by] : of_constants) values.insert(value);
   for (const OpId id : ops)
-    if (id == ops.back() || meets(function_, id, host_))
+    if (id == ops.back() || synchronises(function_, id, host_))
       for (const ValueId value : values_read(function_, std::span(&id, 1))) values.erase(value);
   return values;
 }
@@ -372,9 +372,9 @@ std::vector<ParallelProgram::Values> ParallelProgram::values(const Environment& 
 }
 
 std::vector<ParallelProgram::Values> ParallelProgram::run(const std::vector<Values>& arguments,
-                                                          Meeting* meeting) const {
+                                                          Rendezvous* rendezvous) const {
   Environment environment;
-  environment.meeting = meeting;
+  environment.rendezvous = rendezvous;
   environment.values.resize(devices_);
   for (auto& of_device : environment.values) of_device.resize(function_.value_count());
   runs_.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
@@ -399,8 +399,8 @@ void ParallelProgram::run(const Step& step, Environment& environment) const {
     step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
   } else {
     const std::vector<Values> inputs = values(environment, step.inputs);
-    results = step.together ? run_together(step, inputs, environment.meeting)
-                            : run_devices(step, inputs, environment.meeting);
+    results = step.together ? run_together(step, inputs, environment.rendezvous)
+                            : run_devices(step, inputs, environment.rendezvous);
   }
   for (size_t device = 0; device < devices_; ++device)
     for (size_t i = 0; i < step.outputs.size(); ++i)
@@ -410,10 +410,10 @@ void ParallelProgram::run(const Step& step, Environment& environment) const {
 // Devices with equal inputs make equal results: one of them computes.
 std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& step,
                                                                   const std::vector<Values>& inputs,
-                                                                  const Meeting* meeting) const {
+                                                                  const Rendezvous* rendezvous) const {
   std::vector<Values> results(devices_);
   std::vector<std::optional<device::Execution>> executions(devices_);
-  const auto runs_here = [&](size_t device) { return !meeting || meeting->is_own(device); };
+  const auto runs_here = [&](size_t device) { return !rendezvous || rendezvous->is_own(device); };
   for (size_t device = 0; device < devices_; ++device) {
     const device::CoreScope scope(device::CoresScope::core(device));
     step.runs.fetch_add(1, std::memory_order_relaxed);
@@ -437,20 +437,20 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& st
     }
   }
   for (size_t device = 0; device < devices_; ++device)
-    if (!runs_here(device)) results[device] = results[meeting->first_own()];
+    if (!runs_here(device)) results[device] = results[rendezvous->first_own()];
   return results;
 }
 
 std::vector<ParallelProgram::Values> ParallelProgram::run_together(const Step& step,
                                                                    std::vector<Values> inputs,
-                                                                   Meeting* meeting) const {
+                                                                   Rendezvous* rendezvous) const {
   step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
-  if (meeting) {
+  if (rendezvous) {
     if (calls_host(step.function, host_))
       throw Fault(FaultKind::kNotModelled, "pjrt.processes",
                   "a callback of the host in a program that several processes run",
                   "call the host outside of it, or in a program on jax.local_devices()");
-    meeting->complete(inputs);
+    rendezvous->complete(inputs);
   }
   if (is_for_all_devices(host_, function_.op(step.ops.front())))
     return std::vector<Values>(
@@ -466,7 +466,7 @@ std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_loop(
   std::vector<Values> carried = values(environment, function_.op(step.ops.front()).operands);
   for (;;) {
     std::vector<Values> conditions = run(*step.regions[0], environment, carried);
-    if (environment.meeting) environment.meeting->complete(conditions);
+    if (environment.rendezvous) environment.rendezvous->complete(conditions);
     const auto going = agreed(conditions);
     if (!going) return std::nullopt;
     if (*going == 0) return carried;
@@ -479,7 +479,7 @@ std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_branch(
     const Step& step, Environment& environment) const {
   const Op& op = function_.op(step.ops.front());
   std::vector<Values> indices = values(environment, std::span(op.operands.data(), 1));
-  if (environment.meeting) environment.meeting->complete(indices);
+  if (environment.rendezvous) environment.rendezvous->complete(indices);
   const auto index = agreed(indices);
   if (!index) return std::nullopt;
   const auto last = static_cast<int64_t>(step.regions.size()) - 1;

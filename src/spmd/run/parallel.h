@@ -23,7 +23,7 @@
 #include "runtime/model.h"
 #include "spmd/run/device_program.h"
 #include "spmd/run/host_calls.h"
-#include "spmd/run/meeting.h"
+#include "spmd/run/rendezvous.h"
 
 namespace opentrn::spmd {
 
@@ -40,9 +40,9 @@ class ParallelProgram {
 
   const std::vector<graph::Type>& argument_types() const { return argument_types_; }
   int64_t devices() const { return static_cast<int64_t>(devices_); }
-  // By device. `meeting`: where several processes run the program, each its own devices; values of the
+  // By device. `rendezvous`: where several processes run the program, each its own devices; values of the
   // others' are anything of the same types, before and after.
-  std::vector<Values> run(const std::vector<Values>& arguments, Meeting* meeting = nullptr) const;
+  std::vector<Values> run(const std::vector<Values>& arguments, Rendezvous* rendezvous = nullptr) const;
 
   // The first part that the evaluator runs for want of a device kernel, and why; empty when there is none.
   const std::string& host_reason() const { return host_reason_; }
@@ -99,7 +99,7 @@ class ParallelProgram {
   // What devices hold: by device, by value.
   struct Environment {
     std::vector<std::vector<std::optional<graph::eval::RuntimeValue>>> values;
-    Meeting* meeting = nullptr;
+    Rendezvous* rendezvous = nullptr;
   };
 
   // Where an op of a block runs: ops that meet, and then those of devices, phase after phase.
@@ -128,8 +128,9 @@ class ParallelProgram {
   int64_t bytes_of(const Step& step) const;  // while it runs, its inputs and outputs apart
   void run(const Step& step, Environment& environment) const;
   std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs,
-                                  const Meeting* meeting) const;
-  std::vector<Values> run_together(const Step& step, std::vector<Values> inputs, Meeting* meeting) const;
+                                  const Rendezvous* rendezvous) const;
+  std::vector<Values> run_together(const Step& step, std::vector<Values> inputs,
+                                   Rendezvous* rendezvous) const;
   std::optional<std::vector<Values>> run_loop(const Step& step, Environment& environment) const;
   std::optional<std::vector<Values>> run_branch(const Step& step, Environment& environment) const;
   graph::eval::RuntimeValue value(const Environment& environment, size_t device, graph::ValueId id) const;

@@ -13,7 +13,7 @@ namespace opentrn::spmd {
 namespace {
 
 using runtime::Settings;
-using MeetingOp = ParallelProgram::Collective;
+using RendezvousOp = ParallelProgram::Collective;
 using Stage = ParallelProgram::Stage;
 
 // Of the memory of a stack, what a device may call its own.
@@ -27,7 +27,7 @@ fabric::Platform machine_of(const arch::Tables& tables, const Settings& settings
                                  settings.physical_cores_per_core);
 }
 
-CollectiveCost predicted(const MeetingOp& collective, const Settings& settings, int64_t devices) {
+CollectiveCost predicted(const RendezvousOp& collective, const Settings& settings, int64_t devices) {
   const arch::Tables& tables = arch::default_tables();
   const int physical_cores = settings.physical_cores_per_core;
   const fabric::Platform platform = machine_of(tables, settings, devices);
@@ -143,7 +143,8 @@ fabric::Platform platform_of(const ParallelProgram& program, const Settings& set
   return machine_of(arch::default_tables(), settings, program.devices());
 }
 
-std::vector<collectives::Job> jobs_of(const MeetingOp& collective, const collectives::RankCores& of_devices) {
+std::vector<collectives::Job> jobs_of(const RendezvousOp& collective,
+                                      const collectives::RankCores& of_devices) {
   const collectives::RankCores cores = joined(of_devices, collective.cores);
   std::vector<collectives::Job> jobs;
   if (collective.kind == collectives::Kind::kPermute) {
@@ -168,10 +169,10 @@ std::vector<collectives::Job> jobs_of(const MeetingOp& collective, const collect
   return jobs;
 }
 
-std::optional<CollectiveCost> collective_cost(const MeetingOp& collective, int64_t devices,
+std::optional<CollectiveCost> collective_cost(const RendezvousOp& collective, int64_t devices,
                                               const Settings& settings) {
   // Programs ask for the same few again and again.
-  using Key = std::tuple<std::string, int, int64_t, MeetingOp>;
+  using Key = std::tuple<std::string, int, int64_t, RendezvousOp>;
   static std::mutex mutex;
   static std::map<Key, std::optional<CollectiveCost>> known;
   const Key key{settings.target, settings.physical_cores_per_core, devices, collective};

@@ -12,13 +12,13 @@ namespace opentrn::spmd {
 namespace {
 
 using runtime::Settings;
-using MeetingOp = ParallelProgram::Collective;
-using traffic::Stretch;
+using RendezvousOp = ParallelProgram::Collective;
+using traffic::Interval;
 
 constexpr double kPsPerNs = 1e3;
 // Of plans, whose way over the links is followed: enough for a picture, and no wait.
 constexpr size_t kStepsMax = 1'000'000;
-constexpr double kDrawn = 1000;  // stretches that a picture tells apart, about
+constexpr double kDrawn = 1000;  // intervals that a picture tells apart, about
 
 class Teller {
  public:
@@ -85,7 +85,7 @@ class Teller {
         work_.push_back({offset_ns + when.knots[i - 1].ns, offset_ns + when.knots[i].ns});
   }
 
-  void add_collective(const MeetingOp& collective, double start_ns, double end_ns, double repeats) {
+  void add_collective(const RendezvousOp& collective, double start_ns, double end_ns, double repeats) {
     const Known& known = known_once(collective);
     if (known.jobs.empty()) return;
     // The group of device 0, or the first.
@@ -116,7 +116,7 @@ class Teller {
     meter_.add(known.runs, known.times, static_cast<int64_t>(start_ns * kPsPerNs));
   }
 
-  const Known& known_once(const MeetingOp& collective) {
+  const Known& known_once(const RendezvousOp& collective) {
     const auto [found, fresh] = known_.try_emplace(collective);
     Known& known = found->second;
     if (!fresh) return known;
@@ -142,8 +142,8 @@ class Teller {
   const fabric::Platform platform_;
   traffic::LinkMeter meter_;
   traffic::Traffic out_;
-  std::map<MeetingOp, Known> known_;
-  std::vector<Stretch> work_, under_way_;
+  std::map<RendezvousOp, Known> known_;
+  std::vector<Interval> work_, under_way_;
   size_t steps_ = 0;
   int left_out_ = 0;
 };

@@ -17,10 +17,10 @@ namespace {
 
 runtime::CollectiveFunction the_function = nullptr;
 
-Meeting::Exchange through(const c10::intrusive_ptr<c10d::Store>& store, const Backend::Setting& setting) {
-  return [&](const Meeting::Introduction& own) {
+Rendezvous::Exchange through(const c10::intrusive_ptr<c10d::Store>& store, const Backend::Setting& setting) {
+  return [&](const Rendezvous::Introduction& own) {
     store->set("opentrn/" + std::to_string(setting.rank), own.text());
-    std::vector<Meeting::Introduction> all;
+    std::vector<Rendezvous::Introduction> all;
     for (int rank = 0; rank < setting.size; ++rank) {
       const std::string key = "opentrn/" + std::to_string(rank);
       try {
@@ -31,7 +31,7 @@ Meeting::Exchange through(const c10::intrusive_ptr<c10d::Store>& store, const Ba
                             " has waited " + std::to_string(setting.timeout.count() / 1000) + " s for rank " +
                             std::to_string(rank) + ", which has not made the group (" + fault.what() + ")");
       }
-      all.push_back(Meeting::Introduction::read(store->get_to_str(key)));
+      all.push_back(Rendezvous::Introduction::read(store->get_to_str(key)));
     }
     return all;
   };
@@ -44,8 +44,8 @@ void set_collective_function(runtime::CollectiveFunction function) { the_functio
 Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, const Setting& setting)
     : c10d::Backend(setting.rank, setting.size),
       options_(c10::make_intrusive<Options>("neuron", setting.timeout)),
-      meeting_({setting.name, setting.rank, setting.size, setting.ranks}, setting.core, setting.device,
-               the_function, through(store, setting)) {
+      rendezvous_({setting.name, setting.rank, setting.size, setting.ranks}, setting.core, setting.device,
+                  the_function, through(store, setting)) {
   init();
 }
 
@@ -77,7 +77,7 @@ Backend::WorkPtr Backend::start(Call call) {
     std::shared_ptr<Pending> oldest;
     {
       const std::lock_guard lock(mutex_);
-      if (outstanding_.size() < Meeting::kOutstanding) break;
+      if (outstanding_.size() < Rendezvous::kOutstanding) break;
       oldest = outstanding_.front();
     }
     complete(*oldest, {});
@@ -87,7 +87,7 @@ Backend::WorkPtr Backend::start(Call call) {
   pending->input = call.post.input = arena.allocate(call.input_bytes);
   pending->output = call.post.output = arena.allocate(call.output_bytes);
   for (const Part& part : call.sources) copy_in(part, arena.base() + pending->input);
-  pending->call = meeting_.post(call.post);
+  pending->call = rendezvous_.post(call.post);
   outstanding_.push_back(pending);
   return noted(c10::make_intrusive<Work>(self(), pending));
 }
@@ -103,7 +103,7 @@ void Backend::finish(Pending& pending) {
     const std::lock_guard lock(mutex_);
     Arena& arena = Arena::own();
     try {
-      pending.end_ns = meeting_.end_ns(pending.call);
+      pending.end_ns = rendezvous_.end_ns(pending.call);
       for (const Part& part : pending.targets) copy_out(part, arena.base() + pending.output);
     } catch (...) {
       pending.error = std::current_exception();
@@ -147,11 +147,11 @@ std::vector<std::shared_ptr<Backend::Pending>> Backend::before(const Pending& pe
 void Backend::complete_one(Pending& pending, std::chrono::milliseconds timeout) {
   if (pending.is_done) return;
   if (pending.is_message) {
-    const Meeting::Received received =
-        meeting_.receive(pending.from, pending.tag, pending.what, deadline(timeout), service_interrupts);
+    const Rendezvous::Received received =
+        rendezvous_.receive(pending.from, pending.tag, pending.what, deadline(timeout), service_interrupts);
     if (take(pending)) return finish_received(pending, received);
   } else {
-    meeting_.wait(pending.call, pending.what, deadline(timeout), service_interrupts);
+    rendezvous_.wait(pending.call, pending.what, deadline(timeout), service_interrupts);
     if (take(pending)) return finish(pending);
   }
   while (!pending.is_done) std::this_thread::sleep_for(std::chrono::microseconds(50));  // another thread does
@@ -165,11 +165,11 @@ void Backend::complete(Pending& pending, std::chrono::milliseconds timeout) {
 bool Backend::try_complete_one(Pending& pending) {
   if (pending.is_done) return true;
   if (pending.is_message) {
-    const auto received = meeting_.find(pending.from, pending.tag);
+    const auto received = rendezvous_.find(pending.from, pending.tag);
     if (!received || !take(pending)) return false;
     finish_received(pending, *received);
   } else {
-    if (!meeting_.is_done(pending.call) || !take(pending)) return false;
+    if (!rendezvous_.is_done(pending.call) || !take(pending)) return false;
     finish(pending);
   }
   return true;
@@ -406,8 +406,8 @@ Backend::WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
     message.offset = Arena::own().allocate(message.bytes);
     if (message.bytes > 0) copy_in({tensor, 0}, Arena::own().base() + message.offset);
   }
-  meeting_.send(to, tag, message, deadline({}), service_interrupts);
-  pending->end_ns = message.arrival_ns + meeting_.message_ns(getRank(), to, message.bytes);
+  rendezvous_.send(to, tag, message, deadline({}), service_interrupts);
+  pending->end_ns = message.arrival_ns + rendezvous_.message_ns(getRank(), to, message.bytes);
   pending->is_done = true;
   return noted(c10::make_intrusive<Work>(self(), pending));
 }
@@ -441,7 +441,7 @@ Backend::WorkPtr Backend::receive(Tensors& tensors, int from, int tag) {
 Backend::WorkPtr Backend::recv(Tensors& tensors, int from, int tag) { return receive(tensors, from, tag); }
 Backend::WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) { return receive(tensors, -1, tag); }
 
-void Backend::finish_received(Pending& pending, const Meeting::Received& received) {
+void Backend::finish_received(Pending& pending, const Rendezvous::Received& received) {
   const at::Tensor& target = pending.targets[0].tensor;
   const Message& message = received.message;
   pending.source = message.source;
@@ -449,18 +449,18 @@ void Backend::finish_received(Pending& pending, const Meeting::Received& receive
     if (message.bytes != static_cast<int64_t>(target.nbytes()) ||
         message.dtype != c10::toString(target.scalar_type())) {
       std::ostringstream out;
-      out << "process group neuron " << meeting_.members().name << ": " << meeting_.name_of(getRank()) << ": "
-          << pending.what << " got a message of rank " << message.source << " of " << message.dtype << ", "
-          << message.bytes << " bytes, for " << target.nbytes() << " bytes";
+      out << "process group neuron " << rendezvous_.members().name << ": " << rendezvous_.name_of(getRank())
+          << ": " << pending.what << " got a message of rank " << message.source << " of " << message.dtype
+          << ", " << message.bytes << " bytes, for " << target.nbytes() << " bytes";
       C10_THROW_ERROR(DistBackendError, out.str());
     }
     if (message.bytes > 0) copy_out(pending.targets[0], received.data);
     pending.end_ns = std::max(pending.arrival_ns, message.arrival_ns) +
-                     meeting_.message_ns(message.source, getRank(), message.bytes);
+                     rendezvous_.message_ns(message.source, getRank(), message.bytes);
   } catch (...) {
     pending.error = std::current_exception();
   }
-  meeting_.taken(received);
+  rendezvous_.taken(received);
   settle(pending);
 }
 

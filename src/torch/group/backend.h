@@ -16,7 +16,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "torch/group/meeting.h"
+#include "torch/group/rendezvous.h"
 
 namespace opentrn::torch_device {
 
@@ -35,7 +35,7 @@ class Backend final : public c10d::Backend {
     int device = 0, core = 0;  // of the process, and of the machine
   };
   Backend(const c10::intrusive_ptr<c10d::Store>& store, const Setting& setting);
-  bool shares_cores() const { return meeting_.shares_cores(); }
+  bool shares_cores() const { return rendezvous_.shares_cores(); }
 
   const std::string getBackendName() const override { return "neuron"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
@@ -44,7 +44,7 @@ class Backend final : public c10d::Backend {
   void startCoalescing() override;
   c10::intrusive_ptr<c10d::Work> endCoalescing() override;
   void setSequenceNumberForGroup() override {}
-  uint64_t getSequenceNumberForGroup() override { return meeting_.posted(); }
+  uint64_t getSequenceNumberForGroup() override { return rendezvous_.posted(); }
   c10d::ErrorType getError() override { return c10d::ErrorType::SUCCESS; }
 
   using Tensors = std::vector<at::Tensor>;
@@ -97,7 +97,7 @@ class Backend final : public c10d::Backend {
   std::vector<std::shared_ptr<Pending>> before(const Pending& pending);
   bool take(Pending& pending);
   void finish(Pending& pending);
-  void finish_received(Pending& pending, const Meeting::Received& received);
+  void finish_received(Pending& pending, const Rendezvous::Received& received);
   void settle(Pending& pending);
   c10::intrusive_ptr<Backend> self() {
     return c10::intrusive_ptr<Backend>::unsafe_reclaim_from_nonowning(this);
@@ -106,7 +106,7 @@ class Backend final : public c10d::Backend {
   Deadline deadline(std::chrono::milliseconds timeout) const;
 
   c10::intrusive_ptr<Options> options_;
-  Meeting meeting_;
+  Rendezvous rendezvous_;
   std::mutex mutex_;
   std::deque<std::shared_ptr<Pending>> outstanding_;  // collectives, in the order of the calls
   std::deque<std::shared_ptr<Pending>> receiving_;

@@ -1,4 +1,4 @@
-// Tensors and options of torch.distributed as posts of a meeting: which bytes go where, and what all ranks
+// Tensors and options of torch.distributed as posts of a rendezvous: which bytes go where, and what all ranks
 // must agree about.
 #pragma once
 

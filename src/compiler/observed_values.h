@@ -22,7 +22,7 @@ enum class Judgement : uint8_t {
   kUnknown,   // control flow, random numbers, linear algebra: no bound is known
 };
 
-struct Tap {
+struct ObservedValue {
   std::string kind;      // "stablehlo.add"
   SourceLocation where;  // of the op in the model; `function` is the framework's name of it
   graph::Type type;
@@ -30,22 +30,22 @@ struct Tap {
   double terms = 1;  // of one element of a sum
 };
 
-struct Taps {
-  std::vector<Tap> taps;  // in program order
-  // The prepared entry; its results are the model's, then one value per tap.
+struct ObservedValues {
+  std::vector<ObservedValue> observed;  // in program order
+  // The prepared entry; its results are the model's, then one value per value.
   graph::Module whole;
   size_t result_count = 0;  // of the model's own
-  // Every op alone. Arguments: the model's, then one per tap; results: one per tap.
+  // Every op alone. Arguments: the model's, then one per value; results: one per value.
   graph::Module alone;
-  // As `alone`, but only the taps judged kFunction, in their order.
+  // As `alone`, but only the observed judged kFunction, in their order.
   graph::Module functions;
-  // As `alone`, but only the taps judged kSum, with the magnitudes of the float operands: how large the terms
-  // are.
+  // As `alone`, but only the observed judged kSum, with the magnitudes of the float operands: how large the
+  // terms are.
   graph::Module magnitudes;
 };
 
-// Taps the results of all ops of the entry that make new values of a device type; constants and rearranging
-// ops are judged with the op that reads them. `module` is of prepare().
-Taps tap(const graph::Module& module);
+// Observes the results of all ops of the entry that make new values of a device type; constants and
+// rearranging ops are judged with the op that reads them. `module` is of prepare().
+ObservedValues observe(const graph::Module& module);
 
 }  // namespace opentrn::compiler

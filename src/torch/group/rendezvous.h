@@ -50,7 +50,7 @@ struct Members {
   std::vector<int64_t> ranks;
 };
 
-class Meeting {
+class Rendezvous {
  public:
   // What a rank tells the others when the group is made.
   struct Introduction {
@@ -65,11 +65,11 @@ class Meeting {
 
   // `exchange` gives this rank's introduction to all and gives theirs back, in the order of ranks.
   using Exchange = std::function<std::vector<Introduction>(const Introduction&)>;
-  Meeting(Members members, int core, int device, runtime::CollectiveFunction compute,
-          const Exchange& exchange);
-  ~Meeting();
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
+  Rendezvous(Members members, int core, int device, runtime::CollectiveFunction compute,
+             const Exchange& exchange);
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
 
   // Calls that were posted and not yet seen to be done by wait() or poll() are at most so many.
   static constexpr uint64_t kOutstanding = 64;

@@ -1,11 +1,11 @@
-#include "sim/functional/stretch.h"
+#include "sim/functional/basic_block.h"
 
 #include <algorithm>
 
 namespace opentrn::sim {
 
-void Stretch::read(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end,
-                   const Foldable& foldable) {
+void BasicBlock::read(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end,
+                      const Foldable& foldable) {
   plan_.begin_ = plan_.end_ = begin;
   plan_.work_ = 0;
   plan_.graph_.reset();
@@ -13,7 +13,7 @@ void Stretch::read(const isa::Program& program, isa::InstructionIndex begin, isa
   plan_.chains_.clear();
   records_.clear();
   state_user_.fill(kNone);
-  ++stretch_;
+  ++block_;
   if (users_.size() < program.tensor_count()) users_.resize(program.tensor_count());
   accesses_.resize(std::max(accesses_.size(), size_t{std::min(end - begin, kLongest)}));
   const bool chains = foldable != nullptr && merged_.empty();
@@ -32,14 +32,14 @@ void Stretch::read(const isa::Program& program, isa::InstructionIndex begin, isa
   close_chain(foldable);
 }
 
-void Stretch::close_chain(const Foldable& foldable) {
+void BasicBlock::close_chain(const Foldable& foldable) {
   const isa::InstructionIndex begin = finder_.begin(), end = finder_.end();
   if (begin == end) return;
   const bool pays = finder_.pays();
   TaskGraph::Task task = kNone;
   if (pays) {
     plan_.chains_.push_back(finder_.finish([&](isa::TensorId id, isa::InstructionIndex chain_end) {
-      return users_[id].stretch != stretch_ && foldable(id, chain_end);
+      return users_[id].block != block_ && foldable(id, chain_end);
     }));
     task = add_task({begin, end, static_cast<uint32_t>(plan_.chains_.size() - 1)});
   }
@@ -49,12 +49,12 @@ void Stretch::close_chain(const Foldable& foldable) {
   }
 }
 
-TaskGraph::Task Stretch::add_task(const Range& range) {
+TaskGraph::Task BasicBlock::add_task(const Range& range) {
   plan_.tasks_.push_back(range);
   return plan_.graph_.add_task();
 }
 
-void Stretch::add(const AccessList& list, TaskGraph::Task task) {
+void BasicBlock::add(const AccessList& list, TaskGraph::Task task) {
   plan_.work_ += list.work;
   for (int part = 0; part < kEngineStateParts; ++part) {
     if ((list.engine_state >> part & 1) == 0) continue;
@@ -65,21 +65,21 @@ void Stretch::add(const AccessList& list, TaskGraph::Task task) {
   for (const Access& access : list.accesses) add(access, task);
 }
 
-void Stretch::add(Access access, TaskGraph::Task task) {
+void BasicBlock::add(Access access, TaskGraph::Task task) {
   if (!merged_.empty() && std::binary_search(merged_.begin(), merged_.end(), access.tensor)) {
     access.tensor = merged_.front();
     access.row_begin = access.byte_begin = 0;
     access.row_end = access.byte_end = INT64_MAX;
   }
   Users& users = users_[access.tensor];
-  if (users.stretch != stretch_) users = {stretch_, kNone, kNone};
+  if (users.block != block_) users = {block_, kNone, kNone};
   order_after(users.writes, access, task);
   if (access.writes) order_after(users.reads, access, task);
   remember(access.writes ? users.writes : users.reads, access, task);
 }
 
 // Adds the edges, and forgets what a write covers: whoever conflicts with that conflicts with the write.
-void Stretch::order_after(uint32_t& list, const Access& access, TaskGraph::Task task) {
+void BasicBlock::order_after(uint32_t& list, const Access& access, TaskGraph::Task task) {
   for (uint32_t* link = &list; *link != kNone;) {
     Record& record = records_[*link];
     if (record.task != task && record.access.overlaps(access)) plan_.graph_.add_edge(record.task, task);
@@ -90,7 +90,7 @@ void Stretch::order_after(uint32_t& list, const Access& access, TaskGraph::Task 
   }
 }
 
-void Stretch::remember(uint32_t& list, const Access& access, TaskGraph::Task task) {
+void BasicBlock::remember(uint32_t& list, const Access& access, TaskGraph::Task task) {
   records_.push_back({access, task, list});
   list = static_cast<uint32_t>(records_.size() - 1);
 }

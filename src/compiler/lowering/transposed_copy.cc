@@ -1,4 +1,4 @@
-#include "compiler/lowering/turned_copy.h"
+#include "compiler/lowering/transposed_copy.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,14 +22,14 @@ bool turns(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
-struct TurnedPair {
+struct TransposedPair {
   int64_t count = 1, dst = 0, src = 0;  // steps
 };
 
 // Dimensions that both sides share, outermost first; nullopt where the counts have no common form.
-std::optional<std::vector<TurnedPair>> common(const View& dst, const View& src) {
+std::optional<std::vector<TransposedPair>> common(const View& dst, const View& src) {
   std::vector<isa::Dim> a = dst.merged().dims, b = src.merged().dims;
-  std::vector<TurnedPair> pairs;
+  std::vector<TransposedPair> pairs;
   while (!a.empty() && !b.empty()) {
     const int64_t count = std::min(a.back().count, b.back().count);
     if (count == 0 || a.back().count % count != 0 || b.back().count % count != 0) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<std::vector<TurnedPair>> common(const View& dst, const View& src) 
 
 // Calls `visit(dst offset, src offset)` for every place of the dimensions.
 template <typename Visit>
-void for_places(std::span<const TurnedPair> dims, int64_t dst, int64_t src, Visit&& visit) {
+void for_places(std::span<const TransposedPair> dims, int64_t dst, int64_t src, Visit&& visit) {
   if (dims.empty()) return visit(dst, src);
   for (int64_t i = 0; i < dims[0].count; ++i)
     for_places(dims.subspan(1), dst + i * dims[0].dst, src + i * dims[0].src, visit);
@@ -60,9 +60,9 @@ View part(const View& of, int64_t offset, int64_t rows, int64_t row_step, int64_
 
 // Columns of `src` become rows of `dst`, 128 at most.
 void turn(Emitter& emitter, const Tile& dst, const Tile& src) {
-  const Tile turned = emitter.psum_turned(dst.rows, src.rows, src.dtype, "turned");
-  emitter.transpose(turned, src);
-  emitter.tensor_copy(dst, turned);
+  const Tile transposed = emitter.psum_transposed(dst.rows, src.rows, src.dtype, "transposed");
+  emitter.transpose(transposed, src);
+  emitter.tensor_copy(dst, transposed);
 }
 
 // Source: rows `src_step` apart. Target: rows `dst_step` apart, one for each column of the source.
@@ -81,7 +81,7 @@ void turn_block(Emitter& emitter, const Matrices& of, int64_t dst_offset, int64_
   }
   for (int64_t column = 0; column < columns; column += kPartitions) {
     const int64_t count = std::min(kPartitions, columns - column);
-    const Tile all = emitter.sbuf(count, rows, of.dst.dtype, "turned");
+    const Tile all = emitter.sbuf(count, rows, of.dst.dtype, "transposed");
     for (size_t i = 0; i < natural.size(); ++i)
       turn(emitter, all.column_range(static_cast<int64_t>(i) * kPartitions, natural[i].rows),
            natural[i].column_range(column, count));
@@ -94,35 +94,37 @@ void turn_block(Emitter& emitter, const Matrices& of, int64_t dst_offset, int64_
 namespace {
 
 struct Turn {
-  TurnedPair rows, columns;  // neighbours in the target, in the source
-  std::vector<TurnedPair> others;
+  TransposedPair rows, columns;  // neighbours in the target, in the source
+  std::vector<TransposedPair> others;
 };
 
 std::optional<Turn> turn_of(const View& dst, const View& src) {
   if (dst.dtype != src.dtype || !turns(src.dtype)) return std::nullopt;
   auto dims = common(dst, src);
   if (!dims) return std::nullopt;
-  const auto to = std::find_if(dims->begin(), dims->end(), [](const TurnedPair& p) { return p.dst == 1; });
-  const auto from = std::find_if(dims->begin(), dims->end(), [](const TurnedPair& p) { return p.src == 1; });
+  const auto to =
+      std::find_if(dims->begin(), dims->end(), [](const TransposedPair& p) { return p.dst == 1; });
+  const auto from =
+      std::find_if(dims->begin(), dims->end(), [](const TransposedPair& p) { return p.src == 1; });
   if (to == dims->end() || from == dims->end() || to == from) return std::nullopt;
   Turn turn{*to, *from, {}};
   const auto& [rows, columns, others] = turn;
   if (rows.count < kSideMin || columns.count < kSideMin || rows.count * columns.count < kElementsMin)
     return std::nullopt;
   if (rows.src == 0 || columns.dst == 0) return std::nullopt;
-  for (const TurnedPair& pair : *dims)
+  for (const TransposedPair& pair : *dims)
     if (pair.dst != 1 && pair.src != 1) turn.others.push_back(pair);
   return turn;
 }
 
 }  // namespace
 
-bool is_turned(const View& dst, const View& src) { return turn_of(dst, src).has_value(); }
+bool is_transposed(const View& dst, const View& src) { return turn_of(dst, src).has_value(); }
 
-bool copy_turned(Emitter& emitter, const View& dst, const View& src) {
+bool copy_transposed(Emitter& emitter, const View& dst, const View& src) {
   const auto turn = turn_of(dst, src);
   if (!turn) return false;
-  const TurnedPair &rows = turn->rows, &columns = turn->columns;
+  const TransposedPair &rows = turn->rows, &columns = turn->columns;
   const Matrices matrices{dst, src, columns.dst, rows.src};
   for_places(turn->others, dst.offset, src.offset, [&](int64_t dst_offset, int64_t src_offset) {
     for (int64_t row = 0; row < rows.count; row += kBlock)
@@ -147,12 +149,12 @@ bool copy_filling(Emitter& emitter, const View& dst, const View& src) {
     dims->push_back({whole / columns, columns, 0});
     rest = whole % columns;
   }
-  const TurnedPair rows = dims->back();
+  const TransposedPair rows = dims->back();
   dims->pop_back();
   const int64_t height = std::min(kPartitions, rows.count), width = std::min(columns, 4 * kBlock);
   // Where all rows are alike, one tile serves all of them.
   const bool is_uniform = rows.src == 0 && std::all_of(dims->begin(), dims->end(),
-                                                       [](const TurnedPair& p) { return p.src == 0; });
+                                                       [](const TransposedPair& p) { return p.src == 0; });
   const auto filled = [&](int64_t offset, int64_t count) {
     const Tile one = emitter.sbuf(count, 1, src.dtype, "fill"),
                all = emitter.sbuf(count, width, src.dtype, "fill");
@@ -203,8 +205,8 @@ struct Block {
 };
 
 // The source's elements are apart.
-void pick_row(Emitter& emitter, const View& dst, const View& src, const Block& block, const TurnedPair& row,
-              int64_t step) {
+void pick_row(Emitter& emitter, const View& dst, const View& src, const Block& block,
+              const TransposedPair& row, int64_t step) {
   const Span span{block.columns, step};
   const Tile all = emitter.sbuf(block.rows, span.columns(), src.dtype, "span"),
              picked = emitter.sbuf(block.rows, block.columns, dst.dtype, "picked");
@@ -214,8 +216,8 @@ void pick_row(Emitter& emitter, const View& dst, const View& src, const Block& b
 }
 
 // The target's are.
-void put_row(Emitter& emitter, const View& dst, const View& src, const Block& block, const TurnedPair& row,
-             int64_t step) {
+void put_row(Emitter& emitter, const View& dst, const View& src, const Block& block,
+             const TransposedPair& row, int64_t step) {
   const Span span{block.columns, step};
   const View place = part(dst, block.dst + span.lowest(), block.rows, row.dst, span.columns());
   const Tile all = emitter.sbuf(block.rows, span.columns(), dst.dtype, "span"),
@@ -232,7 +234,7 @@ bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_
   if (dst.dtype != src.dtype || dst.element_count() < kElementsMin) return false;
   auto dims = common(dst, src);
   if (!dims || dims->empty()) return false;
-  const TurnedPair last = dims->back();
+  const TransposedPair last = dims->back();
   const bool picks = last.dst == 1 && is_near(last.src),
              puts = gaps_are_written && last.src == 1 && is_near(last.dst);
   if ((!picks && !puts) || last.count < kSideMin) return false;
@@ -244,7 +246,7 @@ bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_
     rest = last.count % columns;
     dims->push_back({last.count / columns, last.dst * columns, last.src * columns});
   }
-  const TurnedPair rows = dims->back();
+  const TransposedPair rows = dims->back();
   dims->pop_back();
   // Rows that share memory would write each other's gaps back.
   if (puts && rows.count > 1 && std::abs(rows.dst) < (columns - 1) * std::abs(step) + 1) return false;
@@ -287,7 +289,7 @@ bool load_strided(Emitter& emitter, const Tile& dst, const View& src) {
 namespace {
 
 // A tile of rows and columns alone, large enough; `memory`: what lies there, its rows neighbours.
-bool is_turned_tile(const Tile& tile, const View& memory, std::vector<isa::Dim>& dims) {
+bool is_transposed_tile(const Tile& tile, const View& memory, std::vector<isa::Dim>& dims) {
   if (tile.space != isa::MemorySpace::kSbuf || tile.runs != 1 || tile.groups != 1 || tile.column_step != 1)
     return false;
   if (tile.rows < kSideMin || tile.columns < kSideMin || tile.rows * tile.columns < kElementsMin)
@@ -303,7 +305,7 @@ namespace {
 
 // Rows of a tile that are runs of memory, in one piece or in several (the channels of several images), and
 // columns that are not: `columns` is what one row has of them.
-struct TurnedRows {
+struct TransposedRows {
   std::vector<isa::Dim> rows, columns;
 };
 
@@ -313,13 +315,13 @@ bool may_begin_at(int64_t partition, int64_t count) {
   return partition == 64 ? count <= 64 : partition % 32 == 0 && count <= 32;
 }
 
-std::optional<TurnedRows> turned_rows_of(const Tile& tile, const View& memory) {
+std::optional<TransposedRows> transposed_rows_of(const Tile& tile, const View& memory) {
   const int64_t columns = tile.columns * tile.runs * tile.groups;
   if (!may_begin_at(tile.offset / tile.row_elements, tile.rows)) return std::nullopt;
   if (tile.space != isa::MemorySpace::kSbuf || tile.rows < kSideMin || columns < kSideMin ||
       tile.rows > kPartitions || tile.rows * columns < kElementsMin)
     return std::nullopt;
-  TurnedRows found{{}, memory.merged().dims};
+  TransposedRows found{{}, memory.merged().dims};
   int64_t rows = 1;
   while (rows < tile.rows && !found.columns.empty()) {
     rows *= found.columns.front().count;
@@ -365,11 +367,11 @@ int64_t places_of(std::span<const isa::Dim> dims) {
 
 }  // namespace
 
-bool load_turned(Emitter& emitter, const Tile& dst, const View& src) {
+bool load_transposed(Emitter& emitter, const Tile& dst, const View& src) {
   // Widening is exact wherever it happens.
   const bool is_exact = dst.dtype == src.dtype || dst.dtype == DType::kFloat32;
   if (!is_exact || !turns(src.dtype)) return false;
-  const auto found = turned_rows_of(dst, src);
+  const auto found = transposed_rows_of(dst, src);
   if (!found) return false;
   for (const Piece& piece : pieces_of(dst)) {
     const Tile natural = emitter.sbuf(piece.count, dst.rows, src.dtype, "natural");
@@ -378,22 +380,22 @@ bool load_turned(Emitter& emitter, const Tile& dst, const View& src) {
       part.dims.insert(part.dims.end(), found->rows.begin(), found->rows.end());
       emitter.load(natural.row_range(box.position, places_of(box.dims)), part);
     }
-    const Tile turned = emitter.psum_turned(dst.rows, piece.count, src.dtype, "turned");
-    emitter.transpose(turned, natural);
+    const Tile transposed = emitter.psum_transposed(dst.rows, piece.count, src.dtype, "transposed");
+    emitter.transpose(transposed, natural);
     emitter.tensor_copy(piece.tile,
-                        turned.patch(0, piece.tile.runs, piece.tile.columns, piece.tile.columns, 1));
+                        transposed.patch(0, piece.tile.runs, piece.tile.columns, piece.tile.columns, 1));
   }
   return true;
 }
 
-bool store_turned(Emitter& emitter, const View& dst, const Tile& src) {
+bool store_transposed(Emitter& emitter, const View& dst, const Tile& src) {
   std::vector<isa::Dim> dims;
-  if (dst.dtype != src.dtype || !turns(src.dtype) || !is_turned_tile(src, dst, dims)) return false;
+  if (dst.dtype != src.dtype || !turns(src.dtype) || !is_transposed_tile(src, dst, dims)) return false;
   for (int64_t column = 0; column < src.columns; column += kPartitions) {
     const int64_t count = std::min(kPartitions, src.columns - column);
-    const Tile turned = emitter.sbuf(count, src.rows, src.dtype, "turned");
-    turn(emitter, turned, src.column_range(column, count));
-    emitter.store(part(dst, dst.offset + column * dims[1].step, count, dims[1].step, src.rows), turned);
+    const Tile transposed = emitter.sbuf(count, src.rows, src.dtype, "transposed");
+    turn(emitter, transposed, src.column_range(column, count));
+    emitter.store(part(dst, dst.offset + column * dims[1].step, count, dims[1].step, src.rows), transposed);
   }
   return true;
 }

@@ -1,5 +1,5 @@
 // Where the devices of a program that several processes run get the values of each other
-// (src/pjrt/process_meeting.h).
+// (src/pjrt/process_rendezvous.h).
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 namespace opentrn::spmd {
 
 // Of one call of a program.
-class Meeting {
+class Rendezvous {
  public:
-  virtual ~Meeting() = default;
+  virtual ~Rendezvous() = default;
 
   // Whether a device belongs to this process, and the first that does.
   virtual bool is_own(size_t device) const = 0;

@@ -1,5 +1,5 @@
 // Instructions run at the same time give the values, and the first Fault, of program order.
-#include "sim/functional/stretch.h"
+#include "sim/functional/basic_block.h"
 
 #include <cstring>
 #include <optional>
@@ -176,7 +176,7 @@ Outcome outcome_of(const isa::Program& program, int threads, bool highest_first 
   return outcome;
 }
 
-TEST(Stretch, ThreadsGiveTheBitsOfProgramOrder) {
+TEST(BasicBlock, ThreadsGiveTheBitsOfProgramOrder) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const RandomProgram random(seed, 150, false);
     const Outcome expected = outcome_of(random.program(), 0);
@@ -188,7 +188,7 @@ TEST(Stretch, ThreadsGiveTheBitsOfProgramOrder) {
   }
 }
 
-TEST(Stretch, ThreadsMeetTheFaultOfProgramOrder) {
+TEST(BasicBlock, ThreadsMeetTheFaultOfProgramOrder) {
   int faults = 0;
   for (uint64_t seed = 100; seed < 160; ++seed) {
     const RandomProgram random(seed, 60, true);
@@ -228,7 +228,7 @@ std::vector<std::vector<std::byte>> outputs_of(const isa::Program& program, Thre
   return values;
 }
 
-TEST(Stretch, RunsThatRememberGiveTheBitsOfProgramOrder) {
+TEST(BasicBlock, RunsThatRememberGiveTheBitsOfProgramOrder) {
   size_t remembered = 0;
   for (const bool small_chains : {false, true}) {
     const ChainLimits chains =
@@ -252,7 +252,7 @@ TEST(Stretch, RunsThatRememberGiveTheBitsOfProgramOrder) {
   EXPECT_GT(remembered, 60u);
 }
 
-TEST(Stretch, APlanIsReadOnceAndForgottenUnderOtherConditions) {
+TEST(BasicBlock, APlanIsReadOnceAndForgottenUnderOtherConditions) {
   const RandomProgram random(7, 40, false);
   RunMemory memory;
   ThreadPool pool(2);
@@ -262,7 +262,7 @@ TEST(Stretch, APlanIsReadOnceAndForgottenUnderOtherConditions) {
   ASSERT_GT(plans, 0u);
   ASSERT_TRUE(memory.releases);
   const auto foldable = [](isa::TensorId, isa::InstructionIndex) { return true; };
-  const StretchPlan* const first = memory.find(0, foldable);
+  const BasicBlockPlan* const first = memory.find(0, foldable);
   ASSERT_NE(first, nullptr);
   outputs_of(random.program(), &pool, &memory, {}, &fault);
   EXPECT_EQ(memory.plans(), plans);
@@ -275,7 +275,7 @@ TEST(Stretch, APlanIsReadOnceAndForgottenUnderOtherConditions) {
   EXPECT_FALSE(memory.releases);
 }
 
-TEST(Stretch, APlanWithAFoldedTileIsNoneWhereTheTileNeedsWholeMemory) {
+TEST(BasicBlock, APlanWithAFoldedTileIsNoneWhereTheTileNeedsWholeMemory) {
   ThreadPool pool(2);
   TestKernel k(Generation::kV3, &pool);
   const Tile in = k.hbm(128, 2048), out = k.hbm(128, 2048);
@@ -292,7 +292,7 @@ TEST(Stretch, APlanWithAFoldedTileIsNoneWhereTheTileNeedsWholeMemory) {
   std::string fault, none;
   const auto expected = outputs_of(k.program, nullptr, nullptr, {}, &none);
   EXPECT_TRUE(outputs_of(k.program, &pool, &memory, {}, &fault) == expected);
-  const StretchPlan* plan = memory.find(0, [](isa::TensorId, isa::InstructionIndex) { return true; });
+  const BasicBlockPlan* plan = memory.find(0, [](isa::TensorId, isa::InstructionIndex) { return true; });
   ASSERT_NE(plan, nullptr);
   ASSERT_TRUE(plan->has_chains());
   ASSERT_FALSE(plan->chains()[0].folded.empty());
@@ -301,7 +301,7 @@ TEST(Stretch, APlanWithAFoldedTileIsNoneWhereTheTileNeedsWholeMemory) {
   EXPECT_EQ(fault, "");
 }
 
-TEST(Stretch, BoundViewsOfOneArrayKeepTheirOrder) {
+TEST(BasicBlock, BoundViewsOfOneArrayKeepTheirOrder) {
   ThreadPool pool(4);
   for (int round = 0; round < 30; ++round) {
     TestKernel k(Generation::kV3, &pool);
@@ -325,7 +325,7 @@ TEST(Stretch, BoundViewsOfOneArrayKeepTheirOrder) {
   }
 }
 
-TEST(Stretch, ReleasedTensorsGoOnceTheirLastUseIsOver) {
+TEST(BasicBlock, ReleasedTensorsGoOnceTheirLastUseIsOver) {
   ThreadPool pool(2);
   TestKernel k(Generation::kV3, &pool);
   k.core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = false, .chains = {}};

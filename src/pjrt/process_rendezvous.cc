@@ -1,4 +1,4 @@
-#include "pjrt/process_meeting.h"
+#include "pjrt/process_rendezvous.h"
 
 #include <algorithm>
 #include <cstring>
@@ -37,7 +37,7 @@ std::vector<graph::Literal> taken(const std::string& from, size_t& at,
 
 }  // namespace
 
-ProcessMeeting::ProcessMeeting(Processes& processes, std::vector<int> process_of, std::string call)
+ProcessRendezvous::ProcessRendezvous(Processes& processes, std::vector<int> process_of, std::string call)
     : processes_(processes), process_of_(std::move(process_of)), with_(process_of_), call_(std::move(call)) {
   std::ranges::sort(with_);
   with_.erase(std::unique(with_.begin(), with_.end()), with_.end());
@@ -46,7 +46,7 @@ ProcessMeeting::ProcessMeeting(Processes& processes, std::vector<int> process_of
   first_own_ = static_cast<size_t>(own - process_of_.begin());
 }
 
-void ProcessMeeting::complete(std::vector<std::vector<graph::Literal>>& values) {
+void ProcessRendezvous::complete(std::vector<std::vector<graph::Literal>>& values) {
   const std::vector<graph::Literal> like = values[first_own_];
   if (like.empty()) return;
   std::string mine;
@@ -66,7 +66,7 @@ void ProcessMeeting::complete(std::vector<std::vector<graph::Literal>>& values) 
   }
 }
 
-void ProcessMeeting::complete(std::vector<std::vector<graph::eval::RuntimeValue>>& values) {
+void ProcessRendezvous::complete(std::vector<std::vector<graph::eval::RuntimeValue>>& values) {
   std::vector<std::vector<graph::Literal>> literals(values.size());
   for (size_t device = 0; device < values.size(); ++device)
     if (is_own(device))

@@ -10,8 +10,8 @@
 namespace opentrn::compiler {
 
 // Whether it has done the copy: false where DMA by itself is as good, or the form is another.
-bool copy_turned(Emitter& emitter, const View& dst, const View& src);
-bool is_turned(const View& dst, const View& src);  // whether copy_turned() would do it
+bool copy_transposed(Emitter& emitter, const View& dst, const View& src);
+bool is_transposed(const View& dst, const View& src);  // whether copy_transposed() would do it
 // From one element for each row, or for all.
 bool copy_filling(Emitter& emitter, const View& dst, const View& src);
 // From elements a few places apart to neighbours: slices with a step, reversals. With `gaps_are_written` the
@@ -22,7 +22,7 @@ bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_
 bool load_strided(Emitter& emitter, const Tile& dst, const View& src);
 // Of a tile whose rows are runs of neighbours in memory: all of them, or a few runs, as the channels of
 // images.
-bool load_turned(Emitter& emitter, const Tile& dst, const View& src);
-bool store_turned(Emitter& emitter, const View& dst, const Tile& src);
+bool load_transposed(Emitter& emitter, const Tile& dst, const View& src);
+bool store_transposed(Emitter& emitter, const View& dst, const Tile& src);
 
 }  // namespace opentrn::compiler

@@ -1,4 +1,4 @@
-#include "torch/group/meeting.h"
+#include "torch/group/rendezvous.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -41,20 +41,20 @@ std::string get(const char (&from)[kText]) { return std::string(from, ::strnlen(
 // ---- the table
 // -----------------------------------------------------------------------------------------------
 
-struct Meeting::Seat {
+struct Rendezvous::Seat {
   std::atomic<uint64_t> posted;
   std::atomic<uint32_t> has_left;
   std::atomic<uint32_t> is_waiting;
   char doing[kText];  // what it waits for, in this group
 };
 
-struct Meeting::Entry {
+struct Rendezvous::Entry {
   uint64_t input, output, splits;  // offsets in the rank's arena
   double arrival_ns;
   char what[kText];
 };
 
-struct Meeting::Result {
+struct Rendezvous::Result {
   std::atomic<uint64_t> done;  // number of the call + 1
   std::atomic<uint32_t> arrived;
   uint32_t has_failed;
@@ -62,7 +62,7 @@ struct Meeting::Result {
   char error[4 * kText];
 };
 
-struct Meeting::Cell {
+struct Rendezvous::Cell {
   enum State : uint32_t { kFree, kReady, kTaken };
   std::atomic<uint32_t> state;
   int32_t tag;
@@ -73,7 +73,7 @@ struct Meeting::Cell {
   char dtype[16];
 };
 
-struct Meeting::Table {
+struct Rendezvous::Table {
   std::atomic<uint32_t> events;  // changes whenever somebody may go on: a futex
   double last_end_ns;            // calls of a group follow each other on the device
   Result results[kOutstanding];
@@ -89,13 +89,13 @@ T* array_at(void* base, size_t bytes) {
 
 }  // namespace
 
-Meeting::Seat& Meeting::seat(int rank) const { return array_at<Seat>(table_, sizeof(Table))[rank]; }
-Meeting::Entry& Meeting::entry(int rank, uint64_t call) const {
+Rendezvous::Seat& Rendezvous::seat(int rank) const { return array_at<Seat>(table_, sizeof(Table))[rank]; }
+Rendezvous::Entry& Rendezvous::entry(int rank, uint64_t call) const {
   const size_t before = sizeof(Table) + sizeof(Seat) * static_cast<size_t>(members_.size);
   return array_at<Entry>(table_, before)[static_cast<size_t>(rank) * kOutstanding + call % kOutstanding];
 }
-Meeting::Result& Meeting::result(uint64_t call) const { return table_->results[call % kOutstanding]; }
-Meeting::Cell& Meeting::cell(int from, int to, int index) const {
+Rendezvous::Result& Rendezvous::result(uint64_t call) const { return table_->results[call % kOutstanding]; }
+Rendezvous::Cell& Rendezvous::cell(int from, int to, int index) const {
   const auto size = static_cast<size_t>(members_.size);
   const size_t before = sizeof(Table) + (sizeof(Seat) + sizeof(Entry) * kOutstanding) * size;
   return array_at<Cell>(table_,
@@ -106,14 +106,14 @@ Meeting::Cell& Meeting::cell(int from, int to, int index) const {
 // ---- making and leaving
 // ----------------------------------------------------------------------------------------
 
-std::string Meeting::Introduction::text() const {
+std::string Rendezvous::Introduction::text() const {
   std::ostringstream out;
   out << address.pid << ' ' << address.descriptor << ' ' << address.bytes << ' ' << core << ' ' << device
       << ' ' << table << ' ' << machine;
   return out.str();
 }
 
-Meeting::Introduction Meeting::Introduction::read(const std::string& text) {
+Rendezvous::Introduction Rendezvous::Introduction::read(const std::string& text) {
   Introduction made;
   std::istringstream in(text);
   in >> made.address.pid >> made.address.descriptor >> made.address.bytes >> made.core >> made.device >>
@@ -136,8 +136,8 @@ std::string this_machine() {
 
 }  // namespace
 
-Meeting::Meeting(Members members, int core, int device, runtime::CollectiveFunction compute,
-                 const Exchange& exchange)
+Rendezvous::Rendezvous(Members members, int core, int device, runtime::CollectiveFunction compute,
+                       const Exchange& exchange)
     : members_(std::move(members)), compute_(compute) {
   const auto size = static_cast<size_t>(members_.size);
   Arena& own = Arena::own();
@@ -166,25 +166,25 @@ Meeting::Meeting(Members members, int core, int device, runtime::CollectiveFunct
   sent_.assign(size, std::vector<uint64_t>(kCells, Arena::kNothing));
 }
 
-Meeting::~Meeting() {
+Rendezvous::~Rendezvous() {
   seat(members_.rank).has_left = 1;
   notify();
   // The table of rank 0 stays: another rank may still look at it.
 }
 
-std::string Meeting::name_of(int rank) const {
+std::string Rendezvous::name_of(int rank) const {
   const std::string own = "rank " + std::to_string(rank);
   const auto i = static_cast<size_t>(rank);
   if (i >= members_.ranks.size() || members_.ranks[i] == rank) return own;
   return own + " of the group (" + std::to_string(members_.ranks[i]) + " of all)";
 }
 
-uint64_t Meeting::posted() const { return seat(members_.rank).posted; }
+uint64_t Rendezvous::posted() const { return seat(members_.rank).posted; }
 
 // ---- waiting
 // ---------------------------------------------------------------------------------------------------
 
-void Meeting::notify() const {
+void Rendezvous::notify() const {
   table_->events.fetch_add(1);
   ::syscall(SYS_futex, &table_->events, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -201,15 +201,15 @@ bool has_ended(int64_t pid) {
 
 }  // namespace
 
-bool Meeting::is_gone(int rank) const {
+bool Rendezvous::is_gone(int rank) const {
   if (seat(rank).has_left != 0) return true;
   const int64_t pid = introductions_[static_cast<size_t>(rank)].address.pid;
   return pid != ::getpid() && has_ended(pid);
 }
 
 template <typename Ready>
-bool Meeting::wait_until(const Ready& ready, const std::string& doing, Deadline deadline,
-                         const std::function<void()>& idle, const std::function<bool()>& hopeless) {
+bool Rendezvous::wait_until(const Ready& ready, const std::string& doing, Deadline deadline,
+                            const std::function<void()>& idle, const std::function<bool()>& hopeless) {
   for (int i = 0; i < kLooks; ++i) {
     if (ready()) return true;
     std::this_thread::yield();
@@ -232,7 +232,7 @@ bool Meeting::wait_until(const Ready& ready, const std::string& doing, Deadline 
   }
 }
 
-std::string Meeting::whereabouts(int rank, uint64_t call) const {
+std::string Rendezvous::whereabouts(int rank, uint64_t call) const {
   const Seat& other = seat(rank);
   std::ostringstream out;
   out << name_of(rank) << " (process " << introductions_[static_cast<size_t>(rank)].address.pid
@@ -251,7 +251,7 @@ std::string Meeting::whereabouts(int rank, uint64_t call) const {
   return out.str();
 }
 
-void Meeting::report(uint64_t call, const std::string& what, double seconds, bool timed_out) const {
+void Rendezvous::report(uint64_t call, const std::string& what, double seconds, bool timed_out) const {
   std::ostringstream out;
   out << "process group neuron " << members_.name << ": ";
   out << name_of(members_.rank) << " waits in " << what << ", call " << call + 1;
@@ -271,7 +271,7 @@ void Meeting::report(uint64_t call, const std::string& what, double seconds, boo
 // ---- collectives
 // -----------------------------------------------------------------------------------------------
 
-uint64_t Meeting::post(const Post& post) {
+uint64_t Rendezvous::post(const Post& post) {
   Seat& own = seat(members_.rank);
   const uint64_t call = own.posted;
   Entry& mine = entry(members_.rank, call);
@@ -308,17 +308,17 @@ uint64_t Meeting::post(const Post& post) {
   return call;
 }
 
-bool Meeting::is_done(uint64_t call) const { return result(call).done == call + 1; }
+bool Rendezvous::is_done(uint64_t call) const { return result(call).done == call + 1; }
 
-double Meeting::end_ns(uint64_t call) {
+double Rendezvous::end_ns(uint64_t call) {
   Arena::own().release(std::exchange(splits_[call % kOutstanding], Arena::kNothing));
   const Result& row = result(call);
   if (row.has_failed != 0) C10_THROW_ERROR(DistBackendError, std::string(row.error));
   return row.end_ns;
 }
 
-void Meeting::wait(uint64_t call, const std::string& what, Deadline deadline,
-                   const std::function<void()>& idle) {
+void Rendezvous::wait(uint64_t call, const std::string& what, Deadline deadline,
+                      const std::function<void()>& idle) {
   const auto began = std::chrono::steady_clock::now();
   const auto cannot_come = [&] {
     if (result(call).arrived == static_cast<uint32_t>(members_.size)) return false;
@@ -332,7 +332,7 @@ void Meeting::wait(uint64_t call, const std::string& what, Deadline deadline,
   report(call, what, waited.count(), std::chrono::steady_clock::now() >= deadline);
 }
 
-std::string Meeting::mismatch(uint64_t call) const {
+std::string Rendezvous::mismatch(uint64_t call) const {
   std::map<std::string, std::vector<int>> by_what;
   for (int rank = 0; rank < members_.size; ++rank) by_what[get(entry(rank, call).what)].push_back(rank);
   if (by_what.size() == 1) return "";
@@ -349,7 +349,7 @@ std::string Meeting::mismatch(uint64_t call) const {
 }
 
 // Of the request; an error where a rank sends what the other does not expect.
-std::string Meeting::read_counts(uint64_t call, const Post& post, std::vector<int64_t>& counts) const {
+std::string Rendezvous::read_counts(uint64_t call, const Post& post, std::vector<int64_t>& counts) const {
   const auto size = static_cast<size_t>(members_.size);
   const auto row = [&](size_t rank) {
     return reinterpret_cast<const int64_t*>(bases_[rank] + entry(static_cast<int>(rank), call).splits);
@@ -369,7 +369,7 @@ std::string Meeting::read_counts(uint64_t call, const Post& post, std::vector<in
   return "";
 }
 
-std::string Meeting::compute_values(uint64_t call, const Post& post, double& end_ns) {
+std::string Rendezvous::compute_values(uint64_t call, const Post& post, double& end_ns) {
   const auto size = static_cast<size_t>(members_.size);
   double start_ns = table_->last_end_ns;
   std::vector<const void*> inputs;
@@ -411,8 +411,8 @@ std::string Meeting::compute_values(uint64_t call, const Post& post, double& end
 // ---- messages
 // --------------------------------------------------------------------------------------------------
 
-void Meeting::send(int to, int tag, const Message& message, Deadline deadline,
-                   const std::function<void()>& idle) {
+void Rendezvous::send(int to, int tag, const Message& message, Deadline deadline,
+                      const std::function<void()>& idle) {
   const int from = members_.rank;
   std::vector<uint64_t>& offsets = sent_[static_cast<size_t>(to)];
   int free_cell = -1;
@@ -444,7 +444,7 @@ void Meeting::send(int to, int tag, const Message& message, Deadline deadline,
   notify();
 }
 
-std::optional<Meeting::Received> Meeting::find(int from, int tag) {
+std::optional<Rendezvous::Received> Rendezvous::find(int from, int tag) {
   for (int source = 0; source < members_.size; ++source) {
     if (from >= 0 && source != from) continue;
     Cell* first = nullptr;
@@ -463,8 +463,8 @@ std::optional<Meeting::Received> Meeting::find(int from, int tag) {
   return std::nullopt;
 }
 
-Meeting::Received Meeting::receive(int from, int tag, const std::string& what, Deadline deadline,
-                                   const std::function<void()>& idle) {
+Rendezvous::Received Rendezvous::receive(int from, int tag, const std::string& what, Deadline deadline,
+                                         const std::function<void()>& idle) {
   std::optional<Received> found;
   const auto began = std::chrono::steady_clock::now();
   const auto nobody_is_left = [&] {
@@ -485,12 +485,12 @@ Meeting::Received Meeting::receive(int from, int tag, const std::string& what, D
   C10_THROW_ERROR(DistBackendError, out.str());
 }
 
-void Meeting::taken(const Received& received) {
+void Rendezvous::taken(const Received& received) {
   static_cast<Cell*>(received.cell)->state = Cell::kTaken;
   notify();
 }
 
-double Meeting::message_ns(int from, int to, int64_t bytes) const {
+double Rendezvous::message_ns(int from, int to, int64_t bytes) const {
   if (bytes == 0 || from == to) return 0;
   const int pair[2] = {from, to};
   runtime::CollectiveCall request{.kind = "permute",

@@ -1,4 +1,4 @@
-// The meeting of devices (src/spmd/run/meeting.h) over the processes of jax.distributed.
+// The rendezvous of devices (src/spmd/run/rendezvous.h) over the processes of jax.distributed.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 #include "graph/eval/evaluate.h"
 #include "graph/literal.h"
 #include "pjrt/processes.h"
-#include "spmd/run/meeting.h"
+#include "spmd/run/rendezvous.h"
 
 namespace opentrn::pjrt {
 
 // Of one call of a program.
-class ProcessMeeting : public spmd::Meeting {
+class ProcessRendezvous : public spmd::Rendezvous {
  public:
   // `process_of`: of each device of the program. `call`: the same text in all processes.
-  ProcessMeeting(Processes& processes, std::vector<int> process_of, std::string call);
+  ProcessRendezvous(Processes& processes, std::vector<int> process_of, std::string call);
 
   bool is_own(size_t device) const override { return process_of_[device] == processes_.own(); }
   size_t first_own() const override { return first_own_; }

@@ -1,4 +1,4 @@
-#include "compiler/taps.h"
+#include "compiler/observed_values.h"
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ bool is_converted_constant(const Function& function, const Op& op) {
   return from != graph::kNoOp && function.op(from).kind == OpKind::constant_;
 }
 
-bool is_tapped(const Function& function, const Op& op, ValueId value) {
+bool is_observed(const Function& function, const Op& op, ValueId value) {
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return false;
   if (is_converted_constant(function, op)) return false;
   const graph::Type& type = function.type(value);
@@ -160,25 +160,25 @@ graph::Module separate(const graph::Module& module, const std::vector<ValueId>& 
   graph::Copier copier(from, to);
   for (const ValueId value : from.arguments()) copier.argument(value, to.body());
   std::vector<ValueId> argument_of(from.value_count());
-  std::vector<bool> is_tap(from.value_count());
+  std::vector<bool> is_observed_value(from.value_count());
   for (const ValueId value : tapped) {
     argument_of[index_of(value)] = to.add_argument(to.body(), from.type(value));
-    is_tap[index_of(value)] = true;
+    is_observed_value[index_of(value)] = true;
   }
   to.argument_attributes.resize(to.arguments().size());
   std::vector<ValueId> returned;
   for (const OpId id : from.block(from.body()).ops) {
     const Op& op = from.op(id);
     if (op.kind == OpKind::return_) continue;
-    const bool has_taps =
-        std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return is_tap[index_of(v)]; });
-    const bool judged = has_taps && wanted(which, judgement_of(from, op));
+    const bool has_observed = std::any_of(op.results.begin(), op.results.end(),
+                                          [&](ValueId v) { return is_observed_value[index_of(v)]; });
+    const bool judged = has_observed && wanted(which, judgement_of(from, op));
     if (judged && which == Which::kMagnitudes)
       copy_on_magnitudes(copier, from, op, to);
-    else if (!has_taps || judged)
+    else if (!has_observed || judged)
       copier.copy(op, to.body());
     for (const ValueId value : op.results) {
-      if (!is_tap[index_of(value)]) continue;
+      if (!is_observed_value[index_of(value)]) continue;
       if (judged) {
         returned.push_back(copier.at(value));
         to.result_types.push_back(from.type(value));
@@ -194,17 +194,17 @@ graph::Module separate(const graph::Module& module, const std::vector<ValueId>& 
 
 }  // namespace
 
-Taps tap(const graph::Module& module) {
+ObservedValues observe(const graph::Module& module) {
   const Function& from = module.entry();
-  Taps result;
+  ObservedValues result;
   std::vector<ValueId> tapped;
   for (const OpId id : from.block(from.body()).ops) {
     const Op& op = from.op(id);
     for (const ValueId value : op.results) {
-      if (!is_tapped(from, op, value)) continue;
+      if (!is_observed(from, op, value)) continue;
       tapped.push_back(value);
-      result.taps.push_back({std::string(graph::name(op.kind)), module.source(op.location), from.type(value),
-                             judgement_of(from, op), terms(from, op)});
+      result.values.push_back({std::string(graph::name(op.kind)), module.source(op.location),
+                               from.type(value), judgement_of(from, op), terms(from, op)});
     }
   }
   Function whole = from;

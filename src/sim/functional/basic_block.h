@@ -1,4 +1,4 @@
-// Stretch: consecutive instructions without control flow, as a TaskGraph. A task is one instruction, or a
+// BasicBlock: consecutive instructions without control flow, as a TaskGraph. A task is one instruction, or a
 // chain of them (chain.h).
 //
 // Two instructions must keep their order when both touch some byte, or some part of EngineState, and one
@@ -18,7 +18,7 @@ namespace opentrn::sim {
 // When several threads pay: below these the hand-over and the reading of accesses cost more than a second
 // thread saves. Element operations. [measured: benchmarks/functional_bench.cc]
 struct SharingLimits {
-  int64_t work = 200'000;               // of the whole stretch
+  int64_t work = 200'000;               // of the whole block
   int64_t work_per_instruction = 4096;  // on average
   bool highest_first = false;           // for tests: the order furthest from program order
   ChainLimits chains;
@@ -26,8 +26,8 @@ struct SharingLimits {
   bool operator==(const SharingLimits&) const = default;
 };
 
-// What was read of a stretch; running it changes nothing here.
-class StretchPlan {
+// What was read of a block; running it changes nothing here.
+class BasicBlockPlan {
  public:
   isa::InstructionIndex begin() const { return begin_; }
   isa::InstructionIndex end() const { return end_; }
@@ -53,7 +53,7 @@ class StretchPlan {
   }
 
  private:
-  friend class Stretch;
+  friend class BasicBlock;
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Range {
     isa::InstructionIndex begin, end;
@@ -67,16 +67,16 @@ class StretchPlan {
   std::vector<Chain> chains_;
 };
 
-// Reads stretches, one after the other.
-class Stretch {
+// Reads blocks, one after the other.
+class BasicBlock {
  public:
   static constexpr isa::InstructionIndex kLongest = 1024;
 
   // Whether a chain may give a tensor memory for a few rows only, as far as what comes before and after the
-  // stretch is concerned: nothing wrote it before, and nothing can touch it from instruction `end` on.
+  // block is concerned: nothing wrote it before, and nothing can touch it from instruction `end` on.
   using Foldable = ChainFinder::Foldable;
 
-  explicit Stretch(const ChainLimits& limits) : finder_(limits) {}
+  explicit BasicBlock(const ChainLimits& limits) : finder_(limits) {}
 
   // Reads instructions from `begin` on, up to `end`, the first that must run alone, or kLongest. Without
   // `foldable` there are no chains.
@@ -87,18 +87,18 @@ class Stretch {
   const std::vector<isa::TensorId>& merged() const { return merged_; }
 
   // What read() found last.
-  StretchPlan& plan() { return plan_; }
+  BasicBlockPlan& plan() { return plan_; }
 
  private:
-  static constexpr uint32_t kNone = StretchPlan::kNone;
-  using Range = StretchPlan::Range;
+  static constexpr uint32_t kNone = BasicBlockPlan::kNone;
+  using Range = BasicBlockPlan::Range;
   struct Record {
     Access access;
     TaskGraph::Task task;
     uint32_t next;
   };
   struct Users {
-    uint32_t stretch = 0;  // of the lists; older ones are empty
+    uint32_t block = 0;  // of the lists; older ones are empty
     uint32_t reads = kNone;
     uint32_t writes = kNone;
   };
@@ -110,13 +110,13 @@ class Stretch {
   void order_after(uint32_t& list, const Access& access, TaskGraph::Task task);
   void remember(uint32_t& list, const Access& access, TaskGraph::Task task);
 
-  StretchPlan plan_;
+  BasicBlockPlan plan_;
   ChainFinder finder_;
   std::vector<AccessList> accesses_;  // by instruction
   std::vector<Record> records_;
   std::vector<Users> users_;  // by TensorId
   std::vector<isa::TensorId> merged_;
-  uint32_t stretch_ = 0;
+  uint32_t block_ = 0;
   std::array<uint32_t, kEngineStateParts> state_user_{};
 };
 
