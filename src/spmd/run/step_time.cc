@@ -7,6 +7,7 @@
 
 #include "arch/timing_table.h"
 #include "base/fault.h"
+#include "spmd/core_pairs.h"
 
 namespace opentrn::spmd {
 
@@ -100,10 +101,11 @@ class Timer {
     Part part;
     std::vector<std::optional<double>> first_reads(stage.reads.size(), 0.0);
     if (stage.program) {
-      if (const auto predicted = stage.program->predicted(copies_); predicted.times) {
+      if (const auto predicted = stage.program->predicted(copies_of(stage, copies_)); predicted.times) {
         const trace::Summary& summary = predicted.times->summary;
         part.ns = summary.total_ns;
-        part.hbm_bytes = static_cast<double>(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written);
+        part.hbm_bytes =
+            static_cast<double>(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written) * share_of(stage);
         hbm_bytes_per_ns_ = summary.hbm_peak_bytes_per_ns * share_of_stack(settings_);
         first_reads = predicted.times->first_read_ns;
         OPENTRN_CHECK(first_reads.size() == stage.reads.size(), "a part of {} values reads {}",
@@ -137,6 +139,14 @@ class Timer {
 int devices_of_stack(const Settings& settings, int64_t devices) {
   const auto cores = static_cast<int64_t>(arch::timing(settings.generation).constant("hbm_cores_per_stack"));
   return static_cast<int>(std::clamp<int64_t>(cores / settings.physical_cores_per_core, 1, devices));
+}
+
+int copies_of(const Stage& stage, int copies) {
+  return stage.once_of_logical_core ? std::max(1, copies / static_cast<int>(kCoresOfPair)) : copies;
+}
+
+double share_of(const Stage& stage) {
+  return stage.once_of_logical_core ? 1.0 / static_cast<double>(kCoresOfPair) : 1.0;
 }
 
 fabric::Platform platform_of(const ParallelProgram& program, const Settings& settings) {
