@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::string_view kBytes = "opentrn.bytes_of_logical_core";
 constexpr std::string_view kOnce = "opentrn.once_of_logical_core";
+constexpr std::string_view kInside = "opentrn.inside_logical_core";
 
 bool has_groups(const Op& op) { return op.has(Attr::replica_groups) || op.has(Attr::source_target_pairs); }
 
@@ -108,6 +109,23 @@ void on_core_pairs(Function& function, int64_t devices) {
   for (const OpId id : collectives) spread_collective(function, id, devices);
   for (const OpId id : numbers) spread_number(function, id);
 }
+
+void mark_exchanges_inside(Function& function, int64_t cores) {
+  const auto fail = [](const std::string& what) { throw Fault(FaultKind::kInput, "graph.collective", what); };
+  std::vector<OpId> found;
+  graph::walk(function, function.body(), [&](OpId id) {
+    const Op& op = function.op(id);
+    if (!has_groups(op) || bytes_of_logical_core(op)) return;
+    const auto groups = graph::eval::process_groups(op, 1, cores, fail);
+    const auto is_pair = [](const auto& group) {
+      return group.size() == 2 && group[0] / kCoresOfPair == group[1] / kCoresOfPair;
+    };
+    if (!groups.empty() && std::ranges::all_of(groups, is_pair)) found.push_back(id);
+  });
+  for (const OpId id : found) note(function.op(id), kInside, Attribute(true));
+}
+
+bool is_inside_logical_core(const Op& op) { return noted<bool>(op, kInside) != nullptr; }
 
 bool is_once_of_logical_core(const Op& op) { return noted<bool>(op, kOnce) != nullptr; }
 

@@ -166,6 +166,7 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
     try {
       SpmdModule local = partition(module, function, grid, way.stated.values, results);
       graph::verify(local.module);
+      mark_exchanges_inside(local.module.entry(), devices * kCoresOfPair);
       const double ns = Estimate(local.module.entry(), devices * kCoresOfPair, settings, true).ns();
       if (ns >= least) continue;
       least = ns;

@@ -7,6 +7,7 @@
 #include "spmd/run/cost.h"
 #include "spmd/run/logical_core.h"
 #include "spmd/run/parallel.h"
+#include "spmd/run/step_time.h"
 
 namespace opentrn::spmd {
 namespace {
@@ -131,6 +132,44 @@ TEST(BothCores, ALogicalCoreMakesACallOnce) {
   int stages_once = 0;
   for (const ParallelProgram::Stage& stage : program.stages()) stages_once += stage.once_of_logical_core;
   EXPECT_EQ(stages_once, 1);
+}
+
+// What the two exchange lies in the stack that both read.
+TEST(BothCores, MeetInTheirMemory) {
+  const runtime::Settings cores = settings_of_cores(logical_cores());
+  ParallelProgram::Collective exchange{collectives::Kind::kAllGather, 1 << 20, {{0, 1}}, "all_gather"};
+  const double on_links_us = collective_cost(exchange, 2, cores)->us;
+  exchange.is_inside_logical_core = true;
+  const double gathered_us = collective_cost(exchange, 2, cores)->us;
+  EXPECT_LT(gathered_us, on_links_us);
+  exchange.bytes *= 2;
+  EXPECT_EQ(collective_cost(exchange, 2, cores)->us, gathered_us) << "nothing is moved";
+  exchange.kind = collectives::Kind::kAllReduce;
+  const double summed_us = collective_cost(exchange, 2, cores)->us;
+  EXPECT_GT(summed_us, 2 * gathered_us);
+  exchange.bytes *= 2;
+  EXPECT_NEAR(collective_cost(exchange, 2, cores)->us - 2 * gathered_us, 2 * (summed_us - 2 * gathered_us),
+              1e-6);
+}
+
+TEST(BothCores, OnlyExchangesOfACoresOwnPairAreInside) {
+  Module module = graph::parse_module(
+      R"(module { func.func @main(%x: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+        %0 = "stablehlo.all_gather"(%x) {all_gather_dim = 0 : i64, channel_handle =
+          #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> :
+          tensor<2x2xi64>, use_global_device_ids} : (tensor<4xf32>) -> tensor<8xf32>
+        %1 = "stablehlo.all_gather"(%x) {all_gather_dim = 0 : i64, channel_handle =
+          #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 2], [1, 3]]> :
+          tensor<2x2xi64>, use_global_device_ids} : (tensor<4xf32>) -> tensor<8xf32>
+        return %0, %1 : tensor<8xf32>, tensor<8xf32> } })",
+      "groups");
+  mark_exchanges_inside(module.entry(), 4);
+  std::vector<bool> inside;
+  graph::walk(module.entry(), module.entry().body(), [&](graph::OpId id) {
+    if (const graph::Op& op = module.entry().op(id); op.kind == graph::OpKind::all_gather_)
+      inside.push_back(is_inside_logical_core(op));
+  });
+  EXPECT_EQ(inside, (std::vector<bool>{true, false}));
 }
 
 TEST(LogicalCore, AModelOnBothCoresHasTheValuesOfOne) {

@@ -525,6 +525,7 @@ std::optional<ParallelProgram::Collective> collective_of(const graph::Function& 
   });
   for (const ValueId value : op.operands)
     made.bytes += static_cast<int64_t>(function.type(value).byte_count());
+  made.is_inside_logical_core = is_inside_logical_core(op);
   if (const auto bytes = bytes_of_logical_core(op)) {
     // The second cores meet beside the first ones: one exchange of logical cores.
     made.cores = static_cast<int>(kCoresOfPair);

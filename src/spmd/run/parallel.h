@@ -56,6 +56,7 @@ class ParallelProgram {
     // Physical cores of each member: 2 where logical cores meet, of which each device is one core
     // (spmd/core_pairs.h). Groups and bytes are then those of logical cores.
     int cores = 1;
+    bool is_inside_logical_core = false;  // its two cores exchange, through the memory that both read
     friend auto operator<=>(const Collective&, const Collective&) = default;
   };
   // One that has neither program, collective nor regions is done by the host.

@@ -16,6 +16,7 @@
 #include "graph/control_arguments.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
+#include "spmd/core_pairs.h"
 #include "spmd/one_device.h"
 #include "spmd/run/step_traffic.h"
 
@@ -130,6 +131,8 @@ void ShardedModel::cut(const graph::Module& module, const graph::Function& flat,
     std::vector<const Cuts*> results;
     for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
     compiled_.local = partition(module, flat, grid_, stated.values, results);
+    if (has_core_axis(grid_.mesh()) && grid_.mesh().axes.back().size == kCoresOfPair)
+      mark_exchanges_inside(compiled_.local.module.entry(), devices());
   }
 }
 

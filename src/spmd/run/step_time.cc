@@ -46,6 +46,24 @@ CollectiveCost predicted(const MeetingOp& collective, const Settings& settings, 
   return cost;
 }
 
+// Of an exchange between the cores of a logical one, which read the stack that what both bring lies in: they
+// meet, and then read it where it is. Of a sum each reads its half of both terms and writes it, and they meet
+// again where both need all. Assumed: no public source says how a compiled program's cores exchange;
+// nki.isa.core_barrier on shared_hbm is the way that kernels have.
+CollectiveCost inside_logical_core(const MeetingOp& collective, const Settings& settings) {
+  const arch::TimingTable& table = arch::timing(settings.generation);
+  const double meeting_us = table.constant("core_meeting_ns") / 1e3;
+  const bool sums = collective.kind == collectives::Kind::kAllReduce ||
+                    collective.kind == collectives::Kind::kReduceScatter ||
+                    collective.kind == collectives::Kind::kReduce;
+  if (!sums) return {meeting_us, 0};
+  constexpr double kHalvesReadAndWritten = 1.5;
+  const double bytes = kHalvesReadAndWritten * static_cast<double>(collective.bytes);
+  const double bytes_per_us = table.constant("hbm_sustained_gb_s") * share_of_stack(settings) * 1e3;
+  const double meetings = collective.kind == collectives::Kind::kReduceScatter ? 1 : 2;
+  return {meetings * meeting_us + bytes / bytes_per_us, bytes};
+}
+
 // Those of `together` devices after each other as one's.
 collectives::RankCores joined(const collectives::RankCores& of_devices, int together) {
   collectives::RankCores cores;
@@ -189,7 +207,8 @@ std::optional<CollectiveCost> collective_cost(const MeetingOp& collective, int64
   if (const auto found = known.find(key); found != known.end()) return found->second;
   std::optional<CollectiveCost> cost;
   try {
-    cost = predicted(collective, settings, devices);
+    cost = collective.is_inside_logical_core ? inside_logical_core(collective, settings)
+                                             : predicted(collective, settings, devices);
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kNotModelled && fault.kind() != FaultKind::kUnspecified) throw;
   }
