@@ -84,6 +84,13 @@ std::vector<std::vector<graph::Literal>> run_parallel(
   return results;
 }
 
+bool has_manual_computation(const graph::Function& function) {
+  bool found = false;
+  graph::walk(function, function.body(),
+              [&](graph::OpId id) { found |= spmd::is_manual_computation(function.op(id)); });
+  return found;
+}
+
 // The cores of logical cores, of which each process has those of its devices.
 class CoreRendezvous final : public Rendezvous {
  public:
@@ -354,7 +361,7 @@ spmd::SpmdModule Program::own_partition() const {
 }
 
 bool Program::compile_by_own_partition(const DeviceOptions& options) {
-  if (options_.partitions == 1) return false;
+  if (options_.partitions == 1 && !has_manual_computation(*flat_)) return false;
   try {
     spmd::SpmdModule made = own_partition();
     graph::verify(made.module);

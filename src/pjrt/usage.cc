@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/price.h"
-#include "arch/timing_table.h"
 #include "spmd/run/cost.h"
 #include "spmd/run/step_traffic.h"
 #include "traffic/traffic.h"
@@ -40,8 +39,7 @@ void add_cost(json& row, const spmd::Cost& cost) {
   if (cost.collectives_us.value_or(1) > 0) row["exposed_us"] = cost.exposed_us;
 }
 
-// Whether both physical cores of a logical one computed. Else what a run would take at least if both shared
-// its compute evenly: the HBM stack is the same, and what collectives expose would not become less.
+// Whether both physical cores of a logical one computed, else what a run would take at least if they did.
 void add_cores(json& row, const Program& program, const spmd::Cost& cost, const Settings& settings) {
   if (settings.physical_cores_per_core != 2 || !cost.device_us) return;
   row["physical_cores_used"] = cost.cores;
@@ -50,11 +48,8 @@ void add_cores(json& row, const Program& program, const spmd::Cost& cost, const 
     return;
   }
   row["one_core_because"] = program.one_core_reason();
-  const arch::TimingTable& table = arch::timing(settings.generation);
-  const double stack_bytes_per_us =
-      table.constant("hbm_bandwidth_gb_s") * table.constant("hbm_cores_per_stack") * 1e3;
-  const double compute_us = *cost.device_us - cost.exposed_us;
-  row["both_cores_us_min"] = cost.exposed_us + std::max(compute_us / 2, cost.hbm_bytes / stack_bytes_per_us);
+  row["both_cores_us_min"] =
+      spmd::both_cores_us_min(*cost.device_us, cost.exposed_us, cost.hbm_bytes, settings.generation);
 }
 
 // "f32[8,16], f32[] -> f32[8]": programs of one name are told apart by it.

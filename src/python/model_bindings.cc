@@ -40,15 +40,16 @@
 #include "model/runtime_model.h"
 #include "profile/programs.h"
 #include "python/convert.h"
+#include "python/program_call.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
 #include "runtime/host_ops.h"
 #include "runtime/model.h"
 #include "runtime/model_file.h"
-#include "runtime/program_call.h"
 #include "runtime/settings.h"
 #include "runtime/unwritten.h"
 #include "sim/functional/custom_op.h"
+#include "spmd/run/logical_core.h"
 #include "spmd/run/sharded_file.h"
 
 namespace opentrn::python {
@@ -139,6 +140,25 @@ std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& tex
   const graph::Module module = module_of(text, path, dimensions);
   return noted(loaded(compiler::compile(module, compiler::options_from(generation, options)), generation),
                module);
+}
+
+// As compile_model(), for a logical core as the environment has it: (the model, why one of its two physical
+// cores computes). The model is a ShardedModel where both do, and "" where there is no second one.
+nb::tuple compile_for_logical_core(const std::string& text, const Path& path, const std::string& target,
+                                   const OptionNames& given) {
+  std::shared_ptr<spmd::ShardedModel> on_both;
+  std::shared_ptr<LoadedModel> on_one;
+  std::string why;
+  {
+    const Unlocked unlocked;
+    const graph::Module module = module_of(text, path, {});
+    const compiler::Options options = compiler::options_from(arch::resolve_target(target), given);
+    runtime::Settings settings = runtime::settings_of_environment();
+    if (settings.generation != options.generation) settings.physical_cores_per_core = 1;
+    on_both = spmd::model_on_both_cores(module, options, settings, why);
+    if (!on_both) on_one = noted(loaded(compiler::compile(module, options), options.generation), module);
+  }
+  return on_both ? nb::make_tuple(on_both, why) : nb::make_tuple(on_one, why);
 }
 
 std::string prepared_text(const std::optional<std::string>& text, const Path& path, const std::string& target,
@@ -414,29 +434,8 @@ void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::
 }
 
 // As run_at(), for other extension modules (runtime/program_call.h).
-int call_program(void* model, int core, const void* const* inputs, void* const* outputs) {
-  auto& self = *static_cast<LoadedModel*>(model);
-  const auto raised = [](auto set_error) {
-    const nb::gil_scoped_acquire locked;
-    set_error();
-    return 1;
-  };
-  try {
-    const Interruptible work;
-    const device::CoreScope scope(core);
-    run_addresses(self, inputs, outputs);
-    return 0;
-  } catch (nb::python_error& error) {
-    return raised([&] { error.restore(); });
-  } catch (const Fault& fault) {
-    return raised([&] { raise_fault(fault); });
-  } catch (const Interrupted& stop) {
-    return raised([&] { raise_interrupted(stop); });
-  } catch (const std::bad_alloc&) {
-    return raised([] { PyErr_NoMemory(); });
-  } catch (const std::exception& error) {
-    return raised([&] { PyErr_SetString(PyExc_RuntimeError, error.what()); });
-  }
+int call_model(void* model, int core, const void* const* inputs, void* const* outputs) {
+  return call_program(core, [&] { run_addresses(*static_cast<LoadedModel*>(model), inputs, outputs); });
 }
 
 nb::list describe(const std::vector<runtime::Port>& ports) {
@@ -557,7 +556,7 @@ void bind_models(nb::module_& module) {
       // (the function, the model) for whoever calls it without Python; the object is to be kept alive.
       .def_prop_ro("call",
                    [](LoadedModel& self) {
-                     return nb::make_tuple(reinterpret_cast<uintptr_t>(&call_program),
+                     return nb::make_tuple(reinterpret_cast<uintptr_t>(&call_model),
                                            reinterpret_cast<uintptr_t>(&self));
                    })
       .def_prop_ro("tensor_bytes",
@@ -590,6 +589,8 @@ void bind_models(nb::module_& module) {
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
   module.def("compile_model", &compile_model, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
+  module.def("compile_for_logical_core", &compile_for_logical_core, "text"_a, "path"_a, "target"_a,
+             "options"_a = OptionNames{});
   // (what native work is under way, "" for none; how many of its steps are done, of how many or 0)
   module.def("activity", [] {
     const Activity::Shown shown = Activity::shown();
@@ -711,6 +712,7 @@ void bind_models(nb::module_& module) {
     row["target"] = settings.target;
     row["cores"] = settings.cores;
     row["physical_cores_per_core"] = settings.physical_cores_per_core;
+    row["uses_both_cores"] = settings.uses_both_cores;
     row["strict"] = settings.strict;
     row["check"] = settings.check;
     row["rounds_stochastically"] = settings.rounds_stochastically;

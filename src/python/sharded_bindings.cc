@@ -1,10 +1,12 @@
 #include "python/sharded_bindings.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include <fmt/format.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
@@ -15,12 +17,16 @@
 
 #include "arch/arch.h"
 #include "arch/evidence.h"
+#include "base/fault.h"
 #include "compiler/flags.h"
+#include "device/presence.h"
 #include "graph/element_type.h"
 #include "python/model_bindings.h"
+#include "python/program_call.h"
 #include "python/unlocked.h"
 #include "runtime/model_file.h"
 #include "spmd/one_device.h"
+#include "spmd/run/cost.h"
 #include "spmd/run/fastest_cuts.h"
 #include "spmd/run/sharded_file.h"
 #include "spmd/run/sharded_model.h"
@@ -67,6 +73,44 @@ nb::list run(const ShardedModel& self, const std::vector<ByteArray>& arrays) {
   return list;
 }
 
+// Arrays by address, row-major, each as long as its port says and kept by the caller. Without the interpreter
+// lock.
+void run_addresses(const ShardedModel& self, const void* const* inputs, void* const* outputs) {
+  std::vector<graph::Literal> arguments;
+  for (size_t i = 0; i < self.inputs().size(); ++i) {
+    const graph::Type& type = self.inputs()[i].type;
+    const auto bytes = static_cast<size_t>(type.element_count() * graph::storage_bytes(type.element()));
+    arguments.emplace_back(type, std::span(static_cast<const std::byte*>(inputs[i]), bytes), nullptr);
+  }
+  // A result may be an argument's memory, and its place another argument's: first all are read, then written.
+  std::vector<std::vector<std::byte>> results;
+  for (const graph::Literal& result : self.run(arguments)) results.push_back(result.dense());
+  for (size_t i = 0; i < results.size(); ++i)
+    std::ranges::copy(results[i], static_cast<std::byte*>(outputs[i]));
+}
+
+void run_at(const ShardedModel& self, const std::vector<uintptr_t>& inputs,
+            const std::vector<uintptr_t>& outputs, std::optional<int> core) {
+  if (inputs.size() != self.inputs().size() || outputs.size() != self.outputs().size())
+    throw Fault(FaultKind::kInput, "model.arguments",
+                fmt::format("the program has {} inputs and {} results; {} and {} were given",
+                            self.inputs().size(), self.outputs().size(), inputs.size(), outputs.size()));
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (const uintptr_t address : inputs) from.push_back(reinterpret_cast<const void*>(address));
+  for (const uintptr_t address : outputs) to.push_back(reinterpret_cast<void*>(address));
+  std::optional<device::CoreScope> scope;
+  if (core) scope.emplace(*core);
+  const Unlocked unlocked;
+  run_addresses(self, from.data(), to.data());
+}
+
+// As run_at(), for other extension modules (runtime/program_call.h).
+int call_model(void* model, int core, const void* const* inputs, void* const* outputs) {
+  return call_program(core,
+                      [&] { run_addresses(*static_cast<const ShardedModel*>(model), inputs, outputs); });
+}
+
 nb::dict cost(const ShardedModel& self) {
   const spmd::Cost cost = [&] {
     const Unlocked unlocked;
@@ -80,10 +124,19 @@ nb::dict cost(const ShardedModel& self) {
   row["tensor_flops"] = cost.tensor_flops;
   row["model_flops"] = cost.model_flops;
   row["hbm_bytes"] = cost.hbm_bytes;
+  row["launch_us"] = cost.launch_us;
   row["instructions"] = cost.instructions;
   row["bound_by"] = cost.bound_by;
   row["why"] = cost.why;
   return row;
+}
+
+// Of all devices, where arguments lie in memory that they share: those once.
+int64_t tensor_bytes(const ShardedModel& self) {
+  int64_t bytes = self.devices() * (self.bytes_at_most() - self.argument_bytes());
+  for (const auto* ports : {&self.inputs(), &self.weights()})
+    for (const ShardedModel::Port& port : *ports) bytes += port.type.byte_count();
+  return bytes;
 }
 
 // Of the parts; that of the collectives stands in their report.
@@ -142,7 +195,22 @@ void bind_sharded_models(nb::module_& module) {
                    [](const ShardedModel& self) { return self.compiled().parts.outcomes().size(); })
       .def_prop_ro("argument_bytes", &ShardedModel::argument_bytes)
       .def_prop_ro("band", band)
+      .def_prop_ro("narrowing", [](const ShardedModel& self) { return self.narrowing(); })
+      .def_prop_ro("tensor_bytes", tensor_bytes)
+      .def(
+          "set_stochastic_rounding",
+          [](ShardedModel& self, std::optional<uint64_t> seed) {
+            if (seed) self.set_rounding_seed(*seed);
+          },
+          "seed"_a.none())
       .def("run", run, "arrays"_a)
+      .def("run_at", &run_at, "inputs"_a, "outputs"_a, "core"_a = nb::none())
+      // (the function, the model) for whoever calls it without Python; the object is to be kept alive.
+      .def_prop_ro("call",
+                   [](const ShardedModel& self) {
+                     return nb::make_tuple(reinterpret_cast<uintptr_t>(&call_model),
+                                           reinterpret_cast<uintptr_t>(&self));
+                   })
       .def("cost", cost)
       .def("traffic",
            [](const ShardedModel& self) {
@@ -167,6 +235,13 @@ void bind_sharded_models(nb::module_& module) {
       },
       "mesh"_a, "devices"_a,
       "The groups of devices along those axes of a mesh along which these, one of the groups, differ");
+  module.def(
+      "both_cores_us_min",
+      [](const std::string& target, double device_us, double exposed_us, double hbm_bytes) {
+        return spmd::both_cores_us_min(device_us, exposed_us, hbm_bytes, arch::resolve_target(target));
+      },
+      "target"_a, "device_us"_a, "exposed_us"_a, "hbm_bytes"_a,
+      "What a run on one of two physical cores would take at least if both shared its compute evenly");
   module.def("devices_of_mesh", [](const std::string& mesh) {
     int64_t devices = 1;
     for (const spmd::Mesh::Axis& axis : spmd::parse_mesh(mesh).axes) devices *= axis.size;

@@ -653,6 +653,11 @@ void bind_timing(nb::module_& module) {
       .def_prop_ro("mfu_percent", [](const Timing& t) { return t.profile.mfu_estimated_percent; })
       .def_prop_ro("mbu_percent", [](const Timing& t) { return t.profile.mbu_estimated_percent; })
       .def_prop_ro("tensor_flops", [](const Timing& t) { return t.profile.summary.tensor_flops(); })
+      .def_prop_ro("hbm_bytes",
+                   [](const Timing& t) {
+                     const auto& dma = t.profile.summary.dma;
+                     return dma.hbm_bytes_read + dma.hbm_bytes_written;
+                   })
       .def_prop_ro("phase_seconds",
                    [](const Timing& t) {
                      nb::dict seconds;

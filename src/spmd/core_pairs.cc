@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "graph/eval/process_groups.h"
+#include "spmd/dimension_rule.h"
 
 namespace opentrn::spmd {
 
@@ -21,6 +22,8 @@ using graph::ValueId;
 namespace {
 
 constexpr std::string_view kBytes = "opentrn.bytes_of_logical_core";
+constexpr std::string_view kOnce = "opentrn.once_of_logical_core";
+constexpr std::string_view kInside = "opentrn.inside_logical_core";
 
 bool has_groups(const Op& op) { return op.has(Attr::replica_groups) || op.has(Attr::source_target_pairs); }
 
@@ -37,6 +40,19 @@ graph::IntMatrix groups_of_cores(const std::vector<graph::eval::ProcessGroup>& g
   return matrix;
 }
 
+void note(Op& op, std::string_view key, Attribute value) {
+  graph::Dictionary extra = op.extra ? *op.extra : graph::Dictionary{};
+  extra.insert_or_assign(std::string(key), std::move(value));
+  op.extra = std::make_shared<const graph::Dictionary>(std::move(extra));
+}
+
+template <typename T>
+const T* noted(const Op& op, std::string_view key) {
+  if (!op.extra) return nullptr;
+  const auto found = op.extra->find(std::string(key));
+  return found == op.extra->end() ? nullptr : found->second.get<T>();
+}
+
 void spread_collective(Function& function, OpId id, int64_t devices) {
   const auto fail = [](const std::string& what) { throw Fault(FaultKind::kInput, "graph.collective", what); };
   const auto groups = graph::eval::process_groups(function.op(id), 1, devices, fail);
@@ -51,9 +67,7 @@ void spread_collective(Function& function, OpId id, int64_t devices) {
   const Attr key = op.has(Attr::source_target_pairs) ? Attr::source_target_pairs : Attr::replica_groups;
   op.set(key, Attribute(groups_of_cores(groups)));
   if (reduces) op.set(Attr::use_global_device_ids, Attribute(true));
-  graph::Dictionary extra = op.extra ? *op.extra : graph::Dictionary{};
-  extra.insert_or_assign(std::string(kBytes), Attribute(bytes));
-  op.extra = std::make_shared<const graph::Dictionary>(std::move(extra));
+  note(op, kBytes, Attribute(bytes));
 }
 
 // What the program takes for its device's number is that of the logical core.
@@ -84,20 +98,39 @@ Axes core_axes(const AxisGrid& grid) {
 }
 
 void on_core_pairs(Function& function, int64_t devices) {
-  std::vector<OpId> collectives, numbers;
+  std::vector<OpId> collectives, numbers, calls;
   graph::walk(function, function.body(), [&](OpId id) {
     const Op& op = function.op(id);
     if (has_groups(op)) collectives.push_back(id);
     if (op.kind == OpKind::partition_id_) numbers.push_back(id);
+    if (op.kind == OpKind::custom_call_ && !dimension_rule(function, op)) calls.push_back(id);
   });
+  for (const OpId id : calls) note(function.op(id), kOnce, Attribute(true));
   for (const OpId id : collectives) spread_collective(function, id, devices);
   for (const OpId id : numbers) spread_number(function, id);
 }
 
+void mark_exchanges_inside(Function& function, int64_t cores) {
+  const auto fail = [](const std::string& what) { throw Fault(FaultKind::kInput, "graph.collective", what); };
+  std::vector<OpId> found;
+  graph::walk(function, function.body(), [&](OpId id) {
+    const Op& op = function.op(id);
+    if (!has_groups(op) || bytes_of_logical_core(op)) return;
+    const auto groups = graph::eval::process_groups(op, 1, cores, fail);
+    const auto is_pair = [](const auto& group) {
+      return group.size() == 2 && group[0] / kCoresOfPair == group[1] / kCoresOfPair;
+    };
+    if (!groups.empty() && std::ranges::all_of(groups, is_pair)) found.push_back(id);
+  });
+  for (const OpId id : found) note(function.op(id), kInside, Attribute(true));
+}
+
+bool is_inside_logical_core(const Op& op) { return noted<bool>(op, kInside) != nullptr; }
+
+bool is_once_of_logical_core(const Op& op) { return noted<bool>(op, kOnce) != nullptr; }
+
 std::optional<int64_t> bytes_of_logical_core(const Op& op) {
-  if (!op.extra) return std::nullopt;
-  const auto found = op.extra->find(kBytes);
-  const int64_t* bytes = found == op.extra->end() ? nullptr : found->second.get<int64_t>();
+  const auto* bytes = noted<int64_t>(op, kBytes);
   return bytes ? std::optional(*bytes) : std::nullopt;
 }
 

@@ -36,10 +36,15 @@ def test_values_are_those_of_one_core(ran: dict) -> None:
 
 def test_both_cores_are_faster_and_are_named(ran: dict) -> None:
     (one, _), (both, _) = ran["one"], ran["both"]
-    for name in ("mlp", "counts", "step"):
+    for name in ("mlp", "counts", "step", "kernel", "kernel_on_two", "mapped"):
         assert both["seconds"][name] < 0.85 * one["seconds"][name], name
     assert all(used[0] == 1 and used[2] == "OPENTRN_LOGICAL_CORE=one" for used in one["used"].values())
     assert both["used"]["jit_mlp"][0] == 2 and both["used"]["jit_mlp"][1]
+
+
+def test_a_callback_is_made_once(ran: dict) -> None:
+    assert ran["both"][0]["called"] == ran["one"][0]["called"] == [[512, 1024]]
+    assert ran["both"][0]["used"]["jit_around_a_callback"][0] == 2
 
 
 def test_another_word_is_refused() -> None:

@@ -484,17 +484,26 @@ def _compile(
     return CompiledModel(loaded, target, facts | noted)
 
 
-def text_through_cache(text: str, name: str, target: str, options: dict[str, str]) -> CompiledModel:
-    """The entry of the cache for a graph's text, or what compiling it gives, which becomes the entry.
+def text_through_cache(text: str, name: str, target: str, options: dict[str, str]) -> CompiledModel | ShardedModel:
+    """The entry of the cache for a graph's text, or what compiling it for a logical core gives, which is the entry then.
 
-    `options`: as _core.compile_model takes them, whose faults these are.
+    `options`: as _core.compile_for_logical_core takes them, whose faults these are. A model on a mesh where both
+    physical cores compute; else its fact "one_core_because" says why one does.
     """
     facts = {"source": name, "target": target, "options": json.dumps(options, sort_keys=True)}
+    stated = environment.read()
+    cores = stated.physical_cores_per_core if stated.uses_both_cores else 1
 
-    def compile_it() -> CompiledModel:
-        return CompiledModel(_core.compile_model(text, name, target, {}, options), target, facts)
+    def compile_it() -> CompiledModel | ShardedModel:
+        loaded, why = _core.compile_for_logical_core(text, name, target, options)
+        noted = facts | ({"one_core_because": why} if why else {})
+        if isinstance(loaded, _core.LoadedModel):
+            return CompiledModel(loaded, target, noted)
+        from opentrn.model import sharded
 
-    return through_cache(text, facts, compile_it)
+        return sharded.ShardedModel(loaded, target, "device=1,core=2", noted | {"narrowing": loaded.narrowing})
+
+    return _through_cache(*_read(text), {} if cores == 1 else {"logical_cores": cores}, facts, compile_it)
 
 
 def through_cache(

@@ -20,12 +20,14 @@ LOOP_LIMIT_ENV = "OPENTRN_LOOP_LIMIT"
 class Environment:
     """target: as NEURON_PLATFORM_TARGET_OVERRIDE has it, of a chip or an instance; cores: ids of logical cores.
 
+    uses_both_cores: whether both physical cores of a logical one compute, where there are two (OPENTRN_LOGICAL_CORE).
     rounding_seed: NEURON_RT_STOCHASTIC_ROUNDING_SEED. strict, check: OPENTRN_STRICT, OPENTRN_CHECK.
     """
 
     target: str
     cores: list[int]
     physical_cores_per_core: int
+    uses_both_cores: bool
     strict: bool
     check: bool
     rounds_stochastically: bool

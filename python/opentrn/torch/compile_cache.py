@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,23 @@ def keep(text: str, target: str, options: Mapping[str, str]) -> None:
         ) from error
 
 
-def compile_model(text: str, name: str, target: str, options: dict[str, str]) -> Any:
-    """_core.compile_model(), through the cache where the environment names one. Faults as that."""
+@dataclass(frozen=True)
+class Compiled:
+    """model: a _core.LoadedModel, or a _core.ShardedModel of the two physical cores of a logical one.
+
+    one_core_because: why one of these two computes; empty where both do, and of a logical core that is one. narrowing:
+    as CompiledModel's.
+    """
+
+    model: Any
+    one_core_because: str
+    narrowing: str
+
+
+def compile_model(text: str, name: str, target: str, options: dict[str, str]) -> Compiled:
+    """_core.compile_for_logical_core(), through the cache where the environment names one. Faults as that."""
     if _core.stated_cache_folder() is None:
-        return _core.compile_model(text, name, target, {}, options)
-    return compiled.text_through_cache(text, name, target, options)._loaded
+        model, why = _core.compile_for_logical_core(text, name, target, options)
+        return Compiled(model, why, model.narrowing)
+    kept = compiled.text_through_cache(text, name, target, options)
+    return Compiled(kept._loaded, kept.facts.get("one_core_because", ""), kept.facts.get("narrowing", ""))

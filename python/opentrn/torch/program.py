@@ -28,7 +28,8 @@ from opentrn.torch.text import Spec
 class Program:
     """One graph for one set of sizes, on the device or, where an op has no kernel, in the reference evaluator.
 
-    `host_reason` says why the latter; empty for the device. `starts`: a run launches it; False for a later part of a
+    `host_reason` says why the latter; empty for the device. `one_core_because`: why one of the two physical cores of a
+    logical one computes; empty where both do, or there is one. `starts`: a run launches it; False for a later part of a
     program that was launched.
     """
 
@@ -37,6 +38,7 @@ class Program:
         self.name = name
         self.starts = starts
         self.host_reason = ""
+        self.one_core_because = ""
         self._loaded: Any = None
         self._module: stablehlo.Module | None = None
         self._time_ns: float | None = None  # of one run, for tensors that are on a core
@@ -53,9 +55,11 @@ class Program:
                 self.host_reason = "NEURON_EXTRACT_GRAPHS_ONLY is set"
                 self._module = stablehlo.parse(emitted.text)
                 return
-            self._loaded = compile_cache.compile_model(emitted.text, f"<{name}>", settings.target, options)
+            compiled = compile_cache.compile_model(emitted.text, f"<{name}>", settings.target, options)
+            self._loaded = compiled.model
+            self.one_core_because = compiled.one_core_because
             self._loaded.set_stochastic_rounding(settings.rounding_seed)
-            notices.tell_narrowing(name, self._loaded.narrowing)
+            notices.tell_narrowing(name, compiled.narrowing)
         except NotModelled as fault:
             if settings.strict:
                 raise
@@ -66,7 +70,7 @@ class Program:
 
     @property
     def device_model(self) -> Any:
-        """The compiled model; None where the host runs it."""
+        """The compiled model, as opentrn.torch.compile_cache has it; None where the host runs it."""
         return self._loaded
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:

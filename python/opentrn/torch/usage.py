@@ -11,9 +11,11 @@ import json
 import os
 import re
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opentrn.errors import StateError
+from opentrn import _core
+from opentrn.errors import InputError, StateError
 from opentrn.settings import environment
 from opentrn.torch import settings
 
@@ -69,20 +71,50 @@ def end_block() -> dict[str, Any]:
     return facts(done)
 
 
+@dataclass(frozen=True)
+class _Run:
+    """What the timing model says of one run. cores: physical ones that compute; flops of the Tensor engine of one."""
+
+    total_ns: float
+    launch_ns: float
+    tensor_flops: float
+    hbm_bytes: float
+    bound_by: str
+    instructions: int
+    cores: int
+
+
+def _run_of(program: Program) -> _Run:
+    """InputError where the model has no time (a loop whose trips depend on values, in a program that never ran)."""
+    model = program.device_model
+    if isinstance(model, _core.ShardedModel):
+        cost = model.cost()
+        if cost["device_us"] is None:
+            raise InputError(cost["why"], label="timing.trip_count")
+        launch_ns = cost["launch_us"] * 1e3 if program.starts else 0.0
+        devices = model.devices
+        return _Run(
+            cost["device_us"] * 1e3, launch_ns, cost["tensor_flops"], cost["hbm_bytes"] * devices, cost["bound_by"],
+            cost["instructions"] * devices, devices,
+        )  # fmt: skip
+    timing = model.time([], None)
+    launch_ns = float(timing.launch_ns) if program.starts else 0.0
+    return _Run(
+        timing.total_ns, launch_ns, timing.tensor_flops, timing.hbm_bytes, timing.bound_by or "",
+        model.instruction_count, 1,
+    )  # fmt: skip
+
+
 def on_stream_ns(program: Program) -> float:
     """Nanoseconds that one run takes on a stream; 0 where the timing model has none (a loop that values end).
 
     With the launch: how much of it the program before hides is not public, and none is assumed to be hidden.
     """
     try:
-        timing = program.device_model.time([], None)
+        run = _run_of(program)
     except ValueError:
         return 0.0
-    return _launch_ns(program, timing) + timing.total_ns
-
-
-def _launch_ns(program: Program, timing: Any) -> float:
-    return float(timing.launch_ns) if program.starts else 0.0
+    return run.launch_ns + run.total_ns
 
 
 def _eager() -> list[tuple[Program, int, float]]:
@@ -106,15 +138,25 @@ def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
         facts["on_host"] = facts["why"] = program.host_reason
         return facts
     try:
-        timing = program.device_model.time([], None)
+        run = _run_of(program)
     except ValueError as fault:  # a loop whose trips depend on values, in a program that never ran
         facts["why"] = str(fault)
         return facts
-    facts["instructions"] = program.device_model.instruction_count
-    facts["device_us"] = timing.total_ns / 1e3
-    facts["launch_us"] = _launch_ns(program, timing) / 1e3
-    facts["tensor_flops"] = timing.tensor_flops
-    facts["bound_by"] = timing.bound_by
+    facts["instructions"] = run.instructions
+    facts["device_us"] = run.total_ns / 1e3
+    facts["launch_us"] = run.launch_ns / 1e3
+    facts["tensor_flops"] = run.tensor_flops
+    facts["hbm_bytes"] = run.hbm_bytes
+    facts["bound_by"] = run.bound_by
+    if run.cores > 1:
+        facts["physical_cores_used"] = run.cores
+        facts["both_cores_by"] = program.device_model.choice
+    elif program.one_core_because:
+        facts["physical_cores_used"] = 1
+        facts["one_core_because"] = program.one_core_because
+        facts["both_cores_us_min"] = _core.both_cores_us_min(
+            program.settings.target, run.total_ns / 1e3, 0.0, run.hbm_bytes
+        )
     return facts
 
 
@@ -132,8 +174,6 @@ def facts(done: list[tuple[Program, int, float]]) -> dict[str, Any]:
 
     bytes_peak is the HBM of the largest program's tensors.
     """
-    from opentrn import _core
-
     on_device = [program for program, _, _ in done if program.device_model]
     target, physical_cores = _rented(done[0][0].settings.target if done else settings.read(None).target)
     rates = _core.rates_of_core(target, physical_cores)

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "arch/arch.h"
 #include "arch/timing_table.h"
 #include "base/fault.h"
@@ -11,7 +9,6 @@
 #include "compiler/analysis/values.h"
 #include "graph/verify.h"
 #include "spmd/core_pairs.h"
-#include "spmd/dimension_rule.h"
 #include "spmd/run/cut_ways.h"
 #include "spmd/run/step_time.h"
 #include "spmd/sdy_ops.h"
@@ -42,8 +39,6 @@ std::string why_it_stays(const Function& function) {
   graph::walk(function, function.body(), [&](OpId id) {
     const Op& op = function.op(id);
     if (is_manual_computation(op)) why = "it has a region that devices run each for themselves";
-    if (op.kind == OpKind::custom_call_ && !dimension_rule(function, op))
-      why = fmt::format("it calls {}, a kernel or the host", op.string(Attr::call_target_name));
   });
   return why;
 }
@@ -51,8 +46,9 @@ std::string why_it_stays(const Function& function) {
 // Nanoseconds of one core, op by op: enough to compare cuts of one program.
 class Estimate {
  public:
-  Estimate(const Function& function, int64_t devices, const runtime::Settings& settings)
-      : function_(function), devices_(devices), settings_(settings) {
+  // `is_cut`: over the cores, which then stop where the logical core runs an op once.
+  Estimate(const Function& function, int64_t devices, const runtime::Settings& settings, bool is_cut)
+      : function_(function), devices_(devices), settings_(settings), is_cut_(is_cut) {
     const arch::TimingTable& table = arch::timing(settings.generation);
     memory_bytes_ns_ = table.constant("hbm_bandwidth_gb_s");
     const arch::NeuronCore& core = arch::neuron_core(settings.generation);
@@ -87,6 +83,7 @@ class Estimate {
       const auto cost = collective_cost(*exchange, devices_, settings_);
       return kStopNs + (cost ? cost->us * 1e3 : 0);
     }
+    if (is_once_of_logical_core(op)) return elements_of(op) / elements_ns_ + (is_cut_ ? kStopNs : 0);
     if (op.kind == OpKind::constant_ || compiler::is_view_op(op.kind)) return 0;
     const double flops = flops_of(op);
     if (flops > 0) return std::max(flops / flops_ns_, bytes_of(op) / memory_bytes_ns_);
@@ -135,6 +132,7 @@ class Estimate {
   const Function& function_;
   const int64_t devices_;
   const runtime::Settings& settings_;
+  const bool is_cut_;
   double memory_bytes_ns_ = 0, flops_ns_ = 0, elements_ns_ = 0;
 };
 
@@ -157,7 +155,7 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
   on_core_pairs(function, devices);
   const AxisGrid grid = core_grid(devices);
   const std::string axes[] = {"core"};
-  const double whole = Estimate(function, devices * kCoresOfPair, settings).ns();
+  const double whole = Estimate(function, devices * kCoresOfPair, settings, false).ns();
   double least = std::min(whole * kMostOfWhole, whole - kLeastGainNs);
   why = "no cut of it promises to be faster";
   std::optional<BothCores> best;
@@ -168,7 +166,8 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
     try {
       SpmdModule local = partition(module, function, grid, way.stated.values, results);
       graph::verify(local.module);
-      const double ns = Estimate(local.module.entry(), devices * kCoresOfPair, settings).ns();
+      mark_exchanges_inside(local.module.entry(), devices * kCoresOfPair);
+      const double ns = Estimate(local.module.entry(), devices * kCoresOfPair, settings, true).ns();
       if (ns >= least) continue;
       least = ns;
       best = BothCores(std::move(local), way.name, function.result_types);

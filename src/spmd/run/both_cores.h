@@ -30,6 +30,8 @@ class BothCores {
   const std::string& way() const { return way_; }
   // What each physical core runs; core c of device d is its device 2d + c.
   const graph::Module& module() const { return local_.module; }
+  // The same with how its arguments and results are cut, over core_grid().
+  const SpmdModule& local() const { return local_; }
   // Arguments by device as those of the cores, and results of cores as those of their devices.
   std::vector<std::vector<graph::Literal>> split(
       const std::vector<std::vector<graph::Literal>>& of_devices) const;

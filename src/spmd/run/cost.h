@@ -37,6 +37,9 @@ struct Cost {
 
 Cost cost_of(const DeviceProgram& program);
 Cost cost_of(const ParallelProgram& program, const runtime::Settings& settings);
+// What a run of `device_us` on one of two physical cores would take at least if both shared its compute
+// evenly: the HBM stack is the same, and what collectives expose would not become less.
+double both_cores_us_min(double device_us, double exposed_us, double hbm_bytes, Generation generation);
 // Of a program that the host runs, and why.
 Cost cost_on_host(const std::string& reason);
 

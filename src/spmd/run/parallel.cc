@@ -106,11 +106,12 @@ bool calls_host(const graph::Function& function, const HostCalls& host) {
   return found;
 }
 
-// Whether devices meet, or the host takes part, in an op or in its regions.
+// Whether devices meet, or the host takes part, in an op or in its regions; or an op is one of a logical
+// core.
 bool synchronises(const graph::Function& function, OpId id, const HostCalls& host) {
   const Op& op = function.op(id);
   const auto is_token = [&](ValueId value) { return function.type(value).is_token(); };
-  if (is_collective(op.kind) || is_host_call(host, op) ||
+  if (is_collective(op.kind) || is_host_call(host, op) || is_once_of_logical_core(op) ||
       std::any_of(op.operands.begin(), op.operands.end(), is_token) ||
       std::any_of(op.results.begin(), op.results.end(), is_token))
     return true;
@@ -118,6 +119,11 @@ bool synchronises(const graph::Function& function, OpId id, const HostCalls& hos
     for (const OpId inner : function.block(region).ops)
       if (synchronises(function, inner, host)) return true;
   return false;
+}
+
+// Which a logical core runs once.
+bool is_kernel(const Op& op, const HostCalls& host) {
+  return is_once_of_logical_core(op) && !is_host_call(host, op);
 }
 
 // Takes less time than writing its result and reading it again.
@@ -186,7 +192,7 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
   };
   std::vector<Ops> steps;
   for (size_t phase = 0; phase < rendezvous.size(); ++phase) {
-    for (const OpId id : rendezvous[phase]) steps.push_back({{id}, true});
+    for (const OpId id : rendezvous[phase]) steps.push_back({{id}, !is_kernel(function_.op(id), host_)});
     if (!computing[phase].empty()) steps.push_back({with_remade(computing[phase], block, anew), false});
   }
   // A step makes what it reads of `remade_` itself, so only what it lacks has to come from another.
@@ -294,6 +300,7 @@ std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<Op
   auto step = std::make_unique<Step>();
   step->ops = std::move(ops);
   step->together = together;
+  step->once_of_logical_core = is_once_of_logical_core(function_.op(step->ops.front()));
   step->inputs = values_read(function_, step->ops);
   for (const OpId id : step->ops)
     for (const ValueId result : function_.op(id).results)
@@ -407,6 +414,17 @@ void ParallelProgram::run(const Step& step, Environment& environment) const {
       environment.values[device][index_of(step.outputs[i])] = std::move((*results)[device][i]);
 }
 
+// The device whose results are also this one's, as their inputs are equal; the device itself where none is
+// before it.
+size_t ParallelProgram::twin_of(const Step& step, const std::vector<Values>& inputs, size_t device,
+                                const Rendezvous* rendezvous) const {
+  if (step.once_of_logical_core) return device - device % static_cast<size_t>(kCoresOfPair);
+  size_t twin = 0;
+  while (twin < device && !((!rendezvous || rendezvous->is_own(twin)) && same(inputs[twin], inputs[device])))
+    ++twin;
+  return twin;
+}
+
 // Devices with equal inputs make equal results: one of them computes.
 std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& step,
                                                                   const std::vector<Values>& inputs,
@@ -418,9 +436,7 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& st
     const device::CoreScope scope(device::CoresScope::core(device));
     step.runs.fetch_add(1, std::memory_order_relaxed);
     if (!runs_here(device)) continue;
-    size_t twin = 0;
-    while (twin < device && !(runs_here(twin) && same(inputs[twin], inputs[device]))) ++twin;
-    if (twin < device) {
+    if (const size_t twin = twin_of(step, inputs, device, rendezvous); twin < device) {
       results[device] = results[twin];
       executions[device] = executions[twin];
       if (executions[device]) device::executed_again(*executions[device]);
@@ -455,8 +471,19 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_together(const Step& s
   if (is_for_all_devices(host_, function_.op(step.ops.front())))
     return std::vector<Values>(
         devices_, graph::eval::evaluate(module_, step.function, inputs.front(), evaluator_options(host_)));
-  const std::vector<const graph::Function*> functions(devices_, &step.function);
-  return graph::eval::evaluate_parallel(module_, functions, 1, static_cast<int64_t>(devices_), inputs,
+  if (!step.once_of_logical_core) return evaluated_together(step, inputs);
+  std::vector<Values> of_logical_cores, results;
+  for (size_t device = 0; device < devices_; device += static_cast<size_t>(kCoresOfPair))
+    of_logical_cores.push_back(std::move(inputs[device]));
+  for (const Values& values : evaluated_together(step, of_logical_cores))
+    results.insert(results.end(), static_cast<size_t>(kCoresOfPair), values);
+  return results;
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::evaluated_together(
+    const Step& step, const std::vector<Values>& inputs) const {
+  const std::vector<const graph::Function*> functions(inputs.size(), &step.function);
+  return graph::eval::evaluate_parallel(module_, functions, 1, static_cast<int64_t>(inputs.size()), inputs,
                                         evaluator_options(host_));
 }
 
@@ -498,6 +525,7 @@ std::optional<ParallelProgram::Collective> collective_of(const graph::Function& 
   });
   for (const ValueId value : op.operands)
     made.bytes += static_cast<int64_t>(function.type(value).byte_count());
+  made.is_inside_logical_core = is_inside_logical_core(op);
   if (const auto bytes = bytes_of_logical_core(op)) {
     // The second cores meet beside the first ones: one exchange of logical cores.
     made.cores = static_cast<int>(kCoresOfPair);
@@ -528,6 +556,7 @@ std::vector<ParallelProgram::Stage> ParallelProgram::stages(const Sequence& sequ
     stage.times = runs > 0 ? static_cast<double>(step->runs.load()) / runs : times;
     stage.reads = step->inputs;
     stage.writes = step->outputs;
+    stage.once_of_logical_core = step->once_of_logical_core;
     const bool loops = !step->regions.empty() && function_.op(step->ops.front()).kind == OpKind::while_;
     std::optional<double> inside = stage.times;
     if (loops && inside)

@@ -56,6 +56,7 @@ class ParallelProgram {
     // Physical cores of each member: 2 where logical cores meet, of which each device is one core
     // (spmd/core_pairs.h). Groups and bytes are then those of logical cores.
     int cores = 1;
+    bool is_inside_logical_core = false;  // its two cores exchange, through the memory that both read
     friend auto operator<=>(const Collective&, const Collective&) = default;
   };
   // One that has neither program, collective nor regions is done by the host.
@@ -66,7 +67,9 @@ class ParallelProgram {
     // values, and what is in it, nullopt until it has run; a branch counts as taken.
     std::optional<double> times = 1;
     std::vector<graph::ValueId> reads, writes;  // of a program: in the order of its ports
-    std::vector<std::vector<Stage>> regions;    // of a loop or branch that the host leads
+    // The devices are the cores of logical ones, of which each runs the program once (spmd/core_pairs.h).
+    bool once_of_logical_core = false;
+    std::vector<std::vector<Stage>> regions;  // of a loop or branch that the host leads
   };
   std::vector<Stage> stages() const;
   // Bytes of HBM of one device where a run takes most: arguments, what a later stage reads, and what a part
@@ -87,6 +90,7 @@ class ParallelProgram {
     std::vector<graph::Type> types;  // of the outputs
     std::unique_ptr<DeviceProgram> model;
     bool together = false;
+    bool once_of_logical_core = false;
     std::vector<std::unique_ptr<Sequence>> regions;  // of the loop or branch that it is; else none
     std::optional<int64_t> trips;                    // of a loop, where they do not depend on values
     mutable std::atomic<int64_t> runs = 0;
@@ -129,8 +133,11 @@ class ParallelProgram {
   void run(const Step& step, Environment& environment) const;
   std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs,
                                   const Rendezvous* rendezvous) const;
+  size_t twin_of(const Step& step, const std::vector<Values>& inputs, size_t device,
+                 const Rendezvous* rendezvous) const;
   std::vector<Values> run_together(const Step& step, std::vector<Values> inputs,
                                    Rendezvous* rendezvous) const;
+  std::vector<Values> evaluated_together(const Step& step, const std::vector<Values>& inputs) const;
   std::optional<std::vector<Values>> run_loop(const Step& step, Environment& environment) const;
   std::optional<std::vector<Values>> run_branch(const Step& step, Environment& environment) const;
   graph::eval::RuntimeValue value(const Environment& environment, size_t device, graph::ValueId id) const;

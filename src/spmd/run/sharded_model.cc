@@ -12,9 +12,11 @@
 #include "base/fault.h"
 #include "collectives/predict.h"
 #include "compiler/canonicalise/passes.h"
+#include "compiler/narrowing.h"
 #include "graph/control_arguments.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
+#include "spmd/core_pairs.h"
 #include "spmd/one_device.h"
 #include "spmd/run/step_traffic.h"
 
@@ -99,7 +101,8 @@ ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh,
     : grid_(mesh), settings_(settings) {
   graph::verify(module);
   const graph::Function flat = compiler::inline_calls(module, module.entry());
-  compile(module, flat, stated_by(annotations, module, flat, grid_), std::move(options));
+  cut(module, flat, stated_by(annotations, module, flat, grid_));
+  compile(module, flat, std::move(options));
 }
 
 ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts,
@@ -107,12 +110,20 @@ ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh, Stated
     : grid_(mesh), settings_(settings) {
   compiled_.choice = std::move(choice);
   graph::verify(module);
-  compile(module, compiler::inline_calls(module, module.entry()), cuts, std::move(options));
+  const graph::Function flat = compiler::inline_calls(module, module.entry());
+  cut(module, flat, cuts);
+  compile(module, flat, std::move(options));
 }
 
-void ShardedModel::compile(const graph::Module& module, const graph::Function& flat, const Stated& stated,
-                           compiler::Options options) {
-  compiled_.name = module.name.empty() ? module.entry().name : module.name;
+ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh, SpmdModule local,
+                           compiler::Options options, const Settings& settings, std::string choice)
+    : grid_(mesh), settings_(settings) {
+  compiled_.choice = std::move(choice);
+  compiled_.local = std::move(local);
+  compile(module, compiler::inline_calls(module, module.entry()), std::move(options));
+}
+
+void ShardedModel::cut(const graph::Module& module, const graph::Function& flat, const Stated& stated) {
   compiled_.is_of_one_device = is_of_one_device(flat);
   if (compiled_.is_of_one_device) {
     compiled_.local = of_one_device(module, flat, grid_, stated);
@@ -120,8 +131,16 @@ void ShardedModel::compile(const graph::Module& module, const graph::Function& f
     std::vector<const Cuts*> results;
     for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
     compiled_.local = partition(module, flat, grid_, stated.values, results);
+    if (has_core_axis(grid_.mesh()) && grid_.mesh().axes.back().size == kCoresOfPair)
+      mark_exchanges_inside(compiled_.local.module.entry(), devices());
   }
+}
+
+void ShardedModel::compile(const graph::Module& module, const graph::Function& flat,
+                           compiler::Options options) {
+  compiled_.name = module.name.empty() ? module.entry().name : module.name;
   graph::verify(compiled_.local.module);
+  narrowing_ = compiler::to_text(compiler::narrowing(module));
   name_ports(module, flat);
   compiled_.control_inputs = graph::control_arguments(module.entry());
   compiled_.parts = Parts::with_fingerprints();
@@ -140,16 +159,26 @@ ShardedModel::ShardedModel(const Mesh& mesh, const Settings& settings, Compiled 
   build(options);
 }
 
-void ShardedModel::build(const compiler::Options& options) {
+void ShardedModel::build(const compiler::Options& options, uint64_t rounding_seed) {
   const SpmdModule& local = compiled_.local;
-  held_.resize(static_cast<size_t>(devices()));
+  held_.assign(static_cast<size_t>(devices()), {});
   for (int64_t device = 0; device < devices(); ++device)
     for (const HeldConstant& constant : local.constants)
       held_[static_cast<size_t>(device)].push_back(part_of(constant.whole, constant.sharding, device));
   DeviceOptions device_options;
   device_options.compiler = options;
   device_options.parts = &compiled_.parts;
+  device_options.rounding_seed = rounding_seed;
   program_ = std::make_unique<ParallelProgram>(local.module, local.module.entry(), devices(), device_options);
+}
+
+void ShardedModel::set_rounding_seed(uint64_t seed) {
+  if (!compiled_.rounds_stochastically) return;
+  compiled_.parts = Parts(compiled_.parts.outcomes(), compiled_.name);
+  compiler::Options options;
+  options.generation = settings_.generation;
+  options.stochastic_rounding = true;
+  build(options, seed);
 }
 
 void ShardedModel::name_ports(const graph::Module& module, const graph::Function& flat) {

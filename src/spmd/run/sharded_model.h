@@ -62,7 +62,11 @@ class ShardedModel {
   ShardedModel(const graph::Module& module, const Mesh& mesh, Stated cuts, compiler::Options options,
                const runtime::Settings& settings, std::string choice);
 
-  // Where OpenTrn chose the cuts (fastest_cuts.h), which they are; else empty.
+  // The same of a program that is cut already: `local`, over the axes of the mesh.
+  ShardedModel(const graph::Module& module, const Mesh& mesh, SpmdModule local, compiler::Options options,
+               const runtime::Settings& settings, std::string choice);
+
+  // Where OpenTrn chose the cuts (fastest_cuts.h, both_cores.h), which they are; else empty.
   const std::string& choice() const { return compiled_.choice; }
   const std::vector<Port>& inputs() const { return compiled_.inputs; }
   const std::vector<Port>& outputs() const { return compiled_.outputs; }
@@ -76,6 +80,11 @@ class ShardedModel {
   // Why parts of it do not run on a device; empty when all do.
   const std::string& host_reason() const { return program_->host_reason(); }
 
+  // What of it is stated in 64 bits and computed in 32, in words (compiler/narrowing.h); empty where a file
+  // was loaded.
+  const std::string& narrowing() const { return narrowing_; }
+  // Of stochastic rounding, where it was compiled for that: runs are counted anew. No call goes on meanwhile.
+  void set_rounding_seed(uint64_t seed);
   // Whole arrays in and out. Input faults: "spmd.input" for another number or type, "spmd.result" where
   // devices give different values for a part of a result that they all have, of a program of one device.
   std::vector<graph::Literal> run(std::span<const graph::Literal> arguments) const;
@@ -101,11 +110,11 @@ class ShardedModel {
   ShardedModel& operator=(const ShardedModel&) = delete;
 
  private:
-  void compile(const graph::Module& module, const graph::Function& flat, const Stated& stated,
-               compiler::Options options);
+  void cut(const graph::Module& module, const graph::Function& flat, const Stated& stated);
+  void compile(const graph::Module& module, const graph::Function& flat, compiler::Options options);
   void name_ports(const graph::Module& module, const graph::Function& flat);
   // The devices' parts of weights, and their program with what `parts` has or, without, the compiler gives.
-  void build(const compiler::Options& options);
+  void build(const compiler::Options& options, uint64_t rounding_seed = 0);
   void check_copies(const Port& result, const graph::Literal& whole,
                     std::span<const graph::Literal> parts) const;
 
@@ -113,6 +122,7 @@ class ShardedModel {
   runtime::Settings settings_;
   Compiled compiled_;
   std::vector<std::vector<graph::Literal>> held_;  // by device: its parts of the weights
+  std::string narrowing_;
   std::unique_ptr<ParallelProgram> program_;
 };
 

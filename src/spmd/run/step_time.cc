@@ -7,6 +7,7 @@
 
 #include "arch/timing_table.h"
 #include "base/fault.h"
+#include "spmd/core_pairs.h"
 
 namespace opentrn::spmd {
 
@@ -43,6 +44,24 @@ CollectiveCost predicted(const RendezvousOp& collective, const Settings& setting
                                 static_cast<double>(predictions.carried[stack]) * share_of_stack(settings));
   }
   return cost;
+}
+
+// Of an exchange between the cores of a logical one, which read the stack that what both bring lies in: they
+// meet, and then read it where it is. Of a sum each reads its half of both terms and writes it, and they meet
+// again where both need all. Assumed: no public source says how a compiled program's cores exchange;
+// nki.isa.core_barrier on shared_hbm is the way that kernels have.
+CollectiveCost inside_logical_core(const RendezvousOp& collective, const Settings& settings) {
+  const arch::TimingTable& table = arch::timing(settings.generation);
+  const double rendezvous_us = table.constant("core_rendezvous_ns") / 1e3;
+  const bool sums = collective.kind == collectives::Kind::kAllReduce ||
+                    collective.kind == collectives::Kind::kReduceScatter ||
+                    collective.kind == collectives::Kind::kReduce;
+  if (!sums) return {rendezvous_us, 0};
+  constexpr double kHalvesReadAndWritten = 1.5;
+  const double bytes = kHalvesReadAndWritten * static_cast<double>(collective.bytes);
+  const double bytes_per_us = table.constant("hbm_sustained_gb_s") * share_of_stack(settings) * 1e3;
+  const double rendezvous = collective.kind == collectives::Kind::kReduceScatter ? 1 : 2;
+  return {rendezvous * rendezvous_us + bytes / bytes_per_us, bytes};
 }
 
 // Those of `together` devices after each other as one's.
@@ -100,10 +119,11 @@ class Timer {
     Part part;
     std::vector<std::optional<double>> first_reads(stage.reads.size(), 0.0);
     if (stage.program) {
-      if (const auto predicted = stage.program->predicted(copies_); predicted.times) {
+      if (const auto predicted = stage.program->predicted(copies_of(stage, copies_)); predicted.times) {
         const trace::Summary& summary = predicted.times->summary;
         part.ns = summary.total_ns;
-        part.hbm_bytes = static_cast<double>(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written);
+        part.hbm_bytes =
+            static_cast<double>(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written) * share_of(stage);
         hbm_bytes_per_ns_ = summary.hbm_peak_bytes_per_ns * share_of_stack(settings_);
         first_reads = predicted.times->first_read_ns;
         OPENTRN_CHECK(first_reads.size() == stage.reads.size(), "a part of {} values reads {}",
@@ -137,6 +157,14 @@ class Timer {
 int devices_of_stack(const Settings& settings, int64_t devices) {
   const auto cores = static_cast<int64_t>(arch::timing(settings.generation).constant("hbm_cores_per_stack"));
   return static_cast<int>(std::clamp<int64_t>(cores / settings.physical_cores_per_core, 1, devices));
+}
+
+int copies_of(const Stage& stage, int copies) {
+  return stage.once_of_logical_core ? std::max(1, copies / static_cast<int>(kCoresOfPair)) : copies;
+}
+
+double share_of(const Stage& stage) {
+  return stage.once_of_logical_core ? 1.0 / static_cast<double>(kCoresOfPair) : 1.0;
 }
 
 fabric::Platform platform_of(const ParallelProgram& program, const Settings& settings) {
@@ -180,7 +208,8 @@ std::optional<CollectiveCost> collective_cost(const RendezvousOp& collective, in
   if (const auto found = known.find(key); found != known.end()) return found->second;
   std::optional<CollectiveCost> cost;
   try {
-    cost = predicted(collective, settings, devices);
+    cost = collective.is_inside_logical_core ? inside_logical_core(collective, settings)
+                                             : predicted(collective, settings, devices);
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kNotModelled && fault.kind() != FaultKind::kUnspecified) throw;
   }

@@ -20,6 +20,9 @@ fabric::Platform platform_of(const ParallelProgram& program, const runtime::Sett
 // How many of the devices share an HBM stack: logical cores of one physical core fill a stack from Trainium2
 // on. They run the same parts at the same time, each with its share of the bandwidth.
 int devices_of_stack(const runtime::Settings& settings, int64_t devices);
+// How many of so many copies run a stage, and the share that a device has in what it does.
+int copies_of(const ParallelProgram::Stage& stage, int copies);
+double share_of(const ParallelProgram::Stage& stage);
 // One job for each group; a permute's pairs are one job of all devices. `cores`: of each device.
 std::vector<collectives::Job> jobs_of(const ParallelProgram::Collective& collective,
                                       const collectives::RankCores& cores);

@@ -39,7 +39,7 @@ class Teller {
       const ParallelProgram::Stage& stage = times.stages[i];
       const StepTime& when = times.schedule.steps[i];
       if (stage.program) add_part(when, offset_ns);
-      if (stage.collective && when.end_ns > when.start_ns)
+      if (stage.collective && !stage.collective->is_inside_logical_core && when.end_ns > when.start_ns)
         add_collective(*stage.collective, offset_ns + when.start_ns, offset_ns + when.end_ns, repeats);
       double begin_ns = offset_ns + when.start_ns;
       for (const StageTimes::Region& region : times.regions[i]) {
