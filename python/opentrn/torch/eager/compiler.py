@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from opentrn.errors import NotModelled
 from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
-from opentrn.torch.eager import fused, integers, lifted
+from opentrn.torch.eager import fused, integers, lifted, stored
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
@@ -99,7 +99,7 @@ class Given:
     @property
     def dense_strides(self) -> tuple[int, ...]:
         """In the same order, without gaps."""
-        return tuple(_dense_strides(self.shape, self.order or range(len(self.shape))))
+        return tuple(dense_strides(self.shape, self.order or range(len(self.shape))))
 
     def seen(self, memory: Tensor) -> Tensor:
         """As the op sees what lies in memory."""
@@ -115,7 +115,7 @@ def _op(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
-def _dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
+def dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
     """order: of dimensions, the slowest first."""
     strides, step = [0] * len(shape), 1
     for dim in reversed(order):
@@ -253,7 +253,7 @@ class _Tracer:
         order, strides = _memory_order(value), list(value.stride())
         if pattern is not None:
             order = sorted(range(value.dim()), key=lambda dim: -pattern.stride[dim])
-            strides = _dense_strides(value.shape, order)
+            strides = dense_strides(value.shape, order)
         elif target >= 0:
             given = self.given[target]
             is_resized = tuple(value.shape) != given.shape
@@ -324,13 +324,34 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
     return plan
 
 
+def _stored(key: str, name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings) -> Any:
+    """The plan that an earlier process made of such a call; None without one."""
+    found = stored.find(key)
+    if found is None:
+        return None
+    facts, loaded = found
+    plan = Plan(name, next(_numbers))
+    refs = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Ref)]
+    if not stored.restore(plan, facts, loaded, given, sum(ref.index < 0 for ref in refs)):
+        return None
+    plan.program = Program.of(loaded, settings, name, facts.get("narrowing", ""))
+    plan.handle = loaded.call
+    return plan
+
+
 def _compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], settings: settings_module.Settings) -> Plan:
     given = [
         Given(kind, tuple(shape), dtype, order, tuple(expanded), is_wrapped, number, is_scattered, tuple(stride))
         for kind, shape, dtype, order, expanded, is_wrapped, number, is_scattered, stride in rows
     ]
+    key = stored.key_of(name, arguments, rows, settings)
+    if key and (plan := _stored(key, name, arguments, given, settings)) is not None:
+        PLANS[plan.number] = plan
+        return plan
     try:
         plan = _plan(name, arguments, given, settings)
+        if key:
+            stored.keep(key, plan, settings)
     except (NotModelled, torch._subclasses.fake_tensor.DynamicOutputShapeException,
             torch._subclasses.fake_tensor.DataDependentOutputException,
             torch._subclasses.fake_tensor.UnsupportedOperatorException) as fault:  # fmt: skip
