@@ -115,6 +115,7 @@ def load(path: Path, is_other: bool) -> types.ModuleType:
     module = types.ModuleType(path.stem)
     module.__file__ = str(path)
     sys.modules[path.stem] = module
+    sys.path.append(str(path.parent))  # where files of tests find one another
     exec(compile(read(path, is_other), str(path), "exec"), module.__dict__)
     return module
 

@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from opentrn.errors import NotModelled
 from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
-from opentrn.torch.eager import fused, integers, lifted, stored
+from opentrn.torch.eager import fused, integers, lifted, refused, stored
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
@@ -136,6 +136,13 @@ def _memory_order(tensor: Tensor) -> list[int] | None:
     return order
 
 
+def split(schema: Any, values: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Values of all arguments as positional ones and keywords."""
+    declared = schema.arguments
+    positional = [value for value, each in zip(values, declared) if not each.kwarg_only]
+    return positional, {each.name: value for value, each in zip(values, declared) if each.kwarg_only}
+
+
 class _Tracer:
     """Traces one call as a function of its tensors and of those numbers that are inputs."""
 
@@ -195,23 +202,17 @@ class _Tracer:
         result = self._lifted(real, seen) if self.lifts or self.name in fused.FORMS else self._plain(real)
         return self._results(result, seen)
 
-    def _split(self, real: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-        declared = self.schema.arguments
-        positional = [value for value, each in zip(real, declared) if not each.kwarg_only]
-        keywords = {each.name: value for value, each in zip(real, declared) if each.kwarg_only}
-        return positional, keywords
-
     def _plain(self, real: list[Any]) -> Any:
         if self.name.startswith("aten::_fused_") and self.mutated:
             raise NoDeviceForm(f"{self.name} has no form", label="torch.no_emitter")  # functionalize() cannot
-        positional, keywords = self._split(real)
+        positional, keywords = split(self.schema, real)
         return (attention.FORMS.get(self.name) or integers.FORMS.get(self.name) or self.op)(*positional, **keywords)
 
     def _lifted(self, real: list[Any], seen: dict[int, Any]) -> Any:
         """The form with tensors for numbers; what it gives is what the op writes."""
         if self.form is None:
             raise NoDeviceForm(f"{self.name} has no form with numbers as inputs", label="torch.no_emitter")
-        positional, keywords = self._split(real)
+        positional, keywords = split(self.schema, real)
         keywords.pop("out", None)
         result = self.form(*positional, **keywords)
         every = result if isinstance(result, list) else [result] * len(self.mutated)
@@ -362,12 +363,20 @@ def _compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], setti
                 f"{name}: the size or the value of its result depends on values ({fault})",
                 label="torch.traced", hint="a form of fixed size, such as torch.where; or without OPENTRN_STRICT=1",
             ) from fault
-        if name not in _told:
-            _told.add(name)
-            print(f"opentrn: {name} runs on the host: {fault or type(fault).__name__}", file=sys.stderr)
-        plan = Plan(name, next(_numbers), on_host=True)
+        plan = _host_plan(name, str(fault) or type(fault).__name__)
+    except Exception as fault:  # of wrong arguments, or of a form that does not take what torch takes
+        if not refused.takes(_op(name), arguments, given) or settings.strict:
+            raise
+        plan = _host_plan(name, f"{type(fault).__name__}: {fault}")
     PLANS[plan.number] = plan
     return plan
+
+
+def _host_plan(name: str, why: str) -> Plan:
+    if name not in _told:
+        _told.add(name)
+        print(f"opentrn: {name} runs on the host: {why}", file=sys.stderr)
+    return Plan(name, next(_numbers), on_host=True)
 
 
 class _Worker:
