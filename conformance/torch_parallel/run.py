@@ -49,7 +49,7 @@ OUTCOMES = ("passed", "failed", "skipped", "excluded")
 
 def translated(text: str) -> str:
     """Source for the other device as source for this one."""
-    return re.sub(r"\bnpu\b|\bhccl\b", "neuron", text)
+    return re.sub(r"\b(is_)?(npu|hccl)\b", r"\1neuron", text)
 
 
 def load(path: Path, name: str, translate: bool) -> types.ModuleType:

@@ -3,10 +3,11 @@
 
     ./dev conformance torch-suite CHECKOUT [--files GLOB]... [--only GLOB]... [--part I/N] [--limit S] [--json FILE]
 
-CHECKOUT: of pytorch/pytorch, of any release. Its tests for a device (instantiate_device_type_tests) are made for this
-one by PyTorch's own means for out-of-tree devices; what a file imports that the installed torch no longer has is
-replaced by what skips the test that uses it. Tests run one after the other in a process that is started anew after a
-test that ends it or does not end. Ends with a row for each file, and "N passed, N failed, N skipped, N excluded".
+CHECKOUT: of pytorch/pytorch, of any release, or of Ascend/pytorch, whose copies of those tests are for another device
+beside PyTorch's own: its names (npu) are read as neuron's. Tests for a device (instantiate_device_type_tests) are made
+for this one by PyTorch's own means for out-of-tree devices; what a file imports that the installed torch no longer has
+is replaced by what skips the test that uses it. Tests run one after the other in a process that is started anew after
+a test that ends it or does not end. Ends with a row for each file, and "N passed, N failed, N skipped, N excluded".
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import fnmatch
 import importlib
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -37,13 +39,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 for folder in (ROOT, ROOT / "python"):
     sys.path.insert(0, str(folder))
-from conformance.torch_parallel.run import closed, reason_of, summary  # noqa: E402
+from conformance.torch_parallel.run import OtherDevice, closed, reason_of, summary, translated  # noqa: E402
 
 FILES = tuple(
     f"test/test_{name}.py"
     for name in (
         "torch", "nn", "ops", "view_ops", "modules", "autograd", "indexing", "reductions", "scatter_gather_ops",
-        "sort_and_select", "tensor_creation_ops", "foreach", "binary_ufuncs", "unary_ufuncs",
+        "sort_and_select", "tensor_creation_ops", "foreach", "binary_ufuncs", "unary_ufuncs", "shape_ops",
+        "type_promotion",
     )
 )  # fmt: skip
 # Modules of torch's whose names tests import; releases differ in them.
@@ -76,8 +79,9 @@ class Gone:
         return False
 
 
-def prepare() -> None:
-    """The device for torch's helpers, which ask for devices and environment when they are imported."""
+def prepare(checkout: Path) -> bool:
+    """The device for torch's helpers, which ask for devices and environment when they are imported; whether the
+    checkout is the other device's."""
     os.environ |= {"PYTORCH_TESTING_DEVICE_FOR_CUSTOM": "privateuse1", "PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
     import opentrn.torch  # noqa: F401
 
@@ -90,14 +94,29 @@ def prepare() -> None:
             return Gone(f"{of}.{each}")
 
         module.__getattr__ = missing  # type: ignore[method-assign]
+    is_other = (checkout / "torch_npu").is_dir()
+    if is_other:
+        sys.meta_path.insert(0, OtherDevice(checkout))
+        other = importlib.import_module("torch_npu")
+        other.__getattr__ = lambda each: Gone(f"torch_npu.{each}")  # type: ignore[method-assign]
+    return is_other
 
 
-def load(path: Path) -> types.ModuleType:
+def read(path: Path, is_other: bool) -> str:
+    """The text of a file of tests. What is skipped for the other device alone is not skipped here."""
+    text = path.read_text()
+    if not is_other:
+        return text
+    return re.sub(r"^ *@unittest\.skip\((?!.*issue).*\)\n", "", translated(text), flags=re.MULTILINE)
+
+
+def load(path: Path, is_other: bool) -> types.ModuleType:
     """A file of the checkout as a module; "__main__" is what it must not think that it is."""
     module = types.ModuleType(path.stem)
     module.__file__ = str(path)
     sys.modules[path.stem] = module
-    exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+    sys.path.append(str(path.parent))  # where files of tests find one another
+    exec(compile(read(path, is_other), str(path), "exec"), module.__dict__)
     return module
 
 
@@ -196,7 +215,7 @@ def main() -> int:
     if not files:
         parser.error(f"{checkout} has none of {', '.join(options.files or FILES)}")
     part, parts = map(int, options.part.split("/"))
-    prepare()
+    is_other = prepare(checkout)
     rows: dict[str, collections.Counter[str]] = {}
     results: dict[str, tuple[str, str]] = {}
 
@@ -209,7 +228,7 @@ def main() -> int:
     for file in files:
         rows[file] = collections.Counter()
         try:
-            found = list(cases(load(checkout / file)))[part - 1 :: parts]
+            found = list(cases(load(checkout / file, is_other)))[part - 1 :: parts]
         except Exception as fault:  # noqa: BLE001  (a file of another release may fail in any way)
             note(file, "", "failed", f"cannot be imported: {type(fault).__name__}: {fault}")
             continue

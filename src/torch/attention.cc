@@ -24,23 +24,23 @@ bool has_rule(const Tensor& tensor) {
 // What the programs have a form for (opentrn.torch.attention); the rest goes op by op, as does what is
 // to have a second derivative, which the user asks for as on every device: with sdpa_kernel(SDPBackend.MATH).
 bool has_program(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
-                 double dropout, bool causal) {
+                 double dropout, bool causal, bool grouped) {
   const at::ScalarType type = query.scalar_type();
   const bool is_float = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
   if (!is_float || key.scalar_type() != type || value.scalar_type() != type || dropout != 0) return false;
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || query.numel() == 0 || key.numel() == 0)
     return false;
-  for (const int64_t dimension : {0, 1})
-    if (query.size(dimension) != key.size(dimension) || key.size(dimension) != value.size(dimension))
-      return false;
+  if (query.size(0) != key.size(0) || key.size(0) != value.size(0) || key.size(1) != value.size(1))
+    return false;
+  if (query.size(1) != key.size(1) && (!grouped || query.size(1) % key.size(1) != 0)) return false;
   const bool has_mask = mask.has_value() && mask->defined();
   return !has_mask || (!causal && !mask->requires_grad());
 }
 
 int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
-               double dropout, bool causal, std::optional<double>, bool) {
+               double dropout, bool causal, std::optional<double>, bool grouped) {
   const bool fused = at::globalContext().userEnabledOverrideableSDP() &&
-                     has_program(query, key, value, mask, dropout, causal) && has_rule(query) &&
+                     has_program(query, key, value, mask, dropout, causal, grouped) && has_rule(query) &&
                      has_rule(key) && has_rule(value);
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
@@ -64,7 +64,7 @@ auto op_named(const char* name) {
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> forward(
     const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias, double dropout,
     bool causal, bool, std::optional<double> scale) {
-  TORCH_CHECK_NOT_IMPLEMENTED(has_program(query, key, value, bias, dropout, causal),
+  TORCH_CHECK_NOT_IMPLEMENTED(has_program(query, key, value, bias, dropout, causal, true),
                               "the device neuron has no fused attention of these arguments; "
                               "scaled_dot_product_attention takes another way for them");
   static const auto op = op_named<Forward>("opentrn::attention");

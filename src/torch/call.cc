@@ -39,6 +39,11 @@ class Reader {
  public:
   Reader(Call& call, bool lifts) : call_(call), lifts_(lifts) {}
 
+  void read(const c10::IValue& value, bool is_written) {
+    is_written_ = is_written;
+    read(value);
+  }
+
   void read(const c10::IValue& value) {
     if (value.isNone()) return put(kNone);
     if (value.isTensor()) return read_tensor(value.toTensor());
@@ -106,7 +111,7 @@ class Reader {
                   "! (in ", call_.op->schema().name(), ")");
       has_device_ = true;
       row.layout = layout_of(tensor);
-    } else if (tensor.dim() == 0 && tensor.device().is_cpu()) {
+    } else if (tensor.dim() == 0 && tensor.device().is_cpu() && !is_written_) {
       const bool is_type_free = tensor.scalar_type() != at::kBool && !tensor.is_complex() &&
                                 !(row.is_wrapped && joins_only_tensors_without_dimensions(call_.values));
       row.kind = is_type_free ? Argument::kScalar : Argument::kNumber;
@@ -139,7 +144,7 @@ class Reader {
 
   Call& call_;
   const bool lifts_;
-  bool has_device_ = false;
+  bool has_device_ = false, is_written_ = false;
 };
 
 }  // namespace
@@ -181,8 +186,13 @@ void read_call(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> values,
   call.values = values;
   call.device = current_device();
   call.key.push_back(reinterpret_cast<uintptr_t>(&op.schema()));
+  call.key.push_back(static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()));
   Reader reader(call, lifts);
-  for (const c10::IValue& value : values) reader.read(value);
+  const auto& declared = op.schema().arguments();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto* alias = declared[i].alias_info();
+    reader.read(values[i], alias != nullptr && alias->isWrite());
+  }
 }
 
 }  // namespace opentrn::torch_device

@@ -136,6 +136,24 @@ def attention(mesh: DeviceMesh) -> None:
 
 
 @case
+def grouped_attention(mesh: DeviceMesh) -> None:
+    """Four heads of queries over two groups of keys: cut by batch or heads nothing is sent."""
+    generator = torch.Generator().manual_seed(2)
+    given = [torch.randn(2, heads, 6, 8, generator=generator) for heads in (4, 4, 2, 2)]
+    wanted = attend(given, is_causal=True, enable_gqa=True)
+    for placement in (Shard(0), Shard(1), Replicate()):
+        parts = [distribute_tensor(each.to("neuron"), mesh, [placement]) for each in given]
+        with CommDebugMode() as heard:
+            found = attend(parts, is_causal=True, enable_gqa=True)
+        assert heard.get_total_counts() == 0, heard.get_comm_counts()
+        close([each.full_tensor() for each in found], wanted)
+    shared = [torch.randn(2, heads, 6, 8, generator=generator) for heads in (6, 6, 3, 3)]  # no whole groups on a rank
+    parts = [distribute_tensor(each.to("neuron"), mesh, [Shard(1)]) for each in shared]
+    found = attend(parts, is_causal=True, enable_gqa=True)
+    close([each.full_tensor() for each in found], attend(shared, is_causal=True, enable_gqa=True))
+
+
+@case
 def compiled_attention(mesh: DeviceMesh) -> None:
     generator = torch.Generator().manual_seed(2)
     given = [torch.randn(2, 4, 6, 8, generator=generator) for _ in range(4)]

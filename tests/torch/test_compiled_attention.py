@@ -23,14 +23,16 @@ def _results(call: Any, given: list[Any], **options: Any) -> list[Any]:
     return [out.detach(), *(each.grad for each in leaves)]
 
 
-@pytest.mark.parametrize("case", ["causal", "mask", "bias", "scale", "nested"])
+@pytest.mark.parametrize("case", ["causal", "mask", "bias", "scale", "nested", "grouped"])
 def test_values_and_gradients_are_torchs(case: str) -> None:
     torch.manual_seed(0)
     seen = TOKENS if case == "causal" else SEEN
-    given = [torch.randn(2, 3, TOKENS, 4), torch.randn(2, 3, seen, 4), torch.randn(2, 3, seen, 6)]
+    groups = 1 if case == "grouped" else 3
+    given = [torch.randn(2, 3, TOKENS, 4), torch.randn(2, groups, seen, 4), torch.randn(2, groups, seen, 6)]
     options: dict[str, Any] = {
         "causal": {"is_causal": True}, "mask": {"attn_mask": torch.rand(2, 1, TOKENS, SEEN) > 0.4},
         "bias": {"attn_mask": torch.randn(TOKENS, SEEN)}, "scale": {"scale": 0.2}, "nested": {},
+        "grouped": {"enable_gqa": True},
     }[case]  # fmt: skip
 
     def call(q: Any, k: Any, v: Any, **more: Any) -> Any:

@@ -26,12 +26,13 @@ def _made(call: Any) -> list[str]:
     return [plan.name for number, plan in sorted(compiler.PLANS.items()) if number not in known]
 
 
-@pytest.mark.parametrize("case", ["causal", "mask", "bias", "none", "heads"])
+@pytest.mark.parametrize("case", ["causal", "mask", "bias", "none", "heads", "grouped"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_attention_is_a_program_forward_and_one_backward(case: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    heads = [torch.randn(2, 5, 3, 8, dtype=dtype) for _ in range(3)]
-    options: dict[str, Any] = {"is_causal": case == "causal"}
+    counts = (6, 2, 2) if case == "grouped" else (3, 3, 3)
+    heads = [torch.randn(2, 5, count, 8, dtype=dtype) for count in counts]
+    options: dict[str, Any] = {"is_causal": case in ("causal", "grouped"), "enable_gqa": case == "grouped"}
     if case == "mask":
         options["attn_mask"] = torch.rand(2, 1, 5, 5) > 0.5
         options["attn_mask"][0, 0, 2] = False  # this row sees nothing: its weights are zero

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the device is torch's")
@@ -52,3 +54,42 @@ def test_attention_lies_in_memory_as_its_operands_do() -> None:
     found = [out.stride(), *(torch.ops.opentrn.attention_backward(out, *given, None, out, True, 1.0)[i].stride()
                              for i in range(3))]  # fmt: skip
     assert found == [given[0].stride()] * 4
+
+
+def test_a_mask_of_bytes_chooses_as_on_the_cpu() -> None:
+    x, mask = torch.randn(5, 3), torch.tensor([1, 0, 1, 1, 0], dtype=torch.uint8)
+    with pytest.warns(UserWarning, match="torch.uint8"):
+        found = x.to("neuron")[mask.to("neuron")]
+    torch.testing.assert_close(found.cpu(), x[mask.bool()])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda place: torch.zeros(5, 5, device=place)[[0, 1], [0, 1, 2]],
+        lambda place: torch.zeros(5, 5, device=place).__setitem__(([0, 1], [0, 1, 2]), 0),
+        lambda place: torch.rand([], device=place).index_put([], torch.tensor([1.0], device=place), True),
+        lambda place: torch.ones(2, 2, device=place).rot90(1, [0, -3]),
+    ],
+)
+def test_wrong_calls_raise_what_the_cpu_raises(call: Any) -> None:
+    with pytest.raises(Exception) as expected:  # noqa: PT011  (whatever the CPU raises)
+        call("cpu")
+    with pytest.raises(type(expected.value)) as found:
+        call("neuron")
+    assert type(found.value) is type(expected.value) and str(found.value) == str(expected.value)
+
+
+def test_a_number_of_the_host_is_no_place_for_a_result() -> None:
+    with pytest.raises(RuntimeError, match="on the same device"):
+        torch.nonzero(torch.ones(3, device="neuron"), out=torch.empty([], dtype=torch.long))
+
+
+def test_the_default_type_is_part_of_a_calls_class() -> None:
+    x = torch.arange(1, 4, device="neuron")
+    assert (x / 2).dtype == torch.float32
+    torch.set_default_dtype(torch.float16)
+    try:
+        assert (x / 2).dtype == torch.float16
+    finally:
+        torch.set_default_dtype(torch.float32)

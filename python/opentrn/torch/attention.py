@@ -3,9 +3,10 @@
 On the device `neuron` each is a program (src/torch/attention.cc). In a compiled graph a call of torch's attention
 becomes these ops before autograd sees it, and each is written as its formula when the graph is compiled.
 
-Shapes: query [batch, heads, L, E], key [batch, heads, S, E], value [batch, heads, S, V]; bias is added to the scores
-and broadcasts to [batch, heads, L, S]. A row of scores that is masked whole has weights of zero, as torch has it.
-Results lie in memory as the query (or the operand that they are the gradient of) does.
+Shapes: query [batch, heads, L, E], key [batch, groups, S, E], value [batch, groups, S, V], where as many heads of the
+query one after the other share a group's keys; bias is added to the scores and broadcasts to [batch, heads, L, S]. A
+row of scores that is masked whole has weights of zero, as torch has it. Results lie in memory as the query (or the
+operand that they are the gradient of) does.
 """
 
 from __future__ import annotations
@@ -43,6 +44,19 @@ def _like(value: Tensor, pattern: Tensor) -> Tensor:
     return value.to(pattern.dtype).permute(order).contiguous().permute(back)
 
 
+def _spread(tensor: Tensor, query: Tensor) -> Tensor:
+    """[batch, groups, ...] as [batch, heads, ...]."""
+    batch, groups, *rest = tensor.shape
+    each = query.shape[1] // groups
+    return tensor if each == 1 else tensor[:, :, None].expand(batch, groups, each, *rest).flatten(1, 2)
+
+
+def _gathered(gradient: Tensor, tensor: Tensor) -> Tensor:
+    """The gradient of what _spread() takes, from that of what it gives."""
+    groups = tensor.shape[1]
+    return gradient if gradient.shape[1] == groups else gradient.unflatten(1, (groups, -1)).sum(2)
+
+
 def _weights(query: Tensor, key: Tensor, bias: Tensor | None, is_causal: bool, scale: float) -> Tensor:
     # In the order in which the compiler knows attention: scores, scale, masks.
     scores = query @ key.transpose(-2, -1) * scale
@@ -60,7 +74,8 @@ def forward(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool, scale: float
 ) -> Tensor:
     """[batch, heads, L, V]."""
-    return _like(_weights(_wide(query), _wide(key), bias, is_causal, scale) @ _wide(value), query)
+    k, v = (_spread(_wide(each), query) for each in (key, value))
+    return _like(_weights(_wide(query), k, bias, is_causal, scale) @ v, query)
 
 
 def backward(
@@ -68,12 +83,13 @@ def backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of query, key and value."""
-    g, q, k, v = map(_wide, (grad, query, key, value))
+    g, q = map(_wide, (grad, query))
+    k, v = (_spread(_wide(each), query) for each in (key, value))
     weights = _weights(q, k, bias, is_causal, scale)
-    of_value = weights.transpose(-2, -1) @ g
+    of_value = _gathered(weights.transpose(-2, -1) @ g, value)
     of_scores = weights * (g @ v.transpose(-2, -1) - (g * _wide(out)).sum(-1, keepdim=True))
     of_query = (of_scores @ k) * scale
-    of_key = of_scores.transpose(-2, -1) @ (q * scale)
+    of_key = _gathered(of_scores.transpose(-2, -1) @ (q * scale), key)
     return _like(of_query, query), _like(of_key, key), _like(of_value, value)
 
 
@@ -124,14 +140,18 @@ _LIBRARY.impl("attention", forward, "CPU")
 _LIBRARY.impl("attention_backward", backward, "CPU")
 
 
-def _has_form(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool) -> bool:
+def _has_form(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool, is_grouped: bool
+) -> bool:
     """As has_program() of src/torch/attention.cc."""
     given = query, key, value
     return (
         query.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and all(each.dtype == query.dtype and each.dim() == 4 for each in given)
-        and query.shape[:2] == key.shape[:2] == value.shape[:2]
+        and query.shape[0] == key.shape[0]
+        and key.shape[:2] == value.shape[:2]
         and 0 not in (*query.shape, *key.shape)
+        and (query.shape[1] == key.shape[1] or (is_grouped and query.shape[1] % key.shape[1] == 0))
         and dropout == 0
         and (mask is None or (not causal and not mask.requires_grad))
     )
@@ -142,7 +162,7 @@ def attend(
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
     """torch.nn.functional.scaled_dot_product_attention, by the op where it has a form."""
-    if not _has_form(query, key, value, attn_mask, dropout_p, is_causal):
+    if not _has_form(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa):
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )

@@ -16,38 +16,41 @@ from opentrn.torch import imports
 _BATCH, _HEADS = 0, 1  # dimensions of query, key, value, and of a bias of four dimensions
 
 
-def _acceptable(tensors: list[Any], results: int, given: int) -> list[tuple[list[Any], list[Any]]]:
+def _acceptable(
+    tensors: list[Any], query: Any, key: Any, results: int, given: int
+) -> list[tuple[list[Any], list[Any]]]:
     """(placements of the results, of the arguments) that each axis of a mesh may have.
 
-    tensors: of the op's first arguments, None for an absent one. given: how many arguments the op has.
+    tensors: of the op's first arguments, None for an absent one. given: how many arguments the op has. Heads that
+    share a group's keys stay with them: they are cut where every rank has whole groups.
     """
     from torch.distributed.tensor import Replicate, Shard
-
-    first = next(each for each in tensors if each is not None)
 
     def sharded(tensor: Any, dimension: int) -> Any:
         if tensor is None:
             return None
-        own = dimension - first.ndim + tensor.ndim  # a bias broadcasts from its last dimension on
-        is_cut = own >= 0 and tensor.shape[own] == first.shape[dimension]
+        own = dimension - query.ndim + tensor.ndim  # a bias broadcasts from its last dimension on
+        is_cut = own >= 0 and tensor.shape[own] in (query.shape[dimension], key.shape[dimension])
         return Shard(own) if is_cut else Replicate()
 
     rest = [None] * (given - len(tensors))
     whole = [None if each is None else Replicate() for each in tensors]
     found = [([Replicate()] * results, whole + rest)]
-    for dimension in (_BATCH, _HEADS):
+    heads, groups = query.shape[_HEADS], key.shape[_HEADS]
+    has_whole_groups = heads == groups or groups % query.mesh.size() == 0
+    for dimension in (_BATCH, _HEADS) if has_whole_groups else (_BATCH,):
         found.append(([Shard(dimension)] * results, [sharded(each, dimension) for each in tensors] + rest))
     return found
 
 
 def _of_forward(query: Any, key: Any, value: Any, bias: Any, *rest: Any) -> list[tuple[list[Any], list[Any]]]:
-    return _acceptable([query, key, value, bias], 1, 4 + len(rest))
+    return _acceptable([query, key, value, bias], query, key, 1, 4 + len(rest))
 
 
 def _of_backward(
     grad: Any, query: Any, key: Any, value: Any, bias: Any, out: Any, *rest: Any
 ) -> list[tuple[list[Any], list[Any]]]:
-    return _acceptable([grad, query, key, value, bias, out], 3, 6 + len(rest))
+    return _acceptable([grad, query, key, value, bias, out], query, key, 3, 6 + len(rest))
 
 
 def _forward(_op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -33,20 +33,24 @@ class Program:
     program that was launched.
     """
 
-    def __init__(self, emitted: Emitted, settings: Settings, name: str, starts: bool = True) -> None:
+    def __init__(
+        self, emitted: Emitted, settings: Settings, name: str, starts: bool = True, loaded: Any = None
+    ) -> None:
         self.emitted = emitted
         self.name = name
         self.starts = starts
         self.host_reason = ""
         self.one_core_because = ""
-        self._loaded: Any = None
+        self._loaded = loaded
         self._module: stablehlo.Module | None = None
         self._time_ns: float | None = None  # of one run, for tensors that are on a core
         self.runs = 0
         self.host_seconds = 0.0
         self.settings = settings
         self._is_checked = not settings.check
-        if not emitted.outputs:
+        if loaded is not None:
+            usage.note(self)
+        if loaded is not None or not emitted.outputs:
             return
         try:
             options = settings.compiler_options()
@@ -67,6 +71,15 @@ class Program:
             print(f"opentrn: {name} runs on the host's evaluator: {fault}", file=sys.stderr)
             self._module = stablehlo.parse(emitted.text)
         usage.note(self)
+
+    @classmethod
+    def of(cls, compiled: compile_cache.Compiled, settings: Settings, name: str) -> Program:
+        """Of a model that a file held, without the graph: for what runs by addresses alone (eager.stored)."""
+        compiled.model.set_stochastic_rounding(settings.rounding_seed)
+        notices.tell_narrowing(name, compiled.narrowing)
+        program = cls(Emitted("", [], [], [], False), settings, name, loaded=compiled.model)
+        program.one_core_because = compiled.one_core_because
+        return program
 
     @property
     def device_model(self) -> Any:

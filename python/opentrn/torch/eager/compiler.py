@@ -27,7 +27,8 @@ from torch.utils import _pytree as pytree
 from opentrn.errors import NotModelled
 from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
-from opentrn.torch.eager import fused, integers, lifted
+from opentrn.torch.compile_cache import Compiled
+from opentrn.torch.eager import fused, integers, lifted, refused, stored
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
@@ -99,7 +100,7 @@ class Given:
     @property
     def dense_strides(self) -> tuple[int, ...]:
         """In the same order, without gaps."""
-        return tuple(_dense_strides(self.shape, self.order or range(len(self.shape))))
+        return tuple(dense_strides(self.shape, self.order or range(len(self.shape))))
 
     def seen(self, memory: Tensor) -> Tensor:
         """As the op sees what lies in memory."""
@@ -115,7 +116,7 @@ def _op(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
-def _dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
+def dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
     """order: of dimensions, the slowest first."""
     strides, step = [0] * len(shape), 1
     for dim in reversed(order):
@@ -134,6 +135,13 @@ def _memory_order(tensor: Tensor) -> list[int] | None:
             return None
         step *= tensor.shape[dim]
     return order
+
+
+def split(schema: Any, values: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Values of all arguments as positional ones and keywords."""
+    declared = schema.arguments
+    positional = [value for value, each in zip(values, declared) if not each.kwarg_only]
+    return positional, {each.name: value for value, each in zip(values, declared) if each.kwarg_only}
 
 
 class _Tracer:
@@ -195,23 +203,17 @@ class _Tracer:
         result = self._lifted(real, seen) if self.lifts or self.name in fused.FORMS else self._plain(real)
         return self._results(result, seen)
 
-    def _split(self, real: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-        declared = self.schema.arguments
-        positional = [value for value, each in zip(real, declared) if not each.kwarg_only]
-        keywords = {each.name: value for value, each in zip(real, declared) if each.kwarg_only}
-        return positional, keywords
-
     def _plain(self, real: list[Any]) -> Any:
         if self.name.startswith("aten::_fused_") and self.mutated:
             raise NoDeviceForm(f"{self.name} has no form", label="torch.no_emitter")  # functionalize() cannot
-        positional, keywords = self._split(real)
+        positional, keywords = split(self.schema, real)
         return (attention.FORMS.get(self.name) or integers.FORMS.get(self.name) or self.op)(*positional, **keywords)
 
     def _lifted(self, real: list[Any], seen: dict[int, Any]) -> Any:
         """The form with tensors for numbers; what it gives is what the op writes."""
         if self.form is None:
             raise NoDeviceForm(f"{self.name} has no form with numbers as inputs", label="torch.no_emitter")
-        positional, keywords = self._split(real)
+        positional, keywords = split(self.schema, real)
         keywords.pop("out", None)
         result = self.form(*positional, **keywords)
         every = result if isinstance(result, list) else [result] * len(self.mutated)
@@ -253,7 +255,7 @@ class _Tracer:
         order, strides = _memory_order(value), list(value.stride())
         if pattern is not None:
             order = sorted(range(value.dim()), key=lambda dim: -pattern.stride[dim])
-            strides = _dense_strides(value.shape, order)
+            strides = dense_strides(value.shape, order)
         elif target >= 0:
             given = self.given[target]
             is_resized = tuple(value.shape) != given.shape
@@ -324,13 +326,35 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
     return plan
 
 
+def _stored(key: str, name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings) -> Any:
+    """The plan that an earlier process made of such a call; None without one."""
+    found = stored.find(key)
+    if found is None:
+        return None
+    facts, loaded = found
+    plan = Plan(name, next(_numbers))
+    refs = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Ref)]
+    if not stored.restore(plan, facts, loaded, given, sum(ref.index < 0 for ref in refs)):
+        return None
+    held = Compiled(loaded, facts.get("one_core_because", ""), facts.get("narrowing", ""))
+    plan.program = Program.of(held, settings, name)
+    plan.handle = loaded.call
+    return plan
+
+
 def _compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], settings: settings_module.Settings) -> Plan:
     given = [
         Given(kind, tuple(shape), dtype, order, tuple(expanded), is_wrapped, number, is_scattered, tuple(stride))
         for kind, shape, dtype, order, expanded, is_wrapped, number, is_scattered, stride in rows
     ]
+    key = stored.key_of(name, arguments, rows, settings)
+    if key and (plan := _stored(key, name, arguments, given, settings)) is not None:
+        PLANS[plan.number] = plan
+        return plan
     try:
         plan = _plan(name, arguments, given, settings)
+        if key:
+            stored.keep(key, plan, settings)
     except (NotModelled, torch._subclasses.fake_tensor.DynamicOutputShapeException,
             torch._subclasses.fake_tensor.DataDependentOutputException,
             torch._subclasses.fake_tensor.UnsupportedOperatorException) as fault:  # fmt: skip
@@ -341,12 +365,20 @@ def _compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], setti
                 f"{name}: the size or the value of its result depends on values ({fault})",
                 label="torch.traced", hint="a form of fixed size, such as torch.where; or without OPENTRN_STRICT=1",
             ) from fault
-        if name not in _told:
-            _told.add(name)
-            print(f"opentrn: {name} runs on the host: {fault or type(fault).__name__}", file=sys.stderr)
-        plan = Plan(name, next(_numbers), on_host=True)
+        plan = _host_plan(name, str(fault) or type(fault).__name__)
+    except Exception as fault:  # of wrong arguments, or of a form that does not take what torch takes
+        if not refused.takes(_op(name), arguments, given) or settings.strict:
+            raise
+        plan = _host_plan(name, f"{type(fault).__name__}: {fault}")
     PLANS[plan.number] = plan
     return plan
+
+
+def _host_plan(name: str, why: str) -> Plan:
+    if name not in _told:
+        _told.add(name)
+        print(f"opentrn: {name} runs on the host: {why}", file=sys.stderr)
+    return Plan(name, next(_numbers), on_host=True)
 
 
 class _Worker:

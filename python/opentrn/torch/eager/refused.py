@@ -1,0 +1,47 @@
+"""Calls that cannot be traced: what torch itself says of them.
+
+The functions that torch traces with (meta functions, decompositions) word errors in their own way, and refuse some
+calls that its kernels take. The CPU has the last word: it is asked with zeros of the same types, sizes and strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+_BYTES_MAX = 1 << 28  # of a call's tensors together
+_LIFTED = 0.5  # for numbers that are inputs of a program
+
+
+def takes(op: Any, arguments: list[Any], given: Sequence[Any]) -> bool:
+    """Whether the CPU takes such a call, False where that cannot be tried. Raises what it raises of it."""
+    from opentrn.torch.eager.compiler import Ref, split
+
+    if sum(_bytes(each) for each in given) > _BYTES_MAX:
+        return False
+    tensors = [_zeros(each) for each in given]
+
+    def plain(ref: Any) -> Any:
+        return tensors[ref.index] if ref.index >= 0 else _LIFTED
+
+    real = pytree.tree_map_only(Ref, plain, arguments)
+    real = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), real)
+    positional, keywords = split(op._schema, real)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        op(*positional, **keywords)
+    return True
+
+
+def _bytes(given: Any) -> int:
+    last = sum((size - 1) * step for size, step in zip(given.shape, given.stride))
+    return (last + 1) * given.dtype.itemsize if 0 not in given.shape else 0
+
+
+def _zeros(given: Any) -> Any:
+    if given.number is not None:
+        return given.number if given.is_wrapped else torch.tensor(given.number, dtype=given.dtype)
+    count = _bytes(given) // given.dtype.itemsize
+    return torch.zeros(count, dtype=given.dtype).as_strided(given.shape, given.stride)
