@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -238,7 +239,10 @@ class TableReader {
     std::string prefix;
     for (const std::string& part : parts) {
       std::vector<std::string>& items = table_.items_by_prefix_[prefix];
-      if (std::find(items.begin(), items.end(), part) == items.end()) items.push_back(part);
+      // Facts of an item mostly follow each other.
+      if (items.empty() ||
+          (items.back() != part && std::find(items.begin(), items.end(), part) == items.end()))
+        items.push_back(part);
       prefix += (prefix.empty() ? "" : ".") + part;
     }
     table_.add(std::move(fact));
@@ -306,9 +310,14 @@ const Fact& FactTable::at(std::string_view key) const {
 
 std::vector<const Fact*> FactTable::under(std::string_view prefix) const {
   const std::string start = std::string(prefix) + ".";
+  std::vector<const Fact*> found;
+  for (auto at = by_key_.lower_bound(start); at != by_key_.end() && at->first.starts_with(start); ++at)
+    found.push_back(at->second);
+  std::ranges::sort(found, std::less<>());
+  // In file order.
   std::vector<const Fact*> out;
-  for (const Fact& fact : facts_)
-    if (fact.key.starts_with(start)) out.push_back(&fact);
+  for (auto fact = facts_.begin(); out.size() < found.size(); ++fact)
+    if (std::ranges::binary_search(found, &*fact, std::less<>())) out.push_back(&*fact);
   return out;
 }
 

@@ -49,12 +49,19 @@ class Builder {
   void toward(int32_t displacement) { toward_ = displacement; }
   // Who reads a part of this range of a rank from here on waits for all that have written to it until now.
   void as_one(const At& place, int64_t bytes);
+  // Appends steps `begin` to `end` of a rank once more, on other memory, behind other steps: `slice_of` and
+  // `step_of` say what a slice and a step of theirs are now. Only for memory and steps that nothing else
+  // touches: what comes later does not wait for these steps.
+  template <typename SliceOf, typename StepOf>
+  void repeat(int rank, size_t begin, size_t end, const SliceOf& slice_of, const StepOf& step_of);
+
   // Of each step of a rank, and of each of its waits.
   std::vector<std::vector<int32_t>> take_displacements() { return std::move(step_toward_); }
   std::vector<std::vector<int32_t>> take_wait_displacements() { return std::move(wait_toward_); }
 
   const Request& request() const { return plan_.request; }
   size_t step_count(int rank) const { return plan_.steps[static_cast<size_t>(rank)].size(); }
+  int64_t scratch_bytes() const { return plan_.scratch_bytes; }
   int element_bytes() const { return size_bytes(plan_.request.dtype); }
   Plan take() &&;
 
@@ -105,5 +112,29 @@ class Builder {
   int32_t toward_ = 0;
   std::vector<std::vector<int32_t>> step_toward_, wait_toward_;  // [rank]
 };
+
+template <typename SliceOf, typename StepOf>
+void Builder::repeat(int rank, size_t begin, size_t end, const SliceOf& slice_of, const StepOf& step_of) {
+  const auto r = static_cast<size_t>(rank);
+  auto& steps = plan_.steps[r];
+  auto& waits = plan_.wait_pool[r];
+  auto& places = plan_.place_pool[r];
+  for (size_t i = begin; i < end; ++i) {
+    Step step = steps[i];
+    const PoolRange waits_before = step.waits, places_before = step.places;
+    step.from = slice_of(step.from);
+    step.to = slice_of(step.to);
+    step.waits.begin = static_cast<uint32_t>(waits.size());
+    for (uint32_t w = waits_before.begin; w < waits_before.begin + waits_before.count; ++w) {
+      waits.push_back(step_of(waits[w]));
+      if (group_) wait_toward_[r].push_back(wait_toward_[r][w]);
+    }
+    step.places.begin = static_cast<uint32_t>(places.size());
+    for (uint32_t p = places_before.begin; p < places_before.begin + places_before.count; ++p)
+      places.push_back({places[p].rank, slice_of(places[p].slice)});
+    steps.push_back(step);
+    if (group_) step_toward_[r].push_back(step_toward_[r][i]);
+  }
+}
 
 }  // namespace opentrn::collectives

@@ -1,6 +1,7 @@
 #include "collectives/symmetric.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/interrupt.h"
 #include "collectives/coordinates.h"
@@ -32,8 +33,9 @@ int channels_of(const Level& level) { return level.algorithm == "mesh" ? level.s
 
 class SymmetricWriter {
  public:
-  SymmetricWriter(const Request& request, const Hierarchy& hierarchy, const Layout& layout)
-      : group_(hierarchy),
+  SymmetricWriter(const Request& request, const Hierarchy& hierarchy, const Layout& layout, Parts parts)
+      : parts_(parts),
+        group_(hierarchy),
         layout_(layout),
         ranks_(static_cast<int>(layout.ranks.size())),
         builder_(unit_request(request), "hier") {
@@ -116,17 +118,88 @@ class SymmetricWriter {
     const int64_t bytes = plan_.request.bytes / parts;
     std::vector<Part> list;
     for (int i = 0; i < parts; ++i) list.push_back(part_of_message(i * bytes, bytes));
-    const auto in_turn = [&](int part) -> Part* {
-      return part >= 0 && part < parts ? &list[static_cast<size_t>(part)] : nullptr;
+    written_.resize(list.size());
+    const auto stages = [&](int part, int phase, auto write) {
+      if (part < 0 || part >= parts) return;
+      if (part > 0 && parts_ == Parts::kAsFirst) return repeat(part, phase, part * bytes);
+      const auto p = static_cast<size_t>(part);
+      Phase& own = written_[p][static_cast<size_t>(phase)];
+      begin_phase(own);
+      write(list[p]);
+      end_phase(own);
     };
     for (int turn = 0; turn < parts + 2; ++turn) {
-      if (Part* last = in_turn(turn - 2)) gather_within(*last);
-      if (Part* middle = in_turn(turn - 1)) {
-        reduce_between(*middle, false);
-        gather_between(*middle, false);
-      }
-      if (Part* first = in_turn(turn)) reduce_within(*first);
+      stages(turn - 2, 2, [&](Part& last) { gather_within(last); });
+      stages(turn - 1, 1, [&](Part& middle) {
+        reduce_between(middle, false);
+        gather_between(middle, false);
+      });
+      stages(turn, 0, [&](Part& first) { reduce_within(first); });
     }
+  }
+
+  // What a part of the pipeline takes for its stages within units, between them, and within them again.
+  struct Phase {
+    std::vector<size_t> begin, end;  // steps, [rank]
+    int64_t scratch_begin = 0, scratch_end = 0;
+    size_t seen_begin = 0, seen_end = 0;
+  };
+  void begin_phase(Phase& phase) const {
+    for (int rank = 0; rank < ranks_; ++rank) phase.begin.push_back(builder_.step_count(rank));
+    phase.scratch_begin = builder_.scratch_bytes();
+    phase.seen_begin = plan_.seen.size();
+  }
+  void end_phase(Phase& phase) const {
+    for (int rank = 0; rank < ranks_; ++rank) phase.end.push_back(builder_.step_count(rank));
+    phase.scratch_end = builder_.scratch_bytes();
+    phase.seen_end = plan_.seen.size();
+  }
+
+  // The steps of the first part once more, `bytes` further in the message, with scratch memory of their own.
+  // Parts touch no memory of each other and begin their phases in one order, so no step waits for one of
+  // another part: waits are those of the first part.
+  void repeat(int part, int phase, int64_t bytes) {
+    note_stages();
+    const auto& first = written_[0];
+    auto& own = written_[static_cast<size_t>(part)];
+    const Phase& from = first[static_cast<size_t>(phase)];
+    Phase& to = own[static_cast<size_t>(phase)];
+    begin_phase(to);
+    builder_.scratch(from.scratch_end - from.scratch_begin);
+    const auto slice_of = [&](Slice slice) {
+      if (slice.buffer != Buffer::kScratch) return Slice{slice.buffer, slice.offset + bytes};
+      for (size_t i = 0; i < first.size(); ++i)
+        if (slice.offset >= first[i].scratch_begin && slice.offset < first[i].scratch_end)
+          return Slice{slice.buffer, slice.offset - first[i].scratch_begin + own[i].scratch_begin};
+      OPENTRN_CHECK(false, "scratch memory of no phase");
+    };
+    const auto step_of = [&](StepRef step) {
+      const auto rank = static_cast<size_t>(step.rank), number = static_cast<size_t>(step.step);
+      for (size_t i = 0; i < first.size(); ++i)
+        if (!first[i].end.empty() && number >= first[i].begin[rank] && number < first[i].end[rank])
+          return StepRef{step.rank, static_cast<int32_t>(number - first[i].begin[rank] + own[i].begin[rank])};
+      OPENTRN_CHECK(false, "a step of the first part waits for none of its steps");
+    };
+    for (size_t i = from.seen_begin; i < from.seen_end; ++i) {
+      std::vector<SeenFrom> seen = plan_.seen[i];
+      for (SeenFrom& range : seen) {
+        const int64_t size = range.end - range.begin;
+        range.begin = slice_of({range.buffer, range.begin}).offset;
+        range.end = range.begin + size;
+      }
+      plan_.seen.push_back(std::move(seen));
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      builder_.repeat(rank, from.begin[r], from.end[r], slice_of, step_of);
+      auto& stages = plan_.stage[r];
+      for (size_t i = from.begin[r]; i < from.end[r]; ++i)
+        stages.push_back(
+            stages[i] < 0
+                ? stages[i]
+                : static_cast<int16_t>(stages[i] + static_cast<int16_t>(to.seen_begin - from.seen_begin)));
+    }
+    end_phase(to);
   }
 
   Exchange exchange_of(const Part& part) const {
@@ -297,11 +370,13 @@ class SymmetricWriter {
     return slots;
   }
 
+  Parts parts_;
   Coordinates group_;
   const Layout& layout_;
   int ranks_ = 1;
   Builder builder_;
   SymmetricPlan plan_;
+  std::vector<std::array<Phase, 3>> written_;  // [part]
   std::vector<int> members_, first_channel_;
   const ExchangeAlgorithm* within_ = nullptr;
   std::map<std::pair<size_t, int>, std::vector<int64_t>> slots_;
@@ -444,10 +519,11 @@ int64_t symmetric_bytes(const Hierarchy& hierarchy, Kind kind, int64_t bytes, DT
   return (bytes + unit - 1) / unit * unit;
 }
 
-SymmetricPlan symmetric_plan(const Request& request, const Hierarchy& hierarchy, const Layout& unit) {
+SymmetricPlan symmetric_plan(const Request& request, const Hierarchy& hierarchy, const Layout& unit,
+                             Parts parts) {
   check(request, hierarchy, unit);
   check(unit, static_cast<int>(unit.ranks.size()));
-  return SymmetricWriter(request, hierarchy, unit).run();
+  return SymmetricWriter(request, hierarchy, unit, parts).run();
 }
 
 Plan expanded(const SymmetricPlan& plan) { return Expansion(plan).run(); }

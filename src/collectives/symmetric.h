@@ -69,9 +69,14 @@ struct SymmetricPlan {
 int64_t symmetric_bytes(const Hierarchy& hierarchy, Kind kind, int64_t bytes, DType dtype,
                         int ranks_per_unit);
 
+// How the parts of an all-reduce's pipeline are written: the first one, and the others as it on their own
+// memory; or each by itself, the reference of that.
+enum class Parts : uint8_t { kAsFirst, kEach };
+
 // An input fault for a hierarchy that is none, a kind that is none of all-reduce, all-gather and
 // reduce-scatter, and bytes that do not divide. `unit`: the places of the ranks of one unit.
-SymmetricPlan symmetric_plan(const Request& request, const Hierarchy& hierarchy, const Layout& unit);
+SymmetricPlan symmetric_plan(const Request& request, const Hierarchy& hierarchy, const Layout& unit,
+                             Parts parts = Parts::kAsFirst);
 
 // The plan of all ranks of all units.
 Plan expanded(const SymmetricPlan& plan);

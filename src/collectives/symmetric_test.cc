@@ -60,6 +60,54 @@ TEST(Symmetric, WrittenOutItDoesWhatIsAsked) {
   EXPECT_GT(proved, 300);
 }
 
+bool same(const SymmetricPlan& a, const SymmetricPlan& b) {
+  const auto same_steps = [](const Step& x, const Step& y) {
+    return x.reduces == y.reduces && x.has_second_target == y.has_second_target && x.peer == y.peer &&
+           x.from == y.from && x.to == y.to && x.bytes == y.bytes && x.channel == y.channel &&
+           x.waits.begin == y.waits.begin && x.waits.count == y.waits.count &&
+           x.places.begin == y.places.begin && x.places.count == y.places.count;
+  };
+  const auto same_seen = [](const SeenFrom& x, const SeenFrom& y) {
+    return x.buffer == y.buffer && x.begin == y.begin && x.end == y.end && x.period == y.period &&
+           x.level == y.level && x.is_absolute == y.is_absolute && x.is_whole == y.is_whole;
+  };
+  const auto of_each = [](const auto& equal) {
+    return [&](const auto& x, const auto& y) { return std::ranges::equal(x, y, equal); };
+  };
+  return std::ranges::equal(a.unit.steps, b.unit.steps, of_each(same_steps)) &&
+         a.unit.wait_pool == b.unit.wait_pool && a.unit.place_pool == b.unit.place_pool &&
+         a.unit.channels == b.unit.channels && a.unit.scratch_bytes == b.unit.scratch_bytes &&
+         a.toward == b.toward && a.waits_toward == b.waits_toward && a.stage == b.stage &&
+         std::ranges::equal(a.seen, b.seen, of_each(same_seen));
+}
+
+// The parts of a pipeline that are written as the first one are what they are when each is written by itself.
+TEST(Symmetric, PartsOfAPipelineAreWrittenAsTheFirst) {
+  const std::vector<std::vector<Level>> hierarchies = {
+      {{5, "ring"}}, {{2, "mesh"}, {3, "ring"}}, {{2, "ring"}, {2, "ring"}, {3, "mesh"}}};
+  int compared = 0;
+  for (const auto& levels : hierarchies)
+    for (const Layout& unit : {simple_layout(1), simple_layout(4), simple_layout(6, 2), simple_layout(8, 2)})
+      for (const char* within : {"mesh", "ring", "kangaring", "rdh"})
+        for (const int pipeline : {1, 2, 3}) {
+          const Hierarchy hierarchy{within, levels, pipeline};
+          const int per_unit = static_cast<int>(unit.ranks.size());
+          Request request{.ranks = per_unit * hierarchy.units(), .dtype = DType::kBFloat16};
+          request.bytes =
+              symmetric_bytes(hierarchy, request.kind, 14 * request.ranks, request.dtype, per_unit);
+          try {
+            ASSERT_TRUE(same(symmetric_plan(request, hierarchy, unit),
+                             symmetric_plan(request, hierarchy, unit, Parts::kEach)))
+                << within << " " << per_unit << " ranks a unit, " << pipeline << " parts";
+          } catch (const Fault& fault) {
+            ASSERT_EQ(fault.label(), "collectives.serves");
+            continue;
+          }
+          ++compared;
+        }
+  EXPECT_GT(compared, 80);
+}
+
 // Straight to the target, written out.
 TEST(Symmetric, DirectPlansDoWhatIsAsked) {
   const std::vector<std::vector<Level>> hierarchies = {{{2, "ring"}},

@@ -17,7 +17,11 @@ uint64_t mixed(uint64_t value) {  // the finalizer of SplitMix64
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
   return value ^ (value >> 31);
 }
-uint64_t mixed(uint64_t a, uint64_t b) { return mixed(mixed(a) ^ b); }
+// Half of that, of two: what hashes miss, the check of the classes finds.
+uint64_t mixed(uint64_t a, uint64_t b) {
+  const uint64_t value = (a ^ (b + 0x9e3779b97f4a7c15)) * 0xbf58476d1ce4e5b9;
+  return (value ^ (value >> 29)) * 0x94d049bb133111eb;
+}
 
 // Signatures as numbers from 0, in order of first appearance; how many there are.
 int32_t number(std::span<const uint64_t> signatures, std::vector<int32_t>& ids) {
@@ -222,6 +226,13 @@ class Quotient {
     way_of_class_.resize(first_step_.size());
     std::vector<int32_t> waits;
     Counts way;
+    // Those of a class mostly wait for the same classes in the same order.
+    const auto waits_as = [&](int32_t at, int32_t first) {
+      return std::ranges::equal(
+          graph_.waits.of(at), graph_.waits.of(first), {},
+          [&](int32_t step) { return found_.step[static_cast<size_t>(step)]; },
+          [&](int32_t step) { return found_.step[static_cast<size_t>(step)]; });
+    };
     const auto look = [&](int32_t at) {
       waits.clear();
       for (const int32_t before : graph_.waits.of(at))
@@ -254,8 +265,10 @@ class Quotient {
         return false;
       if (a.bursts && found_.rank[static_cast<size_t>(a.rank)] != found_.rank[static_cast<size_t>(b.rank)])
         return false;
-      look(static_cast<int32_t>(i));
-      if (waits != waits_[c]) return false;
+      if (!waits_as(static_cast<int32_t>(i), first_step_[c])) {
+        look(static_cast<int32_t>(i));
+        if (waits != waits_[c]) return false;
+      }
       if (a.way == b.way) continue;
       look_at_way(a.way);
       if (way != way_of_class_[c]) return false;
