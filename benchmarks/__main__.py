@@ -5,6 +5,7 @@
     ./dev bench --scale 4 --case docs-mamba-v3 --repeat 5
     ./dev bench --checkouts DIR --recording   what recording the published kernels costs per instruction
     ./dev bench --models                      whole models beside XLA (compile time) and ONNX Runtime (run time)
+    ./dev bench --packaged DIR                ONNX models of Python packages beside ONNX Runtime
     ./dev bench --ops [--only GLOB] [--quick] 190 ops of JAX beside XLA's CPU: predicted, compile and host times
     ./dev bench --native BUILD                nc_matmul against BLAS, a small instruction, the timing model
 
@@ -76,8 +77,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--native", type=Path, metavar="BUILD", help="run the C++ benchmarks built in BUILD")
     parser.add_argument("--recording", action="store_true", help="CPU time of recording, per instruction")
     parser.add_argument("--models", action="store_true", help="whole models: compile time and run time")
+    parser.add_argument("--packaged", type=Path, metavar="DIR", help="ONNX models of packages installed in DIR")
     parser.add_argument("--ops", action="store_true", help="ops of JAX beside XLA's CPU")
-    parser.add_argument("--only", default="", metavar="GLOB", help="of --ops: names or families, by commas")
+    parser.add_argument("--only", default="", metavar="GLOB", help="of --ops and --packaged: names, by commas")
     parser.add_argument("--quick", action="store_true", help="of --ops: the smallest arguments of each")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--measure", nargs=2, metavar=("CASE", "BACKEND"), help=argparse.SUPPRESS)
@@ -192,6 +194,13 @@ def main() -> int:
         figures = models.run()
         if arguments.json:
             print(json.dumps({"load": load, "models": figures}))
+        return 0
+    if arguments.packaged:
+        from benchmarks import packaged
+
+        figures = packaged.run(arguments.packaged, arguments.only)
+        if arguments.json:
+            print(json.dumps({"load": load, "packaged": figures}))
         return 0
     if arguments.recording:
         return print_recording(arguments, load)

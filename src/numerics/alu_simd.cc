@@ -44,6 +44,14 @@ HWY_ATTR HWY_INLINE auto is_true(D d, V x) {
   return hn::Not(hn::Eq(x, hn::Zero(d)));
 }
 
+// The remainder of another sign than the divisor, 1, goes up by it; a zero is +0.
+template <class D, class V>
+HWY_ATTR HWY_INLINE V floored(D d, V rest) {
+  const V zero = hn::Zero(d);
+  const V up = hn::IfThenElse(hn::Lt(rest, zero), hn::Add(rest, hn::Set(d, 1.0f)), rest);
+  return hn::IfThenElse(hn::Eq(rest, zero), zero, up);
+}
+
 OPENTRN_VECTOR_OP(Bypass, false, a);
 OPENTRN_VECTOR_OP(Add, true, hn::Add(a, b));
 OPENTRN_VECTOR_OP(Subtract, true, hn::Sub(a, b));
@@ -72,6 +80,11 @@ OPENTRN_VECTOR_OP(Rsqrt, true, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(a)));
 OPENTRN_VECTOR_OP(Reciprocal, true, hn::Div(hn::Set(d, 1.0f), a));
 OPENTRN_VECTOR_OP(Negative, true, hn::Neg(a));
 OPENTRN_VECTOR_OP(Sqrt, true, hn::Sqrt(a));
+
+// Remainders of division by 1, which b is: x - trunc(x) is exact. Rounding and the sines of large arguments
+// take them.
+OPENTRN_VECTOR_OP(FmodOne, true, hn::CopySign(hn::Sub(a, hn::Trunc(a)), a));
+OPENTRN_VECTOR_OP(ModOne, true, floored(d, hn::Sub(a, hn::Trunc(a))));
 
 #undef OPENTRN_VECTOR_OP
 
@@ -397,7 +410,15 @@ HWY_ATTR bool TensorTensorSimd(AluOp op, FloatRows a, FloatRows b, MutableFloatR
 HWY_ATTR bool TensorScalarSimd(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out,
                                size_t rows, size_t n) {
   if (reverse) return visit(op, TensorScalar<true>{a, scalars, out, rows, n});
-  return visit(op, TensorScalar<false>{a, scalars, out, rows, n});
+  const TensorScalar<false> visitor{a, scalars, out, rows, n};
+  if ((op == AluOp::kFmod || op == AluOp::kMod) && scalars.step == 0 && scalars.data[0] == 1.0f) {
+    if (op == AluOp::kFmod)
+      visitor.run<FmodOne>();
+    else
+      visitor.run<ModOne>();
+    return true;
+  }
+  return visit(op, visitor);
 }
 HWY_ATTR bool ReduceRowsSimd(AluOp op, FloatRows a, size_t rows, size_t n, float* out) {
   return visit(op, Reduce{a, rows, n, out});

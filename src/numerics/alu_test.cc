@@ -357,5 +357,39 @@ TEST(Alu, RowsOfWordsEqualTheReference) {
   EXPECT_GE(taken, 40);
 }
 
+// By 1 remainders have a vector form of their own.
+TEST_P(AluSimd, RemaindersByOneHaveTheBitsOfTheScalarForm) {
+  std::vector<float> values{0.0f,
+                            -0.0f,
+                            1.0f,
+                            -1.0f,
+                            0.5f,
+                            -0.5f,
+                            1e-30f,
+                            -1e-30f,
+                            -1e-8f,
+                            3.75f,
+                            -3.75f,
+                            8388607.5f,
+                            -8388607.5f,
+                            1e30f,
+                            -1e30f,
+                            -2.0f,
+                            std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::denorm_min(),
+                            -std::numeric_limits<float>::denorm_min()};
+  SplitMix64 rng(5);
+  for (int i = 0; i < 4000; ++i) values.push_back(std::bit_cast<float>(rng.next32()));
+  std::vector<float> out(values.size());
+  for (const AluOp op : {AluOp::kMod, AluOp::kFmod}) {
+    alu_tensor_scalar(op, values.data(), 1.0f, false, out.data(), values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(std::bit_cast<uint32_t>(out[i]), std::bit_cast<uint32_t>(alu(op, values[i], 1.0f)))
+          << name(op) << " of " << values[i];
+  }
+}
+
 }  // namespace
 }  // namespace opentrn::numerics

@@ -112,11 +112,14 @@ graph::Literal transposed(const Function& function, const Shown& shown, const gr
 
 int64_t turn_repeated_operands(Function& function) {
   std::map<ValueId, std::vector<OpId>> readers;
-  for (const OpId id : function.block(function.body()).ops)
+  graph::walk(function, function.body(), [&](OpId id) {
     if (turns_right_operand(function, function.op(id))) readers[function.op(id).operands[1]].push_back(id);
+  });
+  const std::vector<OpId>& once = function.block(function.body()).ops;
   int64_t changed = 0;
   for (const auto& [right, products] : readers) {
-    const auto shown = products.size() > 1 ? shown_by(function, right) : std::nullopt;
+    const bool repeats = products.size() > 1 || std::ranges::find(once, products[0]) == once.end();
+    const auto shown = repeats ? shown_by(function, right) : std::nullopt;
     if (!shown) continue;
     const graph::Type given = function.type(right), type = given.with_dims({given.dim(1), given.dim(0)});
     const graph::Literal literal = transposed(function, *shown, type);

@@ -157,10 +157,9 @@ class Folding {
     std::vector<Literal> operands;
     int64_t elements = result.element_count();
     for (const ValueId operand : op.operands) {
-      const OpId maker = function_.value(operand).op;
-      if (maker == graph::kNoOp || function_.op(maker).kind != OpKind::constant_) return false;
-      operands.push_back(function_.op(maker).literal(Attr::value));
-      if (operands.back().type().quantization()) return false;
+      auto known = known_value(op, operand);
+      if (!known || known->type().quantization()) return false;
+      operands.push_back(std::move(*known));
       elements = std::max(elements, operands.back().type().element_count());
     }
     if (elements == 0 || stays_narrow(op, elements)) return false;
@@ -179,6 +178,26 @@ class Folding {
   }
 
  private:
+  // A constant, or what arithmetic of floats reads of one that was broadcast: such a table (positions by
+  // frequencies, taps of a filter by phases) is kept in their place.
+  std::optional<Literal> known_value(const Op& op, ValueId value) const {
+    const OpId id = function_.value(value).op;
+    if (id == graph::kNoOp) return std::nullopt;
+    const Op& maker = function_.op(id);
+    if (maker.kind == OpKind::constant_) return maker.literal(Attr::value);
+    const graph::Type& type = function_.type(value);
+    const OpClass op_class = graph::definition(op.kind).op_class;
+    if (maker.kind != OpKind::broadcast_in_dim_ || op_class != OpClass::kBinaryElementwise ||
+        !graph::is_float(function_.type(op.results[0]).element()) || !type.is_static() ||
+        type.element_count() > kFoldedElements)
+      return std::nullopt;
+    const OpId of = function_.value(maker.operands[0]).op;
+    if (of == graph::kNoOp || function_.op(of).kind != OpKind::constant_) return std::nullopt;
+    const Literal from = function_.op(of).literal(Attr::value);
+    if (from.type().quantization()) return std::nullopt;
+    return evaluated(maker, std::span(&from, 1), type);
+  }
+
   // Products widen what they load: large weights take less room as they are.
   bool stays_narrow(const Op& op, int64_t elements) const {
     return op.kind == OpKind::convert_ && elements > kFoldedElements / 8 &&

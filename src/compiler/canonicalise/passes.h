@@ -38,7 +38,7 @@ int64_t simplify(graph::Function& function);
 // evaluator, up to kFoldedElements per result, and iotas of that size; what only widens, narrows or
 // rearranges a constant is folded whatever its size. Otherwise: iotas of every size. Gives the number of ops
 // replaced.
-inline constexpr int64_t kFoldedElements = int64_t{1} << 16;
+inline constexpr int64_t kFoldedElements = int64_t{1} << 17;
 inline constexpr int64_t kFoldedPlaces = int64_t{1} << 14;  // of a broadcast of integers
 int64_t fold_constants(graph::Function& function, bool fold_ops);
 

@@ -225,7 +225,8 @@ class Body {
   Tile int_binary(AluOp op, const Term& a, const Term& b) {
     Tile x = wide_int(a);
     if (op == AluOp::kRightShift && !is_int32(a.element)) x = without_sign_extension(x, a.element);
-    const Tile dst = fresh(x.dtype);
+    const bool placed = into_ && is_int32(result_) && into_->dtype == x.dtype;
+    const Tile dst = placed ? *into_ : fresh(x.dtype);
     if (b.splat && is_shift(op) && *b.splat >= 0)
       emitter_.tensor_scalar(op, dst, x, *b.splat);
     else

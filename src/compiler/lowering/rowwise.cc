@@ -14,8 +14,6 @@
 #include <map>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
@@ -65,7 +63,6 @@ class RowwiseKernel {
 
   void run() {
     find_operands();
-    find_users();
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
     if (!group_.split && !keeps_columns()) cut_into_equal_rows();
     if (rows_ * columns_ == 0) return;  // nobody reduces nothing: canonicalise/empty_values.cc
@@ -520,24 +517,8 @@ class RowwiseKernel {
     return term;
   }
 
-  // -- ops that wait for the next one (steps.h)
-  void find_users() {
-    for (const OpId id : group_.ops)
-      for (const ValueId operand : function_.op(id).operands)
-        if (const auto seen = plan_.seen_inside(index_, operand)) {
-          auto& users = users_[seen->base];
-          users.first = id;
-          ++users.second;
-        }
-  }
-
-  // The one op of the group that reads a value which nobody outside reads.
-  const Op* only_user(ValueId value) const {
-    const auto found = users_.find(value);
-    if (found == users_.end() || found->second.second != 1 || outputs_.contains(value)) return nullptr;
-    if (std::find(ops_.begin(), ops_.end(), found->second.first) == ops_.end()) return nullptr;
-    return &function_.op(found->second.first);
-  }
+  // -- ops that wait for the next one (steps.h): the one that reads a value which nobody outside reads
+  const Op* only_user(ValueId value) const { return users_.only(value, ops_, outputs_.contains(value)); }
 
   // Whether the select's last operand is a tile that an op of the group made for it alone.
   bool is_last_read(const Op& select, const Term& term) const {
@@ -583,18 +564,7 @@ class RowwiseKernel {
   // Whether the op's result can wait for its only user.
   bool can_wait(const Op& op, size_t steps) const {
     const Op* user = only_user(op.results[0]);
-    if (!user) return false;
-    if (rules().is_rounding(*user)) return true;
-    if (activation_function(*user) && rules().is_f32(user->results[0]) && steps == 1 &&
-        rules().is_column(user->results[0]) == rules().is_column(op.results[0]))
-      return true;
-    if (steps == 1 && rules().joins_tensors(*user)) return true;
-    const auto scalar = rules().place_of_scalar(*user);
-    if (!scalar || steps >= kStepsMax ||
-        rules().is_column(user->results[0]) != rules().is_column(op.results[0]))
-      return false;
-    const auto data = plan_.seen_inside(index_, user->operands[1 - *scalar]);
-    return data && data->base == op.results[0];
+    return user && rules().waits_for(op, *user, steps);
   }
 
   // The op as a step on what waits before it. False when it is none.
@@ -664,13 +634,43 @@ class RowwiseKernel {
   void finish_steps(ValueId value, const Steps& steps) {
     const graph::ElementType element = function_.type(value).element();
     const bool narrow = rules().is_column(value);
-    const auto place = narrow ? std::nullopt : place_in_parts(value);
+    const auto place = narrow ? std::nullopt : place_of(value, {});
     const Tile dst =
         place ? *place
               : emitter_.sbuf(row_count_, narrow ? 1 : column_count_, *device_dtype(element), "steps");
     emit_steps(emitter_, dst, steps);
     terms_[value] = {.element = element, .splat = {}, .tile = dst, .column = narrow};
     if (const auto output = outputs_.find(value); output != outputs_.end()) store(value, output->second, dst);
+  }
+
+  // The same tile under another name, where nobody outside reads it.
+  bool as_same_bits(const Op& op) {
+    if (!rules().keeps_words(op) || outputs_.contains(op.results[0])) return false;
+    const bool narrow = rules().is_column(op.results[0]);
+    Term term = operand_for(op, op.operands[0], narrow);
+    if (term.splat || term.column != narrow) return false;
+    term.element = function_.type(op.results[0]).element();
+    term.tile = term.tile.as(*device_dtype(term.element));
+    terms_[op.results[0]] = term;
+    return true;
+  }
+
+  // A word that one operator on bits alone reads: two operands from SBUF take twice as long as one from PSUM.
+  bool goes_to_psum(ValueId value) const {
+    constexpr int64_t kColumnsMin = 64, kColumnsMax = 2048;
+    if (group_.has_source || column_count_ < kColumnsMin || column_count_ > kColumnsMax) return false;
+    const auto may = [&](ValueId word) { return rules().makes_word(word) && only_user(word); };
+    const Op* user = may(value) ? only_user(value) : nullptr;
+    if (!user || !rules().joins_words(*user)) return false;
+    return user->operands[0] == value || !may(user->operands[0]);
+  }
+  // There the tile in PSUM among `operands`, which nobody else reads, is overwritten.
+  std::optional<Tile> place_of(ValueId value, std::span<const Term> operands) {
+    if (const auto place = place_in_parts(value); place || !goes_to_psum(value)) return place;
+    for (const Term& term : operands)
+      if (!term.splat && term.tile.space == isa::MemorySpace::kPsum) return term.tile;
+    const Tile words = emitter_.psum_banks(row_count_, column_count_, "words");
+    return words.as(wide_integer(function_.type(value).element()));
   }
 
   // Where part of the columns of a kept value go at once.
@@ -705,12 +705,13 @@ class RowwiseKernel {
       } else if (op.kind == OpKind::reduce_) {
         term = reduce(op, operand_for(op, op.operands[0], false));
       } else {
-        if (as_rounding(op) || as_step(op) || as_step_and_tensor(op) || as_activation(op)) continue;
+        if (as_rounding(op) || as_step(op) || as_step_and_tensor(op) || as_activation(op) || as_same_bits(op))
+          continue;
         const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
         std::vector<Term> operands;
         for (const ValueId value : op.operands) operands.push_back(operand_for(op, value, column_op));
         if (op.kind == OpKind::select_) operands[2].is_last_read = is_last_read(op, operands[2]);
-        const auto into = column_op ? std::nullopt : place_in_parts(result);
+        const auto into = column_op ? std::nullopt : place_of(result, operands);
         term = emit_elementwise(emitter_, function_, op, operands, row_count_, column_op ? 1 : column_count_,
                                 into);
         term.column = column_op;
@@ -789,7 +790,7 @@ class RowwiseKernel {
   std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
   std::map<Key, Tile> per_row_;                           // of a transposed group: load_transposed()
   std::map<ValueId, Term> terms_;
-  std::map<ValueId, std::pair<OpId, int>> users_;  // inside the group: the last one, and how many
+  GroupUsers users_{function_, plan_, index_};
   std::map<ValueId, Steps> waiting_;
 };
 

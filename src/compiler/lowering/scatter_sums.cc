@@ -14,7 +14,7 @@
 //
 // Zero times an infinity or NaN is NaN, which would reach rows that it does not belong to. So such updates
 // are zeros in the product, and two further products count them: where a count is not zero, the infinity is
-// added at the end, or both, which is NaN.
+// added at the end, or both, which is NaN. Numbers that were integers, and constants, need neither.
 //
 // An index outside of the table matches no row of it, and the DMA skips it. Sums are of fp32, in the order of
 // the Tensor engine.
@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -52,7 +53,7 @@ constexpr int64_t kWidestRow = 8192;
 constexpr int64_t kDigit = 128, kMostPasses = 8;
 // Windows of numbers beside each other in a partition: at most, and by what their factors take.
 constexpr int64_t kChunk = 64, kFactorColumns = 8192;
-constexpr int kParts = 3;  // the finite update, whether it is infinite or NaN, minus infinite or NaN
+constexpr int kPartsMax = 3;  // the finite update, whether it is infinite or NaN, minus infinite or NaN
 
 bool is_list(const Op& op, Attr attr, std::initializer_list<int64_t> wanted) {
   const std::vector<int64_t> list = op.integers_or(attr, 0, 0);
@@ -116,10 +117,24 @@ bool has_whole_row_sums(const Function& function, const Op& op) {
 
 namespace {
 
+bool is_finite(const Function& function, graph::ValueId value) {
+  if (const auto number = splat_of(function, value)) return std::isfinite(*number);
+  const Op* op = maker(function, value);
+  if (op == nullptr || op->operands.empty()) return false;
+  if (is_view_op(op->kind)) return is_finite(function, op->operands[0]);
+  const graph::ElementType from = function.type(op->operands[0]).element();
+  return op->kind == OpKind::convert_ && (graph::is_integer(from) || graph::is_bool(from));
+}
+
 class ScatterSums {
  public:
   ScatterSums(Lowering& lowering, const Op& op, const RowSums& sums)
-      : lowering_(lowering), emitter_(lowering.emitter()), op_(op), sums_(sums) {}
+      : lowering_(lowering),
+        emitter_(lowering.emitter()),
+        op_(op),
+        sums_(sums),
+        every_update_(splat_of(lowering.function(), op.operands[2])),
+        parts_(is_finite(lowering.function(), op.operands[2]) ? 1 : kPartsMax) {}
 
   void run() {
     const std::vector<int64_t> list{sums_.count}, rows{sums_.count, sums_.width};
@@ -157,8 +172,9 @@ class ScatterSums {
     return tile;
   }
 
-  // The three parts of updates beside each other, `count` columns each, of which `data` holds the first.
+  // The parts of updates beside each other, `count` columns each, of which `data` holds the first.
   void split(const Tile& parts, int64_t count) {
+    if (parts_ == 1) return;
     constexpr double kLargest = std::numeric_limits<float>::max();
     const Tile data = parts.column_range(0, count), plus = parts.column_range(count, count),
                minus = parts.column_range(2 * count, count);
@@ -177,10 +193,10 @@ class ScatterSums {
   }
 
   // dst = data + sums, and the infinities that were counted.
-  void finish(const Tile& dst, const Tile& data, const std::array<Tile, kParts>& sums) {
+  void finish(const Tile& dst, const Tile& data, const std::array<Tile, kPartsMax>& sums) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     emitter_.tensor_tensor(AluOp::kAdd, dst, data, sums[0]);
-    for (const int part : {1, 2}) {
+    for (int part = 1; part < parts_; ++part) {
       const Tile found = emitter_.sbuf(dst.rows, dst.columns, DType::kUint8, "found");
       emitter_.tensor_scalar(AluOp::kGreater, found, sums[static_cast<size_t>(part)], 0.0);
       const Tile extra = filled(dst.rows, dst.columns, 0.0);
@@ -215,8 +231,8 @@ class ScatterSums {
                   {counted.tensor, counted.dtype, counted.offset, {{0, kPartitions}, {1, sums_.table_rows}}});
     // Sums stay in PSUM: a bank holds those of 128 rows, with their three parts, or of several such.
     constexpr int64_t kBanks = 6;
-    const int64_t width = std::min(sums_.width, kPsumBankColumns / kParts);
-    const int64_t pass = kBanks * (kPsumBankColumns / (kParts * width)) * kPartitions;
+    const int64_t width = std::min(sums_.width, kPsumBankColumns / parts_);
+    const int64_t pass = kBanks * (kPsumBankColumns / (parts_ * width)) * kPartitions;
     for (int64_t column = 0; column < sums_.width; column += width)
       for (int64_t row = 0; row < sums_.table_rows; row += pass)
         add_rows(numbers.column_range(row, std::min(pass, sums_.table_rows - row)), row, column,
@@ -228,17 +244,17 @@ class ScatterSums {
   };
 
   void add_rows(const Tile& numbers, int64_t first, int64_t column, int64_t width, const Tables& tables) {
-    const int64_t per_bank = kPsumBankColumns / (kParts * width);
+    const int64_t per_bank = kPsumBankColumns / (parts_ * width);
     std::vector<Tile> sums;
     for (int64_t row = 0; row < numbers.columns; row += kPartitions) {
       const int64_t number = row / kPartitions;
-      sums.push_back(emitter_.psum_at(number / per_bank, number % per_bank * kParts * width * 4,
-                                      std::min(kPartitions, numbers.columns - row), kParts * width,
+      sums.push_back(emitter_.psum_at(number / per_bank, number % per_bank * parts_ * width * 4,
+                                      std::min(kPartitions, numbers.columns - row), parts_ * width,
                                       DType::kFloat32, "sums"));
     }
     for (int64_t at = 0; at < sums_.count; at += kPartitions) {
       const int64_t count = std::min(kPartitions, sums_.count - at);
-      const Tile parts = floats(count, kParts * width, "updates"),
+      const Tile parts = floats(count, parts_ * width, "updates"),
                  matches = floats(count, numbers.columns, "matches");
       tables.updates.load(emitter_, parts.column_range(0, width), at, column);
       split(parts, width);
@@ -256,9 +272,11 @@ class ScatterSums {
     }
   }
 
-  static std::array<Tile, kParts> parts_of(const Tile& sums, int64_t width) {
-    return {sums.column_range(0, width), sums.column_range(width, width),
-            sums.column_range(2 * width, width)};
+  std::array<Tile, kPartsMax> parts_of(const Tile& sums, int64_t width) const {
+    std::array<Tile, kPartsMax> parts;
+    for (int64_t part = 0; part < parts_; ++part)
+      parts[static_cast<size_t>(part)] = sums.column_range(part * width, width);
+    return parts;
   }
 
   // -- numbers
@@ -279,20 +297,20 @@ class ScatterSums {
 
   void add_numbers(const Tile& digits, int64_t first, int64_t high, int64_t low, const View& before,
                    const View& after) {
-    const Tile sums = emitter_.psum(high, kParts * low, DType::kFloat32, "sums");
+    const Tile sums = emitter_.psum(high, parts_ * low, DType::kFloat32, "sums");
     bool begun = false;
     const int64_t whole = sums_.count / kPartitions;  // columns of full partitions
     const auto add = [&](int64_t from, int64_t rows, int64_t row_step, int64_t columns) {
       const Tile factors = add_chunk(digits, first, high, low, {from, rows, row_step, columns});
       const Tile highs = factors.column_range(0, columns * high),
-                 lows = factors.column_range(columns * high, columns * kParts * low);
+                 lows = factors.column_range(columns * high, columns * parts_ * low);
       for (int64_t i = 0; i < columns; ++i) {
         emitter_.matmul(sums, highs.column_range(i * high, high),
-                        lows.column_range(i * kParts * low, kParts * low), begun);
+                        lows.column_range(i * parts_ * low, parts_ * low), begun);
         begun = true;
       }
     };
-    const int64_t chunk = std::min(kChunk, kFactorColumns / (high + kParts * low));
+    const int64_t chunk = std::min(kChunk, kFactorColumns / (high + parts_ * low));
     for (int64_t column = 0; column < whole; column += chunk)
       add(column, kPartitions, whole, std::min(chunk, whole - column));
     if (const int64_t rest = sums_.count % kPartitions) add(whole * kPartitions, rest, 1, 1);
@@ -322,7 +340,14 @@ class ScatterSums {
     return tile;
   }
 
-  // Per window: where its high digit is (`high` columns); and its three parts, each at its low digit.
+  Tile parts_of_chunk(const Chunk& chunk) {
+    const Tile parts = floats(chunk.rows, parts_ * chunk.columns, "updates");
+    emitter_.tensor_copy(parts.column_range(0, chunk.columns), chunk_of(updates_, chunk, "update"));
+    split(parts, chunk.columns);
+    return parts;
+  }
+
+  // Per window: where its high digit is (`high` columns); and its parts, each at its low digit.
   Tile add_chunk(const Tile& digits, int64_t first, int64_t high, int64_t low, const Chunk& chunk) {
     const int64_t rows = chunk.rows, columns = chunk.columns;
     const Tile raw = chunk_of(indices_, chunk, "index"),
@@ -337,10 +362,9 @@ class ScatterSums {
     emitter_.tensor_scalar(AluOp::kArithmeticRightShift, high_digit, index, static_cast<double>(bits));
     emitter_.tensor_scalar(AluOp::kBitwiseAnd, low_digit, index, static_cast<double>(low - 1));
     const Tile h = as_float(high_digit), l = as_float(low_digit);
-    const Tile parts = floats(rows, kParts * columns, "updates");
-    emitter_.tensor_copy(parts.column_range(0, columns), chunk_of(updates_, chunk, "update"));
-    split(parts, columns);
-    const Tile factors = floats(rows, columns * (high + kParts * low), "factors");
+    const bool counts = every_update_ == 1.0;
+    const Tile parts = counts ? Tile{} : parts_of_chunk(chunk);
+    const Tile factors = floats(rows, columns * (high + parts_ * low), "factors");
     // [columns][digit]: one of the two stands still.
     const auto each = [&](const Tile& of, int64_t count) { return of.patch(0, columns, 1, count, 0); };
     const auto digit = [&](int64_t count) {
@@ -348,12 +372,17 @@ class ScatterSums {
     };
     emitter_.tensor_tensor(AluOp::kEqual, factors.patch(0, columns, high, high, 1), each(h, high),
                            digit(high));
+    if (counts) {
+      emitter_.tensor_tensor(AluOp::kEqual, factors.patch(columns * high, columns, low, low, 1), each(l, low),
+                             digit(low));
+      return factors;
+    }
     const Tile here = floats(rows, columns * low, "digit");
     const Tile here_by_digit = here.patch(0, columns, low, low, 1);
     emitter_.tensor_tensor(AluOp::kEqual, here_by_digit, each(l, low), digit(low));
-    for (int part = 0; part < kParts; ++part)
+    for (int part = 0; part < parts_; ++part)
       emitter_.tensor_tensor(AluOp::kMultiply,
-                             factors.patch(columns * high + part * low, columns, kParts * low, low, 1),
+                             factors.patch(columns * high + part * low, columns, parts_ * low, low, 1),
                              here_by_digit, each(parts.column_range(part * columns, columns), low));
     return factors;
   }
@@ -408,12 +437,12 @@ class ScatterSums {
     const Tile inside = clamped(asked);
     for (int64_t column = 0; column < sums_.width; column += kPsumBankColumns) {
       const int64_t width = std::min(kPsumBankColumns, sums_.width - column);
-      const Tile parts = floats(count, kParts * width, "updates"), there = floats(count, width, "there"),
+      const Tile parts = floats(count, parts_ * width, "updates"), there = floats(count, width, "there"),
                  total = floats(count, width, "total");
       updates.load(emitter_, parts.column_range(0, width), at, column);
       split(parts, width);
-      std::array<Tile, kParts> sums;
-      for (int part = 0; part < kParts; ++part) {
+      std::array<Tile, kPartsMax> sums;
+      for (int part = 0; part < parts_; ++part) {
         sums[static_cast<size_t>(part)] = emitter_.psum(count, width, DType::kFloat32, "sums");
         emitter_.matmul(sums[static_cast<size_t>(part)], matches, parts.column_range(part * width, width),
                         false);
@@ -445,6 +474,8 @@ class ScatterSums {
   Emitter& emitter_;
   const Op& op_;
   RowSums sums_;
+  std::optional<double> every_update_;
+  int parts_;
   View indices_, updates_;
   std::optional<Tile> zeros_;
 };

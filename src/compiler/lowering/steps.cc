@@ -107,6 +107,9 @@ bool reads_sums(graph::OpKind kind) {
     case graph::OpKind::divide_:
     case graph::OpKind::maximum_:
     case graph::OpKind::minimum_:
+    case graph::OpKind::and_:
+    case graph::OpKind::or_:
+    case graph::OpKind::xor_:
     case graph::OpKind::convert_:
     case graph::OpKind::exponential_:
     case graph::OpKind::tanh_:
@@ -142,6 +145,12 @@ AluOp alu_of_step(graph::OpKind kind) {
     case graph::OpKind::subtract_: return AluOp::kSubtract;
     case graph::OpKind::maximum_: return AluOp::kMaximum;
     case graph::OpKind::remainder_: return AluOp::kFmod;
+    case graph::OpKind::and_: return AluOp::kBitwiseAnd;
+    case graph::OpKind::or_: return AluOp::kBitwiseOr;
+    case graph::OpKind::xor_: return AluOp::kBitwiseXor;
+    case graph::OpKind::shift_left_: return AluOp::kLeftShift;
+    case graph::OpKind::shift_right_logical_: return AluOp::kRightShift;
+    case graph::OpKind::shift_right_arithmetic_: return AluOp::kArithmeticRightShift;
     default: return AluOp::kMinimum;
   }
 }

@@ -5,7 +5,8 @@
 //   (data op0 scalar0) op tensor, tensor op (data op0 scalar0)
 //   function(data + scalar), function(data - scalar), function(data * scalar)
 //
-// Each op rounds to fp32 once, as if it had been an instruction of its own.
+// Each op rounds to fp32 once, as if it had been an instruction of its own. Operators on bits of words with
+// numbers are steps of the first kind.
 #pragma once
 
 #include <optional>

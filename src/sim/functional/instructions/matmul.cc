@@ -12,6 +12,7 @@
 #include "arch/core_features.h"
 #include "isa/tensor_label.h"
 #include "numerics/alu.h"
+#include "numerics/chosen_sums.h"
 #include "numerics/matmul.h"
 #include "numerics/mx.h"
 #include "numerics/sparsity.h"
@@ -185,6 +186,15 @@ class ProductTarget {
   uint8_t* adds_ = nullptr;
 };
 
+// What a product left beside its destination goes there.
+void store_product(Context& cx, const numerics::MatmulTile& tile, const ProductTarget& target) {
+  if (target.direct()) return;
+  const View& dst = target.view();
+  float* scratch = cx.scratch.floats(dst.elements);
+  for (int64_t p = 0; p < dst.partitions; ++p)
+    target.store_product_row(p, tile.acc + p * static_cast<int64_t>(tile.acc_pitch), scratch);
+}
+
 void multiply(Context& cx, const Matrix& stationary, const Matrix& moving, const ProductTarget& target) {
   const View& dst = target.view();
   numerics::MatmulTile tile{};
@@ -203,6 +213,7 @@ void multiply(Context& cx, const Matrix& stationary, const Matrix& moving, const
     tile.acc_pitch = static_cast<size_t>(moving.columns);
     tile.accumulate = false;
   }
+  if (!dst.repeats() && numerics::add_chosen_rows(tile)) return store_product(cx, tile, target);
   const int64_t work = int64_t{tile.K} * tile.M * tile.N / kMultiplyAddsPerWork;
   // Threads share the longer side of the result, in pieces that suit the kernel's register tiles. Each piece
   // packs the other operand anew, so there are but two for each thread.
@@ -219,10 +230,7 @@ void multiply(Context& cx, const Matrix& stationary, const Matrix& moving, const
     else
       numerics::matmul_tile_range(tile, first, last, 0, tile.N);
   });
-  if (direct) return;
-  float* scratch = cx.scratch.floats(dst.elements);
-  for (int64_t p = 0; p < dst.partitions; ++p)
-    target.store_product_row(p, tile.acc + p * static_cast<int64_t>(tile.acc_pitch), scratch);
+  store_product(cx, tile, target);
 }
 
 // [P, 2, n] as [2 P, n].
