@@ -93,3 +93,33 @@ def test_the_default_type_is_part_of_a_calls_class() -> None:
         assert (x / 2).dtype == torch.float16
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_tensors_of_one_memory_are_set_to_one_another() -> None:
+    x = torch.zeros(3, 4, device="neuron")
+    y = torch.empty(0, device="neuron").set_(x)
+    assert y.is_set_to(x) and not y.is_set_to(x.t()) and not x.is_set_to(torch.zeros(3, 4, device="neuron"))
+
+
+def test_new_memory_is_filled_where_results_have_to_be_the_same() -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(5, device="neuron").isnan().all()
+        assert (torch.empty(5, dtype=torch.int8, device="neuron") == 127).all()
+        x = torch.zeros(2, device="neuron").resize_(5)
+        assert x[:2].tolist() == [0, 0] and x[2:].isnan().all()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_elements_that_share_memory_are_filled() -> None:
+    x = torch.empty_strided((2, 3), (0, 1), device="neuron")
+    assert x.fill_(4).tolist() == [[4, 4, 4]] * 2 and x.zero_().tolist() == [[0, 0, 0]] * 2
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.add_(1)
+
+
+def test_a_lazy_copy_is_read_without_becoming_one() -> None:
+    x = torch.arange(4.0, device="neuron")
+    y = torch._lazy_clone(x)
+    assert (y + 1).tolist() == [1, 2, 3, 4] and torch._C._is_cow_tensor(y)
