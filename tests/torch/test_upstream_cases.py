@@ -123,3 +123,50 @@ def test_a_lazy_copy_is_read_without_becoming_one() -> None:
     x = torch.arange(4.0, device="neuron")
     y = torch._lazy_clone(x)
     assert (y + 1).tolist() == [1, 2, 3, 4] and torch._C._is_cow_tensor(y)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.div(x, 2, out=torch.empty(3, dtype=torch.int16, device=x.device)),
+        lambda x: torch.exp(x, out=torch.empty(3, dtype=torch.int64, device=x.device)),
+        lambda x: torch.zeros(3, 2, device=x.device).__setitem__((slice(None), [1]), x.unsqueeze(-1)),
+    ],
+)
+def test_results_go_into_types_that_take_them(call: Any) -> None:
+    x = torch.arange(3)
+    with pytest.raises(RuntimeError) as expected:
+        call(x)
+    with pytest.raises(RuntimeError) as found:
+        call(x.to("neuron"))
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_training_writes_running_statistics(dtype: torch.dtype, momentum: float | None) -> None:
+    torch.manual_seed(1)
+    ours, theirs = torch.nn.BatchNorm2d(3, momentum=momentum).to("neuron"), torch.nn.BatchNorm2d(3, momentum=momentum)
+    for _ in range(2):
+        x = torch.randn(4, 3, 5, 5).add(2).to(dtype)
+        found, wanted = ours(x.to("neuron")), theirs(x)
+    close = {"rtol": 1e-2, "atol": 1e-2} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(found.cpu(), wanted, **close)
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        torch.testing.assert_close(getattr(ours, name).cpu(), getattr(theirs, name), rtol=1e-5, atol=1e-6)
+    ours.eval(), theirs.eval()
+    torch.testing.assert_close(ours(x.to("neuron")).cpu(), theirs(x), **close)
+    assert (ours.running_mean.cpu() - theirs.running_mean).abs().max() < 1e-5
+
+
+def test_instances_write_running_statistics_and_have_gradients() -> None:
+    torch.manual_seed(1)
+    x = torch.rand(4, 5, 9)
+    results = []
+    for place in ("cpu", "neuron"):
+        norm = torch.nn.InstanceNorm1d(5, affine=True, track_running_stats=True).to(place)
+        leaf = x.clone().to(place).detach().requires_grad_()
+        (norm(leaf) ** 3).sum().backward()
+        results.append([each.cpu() for each in (norm.running_mean, norm.running_var, leaf.grad, norm.weight.grad)])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-4)
