@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <list>
@@ -236,7 +237,7 @@ class Run {
   const void* address(const Argument& row) {
     const at::Tensor& tensor = row.tensor;
     if (tensor.numel() == 0) return nullptr;
-    if (row.layout.kind != Layout::kScattered) return tensor.data_ptr();
+    if (row.layout.kind != Layout::kScattered) return tensor.const_data_ptr();  // a lazy copy stays one
     // A copy that the core makes before.
     scratch_.push_back(host_view(tensor).contiguous());
     note_copy(call_.device, static_cast<int64_t>(scratch_.back().nbytes()));
@@ -279,7 +280,15 @@ class Run {
 
   void copy_within(const at::Tensor& from, const at::Tensor& to) {
     const bool is_ours = from.device().type() == c10::DeviceType::PrivateUse1;
-    host_view(to).copy_(is_ours ? host_view(from) : from);
+    at::Tensor place = host_view(to), value = is_ours ? host_view(from) : from;
+    if (const std::string& name = call_.op->schema().name(); name == "aten::fill_" || name == "aten::zero_") {
+      for (int64_t i = 0; i < place.dim(); ++i) {  // which torch allows where elements share memory
+        if (place.stride(i) != 0) continue;
+        place = place.narrow(i, 0, std::min<int64_t>(place.size(i), 1));
+        value = value.narrow(i, 0, std::min<int64_t>(value.size(i), 1));
+      }
+    }
+    place.copy_(value);
     note_copy(call_.device, static_cast<int64_t>(to.nbytes()));
   }
 

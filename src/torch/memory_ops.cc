@@ -1,11 +1,13 @@
 // Ops that make tensors, look at them in another way, or move them: those that no program of the device does.
 #include <cstring>
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 #include <ATen/NativeFunctions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -40,11 +42,31 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pinned)
   TORCH_CHECK(!pinned.value_or(false), "only memory of the CPU is pinned");
 }
 
+// All memory of a tensor, in its type.
+Tensor whole(const Tensor& tensor) {
+  const auto count = static_cast<int64_t>(tensor.storage().nbytes() / tensor.dtype().itemsize());
+  return at::from_blob(tensor.storage().mutable_data(), {count},
+                       at::TensorOptions().dtype(tensor.dtype()).device(at::kCPU));
+}
+
+bool has_64_bits(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kLong || tensor.scalar_type() == at::kUInt64;
+}
+
 // Programs refuse whole numbers that 32 bits do not hold, and an op that writes some elements reads the
-// others: what memory held before must not be such a number.
+// others: what memory held before must not be such a number. Other types are filled where the program asks
+// for the same results every time.
+void fill_new(Tensor made) {
+  if (has_64_bits(made)) {
+    std::memset(made.mutable_data_ptr(), 0, made.nbytes());
+  } else if (at::globalContext().deterministicAlgorithms() &&
+             at::globalContext().deterministicFillUninitializedMemory() && made.numel() != 0) {
+    at::native::fill_empty_deterministic_(made);
+  }
+}
+
 Tensor within_range(Tensor made) {
-  if (made.scalar_type() == at::kLong || made.scalar_type() == at::kUInt64)
-    std::memset(made.mutable_data_ptr(), 0, made.storage().nbytes());
+  fill_new(whole(made));
   return made;
 }
 
@@ -68,7 +90,11 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::option
 
 const Tensor& resize(const Tensor& self, c10::SymIntArrayRef sizes, std::optional<at::MemoryFormat> format) {
   const c10::DeviceGuard guard(self.device());
-  return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(sizes), format);
+  const int64_t before = whole(self).numel();
+  at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(sizes), format);
+  const Tensor all = whole(self);
+  if (all.numel() > before) fill_new(all.narrow(0, before, all.numel() - before));
+  return self;
 }
 
 bool on_device(const Tensor& tensor) { return tensor.device().type() == c10::DeviceType::PrivateUse1; }
@@ -218,6 +244,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("view_as_real", &at::native::view_as_real);
   library.impl("view_as_complex", &at::native::view_as_complex);
   library.impl("equal", &equal);
+  library.impl("is_set_to", &at::native::is_set_to);
 }
 
 // A copy reads conjugate and negative bits itself. Resolved before, by a copy, they would be resolved for

@@ -93,3 +93,80 @@ def test_the_default_type_is_part_of_a_calls_class() -> None:
         assert (x / 2).dtype == torch.float16
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_tensors_of_one_memory_are_set_to_one_another() -> None:
+    x = torch.zeros(3, 4, device="neuron")
+    y = torch.empty(0, device="neuron").set_(x)
+    assert y.is_set_to(x) and not y.is_set_to(x.t()) and not x.is_set_to(torch.zeros(3, 4, device="neuron"))
+
+
+def test_new_memory_is_filled_where_results_have_to_be_the_same() -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(5, device="neuron").isnan().all()
+        assert (torch.empty(5, dtype=torch.int8, device="neuron") == 127).all()
+        x = torch.zeros(2, device="neuron").resize_(5)
+        assert x[:2].tolist() == [0, 0] and x[2:].isnan().all()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_elements_that_share_memory_are_filled() -> None:
+    x = torch.empty_strided((2, 3), (0, 1), device="neuron")
+    assert x.fill_(4).tolist() == [[4, 4, 4]] * 2 and x.zero_().tolist() == [[0, 0, 0]] * 2
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.add_(1)
+
+
+def test_a_lazy_copy_is_read_without_becoming_one() -> None:
+    x = torch.arange(4.0, device="neuron")
+    y = torch._lazy_clone(x)
+    assert (y + 1).tolist() == [1, 2, 3, 4] and torch._C._is_cow_tensor(y)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.div(x, 2, out=torch.empty(3, dtype=torch.int16, device=x.device)),
+        lambda x: torch.exp(x, out=torch.empty(3, dtype=torch.int64, device=x.device)),
+        lambda x: torch.zeros(3, 2, device=x.device).__setitem__((slice(None), [1]), x.unsqueeze(-1)),
+    ],
+)
+def test_results_go_into_types_that_take_them(call: Any) -> None:
+    x = torch.arange(3)
+    with pytest.raises(RuntimeError) as expected:
+        call(x)
+    with pytest.raises(RuntimeError) as found:
+        call(x.to("neuron"))
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_training_writes_running_statistics(dtype: torch.dtype, momentum: float | None) -> None:
+    torch.manual_seed(1)
+    ours, theirs = torch.nn.BatchNorm2d(3, momentum=momentum).to("neuron"), torch.nn.BatchNorm2d(3, momentum=momentum)
+    for _ in range(2):
+        x = torch.randn(4, 3, 5, 5).add(2).to(dtype)
+        found, wanted = ours(x.to("neuron")), theirs(x)
+    close = {"rtol": 1e-2, "atol": 1e-2} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(found.cpu(), wanted, **close)
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        torch.testing.assert_close(getattr(ours, name).cpu(), getattr(theirs, name), rtol=1e-5, atol=1e-6)
+    ours.eval(), theirs.eval()
+    torch.testing.assert_close(ours(x.to("neuron")).cpu(), theirs(x), **close)
+    assert (ours.running_mean.cpu() - theirs.running_mean).abs().max() < 1e-5
+
+
+def test_instances_write_running_statistics_and_have_gradients() -> None:
+    torch.manual_seed(1)
+    x = torch.rand(4, 5, 9)
+    results = []
+    for place in ("cpu", "neuron"):
+        norm = torch.nn.InstanceNorm1d(5, affine=True, track_running_stats=True).to(place)
+        leaf = x.clone().to(place).detach().requires_grad_()
+        (norm(leaf) ** 3).sum().backward()
+        results.append([each.cpu() for each in (norm.running_mean, norm.running_var, leaf.grad, norm.weight.grad)])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-4)

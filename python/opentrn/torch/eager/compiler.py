@@ -28,7 +28,7 @@ from opentrn.errors import NotModelled
 from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
 from opentrn.torch.compile_cache import Compiled
-from opentrn.torch.eager import fused, integers, lifted, refused, stored
+from opentrn.torch.eager import batch_norm, fused, integers, lifted, refused, stored
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
@@ -166,10 +166,14 @@ class _Tracer:
     def _mutated(self, out_only: bool = False) -> list[int]:
         """Tensors of the call that the op writes; out_only: whatever they hold."""
         found = []
+        names = [each.name for each in self.schema.arguments]
+        silent: tuple[str, ...] = batch_norm.WRITTEN.get(self.name, ())
+        if silent and not self.arguments[names.index("training")]:
+            silent = ()
         for value, declared in zip(self.arguments, self.schema.arguments):
             if out_only and not declared.is_out:
                 continue
-            if declared.alias_info is not None and declared.alias_info.is_write:
+            if declared.name in silent or declared.alias_info is not None and declared.alias_info.is_write:
                 found += [leaf.index for leaf in pytree.tree_leaves(value) if isinstance(leaf, Ref)]
         return found
 
@@ -207,7 +211,10 @@ class _Tracer:
         if self.name.startswith("aten::_fused_") and self.mutated:
             raise NoDeviceForm(f"{self.name} has no form", label="torch.no_emitter")  # functionalize() cannot
         positional, keywords = split(self.schema, real)
-        return (attention.FORMS.get(self.name) or integers.FORMS.get(self.name) or self.op)(*positional, **keywords)
+        for forms in (attention.FORMS, batch_norm.FORMS, integers.FORMS):
+            if form := forms.get(self.name):
+                return form(*positional, **keywords)
+        return self.op(*positional, **keywords)
 
     def _lifted(self, real: list[Any], seen: dict[int, Any]) -> Any:
         """The form with tensors for numbers; what it gives is what the op writes."""
@@ -288,6 +295,7 @@ def _traced(tracer: _Tracer) -> Any:
 
 def _plan(name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings) -> Plan:
     tracer = _Tracer(name, arguments, given)
+    refused.hold_types(tracer.op, arguments, given, tracer.mutated if "index_put" in name else tracer.written)
     module = _traced(tracer)
     module.graph.eliminate_dead_code()
     memory = [(given[i].memory_shape, tracer.input_dtype(i)) for i in tracer.inputs]

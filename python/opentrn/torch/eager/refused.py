@@ -35,6 +35,26 @@ def takes(op: Any, arguments: list[Any], given: Sequence[Any]) -> bool:
     return True
 
 
+_OF_TYPES = ("can't be cast", "dtypes match")  # errors that tracing does not find
+
+
+def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Sequence[int]) -> None:
+    """Raises what torch raises where what an op writes into has a type that takes no such results.
+
+    written: numbers of those tensors. The CPU is asked where that can be: of types that differ, and of whole numbers.
+    """
+    names = {given[i].dtype for i in written}
+    if not written or (len({each.dtype for each in given}) == 1 and all(name.is_floating_point for name in names)):
+        return
+    try:
+        takes(op, arguments, given)
+    except RuntimeError as fault:
+        if any(words in str(fault) for words in _OF_TYPES):
+            raise
+    except Exception:  # noqa: BLE001  (of the zeros, not of the call)
+        return
+
+
 def _bytes(given: Any) -> int:
     last = sum((size - 1) * step for size, step in zip(given.shape, given.stride))
     return (last + 1) * given.dtype.itemsize if 0 not in given.shape else 0
