@@ -67,6 +67,10 @@ class ParallelProgram {
     std::optional<double> times = 1;
     std::vector<graph::ValueId> reads, writes;  // of a program: in the order of its ports
     std::vector<std::vector<Stage>> regions;    // of a loop or branch that the host leads
+    // Of a collective: the stream that the program says, and the shape of the weight that it moves, or
+    // nothing (weight_collectives.h).
+    std::optional<int> stream = std::nullopt;
+    std::string weight = {};
   };
   std::vector<Stage> stages() const;
   // Bytes of HBM of one device where a run takes most: arguments, what a later stage reads, and what a part
