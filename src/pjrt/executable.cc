@@ -199,6 +199,7 @@ const NamedValues& Executable::costs() {
     told.add("estimated seconds of collectives", *cost.collectives_us / 1e6);
     told.add("exposed seconds of collectives", cost.exposed_us / 1e6);
   }
+  if (cost.gathered_bytes > 0) told.add("bytes of gathered weights", cost.gathered_bytes);
   return told;
 }
 

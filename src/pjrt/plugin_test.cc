@@ -653,10 +653,35 @@ TEST(Settings, PacketsOfDmaRings) {
   const auto packets = settings_from({{kCompute, "65536"}, {kOfCollectives, "4096,65536"}}).dma_packets;
   EXPECT_EQ(packets.compute_bytes, 65536);
   EXPECT_EQ(packets.collective_bytes, 4096);  // of stream 0
+  EXPECT_DOUBLE_EQ(packets.of_collectives(0), 1.0 / 17);
+  EXPECT_DOUBLE_EQ(packets.of_collectives(1), 0.5);
+  EXPECT_DOUBLE_EQ(packets.of_collectives(3), 0.5);  // behind the last one
   for (const char* wrong : {"4095", "65537", "4k", "-1"})
     EXPECT_THROW(settings_from({{kCompute, wrong}}), Fault) << wrong;
   for (const char* wrong : {"63", "65537", "4096,", ",4096", "4096,x", "1e4"})
     EXPECT_THROW(settings_from({{kOfCollectives, wrong}}), Fault) << wrong;
+}
+
+TEST(Settings, CollectivesOfWeights) {
+  const auto read = [](std::map<std::string, std::string> variables) {
+    return settings_from(std::move(variables)).weight_collectives;
+  };
+  EXPECT_FALSE(read({}).is_ordered);
+  EXPECT_FALSE(read({{"NEURON_FSDP_CC_MULTISTREAM", "1"}}).has_stream);  // only with NEURON_FSDP
+  EXPECT_TRUE(read({{"NEURON_FSDP", "1"}}).is_ordered);
+  EXPECT_FALSE(read({{"NEURON_FSDP", "1"}}).has_stream);
+  EXPECT_TRUE(read({{"NEURON_FSDP", "1"}, {"NEURON_FSDP_CC_MULTISTREAM", "1"}}).has_stream);
+  EXPECT_TRUE(read({{"NEURON_NXD_FSDP_CC_MULTISTREAM", "1"}}).is_ordered);
+  EXPECT_TRUE(read({{"NEURON_NXD_FSDP_CC_MULTISTREAM", "1"}}).has_stream);
+  const auto shifted = read({{"NEURON_FSDP", "1"},
+                             {"NEURON_FSDP_NUM_LAYER_EARLY_AG_SHIFT", "3"},
+                             {"NEURON_FSDP_NUM_LAYER_LATE_RS_SHIFT", "2"}});
+  EXPECT_EQ(shifted.layers_early, 3);
+  EXPECT_EQ(shifted.layers_late, 2);
+  for (const char* name : {"NEURON_FSDP", "NEURON_FSDP_CC_MULTISTREAM", "NEURON_NXD_FSDP_CC_MULTISTREAM",
+                           "NEURON_FSDP_NUM_LAYER_EARLY_AG_SHIFT", "NEURON_FSDP_NUM_LAYER_LATE_RS_SHIFT"})
+    for (const char* wrong : {"-1", "yes", "1001"})
+      EXPECT_THROW(read({{name, wrong}}), Fault) << name << wrong;
 }
 
 TEST(CompileOptions, AnAssignmentGoesThereAndBack) {

@@ -72,6 +72,13 @@ double all_to_all_s(const Machine& machine, Group group, double bytes) {
          (at.domains > 1 ? machine.across.latency_s : machine.inside.latency_s);
 }
 
+double inside_rank_s(const Machine& machine, double bytes) {
+  const double cores = machine.cores_per_rank;
+  if (cores <= 1 || machine.inside_rank.bytes_s <= 0 || bytes <= 0) return 0;
+  return bytes * (cores - 1) / cores / machine.inside_rank.bytes_s +
+         (cores - 1) * machine.inside_rank.latency_s;
+}
+
 double send_s(const Machine& machine, Group group, double bytes) {
   if (machine.links) return on_links_s(machine, Collective::kPermute, group, bytes);
   if (group.ranks <= 1) return 0;

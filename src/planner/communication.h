@@ -21,6 +21,9 @@ struct Group {
 double all_gather_s(const Machine& machine, Group group, double bytes);
 double all_reduce_s(const Machine& machine, Group group, double bytes);
 double all_to_all_s(const Machine& machine, Group group, double bytes);
+// What the physical cores of a rank exchange to add up `bytes` that each has terms of: a reduce-scatter among
+// them, whose parts all of them read from their HBM (decision 0151). 0 for a rank of one core.
+double inside_rank_s(const Machine& machine, double bytes);
 // One message to the next rank of the group, which is `stride` away.
 double send_s(const Machine& machine, Group group, double bytes);
 

@@ -150,6 +150,7 @@ void set_neuron(const arch::Tables& tables, Machine& machine, const std::string&
                                           ? machine.inside_by_group.back()
                                           : inside_of(platform, tables, lnc, group));
   machine.inside = machine.inside_by_group.back();
+  if (lnc > 1) machine.inside_rank = inside_of(platform, tables, 1, lnc);
   machine.basis.push_back(chip.key + ".peak_tflops.bf16");
 }
 

@@ -46,6 +46,7 @@ struct Machine {
   Tier inside, across;  // inside: between ranks that share a server; across: between servers
   // Of groups of 1, 2, 4, ... neighbours, where the links are modelled; empty: `inside` for all.
   std::vector<Tier> inside_by_group;
+  Tier inside_rank;              // between the physical cores of a rank that has several; 0 B/s: not known
   double across_ring_share = 1;  // of `across`, by rings through many servers
   // Set: collectives are simulated there, and no tier is used; their times are multiplied by the factor.
   std::shared_ptr<Links> links;

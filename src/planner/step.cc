@@ -42,6 +42,11 @@ BlockWaits block_waits(const Job& job, const Machine& machine, const Stack& stac
     waits.tp_forward = 2 * pair * shown;
     waits.tp_backward = (2 * pair + (layout.sp ? pair : 0)) * shown;
   }
+  // The cores of a rank cut its work as ranks of tensor parallelism do: each sum is added up among them
+  // first.
+  const double inside = inside_rank_s(machine, tokens * model.hidden * element) * (1 - stack.hides_tp);
+  waits.tp_forward += 2 * inside;
+  waits.tp_backward += 2 * inside;
   if (layout.cp > 1) {
     const double width = model.latent()
                              ? model.kv_rank + model.rope_dim

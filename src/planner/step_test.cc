@@ -76,6 +76,30 @@ TEST(Communication, FollowsTheRing) {
   EXPECT_EQ(all_gather_s(machine, {1, 1}, 8e9), 0);
 }
 
+// Two cores of a rank add up each of a block's four sums; one has nobody to meet.
+TEST(Communication, CoresOfARankAddUpAmongThemselves) {
+  Machine machine;
+  machine.inside_rank = {50e9, 1e-6};
+  EXPECT_EQ(inside_rank_s(machine, 1e9), 0);
+  machine.cores_per_rank = 2;
+  EXPECT_DOUBLE_EQ(inside_rank_s(machine, 1e9), 0.01 + 1e-6);
+
+  const Machine pairs = machine_of(tables(), "trn2.48xlarge", 1, 2),
+                single = machine_of(tables(), "trn2.48xlarge", 1, 1);
+  EXPECT_GT(pairs.inside_rank.bytes_s, 1e9);
+  EXPECT_EQ(single.inside_rank.bytes_s, 0);
+  Machine free = pairs;
+  free.inside_rank = {};
+  const Job job{.model = model_named(tables(), "Llama-2-7B"), .seq = 4096, .global_batch = 64};
+  const Stack stack = stack_of(tables(), "neuron");
+  // 16 replicas of 4 ranks, of 64: 4 micro-batches of 4,096 tokens each.
+  const Layout layout{.tp = 4, .dp = 16};
+  const double exchange = inside_rank_s(pairs, 4096.0 * double(job.model.hidden) * 2) * (1 - stack.hides_tp);
+  const double with = evaluate(job, pairs, stack, layout).time.tp,
+               without = evaluate(job, free, stack, layout).time.tp;
+  EXPECT_NEAR(with - without, 4 * exchange * double(job.model.layers) * 4, 1e-6 * with);
+}
+
 TEST(Machine, KnowsEveryInstanceThatItLists) {
   for (const std::string& name : plannable_instances(tables())) {
     // One network is unknown; the plans of the largest fabrics take seconds.

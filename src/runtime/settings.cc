@@ -110,6 +110,27 @@ void check_cores(const std::vector<int>& cores, const std::optional<Machine>& ma
   }
 }
 
+// The variables of AWS's "Compute-Communication Overlap in Neuron".
+WeightCollectives read_weight_collectives(
+    const std::function<std::optional<std::string>(const char*)>& variable) {
+  constexpr int kLayersMost = 1000;
+  const auto flag = [&](const char* name) {
+    const auto value = variable(name);
+    return value && number(name, *value, 0, 1) == 1;
+  };
+  const auto layers = [&](const char* name) {
+    const auto value = variable(name);
+    return value ? number(name, *value, 0, kLayersMost) : 1;
+  };
+  WeightCollectives read;
+  const bool both = flag("NEURON_NXD_FSDP_CC_MULTISTREAM"), has_stream = flag("NEURON_FSDP_CC_MULTISTREAM");
+  read.is_ordered = flag("NEURON_FSDP") || both;
+  read.has_stream = read.is_ordered && (has_stream || both);
+  read.layers_early = layers("NEURON_FSDP_NUM_LAYER_EARLY_AG_SHIFT");
+  read.layers_late = layers("NEURON_FSDP_NUM_LAYER_LATE_RS_SHIFT");
+  return read;
+}
+
 }  // namespace
 
 Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable) {
@@ -145,6 +166,7 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   settings.rounds_stochastically = rounding.enabled.value_or(false);
   settings.rounding_seed = rounding.seed;
   settings.dma_packets = read_dma_packets(variable);
+  settings.weight_collectives = read_weight_collectives(variable);
   if (const auto check = variable("OPENTRN_CHECK"))
     settings.check = number("OPENTRN_CHECK", *check, 0, 1) == 1;
   settings.usage_file = variable("OPENTRN_USAGE").value_or("");
@@ -175,6 +197,7 @@ arch::DmaPackets read_dma_packets(const std::function<std::optional<std::string>
       const int bytes =
           number(kCollectives, *list, list->data() + begin, list->data() + end, kLeast, kMost, takes);
       if (begin == 0) packets.collective_bytes = bytes;
+      packets.of_stream.push_back(bytes);
     }
   }
   return packets;

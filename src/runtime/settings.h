@@ -12,6 +12,15 @@
 
 namespace opentrn::runtime {
 
+// Collectives of weights that lie in parts (FSDP): in AWS's words, Token Threading for FSDP.
+struct WeightCollectives {
+  bool is_ordered = false;  // NEURON_FSDP: gathers and scatters of weights have their place among the layers
+  bool has_stream = false;  // NEURON_FSDP_CC_MULTISTREAM: they run in stream 1, all others in stream 0
+  // Layers: gathers are triggered so many before the one that reads, scatters so many behind the one that
+  // writes. 1 without a variable [assumed].
+  int layers_early = 1, layers_late = 1;
+};
+
 struct Settings {
   Generation generation = Generation::kV3;
   std::string target = "trn2";
@@ -25,6 +34,7 @@ struct Settings {
   bool rounds_stochastically = false;
   uint64_t rounding_seed = 0;
   arch::DmaPackets dma_packets = arch::dma_packets(arch::default_tables());
+  WeightCollectives weight_collectives;
   bool tells_narrowing = true;  // see OPENTRN_NARROWING
   bool check = false;           // the first run of a program is compared with float64, op by op
   std::string usage_file;       // see usage.h
@@ -41,9 +51,12 @@ struct Settings {
 //   NEURON_RT_STOCHASTIC_ROUNDING_EN  1: engines round to narrower floats stochastically
 //   NEURON_RT_STOCHASTIC_ROUNDING_SEED  a number, 0 without it
 //   NEURON_RT_DBG_DMA_PACKETIZATION_SIZE  bytes of a packet of compute's DMA rings, 4096 to 65536
-//   NEURON_RT_DBG_CC_DMA_PACKET_SIZE  bytes of a packet of collectives' DMA rings, 64 to 65536; of several,
-//   by stream,
-//                                     the first, as programs have one stream
+//   NEURON_RT_DBG_CC_DMA_PACKET_SIZE  bytes of a packet of collectives' DMA rings, 64 to 65536, or one number
+//                                     for each stream ("65536,4096")
+//   NEURON_FSDP                       1: collectives of weights are ordered by layers
+//   NEURON_FSDP_CC_MULTISTREAM        1, with NEURON_FSDP: they run in a stream of their own
+//   NEURON_NXD_FSDP_CC_MULTISTREAM    1: both
+//   NEURON_FSDP_NUM_LAYER_EARLY_AG_SHIFT, NEURON_FSDP_NUM_LAYER_LATE_RS_SHIFT   0 to 1000 layers, with either
 //   OPENTRN_STRICT                    1: no op runs on the host
 //   OPENTRN_NARROWING                 off: nothing is said of 64-bit numbers that are computed in 32 bits
 //   OPENTRN_CHECK                     1: programs are compared with float64 when they first run

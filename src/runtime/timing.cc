@@ -57,7 +57,7 @@ void merge(trace::Trace& trace, std::span<const backend::CorePart> parts) {
 
 namespace {
 
-// Keeps the first read and the last write of each tensor, and no events.
+// Keeps the first and the last read and the last write of each tensor, and no events.
 class TouchSink final : public trace::TraceSink {
  public:
   // Instructions and tensors are those of `program`, through `parts` where there are several.
@@ -66,8 +66,8 @@ class TouchSink final : public trace::TraceSink {
 
   struct Touch {
     std::optional<double> first_read_ns;
-    double last_write_ns = 0;
-    uint16_t writer_core = 0;
+    double last_read_ns = 0, last_write_ns = 0;
+    uint16_t reader_core = 0, writer_core = 0;
   };
   const Touch& of(isa::TensorId tensor) const { return touches_[tensor]; }
 
@@ -89,24 +89,31 @@ class TouchSink final : public trace::TraceSink {
       const isa::Operand& operand = program_.operand(in, slot);
       if (!operand.is_access()) continue;
       const isa::Role role = isa::role_of(program_, in, slot);
-      if (role != isa::Role::kOut) reads(operand, event.start_ns);
+      if (role != isa::Role::kOut) reads(operand, event.start_ns, event.end_ns, track.core);
       if (role != isa::Role::kIn) writes(operand.tensor, event.end_ns, track.core);
-      if (operand.indirect != isa::kNoIndirect) reads(program_.indirect(operand).index, event.start_ns);
+      if (operand.indirect != isa::kNoIndirect)
+        reads(program_.indirect(operand).index, event.start_ns, event.end_ns, track.core);
     }
   }
   void add_iteration(const trace::Iteration& iteration) override {
     if (iteration.skipped == 0) return;
-    for (Touch& touch : touches_)
+    for (Touch& touch : touches_) {
       if (touch.writer_core == iteration.core && touch.last_write_ns > iteration.start_ns)
         touch.last_write_ns = std::max(touch.last_write_ns, iteration.skipped_end_ns());
+      if (touch.reader_core == iteration.core && touch.last_read_ns > iteration.start_ns)
+        touch.last_read_ns = std::max(touch.last_read_ns, iteration.skipped_end_ns());
+    }
   }
   void finish(const trace::Summary&, std::vector<trace::CriticalSegment>) override {}
 
  private:
-  void reads(const isa::Operand& operand, double at_ns) {
+  void reads(const isa::Operand& operand, double start_ns, double end_ns, uint16_t core) {
     if (!operand.is_access()) return;  // an index in a register
-    auto& first = touches_[operand.tensor].first_read_ns;
-    first = first ? std::min(*first, at_ns) : at_ns;
+    Touch& touch = touches_[operand.tensor];
+    touch.first_read_ns = touch.first_read_ns ? std::min(*touch.first_read_ns, start_ns) : start_ns;
+    if (end_ns < touch.last_read_ns) return;
+    touch.last_read_ns = end_ns;
+    touch.reader_core = core;
   }
   void writes(isa::TensorId tensor, double at_ns, uint16_t core) {
     Touch& touch = touches_[tensor];
@@ -153,7 +160,10 @@ PortTimes port_times(const Model& model, const LoopTrips& trips, int copies) {
     times.summary = simulate(model, trips, parts, nullptr);
     times.summary.total_ns = together_ns;
   }
-  for (const Port& port : model.inputs) times.first_read_ns.push_back(sink.of(port.tensor).first_read_ns);
+  for (const Port& port : model.inputs) {
+    times.first_read_ns.push_back(sink.of(port.tensor).first_read_ns);
+    times.last_read_ns.push_back(sink.of(port.tensor).last_read_ns);
+  }
   for (const Port& port : model.outputs) times.last_write_ns.push_back(sink.of(port.tensor).last_write_ns);
   return times;
 }

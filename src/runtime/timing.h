@@ -34,6 +34,7 @@ struct PortTimes {
   trace::Summary summary;
   // By input: the start of the first instruction that reads it; nullopt where none does.
   std::vector<std::optional<double>> first_read_ns;
+  std::vector<double> last_read_ns;  // by input: the end of the last one; 0 where none does
   // By output: the end of the last instruction that writes it; 0 where none does.
   std::vector<double> last_write_ns;
 };

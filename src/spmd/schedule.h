@@ -14,9 +14,14 @@
 //    a share of it and the part what they leave: rings are served packet by packet, and those of collectives
 //    have larger packets (arch/dma_packets.h). So collectives that need more than that are slowed by the
 //    part, and the part by them.
+//  - Collectives of several streams share links and memory so too, each stream with its packets: what a
+//    stream gets of a link that is full is in proportion to them, and no more than it can use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -26,7 +31,8 @@ namespace opentrn::spmd {
 // A value by the number that the caller gave it. One that no step writes is there from the beginning.
 using ValueNumber = uint32_t;
 
-// The first read or the last write of a value, in a run of the part that waits for nothing.
+// The first read or the last write of a value (or its last read), in a run of the part that waits for
+// nothing.
 struct Touch {
   ValueNumber value = 0;
   double at_ns = 0;  // from the start of the part
@@ -37,6 +43,14 @@ struct Part {
   double ns = 0;
   double hbm_bytes = 0;  // read and written in all
   std::vector<Touch> reads, writes;
+  std::vector<Touch> last_reads;  // until when it keeps what it reads; of others, to its end
+};
+
+// A moment of a part's own time: when it has come so far.
+struct Moment {
+  size_t step = 0;
+  double at_ns = 0;
+  friend auto operator<=>(const Moment&, const Moment&) = default;
 };
 
 struct Collective {
@@ -44,6 +58,12 @@ struct Collective {
   double hbm_bytes = 0;  // of this device's memory
   int stream = 0;        // those of one stream run one after the other
   std::vector<ValueNumber> reads, writes;
+  // It is triggered then or later, if somebody needs it later still: a compiler puts triggers where it wants
+  // them.
+  std::optional<Moment> not_before = std::nullopt;
+  // How busy it keeps each link of the machine, from 0 to 1, when it is alone; null: not known. One object
+  // for all collectives that are alike.
+  std::shared_ptr<const std::vector<float>> links = nullptr;
 };
 
 using Step = std::variant<Part, Collective>;
@@ -71,11 +91,16 @@ struct Schedule {
 
 struct ScheduleOptions {
   double hbm_bytes_per_ns = 0;  // that the core has; 0: memory is not shared
-  double of_collectives = 1;    // share of memory that a part and collectives both want: arch/dma_packets.h
+  double of_collectives = 1;    // share of memory that a part and a collective both want: arch/dma_packets.h
+  std::vector<double> of_stream = {};  // the same of streams that have another share, from stream 0 on
 };
 
 // Parts run in the order given; a step reads what steps before it write. The end is that of the last step.
 Schedule schedule(std::span<const Step> steps, const ScheduleOptions& options = {});
+
+// The first moment at which a part needs what a step writes, or what collectives make of it, by step; the
+// number of steps where none does.
+std::vector<Moment> first_needs(std::span<const Step> steps);
 
 // The time at which a part has come to `part_ns` of its own time.
 double time_of(const StepTime& part, double part_ns);

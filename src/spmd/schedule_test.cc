@@ -111,6 +111,54 @@ TEST(Schedule, APartThatWantsLittleHoldsACollectiveUpByThat) {
   EXPECT_DOUBLE_EQ(result.end_ns, 100);
 }
 
+// Three values at the beginning of three parts: without triggers all are gathered at once.
+TEST(Schedule, ACollectiveWaitsForItsTrigger) {
+  std::vector<Step> steps;
+  for (ValueNumber i = 0; i < 3; ++i) steps.push_back(Collective{.ns = 10, .writes = {i}});
+  for (ValueNumber i = 0; i < 3; ++i) steps.push_back(Part{.ns = 20, .reads = {{i, 0}}});
+  const auto starts = [&] {
+    const Schedule result = schedule(steps);
+    EXPECT_EQ(result.end_ns, 70);
+    return std::vector<double>{result.steps[0].start_ns, result.steps[1].start_ns, result.steps[2].start_ns};
+  };
+  EXPECT_EQ(starts(), (std::vector<double>{0, 10, 20}));
+  std::get<Collective>(steps[1]).not_before = Moment{3, 0};  // as the first part waits for its own
+  std::get<Collective>(steps[2]).not_before = Moment{4, 0};
+  EXPECT_EQ(starts(), (std::vector<double>{0, 10, 30}));
+  std::get<Collective>(steps[2]).not_before = Moment{4, 7};
+  EXPECT_EQ(starts(), (std::vector<double>{0, 10, 37}));
+  std::get<Collective>(steps[2]).not_before = Moment{5, 3};  // later than it is needed: never mind
+  EXPECT_EQ(starts(), (std::vector<double>{0, 10, 20}));
+}
+
+// Two streams on one link: by their packets, and no stream has more than it can use.
+TEST(Schedule, StreamsShareLinksByTheirPackets) {
+  const auto busy = [](float share) { return std::make_shared<const std::vector<float>>(1, share); };
+  std::vector<Step> steps = {Collective{.ns = 12, .stream = 0, .writes = {0}, .links = busy(1)},
+                             Collective{.ns = 12, .stream = 1, .writes = {1}, .links = busy(1)}};
+  const auto ends = [&](std::vector<double> of_stream) {
+    const Schedule result = schedule(steps, {.of_stream = std::move(of_stream)});
+    return std::pair(result.steps[0].end_ns, result.steps[1].end_ns);
+  };
+  EXPECT_EQ(ends({0.5, 0.5}), std::pair(24.0, 24.0));
+  EXPECT_EQ(ends({0.75, 0.5}), std::pair(16.0, 24.0));  // 3 to 1: 9 of 12 until 16
+  std::get<Collective>(steps[1]).links = busy(0.25);
+  EXPECT_EQ(ends({0.5, 0.5}), std::pair(15.0, 12.0));  // the second has its quarter, the first the rest
+  std::get<Collective>(steps[1]).links = nullptr;
+  EXPECT_EQ(ends({0.5, 0.5}), std::pair(12.0, 12.0));
+}
+
+// Beside a part: compute's turn is 1, those of streams 3 and 1.
+TEST(Schedule, StreamsShareMemoryByTheirPackets) {
+  const std::vector<Step> steps = {Collective{.ns = 9, .hbm_bytes = 90, .stream = 0, .writes = {0}},
+                                   Collective{.ns = 9, .hbm_bytes = 90, .stream = 1, .writes = {1}},
+                                   Part{.ns = 9, .hbm_bytes = 90}};
+  const Schedule result = schedule(steps, {.hbm_bytes_per_ns = 10, .of_stream = {0.75, 0.5}});
+  EXPECT_DOUBLE_EQ(result.steps[0].end_ns, 15);  // 90 bytes at 6 of 10
+  EXPECT_DOUBLE_EQ(result.steps[1].end_ns, 27);  // then half each of what is left
+  EXPECT_DOUBLE_EQ(result.steps[2].end_ns, 27);
+}
+
 TEST(Schedule, NothingAndStepsWithoutTime) {
   EXPECT_EQ(schedule({}).end_ns, 0);
   const std::vector<Step> steps = {Part{.writes = {{0, 0}}}, Collective{.reads = {0}, .writes = {1}},
@@ -171,6 +219,16 @@ class Stepwise {
       }
     return first;
   }
+  bool is_triggered(size_t collective) const {
+    const auto& moment = std::get<Collective>(steps_[collective]).not_before;
+    if (!moment || moment->step >= steps_.size() || !std::holds_alternative<Part>(steps_[moment->step]))
+      return true;
+    const auto [part, at_ns] = need(collective);
+    if (std::pair(moment->step, moment->at_ns) > std::pair(part, at_ns) || ended_.contains(moment->step))
+      return true;
+    const double at = std::min(moment->at_ns, std::get<Part>(steps_[moment->step]).ns);
+    return first_part() == moment->step && done_ns(moment->step) >= at;
+  }
   void settle() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -201,7 +259,7 @@ class Stepwise {
     for (size_t i = 0; i < steps_.size(); ++i) {
       const auto* collective = std::get_if<Collective>(&steps_[i]);
       if (!collective || ended_.contains(i) || busy_.contains(collective->stream)) continue;
-      bool ready = true;
+      bool ready = is_triggered(i);
       for (const ValueNumber value : collective->reads) ready = ready && !missing_.contains(value);
       if (!ready) continue;
       const auto [part, at_ns] = need(i);
@@ -240,6 +298,8 @@ std::vector<Step> random_steps(SplitMix64& random) {
                             .stream = static_cast<int>(random.below(2))};
       for (uint32_t n = random.below(3); n > 0; --n) collective.reads.push_back(some());
       for (uint32_t n = 1 + random.below(2); n > 0; --n) collective.writes.push_back(values++);
+      if (random.below(3) == 0)
+        collective.not_before = Moment{random.below(count), static_cast<double>(random.below(30))};
       steps.emplace_back(std::move(collective));
     }
   }
@@ -254,7 +314,7 @@ TEST(Schedule, IsWhatTheDefinitionSays) {
     ASSERT_EQ(result.end_ns, Stepwise(steps).end()) << "case " << i;
     double serial = 0;
     for (const Step& step : steps) std::visit([&](const auto& one) { serial += one.ns; }, step);
-    EXPECT_LE(result.end_ns, serial);
+    EXPECT_LE(result.end_ns, serial);  // a trigger is never behind the need for it
     EXPECT_GE(result.end_ns, result.parts_ns);
     EXPECT_LE(result.exposed_ns, result.collectives_ns);
     EXPECT_EQ(result.slowed_ns, 0);

@@ -1,8 +1,9 @@
 """An FSDP-like step: weights in parts, gathered where they are read. Prints its predicted times and collectives.
 
-    python tests/jax/sharded_step.py LAYERS HIDDEN ROWS [--whole]
+    python tests/jax/sharded_step.py LAYERS HIDDEN ROWS [--whole] [--forward]
 
-ROWS are those of a device. --whole: every device keeps all weights, and sums whole gradients.
+ROWS are those of a device. --whole: every device keeps all weights, and sums whole gradients. --forward: the loss only,
+after which no layer's weights are read again.
 """
 
 from __future__ import annotations
@@ -43,9 +44,12 @@ def main() -> None:
 
     weights = [(of((HIDDEN, 4 * HIDDEN), KEPT), of((4 * HIDDEN, HIDDEN), KEPT))] * LAYERS
     shardings = [(KEPT, KEPT)] * LAYERS
-    jitted = jax.jit(
-        step, in_shardings=(shardings, OVER_ALL), out_shardings=(shardings, WHOLE), donate_argnums=0
-    )
+    if "--forward" in sys.argv:
+        jitted = jax.jit(loss, in_shardings=(shardings, OVER_ALL), out_shardings=WHOLE)
+    else:
+        jitted = jax.jit(
+            step, in_shardings=(shardings, OVER_ALL), out_shardings=(shardings, WHOLE), donate_argnums=0
+        )
     compiled = jitted.lower(weights, of((ROWS * len(jax.devices()), HIDDEN), OVER_ALL)).compile()
     cost = compiled.cost_analysis()
     text = compiled.as_text()
@@ -55,6 +59,7 @@ def main() -> None:
                 "step_s": cost["optimal_seconds"],
                 "collectives_s": cost["estimated seconds of collectives"],
                 "exposed_s": cost["exposed seconds of collectives"],
+                "gathered_bytes": cost.get("bytes of gathered weights", 0),
                 "ops": {word: text.count(f" {word}(") for word in ("all-gather", "reduce-scatter", "all-reduce")},
             }
         )

@@ -40,3 +40,19 @@ def test_packets_of_dma_say_who_waits_for_memory():
     assert first["collectives_s"] > 1.05 * default["collectives_s"]
     assert first["exposed_s"] < 0.8 * default["exposed_s"]
     assert first["step_s"] < default["step_s"]
+
+
+def test_weights_are_gathered_so_many_layers_before_they_are_read():
+    """Without a variable as early as they can be: the same time here, and all weights in memory at once."""
+    early = step("4", "1024", "2048", "--forward")
+    layer = 2 * 4 * 1024 * 1024 * 2  # bytes of two weights of 1024 x 4096
+    assert early["gathered_bytes"] > 2.5 * layer
+    for layers in (1, 2):
+        shifted = step(
+            "4", "1024", "2048", "--forward", NEURON_FSDP="1", NEURON_FSDP_NUM_LAYER_EARLY_AG_SHIFT=str(layers)
+        )
+        assert shifted["gathered_bytes"] == (layers + 1) * layer
+        assert shifted["step_s"] == pytest.approx(early["step_s"], rel=1e-3)
+    late = step("4", "1024", "2048", "--forward", NEURON_FSDP="1", NEURON_FSDP_NUM_LAYER_EARLY_AG_SHIFT="0")
+    assert late["gathered_bytes"] <= layer
+    assert late["step_s"] > 1.01 * early["step_s"]  # every layer waits for its weights

@@ -1,13 +1,16 @@
 """What a lower layer asks of an upper one, which hands it in: nobody imports a layer above its own.
 
 `opentrn/__init__.py` stands above all layers and is imported before any of them. It provides every hook, as a function
-that imports the upper layer when it is asked.
+that imports the upper layer when it is asked. It is imported by every command, so it imports nothing that costs time,
+as `typing` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+TYPE_CHECKING = False  # as typing's
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _providers: dict[str, Callable[[], Any]] = {}
 

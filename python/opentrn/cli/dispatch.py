@@ -1,36 +1,36 @@
 """From the words of a command line to the command that they name, and from its end to an exit status.
 
-Which commands there are says one table of C++ (src/cli/commands.def); a command of C++ is run without NumPy or argparse
-being imported, a command of Python imports the one module that its row names.
+Which commands there are says one table of C++ (src/cli/commands.def); a command of C++ is run without NumPy, argparse
+or `typing` being imported, a command of Python imports the one module that its row names.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentrn.cli import interrupts as cli_interrupts
 from opentrn.cli import streams as cli_streams
 
+TYPE_CHECKING = False  # as typing's
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any
 
 INPUT = 2  # as errors.INPUT, which a command that succeeds need not import
 
 
-class Row(NamedTuple):
+class Row:
     """A command of the table; `entry` is module:function, and empty where C++ has the command."""
 
-    name: str
-    entry: str
-    line: str
-    passed_on: bool
+    def __init__(self, name: str, entry: str, line: str, passed_on: bool):
+        self.name, self.entry, self.line, self.passed_on = name, entry, line, passed_on
 
     def function(self) -> Any:
         """What `entry` names."""
+        from importlib import import_module
+
         module, _, name = self.entry.partition(":")
         return getattr(import_module(module), name)
 
@@ -111,25 +111,28 @@ def _report(error: Exception, options: argparse.Namespace | None) -> int:
     return report(error, argparse.Namespace() if options is None else options)
 
 
-@contextmanager
-def _warnings_as_messages() -> Iterator[None]:
+def _warnings_as_messages() -> AbstractContextManager[object]:
     """What is said of a kernel's results is about the kernel's line, not about ours."""
     import warnings
 
     from opentrn.cli import style as cli_style
     from opentrn.errors import RESULT_WARNINGS, TargetWarning
 
-    shown = warnings.showwarning
+    class AsMessages(warnings.catch_warnings):
+        def __enter__(self) -> Any:
+            log = super().__enter__()
+            shown = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
-        if issubclass(category, (*RESULT_WARNINGS, TargetWarning)):
-            print(cli_style.message(f"opentrn: warning: {message}", sys.stderr), file=sys.stderr)
-        else:
-            shown(message, category, *rest, **options)
+            def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
+                if issubclass(category, (*RESULT_WARNINGS, TargetWarning)):
+                    print(cli_style.message(f"opentrn: warning: {message}", sys.stderr), file=sys.stderr)
+                else:
+                    shown(message, category, *rest, **options)
 
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
+            warnings.showwarning = show
+            return log
+
+    return AsMessages()
 
 
 class Commands:

@@ -8,19 +8,15 @@ a second and more: leave().
 
 from __future__ import annotations
 
-import atexit
-import math
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
 
+TYPE_CHECKING = False  # as typing's, which takes longer to import than many a command
 if TYPE_CHECKING:
     import argparse
+    from types import FrameType
+    from typing import Any, NoReturn
 
 DEADLINE_ENV = "OPENTRN_DEADLINE"
 STATUSES = INTERRUPTED, TERMINATED, OVER_DEADLINE = 130, 143, 124  # as shells and timeout(1) have them
@@ -43,6 +39,7 @@ ENDED = (KeyboardInterrupt, Terminated, DeadlineExceeded)
 def _seconds(text: str) -> float:
     """The value of --deadline."""
     import argparse
+    import math
 
     try:
         seconds = float(text)
@@ -84,37 +81,43 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise Terminated
 
 
-@contextmanager
-def terminable() -> Iterator[None]:
+class terminable:
     """SIGTERM raises Terminated meanwhile, unless the process does something else with it."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def __enter__(self) -> None:
+        try:
+            self._is_set = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            if self._is_set:
+                signal.signal(signal.SIGTERM, _terminate)
+        except ValueError:  # not the main thread
+            self._is_set = False
+
+    def __exit__(self, *error: object) -> None:
+        if self._is_set:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-@contextmanager
-def deadline(seconds: float | None) -> Iterator[None]:
+class deadline:
     """DeadlineExceeded is raised in the main thread when it takes longer."""
-    if seconds is None:
-        yield
-        return
 
-    def over(number: int, frame: FrameType | None) -> None:
-        raise DeadlineExceeded(seconds)
+    def __init__(self, seconds: float | None):
+        self._seconds = seconds
 
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    def __enter__(self) -> None:
+        seconds = self._seconds
+        if seconds is None:
+            return
+
+        def over(number: int, frame: FrameType | None) -> None:
+            raise DeadlineExceeded(seconds)
+
+        self._before = signal.signal(signal.SIGALRM, over)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def __exit__(self, *error: object) -> None:
+        if self._seconds is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before)
 
 
 def report(error: BaseException, options: argparse.Namespace | None = None) -> int:
@@ -147,6 +150,9 @@ def report(error: BaseException, options: argparse.Namespace | None = None) -> i
 def leave(status: int) -> NoReturn:
     """Ends the process whose command was ended from outside: what the command and its modules began is cleaned up and
     all that was printed is written; nothing else is taken down, as the system does that."""
+    import atexit
+    from contextlib import suppress
+
     with suppress(BaseException):  # a second signal, or a module's own failure, changes nothing of it
         atexit._run_exitfuncs()
         if core := sys.modules.get("opentrn._core"):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as typing's, which takes longer to import than many a command
 if TYPE_CHECKING:
     import argparse
+    from contextlib import AbstractContextManager
 
 
 def is_read_by_machines(options: argparse.Namespace) -> bool:
@@ -17,14 +16,11 @@ def is_read_by_machines(options: argparse.Namespace) -> bool:
     return getattr(options, "json", None) in (True, "-") or getattr(options, "prints_aside", False)
 
 
-@contextmanager
-def prints_aside(wanted: bool = True) -> Iterator[None]:
+def prints_aside(wanted: bool = True) -> AbstractContextManager[object]:
     """What kernels and other code of the user print goes to stderr meanwhile."""
-    if not wanted:
-        yield
-        return
-    with redirect_stdout(sys.stderr):
-        yield
+    from contextlib import nullcontext, redirect_stdout
+
+    return redirect_stdout(sys.stderr) if wanted else nullcontext()
 
 
 def require_writable(options: argparse.Namespace, *names: str) -> None:

@@ -73,6 +73,7 @@ Cost cost_of(const ParallelProgram& program, const runtime::Settings& settings) 
   cost.compute_us = 0.0;
   cost.collectives_us = times.collectives_ns / 1e3;
   cost.exposed_us = times.exposed_ns / 1e3;
+  cost.gathered_bytes = times.gathered_bytes;
   for_stages(times.stages, [&](const ParallelProgram::Stage& stage) {
     if (stage.program)
       add(cost, *stage.program, copies_of(stage, copies), stage.times.value_or(0), longest, share_of(stage));

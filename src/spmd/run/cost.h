@@ -20,9 +20,10 @@ struct Cost {
   std::optional<double> collectives_us = 0.0;
   // Of that, while no part goes on, and what parts take longer for collectives beside them.
   double exposed_us = 0;
-  double tensor_flops = 0;  // done by the Tensor engine
-  double model_flops = 0;   // of the program's arithmetic, whoever does it; bodies of loops once
-  double hbm_bytes = 0;     // read and written
+  double gathered_bytes = 0;  // of weights that lie in parts, where most are gathered at once
+  double tensor_flops = 0;    // done by the Tensor engine
+  double model_flops = 0;     // of the program's arithmetic, whoever does it; bodies of loops once
+  double hbm_bytes = 0;       // read and written
   int64_t instructions = 0;
   std::string bound_by;  // of the longest part
   bool on_device = false;

@@ -15,6 +15,7 @@
 #include "runtime/device_call.h"
 #include "spmd/core_pairs.h"
 #include "spmd/extract.h"
+#include "spmd/run/weight_collectives.h"
 
 namespace opentrn::spmd {
 
@@ -554,6 +555,11 @@ std::vector<ParallelProgram::Stage> ParallelProgram::stages(const Sequence& sequ
     stage.program = step->model.get();
     stage.collective = collective(*step);
     stage.times = runs > 0 ? static_cast<double>(step->runs.load()) / runs : times;
+    if (stage.collective) {
+      const Op& op = function_.op(step->ops.front());
+      stage.stream = stream_of(op);
+      stage.weight = weight_of(function_, op);
+    }
     stage.reads = step->inputs;
     stage.writes = step->outputs;
     stage.once_of_logical_core = step->once_of_logical_core;

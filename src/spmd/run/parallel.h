@@ -70,6 +70,10 @@ class ParallelProgram {
     // The devices are the cores of logical ones, of which each runs the program once (spmd/core_pairs.h).
     bool once_of_logical_core = false;
     std::vector<std::vector<Stage>> regions;  // of a loop or branch that the host leads
+    // Of a collective: the stream that the program says, and the shape of the weight that it moves, or
+    // nothing (weight_collectives.h).
+    std::optional<int> stream = std::nullopt;
+    std::string weight = {};
   };
   std::vector<Stage> stages() const;
   // Bytes of HBM of one device where a run takes most: arguments, what a later stage reads, and what a part

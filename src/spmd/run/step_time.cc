@@ -8,6 +8,7 @@
 #include "arch/timing_table.h"
 #include "base/fault.h"
 #include "spmd/core_pairs.h"
+#include "spmd/run/weight_collectives.h"
 
 namespace opentrn::spmd {
 
@@ -37,6 +38,15 @@ CollectiveCost predicted(const RendezvousOp& collective, const Settings& setting
   const collectives::Predictions predictions = collectives::predict(tables, platform, jobs);
   constexpr double kPsPerUs = 1e6;
   CollectiveCost cost{static_cast<double>(predictions.end_ps) / kPsPerUs};
+  const auto& links = platform.network().links;
+  auto busy = std::make_shared<std::vector<float>>(links.size());
+  const double seconds = static_cast<double>(predictions.end_ps) / (kPsPerUs * kPsPerUs);
+  for (size_t link = 0; link < links.size() && link < predictions.carried.size() && seconds > 0; ++link)
+    if (links[link].bytes_per_s > 0)
+      (*busy)[link] =
+          static_cast<float>(std::min(1.0, static_cast<double>(predictions.carried[link]) /
+                                               (static_cast<double>(links[link].bytes_per_s) * seconds)));
+  cost.links = std::move(busy);
   for (const auto& of_rank : cores) {
     const auto stack = static_cast<size_t>(platform.hbm(of_rank.front()));
     if (stack < predictions.carried.size())
@@ -74,6 +84,8 @@ collectives::RankCores joined(const collectives::RankCores& of_devices, int toge
   return cores;
 }
 
+constexpr int kStreams = 4;  // behind the last one that has packets of its own
+
 class Timer {
  public:
   Timer(const ParallelProgram& program, const Settings& settings)
@@ -90,8 +102,17 @@ class Timer {
       for (const auto& region : stage.regions) regions.push_back(run_region(region, stage.times.value_or(0)));
       steps.push_back(step_of(stage, regions, times));
     }
+    arrange(times.stages, steps, settings_.weight_collectives);
+    std::vector<double> of_stream;
+    for (int stream = 0; stream < static_cast<int>(settings_.dma_packets.of_stream.size()); ++stream)
+      of_stream.push_back(settings_.dma_packets.of_collectives(stream));
     times.schedule = schedule(steps, {.hbm_bytes_per_ns = hbm_bytes_per_ns_,
-                                      .of_collectives = settings_.dma_packets.of_collectives()});
+                                      .of_collectives = settings_.dma_packets.of_collectives(kStreams),
+                                      .of_stream = std::move(of_stream)});
+    times.gathered_bytes = gathered_bytes(times.stages, steps, times.schedule);
+    for (const auto& regions : times.regions)
+      for (const auto& region : regions)
+        times.gathered_bytes = std::max(times.gathered_bytes, region.times.gathered_bytes);
     times.end_ns = times.schedule.end_ns;
     times.collectives_ns += times.schedule.collectives_ns;
     times.exposed_ns += times.schedule.exposed_ns + times.schedule.slowed_ns;
@@ -112,6 +133,7 @@ class Timer {
       Collective step;
       if (cost) step.ns = cost->us * 1e3;
       if (cost) step.hbm_bytes = cost->hbm_bytes;
+      if (cost) step.links = cost->links;
       for (const graph::ValueId value : stage.reads) step.reads.push_back(number(value));
       for (const graph::ValueId value : stage.writes) step.writes.push_back(number(value));
       return step;
@@ -126,6 +148,8 @@ class Timer {
             static_cast<double>(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written) * share_of(stage);
         hbm_bytes_per_ns_ = summary.hbm_peak_bytes_per_ns * share_of_stack(settings_);
         first_reads = predicted.times->first_read_ns;
+        for (size_t i = 0; i < stage.reads.size() && i < predicted.times->last_read_ns.size(); ++i)
+          part.last_reads.push_back({number(stage.reads[i]), predicted.times->last_read_ns[i]});
         OPENTRN_CHECK(first_reads.size() == stage.reads.size(), "a part of {} values reads {}",
                       stage.reads.size(), first_reads.size());
         for (size_t i = 0; i < stage.writes.size(); ++i)

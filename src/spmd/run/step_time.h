@@ -2,6 +2,7 @@
 // collectives beside them (spmd/schedule.h).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +31,8 @@ std::vector<collectives::Job> jobs_of(const ParallelProgram::Collective& collect
 // What one collective takes.
 struct CollectiveCost {
   double us = 0;
-  double hbm_bytes = 0;  // read and written in a device's memory
+  double hbm_bytes = 0;                                       // read and written in a device's memory
+  std::shared_ptr<const std::vector<float>> links = nullptr;  // how busy each is (spmd/schedule.h)
 };
 // nullopt where nobody knows.
 std::optional<CollectiveCost> collective_cost(const ParallelProgram::Collective& collective, int64_t devices,
@@ -46,6 +48,7 @@ struct StageTimes {
   // Of these stages and what is inside of them, in a run. Exposed: no part went on while collectives were
   // under way, and what parts took longer beside them.
   double end_ns = 0, collectives_ns = 0, exposed_ns = 0;
+  double gathered_bytes = 0;  // of weights, where there are most at once (weight_collectives.h)
 };
 struct StageTimes::Region {
   StageTimes times;
