@@ -1,6 +1,7 @@
 #include "spmd/run/both_cores.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "arch/arch.h"
 #include "arch/timing_table.h"
@@ -28,7 +29,8 @@ namespace {
 
 // Ours: what a cut has to promise.
 constexpr double kLeastGainNs = 5000, kMostOfWhole = 0.9;
-// Around each exchange a part ends and another begins: loads and stores that nothing hides (ours).
+// Where an op waits for an exchange a part ends and another begins: loads and stores that nothing hides
+// (ours).
 constexpr double kStopNs = 2000;
 
 std::string why_it_stays(const Function& function) {
@@ -62,10 +64,38 @@ class Estimate {
   static constexpr double kLanes = 128;        // of the Vector engine
   static constexpr double kFloat32Passes = 4;  // of the Tensor engine
 
+  // Ops one after the other, and beside them exchanges, one after the other too, until an op reads what one
+  // gives.
   double of(graph::BlockId block) const {
-    double sum = 0;
-    for (const OpId id : function_.block(block).ops) sum += of(function_.op(id));
-    return sum;
+    double now = 0, exchanged = 0;
+    std::unordered_map<ValueId, double> ends;  // of what exchanges give
+    for (const OpId id : function_.block(block).ops) {
+      const Op& op = function_.op(id);
+      double ready = 0;
+      for (const ValueId value : op.operands)
+        if (const auto found = ends.find(value); found != ends.end()) ready = std::max(ready, found->second);
+      const std::optional<double> exchange = exchange_ns(op);
+      if (exchange) ready = exchanged = std::max({exchanged, now, ready}) + *exchange;
+      if (exchange || compiler::is_view_op(op.kind)) {
+        if (ready > 0)
+          for (const ValueId result : op.results) ends[result] = ready;
+        continue;
+      }
+      if (ready > 0) now = std::max(now, ready) + (is_end(op) ? 0 : kStopNs);
+      now += of(op);
+    }
+    return now;
+  }
+
+  static bool is_end(const Op& op) { return op.results.empty(); }
+
+  // nullopt of an op that is no exchange between the cores of one logical core.
+  std::optional<double> exchange_ns(const Op& op) const {
+    if (bytes_of_logical_core(op)) return std::nullopt;
+    const auto exchange = collective_of(function_, op, devices_);
+    if (!exchange) return std::nullopt;
+    const auto cost = collective_cost(*exchange, devices_, settings_);
+    return cost ? cost->us * 1e3 : 0;
   }
 
   double of(const Op& op) const {
@@ -79,10 +109,6 @@ class Estimate {
       return most;
     }
     if (bytes_of_logical_core(op)) return 0;  // the same however the cores share it out
-    if (const auto exchange = collective_of(function_, op, devices_)) {
-      const auto cost = collective_cost(*exchange, devices_, settings_);
-      return kStopNs + (cost ? cost->us * 1e3 : 0);
-    }
     if (is_once_of_logical_core(op)) return elements_of(op) / elements_ns_ + (is_cut_ ? kStopNs : 0);
     if (op.kind == OpKind::constant_ || compiler::is_view_op(op.kind)) return 0;
     const double flops = flops_of(op);
