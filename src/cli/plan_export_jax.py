@@ -246,7 +246,9 @@ class Step:
     def loss(self, w, tokens):
         """This device's share of the mean over all tokens of the micro-batch."""
         ends = self.gathered(w["ends"], shapes()["ends"])
-        x = ends["embedding"][tokens[:, :-1]]  # a part of the hidden dimension
+        # A part of the hidden dimension. Tokens are rows of the table: nothing is checked, and none is negative.
+        rows = ends["embedding"].at[tokens[:, :-1]]
+        x = rows.get(mode="promise_in_bounds", wrap_negative_indices=False)
         if MODEL["positions"]:
             x = x + ends["positions"][: x.shape[1]]
         x = (

@@ -38,8 +38,8 @@ std::string links_line(const Planned& on) {
   const planner::Links& links = *on.on_links->links;
   std::string text = fmt::format(
       "Collectives of {} plans on the links of {} ranks: {} of them simulated; the largest is written out as "
-      "{} transfers of one unit, of {} classes, and that unit stands for all {}. Assumed: {}; different "
-      "collectives do not meet on links",
+      "{} transfers of one unit, of {} classes, and that unit stands for all {}. Assumed: {}; "
+      "collectives that a program waits for meet no others than those that it hides beside them",
       on.on_links->plans, links.ranks(), links.simulated(), links.written(), links.classes(), on.count,
       network_of(static_cast<int>(on.count), links.cluster()));
   for (const std::string& why : on.on_links->refused) text += fmt::format(". Tiers elsewhere: {}", why);

@@ -260,6 +260,24 @@ TEST(Check, WhatARowLeavesOpenIsAsItsProgramSetsIt) {
   EXPECT_EQ(elementwise("megatron-deepspeed"), elementwise("megatron-lm"));
 }
 
+// neuronx-nemo-megatron: no ZeRO, whole blocks recomputed in the first release, attention's inside later;
+// stages send by sums of two, and each step begins with the trace of a micro-batch.
+TEST(Check, NemoMegatronOnNeuronIsAsItsFilesSetIt) {
+  const auto layout_of = [](const std::string& source) {
+    const std::string row = "made.a,trn1.32xlarge x4,GPT-3 23B,23e9,64,TP=8 PP=4 DP=4 mbs=1,2048,128,BF16,";
+    return checked(row + "step time,18,s," + source + "\n").scored.at(0).layout;
+  };
+  EXPECT_THAT(layout_of("aws-neuron/samples:neuronx-nemo-megatron-gpt-job.md"), HasSubstr("Z0 mb1 full"));
+  EXPECT_THAT(layout_of("aws-neuron/sdk:nlp_data.csv"), HasSubstr("Z0 mb1 selective"));
+  const Stack nemo = stack_of(tables(), "neuron-nemo"), nxd = stack_of(tables(), "neuron");
+  const Machine machine = machine_of(tables(), "trn1.32xlarge", 4);
+  const Job job{.model = model_named(tables(), "Llama-2-7B"), .seq = 4096, .global_batch = 64};
+  const Layout layout{.tp = 8, .pp = 2, .dp = 8, .sp = true};
+  const auto time_of = [&](const Stack& stack) { return evaluate(job, machine, stack, layout).time; };
+  EXPECT_NEAR(time_of(nemo).host - time_of(nxd).host, 16 * nemo.host_trace_s, 1e-9);
+  EXPECT_GT(time_of(nemo).pp, time_of(nxd).pp);
+}
+
 TEST(Check, AnErrorOfTheFirstChoiceIsItsRegret) {
   std::string rows;
   double value = 10;

@@ -86,4 +86,19 @@ double send_s(const Machine& machine, Group group, double bytes) {
   return bytes / tier.bytes_s + tier.latency_s;
 }
 
+double beside_s(const Machine& machine, double compute_s, std::span<const Call> inside, const Call& hidden) {
+  if (machine.links)
+    return machine.links_factor *
+           machine.links->added_s(compute_s / machine.links_factor, inside, std::span(&hidden, 1));
+  const auto alone = [&] {
+    switch (hidden.kind) {
+      case Collective::kAllReduce: return all_reduce_s(machine, hidden.group, hidden.bytes);
+      case Collective::kAllToAll: return all_to_all_s(machine, hidden.group, hidden.bytes);
+      case Collective::kPermute: return send_s(machine, hidden.group, hidden.bytes);
+      default: return all_gather_s(machine, hidden.group, hidden.bytes);
+    }
+  };
+  return std::max(0.0, double(hidden.count) * alone() - compute_s);
+}
+
 }  // namespace opentrn::planner

@@ -6,6 +6,9 @@
 
 #include <cstdint>
 
+#include <span>
+
+#include "collectives/request.h"
 #include "planner/machine.h"
 
 namespace opentrn::planner {
@@ -14,6 +17,14 @@ namespace opentrn::planner {
 struct Group {
   int64_t ranks = 1;
   int64_t stride = 1;
+};
+
+// A collective that a rank runs `count` times; `bytes` as below.
+struct Call {
+  collectives::Kind kind;
+  Group group;
+  double bytes = 0;
+  int64_t count = 1;
 };
 
 // Seconds; `bytes` is what one rank holds after an all-gather or before a reduce-scatter and an all-reduce,
@@ -26,5 +37,8 @@ double all_to_all_s(const Machine& machine, Group group, double bytes);
 double inside_rank_s(const Machine& machine, double bytes);
 // One message to the next rank of the group, which is `stride` away.
 double send_s(const Machine& machine, Group group, double bytes);
+// By which `compute_s` with the collectives `inside`, for which it waits, takes longer with `hidden` beside.
+// Only links know that these share them: on tiers it is what of `hidden` is longer than the computation.
+double beside_s(const Machine& machine, double compute_s, std::span<const Call> inside, const Call& hidden);
 
 }  // namespace opentrn::planner

@@ -189,6 +189,7 @@ void add_program(Propagation& to, const std::string& stack) {
   number("the program's fused attention", "flash_share", &Stack::flash_share, true);
   number("the host's time for a step", "host_step_us", &Stack::host_step_s, false);
   number("the host's time for a block", "host_block_us", &Stack::host_block_s, false);
+  number("the host's time to trace a block", "host_trace_us", &Stack::host_trace_s, false);
   number("bytes sent for a gradient", "reduced_bytes", &Stack::reduced_bytes, false);
 }
 

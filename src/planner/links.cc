@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/fault.h"
-#include "collectives/training.h"
 
 namespace opentrn::planner {
 namespace {
@@ -18,8 +19,8 @@ int64_t ranks_of_one(const arch::Tables& tables, const std::string& unit, int co
   return fabric::Platform::make(tables, unit, 1).cores() / cores_per_rank;
 }
 
-collectives::TrainingTime time_of(const arch::Tables& tables, const collectives::TrainingJob& job,
-                                  int64_t ranks, int64_t stride) {
+collectives::TrainingTime simulated_time(const arch::Tables& tables, const collectives::TrainingJob& job,
+                                         int64_t ranks, int64_t stride) {
   try {
     return collectives::training_time(tables, job, collectives::Extent::kOneUnit);
   } catch (const Fault& fault) {
@@ -69,30 +70,102 @@ double Links::simulated_s(const Asked& asked) {
   return one_s(asked);
 }
 
-double Links::one_s(const Asked& asked) {
-  if (ranks_ % (asked.ranks * asked.stride) != 0)
-    throw Fault(FaultKind::kInput, "plan.links",
-                fmt::format("groups of {} ranks, {} apart, of {} ranks", asked.ranks, asked.stride, ranks_),
-                "a layout whose degrees divide the ranks; or no --links");
-  const auto size = [](int64_t value) { return static_cast<int>(value); };
+Links::Asked Links::asked_of(const Call& call) const {
+  Asked asked{call.kind, call.group.ranks, call.group.stride, static_cast<int64_t>(std::ceil(call.bytes))};
+  // Of sends inside of units and between them, those between take longer.
+  const int64_t end = asked.ranks * asked.stride;
+  if (asked.kind == collectives::Kind::kPermute && asked.stride < ranks_of_unit_ && end > ranks_of_unit_) {
+    asked.ranks = end / ranks_of_unit_;
+    asked.stride = ranks_of_unit_;
+  }
+  return asked;
+}
+
+collectives::TrainingJob Links::job_of(std::span<const Asked> calls) const {
+  std::set<int64_t> ends{1, ranks_};
+  for (const Asked& each : calls) ends.insert({each.stride, each.stride * each.ranks});
   collectives::TrainingJob job;
   job.machine = unit_;
   job.units = units_;
   job.cores_per_rank = cores_per_rank_;
   job.cluster = cluster_;
-  job.axes = {{"before", size(asked.stride)},
-              {"group", size(asked.ranks)},
-              {"behind", size(ranks_ / (asked.ranks * asked.stride))}};
+  for (auto from = ends.begin(), to = std::next(from); to != ends.end(); from = to++) {
+    if (*to % *from != 0)
+      throw Fault(FaultKind::kInput, "plan.links",
+                  fmt::format("groups of {} ranks, {} apart, of {} ranks", calls.back().ranks,
+                              calls.back().stride, ranks_),
+                  "a layout whose degrees divide the ranks; or no --links");
+    job.axes.push_back({fmt::format("from {}", *from), static_cast<int>(*to / *from)});
+  }
+  return job;
+}
+
+collectives::TrainingStep Links::step_of(const collectives::TrainingJob& job, const Asked& asked) const {
   collectives::TrainingStep step;
   step.kind = asked.kind;
-  step.over = {"group"};
   step.bytes = asked.bytes;
-  job.blocks = {{.name = "collective", .steps = {step}}};
-  const collectives::TrainingTime time = time_of(tables_, job, asked.ranks, asked.stride);
+  int64_t at = 1;
+  for (const collectives::Axis& axis : job.axes) {
+    if (at >= asked.stride && at < asked.stride * asked.ranks) step.over.push_back(axis.name);
+    at *= axis.size;
+  }
+  return step;
+}
+
+double Links::time_of(const collectives::TrainingJob& job, const Asked& asked) {
+  const collectives::TrainingTime time = simulated_time(tables_, job, asked.ranks, asked.stride);
   ++simulated_;
   written_ = std::max(written_, time.written);
   classes_ = std::max(classes_, time.classes);
   return static_cast<double>(time.end_ps) / kPsPerS;
+}
+
+double Links::one_s(const Asked& asked) {
+  collectives::TrainingJob job = job_of(std::span(&asked, 1));
+  job.blocks = {{.name = "collective", .steps = {step_of(job, asked)}}};
+  return time_of(job, asked);
+}
+
+double Links::added_s(double compute_s, std::span<const Call> inside, std::span<const Call> hidden) {
+  std::vector<Asked> calls;
+  int64_t parts = 0;
+  const auto add = [&](std::span<const Call> from) {
+    for (const Call& call : from)
+      if (call.group.ranks > 1 && call.bytes > 0) calls.insert(calls.end(), call.count, asked_of(call));
+  };
+  add(inside);
+  parts = static_cast<int64_t>(calls.size());
+  add(hidden);
+  if (parts == static_cast<int64_t>(calls.size())) return 0;
+  const std::lock_guard lock(mutex_);
+  const auto part_ps = static_cast<int64_t>(compute_s * kPsPerS / double(std::max<int64_t>(1, parts)));
+  std::vector<Asked> key = calls;
+  key.push_back({.ranks = parts});
+  const auto [found, fresh] = known_added_.try_emplace({part_ps, std::move(key)}, 0);
+  if (!fresh) return found->second;
+  try {
+    collectives::TrainingJob job = job_of(calls);
+    collectives::TrainingBlock work{.name = "work"}, alone = work;
+    for (auto call = calls.begin() + parts; call != calls.end(); ++call) {
+      work.steps.push_back(step_of(job, *call));
+      work.steps.back().beside = true;
+    }
+    for (int64_t i = 0; i < std::max<int64_t>(1, parts); ++i) {
+      collectives::TrainingStep compute;
+      compute.compute_ps = part_ps;
+      if (part_ps > 0) alone.steps.push_back(compute);
+      if (i < parts) alone.steps.push_back(step_of(job, calls[i]));
+    }
+    work.steps.insert(work.steps.end(), alone.steps.begin(), alone.steps.end());
+    job.blocks = {work};
+    const double both = time_of(job, calls.back());
+    job.blocks = {alone};
+    const double before = alone.steps.empty() ? 0 : time_of(job, calls.back());
+    return found->second = std::max(0.0, both - before);
+  } catch (...) {
+    known_added_.erase(found);
+    throw;
+  }
 }
 
 }  // namespace opentrn::planner

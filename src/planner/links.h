@@ -2,16 +2,20 @@
 // at once, by the plan of src/collectives for its groups, over links that those share. A unit (an instance or
 // an UltraServer) stands for all of them where that is exact (collectives/training.h).
 //
-// Assumed: different collectives of a step do not meet on the links, and between them all links are idle.
+// Assumed: collectives that a rank waits for meet no others on the links. Those that go on beside them do
+// (`added_s`).
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "collectives/request.h"
+#include "collectives/training.h"
 #include "fabric/platform.h"
 #include "planner/communication.h"
 
@@ -25,6 +29,9 @@ class Links {
   // Seconds of one that every group of the job runs at once; `bytes` as communication.h counts them. An input
   // fault where groups do not lie evenly on units, chips and pods.
   double seconds(collectives::Kind kind, Group group, double bytes);
+  // By which a stretch of work takes longer with `hidden` beside it, which begin with it and one after the
+  // other: `compute_s` in equal parts, behind each of them a collective of `inside`. Both share the links.
+  double added_s(double compute_s, std::span<const Call> inside, std::span<const Call> hidden);
 
   int64_t ranks() const { return ranks_; }
   const fabric::Cluster& cluster() const { return cluster_; }
@@ -42,6 +49,11 @@ class Links {
   };
   double simulated_s(const Asked& asked);
   double one_s(const Asked& asked);
+  Asked asked_of(const Call& call) const;
+  // Their groups as axes of one job. An input fault where those cut each other.
+  collectives::TrainingJob job_of(std::span<const Asked> calls) const;
+  collectives::TrainingStep step_of(const collectives::TrainingJob& job, const Asked& asked) const;
+  double time_of(const collectives::TrainingJob& job, const Asked& asked);
 
   const arch::Tables& tables_;
   std::string unit_;
@@ -50,6 +62,7 @@ class Links {
   fabric::Cluster cluster_;
   std::mutex mutex_;
   std::map<Asked, double> known_;
+  std::map<std::pair<int64_t, std::vector<Asked>>, double> known_added_;
   int64_t simulated_ = 0, written_ = 0, classes_ = 0;
 };
 

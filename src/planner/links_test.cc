@@ -75,6 +75,28 @@ TEST(Links, GroupsThatDoNotDivideTheRanksAreRefused) {
   }
 }
 
+TEST(Links, CollectivesThatOverlapShareTheLinks) {
+  Links links(link_tables(), "trn1.32xlarge", 1, 1, {});
+  const double bytes = 64e6;
+  const Call inside{Kind::kAllReduce, {8, 1}, bytes, 4}, same{Kind::kAllGather, {8, 1}, bytes},
+      across{Kind::kAllGather, {4, 8}, bytes};
+  const auto alone = [&](const Call& call) {
+    return double(call.count) * links.seconds(call.kind, call.group, call.bytes);
+  };
+  const auto added = [&](double compute_s, std::span<const Call> in, const Call& hidden) {
+    return links.added_s(compute_s, in, std::span(&hidden, 1));
+  };
+  // It would be over before those inside are, were it on links of its own.
+  ASSERT_LT(alone(same), alone(inside));
+  EXPECT_GT(added(0, {&inside, 1}, same), 0.5 * alone(same));
+  EXPECT_LT(added(0, {&inside, 1}, same), 1.05 * alone(same));
+  // Rows and columns of the torus hardly meet, and nothing meets a computation.
+  EXPECT_LT(added(0, {&inside, 1}, across), 0.1 * alone(across));
+  EXPECT_LT(added(8 * alone(same), {&inside, 1}, same), 0.01 * alone(same));
+  EXPECT_NEAR(added(0, {}, same), alone(same), 1e-6 * alone(same));
+  EXPECT_EQ(links.added_s(0, std::span(&inside, 1), {}), 0);
+}
+
 // A pipeline of sixteen stages on four servers: three of four sends stay inside.
 TEST(Links, SendsOfAPipelineOnSeveralServersTakeAsLongAsThoseBetweenThem) {
   Links links(link_tables(), "trn1.32xlarge", 4, 1, {});
@@ -118,6 +140,28 @@ TEST(CostOnLinks, FinalistsAreEvaluatedThere) {
       inputs, [](const Contributor& each) { return each.what == "collectives on the links"; }));
   EXPECT_FALSE(std::ranges::any_of(
       inputs, [](const Contributor& each) { return each.what == "network between servers"; }));
+}
+
+TEST(CostOnLinks, HiddenSumsOfGradientsShareTheLinksOfTensorParallelism) {
+  Machine machine = machine_of(link_tables(), "trn1.32xlarge", 2);
+  Stack stack = stack_of(link_tables(), "megatron-core");
+  stack.exposed_communication = 0;
+  Job job = job_of_70b();
+  job.model = model_named(link_tables(), "Llama-3.1-8B");
+  machine.links = std::make_shared<Links>(link_tables(), machine.instance, 2, 1, fabric::Cluster{});
+  const auto gradients = [&](double hides_tp, int16_t pp, bool hides_sends) {
+    stack.hides_tp = hides_tp;
+    stack.hides_sends = hides_sends;
+    const Layout layout{.tp = 8, .pp = pp, .dp = 8 / pp, .zero = 1, .sp = true};
+    const Estimate made = evaluate(job, machine, stack, layout);
+    return pp > 1 ? made.time.tp : made.time.gradients;
+  };
+  // What a rank waits for hides them as a computation does, but not for all of its time.
+  const double without = gradients(1, 1, false), beside = gradients(0, 1, false);
+  EXPECT_GT(beside, 0);
+  EXPECT_LT(beside, without);
+  // Sends between stages slow TP's.
+  EXPECT_GT(gradients(0, 2, true), gradients(0, 2, false));
 }
 
 TEST(CostOnLinks, APlanWhoseGroupsDoNotLieEvenlyKeepsItsTiers) {

@@ -23,6 +23,32 @@ Groups groups_of(const Layout& layout) {
       {tp, 1}, {cp, tp}, {layout.ep, tp}, {int64_t{layout.dp} * cp, tp}, {layout.pp, tp * cp * layout.dp}};
 }
 
+// Collectives of TP that a block's pass has, where `hides_tp` leaves their bytes.
+std::vector<Call> tp_calls(const Job& job, const Stack& stack, const Layout& layout, const Groups& groups,
+                           int64_t count) {
+  if (layout.tp <= 1 || stack.hides_tp >= 1) return {};
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double bytes = layout.micro_batch * job.seq / layout.cp * job.model.hidden * element;
+  return {{collectives::Kind::kAllReduce, groups.tp, bytes * (1 - stack.hides_tp), count}};
+}
+
+int64_t tp_calls_backward(const Layout& layout) {
+  return 2 + (layout.sp ? 1 : 0) + (layout.recompute == Recompute::kFull ? 2 : 0);
+}
+
+// Of a micro-batch's activations, from a rank to the next stage.
+double sent_bytes(const Job& job, const Stack& stack, const Layout& layout) {
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  return layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
+         (layout.sp || stack.scatters_sends ? layout.tp : 1);
+}
+
+double sent_s(const Machine& machine, const Stack& stack, const Groups& groups, double bytes) {
+  if (groups.pp.ranks <= 1) return 0;
+  return stack.sums_sends ? all_reduce_s(machine, {2, groups.pp.stride}, bytes)
+                          : send_s(machine, groups.pp, bytes);
+}
+
 // What one block's micro-batch waits for in collectives.
 struct BlockWaits {
   double tp_forward = 0, tp_backward = 0, cp_forward = 0, cp_backward = 0, ep_forward = 0, ep_backward = 0;
@@ -60,8 +86,12 @@ BlockWaits block_waits(const Job& job, const Machine& machine, const Stack& stac
   if (with_experts && layout.ep > 1) {
     const double bytes = tokens / (layout.sp ? layout.tp : 1) * model.active_experts * model.hidden * element;
     // DualPipe's pairs of passes are made so that one's exchange goes on beside the other's products.
-    const double shown = layout.schedule == Schedule::kDualPipe ? stack.exposed_communication : 1;
-    const double exchange = 2 * all_to_all_s(machine, groups.ep, bytes) * shown;
+    const bool dual = layout.schedule == Schedule::kDualPipe;
+    const double shown = dual ? stack.exposed_communication : 1;
+    double exchange = 2 * all_to_all_s(machine, groups.ep, bytes) * shown;
+    if (dual && machine.links)
+      exchange = std::max(exchange, beside_s(machine, time.forward, tp_calls(job, stack, layout, groups, 2),
+                                             {collectives::Kind::kAllToAll, groups.ep, bytes, 2}));
     waits.ep_forward = waits.ep_backward = exchange;
   }
   return waits;
@@ -73,6 +103,16 @@ struct Stage {
   double forward_all = 0;  // with what the forward pass waits for
   double all() const { return forward + backward + recompute + tp + cp + ep; }
 };
+
+// A pass of a stage, beside which other collectives go on.
+struct StagePass {
+  double compute_s = 0;
+  int64_t tp_calls = 0;  // of a block
+};
+
+StagePass backward_of(const Layout& layout, const Stage& stage) {
+  return {stage.backward + stage.recompute, tp_calls_backward(layout)};
+}
 
 Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
                const Groups& groups, const LayerTimes* layers) {
@@ -102,6 +142,16 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
   };
   add(blocks - with_experts, false);
   add(with_experts, true);
+  if (layout.pp > 1 && stack.hides_sends && machine.links) {
+    const Call send{collectives::Kind::kPermute, groups.pp, sent_bytes(job, stack, layout)};
+    const auto slowed = [&](const StagePass& pass) {
+      const auto count = static_cast<int64_t>(std::ceil(blocks)) * pass.tp_calls;
+      return beside_s(machine, pass.compute_s, tp_calls(job, stack, layout, groups, count), send);
+    };
+    const double forward = slowed({stage.forward, 2});
+    stage.tp += forward + slowed(backward_of(layout, stage));
+    stage.forward_all += forward;
+  }
   return stage;
 }
 
@@ -110,6 +160,16 @@ double most_parameters(const Model& model, const Layout& layout) {
   const double first = parameters_per_rank(model, layout, true, layout.pp == 1);
   if (blocks_of(model, layout, true, false) == blocks_per_stage(model, layout)) return first;
   return std::max(first, parameters_per_rank(model, layout, false, false));
+}
+
+// What the pass waits for collectives beside it that take `all_s` alone, in a part for each block. On links
+// those of TP share the links with them.
+double past_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+              const Groups& groups, const StagePass& pass, double all_s, const Call& of_block) {
+  if (!machine.links) return all_s - pass.compute_s;
+  const double blocks = blocks_per_stage(job.model, layout);
+  return blocks * beside_s(machine, pass.compute_s / blocks,
+                           tp_calls(job, stack, layout, groups, pass.tp_calls), of_block);
 }
 
 // Gradients reduced and weights gathered once a step, ZeRO 0 to 2.
@@ -124,9 +184,17 @@ double gradient_s(const Job& job, const Machine& machine, const Stack& stack, co
   const double gather = layout.zero >= 1 ? all_gather_s(machine, groups.dp, parameters * element) : 0;
   if (!stack.hides_gradients) return reduce + gather;
   // Behind the last backward pass and the first forward pass of a stage.
-  const double shown = stack.exposed_communication;
-  return std::max(reduce - stage.backward - stage.recompute, shown * reduce) +
-         std::max(gather - stage.forward, shown * gather);
+  const double shown = stack.exposed_communication, blocks = blocks_per_stage(job.model, layout);
+  const auto past = [&](const StagePass& pass, double all_s, collectives::Kind kind, double bytes) {
+    if (shown >= 1) return all_s;
+    return std::max(
+        past_s(job, machine, stack, layout, groups, pass, all_s, {kind, groups.dp, bytes / blocks}),
+        shown * all_s);
+  };
+  const auto reduces = layout.zero >= 1 ? collectives::Kind::kAllGather : collectives::Kind::kAllReduce;
+  return past(backward_of(layout, stage), reduce, reduces, reduced) +
+         past({stage.forward, 2}, gather, collectives::Kind::kAllGather,
+              layout.zero >= 1 ? parameters * element : 0);
 }
 
 // ZeRO 3: every micro-batch gathers each block's weights before its forward and its backward pass, and
@@ -141,11 +209,17 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
   const double blocks = blocks_per_stage(job.model, layout);
   const double gather = blocks * all_gather_s(machine, group, parameters * element / blocks);
   const double reduce = blocks * all_gather_s(machine, group, parameters * stack.reduced_bytes / blocks);
-  const double forward = stage.forward, backward = stage.backward + stage.recompute;
   const double shown = stack.exposed_communication;
-  const double each = std::max(gather - forward, shown * gather) +
-                      std::max(gather + reduce - backward, shown * (gather + reduce));
-  return each * micro_batches;
+  const auto past = [&](const StagePass& pass, double all_s, double of_block) {
+    if (shown >= 1) return all_s;
+    return std::max(past_s(job, machine, stack, layout, groups, pass, all_s,
+                           {collectives::Kind::kAllGather, group, of_block / blocks}),
+                    shown * all_s);
+  };
+  // Gathering and reducing are the same traffic, one after the other.
+  const double both = parameters * (element + stack.reduced_bytes);
+  return micro_batches * (past({stage.forward, 2}, gather, parameters * element) +
+                          past(backward_of(layout, stage), gather + reduce, both));
 }
 
 double first_s(const Job& job, const Machine& machine, const Layout& layout, const LayerTimes* layers) {
@@ -225,13 +299,6 @@ int64_t micro_batches(const Job& job, const Layout& layout) {
       std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch))));
 }
 
-// Of a micro-batch's activations, from a rank to the next stage.
-double sent_bytes(const Job& job, const Stack& stack, const Layout& layout) {
-  const double element = job.precision == Precision::kFp32 ? 4 : 2;
-  return layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
-         (layout.sp || stack.scatters_sends ? layout.tp : 1);
-}
-
 }  // namespace
 
 MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
@@ -249,7 +316,7 @@ MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& s
   out.first_s = first_s(job, machine, layout, layers) + waits.first;
   out.last_s = (layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout)) + waits.last;
   const double sent = sent_bytes(job, stack, layout);
-  out.send_s = layout.pp > 1 && !stack.hides_sends ? send_s(machine, groups.pp, sent) : 0;
+  out.send_s = stack.hides_sends ? 0 : sent_s(machine, stack, groups, sent);
   out.count = micro_batches(job, layout);
   return out;
 }
@@ -279,7 +346,7 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                                             .forward_s = stage.forward_all,
                                             .backward_s = per_batch - stage.forward_all,
                                             .weight_s = stage.weights,
-                                            .send_s = layout.pp > 1 ? send_s(machine, groups.pp, sent) : 0,
+                                            .send_s = sent_s(machine, stack, groups, sent),
                                             .hides_sends = stack.hides_sends});
   out.time.bubble = pipeline.bubble_s;
   out.time.pp = pipeline.sends_s;
@@ -307,13 +374,22 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
         (ends ? end_parameters(job.model, layout) : parameters / cut) * *layers->optimizer_s_of_parameter +
         (ends ? kEndTensors : tensors_per_rank(job.model, layout)) * layers->optimizer_s_of_tensor;
     // Gradients of blocks are reduced beside the backward pass too, one after the other.
-    if (ends) out.time.gradients *= std::min(1.0, end_parameters(job.model, layout) / parameters);
+    if (ends) {
+      const double share = std::min(1.0, end_parameters(job.model, layout) / parameters);
+      const double all = out.time.gradients;
+      out.time.gradients = share * all;
+      if (machine.links && groups.dp.ranks > 1)
+        out.time.gradients +=
+            past_s(job, machine, stack, layout, groups, backward_of(layout, stage), (1 - share) * all,
+                   {collectives::Kind::kAllReduce, groups.dp,
+                    (1 - share) * parameters * stack.reduced_bytes / blocks});
+    }
   }
   if (layout.offload)  // gradients go to the host, which updates its states, and weights come back
     out.time.optimizer = parameters / cut *
                          ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +
                           (2 * stack.master_bytes + 8) / machine.host_memory_bytes_s);
-  out.time.host = stack.host_step_s;
+  out.time.host = stack.host_step_s + blocks * stack.host_trace_s;
   out.step_s = out.time.total();
   out.memory = memory_of(job, machine, stack, layout);
   out.fits = out.memory.total() <= machine.memory_bytes;

@@ -61,20 +61,30 @@ def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
     assert losses[0] == pytest.approx(losses[1], rel=5e-3)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"global_batch": 4, "tp": 4, "sp": "off", "zero": 0, "micro_batch": 2, "recompute": "none"},
-        {"global_batch": 8, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full", "kv": 2},
-    ],
-    ids=["one micro-batch", "two micro-batches"],
-)
-def test_a_step_takes_what_its_plan_says(tmp_path, options):
+SMALL = {"hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 1536,
+         "vocab_size": 4096}  # fmt: skip
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 4096,
+         "vocab_size": 8192}  # fmt: skip
+LAYOUTS = {
+    "TP4 DP2": (SMALL, 4, {"tp": 4, "micro_batch": 2}),
+    "TP2 DP4, ZeRO-1, recomputed, two micro-batches": (
+        {**SMALL, "num_key_value_heads": 2}, 8,
+        {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
+    ),
+    "TP4 DP2, four micro-batches": (SMALL, 8, {"tp": 4, "micro_batch": 1}),
+    "DP8, two micro-batches": (SMALL, 16, {"tp": 1, "micro_batch": 1}),
+    "TP8": (SMALL, 4, {"tp": 8, "sp": "on", "micro_batch": 4}),
+    "a wider model, TP2 DP4, ZeRO-1": (LARGE, 8, {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_step_takes_what_its_plan_says(tmp_path, name):
     """A plan adds up pieces that are compiled apart; the program is compiled whole, part by part."""
-    layout = {name: value for name, value in options.items() if name != "kv"}
-    model = config(tmp_path, hidden_size=512, num_hidden_layers=2, num_attention_heads=8, intermediate_size=1536,
-                   vocab_size=4096, num_key_value_heads=options.get("kv", 8))  # fmt: skip
-    plan = exported(tmp_path, model, seq=512, **layout)
+    sizes, batch, layout = LAYOUTS[name]
+    model = config(tmp_path, **sizes)
+    options = {"sp": "off", "zero": 0, "recompute": "none", **layout}
+    plan = exported(tmp_path, model, seq=1024 if sizes is LARGE else 512, global_batch=batch, **options)
     program = json.loads(ran(tmp_path, "--time").splitlines()[-1])
     assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
 

@@ -248,6 +248,23 @@ bool Lowering::lies_in_memory(ValueId value) const {
   return views_[index_of(value)].has_value() || plan().group_of(value) >= 0;
 }
 
+View Lowering::place_of(ValueId result) {
+  const auto input = plan().updated_input(result);
+  if (!input) return allocate(result);
+  const isa::TensorId tensor = view(*input).tensor;
+  if (residency_.is_resident(tensor)) {
+    if (scopes_.size() > 1) return allocate(result);  // a loop keeps what it carries
+    residency_.flush(tensor);
+    residency_.drop(tensor);
+  }
+  return take_over(*input, result);
+}
+
+bool Lowering::is_in_place(ValueId result) {
+  const auto input = plan().updated_input(result);
+  return input && view(*input).tensor == view(result).tensor;
+}
+
 View Lowering::take_over(ValueId operand, ValueId result) {
   const View place = view(operand);
   taken_over_.insert(operand);

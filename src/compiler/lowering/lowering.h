@@ -59,6 +59,10 @@ class Lowering {
   View view(graph::ValueId value);
   // Room for a value that a kernel makes; row-major.
   View allocate(graph::ValueId value);
+  // Where a row-wise group writes its result: fresh memory, or an input's place (Plan::updated_input).
+  View place_of(graph::ValueId result);
+  // What the group loads has the same place: the result is stored there, and not kept.
+  bool is_in_place(graph::ValueId result);
   // An input of the program with these values, which a kernel wants and the model need not have.
   // `may_repeat`: one element may stand for equal ones.
   View constant(const graph::Literal& literal, bool may_repeat = true);

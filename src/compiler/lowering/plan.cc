@@ -142,6 +142,7 @@ Plan::Plan(const Function& function, graph::BlockId block, Generation generation
   find_prologues();
   find_outputs(in_register);
   find_overwritten();
+  find_updated();
 }
 
 // Backwards, so that every reader is known. An op qualifies when it has readers and all of them are
@@ -526,6 +527,30 @@ void Plan::find_overwritten() {
   }
 }
 
+// Whether kernels of other groups that read the input can come before the result's, and no other op reads it.
+bool Plan::comes_last(ValueId input, ValueId result) {
+  const int writer = group_of(result);
+  std::set<int> before;
+  for (const OpId id : function_.block(block_).ops) {
+    if (is_view_op(function_.op(id).kind)) continue;
+    const std::vector<ValueId> bases = bases_read_by(id);
+    if (std::ranges::find(bases, input) == bases.end()) continue;
+    const int group = group_of_op_[index_of(id)];
+    if (group < 0 || in_registers_[index_of(id)]) return false;
+    if (group == writer) continue;
+    if (depends(group, writer)) return false;
+    before.insert(group);
+  }
+  for (const auto& [operand, ops] : groups_[writer].prologues)
+    for (const OpId id : ops)
+      if (std::ranges::find(function_.op(id).operands, input) != function_.op(id).operands.end())
+        return false;
+  if (!before.empty()) in_order_of_block_ = false;
+  auto& reads = reads_[static_cast<size_t>(writer)];
+  reads.insert(reads.end(), before.begin(), before.end());
+  return true;
+}
+
 // False when some reader cannot come first, or the op itself reads the value twice.
 bool Plan::order_before(OpId id, std::span<const OpId> readers) {
   const int writer = group_of_op_[index_of(id)];
@@ -541,6 +566,56 @@ bool Plan::order_before(OpId id, std::span<const OpId> readers) {
   auto& reads = reads_[static_cast<size_t>(writer)];
   reads.insert(reads.end(), before.begin(), before.end());
   return true;
+}
+
+std::optional<ValueId> Plan::updated_input(ValueId result) const {
+  const auto found = updated_.find(result);
+  return found == updated_.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Of the function's donated inputs, and of what a loop carries, whose memory is the loop's own.
+void Plan::find_updated() {
+  const auto& arguments = function_.block(block_).arguments;
+  const auto& returned = function_.op(function_.block(block_).ops.back()).operands;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::optional<int64_t> at;
+    if (is_loop_body()) {
+      at = static_cast<int64_t>(i);
+    } else if (is_donated(arguments[i])) {
+      const auto* result = function_.argument_attributes[i].find("tf.aliasing_output")->second.get<int64_t>();
+      if (result != nullptr) at = *result;
+    }
+    if (!at || *at < 0 || *at >= static_cast<int64_t>(returned.size())) continue;
+    const ValueId result = returned[static_cast<size_t>(*at)];
+    if (!updated_.contains(result) && is_updated_by(arguments[i], result) && comes_last(arguments[i], result))
+      updated_.emplace(result, arguments[i]);
+  }
+}
+
+// Element by element: each op of the group that reads the input leads to the result, so that a tile is loaded
+// before the result's tile of the same elements is stored.
+bool Plan::is_updated_by(ValueId input, ValueId result) const {
+  const int index = group_of(result);
+  if (index < 0 || !groups_[index].rowwise || !(function_.type(input) == function_.type(result)))
+    return false;
+  const Group& group = groups_[index];
+  if (form_of_value_[index_of(result)] != Form::kFull ||
+      !std::ranges::equal(group.shape, function_.type(result).dims()))
+    return false;
+  std::set<ValueId> leads{result};
+  bool reads = false;
+  for (auto id = group.ops.rbegin(); id != group.ops.rend(); ++id) {
+    const Op& op = function_.op(*id);
+    const bool led = std::ranges::any_of(op.results, [&](ValueId value) { return leads.contains(value); });
+    const bool is_source = group.has_source && *id == group.ops.front();
+    for (const ValueId operand : op.operands) {
+      if (led) leads.insert(base_of(operand));
+      if (base_of(operand) != input) continue;
+      if (operand != input || !led || is_source || op.kind == OpKind::reduce_) return false;
+      reads = true;
+    }
+  }
+  return reads;
 }
 
 void Plan::find_outputs(std::optional<size_t> in_register) {

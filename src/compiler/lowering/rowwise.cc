@@ -108,7 +108,9 @@ class RowwiseKernel {
   }
 
   // -- columns over partitions: what products read is made as they read it (arrangements.cc)
-  bool by_columns(ValueId value) const { return lowering_.arrangement_of(value).by_columns; }
+  bool by_columns(ValueId value) const {
+    return lowering_.arrangement_of(value).by_columns && !lowering_.is_in_place(value);
+  }
   bool keeps_columns() const {
     return std::any_of(outputs_.begin(), outputs_.end(),
                        [&](const auto& output) { return by_columns(output.first); });
@@ -232,8 +234,7 @@ class RowwiseKernel {
   }
 
   Matrix matrix_of_output(ValueId value) {
-    const bool is_column = plan_.seen_inside(index_, value)->form == Form::kColumn;
-    return matrix(lowering_.allocate(value), is_column);
+    return matrix(lowering_.place_of(value), plan_.seen_inside(index_, value)->form == Form::kColumn);
   }
 
   void find_operands() {
@@ -326,6 +327,7 @@ class RowwiseKernel {
     if (!group_.permutation.empty() || (!group_.split && columns_ > kFreeColumns)) return;
     if (source_ && !source_->keepable()) return;
     for (const auto& [value, m] : outputs_) {
+      if (lowering_.is_in_place(value)) continue;
       const View whole = lowering_.view(value);
       Arrangement arrangement = lowering_.arrangement_of(value);
       if (m.columns() == 1 || !turns_in_whole_tiles()) arrangement.by_columns = false;

@@ -4,6 +4,8 @@
 //   its form    1/2 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), or ... x * (1 + 0.044715 x^2)
 //   SiLU        x * logistic(x)
 //
+// 1 / (1 + exp(-x)), as JAX writes it, is logistic(x).
+//
 // The op that replaces it rounds once; the graph rounded each step.
 #include <algorithm>
 #include <cmath>
@@ -66,6 +68,18 @@ class Recogniser {
       if (is_one_plus_tanh(gate, input)) return kGeluTanh;
     }
     return std::nullopt;
+  }
+
+  // The x of 1 / (1 + exp(-x)).
+  std::optional<ValueId> logistic_of(const Op& op) const {
+    if (op.kind != OpKind::divide_ || splat_of(function_, op.operands[0]) != 1.0) return std::nullopt;
+    const ElementType element = function_.type(op.results[0]).element();
+    if (element != ElementType::kF32 && element != ElementType::kF16 && element != ElementType::kBF16)
+      return std::nullopt;
+    const auto term = beside_one(op.operands[1]);
+    const Op* raised = term ? maker(*term, OpKind::exponential_) : nullptr;
+    const Op* negative = raised ? maker(raised->operands[0], OpKind::negate_) : nullptr;
+    return negative ? std::optional(negative->operands[0]) : std::nullopt;
   }
 
  private:
@@ -176,9 +190,15 @@ int64_t recognise_activations(Function& function) {
   const Recogniser recogniser(function);
   graph::walk(function, function.body(), [&](OpId id) {
     ValueId input{};
-    const auto name = recogniser.name_of(function.op(id), input);
-    if (!name) return;
     Op& op = function.op(id);
+    if (const auto x = recogniser.logistic_of(op)) {
+      op.kind = OpKind::logistic_;
+      op.operands = {*x};
+      ++found;
+      return;
+    }
+    const auto name = recogniser.name_of(op, input);
+    if (!name) return;
     op.kind = OpKind::composite_;
     op.operands = {input};
     op.attributes.clear();

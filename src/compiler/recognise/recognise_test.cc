@@ -87,6 +87,31 @@ TEST(RecogniseTopK, LeavesOtherSorts) {
   }
 }
 
+// 1 / (1 + exp(-x)), alone and as SiLU's gate.
+TEST(RecogniseActivations, ALogisticThatIsWrittenOutIsOne) {
+  for (const char* const constant : {"1.0", "2.0"}) {
+    graph::Module module =
+        parsed(main_of("(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)", fmt::format(R"(
+    %one = stablehlo.constant dense<{}> : tensor<4x8xf32>
+    %a = stablehlo.negate %x : tensor<4x8xf32>
+    %b = stablehlo.exponential %a : tensor<4x8xf32>
+    %c = stablehlo.add %one, %b : tensor<4x8xf32>
+    %d = stablehlo.divide %one, %c : tensor<4x8xf32>
+    %e = stablehlo.multiply %x, %d : tensor<4x8xf32>
+    return %d, %e : tensor<4x8xf32>, tensor<4x8xf32>)",
+                                                                                                  constant)));
+    const bool is_one = constant[0] == '1';
+    EXPECT_EQ(recognise_activations(module.entry()), is_one ? 2 : 0);
+    int logistics = 0, composites = 0;
+    graph::walk(module.entry(), module.entry().body(), [&](graph::OpId id) {
+      logistics += module.entry().op(id).kind == graph::OpKind::logistic_;
+      composites += module.entry().op(id).kind == graph::OpKind::composite_;
+    });
+    EXPECT_EQ(logistics, is_one ? 1 : 0);
+    EXPECT_EQ(composites, is_one ? 1 : 0);
+  }
+}
+
 TEST(RecogniseActivations, LeavesWhatOnlyLooksLikeThem) {
   graph::Module module = parsed(main_of("(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>", R"(
     %a = stablehlo.logistic %y : tensor<4xf32>

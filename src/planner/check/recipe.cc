@@ -125,6 +125,9 @@ std::optional<Model> stated_model(const arch::Tables& tables, const std::string&
 
 namespace {
 
+// Of neuronx-nemo-megatron, in which AWS publishes GPT-3.
+bool is_of_nemo(const Row& row) { return has(row.model, "GPT-?3") || has(row.source, "nemo-megatron"); }
+
 // Programs by what a row says of them, by the collection that it is from, or by its machine.
 std::string stack_name(const Row& row, const Machine& machine) {
   const std::string family = row.family(), words = row.parallelism + " " + row.source;
@@ -138,7 +141,8 @@ std::string stack_name(const Row& row, const Machine& machine) {
   }
   // On a V100 or an A100 before fused attention was common: the releases of 2021 and 2022.
   if (family == "seqsel" || (family == "megatron" && has(row.system, "A100"))) return "megatron-lm";
-  if (machine.kind == Kind::kNeuron) return has(row.model, "BERT|ViT|CLIP") ? "neuron-encoder" : "neuron";
+  if (machine.kind == Kind::kNeuron)
+    return has(row.model, "BERT|ViT|CLIP") ? "neuron-encoder" : is_of_nemo(row) ? "neuron-nemo" : "neuron";
   if (machine.kind == Kind::kTpu) return "maxtext";
   if (has(words, "training_results_v")) return "nemo-mlperf";
   if (has(words, "llm-foundry")) return "fsdp";
@@ -302,15 +306,15 @@ void set_layout(Recipe& recipe, const Row& row) {
       !degrees.recompute && !modern && recipe.machine.kind == Kind::kGpu && recipe.job.model.causal;
   if (old) degrees.recompute = Recompute::kSelective;
   if (recipe.machine.kind == Kind::kNeuron && recipe.job.model.causal && layout.tp > 1) {
-    // As the examples of NeuronX Distributed and NeMo-Megatron for Neuron set it.
-    // neuronx-nemo-megatron recomputes whole blocks in its examples of Llama and of GPT with 6.7B and 46B
-    // parameters, attention's inside in those with 23B and 175B (gpt_*.sh, test_llama.sh).
-    const bool nemo = recipe.job.model.dropout || has(row.source, "nemo-megatron");
-    const bool inside = recipe.job.model.dropout && has(row.model, "23B|175B");
+    // As the examples of NeuronX Distributed and NeMo-Megatron for Neuron set it. neuronx-nemo-megatron has
+    // no ZeRO unless it is asked for, and recomputes whole blocks; from August 2023 on attention's inside in
+    // its examples of GPT with 23B and 175B (gpt_*.sh), which is after its tutorial's log.
+    const bool nemo = is_of_nemo(row);
+    const bool inside = nemo && has(row.model, "23B|175B") && !has(row.source, "nemo-megatron-gpt-job");
     if (!degrees.recompute) degrees.recompute = nemo && !inside ? Recompute::kFull : Recompute::kSelective;
     if (!degrees.no_sp) layout.sp = true;
-    if (degrees.zero < 0) layout.zero = 1;
-    recipe.assumed.push_back("sequence parallel, recomputation and ZeRO-1 as in the program's examples");
+    if (degrees.zero < 0) layout.zero = nemo ? 0 : 1;
+    recipe.assumed.push_back("sequence parallel, recomputation and ZeRO as in the program's examples");
     // UBS of test.sh and test_llama.sh.
     if (nemo && degrees.micro_batch <= 0 && degrees.local_batch <= 0) {
       degrees.micro_batch = 1;

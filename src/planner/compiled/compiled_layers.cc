@@ -430,15 +430,10 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
   return out;
 }
 
-// The output layer and the loss, both ways. Where ranks share the vocabulary, they meet between its pieces.
-double output_s(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes,
-                bool is_shared) {
+// The output layer and the loss, both ways: cut where ranks that share the vocabulary meet, also where it is
+// one rank, as the exported step is.
+double output_s(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece piece = output_of(model, precision, sizes.rows, sizes.parts);
-  if (!is_shared) {
-    piece.backward = true;
-    piece.adds = sizes.adds;
-    return rows_of(times, piece);
-  }
   double seconds = 0;
   for (const Part part : {Part::kLogits, Part::kShares, Part::kLogitsBackward}) {
     piece.part = part;
@@ -467,6 +462,65 @@ void set_optimizer(PieceTimes& times, const Machine& machine, bool wide, LayerTi
   const double each = std::max(0.0, seconds(kLarge, 1) - small) / double((kLarge - kSmall) * kColumns);
   out.optimizer_s_of_parameter = each / machine.cores_per_rank;
   out.optimizer_s_of_tensor = std::max(0.0, seconds(kSmall, 2) - small - each * double(kSmall * kColumns));
+}
+
+// A tensor of weights that a rank updates: `rows` and `columns` as TP leaves them.
+struct Weight {
+  int64_t rows = 0, columns = 0;
+  bool cuts_columns = false;  // ZeRO cuts those, as TP cuts the rows
+  double count = 1;
+};
+
+// Of tensors together, as a rank updates them.
+struct Updates {
+  double seconds = 0, parameters = 0;
+};
+
+// Tensors of small models end within a few tiles, and copies of short rows are slow: those below the size of
+// one program take their own time each, beside others in a program.
+void add_update(PieceTimes& times, Weight weight, const Layout& layout, bool wide, double large_s,
+                Updates& to) {
+  int64_t& cut = weight.cuts_columns ? weight.columns : weight.rows;
+  if (layout.zero >= 1 && cut % layout.dp == 0) cut /= layout.dp;
+  const double parameters = double(weight.rows) * double(weight.columns);
+  Piece piece;
+  piece.part = Part::kOptimizer;
+  piece.wide = wide;
+  piece.rows = weight.rows;
+  piece.hidden = weight.columns;
+  double seconds = parameters * large_s;
+  if (work_of(piece) <= kWorkMost) {
+    piece.heads = 2;
+    const double two = times.seconds(piece);
+    piece.heads = 1;
+    seconds = std::max(0.0, two - times.seconds(piece));
+  }
+  to.seconds += weight.count * seconds;
+  to.parameters += weight.count * parameters;
+}
+
+// A parameter's time, of all tensors or of those that the backward passes leave.
+void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Layout& layout,
+                             const BlockSizes& sizes, bool wide, LayerTimes& out) {
+  const Share share = share_of(model, sizes.parts);
+  const int64_t queries = share.heads * model.head_dim, shared = share.kv_heads * model.head_dim;
+  const auto vocabulary = static_cast<int64_t>(model.vocabulary);
+  std::vector<Weight> weights{{1, model.hidden, true}};
+  if (vocabulary > 0) weights.push_back({vocabulary, part_of(model.hidden, sizes.parts)});
+  if (vocabulary > 0 && !model.tied) weights.push_back({model.hidden, share.vocabulary});
+  const double layers = model.layers;
+  if (!sizes.updates)
+    weights.insert(weights.end(), {{1, model.hidden, true, 2 * layers},
+                                   {model.hidden, queries, false, layers},
+                                   {model.hidden, shared, false, 2 * layers},
+                                   {queries, model.hidden, true, layers},
+                                   {model.hidden, share.ffn, false, (model.gated ? 2 : 1) * layers},
+                                   {share.ffn, model.hidden, true, layers}});
+  Updates all;
+  for (const Weight& each : weights)
+    add_update(times, each, layout, wide, *out.optimizer_s_of_parameter, all);
+  out.optimizer_s_of_parameter = all.seconds / all.parameters;
+  out.optimizer_s_of_tensor = 0;
 }
 
 }  // namespace
@@ -507,11 +561,13 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       out.block = block_of(times, model, job.precision, machine, sizes, false);
     if (model.expert_layers() > 0)
       out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
-    if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes, layout.tp > 1);
+    if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes);
     if (model.vocabulary > 0)
       out.embedding_s =
           seconds_of(times, embedding, false, false) + seconds_of(times, embedding, true, sizes.adds);
     set_optimizer(times, machine, embedding.wide, out);
+    if (layout.pp == 1 && model.expert_layers() == 0 && !model.latent() && model.streams == 1)
+      set_optimizer_by_tensor(times, model, layout, sizes, embedding.wide, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
     return out;

@@ -1,6 +1,7 @@
 // What a program of several devices takes of one device's memory.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "compiler/compile.h"
 #include "spmd/run/parallel.h"
@@ -19,18 +20,29 @@ int64_t bytes_of_value(const Function& function, ValueId value) {
 
 int64_t bytes_of_ports(const runtime::Model& model) {
   int64_t bytes = 0;
+  std::set<isa::TensorId> counted;
   for (const auto* ports : {&model.inputs, &model.outputs})
-    for (const runtime::Port& port : *ports) bytes += model.device_bytes(port);
+    for (const runtime::Port& port : *ports)
+      if (counted.insert(port.tensor).second) bytes += model.device_bytes(port);
   return bytes;
 }
 
-bool is_given_up(const Function& function, size_t argument) {
-  if (argument >= function.argument_attributes.size()) return false;
-  const graph::Dictionary& attributes = function.argument_attributes[argument];
-  return attributes.contains("tf.aliasing_output") || attributes.contains("jax.buffer_donor");
+// Output -> the input in whose place it lies.
+std::map<size_t, size_t> in_place(const runtime::Model& model) {
+  std::map<size_t, size_t> places;
+  for (size_t output = 0; output < model.outputs.size(); ++output)
+    for (size_t input = 0; input < model.inputs.size(); ++input)
+      if (model.inputs[input].tensor == model.outputs[output].tensor) places.emplace(output, input);
+  return places;
 }
 
 }  // namespace
+
+bool ParallelProgram::is_given_up(size_t argument) const {
+  if (argument >= function_.argument_attributes.size()) return false;
+  const graph::Dictionary& attributes = function_.argument_attributes[argument];
+  return attributes.contains("tf.aliasing_output") || attributes.contains("jax.buffer_donor");
+}
 
 int64_t ParallelProgram::bytes_of(const Step& step) const {
   int64_t inside = 0;
@@ -66,8 +78,13 @@ int64_t ParallelProgram::bytes_at_most(const Sequence& sequence, const std::set<
     // What a loop or a branch gives is what its last region made: counted inside of it, and from then on.
     const bool is_led = !step.regions.empty();
     const auto give = [&] {
-      for (const ValueId value : step.outputs)
-        if (alive.insert(value).second) now += bytes_of_value(function_, value);
+      const auto places = step.model ? in_place(step.model->model()) : std::map<size_t, size_t>{};
+      for (size_t output = 0; output < step.outputs.size(); ++output) {
+        if (!alive.insert(step.outputs[output]).second) continue;
+        const auto place = places.find(output);
+        if (place != places.end() && alive.erase(step.inputs[place->second]) > 0) continue;
+        now += bytes_of_value(function_, step.outputs[output]);
+      }
     };
     if (!is_led) give();
     most = std::max(most, now + bytes_of(step));
@@ -86,7 +103,7 @@ int64_t ParallelProgram::bytes_at_most(const Sequence& sequence, const std::set<
 int64_t ParallelProgram::bytes_at_most() const {
   std::set<ValueId> kept;
   for (size_t i = 0; i < function_.arguments().size(); ++i)
-    if (!is_given_up(function_, i)) kept.insert(function_.arguments()[i]);
+    if (!is_given_up(i)) kept.insert(function_.arguments()[i]);
   return bytes_at_most(*body_, kept);
 }
 

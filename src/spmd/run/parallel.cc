@@ -319,17 +319,75 @@ std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<Op
   return step;
 }
 
+namespace {
+
+// Ops of one place: an element of the result depends on the same element of an operand.
+bool is_by_element(const graph::Function& function, const Op& op) {
+  if (op.results.size() != 1 || !op.regions.empty()) return false;
+  const graph::OpClass of = graph::definition(op.kind).op_class;
+  return op.kind == OpKind::convert_ || op.kind == OpKind::select_ || op.kind == OpKind::clamp_ ||
+         of == graph::OpClass::kUnaryElementwise || of == graph::OpClass::kBinaryElementwise;
+}
+
+}  // namespace
+
+// The first input in whose place an output may be written, element by element; `may`: those that nobody reads
+// any more.
+std::optional<size_t> ParallelProgram::updated_by(const Step& step, ValueId output,
+                                                  const std::function<bool(ValueId)>& may) const {
+  const std::set<OpId> inside(step.ops.begin(), step.ops.end());
+  std::set<ValueId> seen{output};
+  std::vector<ValueId> waiting{output};
+  while (!waiting.empty()) {
+    const OpId made = function_.value(waiting.back()).op;
+    waiting.pop_back();
+    if (made == graph::kNoOp || !inside.contains(made) || !is_by_element(function_, function_.op(made)))
+      continue;
+    for (const ValueId operand : function_.op(made).operands)
+      if (seen.insert(operand).second) waiting.push_back(operand);
+  }
+  for (size_t i = 0; i < step.inputs.size(); ++i)
+    if (const ValueId input = step.inputs[i];
+        seen.contains(input) && function_.type(input) == function_.type(output) && may(input))
+      return i;
+  return std::nullopt;
+}
+
 void ParallelProgram::donate(Step& step, const Sequence& sequence) const {
-  std::set<OpId> inside(step.ops.begin(), step.ops.end());
-  // An argument of the program is the caller's. What a loop carries is copied when it begins.
-  std::set<ValueId> kept(sequence.returned.begin(), sequence.returned.end());
+  std::set<OpId> inside(step.ops.begin(), step.ops.end()), before = inside;
+  for (const auto& earlier : sequence.steps)
+    if (!earlier->together) before.insert(earlier->ops.begin(), earlier->ops.end());
+  // What a loop carries is copied when it begins. An argument of the program is the caller's, unless it is
+  // given up; parts run one after the other, but a collective may still read it.
+  const std::set<ValueId> returned(sequence.returned.begin(), sequence.returned.end());
+  std::set<ValueId> kept = returned, kept_argument = returned;
   const BlockId block = function_.op(step.ops.front()).block;
   for (const OpId id : function_.block(block).ops) {
     const auto& results = function_.op(id).results;
-    if (inside.contains(id) && (results.empty() || !remade_.contains(results[0]))) continue;
-    for (const ValueId value : values_read(function_, std::span(&id, 1))) kept.insert(value);
+    const bool again = !results.empty() && remade_.contains(results[0]);
+    for (const ValueId value : values_read(function_, std::span(&id, 1))) {
+      if (!inside.contains(id) || again) kept.insert(value);
+      if (!before.contains(id) || again) kept_argument.insert(value);
+    }
   }
+  const auto mark = [&](size_t input, size_t output) {
+    step.function.argument_attributes[input]["tf.aliasing_output"] =
+        graph::Attribute(static_cast<int64_t>(output));
+  };
+  const auto arguments = function_.arguments();
   for (size_t output = 0; output < step.outputs.size(); ++output) {
+    if (block == function_.body() && returned.contains(step.outputs[output])) {
+      const auto input = updated_by(step, step.outputs[output], [&](ValueId value) {
+        const auto at = std::ranges::find(arguments, value);
+        return at != arguments.end() && !kept_argument.contains(value) &&
+               is_given_up(static_cast<size_t>(at - arguments.begin()));
+      });
+      if (input) {
+        kept_argument.insert(step.inputs[*input]);
+        mark(*input, output);
+        continue;
+      }
+    }
     // A chain of updates leads to what they begin with.
     ValueId value = step.outputs[output];
     for (OpId made = function_.value(value).op; made != graph::kNoOp && inside.contains(made) &&
@@ -340,10 +398,7 @@ void ParallelProgram::donate(Step& step, const Sequence& sequence) const {
     if (input == step.inputs.end() || value == step.outputs[output] ||
         (block == function_.body() && function_.value(value).op == graph::kNoOp))
       continue;
-    if (!kept.insert(value).second) continue;
-    const auto at = static_cast<size_t>(input - step.inputs.begin());
-    step.function.argument_attributes[at]["tf.aliasing_output"] =
-        graph::Attribute(static_cast<int64_t>(output));
+    if (kept.insert(value).second) mark(static_cast<size_t>(input - step.inputs.begin()), output);
   }
 }
 

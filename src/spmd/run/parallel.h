@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -124,6 +125,9 @@ class ParallelProgram {
                                        const std::set<graph::ValueId>& remade) const;
   // Marks what the step may update where it lies: values that nobody reads after it.
   void donate(Step& step, const Sequence& sequence) const;
+  std::optional<size_t> updated_by(const Step& step, graph::ValueId output,
+                                   const std::function<bool(graph::ValueId)>& may) const;
+  bool is_given_up(size_t argument) const;  // by the caller (`tf.aliasing_output`, `jax.buffer_donor`)
   graph::Module alone(const Step& step) const;
   void compile(Step& step, const DeviceOptions& options);
 

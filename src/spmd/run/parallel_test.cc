@@ -141,5 +141,46 @@ TEST(Parallel, ALoopTakesWhatATripMakesBesideWhatItCarries) {
   EXPECT_LT(program.bytes_at_most(), 3 * 1024);
 }
 
+// State that the caller gives up is updated where it lies by the part that reads it last.
+TEST(Parallel, DonatedStateIsUpdatedInPlace) {
+  const auto text = [](const std::string& donated) {
+    return R"(module {
+  func.func public @main(%w: tensor<4096xf32> )" +
+           donated + ", %m: tensor<4096xf32> " + donated +
+           R"(, %x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096xf32>) {
+    %g = stablehlo.multiply %w, %x : tensor<4096xf32>
+    %0 = "stablehlo.all_reduce"(%g) ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4096xf32>) -> tensor<4096xf32>
+    %new = stablehlo.add %m, %0 : tensor<4096xf32>
+    %out = stablehlo.subtract %w, %new : tensor<4096xf32>
+    return %out, %new : tensor<4096xf32>, tensor<4096xf32>
+  }
+})";
+  };
+  std::vector<int64_t> bytes;
+  std::vector<std::vector<ParallelProgram::Values>> results;
+  std::vector<float> w(4096), x(4096);
+  for (size_t i = 0; i < w.size(); ++i) {
+    w[i] = float(i % 7);
+    x[i] = float(i % 5) - 2;
+  }
+  for (const char* const donated : {"", "{jax.buffer_donor = true}"}) {
+    const graph::Module module = graph::parse_module(text(donated), "state.mlir");
+    Parts parts;
+    DeviceOptions options;
+    options.parts = &parts;
+    const ParallelProgram program(module, module.entry(), 2, options);
+    bytes.push_back(program.bytes_at_most());
+    results.push_back(program.run({{floats(w), floats(x), floats(x)}, {floats(w), floats(x), floats(x)}}));
+  }
+  // At the end: state, input, sum and new state; state, input, gradient and sum behind the first part.
+  EXPECT_EQ(bytes[0] - bytes[1], 4096 * 4);
+  for (const size_t i : {0, 1}) EXPECT_EQ(results[0][1][i].literal(), results[1][1][i].literal());
+}
+
 }  // namespace
 }  // namespace opentrn::spmd
