@@ -3,8 +3,9 @@
     ./dev conformance torch-device [--what ops|modules|optimizers] [--ops GLOB ...] [--dtypes float32 ...]
                                    [--samples N] [--part I/N] [--json FILE]
 
-ops: OpInfo's samples, values and gradients. modules: module_db's inputs, forward and gradients. optimizers: optim_db's
-settings, five steps of a small model. An op that the host ran for the device passes, and is counted apart.
+ops: OpInfo's samples, values and gradients. modules: module_db's inputs, forward, and for modules that train otherwise
+the training mode with what it writes into buffers. optimizers: optim_db's settings, five steps of a small model. An op
+that the host ran for the device passes, and is counted apart.
 """
 
 from __future__ import annotations
@@ -136,32 +137,52 @@ def run_op(op: Any, dtype: torch.dtype, samples: int, may_be_random: bool) -> di
 
 
 def run_module(info: Any, dtype: torch.dtype) -> dict[str, Any]:
-    """One kind of torch.nn's modules: every input of the database, forward and gradients."""
+    """One kind of torch.nn's modules: every input of the database, what it gives and what it writes into buffers."""
     outcome: dict[str, Any] = collections.Counter()
     reason = ""
-    inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=False, training=False)
-    for number, given in enumerate(inputs):
-        if given.forward_input is None:
-            continue
-        try:
-            torch.manual_seed(0)
-            arguments, keywords = given.constructor_input.args, given.constructor_input.kwargs
-            model = info.module_cls(*arguments, **keywords).to(dtype).eval()
-            other = copy.deepcopy(model).to(DEVICE)
-            draws_late = any(map(nn.parameter.is_lazy, other.parameters()))
-            expected = model(*given.forward_input.args, **given.forward_input.kwargs)
-            device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
-            if draws_late:  # its weights, from its device's random numbers, at the first input
-                other.load_state_dict(model.state_dict())
-                device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
-            pairs = zip(pytree.tree_leaves(expected), pytree.tree_leaves(device))
-            found = [why for a, b in pairs if isinstance(a, torch.Tensor)
-                     and (why := compiled._difference(a.detach(), b.detach().cpu()))]  # fmt: skip
-        except Exception as error:  # noqa: BLE001
-            found = [compiled._short(error)]
-        outcome["failed" if found else "passed"] += 1
-        reason = reason or (f"input {number}: {found[0]}" if found else "")
+    for training in (False, True) if info.train_and_eval_differ else (False,):
+        inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=False, training=training)
+        for number, given in enumerate(inputs):
+            if given.forward_input is None:
+                continue
+            try:
+                found = module_differences(info, given, dtype, training)
+            except Exception as error:  # noqa: BLE001
+                found = [compiled._short(error)]
+            if found is None:
+                outcome["skipped"] += 1
+                continue
+            outcome["failed" if found else "passed"] += 1
+            mode = " in training" if training else ""
+            reason = reason or (f"input {number}{mode}: {found[0]}" if found else "")
     return {**outcome, "reason": reason}
+
+
+def module_differences(info: Any, given: Any, dtype: torch.dtype, training: bool) -> list[str] | None:
+    """None of a module that draws random numbers."""
+    torch.manual_seed(0)
+    arguments, keywords = given.constructor_input.args, given.constructor_input.kwargs
+    model = info.module_cls(*arguments, **keywords).to(dtype).train(training)
+    other, third = copy.deepcopy(model).to(DEVICE), copy.deepcopy(model)
+    draws_late = any(map(nn.parameter.is_lazy, other.parameters()))
+    expected = model(*given.forward_input.args, **given.forward_input.kwargs)
+    if training and not draws_late:
+        torch.manual_seed(1)
+        again = third(*given.forward_input.args, **given.forward_input.kwargs)
+        if any(not torch.equal(a, b) for a, b in zip(_tensors(expected), _tensors(again))):
+            return None
+    device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
+    if draws_late:  # its weights, from its device's random numbers, at the first input
+        other.load_state_dict(model.state_dict())
+        device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
+    pairs = [*zip(_tensors(expected), _tensors(device))]
+    if not draws_late:
+        pairs += zip(model.buffers(), other.buffers())
+    return [why for a, b in pairs if (why := compiled._difference(a.detach(), b.detach().cpu()))]
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [each for each in pytree.tree_leaves(tree) if isinstance(each, torch.Tensor)]
 
 
 def run_optimizer(info: Any) -> dict[str, Any]:
