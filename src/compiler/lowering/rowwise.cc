@@ -267,9 +267,8 @@ class RowwiseKernel {
       if (!plain(m)) return;
     int64_t rows = std::min(kPartitions, total);
     while (rows > 1 && total % rows != 0) --rows;
-    if (wide ? rows < kPartitions
-             : rows <= std::min(rows_, kPartitions) || has_kept_rows(total / rows) ||
-                   finds_readers(total / rows))
+    if (!(wide && rows == kPartitions) &&
+        (rows <= std::min(rows_, kPartitions) || has_kept_rows(total / rows) || finds_readers(total / rows)))
       return;
     rows_ = rows;
     columns_ = total / rows;
