@@ -85,11 +85,11 @@ class SmallRotations {
     const Tile lengths = work.fresh(size_), off = work.fresh(pairs.count);
     const Tile all = a.part(0, rows_, 0, size_);
     emitter_.tensor_tensor(AluOp::kMultiply, squares.part(0, rows_, 0, size_), all, all);
-    emitter_.reduce(AluOp::kAdd, lengths, squares.turned_part(0, rows_, 0, size_));
+    emitter_.reduce(AluOp::kAdd, lengths, squares.transposed_part(0, rows_, 0, size_));
     emitter_.tensor_tensor(AluOp::kMultiply, products.part(0, rows_, 0, pairs.count),
                            a.part(0, rows_, pairs.first, pairs.count),
                            a.part(0, rows_, pairs.second, pairs.count));
-    emitter_.reduce(AluOp::kAdd, off, products.turned_part(0, rows_, 0, pairs.count));
+    emitter_.reduce(AluOp::kAdd, off, products.transposed_part(0, rows_, 0, pairs.count));
     return angles(work, lengths.column_range(pairs.first, pairs.count),
                   lengths.column_range(pairs.second, pairs.count), off);
   }
