@@ -80,3 +80,40 @@ def test_numbers_are_operands():
 def test_values(line: str, function) -> None:
     model, (x, y) = compiled(line), arguments()
     np.testing.assert_array_equal(model(x, y)[0], function(x, y))
+
+
+def chain(rows: int, columns: int, rounds: int) -> tuple[opentrn.CompiledModel, list[np.ndarray], np.ndarray]:
+    """Rounds of x = x + y, y = (y << 13 | y >> 19) ^ x; what they make of random words."""
+    shape = f"tensor<{rows}x{columns}xui32>"
+    lines = [f"%{k} = stablehlo.constant dense<{v}> : {shape}" for k, v in CONSTANTS.items()]
+    x, y = "%x", "%y"
+    for n in range(rounds):
+        lines += [
+            f"%x{n} = stablehlo.add {x}, {y} : {shape}", f"%l{n} = stablehlo.shift_left {y}, %thirteen : {shape}",
+            f"%h{n} = stablehlo.shift_right_logical {y}, %nineteen : {shape}",
+            f"%o{n} = stablehlo.or %l{n}, %h{n} : {shape}", f"%y{n} = stablehlo.xor %o{n}, %x{n} : {shape}",
+        ]  # fmt: skip
+        x, y = f"%x{n}", f"%y{n}"
+    body = "\n".join(lines)
+    model = opentrn.compile(
+        f"func.func @main(%x: {shape}, %y: {shape}) -> {shape} {{\n{body}\nreturn {y} : {shape}\n}}", target="trn2"
+    )
+    rng = np.random.default_rng(5)
+    given = list(rng.integers(0, 2**32, (2, rows, columns), dtype=np.uint32))
+    a, b = given
+    for _ in range(rounds):
+        a = a + b
+        b = rotated(b) ^ a
+    return model, given, b
+
+
+@pytest.mark.parametrize("rows, columns, widest", [
+    (1024, 64, 512),  # 128 rows of all there is
+    (1001, 65, 65),  # no 128 equal rows: as they are
+    (64, 3000, 1500),  # all partitions, as ever
+])  # fmt: skip
+def test_a_long_chain_goes_over_wide_rows(rows: int, columns: int, widest: int):
+    model, given, wanted = chain(rows, columns, rounds=20)
+    shapes = re.findall(r"^tensor %\d+ (?:sbuf|psum) \w+ \[\d+, (\d+)\]", model.program_text(), re.MULTILINE)
+    assert max(map(int, shapes)) == widest
+    np.testing.assert_array_equal(model(*given)[0], wanted)

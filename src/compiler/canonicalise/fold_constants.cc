@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "compiler/analysis/number_sets.h"
 #include "compiler/analysis/values.h"
+#include "compiler/canonicalise/known_positions.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/lowering/takes.h"
 #include "graph/copy.h"
@@ -277,7 +278,7 @@ bool is_small_iota(const graph::Function& function, const Op& op) {
 
 int64_t fold_constants(graph::Function& function, bool fold_ops) {
   const Activity activity("folding constants");
-  int64_t folded = 0;
+  int64_t folded = fold_ops ? number_positions(function) : 0;
   Folding folding(function);
   graph::walk(function, function.body(), [&](OpId id) {
     interrupt::poll();

@@ -17,6 +17,7 @@
 #include "compiler/lowering/region.h"
 #include "compiler/lowering/scalars.h"
 #include "compiler/lowering/takes.h"
+#include "compiler/lowering/tiling.h"
 #include "cost/usual.h"
 #include "graph/element_value.h"
 
@@ -82,16 +83,18 @@ std::vector<int64_t> kept_then_reduced(int rank, std::span<const int64_t> dimens
   return order;
 }
 
-// Whether the rows of a reduction are so few that the element-wise work before it takes longer on them than
-// spread over all partitions and through memory.
+// Whether the rows of a reduction are so few, or so short, that the element-wise work before it takes longer
+// on them than spread over all partitions and through memory.
 bool leaves_partitions_idle(const Function& function, const Group& group, const Op& reduction,
                             int64_t partitions) {
   constexpr int64_t kThroughMemory = 6000;  // in columns of the Vector engine
+  constexpr int64_t kTensors = 4, kWidest = 2048;
   if (group.split || group.has_source || !group.permutation.empty()) return false;
   const int64_t columns =
                     count_of(function.type(reduction.operands[0]), reduction.integers(Attr::dimensions)),
                 rows = product(group.shape) / columns;
-  if (rows >= partitions) return false;
+  if (rows >= partitions)
+    return pays_as_wide_rows(static_cast<int64_t>(group.ops.size()), kTensors, rows, columns, kWidest);
   return static_cast<int64_t>(group.ops.size()) * (columns - columns * rows / partitions) > kThroughMemory;
 }
 

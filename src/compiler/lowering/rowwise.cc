@@ -256,7 +256,10 @@ class RowwiseKernel {
   // one run of memory (or one number).
   void cut_into_equal_rows() {
     // Rows that fill most partitions stay what they are: the next kernel may find them in SBUF.
-    if (columns_ <= kFreeColumns && 4 * rows_ >= 3 * kPartitions) return;
+    const auto runs = [](const auto& operand) { return operand.second.columns_are_runs(); };
+    const int64_t moved = std::ranges::count_if(operands_, runs) + std::ssize(outputs_);
+    const bool wide = pays_as_wide_rows(std::ssize(ops_), moved, rows_, columns_, kFreeColumns);
+    if (!wide && columns_ <= kFreeColumns && 4 * rows_ >= 3 * kPartitions) return;
     const int64_t total = rows_ * columns_;
     const auto plain = [&](const Matrix& m) {
       return m.all().contiguous() || (m.same_in_every_row() && m.same_in_every_column());
@@ -265,8 +268,8 @@ class RowwiseKernel {
       if (!plain(m)) return;
     int64_t rows = std::min(kPartitions, total);
     while (rows > 1 && total % rows != 0) --rows;
-    if (rows <= std::min(rows_, kPartitions) || has_resident_rows(total / rows) ||
-        finds_readers(total / rows))
+    if (!(wide && rows == kPartitions) && (rows <= std::min(rows_, kPartitions) ||
+                                           has_resident_rows(total / rows) || finds_readers(total / rows)))
       return;
     rows_ = rows;
     columns_ = total / rows;
@@ -565,8 +568,7 @@ class RowwiseKernel {
 
   // Whether the op's result can wait for its only user.
   bool can_wait(const Op& op, size_t steps) const {
-    const Op* user = only_user(op.results[0]);
-    return user && rules().waits_for(op, *user, steps);
+    return only_user(op.results[0]) && rules().waits_for(op, *only_user(op.results[0]), steps);
   }
 
   // The op as a step on what waits before it. False when it is none.
@@ -608,16 +610,14 @@ class RowwiseKernel {
     }
     steps.then = function;
     waiting_[op.results[0]] = steps;
-    const Op* user = only_user(op.results[0]);
-    if (user && rules().is_rounding(*user)) return true;
+    if (const Op* user = only_user(op.results[0]); user && rules().is_rounding(*user)) return true;
     finish_steps(op.results[0]);
     if (rows_ <= kPartitions) load_next_table(emitter_, function_, ops_, op, terms_.at(op.results[0]).tile);
     return true;
   }
 
   static Scalar scalar_of(const Term& term) {
-    if (term.splat) return *term.splat;
-    return term.tile.column_range(0, 1);
+    return term.splat ? Scalar(*term.splat) : Scalar(term.tile.column_range(0, 1));
   }
 
   // A conversion ends what waits before it.
@@ -666,7 +666,6 @@ class RowwiseKernel {
     if (!user || !rules().joins_words(*user)) return false;
     return user->operands[0] == value || !may(user->operands[0]);
   }
-  // There the tile in PSUM among `operands`, which nobody else reads, is overwritten.
   std::optional<Tile> place_of(ValueId value, std::span<const Term> operands) {
     if (const auto place = place_in_parts(value); place || !goes_to_psum(value)) return place;
     for (const Term& term : operands)
