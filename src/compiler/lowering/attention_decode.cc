@@ -82,7 +82,7 @@ class DecodeAttention : private AttentionKernelBase {
 
   // Keys in a row of what SBUF keeps; 0: it keeps none.
   int64_t keys_of_row(const AttentionOperand& input) const {
-    if (!emitter_.residency().is_resident(input.base.tensor)) return 0;
+    if (!emitter_.residency().holds(input.base.tensor)) return 0;
     const int64_t columns = emitter_.residency().columns(input.base.tensor), step = input.rows.step;
     const int64_t run = step > 0 && columns % step == 0 ? columns / step : 1;
     return run > 0 && all_blocks() % run == 0 && run * queries_ <= kPsumBankColumns ? run : 1;

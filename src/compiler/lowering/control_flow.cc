@@ -76,7 +76,7 @@ class While {
       if (is_counter(i)) continue;
       const View start = lowering_.view(op_.operands[i]);
       // A kept tile may be another value's too, so only memory is taken over.
-      if (lowering_.plan().may_overwrite(id, i) && !emitter_.residency().is_resident(start.tensor)) {
+      if (lowering_.plan().may_overwrite(id, i) && !emitter_.residency().holds(start.tensor)) {
         places_[i] = lowering_.take_over(op_.operands[i], op_.results[i]);
         continue;
       }

@@ -140,7 +140,7 @@ View rows_in_runs(Lowering& lowering, const Op& op) {
                              kernel.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension)));
   const bool over_positions = order == Order::kPositions && !stacks_rows(lowering.function(), op);
   if (over_positions || order == Order::kOther || !channels_last || spatial.empty() ||
-      (pointwise && lowering.emitter().residency().is_resident(image.tensor)))
+      (pointwise && lowering.emitter().residency().holds(image.tensor)))
     return image;
   std::vector<int64_t> shape{image.dims[batch].count, image.dims[feature].count};
   for (const int64_t d : spatial) shape.push_back(image.dims[static_cast<size_t>(d)].count);

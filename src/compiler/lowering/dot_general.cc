@@ -528,9 +528,8 @@ class Product : public TileSource {
   }
   // Rows of a batch must begin where an instruction can write.
   bool keepable() const override {
-    const int64_t m = left_.matrix().rows();
-    return transposed_ || batches_ == 1 || m % kPartitions == 0 || m == kPartitions / 2 ||
-           m == kPartitions / 4;
+    const int64_t m = left_.matrix().rows(), all = kPartitions;
+    return transposed_ || batches_ == 1 || m % all == 0 || m == all / 2 || m == all / 4;
   }
 
   void begin_rows(const std::vector<RowBlock>& part) override {
@@ -640,18 +639,17 @@ class Product : public TileSource {
     if (!lie_alike(operand)) return std::nullopt;
     const isa::Dim batches = operand.main().batch.back();
     const Matrix one = operand.main().of_batch(batch);
-    const bool transposed = Side::is_transposed(one);
-    const int64_t rows = transposed ? one.rows() : one.columns(),
-                  width = transposed ? one.columns() : one.rows();
+    const bool swaps = Side::is_transposed(one);
+    const int64_t rows = swaps ? one.rows() : one.columns(), width = swaps ? one.columns() : one.rows();
     if (rows > kPartitions || width == 0 || one.dtype() != dtype) return std::nullopt;
     const int64_t most = std::min(batches.count, kTransferBytes / (width * size_bytes(dtype)));
     if (most < 2) return std::nullopt;
     const int64_t place = batch % batches.count, begin = place / most * most, first = batch - place + begin;
     if (together.count == 0 || together.first != first) {
-      if (is_at_hand(operand, first, transposed)) return std::nullopt;
+      if (is_at_hand(operand, first, swaps)) return std::nullopt;
       together = {first, std::min(most, batches.count - begin), {}};
       together.tile = emitter_.sbuf(rows, together.count * width, dtype, name + "_batches");
-      load_batches(operand, together, transposed);
+      load_batches(operand, together, swaps);
     }
     return together.tile.column_range((batch - together.first) * width, width);
   }

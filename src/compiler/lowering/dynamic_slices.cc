@@ -93,7 +93,7 @@ void load(Lowering& lowering, const Op& op) {
   const View out = lowering.allocate(op.results[0]);
   if (out.element_count() == 0) return;
   lowering.keep(out);
-  if (!emitter.residency().is_resident(out.tensor)) {
+  if (!emitter.residency().holds(out.tensor)) {
     if (from.offset) return emitter.copy_from(out, from.box, *from.offset, from.bound);
     return emitter.copy(out, from.box);
   }
@@ -115,7 +115,7 @@ View place_of_update(Lowering& lowering, const Op& op) {
   Residency& residency = lowering.emitter().residency();
   const ValueId operand = op.operands[0];
   const View source = lowering.view(operand);
-  const bool stays = residency.is_resident(source.tensor) && residency.is_fixed(source.tensor);
+  const bool stays = residency.holds(source.tensor) && residency.is_fixed(source.tensor);
   if (!stays && lowering.plan().may_overwrite(lowering.function().value(op.results[0]).op, 0)) {
     residency.flush(source.tensor);
     residency.drop(source.tensor);

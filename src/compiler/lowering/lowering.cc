@@ -252,7 +252,7 @@ View Lowering::place_of(ValueId result) {
   const auto input = plan().updated_input(result);
   if (!input) return allocate(result);
   const isa::TensorId tensor = view(*input).tensor;
-  if (residency_.is_resident(tensor)) {
+  if (residency_.holds(tensor)) {
     if (scopes_.size() > 1) return allocate(result);  // a loop keeps what it carries
     residency_.flush(tensor);
     residency_.drop(tensor);

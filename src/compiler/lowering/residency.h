@@ -47,7 +47,7 @@ class Residency {
   // value, and its maker stores it.
   bool reserve(const View& whole, int64_t rows, int64_t columns, Arrangement arrangement = {});
   bool crowded() const { return crowded_; }  // a value was refused or sent away for lack of room
-  bool is_resident(isa::TensorId tensor) const { return values_.contains(tensor); }
+  bool holds(isa::TensorId tensor) const { return values_.contains(tensor); }
   // Rows [row, row + count) as a tile to write; nullopt when no instruction can write there, or the value is
   // not kept.
   std::optional<Tile> place(isa::TensorId tensor, int64_t row, int64_t count);

@@ -8,8 +8,7 @@
 // Where a product or a convolution is the group's source, it says in which order tiles come (tile_source.h).
 //
 // A group without a reduction whose operands are all plain memory is cut into 128 equal rows whatever its
-// shape is, so that all partitions work. Reductions over more columns than a partition holds go block by
-// block and combine.
+// shape, so that all partitions work. Reductions of more columns than a partition holds go by blocks.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -268,8 +267,8 @@ class RowwiseKernel {
       if (!plain(m)) return;
     int64_t rows = std::min(kPartitions, total);
     while (rows > 1 && total % rows != 0) --rows;
-    if (!(wide && rows == kPartitions) && (rows <= std::min(rows_, kPartitions) ||
-                                           has_resident_rows(total / rows) || finds_readers(total / rows)))
+    if (!(wide && rows == kPartitions) &&
+        (rows <= std::min(rows_, kPartitions) || holds_rows(total / rows) || finds_readers(total / rows)))
       return;
     rows_ = rows;
     columns_ = total / rows;
@@ -284,7 +283,7 @@ class RowwiseKernel {
   // All operands are kept by rows of their own, as what a loop carries is: cut otherwise they would go to HBM
   // and back, which takes longer than a few idle partitions do in as many ops. Where one comes from HBM, the
   // others are better there too than rows of two kinds.
-  bool has_resident_rows(int64_t columns) const {
+  bool holds_rows(int64_t columns) const {
     constexpr int64_t kThroughMemory = 2000;  // in columns of the Vector engine
     const auto ops = static_cast<int64_t>(group_.ops.size());
     return ops * (columns_ - columns) <= kThroughMemory &&
@@ -292,8 +291,7 @@ class RowwiseKernel {
              const Matrix& m = operand.second;
              const isa::TensorId tensor = m.all().tensor;
              return (m.same_in_every_row() && m.same_in_every_column()) ||
-                    (emitter_.residency().is_resident(tensor) &&
-                     emitter_.residency().columns(tensor) != columns);
+                    (emitter_.residency().holds(tensor) && emitter_.residency().columns(tensor) != columns);
            });
   }
 
@@ -343,7 +341,7 @@ class RowwiseKernel {
   std::optional<Tile> resident_place(ValueId value, bool narrow) {
     Residency& residency = emitter_.residency();
     const isa::TensorId tensor = lowering_.view(value).tensor;
-    if (!residency.is_resident(tensor)) return std::nullopt;
+    if (!residency.holds(tensor)) return std::nullopt;
     if (transposed_)
       return residency.place_transposed(tensor, row_begin_, row_count_, column_begin_, column_count_);
     const auto place = residency.place(tensor, row_begin_, row_count_);
@@ -360,7 +358,7 @@ class RowwiseKernel {
                          tile.column_step == 1 && tile.runs == 1;
       return residency.turn_in(tensor, row_begin_, column_begin_, plain ? tile : copied(tile, m.dtype()));
     }
-    if (residency.is_resident(tensor)) {
+    if (residency.holds(tensor)) {
       if (residency.adopt(tensor, row_begin_, tile)) return;
       const Tile place = *resident_place(value, narrow);
       if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
@@ -678,7 +676,7 @@ class RowwiseKernel {
   std::optional<Tile> place_in_parts(ValueId value) {
     if (!source_ || !outputs_.contains(value)) return std::nullopt;
     const isa::TensorId tensor = lowering_.view(value).tensor;
-    if (!emitter_.residency().is_resident(tensor) && !emitter_.residency().is_by_columns(tensor) &&
+    if (!emitter_.residency().holds(tensor) && !emitter_.residency().is_by_columns(tensor) &&
         outputs_.at(value).columns() > 1 && stores_together(value, outputs_.at(value)))
       return joint_.stored(value, outputs_.at(value), here());
     if (!transposed_ &&
