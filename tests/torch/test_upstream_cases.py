@@ -170,3 +170,9 @@ def test_instances_write_running_statistics_and_have_gradients() -> None:
         results.append([each.cpu() for each in (norm.running_mean, norm.running_var, leaf.grad, norm.weight.grad)])
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("ends", [(0.3, 1.4), (0.9, 1.2), (-7, 9)])
+def test_whole_numbers_lie_between_whole_ends(ends: tuple[float, float]) -> None:
+    found = torch.linspace(*ends, 9, dtype=torch.int64, device="neuron")
+    assert found.tolist() == torch.linspace(*ends, 9, dtype=torch.int64).tolist()

@@ -16,4 +16,11 @@ def histc(value: Tensor, bins: int = 100, low: Any = 0, high: Any = 0) -> Tensor
     return torch.ops.aten.histc.default(value.to(torch.float32), bins, low, high).to(value.dtype)
 
 
-FORMS: dict[str, Callable[..., Any]] = {"aten::histc": histc}
+def linspace(start: Any, end: Any, steps: int, *, out: Tensor) -> Tensor:
+    """Between whole numbers where the result has such, as kernels have it; torch's decomposition rounds the result."""
+    if not (out.is_floating_point() or out.is_complex()):
+        start, end = int(start), int(end)
+    return torch.ops.aten.linspace.out(start, end, steps, out=out)
+
+
+FORMS: dict[str, Callable[..., Any]] = {"aten::histc": histc, "aten::linspace.out": linspace}
