@@ -180,7 +180,8 @@ class Folding {
 
  private:
   // A constant, or what arithmetic of floats reads of one that was broadcast: such a table (positions by
-  // frequencies, taps of a filter by phases) is kept in their place.
+  // frequencies, taps of a filter by phases) is kept in their place. With a number beside it the smaller one
+  // is better kept.
   std::optional<Literal> known_value(const Op& op, ValueId value) const {
     const OpId id = function_.value(value).op;
     if (id == graph::kNoOp) return std::nullopt;
@@ -190,6 +191,8 @@ class Folding {
     const OpClass op_class = graph::definition(op.kind).op_class;
     if (maker.kind != OpKind::broadcast_in_dim_ || op_class != OpClass::kBinaryElementwise ||
         !graph::is_float(function_.type(op.results[0]).element()) || !type.is_static() ||
+        std::ranges::any_of(op.operands,
+                            [&](ValueId operand) { return splat_of(function_, operand).has_value(); }) ||
         type.element_count() > kFoldedElements)
       return std::nullopt;
     const OpId of = function_.value(maker.operands[0]).op;
