@@ -246,15 +246,16 @@ void Program::compile(const Settings& settings) {
       const auto [made, fresh] = manual_.try_emplace(&op, module_, *flat_, op, options_.partitions, options);
       if (host_reason_.empty()) host_reason_ = made->second.host_reason();
     });
-    if (manual_.empty() && ParallelProgram::is_needed(*flat_, options.host))
+    if (manual_.empty() && ParallelProgram::is_needed(*flat_, options.host) &&
+        !(options_.partitions == 1 && cut_over_cores(module_, *flat_, options)))
       parallel_ = std::make_unique<ParallelProgram>(module_, *flat_, 1, options);
   }
   spread_results();
   if (parallel_ && host_reason_.empty()) host_reason_ = parallel_->host_reason();
   if (settings.strict && !host_reason_.empty())
     throw Fault(FaultKind::kNotModelled, "compiler.no_lowering", host_reason_);
-  if (!manual_.empty() || parallel_) return;
-  if (options_.partitions == 1 && cut_over_cores(module_, *flat_, options)) {
+  if (!manual_.empty() || (parallel_ && !both_cores_) || on_each_) return;
+  if (both_cores_ || (options_.partitions == 1 && cut_over_cores(module_, *flat_, options))) {
     on_each_ = true;
     flat_.reset();
     return;
