@@ -13,6 +13,7 @@ class Tables;
 // Bytes that a ring moves before another has its turn: the ring with the larger packets gets more.
 struct DmaPackets {
   int64_t compute_bytes = 0, collective_bytes = 0;  // of collectives: of their stream 0
+
   // Of each stream of collectives, where they are not all `collective_bytes`; those behind the last one have
   // its packets [assumed].
   std::vector<int64_t> of_stream = {};

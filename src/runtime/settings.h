@@ -16,6 +16,7 @@ namespace opentrn::runtime {
 struct WeightCollectives {
   bool is_ordered = false;  // NEURON_FSDP: gathers and scatters of weights have their place among the layers
   bool has_stream = false;  // NEURON_FSDP_CC_MULTISTREAM: they run in stream 1, all others in stream 0
+
   // Layers: gathers are triggered so many before the one that reads, scatters so many behind the one that
   // writes. 1 without a variable [assumed].
   int layers_early = 1, layers_late = 1;
