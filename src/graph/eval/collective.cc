@@ -49,7 +49,7 @@ Membership membership(const Call& call) {
 std::vector<std::vector<Tensor>> meet(const Call& call, const ProcessGroup& group,
                                       std::vector<Tensor> brought) {
   Process& process = process_of(call);
-  return process.grid().meet(group, channel_of(call), process.id(), std::move(brought));
+  return process.grid().meet(group, channel_of(call), process.id(), std::move(brought), name(call.kind()));
 }
 
 // The region over the same element of every tensor, in the group's order.

@@ -295,6 +295,9 @@ TEST(EvaluateParallel, ProcessesMeetAndDeadlocksAreFaults) {
     FAIL();
   } catch (const Fault& fault) {
     EXPECT_EQ(fault.label(), "eval.deadlock");
+    EXPECT_THAT(
+        fault.message(),
+        testing::HasSubstr("process 0 waits at stablehlo.all_gather for process 1 of the group 0, 1,"));
   }
 }
 

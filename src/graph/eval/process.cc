@@ -1,13 +1,18 @@
 #include "graph/eval/process.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/interrupt.h"
 
 namespace opentrn::graph::eval {
 
 std::vector<std::vector<Tensor>> ProcessGrid::meet(const ProcessGroup& group, int64_t channel,
-                                                   int64_t process, std::vector<Tensor> brought) {
+                                                   int64_t process, std::vector<Tensor> brought,
+                                                   std::string_view op) {
   std::unique_lock lock(mutex_);
   const int64_t before = attended_[{channel, group, process}]++;
   const RendezvousKey key{channel, group, before};
@@ -15,7 +20,14 @@ std::vector<std::vector<Tensor>> ProcessGrid::meet(const ProcessGroup& group, in
   changed_.notify_all();
   wait_until(
       lock, [&] { return rendezvous_[key].brought.size() == group.size(); },
-      "the other processes of its group at a collective");
+      [&] {
+        const auto& here = rendezvous_[key].brought;
+        std::vector<int64_t> missing;
+        std::ranges::copy_if(group, std::back_inserter(missing),
+                             [&](int64_t id) { return !here.contains(id); });
+        return fmt::format("process {} waits at {} for process{} {} of the group {}", process, op,
+                           missing.size() == 1 ? "" : "es", fmt::join(missing, ", "), fmt::join(group, ", "));
+      });
   Rendezvous& rendezvous = rendezvous_[key];
   std::vector<std::vector<Tensor>> all;
   for (const int64_t member : group) all.push_back(rendezvous.brought.at(member));
@@ -33,7 +45,11 @@ std::vector<Tensor> ProcessGrid::receive(int64_t channel, int64_t receiver) {
   std::unique_lock lock(mutex_);
   auto& queue = queues_[{channel, receiver}];
   wait_until(
-      lock, [&] { return !queue.empty(); }, "a send at a recv");
+      lock, [&] { return !queue.empty(); },
+      [&] {
+        return receiver < 0 ? std::string("a recv waits for the host to send")
+                            : fmt::format("process {} waits at a recv for a send", receiver);
+      });
   std::vector<Tensor> tensors = std::move(queue.front());
   queue.pop_front();
   return tensors;
@@ -48,7 +64,7 @@ void ProcessGrid::leave(bool failed) {
 }
 
 void ProcessGrid::wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
-                             const char* what) {
+                             const std::function<std::string()>& what) {
   waiting_.push_back(&done);
   find_deadlock();
   const auto forget = [&] { waiting_.erase(std::find(waiting_.begin(), waiting_.end(), &done)); };
@@ -61,7 +77,7 @@ void ProcessGrid::wait_until(std::unique_lock<std::mutex>& lock, const std::func
   forget();
   if (!done())
     throw Fault(FaultKind::kInput, "eval.deadlock",
-                fmt::format("a process waits for {}, and no running process can bring it", what),
+                fmt::format("{}, and no running process can bring what it waits for", what()),
                 "give every process of a group the same sequence of collectives");
 }
 

@@ -14,6 +14,8 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -33,9 +35,9 @@ class ProcessGrid {
   int64_t num_replicas() const { return num_replicas_; }
   int64_t num_partitions() const { return num_partitions_; }
 
-  // What each member of `group` brought, in the group's order.
+  // What each member of `group` brought, in the group's order. `op` is for the fault of who waits in vain.
   std::vector<std::vector<Tensor>> meet(const ProcessGroup& group, int64_t channel, int64_t process,
-                                        std::vector<Tensor> brought);
+                                        std::vector<Tensor> brought, std::string_view op);
   // `receiver` -1 is the host.
   void send(int64_t channel, int64_t receiver, std::vector<Tensor> tensors);
   std::vector<Tensor> receive(int64_t channel, int64_t receiver);
@@ -50,7 +52,9 @@ class ProcessGrid {
   };
   using RendezvousKey = std::tuple<int64_t, ProcessGroup, int64_t>;  // channel, group, how many before
 
-  void wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done, const char* what);
+  // what() says who waits for whom, where nobody can bring it any more.
+  void wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
+                  const std::function<std::string()>& what);
   void find_deadlock();
 
   const int64_t num_replicas_;
