@@ -61,7 +61,7 @@ def compile_program(root: Path) -> Path:
     folders = [root / "usr/include"] if (root / "usr/include").exists() else []
     command = [
         os.environ.get("CXX", "c++"), "-std=c++20", "-O2", f"-I{ROOT / 'src'}", *(f"-I{f}" for f in folders),
-        HERE / "compare.cc", "-o", program, *archives, library, "-lfmt", "-lpthread",
+        HERE / "compare.cc", "-o", program, *archives, library, "-lfmt", "-ltomlplusplus", "-lcrypto", "-lpthread",
         f"-Wl,-rpath,{library.parent}", f"-Wl,-rpath-link,{library.parent}",
     ]  # fmt: skip
     subprocess.run(command, check=True)
