@@ -36,10 +36,10 @@ struct Stack {
   double float32_slowdown = 1;   // of programs in float32, against bfloat16, where the compiler decides
   double host_step_s = 0;        // of a step beside all else: launches, the loss brought to the host
   double host_block_s = 0;       // the host's time to launch a block's forward kernels
-  double host_trace_s = 0;       // of a block that the host traces before a step's first launch, nothing beside
-  bool sums_sends = false;       // stages send by sums over two ranks, one of which adds zeros
-  double runtime_bytes = 0;      // context, library and collective buffers
-  double fragmentation = 0;      // share of what is allocated that cannot be used
+  double host_trace_s = 0;   // of a block that the host traces before a step's first launch, nothing beside
+  bool sums_sends = false;   // stages send by sums over two ranks, one of which adds zeros
+  double runtime_bytes = 0;  // context, library and collective buffers
+  double fragmentation = 0;  // share of what is allocated that cannot be used
   std::vector<std::string> calibrated_on;
 };
 
