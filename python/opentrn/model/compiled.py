@@ -485,7 +485,7 @@ def _compile(
 
 
 def text_through_cache(text: str, name: str, target: str, options: dict[str, str]) -> CompiledModel | ShardedModel:
-    """The entry of the cache for a graph's text, or what compiling it for a logical core gives, which is the entry then.
+    """The entry of the cache for a graph's text, or what compiling it for a logical core gives, its entry then.
 
     `options`: as _core.compile_for_logical_core takes them, whose faults these are. A model on a mesh where both
     physical cores compute; else its fact "one_core_because" says why one does.
