@@ -31,15 +31,15 @@ struct ObservedValue {
 };
 
 struct ObservedValues {
-  std::vector<ObservedValue> observed;  // in program order
-  // The prepared entry; its results are the model's, then one value per value.
+  std::vector<ObservedValue> values;  // in program order
+  // The prepared entry; its results are the model's, then one per value.
   graph::Module whole;
   size_t result_count = 0;  // of the model's own
   // Every op alone. Arguments: the model's, then one per value; results: one per value.
   graph::Module alone;
-  // As `alone`, but only the observed judged kFunction, in their order.
+  // As `alone`, but only the values judged kFunction, in their order.
   graph::Module functions;
-  // As `alone`, but only the observed judged kSum, with the magnitudes of the float operands: how large the
+  // As `alone`, but only the values judged kSum, with the magnitudes of the float operands: how large the
   // terms are.
   graph::Module magnitudes;
 };

@@ -151,7 +151,7 @@ class Judge {
     below_ = evaluated(observed.functions, below);
   }
 
-  // Asked for the observed in their order.
+  // Asked for the observed values in their order.
   OpDiff row(size_t number, const Literal& have, const Literal& whole) {
     const compiler::ObservedValue& value = observed_.values[number];
     OpDiff row{.accumulated = accumulated_error(have, whole), .of_limit = 0.0};
@@ -265,7 +265,7 @@ std::vector<OpDiff> judge(const compiler::ObservedValues& observed, std::span<co
                           std::span<const Literal> device, std::span<const Literal> whole,
                           graph::eval::Options options) {
   OPENTRN_CHECK(device.size() == observed.values.size() && whole.size() == observed.values.size(),
-                "{} values of {} observed", device.size(), observed.values.size());
+                "{} values of {} that are observed", device.size(), observed.values.size());
   Judge judge(observed, arguments, device, std::move(options));
   std::vector<OpDiff> rows;
   for (size_t i = 0; i < device.size(); ++i) {
