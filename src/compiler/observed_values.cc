@@ -154,14 +154,14 @@ graph::Module module_with(const graph::Module& like, Function function) {
   return module;
 }
 
-graph::Module separate(const graph::Module& module, const std::vector<ValueId>& tapped, Which which) {
+graph::Module separate(const graph::Module& module, const std::vector<ValueId>& observed, Which which) {
   const Function& from = module.entry();
   Function to(from.name);
   graph::Copier copier(from, to);
   for (const ValueId value : from.arguments()) copier.argument(value, to.body());
   std::vector<ValueId> argument_of(from.value_count());
   std::vector<bool> is_observed_value(from.value_count());
-  for (const ValueId value : tapped) {
+  for (const ValueId value : observed) {
     argument_of[index_of(value)] = to.add_argument(to.body(), from.type(value));
     is_observed_value[index_of(value)] = true;
   }
@@ -197,12 +197,12 @@ graph::Module separate(const graph::Module& module, const std::vector<ValueId>& 
 ObservedValues observe(const graph::Module& module) {
   const Function& from = module.entry();
   ObservedValues result;
-  std::vector<ValueId> tapped;
+  std::vector<ValueId> observed;
   for (const OpId id : from.block(from.body()).ops) {
     const Op& op = from.op(id);
     for (const ValueId value : op.results) {
       if (!is_observed(from, op, value)) continue;
-      tapped.push_back(value);
+      observed.push_back(value);
       result.values.push_back({std::string(graph::name(op.kind)), module.source(op.location),
                                from.type(value), judgement_of(from, op), terms(from, op)});
     }
@@ -211,15 +211,15 @@ ObservedValues observe(const graph::Module& module) {
   Op& last = whole.op(whole.block(whole.body()).ops.back());
   OPENTRN_CHECK(last.kind == OpKind::return_, "the entry ends with {}", graph::name(last.kind));
   result.result_count = last.operands.size();
-  for (const ValueId value : tapped) {
+  for (const ValueId value : observed) {
     last.operands.push_back(value);
     whole.result_types.push_back(whole.type(value));
   }
   whole.result_attributes.resize(last.operands.size());
   result.whole = module_with(module, std::move(whole));
-  result.alone = separate(module, tapped, Which::kAll);
-  result.functions = separate(module, tapped, Which::kFunctions);
-  result.magnitudes = separate(module, tapped, Which::kMagnitudes);
+  result.alone = separate(module, observed, Which::kAll);
+  result.functions = separate(module, observed, Which::kFunctions);
+  result.magnitudes = separate(module, observed, Which::kMagnitudes);
   return result;
 }
 

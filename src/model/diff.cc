@@ -219,8 +219,8 @@ class Judge {
     return have == 0 && std::abs(want) < steps.smallest_normal();
   }
 
-  // What rounding may do to each element. The values for functions and sums are taken in the order of the
-  // observed.
+  // What rounding may do to each element. The values for functions and sums are taken in the order of those
+  // that are observed.
   Doubles limits_of(const compiler::ObservedValue& value, const Doubles& want, const Steps& steps) {
     Doubles limits(want.size());
     const auto each = [&](auto&& limit) {

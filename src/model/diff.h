@@ -39,10 +39,10 @@ struct OpDiff {
   std::string_view verdict = {};  // "exact", "rounding", "bug" or "not judged"
 };
 
-// One row per value. `arguments`: the model's, in the types of the tapped module; `device`: what the device
-// made of each value; `whole`: what the tapped module gives for it in float64. `options`: how ops are
-// evaluated; float64 is set. Faults as eval::evaluate(), and an internal one where there are not as many
-// values as observed.
+// One row per value. `arguments`: the model's, in the types of the module with observed values; `device`:
+// what the device made of each value; `whole`: what the module with observed values gives for it in float64.
+// `options`: how ops are evaluated; float64 is set. Faults as eval::evaluate(), and an internal one where
+// there are not as many values as observed.
 std::vector<OpDiff> judge(const compiler::ObservedValues& observed, std::span<const graph::Literal> arguments,
                           std::span<const graph::Literal> device, std::span<const graph::Literal> whole,
                           graph::eval::Options options = {});
