@@ -93,7 +93,7 @@ void bind_diff(nb::module_& module) {
       .def("judge", &judged, "arguments"_a, "device"_a, "whole"_a,
            "(max_abs, max_rel, own_ulp, of_limit, verdict) of each value: what the device made of it against "
            "float64. Values are (element, shape, bytes); `whole`: what the graph gives in float64.");
-  module.def("observe", &value, "module"_a);
+  module.def("observe", &observe, "module"_a);
   module.def(
       "compare_result", &compared_result, "fused"_a, "kept"_a, "exact"_a, "element"_a,
       "A result of the model as it is compiled, against float64 and against the run that kept every value; "

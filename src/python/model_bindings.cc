@@ -177,7 +177,7 @@ nb::dict describe(const compiler::PassCounts& passes) {
   row["attention"] = passes.attention;
   row["activations"] = passes.activations;
   row["integer_weights"] = passes.integer_weights;
-  row["channels_first"] = passes.turned;
+  row["channels_first"] = passes.channels_first;
   row["prologues"] = passes.prologues;
   row["weights_quantised"] = passes.weights.count;
   row["weights_bytes_before"] = passes.weights.bytes_before;

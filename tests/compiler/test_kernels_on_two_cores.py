@@ -15,7 +15,7 @@ from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 
 RNG = np.random.default_rng(0)
-MEETING_US = 1.3  # src/arch/tables/timing_v2.toml, core_meeting_ns
+MEETING_US = 1.3  # src/arch/tables/timing_v2.toml, core_rendezvous_ns
 
 
 @nki.jit

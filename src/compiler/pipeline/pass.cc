@@ -133,7 +133,7 @@ constexpr Pass kPasses[] = {
     {"read-narrow-constants", "compiling: reading narrow constants",
      "products read constants in the type that they are kept in", uncounted<read_narrow_constants>},
     {"put-channels-first", "compiling: turning images", "images with channels last get them first",
-     counted<put_channels_first, &PassCounts::transposed>},
+     counted<put_channels_first, &PassCounts::channels_first>},
     {"move-to-host", "compiling: moving ops to the host", "ops that no kernel takes become calls of the host",
      [](Function& function, const PassInput& input, PassCounts&) {
        return move_to_host(input.module, function);
