@@ -974,7 +974,9 @@ def sha256_of_file(path: str | os.PathLike) -> str:
     """In hexadecimal. Raises InputError for a file that cannot be read."""
 
 class ObservedValues:
-    """A prepared graph with every op's value as a result (compiler/observed_values.h)."""
+    """
+    A prepared graph with every op's value as a result (compiler/observed_values.h).
+    """
 
     @property
     def rows(self) -> list:
