@@ -36,7 +36,7 @@ TEXT = (
 # C++ sources that are programs, one instruction's body each, or PyTorch's registrations: no unit with an interface.
 NO_HEADER = re.compile(
     r"(^|/)main\.cc$|_test\.cc$|_benchmark\.cc$|_fuzz\.cc$|^src/python/|^src/cli/|^benchmarks/|/instructions/"
-    r"|^src/torch/(autocast|attention|group/ddp_timer)\.cc$"
+    r"|^src/torch/(autocast|attention|nested|group/ddp_timer)\.cc$"
 )
 
 

@@ -23,7 +23,7 @@ def f(a, b, c):
     d = jnp.sin(a) @ b + c
     return d, d.T, a.sum(0), jnp.stack([a, a]), jax.lax.scan(lambda s, r: (s + r, s), c[0], d)
 for leaf in jax.tree.leaves(jax.jit(f)(a, b, np.float32(2) * np.ones((8, 8), np.float32))):
-    print(leaf.shape, leaf.sharding.spec, np.asarray(leaf).sum())
+    print(leaf.shape, leaf.sharding.spec, f"{np.asarray(leaf).sum():.3f}")
 compiled = jax.jit(f).lower(a, b, np.ones((8, 8), np.float32)).compile()
 print(jax.tree.leaves(compiled.input_shardings))
 """

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("opentrn._torch", reason="PyTorch's device was not built")
+from tests.package import PYTHON
 
-from tests.package import PYTHON  # noqa: E402
+pytest.importorskip("torch", reason="the device is PyTorch's")
 
 ROOT = Path(__file__).resolve().parents[2]
 

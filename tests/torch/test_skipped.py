@@ -84,9 +84,11 @@ def test_initial_states_and_autocast() -> None:
     x, state = torch.randn(2, 5, 6), (torch.randn(1, 2, 8), torch.randn(1, 2, 8))
     compiled = torch.compile(layer, backend="neuron")
     torch.testing.assert_close(compiled(x, state), layer(x, state), rtol=1e-4, atol=1e-5)
-    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
-        given, wanted = compiled(x)[0], layer(x)[0]
-    torch.testing.assert_close(given.float(), wanted.float(), rtol=3e-2, atol=3e-2)
+    with torch.no_grad():
+        wanted = layer(x)[0]  # in float32: oneDNN has no LSTM in bf16 for every processor
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            given = compiled(x)[0]
+    torch.testing.assert_close(given.float(), wanted, rtol=3e-2, atol=3e-2)
 
 
 def test_dynamo_settings_are_those_of_before() -> None:

@@ -25,7 +25,6 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-import opentrn
 from opentrn import _core
 from opentrn.model import cache
 from opentrn.settings import environment
@@ -46,7 +45,7 @@ class _Foreign(Exception):
 def _writers() -> str:
     """What writes programs: the files of opentrn.torch, by content, and torch's release."""
     digest = hashlib.sha256(torch.__version__.encode())
-    for path in sorted(Path(opentrn.__file__).parent.glob("torch/**/*.py")):
+    for path in sorted(Path(__file__).parents[1].glob("**/*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
