@@ -513,7 +513,7 @@ def through_cache(
     return _through_cache(*_read(source), {}, facts, compile_it)
 
 
-_M = TypeVar("_M", "CompiledModel", "ShardedModel")
+_M = TypeVar("_M", bound="CompiledModel | ShardedModel")
 
 
 def _through_cache(
