@@ -418,19 +418,8 @@ void run_addresses(LoadedModel& self, const void* const* inputs, void* const* ou
 // `core`: the logical one that it counts for; without one the current one.
 void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs,
             std::optional<int> core) {
-  if (inputs.size() != self.input_types.size() || outputs.size() != self.output_types.size())
-    throw Fault(
-        FaultKind::kInput, "model.arguments",
-        fmt::format("the program has {} inputs and {} results; {} and {} were given", self.input_types.size(),
-                    self.output_types.size(), inputs.size(), outputs.size()));
-  std::vector<const void*> from;
-  std::vector<void*> to;
-  for (const uintptr_t address : inputs) from.push_back(reinterpret_cast<const void*>(address));
-  for (const uintptr_t address : outputs) to.push_back(reinterpret_cast<void*>(address));
-  std::optional<device::CoreScope> scope;
-  if (core) scope.emplace(*core);
-  const Unlocked unlocked;
-  run_addresses(self, from.data(), to.data());
+  run_at_addresses(self.input_types.size(), self.output_types.size(), inputs, outputs, core,
+                   [&](const void* const* from, void* const* to) { run_addresses(self, from, to); });
 }
 
 // As run_at(), for other extension modules (runtime/program_call.h).

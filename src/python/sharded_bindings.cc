@@ -91,18 +91,8 @@ void run_addresses(const ShardedModel& self, const void* const* inputs, void* co
 
 void run_at(const ShardedModel& self, const std::vector<uintptr_t>& inputs,
             const std::vector<uintptr_t>& outputs, std::optional<int> core) {
-  if (inputs.size() != self.inputs().size() || outputs.size() != self.outputs().size())
-    throw Fault(FaultKind::kInput, "model.arguments",
-                fmt::format("the program has {} inputs and {} results; {} and {} were given",
-                            self.inputs().size(), self.outputs().size(), inputs.size(), outputs.size()));
-  std::vector<const void*> from;
-  std::vector<void*> to;
-  for (const uintptr_t address : inputs) from.push_back(reinterpret_cast<const void*>(address));
-  for (const uintptr_t address : outputs) to.push_back(reinterpret_cast<void*>(address));
-  std::optional<device::CoreScope> scope;
-  if (core) scope.emplace(*core);
-  const Unlocked unlocked;
-  run_addresses(self, from.data(), to.data());
+  run_at_addresses(self.inputs().size(), self.outputs().size(), inputs, outputs, core,
+                   [&](const void* const* from, void* const* to) { run_addresses(self, from, to); });
 }
 
 // As run_at(), for other extension modules (runtime/program_call.h).
