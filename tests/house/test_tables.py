@@ -100,8 +100,6 @@ RESOLUTIONS = {
     "src/backend/order.cc": {"kSliceNs"},
     "src/sim/timing/dma_engines.h": {"kSliceNs"},
     "src/compiler/lowering/emitter.cc": {"kLeadMaxNs"},
-    # What a choice saves, measured of our own predictions. docs/roadmap.md has it as open: src/cost should say it.
-    "src/compiler/lowering/tiling.cc": {"kInstructionNs", "kTransferNs"},
 }
 
 

@@ -86,7 +86,8 @@ std::vector<int64_t> kept_then_reduced(int rank, std::span<const int64_t> dimens
 // Whether the rows of a reduction are so few, or so short, that the element-wise work before it takes longer
 // on them than spread over all partitions and through memory.
 bool leaves_partitions_idle(const Function& function, const Group& group, const Op& reduction,
-                            int64_t partitions) {
+                            Generation generation) {
+  const int64_t partitions = arch::neuron_core(generation).partitions;
   constexpr int64_t kThroughMemory = 6000;  // in columns of the Vector engine
   constexpr int64_t kTensors = 4, kWidest = 2048;
   if (group.split || group.has_source || !group.permutation.empty()) return false;
@@ -94,7 +95,7 @@ bool leaves_partitions_idle(const Function& function, const Group& group, const 
                     count_of(function.type(reduction.operands[0]), reduction.integers(Attr::dimensions)),
                 rows = product(group.shape) / columns;
   if (rows >= partitions)
-    return pays_as_wide_rows(static_cast<int64_t>(group.ops.size()), kTensors, rows, columns, kWidest);
+    return pays_as_wide_rows(generation, {std::ssize(group.ops), kTensors, rows, columns, kWidest});
   return static_cast<int64_t>(group.ops.size()) * (columns - columns * rows / partitions) > kThroughMemory;
 }
 
@@ -314,8 +315,7 @@ bool Plan::try_join(OpId id, int group) {
   if (joined.ops.size() == 1 && joined.split && !joined.permutation.empty() &&
       reduces_slabs(function_, function_.op(joined.ops[0])))
     return false;
-  const int64_t partitions = arch::neuron_core(generation_).partitions;
-  if (op.kind == OpKind::reduce_ && leaves_partitions_idle(function_, joined, op, partitions)) return false;
+  if (op.kind == OpKind::reduce_ && leaves_partitions_idle(function_, joined, op, generation_)) return false;
   const auto split = joined.split;
   const bool whole_rows = joined.whole_rows;
   joined.ops.push_back(id);

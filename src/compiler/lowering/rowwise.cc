@@ -111,8 +111,7 @@ class RowwiseKernel {
     return lowering_.arrangement_of(value).by_columns && !lowering_.is_in_place(value);
   }
   bool keeps_columns() const {
-    return std::any_of(outputs_.begin(), outputs_.end(),
-                       [&](const auto& output) { return by_columns(output.first); });
+    return std::ranges::any_of(outputs_, [&](const auto& output) { return by_columns(output.first); });
   }
 
   // A product without batches and reductions is symmetric. Its left operand should lie as it is needed then;
@@ -255,9 +254,10 @@ class RowwiseKernel {
   // one run of memory (or one number).
   void cut_into_equal_rows() {
     // Rows that fill most partitions stay what they are: the next kernel may find them in SBUF.
-    const auto runs = [](const auto& operand) { return operand.second.columns_are_runs(); };
-    const int64_t moved = std::ranges::count_if(operands_, runs) + std::ssize(outputs_);
-    const bool wide = pays_as_wide_rows(std::ssize(ops_), moved, rows_, columns_, kFreeColumns);
+    const auto is_run = [](const auto& operand) { return operand.second.columns_are_runs(); };
+    const int64_t moved = std::ranges::count_if(operands_, is_run) + std::ssize(outputs_);
+    const bool wide =
+        pays_as_wide_rows(emitter_.generation(), {std::ssize(ops_), moved, rows_, columns_, kFreeColumns});
     if (!wide && columns_ <= kFreeColumns && 4 * rows_ >= 3 * kPartitions) return;
     const int64_t total = rows_ * columns_;
     const auto plain = [&](const Matrix& m) {

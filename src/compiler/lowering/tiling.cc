@@ -53,16 +53,19 @@ double product_ns(Generation generation, const ProductSize& size, int64_t panel,
   return streamed_ns(first, batches * (right + left), batches * tensor);
 }
 
-bool pays_as_wide_rows(int64_t ops, int64_t tensors, int64_t rows, int64_t columns, int64_t widest) {
-  // What an instruction takes whatever its columns are (dropout of [2048, 128], 2,120 instructions, takes 175
-  // us longer than of [128, 2048], 140 of them); a transfer, out and in, and an element of it.
-  constexpr double kInstructionNs = 85, kTransferNs = 4000, kElementNs = 0.03;
-  const int64_t now = tiles(rows, kPartitions) * tiles(columns, widest),
-                wide = tiles(rows * columns, kPartitions * widest);
-  const double saved = kInstructionNs * static_cast<double>(ops * (now - wide));
-  const double moved =
-      static_cast<double>(tensors) * (kTransferNs + kElementNs * static_cast<double>(rows * columns));
-  return saved > moved;
+bool pays_as_wide_rows(Generation generation, const RowsOfChain& chain) {
+  const cost::UsualCosts& costs = cost::default_costs(generation).usual;
+  const int64_t elements = chain.rows * chain.columns;
+  const int64_t now = tiles(chain.rows, kPartitions) * tiles(chain.columns, chain.widest),
+                wide = tiles(elements, kPartitions * chain.widest);
+  // What an instruction takes whatever its columns are.
+  const double fixed_ns = costs.busy_ns(isa::Opcode::kTensorTensor, isa::Engine::kVector, 0);
+  const double saved_ns = fixed_ns * static_cast<double>(chain.ops * (now - wide));
+  // Each tensor goes out and in again; of the two transfers one is hidden by the ops of another tile.
+  const int64_t bytes_a_partition = 4 * tiles(elements, kPartitions);
+  const double latency_ns = costs.dma_latency_ns();
+  const double moved_ns = latency_ns + costs.transfer_ns(kPartitions, bytes_a_partition) + latency_ns;
+  return saved_ns > moved_ns * static_cast<double>(chain.tensors);
 }
 
 }  // namespace opentrn::compiler

@@ -14,9 +14,13 @@ inline int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
 double transfer_ns(Generation generation, int64_t partitions, int64_t bytes);
 // One instruction of the Tensor engine over so many columns.
 double matmul_ns(Generation generation, int64_t columns, int64_t element_bytes);
-// Whether so many element-wise ops on tiles of 128 rows are faster on fewer tiles of up to `widest` columns,
-// although `tensors` that they read and write then go through memory.
-bool pays_as_wide_rows(int64_t ops, int64_t tensors, int64_t rows, int64_t columns, int64_t widest);
+// So many element-wise ops over `rows` of `columns`, a tile of 128 rows at a time, which read and write
+// `tensors` of this size; a tile has at most `widest` columns.
+struct RowsOfChain {
+  int64_t ops, tensors, rows, columns, widest;
+};
+// Whether they are faster on fewer tiles of `widest` columns, although the tensors then go through memory.
+bool pays_as_wide_rows(Generation generation, const RowsOfChain& chain);
 // Double buffered: `load_ns` of transfers, of which the first take `first_ns` and all else waits for, beside
 // `compute_ns`.
 inline double streamed_ns(double first_ns, double load_ns, double compute_ns) {
