@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -164,16 +165,32 @@ def test_sigterm_ends_a_kernel_that_is_python(folder: Path) -> None:
     assert "endless.py:" in errors and " in python" in errors
 
 
+def says(process: subprocess.Popen[str], line: str, within: float) -> bool:
+    """Whether the next line of stdout is this one. False where none comes within these seconds."""
+    assert process.stdout is not None
+    if not select.select([process.stdout], [], [], within)[0]:
+        return False
+    assert process.stdout.readline() == f"{line}\n"
+    return True
+
+
 def test_a_second_sigterm_ends_the_process_at_once(folder: Path) -> None:
-    process = start(folder, "run", f"{KERNELS}:stubborn")
-    try:
-        for line in ("at work", "dropped"):
-            assert process.stdout is not None and process.stdout.readline() == f"{line}\n"
+    # CPython 3.11 can lose sight of a signal that comes while the main thread takes the interpreter's lock: its handler
+    # runs at the next signal (seen once, on a machine with many processes). Then another process has its turn.
+    for _ in range(3):
+        process = start(folder, "run", f"{KERNELS}:stubborn")
+        try:
+            assert says(process, "at work", within=120)
             process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == -signal.SIGTERM
+            if not says(process, "dropped", within=20):
+                continue
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == -signal.SIGTERM
+        return
+    pytest.fail("SIGTERM was not heard in three processes")
 
 
 def test_sigterm_of_a_profiled_command(folder: Path) -> None:
