@@ -3,11 +3,15 @@
     python -m tests.fuzz.campaign --cpu-minutes N [--target TARGET ...] [--seed S] [--slice-seconds N]
         [--nice N]
     python -m tests.fuzz.campaign --report
+    python -m tests.fuzz.campaign --record
 
 The target that has had the least processor time so far runs next, for a slice, at the lowest priority (--nice says
 another), with a new seed. A line for every slice (when, commit, target, seed, processor seconds, cases, status) is
 appended to out/fuzz/slices.tsv, from which a later run goes on; what a slice of status other than 0 said is left in
 out/fuzz. Status 0: no slice found anything. 1: one did.
+
+--record adds the ledger up, by commit and target, in docs/measurements/fuzzing.tsv, which is committed and which later
+campaigns on any machine count, and empties it.
 
 Targets: those of `opentrn_fuzz --targets`; `kernels` and `tools`, written in Python; `guided:NAME`, libFuzzer's, where
 `./dev fuzz --coverage-guided` has built them.
@@ -24,14 +28,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fuzz.__main__ import ROOT, fuzz_binary
 
 FOLDER = ROOT / "out" / "fuzz"
+RECORD = ROOT / "docs" / "measurements" / "fuzzing.tsv"
 HEAD = "when\tcommit\ttarget\tseed\tcpu_s\tcases\tstatus\n"
+RECORD_HEAD = "date\tcommit\ttarget\tcpu_s\tcases\tfindings\n"
 GUIDED = ROOT / "build-fuzz"
 NICEST = 19
 FAILURES_MAX = 10  # of one target in one run: it is left then, as what fails at once would be run without end
@@ -55,6 +61,26 @@ class Slice:
         words = (self.when, self.commit, self.target, self.seed, f"{self.cpu_s:.2f}", self.cases, self.status)
         return "\t".join(map(str, words)) + "\n"
 
+    @property
+    def findings(self) -> int:
+        return int(self.status != 0)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A line of the record: all slices of one target at one commit."""
+
+    date: str  # of the last one
+    commit: str
+    target: str
+    cpu_s: float
+    cases: int
+    findings: int
+
+    def line(self) -> str:
+        words = (self.date, self.commit, self.target, f"{self.cpu_s:.2f}", self.cases, self.findings)
+        return "\t".join(map(str, words)) + "\n"
+
 
 def read(ledger: Path) -> list[Slice]:
     """The slices of a ledger, none where there is no such file."""
@@ -64,7 +90,34 @@ def read(ledger: Path) -> list[Slice]:
     return [Slice(w, c, t, int(seed), float(cpu), int(cases), int(rc)) for w, c, t, seed, cpu, cases, rc in lines]
 
 
-def spent(slices: Iterable[Slice], targets: Iterable[str]) -> dict[str, float]:
+def read_record(path: Path) -> list[Recorded]:
+    """The lines of a record, none where there is no such file."""
+    if not path.exists():
+        return []
+    lines = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    return [Recorded(d, c, t, float(cpu), int(cases), int(found)) for d, c, t, cpu, cases, found in lines]
+
+
+def record(ledger: Path, path: Path) -> int:
+    """Adds a ledger's slices to the record and empties the ledger; how many there were."""
+    slices = read(ledger)
+    sums = {(each.commit, each.target): each for each in read_record(path)}
+    for each in slices:
+        key = each.commit, each.target
+        before = sums.get(key, Recorded("", *key, 0, 0, 0))
+        sums[key] = Recorded(
+            each.when[:10],
+            *key,
+            before.cpu_s + each.cpu_s,
+            before.cases + each.cases,
+            before.findings + each.findings,
+        )
+    path.write_text(RECORD_HEAD + "".join(each.line() for each in sums.values()))
+    ledger.unlink(missing_ok=True)
+    return len(slices)
+
+
+def spent(slices: Iterable[Slice | Recorded], targets: Iterable[str]) -> dict[str, float]:
     """Processor seconds that each target has had."""
     seconds = dict.fromkeys(targets, 0.0)
     for each in slices:
@@ -132,18 +185,25 @@ def run_slice(target: str, seed: int, seconds: float, at: str) -> tuple[Slice, s
     return Slice(when, at, target, seed, cpu, cases_of(text), child.returncode), text
 
 
-def table(slices: list[Slice], targets: list[str]) -> str:
+def table(slices: Sequence[Slice | Recorded], targets: list[str]) -> str:
     """Processor minutes, cases and findings of each target, with the commits that it ran at."""
     rows = [f"{'target':<16}{'CPU min':>9}{'cases':>11}{'findings':>10}  commits"]
     for name in targets:
         of = [each for each in slices if each.target == name]
         commits = ", ".join(dict.fromkeys(each.commit for each in of)) or "-"
-        minutes, failed = sum(each.cpu_s for each in of) / 60, sum(each.status != 0 for each in of)
+        minutes, failed = sum(each.cpu_s for each in of) / 60, sum(each.findings for each in of)
         rows.append(f"{name:<16}{minutes:9.1f}{sum(each.cases for each in of):11}{failed:10}  {commits}")
     return "\n".join(rows)
 
 
-def campaign(targets: list[str], cpu_minutes: float, seed: int, slice_seconds: float, folder: Path) -> int:
+def campaign(
+    targets: list[str],
+    cpu_minutes: float,
+    seed: int,
+    slice_seconds: float,
+    folder: Path,
+    recorded: Sequence[Recorded] = (),
+) -> int:
     """Slices until every target has had its minutes, earlier runs counted; the number of slices that failed."""
     folder.mkdir(parents=True, exist_ok=True)
     ledger = folder / "slices.tsv"
@@ -151,7 +211,7 @@ def campaign(targets: list[str], cpu_minutes: float, seed: int, slice_seconds: f
         ledger.write_text(HEAD)
     slices, failed, at = read(ledger), dict.fromkeys(targets, 0), commit()
     while True:
-        seconds = spent(slices, [name for name in targets if failed[name] < FAILURES_MAX])
+        seconds = spent([*recorded, *slices], [name for name in targets if failed[name] < FAILURES_MAX])
         target = min(seconds, key=lambda name: seconds[name], default="")
         left = cpu_minutes * 60 - seconds.get(target, 0.0)
         if not target or left <= 0:
@@ -181,7 +241,8 @@ def main() -> int:
         help="of what runs: 19 takes what others leave, 0 a share as others do (default: 19)",
     )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the ledger (default: out/fuzz)")
-    parser.add_argument("--report", action="store_true", help="run nothing: what the ledger has")
+    parser.add_argument("--report", action="store_true", help="run nothing: what record and ledger have")
+    parser.add_argument("--record", action="store_true", help=f"run nothing: add the ledger to {RECORD.name}")
     options = parser.parse_args()
     known = all_targets()
     targets = options.target or known
@@ -191,8 +252,13 @@ def main() -> int:
     if not -20 <= options.nice <= NICEST:
         print(f"fuzz: --nice is from -20 to {NICEST}, not {options.nice}", file=sys.stderr)
         return 2
+    ledger = options.folder / "slices.tsv"
+    if options.record:
+        print(f"fuzz: {record(ledger, RECORD)} slices are in {RECORD.relative_to(ROOT)} now")
+        return 0
+    recorded = read_record(RECORD)
     if options.report:
-        print(table(read(options.folder / "slices.tsv"), targets))
+        print(table([*recorded, *read(ledger)], targets))
         return 0
     try:
         os.setpriority(os.PRIO_PROCESS, 0, options.nice)
@@ -202,11 +268,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seed = secrets.randbelow(1 << 30) if options.seed is None else options.seed
     try:
-        failed = campaign(targets, options.cpu_minutes, seed, options.slice_seconds, options.folder)
+        failed = campaign(targets, options.cpu_minutes, seed, options.slice_seconds, options.folder, recorded)
     except KeyboardInterrupt:
         return 130
     finally:
-        print(table(read(options.folder / "slices.tsv"), targets), flush=True)
+        print(table([*recorded, *read(ledger)], targets), flush=True)
     return 1 if failed else 0
 
 

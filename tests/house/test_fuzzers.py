@@ -97,6 +97,22 @@ def test_a_finding_of_a_campaign_is_kept_and_what_always_fails_is_left(monkeypat
     assert len(logs) == campaign.FAILURES_MAX and logs[0] == "bad-0.log"
 
 
+def test_a_record_adds_slices_up_and_later_campaigns_count_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    ledger, kept = tmp_path / "slices.tsv", tmp_path / "record.tsv"
+    for fails in ("", "b"):
+        fake_runs(monkeypatch, {"a": 20, "b": 20}, fails)
+        assert campaign.campaign(["a", "b"], 1, 0, 20, tmp_path) == (3 if fails else 0)
+        assert campaign.record(ledger, kept) == 6 and not ledger.exists()
+    at = campaign.commit()
+    rows = {each.target: each for each in campaign.read_record(kept)}
+    assert (rows["a"].commit, rows["a"].cpu_s, rows["a"].cases, rows["a"].findings) == (at, 120, 18, 0)
+    assert (rows["b"].cpu_s, rows["b"].findings) == (120, 3)
+    asked = fake_runs(monkeypatch, {"a": 20, "b": 20})
+    assert campaign.campaign(["a", "b"], 2, 0, 20, tmp_path, campaign.read_record(kept)) == 0
+    assert asked == []
+    assert campaign.table(campaign.read_record(kept), ["b"]).splitlines()[1].split()[:4] == ["b", "2.0", "18", "3"]
+
+
 def test_a_slice_counts_processor_time_and_cases(tmp_path: Path):
     done, said = campaign.run_slice("variables", 5, 0.05, "commit")
     assert done.status == 0 and done.cases > 0 and "none failed" in said
@@ -115,6 +131,7 @@ def test_a_campaign_refuses_a_target_that_is_not_there():
 def test_the_priority_of_a_campaign_is_what_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """The lowest unless --nice says another, which `./dev fuzz` hands on; what is out of range is refused."""
     set_to, words = [], []
+    monkeypatch.setattr(campaign, "RECORD", tmp_path / "none.tsv")
     monkeypatch.setattr(campaign.os, "setpriority", lambda *which: set_to.append(which[-1]))
     fake_runs(monkeypatch, {"variables": 60})
     for more in ([], ["--nice", "0"]):

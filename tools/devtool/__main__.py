@@ -130,6 +130,8 @@ def _format(arguments: argparse.Namespace) -> int:
 
 def _fuzz(arguments: argparse.Namespace) -> int:
     _set_up()
+    if arguments.record:
+        return run([venv_bin("python"), "-m", "tests.fuzz.campaign", "--record"], hint="", cwd=ROOT, check=False)
     if arguments.cpu_minutes is not None:
         return _fuzz_campaign(arguments)
     if arguments.nice is not None:
@@ -223,6 +225,12 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         help="of processor time for each target, in turns at the lowest priority; out/fuzz/slices.tsv keeps what was "
         "done, from which the next call goes on",
+    )
+    length.add_argument(
+        "--record",
+        action="store_true",
+        help="run nothing: add what out/fuzz/slices.tsv keeps to docs/measurements/fuzzing.tsv, which calls on other "
+        "machines count too",
     )
     fuzz.add_argument(
         "--nice",
