@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   light.levels = "rdh:128,mesh:7,mesh:7";
   run("6272 instances, 1 rank a chip, meshes", light, Extent::kOneUnit);
   run("6272 instances, LNC 2, as AWS chooses", job_of("trn2.48xlarge", 6272, 128, 2), Extent::kOneUnit);
+  run("6272 instances, LNC 1, as AWS chooses", job_of("trn2.48xlarge", 6272, 128, 1), Extent::kOneUnit);
   run("1568 UltraServers, LNC 2, as AWS chooses", job_of("Trn2 UltraServer", 1568, 32, 2), Extent::kOneUnit);
   if (argc == 2 && std::strcmp(argv[1], "--all-units") == 0)
     run("the first one, all units written out", light, Extent::kAllUnits);

@@ -253,10 +253,9 @@ class TableReader {
 };
 
 void FactTable::add(Fact fact) {
-  const std::string key = fact.key;
-  if (by_key_.contains(key)) throw Fault(FaultKind::kInput, key, "this key stands in the tables twice");
+  if (!by_key_.emplace(fact.key, facts_.size()).second)
+    throw Fault(FaultKind::kInput, fact.key, "this key stands in the tables twice");
   facts_.push_back(std::move(fact));
-  by_key_.emplace(key, &facts_.back());
 }
 
 void FactTable::read(std::string_view text, std::string_view origin) {
@@ -299,7 +298,7 @@ void FactTable::resolve_inheritance() {
 
 const Fact* FactTable::find(std::string_view key) const {
   const auto found = by_key_.find(key);
-  return found == by_key_.end() ? nullptr : found->second;
+  return found == by_key_.end() ? nullptr : &facts_[found->second];
 }
 
 const Fact& FactTable::at(std::string_view key) const {
@@ -310,14 +309,12 @@ const Fact& FactTable::at(std::string_view key) const {
 
 std::vector<const Fact*> FactTable::under(std::string_view prefix) const {
   const std::string start = std::string(prefix) + ".";
-  std::vector<const Fact*> found;
+  std::vector<size_t> found;
   for (auto at = by_key_.lower_bound(start); at != by_key_.end() && at->first.starts_with(start); ++at)
     found.push_back(at->second);
-  std::ranges::sort(found, std::less<>());
-  // In file order.
+  std::ranges::sort(found);  // in file order
   std::vector<const Fact*> out;
-  for (auto fact = facts_.begin(); out.size() < found.size(); ++fact)
-    if (std::ranges::binary_search(found, &*fact, std::less<>())) out.push_back(&*fact);
+  for (const size_t at : found) out.push_back(&facts_[at]);
   return out;
 }
 
@@ -337,7 +334,8 @@ Fact& FactTable::override_target(const std::string& key) {
   if (found == by_key_.end())
     throw Fault(FaultKind::kInput, "arch.name", fmt::format("there is no table value '{}' to change", key),
                 did_you_mean(key, keys(), "`opentrn describe <name>` prints the keys of an item"));
-  if (found->second->information)
+  Fact& fact = facts_[found->second];
+  if (fact.information)
     throw Fault(FaultKind::kInput, key,
                 "nothing computes with this value, so that changing it would change no result",
                 "it is listed as information; `opentrn describe <name>` says which values are");
@@ -345,7 +343,7 @@ Fact& FactTable::override_target(const std::string& key) {
     throw Fault(FaultKind::kInput, key,
                 "what instructions may do on a core decides what programs mean, and cannot be changed",
                 "choose another target: its tables say what its core can do");
-  return *found->second;
+  return fact;
 }
 
 namespace {
@@ -439,12 +437,14 @@ void FactTable::follow(const std::map<std::string, FactValue>& before) {
     const auto peak = by_key_.find(peak_of(core)), sustained = by_key_.find(sustained_of(core));
     if (peak == by_key_.end() || sustained == by_key_.end()) continue;
     const FactValue &old_peak = before.at(peak_of(core)), &old_sustained = before.at(sustained_of(core));
-    const bool moved = peak->second->value != old_peak, own = sustained->second->value != old_sustained;
+    Fact& follower = facts_[sustained->second];
+    const Fact& followed = facts_[peak->second];
+    const bool moved = followed.value != old_peak, own = follower.value != old_sustained;
     if (!moved || own || !std::holds_alternative<double>(old_peak) ||
         !std::holds_alternative<double>(old_sustained))
       continue;
-    const double share = peak->second->as<double>() / std::get<double>(old_peak);
-    replace_value(*sustained->second, std::get<double>(old_sustained) * share,
+    const double share = followed.as<double>() / std::get<double>(old_peak);
+    replace_value(follower, std::get<double>(old_sustained) * share,
                   "follows " + peak_of(core) + ", which was overridden");
   }
 }

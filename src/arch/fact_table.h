@@ -70,8 +70,8 @@ class FactTable {
   void follow(const std::map<std::string, FactValue>& before);
   Fact& override_target(const std::string& key);
 
-  std::deque<Fact> facts_;  // a deque: Spec keeps pointers
-  std::map<std::string, Fact*, std::less<>> by_key_;
+  std::deque<Fact> facts_;                             // a deque: Spec keeps pointers
+  std::map<std::string, size_t, std::less<>> by_key_;  // in facts_
   std::map<std::string, std::vector<std::string>> items_by_prefix_;
   std::map<std::string, std::string> sources_;  // id -> full reference
   struct Inheritance {

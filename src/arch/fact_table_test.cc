@@ -125,6 +125,8 @@ TEST(FactTable, KeepsFileOrder) {
       "confidence = \"assumed\"\nsource = \"page\"\nx = 1\n");
   EXPECT_THAT(table.items(""), ElementsAre("z", "c"));
   EXPECT_THAT(table.items("z"), ElementsAre("b", "a"));
+  ASSERT_EQ(table.under("z").size(), 2U);
+  EXPECT_EQ(table.under("z")[0]->key, "z.b");
 }
 
 TEST(Overrides, ASettingReplacesTheValueAndSaysSo) {

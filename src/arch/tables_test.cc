@@ -110,5 +110,10 @@ TEST(Tables, EveryReferenceBetweenTablesResolves) {
   for (const UltraCluster& cluster : tables.ultraclusters()) EXPECT_NO_THROW(tables.chip(cluster.chip));
 }
 
+TEST(Tables, AreReadOnceWhereNothingIsChanged) {
+  EXPECT_EQ(load_tables({}).get(), &default_tables());
+  EXPECT_NE(load_tables({{}, {"instance.trn2.48xlarge.chips=8"}}).get(), &default_tables());
+}
+
 }  // namespace
 }  // namespace opentrn::arch

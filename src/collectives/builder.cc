@@ -70,7 +70,7 @@ void Builder::will_write(const At& place, int64_t bytes, int32_t unit) {
   uses(place).look(begin, begin + bytes, [&](int64_t, int64_t, const Uses& use) {
     // Readers have waited for the writer themselves.
     if (use.readers.empty()) wait_for(use.writer, unit);
-    for (const User& reader : use.readers) wait_for(reader, unit);
+    use.readers.for_each([&](const User& reader) { wait_for(reader, unit); });
   });
 }
 
@@ -91,9 +91,7 @@ void Builder::as_one(const At& place, int64_t bytes) {
 void Builder::did_read(const At& place, int64_t bytes, StepRef step) {
   if (place.slice.buffer == Buffer::kInput) return;
   const int64_t begin = place.slice.offset;
-  uses(place).visit(begin, begin + bytes, [&](int64_t, int64_t, Uses& use) {
-    use.readers.push_back({step, 0});
-  });
+  uses(place).visit(begin, begin + bytes, [&](int64_t, int64_t, Uses& use) { use.readers.add({step, 0}); });
 }
 
 void Builder::did_write(const At& place, int64_t bytes, StepRef step, int32_t unit) {

@@ -72,9 +72,30 @@ class Builder {
     int32_t unit = 0;  // of its rank, against that of whoever owns the memory
     friend auto operator<=>(const User&, const User&) = default;
   };
+  // Mostly one.
+  class Readers {
+   public:
+    bool empty() const { return first_.step.rank < 0; }
+    void add(const User& user) {
+      if (empty())
+        first_ = user;
+      else
+        more_.push_back(user);
+    }
+    template <typename See>
+    void for_each(See see) const {
+      if (empty()) return;
+      see(first_);
+      for (const User& user : more_) see(user);
+    }
+
+   private:
+    User first_;
+    std::vector<User> more_;
+  };
   struct Uses {
     User writer;
-    std::vector<User> readers;
+    Readers readers;
   };
   // What a later step of the same channel need not wait for again: [channel key] -> newest step waited for.
   struct Channel {

@@ -84,18 +84,22 @@ class GraphBuilder {
 
   void number_steps() {
     int32_t steps = 0;
+    size_t waits = 0;
     for (int32_t run = 0; run < static_cast<int32_t>(runs_.size()); ++run) {
       const Run& of = runs_[static_cast<size_t>(run)];
       first_rank_.push_back(static_cast<int32_t>(rank_steps_.size()));
-      for (int32_t unit = 0; unit < (of.all_units ? of.all_units->units() : 1); ++unit)
+      const int32_t units = of.all_units ? of.all_units->units() : 1;
+      for (int32_t unit = 0; unit < units; ++unit)
         for (const std::vector<Step>& list : of.plan->steps) {
           rank_steps_.push_back(steps);
           steps += static_cast<int32_t>(list.size());
         }
+      for (const auto& pool : of.plan->wait_pool) waits += pool.size() * static_cast<size_t>(units);
     }
     graph_.ranks = static_cast<int32_t>(rank_steps_.size());
     graph_.steps.reserve(static_cast<size_t>(steps));
     graph_.waits.first.reserve(static_cast<size_t>(steps) + 1);
+    graph_.waits.items.reserve(waits + static_cast<size_t>(steps));  // and the step before on the channel
   }
 
   void add_rank(int32_t run_index, int32_t rank) {

@@ -1,6 +1,7 @@
 // Colour refinement of a TimingGraph, and the exact check of what it found.
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "base/fault.h"
@@ -27,16 +28,20 @@ uint64_t mixed(uint64_t a, uint64_t b) {
 int32_t number(std::span<const uint64_t> signatures, std::vector<int32_t>& ids) {
   size_t slots = 16;
   while (slots < 2 * signatures.size()) slots *= 2;
-  std::vector<std::pair<uint64_t, int32_t>> table(slots, {0, -1});
-  int32_t count = 0;
+  std::vector<int32_t> table(slots, -1);
+  std::vector<uint64_t> known;
   ids.resize(signatures.size());
   for (size_t i = 0; i < signatures.size(); ++i) {
     size_t at = signatures[i] & (slots - 1);
-    while (table[at].second >= 0 && table[at].first != signatures[i]) at = (at + 1) & (slots - 1);
-    if (table[at].second < 0) table[at] = {signatures[i], count++};
-    ids[i] = table[at].second;
+    while (table[at] >= 0 && known[static_cast<size_t>(table[at])] != signatures[i])
+      at = (at + 1) & (slots - 1);
+    if (table[at] < 0) {
+      table[at] = static_cast<int32_t>(known.size());
+      known.push_back(signatures[i]);
+    }
+    ids[i] = table[at];
   }
-  return count;
+  return static_cast<int32_t>(known.size());
 }
 
 class Refinement {
@@ -69,6 +74,7 @@ class Refinement {
   bool sort() {
     const size_t count = graph_.steps.size();
     std::vector<int32_t> missing(count);
+    order_.reserve(count);
     for (size_t i = 0; i < count; ++i) {
       const auto waits = graph_.waits.of(static_cast<int32_t>(i));
       missing[i] = static_cast<int32_t>(waits.size());
@@ -83,6 +89,8 @@ class Refinement {
 
   void initial() {
     step_hash_.resize(graph_.steps.size());
+    looked_at_.reserve(graph_.steps.size());
+    for (const TimedStep& step : graph_.steps) looked_at_.push_back({step.way, step.bursts ? step.rank : -1});
     for (size_t i = 0; i < graph_.steps.size(); ++i) {
       const TimedStep& s = graph_.steps[i];
       uint64_t hash = 0;
@@ -112,13 +120,15 @@ class Refinement {
     std::vector<uint64_t> before;
     for (const int32_t at : order_) {
       interrupt::poll();
-      const TimedStep& s = graph_.steps[static_cast<size_t>(at)];
+      const LookedAt& s = looked_at_[static_cast<size_t>(at)];
       uint64_t hash = mixed(step_hash_[static_cast<size_t>(at)], way[static_cast<size_t>(s.way)]);
-      if (s.bursts) hash = mixed(hash, static_cast<uint64_t>(rank[static_cast<size_t>(s.rank)]));
+      if (s.bursts_of >= 0) hash = mixed(hash, static_cast<uint64_t>(rank[static_cast<size_t>(s.bursts_of)]));
       before.clear();
       for (const int32_t wait : graph_.waits.of(at)) before.push_back(step_hash_[static_cast<size_t>(wait)]);
-      std::ranges::sort(before);
-      before.erase(std::unique(before.begin(), before.end()), before.end());
+      if (before.size() > 1) {
+        std::ranges::sort(before);
+        before.erase(std::unique(before.begin(), before.end()), before.end());
+      }
       for (const uint64_t one : before) hash = mixed(hash, one);
       step_hash_[static_cast<size_t>(at)] = hash;
     }
@@ -139,12 +149,18 @@ class Refinement {
     return links != links_before || ranks != ranks_before;
   }
 
+  // What a pass needs of a step, close together: it goes from step to step in the order of their waits.
+  struct LookedAt {
+    int32_t way = 0, bursts_of = -1;  // a rank
+  };
+
   const TimingGraph& graph_;
   std::vector<int32_t> order_;
+  std::vector<LookedAt> looked_at_;
   std::vector<uint64_t> step_hash_, link_hash_, rank_hash_;
 };
 
-using Counts = std::vector<std::pair<int32_t, int64_t>>;  // of a class: sorted
+using Counts = std::vector<std::pair<int32_t, int64_t>>;  // of a class
 
 // Sums up by class.
 class Summer {
@@ -155,13 +171,19 @@ class Summer {
     if (sum == 0) touched_.push_back(of);
     sum += value;
   }
-  void take(Counts& out) {
-    std::ranges::sort(touched_);
+  // In order of first appearance.
+  void read(Counts& out) const {
     out.clear();
-    for (const int32_t of : touched_) {
-      out.emplace_back(of, sums_[static_cast<size_t>(of)]);
-      sums_[static_cast<size_t>(of)] = 0;
-    }
+    for (const int32_t of : touched_) out.emplace_back(of, sums_[static_cast<size_t>(of)]);
+  }
+  // Whatever the order.
+  bool equals(const Counts& counts) const {
+    return counts.size() == touched_.size() && std::ranges::all_of(counts, [&](const auto& count) {
+             return sums_[static_cast<size_t>(count.first)] == count.second;
+           });
+  }
+  void clear() {
+    for (const int32_t of : touched_) sums_[static_cast<size_t>(of)] = 0;
     touched_.clear();
   }
 
@@ -221,37 +243,49 @@ class Quotient {
   }
 
  private:
-  bool steps_are_alike() {
-    waits_.resize(first_step_.size());
-    way_of_class_.resize(first_step_.size());
-    std::vector<int32_t> waits;
+  // A number for each way that is told by the classes of its links and its shares of them.
+  std::vector<int32_t> kinds_of_ways() const {
+    std::map<Counts, int32_t> kinds;
+    std::vector<int32_t> kind;
     Counts way;
-    // Those of a class mostly wait for the same classes in the same order.
-    const auto waits_as = [&](int32_t at, int32_t first) {
-      return std::ranges::equal(
-          graph_.waits.of(at), graph_.waits.of(first), {},
-          [&](int32_t step) { return found_.step[static_cast<size_t>(step)]; },
-          [&](int32_t step) { return found_.step[static_cast<size_t>(step)]; });
-    };
-    const auto look = [&](int32_t at) {
-      waits.clear();
-      for (const int32_t before : graph_.waits.of(at))
+    for (size_t w = 0; w < graph_.way_latency_ps.size(); ++w) {
+      way.clear();
+      for (const fabric::Hop& hop : graph_.hops_of(static_cast<int32_t>(w)))
+        way.emplace_back(found_.link[static_cast<size_t>(hop.link)], hop.share);
+      std::ranges::sort(way);
+      kind.push_back(kinds.try_emplace(way, static_cast<int32_t>(kinds.size())).first->second);
+    }
+    return kind;
+  }
+
+  // The classes that the first member of each class waits for.
+  void look_at_waits() {
+    for (const int32_t first : first_step_) {
+      auto& waits = waits_.emplace_back();
+      for (const int32_t before : graph_.waits.of(first))
         waits.push_back(found_.step[static_cast<size_t>(before)]);
       std::ranges::sort(waits);
       waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
-    };
-    const auto look_at_way = [&](int32_t at) {
-      way.clear();
-      for (const fabric::Hop& hop : graph_.hops_of(at))
-        way.emplace_back(found_.link[static_cast<size_t>(hop.link)], hop.share);
-      std::ranges::sort(way);
-    };
-    for (size_t c = 0; c < first_step_.size(); ++c) {
-      look(first_step_[c]);
-      waits_[c] = waits;
-      look_at_way(graph_.steps[static_cast<size_t>(first_step_[c])].way);
-      way_of_class_[c] = way;
     }
+  }
+  // `seen`: for each class, the step that was asked for when it was met last.
+  bool waits_as_class(int32_t step, const std::vector<int32_t>& waits, std::vector<int32_t>& seen) const {
+    size_t met = 0;
+    for (const int32_t before : graph_.waits.of(step)) {
+      const int32_t c = found_.step[static_cast<size_t>(before)];
+      int32_t& last = seen[static_cast<size_t>(c)];
+      if (last == step) continue;
+      last = step;
+      if (!std::ranges::binary_search(waits, c)) return false;
+      ++met;
+    }
+    return met == waits.size();
+  }
+
+  bool steps_are_alike() {
+    look_at_waits();
+    const std::vector<int32_t> kind_of_way = kinds_of_ways();
+    std::vector<int32_t> seen(first_step_.size(), -1);
     for (size_t i = 0; i < graph_.steps.size(); ++i) {
       const auto c = static_cast<size_t>(found_.step[i]);
       const TimedStep &a = graph_.steps[i], &b = graph_.steps[static_cast<size_t>(first_step_[c])];
@@ -265,32 +299,27 @@ class Quotient {
         return false;
       if (a.bursts && found_.rank[static_cast<size_t>(a.rank)] != found_.rank[static_cast<size_t>(b.rank)])
         return false;
-      if (!waits_as(static_cast<int32_t>(i), first_step_[c])) {
-        look(static_cast<int32_t>(i));
-        if (waits != waits_[c]) return false;
-      }
-      if (a.way == b.way) continue;
-      look_at_way(a.way);
-      if (way != way_of_class_[c]) return false;
+      if (kind_of_way[static_cast<size_t>(a.way)] != kind_of_way[static_cast<size_t>(b.way)]) return false;
+      if (!waits_as_class(static_cast<int32_t>(i), waits_[c], seen)) return false;
     }
     return true;
   }
 
-  // (key, class) of all steps that `counts`, by key; then `see(key, what it has of each class)`.
+  // Of each key, `see(key, what its steps have of each class)`.
   template <typename Key, typename Value, typename See>
   bool for_each_key(size_t keys, Key key, Value value, See see) {
     std::vector<std::pair<int32_t, int32_t>> pairs;
+    pairs.reserve(graph_.steps.size());
     for (size_t i = 0; i < graph_.steps.size(); ++i)
       if (value(graph_.steps[i]) > 0) pairs.emplace_back(key(graph_.steps[i]), static_cast<int32_t>(i));
     const Lists steps = Lists::of_pairs(keys, pairs);
     Summer sums(found_.steps);
-    Counts counts;
     for (size_t k = 0; k < keys; ++k) {
       interrupt::poll();
       for (const int32_t step : steps.of(static_cast<int32_t>(k)))
         sums.add(found_.step[static_cast<size_t>(step)], value(graph_.steps[static_cast<size_t>(step)]));
-      sums.take(counts);
-      if (!see(k, counts)) return false;
+      if (!see(k, sums)) return false;
+      sums.clear();
     }
     return true;
   }
@@ -302,11 +331,11 @@ class Quotient {
     return for_each_key(
                static_cast<size_t>(graph_.ranks), [](const TimedStep& step) { return step.rank; },
                [](const TimedStep& step) { return step.bursts ? int64_t{step.at_rank} : 0; },
-               [&](size_t rank, const Counts& counts) {
+               [&](size_t rank, const Summer& sums) {
                  const auto c = static_cast<size_t>(found_.rank[rank]);
-                 if (seen[c]) return of_class[c] == counts;
+                 if (seen[c]) return sums.equals(of_class[c]);
                  seen[c] = true;
-                 of_class[c] = counts;
+                 sums.read(of_class[c]);
                  return true;
                }) &&
            count_at_first_ranks();
@@ -331,10 +360,12 @@ class Quotient {
     const size_t ways = graph_.way_latency_ps.size();
     Lists classes;
     std::vector<int64_t> amounts;
+    Counts counts;
     for_each_key(
         ways, [](const TimedStep& step) { return step.way; },
         [](const TimedStep& step) { return step.bytes > 0 ? step.multiplicity : 0; },
-        [&](size_t, const Counts& counts) {
+        [&](size_t, const Summer& sums) {
+          sums.read(counts);
           for (const auto& [step, amount] : counts) {
             classes.items.push_back(step);
             amounts.push_back(amount);
@@ -349,7 +380,6 @@ class Quotient {
     const Lists ways_of = Lists::of_pairs(graph_.network.links.size(), crossed);
     link_loads_.resize(first_link_.size());
     Summer sums(found_.steps);
-    Counts loads;
     for (size_t link = 0; link < graph_.network.links.size(); ++link) {
       interrupt::poll();
       for (const int32_t way : ways_of.of(static_cast<int32_t>(link))) {
@@ -360,14 +390,14 @@ class Quotient {
              i < classes.first[static_cast<size_t>(way) + 1]; ++i)
           sums.add(classes.items[static_cast<size_t>(i)], amounts[static_cast<size_t>(i)] * share);
       }
-      sums.take(loads);
       const auto c = static_cast<size_t>(found_.link[link]);
       if (first_link_[c] == static_cast<int32_t>(link))
-        link_loads_[c] = loads;
-      else if (link_loads_[c] != loads ||
+        sums.read(link_loads_[c]);
+      else if (!sums.equals(link_loads_[c]) ||
                graph_.network.links[link].bytes_per_s !=
                    graph_.network.links[static_cast<size_t>(first_link_[c])].bytes_per_s)
         return false;
+      sums.clear();
     }
     return true;
   }
@@ -376,7 +406,7 @@ class Quotient {
   const Refinement& found_;
   std::vector<int32_t> first_step_, first_link_;
   std::vector<std::vector<int32_t>> waits_;
-  std::vector<Counts> way_of_class_, link_loads_;
+  std::vector<Counts> link_loads_;
   std::vector<int32_t> at_rank_;
 };
 

@@ -122,3 +122,50 @@ def test_numbers_beyond_32_bits_are_right_or_refused(tmp_path):
     strict = wide("neuron", tmp_path, OPENTRN_STRICT="1")
     assert "stablehlo.add of 1099511627776" in strict[0] and "wide.py:6" in strict[0] and "try: " in strict[0]
     assert "stablehlo.select of 9223372036854775807" in strict[1]
+
+
+# Collectives that do not fit the ranks, each in turn in one process.
+COLLECTIVES = """
+import traceback, numpy as np, jax, jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()[:4]), ("i",))
+def tried(name, body):
+    f = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P("i"), check_vma=False))
+    try:
+        print(name, f(jnp.arange(8.0)))
+    except Exception as error:
+        print(name, type(error).__name__, " ".join((str(error) + traceback.format_exc()).split()))
+
+def overlap(x): return jax.lax.psum(x, "i", axis_index_groups=[[0, 1], [1, 2, 3]])
+def missing(x): return jax.lax.psum(x, "i", axis_index_groups=[[0, 1]])
+def twice(x): return jax.lax.ppermute(x, "i", [(0, 1), (2, 1)])
+def far(x): return jax.lax.ppermute(x, "i", [(0, 1), (2, 7)])
+def last(x): return jax.lax.ppermute(x, "i", [(0, -1)])
+def alone(x):
+    return jax.lax.cond(jax.lax.axis_index("i") == 0, lambda y: jax.lax.psum(y, "i"), lambda y: y, x)
+
+for body in (overlap, missing, twice, far, last, alone):
+    tried(body.__name__, body)
+"""
+
+
+def test_collectives_that_do_not_fit_name_ranks_op_and_line(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(COLLECTIVES)
+    done = run("neuron", str(file), NEURON_RT_NUM_CORES="8")
+    assert done.returncode == 0, done.stderr
+    told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+
+    def line_of(text):
+        return next(f"{file}:{i}" for i, line in enumerate(COLLECTIVES.splitlines(), 1) if text in line)
+
+    assert told["last"].startswith("[0. 0.")  # -1 is the last rank, to JAX
+    assert told["overlap"].startswith("ValueError") and told["twice"].startswith("ValueError")  # JAX's own
+    assert "sends from rank 2 to rank 7, and the axis 'i' has 4 ranks" in told["far"]
+    assert "InputError input error [graph.collective]" in told["far"]
+    assert f'"{file}", line {line_of("def far").rpartition(":")[2]}, in far' in told["far"]
+    assert "[eval.stablehlo.all_reduce]: no group has process 2" in told["missing"]
+    assert line_of("def missing") in told["missing"]
+    assert "waits at stablehlo.all_reduce for processes 1, 2, 3" in told["alone"]
+    assert line_of("jax.lax.cond") in told["alone"]

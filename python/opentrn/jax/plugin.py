@@ -41,6 +41,7 @@ def initialize() -> None:
     from opentrn.jax import callbacks as jax_callbacks
     from opentrn.jax import dlpack as jax_dlpack
     from opentrn.jax import interrupts as jax_interrupts
+    from opentrn.jax import permutes as jax_permutes
     from opentrn.jax import solvers as jax_solvers
     from opentrn.jax import top_k as jax_top_k
 
@@ -55,6 +56,7 @@ def initialize() -> None:
         _add_cpu()
         jax_dlpack.register()
         jax_interrupts.register(library_path())
+        jax_permutes.register()
         jax_solvers.register()
         jax_top_k.register()
         os.register_at_fork(after_in_child=_refuse_compilations)
