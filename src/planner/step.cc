@@ -366,6 +366,11 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   out.time.ep = m * end.share * stage.ep;
   out.time.gradients = layout.zero >= 3 ? sharded_s(job, machine, stack, layout, groups, stage, m)
                                         : gradient_s(job, machine, stack, layout, groups, stage);
+  // A compiled program's collectives go on beside its passes; on links they have times of their own.
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const bool goes_beside = layers != nullptr && layers->weights_wait_s && !machine.links &&
+                           stack.reduced_bytes == element && (layout.zero >= 3 || layers->update_blocks);
+  if (goes_beside) out.time.gradients = m * *layers->weights_wait_s;
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
   if (layers != nullptr && layers->optimizer_s_of_parameter) {
@@ -374,7 +379,7 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
         (ends ? end_parameters(job.model, layout) : parameters / cut) * *layers->optimizer_s_of_parameter +
         (ends ? kEndTensors : tensors_per_rank(job.model, layout)) * layers->optimizer_s_of_tensor;
     // Gradients of blocks are reduced beside the backward pass too, one after the other.
-    if (ends) {
+    if (ends && !goes_beside) {
       const double share = std::min(1.0, end_parameters(job.model, layout) / parameters);
       const double all = out.time.gradients;
       out.time.gradients = share * all;
