@@ -394,7 +394,11 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
     out.time.optimizer = parameters / cut *
                          ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +
                           (2 * stack.master_bytes + 8) / machine.host_memory_bytes_s);
-  out.time.host = stack.host_step_s + blocks * stack.host_trace_s;
+  // Where stages' graphs come between those that send, and the host hands over one at a time, each is traced
+  // while the device has nothing but a send to do.
+  const double slots = stack.one_graph && layout.pp > 1 ? m + double(layout.pp - 1) / layout.vpp : 1;
+  const double beside = slots > 1 ? 2 * sent_s(machine, stack, groups, sent) : 0;
+  out.time.host = stack.host_step_s + slots * std::max(0.0, blocks * stack.host_trace_s - beside);
   out.step_s = out.time.total();
   out.memory = memory_of(job, machine, stack, layout);
   out.fits = out.memory.total() <= machine.memory_bytes;
