@@ -37,7 +37,7 @@ set(OPENTRN_LAYERS
   "spmd/run:base,device,arch,fabric,collectives,traffic,spmd,graph,isa,trace,compiler/analysis,compiler/canonicalise,compiler,runtime,model"
   "monitor:base,device,arch,fabric"
   "nrt:base,device,arch,fabric,graph,profile,sim/functional,runtime,model,monitor"
-  "planner/compiled:base,arch,planner,graph,compiler,runtime,model"
+  "planner/compiled:base,arch,planner,spmd,graph,compiler,runtime,model"
   "planner/program:base,arch,planner,graph,compiler/analysis,compiler/canonicalise,compiler,spmd,spmd/run,runtime"
   "decoder:base,arch,fabric,collectives,graph,import,compiler/analysis,compiler,sim/functional,runtime,model"
   "server:base,serving,decoder,runtime"

@@ -54,9 +54,9 @@ planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
     if (value < 1 || value != static_cast<double>(static_cast<int64_t>(value)))
       throw Fault(FaultKind::kInput, "plan.job", fmt::format("{} is {}", name, value), hint);
   };
-  need(options.seq, "--seq", "tokens in a sequence: --seq 8192");
+  job.seq = options.seq == 0 ? job.model.image_sequence : options.seq;
+  need(job.seq, "--seq", "tokens in a sequence: --seq 8192");
   need(options.global_batch, "--global-batch", "sequences in a step: --global-batch 1024");
-  job.seq = options.seq;
   if (job.model.text_tokens >= job.seq)
     throw Fault(FaultKind::kInput, "plan.job",
                 fmt::format("--seq is {}, and {} tokens of it are of text", job.seq, job.model.text_tokens),

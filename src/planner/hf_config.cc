@@ -99,6 +99,16 @@ class Reader {
     const auto found = config_.find(key);
     return found != config_.end() && found->is_array() && !found->empty();
   }
+  // Of whole numbers; empty where the config has none.
+  std::vector<int64_t> numbers(const char* key) const {
+    const auto found = config_.find(key);
+    if (found == config_.end() || found->is_null()) return {};
+    if (!found->is_array() ||
+        !std::ranges::all_of(*found, [](const json& each) { return each.is_number_integer(); }))
+      throw Fault(FaultKind::kInput, "plan.config",
+                  fmt::format("{}: '{}' is {}", origin_, key, found->dump()), "a list of whole numbers");
+    return found->get<std::vector<int64_t>>();
+  }
   bool has(const char* key) const {
     const auto found = config_.find(key);
     return found != config_.end() && !found->is_null() && *found != false;
@@ -135,6 +145,13 @@ void read_experts(Model& model, const Reader& read) {
   model.shared_ffn =
       static_cast<int>(shared > 0 ? shared : read.number_or_none({"n_shared_experts"}) * model.expert_ffn);
   model.dense_layers = static_cast<int>(read.number_or_none({"first_k_dense_replace"}));
+  const auto dense = read.numbers("mlp_only_layers");
+  for (size_t i = 0; i < dense.size(); ++i)
+    if (dense[i] != static_cast<int64_t>(i))
+      throw Fault(FaultKind::kNotModelled, "plan.config",
+                  fmt::format("{}: 'mlp_only_layers' names layer {} and not {}", read.origin(), dense[i], i),
+                  "the first layers, in order: [0, 1]");
+  if (!dense.empty()) model.dense_layers = static_cast<int>(dense.size());
   for (const char* key : {"decoder_sparse_step", "moe_layer_freq"})
     if (const double step = read.number_or_none({key}); step > 1)
       throw Fault(FaultKind::kNotModelled, "plan.config",
@@ -149,6 +166,14 @@ void read_latent(Model& model, const Reader& read) {
   model.rope_dim = read.number({"qk_rope_head_dim"});
   model.nope_dim = read.number({"qk_nope_head_dim"});
   model.value_dim = read.number({"v_head_dim"});
+}
+
+// Patches of a square image; 0 where the config does not say its size.
+int patches_of(const Reader& read, const char* size_key) {
+  if (read.has_items(size_key) || read.has_items("patch_size")) return 0;
+  const double size = read.number_or_none({size_key}), patch = read.number_or_none({"patch_size"});
+  const auto side = patch > 0 ? static_cast<int>(size / patch) : 0;
+  return side * side;
 }
 
 // Stable Diffusion 3's transformer, by the names of diffusers. What surrounds it (the text encoders, the
@@ -174,6 +199,8 @@ Model mmdit_of(const Reader& read) {
   const double text = read.number_or_none({"text_tokens"});
   model.text_tokens =
       text > 0 ? static_cast<int>(text) : 333;  // 77 of CLIP and 256 of T5, diffusers' default
+  if (const int patches = patches_of(read, "sample_size"); patches > 0)
+    model.image_sequence = patches + model.text_tokens;
   const double h = model.hidden;
   model.modulation = 6 * h * h;  // shift, scale and gate of attention and MLP
   const double patch = read.number({"patch_size"}), channels = read.number({"in_channels"});
@@ -235,7 +262,10 @@ Model model_from_config(std::string_view text, const std::string& origin) {
   const double ffn = read.number_or_none({"intermediate_size", "n_inner", "ffn_dim"});
   model.ffn = ffn > 0 ? static_cast<int>(ffn) : 4 * model.hidden;
   if (ffn == 0 && model.gated) read.number({"intermediate_size"});
-  model.vocabulary = type.name == std::string_view("vit") ? 0 : read.number({"vocab_size"});
+  const bool of_images = type.name == std::string_view("vit");
+  model.vocabulary = of_images ? 0 : read.number({"vocab_size"});
+  if (const int patches = of_images ? patches_of(read, "image_size") : 0; patches > 0)
+    model.image_sequence = patches + 1;  // and the class's token
   const bool positions = read.flag("learned_pos_emb", type.learned_positions);
   if (positions)
     model.positions = static_cast<int>(

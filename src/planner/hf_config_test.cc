@@ -65,6 +65,30 @@ TEST(HfConfig, RefusesWhatItDoesNotUnderstand) {
               HasSubstr("'vision_config'"));
 }
 
+TEST(HfConfig, CountsLayersWithoutExpertsWhereTheyComeFirst) {
+  const std::string sparse = replaced(kLlama, "{\"model_type\": \"llama\"",
+                                      R"({"model_type": "qwen3_moe", "num_experts": 8,
+                                          "num_experts_per_tok": 2, "mlp_only_layers": [])");
+  EXPECT_EQ(model_from_config(sparse, "config.json").expert_layers(), 2);
+  EXPECT_EQ(model_from_config(replaced(sparse, "[]", "[0]"), "config.json").expert_layers(), 1);
+  EXPECT_THAT(refusal(replaced(sparse, "[]", "[1]")), HasSubstr("names layer 1 and not 0"));
+  EXPECT_THAT(refusal(replaced(sparse, "[]", "3")), HasSubstr("'mlp_only_layers' is 3"));
+}
+
+// 224 / 14 patches a side and the class's token; latents of 1024 pixels in patches of 2, and 333 tokens of
+// text.
+TEST(HfConfig, CountsTheTokensOfAnImage) {
+  const char* vit = R"({"model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "intermediate_size": 128, "image_size": 224, "patch_size": 14})";
+  EXPECT_EQ(model_from_config(vit, "config.json").image_sequence, 257);
+  EXPECT_EQ(model_from_config(replaced(vit, "224", "[224, 112]"), "config.json").image_sequence, 0);
+  const char* mmdit = R"({"_class_name": "SD3Transformer2DModel", "num_layers": 2, "num_attention_heads": 4,
+    "attention_head_dim": 64, "patch_size": 2, "in_channels": 16, "joint_attention_dim": 64,
+    "pooled_projection_dim": 64, "sample_size": 128})";
+  EXPECT_EQ(model_from_config(mmdit, "config.json").image_sequence, 4096 + 333);
+  EXPECT_EQ(model_from_config(kLlama, "config.json").image_sequence, 0);
+}
+
 TEST(HfConfig, NamesTheNearestModel) {
   EXPECT_TRUE(has_model(arch::default_tables(), "llama-3-8b"));  // an alias, in other letters
   try {

@@ -37,6 +37,7 @@ struct Model {
   int text_tokens = 0;    // of a sequence, in the second stream
   double modulation = 0;  // parameters of a block that make scales and shifts of the time step, per stream
   double input_parameters = 0;  // that embed patches, text and the time step
+  int image_sequence = 0;       // tokens of a sequence, where the config says the image's size; else 0
 
   // Multi-head latent attention (DeepSeek): ranks of the compressed query and of keys and values; 0: none.
   int query_rank = 0, kv_rank = 0;

@@ -47,6 +47,7 @@ Stack stack_of(const arch::Tables& tables, const std::string& name) {
   stack.host_block_s = number("host_block_us") * 1e-6;
   stack.host_trace_s = number("host_trace_us") * 1e-6;
   stack.sums_sends = fact("sums_sends").as<bool>();
+  stack.one_graph = fact("one_graph").as<bool>();
   stack.runtime_bytes = number("runtime_gb") * 1e9;
   stack.fragmentation = number("fragmentation");
   for (const arch::Fact* each : tables.facts().under("planner.stack." + name))

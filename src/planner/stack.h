@@ -38,6 +38,7 @@ struct Stack {
   double host_block_s = 0;       // the host's time to launch a block's forward kernels
   double host_trace_s = 0;   // of a block that the host traces before a step's first launch, nothing beside
   bool sums_sends = false;   // stages send by sums over two ranks, one of which adds zeros
+  bool one_graph = false;    // the host hands no graph over before the one before it is done
   double runtime_bytes = 0;  // context, library and collective buffers
   double fragmentation = 0;  // share of what is allocated that cannot be used
   std::vector<std::string> calibrated_on;

@@ -366,6 +366,11 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   out.time.ep = m * end.share * stage.ep;
   out.time.gradients = layout.zero >= 3 ? sharded_s(job, machine, stack, layout, groups, stage, m)
                                         : gradient_s(job, machine, stack, layout, groups, stage);
+  // A compiled program's collectives go on beside its passes; on links they have times of their own.
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const bool goes_beside = layers != nullptr && layers->weights_wait_s && !machine.links &&
+                           stack.reduced_bytes == element && (layout.zero >= 3 || layers->update_blocks);
+  if (goes_beside) out.time.gradients = m * *layers->weights_wait_s;
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
   if (layers != nullptr && layers->optimizer_s_of_parameter) {
@@ -374,7 +379,7 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
         (ends ? end_parameters(job.model, layout) : parameters / cut) * *layers->optimizer_s_of_parameter +
         (ends ? kEndTensors : tensors_per_rank(job.model, layout)) * layers->optimizer_s_of_tensor;
     // Gradients of blocks are reduced beside the backward pass too, one after the other.
-    if (ends) {
+    if (ends && !goes_beside) {
       const double share = std::min(1.0, end_parameters(job.model, layout) / parameters);
       const double all = out.time.gradients;
       out.time.gradients = share * all;
@@ -389,7 +394,11 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
     out.time.optimizer = parameters / cut *
                          ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +
                           (2 * stack.master_bytes + 8) / machine.host_memory_bytes_s);
-  out.time.host = stack.host_step_s + blocks * stack.host_trace_s;
+  // Where stages' graphs come between those that send, and the host hands over one at a time, each is traced
+  // while the device has nothing but a send to do.
+  const double slots = stack.one_graph && layout.pp > 1 ? m + double(layout.pp - 1) / layout.vpp : 1;
+  const double beside = slots > 1 ? 2 * sent_s(machine, stack, groups, sent) : 0;
+  out.time.host = stack.host_step_s + slots * std::max(0.0, blocks * stack.host_trace_s - beside);
   out.step_s = out.time.total();
   out.memory = memory_of(job, machine, stack, layout);
   out.fits = out.memory.total() <= machine.memory_bytes;

@@ -399,9 +399,52 @@ void Plan::place(OpId id) {
     std::sort(candidates.rbegin(), candidates.rend());
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
     for (const int group : candidates)
-      if (groups_[group].rowwise && try_join(id, group)) return;
+      if (groups_[group].rowwise && try_join(id, group)) {
+        for (const int other : candidates) try_merge(other, group);
+        return;
+      }
   }
   start_group(id);
+}
+
+// Element-wise groups that an op has joined are one: what one gives the other is then in no memory, which
+// takes longer than the few tiles more that are alive at once. A step of Adam reads four tensors and writes
+// four, and would read both moments again.
+bool Plan::try_merge(int from, int into) {
+  constexpr size_t kOpsMax = 32;
+  const auto is_elementwise = [&](int index) {
+    const Group& g = groups_[index];
+    return g.rowwise && !g.has_source && !g.split && g.permutation.empty() && !g.ops.empty();
+  };
+  Group &merged = groups_[into], &other = groups_[from];
+  if (from == into || !is_elementwise(from) || !is_elementwise(into) || merged.shape != other.shape ||
+      merged.ops.size() + other.ops.size() > kOpsMax)
+    return false;
+  for (const auto& [reader, read] : {std::pair(from, into), std::pair(into, from)})
+    for (const int next : reads_[reader])
+      if (next != read && depends(next, read)) return false;
+  // What one reads rearranged of the other has to be in memory first.
+  for (const auto& [ops, made] : {std::pair(&merged.ops, from), std::pair(&other.ops, into)})
+    for (const OpId id : *ops)
+      for (const ValueId operand : function_.op(id).operands)
+        if (group_of(operand) != made && group_of(base_of(operand)) == made) return false;
+  for (const OpId id : other.ops) group_of_op_[index_of(id)] = into;
+  merged.ops.insert(merged.ops.end(), other.ops.begin(), other.ops.end());
+  std::ranges::sort(merged.ops, {}, [&](OpId id) { return place_of_op_[index_of(id)]; });
+  other.ops.clear();
+  const auto renamed = [&](std::vector<int>& groups) { std::ranges::replace(groups, from, into); };
+  for (const int reader : readers_[from]) renamed(reads_[reader]);
+  for (const int read : reads_[from]) renamed(readers_[read]);
+  for (auto* of : {&reads_, &readers_}) {
+    auto& gone = (*of)[from];
+    auto& kept = (*of)[into];
+    kept.insert(kept.end(), gone.begin(), gone.end());
+    gone.clear();
+    std::erase(kept, into);
+  }
+  latest_[into] = kNoPlace;
+  add_reads(into, merged.ops.back());
+  return true;
 }
 
 // An operand is made by a group of element-wise ops that nothing else reads, and is read as it is made or

@@ -17,7 +17,7 @@
 //
 // Groups grow greedily, op by op in program order: an op joins the group of an operand when it fits its
 // iteration space, when no operand from outside depends on the group, and when the tiles alive at once fit
-// SBUF. What remains is one kernel per op.
+// SBUF. Element-wise groups whose values one op reads become one group. What remains is one kernel per op.
 //
 // Integer arithmetic on single numbers that nothing reads but addresses is no kernel either: the sequencer
 // does it in registers (scalars.h).
@@ -37,7 +37,7 @@
 namespace opentrn::compiler {
 
 struct Group {
-  std::vector<graph::OpId> ops;  // in program order; none: it became a prologue of another
+  std::vector<graph::OpId> ops;  // in program order; none: they are a prologue or ops of another
   // Of the source, by the number of the operand; in program order.
   std::map<size_t, std::vector<graph::OpId>> prologues;
   bool rowwise = false;
@@ -117,6 +117,7 @@ class Plan {
   void add_base(graph::ValueId value, std::vector<graph::ValueId>& bases) const;
   void place(graph::OpId id);
   bool try_join(graph::OpId id, int group);
+  bool try_merge(int from, int into);
   void start_group(graph::OpId id);
   void add_reads(int group, graph::OpId id);
   void find_prologues();

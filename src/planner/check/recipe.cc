@@ -127,6 +127,8 @@ namespace {
 
 // Of neuronx-nemo-megatron, in which AWS publishes GPT-3.
 bool is_of_nemo(const Row& row) { return has(row.model, "GPT-?3") || has(row.source, "nemo-megatron"); }
+// Its tutorial of GPT was published with the first release.
+bool is_of_first_nemo(const Row& row) { return has(row.source, "nemo-megatron-gpt-job"); }
 
 // Programs by what a row says of them, by the collection that it is from, or by its machine.
 std::string stack_name(const Row& row, const Machine& machine) {
@@ -142,7 +144,10 @@ std::string stack_name(const Row& row, const Machine& machine) {
   // On a V100 or an A100 before fused attention was common: the releases of 2021 and 2022.
   if (family == "seqsel" || (family == "megatron" && has(row.system, "A100"))) return "megatron-lm";
   if (machine.kind == Kind::kNeuron)
-    return has(row.model, "BERT|ViT|CLIP") ? "neuron-encoder" : is_of_nemo(row) ? "neuron-nemo" : "neuron";
+    return has(row.model, "BERT|ViT|CLIP") ? "neuron-encoder"
+           : is_of_first_nemo(row)         ? "neuron-nemo-xrt"
+           : is_of_nemo(row)               ? "neuron-nemo"
+                                           : "neuron";
   if (machine.kind == Kind::kTpu) return "maxtext";
   if (has(words, "training_results_v")) return "nemo-mlperf";
   if (has(words, "llm-foundry")) return "fsdp";
@@ -310,7 +315,7 @@ void set_layout(Recipe& recipe, const Row& row) {
     // no ZeRO unless it is asked for, and recomputes whole blocks; from August 2023 on attention's inside in
     // its examples of GPT with 23B and 175B (gpt_*.sh), which is after its tutorial's log.
     const bool nemo = is_of_nemo(row);
-    const bool inside = nemo && has(row.model, "23B|175B") && !has(row.source, "nemo-megatron-gpt-job");
+    const bool inside = nemo && has(row.model, "23B|175B") && !is_of_first_nemo(row);
     if (!degrees.recompute) degrees.recompute = nemo && !inside ? Recompute::kFull : Recompute::kSelective;
     if (!degrees.no_sp) layout.sp = true;
     if (degrees.zero < 0) layout.zero = nemo ? 0 : 1;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "planner/compiled/weight_waits.h"
 
 namespace opentrn::planner::compiled {
 namespace {
@@ -63,20 +64,20 @@ double work_of(const Piece& piece) {
 }
 
 // Time of a piece whose `size` (rows or heads) may be large: the line through two that are small enough.
-double along(PieceTimes& times, Piece piece, int64_t Piece::*size, int64_t least) {
+PieceTime along(PieceTimes& times, Piece piece, int64_t Piece::*size, int64_t least) {
   const int64_t wanted = piece.*size;
   const double each = work_of(piece) / double(wanted);
   int64_t most = std::max<int64_t>(least, static_cast<int64_t>(kWorkMost / each));
   most = static_cast<int64_t>(std::pow(2.0, std::floor(std::log2(double(most)))));
-  if (wanted <= 2 * most) return times.seconds(piece);
+  if (wanted <= 2 * most) return times.time(piece);
   piece.*size = most;
-  const double first = times.seconds(piece);
+  const PieceTime first = times.time(piece);
   piece.*size = 2 * most;
-  const double second = times.seconds(piece);
-  return second + (second - first) / double(most) * double(wanted - 2 * most);
+  const PieceTime second = times.time(piece);
+  return second + double(wanted - 2 * most) / double(most) * (second + -1 * first);
 }
 
-double rows_of(PieceTimes& times, const Piece& piece) {
+PieceTime rows_of(PieceTimes& times, const Piece& piece) {
   return along(times, piece, &Piece::rows, kRowsLeast);
 }
 
@@ -380,7 +381,7 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 }
 
 // `adds`: weights' gradients to those of micro-batches before.
-double seconds_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
+PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
   piece.backward = backward;
   const bool is_half = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf;
   piece.updates = backward && updates && is_half;
@@ -390,8 +391,12 @@ double seconds_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
   }
   if (!piece.updates && piece.part == Part::kMlpHalf) piece.queries = piece.key_values = 0;
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention;
-  if (piece.part == Part::kAttentionHalf) return times.seconds(piece);
+  if (piece.part == Part::kAttentionHalf) return times.time(piece);
   return piece.part == Part::kAttention ? along(times, piece, &Piece::heads, 1) : rows_of(times, piece);
+}
+
+double seconds_of(PieceTimes& times, const Piece& piece, bool backward, bool adds, bool updates = false) {
+  return time_of(times, piece, backward, adds, updates).seconds;
 }
 
 // Of a backward pass, the weights' gradients: one half of that through products. The backward pass computes
@@ -440,7 +445,7 @@ double output_s(PieceTimes& times, const Model& model, Precision precision, cons
     piece.backward = part == Part::kLogitsBackward;
     piece.normed = piece.backward && sizes.norms_all_rows();
     piece.adds = piece.backward && sizes.adds;
-    seconds += rows_of(times, piece);
+    seconds += rows_of(times, piece).seconds;
   }
   if (sizes.norms_all_rows()) return seconds;
   return seconds + seconds_of(times, norm_of(model, precision, sizes), true, sizes.adds);
@@ -523,6 +528,57 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Layout
   out.optimizer_s_of_tensor = 0;
 }
 
+// Pieces of a step, as its program runs them; `out` is what layers() has found.
+double weights_wait(PieceTimes& times, const Job& job, const Machine& machine, const Layout& layout,
+                    const BlockSizes& sizes, const Piece& embedding, const LayerTimes& out) {
+  const Model& model = job.model;
+  const Share share = share_of(model, sizes.parts);
+  const double element = job.precision == Precision::kFp32 ? 4 : 2, h = model.hidden;
+  const double cores = machine.cores_per_rank;
+  const auto bytes = [&](double columns) { return h * columns * cores * element; };
+  const auto passes = [&](const Piece& half, std::vector<WeightTensor> weights) {
+    HalfPasses made{time_of(times, half, false, false), time_of(times, half, true, sizes.adds, sizes.updates),
+                    std::move(weights)};
+    if (sizes.norms_all_rows()) return made;
+    const Piece norm = norm_of(model, job.precision, sizes);
+    made.forward = made.forward + time_of(times, norm, false, false);
+    made.backward = made.backward + time_of(times, norm, true, sizes.adds);
+    return made;
+  };
+  MicroBatchPasses step;
+  step.layers = model.layers;
+  const double queries = bytes(double(share.heads) * model.head_dim),
+               shared = bytes(double(share.kv_heads) * model.head_dim), inner = bytes(double(share.ffn));
+  // The output layer's gradient comes before attention's inside, the projections' behind it.
+  step.attention = passes(attention_half(model, job.precision, sizes),
+                          {{queries, 0.1}, {queries, 0.75}, {shared, 0.8}, {shared, 0.85}});
+  step.mlp = passes(mlp_half(model, job.precision, sizes), {{inner, 0.33}, {inner, 0.67}});
+  if (model.gated) step.mlp.weights.push_back({inner, 0.9});
+  step.embedding = time_of(times, embedding, false, false);
+  step.embedding_backward = time_of(times, embedding, true, sizes.adds);
+  Piece output = output_of(model, job.precision, sizes.rows, sizes.parts);
+  output.part = Part::kLogits;
+  step.logits = rows_of(times, output);
+  output.part = Part::kShares;
+  step.shares = rows_of(times, output);
+  output.part = Part::kLogitsBackward;
+  output.backward = true;
+  output.normed = sizes.norms_all_rows();
+  output.adds = sizes.adds;
+  step.logits_backward = rows_of(times, output);
+  step.embedding_bytes = bytes(model.vocabulary / double(sizes.parts));
+  step.output_bytes = model.tied ? 0 : step.embedding_bytes;
+  step.recompute = layout.recompute == Recompute::kFull;
+  step.updates = sizes.updates;
+  if (job.global_batch <= double(layout.dp) * layout.micro_batch && out.optimizer_s_of_parameter) {
+    constexpr double kReadAndWritten = 28;  // of a parameter: three float32 both ways, gradient and weight
+    const double all = model.parameters() / double(sizes.parts) / layout.dp;
+    const double parameters = sizes.updates ? step.embedding_bytes / element / cores : all;
+    step.optimizer = {parameters * *out.optimizer_s_of_parameter * cores, parameters * kReadAndWritten};
+  }
+  return weights_wait_s(step, machine, layout);
+}
+
 }  // namespace
 
 std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& machine, const Layout& layout,
@@ -570,6 +626,12 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       set_optimizer_by_tensor(times, model, layout, sizes, embedding.wide, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
+    const bool is_known = layout.pp == 1 && layout.cp == 1 && layout.dp > 1 && layout.shard == 0 &&
+                          model.expert_layers() == 0 && model.vocabulary > 0 &&
+                          windowed(model, sizes.keys) == 0 &&
+                          is_whole(model, attention_half(model, job.precision, sizes), sizes);
+    if (is_known && (sizes.updates || layout.zero >= 3))
+      out.weights_wait_s = weights_wait(times, job, machine, layout, sizes, embedding, out);
     return out;
   } catch (const Fault& fault) {
     if (fault.kind() == FaultKind::kInternal) throw;

@@ -30,13 +30,14 @@ bool is_trusted(const fs::path& path) {
   return (facts.st_uid == ::geteuid() || facts.st_uid == 0) && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-double compiled_ns(const Piece& piece, Generation generation) {
+PieceTime compiled_time(const Piece& piece, Generation generation) {
   compiler::Options options;
   options.generation = generation;
   const runtime::Model model = model::model_of(compiler::compile(graph_of(piece), options), generation);
   // Every core of a stack works, and they share the rate of its memory.
   const double cores = arch::timing(generation).constant("hbm_cores_per_stack");
-  return runtime::port_times(model, {}, std::max(1, static_cast<int>(cores))).summary.total_ns;
+  const trace::Summary summary = runtime::port_times(model, {}, std::max(1, static_cast<int>(cores))).summary;
+  return {summary.total_ns * 1e-9, double(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written)};
 }
 
 }  // namespace
@@ -56,34 +57,38 @@ PieceTimes::PieceTimes(Generation generation, std::optional<fs::path> folder) : 
 void PieceTimes::read() {
   std::ifstream in(file_);
   for (std::string line; std::getline(in, line);) {
-    const size_t tab = line.find('\t');
-    if (tab == std::string::npos) continue;
-    double ns = 0;
-    const auto [end, error] = std::from_chars(line.data() + tab + 1, line.data() + line.size(), ns);
-    if (error == std::errc{} && end == line.data() + line.size() && ns > 0) ns_[line.substr(0, tab)] = ns;
+    const size_t tab = line.find('\t'), second = line.find('\t', tab + 1);
+    if (tab == std::string::npos || second == std::string::npos) continue;
+    const auto number = [&](size_t from, size_t to) {
+      double value = -1;
+      const auto [end, error] = std::from_chars(line.data() + from, line.data() + to, value);
+      return error == std::errc{} && end == line.data() + to ? value : -1;
+    };
+    const double seconds = number(tab + 1, second), bytes = number(second + 1, line.size());
+    if (seconds > 0 && bytes >= 0) known_[line.substr(0, tab)] = {seconds, bytes};
   }
 }
 
 // One write of one line, so that several processes may add to the file at once.
-void PieceTimes::keep(const std::string& key, double ns) const {
+void PieceTimes::keep(const std::string& key, const PieceTime& time) const {
   if (file_.empty()) return;
   std::error_code ignored;
   fs::create_directories(file_.parent_path(), ignored);
   const int file = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) return;  // a cache that cannot be written costs time, not results
-  const std::string line = fmt::format("{}\t{}\n", key, ns);
+  const std::string line = fmt::format("{}\t{}\t{}\n", key, time.seconds, time.hbm_bytes);
   (void)!::write(file, line.data(), line.size());
   ::close(file);
 }
 
-double PieceTimes::seconds(const Piece& piece) {
+PieceTime PieceTimes::time(const Piece& piece) {
   const std::string key = to_string(piece);
-  if (const auto found = ns_.find(key); found != ns_.end()) return found->second * 1e-9;
-  const double ns = compiled_ns(piece, generation_);
+  if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  const PieceTime time = compiled_time(piece, generation_);
   ++compiled_;
-  ns_[key] = ns;
-  keep(key, ns);
-  return ns * 1e-9;
+  known_[key] = time;
+  keep(key, time);
+  return time;
 }
 
 std::optional<fs::path> cache_folder() {

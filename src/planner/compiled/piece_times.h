@@ -1,8 +1,8 @@
 // How long a piece takes on one core, by OpenTrn's compiler and timing model; kept on disk.
 //
-// A file of lines for each generation and build of this program: a piece's words, a tab, nanoseconds. It lies
-// in the folder of compiled models (python/opentrn/model/cache.py says which that is), whose rule it keeps: a
-// folder that others own or may write to is not used.
+// A file of lines for each generation and build of this program: a piece's words, a tab, seconds, a tab,
+// bytes of HBM read and written. It lies in the folder of compiled models (python/opentrn/model/cache.py says
+// which that is), whose rule it keeps: a folder that others own or may write to is not used.
 #pragma once
 
 #include <filesystem>
@@ -15,24 +15,37 @@
 
 namespace opentrn::planner::compiled {
 
+struct PieceTime {
+  double seconds = 0;
+  double hbm_bytes = 0;  // read and written
+
+  friend PieceTime operator+(const PieceTime& a, const PieceTime& b) {
+    return {a.seconds + b.seconds, a.hbm_bytes + b.hbm_bytes};
+  }
+  friend PieceTime operator*(double count, const PieceTime& a) {
+    return {count * a.seconds, count * a.hbm_bytes};
+  }
+};
+
 class PieceTimes {
  public:
   // `folder`: of the cache; nullopt keeps nothing on disk.
   PieceTimes(Generation generation, std::optional<std::filesystem::path> folder);
 
-  // Seconds. Faults of the compiler where it does not take the piece.
-  double seconds(const Piece& piece);
+  // Faults of the compiler where it does not take the piece.
+  PieceTime time(const Piece& piece);
+  double seconds(const Piece& piece) { return time(piece).seconds; }
   int64_t compiled() const {
     return compiled_;
   }  // by this object; the others were on disk or asked for before
 
  private:
   void read();
-  void keep(const std::string& key, double ns) const;
+  void keep(const std::string& key, const PieceTime& time) const;
 
   Generation generation_;
   std::filesystem::path file_;  // empty: none
-  std::map<std::string, double> ns_;
+  std::map<std::string, PieceTime> known_;
   int64_t compiled_ = 0;
 };
 

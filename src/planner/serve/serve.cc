@@ -209,7 +209,8 @@ ServeStepTime serve_step(const ServeJob& job, const Machine& machine, const Serv
     time.layers = prefill_blocks(job, machine, program, tp, step);
   time.output = given ? given->output_s : output_layer(job, machine, tp, step);
   const double bytes = double(step.sequences * step.tokens) * job.model.hidden * value_bytes(job.precision);
-  time.collectives = 2.0 * job.model.layers * reduces.seconds(tp, bytes);
+  // The cores of a rank cut its work too, and add each sum up among themselves first.
+  time.collectives = 2.0 * job.model.layers * (reduces.seconds(tp, bytes) + inside_rank_s(machine, bytes));
   time.fixed = program.step_s + job.model.layers * program.block_s;
   return time;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "planner/communication.h"
 #include "planner/hf_config.h"
 #include "planner/serve/serve_check.h"
 
@@ -53,6 +54,24 @@ TEST_F(Serve, MoreRanksAreQuickerAndMoreSequencesGiveMore) {
   EXPECT_GT(at(8, 16).tpot_s, at(8, 1).tpot_s);
   EXPECT_GT(at(8, 1).decode.collectives, 0);
   EXPECT_EQ(at(1, 1).decode.collectives, 0);
+}
+
+// Two of a block's sums, in prefill and in decode, also where no other rank takes part.
+TEST_F(Serve, CoresOfARankAddUpAmongThemselves) {
+  machine = machine_of(tables(), "trn2.48xlarge", 1, 2);
+  AllReduces between(tables(), machine);
+  for (const int tp : {1, 4}) {
+    const ServeEstimate plan = serve(job, machine, program, {tp, 8}, between, nullptr, why);
+    Machine free = machine;
+    free.inside_rank = {};
+    const ServeEstimate without = serve(job, free, program, {tp, 8}, between, nullptr, why);
+    const auto exchange = [&](int64_t rows) {
+      return 2 * 32 * inside_rank_s(machine, double(rows) * 4096 * 2);
+    };
+    EXPECT_NEAR(plan.decode.collectives - without.decode.collectives, exchange(8), 1e-12);
+    EXPECT_NEAR(plan.prefill.collectives - without.prefill.collectives, exchange(1024), 1e-9);
+    EXPECT_GT(exchange(8), 0);
+  }
 }
 
 TEST_F(Serve, TheSearchKeepsTheFrontWithinTheLimits) {
