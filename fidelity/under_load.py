@@ -5,12 +5,20 @@
 
 Rows of `llm_decode` and `llm_prefill` whose load is a constant rate or as much as the server takes, of dense models.
 The step times are those that adapters/llm.py predicts for the row's program of prompts and its program of decode steps
-with a whole batch, which the row's stack runs whatever the number of requests; `opentrn replay` schedules requests of
-the row's lengths over them, prompts first, one at a time. One number is calibrated for each stack and instance: the
-host's time before each step, from one declared row (CALIBRATION), a time between tokens of a single request. That row
-has no vote. Rows of a server that takes as much as it can are saturated, and so are first tokens that took more than
-three times as long as a lone one is predicted to: their queue grows with the length of the benchmark, which is not
-published. They are counted apart.
+with a whole batch, which the row's stack runs whatever the number of requests; `opentrn replay` schedules the requests
+over them, prompts first, one at a time. One number is calibrated for each stack and instance: the host's time before
+each step, from one declared row (CALIBRATION), a time between tokens of a single request. That row has no vote.
+
+All rows were measured by guidellm 0.1 (benchmark/vllm/README.md and performance.sh of optimum-neuron), whose code says
+what its load is. A run of single requests lasts for 120 s. "throughput" is five times as many requests as that run
+had, sent at once, of which at most `max_concurrency` - 1 are under way: 128 by the scripts for several copies, 512 by
+default, which TGI's script leaves, and the batch's size for one copy (32 of 32 in the comparison of prefills; the run
+of Qwen3 32B, whose batch is 2, equals that of single requests). A constant rate lasts for 120 s. A load balancer in
+front of several copies (nginx) gives each request to the next one. Answers end where the model ends them: their mean
+length is that of the published runs of single requests, output tokens a second over requests a second (ANSWERS).
+
+Rows of a server that takes as much as it can are saturated, and so are first tokens at a constant rate that took more
+than three times as long as a lone one is predicted to. They are counted apart.
 """
 
 from __future__ import annotations
@@ -39,14 +47,23 @@ CALIBRATION = {
     ("vLLM", "inf2.48xlarge"): "optimum.inf2.llama-3.1-8b.std-ods-2026-08.synchronous.itl",
     ("vLLM CLI", "inf2.48xlarge"): "optimum.inf2.llama-3.1-8b.cli-dp1.synchronous.itl",
     ("vLLM", "inf2.24xlarge"): "optimum.inf2-24xl.llama-3.1-8b.tp2.synchronous.itl",
-    ("vLLM", "trn2"): "optimum.qwen3-32b-trn2.synchronous.itl",
+    ("vLLM docker", "inf2.48xlarge"): "optimum.inf2.llama-3.1-8b.docker-dp3.synchronous.itl",
+    ("vLLM docker", "trn1.32xlarge"): "optimum.trn1.llama-3.1-8b.docker-dp4.synchronous.itl",
+    # Not Qwen3 32B's: its step is predicted to take longer than it did, which leaves nothing for the host.
+    ("vLLM", "trn2"): "optimum.llama-3.1-8b-trn2.synchronous.itl",
     ("TGI", "inf2.48xlarge"): "optimum.inf2.qwen2.5-7b.tgi.synchronous.itl",
 }
 METRICS = {
     "TTFT mean": "ttft_ms", "inter-token latency mean": "itl_ms", "output token throughput": "output_tokens_per_s"
 }  # fmt: skip
 ASKED = {"output token throughput": 10, "inter-token latency mean": 12, "TTFT mean": 20}  # percent: issue 25
-SECONDS, BATCHES = 120, 10  # of requests at a constant rate; of a server that takes as much as it can
+SECONDS = 120  # guidellm's --max-seconds by default
+SWEEP = 5  # create_sweep_profile: requests of "throughput" for each of the run of single ones
+# GUIDELLM__MAX_CONCURRENCY of the rows' scripts; TGI's sets none.
+USERS = {"TGI": 512, "vLLM docker": 128}
+PROMPT = 1500
+# Tokens of an answer: Llama 3.1 8B of six files (200 to 242), Qwen2.5 7B and Qwen3 32B of one each.
+ANSWERS = {"llama-3.1-8b": 220, "qwen2.5-7b": 227, "qwen3-32b": 251}
 SATURATED = 3  # times the predicted first token of a lone request
 LOAD = re.compile(r"load=(throughput|asynchronous@([\d.]+) req/sec)")
 
@@ -65,7 +82,8 @@ class Server:
 def stack_of(row: dict[str, str]) -> tuple[str, str]:
     """Raises NotReproducible for stacks without a calibration row."""
     text = row["workload"]
-    name = "vLLM CLI" if re.search(r"vLLM (CLI|docker)", text) else "TGI" if "TGI" in text else "vLLM"
+    door = re.search(r"vLLM (?:CLI|docker)", text)
+    name = door[0] if door else "TGI" if "TGI" in text else "vLLM"
     found = re.search(r"instance=([\w.]+)", text)
     stack = name, found[1] if found else ""
     if stack not in CALIBRATION:
@@ -101,23 +119,45 @@ def server_of(row: dict[str, str]) -> Server:
     return Server(made.prefill_us, made.decode_us, made.longest, made.batch, replicas)
 
 
-def replayed(server: Server, host_us: float, rate: float | None) -> dict[str, Any]:
+def answer_of(row: dict[str, str]) -> int:
+    """Raises NotReproducible."""
+    for model, tokens in ANSWERS.items():
+        if model in row["workload"].lower():
+            return tokens
+    raise NotReproducible("how long the answers were is not published")
+
+
+def users_of(row: dict[str, str]) -> int:
+    stated = re.search(r"(\d+) users", row["workload"])
+    if stated:
+        return int(stated[1])
+    return USERS.get(stack_of(row)[0]) or server_of(row).batch
+
+
+def requests_of_a_sweep(server: Server, host_us: float, answer: int) -> int:
+    """Sent at once: five times those that a run of single requests ends in its time."""
+    alone = server.prefill_us + host_us + (answer - 1) * (server.decode_us + host_us)
+    return SWEEP * int(SECONDS * 1e6 / alone)
+
+
+def replayed(server: Server, host_us: float, rate: float | None, answer: int, users: int) -> dict[str, Any]:
     """What `opentrn replay --json` says. rate: requests a second; None: all at once."""
     from opentrn import cli
 
-    requests = max(20, round(SECONDS * rate)) if rate else BATCHES * server.batch * server.replicas
+    requests = 1 + int(SECONDS * rate) if rate else requests_of_a_sweep(server, host_us, answer)
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "times.csv"
         table.write_text(
             f"program,us\nprefill_s{server.longest},{server.prefill_us}\ndecode_b{server.batch},{server.decode_us}\n"
         )
-        words = ["replay", "--json", "--requests", requests, "--prompt-tokens", 1500, "--output-tokens", 250,
-                 "--spread", 0.1, "--step-times", table, "--host-us", host_us, "--replicas", server.replicas,
-                 "--max-num-seqs",
-                 server.batch, "--num-seqs-buckets", server.batch, "--max-model-len", server.longest,
-                 "--max-num-batched-tokens", server.longest, "--num-batched-tokens-buckets", server.longest,
-                 "--no-enable-prefix-caching"]  # fmt: skip
+        words = ["replay", "--json", "--requests", requests, "--prompt-tokens", PROMPT, "--output-tokens", answer,
+                 "--spread", 0.1, "--max-concurrency", users - 1, "--step-times", table, "--host-us", host_us,
+                 "--replicas", server.replicas, "--max-num-seqs", server.batch, "--num-seqs-buckets", server.batch,
+                 "--max-model-len", server.longest, "--max-num-batched-tokens", server.longest,
+                 "--num-batched-tokens-buckets", server.longest, "--no-enable-prefix-caching"]  # fmt: skip
         words += ["--arrivals", "uniform", "--rate", rate] if rate else ["--arrivals", "burst"]
+        if server.replicas > 1:
+            words += ["--routing", "round-robin"]
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             if cli.main([str(word) for word in words]) != 0:
@@ -154,9 +194,10 @@ def predicted(row: dict[str, str], rows: dict[str, dict[str, str]], runs: dict[A
     assert load is not None
     stack, server = stack_of(row), server_of(row)
     rate = float(load[2]) if load[2] else None
-    if (stack, server, rate) not in runs:
-        runs[stack, server, rate] = replayed(server, host_of(stack, rows), rate)
-    found = runs[stack, server, rate][METRICS[row["metric"]]]
+    run = stack, server, rate, answer_of(row), users_of(row)
+    if run not in runs:
+        runs[run] = replayed(server, host_of(stack, rows), *run[2:])
+    found = runs[run][METRICS[row["metric"]]]
     published_value = float(row["value"])
     late = row["metric"] == "TTFT mean" and published_value * 1e3 > SATURATED * server.prefill_us
     value = found if isinstance(found, float) else found["mean"]

@@ -68,11 +68,15 @@ std::shared_ptr<const serving::StepTimes> times_of(const ReplayOptions& options)
 }
 
 std::string trace_text(const ReplayOptions& options, const serving::Trace& trace) {
+  const auto most = options.replay.max_concurrency;
+  const std::string under_way = most > 0 ? fmt::format(", at most {} under way", most) : "";
   if (options.trace.empty())
     return fmt::format("{} arrivals, {} requests a second, seed {}", options.arrivals,
-                       options.load.per_second, options.load.seed);
+                       options.load.per_second, options.load.seed) +
+           under_way;
   return fmt::format("{} ({}){}", options.trace, trace.format,
-                     options.speedup == 1 ? "" : fmt::format(", {} times as fast", options.speedup));
+                     options.speedup == 1 ? "" : fmt::format(", {} times as fast", options.speedup)) +
+         under_way;
 }
 
 void find_price(const ReplayOptions& options, ReplayFacts& facts) {
@@ -198,6 +202,12 @@ void add_load_options(CLI::App& command, ReplayOptions& options) {
   command.add_option("--output-tokens", load.output_tokens, "Mean length of answers (default: 128)")
       ->group(group);
   command.add_option("--spread", load.spread, "Lengths from mean * (1 - spread) to mean * (1 + spread)")
+      ->group(group);
+  command
+      .add_option(
+          "--max-concurrency", options.replay.max_concurrency,
+          "Clients have at most this many requests under way; the next follows when one ends (0: any)")
+      ->check(CLI::Range(0, 1 << 30))
       ->group(group);
   command.add_option("--seed", load.seed, "Seed of the generated requests")->group(group);
 }

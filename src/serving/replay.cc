@@ -55,7 +55,7 @@ class Fleet {
       if (scales() && next_tick_ <= at) at = next_tick_;
       clock_.wait_until(at);
       if (scales() && at == next_tick_) scale(at);
-      for (; next_ < requests_.size() && requests_[next_].arrival <= at; ++next_) arrive(requests_[next_]);
+      for (; may_send() && requests_[next_].arrival <= at; ++next_) arrive(requests_[next_]);
       for (; !transfers_.empty() && transfers_.begin()->first <= at; transfers_.erase(transfers_.begin()))
         choose(*transfers_.begin()->second, 0, decoders()).engine->add(*transfers_.begin()->second);
       for (const auto& replica : replicas_) advance(*replica, at);
@@ -83,14 +83,22 @@ class Fleet {
 
   // The next arrival, transfer or end of a step; INT64_MAX: nothing more happens.
   Ps next_event() const {
-    Ps at = next_ < requests_.size() ? requests_[next_].arrival : INT64_MAX;
+    Ps at = may_send() ? std::max(requests_[next_].arrival, clock_.now()) : INT64_MAX;
     if (!transfers_.empty()) at = std::min(at, transfers_.begin()->first);
     for (const auto& replica : replicas_)
       if (const auto end = replica->engine->next_end()) at = std::min(at, *end);
     return at;
   }
 
+  bool may_send() const {
+    if (next_ >= requests_.size()) return false;
+    return config_.max_concurrency == 0 || under_way_ < config_.max_concurrency;
+  }
+
   void arrive(Request& request) {
+    // Its client measures from when it sent it, which is later than in the trace where others had to end
+    // first.
+    if (config_.max_concurrency > 0) request.arrival = std::max(request.arrival, clock_.now());
     series_.arrival(request.arrival);
     if (request.max_tokens < 1 || request.prompt_tokens < 1 ||
         request.prompt_tokens >= config_.scheduler.max_model_len) {
@@ -98,6 +106,7 @@ class Fleet {
       request.finish = Finish::kRefused;
       return;
     }
+    ++under_way_;
     if (!disaggregated()) {
       choose(request, 0, decoders()).engine->add(request);
       return;
@@ -152,6 +161,8 @@ class Fleet {
       const std::vector<Request*> ended = engine.take();
       if (replica.number >= decoders())
         for (const Request* prefill : ended) hand_over(replica, *prefill, now);
+      else
+        under_way_ -= static_cast<int64_t>(ended.size());
       free = true;
     }
     if (free)
@@ -170,6 +181,7 @@ class Fleet {
     if (request.max_tokens == 1 || request.tokens() >= config_.scheduler.max_model_len) {
       request.status = Status::kFinished;
       request.finish = Finish::kLength;
+      --under_way_;
       return;
     }
     const Disaggregation& d = config_.disaggregation;
@@ -282,6 +294,7 @@ class Fleet {
   VirtualClock clock_;
   std::vector<Request> requests_, prefills_;
   size_t next_ = 0;
+  int64_t under_way_ = 0;  // sent and not ended
   std::multimap<Ps, Request*> transfers_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<Replica*> open_;
@@ -299,6 +312,8 @@ void expect_fleet(const ReplayConfig& config) {
   const auto refuse = [](std::string why, const char* hint) {
     throw Fault(FaultKind::kInput, "serving.fleet", std::move(why), hint);
   };
+  if (config.max_concurrency < 0)
+    refuse(fmt::format("{} requests under way at once", config.max_concurrency), "0 (any number), or more");
   if (config.replicas < 1 || config.replicas > kReplicasMax)
     refuse(fmt::format("{} replicas", config.replicas), "1 to 4096");
   const Disaggregation& d = config.disaggregation;

@@ -43,6 +43,9 @@ struct Autoscaling {
 struct ReplayConfig {
   SchedulerConfig scheduler;
   Slo slo;
+  // Requests that the clients have under way at once; 0: any number. The next one is sent when one ends, and
+  // not before it arrives in the trace.
+  int64_t max_concurrency = 0;
   int32_t replicas = 1;
   Routing routing = Routing::kLeastLoaded;
   Disaggregation disaggregation;

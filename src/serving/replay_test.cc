@@ -193,6 +193,34 @@ TEST(Replay, EveryRequestEndsInEveryFleet) {
   }
 }
 
+// Eight clients of a server that takes one second for each request: a request is sent when one ends, and
+// measured from then.
+TEST(Replay, ClientsSendTheNextRequestWhenOneEnds) {
+  SyntheticLoad load;
+  load.process = ArrivalProcess::kBurst;
+  load.requests = 40;
+  load.output_tokens = 1;
+  ReplayConfig config;
+  config.max_concurrency = 8;
+  config.scheduler.max_num_seqs = 1;
+  config.scheduler = completed(config.scheduler);
+  const std::shared_ptr<const StepTimes> times = LinearTimes::parse("step=1000000");
+  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); };
+  const Replay run = replay(synthetic_trace(load), config, make);
+  ASSERT_EQ(run.summary.completed, 40);
+  EXPECT_EQ(run.running_peak + run.waiting_peak, 8);
+  for (size_t i = 0; i < run.requests.size(); ++i) {
+    const Request& request = run.requests[i];
+    EXPECT_EQ(request.arrival, i < 8 ? 0 : static_cast<Ps>(i - 7) * kPsPerSecond);
+    EXPECT_EQ(request.last_token, static_cast<Ps>(i + 1) * kPsPerSecond);
+  }
+  // Through a prefill engine too, whose requests end with their first token.
+  config.disaggregation = {1, 1000, 10, 0};
+  EXPECT_EQ(replay(synthetic_trace(load), config, make).requests.back().arrival, 32 * kPsPerSecond);
+  config.max_concurrency = -1;
+  EXPECT_THROW(replay(synthetic_trace(load), config, make), Fault);
+}
+
 // Load comes in a burst: engines start after their time, and the price is that of the time they were up.
 TEST(Replay, ScalesUpAndDown) {
   SyntheticLoad load;

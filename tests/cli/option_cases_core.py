@@ -183,6 +183,7 @@ FORMS = [
             "--rate": does("--rate 3"),
             "--variation": does("--variation 3", "--arrivals gamma"),
             "--requests": does("--requests 41"),
+            "--max-concurrency": does("--max-concurrency 1", "--rate 50"),
             "--prompt-tokens": does("--prompt-tokens 99"),
             "--output-tokens": does("--output-tokens 99"),
             "--spread": does("--spread 0.5"),

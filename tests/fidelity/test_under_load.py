@@ -25,18 +25,35 @@ def row(load: str, stack: str = "vLLM 0.16", *, metric: str = "TTFT mean", value
 def test_a_lone_request_takes_its_own_steps() -> None:
     """So few requests that none meets another: a prefill, then decode steps, each behind the host's time."""
     server = under_load.Server(prefill_us=300_000, decode_us=20_000, longest=4096, batch=4, replicas=1)
-    found = under_load.replayed(server, 2_000, 0.1)
+    found = under_load.replayed(server, 2_000, 0.1, 250, 512)
     assert found["ttft_ms"]["mean"] == pytest.approx(302)
     assert found["itl_ms"]["mean"] == pytest.approx(22)
 
 
 def test_prompts_of_others_stand_between_tokens() -> None:
-    """Always four at once: of 250 tokens of each, a step each and three prompts of others."""
+    """Always four under way: of 250 tokens of each, a step each and three prompts of others."""
     server = under_load.Server(prefill_us=300_000, decode_us=20_000, longest=4096, batch=4, replicas=1)
-    found = under_load.replayed(server, 0, None)
+    found = under_load.replayed(server, 0, None, 250, 5)
     assert found["itl_ms"]["mean"] == pytest.approx(20 + 3 * 300 / 250, rel=0.08)
-    two = under_load.replayed(under_load.Server(300_000, 20_000, 4096, 4, 2), 0, None)
+    two = under_load.replayed(under_load.Server(300_000, 20_000, 4096, 4, 2), 0, None, 250, 9)
     assert two["output_tokens_per_s"] == pytest.approx(2 * found["output_tokens_per_s"], rel=0.05)
+
+
+def test_a_sweep_sends_five_times_the_requests_of_a_run_of_single_ones() -> None:
+    """300 + 249 * 20 ms each: 22 in 120 s. The first prompts wait for each other where all may be under way."""
+    server = under_load.Server(prefill_us=300_000, decode_us=20_000, longest=4096, batch=32, replicas=1)
+    assert under_load.requests_of_a_sweep(server, 0, 250) == 5 * 22
+    burst, few = (under_load.replayed(server, 0, None, 250, users) for users in (512, 9))
+    assert burst["requests"]["completed"] == few["requests"]["completed"] == 110
+    assert burst["ttft_ms"]["mean"] > 10 * few["ttft_ms"]["mean"]
+
+
+def test_users_are_those_of_the_rows_script() -> None:
+    assert under_load.users_of(row("throughput", "128 users; vLLM CLI")) == 128
+    assert under_load.users_of(row("throughput")) == 4  # the batch
+    assert under_load.users_of(row("throughput", "TGI")) == 512
+    with pytest.raises(NotReproducible, match="how long the answers were"):
+        under_load.answer_of(row("throughput"))
 
 
 def test_stacks_have_one_calibration_row_each() -> None:
@@ -51,6 +68,7 @@ def test_a_row_is_predicted_with_the_host_of_its_calibration_row(monkeypatch: py
     lone = row("synchronous (1 request in flight)", metric="inter-token latency mean")
     alone = under_load.server_of(lone)
     lone = lone | {"value": str((alone.decode_us + 5_000) / 1e3)}
+    monkeypatch.setattr(under_load, "ANSWERS", {"tiny": 250})
     monkeypatch.setattr(under_load, "CALIBRATION", {("vLLM", "inf2.48xlarge"): "lone"})
     rows, runs = {"lone": lone}, dict[Any, Any]()
     found = under_load.predicted(row("asynchronous@0.10 req/sec"), rows, runs)

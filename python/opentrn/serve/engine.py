@@ -15,6 +15,7 @@ from typing import Any
 from opentrn.errors import InternalError, Refusal
 from opentrn.serve.errors import ApiError, api_error_of
 from opentrn.serve.grammar import Grammar
+from opentrn.serve.harmony import WithMarkers
 from opentrn.serve.text import AnswerText
 
 __all__ = ["Delta", "Engine", "Params", "Running"]
@@ -42,6 +43,7 @@ class Params:
     logprobs: int = -1  # -1: none
     bias: list[tuple[int, float]] = field(default_factory=list)
     adapter: int = 0  # 0: the model's own weights
+    markers: bool = False  # whether the text has special tokens in it
 
     def core(self) -> dict[str, Any]:
         """As the C++ core takes it."""
@@ -75,7 +77,8 @@ class Running:
         self.prompt: Sequence[int] = ()
         self.params = params
         self.grammar = grammar
-        self.text = AnswerText(engine.tokenizer, params.stop, params.include_stop)
+        tokenizer = WithMarkers(engine.tokenizer) if params.markers else engine.tokenizer
+        self.text = AnswerText(tokenizer, params.stop, params.include_stop)
         self._engine = engine
         self.queue: asyncio.Queue[Delta] = asyncio.Queue()
         self.ended = False

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from opentrn.serve.errors import ApiError
+from opentrn.serve.harmony import Thought
 from opentrn.serve.prompts import Call, Tools
 from opentrn.serve.service import Answer, Service, new_id, predicted
 
@@ -133,7 +134,7 @@ def _usage(prompt: Sequence[int], answer: Answer) -> dict[str, Any]:
     row: dict[str, Any] = {
         "input_tokens": len(prompt) - cached, "output_tokens": len(answer.tokens),
         "cache_creation_input_tokens": 0, "cache_read_input_tokens": cached, "cache_creation": None,
-        "output_tokens_details": {"thinking_tokens": 0},
+        "output_tokens_details": {"thinking_tokens": answer.reasoning_tokens},
         "server_tool_use": None, "service_tier": "standard", "inference_geo": None,
     }  # fmt: skip
     if times := predicted([answer]):
@@ -178,6 +179,8 @@ async def _events(
                                                     "stop_reason": None}}  # fmt: skip
         yield {"type": "ping"}
         async for part, _ in answer.parts():
+            if isinstance(part, Thought):
+                continue
             if isinstance(part, Call):
                 if is_open:
                     yield {"type": "content_block_stop", "index": at}
@@ -207,7 +210,7 @@ async def create(service: Service, body: MessagesRequest) -> dict[str, Any] | As
     prompt, tools = prompt_of(service, body)
     params = service.params(body, len(prompt), max_tokens=min(body.max_tokens, max(1, service.context - len(prompt))))
     params.stop = list(body.stop_sequences or [])
-    answers = service.start(prompt, params, grammar=tools.grammar(), tools=tools)
+    answers = service.start(prompt, params, grammar=tools.grammar(), tools=tools, chat=True)
     if body.stream:
         return _events(service, body, prompt, answers[0])
     try:

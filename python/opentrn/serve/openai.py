@@ -9,6 +9,7 @@ from typing import Any
 
 from opentrn import __version__
 from opentrn.serve.errors import ApiError
+from opentrn.serve.harmony import Thought
 from opentrn.serve.prompts import Call, Tools
 from opentrn.serve.requests import Assistant, ChatRequest, ChosenTool, CompletionRequest, ToolResult
 from opentrn.serve.service import Answer, Service, new_id, predicted, schema_spec, structured_spec
@@ -62,7 +63,8 @@ def usage(prompt_tokens: int, answers: Sequence[Answer]) -> dict[str, Any]:
         "completion_tokens": given,
         "total_tokens": prompt_tokens + given,
         "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0, "accepted_prediction_tokens": 0,
+        "completion_tokens_details": {"reasoning_tokens": sum(answer.reasoning_tokens for answer in answers),
+                                      "audio_tokens": 0, "accepted_prediction_tokens": 0,
                                       "rejected_prediction_tokens": 0},
     }  # fmt: skip
     if times := predicted(answers):
@@ -137,11 +139,13 @@ def _start_chat(service: Service, body: ChatRequest) -> tuple[list[int], list[An
     most = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
     logprobs = (body.top_logprobs or 0) if body.logprobs else -1
     params = service.params(body, len(prompt), max_tokens=most, logprobs=logprobs)
-    return prompt, service.start(prompt, params, n=body.n or 1, grammar=grammar, tools=tools)
+    return prompt, service.start(prompt, params, n=body.n or 1, grammar=grammar, tools=tools, chat=True)
 
 
 def _choice(service: Service, body: ChatRequest, i: int, answer: Answer) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None, "annotations": []}
+    if answer.reasoning:
+        message["reasoning"] = answer.reasoning
     if answer.calls:
         message["content"] = answer.text or None
         message["tool_calls"] = [_call(call) for call in answer.calls]
@@ -177,6 +181,8 @@ async def _chat_chunks(service: Service, body: ChatRequest, prompt: list[int], a
             if isinstance(part, Call):
                 row = {"index": len(answers[i].calls) - 1, **_call(part)}
                 yield chunk(i, {"tool_calls": [row]}, tokens=tokens)
+            elif isinstance(part, Thought):
+                yield chunk(i, {"reasoning": str(part)}, tokens=tokens)
             elif part is not None:
                 yield chunk(i, {"content": part}, tokens=tokens)
             else:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from opentrn.serve.errors import ApiError
+from opentrn.serve.harmony import Thought
 from opentrn.serve.prompts import Call, Tools
 from opentrn.serve.service import Answer, Service, new_id, predicted
 
@@ -196,7 +197,7 @@ class _Response:
         given, cached = len(self.answer.tokens), self.answer.end.get("cached_tokens", 0)
         row = {"input_tokens": len(self.prompt), "output_tokens": given, "total_tokens": len(self.prompt) + given,
                "input_tokens_details": {"cached_tokens": cached},
-               "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
+               "output_tokens_details": {"reasoning_tokens": self.answer.reasoning_tokens}}  # fmt: skip
         return row | {"predicted_device_time": predicted([self.answer])}
 
     def done(self) -> dict[str, Any]:
@@ -239,6 +240,8 @@ async def _grow(made: _Response) -> AsyncIterator[dict[str, Any]]:
 
     async for part, _ in made.answer.parts():
         at = len(made.items)
+        if isinstance(part, Thought):
+            continue
         if isinstance(part, str):
             if not name:
                 name = new_id("msg_")
@@ -287,7 +290,7 @@ async def create(
     prompt = service.prompts.chat([*system, *said], tools)
     most = body.max_output_tokens
     params = service.params(body, len(prompt), max_tokens=most)
-    answer = service.start(prompt, params, grammar=tools.grammar() or grammar, tools=tools)[0]
+    answer = service.start(prompt, params, grammar=tools.grammar() or grammar, tools=tools, chat=True)[0]
     made = _Response(body, prompt, answer, shown, format)
 
     def kept(response: dict[str, Any]) -> dict[str, Any]:

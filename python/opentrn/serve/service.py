@@ -13,6 +13,7 @@ from opentrn.generate.text import Text
 from opentrn.serve.engine import Delta, Engine, Params, Running
 from opentrn.serve.errors import ApiError
 from opentrn.serve.grammar import Grammars, Spec
+from opentrn.serve.harmony import HarmonyReader, Thought, writes_channels
 from opentrn.serve.metrics import Metrics
 from opentrn.serve.prompts import NO_TOOLS, Call, Prompts, ToolReader, Tools
 from opentrn.serve.text import token_bytes
@@ -34,6 +35,8 @@ class Answer:
     running: Running
     tools: Tools
     text: str = ""
+    reasoning: str = ""
+    reasoning_tokens: int = 0  # of channel analysis, as far as tokens tell
     calls: list[Call] = field(default_factory=list)
     tokens: list[Any] = field(default_factory=list)  # engine.Scored, the one that ended it included
     finish: str = ""
@@ -41,25 +44,30 @@ class Answer:
     end: dict[str, Any] = field(default_factory=dict)
 
     async def parts(self) -> AsyncIterator[tuple[str | Call, list[Any]]]:
-        """(text or a call, the tokens since the last part)."""
-        reader, tokens = ToolReader(self.tools), []
+        """(text, a thought or a call, the tokens since the last part)."""
+        reader: HarmonyReader | ToolReader = HarmonyReader() if self.running.params.markers else ToolReader(self.tools)
+        tokens: list[Any] = []
         while not self.end:
             delta = await self.running.next()
             self.tokens += delta.tokens
             tokens += delta.tokens
             parts = list(reader.add(delta.text))
+            if isinstance(reader, HarmonyReader) and reader.thinks:
+                self.reasoning_tokens += len(delta.tokens)
             if delta.end is not None:
                 parts += reader.rest()
                 self._close(delta, reader)
             for part in parts:
                 if isinstance(part, Call):
                     self.calls.append(part)
+                elif isinstance(part, Thought):
+                    self.reasoning += part
                 else:
                     self.text += part
                 yield part, tokens
                 tokens = []
 
-    def _close(self, delta: Delta, reader: ToolReader) -> None:
+    def _close(self, delta: Delta, reader: HarmonyReader | ToolReader) -> None:
         assert delta.end is not None
         self.end, self.stop_reason = delta.end, delta.stop_reason
         self.finish = "tool_calls" if reader.calls and delta.finish == "stop" else delta.finish
@@ -85,6 +93,7 @@ class Service:
         self.text = text
         self.engine = engine
         self.prompts = Prompts(text)
+        self.channels = writes_channels(text.template)
         self.grammars = Grammars(text.tokenizer, list(text.stop_tokens))
         self.metrics: Metrics | None = None
         self.model: LanguageModel | None = None  # where values are computed
@@ -142,9 +151,14 @@ class Service:
         )
 
     def start(
-        self, prompt: Sequence[int], params: Params, *, n: int = 1, grammar: Spec | None = None, tools: Tools = NO_TOOLS
-    ) -> list[Answer]:
-        """n answers to one prompt, with seeds that follow each other. Raises ApiError; then none has begun."""
+        self, prompt: Sequence[int], params: Params, *, n: int = 1, grammar: Spec | None = None,
+        tools: Tools = NO_TOOLS, chat: bool = False,
+    ) -> list[Answer]:  # fmt: skip
+        """n answers to one prompt, with seeds that follow each other. Raises ApiError; then none has begun.
+
+        chat: the prompt is a conversation, to which a model with channels answers in them. A grammar has none.
+        """
+        params.markers = chat and self.channels and grammar is None
         if grammar is not None and not self.structured:
             raise ApiError(400, "this server takes no structured output (enable_structured_outputs is false)")
         if params.logprobs > self.max_logprobs:
