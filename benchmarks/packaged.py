@@ -59,6 +59,7 @@ CASES = [
     _case("kinds of files", "magika/models/standard_v3_3/model.onnx",
           bytes=lambda rng: rng.integers(0, 257, (1, 2048)).astype(np.int32)),
     _case("text detector", f"{_OCR}/ch_PP-OCRv4_det_infer.onnx", x=_signal(1, 3, 320, 320)),
+    _case("text turned or not", f"{_OCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx", x=_signal(1, 3, 48, 192)),
     _case("text recogniser", f"{_OCR}/ch_PP-OCRv4_rec_infer.onnx", x=_signal(1, 3, 48, 320)),
     _case("names, encoder", f"{_NAMES}/encoder.onnx", src=lambda rng: rng.integers(4, 40, (1, 12)),
           src_mask=np.ones((1, 12), bool)),
@@ -117,7 +118,7 @@ def _dimensions(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, int]:
     for port in session.get_inputs():
         for place, (named, size) in enumerate(zip(port.shape, inputs[port.name].shape, strict=True)):
             if not isinstance(named, int):
-                sizes[named or f"{port.name}.{place}"] = size
+                sizes[f"{port.name}.{place}" if named in (None, "?") else named] = size
     return sizes
 
 
@@ -174,7 +175,9 @@ def run(folder: Path, only: str) -> dict[str, Any]:
         rows.append(measure(case, folder))
         print(format_row(rows[-1]), flush=True)
     if not rows:
-        raise SystemExit(f"none of the models is in {folder}: benchmarks/packaged.py says which packages have them")
+        raise SystemExit(
+            f"none of the models is in {folder}: benchmarks/packaged.py says which packages have them"
+        )
     mean = math.exp(statistics.fmean(math.log(row.ratio) for row in rows))
     worst = max(row.ratio for row in rows)
     print(f"geometric mean {mean:.2f} (goal {MEAN_GOAL}), worst {worst:.1f} (goal {WORST_GOAL:.0f})")

@@ -169,6 +169,20 @@ TEST(Onnx, ASymbolicDimensionNeedsASize) {
   }
 }
 
+// Exporters write "?" for all that they do not know, whose sizes differ.
+TEST(Onnx, AQuestionMarkIsNoName) {
+  ModelText m;
+  m.inputs = {value_info("x", kOnnxFloat, {-1, -1}, "?")};
+  m.outputs = {value_info("y", kOnnxFloat, {-1, -1}, "?")};
+  m.nodes = {onnx_node("Neg", {"x"}, "y")};
+  const graph::Module module = imported(m.bytes(), {.dimensions = {{"x.0", 1}, {"x.1", 2}}, .constants = {}});
+  EXPECT_THAT(run(module, {{1, 2}}), ElementsAre(-1, -2));
+  EXPECT_EQ(label_of([&] {
+              imported(m.bytes(), {.dimensions = {{"?", 2}}, .constants = {}});
+            }),
+            "onnx.dimension");
+}
+
 TEST(Onnx, ASizeOfNoDimensionIsRefused) {
   try {
     imported(linear().bytes(), {.dimensions = {{"batch", 2}, {"btach", 3}}, .constants = {}});

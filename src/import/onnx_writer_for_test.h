@@ -10,7 +10,9 @@
 namespace opentrn::import::onnx {
 
 // A ValueInfoProto. `type`: of TensorProto.DataType. A dimension below 0 is symbolic, called "batch".
-inline std::string value_info(const std::string& name, int type, const std::vector<int64_t>& dims) {
+// Sizes below zero are open, and all named the same.
+inline std::string value_info(const std::string& name, int type, const std::vector<int64_t>& dims,
+                              const std::string& open = "batch") {
   using protozero::pbf_writer;
   std::string shape, tensor, wrapped, data;
   pbf_writer s(shape);
@@ -20,7 +22,7 @@ inline std::string value_info(const std::string& name, int type, const std::vect
     if (dim >= 0)
       d.add_int64(1, dim);
     else
-      d.add_string(2, "batch");
+      d.add_string(2, open);
     s.add_message(1, one);
   }
   pbf_writer t(tensor);

@@ -159,6 +159,11 @@ void alu_tensor_scalar(AluOp op, FloatRows a, RowScalars scalars, bool reverse, 
   }
 }
 
+bool alu_scalar_tensor_tensor(AluOp op0, AluOp op1, FloatRows a, RowScalars scalars, bool reverse0,
+                              FloatRows b, bool reverse1, MutableFloatRows out, size_t rows, size_t n) {
+  return simd::scalar_tensor_tensor({op0, op1, reverse0, reverse1}, {a, scalars, b, out, rows, n});
+}
+
 float alu_reduce(AluOp op, const float* a, size_t n) {
   float result = 0;
   alu_reduce_rows(op, {a, n}, 1, n, &result);

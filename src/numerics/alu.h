@@ -55,6 +55,10 @@ void alu_tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, flo
 // The same for `rows` rows of n elements, each with its own scalar.
 void alu_tensor_scalar(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out,
                        size_t rows, size_t n);
+// out[i] = (a[i] op0 scalar) op1 b[i] of each row, each reversed or not, in one pass: the bits of one after
+// the other. False, and nothing is done, for operators that have no such loop.
+bool alu_scalar_tensor_tensor(AluOp op0, AluOp op1, FloatRows a, RowScalars scalars, bool reverse0,
+                              FloatRows b, bool reverse1, MutableFloatRows out, size_t rows, size_t n);
 
 // Reduces a row to `init op (a[0] op ... op a[n-1])`, in this order on every host:
 //   p[j] = a[j] op a[j + 32] op a[j + 64] ...           for j in 0..31, left to right

@@ -55,6 +55,7 @@ HWY_ATTR HWY_INLINE V floored(D d, V rest) {
 OPENTRN_VECTOR_OP(Bypass, false, a);
 OPENTRN_VECTOR_OP(Add, true, hn::Add(a, b));
 OPENTRN_VECTOR_OP(Subtract, true, hn::Sub(a, b));
+OPENTRN_VECTOR_OP(ReverseSubtract, true, hn::Sub(b, a));
 OPENTRN_VECTOR_OP(Multiply, true, hn::Mul(a, b));
 OPENTRN_VECTOR_OP(Divide, true, hn::Div(a, b));
 // Not the processors' own maximum: they disagree about NaN and about zeros of unlike sign.
@@ -193,6 +194,64 @@ struct TensorScalar {
     }
   }
 };
+
+// Both operators on a vector while it is in a register. A NaN between them stays one, and which it is the
+// last step forgets.
+template <class Op0, class Op1, class D, class V>
+HWY_ATTR HWY_INLINE V both(D d, V a, V scalar, V b) {
+  return canonical(d, Op1::apply(d, Op0::apply(d, a, scalar), b));
+}
+
+template <class Op0, class Op1>
+HWY_ATTR void scalar_tensor_tensor_rows(const ScalarTensorTensorRows& t) {
+  const DF d;
+  const D1 one;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t r = 0; r < t.rows; ++r) {
+    const float* const a = t.a.data + r * t.a.pitch;
+    const float* const b = t.b.data + r * t.b.pitch;
+    float* const out = t.out.data + r * t.out.pitch;
+    const float scalar = t.scalars.data[r * t.scalars.step];
+    const auto s = hn::Set(d, scalar);
+    size_t i = 0;
+    for (; i + lanes <= t.n; i += lanes)
+      hn::StoreU(both<Op0, Op1>(d, hn::LoadU(d, a + i), s, hn::LoadU(d, b + i)), d, out + i);
+    for (; i < t.n; ++i)
+      hn::StoreU(both<Op0, Op1>(one, hn::LoadU(one, a + i), hn::Set(one, scalar), hn::LoadU(one, b + i)), one,
+                 out + i);
+  }
+}
+
+// Sums and products are the same either way round.
+template <class Op0>
+HWY_ATTR bool scalar_tensor_tensor_rows(AluOp op1, bool reverse1, const ScalarTensorTensorRows& rows) {
+  switch (op1) {
+    case AluOp::kAdd: scalar_tensor_tensor_rows<Op0, Add>(rows); return true;
+    case AluOp::kMultiply: scalar_tensor_tensor_rows<Op0, Multiply>(rows); return true;
+    case AluOp::kSubtract:
+      if (reverse1)
+        scalar_tensor_tensor_rows<Op0, ReverseSubtract>(rows);
+      else
+        scalar_tensor_tensor_rows<Op0, Subtract>(rows);
+      return true;
+    default: return false;
+  }
+}
+
+HWY_ATTR bool ScalarTensorTensorSimd(TwoOps ops, const ScalarTensorTensorRows& rows) {
+  switch (ops.op0) {
+    case AluOp::kAdd: return scalar_tensor_tensor_rows<Add>(ops.op1, ops.reverse1, rows);
+    case AluOp::kMultiply: return scalar_tensor_tensor_rows<Multiply>(ops.op1, ops.reverse1, rows);
+    case AluOp::kSubtract:
+      return ops.reverse0 ? scalar_tensor_tensor_rows<ReverseSubtract>(ops.op1, ops.reverse1, rows)
+                          : scalar_tensor_tensor_rows<Subtract>(ops.op1, ops.reverse1, rows);
+    case AluOp::kMaximum:
+      return !ops.reverse0 && scalar_tensor_tensor_rows<Maximum>(ops.op1, ops.reverse1, rows);
+    case AluOp::kMinimum:
+      return !ops.reverse0 && scalar_tensor_tensor_rows<Minimum>(ops.op1, ops.reverse1, rows);
+    default: return false;
+  }
+}
 
 struct Reduce {
   FloatRows rows_of;
@@ -433,6 +492,7 @@ namespace opentrn::numerics::simd {
 
 HWY_EXPORT(TensorTensorSimd);
 HWY_EXPORT(TensorScalarSimd);
+HWY_EXPORT(ScalarTensorTensorSimd);
 HWY_EXPORT(ReduceRowsSimd);
 HWY_EXPORT(ScanRowsSimd);
 
@@ -442,6 +502,9 @@ bool tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, siz
 bool tensor_scalar(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out, size_t rows,
                    size_t n) {
   return HWY_DYNAMIC_DISPATCH(TensorScalarSimd)(op, a, scalars, reverse, out, rows, n);
+}
+bool scalar_tensor_tensor(TwoOps ops, const ScalarTensorTensorRows& rows) {
+  return HWY_DYNAMIC_DISPATCH(ScalarTensorTensorSimd)(ops, rows);
 }
 bool reduce_rows(AluOp op, FloatRows a, size_t rows, size_t n, float* out) {
   return HWY_DYNAMIC_DISPATCH(ReduceRowsSimd)(op, a, rows, n, out);

@@ -11,6 +11,21 @@ namespace opentrn::numerics::simd {
 bool tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows, size_t n);
 bool tensor_scalar(AluOp op, FloatRows a, RowScalars scalars, bool reverse, MutableFloatRows out, size_t rows,
                    size_t n);
+
+struct TwoOps {
+  AluOp op0, op1;
+  bool reverse0, reverse1;
+};
+// (a op0 scalar) op1 b.
+struct ScalarTensorTensorRows {
+  FloatRows a;
+  RowScalars scalars;
+  FloatRows b;
+  MutableFloatRows out;
+  size_t rows, n;
+};
+bool scalar_tensor_tensor(TwoOps ops, const ScalarTensorTensorRows& rows);
+
 // p[0] of alu_reduce, of each row; n > 0.
 bool reduce_rows(AluOp op, FloatRows a, size_t rows, size_t n, float* out);
 

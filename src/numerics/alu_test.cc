@@ -54,6 +54,35 @@ class AluSimd : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Simd, AluSimd, testing::ValuesIn(simd_targets()),
                          [](const auto& info) { return info.param; });
 
+// Both operators in one pass: the bits of one after the other, or nothing done.
+TEST_P(AluSimd, ScalarTensorTensorIsBothOperatorsInTurn) {
+  constexpr size_t kRows = 3, kN = 203, kPitch = 211;
+  const std::vector<float> a = mixed_row(1, kRows * kPitch), b = mixed_row(2, kRows * kPitch);
+  const float scalars[] = {1.5f, kNan, -0.0f};
+  int in_one_pass = 0;
+  for (const AluOp op0 : float_ops()) {
+    for (const AluOp op1 : float_ops()) {
+      for (int reversed = 0; reversed < 4; ++reversed) {
+        const bool reverse0 = reversed & 1, reverse1 = reversed & 2;
+        std::vector<float> out = b, first(kRows * kPitch), expected = b;
+        if (!alu_scalar_tensor_tensor(op0, op1, {a.data(), kPitch}, {scalars, 1}, reverse0,
+                                      {out.data(), kPitch}, reverse1, {out.data(), kPitch}, kRows, kN)) {
+          EXPECT_TRUE(std::ranges::equal(out, b, {}, bits, bits));
+          continue;
+        }
+        ++in_one_pass;
+        alu_tensor_scalar(op0, {a.data(), kPitch}, {scalars, 1}, reverse0, {first.data(), kPitch}, kRows, kN);
+        const FloatRows left{first.data(), kPitch}, right{expected.data(), kPitch};
+        alu_tensor_tensor(op1, reverse1 ? right : left, reverse1 ? left : right, {expected.data(), kPitch},
+                          kRows, kN);
+        EXPECT_TRUE(std::ranges::equal(out, expected, {}, bits, bits))
+            << name(op0) << " " << name(op1) << " " << reversed;
+      }
+    }
+  }
+  EXPECT_EQ(in_one_pass, 48);  // sums, products, differences and extremes, with a sum, product or difference
+}
+
 TEST_P(AluSimd, RowsEqualTheReferenceBitForBit) {
   const size_t n = 2011;
   const std::vector<float> a = mixed_row(1, n), b = mixed_row(2, n);

@@ -67,6 +67,37 @@ def test_a_while_that_counts_is_a_counted_loop(start, step, bound):
     assert instructions(model, "while_begin") == 0
 
 
+RECURRENCE = """
+func.func @main(%h: tensor<2x200xf32>, %w: tensor<200x200xf32>) -> (tensor<2x200xf32>, tensor<200x200xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %h) : tensor<i32>, tensor<2x200xf32>
+    cond {
+      %n = stablehlo.constant dense<300> : tensor<i32>
+      %go = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %p = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0]
+           : (tensor<2x200xf32>, tensor<200x200xf32>) -> tensor<2x200xf32>
+      %t = stablehlo.tanh %p : tensor<2x200xf32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %t : tensor<i32>, tensor<2x200xf32>
+    }
+  %v = stablehlo.multiply %w, %w : tensor<200x200xf32>
+  return %r#1, %v : tensor<2x200xf32>, tensor<200x200xf32>
+}
+"""
+
+
+def test_weights_of_a_recurrence_are_loaded_before_it():
+    model, _ = run(RECURRENCE, normal(2, 200), normal(200, 200) / 32)
+    text = model.program_text()
+    loop = text[text.index("loop_begin") : text.index("loop_end")]
+    weights = re.search(r'tensor (%\d+) .*"input1"', text)[1]
+    assert "nc_matmul" in loop
+    assert f"src={weights}[" not in loop
+
+
 DOUBLING = """
 func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -71,6 +71,20 @@ def test_stft_of_a_signal_without_a_dimension_of_parts(tmp_path, rank):
     np.testing.assert_allclose(y, np.stack([wanted.real, wanted.imag], -1), atol=1e-5)
 
 
+def test_frames_of_an_stft_are_slices(tmp_path):
+    """Whatever the frames' number, they overlap in a few slices, and one product transforms them."""
+    path = tmp_path / "m.onnx"
+    signal, window = RNG.standard_normal((1, 8000), np.float32), np.hanning(400).astype(np.float32)
+    constants = {"step": np.array(160), "window": window}
+    (y,) = run(path, node("STFT", ["x", "step", "window"], ["y"]), {"x": signal}, constants=constants)
+    frames = np.stack([signal[:, i : i + 400] * window for i in range(0, 7601, 160)], 1)
+    wanted = np.fft.rfft(frames, axis=-1)
+    np.testing.assert_allclose(y, np.stack([wanted.real, wanted.imag], -1), atol=1e-4)
+    program = opentrn.compile(path).program_text()
+    assert "vector" not in program, "gathered element by element"
+    assert program.count("nc_matmul") < 40
+
+
 def counted(rows, grams, columns, longest, shortest, skips, mode):
     """The columns' scores: every place, every distance; one number alone counts at distance 1."""
     y = np.zeros((len(rows), columns), np.float32)

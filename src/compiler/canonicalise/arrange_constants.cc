@@ -5,9 +5,11 @@
 // apart in memory and DMA moves them one by one. A kernel that is a constant gets the order that is read;
 // what is an argument stays in the order that the caller has.
 //
-// A product with few rows that comes again and again, as in the steps of a recurrence, would turn the same
-// constant each time, which takes the Tensor engine longer than the product: it is transposed once, here.
+// A product with few rows by a constant whose rows are contracted, as PyTorch's Linear keeps its weights,
+// would turn it in each run, which takes the Tensor engine longer than the product: it is transposed once,
+// here.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <span>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "compiler/canonicalise/passes.h"
+#include "numerics/transpose.h"
 
 namespace opentrn::compiler {
 
@@ -99,27 +102,31 @@ bool turns_right_operand(const Function& function, const Op& op) {
 graph::Literal transposed(const Function& function, const Shown& shown, const graph::Type& type) {
   const auto bytes = function.op(shown.constant).literal(Attr::value).dense();
   const int64_t size = graph::storage_bytes(type.element());
-  std::vector<std::byte> made;
-  made.reserve(static_cast<size_t>(type.element_count() * size));
-  for (int64_t column = 0; column < shown.dims[1].second; ++column)
-    for (int64_t row = 0; row < shown.dims[0].second; ++row) {
-      const int64_t at = (shown.first + row * shown.dims[0].first + column * shown.dims[1].first) * size;
-      const auto element = bytes.begin() + at;
-      made.insert(made.end(), element, element + size);
-    }
+  const auto [row_step, rows] = shown.dims[0];
+  const auto [step, columns] = shown.dims[1];
+  std::vector<std::byte> made(static_cast<size_t>(type.element_count() * size));
+  const std::byte* const from = bytes.data() + shown.first * size;
+  if (step == 1 || columns == 1) {
+    numerics::transpose(static_cast<int>(size), from, static_cast<size_t>(row_step),
+                        static_cast<size_t>(rows), static_cast<size_t>(columns), made.data(),
+                        static_cast<size_t>(rows));
+    return graph::Literal(type, std::move(made));
+  }
+  for (int64_t column = 0; column < columns; ++column)
+    for (int64_t row = 0; row < rows; ++row)
+      std::memcpy(made.data() + (column * rows + row) * size, from + (row * row_step + column * step) * size,
+                  static_cast<size_t>(size));
   return graph::Literal(type, std::move(made));
 }
 
-int64_t turn_repeated_operands(Function& function) {
+int64_t turn_operands_of_few_rows(Function& function) {
   std::map<ValueId, std::vector<OpId>> readers;
   graph::walk(function, function.body(), [&](OpId id) {
     if (turns_right_operand(function, function.op(id))) readers[function.op(id).operands[1]].push_back(id);
   });
-  const std::vector<OpId>& once = function.block(function.body()).ops;
   int64_t changed = 0;
   for (const auto& [right, products] : readers) {
-    const bool repeats = products.size() > 1 || std::ranges::find(once, products[0]) == once.end();
-    const auto shown = repeats ? shown_by(function, right) : std::nullopt;
+    const auto shown = shown_by(function, right);
     if (!shown) continue;
     const graph::Type given = function.type(right), type = given.with_dims({given.dim(1), given.dim(0)});
     const graph::Literal literal = transposed(function, *shown, type);
@@ -138,7 +145,7 @@ int64_t turn_repeated_operands(Function& function) {
 }  // namespace
 
 int64_t arrange_constants(Function& function) {
-  int64_t changed = turn_repeated_operands(function);
+  int64_t changed = turn_operands_of_few_rows(function);
   const graph::BlockId body = function.body();
   for (size_t at = 0; at < function.block(body).ops.size(); ++at) {
     const OpId id = function.block(body).ops[at];

@@ -61,5 +61,28 @@ TEST(ArrangeConstants, TurnsConstantKernels) {
   expect_same_values(text, run);
 }
 
+// Weights as PyTorch's Linear keeps them, of one row and of many; a part of them too.
+TEST(ArrangeConstants, TurnsWeightsOfProductsWithFewRows) {
+  const auto product = [](const std::string& rows) {
+    return main_of("(%x: tensor<" + rows + "x2xf32>) -> tensor<" + rows + "x2xf32>",
+                   R"(%w = stablehlo.constant dense<[[1., 2.], [3., 4.], [5., 6.]]> : tensor<3x2xf32>
+    %s = stablehlo.slice %w [1:3, 0:2] : (tensor<3x2xf32>) -> tensor<2x2xf32>
+    %a = stablehlo.dot_general %x, %s, contracting_dims = [1] x [1] : (tensor<)" +
+                       rows + "x2xf32>, tensor<2x2xf32>) -> tensor<" + rows +
+                       R"(x2xf32>
+    return %a : tensor<)" +
+                       rows + "x2xf32>");
+  };
+  const auto run = [](graph::Function& function) {
+    arrange_constants(function);
+    remove_dead_ops(function);
+  };
+  const std::string few = after(product("1"), run);
+  EXPECT_NE(few.find("contracting_dims = [1] x [0]"), std::string::npos) << few;
+  EXPECT_EQ(few.find("slice"), std::string::npos) << few;
+  expect_same_values(product("1"), run);
+  EXPECT_EQ(after(product("64"), run), printed(product("64")));
+}
+
 }  // namespace
 }  // namespace opentrn::compiler

@@ -2,7 +2,8 @@
 //
 // Frameworks write x[:, 1], x[..., 0], arange-indexed masks and strided takes as gathers of constant indices.
 // A gather is a slice when each operand dimension's start moves with at most one dimension of the indices, in
-// equal steps, and no dimension of the indices moves two operand dimensions (a diagonal is no box).
+// equal steps, and no dimension of the indices moves two operand dimensions (a diagonal is no box). Frames of
+// a signal, element j of frame i at i * step + j, are no box either, but a few boxes side by side.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -176,6 +177,47 @@ std::optional<Reading> reading_of(const Function& function, const Op& op) {
   return reading;
 }
 
+// Windows of one operand dimension: element j of window i at first + i * step + j * inner.
+struct Windows {
+  int64_t first, count, step, length, inner;
+};
+
+// Larger numbers of slices are left to the kernel that gathers.
+constexpr int64_t kWindowSlicesMax = 64;
+
+std::optional<Windows> windows_of(std::span<const int64_t> places) {
+  const auto total = static_cast<int64_t>(places.size());
+  if (total < 4) return std::nullopt;
+  Windows w{.first = places[0], .count = 1, .step = 0, .length = 2, .inner = places[1] - places[0]};
+  const auto at = [&](int64_t i) { return places[static_cast<size_t>(i)]; };
+  while (w.length < total && at(w.length) - at(w.length - 1) == w.inner) ++w.length;
+  if (w.inner <= 0 || w.length == total || total % w.length != 0) return std::nullopt;
+  w.count = total / w.length;
+  w.step = at(w.length) - at(0);
+  if (w.step <= 0) return std::nullopt;
+  for (int64_t i = 0; i < total; ++i)
+    if (at(i) != w.first + i / w.length * w.step + i % w.length * w.inner) return std::nullopt;
+  return w;
+}
+
+// Windows a gather of single elements of one operand dimension reads, which `dim` becomes.
+std::optional<Windows> windows_read(const Function& function, const Op& op, int64_t* dim) {
+  const graph::Type &operand = function.type(op.operands[0]), &result = function.type(op.results[0]);
+  const auto map = list(op, Attr::start_index_map), sizes = list(op, Attr::slice_sizes);
+  if (map.size() != 1 || !list(op, Attr::operand_batching_dims).empty() || !operand.is_static() ||
+      !result.is_static() || result.element_count() == 0)
+    return std::nullopt;
+  for (int64_t d = 0; d < operand.rank(); ++d)
+    if (d != map[0] && sizes[static_cast<size_t>(d)] != operand.dim(static_cast<int>(d))) return std::nullopt;
+  if (sizes[static_cast<size_t>(map[0])] != 1) return std::nullopt;
+  auto known = known_integers(function, op.operands[1]);
+  if (!known) return std::nullopt;
+  for (int64_t& place : *known)
+    place = std::clamp<int64_t>(place, 0, operand.dim(static_cast<int>(map[0])) - 1);
+  *dim = map[0];
+  return windows_of(*known);
+}
+
 class Slicer {
  public:
   explicit Slicer(Function& function) : function_(function) {}
@@ -196,7 +238,7 @@ class Slicer {
  private:
   void gather(OpId id) {
     const auto reading = reading_of(function_, function_.op(id));
-    if (!reading) return;
+    if (!reading) return windows(id);
     const Op op = function_.op(id);
     const graph::Type& result = function_.type(op.results[0]);
     const auto offsets = list(op, Attr::offset_dims), collapsed = list(op, Attr::collapsed_slice_dims),
@@ -237,6 +279,125 @@ class Slicer {
     become(id, OpKind::reshape_, {spread});
   }
 
+  void windows(OpId id) {
+    const Op op = function_.op(id);
+    int64_t dim = 0;
+    const auto w = windows_read(function_, op, &dim);
+    if (!w) return;
+    const int64_t pieces = w->inner == 1 ? (w->length + w->step - 1) / w->step : w->length;
+    if (std::min(pieces, w->count) > kWindowSlicesMax) return;
+    const ValueId framed =
+        pieces <= w->count && w->inner == 1 ? by_steps(op, dim, *w) : by_windows(op, dim, *w);
+    // The dimension's place has the indices' dimensions now, and all the others are offsets.
+    const graph::Type result = function_.type(op.results[0]);
+    const auto offsets = list(op, Attr::offset_dims);
+    const bool collapsed = contains(list(op, Attr::collapsed_slice_dims), dim);
+    std::vector<int64_t> dims, places;  // of the framed value as the result has them, and where
+    const auto take = [&](int64_t place) {
+      dims.push_back(result.dim(static_cast<int>(place)));
+      places.push_back(place);
+    };
+    size_t offset = 0;
+    for (int64_t d = 0; d < function_.type(op.operands[0]).rank(); ++d) {
+      if (d != dim) {
+        take(offsets[offset++]);
+        continue;
+      }
+      for (int64_t place = 0; place < result.rank(); ++place)
+        if (!contains(offsets, place)) take(place);
+      if (!collapsed) take(offsets[offset++]);
+    }
+    std::vector<int64_t> permutation(places.size());
+    for (size_t i = 0; i < places.size(); ++i)
+      permutation[static_cast<size_t>(places[i])] = static_cast<int64_t>(i);
+    const ValueId reshaped = insert(OpKind::reshape_, {framed}, result.with_dims(dims), op.location);
+    become(id, OpKind::transpose_, {reshaped});
+    function_.op(id).set(Attr::permutation, permutation);
+  }
+
+  // `dim` of the operand as [windows, length]: steps side by side, each a slice whose parts follow each
+  // other.
+  ValueId by_steps(const Op& op, int64_t dim, const Windows& w) {
+    const auto at = static_cast<size_t>(dim);
+    std::vector<int64_t> dims = function_.type(op.operands[0]).dims_vector();
+    const int64_t last = (w.length - 1) / w.step * w.step;  // where the last piece begins
+    const int64_t lacks = std::max<int64_t>(w.first + last + w.count * w.step - dims[at], 0);
+    ValueId operand = op.operands[0];
+    if (lacks > 0) operand = padded(op, operand, at, lacks);
+    std::vector<ValueId> pieces;
+    for (int64_t begin = 0; begin < w.length; begin += w.step) {
+      std::vector<Span> box = whole(function_.type(operand));
+      box[at] = {.first = w.first + begin, .size = w.count * w.step};
+      const ValueId steps = reshaped(op, slice_of(op, operand, box), at, {w.count, w.step});
+      std::vector<Span> part = whole(function_.type(steps));
+      part[at + 1].size = std::min(w.step, w.length - begin);
+      pieces.push_back(part[at + 1].size == w.step ? steps : slice_of(op, steps, part));
+    }
+    return joined(op, pieces, dim + 1);
+  }
+
+  // The same, window by window or element by element, whichever are fewer.
+  ValueId by_windows(const Op& op, int64_t dim, const Windows& w) {
+    const auto at = static_cast<size_t>(dim);
+    const bool by_window = w.count <= w.length;
+    std::vector<ValueId> pieces;
+    for (int64_t i = 0; i < std::min(w.count, w.length); ++i) {
+      std::vector<Span> box = whole(function_.type(op.operands[0]));
+      box[at] = by_window ? Span{.first = w.first + i * w.step, .step = w.inner, .count = w.length}
+                          : Span{.first = w.first + i * w.inner, .step = w.step, .count = w.count};
+      const std::vector<int64_t> split =
+          by_window ? std::vector<int64_t>{1, w.length} : std::vector<int64_t>{w.count, 1};
+      pieces.push_back(reshaped(op, slice_of(op, op.operands[0], box), at, split));
+    }
+    return joined(op, pieces, by_window ? dim : dim + 1);
+  }
+
+  static std::vector<Span> whole(const graph::Type& type) {
+    std::vector<Span> box(static_cast<size_t>(type.rank()));
+    for (size_t d = 0; d < box.size(); ++d) box[d].size = type.dim(static_cast<int>(d));
+    return box;
+  }
+
+  // Dimension `at` as those of `split`.
+  ValueId reshaped(const Op& op, ValueId value, size_t at, const std::vector<int64_t>& split) {
+    const graph::Type type = function_.type(value);
+    std::vector<int64_t> dims = type.dims_vector();
+    dims.erase(dims.begin() + static_cast<int64_t>(at));
+    dims.insert(dims.begin() + static_cast<int64_t>(at), split.begin(), split.end());
+    return insert(OpKind::reshape_, {value}, type.with_dims(dims), op.location);
+  }
+
+  ValueId joined(const Op& op, const std::vector<ValueId>& pieces, int64_t dim) {
+    if (pieces.size() == 1) return pieces[0];
+    const graph::Type type = function_.type(pieces[0]);
+    std::vector<int64_t> dims = type.dims_vector();
+    int64_t& size = dims[static_cast<size_t>(dim)];
+    size = 0;
+    for (const ValueId piece : pieces) size += function_.type(piece).dim(static_cast<int>(dim));
+    const ValueId made = insert(OpKind::concatenate_, pieces, type.with_dims(dims), op.location);
+    function_.op(function_.value(made).op).set(Attr::dimension, dim);
+    return made;
+  }
+
+  // `lacks` more elements along a dimension, which nobody asks for.
+  ValueId padded(const Op& op, ValueId value, size_t at, int64_t lacks) {
+    const graph::Type type = function_.type(value);
+    std::vector<int64_t> dims = type.dims_vector(), low(dims.size(), 0), high(dims.size(), 0);
+    dims[at] += lacks;
+    high[at] = lacks;
+    const graph::Type scalar = type.with_dims(std::vector<int64_t>{});
+    const ValueId zero = insert(OpKind::constant_, {}, scalar, op.location);
+    const auto bytes = static_cast<size_t>(graph::storage_bytes(type.element()));
+    function_.op(function_.value(zero).op)
+        .set(Attr::value, graph::Literal(scalar, std::vector<std::byte>(bytes)));
+    const ValueId made = insert(OpKind::pad_, {value, zero}, type.with_dims(dims), op.location);
+    Op& pad = function_.op(function_.value(made).op);
+    pad.set(Attr::edge_padding_low, low);
+    pad.set(Attr::edge_padding_high, high);
+    pad.set(Attr::interior_padding, std::vector<int64_t>(low.size(), 0));
+    return made;
+  }
+
   void dynamic_slice(OpId id) {
     const Op op = function_.op(id);
     const graph::Type& operand = function_.type(op.operands[0]);
@@ -265,7 +426,9 @@ class Slicer {
     set_bounds(id, std::vector<int64_t>(limits.size(), 0), limits, std::vector<int64_t>(limits.size(), 1));
   }
 
-  ValueId slice(const Op& op, const std::vector<Span>& box) {
+  ValueId slice(const Op& op, const std::vector<Span>& box) { return slice_of(op, op.operands[0], box); }
+
+  ValueId slice_of(const Op& op, ValueId operand, const std::vector<Span>& box) {
     std::vector<int64_t> starts, limits, strides, dims;
     for (const Span& span : box) {
       starts.push_back(span.first);
@@ -274,7 +437,7 @@ class Slicer {
       dims.push_back(span.count * span.size);
     }
     const ValueId made =
-        insert(OpKind::slice_, {op.operands[0]}, function_.type(op.operands[0]).with_dims(dims), op.location);
+        insert(OpKind::slice_, {operand}, function_.type(operand).with_dims(dims), op.location);
     set_bounds(function_.value(made).op, starts, limits, strides);
     return made;
   }

@@ -39,6 +39,46 @@ TEST(SliceAtKnownPlaces, TakesGathersOfEqualSteps) {
   expect_same_values(text, run_known_slices);
 }
 
+// Windows of x by a gather of all their elements; `places`: row-major, [n, 1].
+std::string gather_of(int64_t size, const std::vector<int64_t>& places) {
+  std::string list;
+  for (const int64_t place : places) list += (list.empty() ? "[" : ", [") + std::to_string(place) + "]";
+  const std::string n = std::to_string(places.size()), in = std::to_string(size);
+  return main_of("(%x: tensor<2x" + in + "xf32>) -> tensor<2x" + n + "xf32>",
+                 "%at = stablehlo.constant dense<[" + list + "]> : tensor<" + n + "x1xi32>\n" +
+                     R"(%a = "stablehlo.gather"(%x, %at) <{dimension_numbers = #stablehlo.gather<
+      offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>,
+      slice_sizes = array<i64: 2, 1>}> : (tensor<2x)" +
+                     in + "xf32>, tensor<" + n + "x1xi32>) -> tensor<2x" + n + "xf32>\n" +
+                     "return %a : tensor<2x" + n + "xf32>");
+}
+
+std::vector<int64_t> window_places(int64_t first, int64_t count, int64_t step, int64_t length,
+                                   int64_t inner) {
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t j = 0; j < length; ++j) places.push_back(first + i * step + j * inner);
+  return places;
+}
+
+// Frames of a signal: overlapping, the last of them at its end, apart, with holes, and element by element.
+TEST(SliceAtKnownPlaces, TakesWindows) {
+  const std::vector<int64_t> cases[] = {window_places(0, 6, 3, 7, 1), window_places(2, 6, 3, 7, 1),
+                                        window_places(1, 4, 5, 3, 1), window_places(0, 3, 4, 5, 2),
+                                        window_places(0, 9, 1, 3, 4), window_places(0, 3, 2, 9, 1)};
+  for (const std::vector<int64_t>& places : cases) {
+    const std::string text = gather_of(24, places);
+    EXPECT_EQ(after(text, run_known_slices).find("gather"), std::string::npos) << places[1] << " " << text;
+    expect_same_values(text, run_known_slices);
+  }
+}
+
+// Windows are many, and none of their places is far from another's: no slices are fewer than the elements.
+TEST(SliceAtKnownPlaces, LeavesManyNarrowWindows) {
+  const std::string text = gather_of(200, window_places(0, 100, 1, 90, 1));
+  EXPECT_EQ(after(text, run_known_slices), printed(text));
+}
+
 TEST(SliceAtKnownPlaces, LeavesGathersOfUnequalSteps) {
   const std::string text = main_of("(%x: tensor<6xf32>) -> tensor<3xf32>", R"(
     %at = stablehlo.constant dense<[[0], [1], [4]]> : tensor<3x1xi32>

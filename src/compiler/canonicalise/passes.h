@@ -49,6 +49,10 @@ int64_t share_equal_ops(graph::Function& function);
 // element, moves in front of it, so that one kernel makes what is read. Gives the number of reshapes.
 int64_t split_products(graph::Function& function);
 
+// Products of parts of one tensor by the same right operand become parts of one product. Gives the number of
+// products joined.
+int64_t join_products(graph::Function& function);
+
 // gather and dynamic_slice whose places are constants become slices, which are read through. Gives their
 // number.
 int64_t slice_at_known_places(graph::Function& function);

@@ -3,7 +3,9 @@
 //   [re | im] (n + n columns) times [[C, -S], [S, C]], C and S the cosines and sines of 2 pi j k / n
 //
 // up to kMatrixMax points. A longer transform of n = a b points is a transforms of b points, twiddle factors
-// and b transforms of a points (Cooley and Tukey), a the largest factor that a matrix takes.
+// and b transforms of a points (Cooley and Tukey), a the largest factor that a matrix takes. Transforms of
+// real numbers have one matrix up to kRealMatrixMax: of a quarter of the size, it takes no more
+// multiplications, and turning the factors around costs more than they do.
 #include <cmath>
 #include <cstring>
 #include <numbers>
@@ -25,7 +27,7 @@ using graph::ValueId;
 
 namespace {
 
-constexpr int64_t kMatrixMax = 256;
+constexpr int64_t kMatrixMax = 256, kRealMatrixMax = 1024;
 // A length whose factors are all too small or too large has one matrix up to here.
 constexpr int64_t kPrimeMax = 2048;
 
@@ -86,7 +88,7 @@ class Transform {
   // The first half of the spectrum of real values: n / 2 + 1 numbers.
   Parts of_real(const Expr& x) {
     const int64_t n = x.type().dims().back(), half = n / 2 + 1;
-    if (n > kMatrixMax && largest_factor(n) > 1) {
+    if (n > kRealMatrixMax && largest_factor(n) > 1) {
       const Parts whole = complex({x, x.number(0)}, -1);
       return {columns(whole.re, 0, half), columns(whole.im, 0, half)};
     }
@@ -100,7 +102,7 @@ class Transform {
   // The n real values whose spectrum begins with x, times n: the rest is the conjugate of the beginning.
   Expr to_real(const Parts& x, int64_t n) {
     const int64_t half = n / 2 + 1;
-    if (n > kMatrixMax && largest_factor(n) > 1) {
+    if (n > kRealMatrixMax && largest_factor(n) > 1) {
       const int64_t rest = n - half;  // X[n - k] = conj(X[k]), k = rest ... 1
       const Expr re = joined(x.re, reversed(columns(x.re, 1, rest + 1))),
                  im = joined(x.im, -reversed(columns(x.im, 1, rest + 1)));

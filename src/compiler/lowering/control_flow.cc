@@ -12,7 +12,9 @@
 
 #include "compiler/analysis/counted_loop.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
 #include "compiler/lowering/region.h"
 
 namespace opentrn::compiler {
@@ -40,6 +42,23 @@ bool is_updated_in(const Function& function, BlockId body, ValueId argument) {
   return false;
 }
 
+// What loops keep of the right operands of their products: bytes of a partition.
+constexpr int64_t kFactorBytes = 32 << 10, kFactorsBytes = 64 << 10;
+
+// A right operand of a product in the loop, [contracted, free].
+bool is_factor_in(const Function& function, const Op& loop, ValueId value) {
+  bool found = false;
+  for (const BlockId region : loop.regions)
+    graph::walk(function, region, [&](OpId id) {
+      const Op& op = function.op(id);
+      if (op.kind != OpKind::dot_general_ || op.operands[1] != value || function.type(value).rank() != 2)
+        return;
+      const auto contracted = op.integers(Attr::rhs_contracting_dimensions);
+      found |= contracted.size() == 1 && contracted[0] == 0;
+    });
+  return found;
+}
+
 bool same_place(const View& a, const View& b) {
   return a.tensor == b.tensor && a.offset == b.offset && a.merged().dims == b.merged().dims;
 }
@@ -59,10 +78,12 @@ class While {
     wanted_ = lowering_.captured_tensors(op_);
     for (const auto& place : places_)
       if (place) wanted_.insert(place->tensor);
+    keep_factors();
     if (counted_)
       count();
     else
       test();
+    for (const isa::TensorId factor : factors_) emitter_.residency().drop(factor);
   }
 
  private:
@@ -86,6 +107,35 @@ class While {
         lowering_.keep(*places_[i]);
       }
       lowering_.assign(*places_[i], start);
+    }
+  }
+
+  // Weights of a recurrence are loaded once, not in each iteration.
+  void keep_factors() {
+    Residency& residency = emitter_.residency();
+    int64_t kept = 0;
+    for (const ValueId value : captured_by(function_, op_)) {
+      if (!is_factor_in(function_, op_, value) || splat_of(function_, value)) continue;
+      const View seen = lowering_.view(value);
+      const isa::Tensor& tensor = emitter_.program().tensor(seen.tensor);
+      const int64_t rows = function_.type(value).dim(0), columns = function_.type(value).dim(1);
+      const bool whole = seen.offset == 0 && seen.contiguous() && seen.dtype == tensor.dtype &&
+                         rows * columns == tensor.rows * tensor.row_elements;
+      const int64_t bytes = (rows + kPartitions - 1) / kPartitions * columns * size_bytes(seen.dtype);
+      if (!whole || residency.holds(seen.tensor) || bytes > kFactorBytes || kept + bytes > kFactorsBytes)
+        continue;
+      residency.expect_now(seen.tensor);
+      if (!residency.reserve(seen, rows, columns)) continue;
+      kept += bytes;
+      factors_.push_back(seen.tensor);
+      residency.loaded(seen.tensor);  // first, for what reads memory has what is not stored written there
+      const std::vector<int64_t> shape{rows, columns};
+      const Matrix from(lowering_.reshaped_or_copied(seen, shape), 1);
+      for (int64_t row = 0; row < rows; row += kPartitions) {
+        const Tile tile = emitter_.sbuf(std::min(kPartitions, rows - row), columns, seen.dtype, "kept");
+        from.load(emitter_, tile, row, 0);
+        residency.adopt(seen.tensor, row, tile);
+      }
     }
   }
 
@@ -188,6 +238,7 @@ class While {
   std::optional<CountedLoop> counted_;
   std::vector<std::optional<View>> places_;  // by slot; none for the counter
   std::set<isa::TensorId> wanted_;
+  std::vector<isa::TensorId> factors_;
 };
 
 class Branch {

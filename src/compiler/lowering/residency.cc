@@ -161,6 +161,11 @@ void Residency::changed(isa::TensorId tensor) {
   if (found != values_.end()) found->second.stored = found->second.unwritten = false;
 }
 
+void Residency::loaded(isa::TensorId tensor) {
+  changed(tensor);
+  values_.at(tensor).stored = true;
+}
+
 std::optional<Tile> Residency::find(isa::TensorId tensor, int64_t element, int64_t rows,
                                     int64_t columns) const {
   const auto found = values_.find(tensor);

@@ -84,6 +84,8 @@ class Residency {
   void drop(isa::TensorId tensor);
   // The tile of rows [row, row + count) has been written again.
   void changed(isa::TensorId tensor);
+  // Its tiles hold what its HBM tensor holds.
+  void loaded(isa::TensorId tensor);
   int64_t rows(isa::TensorId tensor) const;
 
   // Sends values that are not `wanted` to HBM until a region has half of the room, and begins it.

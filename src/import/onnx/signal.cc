@@ -132,8 +132,9 @@ void import_stft(Node& n) {
   const ValueId picked = e.take_along(e.cast(signal, wide), e.integers(places), 1);
   ValueId framed = e.reshape(picked, {d[0], frames, length, d[2]});
   if (n.has(2)) framed = e.mul(framed, e.unsqueeze(e.cast(n.in(2), wide), 1));
-  ValueId y = transform(e, complex_of(e, framed, d[2]), graph::FftType::kFft);
-  if (n.flag("onesided", true) && d[2] == 1) y = e.slice(y, 2, 0, length / 2 + 1);
+  const bool half = n.flag("onesided", true) && d[2] == 1;
+  const ValueId y = half ? transform(e, e.take(framed, 3, 0), graph::FftType::kRfft)
+                         : transform(e, complex_of(e, framed, d[2]), graph::FftType::kFft);
   n.set(0, e.cast(parts_of(e, y), narrow));
 }
 

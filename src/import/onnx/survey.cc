@@ -60,9 +60,10 @@ class Survey {
   std::map<std::string, SurveyRow> rows_;
 };
 
+// "?" is what exporters write for sizes that they do not know, and no name of one.
 std::string name_of(const ValueInfo& input, size_t axis) {
   const std::string& stated = input.shape[axis].parameter;
-  return stated.empty() ? fmt::format("{}.{}", input.name, axis) : stated;
+  return stated.empty() || stated == "?" ? fmt::format("{}.{}", input.name, axis) : stated;
 }
 
 std::vector<OpenDimension> open_dimensions_of(const Model& model) {

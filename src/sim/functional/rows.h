@@ -173,12 +173,22 @@ inline void store_row_i64(const View& view, int64_t p, const int64_t* row) {
   });
 }
 
-// What an element-wise body computes at a time: `rows` rows of n elements, the first of partition `row`.
+// What an element-wise body computes at a time: `rows` rows of n elements, of partition `row` and those after
+// it, or all of that one.
 template <size_t N>
 struct Block {
   int64_t row, rows, n;
   std::array<FloatRows, N> in;
   MutableFloatRows out;
+  bool one_partition = false;
+  std::array<bool, N> one_a_row{};  // of `in`: one number for all of a row, in bodies that take such
+
+  int64_t partition(int64_t r) const { return one_partition ? row : row + r; }
+  numerics::RowScalars scalars(const PerPartition& operand) const {
+    numerics::RowScalars scalars = operand.from(row);
+    if (one_partition) scalars.step = 0;
+    return scalars;
+  }
 };
 
 // The body of a block from one of a row: body(p, in[], out, n).
@@ -188,7 +198,8 @@ auto row_by_row(Body body) {
     std::array<const float*, N> in;
     for (int64_t r = 0; r < block.rows; ++r) {
       for (size_t i = 0; i < N; ++i) in[i] = block.in[i].data + r * static_cast<int64_t>(block.in[i].pitch);
-      body(block.row + r, in.data(), block.out.data + r * static_cast<int64_t>(block.out.pitch), block.n);
+      body(block.partition(r), in.data(), block.out.data + r * static_cast<int64_t>(block.out.pitch),
+           block.n);
     }
   };
 }
@@ -246,11 +257,41 @@ struct Sources {
   }
 };
 
+// The runs of a view's rows, as windows of images have them, where they are fp32 of `length` elements each or
+// rows without gaps; `length` is 0 before the first view that has runs. False for other views.
+inline bool has_float_runs(const View& view, bool is_source, int64_t& length) {
+  if (view.table != nullptr || view.free_rank > 2 || view.partition_stride % 4 != 0) return false;
+  if (view.free_rank < 2) return is_plain_float(view.dtype, view.base, view.free_stride());
+  const ByteDim outer = view.free[0], inner = view.free[1];
+  const int64_t apart = is_source ? 0 : inner.count * 4;
+  if (!is_plain_float(view.dtype, view.base, inner.stride) || outer.stride % 4 != 0 || outer.stride < apart)
+    return false;
+  if (length == 0) length = inner.count;
+  return length == inner.count;
+}
+
+// One number of fp32 for all of a run.
+inline bool has_one_a_run(const View& view, int64_t& length) {
+  if (view.table != nullptr || view.free_rank != 2 || view.partition_stride % 4 != 0) return false;
+  const ByteDim outer = view.free[0], inner = view.free[1];
+  if (inner.stride != 0 || !is_plain_float(view.dtype, view.base, 4) || outer.stride % 4 != 0 ||
+      outer.stride < 0)
+    return false;
+  if (length == 0) length = inner.count;
+  return length == inner.count;
+}
+
+// What a body needs of blocks, and what it takes beyond rows.
+struct BlockNeeds {
+  bool whole_rows = false;
+  bool takes_one_a_row = false;
+};
+
 // The work of for_blocks in jobs: blocks of a few rows, or pieces of a row.
 template <size_t N>
 class Blocks {
  public:
-  Blocks(const Sources<N>& sources, const View& destination, bool by_partition, bool whole_rows = false)
+  Blocks(const Sources<N>& sources, const View& destination, bool by_partition, BlockNeeds needs = {})
       : sources_(sources), destination_(destination) {
     bool dense = destination.dense();
     for (size_t i = 0; i < N; ++i) {
@@ -261,7 +302,8 @@ class Blocks {
       elements_ *= rows_;
       rows_ = 1;
     }
-    block_ = sliceable_ && !whole_rows ? std::min(elements_, kBlockElements) : elements_;
+    if (!sliceable_ && !needs.whole_rows) run_ = common_run(needs.takes_one_a_row);
+    block_ = sliceable_ && !needs.whole_rows ? std::min(elements_, kBlockElements) : elements_;
     // A body may go over its rows several times, so rows that are written over each other come one by one.
     const bool several = sliceable_ && (rows_ == 1 || rows_are_apart());
     block_rows_ = several ? std::clamp<int64_t>(kBlockElements / std::max<int64_t>(block_, 1), 1, rows_) : 1;
@@ -278,6 +320,8 @@ class Blocks {
       const int64_t rows = std::min(block_rows_, rows_ - p), n = std::min(block_, elements_ - first);
       if (sliceable_)
         run_block(p, {sources_.origin + p, rows, first, n}, body);
+      else if (run_ > 0)
+        run_grid(p, body);
       else
         run_row(p, body);
     }
@@ -304,6 +348,36 @@ class Blocks {
                 destination_.rounding_from((p + r) * destination_.elements + rect.first));
   }
 
+  // The length of the runs that all rows have; 0 if there is none. One source may have one number for each.
+  int64_t common_run(bool takes_one_a_row) {
+    int64_t length = 0;
+    bool all = has_float_runs(destination_, false, length);
+    for (size_t i = 0; i < N && all; ++i) {
+      const View& view = *sources_.views[i];
+      one_a_row_[i] = takes_one_a_row && has_one_a_run(view, length);
+      takes_one_a_row &= !one_a_row_[i];
+      all = sources_.producers[i] == nullptr && (one_a_row_[i] || has_float_runs(view, true, length));
+    }
+    return all ? length : 0;
+  }
+
+  MutableFloatRows runs_of(const View& view, int64_t p, int64_t first) const {
+    const int64_t stride = view.free_rank == 2 ? view.free[0].stride : run_ * 4;
+    return {reinterpret_cast<float*>(view.row(p) + first * stride), static_cast<size_t>(stride / 4)};
+  }
+
+  // The runs of a row in place, as the rows of blocks.
+  template <typename Body>
+  void run_grid(int64_t p, Body&& body) const {
+    const int64_t runs = elements_ / run_, group = std::max<int64_t>(kBlockElements / run_, 1);
+    for (int64_t first = 0; first < runs; first += group) {
+      Block<N> block{sources_.origin + p, std::min(group, runs - first), run_, {}, {}, true, one_a_row_};
+      for (size_t i = 0; i < N; ++i) block.in[i] = runs_of(*sources_.views[i], p, first);
+      block.out = runs_of(destination_, p, first);
+      body(block);
+    }
+  }
+
   template <typename Body>
   void run_row(int64_t p, Body&& body) const {
     ScratchScope scope;
@@ -326,6 +400,8 @@ class Blocks {
   int64_t block_ = 0;       // elements
   int64_t block_rows_ = 0;  // of a block
   int64_t per_row_ = 0;     // blocks
+  int64_t run_ = 0;         // elements, of rows in place that are grids
+  std::array<bool, N> one_a_row_{};
 };
 
 // The parts of views from partition `begin` to `end`.
@@ -365,7 +441,7 @@ std::array<const Producer*, N> producers_of(const Context& cx, const std::array<
 
 template <size_t N, typename Body>
 void defer_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
-                  bool by_partition, Body&& body) {
+                  bool by_partition, Body&& body, BlockNeeds needs) {
   const std::array<const Producer*, N> producers = producers_of<N>(cx, sources);
   const auto produce = [&](const Rect& rect, float* out, int64_t pitch) {
     const Parts<N> parts(sources, rect.row, rect.row + rect.rows);
@@ -378,7 +454,7 @@ void defer_blocks(const Context& cx, const std::array<const View*, N>& sources, 
       cx, sources, destination,
       [&](const std::array<const View*, N>& from, const View& to, int64_t p0) {
         const Sources<N> part{from, producers, p0};
-        const Blocks<N> blocks(part, to, by_partition);
+        const Blocks<N> blocks(part, to, by_partition, needs);
         blocks.run(0, blocks.jobs(), body);
       },
       produces ? &producer : nullptr);
@@ -391,10 +467,10 @@ void defer_blocks(const Context& cx, const std::array<const View*, N>& sources, 
 // the time of an element in fp32 additions.
 template <size_t N, typename Body>
 void for_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
-                bool by_partition, Body&& body, int64_t cost = 2) {
-  if (cx.defers()) return defer_blocks<N>(cx, sources, destination, by_partition, body);
+                bool by_partition, Body&& body, int64_t cost = 2, BlockNeeds needs = {}) {
+  if (cx.defers()) return defer_blocks<N>(cx, sources, destination, by_partition, body, needs);
   const Sources<N> whole{sources};
-  const Blocks<N> blocks(whole, destination, by_partition);
+  const Blocks<N> blocks(whole, destination, by_partition, needs);
   const int64_t work = destination.repeats() ? 0 : destination.total() * cost;
   cx.parallel(blocks.jobs(), work, [&](int64_t begin, int64_t end) { blocks.run(begin, end, body); });
 }
@@ -404,7 +480,7 @@ template <size_t N, typename Body>
 void for_whole_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
                     Body&& body, int64_t cost = 2) {
   const Sources<N> whole{sources};
-  const Blocks<N> blocks(whole, destination, true, true);
+  const Blocks<N> blocks(whole, destination, true, {.whole_rows = true});
   const int64_t work = destination.repeats() ? 0 : destination.total() * cost;
   cx.parallel(blocks.jobs(), work, [&](int64_t begin, int64_t end) { blocks.run(begin, end, body); });
 }

@@ -20,7 +20,12 @@ template <typename Rows>
 void activate_tile(const Context& cx, const View& data, const View& dst, bool by_partition, Accumulation& sum,
                    Rows&& rows) {
   const auto activated = [&](const Block<1>& block) {
-    rows(block.row, block.in[0], block.out, static_cast<size_t>(block.rows), static_cast<size_t>(block.n));
+    const size_t n = static_cast<size_t>(block.n);
+    if (!block.one_partition || !by_partition)
+      return rows(block.row, block.in[0], block.out, static_cast<size_t>(block.rows), n);
+    for (size_t r = 0; r < static_cast<size_t>(block.rows); ++r)
+      rows(block.row, {block.in[0].data + r * block.in[0].pitch, 0},
+           {block.out.data + r * block.out.pitch, 0}, 1, n);
   };
   if (!sum.active()) return for_blocks<1>(cx, {&data}, dst, by_partition, activated, kActivationCost);
   for_whole_rows<1>(

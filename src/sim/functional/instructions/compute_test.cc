@@ -86,6 +86,50 @@ TEST(TensorTensor, BitVectorOperatorsKeepBits) {
       "tensor_tensor.shape");
 }
 
+// A number for each run of a row, on either side, as broadcasts along the last dimension are read.
+TEST(TensorTensor, TakesOneNumberForEachRun) {
+  TestKernel k;
+  const Tile x = k.sbuf_of(2, 6, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  const Tile numbers = k.sbuf_of(2, 2, {10, 20, 30, 40}), dst = k.sbuf(2, 6);
+  const Operand each = k.op(numbers, 0, {{2, 2}, {1, 2}, {0, 3}});
+  k.run(Opcode::kTensorTensor,
+        {k.op(dst, 0, {{6, 2}, {3, 2}, {1, 3}}), k.op(x, 0, {{6, 2}, {3, 2}, {1, 3}}), each},
+        {word(AluOp::kSubtract)});
+  EXPECT_EQ(k.get(dst), (Floats{-9, -8, -7, -16, -15, -14, -23, -22, -21, -30, -29, -28}));
+  k.run(Opcode::kTensorTensor,
+        {k.op(dst, 0, {{6, 2}, {3, 2}, {1, 3}}), each, k.op(x, 0, {{6, 2}, {3, 2}, {1, 3}})},
+        {word(AluOp::kSubtract)});
+  EXPECT_EQ(k.get(dst), (Floats{9, 8, 7, 16, 15, 14, 23, 22, 21, 30, 29, 28}));
+  k.run(Opcode::kTensorTensor, {k.op(dst, 0, {{6, 2}, {3, 2}, {1, 3}}), each, each}, {word(AluOp::kAdd)});
+  EXPECT_EQ(k.get(dst), (Floats{20, 20, 20, 40, 40, 40, 60, 60, 60, 80, 80, 80}));
+}
+
+// Windows of images, whose runs are rows of a block: each partition's scalar is that of all its runs, and the
+// sum may be the tile that is read.
+TEST(ScalarTensorTensor, WindowsHaveTheScalarOfTheirPartition) {
+  TestKernel k;
+  const Tile image =
+      k.sbuf_of(2, 12, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22});
+  const Tile weight = k.sbuf_of(2, 1, {2, -1});
+  const Tile sum = k.sbuf_of(2, 4, {100, 200, 300, 400, 10, 20, 30, 40});
+  // Two rows of two pixels of the image's three rows of four.
+  k.run(Opcode::kScalarTensorTensor,
+        {k.op(sum), k.op(image, 1, {{12, 2}, {4, 2}, {1, 2}}), k.op(weight), k.op(sum)},
+        {word(AluOp::kMultiply), word(AluOp::kAdd), kNo, kNo});
+  EXPECT_EQ(k.get(sum), (Floats{102, 204, 310, 412, 8, 16, 20, 28}));
+  // Back into a window of the image, whose other pixels stay.
+  k.run(Opcode::kTensorScalar,
+        {k.op(image, 1, {{12, 2}, {4, 2}, {1, 2}}), k.op(sum), k.op(weight), Operand::none()},
+        {word(AluOp::kAdd), kNo, kNone, kNo});
+  EXPECT_EQ(k.get(image), (Floats{0, 104, 206, 3, 4, 312, 414, 7,  8,  9,  10, 11,
+                                  0, 7,   15,  6, 8, 19,  27,  14, 16, 18, 20, 22}));
+  k.run(
+      Opcode::kActivation,
+      {k.op(sum), k.op(image, 1, {{12, 2}, {4, 2}, {1, 2}}), k.op(weight), Operand::imm(1), Operand::none()},
+      {word(ActivationFunction::kRelu), word(AluOp::kAdd), word(ReduceCmd::kIdle)});
+  EXPECT_EQ(k.get(sum), (Floats{106, 208, 314, 416, 6, 14, 18, 26}));
+}
+
 TEST(TensorScalar, TwoOperatorsReversedAndVectorOperands) {
   TestKernel k;
   const Tile data = k.sbuf_of(2, 2, {1, 2, 3, 4}), v = k.sbuf_of(2, 1, {10, 100}), dst = k.sbuf(2, 2);

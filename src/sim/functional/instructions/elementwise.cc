@@ -71,10 +71,18 @@ void tensor_tensor(Context& cx) {
     });
     return;
   }
-  for_blocks<2>(cx, {&a, &b}, dst, false, [&](const Block<2>& block) {
-    numerics::alu_tensor_tensor(op, block.in[0], block.in[1], block.out, static_cast<size_t>(block.rows),
-                                static_cast<size_t>(block.n));
-  });
+  const auto combined = [&](const Block<2>& block) {
+    const size_t rows = static_cast<size_t>(block.rows), n = static_cast<size_t>(block.n);
+    const auto by_number = [&](size_t row, size_t number, bool reversed) {
+      const FloatRows numbers = block.in[number];
+      numerics::alu_tensor_scalar(op, block.in[row], {numbers.data, numbers.pitch}, reversed, block.out, rows,
+                                  n);
+    };
+    if (block.one_a_row[0]) return by_number(1, 0, true);
+    if (block.one_a_row[1]) return by_number(0, 1, false);
+    numerics::alu_tensor_tensor(op, block.in[0], block.in[1], block.out, rows, n);
+  };
+  for_blocks<2>(cx, {&a, &b}, dst, false, combined, 2, {.takes_one_a_row = true});
 }
 
 namespace {
@@ -179,9 +187,9 @@ void tensor_scalar(Context& cx) {
   const bool by_partition = operand0.is_vector || operand1.is_vector;
   for_blocks<1>(cx, {&data}, dst, by_partition, [&](const Block<1>& block) {
     const size_t rows = static_cast<size_t>(block.rows), n = static_cast<size_t>(block.n);
-    numerics::alu_tensor_scalar(op0, block.in[0], operand0.from(block.row), reverse0, block.out, rows, n);
+    numerics::alu_tensor_scalar(op0, block.in[0], block.scalars(operand0), reverse0, block.out, rows, n);
     if (op1)
-      numerics::alu_tensor_scalar(*op1, block.out, operand1.from(block.row), reverse1, block.out, rows, n);
+      numerics::alu_tensor_scalar(*op1, block.out, block.scalars(operand1), reverse1, block.out, rows, n);
   });
 }
 
@@ -201,14 +209,17 @@ void scalar_tensor_tensor(Context& cx) {
   cx.separate(dst, data, operand1);
   const bool reverse0 = cx.boolean(kAReverse0) && !is_unary(op0);
   const bool reverse1 = cx.boolean(kAReverse1);
-  // The first result must not land on operand1, which may be dst itself.
-  const bool in_place = dst.overlaps(operand1);
   for_blocks<2>(cx, {&data, &operand1}, dst, operand0.is_vector, [&](const Block<2>& block) {
     const size_t rows = static_cast<size_t>(block.rows), n = static_cast<size_t>(block.n);
+    const numerics::RowScalars scalars = block.scalars(operand0);
+    if (numerics::alu_scalar_tensor_tensor(op0, op1, block.in[0], scalars, reverse0, block.in[1], reverse1,
+                                           block.out, rows, n))
+      return;
+    // The first result must not land on operand1, which may be dst itself.
     ScratchScope scope;
     MutableFloatRows first = block.out;
-    if (in_place && block.out.data == block.in[1].data) first = {scope.floats(block.rows * block.n), n};
-    numerics::alu_tensor_scalar(op0, block.in[0], operand0.from(block.row), reverse0, first, rows, n);
+    if (block.out.data == block.in[1].data) first = {scope.floats(block.rows * block.n), n};
+    numerics::alu_tensor_scalar(op0, block.in[0], scalars, reverse0, first, rows, n);
     if (reverse1)
       numerics::alu_tensor_tensor(op1, block.in[1], first, block.out, rows, n);
     else
