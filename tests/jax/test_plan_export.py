@@ -65,6 +65,8 @@ SMALL = {"hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 8, "
          "vocab_size": 4096}  # fmt: skip
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 4096,
          "vocab_size": 8192}  # fmt: skip
+MIDDLE = {"hidden_size": 768, "num_hidden_layers": 3, "num_attention_heads": 12, "intermediate_size": 2048,
+          "vocab_size": 6144}  # fmt: skip
 LAYOUTS = {
     "TP4 DP2": (SMALL, 4, {"tp": 4, "micro_batch": 2}),
     "TP2 DP4, ZeRO-1, recomputed, two micro-batches": (
@@ -74,6 +76,8 @@ LAYOUTS = {
     "TP4 DP2, four micro-batches": (SMALL, 8, {"tp": 4, "micro_batch": 1}),
     "DP8, two micro-batches": (SMALL, 16, {"tp": 1, "micro_batch": 1}),
     "TP8": (SMALL, 4, {"tp": 8, "sp": "on", "micro_batch": 4}),
+    "DP8, ZeRO-3": (SMALL, 8, {"tp": 1, "zero": 3, "micro_batch": 1}),
+    "updates in the backward pass, DP8": (MIDDLE, 8, {"tp": 1, "micro_batch": 1}),
     "a wider model, TP2 DP4, ZeRO-1": (LARGE, 8, {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1}),
 }  # fmt: skip
 

@@ -275,6 +275,18 @@ std::vector<Counted> latent_decode(const Model& model, Precision precision, cons
   return pieces;
 }
 
+// What a backward piece updates beside its own work: the weights whose gradients came before it.
+void set_updates_of_mlp(Piece& piece, const Model& model, const BlockSizes& sizes) {
+  piece.inner = share_of(model, sizes.parts).ffn;
+  piece.gated = model.gated;
+}
+
+void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes& sizes) {
+  const Share share = share_of(model, sizes.parts);
+  piece.queries = share.heads * model.head_dim;
+  piece.key_values = share.kv_heads * model.head_dim;
+}
+
 // From the norm before attention to its output layer.
 Piece attention_half(const Model& model, Precision precision, const BlockSizes& sizes) {
   const Share share = share_of(model, sizes.parts);
@@ -287,10 +299,7 @@ Piece attention_half(const Model& model, Precision precision, const BlockSizes& 
   piece.causal = sizes.causal;
   piece.rotary = model.positions == 0 && model.causal;
   piece.normed = sizes.norms_all_rows();
-  if (sizes.updates) {
-    piece.inner = share.ffn;
-    piece.gated = model.gated;
-  }
+  if (sizes.updates && sizes.norms_all_rows()) set_updates_of_mlp(piece, model, sizes);
   return piece;
 }
 
@@ -299,17 +308,21 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
   piece.part = Part::kMlpHalf;
   piece.root_mean_square = !model.biases;
   piece.normed = sizes.norms_all_rows();
-  if (sizes.updates) {
-    const Share share = share_of(model, sizes.parts);
-    piece.queries = share.heads * model.head_dim;
-    piece.key_values = share.kv_heads * model.head_dim;
-  }
+  if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
   return piece;
 }
 
 Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece piece = norms_of(model, precision, sizes.normed_rows);
   piece.part = Part::kNorm;
+  return piece;
+}
+
+// Of norms that stand alone, the one behind a half's backward piece updates the weights of that half.
+Piece norm_behind(const Model& model, Precision precision, const BlockSizes& sizes, bool mlp) {
+  Piece piece = norm_of(model, precision, sizes);
+  if (!sizes.updates) return piece;
+  mlp ? set_updates_of_mlp(piece, model, sizes) : set_updates_of_attention(piece, model, sizes);
   return piece;
 }
 
@@ -326,7 +339,9 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
                                bool with_experts) {
   std::vector<Counted> pieces;
   const Piece attention = attention_half(model, precision, sizes);
-  double norms = sizes.norms_all_rows() ? 0 : 2;
+  double norms = 0;
+  if (!sizes.norms_all_rows())
+    for (const bool mlp : {true, false}) pieces.push_back({norm_behind(model, precision, sizes, mlp)});
   // Layers whose attention sees a window, and attention that is too large, are cut further.
   const double window = windowed(model, sizes.keys);
   const double whole = is_whole(model, attention, sizes) ? 1 - window : 0;
@@ -383,13 +398,15 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 // `adds`: weights' gradients to those of micro-batches before.
 PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
   piece.backward = backward;
-  const bool is_half = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf;
-  piece.updates = backward && updates && is_half;
-  if (!piece.updates && piece.part == Part::kAttentionHalf) {
-    piece.inner = 0;
-    piece.gated = false;
+  const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
+  const bool may =
+      piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
+  piece.updates = backward && updates && may && (of_mlp || of_attention);
+  if (may && !piece.updates) {
+    piece.queries = piece.key_values = 0;
+    if (of_mlp) piece.inner = 0;
+    if (of_mlp) piece.gated = false;
   }
-  if (!piece.updates && piece.part == Part::kMlpHalf) piece.queries = piece.key_values = 0;
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention;
   if (piece.part == Part::kAttentionHalf) return times.time(piece);
   return piece.part == Part::kAttention ? along(times, piece, &Piece::heads, 1) : rows_of(times, piece);
@@ -537,12 +554,13 @@ double weights_wait(PieceTimes& times, const Job& job, const Machine& machine, c
   const double cores = machine.cores_per_rank;
   const auto bytes = [&](double columns) { return h * columns * cores * element; };
   const auto passes = [&](const Piece& half, std::vector<WeightTensor> weights) {
+    const bool mlp = half.part == Part::kMlpHalf;
     HalfPasses made{time_of(times, half, false, false), time_of(times, half, true, sizes.adds, sizes.updates),
                     std::move(weights)};
     if (sizes.norms_all_rows()) return made;
-    const Piece norm = norm_of(model, job.precision, sizes);
+    const Piece norm = norm_behind(model, job.precision, sizes, mlp);
     made.forward = made.forward + time_of(times, norm, false, false);
-    made.backward = made.backward + time_of(times, norm, true, sizes.adds);
+    made.backward = made.backward + time_of(times, norm, true, sizes.adds, sizes.updates);
     return made;
   };
   MicroBatchPasses step;

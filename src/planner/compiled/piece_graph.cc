@@ -232,8 +232,9 @@ class Sheet {
     if (piece_.updates) update_other_half();
   }
 
+  // An MLP's half has `inner` of its own and updates attention's weights, of `queries`.
   void update_other_half() {
-    if (piece_.part == Part::kMlpHalf) {
+    if (piece_.queries > 0) {
       for (const int64_t columns : {piece_.queries, piece_.key_values, piece_.key_values})
         update({piece_.hidden, columns});
       update({piece_.queries, piece_.hidden});
@@ -244,7 +245,10 @@ class Sheet {
   }
 
   void norm_forward() { residual_and_norm(); }
-  void norm_backward() { give(norm_and_residual_back(argument({piece_.rows, piece_.hidden}))); }
+  void norm_backward() {
+    give(norm_and_residual_back(argument({piece_.rows, piece_.hidden})));
+    if (piece_.updates) update_other_half();
+  }
 
   ValueId residual_and_norm() {
     const ValueId x = plus(argument({piece_.rows, piece_.hidden}), argument({piece_.rows, piece_.hidden}));
