@@ -1,6 +1,7 @@
 #include "numerics/simd_targets.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "numerics/chosen_sums.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "numerics/fused-inl.h"
@@ -45,32 +47,55 @@ namespace opentrn::numerics {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Rows of an operand often lie pages apart, where hardware does not fetch ahead.
+constexpr int kRowsAhead = 16;
+HWY_INLINE void fetch(const float* row, int columns) {
+  for (int n = 0; n < columns; n += 64 / static_cast<int>(sizeof(float))) hwy::Prefetch(row + n);
+}
+
 // Adds the ones of row k to the list; false where another number stands, or too many ones.
 HWY_ATTR bool find_ones(const float* row, int k, int columns, size_t most, std::vector<uint32_t>& ones) {
   const hn::ScalableTag<float> d;
   const int lanes = static_cast<int>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
-  for (int m = 0; m < columns; m += lanes) {
-    const int here = std::min(lanes, columns - m);
-    if (here == lanes && hn::AllTrue(d, hn::Eq(hn::LoadU(d, row + m), zero))) continue;
-    for (int i = m; i < m + here; ++i) {
-      if (row[i] == 0.0f) continue;
+  int m = 0;
+  for (; m + lanes <= columns; m += lanes) {
+    const auto others = hn::Not(hn::Eq(hn::LoadU(d, row + m), zero));
+    if (hn::AllFalse(d, others)) continue;
+    uint64_t bits = 0;
+    hn::StoreMaskBits(d, others, reinterpret_cast<uint8_t*>(&bits));
+    for (; bits != 0; bits &= bits - 1) {
+      const int i = m + std::countr_zero(bits);
       if (row[i] != 1.0f || ones.size() == most) return false;
       ones.push_back(static_cast<uint32_t>(k) << 16 | static_cast<uint32_t>(i));
     }
   }
+  for (; m < columns; ++m) {
+    if (row[m] == 0.0f) continue;
+    if (row[m] != 1.0f || ones.size() == most) return false;
+    ones.push_back(static_cast<uint32_t>(k) << 16 | static_cast<uint32_t>(m));
+  }
   return true;
 }
 
-HWY_ATTR bool is_finite_row(const float* row, int columns) {
+// Zero times a number is a zero if it is finite, and else NaN, which sums keep: one question at the end.
+HWY_ATTR bool are_finite_rows(const float* row, size_t pitch, int rows, int columns) {
   const hn::ScalableTag<float> d;
   const int lanes = static_cast<int>(hn::Lanes(d));
-  int n = 0;
-  for (; n + lanes <= columns; n += lanes)
-    if (!hn::AllTrue(d, hn::IsFinite(hn::LoadU(d, row + n)))) return false;
-  for (; n < columns; ++n)
-    if (!(std::abs(row[n]) <= 3.402823466e+38f)) return false;
-  return true;
+  const auto zero = hn::Zero(d);
+  auto sum = hn::Zero(d), more = hn::Zero(d);
+  float rest = 0;
+  for (int k = 0; k < rows; ++k, row += pitch) {
+    if (k + kRowsAhead < rows) fetch(row + kRowsAhead * pitch, columns);
+    int n = 0;
+    for (; n + 2 * lanes <= columns; n += 2 * lanes) {
+      sum = hn::Add(hn::Mul(hn::LoadU(d, row + n), zero), sum);
+      more = hn::Add(hn::Mul(hn::LoadU(d, row + n + lanes), zero), more);
+    }
+    for (; n + lanes <= columns; n += lanes) sum = hn::Add(hn::Mul(hn::LoadU(d, row + n), zero), sum);
+    for (; n < columns; ++n) rest += row[n] * 0.0f;
+  }
+  return hn::AllTrue(d, hn::Eq(hn::Add(sum, more), zero)) && rest == 0.0f;
 }
 
 // One row of the result.
@@ -118,11 +143,11 @@ HWY_ATTR bool FindChosenRowsSimd(const MatmulTile& t, ChosenRows& chosen) {
   };
   const size_t most = static_cast<size_t>(t.K) * static_cast<size_t>(t.M) / kOnesOneIn;
   chosen.ones.clear();
-  for (int k = 0; k < t.K; ++k)
+  for (int k = 0; k < t.K; ++k) {
+    if (k + kRowsAhead < t.K) fetch(row(t.stationary, k + kRowsAhead), t.M);
     if (!find_ones(row(t.stationary, k), k, t.M, most, chosen.ones)) return false;
-  for (int k = 0; k < t.K; ++k)
-    if (!is_finite_row(row(t.moving, k) + t.moving.first_column, t.N)) return false;
-  return true;
+  }
+  return are_finite_rows(row(t.moving, 0) + t.moving.first_column, t.moving.pitch, t.K, t.N);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -72,10 +72,14 @@ TEST(ChosenSums, LeaveOtherProductsAlone) {
     return !add_chosen_rows(product.tile(false)) &&
            std::memcmp(before.data(), product.acc.data(), before.size() * sizeof(float)) == 0;
   };
-  Product product(128, 64, 64, 1, 3);
-  Product infinite = product;
-  infinite.moving[200] = std::numeric_limits<float>::infinity();
-  EXPECT_TRUE(is_left(infinite));
+  Product product(128, 64, 69, 1, 3);
+  for (const float value : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()})
+    for (const int column : {0, 9, 63, 66, 68}) {
+      Product infinite = product;
+      infinite.moving[static_cast<size_t>(127 * infinite.pitch_right() + column)] = value;
+      EXPECT_TRUE(is_left(infinite)) << value << " in column " << column;
+    }
   Product scaled = product;
   scaled.stationary[static_cast<size_t>(100 * scaled.pitch_left() + 63)] = 2;
   EXPECT_TRUE(is_left(scaled));

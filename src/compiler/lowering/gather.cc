@@ -1,6 +1,8 @@
 // gather of whole rows: the embedding lookup, and indexing of the leading dimension.
 //
 // 128 indices go over partitions, are clamped into the table as StableHLO asks, and steer one indirect DMA.
+// Of short rows a partition holds several, whose indices are loaded and clamped, and results stored,
+// together.
 #include <algorithm>
 
 #include "compiler/analysis/device_type.h"
@@ -15,6 +17,8 @@ using graph::OpKind;
 
 namespace {
 
+// Rows so short go several to a partition, so many at most.
+constexpr int64_t kShortRow = 4, kRowsTogether = 64;
 // Columns of one transfer.
 constexpr int64_t kRowElements = 8192;
 // Rounded to fp32, an index stays on its side of bounds below this: one instruction of the Vector engine.
@@ -48,27 +52,55 @@ bool takes_gather(const graph::Function& function, const Op& op) {
   return table.dim(0) > 0;
 }
 
-// Indices [row, row + rows) of the list, clamped into a table of so many rows.
-Tile index_rows(Lowering& lowering, const View& list, int64_t row, int64_t rows, int64_t table_rows) {
+// Indices from `row` on, `each` in a partition, clamped into a table of so many rows.
+Tile index_rows(Lowering& lowering, const View& list, int64_t row, int64_t rows, int64_t each,
+                int64_t table_rows) {
   Emitter& emitter = lowering.emitter();
-  return lowering.once({list.tensor, {list.offset, list.dims[0].step, row, rows, table_rows}}, [&] {
-    const Tile asked = Matrix(list, 1).fetch(emitter, row, rows, 0, 1, "index");
+  const int64_t step = list.dims[0].step;
+  return lowering.once({list.tensor, {list.offset, step, row, rows, each, table_rows}}, [&] {
+    const auto fresh = [&](const char* name) { return emitter.sbuf(rows, each, DType::kInt32, name); };
+    Tile asked;
+    if (each == 1) {
+      asked = Matrix(list, 1).fetch(emitter, row, rows, 0, 1, "index");
+    } else {
+      asked = emitter.sbuf(rows, each, list.dtype, "index");
+      emitter.load(asked,
+                   {list.tensor, list.dtype, list.offset + row * step, {{each * step, rows}, {step, each}}});
+    }
     if (table_rows <= kExactRows) {
-      const Tile inside = emitter.sbuf(rows, 1, DType::kInt32, "index");
+      const Tile inside = fresh("index");
       emitter.tensor_scalar(AluOp::kMaximum, 0.0, AluOp::kMinimum, static_cast<double>(table_rows - 1),
                             inside, asked);
       return inside;
     }
-    const Tile low = emitter.sbuf(rows, 1, DType::kInt32, "low"),
-               high = emitter.sbuf(rows, 1, DType::kInt32, "high");
+    const Tile low = fresh("low"), high = fresh("high");
     emitter.memset(low, 0.0);
     emitter.memset(high, static_cast<double>(table_rows - 1));
-    const Tile above = emitter.sbuf(rows, 1, DType::kInt32, "index"),
-               inside = emitter.sbuf(rows, 1, DType::kInt32, "index");
+    const Tile above = fresh("index"), inside = fresh("index");
     emitter.tensor_tensor(AluOp::kMaximum, above, asked, low);
     emitter.tensor_tensor(AluOp::kMinimum, inside, above, high);
     return inside;
   });
+}
+
+// Rows [0, the returned number) of the result, of `width` elements each, several to a partition.
+int64_t gather_together(Lowering& lowering, const View& table, const View& list, const View& whole) {
+  Emitter& emitter = lowering.emitter();
+  const int64_t table_rows = table.dims[0].count, width = table.dims[1].count, count = list.dims[0].count;
+  if (width > kShortRow || count < 2 * kPartitions || !whole.contiguous()) return 0;
+  int64_t row = 0;
+  for (; count - row >= kPartitions;) {
+    const int64_t each = std::min(kRowsTogether, (count - row) / kPartitions), columns = each * width;
+    const Tile inside = index_rows(lowering, list, row, kPartitions, each, table_rows),
+               tile = emitter.sbuf(kPartitions, columns, table.dtype, "gathered");
+    for (int64_t i = 0; i < each; ++i)
+      emitter.gather_rows(tile.column_range(i * width, width), table, inside.column_range(i, 1));
+    emitter.store(
+        {whole.tensor, whole.dtype, whole.offset + row * width, {{columns, kPartitions}, {1, columns}}},
+        tile);
+    row += each * kPartitions;
+  }
+  return row;
 }
 
 }  // namespace
@@ -92,10 +124,11 @@ bool lower_gather(Lowering& lowering, const Op& op) {
   const View asked = lowering.reshaped_or_copied(lowering.view(op.operands[1]), list);
   const View whole = lowering.allocate(op.results[0]);
   const Matrix out(*Lowering::reshaped(whole, result_shape), 1);
-  if (width <= kRowElements) emitter.residency().reserve(whole, count, width);
-  for (int64_t row = 0; row < count; row += kPartitions) {
+  const int64_t done = gather_together(lowering, table, asked, whole);
+  if (done == 0 && width <= kRowElements) emitter.residency().reserve(whole, count, width);
+  for (int64_t row = done; row < count; row += kPartitions) {
     const int64_t rows = std::min(kPartitions, count - row);
-    const Tile inside = index_rows(lowering, asked, row, rows, table_rows);
+    const Tile inside = index_rows(lowering, asked, row, rows, 1, table_rows);
     for (int64_t column = 0; column < width; column += kRowElements) {
       const int64_t columns = std::min(kRowElements, width - column);
       View part = table;

@@ -4,7 +4,9 @@
 // A row of the transfer is what is contiguous of a slice: the trailing dimensions that are taken whole and
 // the one in front of them. 128 rows go at a time: their start indices are loaded, clamped so that the slice
 // lies inside, times the operand's strides, plus where in the slice the row lies, which the compiler knows. A
-// gather of single elements has as many rows as elements, and costs a descriptor for each.
+// gather of single elements has as many rows as elements, and costs a descriptor for each. Where short rows
+// follow each other in memory, as do their indices, a partition holds several: they are loaded, made into
+// addresses and stored together, and only the indirect transfers go 128 at a time.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -27,6 +29,8 @@ using Dims = std::vector<int64_t>;
 // Rows of all slices, which are written out 128 at a time, and columns of one transfer.
 constexpr int64_t kRowsMax = int64_t{1} << 20;
 constexpr int64_t kGatheredColumnsMax = 8192;
+// Rows of a partition whose addresses are made together: at most, and by what they gather.
+constexpr int64_t kRowsTogether = 64, kColumnsTogether = 512;
 
 bool contains(const Dims& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
 
@@ -118,17 +122,59 @@ class Gather {
     columns_ = g_.columns();
     describe_rows(out);
     const Matrix places = offsets_of_rows();
-    for (int64_t row = 0; row < row_count_; row += kPartitions) {
-      const int64_t rows = std::min(kPartitions, row_count_ - row);
-      View rows_of_table = flat;
-      rows_of_table.dims = {{1, product(g_.operand) - columns_ + 1}, {1, columns_}};
-      const Tile tile = emitter_.sbuf(rows, columns_, out.dtype, "gathered");
-      emitter_.gather_rows(tile, rows_of_table, addresses(places, row, rows));
-      result_.store(emitter_, tile, row, 0);
+    const int64_t most = find_lists(places) ? std::min(kRowsTogether, kColumnsTogether / columns_) : 1;
+    for (int64_t row = 0; row < row_count_;) {
+      Block block{row, std::min(kPartitions, row_count_ - row), 1};
+      block.each = std::clamp<int64_t>((row_count_ - row) / kPartitions, 1, std::max<int64_t>(most, 1));
+      gather(flat, places, block, out);
+      row += block.rows * block.each;
     }
   }
 
  private:
+  // Rows of the transfer from `row` on: `each` of them in a partition.
+  struct Block {
+    int64_t row, rows, each;
+  };
+
+  void gather(const View& table, const Matrix& places, const Block& block, const View& out) {
+    View rows_of_table = table;
+    rows_of_table.dims = {{1, product(g_.operand) - columns_ + 1}, {1, columns_}};
+    const Tile tile = emitter_.sbuf(block.rows, block.each * columns_, out.dtype, "gathered"),
+               index = addresses(places, block);
+    for (int64_t i = 0; i < block.each; ++i)
+      emitter_.gather_rows(tile.column_range(i * columns_, columns_), rows_of_table,
+                           index.column_range(i, 1));
+    if (block.each == 1) return result_.store(emitter_, tile, block.row, 0);
+    const int64_t width = block.each * columns_;
+    View to = result_.all();
+    to.offset += block.row * columns_;
+    to.dims = {{width, block.rows}, {1, width}};
+    emitter_.store(to, tile);
+  }
+
+  // Whether rows lie one after another in the result, and their numbers in lists.
+  bool find_lists(const Matrix& places) {
+    if (!outer_.empty() || !result_.all().contiguous()) return false;
+    const std::vector<int64_t> list{row_count_};
+    lists_.clear();
+    for (size_t j = 0; j < g_.start_map.size(); ++j) {
+      const auto flat = Lowering::reshaped(indices_of(static_cast<int64_t>(j)).all(), list);
+      if (!flat || flat->dims.size() != 1) return false;
+      lists_.push_back(*flat);
+    }
+    return places.all().contiguous();
+  }
+
+  void load_numbers(const Tile& tile, const Matrix& numbers, const View* list, const Block& block) {
+    if (block.each == 1) return numbers.load(emitter_, tile, block.row, 0);
+    View part = list != nullptr ? *list : numbers.all();
+    const int64_t step = list != nullptr ? list->dims[0].step : 1;
+    part.offset += block.row * step;
+    part.dims = {{block.each * step, block.rows}, {step, block.each}};
+    emitter_.load(tile, part);
+  }
+
   View contiguous(const View& view) {
     if (view.contiguous()) return view;
     View copy = emitter_.hbm({{view.element_count()}}, view.dtype, "table");
@@ -177,24 +223,23 @@ class Gather {
     return 0;
   }
 
-  Tile addresses(const Matrix& places, int64_t row, int64_t rows) {
-    Tile sum = fresh(rows);
-    places.load(emitter_, sum, row, 0);
+  Tile addresses(const Matrix& places, const Block& block) {
+    Tile sum = fresh(block);
+    load_numbers(sum, places, nullptr, block);
     for (size_t j = 0; j < g_.start_map.size(); ++j) {
       const auto d = static_cast<size_t>(g_.start_map[j]);
       const int64_t last = g_.operand[d] - g_.slice[d];
       if (last == 0) continue;
-      const Tile moved = fresh(rows), total = fresh(rows);
-      emitter_.tensor_tensor(AluOp::kMultiply, moved, clamped(static_cast<int64_t>(j), last, row, rows),
-                             number(g_.steps[d], rows));
+      const Tile moved = fresh(block), total = fresh(block);
+      emitter_.tensor_tensor(AluOp::kMultiply, moved, clamped(j, last, block), number(g_.steps[d], block));
       emitter_.tensor_tensor(AluOp::kAdd, total, sum, moved);
       sum = total;
     }
     return sum;
   }
 
-  // Component `component` of the start indices of these rows, in [0, last].
-  Tile clamped(int64_t component, int64_t last, int64_t row, int64_t rows) {
+  // Component `component` of the start indices of all rows.
+  Matrix indices_of(int64_t component) {
     const View all = lowering_.view(op_.operands[1]);
     View first{all.tensor, all.dtype, all.offset, {}};
     if (g_.vector_dim < static_cast<int64_t>(all.dims.size()))
@@ -202,32 +247,37 @@ class Gather {
     std::vector<isa::Dim> dims;
     for (size_t i = 0; i < batch_.size(); ++i) dims.push_back(all.dims[static_cast<size_t>(g_.index_dim(i))]);
     for (const int64_t d : outer_) dims.push_back({0, g_.slice[static_cast<size_t>(d)]});
-    const Matrix indices(first, dims, {});
+    return {first, dims, {}};
+  }
+
+  // The component of these rows, in [0, last].
+  Tile clamped(size_t component, int64_t last, const Block& block) {
+    const Matrix indices = indices_of(static_cast<int64_t>(component));
     // Unsigned numbers of 32 bits are compared as such.
-    const bool is_wide = all.dtype == DType::kUint32;
-    Tile asked = emitter_.sbuf(rows, 1, all.dtype, "index");
-    indices.load(emitter_, asked, row, 0);
-    if (size_bytes(all.dtype) != 4) {
-      const Tile wide = fresh(rows);
+    const bool is_wide = indices.dtype() == DType::kUint32;
+    Tile asked = emitter_.sbuf(block.rows, block.each, indices.dtype(), "index");
+    load_numbers(asked, indices, block.each == 1 ? nullptr : &lists_[component], block);
+    if (size_bytes(indices.dtype()) != 4) {
+      const Tile wide = fresh(block);
       emitter_.tensor_copy(wide, asked);
       asked = wide;
     }
-    const Tile limit = number(last, rows), below = fresh(rows);
+    const Tile limit = number(last, block), below = fresh(block);
     if (is_wide) {
       emitter_.tensor_tensor(AluOp::kMinimum, below.as(DType::kUint32), asked, limit.as(DType::kUint32));
       return below;
     }
-    const Tile above = fresh(rows);
-    emitter_.tensor_tensor(AluOp::kMaximum, above, asked, number(0, rows));
+    const Tile above = fresh(block);
+    emitter_.tensor_tensor(AluOp::kMaximum, above, asked, number(0, block));
     emitter_.tensor_tensor(AluOp::kMinimum, below, above, limit);
     return below;
   }
 
-  Tile fresh(int64_t rows) { return emitter_.sbuf(rows, 1, DType::kInt32, "address"); }
-  Tile number(int64_t value, int64_t rows) {
-    const Tile tile = fresh(rows);
+  Tile fresh(const Block& block) { return emitter_.sbuf(block.rows, block.each, DType::kInt32, "address"); }
+  Tile number(int64_t value, const Block& block) {
+    const Tile tile = emitter_.sbuf(block.rows, 1, DType::kInt32, "address");
     emitter_.memset(tile, static_cast<double>(value));
-    return tile;
+    return block.each == 1 ? tile : tile.repeated(block.each);
   }
 
   Lowering& lowering_;
@@ -235,8 +285,9 @@ class Gather {
   const Function& function_;
   const Op& op_;
   GatherGeometry g_;
-  Dims batch_, outer_;  // dimensions of the result, of the operand
-  Matrix result_;       // rows by runs
+  Dims batch_, outer_;       // dimensions of the result, of the operand
+  Matrix result_;            // rows by runs
+  std::vector<View> lists_;  // of the components of the start indices, where find_lists() says so
   int64_t row_count_ = 0, columns_ = 1;
 };
 
