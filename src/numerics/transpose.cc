@@ -1,7 +1,7 @@
 // Square blocks: eight rows of eight elements are read, turned in registers or by element moves the
 // compiler vectorises, and written as eight rows. Going through small blocks keeps both sides of the
-// copy within a few cache lines. With AVX-512, elements of 4 bytes go by sixteen: each row of a block is one
-// whole cache line of the result.
+// copy within a few cache lines. With AVX2 and AVX-512, elements of 4 bytes go by sixteen: whole cache
+// lines are read, and with AVX-512 each row of a block is one of the result.
 #include "numerics/simd_targets.h"
 
 #include <algorithm>
@@ -106,9 +106,11 @@ HWY_ATTR HWY_INLINE void turn_narrow(const T* from, size_t src_pitch, size_t row
   }
 }
 
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
 constexpr size_t kWide = 16;
+#endif
 
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 // 16 x 16 elements of 4 bytes. A vector takes four elements of each of the rows j, j + 4, j + 8 and j + 12,
 // so that turning 4 x 4 within its parts leaves one column of sixteen.
 HWY_ATTR HWY_INLINE void turn_wide(const uint32_t* src, size_t src_pitch, uint32_t* dst, size_t dst_pitch) {
@@ -136,6 +138,59 @@ HWY_ATTR HWY_INLINE void turn_wide(const uint32_t* src, size_t src_pitch, uint32
     for (size_t i = 0; i < 4; ++i) hn::StoreU(rows[i], d, dst + (column + i) * dst_pitch);
   }
 }
+
+HWY_ATTR HWY_INLINE void turn_whole(const uint32_t* src, size_t src_pitch, size_t rows, size_t columns,
+                                    uint32_t* dst, size_t dst_pitch) {
+  for (size_t r = 0; r < rows; r += kWide)
+    for (size_t c = 0; c < columns; c += kWide)
+      turn_wide(src + r * src_pitch + c, src_pitch, dst + c * dst_pitch + r, dst_pitch);
+}
+#elif HWY_TARGET == HWY_AVX2 && HWY_ARCH_X86
+// 8 x 8 elements of 4 bytes. A vector takes four elements of each of the rows j and j + 4, so that turning 4
+// x 4 within its halves leaves one column of eight.
+HWY_ATTR HWY_INLINE void turn_eight(const uint32_t* src, size_t src_pitch, uint32_t* dst, size_t dst_pitch) {
+  const hn::Full256<uint32_t> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto four = [&](size_t row, size_t column) HWY_ATTR {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + row * src_pitch + column));
+  };
+  for (size_t column = 0; column < 8; column += 4) {
+    V rows[4], next[4];
+    for (size_t j = 0; j < 4; ++j)
+      rows[j] = V{_mm256_inserti128_si256(_mm256_castsi128_si256(four(j, column)), four(j + 4, column), 1)};
+    for (int step = 0; step < 2; ++step) {
+      for (int i = 0; i < 2; ++i) {
+        next[2 * i] = hn::InterleaveLower(d, rows[i], rows[i + 2]);
+        next[2 * i + 1] = hn::InterleaveUpper(d, rows[i], rows[i + 2]);
+      }
+      for (int i = 0; i < 4; ++i) rows[i] = next[i];
+    }
+    for (size_t i = 0; i < 4; ++i) hn::StoreU(rows[i], d, dst + (column + i) * dst_pitch);
+  }
+}
+
+// Sixteen columns at a time, by way of a copy of them without gaps: rows whose pitch is a power of two, as
+// those of SBUF and PSUM, fall into few cache sets, where a block's rows and those of its result would push
+// each other out.
+HWY_ATTR HWY_INLINE void turn_whole(const uint32_t* src, size_t src_pitch, size_t rows, size_t columns,
+                                    uint32_t* dst, size_t dst_pitch) {
+  constexpr size_t kBandRows = 128;
+  const hn::Full256<uint32_t> d;
+  alignas(64) uint32_t lines[kBandRows * kWide];
+  for (size_t first = 0; first < rows; first += kBandRows) {
+    const size_t band = std::min(kBandRows, rows - first);
+    for (size_t c = 0; c < columns; c += kWide) {
+      for (size_t r = 0; r < band; ++r) {
+        const uint32_t* line = src + (first + r) * src_pitch + c;
+        hn::Store(hn::LoadU(d, line), d, lines + r * kWide);
+        hn::Store(hn::LoadU(d, line + 8), d, lines + r * kWide + 8);
+      }
+      for (size_t half = 0; half < kWide; half += 8)
+        for (size_t r = 0; r < band; r += 8)
+          turn_eight(lines + r * kWide + half, kWide, dst + (c + half) * dst_pitch + first + r, dst_pitch);
+    }
+  }
+}
 #endif
 
 template <typename T>
@@ -143,12 +198,10 @@ HWY_ATTR void turn(const void* src, size_t src_pitch, size_t rows, size_t column
                    size_t dst_pitch) {
   const T* from = static_cast<const T*>(src);
   T* to = static_cast<T*>(dst);
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
   if constexpr (sizeof(T) == 4) {
     const size_t whole_rows = rows / kWide * kWide, whole_columns = columns / kWide * kWide;
-    for (size_t r = 0; r < whole_rows; r += kWide)
-      for (size_t c = 0; c < whole_columns; c += kWide)
-        turn_wide(from + r * src_pitch + c, src_pitch, to + c * dst_pitch + r, dst_pitch);
+    turn_whole(from, src_pitch, whole_rows, whole_columns, to, dst_pitch);
     turn_narrow(from + whole_columns, src_pitch, whole_rows, columns - whole_columns,
                 to + whole_columns * dst_pitch, dst_pitch);
     from += whole_rows * src_pitch;

@@ -1,6 +1,5 @@
 // Memory of a simulated core: the host's, counted against the core's HBM.
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -8,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "torch/device.h"
+#include "torch/host_blocks.h"
 
 namespace opentrn::torch_device {
 
@@ -33,6 +33,12 @@ struct Memory {
 Memory& memory_of(c10::DeviceIndex device) {
   static auto* all = new std::array<Memory, 256>;
   return (*all)[static_cast<size_t>(device)];
+}
+
+// Never destroyed: tensors may outlive it at exit.
+HostBlocks& host_blocks() {
+  static auto* blocks = new HostBlocks;
+  return *blocks;
 }
 
 void count(DeviceStats& stats, size_t rounded_bytes, size_t asked, bool more) {
@@ -78,7 +84,7 @@ void release(void* data) {
     count(memory.stats, rounded(header.asked), header.asked, false);
   }
   tell_tools(header.device, -static_cast<int64_t>(rounded(header.asked)), header.record);
-  std::free(base);
+  host_blocks().put(base, rounded(header.asked) + kAlignment);
 }
 
 std::string gib(double bytes) {
@@ -105,7 +111,7 @@ struct HbmAllocator final : c10::DeviceAllocator {
       memory.used += taken;
       count(memory.stats, rounded(bytes), bytes, true);
     }
-    void* base = std::aligned_alloc(kAlignment, rounded(bytes) + kAlignment);
+    void* base = host_blocks().take(rounded(bytes) + kAlignment, kAlignment);
     if (base == nullptr) {
       const std::lock_guard lock(memory.mutex);
       memory.used -= taken;
@@ -125,7 +131,8 @@ struct HbmAllocator final : c10::DeviceAllocator {
   }
 
   bool initialized() override { return configuration().memory_bytes > 0; }
-  void emptyCache(c10::MempoolId_t) override {}                    // nothing is kept: reserved is allocated
+  // Of HBM nothing is kept: reserved is allocated.
+  void emptyCache(c10::MempoolId_t) override { host_blocks().clear(); }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}  // work is done when its call returns
   DeviceStats getDeviceStats(c10::DeviceIndex device) override {
     check_device(device);

@@ -232,6 +232,23 @@ def compiled_ddp(_mesh: DeviceMesh) -> None:
     close(losses, train(model(), x, y, 2))
 
 
+@case
+def synchronised_batch_norm(_mesh: DeviceMesh) -> None:
+    """Statistics of all ranks' values, running ones too, as one CPU with the whole batch has them."""
+    net = nn.Sequential(nn.Conv1d(2, 3, 1, bias=False), nn.BatchNorm1d(3), nn.ReLU())  # a bias has no gradient
+    torch.manual_seed(0)
+    nn.init.normal_(net[0].weight)
+    alone = copy.deepcopy(net)
+    x, y = torch.randn(8, 2, 4), torch.randn(8, 3, 4)
+    rank, size = dist.get_rank(), dist.get_world_size()
+    net = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(net).to("neuron"))
+    losses = train(net, x[rank::size].to("neuron"), y[rank::size].to("neuron"), 3)
+    for loss in losses:
+        dist.all_reduce(loss, dist.ReduceOp.AVG)
+    close(losses, train(alone, x, y, 3))
+    close([each.detach() for each in net.module.buffers()], list(alone.buffers()))
+
+
 def main() -> None:
     dist.init_process_group("neuron")  # by its name: DDP of torch 2.13 asks for the default's
     mesh = init_device_mesh("neuron", (int(os.environ["WORLD_SIZE"]),))

@@ -321,3 +321,19 @@ def test_a_storage_stays_on_its_core_when_it_is_resized() -> None:
     assert storage.device == x.device
     x.set_(torch.ones(2, device="neuron"))
     assert x.tolist() == [1, 1]
+
+
+def test_freed_memory_is_used_again() -> None:
+    """Large blocks, which the C library gives back to the system; empty_cache() does that too."""
+    import resource
+
+    def faults() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.empty(16 << 20, device="neuron").fill_(1.0)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    pages = (64 << 20) // resource.getpagesize()
+    faults()
+    assert faults() < pages / 8
+    torch.neuron.empty_cache()
+    assert faults() > pages / 8 or b"[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_bytes()

@@ -283,3 +283,39 @@ def test_options_are_checked() -> None:
 def test_the_backend_has_its_name() -> None:
     assert "neuron" in torch._dynamo.list_backends(exclude_tags=())
     assert opentrn.torch.neuron is torch._dynamo.lookup_backend("neuron")
+
+
+def test_what_the_backward_pass_keeps_is_not_copied() -> None:
+    """Torch traced it in other strides than the program writes; only what the caller sees is in those."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        turned = torch.exp(x.transpose(1, 2) @ x).transpose(0, 1)
+        return turned.detach(), (torch.sin(turned) * turned).sum()
+
+    x = torch.randn(3, 4, 5).mul(0.2).to("neuron")
+    with torch.profiler.profile() as profile:
+        step = compiled(f)
+        kept = x.clone().requires_grad_()
+        turned, total = step(kept)
+        total.backward()
+    again = x.cpu().requires_grad_()
+    wanted = f(again)
+    wanted[1].backward()
+    assert turned.stride() == wanted[0].stride()
+    torch.testing.assert_close([turned.cpu(), kept.grad.cpu()], [wanted[0], again.grad], **CLOSE)
+    names = [event.name for event in profile.events()]
+    backward = next(i for i, name in enumerate(names) if "CompiledFunctionBackward" in name)
+    assert "aten::contiguous" not in names[backward:], names
+
+
+def test_views_of_the_hosts_ops_have_the_strides_that_were_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENTRN_STRICT")
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.matrix_exp(torch.tanh(x.transpose(1, 2) * 0.1)).sum()
+
+    x = torch.randn(2, 3, 3)
+    leaf, again = x.clone().requires_grad_(), x.clone().requires_grad_()
+    torch.compile(f, backend="neuron")(leaf).backward()
+    f(again).backward()
+    torch.testing.assert_close(leaf.grad, again.grad, **CLOSE)

@@ -176,3 +176,52 @@ def test_instances_write_running_statistics_and_have_gradients() -> None:
 def test_whole_numbers_lie_between_whole_ends(ends: tuple[float, float]) -> None:
     found = torch.linspace(*ends, 9, dtype=torch.int64, device="neuron")
     assert found.tolist() == torch.linspace(*ends, 9, dtype=torch.int64).tolist()
+
+
+def test_running_statistics_are_written_beside_out() -> None:
+    """The schema of native_batch_norm.out says of its results alone that they are written."""
+    x = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))
+    kept = {}
+    for place in ("cpu", "neuron"):
+        running = torch.zeros(3, device=place), torch.ones(3, device=place)
+        results = torch.empty(4, 3, 5, device=place), torch.empty(3, device=place), torch.empty(3, device=place)
+        given = torch.native_batch_norm(x.to(place), None, None, *running, True, 0.1, 1e-5, out=results)
+        assert [each.data_ptr() for each in given] == [each.data_ptr() for each in results]
+        kept[place] = [each.cpu() for each in (*running, *results)]
+    torch.testing.assert_close(kept["neuron"], kept["cpu"])
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_the_ops_of_synchronised_batch_norm(counted: bool) -> None:
+    """Two halves of a batch, as two ranks have them, give what the whole batch gives; the CPU has no such ops."""
+    torch.manual_seed(0)
+    x, grad, weight, bias = torch.randn(6, 3, 4), torch.randn(6, 3, 4), torch.rand(3), torch.randn(3)
+    wanted_running = torch.zeros(3), torch.ones(3)
+    leaves = [each.clone().requires_grad_() for each in (x, weight, bias)]
+    wanted = torch.nn.functional.batch_norm(leaves[0], *wanted_running, *leaves[1:], True, 0.1, 1e-5)
+    wanted.backward(grad)
+
+    split = [2, 4] if counted else [3, 3]
+    halves, grads = x.to("neuron").split(split), grad.to("neuron").split(split)
+    weight, bias = weight.to("neuron"), bias.to("neuron")
+    running = torch.zeros(3, device="neuron"), torch.ones(3, device="neuron")
+    own = [torch.batch_norm_stats(half, 1e-5) for half in halves]
+    means, deviations = (torch.stack(each) for each in zip(*own))
+    counts = torch.tensor([4.0 * part for part in split], device="neuron")
+    how = means, deviations, *running, 0.1, 1e-5
+    mean, invstd = (
+        torch.batch_norm_gather_stats_with_counts(halves[0], *how, counts) if counted
+        else torch.batch_norm_gather_stats(halves[0], *how, 12)
+    )  # fmt: skip
+    found = torch.cat([torch.batch_norm_elemt(half, weight, bias, mean, invstd, 1e-5) for half in halves])
+    sums = [
+        torch.batch_norm_backward_reduce(dy, half, mean, invstd, weight, True, True, True)
+        for dy, half in zip(grads, halves)
+    ]
+    of_all = [left + right for left, right in zip(*sums)]
+    of_x = torch.cat([
+        torch.batch_norm_backward_elemt(dy, half, mean, invstd, weight, *of_all[:2], counts.int())
+        for dy, half in zip(grads, halves)
+    ])  # fmt: skip
+    torch.testing.assert_close([each.cpu() for each in (found, *running)], [wanted.detach(), *wanted_running])
+    torch.testing.assert_close([each.cpu() for each in (of_x, *of_all[2:])], [each.grad for each in leaves])

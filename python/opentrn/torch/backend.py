@@ -33,11 +33,21 @@ def compilers(settings: settings_module.Settings, name: str) -> dict[str, Callab
     def compiler(kind: str) -> Callable[..., Any]:
         return lambda module, _inputs: callable_graph(module, settings, f"{name}_{kind}")
 
+    def forward(module: fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
+        return callable_graph(module, settings, f"{name}_forward", _seen_by_the_caller())
+
     return {
-        "fw_compiler": compiler("forward"),
+        "fw_compiler": forward,
         "bw_compiler": compiler("backward"),
         "inference_compiler": compiler("inference"),
     }
+
+
+def _seen_by_the_caller() -> int | None:
+    """Of the forward graph's results; the backward graph alone takes the others. None where torch does not say."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    return metadata.num_forward if metadata is not None else None
 
 
 _DECORATORS = {"wrapper", "wrapped", "inner", "decorated", "_call_impl", "_wrapped_call_impl"}

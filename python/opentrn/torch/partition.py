@@ -57,10 +57,22 @@ def _has_form(node: fx.Node) -> bool:
     )
 
 
+def _as_traced(given: Any, traced: Any) -> Any:
+    """An argument in the strides that it was traced with, of which the views of the host's ops are."""
+    from opentrn.torch.program import with_strides
+
+    if not (isinstance(given, torch.Tensor) and isinstance(traced, torch.Tensor)) or given.layout != torch.strided:
+        return given
+    known = all(isinstance(step, int) for step in traced.stride())
+    return with_strides(given, traced.stride()) if known and given.stride() != traced.stride() else given
+
+
 def _interpreted(module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]:
+    traced = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
+
     def run(arguments: list[Any]) -> list[Any]:
         skipped.THREAD.touched += 1
-        taken = list(arguments)
+        taken = [_as_traced(*pair) for pair in zip(arguments, traced)]
         arguments.clear()
         return fx.Interpreter(module).run(*taken)
 

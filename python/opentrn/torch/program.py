@@ -193,9 +193,15 @@ def _is_dense(spec: Spec | None) -> bool:
 def _strided(tensor: torch.Tensor, spec: Spec | None) -> torch.Tensor:
     """In the strides that torch traced, which what comes after was compiled for; elements that share memory do not."""
     assert spec is not None
-    if any(size > 1 and stride == 0 for size, stride in zip(spec.shape, spec.stride)):
+    return with_strides(tensor, spec.stride)
+
+
+def with_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """A copy in these strides, unless elements would share memory."""
+    if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, strides)):
         return tensor
-    return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=tensor.device).copy_(tensor)
+    made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return made.copy_(tensor)
 
 
 @dataclass
@@ -217,14 +223,26 @@ class Sizes:
 
 
 class CallableGraph:
-    """A graph as AOTAutograd calls it; one Program for each set of sizes, and the last used are kept."""
+    """A graph as AOTAutograd calls it; one Program for each set of sizes, and the last used are kept.
 
-    def __init__(self, module: fx.GraphModule, settings: Settings, name: str, starts: bool = True) -> None:
+    visible: how many of its results the caller sees, in the strides that torch traced. What follows is kept for the
+    backward pass and goes to it as the program wrote it. None: all.
+    """
+
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        settings: Settings,
+        name: str,
+        starts: bool = True,
+        visible: int | None = None,
+    ) -> None:
         self._boxed_call = True  # takes one list of arguments, which it may empty; torch looks for it here
         self.module = module
         self.settings = settings
         self.name = name
         self.starts = starts
+        self.visible = visible
         self.programs: dict[tuple[Any, ...], Program] = {}  # the one used longest ago is first
         self._most = environment.sized_programs()
         self._lock = threading.Lock()
@@ -269,7 +287,10 @@ class CallableGraph:
                 specs.append(Spec(tuple(int(size) for size in actual.shape), traced.dtype))
             else:
                 specs.append(actual)
-        return Program(emit(self.module, specs, sizes, self.name), self.settings, self.name, self.starts)
+        emitted = emit(self.module, specs, sizes, self.name)
+        for row in emitted.results[self.visible :] if self.visible is not None else ():
+            row.spec = None
+        return Program(emitted, self.settings, self.name, self.starts)
 
 
 def _has_symbols(value: Any) -> bool:
@@ -290,12 +311,12 @@ def _bound(traced: Sequence[Any], given: Sequence[Any]) -> dict[Any, int]:
 
 
 def _compiled(
-    settings: Settings, module: fx.GraphModule, name: str, starts: bool = True
+    settings: Settings, module: fx.GraphModule, name: str, starts: bool = True, visible: int | None = None
 ) -> Callable[[list[Any]], list[Any]]:
     from opentrn.torch.partition import with_host_parts
 
     try:
-        return CallableGraph(module, settings, name, starts)
+        return CallableGraph(module, settings, name, starts, visible)
     except NotModelled as fault:
         if not settings.strict:
             return with_host_parts(module, settings, name, fault)
@@ -305,11 +326,13 @@ def _compiled(
         raise fault.restated(hint=fault.hint or remedy) from None
 
 
-def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Callable[[list[Any]], list[Any]]:
+def callable_graph(
+    module: fx.GraphModule, settings: Settings, name: str, visible: int | None = None
+) -> Callable[[list[Any]], list[Any]]:
     """What runs a graph; without OPENTRN_STRICT torch runs what has no form on the device, and stderr says so."""
     attention.expand(module, decompositions.table())
     # AOTAutograd calls with its fake tensors in force; those made here are real.
     with _disable_current_modes():
         if stages.has_collectives(module):
             return stages.in_stages(module, name, functools.partial(_compiled, settings))
-        return _compiled(settings, module, name)
+        return _compiled(settings, module, name, visible=visible)

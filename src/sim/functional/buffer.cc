@@ -143,7 +143,9 @@ void ByteMask::set(int64_t begin, int64_t length) {
   materialise();
   int64_t added = 0;
   for_words(begin, length, [&](int64_t i, uint64_t bits) {
-    added += bits_in(bits & ~words_[i]);
+    const uint64_t fresh =
+        bits & ~words_[i];  // mostly all of the word or, of a word at the range's ends, a part
+    added += fresh == ~uint64_t{0} ? 64 : bits_in(fresh);
     words_[i] |= bits;
   });
   add(added);

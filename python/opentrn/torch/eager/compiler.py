@@ -158,17 +158,18 @@ class _Tracer:
         self.lifts = any(ref.index < 0 for ref in refs)
         self.numbers = -min([0, *(ref.index for ref in refs)])
         self.inputs = [i for i, each in enumerate(given) if each.kind != _NUMBER]
-        self.mutated = self._mutated()
+        self.mutated = self._mutated(silently=True)
+        self.declared = self._mutated()  # what the schema says is written
         self.written = self._mutated(out_only=True)
         self.returned: list[tuple[Any, ...]] = []
         self.outputs: list[Output] = []
 
-    def _mutated(self, out_only: bool = False) -> list[int]:
-        """Tensors of the call that the op writes; out_only: whatever they hold."""
+    def _mutated(self, out_only: bool = False, silently: bool = False) -> list[int]:
+        """Tensors of the call that the op writes; out_only: whatever they hold; silently: what no schema says too."""
         found = []
         names = [each.name for each in self.schema.arguments]
-        silent: tuple[str, ...] = batch_norm.WRITTEN.get(self.name, ())
-        if silent and not self.arguments[names.index("training")]:
+        silent: tuple[str, ...] = batch_norm.WRITTEN.get(self.name, ()) if silently else ()
+        if silent and "training" in names and not self.arguments[names.index("training")]:
             silent = ()
         for value, declared in zip(self.arguments, self.schema.arguments):
             if out_only and not declared.is_out:
@@ -235,7 +236,7 @@ class _Tracer:
             values.append(self._ordered(seen[i], i))
         returns = self.schema.returns
         parts = result if isinstance(result, (tuple, list)) and len(returns) != 1 else [result]
-        written = iter(self.mutated)
+        written = iter(self.declared)
         layouts = iter(attention.LAYOUTS.get(self.name, ()))
         for each, part in zip(returns, parts):
             if each.alias_info is not None and each.alias_info.is_write:
