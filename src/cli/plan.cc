@@ -61,6 +61,11 @@ planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
     throw Fault(FaultKind::kInput, "plan.job",
                 fmt::format("--seq is {}, and {} tokens of it are of text", job.seq, job.model.text_tokens),
                 "tokens of the image and of text together: 4429 for 1024 x 1024 pixels");
+  if (job.model.positions > 0 && job.seq > job.model.positions)
+    throw Fault(
+        FaultKind::kInput, "plan.job",
+        fmt::format("--seq is {}, and the model has learned positions for {}", job.seq, job.model.positions),
+        fmt::format("--seq {} or less, or a config with more positions", job.model.positions));
   job.global_batch = options.global_batch;
   job.tokens = options.tokens;
   job.precision = options.precision == "fp8"    ? planner::Precision::kFp8

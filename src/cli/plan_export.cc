@@ -32,7 +32,8 @@ std::string jax(const Job& job, const Line& line) {
   const Model& model = job.model;
   if (layout.pp > 1 || layout.cp > 1 || layout.ep > 1)
     refuse(fmt::format("{} for JAX", planner::to_string(layout)),
-           "--pp 1 --cp 1: its step has data and tensor parallelism");
+           model.experts > 0 ? "a dense model, or torchtitan, nxdt or megatron: its step has no experts"
+                             : "--pp 1 --cp 1: its step has data and tensor parallelism");
   if (model.experts > 0 || model.latent() || model.window_layers > 0 || !model.causal || model.biases)
     refuse(fmt::format("{} for JAX", model.name),
            "dense decoders without biases: no experts, latent or windowed attention, encoders");

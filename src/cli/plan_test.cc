@@ -300,6 +300,8 @@ TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
       {data_of("seq: 4096, global_batch: .inf"), {"line 2", "'global_batch' is '.inf'"}},
       {data_of("seq: 4096, global_batch: many"), {"line 2", "'global_batch' is 'many'"}},
       {data_of("global_batch: 64"), {"line 2", "'data'", "--seq is 0"}},
+      {"model: GPT-3 175B\ndata: {seq: 4096, global_batch: 64}\n" + cluster,
+       {"line 2", "'data'", "--seq is 4096", "learned positions for 2048"}},
       {"model: Lama-3.1-8B\n" + data + cluster, {"line 1", "'model'", "Lama-3.1-8B", "Llama-3.1-8B"}},
       {"model: /nowhere/config.json\n" + data + cluster, {"line 1", "'model'", "/nowhere/config.json"}},
       {"model: ~\n" + data + cluster, {"line 1", "'model' is not text"}},
