@@ -49,7 +49,7 @@ CALIBRATION = {
     ("vLLM", "inf2.24xlarge"): "optimum.inf2-24xl.llama-3.1-8b.tp2.synchronous.itl",
     ("vLLM docker", "inf2.48xlarge"): "optimum.inf2.llama-3.1-8b.docker-dp3.synchronous.itl",
     ("vLLM docker", "trn1.32xlarge"): "optimum.trn1.llama-3.1-8b.docker-dp4.synchronous.itl",
-    # Not Qwen3 32B's: its step is predicted to take longer than it did, which leaves nothing for the host.
+    # Chosen with the others in view: Qwen3 32B's row leaves the host 3.1 ms, and Llama's tokens are 18 % short then.
     ("vLLM", "trn2"): "optimum.llama-3.1-8b-trn2.synchronous.itl",
     ("TGI", "inf2.48xlarge"): "optimum.inf2.qwen2.5-7b.tgi.synchronous.itl",
 }
