@@ -43,7 +43,7 @@ bool is_dense_constant(const Function& function, ValueId value) {
 namespace {
 
 // More rows than these are worth a transposed operand of their own.
-constexpr int64_t kFewRows = 8;
+constexpr int64_t kFewRows = 32;
 
 // What slices and reshapes that add or drop dimensions of one show of a constant.
 struct Shown {
