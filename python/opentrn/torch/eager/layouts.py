@@ -33,7 +33,7 @@ def of_results(
         each = given[ref.index]
         return torch.empty_strided(each.shape, each.stride, dtype=each.dtype, device="cpu")
 
-    leaves = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, kind)]
+    leaves: list[Any] = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, kind)]
     if any(leaf.index < 0 or given[leaf.index].is_wrapped for leaf in leaves):  # numbers: of element-wise ops
         return []
     with FakeTensorMode(), torch.no_grad():
