@@ -225,3 +225,23 @@ def test_the_ops_of_synchronised_batch_norm(counted: bool) -> None:
     ])  # fmt: skip
     torch.testing.assert_close([each.cpu() for each in (found, *running)], [wanted.detach(), *wanted_running])
     torch.testing.assert_close([each.cpu() for each in (of_x, *of_all[2:])], [each.grad for each in leaves])
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("hardswish", torch.nn.functional.hardswish),
+        ("batch_norm", lambda x: torch.nn.functional.batch_norm(x, None, None, training=True)),
+        ("group_norm", lambda x: torch.nn.functional.group_norm(x, 3)),
+        ("convolution", lambda x: torch.nn.functional.conv2d(x, torch.ones(4, 3, 3, 3, device=x.device))),
+        ("reflection", lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1), "reflect")),
+        ("max_pool3d", lambda x: torch.nn.functional.max_pool3d(x, 2, return_indices=True)[0]),
+    ],
+)
+def test_channels_last_is_kept_where_the_cpu_keeps_it(name: str, call: Any) -> None:
+    shape = (2, 3, 4, 6, 6) if name.endswith("3d") else (2, 3, 6, 6)
+    form = torch.channels_last_3d if name.endswith("3d") else torch.channels_last
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(memory_format=form)
+    found, wanted = call(x.to("neuron")), call(x)
+    assert found.stride() == wanted.stride() != torch.empty(wanted.shape).stride()
+    torch.testing.assert_close(found.cpu(), wanted)

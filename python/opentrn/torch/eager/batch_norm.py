@@ -6,6 +6,7 @@ values, as CUDA's are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -145,7 +146,7 @@ def batch_norm_backward_elemt(
     return ((wide - _along(sum_dy / total, wide) - distance) * _along(scale, wide)).to(value.dtype)
 
 
-FORMS = {
+FORMS: dict[str, Callable[..., Any]] = {
     "aten::native_batch_norm": native_batch_norm,
     "aten::native_batch_norm.out": native_batch_norm_out,
     "aten::batch_norm_stats": batch_norm_stats,

@@ -28,7 +28,7 @@ from opentrn.errors import NotModelled
 from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
 from opentrn.torch.compile_cache import Compiled
-from opentrn.torch.eager import batch_norm, fused, integers, lifted, refused, stored
+from opentrn.torch.eager import batch_norm, fused, integers, layouts, lifted, refused, stored
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
@@ -163,6 +163,11 @@ class _Tracer:
         self.written = self._mutated(out_only=True)
         self.returned: list[tuple[Any, ...]] = []
         self.outputs: list[Output] = []
+        self.strides = layouts.of_results(self._called, arguments, given, Ref)
+
+    def _called(self, real: list[Any]) -> Any:
+        positional, keywords = split(self.schema, real)
+        return self.op(*positional, **keywords)
 
     def _mutated(self, out_only: bool = False, silently: bool = False) -> list[int]:
         """Tensors of the call that the op writes; out_only: whatever they hold; silently: what no schema says too."""
@@ -215,7 +220,7 @@ class _Tracer:
         for forms in (attention.FORMS, batch_norm.FORMS, integers.FORMS):
             if form := forms.get(self.name):
                 return form(*positional, **keywords)
-        return self.op(*positional, **keywords)
+        return self._called(real)
 
     def _lifted(self, real: list[Any], seen: dict[int, Any]) -> Any:
         """The form with tensors for numbers; what it gives is what the op writes."""
@@ -237,8 +242,8 @@ class _Tracer:
         returns = self.schema.returns
         parts = result if isinstance(result, (tuple, list)) and len(returns) != 1 else [result]
         written = iter(self.declared)
-        layouts = iter(attention.LAYOUTS.get(self.name, ()))
-        for each, part in zip(returns, parts):
+        likes = iter(attention.LAYOUTS.get(self.name, ()))
+        for place, (each, part) in enumerate(zip(returns, parts)):
             if each.alias_info is not None and each.alias_info.is_write:
                 self.returned.append(("argument", next(written)))
             elif isinstance(part, (list, tuple)):
@@ -249,8 +254,10 @@ class _Tracer:
                 self.returned.append(("list", places))
             elif isinstance(part, Tensor):
                 self.returned.append(("output", len(values)))
-                like = next(layouts, None)
-                pattern = None if like is None else self.given[self.arguments[like].index]
+                like = next(likes, None)
+                pattern = None if like is None else self.given[self.arguments[like].index].stride
+                if pattern is None and place < len(self.strides):
+                    pattern = self.strides[place]
                 values.append(self._ordered(part, -1, pattern))
             elif part is None:
                 self.returned.append(("none",))
@@ -258,11 +265,11 @@ class _Tracer:
                 raise NoDeviceForm(f"{self.name} gives a {type(part).__name__}", label="torch.no_emitter")
         return values
 
-    def _ordered(self, value: Tensor, target: int, pattern: Given | None = None) -> Tensor:
-        """In the order in which it is to lie in memory: that of the pattern, where there is one."""
+    def _ordered(self, value: Tensor, target: int, pattern: Sequence[int] | None = None) -> Tensor:
+        """In the order in which it is to lie in memory: that of the strides in `pattern`, where there are some."""
         order, strides = _memory_order(value), list(value.stride())
-        if pattern is not None:
-            order = sorted(range(value.dim()), key=lambda dim: -pattern.stride[dim])
+        if pattern is not None and len(pattern) == value.dim():
+            order = sorted(range(value.dim()), key=lambda dim: -pattern[dim])
             strides = dense_strides(value.shape, order)
         elif target >= 0:
             given = self.given[target]

@@ -1,0 +1,47 @@
+"""The order in memory of what an op gives for tensors that lie channels last: the CPU's.
+
+Tracing takes ops apart, and their parts do not always keep the order that the op's own kernel gives its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+
+def _lies_channels_last(given: Any) -> bool:
+    rank = len(given.shape)
+    return rank in (4, 5) and given.order == [0, *range(2, rank), 1]
+
+
+def of_results(
+    call: Callable[[list[Any]], Any], arguments: list[Any], given: Sequence[Any], kind: type
+) -> list[Any]:
+    """The CPU's strides of each result, None of what is no tensor. Empty where no tensor of the call lies channels last
+    and where torch does not say.
+
+    call: the op, for values of `arguments`, which hold tensors by their number, as objects of `kind`.
+    """
+    if not any(map(_lies_channels_last, given)):
+        return []
+
+    def value(ref: Any) -> Any:
+        each = given[ref.index]
+        return torch.empty_strided(each.shape, each.stride, dtype=each.dtype, device="cpu")
+
+    leaves: list[Any] = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, kind)]
+    if any(leaf.index < 0 or given[leaf.index].is_wrapped for leaf in leaves):  # numbers: of element-wise ops
+        return []
+    with FakeTensorMode(), torch.no_grad():
+        real = pytree.tree_map_only(kind, value, arguments)
+        real = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), real)
+        try:
+            results = call(real)
+        except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError):
+            return []  # the trace says what is wrong
+    parts = results if isinstance(results, (tuple, list)) else [results]
+    return [tuple(part.stride()) if isinstance(part, torch.Tensor) else None for part in parts]
