@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import sys
 import pytest
 from house import ROOT, relative, tracked
 
+from opentrn import _core
 from opentrn.cli import dispatch
 
 TABLE = "src/cli/commands.def"
@@ -68,3 +70,10 @@ def test_a_command_of_cpp_imports_neither_numpy_nor_argparse() -> None:
     modules = done.stdout.splitlines()[-1].split()
     assert "opentrn._core" in modules
     assert not {"numpy", "argparse", "opentrn.cli.commands", "opentrn.cli.models"} & set(modules)
+
+
+def test_the_loader_binds_no_function_of_the_core_by_name() -> None:
+    library = ctypes.PyDLL(_core.__file__)
+    assert hasattr(library, "PyInit__core")
+    # It would look for thousands at every start.
+    assert not hasattr(library, "_ZN7opentrn4arch14default_tablesEv")

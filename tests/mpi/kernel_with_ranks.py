@@ -97,7 +97,7 @@ def what_goes_wrong(what: str) -> None:
                 time.sleep(3)  # the others wait by then
                 os._exit(9)
             if what == "late":
-                time.sleep(8)
+                time.sleep(60)
             if what == "mismatch":
                 src, dst = copied(x), hbm(x)
                 ncc.all_to_all([src], [dst], ALL, 0)

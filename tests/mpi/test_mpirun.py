@@ -105,7 +105,7 @@ def test_a_process_that_never_starts_mpi_is_not_waited_for_without_end():
 def test_a_process_that_dies_is_named_with_the_collective(recovery, said):
     if not VALUES.exists():
         pytest.skip("this build has no C++ tests")
-    done = mpirun(*recovery, "-np", "4", VALUES, "8", "2", timeout_s="2")
+    done = mpirun(*recovery, "-np", "4", VALUES, "8", "2", timeout_s="10")
     assert said in done.stderr
     assert "process 2 (ranks 4 to 5)" in done.stderr
 
