@@ -19,7 +19,8 @@ struct LayerTimes {
   std::optional<double> optimizer_s_of_parameter;
   double optimizer_s_of_tensor = 0;  // beside that, for every tensor of weights
   bool update_blocks = false;  // the backward passes of blocks update weights: the optimizer has the ends
-  // What a micro-batch's passes wait for collectives of weights and gradients beside them; nullopt: not known.
+  // What a micro-batch's passes wait for collectives of weights and gradients beside them; nullopt: not
+  // known.
   std::optional<double> weights_wait_s;
   bool add_gradients = false;  // the backward passes add theirs to those of the micro-batches before
 };
