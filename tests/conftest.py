@@ -1,4 +1,4 @@
-"""For every test: compiled models stay in a folder of the run; RNG starts from the test's name; --quick."""
+"""For every test: compiled models stay in a folder of the run; RNG starts from the test's name; --quick, --long."""
 
 from __future__ import annotations
 
@@ -18,28 +18,34 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_SLOW = Path(__file__).with_name("slow.txt")
+_SLOW, _LONG = (Path(__file__).with_name(name) for name in ("slow.txt", "long.txt"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """--quick, which `./dev test --quick` passes on."""
+    """--quick and --long, which `./dev test` passes on."""
     parser.addoption(
-        "--quick", action="store_true", help="leave out the test functions that tests/slow.txt names"
+        "--quick", action="store_true", help="leave out the test functions that tests/slow.txt names too"
     )
+    parser.addoption("--long", action="store_true", help="run the test functions that tests/long.txt names too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects what tests/slow.txt names, if --quick is given; pytest's last line counts them."""
-    if not config.getoption("--quick"):
+    """Deselects what tests/long.txt names, unless by --long or by name, and tests/slow.txt's with --quick.
+
+    pytest's last line counts them.
+    """
+    lists = [] if config.getoption("--long") or any("::" in word for word in config.args) else [_LONG]
+    lists += [_SLOW] if config.getoption("--quick") else []
+    names = {line for each in lists for line in each.read_text().splitlines() if not line.startswith("#")}
+    if not names:
         return
-    slow = {line for line in _SLOW.read_text().splitlines() if not line.startswith("#")}
 
-    def is_slow(item: pytest.Item) -> bool:
+    def is_left_out(item: pytest.Item) -> bool:
         function = getattr(item, "originalname", None) or item.name.split("[")[0]
-        return f"{item.path.relative_to(_SLOW.parents[1]).as_posix()}::{function}" in slow
+        return f"{item.path.relative_to(_SLOW.parents[1]).as_posix()}::{function}" in names
 
-    config.hook.pytest_deselected(items=[item for item in items if is_slow(item)])
-    items[:] = [item for item in items if not is_slow(item)]
+    config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
+    items[:] = [item for item in items if not is_left_out(item)]
 
 
 @pytest.fixture(autouse=True, scope="session")

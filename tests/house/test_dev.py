@@ -49,19 +49,21 @@ def test_slow_functions_are_summed_over_their_cases(tmp_path: Path):
 
 
 def test_slow_tests_exist():
-    names = [line for line in testing.SLOW.read_text().splitlines() if not line.startswith("#")]
-    assert len(names) > 50
-    for name in names:
+    slow, long = (
+        [line for line in path.read_text().splitlines() if not line.startswith("#")]
+        for path in (testing.SLOW, testing.LONG)
+    )
+    assert len(slow) > 50
+    for name in slow + long:
         file, function = name.split("::")
-        assert f"def {function}(" in (ROOT / file).read_text(), f"{name} of tests/slow.txt is gone"
+        assert f"def {function}(" in (ROOT / file).read_text(), f"{name} of tests/slow.txt or long.txt is gone"
 
 
 def _collected(*options: str) -> set[str]:
-    """The test functions that pytest finds in a file which has slow ones."""
+    """The test functions that pytest finds; of a file which has slow ones, unless another is named."""
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
-    result = subprocess.run(
-        [*command, *options, "tests/house/test_tables.py"], cwd=ROOT, capture_output=True, text=True
-    )
+    words = options if any(word.startswith("tests/") for word in options) else [*options, "tests/house/test_tables.py"]
+    result = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, text=True)
     return {line.split("[")[0] for line in result.stdout.splitlines() if "::" in line}
 
 
@@ -70,6 +72,13 @@ def test_quick_leaves_out_slow_tests_and_nothing_else():
     whole = _collected()
     assert whole & slow
     assert _collected("--quick") == whole - slow
+
+
+def test_long_tests_run_when_they_are_asked_for():
+    name = next(line for line in testing.LONG.read_text().splitlines() if not line.startswith("#"))
+    file = name.split("::")[0]
+    assert _collected(file) == _collected(file, "--long") - {*testing.LONG.read_text().splitlines()}
+    assert _collected(name) == {name}
 
 
 def test_every_apt_package_has_a_purpose():

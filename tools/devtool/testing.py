@@ -14,15 +14,17 @@ from devtool.paths import OUT, ROOT, venv_bin
 from devtool.report import DevError, elapsed_s, run, say
 
 HELP = """\
-usage: ./dev test [--quick | --record-slow] [pytest arguments]
+usage: ./dev test [--quick | --long | --record-slow] [pytest arguments]
 
 Builds, then runs the C++ unit tests, the Python tests and a minute of fuzzing. Arguments go to pytest, which runs
 all of tests/ without any: ./dev test tests/cli -k json
 
 --quick        leave out the fuzzing and the Python tests of tests/slow.txt: a fifth of the time
+--long         run the Python tests of tests/long.txt too, which take minutes each
 --record-slow  run nothing: write tests/slow.txt from the times of the last whole run (out/pytest.xml)"""
 _WHOLE = OUT / "pytest.xml"  # pytest's report of all tests
 SLOW = ROOT / "tests" / "slow.txt"
+LONG = ROOT / "tests" / "long.txt"
 _SLOW_S = 1.0  # of all cases of a test function together
 _SLOW_HEAD = f"""\
 # The test functions that took more than {_SLOW_S:g} s, all cases together, on the machine that recorded them.
