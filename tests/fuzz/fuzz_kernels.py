@@ -23,7 +23,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [os.environ.get("OPENTRN_PYTHON_ROOT", str(ROOT / "python")), str(ROOT)]
-os.environ.setdefault("OPENTRN_NAN", "off")  # random values overflow all the time
 
 import numpy as np  # noqa: E402
 
@@ -400,6 +399,7 @@ def watch(arguments: list[str]) -> int:
 
 
 def main() -> int:
+    os.environ.setdefault("OPENTRN_NAN", "off")  # random values overflow all the time
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--cpu-seconds", type=float, help="in place of --seconds: of processor time")

@@ -334,6 +334,7 @@ def test_freed_memory_is_used_again() -> None:
 
     pages = (64 << 20) // resource.getpagesize()
     faults()
-    assert faults() < pages / 8
+    # The mask of what is written, a bit for a byte, is made anew: an eighth of them.
+    assert faults() < pages / 4
     torch.neuron.empty_cache()
-    assert faults() > pages / 8 or b"[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_bytes()
+    assert faults() > pages / 4 or b"[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_bytes()

@@ -20,7 +20,7 @@ Builds, then runs the C++ unit tests, the Python tests and a minute of fuzzing. 
 all of tests/ without any: ./dev test tests/cli -k json
 
 --quick        leave out the fuzzing and the Python tests of tests/slow.txt: a fifth of the time
---long         run the Python tests of tests/long.txt too, which take minutes each
+--long         run the Python tests of tests/long.txt too: ten seconds to two minutes each
 --record-slow  run nothing: write tests/slow.txt from the times of the last whole run (out/pytest.xml)"""
 _WHOLE = OUT / "pytest.xml"  # pytest's report of all tests
 SLOW = ROOT / "tests" / "slow.txt"

@@ -56,9 +56,9 @@ struct Piece {
   bool wide = false;    // float32, not bfloat16
   bool rotary = false;  // kAttentionHalf: positions
   bool normed = false;  // of halves: with the norm before it; the backward pass with the norm's
-  // Of a backward pass: with Adam's updates of weights whose gradients are complete before. A half updates the
-  // other one's; kNorm, where it is a piece of its own, those of the half before it. `inner` and `gated` say
-  // that they are the MLP's, `queries` and `key_values` that they are attention's.
+  // Of a backward pass: with Adam's updates of weights whose gradients are complete before. A half updates
+  // the other one's; kNorm, where it is a piece of its own, those of the half before it. `inner` and `gated`
+  // say that they are the MLP's, `queries` and `key_values` that they are attention's.
   bool updates = false;
   bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
 
