@@ -89,7 +89,8 @@ struct TrainingTime {
 };
 
 // An input fault for axes that are not those of the cluster, and steps that are none. kAllUnits and kAllSteps
-// write out all units: the reference.
+// write out all units: the reference. kOneUnit does so too where some ranks of an axis send within their unit
+// or pod and others out of it, on 256 units at most.
 TrainingTime training_time(const arch::Tables& tables, const TrainingJob& job, Extent extent);
 
 }  // namespace opentrn::collectives

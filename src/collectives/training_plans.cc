@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -19,6 +20,8 @@ namespace opentrn::collectives {
 namespace {
 
 constexpr int64_t kPsPerSecond = 1'000'000'000'000;
+// What is written out in seconds where units do not all do the same.
+constexpr int kUnitsWritten = 256;
 constexpr int kPipeline = 3;  // parts of an all-reduce over levels, whose stages overlap
 
 [[noreturn]] void refuse_job(const std::string& what, const std::string& hint) {
@@ -58,8 +61,10 @@ class Maker {
     place_axes();
   }
 
-  TrainingPlans make() {
+  // Nothing where one unit cannot stand for all.
+  std::optional<TrainingPlans> make() {
     for (const TrainingBlock& block : job_.blocks) add_kinds(block.steps);
+    if (units_differ_) return std::nullopt;
     out_.ranks = static_cast<int>(unit_cores_.size()) * job_.units;
     out_.graph = timing_graph(platform_, runs_);
     size_t next = 0;
@@ -174,15 +179,64 @@ class Maker {
       kind.use.algorithm = "none";
       return;
     }
-    if (outer > 1 && inner > 1 && *kind.step.kind == Kind::kPermute)
-      refuse_job(
-          fmt::format("{} over {}, which lies in units and between them", kind.use.name, kind.use.over),
-          "an axis that fills units before it, or one less large");
+    if (*kind.step.kind == Kind::kPermute && is_uneven(over)) {
+      if (folds())
+        units_differ_ = true;
+      else
+        add_ring(kind, over);
+      return;
+    }
     const auto groups = groups_of(over);
     if (outer == 1)
       add_within(kind, groups);
     else
       add_between(kind, groups, levels_of(kind, over));
+  }
+
+  // Whether some ranks send within their unit, or their pod, and others out of it.
+  bool is_uneven(const std::vector<PlacedAxis>& over) const {
+    const int pod = job_.cluster.pod_units;
+    int inner = 1, outer = 1;
+    bool leaves_pods = false;
+    for (const PlacedAxis& axis : over) {
+      inner *= axis.inner;
+      outer *= axis.outer;
+      leaves_pods |= pod > 0 && axis.outer_stride < pod && axis.outer_stride * axis.outer > pod;
+    }
+    return outer > 1 && (inner > 1 || leaves_pods);
+  }
+
+  // A ring through all ranks of each group, wherever they lie.
+  void add_ring(TrainingKind& kind, const std::vector<PlacedAxis>& over) {
+    kind.use.algorithm = "permute";
+    kind.use.bytes = rounded(Kind::kPermute, kind.step.bytes, 1);
+    const Plan& ring =
+        plans_.emplace_back(expanded(symmetric_shift(kind.use.bytes, {kind.use.ranks, "ring"}, 1)));
+    const Costs costs = costs_of(tables_, platform_.generation(), kind.use.algorithm);
+    const auto is_first = [&](int rank, int unit) {
+      return std::ranges::all_of(over, [&](const PlacedAxis& axis) {
+        return rank / axis.inner_stride % axis.inner == 0 && unit / axis.outer_stride % axis.outer == 0;
+      });
+    };
+    for (int unit = 0; unit < job_.units; ++unit)
+      for (int rank = 0; rank < static_cast<int>(unit_cores_.size()); ++rank) {
+        interrupt::poll();
+        if (is_first(rank, unit)) add_run({&ring, costs, ring_of(rank, unit, over), {}, 0});
+      }
+  }
+  RankCores ring_of(int rank, int unit, const std::vector<PlacedAxis>& over) const {
+    std::vector<std::pair<int, int>> members = {{rank, unit}};
+    for (const PlacedAxis& axis : over) {
+      std::vector<std::pair<int, int>> more;
+      for (int i = 0; i < axis.inner * axis.outer; ++i)
+        for (const auto& [own, at] : members)
+          more.emplace_back(own + i % axis.inner * axis.inner_stride,
+                            at + i / axis.inner * axis.outer_stride);
+      members = std::move(more);
+    }
+    RankCores cores;
+    for (const auto& [own, at] : members) cores.push_back(cores_of({own}, at)[0]);
+    return cores;
   }
 
   // The ranks of a unit, group by group.
@@ -261,9 +315,6 @@ class Maker {
       }
       std::vector<Level> levels;
       if (*kind.step.kind == Kind::kPermute) {
-        if (in_pod != axis.outer && in_pod != 1)
-          refuse_job(fmt::format("{} over {}, which lies in pods and between them", kind.use.name, axis.name),
-                     "pods of other sizes, or other axes");
         if (axis.outer > 1) levels = {{axis.outer, "ring", in_pod == 1}};
       } else {
         add_levels_by_default(levels, in_pod, mesh, false);
@@ -386,6 +437,7 @@ class Maker {
   const arch::Tables& tables_;
   const TrainingJob& job_;
   Extent extent_;
+  bool units_differ_ = false;
   fabric::Platform platform_;
   RankCores unit_cores_;
   std::vector<PlacedAxis> axes_;
@@ -408,7 +460,13 @@ std::string key_of(const TrainingStep& step) {
 }
 
 TrainingPlans training_plans(const arch::Tables& tables, const TrainingJob& job, Extent extent) {
-  return Maker(tables, job, extent).make();
+  if (auto made = Maker(tables, job, extent).make()) return std::move(*made);
+  if (job.units > kUnitsWritten)
+    refuse_job(
+        fmt::format("ranks that send within a unit or pod beside ranks that send out of it, on {} units",
+                    job.units),
+        fmt::format("stages that fill units and pods before them, or {} units", kUnitsWritten));
+  return std::move(*Maker(tables, job, Extent::kAllUnits).make());
 }
 
 }  // namespace opentrn::collectives

@@ -148,7 +148,6 @@ TEST(Training, OneUnitHasTheTimeOfAll) {
     for (int i = 0; i < 4; ++i) {
       const Kind kind = kinds[random.below(5)];
       const Axis& axis = job.axes[random.below(static_cast<uint32_t>(job.axes.size()))];
-      if (kind == Kind::kPermute && axis.name == "ep") continue;  // may lie in units and between them
       block.steps.push_back(collective(
           kind, {axis.name}, 1000 + static_cast<int64_t>(random.below(3'000'000)), random.below(2) == 0));
       if (random.below(2) == 0)
@@ -170,6 +169,35 @@ TEST(Training, OneUnitHasTheTimeOfAll) {
     EXPECT_LE(one.classes, all.classes);
   }
   EXPECT_GT(between, 0);
+}
+
+// Stages that send in pods and out of them, and an axis whose ranks lie in units and in others.
+TEST(Training, StagesThatDoNotAllSendAlikeHaveTheTimeOfAll) {
+  for (const std::vector<Axis>& axes : {std::vector<Axis>{{"tp", 16}, {"pp", 6}, {"dp", 2}},
+                                        {{"tp", 4}, {"pp", 16}, {"dp", 3}},
+                                        {{"tp", 8}, {"pp", 24}}})
+    for (const int pod : {0, 2, 4}) {
+      TrainingJob job = job_on("trn1.32xlarge", 1, 2, axes);
+      job.units = 12;
+      job.cluster.pod_units = pod;
+      job.cluster.oversubscription = pod > 0 ? 3 : 1;
+      job.blocks = {{"",
+                     2,
+                     {compute(40, 5'000'000), collective(Kind::kAllReduce, {"tp"}, 2'000'003),
+                      collective(Kind::kPermute, {"pp"}, 777'777), compute(3)}}};
+      const TrainingTime one = time_of_job(job), all = time_of_job(job, Extent::kAllSteps);
+      EXPECT_EQ(one.end_ps, all.end_ps) << axes.size() << " axes, pods of " << pod;
+      EXPECT_EQ(one.exposed_ps, all.exposed_ps);
+      ASSERT_EQ(one.collectives.size(), 2u);
+      EXPECT_EQ(one.collectives[1].mean_ps, all.collectives[1].mean_ps);
+      EXPECT_EQ(one.collectives[1].algorithm, "permute");
+      EXPECT_LE(one.classes, all.classes);
+    }
+  TrainingJob large = job_on("trn1.32xlarge", 1, 2, {{"tp", 16}, {"pp", 6}, {"dp", 128}});
+  large.units = 768;
+  large.cluster.pod_units = 4;
+  large.blocks = {{"", 1, {collective(Kind::kPermute, {"pp"}, 777'777)}}};
+  EXPECT_THROW(time_of_job(large), Fault);
 }
 
 TEST(Training, WhatIsNoJobIsRefused) {
