@@ -9,8 +9,7 @@
 
 namespace opentrn::import::onnx {
 
-// A ValueInfoProto. `type`: of TensorProto.DataType. A dimension below 0 is symbolic, called "batch".
-// Sizes below zero are open, and all named the same.
+// A ValueInfoProto. `type`: of TensorProto.DataType. Dimensions below 0 are symbolic, all called `open`.
 inline std::string value_info(const std::string& name, int type, const std::vector<int64_t>& dims,
                               const std::string& open = "batch") {
   using protozero::pbf_writer;

@@ -150,3 +150,6 @@ def test_the_priority_of_a_campaign_is_what_is_asked_for(monkeypatch: pytest.Mon
     assert words[-2:] == ["--nice", "5"]
     with pytest.raises(DevError, match="--nice needs --cpu-minutes"):
         devtool.__main__._fuzz(devtool.__main__._parse(["fuzz", "--nice", "5"]))
+    for more in (["--nice", "5"], ["--seed", "0"], ["--coverage-guided"], ["--target", "text"]):
+        with pytest.raises(DevError, match="--record runs nothing"):
+            devtool.__main__._fuzz(devtool.__main__._parse(["fuzz", "--record", *more]))

@@ -131,6 +131,8 @@ def _format(arguments: argparse.Namespace) -> int:
 def _fuzz(arguments: argparse.Namespace) -> int:
     _set_up()
     if arguments.record:
+        if arguments.target or arguments.coverage_guided or arguments.nice is not None or arguments.seed is not None:
+            raise DevError("--record runs nothing, so that no other option means anything", "give it alone")
         return run([venv_bin("python"), "-m", "tests.fuzz.campaign", "--record"], hint="", cwd=ROOT, check=False)
     if arguments.cpu_minutes is not None:
         return _fuzz_campaign(arguments)
