@@ -1200,6 +1200,16 @@ def both_cores_us_min(target: str, device_us: float, exposed_us: float, hbm_byte
 
 def devices_of_mesh(arg: str, /) -> int: ...
 
+def environment_weight_collectives() -> tuple:
+    """
+    AWS's variables of collectives of weights: (ordered by layers, in a stream of their own, layers early, layers late). ValueError for a value that a variable does not take.
+    """
+
+def layers_of_weights(shapes: Sequence[str], parts: Sequence[int], activations_meet: bool) -> list[int]:
+    """
+    The layer of each weight, in the order in which they are needed (src/spmd/run/weight_collectives.h)
+    """
+
 def shard_graph(module: graph.Module, target: str, options: Mapping[str, str], mesh: str, annotations: Sequence[str]) -> ShardedModel: ...
 
 class Gguf:
