@@ -1,4 +1,5 @@
-// The texts of src/arch/tables/*.toml, put into the library by embed_tables.cmake at build time.
+// The texts of src/arch/tables/*.toml, put into a library for tests by embed_tables.cmake at build time:
+// packed tables are compared with them.
 #pragma once
 
 #include <span>

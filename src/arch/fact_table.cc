@@ -15,6 +15,7 @@
 #include <toml++/toml.h>
 
 #include "arch/closest.h"
+#include "arch/packed_facts.h"
 #include "base/text_file.h"
 
 namespace opentrn::arch {
@@ -126,6 +127,15 @@ class TableReader {
   };
 
   TableReader(FactTable& table, std::string_view origin) : table_(table), origin_(origin) {}
+
+  static FactTable filled(std::deque<Fact> facts,
+                          std::map<std::string, std::vector<std::string>> items_by_prefix) {
+    FactTable table;
+    table.facts_ = std::move(facts);
+    table.items_by_prefix_ = std::move(items_by_prefix);
+    for (size_t at = 0; at < table.facts_.size(); ++at) table.by_key_.emplace(table.facts_[at].key, at);
+    return table;
+  }
 
   void walk(const toml::table& node, std::vector<std::string>& parts, Defaults defaults) {
     if (node.contains("confidence")) defaults.confidence = text_of(node, "confidence");
@@ -251,6 +261,11 @@ class TableReader {
   FactTable& table_;
   std::string_view origin_;
 };
+
+FactTable fact_table_of(std::deque<Fact> facts,
+                        std::map<std::string, std::vector<std::string>> items_by_prefix) {
+  return TableReader::filled(std::move(facts), std::move(items_by_prefix));
+}
 
 void FactTable::add(Fact fact) {
   if (!by_key_.emplace(fact.key, facts_.size()).second)

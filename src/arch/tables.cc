@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "arch/closest.h"
-#include "arch/embedded_tables.h"
+#include "arch/packed_facts.h"
 
 namespace opentrn::arch {
 namespace {
@@ -233,9 +233,7 @@ const Item& by_name(const std::vector<Item>& items, std::string_view name, std::
 
 }  // namespace
 
-Tables::Tables(const Overrides& overrides) {
-  for (const EmbeddedTable& table : embedded_tables()) facts_.read(table.text, table.file);
-  facts_.resolve_inheritance();
+Tables::Tables(const Overrides& overrides) : facts_(unpack_facts(packed_tables())) {
   facts_.apply(overrides);
   for (Generation g : kGenerations) {
     neuron_cores_.push_back(read_core(facts_, g));
@@ -311,7 +309,7 @@ Generation Tables::resolve_target(std::string_view target) const {
 }
 
 const Tables& default_tables() {
-  static const Tables tables;
+  static const Tables& tables = *new Tables;  // for the process: its end need not take them apart
   return tables;
 }
 

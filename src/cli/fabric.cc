@@ -12,6 +12,7 @@
 #include "cli/fabric_cluster.h"
 #include "cli/fabric_export.h"
 #include "cli/fabric_job.h"
+#include "cli/fabric_operation.h"
 #include "cli/fabric_traffic.h"
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
@@ -46,8 +47,8 @@ struct Machine {
 };
 
 collectives::SizedJob job_of(const FabricOptions& options) {
-  return {nccom::kind_of(nccom::long_name(options.operation)), nccom::dtype_of(options.datatype), 0,
-          options.group, options.algorithm};
+  return {fabric_operation(options.operation).kind, nccom::dtype_of(options.datatype), 0, options.group,
+          options.algorithm};
 }
 
 nlohmann::ordered_json summary_json(const collectives::Summary& line) {
@@ -72,9 +73,9 @@ void write_pictures(const FabricOptions& options, const arch::Tables& tables, co
       sections.push_back(traffic_of(tables, machine.platform, {&one}, options.datatype));
   }
   if (!options.html.empty())
-    write_fabric_page(options.html,
-                      fmt::format("{} on {}", nccom::long_name(options.operation), machine.platform.name()),
-                      sections);
+    write_fabric_page(
+        options.html,
+        fmt::format("{} on {}", fabric_operation(options.operation).name, machine.platform.name()), sections);
   if (!options.perfetto.empty())
     write_fabric_events(options.perfetto, traffic_of(tables, machine.platform, all, options.datatype));
 }
@@ -105,7 +106,7 @@ void print_prediction(const FabricOptions& options, std::ostream& out) {
                                   {"ranks", ranks},
                                   {"group", group},
                                   {"cores_per_rank", machine.lnc},
-                                  {"operation", nccom::long_name(options.operation)},
+                                  {"operation", fabric_operation(options.operation).name},
                                   {"datatype", options.datatype},
                                   {"band", band_json(error_band)},
                                   {"times", std::move(list)}}
@@ -119,7 +120,8 @@ void print_prediction(const FabricOptions& options, std::ostream& out) {
                    fmt::format("{:.2f}", line.algorithm_gb_s), fmt::format("{:.2f}", line.bus_gb_s),
                    line.busiest, fmt::format("{:.0f}%", 100 * line.busiest_share)});
   out << fmt::format("{} over {} ranks of {} physical core{}{}, {} x {}\n",
-                     nccom::long_name(options.operation), group, machine.lnc, machine.lnc == 1 ? "" : "s",
+                     fabric_operation(options.operation).name, group, machine.lnc,
+                     machine.lnc == 1 ? "" : "s",
                      group == ranks ? "" : fmt::format(", {} groups at once", ranks / group),
                      options.machine.nodes, machine.platform.name())
       << table.str() << arch::to_text(error_band) << "\nWhat this rests on, by confidence:\n";
@@ -166,7 +168,7 @@ void add_fabric(CLI::App& app, std::ostream& out) {
     print_findings(*options, out);
   });
   CLI::App* predict = add("predict", "Predict the time of a collective, its algorithm and its bottleneck");
-  predict->add_option("operation", options->operation, "all_reduce, all_gather, reduce_scatter or alltoall");
+  predict->add_option("operation", options->operation, kFabricOperations);
   predict->add_option("-r,--ranks", options->ranks, "Ranks (default: all of the machine)")
       ->check(CLI::Range(1, 1 << 20));
   predict

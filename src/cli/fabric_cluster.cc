@@ -9,6 +9,7 @@
 
 #include "cli/band.h"
 #include "cli/cluster_options.h"
+#include "cli/fabric_operation.h"
 #include "cli/nccom_options.h"
 #include "cli/text_table.h"
 #include "collectives/cluster.h"
@@ -29,7 +30,7 @@ collectives::ClusterJob job_of(const FabricClusterOptions& options, const Cluste
   job.units = options.cluster.machine.nodes;
   job.cores_per_rank = unit.cores_per_rank;
   job.cluster = options.cluster.cluster();
-  job.kind = nccom::kind_of(nccom::long_name(options.operation));
+  job.kind = fabric_operation(options.operation).kind;
   job.dtype = nccom::dtype_of(options.cluster.datatype);
   job.within = options.within;
   job.levels = options.levels;
@@ -99,7 +100,7 @@ void print_cluster(const FabricClusterOptions& options, std::ostream& out) {
                                   {"chips", int64_t{unit.chips} * job.units},
                                   {"ranks", ranks},
                                   {"cores_per_rank", unit.cores_per_rank},
-                                  {"operation", nccom::long_name(options.operation)},
+                                  {"operation", fabric_operation(options.operation).name},
                                   {"datatype", options.cluster.datatype},
                                   {"band", band_json(error_band)},
                                   {"assumed", assumed},
@@ -109,7 +110,7 @@ void print_cluster(const FabricClusterOptions& options, std::ostream& out) {
     return;
   }
   out << fmt::format("{} over {} ranks of {} physical core{}, {} chips: {} x {}\n",
-                     nccom::long_name(options.operation), ranks, unit.cores_per_rank,
+                     fabric_operation(options.operation).name, ranks, unit.cores_per_rank,
                      unit.cores_per_rank == 1 ? "" : "s", int64_t{unit.chips} * job.units, job.units,
                      unit.name);
   TextTable table({"bytes", "us", "algbw GB/s", "busbw GB/s", "busiest links", "busy", "steps", "classes"});
@@ -134,7 +135,8 @@ void add_fabric_cluster(CLI::App& fabric, std::ostream& out) {
   CLI::App* command = fabric.add_subcommand(
       "cluster", "How long a collective takes on thousands of machines: one stands for all, exactly");
   options->cluster.add_to(*command);
-  command->add_option("operation", options->operation, "all_reduce, all_gather, reduce_scatter or alltoall");
+  command->add_option("operation", options->operation,
+                      "all_reduce, all_gather, reduce_scatter or all_to_all");
   command
       ->add_option("--bytes", options->sizes, "Sizes: 1kb 1MB 1gb; rounded up to equal parts for all ranks")
       ->expected(1, 1000);

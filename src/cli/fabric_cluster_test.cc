@@ -90,7 +90,7 @@ TEST(FabricCluster, WhatCannotBeIsRefused) {
   refused({"-N", "4", "--oversubscription", "0.5"}, "fabric.cluster");
   refused({"-N", "4", "--levels", "ring:3"}, "collectives.algorithm");
   refused({"-N", "4", "--ranks-per-chip", "3"}, "collectives.ranks");
-  refused({"sendrecv", "-N", "4"}, "collectives.serves");
+  refused({"broadcast", "-N", "4"}, "collectives.serves");
   refused({"alltoall", "-N", "6272", "--all-units"}, "collectives.ranks");
 }
 

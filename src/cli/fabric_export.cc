@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "cli/command.h"
+#include "cli/fabric_operation.h"
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
 #include "collectives/messages.h"
@@ -32,14 +33,9 @@ collectives::Planned planned(const FabricExportOptions& options) {
   job.cores = collectives::place_ranks(platform, options.ranks ? options.ranks : platform.cores() / lnc, lnc,
                                        platform.servers());
   job.algorithm = options.algorithm;
-  job.request.kind = nccom::kind_of(nccom::long_name(options.operation));
+  job.request.kind = fabric_operation(options.operation).kind;
   job.request.ranks = static_cast<int>(job.cores.size());
   job.request.dtype = nccom::dtype_of(options.datatype);
-  if (job.request.kind == collectives::Kind::kPermute || job.request.kind == collectives::Kind::kAllToAllV ||
-      job.request.kind == collectives::Kind::kAllGatherV)
-    throw Fault(FaultKind::kInput, "collectives.kind",
-                fmt::format("{} needs pairs or counts", options.operation),
-                "all_reduce, all_gather, reduce_scatter or alltoall");
   const int64_t size = nccom::bytes_of(options.bytes, "--bytes");
   const int64_t unit = int64_t{size_bytes(job.request.dtype)} * job.request.ranks;
   job.request.bytes = (size + unit - 1) / unit * unit;  // as nccom-test rounds
@@ -78,8 +74,7 @@ void add_fabric_export(CLI::App& fabric, std::ostream& out) {
       fabric.add_subcommand("export", "The plan of a collective as messages, for other simulators");
   options->machine.add_to(*command);
   options->tables.add_to(*command);
-  command->add_option("operation", options->operation, "all_reduce, all_gather, reduce_scatter or alltoall")
-      ->required();
+  command->add_option("operation", options->operation, kFabricOperations)->required();
   command->add_option("-r,--ranks", options->ranks, "Ranks (default: all of the machine)")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--bytes", options->bytes, "Size, as nccom-test counts it (default: 1MB)");

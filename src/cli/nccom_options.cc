@@ -104,6 +104,8 @@ std::vector<int64_t> sizes_of(const Operation& operation) {
   return sizes;
 }
 
+std::span<const std::pair<const char*, const char*>> names() { return kNames; }
+
 std::string long_name(const std::string& operation) {
   for (const auto& [brief, full] : kNames)
     if (operation == brief || operation == full) return full;

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/request.h"
@@ -28,6 +30,8 @@ int64_t bytes_of(const std::string& text, const std::string& option);
 // From minbytes to maxbytes by steps or by a factor, as many as `nccom-test` runs.
 std::vector<int64_t> sizes_of(const Operation& operation);
 
+// Every operation by its short and its long name.
+std::span<const std::pair<const char*, const char*>> names();
 // "allr" and its like are the long names; an input fault with the list otherwise.
 std::string long_name(const std::string& operation);
 // What an operation of that long name is; send-receive is a permute of pairs.

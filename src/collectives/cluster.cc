@@ -78,7 +78,7 @@ class OnCluster {
         if (taken.unit >= 0)
           throw Fault(FaultKind::kInput, "collectives.unlike_units",
                       fmt::format("unit {} differs from the others, so no unit stands for all", taken.unit),
-                      "try: --all-units, which writes all of them out");
+                      "--all-units, which writes all of them out");
       cluster.one_in = std::max(1, cluster.pod_units);
     }
     return cluster;

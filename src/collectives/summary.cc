@@ -48,12 +48,13 @@ namespace {
 
 // Scattered and gathered arrays divide by the ranks.
 Request request_of(const SizedJob& job, int ranks) {
-  if (job.kind != Kind::kAllReduce && job.kind != Kind::kAllGather && job.kind != Kind::kReduceScatter &&
-      job.kind != Kind::kAllToAll)
-    throw Fault(FaultKind::kInput, "collectives.kind",
-                fmt::format("{} has no size by itself", name_of(job.kind)),
-                "all_reduce, all_gather, reduce_scatter or all_to_all; nccom-test has the others");
-  const int64_t unit = int64_t{size_bytes(job.dtype)} * (job.kind == Kind::kAllReduce ? 1 : ranks);
+  if (job.kind == Kind::kPermute || job.kind == Kind::kAllGatherV || job.kind == Kind::kAllToAllV)
+    throw Fault(
+        FaultKind::kInput, "collectives.kind", fmt::format("{} has no size by itself", name_of(job.kind)),
+        "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or reduce; nccom-test has the others");
+  const bool divides =
+      job.kind == Kind::kAllGather || job.kind == Kind::kReduceScatter || job.kind == Kind::kAllToAll;
+  const int64_t unit = int64_t{size_bytes(job.dtype)} * (divides ? ranks : 1);
   const int64_t bytes = (job.bytes + unit - 1) / unit * unit;
   return {.kind = job.kind,
           .ranks = ranks,
@@ -66,7 +67,8 @@ Request request_of(const SizedJob& job, int ranks) {
 double bus_factor(Kind kind, int ranks) {
   const double r = ranks;
   if (kind == Kind::kAllReduce) return 2 * (r - 1) / r;
-  return kind == Kind::kPermute ? 1.0 : (r - 1) / r;
+  const bool is_whole = kind == Kind::kPermute || kind == Kind::kBroadcast || kind == Kind::kReduce;
+  return is_whole ? 1.0 : (r - 1) / r;
 }
 
 std::vector<Job> jobs_of(const RankCores& ranks, const SizedJob& job) {

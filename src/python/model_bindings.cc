@@ -714,8 +714,6 @@ void bind_models(nb::module_& module) {
     const runtime::RoundingSettings settings = runtime::rounding_of_environment();
     return nb::make_tuple(settings.enabled, settings.seed);
   });
-  module.def(
-      "is_model_file", [](const Path& path) { return runtime::is_model_file(path.string()); }, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }
 

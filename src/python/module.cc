@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/cli_bindings.h"
 #include "python/collective_call.h"
 #include "python/convert.h"
 #include "python/decoder_bindings.h"
@@ -23,15 +24,7 @@
 NB_MODULE(_core, module) {
   using namespace opentrn::python;
   nb::set_leak_warnings(false);  // kernels keep tensors in globals; that is not an error
-  nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
-    try {
-      std::rethrow_exception(pointer);
-    } catch (const opentrn::Fault& fault) {
-      raise_fault(fault);
-    } catch (const opentrn::Interrupted& stop) {
-      raise_interrupted(stop);
-    }
-  });
+  bind_errors();
   bind_interrupt(module);
   module.def("configure", [](nb::object dtype_of, nb::object op_name, nb::object memory_region) {
     PythonTypes& t = types();
@@ -45,6 +38,7 @@ NB_MODULE(_core, module) {
   bind_device_call(module);
   bind_machine(module);
   bind_timing(module);
+  bind_cli(module);
   bind_nccom(module);
   bind_tools(module);
   bind_custom_ops(module);

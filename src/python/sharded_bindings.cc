@@ -25,11 +25,13 @@
 #include "python/program_call.h"
 #include "python/unlocked.h"
 #include "runtime/model_file.h"
+#include "runtime/settings.h"
 #include "spmd/one_device.h"
 #include "spmd/run/cost.h"
 #include "spmd/run/fastest_cuts.h"
 #include "spmd/run/sharded_file.h"
 #include "spmd/run/sharded_model.h"
+#include "spmd/run/weight_collectives.h"
 
 namespace opentrn::python {
 
@@ -237,6 +239,22 @@ void bind_sharded_models(nb::module_& module) {
     for (const spmd::Mesh::Axis& axis : spmd::parse_mesh(mesh).axes) devices *= axis.size;
     return devices;
   });
+  module.def(
+      "environment_weight_collectives",
+      [] {
+        const runtime::WeightCollectives read = runtime::settings_of_environment().weight_collectives;
+        return nb::make_tuple(read.is_ordered, read.has_stream, read.layers_early, read.layers_late);
+      },
+      "AWS's variables of collectives of weights: (ordered by layers, in a stream of their own, layers "
+      "early, "
+      "layers late). ValueError for a value that a variable does not take.");
+  module.def(
+      "layers_of_weights",
+      [](const std::vector<std::string>& shapes, const std::vector<size_t>& parts, bool activations_meet) {
+        return spmd::layers_of(shapes, parts, activations_meet);
+      },
+      "shapes"_a, "parts"_a, "activations_meet"_a,
+      "The layer of each weight, in the order in which they are needed (src/spmd/run/weight_collectives.h)");
   module.def(
       "shard_graph",
       [](const graph::Module& graph, const std::string& target, const OptionNames& options,

@@ -26,9 +26,6 @@
 #include "backend/compile.h"
 #include "backend/pair.h"
 #include "base/text_file.h"
-#include "cli/command.h"
-#include "cli/commands.h"
-#include "cli/program_file.h"
 #include "isa/definitions.h"
 #include "isa/file.h"
 #include "isa/text.h"
@@ -519,74 +516,6 @@ void save_perfetto(const Timing& self, const std::filesystem::path& path) {
   if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
 }
 
-// Exported programs of PyTorch and JAX, which their own Python reads; a command runs without the
-// interpreter's lock.
-std::string exported_program(const std::string& path) {
-  const nb::gil_scoped_acquire locked;
-  try {
-    const nb::object made = nb::module_::import_("opentrn.model.exported").attr("stablehlo_of")(path);
-    const nb::bytes bytes = nb::cast<nb::bytes>(made);
-    return {bytes.c_str(), bytes.size()};
-  } catch (nb::python_error& error) {
-    // A refusal of ours is one for the command as well, which knows the job file's line.
-    const nb::object refused = nb::borrow<nb::object>(error.value());
-    if (!nb::isinstance(refused, nb::module_::import_("opentrn.errors").attr("Refusal"))) throw;
-    const auto text = [&](const char* field) {
-      const nb::object value = refused.attr(field);
-      return value.is_none() ? std::string() : nb::cast<std::string>(value);
-    };
-    const std::string label = text("label");
-    throw Fault(FaultKind::kInput, label.empty() ? "plan.program" : label, text("message"), text("hint"));
-  }
-}
-
-int run_cli(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
-  std::vector<const char*> words{"opentrn"};
-  for (const std::string& argument : arguments) words.push_back(argument.c_str());
-  return cli::run(cli::kCommands, static_cast<int>(words.size()), words.data(), out, err);
-}
-
-// Every machine of the tables, as JSON.
-std::string machines() {
-  std::ostringstream out, err;
-  const int code = run_cli({"ls", "--json"}, out, err);
-  OPENTRN_CHECK(code == 0, "ls --json: {}", err.str());
-  return out.str();
-}
-
-std::string ask_cli(const std::vector<std::string>& arguments) {
-  const Unlocked unlocked;
-  return cli::ask(cli::kCommands, arguments);
-}
-
-// Of the commands that this core parses: (command, names, is a flag, help) of each option and argument.
-nb::list cli_options() {
-  nb::list rows;
-  for (const cli::DeclaredOption& option : cli::declared_options(cli::kCommands))
-    rows.append(nb::make_tuple(option.command, option.names, option.flag, option.help));
-  return rows;
-}
-
-std::vector<std::tuple<std::string_view, std::string_view, std::string_view, bool>> cli_commands() {
-  std::vector<std::tuple<std::string_view, std::string_view, std::string_view, bool>> rows;
-  for (const cli::Command& row : cli::kProgram)
-    rows.emplace_back(row.name, row.entry, row.line, row.passed_on);
-  return rows;
-}
-
-int print_cli(const std::vector<std::string>& arguments) {
-  std::ostringstream out, err;
-  int code = 0;
-  {
-    const Unlocked unlocked;
-    code = run_cli(arguments, out, err);
-  }
-  nb::module_ sys = nb::module_::import_("sys");
-  sys.attr("stdout").attr("write")(out.str());
-  sys.attr("stderr").attr("write")(err.str());
-  return code;
-}
-
 }  // namespace
 
 nb::object time_program(std::shared_ptr<const isa::Program> program, Generation generation,
@@ -775,14 +704,6 @@ void bind_timing(nb::module_& module) {
   module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
              "neuronx_cc"_a = false, "dge"_a = true, "look_ahead"_a = nb::none(),
              "default_trip_count"_a = nb::none());
-  cli::set_python_reader(exported_program);
-  module.def("run_cli", &print_cli, "arguments"_a);
-  module.def("cli_options", &cli_options);
-  module.def("cli_commands", &cli_commands,
-             "The rows (name, entry, line, passed_on) of the program's commands, in the order of its help "
-             "(src/cli/commands.def). `entry` is module:function of Python, and empty for a command of C++.");
-  module.def("ask_cli", &ask_cli, "arguments"_a);
-  module.def("machines", &machines);
   module.def("calibrations", [] { return arch::calibrations(arch::default_tables()); });
   module.def("target_generation",
              [](const std::string& target) { return version(arch::stand_in(arch::resolve_target(target))); });

@@ -417,7 +417,6 @@ void bind_tools(nb::module_& module) {
              "Writes the files of Neuron's driver; InputError for a folder that holds something else.");
   module.def("remove_device_tree", &monitor::remove_device_tree, "root"_a);
   module.def("hold_as_tool", [] { device::hold({"", {}, 1, true}); });
-  module.def("leave_machine", &device::leave);
 }
 
 }  // namespace opentrn::python

@@ -52,8 +52,12 @@ void raise_interrupted(const Interrupted& stop) {
 }
 
 void bind_interrupt(nb::module_&) {
-  const nb::object main = nb::module_::import_("threading").attr("main_thread")();
-  interrupt::set_host(&run_handlers, nb::cast<std::uintptr_t>(main.attr("ident")));
+  // `threading`, which a command need not import, takes the thread that imports it for the main one.
+  const nb::object threading = nb::module_::import_("sys").attr("modules").attr("get")("threading");
+  const auto main = threading.is_none()
+                        ? static_cast<std::uintptr_t>(PyThread_get_thread_ident())
+                        : nb::cast<std::uintptr_t>(threading.attr("main_thread")().attr("ident"));
+  interrupt::set_host(&run_handlers, main);
 }
 
 }  // namespace opentrn::python

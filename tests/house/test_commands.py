@@ -63,17 +63,51 @@ def test_no_second_program_has_the_name() -> None:
         assert not re.search(r"add_executable\(\s*opentrn\s", path.read_text()), path
 
 
-def test_a_command_of_cpp_imports_neither_numpy_nor_argparse() -> None:
+def test_a_command_of_cpp_imports_nothing_that_it_does_not_need() -> None:
+    """`opentrn._cli` is the library of `opentrn._core` with its commands alone, whose types take long to register."""
     asked = "import sys; from opentrn.cli import main; code = main(['describe', 'trn2']); print(*sys.modules)"
     command = [sys.executable, "-c", asked]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT / "python")
     modules = done.stdout.splitlines()[-1].split()
-    assert "opentrn._core" in modules
-    assert not {"numpy", "argparse", "opentrn.cli.commands", "opentrn.cli.models"} & set(modules)
+    assert "opentrn._cli" in modules
+    unneeded = {
+        "opentrn._core",
+        "numpy",
+        "argparse",
+        "signal",
+        "enum",
+        "threading",
+        "typing",
+        "re",
+        "opentrn.cli.commands",
+    }
+    assert not unneeded & set(modules)
+
+
+def test_both_modules_of_the_library_work_in_one_process() -> None:
+    """A command of C++ first, then the whole core; and a refusal is an exception of Python in both."""
+    asked = """
+from opentrn.cli import core, dispatch
+cli = core.module()
+assert cli.__name__ == "opentrn._cli" and core.module() is cli
+assert dispatch.main(["describe", "trn2"]) == 0
+from opentrn import _core
+from opentrn.errors import InputError
+assert core.module() is _core and cli.cli_commands() == _core.cli_commands()
+for module in (cli, _core):
+    try:
+        module.ask_cli(["ls", "--bad"])
+    except InputError:
+        print("refused")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=ROOT / "python"
+    )
+    assert done.stdout.splitlines()[-2:] == ["refused", "refused"]
 
 
 def test_the_loader_binds_no_function_of_the_core_by_name() -> None:
     library = ctypes.PyDLL(_core.__file__)
-    assert hasattr(library, "PyInit__core")
+    assert hasattr(library, "PyInit__core") and hasattr(library, "PyInit__cli")
     # It would look for thousands at every start.
     assert not hasattr(library, "_ZN7opentrn4arch14default_tablesEv")

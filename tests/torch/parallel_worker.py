@@ -215,6 +215,37 @@ def collectives_in_a_graph(mesh: DeviceMesh) -> None:
 
 
 @case
+def gathers_of_weights_one_layer_early(mesh: DeviceMesh) -> None:
+    """Each layer gathers its weight where it reads it; AWS's variable puts the gathers beside the layer before."""
+    group, rank, size = mesh.get_group(), dist.get_rank(), dist.get_world_size()
+
+    def step(x: torch.Tensor, *parts: torch.Tensor) -> torch.Tensor:
+        for part in parts:
+            x = torch.tanh(x @ funcol.all_gather_tensor(part, 0, group))
+        return x
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(512, 512, generator=generator)
+    whole = [torch.randn(512, 512, generator=generator) / 23 for _ in range(5)]
+    given = [x.to("neuron"), *(each.chunk(size)[rank].contiguous().to("neuron") for each in whole)]
+    wanted = x
+    for each in whole:
+        wanted = torch.tanh(wanted @ each)
+    took = {}
+    for early in ("", "0", "1", "2"):
+        if early:
+            os.environ.update(NEURON_FSDP="1", NEURON_FSDP_NUM_LAYER_EARLY_AG_SHIFT=early)
+        torch._dynamo.reset()
+        found, took[early], _ = compiled(step, *given)
+        close([found], [wanted])
+    for name in ("NEURON_FSDP", "NEURON_FSDP_NUM_LAYER_EARLY_AG_SHIFT"):
+        del os.environ[name]
+    assert abs(took["0"] - took[""]) < 0.1, took  # where the program asks for them
+    assert took["1"] < took["0"] - 5, took
+    assert took["2"] <= took["1"] + 1, took
+
+
+@case
 def compiled_tensor_parallel(mesh: DeviceMesh) -> None:
     x, y = whole_batch()
     net = parallelize_module(model().to("neuron"), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from opentrn.cli import core as cli_core
 from opentrn.cli import interrupts as cli_interrupts
 from opentrn.cli import streams as cli_streams
 
@@ -37,9 +38,7 @@ class Row:
 
 def table() -> dict[str, Row]:
     """Every command by its name, in the order of the help."""
-    from opentrn import _core
-
-    return {row[0]: Row(*row) for row in _core.cli_commands()}
+    return {row[0]: Row(*row) for row in cli_core.module().cli_commands()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,13 +85,12 @@ def _main(words: list[str]) -> int:
 
 def _cpp_command(words: list[str]) -> int:
     """A compiled model is described here, everything else by the C++ core."""
-    from opentrn import _core
-
+    core = cli_core.module()
     files = [word for word in words[1:] if not word.startswith("-")]
     try:
         is_model = words[0] == "describe" and len(files) == 1
-        if not is_model or not (_core.is_model_file(files[0]) or files[0].endswith(".neuron")):
-            return _core.run_cli(words)
+        if not is_model or not (core.is_model_file(files[0]) or files[0].endswith(".neuron")):
+            return core.run_cli(words)
         from opentrn.cli.model_file import describe_command
 
         return describe_command(files[0], "--json" in words)

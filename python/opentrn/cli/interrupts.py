@@ -9,14 +9,16 @@ a second and more: leave().
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False  # as typing's, which takes longer to import than many a command
 if TYPE_CHECKING:
     import argparse
+    import signal
     from types import FrameType
     from typing import Any, NoReturn
+else:
+    import _signal as signal  # what `signal` is about, which adds names to its numbers and takes as long as `typing`
 
 DEADLINE_ENV = "OPENTRN_DEADLINE"
 STATUSES = INTERRUPTED, TERMINATED, OVER_DEADLINE = 130, 143, 124  # as shells and timeout(1) have them
@@ -155,7 +157,7 @@ def leave(status: int) -> NoReturn:
 
     with suppress(BaseException):  # a second signal, or a module's own failure, changes nothing of it
         atexit._run_exitfuncs()
-        if core := sys.modules.get("opentrn._core"):
+        if core := sys.modules.get("opentrn._core") or sys.modules.get("opentrn._cli"):
             core.leave_machine()
     for stream in (sys.stdout, sys.stderr):
         with suppress(BaseException):

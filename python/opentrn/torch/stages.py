@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch.fx.passes.split_module import split_module
 
-from opentrn.torch import skipped
+from opentrn.torch import layers, skipped
 from opentrn.torch.emitter import schema_name
 
 # Those of torch.distributed._functional_collectives and of DTensor, as they are in graphs.
@@ -82,6 +82,7 @@ class _Part(torch.nn.Module):
 def in_stages(module: fx.GraphModule, name: str, compile_part: Compile) -> Callable[[list[Any]], Any]:
     """The graph as AOTAutograd calls it. Raises what compile_part() raises."""
     _wait_late(module.graph)
+    layers.arrange(module.graph)
     stages = _stages(module.graph)
     of_group = {f"submod_{stage}" for node, stage in stages.items() if _is_collective(node)}
     split = split_module(module, module, stages.__getitem__, keep_original_order=True)
