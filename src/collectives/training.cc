@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -47,6 +49,21 @@ int64_t outside(const Interval& one, const std::vector<Interval>& busy) {
   return left;
 }
 
+// The steps of a block in their order, repeats written out.
+void flatten(const std::vector<TrainingStep>& steps, std::vector<const TrainingStep*>& out) {
+  for (const TrainingStep& step : steps)
+    for (int64_t i = 0; i < step.repeat; ++i) {
+      if (!step.steps.empty()) {
+        flatten(step.steps, out);
+        continue;
+      }
+      if (static_cast<int64_t>(out.size()) >= kOpsMax)
+        throw Fault(FaultKind::kInput, "fabric.job", fmt::format("a block of more than {} steps", kOpsMax),
+                    "several blocks, each with its repeat: what a block repeats is simulated once");
+      out.push_back(&step);
+    }
+}
+
 // Something that happens once in the run of a block.
 struct Op {
   const TrainingStep* step = nullptr;
@@ -70,14 +87,8 @@ class BlockGraph {
     local_.resize(kinds.steps.size());
   }
 
-  void add(const std::vector<TrainingStep>& steps) {
-    for (const TrainingStep& step : steps)
-      for (int64_t i = 0; i < step.repeat; ++i) {
-        if (step.steps.empty())
-          add(step);
-        else
-          add(step.steps);
-      }
+  void add(std::span<const TrainingStep* const> steps) {
+    for (const TrainingStep* step : steps) add(*step);
   }
 
   GraphTimes run() const { return simulate(graph_); }
@@ -97,12 +108,10 @@ class BlockGraph {
     if (ends.empty()) ends = op.after;
     op.end = add_step({.way = nowhere_}, ends);
     (step.beside ? beside_ : last_) = op.end;
-    if (static_cast<int64_t>(ops_.size()) >= kOpsMax ||
-        static_cast<int64_t>(graph_.steps.size()) > kBlockStepsMax)
-      throw Fault(
-          FaultKind::kInput, "fabric.job",
-          fmt::format("a block of more than {} steps over links, or {} of the job", kBlockStepsMax, kOpsMax),
-          "several blocks, each with its repeat: what a block repeats is simulated once");
+    if (static_cast<int64_t>(graph_.steps.size()) > kBlockStepsMax)
+      throw Fault(FaultKind::kInput, "fabric.job",
+                  fmt::format("a block with more than {} steps over links beside others", kBlockStepsMax),
+                  "waits between them, or several blocks: what follows a wait is simulated by itself");
     ops_.push_back(std::move(op));
   }
 
@@ -169,7 +178,7 @@ void check(const TrainingStep& step) {
 class Timer {
  public:
   Timer(const arch::Tables& tables, const TrainingJob& job, Extent extent)
-      : job_(job), plans_(training_plans(tables, job, extent)) {
+      : job_(job), in_parts_(extent != Extent::kAllSteps), plans_(training_plans(tables, job, extent)) {
     if (extent != Extent::kAllSteps)
       if (auto classes = classes_of(plans_.graph)) graph_ = std::move(classes->quotient);
     if (graph_.steps.empty()) graph_ = plans_.graph;
@@ -184,9 +193,10 @@ class Timer {
     TrainingTime out;
     out.ranks = plans_.ranks;
     out.written = plans_.written;
+    out.units_written = plans_.units;
     out.classes = static_cast<int64_t>(graph_.steps.size());
     for (TrainingKind& kind : plans_.kinds)
-      if (kind.step.kind) kind.use.alone_ps = alone_ps(kind.step);
+      if (kind.step.kind) kind.use.alone_ps = alone_ps(&kind.step);
     for (const TrainingBlock& block : job_.blocks) {
       BlockTime time = run(block);
       if (time.ps > (kLongest - out.end_ps) / block.repeat)
@@ -205,13 +215,7 @@ class Timer {
   }
 
  private:
-  int64_t alone_ps(TrainingStep step) {
-    step.beside = false;
-    step.repeat = 1;
-    BlockGraph graph(graph_, steps_of_kind_, kind_of_);
-    graph.add(std::vector{step});
-    return ended(graph.run()).steps[static_cast<size_t>(graph.ops()[0].end)].end_ps;
-  }
+  int64_t alone_ps(const TrainingStep* step) { return time_of(std::span(&step, 1)).block.ps; }
 
   static GraphTimes ended(GraphTimes times) {
     if (times.not_carried > 0)
@@ -221,20 +225,74 @@ class Timer {
     return times;
   }
 
+  // Steps from when nothing is under way until nothing is.
+  struct PartTime {
+    struct Use {
+      int32_t kind = 0;
+      int64_t ps = 0, exposed_ps = 0;
+    };
+    BlockTime block;
+    std::vector<Use> uses;
+  };
+
+  // The number of steps, of the first ones, behind which nothing is under way.
+  size_t length_of_part(std::span<const TrainingStep* const> steps) const {
+    if (!in_parts_) return steps.size();
+    bool beside = false;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      beside = (beside || steps[i]->beside) && !steps[i]->waits;
+      if (!beside) return i + 1;
+    }
+    return steps.size();
+  }
+
   BlockTime run(const TrainingBlock& block) {
-    BlockGraph graph(graph_, steps_of_kind_, kind_of_);
-    graph.add(block.steps);
-    const GraphTimes times = ended(graph.run());
+    std::vector<const TrainingStep*> steps;
+    flatten(block.steps, steps);
     BlockTime out{.name = block.name, .repeat = block.repeat};
+    for (std::span<const TrainingStep* const> left = steps; !left.empty();) {
+      const size_t length = length_of_part(left);
+      const PartTime& part = time_of(left.first(length));
+      left = left.subspan(length);
+      out.ps += part.block.ps;
+      out.compute_ps += part.block.compute_ps;
+      out.collectives_ps += part.block.collectives_ps;
+      out.exposed_ps += part.block.exposed_ps;
+      for (const PartTime::Use& one : part.uses) {
+        CollectiveUse& use = plans_.kinds[static_cast<size_t>(one.kind)].use;
+        use.count += block.repeat;
+        use.mean_ps += static_cast<double>(one.ps) * static_cast<double>(block.repeat);
+        use.exposed_ps += one.exposed_ps * block.repeat;
+      }
+    }
+    return out;
+  }
+
+  const PartTime& time_of(std::span<const TrainingStep* const> steps) {
+    std::string key;
+    for (const TrainingStep* step : steps) {
+      key += key_of(*step);
+      if (steps.size() > 1) key += step->beside ? " beside;" : step->waits ? " waits;" : ";";
+    }
+    const auto [found, is_new] = parts_.try_emplace(key);
+    if (is_new) found->second = simulated(steps);
+    return found->second;
+  }
+
+  PartTime simulated(std::span<const TrainingStep* const> steps) const {
+    BlockGraph graph(graph_, steps_of_kind_, kind_of_);
+    graph.add(steps);
+    const GraphTimes times = ended(graph.run());
+    PartTime out;
     std::vector<Interval> compute, collectives;
     std::vector<std::pair<const Op*, Interval>> uses;
     for (const Op& op : graph.ops()) {
       Interval interval{0, times.steps[static_cast<size_t>(op.end)].end_ps};
       for (const int32_t before : op.after)
         interval.begin_ps = std::max(interval.begin_ps, times.steps[static_cast<size_t>(before)].end_ps);
-      out.ps = std::max(out.ps, interval.end_ps);
+      out.block.ps = std::max(out.block.ps, interval.end_ps);
       if (op.step->compute_ps > 0) {
-        out.compute_ps += op.step->compute_ps;
+        out.block.compute_ps += op.step->compute_ps;
         compute.push_back(interval);
       }
       if (!op.step->kind) continue;
@@ -243,23 +301,20 @@ class Timer {
     }
     compute = joined(std::move(compute));
     collectives = joined(std::move(collectives));
-    out.collectives_ps = length(collectives);
-    for (const Interval& one : collectives) out.exposed_ps += outside(one, compute);
-    for (const auto& [op, interval] : uses) {
-      CollectiveUse& use = plans_.kinds[static_cast<size_t>(op->kind)].use;
-      use.count += block.repeat;
-      use.mean_ps +=
-          static_cast<double>(interval.end_ps - interval.begin_ps) * static_cast<double>(block.repeat);
-      use.exposed_ps += outside(interval, compute) * block.repeat;
-    }
+    out.block.collectives_ps = length(collectives);
+    for (const Interval& one : collectives) out.block.exposed_ps += outside(one, compute);
+    for (const auto& [op, interval] : uses)
+      out.uses.push_back({op->kind, interval.end_ps - interval.begin_ps, outside(interval, compute)});
     return out;
   }
 
   const TrainingJob& job_;
+  const bool in_parts_;
   TrainingPlans plans_;
   TimingGraph graph_;  // of all kinds, folded
   std::vector<std::vector<int32_t>> steps_of_kind_;
   std::map<std::string, int32_t> kind_of_;
+  std::unordered_map<std::string, PartTime> parts_;
 };
 
 }  // namespace

@@ -86,11 +86,13 @@ struct TrainingTime {
   std::vector<CollectiveUse> collectives;
   int64_t end_ps = 0, compute_ps = 0, exposed_ps = 0;
   int64_t written = 0, classes = 0;  // steps of collectives that were written, and those simulated for them
+  int units_written = 0;             // 1: it stands for all
 };
 
 // An input fault for axes that are not those of the cluster, and steps that are none. kAllUnits and kAllSteps
-// write out all units: the reference. kOneUnit does so too where some ranks of an axis send within their unit
-// or pod and others out of it, on 256 units at most.
+// write out all units: the reference. kOneUnit does so too where units are not alike, and folds what is equal
+// among them: groups that lie unevenly on units or pods, a pod that is not full, links of one unit that
+// others use; on 8,192 ranks at most.
 TrainingTime training_time(const arch::Tables& tables, const TrainingJob& job, Extent extent);
 
 }  // namespace opentrn::collectives

@@ -14,6 +14,7 @@
 #include "collectives/levels.h"
 #include "collectives/rules.h"
 #include "collectives/symmetric_direct.h"
+#include "collectives/training_axes.h"
 
 namespace opentrn::collectives {
 
@@ -21,25 +22,28 @@ namespace {
 
 constexpr int64_t kPsPerSecond = 1'000'000'000'000;
 // What is written out in seconds where units do not all do the same.
-constexpr int kUnitsWritten = 256;
+constexpr int64_t kRanksWritten = 8192, kStepsWritten = 16'000'000;
 constexpr int kPipeline = 3;  // parts of an all-reduce over levels, whose stages overlap
 
 [[noreturn]] void refuse_job(const std::string& what, const std::string& hint) {
   throw Fault(FaultKind::kInput, "fabric.job", what, hint);
 }
 
-// Where an axis lies: a part of it in each unit, the rest in units.
-struct PlacedAxis {
-  std::string name;
-  int inner = 1, inner_stride = 1;  // ranks of a unit
-  int outer = 1, outer_stride = 1;  // units
-};
-
 // A level between units, and by how many units its neighbours are apart.
 struct PlacedLevel {
   Level level;
   int stride = 1;
 };
+
+// A pod that is not filled, and the only one, is one of fewer.
+int pod_units(const TrainingJob& job) { return std::min(job.cluster.pod_units, job.units); }
+
+// Whether no unit, and no pod, has links of its own rate: a pod that is not filled, other jobs on some.
+bool are_links_alike(const TrainingJob& job) {
+  const int pod = pod_units(job);
+  return (pod < 1 || job.units % pod == 0) &&
+         std::ranges::all_of(job.cluster.taken, [](const fabric::Taken& taken) { return taken.unit < 0; });
+}
 
 class Maker {
  public:
@@ -58,19 +62,21 @@ class Maker {
       auto& own = unit_cores_.emplace_back();
       for (int i = 0; i < job.cores_per_rank; ++i) own.push_back(core + i);
     }
-    place_axes();
+    axes_.emplace(job.axes, static_cast<int>(unit_cores_.size()), job.units);
   }
+
+  int64_t ranks() const { return int64_t{job_.units} * static_cast<int64_t>(unit_cores_.size()); }
 
   // Nothing where one unit cannot stand for all.
   std::optional<TrainingPlans> make() {
     for (const TrainingBlock& block : job_.blocks) add_kinds(block.steps);
     if (units_differ_) return std::nullopt;
-    out_.ranks = static_cast<int>(unit_cores_.size()) * job_.units;
+    out_.ranks = static_cast<int>(ranks());
+    out_.units = folds() ? 1 : job_.units;
     out_.graph = timing_graph(platform_, runs_);
     size_t next = 0;
     for (size_t run = 0; run < runs_.size(); ++run)
-      for (size_t count = runs_[run].plan->step_count(); count > 0; --count, ++next)
-        note(next, kind_of_run_[run]);
+      for (size_t count = steps_of(runs_[run]); count > 0; --count, ++next) note(next, kind_of_run_[run]);
     for (size_t kind = 0; kind < out_.kinds.size(); ++kind)
       if (out_.kinds[kind].step.compute_ps > 0) add_compute(static_cast<int32_t>(kind));
     out_.written = static_cast<int64_t>(out_.graph.steps.size());
@@ -81,58 +87,17 @@ class Maker {
   bool folds() const { return extent_ == Extent::kOneUnit; }
 
   static const TrainingJob& checked(const TrainingJob& job) {
-    const int pod = job.cluster.pod_units;
-    if (job.units < 1 || (pod > 0 && job.units % pod != 0))
+    if (job.units < 1 || job.cluster.pod_units < 0)
       throw Fault(FaultKind::kInput, "fabric.cluster",
-                  fmt::format("{} units{}", job.units, pod > 0 ? fmt::format(" in pods of {}", pod) : ""),
-                  "one or more units, which the units of a pod divide");
+                  fmt::format("{} units in pods of {}", job.units, job.cluster.pod_units), "one or more");
     return job;
   }
   static fabric::Cluster cluster_of(const TrainingJob& job, Extent extent) {
     fabric::Cluster cluster = checked(job).cluster;
     if (job.units == 1) return {};
-    for (const fabric::Taken& taken : cluster.taken)
-      if (taken.unit >= 0)
-        throw Fault(
-            FaultKind::kInput, "collectives.unlike_units",
-            fmt::format("unit {} differs from the others, so that units do not do the same", taken.unit),
-            "links of all units: efa=0.5");
-    if (extent == Extent::kOneUnit) cluster.one_in = std::max(1, cluster.pod_units);
+    if (extent == Extent::kOneUnit)
+      cluster.pod_units = pod_units(job), cluster.one_in = std::max(1, cluster.pod_units);
     return cluster;
-  }
-
-  void place_axes() {
-    int left = static_cast<int>(unit_cores_.size()), stride = 1, unit_stride = 1;
-    std::set<std::string> names;
-    for (const Axis& axis : job_.axes) {
-      if (axis.size < 1 || axis.size > 1 << 24)
-        refuse_job(fmt::format("axis {} of {}", axis.name, axis.size), "at least 1");
-      if (!names.insert(axis.name).second)
-        refuse_job(fmt::format("two axes '{}'", axis.name), "names that differ");
-      PlacedAxis placed;
-      placed.name = axis.name;
-      placed.inner_stride = stride;
-      placed.outer_stride = unit_stride;
-      placed.inner = std::min(axis.size, left);
-      if (left % placed.inner != 0 || axis.size % placed.inner != 0)
-        refuse_job(fmt::format("axis {} of {} on the {} ranks of a unit that axes before it left", axis.name,
-                               axis.size, left),
-                   "a divisor or a multiple of them");
-      placed.outer = axis.size / placed.inner;
-      left /= placed.inner;
-      stride *= placed.inner;
-      unit_stride *= placed.outer;
-      if (unit_stride > job_.units) break;
-      axes_.push_back(placed);
-    }
-    if (left != 1 || unit_stride != job_.units || axes_.size() != job_.axes.size()) {
-      int64_t product = 1;
-      for (const Axis& axis : job_.axes) product = std::min<int64_t>(product * axis.size, int64_t{1} << 40);
-      refuse_job(fmt::format("axes of {} ranks on a cluster of {} units of {}", product, job_.units,
-                             unit_cores_.size()),
-                 fmt::format("axes whose product is {}",
-                             int64_t{job_.units} * static_cast<int64_t>(unit_cores_.size())));
-    }
   }
 
   void add_kinds(const std::vector<TrainingStep>& steps) {
@@ -148,30 +113,14 @@ class Maker {
     TrainingKind& kind = out_.kinds.emplace_back();
     kind.step = step;
     if (!step.kind) return;
-    std::vector<PlacedAxis> over;
-    for (const std::string& name : step.over) {
-      const auto found = std::ranges::find(axes_, name, &PlacedAxis::name);
-      if (found == axes_.end()) {
-        std::vector<std::string> names;
-        for (const PlacedAxis& axis : axes_) names.push_back(axis.name);
-        refuse_job(fmt::format("{} over '{}', which is not an axis", name_of(*step.kind), name),
-                   fmt::format("one of: {}", fmt::join(names, ", ")));
-      }
-      if (std::ranges::find(over, name, &PlacedAxis::name) != over.end())
-        refuse_job(fmt::format("{} over '{}' twice", name_of(*step.kind), name), "once");
-      over.push_back(*found);
-    }
-    std::ranges::sort(over, {},
-                      [](const PlacedAxis& axis) { return std::pair(axis.outer_stride, axis.inner_stride); });
+    const std::vector<PlacedAxis> over = axes_->over(step, *step.kind == Kind::kPermute);
     kind.use.over = fmt::format("{}", fmt::join(step.over, "+"));
     kind.use.name = step.name.empty() ? std::string(name_of(*step.kind)) : step.name;
     add_collective(kind, over);
   }
 
   void add_collective(TrainingKind& kind, const std::vector<PlacedAxis>& over) {
-    int inner = 1, outer = 1;
-    for (const PlacedAxis& axis : over) inner *= axis.inner, outer *= axis.outer;
-    kind.use.ranks = inner * outer;
+    kind.use.ranks = ranks_of_group(over);
     if (kind.step.bytes < 1)
       refuse_job(fmt::format("{} of {} B", kind.use.name, kind.step.bytes), "at least 1 B");
     kind.use.bytes = kind.step.bytes;
@@ -179,64 +128,64 @@ class Maker {
       kind.use.algorithm = "none";
       return;
     }
-    if (*kind.step.kind == Kind::kPermute && is_uneven(over)) {
-      if (folds())
-        units_differ_ = true;
-      else
-        add_ring(kind, over);
+    const bool is_alike = is_even(over) && are_units_alike(*kind.step.kind, over);
+    if (folds() && !is_alike) {
+      units_differ_ = true;
       return;
     }
+    if (!is_even(over) || (!is_alike && *kind.step.kind == Kind::kPermute)) return add_anywhere(kind, over);
     const auto groups = groups_of(over);
-    if (outer == 1)
+    if (groups[0].size() == static_cast<size_t>(kind.use.ranks))
       add_within(kind, groups);
     else
       add_between(kind, groups, levels_of(kind, over));
   }
 
-  // Whether some ranks send within their unit, or their pod, and others out of it.
-  bool is_uneven(const std::vector<PlacedAxis>& over) const {
-    const int pod = job_.cluster.pod_units;
+  // Whether all units send as much to others of their pod and to other pods.
+  bool are_units_alike(Kind kind, const std::vector<PlacedAxis>& over) const {
+    const int pod = pod_units(job_);
     int inner = 1, outer = 1;
-    bool leaves_pods = false;
+    bool stays_in_pods = true, fills_pods = true;
     for (const PlacedAxis& axis : over) {
       inner *= axis.inner;
       outer *= axis.outer;
-      leaves_pods |= pod > 0 && axis.outer_stride < pod && axis.outer_stride * axis.outer > pod;
+      if (pod == 0 || axis.outer == 1 || axis.outer_stride >= pod) continue;
+      const int end = axis.outer_stride * axis.outer;
+      stays_in_pods &= pod % end == 0;
+      fills_pods &= pod % end == 0 || (pod % axis.outer_stride == 0 && end % pod == 0);
     }
-    return outer > 1 && (inner > 1 || leaves_pods);
+    if (kind != Kind::kPermute) return fills_pods;
+    return outer == 1 || (inner == 1 && stays_in_pods && over.size() == 1);
   }
 
-  // A ring through all ranks of each group, wherever they lie.
-  void add_ring(TrainingKind& kind, const std::vector<PlacedAxis>& over) {
-    kind.use.algorithm = "permute";
-    kind.use.bytes = rounded(Kind::kPermute, kind.step.bytes, 1);
-    const Plan& ring =
-        plans_.emplace_back(expanded(symmetric_shift(kind.use.bytes, {kind.use.ranks, "ring"}, 1)));
-    const Costs costs = costs_of(tables_, platform_.generation(), kind.use.algorithm);
-    const auto is_first = [&](int rank, int unit) {
-      return std::ranges::all_of(over, [&](const PlacedAxis& axis) {
-        return rank / axis.inner_stride % axis.inner == 0 && unit / axis.outer_stride % axis.outer == 0;
-      });
-    };
-    for (int unit = 0; unit < job_.units; ++unit)
-      for (int rank = 0; rank < static_cast<int>(unit_cores_.size()); ++rank) {
-        interrupt::poll();
-        if (is_first(rank, unit)) add_run({&ring, costs, ring_of(rank, unit, over), {}, 0});
-      }
-  }
-  RankCores ring_of(int rank, int unit, const std::vector<PlacedAxis>& over) const {
-    std::vector<std::pair<int, int>> members = {{rank, unit}};
-    for (const PlacedAxis& axis : over) {
-      std::vector<std::pair<int, int>> more;
-      for (int i = 0; i < axis.inner * axis.outer; ++i)
-        for (const auto& [own, at] : members)
-          more.emplace_back(own + i % axis.inner * axis.inner_stride,
-                            at + i / axis.inner * axis.outer_stride);
-      members = std::move(more);
+  // Of groups of ranks wherever they lie: each rank is a unit of its own to the plan, and levels join
+  // neighbours first.
+  void add_anywhere(TrainingKind& kind, const std::vector<PlacedAxis>& over) {
+    std::vector<PlacedLevel> levels;
+    const bool mesh = is_for_mesh(tables_, platform_.generation(), kind.step.bytes);
+    const bool in_levels = *kind.step.kind != Kind::kPermute && *kind.step.kind != Kind::kAllToAll;
+    std::vector<Level> sizes;
+    if (in_levels)
+      for (const PlacedAxis& axis : over) add_levels_of_ranks(sizes, axis.size, mesh);
+    else
+      sizes = {{kind.use.ranks, "ring"}};
+    int stride = 1;
+    for (const Level& level : sizes) {
+      levels.push_back({level, stride});
+      stride *= level.size;
     }
-    RankCores cores;
-    for (const auto& [own, at] : members) cores.push_back(cores_of({own}, at)[0]);
-    return cores;
+    Hierarchy hierarchy = hierarchy_of(kind, levels);
+    hierarchy.within.clear();
+    hierarchy.pipeline = 1;  // there is nothing within, beside which what is between could run
+    const SymmetricPlan& plan = symmetric_.emplace_back(plan_of(kind, hierarchy, simple_layout(1)));
+    const Plan* whole = whole_of(plan);
+    const Costs costs = costs_of(tables_, platform_.generation(), kind.use.algorithm);
+    const std::vector<int> places = places_of(plan, levels);
+    for (const std::vector<int>& group : axes_->groups(over)) {
+      RankCores cores;
+      for (const int place : places) cores.push_back(cores_of_rank(group[static_cast<size_t>(place)]));
+      add_all(plan, whole, costs, std::move(cores));
+    }
   }
 
   // The ranks of a unit, group by group.
@@ -257,6 +206,12 @@ class Maker {
       groups.push_back(std::move(members));
     }
     return groups;
+  }
+
+  // By its number in the job.
+  std::vector<int> cores_of_rank(int rank) const {
+    const int ranks = static_cast<int>(unit_cores_.size());
+    return cores_of({rank % ranks}, rank / ranks)[0];
   }
 
   RankCores cores_of(const std::vector<int>& members, int unit) const {
@@ -302,16 +257,15 @@ class Maker {
   // Units of a pod first.
   std::vector<PlacedLevel> levels_of(const TrainingKind& kind, const std::vector<PlacedAxis>& over) const {
     const bool mesh = is_for_mesh(tables_, platform_.generation(), kind.step.bytes);
-    const int pod = job_.cluster.pod_units;
+    const int pod = pod_units(job_);
     std::vector<PlacedLevel> out;
     for (const PlacedAxis& axis : over) {
       int in_pod = axis.outer;
       if (pod > 0 && axis.outer_stride >= pod) in_pod = 1;
       if (pod > 0 && axis.outer_stride < pod && axis.outer_stride * axis.outer > pod) {
-        in_pod = pod / axis.outer_stride;
-        if (pod % axis.outer_stride != 0 || axis.outer % in_pod != 0)
-          refuse_job(fmt::format("axis {} does not end at the {} units of a pod", axis.name, pod),
-                     "pods of other sizes, or other axes");
+        // Where they do not fill pods, units are written out, and no level has to end at a pod.
+        const int units = pod / axis.outer_stride;
+        in_pod = pod % axis.outer_stride == 0 && axis.outer % units == 0 ? units : axis.outer;
       }
       std::vector<Level> levels;
       if (*kind.step.kind == Kind::kPermute) {
@@ -331,13 +285,10 @@ class Maker {
 
   void add_between(TrainingKind& kind, const std::vector<std::vector<int>>& groups,
                    const std::vector<PlacedLevel>& levels) {
-    Hierarchy hierarchy;
-    hierarchy.pipeline = *kind.step.kind == Kind::kAllReduce ? kPipeline : 1;
-    for (const PlacedLevel& one : levels) hierarchy.levels.push_back(one.level);
-    const int inner = static_cast<int>(groups[0].size());
-    if (is_for_mesh(tables_, platform_.generation(), kind.step.bytes)) hierarchy.within = "mesh";
+    const Hierarchy hierarchy = hierarchy_of(kind, levels);
     for (const auto& members : groups) {
-      SymmetricPlan& plan = symmetric_.emplace_back(plan_of(kind, hierarchy, members, inner));
+      SymmetricPlan& plan =
+          symmetric_.emplace_back(plan_of(kind, hierarchy, layout_of(platform_, cores_of(members, 0))));
       const Costs costs = costs_of(tables_, platform_.generation(), kind.use.algorithm);
       if (folds()) {
         Run run{&plan.unit, costs, cores_of(members, 0), {}, 0};
@@ -350,8 +301,17 @@ class Maker {
     }
   }
 
-  SymmetricPlan plan_of(TrainingKind& kind, const Hierarchy& hierarchy, const std::vector<int>& members,
-                        int inner) {
+  Hierarchy hierarchy_of(const TrainingKind& kind, const std::vector<PlacedLevel>& levels) const {
+    Hierarchy hierarchy;
+    hierarchy.pipeline = *kind.step.kind == Kind::kAllReduce ? kPipeline : 1;
+    for (const PlacedLevel& one : levels) hierarchy.levels.push_back(one.level);
+    if (is_for_mesh(tables_, platform_.generation(), kind.step.bytes)) hierarchy.within = "mesh";
+    return hierarchy;
+  }
+
+  // `unit`: the ranks of a unit of the hierarchy.
+  SymmetricPlan plan_of(TrainingKind& kind, const Hierarchy& hierarchy, const Layout& unit) {
+    const int inner = static_cast<int>(unit.ranks.size());
     const Kind what = *kind.step.kind;
     if (what == Kind::kPermute) {
       kind.use.algorithm = "permute";
@@ -368,34 +328,62 @@ class Maker {
       return symmetric_all_to_all(request, hierarchy, inner, folds() ? Written::kAlike : Written::kAll);
     }
     kind.use.algorithm = "hier";
-    return symmetric_plan(request, hierarchy, layout_of(platform_, cores_of(members, 0)));
+    return symmetric_plan(request, hierarchy, unit);
   }
 
-  // The plan written out, once for all units that the levels do not join.
+  // The plan of all units, once for those that the levels do not join.
   void add_units(const SymmetricPlan& plan, const Costs& costs, const std::vector<int>& members,
                  const std::vector<PlacedLevel>& levels) {
-    const Plan& whole = plans_.emplace_back(expanded(plan));
-    const Coordinates group(plan.hierarchy);
-    std::vector<int> units;  // of the plan
+    const Plan* whole = whole_of(plan);
+    const std::vector<int> units = places_of(plan, levels);
     std::set<int> taken;
-    for (int unit = 0; unit < plan.units(); ++unit) {
-      int at = 0;
-      for (size_t level = 0; level < levels.size(); ++level)
-        at += group.digit(unit, static_cast<int>(level)) * levels[level].stride;
-      units.push_back(at);
-    }
     for (int base = 0; base < job_.units; ++base) {
       interrupt::poll();
       if (taken.contains(base)) continue;
       for (const int unit : units) taken.insert(base + unit);
       RankCores cores;
-      for (const int member : members)
-        for (const int unit : units) cores.push_back(cores_of({member}, base + unit)[0]);
-      add_run({&whole, costs, std::move(cores), {}, 0});
+      if (whole != nullptr)
+        for (const int member : members)
+          for (const int unit : units) cores.push_back(cores_of({member}, base + unit)[0]);
+      else
+        for (const int unit : units)
+          for (auto& own : cores_of(members, base + unit)) cores.push_back(std::move(own));
+      add_all(plan, whole, costs, std::move(cores));
     }
   }
 
+  // Where the units of a plan lie, counted in units of the job or in ranks of a group.
+  static std::vector<int> places_of(const SymmetricPlan& plan, const std::vector<PlacedLevel>& levels) {
+    const Coordinates group(plan.hierarchy);
+    std::vector<int> places;
+    for (int unit = 0; unit < plan.units(); ++unit) {
+      int at = 0;
+      for (size_t level = 0; level < levels.size(); ++level)
+        at += group.digit(unit, static_cast<int>(level)) * levels[level].stride;
+      places.push_back(at);
+    }
+    return places;
+  }
+
+  // Step by step for the reference; null: the plan of one unit is seen from each.
+  const Plan* whole_of(const SymmetricPlan& plan) {
+    return extent_ == Extent::kAllSteps ? &plans_.emplace_back(expanded(plan)) : nullptr;
+  }
+  void add_all(const SymmetricPlan& plan, const Plan* whole, const Costs& costs, RankCores cores) {
+    Run run{whole != nullptr ? whole : &plan.unit, costs, std::move(cores), {}, 0};
+    if (whole == nullptr) run.all_units = &plan;
+    add_run(std::move(run));
+  }
+
+  static size_t steps_of(const Run& run) {
+    return run.plan->step_count() * static_cast<size_t>(run.all_units ? run.all_units->units() : 1);
+  }
+
   void add_run(Run run) {
+    steps_ += static_cast<int64_t>(steps_of(run));
+    if (steps_ > kStepsWritten)
+      refuse_job(fmt::format("collectives of more than {} steps over links", kStepsWritten),
+                 "fewer ranks, or groups that lie evenly on instances");
     runs_.push_back(std::move(run));
     kind_of_run_.push_back(number_);
   }
@@ -440,10 +428,11 @@ class Maker {
   bool units_differ_ = false;
   fabric::Platform platform_;
   RankCores unit_cores_;
-  std::vector<PlacedAxis> axes_;
+  std::optional<PlacedAxes> axes_;
   std::set<std::string> keys_;
   TrainingPlans out_;
   int32_t number_ = 0;
+  int64_t steps_ = 0;
   std::deque<Plan> plans_;
   std::deque<SymmetricPlan> symmetric_;
   std::deque<std::vector<std::vector<Away>>> away_;
@@ -460,13 +449,14 @@ std::string key_of(const TrainingStep& step) {
 }
 
 TrainingPlans training_plans(const arch::Tables& tables, const TrainingJob& job, Extent extent) {
-  if (auto made = Maker(tables, job, extent).make()) return std::move(*made);
-  if (job.units > kUnitsWritten)
+  if (extent != Extent::kOneUnit || are_links_alike(job))
+    if (auto made = Maker(tables, job, extent).make()) return std::move(*made);
+  Maker all(tables, job, Extent::kAllUnits);
+  if (all.ranks() > kRanksWritten)
     refuse_job(
-        fmt::format("ranks that send within a unit or pod beside ranks that send out of it, on {} units",
-                    job.units),
-        fmt::format("stages that fill units and pods before them, or {} units", kUnitsWritten));
-  return std::move(*Maker(tables, job, Extent::kAllUnits).make());
+        fmt::format("instances that do not all send alike, {} ranks of them", all.ranks()),
+        fmt::format("groups that lie evenly on instances and pods, or at most {} ranks", kRanksWritten));
+  return std::move(*all.make());
 }
 
 }  // namespace opentrn::collectives

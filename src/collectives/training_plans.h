@@ -17,8 +17,8 @@ struct TrainingKind {
 
 struct TrainingPlans {
   std::vector<TrainingKind> kinds;
-  TimingGraph graph;  // of all kinds; steps of a kind wait for steps of it only
-  int ranks = 0;
+  TimingGraph graph;         // of all kinds; steps of a kind wait for steps of it only
+  int ranks = 0, units = 0;  // units: that were written out
   int64_t written = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/random.h"
+#include "collectives/testing/jobs.h"
 #include "collectives/testing/samples.h"
 
 namespace opentrn::collectives {
@@ -193,11 +194,87 @@ TEST(Training, StagesThatDoNotAllSendAlikeHaveTheTimeOfAll) {
       EXPECT_EQ(one.collectives[1].algorithm, "permute");
       EXPECT_LE(one.classes, all.classes);
     }
+  // Too many to be written out.
   TrainingJob large = job_on("trn1.32xlarge", 1, 2, {{"tp", 16}, {"pp", 6}, {"dp", 128}});
   large.units = 768;
   large.cluster.pod_units = 4;
   large.blocks = {{"", 1, {collective(Kind::kPermute, {"pp"}, 777'777)}}};
   EXPECT_THROW(time_of_job(large), Fault);
+}
+
+// Random factorizations, most of which lie unevenly on units; pods that are not full.
+TEST(Training, EveryLayoutHasTheTimeOfAllItsStepsWrittenOut) {
+  int uneven = 0, folded = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SplitMix64 random(seed);
+    const TrainingJob job = random_job(random, 32, 256);
+    const TrainingTime one = time_of_job(job);
+    EXPECT_EQ(difference(one, time_of_job(job, Extent::kAllSteps)), "") << text_of(job);
+    uneven += one.units_written > 1;
+    folded += one.units_written > 1 && one.classes < one.written;
+  }
+  EXPECT_GT(uneven, 20);
+  EXPECT_GT(folded, 5);
+}
+
+TEST(Training, GroupsThatLieUnevenlyGoBetweenInstancesOnlyWhereTheyMust) {
+  // Three ranks of tensor parallelism do not divide the 32 of an instance: two groups of 32 lie on two each.
+  const auto time_of_tp = [](int units, int tp, int dp) {
+    TrainingJob job = job_on("trn1.32xlarge", units, 1, {{"tp", tp}, {"dp", dp}});
+    job.blocks = {{"", 1, {collective(Kind::kAllReduce, {"tp"}, 4'000'000)}}};
+    return time_of_job(job);
+  };
+  const TrainingTime uneven = time_of_tp(3, 3, 32), even = time_of_tp(4, 4, 32);
+  EXPECT_EQ(uneven.units_written, 3);
+  EXPECT_EQ(even.units_written, 1);
+  EXPECT_GT(uneven.end_ps, even.end_ps);
+  EXPECT_LT(uneven.classes, uneven.written);
+  // Sixty-fold that, all triples of instances do the same, and so do its classes.
+  const TrainingTime large = time_of_tp(60, 3, 640);
+  EXPECT_EQ(large.end_ps, uneven.end_ps);
+  EXPECT_EQ(large.written, 20 * uneven.written);
+  EXPECT_EQ(large.classes, uneven.classes);
+  // Together with its neighbour an axis may lie evenly: three by 32 ranks are three instances.
+  TrainingJob both = job_on("trn1.32xlarge", 6, 1, {{"tp", 3}, {"cp", 32}, {"dp", 2}});
+  both.blocks = {{"", 1, {collective(Kind::kAllReduce, {"cp", "tp"}, 4'000'000)}}};
+  EXPECT_EQ(time_of_job(both).units_written, 1);
+}
+
+// One instance whose adapters another job uses: no other stands for it.
+TEST(Training, AnInstanceThatDiffersIsWrittenOut) {
+  TrainingJob job = job_on("trn1.32xlarge", 8, 2, {{"tp", 16}, {"dp", 8}});
+  job.blocks = {{"", 1, {collective(Kind::kAllReduce, {"dp"}, 64'000'000), compute(5)}}};
+  const TrainingTime alike = time_of_job(job);
+  job.cluster.taken = {{fabric::LinkClass::kEfa, 0.5, 2}};
+  const TrainingTime one = time_of_job(job), all = time_of_job(job, Extent::kAllSteps);
+  EXPECT_EQ(difference(one, all), "");
+  EXPECT_EQ(one.units_written, 8);
+  EXPECT_LT(one.classes, one.written);
+  EXPECT_GT(one.end_ps, 1.5 * static_cast<double>(alike.end_ps));
+  // The links of a pod that is not full are those of a full one.
+  job.cluster = {};
+  job.cluster.pod_units = 3;
+  job.cluster.oversubscription = 4;
+  EXPECT_EQ(difference(time_of_job(job), time_of_job(job, Extent::kAllSteps)), "");
+  job.cluster.pod_units = 9;  // the only one
+  EXPECT_EQ(time_of_job(job).end_ps, alike.end_ps);
+  EXPECT_EQ(time_of_job(job).units_written, 1);
+}
+
+// What follows a wait is simulated once, however often it is repeated.
+TEST(Training, PartsOfABlockAreSimulatedOnce) {
+  TrainingJob job = job_on("trn1.32xlarge", 3, 1, {{"tp", 3}, {"dp", 32}});
+  const TrainingStep sum = collective(Kind::kAllReduce, {"tp"}, 400'000),
+                     beside = collective(Kind::kReduceScatter, {"dp"}, 3'000'000, true);
+  TrainingStep wait;
+  wait.waits = true;
+  job.blocks = {{"", 2, {compute(7), sum, beside, compute(20, 9'000'000), sum, wait, sum, compute(1)}}};
+  EXPECT_EQ(difference(time_of_job(job), time_of_job(job, Extent::kAllSteps)), "");
+  const TrainingTime few = time_of_job(job);
+  job.blocks[0].steps = {repeated(20'000, job.blocks[0].steps)};
+  const TrainingTime many = time_of_job(job);
+  EXPECT_EQ(many.end_ps, 20'000 * few.end_ps);
+  EXPECT_EQ(many.exposed_ps, 20'000 * few.exposed_ps);
 }
 
 TEST(Training, WhatIsNoJobIsRefused) {
@@ -213,8 +290,8 @@ TEST(Training, WhatIsNoJobIsRefused) {
   refused([](TrainingJob& j) { j.axes.pop_back(); });
   refused([](TrainingJob& j) { j.axes[1].name = "tp"; });
   refused([](TrainingJob& j) { j.axes.push_back({"pp", 2}); });
-  refused([](TrainingJob& j) { j.cluster.pod_units = 4; });
-  refused([](TrainingJob& j) { j.cluster.taken = {{fabric::LinkClass::kEfa, 0.5, 2}}; });
+  refused([](TrainingJob& j) { j.cluster.pod_units = -1; });
+  refused([](TrainingJob& j) { j.cluster.taken = {{fabric::LinkClass::kEfa, 0.5, 6}}; });
   refused([](TrainingJob& j) { j.blocks.clear(); });
   refused([](TrainingJob& j) { j.blocks[0].steps.clear(); });
   refused([](TrainingJob& j) { j.blocks[0].repeat = 0; });
@@ -224,7 +301,7 @@ TEST(Training, WhatIsNoJobIsRefused) {
   refused([](TrainingJob& j) { j.blocks[0].steps[0].bytes = 0; });
   refused([](TrainingJob& j) { j.blocks[0].steps[0].compute_ps = 5; });
   refused([](TrainingJob& j) { j.blocks[0].steps[0] = {}; });
-  refused([](TrainingJob& j) { j.blocks[0].steps[0].repeat = 1'000'000; });
+  refused([](TrainingJob& j) { j.blocks[0].steps[0].repeat = 1'000'001; });
   refused([](TrainingJob& j) { j.blocks[0].steps[0].kind = Kind::kBroadcast; });
   refused([](TrainingJob& j) { j.blocks = {{"", 1'000'000, {repeated(1000, {compute(1'000'000)})}}}; });
 }

@@ -368,7 +368,9 @@ class PlatformBuilder {
     const Cluster& cluster = s.cluster;
     if (cluster.pod_units == 0) return;
     if (s.adapters_per_server == 0) refuse_cluster("no public page says what network joins its instances");
-    if (cluster.pod_units < 1 || cluster.pod_units % cluster.one_in != 0 || s.units % s.units_here() != 0)
+    // The last pod need not be full. Its links to the core are those of a full one [assumed].
+    const bool makes_pods = cluster.pod_units >= 1 && cluster.pod_units % cluster.one_in == 0;
+    if (!makes_pods || (cluster.one_in > 1 && s.units % s.units_here() != 0))
       refuse_cluster(fmt::format("{} units do not make pods of {}", s.units, cluster.pod_units));
     if (cluster.rails < 1 || s.adapters_per_server % cluster.rails != 0)
       refuse_cluster(
@@ -385,7 +387,7 @@ class PlatformBuilder {
           "pods with {:.0f} TB/s a rail to the core; 70 TB/s is the most, so take more rails", whole / 1e12));
     const int64_t rate = std::llround(whole);
     const int64_t time = latency(LinkClass::kCore, "spine_latency_ns");
-    for (int pod = 0; pod < s.units / s.units_here(); ++pod)
+    for (int pod = 0; pod * s.units_here() < s.units; ++pod)
       for (int rail = 0; rail < cluster.rails; ++rail) {
         s.network.nodes.push_back({fmt::format("pod {} rail {}", pod, rail)});
         const auto at = static_cast<NodeId>(s.network.nodes.size()) - 1;
