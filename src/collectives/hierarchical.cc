@@ -15,7 +15,7 @@ const ExchangeAlgorithm* exchange_named(const std::string& name) {
 }
 
 // The ranks of each server, in order of their places.
-TwoLevel levels_of(const HierarchicalOptions& options, const Layout& layout) {
+TwoLevel two_levels_of(const HierarchicalOptions& options, const Layout& layout) {
   TwoLevel levels;
   levels.sites = layout.ranks_by_server();
   const bool has_pairs = kangaring_exchange().why_not(layout, levels.sites[0]).empty();
@@ -34,7 +34,7 @@ std::string why_not_hierarchical(const HierarchicalOptions& options, const Reque
     return fmt::format("it serves all_reduce, all_gather and reduce_scatter, not {}", name_of(request.kind));
   if (layout.servers() < 2) return "there is one server";
   if (!layout.symmetric()) return "the servers have ranks at different places";
-  const TwoLevel levels = levels_of(options, layout);
+  const TwoLevel levels = two_levels_of(options, layout);
   if (levels.sites[0].size() < 2) return "there is one rank on each server";
   std::vector<int> across;
   for (const auto& site : levels.sites) across.push_back(site[0]);
@@ -69,7 +69,7 @@ Stages stages_of(const TwoLevel& levels, Range message, int ranks, int element_b
 // gather within.
 Plan all_reduce(const HierarchicalOptions& options, const Request& request, const Layout& layout) {
   Builder builder(request, "hier");
-  const TwoLevel levels = levels_of(options, layout);
+  const TwoLevel levels = two_levels_of(options, layout);
   std::vector<Stages> parts;
   for (int i = 0; i < options.pipeline; ++i)
     parts.push_back(stages_of(levels,
@@ -98,10 +98,10 @@ Plan one_way(const HierarchicalOptions& options, const Request& request, const L
                                 {},
                                 {},
                                 [&](Builder& builder, const Layout& at, const Exchange& exchange) {
-                                  gather_two_level(builder, at, exchange, levels_of(options, at));
+                                  gather_two_level(builder, at, exchange, two_levels_of(options, at));
                                 },
                                 [&](Builder& builder, const Layout& at, const Exchange& exchange) {
-                                  reduce_two_level(builder, at, exchange, levels_of(options, at));
+                                  reduce_two_level(builder, at, exchange, two_levels_of(options, at));
                                 }};
   return whole_plan(whole, request, layout);
 }

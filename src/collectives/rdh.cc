@@ -133,7 +133,7 @@ const ExchangeAlgorithm& cube_exchange() {
   return kCube;
 }
 
-TwoLevel levels_of(const Layout& layout, const std::vector<int>& members) {
+TwoLevel two_levels_of(const Layout& layout, const std::vector<int>& members) {
   return {members_by_chip(layout, members), &cube_exchange(), &mesh_exchange()};
 }
 
@@ -151,13 +151,13 @@ const ExchangeAlgorithm& rdh_exchange() {
   static const ExchangeAlgorithm kRdh{
       "rdh", why_not_rdh,
       [](const Layout& layout, const std::vector<int>& members) {
-        return channels_of(levels_of(layout, members), layout, members);
+        return channels_of(two_levels_of(layout, members), layout, members);
       },
       [](Builder& builder, const Layout& layout, const Exchange& exchange) {
-        gather_two_level(builder, layout, exchange, levels_of(layout, exchange.members));
+        gather_two_level(builder, layout, exchange, two_levels_of(layout, exchange.members));
       },
       [](Builder& builder, const Layout& layout, const Exchange& exchange) {
-        reduce_two_level(builder, layout, exchange, levels_of(layout, exchange.members));
+        reduce_two_level(builder, layout, exchange, two_levels_of(layout, exchange.members));
       }};
   return kRdh;
 }

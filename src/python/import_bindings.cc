@@ -83,14 +83,16 @@ std::vector<std::tuple<std::string, std::string, int64_t, std::string>> onnx_ope
   return rows;
 }
 
-using import::onnx::Stage;
-using StagePtr = std::shared_ptr<Stage>;
+using ImportedStage = import::onnx::Stage;
+using ImportedStagePtr = std::shared_ptr<ImportedStage>;
 
 // nanobind's holders are of types without const; nothing changes a stage.
-StagePtr shared(const std::shared_ptr<const Stage>& stage) { return std::const_pointer_cast<Stage>(stage); }
+ImportedStagePtr shared(const std::shared_ptr<const ImportedStage>& stage) {
+  return std::const_pointer_cast<ImportedStage>(stage);
+}
 
-StagePtr onnx_stages(const nb::bytes& model, const std::filesystem::path& folder,
-                     std::map<std::string, int64_t> dimensions, const nb::dict& constants) {
+ImportedStagePtr onnx_stages(const nb::bytes& model, const std::filesystem::path& folder,
+                             std::map<std::string, int64_t> dimensions, const nb::dict& constants) {
   const auto* begin = reinterpret_cast<const std::byte*>(model.c_str());
   const auto bytes = std::make_shared<const std::vector<std::byte>>(begin, begin + model.size());
   const auto options = options_of(std::move(dimensions), constants);
@@ -98,13 +100,14 @@ StagePtr onnx_stages(const nb::bytes& model, const std::filesystem::path& folder
   return shared(import::onnx::first_stage(*bytes, bytes, folder, options));
 }
 
-StagePtr onnx_stages_of_file(const std::filesystem::path& path, std::map<std::string, int64_t> dimensions) {
+ImportedStagePtr onnx_stages_of_file(const std::filesystem::path& path,
+                                     std::map<std::string, int64_t> dimensions) {
   const import::onnx::Options options{.dimensions = std::move(dimensions), .constants = {}};
   const Unlocked unlocked;
   return shared(import::onnx::first_stage(path, options));
 }
 
-StagePtr next_stage(const Stage& stage, const nb::list& answers) {
+ImportedStagePtr next_stage(const ImportedStage& stage, const nb::list& answers) {
   std::vector<graph::Literal> literals;
   for (const auto answer : answers) literals.push_back(to_literal(nb::cast<nb::tuple>(answer)));
   const Unlocked unlocked;
@@ -112,7 +115,7 @@ StagePtr next_stage(const Stage& stage, const nb::list& answers) {
 }
 
 // [(slot, the number of the question that counts its rows, or None)]
-std::vector<std::tuple<size_t, std::optional<size_t>>> outputs_of(const Stage& stage) {
+std::vector<std::tuple<size_t, std::optional<size_t>>> outputs_of(const ImportedStage& stage) {
   std::vector<std::tuple<size_t, std::optional<size_t>>> rows;
   for (const auto& output : stage.outputs) rows.emplace_back(output.slot, output.ask);
   return rows;
@@ -120,7 +123,7 @@ std::vector<std::tuple<size_t, std::optional<size_t>>> outputs_of(const Stage& s
 
 // [(name, whether it counts, bound, slot, node, element type, slots behind it)]
 std::vector<std::tuple<std::string, bool, int64_t, size_t, std::string, std::string, std::vector<size_t>>>
-asks_of(const Stage& stage) {
+asks_of(const ImportedStage& stage) {
   std::vector<std::tuple<std::string, bool, int64_t, size_t, std::string, std::string, std::vector<size_t>>>
       rows;
   for (const auto& ask : stage.asks)
@@ -131,7 +134,7 @@ asks_of(const Stage& stage) {
 
 // [(name, element type, sizes with None for what data decide)]
 std::vector<std::tuple<std::string, std::string, std::vector<std::optional<int64_t>>>> results_of(
-    const Stage& stage) {
+    const ImportedStage& stage) {
   std::vector<std::tuple<std::string, std::string, std::vector<std::optional<int64_t>>>> rows;
   for (const auto& info : stage.result_infos())
     rows.emplace_back(info.name, std::string(graph::name(info.element)), info.shape);
@@ -145,13 +148,13 @@ void bind_import(nb::module_& module) {
              "dimensions"_a = std::map<std::string, int64_t>{}, "constants"_a = nb::dict());
   module.def("import_onnx_file", import_onnx_file, "path"_a,
              "dimensions"_a = std::map<std::string, int64_t>{}, "constants"_a = nb::dict());
-  nb::class_<Stage>(module, "OnnxStage")
-      .def_prop_ro("module", [](const Stage& self) { return graph::Module(self.module); })
-      .def_ro("inputs", &Stage::inputs)
+  nb::class_<ImportedStage>(module, "OnnxStage")
+      .def_prop_ro("module", [](const ImportedStage& self) { return graph::Module(self.module); })
+      .def_ro("inputs", &ImportedStage::inputs)
       .def_prop_ro("outputs", outputs_of)
       .def_prop_ro("asks", asks_of)
-      .def_ro("results", &Stage::results)
-      .def_ro("nodes_left", &Stage::nodes_left)
+      .def_ro("results", &ImportedStage::results)
+      .def_ro("nodes_left", &ImportedStage::nodes_left)
       .def_prop_ro("result_infos", results_of)
       .def("next", next_stage, "answers"_a);
   module.def("onnx_stages", onnx_stages, "model"_a, "folder"_a = "",

@@ -147,7 +147,7 @@ class Emitter(Body):
         shift = self.constant(torch.tensor([0, 0, 0, self._draws], dtype=torch.uint32))
         state = self.reshape(self.binary("add", self.state, shift), (2, 2))
         key = self.op("bitcast_convert", [state], (2,), torch.uint64)
-        algorithm = "rng_algorithm = #stablehlo<rng_algorithm PHILOX>"
+        algorithm = "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>"
         results = [((2,), torch.uint64), (tuple(shape), torch.uint32)]
         return self.ops("rng_bit_generator", [key], results, algorithm)[1]
 

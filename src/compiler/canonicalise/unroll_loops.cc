@@ -20,7 +20,7 @@ using graph::ValueId;
 namespace {
 
 // Beyond these a program gains more instructions than it loses time.
-constexpr int64_t kTripsMax = 64, kOpsMax = 1024;
+constexpr int64_t kTripsMax = 64, kUnrolledOpsMax = 1024;
 
 bool has_control_flow_inside(const Function& function, BlockId block) {
   return std::ranges::any_of(function.block(block).ops, [&](OpId id) {
@@ -37,7 +37,7 @@ std::optional<int64_t> trips_to_unroll(const Function& function, const Op& op) {
   const auto& ops = function.block(op.regions[1]).ops;
   const auto count =
       std::ranges::count_if(ops, [&](OpId id) { return function.op(id).kind != OpKind::constant_; });
-  return *trips * count <= kOpsMax ? trips : std::nullopt;
+  return *trips * count <= kUnrolledOpsMax ? trips : std::nullopt;
 }
 
 class Unroller {

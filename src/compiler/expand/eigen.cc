@@ -137,12 +137,12 @@ Orthogonal orthogonal_of(const Batch& a, int64_t width) {
   return {diagonal(Batch(a.writer(), q[0]).part(1, 0, size)), Batch(a.writer(), columns[0])};
 }
 
-using Step = std::function<std::vector<Batch>(const Batch& state, const Batch& vectors)>;
+using JacobiStep = std::function<std::vector<Batch>(const Batch& state, const Batch& vectors)>;
 
 // (seen(vectors), vectors) after every sweep; `seen` takes the matrix into the vectors' basis; `both`: where
 // `step` turns its rows too.
 std::pair<Batch, Batch> rotated(const Batch& a, int64_t size, bool both,
-                                const std::function<Batch(const Batch&)>& seen, const Step& step) {
+                                const std::function<Batch(const Batch&)>& seen, const JacobiStep& step) {
   Batch vectors = identity(a, size, size).spread({a.dim(0), size, size});
   Batch state = seen(vectors);
   // A kernel's sweeps change the order of the columns, and every second one changes it back: an added column

@@ -30,7 +30,7 @@ using Dims = std::vector<int64_t>;
 constexpr int64_t kRowsMax = int64_t{1} << 20;
 constexpr int64_t kGatheredColumnsMax = 8192;
 // Rows of a partition whose addresses are made together: at most, and by what they gather.
-constexpr int64_t kRowsTogether = 64, kColumnsTogether = 512;
+constexpr int64_t kRowsAtOnce = 64, kColumnsTogether = 512;
 
 bool contains(const Dims& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); }
 
@@ -122,7 +122,7 @@ class Gather {
     columns_ = g_.columns();
     describe_rows(out);
     const Matrix places = offsets_of_rows();
-    const int64_t most = find_lists(places) ? std::min(kRowsTogether, kColumnsTogether / columns_) : 1;
+    const int64_t most = find_lists(places) ? std::min(kRowsAtOnce, kColumnsTogether / columns_) : 1;
     for (int64_t row = 0; row < row_count_;) {
       Block block{row, std::min(kPartitions, row_count_ - row), 1};
       block.each = std::clamp<int64_t>((row_count_ - row) / kPartitions, 1, std::max<int64_t>(most, 1));

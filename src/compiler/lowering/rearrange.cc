@@ -12,11 +12,11 @@ namespace opentrn::compiler {
 namespace {
 
 // A descriptor of fewer bytes takes a DMA engine many times their time (dma_descriptor_extra_ns).
-constexpr int64_t kShortRunBytes = 32;
+constexpr int64_t kRearrangedRunBytes = 32;
 // Below this a copy is over before its latency is.
-constexpr int64_t kLeastElements = 8192;
+constexpr int64_t kRearrangedElements = 8192;
 // Of a partition: the rows of a block, once as loaded and once as stored.
-constexpr int64_t kRowBytes = 8 * 1024;
+constexpr int64_t kRearrangedRowBytes = 8 * 1024;
 constexpr int64_t kRepeatedMost = 15;
 constexpr int kFreeDims = 3;  // that an engine walks besides the partitions
 
@@ -48,9 +48,9 @@ int64_t product(const std::vector<Pair>& pairs, size_t begin) {
 void cut_first(std::vector<Pair>& pairs, int64_t element_bytes) {
   if (pairs.empty() || pairs.size() >= kFreeDims || pairs[0].from != 1) return;
   const int64_t count = pairs[0].count, inner = product(pairs, 1) * element_bytes;
-  const int64_t most =
-      std::min(kRowBytes / inner, std::max(count / kPartitions, kShortRunBytes / element_bytes));
-  for (int64_t part = most; part * element_bytes >= kShortRunBytes && part > 0; --part) {
+  const int64_t most = std::min(kRearrangedRowBytes / inner,
+                                std::max(count / kPartitions, kRearrangedRunBytes / element_bytes));
+  for (int64_t part = most; part * element_bytes >= kRearrangedRunBytes && part > 0; --part) {
     if (count % part != 0 || part == count) continue;
     const Pair outer{count / part, pairs[0].to * part, part};
     pairs[0].count = part;
@@ -66,12 +66,12 @@ std::optional<size_t> dims_over_partitions(const std::vector<Pair>& pairs, int64
   const auto walks = [](const Pair& pair) { return pair.to > 0 && pair.from >= 0; };
   if (!std::ranges::all_of(pairs, walks)) return std::nullopt;
   const auto runs = std::find_if(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.from == 1; });
-  if (runs == pairs.end() || runs->count * element_bytes < kShortRunBytes) return std::nullopt;
-  if (product(pairs, 0) < kLeastElements) return std::nullopt;
+  if (runs == pairs.end() || runs->count * element_bytes < kRearrangedRunBytes) return std::nullopt;
+  if (product(pairs, 0) < kRearrangedElements) return std::nullopt;
   const auto last = static_cast<size_t>(runs - pairs.begin());
   for (size_t rows = 1; rows <= last; ++rows) {
     if (pairs.size() - rows > kFreeDims) continue;
-    if (product(pairs, rows) * element_bytes <= kRowBytes) return rows;
+    if (product(pairs, rows) * element_bytes <= kRearrangedRowBytes) return rows;
   }
   return std::nullopt;
 }

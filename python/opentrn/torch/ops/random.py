@@ -1,4 +1,4 @@
-"""Random numbers: Philox words whose key comes from torch's generator at each call (program.py).
+"""Random numbers: words of Threefry whose key comes from torch's generator at each call (program.py).
 
 torch.manual_seed() makes a run the same again; the numbers are not those of torch's own CPU generator.
 """
