@@ -51,7 +51,9 @@ def prepare() -> None:
 
 def _pip(requirements: str, *options: str) -> None:
     say(f"pip: tools/{requirements}")
-    pip = [venv_bin("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    # --no-compile: compiling every module of torch, jax and scikit-learn takes longer than unpacking them, and few are
+    # ever imported. Python compiles those when they are.
+    pip = [venv_bin("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
     run(
         [*pip, *options, "-r", TOOLS / requirements],
         hint="the Python package registry could not be read, or a pin is gone; see tools/requirements*.txt",
