@@ -1,5 +1,5 @@
 // Identities that hold bit for bit, so that they need no permission. Not among them, though often seen: x + 0
-// (it makes +0 of -0), x * 0, x - x (NaN), reassociation.
+// (it makes +0 of -0), x * 0, x - x (NaN), reassociation but of integers, whose sums wrap.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -154,6 +154,7 @@ class Simplifier {
       case OpKind::slice_: return slice_of_part(op);
       case OpKind::concatenate_: return merge_concatenates(op);
       case OpKind::broadcast_in_dim_: return merge_broadcasts(op);
+      case OpKind::add_: return add_numbers_first(id);
       case OpKind::divide_: return divide_by_power_of_two(id);
       case OpKind::power_: return square(op);
       case OpKind::select_: return choose_without_not(op);
@@ -301,6 +302,50 @@ class Simplifier {
     return true;
   }
 
+  // The scalar of which every element is a copy. A number is made one before `id`.
+  std::optional<ValueId> scalar_before(OpId id, ValueId value) {
+    if (const Op* wide = maker(value, OpKind::broadcast_in_dim_))
+      return type(wide->operands[0]).rank() == 0 ? std::optional(wide->operands[0]) : std::nullopt;
+    const auto number = splat_of(function_, value);
+    return number ? std::optional(number_before(id, graph::Type::tensor(type(value).element(), {}), *number))
+                  : std::nullopt;
+  }
+  bool is_scalar(ValueId value) const {
+    const Op* wide = maker(value, OpKind::broadcast_in_dim_);
+    return wide ? type(wide->operands[0]).rank() == 0 : splat_of(function_, value).has_value();
+  }
+
+  // (x + a) + b of integers is x + (a + b), the scalars added once: Threefry adds a key and the number of the
+  // round. Of few elements the sum of scalars, which goes over all partitions, would take longer than it
+  // saves.
+  bool add_numbers_first(OpId id) {
+    constexpr int64_t kElementsMin = 1 << 17;
+    const Op op = function_.op(id);
+    const graph::Type& made = type(op.results[0]);
+    if (!graph::is_integer(made.element()) || made.element_count() < kElementsMin) return false;
+    for (const size_t place : {0, 1}) {
+      const Op* inner = maker(op.operands[1 - place], OpKind::add_);
+      if (!inner || !is_scalar(op.operands[place]) || reads_of(op.operands[1 - place]) != 1) continue;
+      for (const size_t other : {0, 1}) {
+        const ValueId x = inner->operands[1 - other], a = inner->operands[other];
+        if (!is_scalar(a) || is_scalar(x)) continue;
+        const ValueId sum = added_before(id, *scalar_before(id, a), *scalar_before(id, op.operands[place]));
+        function_.op(id).operands = {x, sum};
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The sum of two scalars, in every element of what `id` makes.
+  ValueId added_before(OpId id, ValueId a, ValueId b) {
+    const ValueId sum = insert_before(id, OpKind::add_, {a, b}, type(a));
+    const ValueId wide =
+        insert_before(id, OpKind::broadcast_in_dim_, {sum}, type(function_.op(id).results[0]));
+    function_.op(function_.value(wide).op).set(Attr::broadcast_dimensions, std::vector<int64_t>{});
+    return wide;
+  }
+
   // x / 2^k and x * 2^-k are the same number before they are rounded.
   bool divide_by_power_of_two(OpId id) {
     const graph::Type divisor_type = type(function_.op(id).operands[1]);
@@ -316,13 +361,19 @@ class Simplifier {
     return true;
   }
 
-  ValueId number_before(OpId id, const graph::Type& type, double value) {
+  ValueId insert_before(OpId id, OpKind kind, std::vector<ValueId> operands, const graph::Type& type) {
     const BlockId block = function_.op(id).block;
     const auto& ops = function_.block(block).ops;
     const auto at = static_cast<size_t>(std::find(ops.begin(), ops.end(), id) - ops.begin());
-    const OpId made = function_.insert(block, at, OpKind::constant_, {}, {type}, function_.op(id).location);
-    function_.op(made).set(Attr::value, graph::splat_literal(type, value));
+    const OpId made =
+        function_.insert(block, at, kind, std::move(operands), {type}, function_.op(id).location);
     return function_.op(made).results[0];
+  }
+
+  ValueId number_before(OpId id, const graph::Type& type, double value) {
+    const ValueId number = insert_before(id, OpKind::constant_, {}, type);
+    function_.op(function_.value(number).op).set(Attr::value, graph::splat_literal(type, value));
+    return number;
   }
 
   // select(not p, a, b) is select(p, b, a).

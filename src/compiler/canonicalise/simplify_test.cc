@@ -32,6 +32,30 @@ constexpr PassCase kSimplifyCases[] = {
         %a = stablehlo.multiply %one, %x : tensor<4xf32>
         return %a : tensor<4xf32>)",
      "return %x : tensor<4xf32>"},
+    {"a_key_and_the_number_of_a_round",
+     "(%x: tensor<1024x128xui32>, %k: tensor<ui32>) -> tensor<1024x128xui32>",
+     R"(%two = stablehlo.constant dense<2> : tensor<1024x128xui32>
+        %w = stablehlo.broadcast_in_dim %k, dims = [] : (tensor<ui32>) -> tensor<1024x128xui32>
+        %a = stablehlo.add %w, %x : tensor<1024x128xui32>
+        %b = stablehlo.add %a, %two : tensor<1024x128xui32>
+        return %b : tensor<1024x128xui32>)",
+     R"(%two = stablehlo.constant dense<2> : tensor<ui32>
+        %s = stablehlo.add %k, %two : tensor<ui32>
+        %w = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<ui32>) -> tensor<1024x128xui32>
+        %b = stablehlo.add %x, %w : tensor<1024x128xui32>
+        return %b : tensor<1024x128xui32>)"},
+    // Few elements: as it is written.
+    {"a_key_and_a_number_of_few", "(%x: tensor<4xui32>, %k: tensor<ui32>) -> tensor<4xui32>",
+     R"(%two = stablehlo.constant dense<2> : tensor<4xui32>
+        %w = stablehlo.broadcast_in_dim %k, dims = [] : (tensor<ui32>) -> tensor<4xui32>
+        %a = stablehlo.add %x, %w : tensor<4xui32>
+        %b = stablehlo.add %a, %two : tensor<4xui32>
+        return %b : tensor<4xui32>)",
+     R"(%two = stablehlo.constant dense<2> : tensor<4xui32>
+        %w = stablehlo.broadcast_in_dim %k, dims = [] : (tensor<ui32>) -> tensor<4xui32>
+        %a = stablehlo.add %x, %w : tensor<4xui32>
+        %b = stablehlo.add %a, %two : tensor<4xui32>
+        return %b : tensor<4xui32>)"},
     // x + 0 makes +0 of -0: it stays.
     {"plus_zero", "(%x: tensor<4xf32>) -> tensor<4xf32>",
      R"(%zero = stablehlo.constant dense<0.0> : tensor<4xf32>
