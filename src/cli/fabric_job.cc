@@ -25,7 +25,7 @@ struct FabricJobOptions {
 double ms(int64_t ps) { return static_cast<double>(ps) / kPsPerMs; }
 double us(double ps) { return ps / kPsPerUs; }
 
-nlohmann::ordered_json json_of(const collectives::BlockTime& block) {
+nlohmann::ordered_json block_json(const collectives::BlockTime& block) {
   return {{"name", block.name},
           {"repeat", block.repeat},
           {"ps", block.ps},
@@ -34,7 +34,7 @@ nlohmann::ordered_json json_of(const collectives::BlockTime& block) {
           {"exposed_ps", block.exposed_ps}};
 }
 
-nlohmann::ordered_json json_of(const collectives::CollectiveUse& use) {
+nlohmann::ordered_json use_json(const collectives::CollectiveUse& use) {
   return {{"name", use.name},       {"over", use.over},
           {"ranks", use.ranks},     {"algorithm", use.algorithm},
           {"why", use.why},         {"bytes", use.bytes},
@@ -80,8 +80,8 @@ void print_job(const FabricJobOptions& options, std::ostream& out) {
       arch::band(*tables, {.generation = tables->resolve_target(unit.name), .collective = true});
   if (cluster.json) {
     auto blocks = nlohmann::ordered_json::array(), uses = blocks;
-    for (const auto& block : time.blocks) blocks.push_back(json_of(block));
-    for (const auto& use : time.collectives) uses.push_back(json_of(use));
+    for (const auto& block : time.blocks) blocks.push_back(block_json(block));
+    for (const auto& use : time.collectives) uses.push_back(use_json(use));
     out << nlohmann::ordered_json{{"machine", unit.name},
                                   {"units", job.units},
                                   {"chips", int64_t{unit.chips} * job.units},

@@ -118,7 +118,7 @@ std::string report(const GoodputOptions& options, const Result& result) {
   return text + causes.str();
 }
 
-nlohmann::ordered_json json_of(const GoodputOptions& options, const Result& result) {
+nlohmann::ordered_json result_json(const GoodputOptions& options, const Result& result) {
   const auto value = [](double at, double low, double high, const std::string& source) {
     return nlohmann::ordered_json{{"value", at}, {"low", low}, {"high", high}, {"source", source}};
   };
@@ -173,7 +173,7 @@ void run_goodput(GoodputOptions options, std::ostream& out) {
   result.interval = planner::goodput_interval(result.job, options.runs.seed);
   result.played = planner::simulate_goodput(result.job.nominal, options.runs);
   if (options.json)
-    out << json_of(options, result).dump(2) << "\n";
+    out << result_json(options, result).dump(2) << "\n";
   else
     out << report(options, result);
 }

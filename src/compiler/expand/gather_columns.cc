@@ -75,10 +75,10 @@ std::vector<ValueId> as_rows(Builder& builder, const Function& function, const O
   return {builder.transpose(rows, back)};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::gather_, gathers_columns, as_rows}};
+constexpr Expansion kColumnGathers[] = {{OpKind::gather_, gathers_columns, as_rows}};
 
 }  // namespace
 
-std::span<const Expansion> gather_column_expansions() { return kExpansions; }
+std::span<const Expansion> gather_column_expansions() { return kColumnGathers; }
 
 }  // namespace opentrn::compiler

@@ -26,7 +26,7 @@ using graph::ValueId;
 namespace {
 
 // Each place of the result is a product of its own, with loads of its own.
-constexpr int64_t kPlacesMax = 64;
+constexpr int64_t kGradientPlacesMax = 64;
 // Fewer positions for each place leave rows of the Tensor engine idle here too.
 constexpr int64_t kPositionsMin = 16;
 
@@ -63,7 +63,7 @@ class WeightGradient {
     for (size_t i = 0; i < in_.size(); ++i)
       if (low_[i] < 0 || (high_[i] < 0 && spread_[i] > 1)) return false;
     const int64_t places = count_of(result_, out_), positions = count_of(kernel_, taps_);
-    return places <= kPlacesMax && positions >= kPositionsMin && positions >= 4 * places &&
+    return places <= kGradientPlacesMax && positions >= kPositionsMin && positions >= 4 * places &&
            op_.integer(Attr::input_batch_dimension) == image_.rank() - 1 &&
            op_.integer(Attr::kernel_output_feature_dimension) == kernel_.rank() - 1;
   }
@@ -216,10 +216,10 @@ std::vector<ValueId> as_products(Builder& builder, const Function& function, con
   return {WeightGradient(function, op).made(builder, operands[0], operands[1])};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::convolution_, is_weight_gradient, as_products}};
+constexpr Expansion kWeightGradients[] = {{OpKind::convolution_, is_weight_gradient, as_products}};
 
 }  // namespace
 
-std::span<const Expansion> weight_gradient_expansions() { return kExpansions; }
+std::span<const Expansion> weight_gradient_expansions() { return kWeightGradients; }
 
 }  // namespace opentrn::compiler
