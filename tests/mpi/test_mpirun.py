@@ -102,18 +102,21 @@ def test_a_process_that_never_starts_mpi_is_not_waited_for_without_end():
     ("recovery", "said"),
     [
         # Of the three that wait those say so whom the machine lets run before mpirun ends them.
-        pytest.param((), r"ended from outside: process [013] \(ranks \d to \d\) waits for process 2", id="mpirun ends all"),
+        pytest.param((), r"ended from outside: process [013] \(.*\) waits for process 2", id="mpirun ends all"),
         pytest.param(
             ("--enable-recovery",), "at all_reduce of 534 B, add of bfloat16, 8 ranks, by mesh", id="others time out"
         ),
     ],
 )
-def test_a_process_that_dies_is_named_with_the_collective(recovery, said):
+def test_a_process_that_dies_is_named_with_the_collective(recovery, said, tmp_path):
     if not VALUES.exists():
         pytest.skip("this build has no C++ tests")
-    done = mpirun(*recovery, "-np", "4", VALUES, "8", "2", timeout_s="10")
-    assert re.search(said, done.stderr), done.stderr
-    assert "process 2 (ranks 4 to 5)" in done.stderr
+    # Files of their own: what mpirun has not passed on when it ends is lost, which a busy machine makes likely.
+    program = f'exec {VALUES} 8 2 2>"{tmp_path}/$OMPI_COMM_WORLD_RANK"'
+    mpirun(*recovery, "-np", "4", "sh", "-c", program, timeout_s="10")
+    words = "".join(path.read_text() for path in sorted(tmp_path.iterdir()))
+    assert re.search(said, words), words
+    assert "process 2 (ranks 4 to 5)" in words
 
 
 @pytest.mark.parametrize(
