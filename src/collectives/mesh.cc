@@ -19,11 +19,11 @@ int channels_of_mesh(const Layout&, const std::vector<int>& members) {
 
 // The k-th source of the sum of an owner. A DMA sums 16 at most, so the sums of large groups are chains, and
 // in the order of the ranks each rank would have another chain: what comes from its neighbours is first in
-// one and last in another. Groups of 2^n ranks, larger than those that anybody has published times of, take
-// the sources by their place relative to the owner, digit by digit: a displacement of the machine that maps
-// ranks to ranks by their digits then maps chains to chains, and one step stands for all its images.
+// one and last in another. Groups of 2^n ranks, larger than those in whose mesh anybody has published times,
+// take the sources by their place relative to the owner, digit by digit: a displacement of the machine that
+// maps ranks to ranks by their digits then maps chains to chains, and one step stands for all its images.
 // [assumed, both]
-constexpr int kInOrderOfRanksMax = 64;
+constexpr int kInOrderOfRanksMax = 32;
 int source_of(int owner, int k, int count) {
   return count > kInOrderOfRanksMax && std::has_single_bit(static_cast<unsigned>(count)) ? owner ^ k : k;
 }

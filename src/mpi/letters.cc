@@ -23,6 +23,7 @@ struct LetterHead {
 
 constexpr size_t kUnsentLettersMax = size_t{128} << 20;  // before others' letters are taken first
 constexpr int kLetterLooks = 200;
+constexpr std::chrono::milliseconds kLetterBeforeSleep{1};
 constexpr std::chrono::microseconds kLetterSleep{50};
 constexpr std::chrono::milliseconds kLetterSoon{100};
 
@@ -122,11 +123,11 @@ std::vector<std::byte> Letters::receive(int from, const std::string& about, cons
       if (auto letter = take(from, about)) return std::move(*letter);
       throw *ended;
     }
-    if (looks < kLetterLooks) {
+    const Clock::time_point now = Clock::now();
+    if (looks < kLetterLooks && now < began + kLetterBeforeSleep) {
       std::this_thread::yield();
       continue;
     }
-    const Clock::time_point now = Clock::now();
     if (now > deadline)
       throw Fault(FaultKind::kInput, "mpi.absent",
                   fmt::format("{:g} s without a message: {}",

@@ -24,7 +24,9 @@ constexpr std::chrono::seconds kTimeoutDefault{120}, kTimeoutMax{86'400};
 constexpr size_t kPartBytesMax = size_t{1} << 30;      // a count is an int
 constexpr size_t kUnsentBytesMax = size_t{256} << 20;  // copies of messages that receivers have not taken
 constexpr int kTag = 0x4F54;
+// Where others want the processor, each look takes as long as their turn.
 constexpr int kLooksBeforeSleep = 200;
+constexpr std::chrono::milliseconds kBeforeSleep{1};
 constexpr std::chrono::microseconds kSleep{50};
 constexpr std::chrono::milliseconds kSoon{100};  // from here on a wait is worth a word
 
@@ -40,11 +42,11 @@ bool wait_until(Deadline deadline, const Doing& doing, Look look) {
   const Clock::time_point began = Clock::now();
   for (int looks = 0; !look(); ++looks) {
     interrupt::poll();
-    if (looks < kLooksBeforeSleep) {
+    const Clock::time_point now = Clock::now();
+    if (looks < kLooksBeforeSleep && now < began + kBeforeSleep) {
       std::this_thread::yield();  // the other one may need this processor
       continue;
     }
-    const Clock::time_point now = Clock::now();
     if (now > deadline) return false;
     if (!words && now > began + kSoon) words.emplace(doing());
     std::this_thread::sleep_for(kSleep);

@@ -26,12 +26,17 @@ ENVIRONMENT = {
 }
 
 
+# Four processes that meet a thousand times on two processors that others use too: 5 s of processor time took 5 minutes
+# at a load of 18. What ends a wait in a test is OPENTRN_MPI_TIMEOUT_S.
+DEADLINE_S = 900
+
+
 def mpirun(*words: str | Path, timeout_s: str = "60") -> subprocess.CompletedProcess[str]:
     """That command line of mpirun. The test fails, and says so, where Open MPI is not installed."""
     assert shutil.which("mpirun"), "mpirun is missing: ./dev build installs openmpi-bin where it may (tools/apt.txt)"
     environment = os.environ | ENVIRONMENT | {"OPENTRN_MPI_TIMEOUT_S": timeout_s}
     return subprocess.run(
-        ["mpirun", *map(str, words)], capture_output=True, text=True, timeout=120, check=False, env=environment
+        ["mpirun", *map(str, words)], capture_output=True, text=True, timeout=DEADLINE_S, check=False, env=environment
     )
 
 
@@ -96,18 +101,22 @@ def test_a_process_that_never_starts_mpi_is_not_waited_for_without_end():
 @pytest.mark.parametrize(
     ("recovery", "said"),
     [
-        pytest.param((), "ended from outside: process 1 (ranks 2 to 3) waits for process 2", id="mpirun ends all"),
+        # Of the three that wait those say so whom the machine lets run before mpirun ends them.
+        pytest.param((), r"ended from outside: process [013] \(.*\) waits for process 2", id="mpirun ends all"),
         pytest.param(
             ("--enable-recovery",), "at all_reduce of 534 B, add of bfloat16, 8 ranks, by mesh", id="others time out"
         ),
     ],
 )
-def test_a_process_that_dies_is_named_with_the_collective(recovery, said):
+def test_a_process_that_dies_is_named_with_the_collective(recovery, said, tmp_path):
     if not VALUES.exists():
         pytest.skip("this build has no C++ tests")
-    done = mpirun(*recovery, "-np", "4", VALUES, "8", "2", timeout_s="10")
-    assert said in done.stderr
-    assert "process 2 (ranks 4 to 5)" in done.stderr
+    # Files of their own: what mpirun has not passed on when it ends is lost, which a busy machine makes likely.
+    program = f'exec {VALUES} 8 2 2>"{tmp_path}/$OMPI_COMM_WORLD_RANK"'
+    mpirun(*recovery, "-np", "4", "sh", "-c", program, timeout_s="10")
+    words = "".join(path.read_text() for path in sorted(tmp_path.iterdir()))
+    assert re.search(said, words), words
+    assert "process 2 (ranks 4 to 5)" in words
 
 
 @pytest.mark.parametrize(

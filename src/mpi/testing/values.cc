@@ -3,10 +3,11 @@
 //
 //   opentrn_mpi_values [RANKS]           prints "N plans on R ranks of P processes: same bits"; 1 otherwise
 //   opentrn_mpi_values [RANKS] PROCESS   that process dies (SIGKILL) before the second plan
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-
-#include <csignal>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -33,7 +34,11 @@ int compare(World& world, int ranks, int dies) {
     Buffers wanted = random_buffers(request, 11), found = random_buffers(request, 11);
     for (int rank = 0; rank < ranks; ++rank)
       if (division.owner(rank) != world.process()) found.spans[static_cast<size_t>(rank)] = {};
-    if (plans == 1 && world.process() == dies) std::raise(SIGKILL);
+    if (plans == 1 && world.process() == dies) {
+      std::this_thread::sleep_for(
+          std::chrono::seconds(3));  // until the others wait for it, on a busy machine too
+      std::raise(SIGKILL);
+    }
     execute(plan, wanted.spans);
     execute(plan, found.spans, division, world);
     for (const int rank : division.ranks_of(world.process()))
