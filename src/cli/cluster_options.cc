@@ -115,9 +115,10 @@ collectives::Extent ClusterOptions::extent() const {
 std::string network_of(int units, const fabric::Cluster& cluster) {
   std::string out = cluster.pod_units == 0
                         ? "a network above the adapters that does not block"
-                        : fmt::format("{} pods of {}, {} rail{} with an oversubscription of {} above them",
-                                      units / cluster.pod_units, cluster.pod_units, cluster.rails,
-                                      cluster.rails == 1 ? "" : "s", cluster.oversubscription);
+                        : fmt::format("{} pods of {}{}, {} rail{} with an oversubscription of {} above them",
+                                      (units + cluster.pod_units - 1) / cluster.pod_units, cluster.pod_units,
+                                      units % cluster.pod_units == 0 ? "" : " (the last one not full)",
+                                      cluster.rails, cluster.rails == 1 ? "" : "s", cluster.oversubscription);
   for (const fabric::Taken& taken : cluster.taken)
     for (const ClassName& one : kClasses)
       if (one.kind == taken.kind)

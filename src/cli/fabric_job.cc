@@ -60,7 +60,14 @@ void print_text(const collectives::TrainingTime& time, const std::string& machin
                   use.algorithm, fmt::format("{}", use.count),
                   fmt::format("{:.1f}", us(static_cast<double>(use.alone_ps))),
                   fmt::format("{:.1f}", us(use.mean_ps)), fmt::format("{:.3f}", ms(use.exposed_ps))});
-  if (!time.collectives.empty()) out << uses.str();
+  if (time.collectives.empty()) return;
+  out << uses.str();
+  const bool are_alike = time.units_written == 1;
+  out << wrapped(fmt::format("{} transfers of {} were written out, and {} classes of equal ones simulated{}",
+                             time.written,
+                             are_alike ? "one instance" : fmt::format("all {} instances", time.units_written),
+                             time.classes, are_alike ? ": that instance stands for all" : ""),
+                 0);
 }
 
 void print_job(const FabricJobOptions& options, std::ostream& out) {
@@ -94,6 +101,7 @@ void print_job(const FabricJobOptions& options, std::ostream& out) {
                                   {"assumed", assumed},
                                   {"blocks", std::move(blocks)},
                                   {"collectives", std::move(uses)},
+                                  {"units_written_out", time.units_written},
                                   {"steps_written_out", time.written},
                                   {"classes", time.classes}}
                .dump(2)

@@ -79,7 +79,6 @@ TEST(FabricJob, WhatIsNoJobIsRefusedWithItsLine) {
   refused(axes + "    - {shift: 1MB, over: [tp, dp]}\n", "several axes");
   refused(axes + "    - {repeat: 0, steps: [{compute: 1ms}]}\n", "'repeat' is '0'");
   refused("axes: {tp: 16, dp: 4}\nblocks: [{steps: [{compute: 1ms}]}]\n", "axes whose product is 6272");
-  refused(kJob, "instances that do not all send alike, 100352 ranks", {"--taken", "efa@3=0.5"});
   // A folder opens like a file.
   for (const auto& [path, why] :
        {std::pair{"/nowhere/job.yaml", "there is no file"}, {"/", "not a regular file"}}) {

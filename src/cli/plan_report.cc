@@ -38,9 +38,13 @@ std::string links_line(const Planned& on) {
   const planner::Links& links = *on.on_links->links;
   std::string text = fmt::format(
       "Collectives of {} plans on the links of {} ranks: {} of them simulated; the largest is written out as "
-      "{} transfers of one unit, of {} classes, and that unit stands for all {}. Assumed: {}; "
+      "{} transfers of {}, of {} classes{}. Assumed: {}; "
       "collectives that a program waits for meet no others than those that it hides beside them",
-      on.on_links->plans, links.ranks(), links.simulated(), links.written(), links.classes(), on.count,
+      on.on_links->plans, links.ranks(), links.simulated(), links.written(),
+      links.units_written() > 1 ? fmt::format("all {} instances, which are not alike", links.units_written())
+                                : "one instance",
+      links.classes(),
+      links.units_written() > 1 ? "" : fmt::format(", and that instance stands for all {}", on.count),
       network_of(static_cast<int>(on.count), links.cluster()));
   for (const std::string& why : on.on_links->refused) text += fmt::format(". Tiers elsewhere: {}", why);
   return text;
@@ -365,6 +369,7 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
       const planner::Links& links = *each.on_links->links;
       machine["links"] = {{"plans", each.on_links->plans},
                           {"collectives", links.simulated()},
+                          {"instances_written_out", links.units_written()},
                           {"transfers_written_out", links.written()},
                           {"classes", links.classes()},
                           {"assumed", network_of(static_cast<int>(each.count), links.cluster())},

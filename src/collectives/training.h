@@ -89,10 +89,13 @@ struct TrainingTime {
   int units_written = 0;             // 1: it stands for all
 };
 
+// Ranks of jobs whose units are not alike: what is written out and folded in seconds.
+inline constexpr int64_t kRanksWrittenOut = 8192;
+
 // An input fault for axes that are not those of the cluster, and steps that are none. kAllUnits and kAllSteps
 // write out all units: the reference. kOneUnit does so too where units are not alike, and folds what is equal
 // among them: groups that lie unevenly on units or pods, a pod that is not full, links of one unit that
-// others use; on 8,192 ranks at most.
+// others use; on kRanksWrittenOut ranks at most.
 TrainingTime training_time(const arch::Tables& tables, const TrainingJob& job, Extent extent);
 
 }  // namespace opentrn::collectives

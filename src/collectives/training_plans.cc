@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kPsPerSecond = 1'000'000'000'000;
 // What is written out in seconds where units do not all do the same.
-constexpr int64_t kRanksWritten = 8192, kStepsWritten = 16'000'000;
+constexpr int64_t kStepsWritten = 16'000'000;
 constexpr int kPipeline = 3;  // parts of an all-reduce over levels, whose stages overlap
 
 [[noreturn]] void refuse_job(const std::string& what, const std::string& hint) {
@@ -452,10 +452,10 @@ TrainingPlans training_plans(const arch::Tables& tables, const TrainingJob& job,
   if (extent != Extent::kOneUnit || are_links_alike(job))
     if (auto made = Maker(tables, job, extent).make()) return std::move(*made);
   Maker all(tables, job, Extent::kAllUnits);
-  if (all.ranks() > kRanksWritten)
+  if (all.ranks() > kRanksWrittenOut)
     refuse_job(
         fmt::format("instances that do not all send alike, {} ranks of them", all.ranks()),
-        fmt::format("groups that lie evenly on instances and pods, or at most {} ranks", kRanksWritten));
+        fmt::format("groups that lie evenly on instances and pods, or at most {} ranks", kRanksWrittenOut));
   return std::move(*all.make());
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,48 +47,52 @@ Links::Links(const arch::Tables& tables, std::string unit, int units, int cores_
 
 double Links::seconds(collectives::Kind kind, Group group, double bytes) {
   if (group.ranks <= 1 || bytes <= 0) return 0;
-  const Asked asked{kind, group.ranks, group.stride, static_cast<int64_t>(std::ceil(bytes))};
+  const Asked asked = bounded({kind, group.ranks, group.stride, static_cast<int64_t>(std::ceil(bytes))});
   const std::lock_guard lock(mutex_);
   const auto [found, fresh] = known_.try_emplace(asked, 0);
   if (!fresh) return found->second;
   try {
-    return found->second = simulated_s(asked);
+    return found->second = one_s(asked);
   } catch (...) {
     known_.erase(found);
     throw;
   }
 }
 
-double Links::simulated_s(const Asked& asked) {
-  // A ring of sends that lies in units and between them: neighbours of both kinds send at once.
+// A ring of sends that lies in units and between them is written out. Of more ranks than that is done for,
+// those between units take the longest where they are all of a rank's: so long at most.
+Links::Asked Links::bounded(Asked asked) const {
   const int64_t end = asked.ranks * asked.stride;
-  if (asked.kind == collectives::Kind::kPermute && asked.stride < ranks_of_unit_ && end > ranks_of_unit_) {
-    Asked inside = asked, between = asked;
-    inside.ranks = ranks_of_unit_ / asked.stride;
-    between.ranks = end / ranks_of_unit_;
-    between.stride = ranks_of_unit_;
-    return std::max(inside.ranks > 1 ? one_s(inside) : 0, one_s(between));
-  }
-  return one_s(asked);
-}
-
-Links::Asked Links::asked_of(const Call& call) const {
-  Asked asked{call.kind, call.group.ranks, call.group.stride, static_cast<int64_t>(std::ceil(call.bytes))};
-  // Of sends inside of units and between them, those between take longer.
-  const int64_t end = asked.ranks * asked.stride;
-  if (asked.kind == collectives::Kind::kPermute && asked.stride < ranks_of_unit_ && end > ranks_of_unit_) {
-    asked.ranks = end / ranks_of_unit_;
-    asked.stride = ranks_of_unit_;
-  }
+  if (asked.kind != collectives::Kind::kPermute || ranks_ <= collectives::kRanksWrittenOut ||
+      asked.stride >= ranks_of_unit_ || end <= ranks_of_unit_ || ranks_of_unit_ % asked.stride != 0)
+    return asked;
+  asked.ranks = end / ranks_of_unit_;
+  asked.stride = ranks_of_unit_;
   return asked;
 }
 
+Links::Asked Links::asked_of(const Call& call) const {
+  return bounded(
+      {call.kind, call.group.ranks, call.group.stride, static_cast<int64_t>(std::ceil(call.bytes))});
+}
+
+// Pairs of stages, of which there is an odd number, make whole pairs on twice as many units.
+int Links::units_for(const Asked& asked) const {
+  const bool are_odd = asked.ranks == 2 && ranks_ % asked.stride == 0 && ranks_ / asked.stride % 2 == 1 &&
+                       ranks_ > asked.stride;
+  return are_odd ? 2 * units_ : units_;
+}
+
 collectives::TrainingJob Links::job_of(std::span<const Asked> calls) const {
-  std::set<int64_t> ends{1, ranks_};
+  const int units = std::transform_reduce(
+      calls.begin(), calls.end(), units_, [](int a, int b) { return std::max(a, b); },
+      [&](const Asked& each) { return units_for(each); });
+  const int64_t all = ranks_of_unit_ * units;
+  std::set<int64_t> ends{1, all};
   for (const Asked& each : calls) ends.insert({each.stride, each.stride * each.ranks});
   collectives::TrainingJob job;
   job.machine = unit_;
-  job.units = units_;
+  job.units = units;
   job.cores_per_rank = cores_per_rank_;
   job.cluster = cluster_;
   for (auto from = ends.begin(), to = std::next(from); to != ends.end(); from = to++) {
@@ -115,8 +121,11 @@ collectives::TrainingStep Links::step_of(const collectives::TrainingJob& job, co
 double Links::time_of(const collectives::TrainingJob& job, const Asked& asked) {
   const collectives::TrainingTime time = simulated_time(tables_, job, asked.ranks, asked.stride);
   ++simulated_;
-  written_ = std::max(written_, time.written);
-  classes_ = std::max(classes_, time.classes);
+  if (std::tuple(time.units_written, time.written) > std::tuple(units_written_, written_)) {
+    units_written_ = time.units_written;
+    written_ = time.written;
+    classes_ = time.classes;
+  }
   return static_cast<double>(time.end_ps) / kPsPerS;
 }
 

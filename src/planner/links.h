@@ -27,7 +27,8 @@ class Links {
   Links(const arch::Tables& tables, std::string unit, int units, int cores_per_rank, fabric::Cluster cluster);
 
   // Seconds of one that every group of the job runs at once; `bytes` as communication.h counts them. An input
-  // fault where groups do not lie evenly on units, chips and pods.
+  // fault for groups that are not of the job's ranks, and for more of them than can be written out where they
+  // do not lie evenly on units and pods.
   double seconds(collectives::Kind kind, Group group, double bytes);
   // By which a stretch of work takes longer with `hidden` beside it, which begin with it and one after the
   // other: `compute_s` in equal parts, behind each of them a collective of `inside`. Both share the links.
@@ -35,9 +36,10 @@ class Links {
 
   int64_t ranks() const { return ranks_; }
   const fabric::Cluster& cluster() const { return cluster_; }
-  // Collectives that were simulated; transfers written out for them, and classes of equal ones: the most of
-  // one collective.
+  // Collectives that were simulated; of the largest of them the units that were written out (1 stands for
+  // all), their transfers, and the classes of equal ones.
   int64_t simulated() const { return simulated_; }
+  int units_written() const { return units_written_; }
   int64_t written() const { return written_; }
   int64_t classes() const { return classes_; }
 
@@ -47,7 +49,8 @@ class Links {
     int64_t ranks, stride, bytes;
     auto operator<=>(const Asked&) const = default;
   };
-  double simulated_s(const Asked& asked);
+  Asked bounded(Asked asked) const;
+  int units_for(const Asked& asked) const;
   double one_s(const Asked& asked);
   Asked asked_of(const Call& call) const;
   // Their groups as axes of one job. An input fault where those cut each other.
@@ -64,6 +67,7 @@ class Links {
   std::map<Asked, double> known_;
   std::map<std::pair<int64_t, std::vector<Asked>>, double> known_added_;
   int64_t simulated_ = 0, written_ = 0, classes_ = 0;
+  int units_written_ = 0;
 };
 
 }  // namespace opentrn::planner

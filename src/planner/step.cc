@@ -369,7 +369,8 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   // A compiled program's collectives go on beside its passes; on links they have times of their own.
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
   const bool goes_beside = layers != nullptr && layers->weights_wait_s && !machine.links &&
-                           stack.reduced_bytes == element && (layout.zero >= 3 || layers->update_blocks);
+                           stack.reduced_bytes == element &&
+                           (layout.zero >= 3 || layers->update_blocks || m <= 1);
   if (goes_beside) out.time.gradients = m * *layers->weights_wait_s;
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;

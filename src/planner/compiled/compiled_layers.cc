@@ -648,7 +648,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
                           model.expert_layers() == 0 && model.vocabulary > 0 &&
                           windowed(model, sizes.keys) == 0 &&
                           is_whole(model, attention_half(model, job.precision, sizes), sizes);
-    if (is_known && (sizes.updates || layout.zero >= 3))
+    const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
+    if (is_known && (sizes.updates || layout.zero >= 3 || (is_one && layout.zero >= 1)))
       out.weights_wait_s = weights_wait(times, job, machine, layout, sizes, embedding, out);
     return out;
   } catch (const Fault& fault) {

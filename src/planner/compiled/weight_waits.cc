@@ -13,7 +13,10 @@ using spmd::ValueNumber;
 class StepSchedule {
  public:
   StepSchedule(const Machine& machine, const Layout& layout)
-      : machine_(machine), group_{layout.dp, layout.tp}, shards_(layout.zero >= 3) {}
+      : machine_(machine),
+        group_{layout.dp, layout.tp},
+        shards_(layout.zero >= 3),
+        scatters_(layout.zero == 1 || layout.zero == 2) {}
 
   // A value that is there from the beginning where weights are not in parts.
   ValueNumber gathered(double bytes) {
@@ -24,7 +27,8 @@ class StepSchedule {
   }
   ValueNumber reduced(ValueNumber gradient, double bytes) {
     const ValueNumber value = next_++;
-    if (shards_)
+    sums_.emplace_back(value, bytes);
+    if (shards_ || scatters_)
       add_collective(all_gather_s(machine_, group_, bytes), kSummed, bytes, {gradient}, value);
     else
       add_collective(all_reduce_s(machine_, group_, bytes), kSummed + kPassedOn, bytes, {gradient}, value);
@@ -46,6 +50,21 @@ class StepSchedule {
     steps_.emplace_back(std::move(made));
   }
   ValueNumber fresh() { return next_++; }
+
+  size_t sums() const { return sums_.size(); }
+  bool scatters() const { return scatters_; }
+  // Where the optimizer has parts of weights that are whole elsewhere (ZeRO-1 and 2), it goes tensor by
+  // tensor, and each is gathered from then on. Of the first `until` sums, those that it has not come to;
+  // `optimizer` is all of it, for weights of `bytes`.
+  void update_parts(const PieceTime& optimizer, double bytes, size_t until) {
+    if (!scatters_ || optimizer.seconds <= 0) return;
+    for (; updated_ < until; ++updated_) {
+      const auto& [sum, own] = sums_[updated_];
+      const ValueNumber updated = fresh(), whole = fresh();
+      part({optimizer.seconds * own / bytes, optimizer.hbm_bytes * own / bytes}, {{sum, 0}}, {{updated, 1}});
+      add_collective(all_gather_s(machine_, group_, own), kPassedOn, own, {updated}, whole);
+    }
+  }
 
   double wait_s() const {
     const arch::TimingTable& table = arch::timing(*machine_.generation);
@@ -75,7 +94,9 @@ class StepSchedule {
 
   const Machine& machine_;
   Group group_;
-  bool shards_;
+  bool shards_, scatters_;
+  size_t updated_ = 0;
+  std::vector<std::pair<ValueNumber, double>> sums_;  // of gradients, and bytes of their weights
   ValueNumber next_ = 0;
   double alone_ns_ = 0;
   std::vector<spmd::Step> steps_;
@@ -132,6 +153,9 @@ double weights_wait_s(const MicroBatchPasses& passes, const Machine& machine, co
   // The product with the activations comes first, then the one with the table.
   const ValueNumber d_output = steps.fresh();
   steps.part(passes.logits_backward, {{output, 0.5}}, {{d_output, 0.5}});
+  double all = passes.embedding_bytes + passes.output_bytes;
+  for (const auto* half : {&passes.attention, &passes.mlp})
+    for (const WeightTensor& each : half->weights) all += passes.layers * each.bytes;
   Touches before;
   if (passes.output_bytes > 0) before = {{steps.reduced(d_output, passes.output_bytes), 0}};
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
@@ -143,14 +167,21 @@ double weights_wait_s(const MicroBatchPasses& passes, const Machine& machine, co
     const auto behind = [&](const Touches& own) {
       return passes.updates ? joined(own, updated(before)) : own;
     };
+    size_t known = steps.sums();  // whose piece is over
     before = backward(steps, passes.mlp, behind(mlp));
+    steps.update_parts(passes.optimizer, all, known);
+    known = steps.sums();
     before = backward(steps, passes.attention, behind(attention));
+    steps.update_parts(passes.optimizer, all, known);
   }
   const ValueNumber d_embedding = steps.fresh();
   constexpr double kScattered = 1;
   steps.part(passes.embedding_backward, {}, {{d_embedding, kScattered}});
   const ValueNumber summed = steps.reduced(d_embedding, passes.embedding_bytes);
-  if (passes.optimizer.seconds > 0) steps.part(passes.optimizer, {{summed, 0.5}}, {});
+  if (steps.scatters())
+    steps.update_parts(passes.optimizer, all, steps.sums());
+  else if (passes.optimizer.seconds > 0)
+    steps.part(passes.optimizer, {{summed, 0.5}}, {});
   return steps.wait_s();
 }
 
