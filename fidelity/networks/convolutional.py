@@ -101,12 +101,7 @@ def unet(batch: int, side: int = 224, product_type: str = "bf16") -> Network:
         return x
 
     def doubled_side(x: Value, features: int) -> Value:
-        """A transposed 2x2 convolution with stride 2: four products, one for each place in the 2x2."""
-        _, images, height, width = x.shape
-        y = g.convolution(x, 4 * features, 1)
-        y = g.reshape(y, 2, 2, features, images, height, width)
-        y = g.reshape(g.transpose(y, 2, 3, 4, 0, 5, 1), features, images, 2 * height, 2 * width)
-        return g.binary("add", y, g.argument(features), [0])
+        return g.binary("add", g.doubled_convolution(x, features), g.argument(features), [0])
 
     x = double(net.images(batch, 3, side), 64)
     skipped = []

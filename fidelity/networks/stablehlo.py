@@ -176,6 +176,20 @@ class Graph:
         )
         return self.op(text, [x, kernel], (features, images, *heights))
 
+    def doubled_convolution(self, x: Value, features: int) -> Value:
+        """A transposed 2x2 convolution with stride 2, as exporters write it: over zeros between the positions of x,
+        [channels, images, height, width].
+        """
+        x = self.converted(x, self.product_type)
+        channels, images, height, width = x.shape
+        kernel = self.parameter(channels, 2, 2, features)
+        text = (
+            f"stablehlo.convolution({x}, {kernel}) dim_numbers = [f, b, 0, 1]x[i, 0, 1, o]->[f, b, 0, 1], "
+            "window = {stride = [1, 1], pad = [[1, 1], [1, 1]], lhs_dilate = [2, 2]} "
+            "{batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+        )
+        return self.op(text, [x, kernel], (features, images, 2 * height, 2 * width))
+
     def max_pool(self, x: Value, size: int, stride: int, padding: int = 0) -> Value:
         """x: [channels, images, height, width]."""
         start = self.number(-np.inf)

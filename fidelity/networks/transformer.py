@@ -197,8 +197,10 @@ def _patches(g: Graph, net: Transformer, batch: int, image: int, patch: int, bia
     return g.concatenate([token, x], 1)
 
 
-def _vision(g: Graph, config: Encoder, batch: int, image: int, patch: int, clip_like: bool) -> Value:
-    """The class token's vector after the last norm."""
+def _vision(
+    g: Graph, config: Encoder, batch: int, image: int, patch: int, clip_like: bool
+) -> tuple[Value, Value]:
+    """The hidden states of all patches, and the class token's vector after the last norm."""
     net = Transformer(g, config)
     x = net.positioned(_patches(g, net, batch, image, patch, bias=not clip_like))
     if clip_like:
@@ -208,7 +210,7 @@ def _vision(g: Graph, config: Encoder, batch: int, image: int, patch: int, clip_
     if not clip_like:
         x = net.norm(x)  # of every token, as the model has it
     first = g.reshape(g.slice(x, (0, batch), (0, 1), (0, config.hidden)), batch, config.hidden)
-    return net.norm(first) if clip_like else first
+    return x, net.norm(first) if clip_like else first
 
 
 def vision_encoder(
@@ -217,7 +219,7 @@ def vision_encoder(
     """ViT: images to class scores."""
     g = Graph("vit", product_type)
     return g.network(
-        Transformer(g, config).linear(_vision(g, config, batch, image, patch, False), config.classes)
+        Transformer(g, config).linear(_vision(g, config, batch, image, patch, False)[1], config.classes)
     )
 
 
@@ -225,7 +227,8 @@ def clip(
     vision: Encoder, text: Encoder, width: int, batch: int, image: int, patch: int, texts: int, tokens: int,
     product_type: str = "bf16",
 ) -> Network:  # fmt: skip
-    """CLIP: ids of `texts` texts and images to the scores of every image against every text.
+    """CLIP: ids of `texts` texts and images to what the benchmark's script returns (`return_dict=False`): the scores of
+    every image against every text and turned, both embeddings, and of each tower the hidden states and the pooled one.
 
     width: of the space in which both are compared.
     """
@@ -237,15 +240,17 @@ def clip(
     for _ in range(text.layers):
         x = net.layer_pre_norm(x, causal)
     # The end token of every text; where it stands is an input's matter, and its place costs nothing.
-    end = g.slice(net.norm(x), (0, texts), (tokens - 1, tokens), (0, text.hidden))
-    said = g.product(g.reshape(end, texts, text.hidden), g.parameter(text.hidden, width), (1, 0))
-    seen = _vision(g, vision, batch, image, patch, True)
-    seen = g.product(seen, g.parameter(vision.hidden, width), (1, 0))
+    x = net.norm(x)
+    end = g.reshape(g.slice(x, (0, texts), (tokens - 1, tokens), (0, text.hidden)), texts, text.hidden)
+    said = g.product(end, g.parameter(text.hidden, width), (1, 0))
+    patches, first = _vision(g, vision, batch, image, patch, True)
+    seen = g.product(first, g.parameter(vision.hidden, width), (1, 0))
 
     def unit(v: Value) -> Value:
         return g.binary(
             "multiply", v, g.unary("rsqrt", g.reduce("add", g.binary("multiply", v, v), [1])), [0]
         )
 
-    scores = g.product(unit(said), unit(seen), (1, 1))
-    return g.network(g.binary("multiply", scores, 100.0))
+    said, seen = unit(said), unit(seen)
+    scores = g.binary("multiply", g.product(said, seen, (1, 1)), 100.0)
+    return g.network(g.transpose(scores, 1, 0), scores, said, seen, x, end, patches, first)

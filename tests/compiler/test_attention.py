@@ -297,6 +297,51 @@ def test_keys_and_values_come_many_blocks_at_once():
     assert opentrn.compile(form.text()).program_text().count("dma_copy") <= 2 + 2 + 2
 
 
+def test_short_sequences_come_many_at_once():
+    """24 sequences of 9 rows of 256 bytes, three operands: a load each was 72, and the stores are 24."""
+    form = Form(batch=24, heads=2, queries=9, keys=9, features=64, element="bf16")
+    text, arrays = form.text(), form.inputs()
+    model = opentrn.compile(text)
+    want = np.asarray(graph.parse(text).evaluate(*arrays, float64=True)[0], np.float64)
+    np.testing.assert_allclose(model(*arrays)[0].astype(np.float64), want, rtol=0, atol=2.0**-7 * np.abs(want).max())
+    assert model.program_text().count("dma_copy") <= 24 + 2 * 3  # the first sequence's, and those of all others
+
+
+def test_values_of_short_sequences_are_made_in_blocks_of_128_rows():
+    """A product for each of 64 sequences of 9 rows takes as long as one for 128 rows: the values go through memory."""
+    sequences, tokens, heads, features = 64, 9, 4, 64
+    width = heads * features
+    form = Form(batch=sequences, heads=heads, queries=tokens, keys=tokens, features=features, element="bf16")
+    inside = form.text()
+    rows, split = f"{sequences}x{tokens}x{width}", f"{sequences}x{tokens}x{heads}x{features}"
+    weights = ", ".join(f"%w{name}: tensor<{width}x{width}xbf16>" for name in "qkv")
+    made = "".join(
+        f"""  %{name}f = stablehlo.dot_general %n, %w{name}, contracting_dims = [2] x [0]
+    : (tensor<{rows}xbf16>, tensor<{width}x{width}xbf16>) -> tensor<{rows}xbf16>
+  %{name} = stablehlo.reshape %{name}f : (tensor<{rows}xbf16>) -> tensor<{split}xbf16>
+"""
+        for name in "qkv"
+    )
+    head, body = inside.split("{", 1)
+    result = head.rsplit("->", 1)[1].strip()
+    text = f"""func.func @main(%in: tensor<{rows}xf32>, {weights}) -> {result} {{
+  %t = stablehlo.tanh %in : tensor<{rows}xf32>
+  %n = stablehlo.convert %t : (tensor<{rows}xf32>) -> tensor<{rows}xbf16>
+{made}{body}"""
+    random = np.random.default_rng(3)
+    x = random.standard_normal((sequences, tokens, width)).astype(np.float32)
+    parameters = [(random.standard_normal((width, width)) * width**-0.5).astype(BFLOAT16) for _ in "qkv"]
+    model = opentrn.compile(text, target="trn1")
+    assert model.passes["attention"] == 1
+    want = np.asarray(graph.parse(text).evaluate(x, *parameters, float64=True)[0], np.float64)
+    got = model(x, *parameters)[0].astype(np.float64)
+    np.testing.assert_allclose(got, want, rtol=0, atol=2.0**-5 * np.abs(want).max())
+    of_attention = 2 * sequences * heads
+    # Two blocks of the contraction: queries and keys by columns, two tiles by three parts of the rows; values by rows.
+    blocks = 2 * 2 * 2 * 3 + 2 * 5
+    assert model.program_text().count("nc_matmul") <= of_attention + blocks
+
+
 def test_rows_that_a_product_turns_come_many_blocks_at_once():
     text = """func.func @main(%q: tensor<3x128xbf16>, %k: tensor<4200x128xbf16>) -> tensor<3x4200xf32> {
       %s = stablehlo.dot_general %q, %k, contracting_dims = [1] x [1]

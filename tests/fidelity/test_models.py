@@ -73,6 +73,45 @@ def test_what_is_not_stated_is_not_guessed(changed, reason):
         models.parse(row(**changed))
 
 
+def test_the_pages_of_two_releases_have_one_sequence_length():
+    """Their tables for throughput state it; those for latency have no such column."""
+    for release in ("2.8.0", "2.9.0"):
+        w = models.parse(row(where="batch=1", rest=f"dtype=BF16; autocast=None; run=RealTime; sdk={release}"))
+        assert w.tokens == 128
+    assert models.parse(row("resnet34 (CNN 21.8M 3.7GMAC)", "batch=1; image=224x224")).tokens == 0
+
+
+def test_a_u_net_goes_up_by_transposed_convolutions():
+    """Over zeros between positions: [channels, 2, 2, features] weights, four times the product of one place."""
+    text = models.network(models.parse(row("UNet", "batch=1; image=224x224"))).text
+    assert text.count("lhs_dilate = [2, 2]") == 4
+    assert "(tensor<1024x1x14x14xbf16>, tensor<1024x2x2x512xbf16>) -> tensor<512x1x28x28xf32>" in text
+
+
+def test_a_checkpoint_of_a_classifier_returns_classes():
+    hidden, classes = (
+        models.network(models.parse(row(f"bert-base-cased{name} (enc 12L h768 a12 ffn3072 110M)")))
+        for name in ("", "-finetuned-mrpc")
+    )
+    assert hidden.moved_bytes - classes.moved_bytes == 4 * (128 * 768 + 768 - 2)
+
+
+def test_clip_returns_what_its_script_asks_for():
+    """`return_dict=False`: scores both ways, embeddings, hidden states and pooled ones of both towers."""
+    name = "openai/clip-vit-base-patch32 (CLIP ViT-B/32 vision 12L h768 + text 12L h512 151M)"
+    moved = models.network(models.parse(row(name, "batch=2; image=224x224"))).moved_bytes
+    inputs = 100 * 9 + 2 * 3 * 224 * 224
+    text, images = 100 * 9 * 512 + 100 * 512, 2 * 50 * 768 + 2 * 768
+    assert moved == 4 * (inputs + 2 * 2 * 100 + (100 + 2) * 512 + text + images)
+
+
+def test_the_rate_of_the_host_is_that_of_two_rows_that_differ_in_their_results():
+    """BERT base of 16 sequences on trn1.2xlarge, release 2.22: hidden states or classes."""
+    more = 4 * (16 * 128 * 768 + 16 * 768 - 16 * 2)
+    rate = models.host_costs()["host_transfer_gb_s"]
+    assert more / (9.54222679e6 - 8.39948654e6) == pytest.approx(rate, rel=0.02)
+
+
 def test_models_without_an_architecture_are_refused():
     for model, where in (
         ("deepmind/vision-perceiver-learned", "image=224x224"),

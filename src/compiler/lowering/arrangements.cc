@@ -11,6 +11,7 @@
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
 
@@ -33,7 +34,8 @@ View row_major(std::span<const int64_t> dims) {
 
 class Finder {
  public:
-  Finder(const Function& function, const Plan& plan) : function_(function), plan_(plan) {}
+  Finder(const Function& function, const Plan& plan, Generation generation)
+      : function_(function), plan_(plan), generation_(generation) {}
 
   std::map<ValueId, Arrangement> run() {
     for (const OpId id : function_.block(plan_.block()).ops) {
@@ -45,7 +47,8 @@ class Finder {
       if (!wishes.others && wishes.by_columns > 0 && wishes.by_groups == 0)
         result[value] = {.by_columns = true, .group_rows = 0};
     for (const auto& [value, wishes] : wishes_)
-      if (!wishes.others && wishes.by_columns == 0 && wishes.by_groups > 0 && makes_any_rows(value, result))
+      if (!wishes.others && wishes.by_columns == 0 && wishes.by_groups > 0 && makes_any_rows(value, result) &&
+          pays_in_groups(value, wishes.group_rows))
         result[value] = {.by_columns = false, .group_rows = wishes.group_rows};
     return result;
   }
@@ -186,15 +189,38 @@ class Finder {
     return left != known.end() && left->second.by_columns && plan_.outputs(plan_.group_of(value)).size() == 1;
   }
 
+  // Blocks that begin anew with every sequence are more products, which take as long for a few rows as for
+  // 128. Without them the value goes through memory, once each way.
+  bool pays_in_groups(ValueId value, int64_t group_rows) const {
+    const Op& product = function_.op(plan_.groups()[static_cast<size_t>(plan_.group_of(value))].ops[0]);
+    const graph::Type& left = function_.type(product.operands[0]);
+    const int64_t width = width_of(value), rows = function_.type(value).element_count() / width;
+    int64_t contracted = 1;
+    for (const int64_t d : product.integers(Attr::lhs_contracting_dimensions))
+      contracted *= left.dim(static_cast<int>(d));
+    const int64_t more = rows / group_rows * tiles(group_rows, kPartitions) - tiles(rows, kPartitions);
+    const int64_t products = more * tiles(contracted, kPartitions) * tiles(width, kPsumBankColumns);
+    const double products_ns = static_cast<double>(products) *
+                               matmul_ns(generation_, std::min(width, kPsumBankColumns), bytes_of(left));
+    const int64_t sequence_bytes = width * bytes_of(function_.type(value));
+    const double moved_ns = 2 * static_cast<double>(rows / group_rows * tiles(group_rows, kPartitions)) *
+                            transfer_ns(generation_, std::min(group_rows, kPartitions), sequence_bytes);
+    return products_ns <= moved_ns;
+  }
+
+  static int64_t bytes_of(const graph::Type& type) { return size_bytes(*device_dtype(type.element())); }
+
   const Function& function_;
   const Plan& plan_;
+  Generation generation_;
   std::map<ValueId, Wishes> wishes_;
 };
 
 }  // namespace
 
-std::map<ValueId, Arrangement> find_arrangements(const Function& function, const Plan& plan) {
-  return Finder(function, plan).run();
+std::map<ValueId, Arrangement> find_arrangements(const Function& function, const Plan& plan,
+                                                 Generation generation) {
+  return Finder(function, plan, generation).run();
 }
 
 }  // namespace opentrn::compiler

@@ -154,6 +154,32 @@ class AttentionKernel : private AttentionKernelBase {
         .first->second;
   }
 
+  // Rows of one batch that another transfer brought with those of its neighbours.
+  std::optional<Tile> row_of_neighbours(const AttentionOperand& input, int64_t first, int64_t row) const {
+    const auto found = neighbours_.find({input.base.tensor, first, row});
+    return found == neighbours_.end() ? std::nullopt : std::optional<Tile>(found->second);
+  }
+
+  // Batches of so few rows that a transfer for each would take longer than the work on it: as many at once as
+  // have room. Those of the transfer before may still be in use.
+  void load_neighbours(const AttentionOperand& input, const Matrix& rows, int64_t first, int64_t batch) {
+    if (input.outer.size() != 1 || input.outer[0].step == 0 || rows.rows() > kPartitions ||
+        row_of_neighbours(input, first, 0))
+      return;
+    const int64_t width = rows.columns(), bytes = width * size_bytes(rows.dtype());
+    const int64_t count = std::min(kRowsBytes / bytes, batches_ - batch), step = input.outer[0].step;
+    if (count < 2) return;
+    const Tile all = emitter_.sbuf(rows.rows(), count * width, rows.dtype(), "rows");
+    rows.beside({step, count}).load(emitter_, all, 0, 0);
+    std::erase_if(neighbours_, [&](const auto& entry) {
+      const auto& [tensor, offset, row] = entry.first;
+      return tensor == input.base.tensor && offset < first - step;
+    });
+    for (int64_t i = 0; i < count; ++i)
+      neighbours_.insert_or_assign({input.base.tensor, first + i * step, 0},
+                                   all.column_range(i * width, width));
+  }
+
   // The head's columns of rows that are loaded for several heads; nullopt where heads do not lie side by
   // side.
   std::optional<Tile> shared_rows(const AttentionOperand& input, int64_t batch, int64_t head, int64_t row,
@@ -171,6 +197,9 @@ class AttentionKernel : private AttentionKernelBase {
     View start = base;
     start.offset += first * width;
     const Matrix matrix(start, {input.rows}, {{1, heads_there * width}});
+    if (heads_there * width == run) load_neighbours(input, matrix, start.offset, batch);
+    if (const auto rows = row_of_neighbours(input, start.offset, row))
+      return rows->column_range(offset - first * width, width);
     return loaded_rows(matrix, input, start.offset, row, count, loaded)
         .column_range(offset - first * width, width);
   }
@@ -549,6 +578,7 @@ class AttentionKernel : private AttentionKernelBase {
   int64_t batch_ = 0;
   Rows rows_, next_rows_;                   // of this batch and the next, for several heads
   Rows head_rows_;                          // of one head, of the transfer before
+  Rows neighbours_;                         // of several batches, for all heads
   int64_t section_ = 0, section_keys_ = 0;  // the first key of the section, and how many it has
   // Of the keys and values that are in SBUF: the head's offset and the section's first key.
   std::optional<std::pair<int64_t, int64_t>> k_place_, v_place_;

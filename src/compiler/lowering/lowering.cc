@@ -162,7 +162,7 @@ void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) 
   scope.order = scope.plan.order();
   for (const Group& group : scope.plan.groups()) prologues_ += static_cast<int64_t>(group.prologues.size());
   find_readers(scope);
-  if (choices_.arranged) scope.arrangements = find_arrangements(function_, scope.plan);
+  if (choices_.arranged) scope.arrangements = find_arrangements(function_, scope.plan, emitter_.generation());
 }
 
 // A block may be lowered again, elsewhere: nothing of it stays.

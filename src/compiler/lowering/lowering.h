@@ -211,6 +211,7 @@ std::optional<int64_t> working_bytes(const graph::Function& function, const Grou
                                      const Choices& choices, Generation generation);
 
 // How values are best kept, from what reads them (arrangements.cc).
-std::map<graph::ValueId, Arrangement> find_arrangements(const graph::Function& function, const Plan& plan);
+std::map<graph::ValueId, Arrangement> find_arrangements(const graph::Function& function, const Plan& plan,
+                                                        Generation generation);
 
 }  // namespace opentrn::compiler
