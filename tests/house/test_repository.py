@@ -165,9 +165,15 @@ def test_there_is_one_version_number():
 
 
 def test_changelog_has_unreleased():
+    """What changed since the newest version stands there; nothing did if this checkout is that version."""
     text = (ROOT / "CHANGELOG.md").read_text()
     section = re.search(r"^## Unreleased\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert section is not None and section.group(1).strip().startswith(("- ", "### "))
+    assert section is not None
+    version = re.search(r'__version__ = "(.*?)"', (ROOT / "python" / "opentrn" / "__init__.py").read_text())
+    released = re.search(r"^## (\d+\.\d+\.\d+)", text, re.MULTILINE)
+    assert version is not None
+    is_new = released is not None and released[1] == version[1]
+    assert section.group(1).strip().startswith(("- ", "### ")) or (is_new and not section.group(1).strip())
 
 
 def test_pinned_python_packages_are_exact():
