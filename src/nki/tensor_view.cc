@@ -109,6 +109,10 @@ std::optional<std::vector<Dim>> regroup(std::span<const Dim> dims, std::span<con
     to = to_end;
   }
   if (from != old.size()) return std::nullopt;
+  // A dimension of one element has the stride that more of them would have: it scales an index (ap).
+  for (size_t i = result.size(); i-- > 0;)
+    if (result[i].count == 1 && i + 1 < result.size())
+      result[i].step = result[i + 1].step * result[i + 1].count;
   return result;
 }
 
@@ -445,7 +449,10 @@ TensorView TensorView::ap(const ApArguments& a) const {
     check_dim("ap", a.indirect_dim);
     Indirection index;
     index.stride = rescale(stride(a.indirect_dim));
-    index.bound = size(a.indirect_dim);
+    // The dimension gives the stride [doc: ap]: one of size 1 has that of the dimension before it, and means
+    // it as much.
+    for (int dim = 0; dim < rank(); ++dim)
+      if (stride(dim) == stride(a.indirect_dim)) index.bound = std::max(index.bound, size(dim));
     if (a.vector_offset) {
       if (a.indirect_dim != 0)
         fail("ap", fmt::format("indirect_dim is {}; vector_offset needs 0", a.indirect_dim));

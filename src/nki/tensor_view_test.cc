@@ -100,5 +100,30 @@ TEST(TensorView, OneRunTimeIndexAtMost) {
   EXPECT_THROW(selected.select_scalar(0, index), Fault);
 }
 
+TEST(TensorView, DimensionsOfOneElementHaveTheStrideOfMore) {
+  auto m = machine();
+  const int64_t shape[] = {8, 4, 64, 1};
+  const TensorView t = m->ndarray(shape, DType::kFloat32, MemorySpace::kSharedHbm, "t", std::nullopt, 0);
+  EXPECT_EQ(dims(t.reshape({8, 4, 1, 64, 1})),
+            (std::vector<isa::Dim>{{256, 8}, {64, 4}, {64, 1}, {1, 64}, {1, 1}}));
+  EXPECT_EQ(dims(t.reshape({1, 8, 1, 256})),
+            (std::vector<isa::Dim>{{2048, 1}, {256, 8}, {256, 1}, {1, 256}}));
+}
+
+// nki-library's TensorView names the last dimension of a stride, which may have a single element.
+TEST(TensorView, AnIndexIsOfAllDimensionsOfItsStride) {
+  auto m = machine();
+  const int64_t shape[] = {8, 4, 1, 64}, one[] = {1, 1};
+  const TensorView t = m->ndarray(shape, DType::kFloat32, MemorySpace::kSharedHbm, "t", std::nullopt, 0);
+  auto index =
+      std::make_shared<TensorView>(m->ndarray(one, DType::kInt32, MemorySpace::kSbuf, "i", std::nullopt, 0));
+  for (const int dim : {1, 2}) {
+    const TensorView at = t.ap({.pattern = {{256, 8}, {1, 64}}, .scalar_offset = index, .indirect_dim = dim});
+    EXPECT_EQ(at.indirection->stride, 64);
+    EXPECT_EQ(at.indirection->bound, 4);
+  }
+  EXPECT_EQ(t.ap({.pattern = {{1, 64}}, .scalar_offset = index, .indirect_dim = 0}).indirection->bound, 8);
+}
+
 }  // namespace
 }  // namespace opentrn::nki

@@ -440,10 +440,13 @@ class NkiTensor:
         base = self._rescale(self.offset, dtype) + _as_int(offset or 0)
         indirection = None
         if scalar_offset is not None:
+            # The dimension gives the stride: one of size 1 has that of the dimension before it.
+            stride = self.strides[indirect_dim]
+            alike = [size for size, step in zip(self.shape, self.strides, strict=True) if step == stride]
             indirection = Indirection(
                 scalar=scalar_offset,
-                scalar_stride=self._rescale(self.strides[indirect_dim], dtype),
-                bound=self.shape[indirect_dim],
+                scalar_stride=self._rescale(stride, dtype),
+                bound=max(alike),
             )
         elif vector_offset is not None:
             require(indirect_dim == 0, "a vector_offset works on indirect_dim 0 only")
