@@ -25,9 +25,7 @@ def _loaded() -> Any:
         PathFinder,
     )  # importlib.machinery's, imported already
 
-    import opentrn
-
-    library = PathFinder.find_spec("opentrn._core", opentrn.__path__)
+    library = PathFinder.find_spec("opentrn._core", sys.modules["opentrn"].__path__)
     if library is None or library.origin is None:
         return None
     loader = ExtensionFileLoader(NAME, library.origin)
