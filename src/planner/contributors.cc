@@ -198,7 +198,7 @@ void add_program(Propagation& to, const std::string& stack) {
 std::vector<Contributor> contributors(const arch::Tables& tables, const Job& job, const Machine& machine,
                                       const Stack& stack, const Estimate& plan, const LayerTimes* layers) {
   Inputs inputs{machine, stack, {}};
-  if (!plan.tiers_s) inputs.machine.links = nullptr;  // its groups do not lie evenly there
+  if (!plan.tiers_s) inputs.machine.links = nullptr;  // its collectives are not there
   if (layers != nullptr) inputs.layers = *layers;
   const Machine evaluated = inputs.machine;
   Propagation to(tables, job, plan, std::move(inputs));
