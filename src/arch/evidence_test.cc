@@ -29,9 +29,11 @@ TEST(Evidence, LanguageModelsAreAKindOfTheirOwn) {
   ASSERT_TRUE(own.known()) << own.unknown;
   EXPECT_GT(own.high / own.low, models.high / models.low);
   EXPECT_THAT(to_text(own), HasSubstr("runs of language models on Trainium and Inferentia2"));
-  EXPECT_THAT(
-      band(default_tables(), {.generation = Generation::kV3, .model = true, .language = true}).unknown,
-      HasSubstr("language models on Trainium2"));
+  const Band few = band(default_tables(), {.generation = Generation::kV3, .model = true, .language = true});
+  EXPECT_THAT(to_text(few), HasSubstr("6 evidence runs of language models on Trainium2"));
+  EXPECT_LT(few.share, own.share);
+  EXPECT_THAT(band(default_tables(), {.generation = Generation::kV3, .model = true}).unknown,
+              HasSubstr("compiled models on Trainium2"));
 }
 
 TEST(Evidence, NothingIsKnownOfTrainium3AndOfWhatIfs) {

@@ -200,12 +200,13 @@ class Finder {
       contracted *= left.dim(static_cast<int>(d));
     const int64_t more = rows / group_rows * tiles(group_rows, kPartitions) - tiles(rows, kPartitions);
     const int64_t products = more * tiles(contracted, kPartitions) * tiles(width, kPsumBankColumns);
-    const double products_ns = static_cast<double>(products) *
+    const double of_products = static_cast<double>(products) *
                                matmul_ns(generation_, std::min(width, kPsumBankColumns), bytes_of(left));
     const int64_t sequence_bytes = width * bytes_of(function_.type(value));
-    const double moved_ns = 2 * static_cast<double>(rows / group_rows * tiles(group_rows, kPartitions)) *
-                            transfer_ns(generation_, std::min(group_rows, kPartitions), sequence_bytes);
-    return products_ns <= moved_ns;
+    const double through_memory = 2 *
+                                  static_cast<double>(rows / group_rows * tiles(group_rows, kPartitions)) *
+                                  transfer_ns(generation_, std::min(group_rows, kPartitions), sequence_bytes);
+    return of_products <= through_memory;
   }
 
   static int64_t bytes_of(const graph::Type& type) { return size_bytes(*device_dtype(type.element())); }
