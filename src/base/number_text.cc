@@ -7,7 +7,7 @@ namespace opentrn {
 std::string grouped(int64_t number) {
   std::string text = fmt::format("{}", number);
   const size_t sign = number < 0 ? 1 : 0;
-  for (size_t at = text.size(); at > sign + 3;) text.insert(at -= 3, ",");
+  for (size_t at = text.size(); at > sign + 3;) text.insert(at -= 3, 1, ',');
   return text;
 }
 

@@ -46,7 +46,7 @@ struct TrainingStep {
 struct TrainingBlock {
   std::string name;
   int64_t repeat = 1;
-  std::vector<TrainingStep> steps;
+  std::vector<TrainingStep> steps = {};
 };
 
 struct TrainingJob {

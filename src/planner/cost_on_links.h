@@ -11,8 +11,8 @@
 namespace opentrn::planner {
 
 struct OnLinks {
-  size_t plans = 0;                  // that are costed so now
-  std::vector<std::string> refused;  // why others are not, each reason once
+  size_t plans = 0;                       // that are costed so now
+  std::vector<std::string> refused = {};  // why others are not, each reason once
   std::shared_ptr<const Links> links;
 };
 

@@ -45,7 +45,7 @@ class Links {
 
  private:
   struct Asked {
-    collectives::Kind kind;
+    collectives::Kind kind = {};
     int64_t ranks, stride, bytes;
     auto operator<=>(const Asked&) const = default;
   };

@@ -134,7 +134,9 @@ TEST(CostOnLinks, FinalistsAreEvaluatedThere) {
     ASSERT_NE(old, before.best.end());
     EXPECT_EQ(plan.time.compute, old->time.compute);
     EXPECT_EQ(plan.memory.total(), old->memory.total());
-    if (i > 0) EXPECT_GE(plan.step_s, result.best[i - 1].step_s);
+    if (i > 0) {
+      EXPECT_GE(plan.step_s, result.best[i - 1].step_s);
+    }
   }
   const auto inputs = contributors(link_tables(), job, machine, stack, result.best[0], nullptr);
   EXPECT_TRUE(std::ranges::any_of(
