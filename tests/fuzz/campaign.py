@@ -36,6 +36,8 @@ from tests.fuzz.__main__ import ROOT, fuzz_binary
 
 FOLDER = ROOT / "out" / "fuzz"
 RECORD = ROOT / "docs" / "measurements" / "fuzzing.tsv"
+# Status of a slice that was ended from outside.
+_ENDED = (-signal.SIGINT, -signal.SIGTERM)
 HEAD = "when\tcommit\ttarget\tseed\tcpu_s\tcases\tstatus\n"
 RECORD_HEAD = "date\tcommit\ttarget\tcpu_s\tcases\tfindings\n"
 GUIDED = ROOT / "build-fuzz"
@@ -218,6 +220,9 @@ def campaign(
             return sum(failed.values())
         # Every slice of a ledger has another seed.
         done, said = run_slice(target, seed + len(slices), min(slice_seconds, left), at)
+        if done.status in _ENDED:  # by somebody, who ends the campaign with it: neither a finding nor processor time
+            print(f"fuzz: {target} was ended by {signal.Signals(-done.status).name}; this slice is not counted")
+            return sum(failed.values())
         slices.append(done)
         with ledger.open("a") as file:
             file.write(done.line())

@@ -97,6 +97,18 @@ def test_a_finding_of_a_campaign_is_kept_and_what_always_fails_is_left(monkeypat
     assert len(logs) == campaign.FAILURES_MAX and logs[0] == "bad-0.log"
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_slice_that_somebody_ended_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
+):
+    def ended(target: str, seed: int, seconds: float, at: str) -> tuple[campaign.Slice, str]:
+        return campaign.Slice("now", at, target, seed, seconds / 2, 0, -number), ""
+
+    monkeypatch.setattr(campaign, "run_slice", ended)
+    assert campaign.campaign(["a"], 1, 0, 60, tmp_path) == 0
+    assert campaign.read(tmp_path / "slices.tsv") == [] and number.name in capsys.readouterr().out
+
+
 def test_a_record_adds_slices_up_and_later_campaigns_count_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     ledger, kept = tmp_path / "slices.tsv", tmp_path / "record.tsv"
     for fails in ("", "b"):
