@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -127,14 +128,14 @@ def test_the_command_says_text_and_times(model_file: Path, capsys: pytest.Captur
     out, err = capsys.readouterr()
     assert out.endswith("\n")
     assert "first token of" in err and "ms predicted on trn2" in err and "bound by" in err
-    assert err.count("  error band unknown: ") == 1  # of both programs
+    assert re.search(r"us by \d+ evidence runs of language models on Trainium2", err)
     words = ["generate", str(model_file), "--prompt", "the", "--prompt", "in", "--max-tokens", "5", "--context", "128"]
     assert cli.main([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [len(answer["tokens"]) for answer in facts["answers"]] == [5, 5]
     assert {program["name"] for program in facts["programs"]} == {"prefill 1 x 64 / 128", "decode 2 x 128"}
     assert all(program["predicted_us"] > 0 and program["runs"] > 0 for program in facts["programs"])
-    assert all("unknown" in program["band"] for program in facts["programs"])
+    assert all(program["band"]["kind"] == "language models on Trainium2" for program in facts["programs"])
 
 
 def test_the_command_says_how_far_off_times_may_be(model_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
