@@ -11,14 +11,12 @@ FabricOperation fabric_operation(const std::string& name) {
   using collectives::Kind;
   for (int i = 0; i < collectives::kKindCount; ++i) {
     const auto kind = static_cast<Kind>(i);
-    if (kind != Kind::kAllGatherV && kind != Kind::kAllToAllV && kind != Kind::kPermute &&
-        collectives::name_of(kind) == name)
-      return {name, kind};
+    if (collectives::is_sized(kind) && collectives::name_of(kind) == name) return {name, kind};
   }
   for (const auto& [brief, full] : nccom::names()) {
     if (name != brief && name != full) continue;
     const Kind kind = nccom::kind_of(full);
-    if (kind == Kind::kPermute || kind == Kind::kAllGatherV || kind == Kind::kAllToAllV)
+    if (!collectives::is_sized(kind))
       throw Fault(FaultKind::kInput, "collectives.kind", fmt::format("{} has no size by itself", full),
                   fmt::format("{}; nccom-test has the others", kFabricOperations));
     return {full, kind};

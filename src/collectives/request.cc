@@ -125,6 +125,10 @@ std::vector<Contribution> expected_parts(const Request& request, int rank) {
 
 }  // namespace
 
+bool is_sized(Kind kind) {
+  return kind != Kind::kPermute && kind != Kind::kAllGatherV && kind != Kind::kAllToAllV;
+}
+
 bool reduces(Kind kind) {
   return kind == Kind::kAllReduce || kind == Kind::kReduceScatter || kind == Kind::kReduce;
 }

@@ -50,6 +50,9 @@ struct Request {
 
 // Of all-reduce, reduce-scatter and reduce; the others only move bytes.
 bool reduces(Kind kind);
+// Whether a number of bytes makes a request of it: a permute needs pairs, all-gather-v and all-to-all-v
+// counts.
+bool is_sized(Kind kind);
 // 0 where a rank has none: the input of a broadcast anywhere but at its root, the output of a reduce
 // likewise.
 int64_t input_bytes(const Request& request, int rank);

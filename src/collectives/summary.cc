@@ -48,7 +48,7 @@ namespace {
 
 // Scattered and gathered arrays divide by the ranks.
 Request request_of(const SizedJob& job, int ranks) {
-  if (job.kind == Kind::kPermute || job.kind == Kind::kAllGatherV || job.kind == Kind::kAllToAllV)
+  if (!is_sized(job.kind))
     throw Fault(
         FaultKind::kInput, "collectives.kind", fmt::format("{} has no size by itself", name_of(job.kind)),
         "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or reduce; nccom-test has the others");

@@ -18,6 +18,29 @@ namespace {
   throw Fault(FaultKind::kInput, "fabric.job", what, hint);
 }
 
+struct Steps {
+  int size = 1, stride = 1;
+};
+
+// Of so many ranks, those that differ in the places of these axes only, the first axis fastest.
+std::vector<std::vector<int>> groups_of(int ranks, const std::vector<Steps>& axes) {
+  std::vector<std::vector<int>> groups;
+  for (int first = 0; first < ranks; ++first) {
+    interrupt::poll();
+    const auto moves = [&](const Steps& axis) { return first / axis.stride % axis.size != 0; };
+    if (std::ranges::any_of(axes, moves)) continue;
+    std::vector<int> members = {first};
+    for (const Steps& axis : axes) {
+      std::vector<int> more;
+      for (int i = 0; i < axis.size; ++i)
+        for (const int member : members) more.push_back(member + i * axis.stride);
+      members = std::move(more);
+    }
+    groups.push_back(std::move(members));
+  }
+  return groups;
+}
+
 }  // namespace
 
 PlacedAxes::PlacedAxes(const std::vector<Axis>& axes, int ranks_of_unit, int units)
@@ -81,21 +104,15 @@ std::vector<PlacedAxis> PlacedAxes::over(const TrainingStep& step, bool joins) c
 }
 
 std::vector<std::vector<int>> PlacedAxes::groups(const std::vector<PlacedAxis>& over) const {
-  std::vector<std::vector<int>> groups;
-  for (int first = 0; first < units_ * ranks_of_unit_; ++first) {
-    interrupt::poll();
-    const auto moves = [&](const PlacedAxis& axis) { return first / axis.stride % axis.size != 0; };
-    if (std::ranges::any_of(over, moves)) continue;
-    std::vector<int> members = {first};
-    for (const PlacedAxis& axis : over) {
-      std::vector<int> more;
-      for (int i = 0; i < axis.size; ++i)
-        for (const int member : members) more.push_back(member + i * axis.stride);
-      members = std::move(more);
-    }
-    groups.push_back(std::move(members));
-  }
-  return groups;
+  std::vector<Steps> steps;
+  for (const PlacedAxis& axis : over) steps.push_back({axis.size, axis.stride});
+  return groups_of(units_ * ranks_of_unit_, steps);
+}
+
+std::vector<std::vector<int>> PlacedAxes::groups_of_unit(const std::vector<PlacedAxis>& over) const {
+  std::vector<Steps> steps;
+  for (const PlacedAxis& axis : over) steps.push_back({axis.inner, axis.inner_stride});
+  return groups_of(ranks_of_unit_, steps);
 }
 
 bool is_even(const std::vector<PlacedAxis>& over) { return std::ranges::all_of(over, &PlacedAxis::is_even); }

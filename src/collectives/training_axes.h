@@ -29,6 +29,8 @@ class PlacedAxes {
   std::vector<PlacedAxis> over(const TrainingStep& step, bool joins) const;
   // The ranks of each group, the first axis fastest.
   std::vector<std::vector<int>> groups(const std::vector<PlacedAxis>& over) const;
+  // Of even axes: the ranks of a unit that each group of the unit has.
+  std::vector<std::vector<int>> groups_of_unit(const std::vector<PlacedAxis>& over) const;
 
  private:
   PlacedAxis placed(std::string name, int size, int stride) const;

@@ -134,7 +134,7 @@ class Maker {
       return;
     }
     if (!is_even(over) || (!is_alike && *kind.step.kind == Kind::kPermute)) return add_anywhere(kind, over);
-    const auto groups = groups_of(over);
+    const auto groups = axes_->groups_of_unit(over);
     if (groups[0].size() == static_cast<size_t>(kind.use.ranks))
       add_within(kind, groups);
     else
@@ -186,26 +186,6 @@ class Maker {
       for (const int place : places) cores.push_back(cores_of_rank(group[static_cast<size_t>(place)]));
       add_all(plan, whole, costs, std::move(cores));
     }
-  }
-
-  // The ranks of a unit, group by group.
-  std::vector<std::vector<int>> groups_of(const std::vector<PlacedAxis>& over) const {
-    std::vector<std::vector<int>> groups;
-    const int ranks = static_cast<int>(unit_cores_.size());
-    for (int first = 0; first < ranks; ++first) {
-      interrupt::poll();
-      const auto moves = [&](const PlacedAxis& axis) { return first / axis.inner_stride % axis.inner != 0; };
-      if (std::ranges::any_of(over, moves)) continue;
-      std::vector<int> members = {first};
-      for (const PlacedAxis& axis : over) {
-        std::vector<int> more;
-        for (int i = 0; i < axis.inner; ++i)
-          for (const int member : members) more.push_back(member + i * axis.inner_stride);
-        members = std::move(more);
-      }
-      groups.push_back(std::move(members));
-    }
-    return groups;
   }
 
   // By its number in the job.

@@ -5,6 +5,8 @@
 
 #include <fmt/ranges.h>
 
+#include "base/fault.h"
+
 namespace opentrn::collectives {
 namespace {
 
@@ -60,8 +62,12 @@ TrainingStep random_collective(SplitMix64& random, const std::vector<Axis>& axes
 }  // namespace
 
 TrainingJob random_job(SplitMix64& random, int least, int most) {
+  const auto has = [&](const Machine& machine) {
+    return most / machine.ranks * machine.ranks >= std::max(least, 1);
+  };
+  OPENTRN_CHECK(std::ranges::any_of(kMachines, has), "no machine has {} to {} ranks", least, most);
   TrainingJob job;
-  while (job.units * static_cast<int64_t>(most) > 0) {
+  for (;;) {
     const Machine& machine = kMachines[below(random, std::size(kMachines))];
     job.machine = machine.name;
     job.cores_per_rank = machine.cores_per_rank;

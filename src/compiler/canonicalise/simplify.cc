@@ -302,17 +302,15 @@ class Simplifier {
     return true;
   }
 
-  // The scalar of which every element is a copy. A number is made one before `id`.
-  std::optional<ValueId> scalar_before(OpId id, ValueId value) {
-    if (const Op* wide = maker(value, OpKind::broadcast_in_dim_))
-      return type(wide->operands[0]).rank() == 0 ? std::optional(wide->operands[0]) : std::nullopt;
-    const auto number = splat_of(function_, value);
-    return number ? std::optional(number_before(id, graph::Type::tensor(type(value).element(), {}), *number))
-                  : std::nullopt;
-  }
+  // Whether every element is a copy of one scalar.
   bool is_scalar(ValueId value) const {
     const Op* wide = maker(value, OpKind::broadcast_in_dim_);
     return wide ? type(wide->operands[0]).rank() == 0 : splat_of(function_, value).has_value();
+  }
+  // That scalar; a number is made one before `id`.
+  ValueId scalar_before(OpId id, ValueId value) {
+    if (const Op* wide = maker(value, OpKind::broadcast_in_dim_)) return wide->operands[0];
+    return number_before(id, graph::Type::tensor(type(value).element(), {}), *splat_of(function_, value));
   }
 
   // (x + a) + b of integers is x + (a + b), the scalars added once: Threefry adds a key and the number of the
@@ -322,14 +320,15 @@ class Simplifier {
     constexpr int64_t kElementsMin = 1 << 17;
     const Op op = function_.op(id);
     const graph::Type& made = type(op.results[0]);
-    if (!graph::is_integer(made.element()) || made.element_count() < kElementsMin) return false;
+    if (!graph::is_integer(made.element()) || made.quantization() || made.element_count() < kElementsMin)
+      return false;
     for (const size_t place : {0, 1}) {
       const Op* inner = maker(op.operands[1 - place], OpKind::add_);
       if (!inner || !is_scalar(op.operands[place]) || reads_of(op.operands[1 - place]) != 1) continue;
       for (const size_t other : {0, 1}) {
         const ValueId x = inner->operands[1 - other], a = inner->operands[other];
         if (!is_scalar(a) || is_scalar(x)) continue;
-        const ValueId sum = added_before(id, *scalar_before(id, a), *scalar_before(id, op.operands[place]));
+        const ValueId sum = added_before(id, scalar_before(id, a), scalar_before(id, op.operands[place]));
         function_.op(id).operands = {x, sum};
         return true;
       }
