@@ -115,6 +115,10 @@ double Engine::exchange_us(const Bucket& bucket) const {
                               options_.generation);
 }
 
+double Engine::results_us(const Bucket& bucket) const {
+  return decoder::results_us(bucket, config_.result_features());
+}
+
 std::unique_ptr<Engine> Engine::pooled() const {
   Config config = config_;
   config.pooled = true;
@@ -143,12 +147,14 @@ int64_t Engine::weight_bytes() const {
   return bytes;
 }
 
-Bucket Engine::bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token) const {
+Bucket Engine::bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token,
+                         bool chooses) const {
   Bucket bucket;
   bucket.sequences = smallest(options_.sequence_buckets, sequences, "sequences");
   bucket.tokens = tokens == 1 && !every_token ? 1 : smallest(options_.token_buckets, tokens, "tokens");
   bucket.context = smallest(options_.context_buckets, std::max(context, bucket.tokens), "positions");
   bucket.every_token = every_token;
+  bucket.chooses = chooses;
   return bucket;
 }
 
@@ -220,7 +226,7 @@ int64_t Engine::add_adapter(std::vector<std::shared_ptr<sim::Buffer>> weights) {
   return static_cast<int64_t>(others_.size());
 }
 
-std::shared_ptr<sim::Buffer> Engine::run(const Bucket& bucket, int64_t adapter) {
+std::vector<std::shared_ptr<sim::Buffer>> Engine::run(const Bucket& bucket, int64_t adapter) {
   if (ranks_)
     return ranks_->run(bucket, {{"tokens", read_only(tokens_)},
                                 {"positions", read_only(positions_)},
@@ -233,25 +239,39 @@ std::shared_ptr<sim::Buffer> Engine::run(const Bucket& bucket, int64_t adapter) 
   const auto& weights = adapter == 0 ? weights_ : others_[static_cast<size_t>(adapter - 1)];
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   inputs.insert(inputs.end(), pools_.begin(), pools_.end());
-  return runtime::execute(program(bucket), inputs)[0];
+  auto outputs = runtime::execute(program(bucket), inputs);
+  if (bucket.chooses) return {outputs.front(), outputs.back()};
+  return {outputs.front()};
 }
 
-StepResult Engine::step(std::span<const SequenceStep> sequences, bool every_token, int64_t adapter) {
+StepResult Engine::step(std::span<const SequenceStep> sequences, const StepWish& wish) {
   check(sequences);
-  if (adapter < 0 || adapter >= adapters())
-    refuse_step(fmt::format("adapter {}; there are {}", adapter, adapters() - 1));
+  if (wish.adapter < 0 || wish.adapter >= adapters())
+    refuse_step(fmt::format("adapter {}; there are {}", wish.adapter, adapters() - 1));
+  if (wish.chooses && config_.pooled)
+    refuse_step("a pooled model has features, and no tokens to choose from");
   int64_t tokens = 1, context = 1;
   for (const SequenceStep& sequence : sequences) {
     tokens = std::max(tokens, static_cast<int64_t>(sequence.tokens.size()));
     context = std::max(context, sequence.position + static_cast<int64_t>(sequence.tokens.size()));
   }
   StepResult result;
-  result.bucket = bucket_of(static_cast<int64_t>(sequences.size()), tokens, context, every_token);
+  result.bucket =
+      bucket_of(static_cast<int64_t>(sequences.size()), tokens, context, wish.every_token, wish.chooses);
   fill_inputs(result.bucket, sequences);
-  logits_ = run(result.bucket, adapter);
-  result.logits = {reinterpret_cast<const float*>(logits_->data()),
-                   static_cast<size_t>(logits_->bytes()) / sizeof(float)};
-  result.rows_per_sequence = every_token ? result.bucket.tokens : 1;
+  results_ = run(result.bucket, wish.adapter);
+  const auto floats = [](const sim::Buffer& buffer) {
+    return std::span(reinterpret_cast<const float*>(buffer.data()),
+                     static_cast<size_t>(buffer.bytes()) / sizeof(float));
+  };
+  if (wish.chooses) {
+    result.tokens = {reinterpret_cast<const int32_t*>(results_[0]->data()),
+                     static_cast<size_t>(results_[0]->bytes()) / sizeof(int32_t)};
+    result.logits_of_tokens = floats(*results_[1]);
+  } else {
+    result.logits = floats(*results_[0]);
+  }
+  result.rows_per_sequence = wish.every_token ? result.bucket.tokens : 1;
   return result;
 }
 

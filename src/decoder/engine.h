@@ -47,6 +47,16 @@ struct StepResult {
   // of its tokens; with fewer tokens than the bucket has, sequence i begins at row i * rows_per_sequence.
   std::span<const float> logits;
   int64_t rows_per_sequence = 1;
+  // Of a step that chooses, in place of logits: a token for each row, and the logit of it.
+  std::span<const int32_t> tokens;
+  std::span<const float> logits_of_tokens;
+};
+
+// What a step gives, and by which weights.
+struct StepWish {
+  bool every_token = false;  // logits behind all new tokens, in place of each sequence's last one
+  int64_t adapter = 0;       // 0, or a number of Engine::add_adapter()
+  bool chooses = false;      // the token with the largest logit, chosen on the device, in place of logits
 };
 
 // The program of a step: weights and pools are its inputs, and it updates the pools in place.
@@ -80,16 +90,17 @@ class Engine {
   int64_t adapters() const { return 1 + static_cast<int64_t>(others_.size()); }
 
   // Writes the keys and values of the new tokens into their blocks, and gives logits. Sequences of one step
-  // have different blocks, but for full ones that are only read. `adapter`: 0, or a number of add_adapter().
-  // Input faults: decoder.step.
-  StepResult step(std::span<const SequenceStep> sequences, bool every_token = false, int64_t adapter = 0);
+  // have different blocks, but for full ones that are only read. Input faults: decoder.step.
+  StepResult step(std::span<const SequenceStep> sequences, const StepWish& wish = {});
   // The program that step() takes.
-  Bucket bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token = false) const;
+  Bucket bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token = false,
+                   bool chooses = false) const;
   // Compiled when it is first asked for. Of several ranks: one rank's whole step without what it exchanges,
   // for its time; step() runs it in parts.
   const runtime::Model& program(const Bucket& bucket);
-  // Microseconds that several ranks take to exchange in a step (exchange.h).
+  // Microseconds that several ranks take to exchange in a step, and its results to the host (exchange.h).
   double exchange_us(const Bucket& bucket) const;
+  double results_us(const Bucket& bucket) const;
   // That run a step on one HBM stack, beside each other.
   int cores_on_stack() const { return decoder::cores_on_stack(options_.generation, options_.ranks); }
   bool has_program(const Bucket& bucket) const { return programs_.contains(bucket); }
@@ -99,7 +110,8 @@ class Engine {
 
   void check_options() const;
   void check(std::span<const SequenceStep> sequences) const;
-  std::shared_ptr<sim::Buffer> run(const Bucket& bucket, int64_t adapter);
+  // Its results without the pools.
+  std::vector<std::shared_ptr<sim::Buffer>> run(const Bucket& bucket, int64_t adapter);
   void fill_inputs(const Bucket& bucket, std::span<const SequenceStep> sequences);
 
   Config config_;
@@ -109,7 +121,7 @@ class Engine {
   std::unique_ptr<Ranks> ranks_;                                   // of several: has the weights and pools
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
   std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
-  std::shared_ptr<sim::Buffer> logits_;
+  std::vector<std::shared_ptr<sim::Buffer>> results_;
 };
 
 }  // namespace opentrn::decoder

@@ -14,6 +14,8 @@ namespace opentrn::decoder {
 
 namespace {
 
+constexpr int64_t kLogitBytes = sizeof(float), kChoiceBytes = kLogitBytes + sizeof(int32_t);
+
 void check_sharing(const Sharing& sharing, const fabric::Platform& platform, opentrn::Generation generation) {
   if (platform.generation() != generation)
     throw Fault(FaultKind::kInput, "decoder.ranks",
@@ -54,10 +56,16 @@ double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::Elem
   const int64_t bytes = element_bytes * bucket.rows() * sizes.hidden;
   const double sum = us(collectives::Kind::kReduceScatter, bytes, sharing.cores_per_rank, 1) +
                      us(collectives::Kind::kAllReduce, bytes, ranks, sharing.cores_per_rank);
-  const int64_t results = bucket.every_token ? bucket.rows() : bucket.sequences;
+  // A gather's bytes are those of all ranks.
+  const int64_t gathered = bucket.chooses ? ranks * kChoiceBytes : kLogitBytes * sizes.vocabulary;
   return 2 * static_cast<double>(sizes.layers) * sum +
-         us(collectives::Kind::kAllGather, static_cast<int64_t>(sizeof(float)) * results * sizes.vocabulary,
-            ranks, sharing.cores_per_rank);
+         us(collectives::Kind::kAllGather, bucket.results() * gathered, ranks, sharing.cores_per_rank);
+}
+
+double results_us(const Bucket& bucket, int64_t vocabulary) {
+  const int64_t bytes = bucket.results() * (bucket.chooses ? kChoiceBytes : kLogitBytes * vocabulary);
+  const double gb_s = arch::default_tables().facts().spec<double>("runtime.host_transfer_gb_s");
+  return static_cast<double>(bytes) / gb_s / 1e3;
 }
 
 int cores_on_stack(opentrn::Generation generation, int64_t cores) {

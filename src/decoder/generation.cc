@@ -23,6 +23,7 @@ void check(const Request& request, const Engine& engine) {
     refuse(fmt::format("a prompt of {} tokens and {} new ones are {} positions; there are {}",
                        request.prompt.size(), request.tokens_max, needed, longest),
            "ask for fewer tokens, or for a longer context");
+  check(request.sampling);
 }
 
 void check(const Speculation& speculation, const std::vector<Request>& requests, const Engine& engine) {
@@ -72,8 +73,8 @@ Generation::Generation(Engine& engine, std::vector<Request> requests, Speculatio
                   fmt::format("{} requests need more than the pool's {} blocks of {} positions",
                               requests.size(), pool.blocks - 1, pool.block_tokens),
                   "ask for fewer tokens, or answer fewer prompts at once");
-    Sampler sampler(request.sampling);
-    State state{std::move(request), std::move(sampler), {}};
+    const SplitMix64 random(request.seed);
+    State state{std::move(request), random, {}};
     state.text = state.request.prompt;
     for (int64_t i = 0; i < blocks; ++i) state.blocks.push_back(next++);
     states_.push_back(std::move(state));
@@ -83,7 +84,11 @@ Generation::Generation(Engine& engine, std::vector<Request> requests, Speculatio
 
 NewToken Generation::sampled(size_t number, std::span<const float> logits) {
   State& state = states_[number];
-  NewToken made{number, state.sampler.next(logits)};
+  const std::span<const int32_t> text(state.text);
+  const size_t prompt = state.request.prompt.size();
+  const SampledToken chosen =
+      sample(state.request.sampling, logits, text.first(prompt), text.subspan(prompt), {}, state.random);
+  NewToken made{number, chosen.token};
   state.text.push_back(made.token);
   ++state.given;
   if (std::ranges::find(state.request.stop_tokens, made.token) != state.request.stop_tokens.end())
@@ -138,7 +143,7 @@ GenerationStep Generation::decode(const std::vector<size_t>& numbers,
     steps.push_back({tokens[i], static_cast<int32_t>(state.text.size() - 1), state.blocks});
   }
   const bool guesses_some = std::ranges::any_of(tokens, [](const auto& row) { return row.size() > 1; });
-  const StepResult result = engine_.step(steps, /*every_token=*/guesses_some);
+  const StepResult result = engine_.step(steps, {.every_token = guesses_some});
   GenerationStep done{result.bucket, {}};
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
   for (size_t i = 0; i < numbers.size(); ++i) {

@@ -16,7 +16,8 @@ struct Request {
   std::vector<int32_t> prompt;
   int64_t tokens_max = 0;            // new ones
   std::vector<int32_t> stop_tokens;  // each ends the answer, and is its last token
-  Sampling sampling;
+  SamplingParams sampling;
+  uint64_t seed = 0;
 };
 
 // Prompt lookup (Saxena 2023): the newest tokens are looked for in what stands in front of them, and what
@@ -59,7 +60,7 @@ class Generation {
  private:
   struct State {
     Request request;
-    Sampler sampler;
+    SplitMix64 random;
     std::vector<int32_t> blocks;
     size_t read = 0;                 // tokens of the prompt whose keys are in the pool
     int64_t given = 0;               // new tokens

@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "compiler/analysis/attention_op.h"
+#include "decoder/likeliest.h"
 #include "graph/builder.h"
 
 namespace opentrn::decoder {
@@ -62,7 +63,13 @@ class StepBuilder {
                                 fmt::format("{}{}", i % 2 == 0 ? "keys" : "values", i / 2)));
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 1);
     }
-    finish(options_.sequence_ranks > 1 ? sequence_parallel_step() : step());
+    std::vector<ValueId> results = options_.sequence_ranks > 1 ? sequence_parallel_step() : step();
+    if (bucket_.chooses) {
+      const LikeliestTokens choice = likeliest(builder_, results[0]);
+      results[0] = choice.token;
+      results.push_back(choice.logit);
+    }
+    finish(std::move(results));
     return std::move(module_);
   }
 
@@ -85,6 +92,7 @@ class StepBuilder {
       layer_ = -1;
       if (has_last(bucket_)) last_ = of_step("last", Type::tensor(kIndex, {bucket_.sequences}));
       results = {ended(x)};
+      if (bucket_.chooses) results = chosen_of_part(results[0], vocabulary);
     }
     finish(std::move(results));
     part_->module = std::move(module_);
@@ -102,6 +110,15 @@ class StepBuilder {
   ValueId of_step(const char* name, Type type) {
     part_->inputs.push_back({PartInput::Kind::kStep, name});
     return argument(std::move(type), name);
+  }
+  std::vector<ValueId> chosen_of_part(ValueId logits, int64_t vocabulary) {
+    std::optional<ValueId> columns;
+    if (vocabulary % config_.vocabulary != 0) {  // the last ranks' logits end in some of no token
+      part_->inputs.push_back({PartInput::Kind::kColumns, "columns"});
+      columns = argument(Type::tensor(kIndex, {1}), "columns");
+    }
+    const LikeliestTokens choice = likeliest(builder_, logits, columns);
+    return {choice.token, choice.logit};
   }
   ValueId begun_part() {
     tokens_ = of_step("tokens", Type::tensor(kIndex, {rows_}));
@@ -758,18 +775,6 @@ class StepBuilder {
 };
 
 }  // namespace
-
-std::string Bucket::text() const {
-  if (tokens == 1) return fmt::format("decode {} x {}", sequences, context);
-  return fmt::format("{} {} x {} / {}", every_token ? "score" : "prefill", sequences, tokens, context);
-}
-
-bool experts_taken_are_read(const Config& config, const Bucket& bucket) {
-  // What is gathered is read, written and read again.
-  return bucket.tokens == 1 && 3 * bucket.sequences * config.experts_taken <= config.experts;
-}
-
-bool has_last(const Bucket& bucket) { return bucket.tokens > 1 && !bucket.every_token; }
 
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
                     const StepOptions& options) {

@@ -23,9 +23,11 @@ struct Bucket {
   int64_t tokens = 1;        // new ones of each sequence
   int64_t context = 0;       // positions that a table of blocks reaches; a multiple of the block
   bool every_token = false;  // logits of all new tokens, in place of each sequence's last one
+  bool chooses = false;      // the token with the largest logit, in place of logits
 
   auto operator<=>(const Bucket&) const = default;
   int64_t rows() const { return sequences * tokens; }
+  int64_t results() const { return every_token ? rows() : sequences; }  // rows of logits, or tokens
   std::string text() const;  // "decode 8 x 256", "prefill 1 x 64 / 256"
 };
 
@@ -56,8 +58,9 @@ struct Weight {
 // Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences *
 // context] i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
 // token each); weights(); then keys and values of layer 0, of layer 1, ... as [slots, kv_features].
-// Results: logits [sequences or rows, vocabulary] f32, or of a pooled model features [sequences, hidden] f32;
-// then the pools.
+// Results: logits [sequences or rows, vocabulary] f32, or of a pooled model features [sequences, hidden] f32,
+// or of one that chooses tokens [sequences or rows] i32; then the pools; then, of one that chooses, the
+// logits of its tokens, f32.
 //
 // A slot outside the pool is not written. `element`: of weights, keys and values, and of what products read.
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element,
@@ -67,10 +70,13 @@ graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool
 enum class PartKind : uint8_t {
   kAttention,    // of layer 0: tokens -> x, term, keys, values; of others: x, sum -> the same
   kFeedForward,  // x, sum -> x, term
-  kLogits,       // x, sum -> logits of the rank's part of the vocabulary, or features of a pooled model
+  // x, sum -> logits of the rank's part of the vocabulary; of a bucket that chooses, its token (counted from
+  // the part's first) and the logit of that; of a pooled model features
+  kLogits,
 };
 struct PartInput {
-  enum class Kind : uint8_t { kStep, kWeight, kLayerWeight, kPool };
+  // kColumns: [1] i32, how many columns of the rank's part of the vocabulary are of the vocabulary.
+  enum class Kind : uint8_t { kStep, kWeight, kLayerWeight, kPool, kColumns };
   Kind kind;
   std::string name;      // "tokens", ..., "x", "sum"; of a weight of a layer without the layer: "qkv"
   int64_t in_front = 0;  // of a layer's weight: how many layers in front of the part's own it is

@@ -1,6 +1,7 @@
 #include "decoder/ranks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +28,12 @@ BufferPtr zeros(int64_t bytes) {
   BufferPtr buffer = sim::Buffer::allocate(bytes);
   std::memset(buffer->data(), 0, static_cast<size_t>(bytes));
   buffer->mark_all_initialised();
+  return buffer;
+}
+
+BufferPtr number(int64_t value) {
+  BufferPtr buffer = zeros(sizeof(int32_t));
+  *reinterpret_cast<int32_t*>(buffer->data()) = static_cast<int32_t>(value);
   return buffer;
 }
 
@@ -227,6 +234,10 @@ Ranks::Outputs Ranks::run_part(const Bucket& bucket, PartKind kind, int64_t laye
           break;
         case PartInput::Kind::kPool:
           inputs.push_back(pools_[rank][static_cast<size_t>(2 * layer + (input.name == "values"))]);
+          break;
+        case PartInput::Kind::kColumns:
+          inputs.push_back(number(std::clamp<int64_t>(
+              whole_.vocabulary - static_cast<int64_t>(rank) * part_.vocabulary, 0, part_.vocabulary)));
       }
     }
     outputs.push_back(runtime::execute(*of.model, inputs));
@@ -261,7 +272,27 @@ std::shared_ptr<sim::Buffer> Ranks::joined(const Outputs& outputs) const {
   return whole;
 }
 
-std::shared_ptr<sim::Buffer> Ranks::run(const Bucket& bucket, std::map<std::string, BufferPtr> step) {
+// Of each row the largest logit of all ranks, the first of equal ones: what they find out alike from each
+// other's tokens and logits.
+std::vector<BufferPtr> Ranks::likeliest_of(const Outputs& outputs) const {
+  const int64_t rows = outputs[0][0]->bytes() / static_cast<int64_t>(sizeof(int32_t));
+  std::vector<BufferPtr> made{zeros(outputs[0][0]->bytes()), zeros(outputs[0][1]->bytes())};
+  auto* tokens = reinterpret_cast<int32_t*>(made[0]->data());
+  auto* logits = reinterpret_cast<float*>(made[1]->data());
+  for (size_t rank = 0; rank < outputs.size(); ++rank) {
+    const auto* own = reinterpret_cast<const int32_t*>(outputs[rank][0]->data());
+    const auto* values = reinterpret_cast<const float*>(outputs[rank][1]->data());
+    const auto first = static_cast<int32_t>(static_cast<int64_t>(rank) * part_.vocabulary);
+    for (int64_t row = 0; row < rows; ++row)
+      if (rank == 0 || values[row] > logits[row] || std::isnan(values[row])) {
+        tokens[row] = first + own[row];
+        logits[row] = values[row];
+      }
+  }
+  return made;
+}
+
+std::vector<BufferPtr> Ranks::run(const Bucket& bucket, std::map<std::string, BufferPtr> step) {
   const auto take = [&](const Outputs& outputs) {
     step["x"] = outputs[0][0];  // the same on every rank
     step["sum"] = sum_of(outputs);
@@ -270,7 +301,9 @@ std::shared_ptr<sim::Buffer> Ranks::run(const Bucket& bucket, std::map<std::stri
     take(run_part(bucket, PartKind::kAttention, layer, step));
     take(run_part(bucket, PartKind::kFeedForward, layer, step));
   }
-  return joined(run_part(bucket, PartKind::kLogits, part_.layers - 1, step));
+  const Outputs outputs = run_part(bucket, PartKind::kLogits, part_.layers - 1, step);
+  if (bucket.chooses) return likeliest_of(outputs);
+  return {joined(outputs)};
 }
 
 }  // namespace opentrn::decoder

@@ -43,9 +43,9 @@ class Ranks {
         std::shared_ptr<const RankWeights> weights);
 
   // `step`: "tokens", "positions", "slots", "context_slots" and, where has_last(), "last", as build() takes
-  // them. Logits [rows, vocabulary] or features, fp32.
-  std::shared_ptr<sim::Buffer> run(const Bucket& bucket,
-                                   std::map<std::string, std::shared_ptr<sim::Buffer>> step);
+  // them. Logits [rows, vocabulary] or features, fp32; of a bucket that chooses, tokens i32 and their logits.
+  std::vector<std::shared_ptr<sim::Buffer>> run(const Bucket& bucket,
+                                                std::map<std::string, std::shared_ptr<sim::Buffer>> step);
 
   const std::shared_ptr<const RankWeights>& weights() const { return weights_; }
   const Config& part() const { return part_; }
@@ -65,6 +65,7 @@ class Ranks {
                    const std::map<std::string, std::shared_ptr<sim::Buffer>>& step);
   std::shared_ptr<sim::Buffer> sum_of(const Outputs& outputs) const;
   std::shared_ptr<sim::Buffer> joined(const Outputs& outputs) const;
+  std::vector<std::shared_ptr<sim::Buffer>> likeliest_of(const Outputs& outputs) const;
 
   int64_t ranks() const { return static_cast<int64_t>(weights_->size()); }
 

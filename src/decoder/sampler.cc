@@ -2,77 +2,167 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "base/fault.h"
 
 namespace opentrn::decoder {
-
 namespace {
 
-[[noreturn]] void refuse_sampling(std::string message) {
-  throw Fault(FaultKind::kInput, "decoder.sampling", std::move(message));
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+void expect(bool condition, const char* name, double value, const char* range) {
+  if (condition) return;
+  throw Fault(FaultKind::kInput, "decoder.sampling", fmt::format("{} is {}", name, value), range);
 }
 
-int32_t largest(std::span<const float> logits) {
-  size_t best = 0;
-  bool finite = true;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    finite &= std::isfinite(logits[i]);
-    if (logits[i] > logits[best]) best = i;
+size_t index(int32_t token, size_t vocabulary) {
+  expect(token >= 0 && static_cast<size_t>(token) < vocabulary, "a token", token, "one of the vocabulary");
+  return static_cast<size_t>(token);
+}
+
+void expect_finite(std::span<const float> logits) {
+  if (std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) return;
+  throw Fault(FaultKind::kInput, "decoder.overflow",
+              "the logits are not finite: a value of the model overflowed",
+              "dtype bf16 or f32, which have a larger range than f16");
+}
+
+std::vector<float> masked(const SamplingParams& params, std::span<const float> logits,
+                          std::span<const uint32_t> mask) {
+  std::vector<float> out(logits.begin(), logits.end());
+  if (!mask.empty()) {
+    expect(mask.size() * 32 >= out.size(), "words of the mask", static_cast<double>(mask.size()),
+           "one for 32 tokens");
+    for (size_t i = 0; i < out.size(); ++i)
+      if ((mask[i / 32] >> (i % 32) & 1) == 0) out[i] = kNever;
   }
-  if (!finite)
-    throw Fault(FaultKind::kInput, "decoder.overflow",
-                "the logits are not finite: a value of the model overflowed",
-                "dtype bf16 or f32, which have a larger range than f16");
-  return static_cast<int32_t>(best);
+  for (const auto& [token, bias] : params.bias) out[index(token, out.size())] += bias;
+  return out;
+}
+
+void penalise(const SamplingParams& params, std::span<const int32_t> prompt, std::span<const int32_t> output,
+              std::vector<float>& logits) {
+  if (params.repetition_penalty == 1 && params.frequency_penalty == 0 && params.presence_penalty == 0) return;
+  std::unordered_map<int32_t, int32_t> given;  // times in the output; 0: of the prompt alone
+  for (const int32_t token : prompt) given.try_emplace(token, 0);
+  for (const int32_t token : output) ++given[token];
+  for (const auto& [token, times] : given) {
+    float& logit = logits[index(token, logits.size())];
+    const auto repetition = static_cast<float>(params.repetition_penalty);
+    logit = logit > 0 ? logit / repetition : logit * repetition;
+    logit -= static_cast<float>(params.frequency_penalty) * static_cast<float>(times);
+    if (times > 0) logit -= static_cast<float>(params.presence_penalty);
+  }
+}
+
+double log_sum(std::span<const float> logits) {
+  const float most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - most);
+  return most + std::log(sum);
+}
+
+void report(const SamplingParams& params, std::span<const float> logits, SampledToken& out) {
+  const double whole = log_sum(logits);
+  const float own = logits[static_cast<size_t>(out.token)];
+  out.logprob = own - whole;
+  out.rank =
+      static_cast<int32_t>(std::count_if(logits.begin(), logits.end(), [&](float l) { return l >= own; }));
+  const auto count = std::min(static_cast<size_t>(params.logprobs), logits.size());
+  std::vector<int32_t> order(logits.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+  const auto likelier = [&](int32_t a, int32_t b) {
+    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  };
+  std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(count), order.end(), likelier);
+  for (size_t i = 0; i < count; ++i)
+    out.top.emplace_back(order[i], logits[static_cast<size_t>(order[i])] - whole);
 }
 
 }  // namespace
 
-Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), random_(sampling.seed) {
-  if (!(sampling.temperature >= 0) || !std::isfinite(sampling.temperature))
-    refuse_sampling(fmt::format("the temperature is {}; 0 and above are temperatures", sampling.temperature));
-  if (sampling.top_k < 0) refuse_sampling(fmt::format("top-k is {}; 0 takes all", sampling.top_k));
-  if (!(sampling.top_p > 0) || sampling.top_p > 1)
-    refuse_sampling(fmt::format("top-p is {}; it is above 0 and at most 1", sampling.top_p));
-  if (!(sampling.min_p >= 0) || sampling.min_p > 1)
-    refuse_sampling(fmt::format("min-p is {}; it is 0 to 1", sampling.min_p));
+void check(const SamplingParams& p) {
+  expect(p.temperature >= 0 && p.temperature <= 1e6, "temperature", p.temperature, "0, greedy, or more");
+  expect(p.top_k >= 0, "top_k", p.top_k, "0, all, or more");
+  expect(p.top_p > 0 && p.top_p <= 1, "top_p", p.top_p, "above 0, at most 1");
+  expect(p.min_p >= 0 && p.min_p <= 1, "min_p", p.min_p, "0 to 1");
+  expect(p.repetition_penalty > 0 && p.repetition_penalty <= 1e6, "repetition_penalty", p.repetition_penalty,
+         "above 0; 1: none");
+  expect(std::abs(p.frequency_penalty) <= 2, "frequency_penalty", p.frequency_penalty, "-2 to 2");
+  expect(std::abs(p.presence_penalty) <= 2, "presence_penalty", p.presence_penalty, "-2 to 2");
+  expect(p.logprobs >= -1, "logprobs", p.logprobs, "-1, none, or more");
 }
 
-int32_t Sampler::next(std::span<const float> logits) {
-  if (logits.empty()) refuse_sampling("no logits");
-  const int32_t likeliest = largest(logits);
-  if (sampling_.temperature == 0) return likeliest;
-  candidates_.clear();
-  for (size_t i = 0; i < logits.size(); ++i) candidates_.push_back({logits[i], static_cast<int32_t>(i)});
-  const auto before = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
+                                                   std::span<const float> logits,
+                                                   std::span<const int32_t> prompt,
+                                                   std::span<const int32_t> output,
+                                                   std::span<const uint32_t> mask) {
+  check(params);
+  expect_finite(logits);
+  std::vector<float> values = masked(params, logits, mask);
+  penalise(params, prompt, output, values);
+  std::vector<std::pair<int32_t, double>> kept;
+  if (params.temperature == 0) {  // no list of what nobody draws from
+    const auto first = std::max_element(values.begin(), values.end());
+    expect(first != values.end() && *first > kNever, "tokens that are allowed", 0,
+           "a grammar or bias that leaves one");
+    return {{static_cast<int32_t>(first - values.begin()), 1.0}};
+  }
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] > kNever) kept.emplace_back(static_cast<int32_t>(i), values[i]);
+  expect(!kept.empty(), "tokens that are allowed", 0, "a grammar or bias that leaves one");
+  const auto likelier = [](const auto& a, const auto& b) { return a.second > b.second; };
+  const auto k = static_cast<size_t>(params.top_k);
+  if (k > 0 && k < kept.size()) {
+    // Tokens as likely as the k-th stay with it, as in vLLM. The rest need not be sorted.
+    auto by_value = kept;
+    std::ranges::nth_element(by_value, by_value.begin() + static_cast<int64_t>(k - 1), likelier);
+    std::erase_if(kept,
+                  [&, least = by_value[k - 1].second](const auto& item) { return item.second < least; });
+  }
+  std::ranges::stable_sort(kept, likelier);
+  const double most = kept.front().second;
+  for (auto& [token, value] : kept)
+    value = std::exp((value - most) / params.temperature);  // of the likeliest: 1
+  const auto end_of = [&](double least) {
+    return std::find_if(kept.begin(), kept.end(), [&](const auto& item) { return item.second < least; });
   };
-  size_t count = candidates_.size();
-  if (sampling_.top_k > 0) count = std::min(count, static_cast<size_t>(sampling_.top_k));
-  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count),
-                    candidates_.end(), before);
-  candidates_.resize(count);
-  std::vector<double> shares;
+  kept.erase(end_of(params.min_p), kept.end());
   double sum = 0;
-  for (const Candidate& candidate : candidates_) {
-    const double above = static_cast<double>(candidate.logit) - static_cast<double>(candidates_[0].logit);
-    shares.push_back(std::exp(above / sampling_.temperature));
-    sum += shares.back();
+  for (const auto& [token, value] : kept) sum += value;
+  if (params.top_p < 1) {
+    double passed = 0;
+    size_t count = 0;
+    while (count < kept.size() && (count == 0 || passed < params.top_p * sum)) passed += kept[count++].second;
+    kept.resize(count);
+    sum = passed;
   }
-  size_t kept = 0;
-  double mass = 0;
-  while (kept < shares.size() && mass < sampling_.top_p * sum && shares[kept] >= sampling_.min_p * shares[0])
-    mass += shares[kept++];
-  // 53 bits, as many as a double holds.
-  double place = static_cast<double>(random_.next() >> 11) * 0x1p-53 * mass;
-  for (size_t i = 0; i + 1 < kept; ++i) {
-    if (place < shares[i]) return candidates_[i].token;
-    place -= shares[i];
+  for (auto& [token, value] : kept) value /= sum;
+  return kept;
+}
+
+SampledToken sample(const SamplingParams& params, std::span<const float> logits,
+                    std::span<const int32_t> prompt, std::span<const int32_t> output,
+                    std::span<const uint32_t> mask, SplitMix64& random) {
+  const auto kept = candidates(params, logits, prompt, output, mask);
+  SampledToken out;
+  out.token = kept.back().first;
+  double place = random.uniform();
+  for (const auto& [token, probability] : kept) {
+    place -= probability;
+    if (place < 0) {
+      out.token = token;
+      break;
+    }
   }
-  return candidates_[kept == 0 ? 0 : kept - 1].token;
+  if (params.logprobs >= 0) report(params, logits, out);
+  return out;
 }
 
 }  // namespace opentrn::decoder

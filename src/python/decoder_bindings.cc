@@ -12,6 +12,7 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -164,8 +165,8 @@ using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
 BucketTuple to_tuple(const Bucket& bucket) {
   return {bucket.sequences, bucket.tokens, bucket.context, bucket.every_token};
 }
-Bucket to_bucket(const BucketTuple& from) {
-  return {std::get<0>(from), std::get<1>(from), std::get<2>(from), std::get<3>(from)};
+Bucket to_bucket(const BucketTuple& from, bool chooses = false) {
+  return {std::get<0>(from), std::get<1>(from), std::get<2>(from), std::get<3>(from), chooses};
 }
 
 using SequenceTuple = std::tuple<std::vector<int32_t>, int32_t, std::vector<int32_t>>;
@@ -187,7 +188,7 @@ nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool
   decoder::StepResult result;
   {
     const Unlocked unlocked;
-    result = engine.step(steps, every_token, adapter);
+    result = engine.step(steps, {.every_token = every_token, .adapter = adapter});
   }
   const int64_t features = engine.config().result_features();
   std::vector<float> logits(result.logits.begin(), result.logits.end());
@@ -196,19 +197,33 @@ nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool
                         result.rows_per_sequence);
 }
 
-nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std::string>& settings) {
-  const runtime::Model& model = engine.program(to_bucket(of));
+// Of a step that chooses: (tokens, their logits), a row for each sequence or, with every_token, each new token.
+std::pair<std::vector<int32_t>, std::vector<float>> choose_tokens(Engine& engine,
+                                                                  const std::vector<SequenceTuple>& sequences,
+                                                                  bool every_token) {
+  std::vector<decoder::SequenceStep> steps;
+  for (const auto& [tokens, position, blocks] : sequences) steps.push_back({tokens, position, blocks});
+  const Unlocked unlocked;
+  const decoder::StepResult result = engine.step(steps, {.every_token = every_token, .chooses = true});
+  return {{result.tokens.begin(), result.tokens.end()},
+          {result.logits_of_tokens.begin(), result.logits_of_tokens.end()}};
+}
+
+nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std::string>& settings,
+                   bool chooses) {
+  const runtime::Model& model = engine.program(to_bucket(of, chooses));
   return time_program(model.program, model.generation, settings, model.origin, nullptr, std::nullopt, true);
 }
 
 // Of a model that is known by its config.json alone: the step of one of `ranks` cores, of its first `layers`
 // layers (0: all). `contiguous`: keys and values of a sequence lie side by side, and nothing is gathered, as
-// servers without blocks have them. `fuse_attention`, `sequence_ranks`: decoder::StepOptions.
+// servers without blocks have them. `fuse_attention`, `sequence_ranks`: decoder::StepOptions. `chooses`: as
+// decoder::Bucket.
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
                           const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous,
-                          bool fuse_attention, int64_t sequence_ranks) {
+                          bool fuse_attention, int64_t sequence_ranks, bool chooses) {
   constexpr int64_t kBlockTokens = 32;
-  const Bucket bucket = to_bucket(of);
+  const Bucket bucket = to_bucket(of, chooses);
   const Generation generation = arch::resolve_target(target);
   std::unique_ptr<runtime::Model> model;
   {
@@ -232,12 +247,17 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
 // decoder::Sharing, of the `ranks` physical cores.
 double exchange_us_of_config(const std::string& json, const std::string& target, const std::string& element,
                              const BucketTuple& of, int64_t ranks, const std::string& instance,
-                             int cores_per_rank) {
+                             int cores_per_rank, bool chooses) {
   const Unlocked unlocked;
   const decoder::Config config = decoder::config_of_json(json);
-  return decoder::exchange_us({config.layers, config.hidden, config.vocabulary}, to_bucket(of),
+  return decoder::exchange_us({config.layers, config.hidden, config.vocabulary}, to_bucket(of, chooses),
                               element_of(element), {ranks, cores_per_rank, instance},
                               arch::resolve_target(target));
+}
+
+// Microseconds that a step's results take to the host.
+double results_us_of_config(const std::string& json, const BucketTuple& of, bool chooses) {
+  return decoder::results_us(to_bucket(of, chooses), decoder::config_of_json(json).vocabulary);
 }
 
 using decoder::Finish;
@@ -257,10 +277,14 @@ nb::tuple generation_step(decoder::Generation& generation) {
   return nb::make_tuple(to_tuple(done.bucket), tokens);
 }
 
-using SamplingTuple = std::tuple<double, int64_t, double, double, uint64_t>;
-decoder::Sampling to_sampling(const SamplingTuple& from) {
-  const auto& [temperature, top_k, top_p, min_p, seed] = from;
-  return {temperature, top_k, top_p, min_p, seed};
+using SamplingTuple = std::tuple<double, int32_t, double, double, uint64_t>;
+decoder::SamplingParams to_sampling(const SamplingTuple& from) {
+  decoder::SamplingParams params;
+  params.temperature = std::get<0>(from);
+  params.top_k = std::get<1>(from);
+  params.top_p = std::get<2>(from);
+  params.min_p = std::get<3>(from);
+  return params;
 }
 
 // (prompt, new tokens at most, stop tokens, (temperature, top_k, top_p, min_p, seed))
@@ -273,7 +297,7 @@ std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::ve
                                                    const SpeculationTuple& speculation) {
   std::vector<decoder::Request> requests;
   for (const auto& [prompt, most, stop, sampling] : rows)
-    requests.push_back({prompt, most, stop, to_sampling(sampling)});
+    requests.push_back({prompt, most, stop, to_sampling(sampling), std::get<4>(sampling)});
   const auto& [tokens, longest, shortest] = speculation;
   return std::make_unique<decoder::Generation>(engine, std::move(requests),
                                                decoder::Speculation{tokens, longest, shortest});
@@ -282,6 +306,7 @@ std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::ve
 void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "DecoderEngine")
       .def("step", &step, "sequences"_a, "every_token"_a = false, "adapter"_a = 0)
+      .def("choose_tokens", &choose_tokens, "sequences"_a, "every_token"_a = false)
       .def(
           "add_adapter",
           [](Engine& engine, const Gguf& file, const std::filesystem::path& folder) {
@@ -294,26 +319,39 @@ void bind_engine(nb::module_& module) {
             return add_adapter(engine, file.tensors, decoder::Names::kHuggingFace, folder);
           },
           "file"_a, "folder"_a)
-      .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{},
-           nb::sig(
-               "def time(self, bucket: tuple[int, int, int, bool], settings: Sequence[str] = []) -> Timing"))
-      .def("exchange_us",
-           [](const Engine& engine, const BucketTuple& of) {
-             const Unlocked unlocked;
-             return engine.exchange_us(to_bucket(of));
-           })
+      .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{}, "chooses"_a = false,
+           nb::sig("def time(self, bucket: tuple[int, int, int, bool], settings: Sequence[str] = [], "
+                   "chooses: bool = False) -> Timing"))
+      .def(
+          "exchange_us",
+          [](const Engine& engine, const BucketTuple& of, bool chooses) {
+            const Unlocked unlocked;
+            return engine.exchange_us(to_bucket(of, chooses));
+          },
+          "bucket"_a, "chooses"_a = false)
+      .def(
+          "results_us",
+          [](const Engine& engine, const BucketTuple& of, bool chooses) {
+            return engine.results_us(to_bucket(of, chooses));
+          },
+          "bucket"_a, "chooses"_a = false)
       .def(
           "bucket_of",
           [](const Engine& engine, int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
             return to_tuple(engine.bucket_of(sequences, tokens, context, every_token));
           },
           "sequences"_a, "tokens"_a, "context"_a, "every_token"_a = false)
-      .def("bucket_text", [](const Engine&, const BucketTuple& of) { return to_bucket(of).text(); })
-      .def("prepare",
-           [](Engine& engine, const BucketTuple& of) {
-             const Unlocked unlocked;
-             return engine.program(to_bucket(of)).program->size();
-           })
+      .def(
+          "bucket_text",
+          [](const Engine&, const BucketTuple& of, bool chooses) { return to_bucket(of, chooses).text(); },
+          "bucket"_a, "chooses"_a = false)
+      .def(
+          "prepare",
+          [](Engine& engine, const BucketTuple& of, bool chooses) {
+            const Unlocked unlocked;
+            return engine.program(to_bucket(of, chooses)).program->size();
+          },
+          "bucket"_a, "chooses"_a = false)
       .def(
           "listing",
           [](Engine& engine, const BucketTuple& of) {
@@ -368,12 +406,14 @@ void bind_decoder(nb::module_& module) {
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
+      "chooses"_a = false,
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
-          "sequence_ranks: int = 1) -> Timing"));
+          "sequence_ranks: int = 1, chooses: bool = False) -> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
-             "ranks"_a, "instance"_a, "cores_per_rank"_a = 1);
+             "ranks"_a, "instance"_a, "cores_per_rank"_a = 1, "chooses"_a = false);
+  module.def("results_us_of_config", &results_us_of_config, "config"_a, "bucket"_a, "chooses"_a = false);
   bind_engine(module);
   nb::class_<decoder::Generation>(module, "DecoderGeneration")
       .def_prop_ro("done", &decoder::Generation::done)
@@ -389,13 +429,6 @@ void bind_decoder(nb::module_& module) {
         return decoder::guesses(text, {tokens, longest, shortest}, most);
       },
       "text"_a, "speculation"_a, "most"_a);
-  // The token that a row of logits gives.
-  module.def(
-      "sample_token",
-      [](const nb::ndarray<const float, nb::ndim<1>, nb::c_contig>& logits, const SamplingTuple& sampling) {
-        return decoder::Sampler(to_sampling(sampling)).next({logits.data(), logits.size()});
-      },
-      "logits"_a, "sampling"_a);
 }
 
 }  // namespace opentrn::python

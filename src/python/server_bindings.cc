@@ -29,9 +29,9 @@ using namespace nb::literals;
 
 namespace {
 
+using decoder::SamplingParams;
 using server::ModelWorker;
 using server::Server;
-using serving::SamplingParams;
 
 constexpr const char* kFinishNames[] = {"", "stop", "length", "abort", "refused"};
 
@@ -79,8 +79,9 @@ serving::Ps host_of(const nb::dict& from) { return serving::ps_of_us(taken<doubl
 
 std::unique_ptr<Server> model_server(decoder::Engine& engine, const nb::dict& from, const std::string& linear,
                                      const std::string& table) {
-  auto worker = std::make_unique<ModelWorker>(engine, times_of(linear, table), host_of(from),
-                                              taken<int64_t>(from, "guesses"));
+  auto worker = std::make_unique<ModelWorker>(
+      engine, times_of(linear, table), host_of(from),
+      server::ModelOptions{taken<int64_t>(from, "guesses"), taken<bool>(from, "on_device_sampling")});
   return std::make_unique<Server>(options_of(from), std::move(worker));
 }
 
@@ -120,7 +121,7 @@ using Row = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>
 nb::tuple choose_token(const Row& logits, const nb::dict& params, const std::vector<int32_t>& prompt,
                        const std::vector<int32_t>& output, const std::optional<Mask>& mask,
                        SplitMix64& draws) {
-  const serving::SampledToken made = serving::sample(sampling_of(params), {logits.data(), logits.size()},
+  const decoder::SampledToken made = decoder::sample(sampling_of(params), {logits.data(), logits.size()},
                                                      prompt, output, words(mask), draws);
   return nb::make_tuple(made.token, made.logprob, made.rank, made.top);
 }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "decoder/sampler.h"
 #include "serving/request.h"
-#include "serving/sampler.h"
 
 namespace opentrn::server {
 
@@ -17,7 +17,7 @@ struct JobParams {
   int32_t max_tokens = 1;
   int32_t min_tokens = 0;            // no stop token before so many
   std::vector<int32_t> stop_tokens;  // the answer ends with the first of them
-  serving::SamplingParams sampling;
+  decoder::SamplingParams sampling;
   uint64_t seed = 0;
   int32_t adapter = 0;         // 0: the model's own weights
   std::vector<uint32_t> mask;  // of the first token, a bit for each of the vocabulary; empty: no grammar
@@ -37,7 +37,7 @@ struct Job final : serving::Request {
     variant = static_cast<uint64_t>(params.adapter);
   }
 
-  serving::SamplingParams sampling;
+  decoder::SamplingParams sampling;
   std::vector<int32_t> stop_tokens;
   int32_t min_tokens;
   int32_t adapter = 0;

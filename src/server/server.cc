@@ -42,7 +42,7 @@ void check(const JobParams& params, const ServerOptions& options, const Worker& 
   for (const int32_t token : params.prompt) expect_token(token, "in the prompt");
   for (const int32_t token : params.stop_tokens) expect_token(token, "as one that stops");
   for (const auto& [token, bias] : params.sampling.bias) expect_token(token, "in the bias");
-  serving::check(params.sampling);
+  decoder::check(params.sampling);
   if (params.adapter < 0 || params.adapter >= worker.adapters())
     refuse(fmt::format("adapter {}; there are {}", params.adapter, worker.adapters() - 1), "0 for none");
   if (!worker.has_logits() && params.sampling.logprobs >= 0)

@@ -56,7 +56,7 @@ struct Ended {
 
 struct TokenEvent {
   int64_t id = 0;
-  serving::SampledToken token;
+  decoder::SampledToken token;
   bool ended = false;
   Ended end;  // where it ended
 };
@@ -85,7 +85,7 @@ class Server {
   Server(ServerOptions options, std::unique_ptr<Worker> worker);
 
   // -- any thread
-  // The number of the new request. Input fault `serving.request`, `serving.sampling` for what could never
+  // The number of the new request. Input fault `serving.request`, `decoder.sampling` for what could never
   // run; capacity fault `server.full` when too many wait.
   int64_t add(JobParams params);
   // The request ends before the next step, and no event comes of it. Nothing happens for one that is unknown.

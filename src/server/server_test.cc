@@ -134,7 +134,7 @@ TEST(Server, RefusesWhatCouldNeverRun) {
   EXPECT_EQ(label(params), "serving.request");
   params = asks(2);
   params.sampling.top_p = 2;
-  EXPECT_EQ(label(params), "serving.sampling");
+  EXPECT_EQ(label(params), "decoder.sampling");
   params = asks(2);
   params.mask = {1};
   EXPECT_EQ(label(params), "serving.request");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
@@ -12,9 +13,9 @@
 
 namespace opentrn::server {
 
+using decoder::SampledToken;
 using serving::Outcome;
 using serving::Ps;
-using serving::SampledToken;
 using serving::Step;
 using serving::StepEntry;
 
@@ -47,12 +48,12 @@ std::vector<int32_t> tokens_of(const StepEntry& entry) {
 // numbers, ends; its neighbours go on.
 SampledToken choose(Job& job, std::span<const float> logits) {
   const bool held = job.output_tokens < job.min_tokens && !job.stop_tokens.empty();
-  serving::SamplingParams params = job.sampling;
+  decoder::SamplingParams params = job.sampling;
   if (held)
     for (const int32_t token : job.stop_tokens)
       params.bias.emplace_back(token, -std::numeric_limits<float>::infinity());
   try {
-    return serving::sample(params, logits, job.content.tokens, job.output, job.mask, job.random);
+    return decoder::sample(params, logits, job.content.tokens, job.output, job.mask, job.random);
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kInput) throw;
     job.failure = fault.message();
@@ -60,14 +61,32 @@ SampledToken choose(Job& job, std::span<const float> logits) {
   }
 }
 
-// Behind the newest token and behind each right guess; a row of logits for each.
-void choose_behind_guesses(const StepEntry& entry, std::span<const float> logits, size_t vocabulary,
-                           std::vector<SampledToken>& made) {
+// Whether the token is the one with the largest logit, and nobody asks for more than its number.
+bool is_likeliest_alone(const Job& job) {
+  const decoder::SamplingParams& params = job.sampling;
+  const bool held = job.output_tokens < job.min_tokens && !job.stop_tokens.empty();
+  return params.temperature == 0 && params.repetition_penalty == 1 && params.frequency_penalty == 0 &&
+         params.presence_penalty == 0 && params.bias.empty() && params.logprobs < 0 && job.mask.empty() &&
+         !held;
+}
+
+SampledToken taken(Job& job, int32_t token, float logit) {
+  SampledToken made;
+  if (std::isfinite(logit))
+    made.token = token;
+  else
+    job.failure = "the logits are not finite: a value of the model overflowed";
+  return made;
+}
+
+// Behind the newest token and behind each right guess, which choose(i) gives the i-th of.
+template <typename Choose>
+void choose_behind_guesses(const StepEntry& entry, Choose&& choose, std::vector<SampledToken>& made) {
   Job& job = job_of(entry);
   const size_t known = job.output.size();
   const int32_t counted = job.output_tokens;
   for (size_t i = 0;; ++i) {
-    made.push_back(choose(job, logits.subspan(i * vocabulary, vocabulary)));
+    made.push_back(choose(i));
     const int32_t token = made.back().token;
     const bool ends = !job.failure.empty() || contains(job.stop_tokens, token);
     if (ends || i == static_cast<size_t>(entry.drafts) || token != job.drafts[i]) break;
@@ -85,16 +104,19 @@ void choose_behind_guesses(const StepEntry& entry, std::span<const float> logits
 // -----------------------------------------------------------------------------------------------
 
 ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, Ps host,
-                         int64_t guesses)
-    : engine_(engine), times_(std::move(times)), host_(host) {
-  const decoder::EngineOptions& options = engine.options();
-  for (const int64_t context : options.context_buckets)
-    for (const int64_t sequences : options.sequence_buckets) {
-      to_prepare_.push_back(engine.bucket_of(sequences, 1, context));
-      if (guesses > 0) to_prepare_.push_back(engine.bucket_of(sequences, 1 + guesses, context, true));
+                         const ModelOptions& options)
+    : engine_(engine), times_(std::move(times)), host_(host), options_(options) {
+  const decoder::EngineOptions& sizes = engine.options();
+  const auto prepare = [&](int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
+    to_prepare_.push_back(
+        engine.bucket_of(sequences, tokens, context, every_token, options.on_device_sampling));
+  };
+  for (const int64_t context : sizes.context_buckets)
+    for (const int64_t sequences : sizes.sequence_buckets) {
+      prepare(sequences, 1, context, false);
+      if (options.guesses > 0) prepare(sequences, 1 + options.guesses, context, true);
     }
-  for (const int64_t tokens : options.token_buckets)
-    to_prepare_.push_back(engine.bucket_of(1, tokens, tokens));
+  for (const int64_t tokens : sizes.token_buckets) prepare(1, tokens, tokens, false);
   // Short answers to single requests come first.
   std::ranges::stable_sort(to_prepare_, std::greater{}, [](const decoder::Bucket& bucket) {
     return bucket.sequences * bucket.tokens * bucket.context;
@@ -107,7 +129,8 @@ Ps ModelWorker::time_of(const decoder::Bucket& bucket) {
   const auto begin = std::chrono::steady_clock::now();
   const runtime::Model& program = engine_.program(bucket);
   const double device_ns = runtime::port_times(program, {}, engine_.cores_on_stack()).summary.total_ns;
-  const auto time = static_cast<Ps>((device_ns + 1000 * engine_.exchange_us(bucket)) * kPsPerNs);
+  const double beside_us = engine_.exchange_us(bucket) + engine_.results_us(bucket);
+  const auto time = static_cast<Ps>((device_ns + 1000 * beside_us) * kPsPerNs);
   compile_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ++programs_;
   programs_us_.emplace(bucket, time);
@@ -119,6 +142,12 @@ bool ModelWorker::prepare_one() {
   time_of(to_prepare_.back());
   to_prepare_.pop_back();
   return true;
+}
+
+bool ModelWorker::are_chosen_on_device(std::span<const Row> entries) const {
+  return options_.on_device_sampling && std::ranges::all_of(entries, [](const Row& row) {
+           return !row.entry->samples || is_likeliest_alone(job_of(*row.entry));
+         });
 }
 
 // One program. Returns its predicted time.
@@ -134,15 +163,22 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
     longest = std::max<int64_t>(longest, entry->tokens);
     context = std::max<int64_t>(context, entry->computed_before + entry->tokens);
   }
-  const Ps time = time_of(engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses));
-  const int32_t adapter = job_of(*entries.front().entry).adapter;
-  const decoder::StepResult result = engine_.step(rows, /*every_token=*/guesses, adapter);
+  const bool chooses = are_chosen_on_device(entries);
+  const Ps time =
+      time_of(engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses, chooses));
+  const decoder::StepResult result =
+      engine_.step(rows, {guesses, job_of(*entries.front().entry).adapter, chooses});
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
-  const size_t of_entry = static_cast<size_t>(result.rows_per_sequence) * vocabulary;
-  for (size_t i = 0; i < entries.size(); ++i)
-    if (entries[i].entry->samples)
-      choose_behind_guesses(*entries[i].entry, result.logits.subspan(i * of_entry), vocabulary,
-                            *entries[i].made);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i].entry->samples) continue;
+    Job& job = job_of(*entries[i].entry);
+    const auto token_behind = [&](size_t guess) {
+      const size_t row = i * static_cast<size_t>(result.rows_per_sequence) + guess;
+      if (chooses) return taken(job, result.tokens[row], result.logits_of_tokens[row]);
+      return choose(job, result.logits.subspan(row * vocabulary, vocabulary));
+    };
+    choose_behind_guesses(*entries[i].entry, token_behind, *entries[i].made);
+  }
   return time;
 }
 

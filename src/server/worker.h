@@ -17,7 +17,7 @@ namespace opentrn::server {
 class Worker : public serving::Executor {
  public:
   // Of the last step: those of Outcome::sampled, in their order.
-  const std::vector<serving::SampledToken>& samples() const { return samples_; }
+  const std::vector<decoder::SampledToken>& samples() const { return samples_; }
   // Tokens have numbers below it.
   virtual int32_t vocabulary() const = 0;
   // Requests may name those below it.
@@ -31,7 +31,7 @@ class Worker : public serving::Executor {
   double compile_seconds() const { return compile_seconds_; }
 
  protected:
-  std::vector<serving::SampledToken> samples_;
+  std::vector<decoder::SampledToken> samples_;
   int64_t programs_ = 0;
   double compile_seconds_ = 0;
 };
@@ -45,11 +45,18 @@ class Worker : public serving::Executor {
 // other a token is chosen by the request's rules behind each of them, as if there were no guesses; the first
 // that is not the guess is the last one. So what is chosen, and which random numbers are drawn for it, is
 // what it would be without guesses, but for the rounding of another program.
+//
+// Where tokens are chosen on the device, a program gives the likeliest token of each request in place of
+// logits, if that is what all requests of the step ask for: temperature 0, no grammar, bias, penalty or
+// log probability. Other steps bring their logits to the host, as all do otherwise.
+struct ModelOptions {
+  int64_t guesses = 0;  // of a request in a step, at most
+  bool on_device_sampling = false;
+};
 class ModelWorker final : public Worker {
  public:
-  // `guesses`: of a request in a step, at most.
   ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, serving::Ps host,
-              int64_t guesses = 0);
+              const ModelOptions& options = {});
 
   serving::Outcome run(const serving::Step& step) override;
   int32_t vocabulary() const override { return static_cast<int32_t>(engine_.config().vocabulary); }
@@ -63,13 +70,15 @@ class ModelWorker final : public Worker {
   // An entry, and what it gives.
   struct Row {
     const serving::StepEntry* entry;
-    std::vector<serving::SampledToken>* made;
+    std::vector<decoder::SampledToken>* made;
   };
   serving::Ps run_entries(std::span<const Row> entries);
+  bool are_chosen_on_device(std::span<const Row> entries) const;
 
   decoder::Engine& engine_;
   std::shared_ptr<const serving::StepTimes> times_;
   serving::Ps host_;
+  ModelOptions options_;
   std::map<decoder::Bucket, serving::Ps> programs_us_;
   std::vector<decoder::Bucket> to_prepare_;  // the last comes first
 };

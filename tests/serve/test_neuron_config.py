@@ -27,7 +27,7 @@ DRAWN = Settings(values=False, linear="step=1", served_name="tiny")
         (False, {"quantization": "mxfp4"}, REFUSED),
         (False, {"ep_degree": 1}, WITHOUT_EFFECT),
         (False, {"ep_degree": 8}, REFUSED),
-        (False, {"on_device_sampling_config": {"all_greedy": True}}, WITHOUT_EFFECT),
+        (False, {"on_device_sampling_config": {"all_greedy": True}}, HONOURED),
         (True, {"tp_degree": 2}, HONOURED),
         (True, {"cp_degree": 2}, REFUSED),
         (True, {"torch_dtype": "bfloat16"}, HONOURED),

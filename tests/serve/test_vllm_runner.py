@@ -88,6 +88,28 @@ def test_tokens_are_those_of_generate_whatever_the_blocks(tiny_file: Path, engin
     assert runner.requests == {}
 
 
+def test_a_plain_request_has_its_tokens_chosen_on_the_device(engine: Any) -> None:
+    """One that asks for more takes logits, and so does its neighbour in the same step."""
+    asked = (
+        {}, {"logprobs": 1}, {"logit_bias": {9: 4.0}}, {"frequency_penalty": 0.5}, {"allowed_token_ids": [5, 9]},
+        {"bad_words_token_ids": [[40]]}, {"structured_outputs": object()}, {"temperature": 0.7, "seed": 3},
+    )  # fmt: skip
+    host, device = Runner(engine, clock=Clock()), Runner(engine, clock=Clock(), on_device_sampling=True)
+    for i, more in enumerate(asked):
+        first, second = host.clock.now, device.clock.now
+        assert answer(host, "a", PROMPT, [3], 5, **more) == answer(device, "a", PROMPT, [3], 5, **more), more
+        assert (device.clock.now - second == pytest.approx(host.clock.now - first)) == (i > 0), more
+    together = []
+    for runner in (host, device):
+        both = [new("a", PROMPT, [2]), new("b", [11, 80, 3], [5], temperature=0.5, seed=1)]
+        runner.run(step({"a": 7, "b": 3}, new=both))
+        samples = [(sample.token, sample.logprob) for sample in runner.sample({})]
+        runner.run(step({"a": 1, "b": 1}, cached=[("a", 7, None), ("b", 3, None)]))
+        samples += [(sample.token, sample.logprob) for sample in runner.sample({})]
+        together.append(samples)
+    assert together[0] == together[1]
+
+
 def test_two_requests_share_a_step_and_one_comes_back_after_it_was_preempted(tiny_file: Path, engine: Any) -> None:
     other = [11, 80, 3]
     expected, expected_other = greedy(tiny_file, PROMPT, 4), greedy(tiny_file, other, 3)
@@ -147,8 +169,10 @@ def test_predicted_times_are_those_of_the_programs_in_totals_trace_and_pace(engi
     clock.arrivals["a"] = 0.5  # it waited for steps of others
     answer(runner, "a", PROMPT, [2], 3)
     runner.close()
-    prefill = engine.time(engine.bucket_of(1, 7, 7)).time_us / 1e6
-    decode = engine.time(engine.bucket_of(1, 1, 8)).time_us / 1e6
+    prefill, decode = (
+        (engine.time(bucket).time_us + engine.results_us(bucket)) / 1e6
+        for bucket in (engine.bucket_of(1, 7, 7), engine.bucket_of(1, 1, 8))
+    )
     assert Totals(totals.path)["predicted_s"] == pytest.approx(prefill + 2 * decode)
     assert Totals(totals.path)["first_token_s"] == pytest.approx(0.5 + prefill)
     assert totals["steps"] == 3 and totals["requests"] == 1 and totals["prefill_padding"] == 16 - 7

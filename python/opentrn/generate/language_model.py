@@ -284,22 +284,29 @@ class LanguageModel:
                 if bucket not in self._pooled_us:
                     timing: Any = self._pooled.time(bucket)
                     self._pooled_us[bucket] = time_on_stack(timing, self._cores) + self._pooled.exchange_us(bucket)
+                    self._pooled_us[bucket] += self._pooled.results_us(bucket)
                 predicted += self._pooled_us[bucket]
             return rows[0] / np.linalg.norm(rows[0]), predicted
 
     # -- programs
-    def program(self, bucket: Bucket) -> Program:
-        """The compiled step of these sizes, with its predicted time."""
+    def program(self, bucket: Bucket, *, chooses: bool = False) -> Program:
+        """The compiled step of these sizes, with its predicted time. chooses: the likeliest tokens on the device, in
+        place of logits; generate() takes logits."""
+        if chooses:
+            return self._program(bucket, True)
         if bucket not in self.programs:
-            timing: Any = self._engine.time(bucket)
-            exchange = self._engine.exchange_us(bucket)
-            predicted = time_on_stack(timing, self._cores) + exchange
-            band, trust = band_of(timing, predicted / timing.time_us)
-            self.programs[bucket] = Program(
-                bucket, self._engine.bucket_text(bucket), self._engine.prepare(bucket), predicted, exchange,
-                timing.bound_by, band, trust,
-            )  # fmt: skip
+            self.programs[bucket] = self._program(bucket, False)
         return self.programs[bucket]
+
+    def _program(self, bucket: Bucket, chooses: bool) -> Program:
+        timing: Any = self._engine.time(bucket, chooses=chooses)
+        exchange = self._engine.exchange_us(bucket, chooses)
+        predicted = time_on_stack(timing, self._cores) + exchange + self._engine.results_us(bucket, chooses)
+        band, trust = band_of(timing, predicted / timing.time_us)
+        return Program(
+            bucket, self._engine.bucket_text(bucket, chooses), self._engine.prepare(bucket, chooses), predicted,
+            exchange, timing.bound_by, band, trust,
+        )  # fmt: skip
 
     def time(self, bucket: Bucket) -> Any:
         """opentrn.Timing of a step: its profile, its text, its page. Of several ranks: one's, without the exchange."""

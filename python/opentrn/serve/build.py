@@ -59,6 +59,7 @@ class Settings:
     ranks: int = 1  # NeuronCores of `instance` that share the model
     instance: str | None = None
     speculative: Mapping[str, Any] = field(default_factory=dict)  # vLLM's speculative-config; none: no guesses
+    on_device_sampling: bool = False  # programs give the likeliest tokens where no request asks for more
     warm: bool = True  # the first programs are compiled before the server is ready, the others when it is idle
 
 
@@ -159,6 +160,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
             raise InputError(f"{guesses.tokens} guesses and a token; programs have at most {model.buckets[1][-1]}",
                              label="serve.settings", hint="a smaller num_speculative_tokens")  # fmt: skip
         options = _options(settings, context, model.buckets, guesses)
+        options["on_device_sampling"] = settings.on_device_sampling
         core = _core.model_server(model.engine, options, settings.linear, settings.step_times)
     else:
         text, trained = _text_of(find(source))

@@ -38,6 +38,10 @@ class Key:
 _ONE_CORE = "the model is served by one group of tensor-parallel NeuronCores"
 _KERNELS = "which kernels run is the compiler's choice here"
 _NO_QUANTISATION = "weights are bf16, f16 or f32"
+_ON_DEVICE = (
+    "programs give the likeliest tokens, and no logits, where all requests of a step ask for no more (temperature 0, "
+    "no grammar, penalty, bias or log probability); with --step-times the table says"
+)
 _LOOKUP = "no model makes guesses; --speculative-config has prompt lookup"
 
 
@@ -53,7 +57,7 @@ KEYS: Mapping[str, Key] = {
     "enable_structured_outputs": Key(HONOURED, "false: requests with a grammar are refused", "structured"),
     "max_logprobs": Key(HONOURED, "more are refused", "max_logprobs"),
     "quantization": Key(HONOURED, "bf16 alone", "dtype", (None, "bf16")),
-    "on_device_sampling_config": Key(WITHOUT_EFFECT, "tokens are chosen on the host, and times have no copy of logits"),
+    "on_device_sampling_config": Key(HONOURED, _ON_DEVICE, "on_device_sampling"),
     "all2all_backend": Key(WITHOUT_EFFECT, _ONE_CORE),
     "kv_segment_size_buckets": _fixed("a prompt behind a found prefix runs a prefill program over its whole context"),
     "modules_to_not_convert": _fixed(_NO_QUANTISATION, []),
@@ -109,7 +113,7 @@ NXDI_KEYS: Mapping[str, Key] = {
     "is_medusa": _fixed(_LOOKUP, False),
     "lora_config": _fixed("--lora-modules names adapters"),
     "async_mode": _fixed("a step is planned when the one before it has ended; opentrn replay has the other", False),
-    "on_device_sampling_config": Key(WITHOUT_EFFECT, "tokens are chosen on the host, and times have no copy of logits"),
+    "on_device_sampling_config": Key(HONOURED, _ON_DEVICE, "on_device_sampling"),
     "output_logits": Key(WITHOUT_EFFECT, "logits are on the host anyway"),
     "padding_side": Key(WITHOUT_EFFECT, "padding is written nowhere"),
     "save_sharded_checkpoint": Key(WITHOUT_EFFECT, "weights are read from the model's files"),
@@ -132,6 +136,19 @@ def _refuse(key: str, message: str, hint: str = "") -> InputError:
     return InputError(f"{key}: {message}", label="serve.neuron_config", hint=hint)
 
 
+# Attributes of OnDeviceSamplingConfig, and those that the plugin from 0.21 on reads. What is asked of a request decides
+# where its tokens are chosen, so that the defaults of requests change nothing.
+_SAMPLING = ("all_greedy", "temperature", "do_sample", "top_k", "top_p", "dynamic", "deterministic", "global_topk")
+
+
+def _expect_sampling(key: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise _refuse(key, f"{value!r} is not an object", '{"temperature": "0"}')
+    if unknown := sorted({*value} - {*_SAMPLING}):
+        near = difflib.get_close_matches(unknown[0], _SAMPLING, 1)
+        raise _refuse(key, f"{unknown[0]!r} is not an attribute of it", f"{near[0]}?" if near else ", ".join(_SAMPLING))
+
+
 def _checked(key: str, setting: str, value: Any) -> Any:
     """A value of the type that the setting has. Raises InputError."""
     whole = isinstance(value, int) and not isinstance(value, bool)
@@ -143,6 +160,9 @@ def _checked(key: str, setting: str, value: Any) -> Any:
         raise _refuse(key, f"{value!r} is not a number of 1 or more")
     elif setting in _SWITCHES and not isinstance(value, bool):
         raise _refuse(key, f"{value!r} is neither true nor false")
+    elif setting == "on_device_sampling":
+        _expect_sampling(key, value)
+        return True
     elif setting == "target" and not isinstance(value, str):
         raise _refuse(key, f"{value!r} is not a name of a chip")
     return _DTYPES.get(value, value) if setting == "dtype" else value

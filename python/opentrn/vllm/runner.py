@@ -55,6 +55,14 @@ class Held:
     arrival: float
     own: float = 0.0
     first: float | None = None
+    structured: bool = False  # a grammar says which tokens may come
+
+    def asks_for_likeliest(self) -> bool:
+        """Whether the next token is the one with the largest logit, and nothing else of it is asked for."""
+        of = self.params
+        plain = of["repetition_penalty"] == 1 and of["frequency_penalty"] == 0 and of["presence_penalty"] == 0
+        greedy = of["temperature"] == 0 and plain and self.logprobs < 0
+        return greedy and not self.structured and self.allowed is None and not self.bias()
 
     def bias(self) -> list[tuple[int, float]]:
         """Of the next token: the user's, and what must not follow yet."""
@@ -107,11 +115,13 @@ def _mask_of(allowed: list[int] | None, vocabulary: int) -> np.ndarray | None:
 
 
 class Runner:
-    """`engine`: _core.DecoderEngine, whose pool has the scheduler's blocks. seed: of requests without one."""
+    """`engine`: _core.DecoderEngine, whose pool has the scheduler's blocks. seed: of requests without one.
+    on_device_sampling: steps whose requests all ask for the likeliest token alone have it chosen by their program."""
 
     def __init__(
         self, engine: Any, *, seed: int = 0, paced: bool = False, totals: Totals | None = None,
         trace: str | None = None, clock: Clock = CLOCK, wait: Callable[[float], None] = time.sleep,
+        on_device_sampling: bool = False,
     ) -> None:  # fmt: skip
         self.engine = engine
         self.vocabulary: int = engine.config["vocabulary"]
@@ -119,8 +129,9 @@ class Runner:
         self.clock = clock
         self._seed, self._paced, self._totals, self._wait = seed, paced, totals, wait
         self._count = 0
-        self._times: dict[Bucket, float] = {}
-        self._pending: list[tuple[Held, np.ndarray]] = []
+        self._on_device = on_device_sampling
+        self._times: dict[tuple[Bucket, bool], float] = {}
+        self._pending: list[tuple[Held, np.ndarray | int]] = []  # logits of the next token, or the token
         try:
             self._trace = open(trace, "w", encoding="utf-8") if trace else None  # noqa: SIM115 - until close()
         except OSError as error:
@@ -158,6 +169,7 @@ class Runner:
             _mask_of(params.allowed_token_ids, self.vocabulary),
             [list(word) for word in params.bad_words_token_ids or []], _core.TokenDraws(seed % 2**64),
             list(new.block_ids[0]), new.num_computed_tokens, arrival,
+            structured=getattr(params, "structured_outputs", None) is not None,
         )  # fmt: skip
 
     def _ended(self, name: str) -> None:
@@ -207,8 +219,11 @@ class Runner:
         longest = max(count for _, count in group)
         context = max(held.computed + count for held, count in group)
         bucket = self.engine.bucket_of(len(group), longest, context)
-        predicted = self.time_of(bucket)
-        logits, _, _ = self.engine.step(rows)
+        chooses = self._on_device and all(
+            held.asks_for_likeliest() for held, count in group if held.computed + count == len(held.tokens)
+        )
+        predicted = self.time_of(bucket, chooses)
+        results = self._chosen(rows) if chooses else self.engine.step(rows)[0]
         if self._totals is not None:
             if longest > 1:
                 self._totals.add(prefill_padding=bucket[1] - longest)
@@ -217,36 +232,55 @@ class Runner:
         for row, (held, count) in enumerate(group):
             held.computed += count
             if held.computed == len(held.tokens):
-                self._pending.append((held, logits[row]))
+                self._pending.append((held, results[row]))
         return predicted
 
-    def time_of(self, bucket: Bucket) -> float:
-        """Seconds that the device takes for the program; compiled and timed when it is first asked for."""
-        if bucket not in self._times:
+    def _chosen(self, rows: list[tuple[list[int], int, list[int]]]) -> list[int]:
+        tokens, logits = self.engine.choose_tokens(rows)
+        if not np.isfinite(logits[: len(rows)]).all():
+            raise InputError("the logits are not finite: a value of the model overflowed", label="decoder.overflow",
+                             hint="--dtype bfloat16 or float32, which have a larger range than float16")  # fmt: skip
+        return tokens
+
+    def prepare(self, tokens: int) -> None:
+        """Compiles the program of a request's first step of so many tokens, or of a later one."""
+        self.time_of(self.engine.bucket_of(1, tokens, 2), self._on_device)
+
+    def time_of(self, bucket: Bucket, chooses: bool = False) -> float:
+        """Seconds that the device takes for the program, and its results to the host; compiled and timed when it is
+        first asked for."""
+        if (bucket, chooses) not in self._times:
             begin = time.perf_counter()
-            self._times[bucket] = self.engine.time(bucket).time_us / 1e6
+            device = self.engine.time(bucket, chooses=chooses).time_us
+            self._times[bucket, chooses] = (device + self.engine.results_us(bucket, chooses)) / 1e6
             if self._totals is not None:
                 self._totals.add(programs=1, compile_s=time.perf_counter() - begin)
-        return self._times[bucket]
+        return self._times[bucket, chooses]
 
     def sample(self, masks: Mapping[str, np.ndarray]) -> list[Sample]:
         """A token for each request of the step that has no more of its prompt to come. `masks`: of grammars."""
         made = []
-        for held, logits in self._pending:
+        for held, found in self._pending:
+            if isinstance(found, int):
+                made.append(self._take(held, Sample(held.name, found, 0.0, 0, [])))
+                continue
             mask = masks.get(held.name)
             mask = held.allowed if mask is None else mask.view(np.uint32)
             if mask is not None and held.allowed is not None:
                 mask = mask[: held.allowed.size] & held.allowed
             params = {**held.params, "bias": held.bias()}
             token, logprob, rank, top = _core.choose_token(
-                logits, params, held.tokens[: held.prompt], held.tokens[held.prompt :], mask, held.draws
+                found, params, held.tokens[: held.prompt], held.tokens[held.prompt :], mask, held.draws
             )
-            held.tokens.append(token)
-            if held.first is None:
-                held.first = self.clock.now
-            made.append(Sample(held.name, token, logprob, rank, top))
+            made.append(self._take(held, Sample(held.name, token, logprob, rank, top)))
         self._pending = []
         return made
+
+    def _take(self, held: Held, sample: Sample) -> Sample:
+        held.tokens.append(sample.token)
+        if held.first is None:
+            held.first = self.clock.now
+        return sample
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._trace is not None:

@@ -74,14 +74,15 @@ class NeuronWorker(WorkerBase):
         self.runner = Runner(
             engine, seed=self.model_config.seed or 0, paced=self.settings.time == "paced",
             totals=Totals(self.settings.totals) if self.settings.totals else None, trace=self.settings.trace,
+            on_device_sampling=self.settings.buckets.on_device_sampling,
         )  # fmt: skip
 
     def compile_or_warm_up_model(self) -> CompilationTimes:
         """The programs of a short prompt and of one token after it; others when they are first needed."""
         assert self.runner is not None
         begin = time.perf_counter()
-        self.runner.time_of(self.runner.engine.bucket_of(1, 2, 2))
-        self.runner.time_of(self.runner.engine.bucket_of(1, 1, 2))
+        self.runner.prepare(2)
+        self.runner.prepare(1)
         return CompilationTimes(time.perf_counter() - begin, 0.0)
 
     def get_supported_tasks(self) -> tuple[str, ...]:
