@@ -47,6 +47,21 @@ def test_prefill_and_decode_give_the_logits_of_the_architecture(architecture: st
     assert np.abs(steps - expected[19:]).max() < 2e-4 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("context", [80, 160, 192, 288])
+@pytest.mark.parametrize("fresh", [1, 6])
+def test_contexts_that_do_not_fill_partitions(context: int, fresh: int, tmp_path: Path) -> None:
+    """Values of the second sequence begin in the middle of a tile of what the gather leaves in SBUF."""
+    model = Tiny(context=512)
+    engine = engine_of(model.write(tmp_path), blocks=41, sequences=[3], tokens=[8], contexts=[context])
+    tokens = [[int(t) for t in np.random.default_rng(seed).integers(0, 100, 60)] for seed in (1, 2, 3)]
+    blocks = [list(range(first, first + 5)) for first in (1, 11, 21)]
+    for at in range(0, 48, 8):
+        engine.step([(row[at : at + 8], at, places) for row, places in zip(tokens, blocks)])
+    logits, _, _ = engine.step([(row[48 : 48 + fresh], 48, places) for row, places in zip(tokens, blocks)])
+    expected = np.array([model.logits(row[: 48 + fresh])[-1] for row in tokens])
+    assert np.abs(logits[:3] - expected).max() < 2e-4 * np.abs(expected).max()
+
+
 # Positions that a gather of keys brings in one row: a power of two whose rows fill 128 partitions.
 @pytest.mark.parametrize(("context", "run"), [(640, 1), (1024, 8)])
 @pytest.mark.parametrize("architecture", ["llama", "qwen3"])

@@ -122,7 +122,15 @@ class AttentionKernel : private AttentionKernelBase {
   // Up to 128 rows of the head. Heads that lie side by side are loaded together, as long runs.
   Tile rows_of(const AttentionOperand& input, int64_t head, int64_t row, int64_t count) {
     const Matrix alone = input.head_rows(batch_, head);
-    if (const auto kept = alone.kept(emitter_, row, count, 0, input.columns.count, false)) return *kept;
+    // The product with the weights contracts values from the first partition on.
+    const bool first_partition = &input == &v_;
+    if (const auto kept = alone.kept(emitter_, row, count, 0, input.columns.count, first_partition))
+      return *kept;
+    if (first_partition && alone.kept(emitter_, row, count, 0, input.columns.count, false)) {
+      const Tile moved = emitter_.sbuf(count, input.columns.count, alone.dtype(), "values");
+      alone.load(emitter_, moved, row, 0);
+      return moved;
+    }
     if (const auto shared = shared_rows(input, batch_, head, row, count, rows_)) return *shared;
     const int64_t first = input.of_batch(batch_).offset + input.head_offset(head);
     // A head's rows are read once, in order.
