@@ -78,10 +78,10 @@ server::ServerOptions options_of(const nb::dict& from) {
 serving::Ps host_of(const nb::dict& from) { return serving::ps_of_us(taken<double>(from, "host_us")); }
 
 std::unique_ptr<Server> model_server(decoder::Engine& engine, const nb::dict& from, const std::string& linear,
-                                     const std::string& table) {
+                                     const std::string& table, decoder::Engine* draft) {
   auto worker = std::make_unique<ModelWorker>(
       engine, times_of(linear, table), host_of(from),
-      server::ModelOptions{taken<int64_t>(from, "guesses"), taken<bool>(from, "on_device_sampling")});
+      server::ModelOptions{taken<int64_t>(from, "guesses"), taken<bool>(from, "on_device_sampling"), draft});
   return std::make_unique<Server>(options_of(from), std::move(worker));
 }
 
@@ -243,7 +243,7 @@ void bind_server(nb::module_& module) {
            })
       .def("audit", &Server::audit);
   module.def("model_server", &model_server, "engine"_a, "options"_a, "linear"_a, "table"_a,
-             nb::keep_alive<0, 1>());
+             "draft"_a = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 5>());
   module.def("drawing_server", &drawing_server, "vocabulary"_a, "choices"_a, "options"_a, "linear"_a,
              "table"_a);
 }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "decoder/sampler.h"
+#include "server/draft_model.h"
 #include "serving/request.h"
 
 namespace opentrn::server {
@@ -44,6 +46,10 @@ struct Job final : serving::Request {
   SplitMix64 random;
   std::vector<uint32_t> mask;  // of the next token
   std::string failure;         // why no token could be given; the request ends with it
+
+  // Of a server with a draft model: what it guesses to follow the newest token, and what it has read.
+  std::vector<int32_t> proposed;
+  std::unique_ptr<DraftState> draft;
 
   // Predicted time of the device and of its host: of the steps that the request was part of; and, counted
   // over all steps since the server began, at the request's arrival, first and last token.

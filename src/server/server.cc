@@ -169,11 +169,17 @@ void Server::describe(const serving::Step& step, const serving::StepRecord& reco
 
 void Server::guess(Job& job) const {
   if (options_.speculation.tokens == 0 || job.finished() || !job.mask.empty()) return;
-  std::vector<int32_t> text = job.content.tokens;
-  text.insert(text.end(), job.output.begin(), job.output.end());
   // The last token that may come is chosen behind the last guess.
   const int32_t room =
       std::min(job.max_tokens - job.output_tokens, options_.scheduler.max_model_len - job.tokens());
+  if (worker_->proposes()) {
+    const auto most = static_cast<size_t>(std::max(room - 1, 0));
+    job.drafts = std::move(job.proposed);
+    job.drafts.resize(std::min(job.drafts.size(), most));
+    return;
+  }
+  std::vector<int32_t> text = job.content.tokens;
+  text.insert(text.end(), job.output.begin(), job.output.end());
   job.drafts = decoder::guesses(text, options_.speculation, room - 1);
 }
 

@@ -33,8 +33,8 @@ struct ServerOptions {
   ClockKind clock = ClockKind::kWall;
   int32_t waiting_max = 256;  // requests that may wait for their first step
   bool audit = false;         // the pool's books are checked after every step
-  // Tokens of a request's answer are guessed from its own text; 0: none are. A request with a grammar has no
-  // guesses: its next mask is not known before its next token.
+  // Tokens of a request's answer are guessed, by the worker's draft model or else from its own text; 0: none
+  // are. A request with a grammar has no guesses: its next mask is not known before its next token.
   decoder::Speculation speculation{};
 };
 

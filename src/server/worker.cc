@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "base/fault.h"
-#include "runtime/timing.h"
 
 namespace opentrn::server {
 
@@ -20,8 +18,6 @@ using serving::Step;
 using serving::StepEntry;
 
 namespace {
-
-constexpr double kPsPerNs = 1000;
 
 Job& job_of(const StepEntry& entry) { return static_cast<Job&>(*entry.request); }
 
@@ -105,7 +101,7 @@ void choose_behind_guesses(const StepEntry& entry, Choose&& choose, std::vector<
 
 ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, Ps host,
                          const ModelOptions& options)
-    : engine_(engine), times_(std::move(times)), host_(host), options_(options) {
+    : engine_(engine), times_(std::move(times)), host_(host), options_(options), program_times_(engine) {
   const decoder::EngineOptions& sizes = engine.options();
   const auto prepare = [&](int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
     to_prepare_.push_back(
@@ -118,30 +114,35 @@ ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving:
     }
   for (const int64_t tokens : sizes.token_buckets) prepare(1, tokens, tokens, false);
   // Short answers to single requests come first.
-  std::ranges::stable_sort(to_prepare_, std::greater{}, [](const decoder::Bucket& bucket) {
+  if (options.draft) {
+    draft_.emplace(*options.draft, options.guesses);
+    to_prepare_of_draft_ = draft_->programs();
+  }
+  const auto size = [](const decoder::Bucket& bucket) {
     return bucket.sequences * bucket.tokens * bucket.context;
-  });
-}
-
-Ps ModelWorker::time_of(const decoder::Bucket& bucket) {
-  const auto known = programs_us_.find(bucket);
-  if (known != programs_us_.end()) return known->second;
-  const auto begin = std::chrono::steady_clock::now();
-  const runtime::Model& program = engine_.program(bucket);
-  const double device_ns = runtime::port_times(program, {}, engine_.cores_on_stack()).summary.total_ns;
-  const double beside_us = engine_.exchange_us(bucket) + engine_.results_us(bucket);
-  const auto time = static_cast<Ps>((device_ns + 1000 * beside_us) * kPsPerNs);
-  compile_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  ++programs_;
-  programs_us_.emplace(bucket, time);
-  return time;
+  };
+  std::ranges::stable_sort(to_prepare_, std::greater{}, size);
+  std::ranges::stable_sort(to_prepare_of_draft_, std::greater{}, size);
 }
 
 bool ModelWorker::prepare_one() {
-  if (to_prepare_.empty()) return false;
-  time_of(to_prepare_.back());
-  to_prepare_.pop_back();
+  if (!to_prepare_.empty() && to_prepare_.size() >= to_prepare_of_draft_.size()) {
+    program_times_.of(to_prepare_.back());
+    to_prepare_.pop_back();
+    return true;
+  }
+  if (to_prepare_of_draft_.empty()) return false;
+  draft_->times().of(to_prepare_of_draft_.back());
+  to_prepare_of_draft_.pop_back();
   return true;
+}
+
+int64_t ModelWorker::programs() const {
+  return program_times_.programs() + (draft_ ? draft_->times().programs() : 0);
+}
+
+double ModelWorker::compile_seconds() const {
+  return program_times_.compile_seconds() + (draft_ ? draft_->times().compile_seconds() : 0);
 }
 
 bool ModelWorker::are_chosen_on_device(std::span<const Row> entries) const {
@@ -164,8 +165,8 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
     context = std::max<int64_t>(context, entry->computed_before + entry->tokens);
   }
   const bool chooses = are_chosen_on_device(entries);
-  const Ps time =
-      time_of(engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses, chooses));
+  const Ps time = program_times_.of(
+      engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses, chooses));
   const decoder::StepResult result =
       engine_.step(rows, {guesses, job_of(*entries.front().entry).adapter, chooses});
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
@@ -178,6 +179,34 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
       return choose(job, result.logits.subspan(row * vocabulary, vocabulary));
     };
     choose_behind_guesses(*entries[i].entry, token_behind, *entries[i].made);
+  }
+  return time;
+}
+
+// What follows the new tokens of requests that go on. Of a grammar the next mask is not known yet.
+Ps ModelWorker::propose(std::span<const Row> entries) {
+  std::vector<DraftModel::Asked> asked;
+  std::vector<Job*> jobs;
+  for (const auto& [entry, made] : entries) {
+    Job& job = job_of(*entry);
+    job.proposed.clear();
+    if (made->empty() || !job.failure.empty() || !job.mask.empty() ||
+        contains(job.stop_tokens, made->back().token))
+      continue;
+    std::vector<int32_t> text = job.content.tokens;
+    text.insert(text.end(), job.output.begin(), job.output.end());
+    for (const SampledToken& token : *made) text.push_back(token.token);
+    // The last token that may come is chosen behind the last guess.
+    const int64_t left = job.prompt_tokens + job.max_tokens - static_cast<int64_t>(text.size());
+    asked.push_back({std::move(text), left - 1, &job.draft});
+    jobs.push_back(&job);
+  }
+  const Ps time = draft_->guess(asked);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    std::vector<int32_t>& guesses = asked[i].guesses;  // of a model whose table of words may be longer
+    guesses.erase(std::ranges::find_if(guesses, [&](int32_t token) { return token >= vocabulary(); }),
+                  guesses.end());
+    jobs[i]->proposed = std::move(guesses);
   }
   return time;
 }
@@ -203,8 +232,13 @@ Outcome ModelWorker::run(const Step& step) {
     }
     groups.push_back({row});
   }
-  for (const std::vector<Row>& group : groups) outcome.device += run_entries(group);
+  std::vector<Row> rows;
+  for (const std::vector<Row>& group : groups) {
+    outcome.device += run_entries(group);
+    rows.insert(rows.end(), group.begin(), group.end());
+  }
   if (times_) outcome.device = times_->of(step);
+  if (draft_) outcome.device += propose(rows);
   for (size_t i = 0; i < step.entries.size(); ++i) {
     const Job& job = job_of(step.entries[i]);
     for (SampledToken& token : made[i]) {

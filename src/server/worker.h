@@ -4,12 +4,14 @@
 // next one.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "decoder/engine.h"
+#include "server/draft_model.h"
 #include "server/job.h"
+#include "server/program_times.h"
 #include "serving/executor.h"
 
 namespace opentrn::server {
@@ -24,16 +26,16 @@ class Worker : public serving::Executor {
   virtual int32_t adapters() const { return 1; }
   // Whether tokens have probabilities.
   virtual bool has_logits() const = 0;
+  // Whether its steps leave guesses in Job::proposed.
+  virtual bool proposes() const { return false; }
   // Does one piece of what a later step would have to wait for; false when nothing is left.
   virtual bool prepare_one() { return false; }
   // What has been compiled, for metrics: programs, and the host's seconds for them.
-  int64_t programs() const { return programs_; }
-  double compile_seconds() const { return compile_seconds_; }
+  virtual int64_t programs() const { return 0; }
+  virtual double compile_seconds() const { return 0; }
 
  protected:
   std::vector<decoder::SampledToken> samples_;
-  int64_t programs_ = 0;
-  double compile_seconds_ = 0;
 };
 
 // Runs the model. The engine's buckets are the scheduler's, so that a step runs the program that the
@@ -52,6 +54,9 @@ class Worker : public serving::Executor {
 struct ModelOptions {
   int64_t guesses = 0;  // of a request in a step, at most
   bool on_device_sampling = false;
+  // Makes the guesses behind each step, whose predicted time then has those of its own steps; null: nobody
+  // does here. It outlives the worker.
+  decoder::Engine* draft = nullptr;
 };
 class ModelWorker final : public Worker {
  public:
@@ -62,9 +67,10 @@ class ModelWorker final : public Worker {
   int32_t vocabulary() const override { return static_cast<int32_t>(engine_.config().vocabulary); }
   int32_t adapters() const override { return static_cast<int32_t>(engine_.adapters()); }
   bool has_logits() const override { return true; }
+  bool proposes() const override { return draft_.has_value(); }
   bool prepare_one() override;
-  // The predicted time of a program, compiled and timed when it is first asked for.
-  serving::Ps time_of(const decoder::Bucket& bucket);
+  int64_t programs() const override;
+  double compile_seconds() const override;
 
  private:
   // An entry, and what it gives.
@@ -74,13 +80,15 @@ class ModelWorker final : public Worker {
   };
   serving::Ps run_entries(std::span<const Row> entries);
   bool are_chosen_on_device(std::span<const Row> entries) const;
+  serving::Ps propose(std::span<const Row> entries);
 
   decoder::Engine& engine_;
   std::shared_ptr<const serving::StepTimes> times_;
   serving::Ps host_;
   ModelOptions options_;
-  std::map<decoder::Bucket, serving::Ps> programs_us_;
-  std::vector<decoder::Bucket> to_prepare_;  // the last comes first
+  ProgramTimes program_times_;
+  std::optional<DraftModel> draft_;
+  std::vector<decoder::Bucket> to_prepare_, to_prepare_of_draft_;  // the last comes first
 };
 
 // Computes nothing: a token is drawn with the request's seed from `choices`, or from those that its grammar

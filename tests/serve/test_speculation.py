@@ -146,7 +146,7 @@ def test_every_key_of_vllms_configuration_acts_or_is_refused() -> None:
     assert speculation_of({"num_speculative_tokens": 3}) == Speculation(3, 5, 5)
     assert speculation_of({"num_speculative_tokens": 3, "prompt_lookup_max": 7}) == Speculation(3, 7, 7)
     assert speculation_of({"num_speculative_tokens": 3, "prompt_lookup_min": 2}) == Speculation(3, 2, 2)
-    assert set(CONFIG) == set(HONOURED)
+    assert set(CONFIG) | {"model"} == set(HONOURED)
     for key in DRAFTS:
         with pytest.raises(InputError, match=f"{key} is refused"):
             speculation_of(CONFIG | {key: 1})
@@ -154,11 +154,12 @@ def test_every_key_of_vllms_configuration_acts_or_is_refused() -> None:
 
 def test_the_command_explains_the_keys(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["serve", "smollm2", "--explain-config", "--speculative-config"]
-    assert main([*words, '{"method": "ngram", "num_speculative_tokens": 4, "model": "draft"}']) == 0
+    assert main([*words, '{"num_speculative_tokens": 4, "model": "draft", "draft_tensor_parallel_size": 2}']) == 0
     assert capsys.readouterr().out == (
-        'method = "ngram": values and time; ngram: guesses are looked up in a request\'s own text\n'
         "num_speculative_tokens = 4: values and time; guesses of a request in a step, at most\n"
-        'model = "draft": refused; no model makes guesses here, prompt lookup (ngram) does\n'
+        'model = "draft": values and time; that makes the guesses: a file, a folder or a name, as the server\'s own\n'
+        "draft_tensor_parallel_size = 2: refused; guesses come from prompt lookup (ngram) or a draft model "
+        "(draft_model), which runs as the server's model does\n"
     )
     assert main([*words, '{"method": "eagle"}']) == 0
     assert capsys.readouterr().out.startswith('method = "eagle": refused; ')
