@@ -197,7 +197,8 @@ nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool
                         result.rows_per_sequence);
 }
 
-// Of a step that chooses: (tokens, their logits), a row for each sequence or, with every_token, each new token.
+// Of a step that chooses: (tokens, their logits), a row for each sequence or, with every_token, each new
+// token.
 std::pair<std::vector<int32_t>, std::vector<float>> choose_tokens(Engine& engine,
                                                                   const std::vector<SequenceTuple>& sequences,
                                                                   bool every_token) {

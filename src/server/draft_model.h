@@ -47,8 +47,8 @@ class DraftModel {
   // sequence for prompts.
   DraftModel(decoder::Engine& engine, int64_t guesses);
 
-  // Guesses for all. A text that does not fit the model's positions, its pool or its words has none. Returns the
-  // predicted time of its steps, which come one after the other.
+  // Guesses for all. A text that does not fit the model's positions, its pool or its words has none. Returns
+  // the predicted time of its steps, which come one after the other.
   serving::Ps guess(std::span<Asked> asked);
   // Programs that guess() takes, for those who compile ahead.
   const std::vector<decoder::Bucket>& programs() const { return programs_; }
