@@ -21,6 +21,8 @@ using isa::TensorId;
 
 // What takes this part of the memory is large: where it rotates, it soon finds no place in one piece.
 constexpr int64_t kLargeShare = 24;
+// And what takes these has a part of its own where that fails, too.
+constexpr int64_t kApartShares[] = {4, 8, 16};
 // What is no larger cuts the memory into pieces where there are many.
 constexpr int64_t kTinyBytes = 64;
 
@@ -47,20 +49,26 @@ class OnChip {
     std::ranges::sort(floating_, by_birth);
   }
 
-  // False only with Ways::kRotating: no place was found.
+  // False only with Ways::kRotating and kApart: no place was found.
   bool place(std::vector<isa::Placement>& placements, Ways ways) {
     check_sizes();
     pin(placements);
+    rotates_ = true;
     if (floating_.empty()) return true;
+    if (ways == Ways::kApart && bank_bytes_ == 0) return rotate_apart(placements);
     if (rotate(placements, {SpaceMap::Policy::kOldest, bank_bytes_ > 0, false, 0})) return true;
     if (rotate(placements, {SpaceMap::Policy::kOldest, false, true, 0})) return true;
     if (rotate(placements, {SpaceMap::Policy::kOldest, false, true, capacity_ / kLargeShare})) return true;
     if (ways == Ways::kRotating) return false;
+    rotates_ = false;
     if (rotate(placements, {SpaceMap::Policy::kLowest, false, true, 0})) return true;
     constexpr size_t kBySizeMax = 20'000;  // it compares every pair
     if (floating_.size() + pinned_.size() <= kBySizeMax && by_size(placements)) return true;
     throw_full(most_live());
   }
+
+  // What was placed was, by ways that rotate.
+  bool rotates() const { return rotates_; }
 
   void check_places() const {
     check_sizes();
@@ -187,19 +195,21 @@ class OnChip {
     bool tight;           // small tensors are packed
     int64_t large_bytes;  // tensors of this size are kept together at the far end, tiny ones at the near
                           // end; 0: none is
+    int64_t apart = 0;  // where tensors of `large_bytes` begin, and all others end; 0: they share the memory
   };
   bool rotate(std::vector<isa::Placement>& placements, const Rotation& rotation) {
     const SpaceMap::Policy policy = rotation.policy;
     array_.restart();
-    SpaceMap map(capacity_);
+    SpaceMap near(rotation.apart > 0 ? rotation.apart : capacity_), far(capacity_ - rotation.apart);
     for (TensorId id : pinned_) {
       const isa::Address at = placements[id].address;
-      map.take(at.byte_offset, bytes_of(id), quadrants_of(at.partition, program_.tensor(id).rows));
+      near.take(at.byte_offset, bytes_of(id), quadrants_of(at.partition, program_.tensor(id).rows));
     }
     struct Tenant {
       isa::InstructionIndex last;
       int64_t offset, bytes;
       QuadrantMask quadrants;
+      SpaceMap* map;
       bool operator>(const Tenant& other) const { return last > other.last; }
     };
     std::vector<Tenant> tenants;  // a heap, earliest end first
@@ -211,24 +221,44 @@ class OnChip {
         const Tenant gone = tenants.front();
         std::ranges::pop_heap(tenants, std::greater{});
         tenants.pop_back();
-        map.release(gone.offset, gone.bytes, gone.quadrants, gone.last + 1);
+        gone.map->release(gone.offset, gone.bytes, gone.quadrants, gone.last + 1);
       }
       const Request request = request_for(id, rotation.whole_banks, rotation.tight);
       const bool is_large = rotation.large_bytes > 0 && request.bytes >= rotation.large_bytes;
-      const bool keep_aside =
-          policy == SpaceMap::Policy::kOldest && (is_large || life.last - life.first > long_life);
+      const bool is_apart = is_large && rotation.apart > 0;
+      const bool keep_aside = policy == SpaceMap::Policy::kOldest &&
+                              ((is_large && !is_apart) || life.last - life.first > long_life);
       const bool is_tiny = rotation.large_bytes > 0 && request.bytes <= kTinyBytes;
-      const auto found = map.find(request, choices(id),
-                                  keep_aside ? SpaceMap::Policy::kHighest
-                                  : is_tiny  ? SpaceMap::Policy::kLowest
-                                             : policy);
+      SpaceMap& map = is_apart ? far : near;
+      auto found = map.find(request, choices(id),
+                            keep_aside ? SpaceMap::Policy::kHighest
+                            : is_tiny  ? SpaceMap::Policy::kLowest
+                                       : policy);
       if (!found) return false;
       map.take(found->offset, request.bytes, found->quadrants);
-      tenants.push_back({life.last, found->offset, request.bytes, found->quadrants});
+      tenants.push_back({life.last, found->offset, request.bytes, found->quadrants, &map});
       std::ranges::push_heap(tenants, std::greater{});
+      if (is_apart) found->offset += rotation.apart;
       put(id, *found, placements);
     }
     return true;
+  }
+
+  // Large tensors in a part of the memory of their own: those around would cut it into pieces that are too
+  // small for them, however much is free. Each part is as large as what is live there at most, and more by as
+  // much.
+  bool rotate_apart(std::vector<isa::Placement>& placements) {
+    if (!pinned_.empty() || bank_bytes_ > 0) return false;
+    for (const int64_t share : kApartShares) {
+      const int64_t large_bytes = capacity_ / share;
+      const auto is_large = [&](TensorId id) { return request_for(id, false, true).bytes >= large_bytes; };
+      const int64_t large = most_live(is_large).bytes;
+      const int64_t others = most_live([&](TensorId id) { return !is_large(id); }).bytes;
+      if (large == 0 || large + others > capacity_) continue;
+      const int64_t apart = round_up(capacity_ * others / (large + others), alignment_);
+      if (rotate(placements, {SpaceMap::Policy::kOldest, false, true, large_bytes, apart})) return true;
+    }
+    return false;
   }
 
   // Way 3.
@@ -270,9 +300,14 @@ class OnChip {
     isa::InstructionIndex at = 0;
   };
   MostLive most_live() const {
+    return most_live([](TensorId) { return true; });
+  }
+  template <typename Counts>
+  MostLive most_live(Counts&& counts) const {
     std::vector<std::pair<isa::InstructionIndex, int64_t>> changes;
     for (const auto* list : {&pinned_, &floating_}) {
       for (TensorId id : *list) {
+        if (!counts(id)) continue;
         const int64_t quarters =
             quadrants_taken(program_.tensor(id).rows, partitions_) * request_for(id, false, true).bytes;
         changes.push_back({lifetimes_[id].first, quarters});
@@ -323,6 +358,7 @@ class OnChip {
   int64_t alignment_ = 1;
   ArrayPlaces& array_;
   std::vector<TensorId> pinned_, floating_;
+  bool rotates_ = true;
 };
 
 int64_t place_hbm(const isa::Program& program, const Options& options,
@@ -346,6 +382,7 @@ std::optional<Allocation> allocate(const isa::Program& program, const std::vecto
   ArrayPlaces array(program, options.moves_rows || options.neuronx_cc);
   OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, options, core, array);
   if (!sbuf.place(result.placements, ways)) return std::nullopt;
+  result.sbuf_rotates = sbuf.rotates();
   result.sbuf_bytes_per_partition_used =
       peak_live_bytes(program, lifetimes, MemorySpace::kSbuf, core.partitions);
   OnChip psum(program, lifetimes, MemorySpace::kPsum, options, core, array);

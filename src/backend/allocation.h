@@ -7,6 +7,8 @@
 //      then the same with small tensors packed; then with large and tiny ones apart;
 //   2. first fit: the lowest range that is free, which fragments less;
 //   3. by size: the largest tensor first, each at its lowest offset free for its whole lifetime.
+// In SBUF there is one way more, for who asks: large tensors rotate in a part of their own, all others in the
+// rest.
 // A tensor of up to 32 rows takes one quadrant of the partitions, up to 64 rows a half, as the engines'
 // start-partition rule demands; which one, the matrix products that it takes part in have a say in
 // (array_places.h). In PSUM a tensor stays inside one bank, or starts at a bank and takes
@@ -26,6 +28,7 @@ namespace opentrn::backend {
 
 struct Allocation {
   std::vector<isa::Placement> placements;     // by TensorId
+  bool sbuf_rotates = true;                   // placed by a way that rotates
   int64_t sbuf_bytes_per_partition_used = 0;  // live at once, at most
   int64_t psum_banks_used = 0;                // that hold something at once, at most
   int64_t hbm_bytes_used = 0;
@@ -33,8 +36,8 @@ struct Allocation {
 
 // kCapacity (sbuf.capacity, psum.capacity) with a table of live tensors when they do not fit; kProgram
 // (sbuf.overlap, psum.overlap) when two live tensors with given addresses share bytes.
-// Nothing when only ways that rotate are wanted and they fail.
-enum class Ways : uint8_t { kAll, kRotating };
+// Nothing when only ways that rotate are wanted and they fail, or only the one with a part for large tensors.
+enum class Ways : uint8_t { kAll, kRotating, kApart };
 std::optional<Allocation> allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
                                    const Options& options, const arch::NeuronCore& core,
                                    Ways ways = Ways::kAll);

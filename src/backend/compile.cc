@@ -78,6 +78,19 @@ Scheduled schedule(Placed placed, const Options& options, const arch::Tables& ta
   return result;
 }
 
+// Where tensors do not rotate through SBUF, writers wait for readers; parts for large and small tensors may
+// take less, by the scheduler's estimate, or more, where one of them is short of room.
+Scheduled schedule_as_placed(const std::shared_ptr<const isa::Program>& program, const Options& options,
+                             const arch::Tables& tables) {
+  const arch::NeuronCore& core = tables.neuron_core(options.generation);
+  Scheduled found = schedule(*place(program, options, core, Ways::kAll), options, tables);
+  if (found.placed.allocation.sbuf_rotates) return found;
+  std::optional<Placed> apart = place(program, options, core, Ways::kApart);
+  if (!apart) return found;
+  Scheduled other = schedule(std::move(*apart), options, tables);
+  return other.order.estimated_ns < found.order.estimated_ns ? other : found;
+}
+
 // The fastest, by the scheduler's estimate, of several ways to make a program fit; nothing when none does.
 // Spilling more leaves room to reload early and to keep reloads off bytes that were just read.
 std::optional<Scheduled> schedule_spilling(const std::shared_ptr<const isa::Program>& program,
@@ -99,9 +112,8 @@ std::optional<Scheduled> schedule_spilling(const std::shared_ptr<const isa::Prog
 // In the order of the kernel, or where that does not fit, in one that holds less.
 Scheduled schedule_or_spill(const std::shared_ptr<const isa::Program>& program, const Options& options,
                             const arch::Tables& tables) {
-  const arch::NeuronCore& core = tables.neuron_core(options.generation);
   try {
-    return schedule(*place(program, options, core, Ways::kAll), options, tables);
+    return schedule_as_placed(program, options, tables);
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kCapacity) throw;
     if (options.neuronx_cc) {
@@ -110,7 +122,7 @@ Scheduled schedule_or_spill(const std::shared_ptr<const isa::Program>& program, 
     }
     const std::shared_ptr<const isa::Program> hoisted = hoist_psum_evictions(program);
     if (hoisted == program) throw;
-    return schedule(*place(hoisted, options, core, Ways::kAll), options, tables);
+    return schedule_as_placed(hoisted, options, tables);
   }
 }
 
@@ -121,8 +133,7 @@ Scheduled schedule_somehow(const std::shared_ptr<const isa::Program>& program, c
     const std::shared_ptr<const isa::Program> renamed = rename_reloaded_tiles(program);
     if (renamed != program) {
       try {
-        return schedule(*place(renamed, options, tables.neuron_core(options.generation), Ways::kAll), options,
-                        tables);
+        return schedule_as_placed(renamed, options, tables);
       } catch (const Fault& fault) {
         if (fault.kind() != FaultKind::kCapacity) throw;
       }

@@ -143,7 +143,8 @@ class Simplifier {
   bool rewrite(OpId id) {
     Op& op = function_.op(id);
     switch (op.kind) {
-      case OpKind::convert_: return merge_converts(op) || convert_before_view(id);
+      case OpKind::convert_:
+        return merge_converts(op) || convert_before_view(id) || convert_before_choice(id);
       case OpKind::reshape_:
         if (const Op* inner = maker(op.operands[0], OpKind::reshape_)) {
           op.operands[0] = inner->operands[0];
@@ -200,6 +201,49 @@ class Simplifier {
       moved.set(Attr::permutation, std::vector<int64_t>(permutation.begin(), permutation.end()));
     }
     return true;
+  }
+
+  // Numbers that an op only places or chooses among: parts of a concatenation, the largest of a window.
+  bool only_chooses(const Op& op) const {
+    if (op.kind == OpKind::concatenate_) return true;
+    if (op.kind != OpKind::reduce_window_) return false;
+    const auto combiner = combiner_of(function_, op);
+    return combiner == OpKind::maximum_ || combiner == OpKind::minimum_;
+  }
+
+  // Rounding keeps the order of numbers: what is chosen and then rounded is what is rounded and then chosen,
+  // and half of it moves.
+  bool convert_before_choice(OpId id) {
+    const Op op = function_.op(id);
+    const OpId choice_id = function_.value(op.operands[0]).op;
+    const ElementType to = type(op.results[0]).element();
+    if (choice_id == graph::kNoOp || type(op.operands[0]).element() != ElementType::kF32 ||
+        (to != ElementType::kBF16 && to != ElementType::kF16))
+      return false;
+    const Op choice = function_.op(choice_id);
+    if (!only_chooses(choice) || choice.results.size() != 1 || reads_of(op.operands[0]) != 1) return false;
+    const auto is_made = [&](ValueId value) {
+      const OpId maker_id = function_.value(value).op;
+      return maker_id != graph::kNoOp && function_.op(maker_id).kind != OpKind::constant_;
+    };
+    const size_t data = choice.kind == OpKind::concatenate_ ? choice.operands.size() : 1;
+    if (!std::ranges::all_of(std::span(choice.operands).first(data), is_made)) return false;
+    for (size_t i = 0; i < choice.operands.size(); ++i) {
+      const ValueId wide = choice.operands[i];
+      const ValueId narrow = insert_before(choice_id, OpKind::convert_, {wide}, type(wide).with_element(to));
+      while (rewrite(function_.value(narrow).op)) ++changed_;
+      function_.op(choice_id).operands[i] = narrow;
+    }
+    const auto become_narrow = [&](ValueId value) {
+      function_.value(value).type = type(value).with_element(to);
+    };
+    become_narrow(choice.results[0]);
+    for (const BlockId region : choice.regions) {
+      for (const ValueId argument : function_.block(region).arguments) become_narrow(argument);
+      for (const OpId inside : function_.block(region).ops)
+        for (const ValueId result : function_.op(inside).results) become_narrow(result);
+    }
+    return true;  // the conversion is one of a type to itself now
   }
 
   bool merge_transposes(Op& op) {

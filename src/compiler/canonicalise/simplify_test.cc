@@ -77,6 +77,26 @@ constexpr PassCase kSimplifyCases[] = {
      R"(%a = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xbf16>
         %b = stablehlo.convert %a : (tensor<4xbf16>) -> tensor<4xf32>
         return %b : tensor<4xf32>)"},
+    // Of arguments it would be a kernel more.
+    {"rounded_behind_a_concatenation", "(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<8xbf16>",
+     R"(%a = stablehlo.negate %x : tensor<4xf32>
+        %b = stablehlo.negate %y : tensor<4xf32>
+        %c = stablehlo.concatenate %a, %b, dim = 0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+        %r = stablehlo.convert %c : (tensor<8xf32>) -> tensor<8xbf16>
+        return %r : tensor<8xbf16>)",
+     R"(%a = stablehlo.negate %x : tensor<4xf32>
+        %b = stablehlo.negate %y : tensor<4xf32>
+        %p = stablehlo.convert %a : (tensor<4xf32>) -> tensor<4xbf16>
+        %q = stablehlo.convert %b : (tensor<4xf32>) -> tensor<4xbf16>
+        %c = stablehlo.concatenate %p, %q, dim = 0 : (tensor<4xbf16>, tensor<4xbf16>) -> tensor<8xbf16>
+        return %c : tensor<8xbf16>)"},
+    {"rounded_arguments_side_by_side", "(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<8xbf16>",
+     R"(%c = stablehlo.concatenate %x, %y, dim = 0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+        %r = stablehlo.convert %c : (tensor<8xf32>) -> tensor<8xbf16>
+        return %r : tensor<8xbf16>)",
+     R"(%c = stablehlo.concatenate %x, %y, dim = 0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+        %r = stablehlo.convert %c : (tensor<8xf32>) -> tensor<8xbf16>
+        return %r : tensor<8xbf16>)"},
     {"division_by_a_power_of_two", "(%x: tensor<4xf32>) -> tensor<4xf32>",
      R"(%four = stablehlo.constant dense<4.0> : tensor<4xf32>
         %a = stablehlo.divide %x, %four : tensor<4xf32>

@@ -40,7 +40,7 @@ class Finder {
   std::map<ValueId, Arrangement> run() {
     for (const OpId id : function_.block(plan_.block()).ops) {
       const Op& op = function_.op(id);
-      if (!is_view_op(op.kind)) find_wishes(op);
+      if (!plan_.is_read_through(id)) find_wishes(op);
     }
     std::map<ValueId, Arrangement> result;
     for (const auto& [value, wishes] : wishes_)

@@ -428,8 +428,8 @@ View Lowering::view(ValueId value) {
   const graph::OpId id = function_.value(value).op;
   OPENTRN_CHECK(id != graph::kNoOp, "value {} was read before it was made", index_of(value));
   const Op& op = function_.op(id);
-  OPENTRN_CHECK(op.kind == OpKind::constant_ || is_view_op(op.kind), "{} was read before it was lowered",
-                graph::name(op.kind));
+  OPENTRN_CHECK(op.kind == OpKind::constant_ || plan().is_read_through(id),
+                "{} was read before it was lowered", graph::name(op.kind));
   // Constants are inputs of the program and the same everywhere.
   if (op.kind == OpKind::constant_) return *(views_[index_of(value)] = constant(op.literal(Attr::value)));
   const View made = view_of_op(op, function_.value(value).index);
@@ -516,7 +516,8 @@ std::optional<View> Lowering::rearranged(const graph::Function& function, const 
   const auto dims = function.type(op.results[result]).dims();
   View made{source.tensor, source.dtype, source.offset, {}};
   switch (op.kind) {
-    case OpKind::optimization_barrier_: return source;
+    case OpKind::optimization_barrier_:
+    case OpKind::convert_: return source;  // one that is read through (plan.h): of the narrow type
     case OpKind::real_:
     case OpKind::imag_:
       made = source;

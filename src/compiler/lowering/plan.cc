@@ -9,6 +9,7 @@
 
 #include "arch/arch.h"
 #include "base/interrupt.h"
+#include "compiler/analysis/attention_op.h"
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/dims.h"
 #include "compiler/analysis/values.h"
@@ -142,6 +143,7 @@ Plan::Plan(const Function& function, graph::BlockId block, Generation generation
   uint32_t place_in_block = 0;
   for (const OpId id : function.block(block).ops) place_of_op_[index_of(id)] = place_in_block++;
   find_register_ops(in_register);
+  find_read_through();
   for (const OpId id : function.block(block).ops) place(id);
   find_prologues();
   find_outputs(in_register);
@@ -169,6 +171,64 @@ void Plan::find_register_ops(std::optional<size_t> in_register) {
   }
 }
 
+// What takes its operand in a type other than that of its own numbers, on the way into the engine.
+bool Plan::widens_as_it_reads(const Op& op, size_t operand) const {
+  switch (op.kind) {
+    case OpKind::add_:
+    case OpKind::subtract_:
+    case OpKind::multiply_:
+    case OpKind::divide_:
+    case OpKind::maximum_:
+    case OpKind::minimum_:
+    case OpKind::exponential_:
+    case OpKind::tanh_:
+    case OpKind::logistic_:
+    case OpKind::sqrt_:
+    case OpKind::rsqrt_:
+    case OpKind::chlo_erf_: return has_elementwise(function_, op);
+    case OpKind::reduce_: {
+      if (operand != 0 || !is_reduction(function_, op)) return false;
+      // Over the last dimensions: others move slabs (slab_reduction.h).
+      const auto reduced = op.integers(Attr::dimensions);
+      const int rank = function_.type(op.operands[0]).rank();
+      return std::ranges::all_of(reduced,
+                                 [&](int64_t d) { return d >= rank - static_cast<int64_t>(reduced.size()); });
+    }
+    default: return false;
+  }
+}
+
+// Conversions of 16-bit floats to fp32 whose every reader takes the narrow number. A value that others read
+// too, as products, lies as they want it, and its readers by rows have a copy of their own.
+void Plan::find_read_through() {
+  is_widening_.assign(function_.op_count(), false);
+  std::vector<bool> widens(function_.value_count(), true), by_rows(function_.value_count(), true);
+  const auto& ops = function_.block(block_).ops;
+  for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
+    const Op& op = function_.op(*it);
+    const bool view = is_view_op(op.kind);
+    const bool wide = op.results.size() == 1 && widens[index_of(op.results[0])];
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const size_t read = index_of(op.operands[i]);
+      if (!(view ? wide : widens_as_it_reads(op, i))) widens[read] = false;
+      if (view ? op.results.size() != 1 || !by_rows[index_of(op.results[0])]
+               : source_row_rank(function_, op) || attention_of(op))
+        by_rows[read] = false;
+    }
+    for (const ValueId value : captured_by(function_, op))
+      widens[index_of(value)] = by_rows[index_of(value)] = false;
+    if (op.kind != OpKind::convert_ || !wide || !by_rows[index_of(op.operands[0])]) continue;
+    const graph::Type &from = function_.type(op.operands[0]), &to = function_.type(op.results[0]);
+    is_widening_[index_of(*it)] =
+        (from.element() == graph::ElementType::kBF16 || from.element() == graph::ElementType::kF16) &&
+        to.element() == graph::ElementType::kF32 && !splat_of(function_, op.operands[0]);
+  }
+}
+
+bool Plan::is_read_through(OpId id) const {
+  return is_view_op(function_.op(id).kind) || is_widening_[index_of(id)];
+}
+
 void Plan::add_base(ValueId value, std::vector<ValueId>& bases) const {
   value = base_of(value);
   const OpId id = function_.value(value).op;
@@ -192,7 +252,7 @@ int Plan::group_of(ValueId value) const {
 ValueId Plan::base_of(ValueId value) const {
   for (;;) {
     const OpId id = function_.value(value).op;
-    if (id == graph::kNoOp || !is_view_op(function_.op(id).kind)) return value;
+    if (id == graph::kNoOp || !is_read_through(id)) return value;
     value = function_.op(id).operands[function_.value(value).index];
   }
 }
@@ -204,6 +264,7 @@ std::optional<Plan::Seen> Plan::seen_inside(int group, ValueId value) const {
   const OpId id = function_.value(value).op;
   if (id == graph::kNoOp || !groups_[group].permutation.empty()) return std::nullopt;
   const Op& op = function_.op(id);
+  if (is_widening(id)) return seen_inside(group, op.operands[0]);
   if (op.kind != OpKind::reshape_ && op.kind != OpKind::broadcast_in_dim_) return std::nullopt;
   const auto inner = seen_inside(group, op.operands[0]);
   if (!inner || inner->form != Form::kColumn) return std::nullopt;
@@ -392,7 +453,7 @@ void Plan::start_group(OpId id) {
 void Plan::place(OpId id) {
   interrupt::poll();
   const Op& op = function_.op(id);
-  if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return;
+  if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_read_through(id)) return;
   if (in_registers_[index_of(id)]) return;
   if (has_elementwise(function_, op) || is_reduction(function_, op)) {
     std::vector<int> candidates = groups_read_by(id);
@@ -561,7 +622,7 @@ void Plan::find_overwritten() {
       continue;
     if (readers.empty())
       for (const OpId other : function_.block(block_).ops)
-        if (!is_view_op(function_.op(other).kind) && !in_registers_[index_of(other)])
+        if (!is_read_through(other) && !in_registers_[index_of(other)])
           for (const ValueId base : bases_read_by(other)) readers[base].push_back(other);
     const size_t count = op.kind == OpKind::while_ ? op.operands.size() : 1;
     for (size_t i = 0; i < count; ++i) {
@@ -578,7 +639,7 @@ bool Plan::comes_last(ValueId input, ValueId result) {
   const int writer = group_of(result);
   std::set<int> before;
   for (const OpId id : function_.block(block_).ops) {
-    if (is_view_op(function_.op(id).kind)) continue;
+    if (is_read_through(id)) continue;
     const std::vector<ValueId> bases = bases_read_by(id);
     if (std::ranges::find(bases, input) == bases.end()) continue;
     const int group = group_of_op_[index_of(id)];
@@ -671,7 +732,7 @@ void Plan::find_outputs(std::optional<size_t> in_register) {
   std::vector<ValueId> bases;
   for (const OpId id : function_.block(block_).ops) {
     const Op& op = function_.op(id);
-    if (is_view_op(op.kind) || in_registers_[index_of(id)]) continue;
+    if (is_read_through(id) || in_registers_[index_of(id)]) continue;
     const int group = group_of_op_[index_of(id)];
     bases.clear();
     for (size_t i = 0; i < op.operands.size(); ++i) {

@@ -7,7 +7,8 @@
 // row: what a reduction over the columns gives, and what is computed from such). Softmax, layer and RMS
 // norm, GELU, bias and residual are row-wise groups as they stand; nothing has to be recognised by name.
 // Ops that only rearrange (broadcast_in_dim, transpose, reshape, slice) are no kernels: a consumer reads
-// through them (views.h).
+// through them (views.h). Nor are conversions of 16-bit floats to fp32 whose readers are arithmetic: engines
+// compute in fp32 whatever they read, so that what is in memory and moves is narrow.
 //
 // A product or a convolution begins a group of which it makes the full values: rows are its left free
 // dimensions or its features, columns the others; what follows reads its sums on their way out of PSUM.
@@ -94,6 +95,9 @@ class Plan {
   // What the op reads of memory: bases of its operands and of what its regions take from outside, those
   // behind arithmetic in registers included.
   std::vector<graph::ValueId> bases_read_by(graph::OpId id) const;
+  // A consumer reads through the op: it rearranges, or it widens what engines read as it is.
+  bool is_read_through(graph::OpId id) const;
+  bool is_widening(graph::OpId id) const { return is_widening_[graph::index_of(id)]; }
   // The op is done in registers where its value is needed.
   bool in_registers(graph::OpId id) const { return in_registers_[graph::index_of(id)]; }
   // The op may write its result where its operand lies: nobody reads the operand afterwards. Updates and
@@ -109,6 +113,8 @@ class Plan {
   bool is_loop_body() const;
   bool is_donated(graph::ValueId value) const;
   void find_register_ops(std::optional<size_t> in_register);
+  bool widens_as_it_reads(const graph::Op& op, size_t operand) const;
+  void find_read_through();
   void find_overwritten();
   void find_updated();
   bool is_updated_by(graph::ValueId input, graph::ValueId result) const;
@@ -135,6 +141,7 @@ class Plan {
   int64_t columns_max_, prologue_elements_;
   bool donated_inputs_;
   std::vector<bool> in_registers_;     // by op
+  std::vector<bool> is_widening_;      // by op
   std::vector<uint32_t> place_of_op_;  // in the block's list
   bool in_order_of_block_ = true;      // a group reads only what comes before it in the block
   std::set<std::pair<graph::OpId, size_t>> overwritten_;

@@ -388,12 +388,9 @@ class RowwiseKernel {
     if (const auto number = splat_of(function_, value)) return {.element = element, .splat = number};
     if (const auto seen = plan_.seen_inside(index_, value)) {
       if (waiting_.contains(seen->base)) finish_steps(seen->base);
-      Term term = terms_.at(seen->base);
-      term.column = seen->form == Form::kColumn;
-      return term;
+      return {.element = element, .tile = terms_.at(seen->base).tile, .column = seen->form == Form::kColumn};
     }
-    return {
-        .element = element, .splat = {}, .tile = loaded(value, column_op), .column = column_op || narrow_};
+    return {.element = element, .tile = loaded(value, column_op), .column = column_op || narrow_};
   }
 
   Tile loaded(ValueId value, bool column_op) {
@@ -505,9 +502,9 @@ class RowwiseKernel {
 
   Term source_term(const Op& op) {
     const ValueId value = op.results[0];
-    const Tile tile =
-        source_ ? source_tile(value) : load(operands_.at({value, false}), false, row_begin_, row_count_);
-    return {.element = function_.type(value).element(), .splat = {}, .tile = tile, .column = false};
+    return {.element = function_.type(value).element(),
+            .tile = source_ ? source_tile(value)
+                            : load(operands_.at({value, false}), false, row_begin_, row_count_)};
   }
 
   Term operand_for(const Op& op, ValueId value, bool column_op) {
@@ -614,8 +611,11 @@ class RowwiseKernel {
     return true;
   }
 
-  static Scalar scalar_of(const Term& term) {
-    return term.splat ? Scalar(*term.splat) : Scalar(term.tile.column_range(0, 1));
+  // A number in each row, of 32 bits also where it is read through a conversion.
+  Scalar scalar_of(const Term& term) {
+    if (term.splat) return *term.splat;
+    const Tile column = term.tile.column_range(0, 1);
+    return size_bytes(column.dtype) == 4 ? column : copied(column, DType::kFloat32);
   }
 
   // A conversion ends what waits before it.
