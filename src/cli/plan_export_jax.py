@@ -169,6 +169,35 @@ def gated_backward(kept, gradient):
 gated.defvjp(lambda gate, up: (gated(gate, up), (gate, up)), gated_backward)
 
 
+def is_label(like, labels):
+    return jax.lax.broadcasted_iota(jnp.int32, like.shape, like.ndim - 1) == labels[..., None]
+
+
+def surprise_forward(logits, labels):
+    """Where labels are is made of logits that are there, and made again behind them: it is as large as they are."""
+    logits, labels = jax.lax.optimization_barrier((logits, labels))
+    largest = jax.lax.pmax(jnp.max(logits, -1, keepdims=True), "tp")
+    raised = jnp.exp(logits - largest)
+    total = jax.lax.psum(jnp.sum(raised, -1), "tp")
+    own = jax.lax.psum(jnp.sum(jnp.where(is_label(logits, labels), logits, 0), -1), "tp")
+    return jnp.log(total) + largest[..., 0] - own, (raised, total, labels)
+
+
+@jax.custom_vjp
+def surprise(logits, labels):
+    """Minus the logarithm of what each token's label gets; labels count from this device's part of the vocabulary."""
+    return surprise_forward(logits, labels)[0]
+
+
+def surprise_backward(kept, gradient):
+    (raised, total, labels), gradient = with_gradient(kept, gradient)
+    of_label = is_label(raised, labels).astype(jnp.float32) * gradient[..., None]
+    return raised * (gradient / total)[..., None] - of_label, np.zeros(labels.shape, jax.dtypes.float0)
+
+
+surprise.defvjp(surprise_forward, surprise_backward)
+
+
 def updated(master, moment, square, gradient, count):
     """Adam's step by a sum of gradients of so many micro-batches: what is kept, and the weight as products read it.
 
@@ -266,12 +295,8 @@ class Step:
             else ends["output"]
         )
         logits = product(x, table).astype(jnp.float32)  # of a part of the vocabulary
-        largest = jax.lax.pmax(jax.lax.stop_gradient(jnp.max(logits, -1, keepdims=True)), "tp")
-        total = jnp.log(jax.lax.psum(jnp.sum(jnp.exp(logits - largest), -1), "tp")) + largest[..., 0]
-        first = jax.lax.axis_index("tp") * logits.shape[2]
-        is_label = jax.lax.broadcasted_iota(jnp.int32, logits.shape, 2) + first == tokens[:, 1:, None]
-        label = jax.lax.psum(jnp.sum(jnp.where(is_label, logits, 0), -1), "tp")
-        return jnp.mean(total - label) / self.dp
+        labels = tokens[:, 1:] - jax.lax.axis_index("tp") * logits.shape[2]
+        return jnp.mean(surprise(logits, labels)) / self.dp
 
     def reduced(self, gradient, s):
         """Summed over the devices that have the weight, once for all micro-batches; in parts where ZeRO keeps it so."""

@@ -5,6 +5,8 @@
 // memory. Curves of planner.toml give the rates.
 #pragma once
 
+#include <optional>
+
 #include "planner/job.h"
 #include "planner/machine.h"
 #include "planner/stack.h"
@@ -22,6 +24,7 @@ struct BlockTime {
   double forward = 0, backward = 0;
   double attention_inside = 0;
   double weights = 0;  // of backward: the weights' gradients
+  std::optional<double> again;  // forward where it is run for the backward pass alone, if that is less
 };
 
 BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,

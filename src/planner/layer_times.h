@@ -10,6 +10,12 @@
 
 namespace opentrn::planner {
 
+// What a micro-batch's passes wait for collectives that go on beside them as they can, in seconds.
+struct CollectiveWaits {
+  double activations_s = 0;         // of tensor parallelism
+  std::optional<double> weights_s;  // of weights and gradients beside those; nullopt: they are not there
+};
+
 // Of one micro-batch on one rank, in seconds: what block_s() and output_s() say otherwise.
 struct LayerTimes {
   BlockTime block;                        // of a dense block
@@ -19,9 +25,7 @@ struct LayerTimes {
   std::optional<double> optimizer_s_of_parameter;
   double optimizer_s_of_tensor = 0;  // beside that, for every tensor of weights
   bool update_blocks = false;  // the backward passes of blocks update weights: the optimizer has the ends
-  // What a micro-batch's passes wait for collectives of weights and gradients beside them; nullopt: not
-  // known.
-  std::optional<double> weights_wait_s;
+  std::optional<CollectiveWaits> waits;  // nullopt: not known
   bool add_gradients = false;  // the backward passes add theirs to those of the micro-batches before
 };
 

@@ -131,7 +131,7 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
     stage.backward += count * time.backward;
     stage.weights += count * time.weights;
     const bool full = layout.recompute == Recompute::kFull;
-    if (full) stage.recompute += count * time.forward;
+    if (full) stage.recompute += count * time.again.value_or(time.forward);
     if (layout.recompute == Recompute::kSelective)
       stage.recompute += count * (stack.selective_again > 0 ? stack.selective_again * time.forward
                                   : stack.flash             ? 0
@@ -353,9 +353,14 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double parameters = most_parameters(job.model, layout);
   // Each micro-batch but the first adds its gradients to those that are there. Where the layers' times hold
   // that, there are zeros before the first.
+  // Parts of gradients, which ZeRO-3 sums in each micro-batch, are added behind that.
+  const double adds_of_parts = layers != nullptr ? 3 * m * parameters * stack.gradient_bytes /
+                                                       double(groups.dp.ranks) / machine.rates.memory_bytes_s
+                                                 : 0;
   const bool adds_inside = layers != nullptr && layers->add_gradients;
-  const double adds = layout.zero >= 3 || m <= 1 ? 0
-                      : adds_inside ? parameters * stack.gradient_bytes / machine.rates.memory_bytes_s
+  const double adds = m <= 1             ? 0
+                      : layout.zero >= 3 ? adds_of_parts
+                      : adds_inside      ? parameters * stack.gradient_bytes / machine.rates.memory_bytes_s
                       : stack.adds_gradients ? (m - 1) * parameters * (2 * stack.gradient_bytes + 2) /
                                                    machine.rates.memory_bytes_s
                                              : 0;
@@ -368,10 +373,11 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                                         : gradient_s(job, machine, stack, layout, groups, stage);
   // A compiled program's collectives go on beside its passes; on links they have times of their own.
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
-  const bool goes_beside = layers != nullptr && layers->weights_wait_s && !machine.links &&
-                           stack.reduced_bytes == element &&
-                           (layout.zero >= 3 || layers->update_blocks || m <= 1);
-  if (goes_beside) out.time.gradients = m * *layers->weights_wait_s;
+  const bool is_program = layers != nullptr && layers->waits && !machine.links && stack.hides_tp <= 0 &&
+                          stack.reduced_bytes == element;
+  if (is_program) out.time.tp = m * layers->waits->activations_s;
+  const bool goes_beside = is_program && layers->waits->weights_s.has_value();
+  if (goes_beside) out.time.gradients = m * *layers->waits->weights_s;
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
   if (layers != nullptr && layers->optimizer_s_of_parameter) {

@@ -79,6 +79,10 @@ LAYOUTS = {
     "DP8, ZeRO-3": (SMALL, 8, {"tp": 1, "zero": 3, "micro_batch": 1}),
     "updates in the backward pass, DP8": (MIDDLE, 8, {"tp": 1, "micro_batch": 1}),
     "a wider model, TP2 DP4, ZeRO-1": (LARGE, 8, {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1}),
+    "TP2 DP4, ZeRO-1, recomputed, one micro-batch": (
+        MIDDLE, 4,
+        {"tp": 2, "zero": 1, "micro_batch": 1, "recompute": "full"},
+    ),
 }  # fmt: skip
 
 

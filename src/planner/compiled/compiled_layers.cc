@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
-#include "planner/compiled/weight_waits.h"
 
 namespace opentrn::planner::compiled {
 namespace {
@@ -124,6 +123,7 @@ struct BlockSizes {
   double attended = 1;       // of attention, by a rank of a ring
   bool adds = false;         // gradients to those of micro-batches before
   bool updates = false;      // weights, beside the backward pass of the only micro-batch
+  bool again = false;        // blocks run forward again before their backward pass
   bool norms_all_rows() const { return normed_rows == rows; }
 };
 
@@ -416,6 +416,12 @@ double seconds_of(PieceTimes& times, const Piece& piece, bool backward, bool add
   return time_of(times, piece, backward, adds, updates).seconds;
 }
 
+// A forward pass of an MLP whose result the backward pass does not read.
+PieceTime again_of(PieceTimes& times, Piece piece) {
+  piece.again = true;
+  return time_of(times, piece, false, false);
+}
+
 // Of a backward pass, the weights' gradients: one half of that through products. The backward pass computes
 // attention's weights again: nothing is left for selective recomputation.
 double weights_share(Piece piece) {
@@ -436,6 +442,7 @@ double weights_share(Piece piece) {
 BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, const Machine& machine,
                    const BlockSizes& sizes, bool with_experts) {
   BlockTime out;
+  double again = 0;
   const bool is_cut = model.latent() || model.streams > 1;
   for (const Counted& each : is_cut ? pieces_of(model, precision, sizes, with_experts)
                                     : halves_of(model, precision, sizes, with_experts)) {
@@ -443,7 +450,11 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
     out.forward += each.count * seconds_of(times, each.piece, false, false);
     out.backward += backward;
     out.weights += weights_share(each.piece) * backward;
+    if (sizes.again)
+      again += each.count * (each.piece.part == Part::kMlpHalf ? again_of(times, each.piece).seconds
+                                                               : seconds_of(times, each.piece, false, false));
   }
+  if (sizes.again && !is_cut && !with_experts) out.again = again;
   if (with_experts) {
     const double routing = routing_s(model, precision, machine, sizes.rows);
     out.forward += routing;
@@ -546,32 +557,44 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Layout
 }
 
 // Pieces of a step, as its program runs them; `out` is what layers() has found.
-double weights_wait(PieceTimes& times, const Job& job, const Machine& machine, const Layout& layout,
-                    const BlockSizes& sizes, const Piece& embedding, const LayerTimes& out) {
+MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& machine, const Layout& layout,
+                           const BlockSizes& sizes, const Piece& embedding, const LayerTimes& out) {
   const Model& model = job.model;
   const Share share = share_of(model, sizes.parts);
   const double element = job.precision == Precision::kFp32 ? 4 : 2, h = model.hidden;
   const double cores = machine.cores_per_rank;
   const auto bytes = [&](double columns) { return h * columns * cores * element; };
-  const auto passes = [&](const Piece& half, std::vector<WeightTensor> weights) {
-    const bool mlp = half.part == Part::kMlpHalf;
-    HalfPasses made{time_of(times, half, false, false), time_of(times, half, true, sizes.adds, sizes.updates),
-                    std::move(weights)};
-    if (sizes.norms_all_rows()) return made;
-    const Piece norm = norm_behind(model, job.precision, sizes, mlp);
-    made.forward = made.forward + time_of(times, norm, false, false);
-    made.backward = made.backward + time_of(times, norm, true, sizes.adds, sizes.updates);
-    return made;
-  };
-  MicroBatchPasses step;
-  step.layers = model.layers;
   const double queries = bytes(double(share.heads) * model.head_dim),
                shared = bytes(double(share.kv_heads) * model.head_dim), inner = bytes(double(share.ffn));
+  const double of_attention = 2 * (queries + shared), of_mlp = (model.gated ? 3 : 2) * inner;
+  MicroBatchPasses step;
+  const auto passes = [&](const Piece& half, std::vector<WeightTensor> weights) {
+    const bool mlp = half.part == Part::kMlpHalf;
+    HalfPasses made;
+    made.forward = time_of(times, half, false, false);
+    made.backward = time_of(times, half, true, sizes.adds, sizes.updates);
+    made.again = made.forward;
+    made.weights = std::move(weights);
+    if (mlp && sizes.again) made.again = again_of(times, half);
+    if (!sizes.norms_all_rows()) {
+      const Piece norm = norm_behind(model, job.precision, sizes, mlp);
+      made.norm = time_of(times, norm, false, false);
+      made.norm_backward = time_of(times, norm, true, sizes.adds, sizes.updates);
+    }
+    // Updates come behind a piece's own work: of the other half, or behind a norm alone of its own.
+    const double updated = (mlp == sizes.norms_all_rows()) ? of_attention : of_mlp;
+    const double all_s = made.norm.seconds > 0 ? made.norm_backward.seconds : made.backward.seconds;
+    if (sizes.updates)
+      made.given_at = std::clamp(1 - updated / element * *out.optimizer_s_of_parameter / all_s, 0.5, 1.0);
+    return made;
+  };
+  step.layers = model.layers;
   // The output layer's gradient comes before attention's inside, the projections' behind it.
   step.attention = passes(attention_half(model, job.precision, sizes),
                           {{queries, 0.1}, {queries, 0.75}, {shared, 0.8}, {shared, 0.85}});
-  step.mlp = passes(mlp_half(model, job.precision, sizes), {{inner, 0.33}, {inner, 0.67}});
-  if (model.gated) step.mlp.weights.push_back({inner, 0.9});
+  std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
+  if (model.gated) mlp.push_back({inner, 0.9});
+  step.mlp = passes(mlp_half(model, job.precision, sizes), std::move(mlp));
   step.embedding = time_of(times, embedding, false, false);
   step.embedding_backward = time_of(times, embedding, true, sizes.adds);
   Piece output = output_of(model, job.precision, sizes.rows, sizes.parts);
@@ -584,17 +607,25 @@ double weights_wait(PieceTimes& times, const Job& job, const Machine& machine, c
   output.normed = sizes.norms_all_rows();
   output.adds = sizes.adds;
   step.logits_backward = rows_of(times, output);
+  if (!sizes.norms_all_rows()) {
+    step.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
+    step.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
+  }
   step.embedding_bytes = bytes(model.vocabulary / double(sizes.parts));
   step.output_bytes = model.tied ? 0 : step.embedding_bytes;
-  step.recompute = layout.recompute == Recompute::kFull;
+  step.activation_bytes = double(sizes.rows) * h * element;
+  step.token_bytes = double(sizes.rows) * sizeof(float);
+  step.recompute = sizes.again;
   step.updates = sizes.updates;
-  if (job.global_batch <= double(layout.dp) * layout.micro_batch && out.optimizer_s_of_parameter) {
+  const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
+  step.sums = layout.dp > 1 && (sizes.updates || layout.zero >= 3 || (is_one && layout.zero >= 1));
+  if (is_one && out.optimizer_s_of_parameter) {
     constexpr double kReadAndWritten = 28;  // of a parameter: three float32 both ways, gradient and weight
     const double all = model.parameters() / double(sizes.parts) / layout.dp;
     const double parameters = sizes.updates ? step.embedding_bytes / element / cores : all;
     step.optimizer = {parameters * *out.optimizer_s_of_parameter * cores, parameters * kReadAndWritten};
   }
-  return weights_wait_s(step, machine, layout);
+  return step;
 }
 
 }  // namespace
@@ -617,6 +648,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.parts = parts;
   sizes.local_experts = double(model.experts) / layout.ep;
   sizes.attended = model.causal && layout.cp > 1 ? 0.5 : 1;
+  sizes.again = layout.recompute == Recompute::kFull;
   sizes.adds = layout.zero < 3 && job.global_batch > double(layout.dp) * layout.micro_batch;
   // The only micro-batch's gradients are complete while its backward pass goes on.
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
@@ -644,13 +676,13 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       set_optimizer_by_tensor(times, model, layout, sizes, embedding.wide, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
-    const bool is_known = layout.pp == 1 && layout.cp == 1 && layout.dp > 1 && layout.shard == 0 &&
+    const bool is_known = layout.pp == 1 && layout.cp == 1 && layout.shard == 0 &&
                           model.expert_layers() == 0 && model.vocabulary > 0 &&
                           windowed(model, sizes.keys) == 0 &&
                           is_whole(model, attention_half(model, job.precision, sizes), sizes);
-    const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
-    if (is_known && (sizes.updates || layout.zero >= 3 || (is_one && layout.zero >= 1)))
-      out.weights_wait_s = weights_wait(times, job, machine, layout, sizes, embedding, out);
+    if (is_known)
+      out.waits = collective_waits(passes_of(times, job, machine, layout, sizes, embedding, out), machine,
+                                   layout, collectives_);
     return out;
   } catch (const Fault& fault) {
     if (fault.kind() == FaultKind::kInternal) throw;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/compiled/collective_waits.h"
 #include "planner/compiled/piece_times.h"
 #include "planner/layer_times.h"
 
@@ -37,6 +38,7 @@ class CompiledLayers final : public LayerSource {
 
   std::optional<std::filesystem::path> folder_;
   std::map<Generation, std::unique_ptr<PieceTimes>> times_;
+  CollectiveTimes collectives_;
 };
 
 // Why this source has no times for a model on a machine; empty where it has.

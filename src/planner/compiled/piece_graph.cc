@@ -221,7 +221,10 @@ class Sheet {
   // is given by the forward pass, as it leaves the program that made it.
   void half_forward() {
     const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
-    give(piece_.part == Part::kMlpHalf ? mlp_of(in) : attention_of(in));
+    if (piece_.again)
+      mlp_inside(in);
+    else
+      give(piece_.part == Part::kMlpHalf ? mlp_of(in) : attention_of(in));
   }
 
   // `d`: gradient of what the block adds to, and of what it adds (summed over ranks).
@@ -267,6 +270,10 @@ class Sheet {
   }
 
   ValueId mlp_of(ValueId in) {
+    return narrow(product(mlp_inside(in), argument({piece_.inner, piece_.hidden})));
+  }
+
+  ValueId mlp_inside(ValueId in) {
     const ValueId up = kept(product(in, argument({piece_.hidden, piece_.inner})));
     ValueId acted{};
     if (piece_.gated) {
@@ -275,7 +282,7 @@ class Sheet {
     } else {
       acted = gelu(wide(up));
     }
-    return narrow(product(kept(acted), argument({piece_.inner, piece_.hidden})));
+    return kept(acted);
   }
 
   ValueId mlp_back(ValueId d_out) {
@@ -288,8 +295,10 @@ class Sheet {
     if (piece_.gated) {
       const ValueId gate = wide(inside());
       const ValueId share = builder_.add(OpKind::logistic_, {gate});
-      const ValueId slope = times(share, plus(splat(share, 1), times(gate, minus(splat(share, 1), share))));
-      d_firsts = {narrow(times(d_acted, times(gate, share))), narrow(times(times(d_acted, up), slope))};
+      // In the exported step's order, which is another for the engines that share this work.
+      const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
+      d_firsts = {narrow(times(times(d_acted, gate), share)),
+                  narrow(times(times(times(d_acted, up), share), slope))};
     } else {
       d_firsts = {narrow(times(d_acted, gelu_slope(up)))};
     }
@@ -373,6 +382,8 @@ class Sheet {
     const ValueId made = wide(narrow(product(x, argument({piece_.hidden, piece_.inner}))));
     give(made);
     give(builder_.reduce(OpKind::maximum_, made, {1}));
+    give(builder_.reduce(OpKind::add_,
+                         builder_.add(OpKind::select_, {label_mask(made), made, splat(made, 0)}), {1}));
   }
 
   void shares() {
@@ -381,8 +392,6 @@ class Sheet {
         OpKind::exponential_, {minus(logits, along_columns(argument({piece_.rows}, kReal), logits))});
     give(raised);
     give(builder_.reduce(OpKind::add_, raised, {1}));
-    give(builder_.reduce(OpKind::add_,
-                         builder_.add(OpKind::select_, {label_mask(logits), logits, splat(logits, 0)}), {1}));
   }
 
   void logits_backward() {
@@ -675,10 +684,10 @@ std::string to_string(const Piece& piece) {
       {"inner", piece.inner}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
-  const std::pair<const char*, bool> flags[] = {{"gated", piece.gated},   {"rms", piece.root_mean_square},
-                                                {"causal", piece.causal}, {"f32", piece.wide},
-                                                {"rotary", piece.rotary}, {"normed", piece.normed},
-                                                {"adds", piece.adds},     {"updates", piece.updates}};
+  const std::pair<const char*, bool> flags[] = {
+      {"gated", piece.gated}, {"rms", piece.root_mean_square}, {"causal", piece.causal},
+      {"f32", piece.wide},    {"rotary", piece.rotary},        {"normed", piece.normed},
+      {"adds", piece.adds},   {"updates", piece.updates},      {"again", piece.again}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;

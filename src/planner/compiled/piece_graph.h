@@ -60,7 +60,8 @@ struct Piece {
   // the other one's; kNorm, where it is a piece of its own, those of the half before it. `inner` and `gated`
   // say that they are the MLP's, `queries` and `key_values` that they are attention's.
   bool updates = false;
-  bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
+  bool adds = false;   // a backward pass adds its weights' gradients to those of micro-batches before
+  bool again = false;  // kMlpHalf: a forward pass for the backward pass, which does not read what it gives
 
   auto operator<=>(const Piece&) const = default;
 };

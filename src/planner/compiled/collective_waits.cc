@@ -1,0 +1,381 @@
+#include "planner/compiled/collective_waits.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "arch/dma_packets.h"
+#include "arch/tables.h"
+#include "arch/timing_table.h"
+#include "base/fault.h"
+#include "planner/links.h"
+#include "spmd/schedule.h"
+
+namespace opentrn::planner::compiled {
+namespace {
+
+using collectives::Kind;
+using spmd::ValueNumber;
+
+double by_tiers_s(const Machine& machine, Kind kind, Group group, double bytes) {
+  switch (kind) {
+    case Kind::kAllReduce: return all_reduce_s(machine, group, bytes);
+    case Kind::kAllToAll: return all_to_all_s(machine, group, bytes);
+    default: return all_gather_s(machine, group, bytes);
+  }
+}
+
+// Bytes of a rank's memory that a ring reads and writes: its own part it copies.
+double moved_bytes(Kind kind, double bytes, double ranks) {
+  constexpr double kPassedOn = 2, kSummed = 3;
+  const double passes = kind == Kind::kAllReduce       ? kSummed + kPassedOn
+                        : kind == Kind::kReduceScatter ? kSummed
+                                                       : kPassedOn;
+  return bytes * (passes * (ranks - 1) + 2) / ranks;
+}
+
+using Value = std::optional<ValueNumber>;  // none: there from the beginning
+
+// `at`: when, as a share of the part's time.
+struct Touch {
+  Value value;
+  double at = 0;
+};
+using Touches = std::vector<Touch>;
+
+Touches joined(Touches a, const Touches& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// The steps of a micro-batch, one after the other.
+class Steps {
+ public:
+  Steps(const Machine& machine, CollectiveTimes& times) : machine_(machine), times_(times) {}
+
+  void part(const PieceTime& time, const Touches& reads, const Touches& writes) {
+    if (time.seconds <= 0 && writes.empty()) return;
+    spmd::Part made;
+    made.ns = time.seconds * 1e9;
+    made.hbm_bytes = time.hbm_bytes;
+    for (const Touch& each : reads)
+      if (each.value) made.reads.push_back({*each.value, each.at * made.ns});
+    for (const Touch& each : writes) made.writes.push_back({*each.value, each.at * made.ns});
+    alone_ns_ += made.ns;
+    steps_.emplace_back(std::move(made));
+  }
+  // A part whose result is there at its end.
+  Value made_by(const PieceTime& time, const Touches& reads) {
+    const Value value = fresh();
+    part(time, reads, {{value, 1}});
+    return value;
+  }
+  Value fresh() { return next_++; }
+
+  // What comes of `read`. `before_s`: what the cores of a rank take to add up theirs first.
+  Value collective(Kind kind, Group group, double bytes, Value read, double before_s = 0) {
+    if (group.ranks <= 1 && before_s <= 0) return read;
+    spmd::Collective made;
+    made.ns = before_s * 1e9;
+    if (group.ranks > 1) {
+      made.ns += times_.seconds(machine_, kind, group, bytes) * 1e9;
+      made.hbm_bytes = moved_bytes(kind, bytes, double(group.ranks)) / machine_.cores_per_rank;
+    }
+    if (read) made.reads.push_back(*read);
+    const Value value = fresh();
+    made.writes.push_back(*value);
+    steps_.emplace_back(std::move(made));
+    return value;
+  }
+
+  double wait_s() const {
+    const arch::TimingTable& table = arch::timing(*machine_.generation);
+    const double share = arch::dma_packets(arch::default_tables()).of_collectives();
+    return (spmd::schedule(
+                steps_, {.hbm_bytes_per_ns = table.constant("hbm_bandwidth_gb_s"), .of_collectives = share})
+                .end_ns -
+            alone_ns_) *
+           1e-9;
+  }
+
+ private:
+  const Machine& machine_;
+  CollectiveTimes& times_;
+  ValueNumber next_ = 0;
+  double alone_ns_ = 0;
+  std::vector<spmd::Step> steps_;
+};
+
+// What becomes of weights and their gradients: gathered, summed, updated.
+class Weights {
+ public:
+  Weights(const MicroBatchPasses& passes, const Layout& layout, Steps& steps, bool sums)
+      : passes_(passes),
+        steps_(steps),
+        group_{layout.dp, layout.tp},
+        gathers_(sums && layout.zero >= 3),
+        sums_(sums),
+        scatters_(layout.zero >= 1),
+        gathers_updated_(layout.zero == 1 || layout.zero == 2),
+        all_bytes_(passes.embedding_bytes + passes.output_bytes) {
+    for (const auto* half : {&passes.attention, &passes.mlp})
+      for (const WeightTensor& each : half->weights) all_bytes_ += passes.layers * each.bytes;
+  }
+
+  // Where weights lie in parts.
+  Value gathered(double bytes) {
+    return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group_, bytes, {}) : Value();
+  }
+  // Of a half, as its pieces read them: one after the other.
+  Touches gathered(const HalfPasses& half) {
+    Touches reads;
+    for (size_t i = 0; i < half.weights.size(); ++i)
+      reads.push_back({gathered(half.weights[i].bytes), double(i) / double(half.weights.size())});
+    return reads;
+  }
+
+  void sum(Value gradient, double bytes) {
+    if (!sums_) return;
+    const Kind kind = scatters_ ? Kind::kReduceScatter : Kind::kAllReduce;
+    summed_.push_back({steps_.collective(kind, group_, bytes, gradient), bytes});
+  }
+  size_t count() const { return summed_.size(); }
+  Value last() const { return summed_.empty() ? Value() : summed_.back().first; }
+
+  // Where the optimizer has parts of weights, it goes tensor by tensor through the first `until` sums; what
+  // is whole elsewhere is gathered from then on.
+  void update(size_t until) {
+    const PieceTime& all = passes_.optimizer;
+    if (!sums_ || !scatters_ || all.seconds <= 0) return;
+    for (; updated_ < until; ++updated_) {
+      const auto& [sum, own] = summed_[updated_];
+      const double share = own / all_bytes_;
+      const Value updated = steps_.made_by(share * all, {{sum, 0}});
+      if (gathers_updated_) steps_.collective(Kind::kAllGather, group_, own, updated);
+    }
+  }
+  // Those of the embedding, and all that no piece has updated.
+  void update_rest() {
+    if (!sums_) return;
+    if (scatters_) return update(count());
+    steps_.part(passes_.optimizer, {{last(), 0.5}}, {});
+  }
+
+ private:
+  const MicroBatchPasses& passes_;
+  Steps& steps_;
+  Group group_;
+  bool gathers_, sums_, scatters_, gathers_updated_;
+  double all_bytes_;
+  size_t updated_ = 0;
+  std::vector<std::pair<Value, double>> summed_;  // of gradients, and bytes of their weights
+};
+
+class MicroBatch {
+ public:
+  MicroBatch(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
+             CollectiveTimes& times, bool sums)
+      : passes_(passes),
+        is_cut_(layout.sp && layout.tp > 1),
+        stand_alone_(passes.norm.seconds > 0),
+        recomputes_late_(layout.zero >= 3),
+        group_{layout.tp, 1},
+        inside_s_(inside_rank_s(machine, passes.activation_bytes)),
+        steps_(machine, times),
+        weights_(passes, layout, steps_, sums) {}
+
+  double wait_s() {
+    forward();
+    loss();
+    for (int i = passes_.layers; i-- > 0;) backward(i);
+    ends();
+    return steps_.wait_s();
+  }
+
+ private:
+  static constexpr int kNone = -1;  // no block
+
+  // Between blocks: sequences are cut, or every rank has all of them.
+  Value summed(Value value, bool in_parts = false) {
+    return steps_.collective(is_cut_ || in_parts ? Kind::kReduceScatter : Kind::kAllReduce, group_,
+                             passes_.activation_bytes, value, inside_s_);
+  }
+  Value whole(Value value) {
+    return is_cut_ ? steps_.collective(Kind::kAllGather, group_, passes_.activation_bytes, value) : value;
+  }
+  Value of_tokens(Value value) {
+    return steps_.collective(Kind::kAllReduce, group_, passes_.token_bytes, value);
+  }
+  // A norm that stands alone, of what ranks have added up.
+  Value normed_alone(const PieceTime& norm, Value value, double given_at = 1) {
+    if (norm.seconds <= 0) return value;
+    const Value made = steps_.fresh();
+    steps_.part(norm, {{value, 0}}, {{made, given_at}});
+    return made;
+  }
+  // ... and what the half behind it reads.
+  Value normed(const PieceTime& norm, Value value) { return whole(normed_alone(norm, value)); }
+
+  Value half_forward(const HalfPasses& half, const Touches& weights, Value value) {
+    return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
+  }
+
+  void forward() {
+    const double tokens = passes_.activation_bytes;
+    table_ = weights_.gathered(passes_.embedding_bytes);
+    Value value = steps_.made_by(passes_.embedding, {{table_, 0}});
+    // Ranks have parts of each token's numbers.
+    value = is_cut_ ? steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), value)
+                    : steps_.collective(Kind::kAllGather, group_, tokens, value);
+    for (int i = 0; i < passes_.layers; ++i) {
+      attention_.push_back(weights_.gathered(passes_.attention));
+      value = half_forward(passes_.attention, attention_.back(), value);
+      mlp_.push_back(weights_.gathered(passes_.mlp));
+      value = half_forward(passes_.mlp, mlp_.back(), value);
+    }
+    last_ = value;
+  }
+
+  // The largest logit of each token comes before the label's.
+  void loss() {
+    const bool is_tied = passes_.output_bytes <= 0;
+    Value output = is_tied ? table_ : weights_.gathered(passes_.output_bytes);
+    // One table has the parts of the vocabulary where it lies in parts of the tokens' numbers.
+    if (is_tied) output = steps_.collective(Kind::kAllToAll, group_, passes_.embedding_bytes, output);
+    const Value largest = steps_.fresh(), label = steps_.fresh();
+    steps_.part(passes_.logits, {{normed(passes_.norm, last_), 0}, {output, 0}},
+                {{largest, 0.8}, {label, 1}});
+    const Value of_all = of_tokens(largest), labels = of_tokens(label);
+    const Value shares = of_tokens(steps_.made_by(passes_.shares, {{of_all, 0}}));
+    const Value d_output = steps_.fresh(), d = steps_.fresh();
+    // A norm of its own leaves the table's gradient to the end; else the norm's comes behind both.
+    const double given_at = stand_alone_ ? 0.8 : 1, output_at = stand_alone_ ? 1 : 0.87;
+    const int again = passes_.recompute ? passes_.layers - 1 : kNone;
+    part_with_again(passes_.logits_backward, {{shares, 0}, {labels, 0}, {output, 0.5}},
+                    {{d, given_at}, {d_output, output_at}}, again);
+    gradient_ = summed(d);
+    if (is_tied)
+      d_tied_ = steps_.collective(Kind::kAllToAll, group_, passes_.embedding_bytes, d_output);
+    else
+      weights_.sum(d_output, passes_.output_bytes);
+    norm_backward(passes_.norm_backward, 1, again);
+  }
+
+  // Attention of a block that runs forward again does so where it needs nothing that is not there: in the
+  // middle of the piece above (one that waits for gathered weights, behind it).
+  void part_with_again(const PieceTime& time, const Touches& reads, Touches writes, int again) {
+    if (again == kNone || stand_alone_ || recomputes_late_) {
+      steps_.part(time, reads, writes);
+      return;
+    }
+    const Value attended = steps_.fresh();
+    writes.push_back({attended, 2. / 3});
+    steps_.part(time + passes_.attention.forward, joined(reads, attention_[size_t(again)]), writes);
+    again_ = summed(attended);
+  }
+  // ... or, where norms stand alone, behind its own norm, which is beside that of the piece above.
+  void norm_backward(const PieceTime& norm, double given_at, int again) {
+    if (again == kNone || (!stand_alone_ && !recomputes_late_)) {
+      gradient_ = normed_alone(norm, gradient_, given_at);
+      return;
+    }
+    Value normal = gradient_;
+    if (stand_alone_) {
+      const Value read = gradient_;
+      normal = steps_.fresh(), gradient_ = steps_.fresh();
+      steps_.part(norm + passes_.attention.norm, {{read, 0}}, {{normal, 0.75}, {gradient_, 1}});
+      normal = whole(normal);
+    }
+    again_ =
+        summed(steps_.made_by(passes_.attention.forward, joined({{normal, 0}}, attention_[size_t(again)])));
+  }
+
+  // Gradients of weights are summed from where they are made. `before`: what of the piece comes before its
+  // own work.
+  void half_backward(const HalfPasses& half, const Touches& reads, const PieceTime& before,
+                     const PieceTime& own, int again, bool is_last) {
+    const PieceTime time = before + own;
+    const double given_at = stand_alone_ ? 1 : half.given_at;
+    const auto at = [&](double share) { return (before.seconds + share * own.seconds) / time.seconds; };
+    Touches writes;
+    for (const WeightTensor& each : half.weights) writes.push_back({steps_.fresh(), at(each.made_at)});
+    const Value given = steps_.fresh();
+    const size_t known = weights_.count();
+    Touches all = joined({{whole_gradient_, 0}}, reads);
+    if (passes_.updates)
+      for (const Touch& each : behind_) all.push_back({each.value, at(given_at)});
+    part_with_again(time, all, joined({{given, at(given_at)}}, writes), again);
+    gradient_ = summed(given, is_last);  // the embedding's ranks have parts of each token's numbers
+    behind_.clear();
+    for (size_t i = 0; i < writes.size(); ++i) {
+      weights_.sum(writes[i].value, half.weights[i].bytes);
+      behind_.push_back({weights_.last(), 0});
+    }
+    weights_.update(known);
+    norm_backward(half.norm_backward, half.given_at, again);
+  }
+
+  void backward(int layer) {
+    Touches reads = mlp_[size_t(layer)];
+    PieceTime before, own = passes_.mlp.backward;
+    whole_gradient_ = whole(gradient_);
+    if (passes_.recompute) {
+      // The first of the MLP's products needs nothing of what runs again.
+      if (stand_alone_) {
+        const double first = 0.5 / double(passes_.mlp.weights.size());
+        steps_.part(first * own, {{whole_gradient_, 0}}, {});
+        own = (1 - first) * own;
+      }
+      before = passes_.mlp.again;
+      reads.push_back({normed(passes_.mlp.norm, again_), 0});
+    }
+    half_backward(passes_.mlp, reads, before, own, kNone, false);
+    whole_gradient_ = whole(gradient_);
+    const bool goes_on = passes_.recompute && layer > 0;
+    half_backward(passes_.attention, attention_[size_t(layer)], {}, passes_.attention.backward,
+                  goes_on ? layer - 1 : kNone, layer == 0);
+  }
+
+  void ends() {
+    const double tokens = passes_.activation_bytes;
+    if (is_cut_)
+      gradient_ = steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), gradient_);
+    const Value d_embedding = steps_.made_by(passes_.embedding_backward, {{gradient_, 0}, {d_tied_, 0}});
+    weights_.sum(d_embedding, passes_.embedding_bytes);
+    weights_.update_rest();
+  }
+
+  const MicroBatchPasses& passes_;
+  const bool is_cut_, stand_alone_, recomputes_late_;
+  const Group group_;
+  const double inside_s_;
+  Steps steps_;
+  Weights weights_;
+  std::vector<Touches> attention_, mlp_;  // weights as pieces read them, by layer
+  Value table_, last_, gradient_, whole_gradient_, d_tied_, again_;
+  Touches behind_;  // sums of the piece before
+};
+
+}  // namespace
+
+CollectiveTimes::CollectiveTimes() = default;
+CollectiveTimes::~CollectiveTimes() = default;
+
+double CollectiveTimes::seconds(const Machine& machine, Kind kind, Group group, double bytes) {
+  const int64_t unit = machine.ranks_per_server;
+  const bool is_inside = group.ranks * group.stride <= unit && unit % (group.ranks * group.stride) == 0;
+  if (!is_inside || machine.instance.empty()) return by_tiers_s(machine, kind, group, bytes);
+  auto& links = links_[{machine.instance, machine.cores_per_rank}];
+  if (!links)
+    links = std::make_unique<Links>(arch::default_tables(), machine.instance, 1, machine.cores_per_rank,
+                                    fabric::Cluster{});
+  return links->seconds(kind, group, bytes);
+}
+
+CollectiveWaits collective_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
+                                 CollectiveTimes& times) {
+  const double activations = MicroBatch(passes, machine, layout, times, false).wait_s();
+  if (!passes.sums) return {activations, std::nullopt};
+  return {activations, MicroBatch(passes, machine, layout, times, true).wait_s() - activations};
+}
+
+}  // namespace opentrn::planner::compiled

@@ -1,0 +1,75 @@
+// What a micro-batch waits for collectives, of activations, weights and gradients, as its program runs them.
+//
+// A compiled program gathers ZeRO-3's weights from its beginning, sums gradients as they are made, and goes
+// on with what does not need a sum of activations while that is under way. Parts and collectives share the
+// memory of the core, and collectives their stream. All are scheduled as those of a program are
+// (spmd/schedule.h), with the pieces of a plan as parts.
+//
+// Assumed: where in a backward piece a gradient is made (in the order of the work). The bytes of collectives
+// are those of a ring, which reads and writes what a rank passes on once each, and reads what it adds.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/communication.h"
+#include "planner/compiled/piece_times.h"
+#include "planner/job.h"
+#include "planner/layer_times.h"
+#include "planner/machine.h"
+
+namespace opentrn::planner {
+class Links;
+}
+
+namespace opentrn::planner::compiled {
+
+// Seconds of collectives: of groups inside one instance on its links, as a program's are, of others by tiers.
+class CollectiveTimes {
+ public:
+  CollectiveTimes();
+  ~CollectiveTimes();
+
+  // `bytes` as communication.h has them; of a reduce-scatter those before it.
+  double seconds(const Machine& machine, collectives::Kind kind, Group group, double bytes);
+
+ private:
+  std::map<std::pair<std::string, int>, std::unique_ptr<Links>> links_;  // of an instance, by cores of a rank
+};
+
+struct WeightTensor {
+  double bytes = 0;    // of a rank, whole
+  double made_at = 1;  // its gradient, as a share of the backward piece's time
+};
+
+// Between two meetings of a rank with others: a half of a block. Norms stand alone where sequences are cut.
+struct HalfPasses {
+  PieceTime norm, norm_backward;
+  PieceTime forward, backward;
+  PieceTime again;  // forward for the backward pass alone
+  std::vector<WeightTensor> weights;
+  // The gradient of its input, as a share of the time of the backward piece, or of that of a norm alone.
+  double given_at = 1;
+};
+
+struct MicroBatchPasses {
+  PieceTime embedding, norm, logits, shares, logits_backward, norm_backward, embedding_backward;
+  HalfPasses attention, mlp;
+  int layers = 0;
+  double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
+  double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up
+  double token_bytes = 0;                        // of a number for each token
+  PieceTime optimizer;     // behind the backward pass, where there is one micro-batch; else nothing
+  bool recompute = false;  // blocks run forward again in the backward pass
+  bool updates = false;    // a backward piece updates the weights of the one before it
+  bool sums = false;       // gradients are summed, and ZeRO-3's weights gathered, in each micro-batch
+};
+
+// By which the passes take longer.
+CollectiveWaits collective_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
+                                 CollectiveTimes& times);
+
+}  // namespace opentrn::planner::compiled
