@@ -2,8 +2,9 @@
 //
 // A convolution reads its kernel as [input features, taps, output features], input features over partitions.
 // Frameworks keep other orders ([output, input, taps] in PyTorch), in which neighbours on a partition lie
-// apart in memory and DMA moves them one by one. A kernel that is a constant gets the order that is read;
-// what is an argument stays in the order that the caller has.
+// apart in memory and DMA moves them one by one. A kernel that is a constant, or a slice of one (kernels that
+// are too large are computed in parts), gets the order that is read; what is an argument stays in the order
+// that the caller has.
 //
 // A product with few rows by a constant whose rows are contracted, as PyTorch's Linear keeps its weights,
 // would turn it in each run, which takes the Tensor engine longer than the product: it is transposed once,
@@ -142,28 +143,69 @@ int64_t turn_operands_of_few_rows(Function& function) {
   return changed;
 }
 
+// The slice of a constant that the value is, nothing for others.
+std::optional<OpId> slice_of_constant(const Function& function, ValueId value) {
+  const OpId id = function.value(value).op;
+  if (id == graph::kNoOp) return std::nullopt;
+  const Op& op = function.op(id);
+  if (op.kind != OpKind::slice_ || !is_dense_constant(function, op.operands[0])) return std::nullopt;
+  return id;
+}
+
+std::vector<int64_t> permuted(std::span<const int64_t> values, const std::vector<int64_t>& order) {
+  std::vector<int64_t> made;
+  for (const int64_t d : order) made.push_back(values[static_cast<size_t>(d)]);
+  return made;
+}
+
+// The constant with its dimensions in this order, in front of op `at` of the body.
+ValueId in_order(Function& function, size_t& at, ValueId constant, const std::vector<int64_t>& order,
+                 graph::LocationId location) {
+  const graph::Type type = function.type(constant);
+  const OpId made = function.insert(function.body(), at++, OpKind::transpose_, {constant},
+                                    {type.with_dims(permuted(type.dims(), order))}, location);
+  function.op(made).set(Attr::permutation, order);
+  return function.op(made).results[0];
+}
+
+// Slices of one constant take parts of one transposed one.
+using Transposed = std::map<std::pair<ValueId, std::vector<int64_t>>, ValueId>;
+
+ValueId slice_in_order(Function& function, size_t& at, OpId slice, const std::vector<int64_t>& order,
+                       Transposed& transposed) {
+  const Op op = function.op(slice);
+  const auto [found, is_new] = transposed.try_emplace({op.operands[0], order});
+  if (is_new) found->second = in_order(function, at, op.operands[0], order, op.location);
+  const graph::Type type = function.type(op.results[0]);
+  const OpId made = function.insert(function.body(), at++, OpKind::slice_, {found->second},
+                                    {type.with_dims(permuted(type.dims(), order))}, op.location);
+  for (const Attr name : {Attr::start_indices, Attr::limit_indices, Attr::strides})
+    function.op(made).set(name, permuted(op.integers(name), order));
+  return function.op(made).results[0];
+}
+
 }  // namespace
 
 int64_t arrange_constants(Function& function) {
   int64_t changed = turn_operands_of_few_rows(function);
   const graph::BlockId body = function.body();
+  Transposed whole;
   for (size_t at = 0; at < function.block(body).ops.size(); ++at) {
     const OpId id = function.block(body).ops[at];
     const Op op = function.op(id);
-    if (op.kind != OpKind::convolution_ || !is_dense_constant(function, op.operands[1])) continue;
+    if (op.kind != OpKind::convolution_) continue;
+    const auto slice = slice_of_constant(function, op.operands[1]);
+    if (!slice && !is_dense_constant(function, op.operands[1])) continue;
     std::vector<int64_t> order{op.integer(Attr::kernel_input_feature_dimension)};
     for (const int64_t d : op.integers(Attr::kernel_spatial_dimensions)) order.push_back(d);
     order.push_back(op.integer(Attr::kernel_output_feature_dimension));
     if (std::is_sorted(order.begin(), order.end())) continue;
-    const graph::Type type = function.type(op.operands[1]);
-    std::vector<int64_t> dims, taps;
-    for (const int64_t d : order) dims.push_back(type.dim(static_cast<int>(d)));
+    std::vector<int64_t> taps;
     for (size_t i = 1; i + 1 < order.size(); ++i) taps.push_back(static_cast<int64_t>(i));
-    const OpId transposed = function.insert(body, at++, OpKind::transpose_, {op.operands[1]},
-                                            {type.with_dims(dims)}, op.location);
-    function.op(transposed).set(Attr::permutation, order);
+    const ValueId kernel = slice ? slice_in_order(function, at, *slice, order, whole)
+                                 : in_order(function, at, op.operands[1], order, op.location);
     Op& convolution = function.op(id);
-    convolution.operands[1] = function.op(transposed).results[0];
+    convolution.operands[1] = kernel;
     convolution.set(Attr::kernel_input_feature_dimension, int64_t{0});
     convolution.set(Attr::kernel_spatial_dimensions, taps);
     convolution.set(Attr::kernel_output_feature_dimension, static_cast<int64_t>(order.size()) - 1);

@@ -61,6 +61,33 @@ TEST(ArrangeConstants, TurnsConstantKernels) {
   expect_same_values(text, run);
 }
 
+// Parts of one constant kernel, as large kernels are computed, are slices of one constant in the other order.
+TEST(ArrangeConstants, TurnsKernelsThatAreSlicesOfAConstant) {
+  const auto part = [](const std::string& name, const std::string& rows) {
+    return "    %s" + name + " = stablehlo.slice %w [0:2, 0:1, " + rows +
+           ", 0:1] : (tensor<2x1x4x1xf32>) -> tensor<2x1x2x1xf32>\n    %" + name +
+           " = stablehlo.convolution(%x, %s" + name +
+           R"() dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+         window = {stride = [1, 1], pad = [[0, 0], [0, 0]], rhs_dilate = [1, 1]}
+         {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+         : (tensor<1x1x4x4xf32>, tensor<2x1x2x1xf32>) -> tensor<1x2x3x4xf32>
+)";
+  };
+  const std::string text = main_of("(%x: tensor<1x1x4x4xf32>) -> tensor<1x2x3x4xf32>", R"(
+    %w = stablehlo.constant dense<[[[[1.], [2.], [3.], [4.]]], [[[5.], [6.], [7.], [9.]]]]> : tensor<2x1x4x1xf32>
+)" + part("a", "0:2") + part("b", "2:4") + R"(
+    %c = stablehlo.add %a, %b : tensor<1x2x3x4xf32>
+    return %c : tensor<1x2x3x4xf32>)");
+  const auto run = [](graph::Function& function) {
+    EXPECT_EQ(arrange_constants(function), 2);
+    remove_dead_ops(function);
+  };
+  const std::string made = after(text, run);
+  EXPECT_EQ(made.find("[o, i, 0, 1]"), std::string::npos) << made;
+  EXPECT_EQ(made.find("transpose"), made.rfind("transpose")) << made;  // one, which is folded later
+  expect_same_values(text, run);
+}
+
 // Weights as PyTorch's Linear keeps them, of one row and of many; a part of them too.
 TEST(ArrangeConstants, TurnsWeightsOfProductsWithFewRows) {
   const auto product = [](const std::string& rows) {
