@@ -1,6 +1,7 @@
 // Lists of dimensions, as attributes have them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,6 +17,11 @@ inline Dims dims_of(const graph::Op& op, graph::Attr attr) {
   if (!op.has(attr)) return {};
   const auto list = op.integers(attr);
   return {list.begin(), list.end()};
+}
+
+// Strides and dilations that change nothing.
+inline bool is_ones(std::span<const int64_t> list) {
+  return std::ranges::all_of(list, [](int64_t value) { return value == 1; });
 }
 
 // Elements along these dimensions.

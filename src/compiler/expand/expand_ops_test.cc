@@ -346,6 +346,13 @@ std::vector<ExpansionCase> products() {
       {"%x: tensor<1x3x16x16xf32>, %w: tensor<4x3x8x8xf32>", "tensor<1x4x2x2xf32>",
        convolution("stride = [8, 8]", "(tensor<1x3x16x16xf32>, tensor<4x3x8x8xf32>) -> tensor<1x4x2x2xf32>"),
        1e-5},
+      // patches that are spread: a transposed convolution whose stride is its window, taps in PyTorch's order
+      {"%x: tensor<2x3x4x5xf32>, %w: tensor<3x6x2x3xf32>", "tensor<2x6x8x15xf32>",
+       "%r = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1], window = "
+       "{stride = [1, 1], pad = [[1, 1], [2, 2]], lhs_dilate = [2, 3], reverse = [true, false]} "
+       "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x3x4x5xf32>, "
+       "tensor<3x6x2x3xf32>) -> tensor<2x6x8x15xf32>",
+       1e-5},
       // a gradient of weights: few places, a kernel of many, batches and features innermost
       {"%x: tensor<3x8x8x2xf32>, %w: tensor<3x6x6x4xf32>", "tensor<3x3x2x4xf32>",
        "%r = stablehlo.convolution(%x, %w) dim_numbers = [f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f], window = "

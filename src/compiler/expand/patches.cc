@@ -25,10 +25,6 @@ constexpr int64_t kTapsMin = 64;
 constexpr int64_t kChannelsMax = 32;
 constexpr int64_t kRowBytesMin = 32;
 
-bool is_ones(const std::vector<int64_t>& list) {
-  return std::ranges::all_of(list, [](int64_t value) { return value == 1; });
-}
-
 bool is_patches(const Function& function, const Op& op) {
   const graph::Type &lhs = function.type(op.operands[0]), &rhs = function.type(op.operands[1]),
                     &result = function.type(op.results[0]);

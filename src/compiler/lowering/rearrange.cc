@@ -59,6 +59,22 @@ void cut_first(std::vector<Pair>& pairs, int64_t element_bytes) {
   }
 }
 
+// A run of the source that is too long to lie on a partition with what is put between its elements is cut
+// too.
+void cut_run(std::vector<Pair>& pairs, int64_t element_bytes) {
+  const auto run = std::ranges::find(pairs, 1, &Pair::from);
+  if (run == pairs.end()) return;
+  const int64_t inner = product(pairs, static_cast<size_t>(run - pairs.begin()) + 1) * element_bytes;
+  if (run->count * inner <= kRearrangedRowBytes) return;
+  for (int64_t part = kRearrangedRowBytes / inner; part * element_bytes >= kRearrangedRunBytes; --part) {
+    if (run->count % part != 0) continue;
+    const Pair outer{run->count / part, run->to * part, part};
+    run->count = part;
+    pairs.insert(run, outer);
+    return;
+  }
+}
+
 // How many of the dimensions go over partitions: as few as let the rest fit, so that rows are long, but with
 // the source's runs in the rest. Nothing where that does not help.
 std::optional<size_t> dims_over_partitions(const std::vector<Pair>& pairs, int64_t element_bytes) {
@@ -116,6 +132,7 @@ void rearrange(Emitter& emitter, const View& dst, const View& src) {
   // A few repetitions of each element; many are a range that is filled (transposed_copy.h).
   if (!pairs.empty() && pairs.back().from == 0 && pairs.back().count <= kRepeatedMost)
     cut_first(pairs, size_bytes(src.dtype));
+  cut_run(pairs, size_bytes(src.dtype));
   if (const auto rows = dims_over_partitions(pairs, size_bytes(src.dtype)); rows && src.dtype == dst.dtype)
     return through_sbuf(emitter, dst, src, pairs, *rows);
   emitter.copy(dst, src);

@@ -38,16 +38,16 @@ int64_t band_rows(const Window& vertical, const Window& horizontal, int64_t elem
 namespace {
 
 // Rows of images as they lie, in a tile of their own: where they are kept in SBUF, or where they follow each
-// other in memory and are short.
-std::optional<Tile> without_gaps(Emitter& emitter, const View& rows, DType dtype) {
+// other in memory and are short or `spread` over a band with gaps between elements, which DMA would fill one
+// by one.
+std::optional<Tile> without_gaps(Emitter& emitter, const View& rows, DType dtype, bool spread) {
   const Matrix matrix(rows, 1);
   if (rows.dtype != dtype) return std::nullopt;
   if (const auto kept = matrix.kept(emitter, 0, matrix.rows(), 0, matrix.columns(), /*first_partition=*/true))
     return kept;
   const int64_t width = rows.dims[3].count;
-  if (rows.dims[3].step != 1 || rows.dims[2].step != width || rows.dims[2].count == 1 ||
-      width * size_bytes(dtype) >= kRunBytes)
-    return std::nullopt;
+  if (rows.dims[3].step != 1 || rows.dims[2].step != width) return std::nullopt;
+  if (!spread && (rows.dims[2].count == 1 || width * size_bytes(dtype) >= kRunBytes)) return std::nullopt;
   const Tile tile = emitter.sbuf(matrix.rows(), matrix.columns(), dtype, "rows");
   matrix.load(emitter, tile, 0, 0);
   return tile;
@@ -71,7 +71,7 @@ Band load_band(Emitter& emitter, const View& images, const Window& vertical, con
   View part = images;
   part.offset += rows.first * images.dims[2].step;
   part.dims[2].count = rows.count;
-  if (const auto loaded = without_gaps(emitter, part, dtype)) {
+  if (const auto loaded = without_gaps(emitter, part, dtype, horizontal.base_dilation > 1)) {
     const int64_t row = part.dims[3].count;
     emitter.tensor_copy(
         place, loaded->patches(columns.first, count, rows.count * row, rows.count, row, columns.count, 1));
