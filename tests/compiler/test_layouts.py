@@ -87,6 +87,8 @@ func.func @main(%x: {image}, %w: tensor<24x20x3xf32>, %b: tensor<24xf32>) -> {re
         ((2, 2, 40, 12, 20), (2, 3, 0, 4, 1)),  # pixels shuffled: what a transposed convolution ends with
         ((2, 2, 150, 9, 33), (2, 3, 0, 4, 1)),  # more rows than partitions, nothing divides
         ((3, 40, 7, 64), (1, 2, 3, 0)),
+        ((3, 51, 1500), (1, 2, 0)),  # rows that are longer than a partition's share
+        ((2, 5, 40, 200), (1, 2, 3, 0)),
         ((64, 300), (1, 0)),
         ((5, 4, 3, 2, 96), (3, 1, 4, 2, 0)),
     ],
@@ -105,6 +107,41 @@ def test_elements_are_put_in_another_order(shape, order, dtype):
     model = opentrn.compile(text, strict=True)
     x = RNG.integers(-100, 100, shape).astype(model.inputs[0].dtype)
     assert model(x)[0].tobytes() == np.ascontiguousarray(x.transpose(order)).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(5, 51, 1500), (3, 224, 224), (2, 64, 80, 80)])
+def test_long_rows_do_not_move_one_by_one(shape):
+    """Rows of which a few are put in turns: channels first to channels last."""
+    given, moved = ("x".join(map(str, dims)) + "xf32" for dims in (shape, (*shape[1:], shape[0])))
+    order = [*range(1, len(shape)), 0]
+    text = f"""func.func @main(%x: tensor<{given}>) -> tensor<{moved}> {{
+      %t = stablehlo.transpose %x, dims = {order} : (tensor<{given}>) -> tensor<{moved}>
+      return %t : tensor<{moved}>
+    }}"""
+    assert opentrn.compile(text).time().profile()["dma"]["bytes_per_descriptor"] >= 256
+
+
+@pytest.mark.parametrize(("stride", "taps", "features"), [(2, 3, 8), (2, 2, 300), (3, 3, 40), (2, 2, 1)])
+@pytest.mark.parametrize("rows", [6, 1])
+def test_spread_images_are_loaded_as_they_lie(stride, taps, features, rows):
+    """A transposed convolution of wide images; PyTorch in float64 is the reference."""
+    torch = pytest.importorskip("torch")
+    x = RNG.standard_normal((2, 20, rows, 160)).astype(np.float32)
+    w = RNG.standard_normal((20, features, taps, taps)).astype(np.float32)
+    height, width = ((size - 1) * stride + taps for size in x.shape[2:])
+    kinds = ["x".join(map(str, a.shape)) + "xf32" for a in (x, w)]
+    result = f"2x{features}x{height}x{width}xf32"
+    text = f"""func.func @main(%x: tensor<{kinds[0]}>, %w: tensor<{kinds[1]}>) -> tensor<{result}> {{
+      %r = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1],
+        window = {{pad = [[{taps - 1}, {taps - 1}], [{taps - 1}, {taps - 1}]], lhs_dilate = [{stride}, {stride}],
+                   reverse = [true, true]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : (tensor<{kinds[0]}>, tensor<{kinds[1]}>) -> tensor<{result}>
+      return %r : tensor<{result}>
+    }}"""
+    model = opentrn.compile(text, strict=True)
+    wide = torch.nn.functional.conv_transpose2d(*(torch.from_numpy(a).double() for a in (x, w)), stride=stride).numpy()
+    np.testing.assert_allclose(model(x, w)[0], wide, rtol=0, atol=3e-6 * np.abs(wide).max())
+    assert model.time().profile()["dma"]["bytes_per_descriptor"] >= 16  # one element at a time: 4 to 7
 
 
 def test_shuffled_pixels_do_not_move_one_by_one():
