@@ -169,6 +169,31 @@ def gated_backward(kept, gradient):
 gated.defvjp(lambda gate, up: (gated(gate, up), (gate, up)), gated_backward)
 
 
+GELU_SCALE, GELU_CUBE = 2 * (2 / np.pi) ** 0.5, 0.044715
+
+
+def gelu_share(wide):
+    return jax.nn.sigmoid(wide * (GELU_SCALE * GELU_CUBE * (wide * wide) + GELU_SCALE))
+
+
+@jax.custom_vjp
+def gelu(up):
+    """By tanh, as jax.nn.gelu; 1 + tanh(x) is 2 sigmoid(2 x)."""
+    wide = up.astype(jnp.float32)
+    return (wide * gelu_share(wide)).astype(DTYPE)
+
+
+def gelu_backward(kept, gradient):
+    up, gradient = with_gradient(kept, gradient)
+    wide = up.astype(jnp.float32)
+    share = gelu_share(wide)
+    slope = wide * (3 * GELU_SCALE * GELU_CUBE * (wide * wide) + GELU_SCALE)
+    return ((gradient.astype(jnp.float32) * (share * (1 + slope * (1 - share)))).astype(DTYPE),)
+
+
+gelu.defvjp(lambda up: (gelu(up), up), gelu_backward)
+
+
 def is_label(like, labels):
     return jax.lax.broadcasted_iota(jnp.int32, like.shape, like.ndim - 1) == labels[..., None]
 
@@ -259,7 +284,7 @@ class Step:
         x = x + self.summed(self.attention(self.whole_tokens(normed(x, w["norm1"])), w))
         h = self.whole_tokens(normed(x, w["norm2"]))
         up = product(h, w["up"])
-        inner = gated(product(h, w["gate"]), up) if MODEL["gated"] else jax.nn.gelu(up)
+        inner = gated(product(h, w["gate"]), up) if MODEL["gated"] else gelu(up)
         return x + self.summed(product(inner, w["down"]))
 
     def gathered(self, weights, of):

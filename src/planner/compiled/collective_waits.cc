@@ -294,7 +294,6 @@ class MicroBatch {
   void half_backward(const HalfPasses& half, const Touches& reads, const PieceTime& before,
                      const PieceTime& own, int again, bool is_last) {
     const PieceTime time = before + own;
-    const double given_at = stand_alone_ ? 1 : half.given_at;
     const auto at = [&](double share) { return (before.seconds + share * own.seconds) / time.seconds; };
     Touches writes;
     for (const WeightTensor& each : half.weights) writes.push_back({steps_.fresh(), at(each.made_at)});
@@ -302,8 +301,8 @@ class MicroBatch {
     const size_t known = weights_.count();
     Touches all = joined({{whole_gradient_, 0}}, reads);
     if (passes_.updates)
-      for (const Touch& each : behind_) all.push_back({each.value, at(given_at)});
-    part_with_again(time, all, joined({{given, at(given_at)}}, writes), again);
+      for (const Touch& each : behind_) all.push_back({each.value, at(half.given_at)});
+    part_with_again(time, all, joined({{given, at(half.given_at)}}, writes), again);
     gradient_ = summed(given, is_last);  // the embedding's ranks have parts of each token's numbers
     behind_.clear();
     for (size_t i = 0; i < writes.size(); ++i) {
@@ -311,7 +310,7 @@ class MicroBatch {
       behind_.push_back({weights_.last(), 0});
     }
     weights_.update(known);
-    norm_backward(half.norm_backward, half.given_at, again);
+    norm_backward(half.norm_backward, half.normed_at, again);
   }
 
   void backward(int layer) {

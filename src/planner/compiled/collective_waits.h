@@ -51,8 +51,8 @@ struct HalfPasses {
   PieceTime forward, backward;
   PieceTime again;  // forward for the backward pass alone
   std::vector<WeightTensor> weights;
-  // The gradient of its input, as a share of the time of the backward piece, or of that of a norm alone.
-  double given_at = 1;
+  // The gradient of its input, as a share of the backward piece's time, and behind a norm alone.
+  double given_at = 1, normed_at = 1;
 };
 
 struct MicroBatchPasses {

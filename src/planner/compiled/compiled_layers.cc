@@ -581,11 +581,17 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
       made.norm = time_of(times, norm, false, false);
       made.norm_backward = time_of(times, norm, true, sizes.adds, sizes.updates);
     }
-    // Updates come behind a piece's own work: of the other half, or behind a norm alone of its own.
-    const double updated = (mlp == sizes.norms_all_rows()) ? of_attention : of_mlp;
-    const double all_s = made.norm.seconds > 0 ? made.norm_backward.seconds : made.backward.seconds;
-    if (sizes.updates)
-      made.given_at = std::clamp(1 - updated / element * *out.optimizer_s_of_parameter / all_s, 0.5, 1.0);
+    // Updates come behind a piece's own work (of the other half, or behind a norm alone of its own), and so
+    // does the last gradient that is added up.
+    const auto before = [](double behind_s, double all_s) {
+      return std::clamp(1 - behind_s / all_s, 0.5, 1.0);
+    };
+    const double updated = mlp == sizes.norms_all_rows() ? of_attention : of_mlp;
+    const double updates_s = sizes.updates ? updated / element * *out.optimizer_s_of_parameter : 0;
+    const double added_s = sizes.adds ? 3 * made.weights.back().bytes / machine.rates.memory_bytes_s : 0;
+    const bool is_alone = made.norm_backward.seconds > 0;
+    made.given_at = before(added_s + (is_alone ? 0 : updates_s), made.backward.seconds);
+    if (is_alone) made.normed_at = before(updates_s, made.norm_backward.seconds);
     return made;
   };
   step.layers = model.layers;
@@ -658,7 +664,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   embedding.part = Part::kEmbedding;
   embedding.rows = sizes.rows;
   embedding.inner = static_cast<int64_t>(model.vocabulary);
-  embedding.hidden = part_of(model.hidden, parts);
+  // Rows of a table are read and added to by one core of a rank.
+  embedding.hidden = part_of(model.hidden, layout.tp);
   embedding.wide = job.precision == Precision::kFp32;
   try {
     PieceTimes& times = times_of(machine);

@@ -181,7 +181,8 @@ TEST(CompiledLayers, ALongerSequenceIsOnTheLineOfShorterOnes) {
   const auto one = source.layers(job, machine, {.dp = 2, .micro_batch = 1}, why);
   const auto four = source.layers(job, machine, {.dp = 2, .micro_batch = 4}, why);
   ASSERT_TRUE(one && four) << why;
-  EXPECT_NEAR(four->block.forward / one->block.forward, 4, 0.8);
+  // Of four sequences, queries, keys and values do not all stay in the core's memory.
+  EXPECT_NEAR(four->block.forward / one->block.forward, 4.5, 0.8);
   EXPECT_GT(one->block.backward, 1.5 * one->block.forward);
 }
 

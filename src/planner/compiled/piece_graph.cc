@@ -307,13 +307,16 @@ class Sheet {
 
   ValueId attention_of(ValueId in) {
     const int64_t queries = piece_.heads * piece_.features, shared = piece_.kv_heads * piece_.features;
-    const auto projected = [&](int64_t columns, bool turns) {
-      const ValueId made = narrow(product(in, argument({piece_.hidden, columns})));
-      return turns && piece_.rotary ? narrow(turned(wide(made))) : made;
+    // Products first, as the exported step has them.
+    const auto projected = [&](int64_t columns) {
+      return narrow(product(in, argument({piece_.hidden, columns})));
     };
-    const ValueId q = given(heads_first(projected(queries, true), piece_.heads));
-    const ValueId k = given(heads_first(for_queries(projected(shared, true)), piece_.heads));
-    const ValueId v = given(heads_first(for_queries(projected(shared, false)), piece_.heads));
+    const auto placed = [&](ValueId x) { return piece_.rotary ? narrow(turned(wide(x))) : x; };
+    ValueId q = projected(queries), k = projected(shared), v = projected(shared);
+    q = placed(q), k = placed(k);
+    q = given(heads_first(q, piece_.heads));
+    k = given(heads_first(for_queries(k), piece_.heads));
+    v = given(heads_first(for_queries(v), piece_.heads));
     const ValueId mixed = given(heads_last(given(attended(q, k, v))));
     return narrow(product(mixed, argument({queries, piece_.hidden})));
   }
@@ -614,11 +617,17 @@ class Sheet {
   ValueId splat(ValueId like, double value) { return splat(builder_.type(like), value); }
   ValueId splat(const Type& type, double value) { return builder_.splat(type, value); }
   ValueId silu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {x})); }
-  // GELU's usual approximation: x s, s = logistic(1.702 x).
-  ValueId gelu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {times(x, splat(x, 1.702))})); }
+  // GELU's usual approximation, by tanh: x s, s = logistic(2 sqrt(2 / pi) (x + 0.044715 x^3)).
+  static constexpr double kGeluScale = 1.5957691216057308, kGeluCube = 0.044715;
+  ValueId gelu_share(ValueId x, ValueId square) {
+    const ValueId bent = plus(times(square, splat(x, kGeluScale * kGeluCube)), splat(x, kGeluScale));
+    return builder_.add(OpKind::logistic_, {times(x, bent)});
+  }
+  ValueId gelu(ValueId x) { return times(x, gelu_share(x, times(x, x))); }
   ValueId gelu_slope(ValueId x) {
-    const ValueId scaled = times(x, splat(x, 1.702)), share = builder_.add(OpKind::logistic_, {scaled});
-    return times(share, plus(splat(share, 1), times(scaled, minus(splat(share, 1), share))));
+    const ValueId square = times(x, x), share = gelu_share(x, square);
+    const ValueId bent = plus(times(square, splat(x, 3 * kGeluScale * kGeluCube)), splat(x, kGeluScale));
+    return times(share, plus(splat(x, 1), times(times(x, bent), minus(splat(x, 1), share))));
   }
   ValueId product(ValueId x, ValueId weight) {
     return dot(x, {}, 1, weight, {}, 0, {builder_.type(x).dim(0), builder_.type(weight).dim(1)});
