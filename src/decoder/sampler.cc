@@ -98,6 +98,11 @@ void check(const SamplingParams& p) {
   expect(p.logprobs >= -1, "logprobs", p.logprobs, "-1, none, or more");
 }
 
+bool are_of_likeliest(const SamplingParams& p) {
+  return p.temperature == 0 && p.repetition_penalty == 1 && p.frequency_penalty == 0 &&
+         p.presence_penalty == 0 && p.bias.empty() && p.logprobs < 0;
+}
+
 std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
                                                    std::span<const float> logits,
                                                    std::span<const int32_t> prompt,

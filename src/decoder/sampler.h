@@ -36,6 +36,10 @@ struct SampledToken {
 // Throws a fault `decoder.sampling` for parameters that are none.
 void check(const SamplingParams& params);
 
+// Whether they ask for the token with the largest logit, and for nothing else of it: what a program can
+// choose.
+bool are_of_likeliest(const SamplingParams& params);
+
 // What is left to draw from: tokens and their probabilities, likeliest first. `mask`: a bit for each token,
 // 32 in a word, as grammars give it; empty: all are allowed. Fault `decoder.sampling` when none is.
 std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,

@@ -244,6 +244,9 @@ void bind_server(nb::module_& module) {
       .def("audit", &Server::audit);
   module.def("model_server", &model_server, "engine"_a, "options"_a, "linear"_a, "table"_a,
              "draft"_a = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 5>());
+  // Whether a program can choose the token that these parameters ask for.
+  module.def("are_of_likeliest",
+             [](const nb::dict& params) { return decoder::are_of_likeliest(sampling_of(params)); });
   module.def("drawing_server", &drawing_server, "vocabulary"_a, "choices"_a, "options"_a, "linear"_a,
              "table"_a);
 }

@@ -57,13 +57,10 @@ SampledToken choose(Job& job, std::span<const float> logits) {
   }
 }
 
-// Whether the token is the one with the largest logit, and nobody asks for more than its number.
-bool is_likeliest_alone(const Job& job) {
-  const decoder::SamplingParams& params = job.sampling;
+// Whether a program can choose the next token.
+bool is_of_likeliest(const Job& job) {
   const bool held = job.output_tokens < job.min_tokens && !job.stop_tokens.empty();
-  return params.temperature == 0 && params.repetition_penalty == 1 && params.frequency_penalty == 0 &&
-         params.presence_penalty == 0 && params.bias.empty() && params.logprobs < 0 && job.mask.empty() &&
-         !held;
+  return decoder::are_of_likeliest(job.sampling) && job.mask.empty() && !held;
 }
 
 SampledToken taken(Job& job, int32_t token, float logit) {
@@ -147,7 +144,7 @@ double ModelWorker::compile_seconds() const {
 
 bool ModelWorker::are_chosen_on_device(std::span<const Row> entries) const {
   return options_.on_device_sampling && std::ranges::all_of(entries, [](const Row& row) {
-           return !row.entry->samples || is_likeliest_alone(job_of(*row.entry));
+           return !row.entry->samples || is_of_likeliest(job_of(*row.entry));
          });
 }
 

@@ -59,10 +59,8 @@ class Held:
 
     def asks_for_likeliest(self) -> bool:
         """Whether the next token is the one with the largest logit, and nothing else of it is asked for."""
-        of = self.params
-        plain = of["repetition_penalty"] == 1 and of["frequency_penalty"] == 0 and of["presence_penalty"] == 0
-        greedy = of["temperature"] == 0 and plain and self.logprobs < 0
-        return greedy and not self.structured and self.allowed is None and not self.bias()
+        free = not self.structured and self.allowed is None
+        return free and _core.are_of_likeliest({**self.params, "bias": self.bias()})
 
     def bias(self) -> list[tuple[int, float]]:
         """Of the next token: the user's, and what must not follow yet."""
