@@ -9,6 +9,7 @@ from onnx_bytes import field, value_info
 import opentrn
 from opentrn import _core, graph
 from opentrn.cli import commands as cli
+from opentrn.errors import InputError
 from opentrn.model import compiled as model
 from opentrn.model import stages
 from opentrn.model.stages import StagedModel
@@ -454,3 +455,24 @@ def test_a_bug_in_a_later_stage_is_found(masked, monkeypatch):
     monkeypatch.setattr(diff.CompiledModel, "run", wrong)
     report = diff.diff(masked, x)
     assert not report.is_clean and report.parts[0][1].is_clean
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [(np.zeros((0,), bool), "0 elements"), (np.ones((2,), bool), "2 elements"), (np.float32(1.0), "the condition is")],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_condition_that_is_no_truth_value_is_refused(tmp_path, condition, message, inside):
+    """Given to the loop, or made by its body: found by the fuzzer, which ended in a crash."""
+    parts = [("bad", condition)]
+    body = graph_of(
+        [node("Identity", ["bad" if inside else "going"], ["go"]), node("Identity", ["state"], ["next"])],
+        [("i", [], INT64), ("going", [], BOOL), ("state", [2])],
+        [("go", [], BOOL), ("next", [2])],
+    )
+    path = onnx_file(
+        tmp_path / "loop.onnx", [node("Loop", ["trips", "" if inside else "bad", "x"], ["y"], body=body)],
+        [("x", [2])], [("y", [2])], [*parts, ("trips", np.array(3))],
+    )  # fmt: skip
+    with pytest.raises(InputError, match=message):
+        opentrn.compile(path)

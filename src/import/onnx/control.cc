@@ -20,7 +20,12 @@ void remove_op(graph::Function& f, graph::BlockId block, graph::OpId op) {
   ops.erase(std::find(ops.begin(), ops.end(), op));
 }
 
-bool truth(const Literal& literal) {
+bool truth(const Node& n, const Literal& literal) {
+  n.check(literal.type().element_count() == 1, "the condition has {} elements",
+          literal.type().element_count());
+  const graph::ElementType element = literal.type().element();
+  n.check(graph::is_integer(element) || graph::is_bool(element), "the condition is {}",
+          literal.type().to_string());
   return graph::load_integer(literal.type().element(), literal.element(0)) != 0;
 }
 
@@ -32,10 +37,8 @@ void import_if(Node& n) {
   const Graph& else_branch = n.graph("else_branch");
   // A condition on shapes is known here, and the branches may then differ in type.
   if (const auto condition = n.maybe_constant(0)) {
-    n.check(condition->type().element_count() == 1, "the condition has {} elements",
-            condition->type().element_count());
     const Values results =
-        n.surroundings().subgraph(truth(*condition) ? then_branch : else_branch, {}, e.builder());
+        n.surroundings().subgraph(truth(n, *condition) ? then_branch : else_branch, {}, e.builder());
     for (size_t i = 0; i < results.size(); ++i) n.set(i, results[i]);
     return;
   }
@@ -164,7 +167,7 @@ void import_loop(Node& n) {
   std::optional<ValueId> condition;
   if (n.has(1)) {
     const auto known = n.maybe_constant(1);
-    if (known && !truth(*known)) count = 0;
+    if (known && !truth(n, *known)) count = 0;
     if (!known) condition = e.reshape(n.in(1), {});
   }
   const auto iterate = [&](Builder& b, ValueId index, const Values& current) {
@@ -174,7 +177,7 @@ void import_loop(Node& n) {
     const Values outputs = n.surroundings().subgraph(body, inputs, b, index);
     Iteration next;
     const auto known = n.surroundings().fold(outputs[0]);
-    if (!known || !truth(*known)) next.condition = inner.reshape(outputs[0], {});
+    if (!known || !truth(n, *known)) next.condition = inner.reshape(outputs[0], {});
     const auto middle = outputs.begin() + 1 + static_cast<std::ptrdiff_t>(state_count);
     next.states.assign(outputs.begin() + 1, middle);
     next.slices.assign(middle, outputs.end());
