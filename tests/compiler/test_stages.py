@@ -458,11 +458,10 @@ def test_a_bug_in_a_later_stage_is_found(masked, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("condition", "message"),
-    [(np.zeros((0,), bool), "0 elements"), (np.ones((2,), bool), "2 elements"), (np.float32(1.0), "the condition is")],
+    "condition", [np.zeros((0,), bool), np.ones((2,), bool), np.float32(1.0)], ids=["none", "two", "a number"]
 )
 @pytest.mark.parametrize("inside", [False, True])
-def test_a_condition_that_is_no_truth_value_is_refused(tmp_path, condition, message, inside):
+def test_a_condition_that_is_no_truth_value_is_refused(tmp_path, condition, inside):
     """Given to the loop, or made by its body: found by the fuzzer, which ended in a crash."""
     parts = [("bad", condition)]
     body = graph_of(
@@ -474,5 +473,5 @@ def test_a_condition_that_is_no_truth_value_is_refused(tmp_path, condition, mess
         tmp_path / "loop.onnx", [node("Loop", ["trips", "" if inside else "bad", "x"], ["y"], body=body)],
         [("x", [2])], [("y", [2])], [*parts, ("trips", np.array(3))],
     )  # fmt: skip
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="the condition (has|is)"):
         opentrn.compile(path)

@@ -14,6 +14,12 @@ namespace {
 // A loop that is written out is one program, or several, with all its iterations.
 constexpr int64_t kUnrolledMax = 4096;
 
+// One integer or truth value.
+bool is_one_integer(const Literal& literal) {
+  const graph::ElementType element = literal.type().element();
+  return literal.type().element_count() == 1 && (graph::is_integer(element) || graph::is_bool(element));
+}
+
 bool is_true(const Literal& literal) {
   return graph::load_integer(literal.type().element(), literal.element(0)) != 0;
 }
@@ -92,7 +98,7 @@ bool Importer::expand_if(Item& item, Builder& builder, std::deque<Item>& work) {
   const auto condition = operands(item);
   if (condition.empty() || !condition[0]) return false;  // import_if says what is wrong
   const auto known = folder_.fold(*condition[0]);
-  if (known && known->type().element_count() == 1) {
+  if (known && is_one_integer(*known)) {
     const AttributeValue* branch =
         find_attribute(*item.node, is_true(*known) ? "then_branch" : "else_branch", item.frame);
     if (!branch || !branch->g) return false;
@@ -120,7 +126,7 @@ void Importer::unroll(Item& item, Builder& builder, std::deque<Item>& work) {
     const auto count = folder_.fold(*inputs[0]);
     if (!count) ask(*inputs[0], item);
     if (!count) needs_stages("the number of iterations");
-    if (count->type().element_count() != 1) bad_loop("the number of trips is not a number");
+    if (!is_one_integer(*count)) bad_loop("the number of trips is not a number");
     loop.count = graph::load_integer(count->type().element(), count->element(0));
   }
   if (inputs.size() > 1 && inputs[1]) loop.condition = Name{item.frame, node.inputs[1]};
@@ -224,7 +230,7 @@ void Importer::next_iteration(Item& item, Builder& builder, std::deque<Item>& wo
       }
       needs_stages("whether there is another iteration");
     }
-    if (known->type().element_count() != 1) bad_loop("the condition is not a truth value");
+    if (!is_one_integer(*known)) bad_loop("the condition is not a truth value");
     more = is_true(*known);
   }
   if (!more) {
