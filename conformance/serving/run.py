@@ -129,7 +129,7 @@ def _schemathesis_round(python: Path, url: str, seed: int, wanted: int) -> tuple
                "--phases", "examples,coverage,fuzzing" if seed == 1 else "fuzzing",
                "-c", "not_a_server_error", "-n", str(each), "--seed", str(seed), "--no-color",
                "--request-timeout", "120", "--wait-for-schema", "120",
-               "--suppress-health-check", "too_slow"]  # of the generator, on a busy machine  # fmt: skip
+               "--suppress-health-check", "too_slow"]  # fmt: skip - of the generator, on a busy machine
     done = subprocess.run(command, capture_output=True, text=True)
     found = re.search(r"([\d,]+) generated", done.stdout)
     return int(found[1].replace(",", "")) if found else 0, "" if done.returncode == 0 else done.stdout[-1500:]
