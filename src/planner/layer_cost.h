@@ -23,7 +23,7 @@ double product_compute_s(const Rates& rates, Precision precision, double m, doub
 struct BlockTime {
   double forward = 0, backward = 0;
   double attention_inside = 0;
-  double weights = 0;  // of backward: the weights' gradients
+  double weights = 0;           // of backward: the weights' gradients
   std::optional<double> again;  // forward where it is run for the backward pass alone, if that is less
 };
 

@@ -38,11 +38,12 @@ class File {
   std::vector<std::byte> bytes_;
 };
 
-constexpr std::string_view kWords[] = {"dtype", "shape", "data_offsets", "[[", "-1", "1e400", "18446744073709551615"};
+constexpr std::string_view kWords[] = {"dtype", "shape", "data_offsets",        "[[",
+                                       "-1",    "1e400", "18446744073709551615"};
 
-constexpr std::string_view kSizes[] = {"block_count",     "embedding_length",        "feed_forward_length",
-                                       "context_length",  "attention.head_count",    "attention.head_count_kv",
-                                       "rope.dimension_count", "attention.key_length"};
+constexpr std::string_view kSizes[] = {
+    "block_count",          "embedding_length",        "feed_forward_length",  "context_length",
+    "attention.head_count", "attention.head_count_kv", "rope.dimension_count", "attention.key_length"};
 
 void decode_all(const weights::TensorTable& tensors) {
   for (const weights::StoredTensor& tensor : tensors.all()) {
