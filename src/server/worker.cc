@@ -101,8 +101,8 @@ ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving:
     : engine_(engine), times_(std::move(times)), host_(host), options_(options), program_times_(engine) {
   const decoder::EngineOptions& sizes = engine.options();
   const auto prepare = [&](int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
-    to_prepare_.push_back(
-        engine.bucket_of(sequences, tokens, context, every_token, options.on_device_sampling));
+    to_prepare_.emplace_back(&program_times_, engine.bucket_of(sequences, tokens, context, every_token,
+                                                               options.on_device_sampling));
   };
   for (const int64_t context : sizes.context_buckets)
     for (const int64_t sequences : sizes.sequence_buckets) {
@@ -110,27 +110,23 @@ ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving:
       if (options.guesses > 0) prepare(sequences, 1 + options.guesses, context, true);
     }
   for (const int64_t tokens : sizes.token_buckets) prepare(1, tokens, tokens, false);
-  // Short answers to single requests come first.
   if (options.draft) {
     draft_.emplace(*options.draft, options.guesses);
-    to_prepare_of_draft_ = draft_->programs();
+    for (const decoder::Bucket& bucket : draft_->programs())
+      to_prepare_.emplace_back(&draft_->times(), bucket);
   }
-  const auto size = [](const decoder::Bucket& bucket) {
+  // Short answers to single requests come first.
+  std::ranges::stable_sort(to_prepare_, std::greater{}, [](const auto& program) {
+    const decoder::Bucket& bucket = program.second;
     return bucket.sequences * bucket.tokens * bucket.context;
-  };
-  std::ranges::stable_sort(to_prepare_, std::greater{}, size);
-  std::ranges::stable_sort(to_prepare_of_draft_, std::greater{}, size);
+  });
 }
 
 bool ModelWorker::prepare_one() {
-  if (!to_prepare_.empty() && to_prepare_.size() >= to_prepare_of_draft_.size()) {
-    program_times_.of(to_prepare_.back());
-    to_prepare_.pop_back();
-    return true;
-  }
-  if (to_prepare_of_draft_.empty()) return false;
-  draft_->times().of(to_prepare_of_draft_.back());
-  to_prepare_of_draft_.pop_back();
+  if (to_prepare_.empty()) return false;
+  const auto [times, bucket] = to_prepare_.back();
+  times->of(bucket);
+  to_prepare_.pop_back();
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "decoder/engine.h"
@@ -88,7 +89,7 @@ class ModelWorker final : public Worker {
   ModelOptions options_;
   ProgramTimes program_times_;
   std::optional<DraftModel> draft_;
-  std::vector<decoder::Bucket> to_prepare_, to_prepare_of_draft_;  // the last comes first
+  std::vector<std::pair<ProgramTimes*, decoder::Bucket>> to_prepare_;  // the last comes first
 };
 
 // Computes nothing: a token is drawn with the request's seed from `choices`, or from those that its grammar

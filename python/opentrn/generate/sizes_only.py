@@ -86,9 +86,7 @@ class SizesOnly:
         return StepTime(predicted, exchange, long.bound_by, band, trust)
 
     def _timed(self, bucket: Bucket, layers: int, chooses: bool) -> Any:
-        return _core.time_of_config(
-            self._text, self.target, self.dtype, bucket, self._cores, layers, chooses=chooses
-        )
+        return _core.time_of_config(self._text, self.target, self.dtype, bucket, self._cores, layers, chooses=chooses)
 
     def _exchange(self, bucket: Bucket, chooses: bool) -> float:
         """Microseconds: sums of the rows of the hidden size after attention and after the feed-forward layer, and the

@@ -40,7 +40,6 @@ std::span<const std::span<const Expansion>> expansion_families() {
       special_function_expansions(),
       bit_expansions(),
       patch_expansions(),
-      spread_patch_expansions(),
       weight_gradient_expansions(),
       wide_kernel_expansions(),
       convolution_expansions(),

@@ -29,7 +29,6 @@ std::span<const Expansion> special_function_expansions();
 std::span<const Expansion> bit_expansions();
 std::span<const Expansion> bound_expansions();
 std::span<const Expansion> patch_expansions();            // before other convolutions
-std::span<const Expansion> spread_patch_expansions();     // before other convolutions
 std::span<const Expansion> weight_gradient_expansions();  // before other convolutions
 std::span<const Expansion> wide_kernel_expansions();      // before other convolutions
 std::span<const Expansion> convolution_expansions();      // before integer products

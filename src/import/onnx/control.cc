@@ -1,7 +1,7 @@
 // If, Loop and Scan.
 #include <algorithm>
 
-#include "graph/element_value.h"
+#include "import/onnx/fold.h"
 #include "import/onnx/loop.h"
 #include "import/onnx/ops.h"
 
@@ -21,12 +21,9 @@ void remove_op(graph::Function& f, graph::BlockId block, graph::OpId op) {
 }
 
 bool truth(const Node& n, const Literal& literal) {
-  n.check(literal.type().element_count() == 1, "the condition has {} elements",
-          literal.type().element_count());
-  const graph::ElementType element = literal.type().element();
-  n.check(graph::is_integer(element) || graph::is_bool(element), "the condition is {}",
-          literal.type().to_string());
-  return graph::load_integer(literal.type().element(), literal.element(0)) != 0;
+  const auto number = integer_of(literal);
+  n.check(number.has_value(), "the condition is {}, not one truth value", literal.type().to_string());
+  return *number != 0;
 }
 
 }  // namespace

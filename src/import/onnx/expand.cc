@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
-#include "graph/element_value.h"
 #include "import/onnx/importer.h"
 
 namespace opentrn::import::onnx {
@@ -13,16 +12,6 @@ namespace {
 
 // A loop that is written out is one program, or several, with all its iterations.
 constexpr int64_t kUnrolledMax = 4096;
-
-// One integer or truth value.
-bool is_one_integer(const Literal& literal) {
-  const graph::ElementType element = literal.type().element();
-  return literal.type().element_count() == 1 && (graph::is_integer(element) || graph::is_bool(element));
-}
-
-bool is_true(const Literal& literal) {
-  return graph::load_integer(literal.type().element(), literal.element(0)) != 0;
-}
 
 void check_unrolled(int64_t iterations) {
   if (iterations > kUnrolledMax)
@@ -98,9 +87,9 @@ bool Importer::expand_if(Item& item, Builder& builder, std::deque<Item>& work) {
   const auto condition = operands(item);
   if (condition.empty() || !condition[0]) return false;  // import_if says what is wrong
   const auto known = folder_.fold(*condition[0]);
-  if (known && is_one_integer(*known)) {
+  if (const auto number = known ? integer_of(*known) : std::nullopt) {
     const AttributeValue* branch =
-        find_attribute(*item.node, is_true(*known) ? "then_branch" : "else_branch", item.frame);
+        find_attribute(*item.node, *number != 0 ? "then_branch" : "else_branch", item.frame);
     if (!branch || !branch->g) return false;
     const int frame = add_frame(item.frame, item.frame);
     add_initializers(*branch->g, progress_.frames.back(), builder);
@@ -126,8 +115,9 @@ void Importer::unroll(Item& item, Builder& builder, std::deque<Item>& work) {
     const auto count = folder_.fold(*inputs[0]);
     if (!count) ask(*inputs[0], item);
     if (!count) needs_stages("the number of iterations");
-    if (!is_one_integer(*count)) bad_loop("the number of trips is not a number");
-    loop.count = graph::load_integer(count->type().element(), count->element(0));
+    const auto number = integer_of(*count);
+    if (!number) bad_loop("the number of trips is not a number");
+    loop.count = *number;
   }
   if (inputs.size() > 1 && inputs[1]) loop.condition = Name{item.frame, node.inputs[1]};
   for (size_t i = 2; i < inputs.size(); ++i) {
@@ -230,8 +220,9 @@ void Importer::next_iteration(Item& item, Builder& builder, std::deque<Item>& wo
       }
       needs_stages("whether there is another iteration");
     }
-    if (!is_one_integer(*known)) bad_loop("the condition is not a truth value");
-    more = is_true(*known);
+    const auto number = integer_of(*known);
+    if (!number) bad_loop("the condition is not a truth value");
+    more = *number != 0;
   }
   if (!more) {
     for (const auto& slices : loop.scanned)

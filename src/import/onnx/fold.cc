@@ -1,5 +1,7 @@
 #include "import/onnx/fold.h"
 
+#include "graph/element_value.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -153,6 +155,13 @@ std::vector<ValueId> Folder::arguments_of(ValueId value) const {
   }
   std::sort(arguments.begin(), arguments.end());
   return arguments;
+}
+
+std::optional<int64_t> integer_of(const graph::Literal& literal) {
+  const graph::ElementType element = literal.type().element();
+  if (literal.type().element_count() != 1 || (!graph::is_integer(element) && !graph::is_bool(element)))
+    return std::nullopt;
+  return graph::load_integer(element, literal.element(0));
 }
 
 }  // namespace opentrn::import::onnx

@@ -11,6 +11,9 @@
 
 namespace opentrn::import::onnx {
 
+// Of a constant that is one integer or truth value; nothing for others.
+std::optional<int64_t> integer_of(const graph::Literal& literal);
+
 class Folder {
  public:
   Folder(const graph::Module& module, const graph::Function& function)

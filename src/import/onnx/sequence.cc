@@ -57,8 +57,9 @@ std::optional<int64_t> Importer::known_integer(const Item& item, size_t i) {
   if (!known)
     throw Fault(FaultKind::kNotModelled, "onnx.constant",
                 fmt::format("input {} of {} must be known at compile time", i, item.node->op_type));
-  if (known->type().element_count() != 1) bad(*item.node, fmt::format("input {} is not a number", i));
-  return graph::load_integer(known->type().element(), known->element(0));
+  const auto number = integer_of(*known);
+  if (!number) bad(*item.node, fmt::format("input {} is not a number", i));
+  return number;
 }
 
 // Where an element stands, or is to stand: from the end when negative.

@@ -16,6 +16,14 @@ namespace {
 using collectives::Kind;
 using spmd::ValueNumber;
 
+// When in a piece something is there or wanted, as a share of its time, as in compiled steps of a few
+// exported models (decision 0193) [assumed]: the largest logit of each token; behind the logits' gradient
+// that of their input where norms stand alone, and of the table where they do not; the table there; attention
+// that runs again beside a piece; a norm that runs again beside another; the last sum, which the optimizer
+// waits for.
+constexpr double kLargestLogitAt = 0.8, kGradientBehindLogitsAt = 0.8, kTableGradientAt = 0.87,
+                 kTableReadAt = 0.5, kAttendedAgainAt = 2. / 3, kNormedAgainAt = 0.75, kLastSumReadAt = 0.5;
+
 double by_tiers_s(const Machine& machine, Kind kind, Group group, double bytes) {
   switch (kind) {
     case Kind::kAllReduce: return all_reduce_s(machine, group, bytes);
@@ -157,7 +165,7 @@ class Weights {
   void update_rest() {
     if (!sums_) return;
     if (scatters_) return update(count());
-    steps_.part(passes_.optimizer, {{last(), 0.5}}, {});
+    steps_.part(passes_.optimizer, {{last(), kLastSumReadAt}}, {});
   }
 
  private:
@@ -243,14 +251,15 @@ class MicroBatch {
     if (is_tied) output = steps_.collective(Kind::kAllToAll, group_, passes_.embedding_bytes, output);
     const Value largest = steps_.fresh(), label = steps_.fresh();
     steps_.part(passes_.logits, {{normed(passes_.norm, last_), 0}, {output, 0}},
-                {{largest, 0.8}, {label, 1}});
+                {{largest, kLargestLogitAt}, {label, 1}});
     const Value of_all = of_tokens(largest), labels = of_tokens(label);
     const Value shares = of_tokens(steps_.made_by(passes_.shares, {{of_all, 0}}));
     const Value d_output = steps_.fresh(), d = steps_.fresh();
     // A norm of its own leaves the table's gradient to the end; else the norm's comes behind both.
-    const double given_at = stand_alone_ ? 0.8 : 1, output_at = stand_alone_ ? 1 : 0.87;
+    const double given_at = stand_alone_ ? kGradientBehindLogitsAt : 1,
+                 output_at = stand_alone_ ? 1 : kTableGradientAt;
     const int again = passes_.recompute ? passes_.layers - 1 : kNone;
-    part_with_again(passes_.logits_backward, {{shares, 0}, {labels, 0}, {output, 0.5}},
+    part_with_again(passes_.logits_backward, {{shares, 0}, {labels, 0}, {output, kTableReadAt}},
                     {{d, given_at}, {d_output, output_at}}, again);
     gradient_ = summed(d);
     if (is_tied)
@@ -268,7 +277,7 @@ class MicroBatch {
       return;
     }
     const Value attended = steps_.fresh();
-    writes.push_back({attended, 2. / 3});
+    writes.push_back({attended, kAttendedAgainAt});
     steps_.part(time + passes_.attention.forward, joined(reads, attention_[size_t(again)]), writes);
     again_ = summed(attended);
   }
@@ -282,7 +291,7 @@ class MicroBatch {
     if (stand_alone_) {
       const Value read = gradient_;
       normal = steps_.fresh(), gradient_ = steps_.fresh();
-      steps_.part(norm + passes_.attention.norm, {{read, 0}}, {{normal, 0.75}, {gradient_, 1}});
+      steps_.part(norm + passes_.attention.norm, {{read, 0}}, {{normal, kNormedAgainAt}, {gradient_, 1}});
       normal = whole(normal);
     }
     again_ =
