@@ -250,6 +250,7 @@ def collectives_us(work: Workload, bucket: tuple[int, int, int, bool]) -> float:
 
 def predict(row: dict[str, str], checkouts: Path) -> Predicted:
     """Two short models compiled and timed, the collectives, and the host's part."""
+    from opentrn import _core
     from opentrn.generate.ranks import time_on_stack
     from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
 
@@ -265,7 +266,7 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
     exchange = parts * collectives_us(work, bucket)
     host = models.host_costs()
     launch = parts * host["kernel_launch_us"]
-    copy = 4 * work.batch * work.vocabulary / host["host_transfer_gb_s"] / 1e3
+    copy = _core.results_us_of_config(work.config, bucket)
     name = f"{work.config} {bucket} {work.ranks} {work.fused_above} {parts}"
     return Predicted(
         device + exchange + launch + copy, timings[1].bound_by, name, launch, parts * roofline_us(work, bucket),
