@@ -7,7 +7,18 @@ row has no public kernel, no stated shape, or no checkout. It never returns a gu
 from collections.abc import Callable
 from typing import Any
 
-from adapters import _common, accelopt, autocomp, collectives, llm, models, nki_docs, nkiautotune, nkilib
+from adapters import (
+    _common,
+    accelopt,
+    autocomp,
+    collectives,
+    llm,
+    models,
+    nki_docs,
+    nkiautotune,
+    nkilib,
+    pipelines,
+)  # fmt: skip
 from adapters._common import NotReproducible, Predicted
 
 ADAPTERS: dict[str, Callable[..., Any]] = {
@@ -20,13 +31,18 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "decoder": models.predict,
     "cnn": models.predict,
     "vit": models.predict,
+    "pipeline": pipelines.predict,
     collectives.CATEGORY: collectives.predict,
     **{category + part: llm.predict for category in llm.CATEGORIES for part in ("", ".server")},
 }
 
 
 # Categories whose rows say what they are otherwise than kernels do.
-_OF_CATEGORY = {models.CATEGORY: models, collectives.CATEGORY: collectives, **dict.fromkeys(llm.CATEGORIES, llm)}
+_OF_CATEGORY = {
+    models.CATEGORY: models,
+    collectives.CATEGORY: collectives,
+    **dict.fromkeys(llm.CATEGORIES, llm),
+}
 
 
 def family_of(row: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from networks import Encoder, Network, clip, decoder, encoder, resnet, unet, vgg, vision_encoder
+from networks import Encoder, Network, clip, decoder, encoder, perceiver, resnet, unet, vgg, vision_encoder
 
 from adapters._common import NotReproducible, fields, roofline_us
 
@@ -25,6 +25,9 @@ CATEGORY = "model_inference"
 THROUGHPUT = ("inferences/s",)
 MILLISECONDS = {"ms": 1e-3, "us": 1.0}
 LATENCIES = ("latency mean", "latency p50", "latency p95", "latency p99")
+
+# Rows of these are of several programs (adapters/pipelines.py).
+PIPELINES = ("Stable Diffusion", "PixArt")
 
 # The benchmark scripts give CLIP the 100 class names of CIFAR-100 as "a photo of a ..."
 # (aws-neuron-sdk@81ce03ae:archive/src/benchmark/pytorch/hf-openai-clip_benchmark.py), padded to the longest: start,
@@ -65,8 +68,10 @@ class Workload:
 
 
 def family_of(row: dict[str, str]) -> str:
-    """ "encoder", "decoder", "cnn", "vit", or "" for a model that is none of these."""
+    """ "encoder", "decoder", "cnn", "vit", "pipeline", or "" for a model that is none of these."""
     model = fields(row).get("model", "")
+    if model.startswith(PIPELINES):
+        return "pipeline"
     for text, family in (
         ("(enc ", "encoder"),
         ("(dec ", "decoder"),
@@ -74,7 +79,7 @@ def family_of(row: dict[str, str]) -> str:
         ("UNet", "cnn"),
         ("ViT", "vit"),
     ):
-        if text in model and "Stable Diffusion" not in model:
+        if text in model:
             return family
     return "vit" if "vision-perceiver" in model else ""
 
@@ -170,6 +175,11 @@ def _cnn(w: Workload) -> Network:
 
 
 def _vit(w: Workload) -> Network:
+    looks = re.search(r"vision-perceiver-(learned|fourier|conv)", w.model)
+    if looks:
+        if w.batch != 1:
+            raise NotReproducible("the script of Perceiver has one image at a time")
+        return perceiver(looks[1], w.side, w.product_type)
     patch = re.search(r"patch(\d+)", w.model)
     if not patch:
         raise NotReproducible(f"no architecture for {w.model}")
@@ -235,15 +245,16 @@ class Serving:
 def serving(w: Workload, moved_bytes: int) -> Serving:
     """NeuronPerf runs one copy or one per core, each with one worker or two, and the page for low latency takes from
     these four what is fastest, the page for throughput what does most (aws-neuron-sdk@81ce03ae:
-    archive/neuronperf/neuronperf_benchmark_guide.rst). On the pages of encoders both have one worker on each of the two
-    cores of one chip, whatever the instance (facts, section 4: two batches in flight, four for CNN and ViT batch rows).
+    archive/neuronperf/neuronperf_benchmark_guide.rst). On the pages of encoders, and of Perceiver, both have one worker
+    on each of the two cores of one chip, whatever the instance (facts, section 4: two batches in flight, four for CNN
+    and ViT batch rows).
 
     moved_bytes: inputs and results of one inference.
     """
     host = host_costs()
     host_us = host["kernel_launch_us"] + moved_bytes / host["host_transfer_gb_s"] / 1e3
     cores = w.cores // w.chips
-    if w.family in ("encoder", "decoder"):
+    if w.family in ("encoder", "decoder") or "perceiver" in w.model:
         return Serving(cores, 1, w.batch, host_us)
     return Serving(1, 1, w.batch, host_us) if w.realtime else Serving(cores, 2, w.batch, host_us)
 
@@ -311,6 +322,9 @@ def is_time(row: dict[str, str]) -> bool:
 
 def run_key(row: dict[str, str]) -> Any:
     """Rows with the same key have the same network, hence one run: instance and serving do not matter."""
+    if family_of(row) == "pipeline":
+        items = fields(row)
+        return tuple(items.get(name, "") for name in ("model", "image", "batch", "dtype", "autocast"))
     try:
         w = parse(row)
     except NotReproducible as reason:

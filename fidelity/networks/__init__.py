@@ -6,7 +6,14 @@ AWS's compiler does with `--auto-cast matmult`; parameters of products come in t
 """
 
 from networks.convolutional import resnet, unet, vgg
+from networks.diffusion import LATENT_SCALE, UNETS, UNet, denoiser, image_decoder, image_encoder
+from networks.perceiver import perceiver
+from networks.pipelines import CLIP_VOCABULARY, T5, Dit, dit, t5_encoder, text_encoder
 from networks.stablehlo import Network
 from networks.transformer import Encoder, clip, decoder, encoder, vision_encoder
 
-__all__ = ["Encoder", "Network", "clip", "decoder", "encoder", "resnet", "unet", "vgg", "vision_encoder"]
+__all__ = [
+    "CLIP_VOCABULARY", "LATENT_SCALE", "T5", "UNETS", "Dit", "Encoder", "Network", "UNet", "clip", "decoder",
+    "denoiser", "dit", "encoder", "image_decoder", "image_encoder", "perceiver", "resnet", "t5_encoder",
+    "text_encoder", "unet", "vgg", "vision_encoder",
+]  # fmt: skip

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 ELEMENT_BYTES = {"f32": 4, "i32": 4, "bf16": 2, "f16": 2}
 
@@ -43,12 +45,15 @@ class Graph:
     """A function being written.
 
     product_type: element type of the operands of products and convolutions, "bf16" under autocast of matrix products.
+    element: of everything else, "bf16" for a model that its user loads in that type.
     """
 
-    def __init__(self, name: str, product_type: str = "bf16") -> None:
+    def __init__(self, name: str, product_type: str = "bf16", element: str = "f32") -> None:
         self.name = name
         self.product_type = product_type
+        self.element = element
         self._arguments: list[Value] = []
+        self._shared: Iterator[Value] | None = None
         self._lines: list[str] = []
         self._names = 0
         self._input_bytes = 0
@@ -57,12 +62,29 @@ class Graph:
         self._names += 1
         return Value(f"%{self._names}", tuple(shape), element)
 
-    def argument(self, *shape: int, element: str = "f32") -> Value:
-        value = self._new(shape, element)
+    def argument(self, *shape: int, element: str = "") -> Value:
+        if self._shared is not None:
+            value = next(self._shared)
+            assert value.shape == shape, "layers that share arguments ask for the same ones"
+            return value
+        value = self._new(shape, element or self.element)
         self._arguments.append(value)
         return value
 
-    def input(self, *shape: int, element: str = "f32") -> Value:
+    @property
+    def argument_count(self) -> int:
+        return len(self._arguments)
+
+    @contextmanager
+    def sharing(self, first: int) -> Iterator[None]:
+        """Within it, the arguments from number `first` on are given out again, in their order: layers share them."""
+        self._shared = iter(self._arguments[first:])
+        try:
+            yield
+        finally:
+            self._shared = None
+
+    def input(self, *shape: int, element: str = "") -> Value:
         """An argument that every inference brings anew."""
         value = self.argument(*shape, element=element)
         self._input_bytes += value.bytes
@@ -72,17 +94,18 @@ class Graph:
         """An operand of products."""
         return self.argument(*shape, element=self.product_type)
 
-    def op(self, text: str, operands: Sequence[Value], shape: Sequence[int], element: str = "f32") -> Value:
-        """text: the op with its operands and attributes, without types."""
-        result = self._new(shape, element)
+    def op(self, text: str, operands: Sequence[Value], shape: Sequence[int], element: str = "") -> Value:
+        """text: the op with its operands and attributes, without types. element: of the result, else the graph's."""
+        result = self._new(shape, element or self.element)
         types = ", ".join(operand.type for operand in operands)
         self._lines.append(f"    {result} = {text} : ({types}) -> {result.type}")
         return result
 
-    def number(self, value: float) -> Value:
-        result = self._new((), "f32")
+    def number(self, value: float, element: str = "f32") -> Value:
+        result = self._new((), element)
         bits = np.array(value, np.float32).view(np.uint32)
-        self._lines.append(f"    {result} = stablehlo.constant dense<0x{bits:08X}> : tensor<f32>")
+        digits = f"{bits:08X}" if element == "f32" else f"{np.array(value, bfloat16).view(np.uint16):04X}"
+        self._lines.append(f"    {result} = stablehlo.constant dense<0x{digits}> : {result.type}")
         return result
 
     # -- element-wise
@@ -101,7 +124,7 @@ class Graph:
     def binary(self, op: str, x: Value, y: Value | float, dims: Sequence[int] | None = None) -> Value:
         """y: of x's shape, a number, or broadcast: its dimension i is x's dimension dims[i] (the last by default)."""
         if not isinstance(y, Value):
-            y = self.spread(self.number(y), x.shape, [])
+            y = self.spread(self.number(y, x.element), x.shape, [])
         elif y.shape != x.shape:
             y = self.spread(y, x.shape, [len(x.shape) - 1] if dims is None else dims)
         result = self._new(x.shape, x.element)
@@ -114,10 +137,10 @@ class Graph:
         return self.op(f"stablehlo.convert {x}", [x], x.shape, element)
 
     def reduce(self, op: str, x: Value, dims: Sequence[int]) -> Value:
-        start = self.number(0.0 if op == "add" else -np.inf)
+        start = self.number(0.0 if op == "add" else -np.inf, x.element)
         shape = [size for place, size in enumerate(x.shape) if place not in dims]
         text = f"stablehlo.reduce({x} init: {start}) applies stablehlo.{op} across dimensions = {list(dims)}"
-        return self.op(text, [x, start], shape)
+        return self.op(text, [x, start], shape, x.element)
 
     # -- arrangement
     def reshape(self, x: Value, *shape: int) -> Value:
@@ -192,7 +215,7 @@ class Graph:
 
     def max_pool(self, x: Value, size: int, stride: int, padding: int = 0) -> Value:
         """x: [channels, images, height, width]."""
-        start = self.number(-np.inf)
+        start = self.number(-np.inf, x.element)
         sides = [(side + 2 * padding - size) // stride + 1 for side in x.shape[2:]]
         result = self._new((*x.shape[:2], *sides), x.element)
         pads = f"[[0, 0], [0, 0], [{padding}, {padding}], [{padding}, {padding}]]"
@@ -200,9 +223,9 @@ class Graph:
             f'    {result} = "stablehlo.reduce_window"({x}, {start}) <{{padding = dense<{pads}> : tensor<4x2xi64>, '
             f"window_dimensions = array<i64: 1, 1, {size}, {size}>, "
             f"window_strides = array<i64: 1, 1, {stride}, {stride}>}}> ({{",
-            f"    ^bb0(%a{result.name[1:]}: tensor<f32>, %b{result.name[1:]}: tensor<f32>):",
-            f"      %m{result.name[1:]} = stablehlo.maximum %a{result.name[1:]}, %b{result.name[1:]} : tensor<f32>",
-            f"      stablehlo.return %m{result.name[1:]} : tensor<f32>",
+            f"    ^bb0(%a{result.name[1:]}: {start.type}, %b{result.name[1:]}: {start.type}):",
+            f"      %m{result.name[1:]} = stablehlo.maximum %a{result.name[1:]}, %b{result.name[1:]} : {start.type}",
+            f"      stablehlo.return %m{result.name[1:]} : {start.type}",
             f"    }}) : ({x.type}, {start.type}) -> {result.type}",
         ]
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,14 +40,16 @@ class Transformer:
     def __init__(self, graph: Graph, config: Encoder) -> None:
         self.graph, self.config = graph, config
 
-    def linear(self, x: Value, outputs: int) -> Value:
+    def linear(self, x: Value, outputs: int, bias: bool = True) -> Value:
         g = self.graph
         inputs = x.shape[-1]
         y = g.product(x, g.parameter(inputs, outputs), (len(x.shape) - 1, 0))
-        return g.binary("add", y, g.argument(outputs))
+        return g.binary("add", y, g.argument(outputs)) if bias else y
 
-    def norm(self, x: Value) -> Value:
+    def norm(self, x: Value, affine: bool = True) -> Value:
+        """Over the last dimension, in fp32 whatever the graph's type is."""
         g = self.graph
+        x = g.converted(x, "f32")
         rows = list(range(len(x.shape) - 1))
 
         def mean(value: Value) -> Value:
@@ -55,14 +58,19 @@ class Transformer:
         centred = g.binary("subtract", x, mean(x), rows)
         variance = mean(g.binary("multiply", centred, centred))
         scale = g.unary("rsqrt", g.binary("add", variance, EPSILON))
-        scaled = g.binary("multiply", g.binary("multiply", centred, scale, rows), g.argument(x.shape[-1]))
-        return g.binary("add", scaled, g.argument(x.shape[-1]))
+        scaled = g.binary("multiply", centred, scale, rows)
+        if affine:
+            scaled = g.binary("multiply", scaled, g.converted(g.argument(x.shape[-1]), "f32"))
+            scaled = g.binary("add", scaled, g.converted(g.argument(x.shape[-1]), "f32"))
+        return g.converted(scaled, g.element)
 
     def softmax(self, x: Value) -> Value:
+        """Over the last dimension, in fp32 whatever the graph's type is."""
         g = self.graph
+        x = g.converted(x, "f32")
         rows, last = list(range(len(x.shape) - 1)), len(x.shape) - 1
         powers = g.unary("exponential", g.binary("subtract", x, g.reduce("maximum", x, [last]), rows))
-        return g.binary("divide", powers, g.reduce("add", powers, [last]), rows)
+        return g.converted(g.binary("divide", powers, g.reduce("add", powers, [last]), rows), g.element)
 
     def gelu(self, x: Value) -> Value:
         g = self.graph
@@ -114,32 +122,6 @@ class Transformer:
         return g.binary("add", x, first, [1, 2])
 
 
-class SharedLayers(Transformer):
-    """ALBERT: one layer's parameters, used by every layer."""
-
-    def __init__(self, graph: Graph, config: Encoder) -> None:
-        super().__init__(graph, config)
-        self._kept: list[Value] = []
-        self._next: int | None = None
-
-    def layer_post_norm(self, x: Value, mask: Value | None) -> Value:
-        graph, first = self.graph, not self._kept
-        made = iter(self._kept)
-        whole, of_type = graph.argument, graph.parameter
-
-        def argument(*shape: int, element: str = "f32") -> Value:
-            if not first:
-                return next(made)
-            self._kept.append(whole(*shape, element=element))
-            return self._kept[-1]
-
-        graph.argument = argument  # type: ignore[method-assign]
-        try:
-            return super().layer_post_norm(x, mask)
-        finally:
-            graph.argument, graph.parameter = whole, of_type  # type: ignore[method-assign]
-
-
 def _additive(g: Graph, keep: Value) -> Value:
     """0 where a token counts, the smallest number where not."""
     ones = g.spread(g.number(1.0), keep.shape, [])
@@ -151,7 +133,7 @@ def encoder(
 ) -> Network:
     """BERT, RoBERTa, DistilBERT, ELECTRA, and with `shared` layers ALBERT: ids and mask to hidden states."""
     g = Graph("encoder", product_type)
-    net = (SharedLayers if shared else Transformer)(g, config)
+    net = Transformer(g, config)
     ids, keep = g.input(batch, tokens, element="i32"), g.input(batch, tokens, element="i32")
     width = config.embedding or config.hidden
     x = net.positioned(g.rows_of(g.argument(config.vocabulary, width), ids))
@@ -162,8 +144,10 @@ def encoder(
     if width != config.hidden:
         x = net.linear(x, config.hidden)
     mask = _additive(g, keep)
-    for _ in range(config.layers):
-        x = net.layer_post_norm(x, mask)
+    first_of_layer = g.argument_count
+    for layer in range(config.layers):
+        with g.sharing(first_of_layer) if shared and layer else nullcontext():
+            x = net.layer_post_norm(x, mask)
     if not config.pooled:
         return g.network(x)
     first = g.reshape(g.slice(x, (0, batch), (0, 1), (0, config.hidden)), batch, config.hidden)

@@ -25,6 +25,10 @@ constexpr int64_t kLargeShare = 24;
 constexpr int64_t kApartShares[] = {4, 8, 16};
 // What is no larger cuts the memory into pieces where there are many.
 constexpr int64_t kTinyBytes = 64;
+// Instructions before the one whose tensor finds no place whose tensors are packed first, and how often more
+// are.
+constexpr int64_t kPackedInstructions = 256;
+constexpr int kPackingsMax = 32;
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -61,13 +65,14 @@ class OnChip {
     if (rotate(placements, {SpaceMap::Policy::kOldest, false, true, capacity_ / kLargeShare})) return true;
     if (ways == Ways::kRotating) return false;
     rotates_ = false;
+    if (bank_bytes_ == 0 && rotate_but_where_it_is_tight(placements)) return true;
     if (rotate(placements, {SpaceMap::Policy::kLowest, false, true, 0})) return true;
     constexpr size_t kBySizeMax = 20'000;  // it compares every pair
     if (floating_.size() + pinned_.size() <= kBySizeMax && by_size(placements)) return true;
     throw_full(most_live());
   }
 
-  // What was placed was, by ways that rotate.
+  // What was placed was, by ways that rotate everywhere.
   bool rotates() const { return rotates_; }
 
   void check_places() const {
@@ -196,9 +201,14 @@ class OnChip {
     int64_t large_bytes;  // tensors of this size are kept together at the far end, tiny ones at the near
                           // end; 0: none is
     int64_t apart = 0;  // where tensors of `large_bytes` begin, and all others end; 0: they share the memory
+    const std::vector<bool>* packed = nullptr;  // by TensorId: by first fit whatever the policy is
   };
   bool rotate(std::vector<isa::Placement>& placements, const Rotation& rotation) {
-    const SpaceMap::Policy policy = rotation.policy;
+    return !homeless(placements, rotation);
+  }
+
+  // The first tensor for which no range is free; nothing where all are placed.
+  std::optional<TensorId> homeless(std::vector<isa::Placement>& placements, const Rotation& rotation) {
     array_.restart();
     SpaceMap near(rotation.apart > 0 ? rotation.apart : capacity_), far(capacity_ - rotation.apart);
     for (TensorId id : pinned_) {
@@ -223,6 +233,8 @@ class OnChip {
         tenants.pop_back();
         gone.map->release(gone.offset, gone.bytes, gone.quadrants, gone.last + 1);
       }
+      const bool is_packed = rotation.packed != nullptr && (*rotation.packed)[id];
+      const SpaceMap::Policy policy = is_packed ? SpaceMap::Policy::kLowest : rotation.policy;
       const Request request = request_for(id, rotation.whole_banks, rotation.tight);
       const bool is_large = rotation.large_bytes > 0 && request.bytes >= rotation.large_bytes;
       const bool is_apart = is_large && rotation.apart > 0;
@@ -234,14 +246,34 @@ class OnChip {
                             keep_aside ? SpaceMap::Policy::kHighest
                             : is_tiny  ? SpaceMap::Policy::kLowest
                                        : policy);
-      if (!found) return false;
+      if (!found) return id;
       map.take(found->offset, request.bytes, found->quadrants);
       tenants.push_back({life.last, found->offset, request.bytes, found->quadrants, &map});
       std::ranges::push_heap(tenants, std::greater{});
       if (is_apart) found->offset += rotation.apart;
       put(id, *found, placements);
     }
-    return true;
+    return std::nullopt;
+  }
+
+  // Rotates, but for the tensors around those that find no place: what is live when one is born, and what was
+  // born some instructions before, are packed by first fit, so that the rest of a long program rotates still.
+  bool rotate_but_where_it_is_tight(std::vector<isa::Placement>& placements) {
+    std::vector<bool> packed(lifetimes_.size());
+    int64_t reach = kPackedInstructions, failed_last = 0;
+    for (int packing = 0; packing < kPackingsMax; ++packing) {
+      const std::optional<TensorId> failed =
+          homeless(placements, {SpaceMap::Policy::kOldest, false, true, 0, 0, &packed});
+      if (!failed) return true;
+      const int64_t born = lifetimes_[*failed].first;
+      reach = packing > 0 && born <= failed_last + reach ? 2 * reach : kPackedInstructions;
+      failed_last = born;
+      for (TensorId id : floating_) {
+        const Lifetime& life = lifetimes_[id];
+        if (life.first <= born && (life.last >= born || life.first + reach >= born)) packed[id] = true;
+      }
+    }
+    return false;
   }
 
   // Large tensors in a part of the memory of their own: those around would cut it into pieces that are too

@@ -216,6 +216,38 @@ TEST(Allocation, LargeTensorsHaveAPartOfTheirOwnWhereRotationLeavesNoHole) {
   EXPECT_LE(overlaps, 4);
 }
 
+// One place in a long program that is tight, where no parts for large and small tensors fit either: the
+// tensors around it are packed, all others rotate.
+TEST(Allocation, OnlyWhatLiesAroundATightPlaceIsPacked) {
+  ProgramBuilder b;
+  const int64_t kib = 1024 / 4;
+  std::vector<isa::TensorId> passing, kept, wide;
+  const auto pass = [&](int64_t size) {
+    passing.push_back(b.sbuf(128, size * kib, DType::kFloat32, "passing"));
+    b.memset(b.all(passing.back()));
+  };
+  for (int i = 0; i < 15; ++i) wide.push_back(b.sbuf(128, 8 * kib, DType::kFloat32, "wide"));
+  for (const auto tile : wide) b.memset(b.all(tile));
+  for (const auto tile : wide) b.copy(b.all(wide[0]), b.all(tile));
+  for (int i = 0; i < 600; ++i) pass(7);
+  const size_t before = passing.size();
+  for (int i = 0; i < 24; ++i) {
+    kept.push_back(b.sbuf(128, kib, DType::kFloat32, "kept"));
+    b.memset(b.all(kept.back()));
+    pass(7);
+  }
+  const auto large = b.sbuf(128, 100 * kib, DType::kFloat32, "large");
+  b.memset(b.all(large));
+  for (const auto tile : kept) b.copy(b.all(kept[0]), b.all(tile));
+  const auto executable = compile(b.take(), {.generation = Generation::kV2});
+  EXPECT_EQ(find_shared_bytes(executable), "");
+  int overlaps = 0;
+  for (size_t i = 1; i < before; ++i)
+    overlaps += executable.placements[passing[i]].address.byte_offset ==
+                executable.placements[passing[i - 1]].address.byte_offset;
+  EXPECT_LE(overlaps, 300);  // those within 256 instructions of the place
+}
+
 TEST(Allocation, UseIsWhatIsLiveAtOnceNotHowFarTensorsAreSpread) {
   ProgramBuilder builder;
   for (int i = 0; i < 10; ++i) {  // one after the other: two live at a time
