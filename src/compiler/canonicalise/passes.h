@@ -53,6 +53,10 @@ int64_t split_products(graph::Function& function);
 // products joined.
 int64_t join_products(graph::Function& function);
 
+// A product of which one half of the features gates the other becomes two products, whose sums are then
+// computed with where they are made. Gives the number of products.
+int64_t halve_products(graph::Function& function);
+
 // gather and dynamic_slice whose places are constants become slices, which are read through. Gives their
 // number.
 int64_t slice_at_known_places(graph::Function& function);

@@ -36,7 +36,7 @@ namespace {
 // Bytes of a partition for one band of all channel blocks, and of one of them; and for the kernels of a part.
 constexpr int64_t kBandBytes = 32 * 1024;
 constexpr int64_t kBandBlockBytes = 16 * 1024;
-constexpr int64_t kKernelBytes = 40 * 1024;
+constexpr int64_t kKernelBytes = 48 * 1024;
 // Input channels whose taps are stacked, and of which positions over partitions have a copy of the image with
 // its rows in runs.
 constexpr int64_t kFewChannels = 8;

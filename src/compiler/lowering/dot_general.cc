@@ -319,12 +319,13 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
   return result;
 }
 
-// Whether the value is there when the program begins, as it is or in another order.
+// Whether the value is there when the program begins, as it is, in another order or as a part of what is.
 bool is_early(const graph::Function& function, graph::ValueId value) {
   while (function.value(value).op != graph::kNoOp) {
     const Op& op = function.op(function.value(value).op);
     if (op.kind == OpKind::constant_) return true;
-    if (op.kind != OpKind::reshape_ && op.kind != OpKind::transpose_) return false;
+    if (op.kind != OpKind::reshape_ && op.kind != OpKind::transpose_ && op.kind != OpKind::slice_)
+      return false;
     value = op.operands[0];
   }
   return true;

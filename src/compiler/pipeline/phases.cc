@@ -50,8 +50,9 @@ std::string not_typed(const Function& function, const PassInput&) {
 // What the passes of `improve` still find. They work on a copy.
 std::string not_canonical(const Function& function, const PassInput& input) {
   if (input.options.level < Level::k2) return {};
-  for (const std::string_view name : {"simplify", "split-products", "fold-constants", "slice-at-known-places",
-                                      "share-equal-ops", "join-products", "simplify-loops"}) {
+  for (const std::string_view name :
+       {"simplify", "split-products", "fold-constants", "slice-at-known-places", "share-equal-ops",
+        "join-products", "halve-products", "simplify-loops"}) {
     Function copy = function;
     PassCounts counts;
     if (const int64_t found = pass_named(name).run(copy, input, counts))
@@ -119,8 +120,9 @@ class Pipeline {
     for (bool more = true; more;) {
       int64_t changes = pass("simplify");
       pass("remove-dead-ops");  // before they are folded
-      for (const std::string_view name : {"split-products", "fold-constants", "slice-at-known-places",
-                                          "share-equal-ops", "join-products", "simplify-loops"})
+      for (const std::string_view name :
+           {"split-products", "fold-constants", "slice-at-known-places", "share-equal-ops", "join-products",
+            "halve-products", "simplify-loops"})
         changes += pass(name);
       pass("remove-dead-ops");
       more = changes > 0;
