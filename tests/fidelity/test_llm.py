@@ -16,18 +16,24 @@ from adapters._common import NotReproducible  # noqa: E402
 MODEL = "model=Tiny (dec 8L h256 a8 kv2 ffn512 vocab1024 1M)"
 
 
-def row(workload: str, *, category: str = "llm_decode", metric: str = "TPOT p50", id: str = "nsdk.x") -> dict[str, str]:
+def row(
+    workload: str, *, category: str = "llm_decode", metric: str = "TPOT p50", id: str = "nsdk.x"
+) -> dict[str, str]:
     fields = {"id": id, "category": category, "workload": workload, "metric": metric}
     return fields | {"unit": "ms", "value": "1", "note": ""}
 
 
 def test_what_a_row_says() -> None:
-    text = f"{MODEL}; instance=inf2.48xlarge x1 (12 chips); TP=4; batch=2; seq=1000; in=100; out=900; dtype=FP16"
+    text = (
+        f"{MODEL}; instance=inf2.48xlarge x1 (12 chips); TP=4; batch=2; seq=1000; in=100; out=900; dtype=FP16"
+    )
     work = llm.parse(row(text))
     config = json.loads(work.config)
     assert (work.ranks, work.lnc, work.batch, work.positions) == (4, 1, 2, 1024)
     assert (config["num_key_value_heads"], config["head_dim"], config["vocab_size"]) == (2, 32, 1024)
-    trn2 = llm.parse(row(f"{MODEL}; instance=trn2.48xlarge x1; TP=4 LNC=2; batch=1; in=100 out=28; dtype=BF16"))
+    trn2 = llm.parse(
+        row(f"{MODEL}; instance=trn2.48xlarge x1; TP=4 LNC=2; batch=1; in=100 out=28; dtype=BF16")
+    )
     assert (trn2.ranks, trn2.lnc, trn2.positions) == (8, 2, 128)
 
 
@@ -48,7 +54,9 @@ def test_rows_that_say_too_little(text: str, reason: str) -> None:
 
 
 def test_a_step_is_its_layers_and_what_the_ranks_exchange() -> None:
-    text = f"{MODEL}; instance=trn1.32xlarge x1 (16 chips); TP=%d; batch=1; seq=128; in=64; out=64; dtype=BF16"
+    text = (
+        f"{MODEL}; instance=trn1.32xlarge x1 (16 chips); TP=%d; batch=1; seq=128; in=64; out=64; dtype=BF16"
+    )
     alone, shared = llm.predict(row(text % 1), Path()), llm.predict(row(text % 2), Path())
     work = llm.parse(row(text % 2))
     bucket = (1, 1, 128, False)
@@ -70,7 +78,11 @@ def prefill(text: str) -> llm.Workload:
 
 def test_prompts_as_the_stack_of_the_row_reads_them() -> None:
     tnx = "instance=inf2.48xlarge x1; TP=2; batch=1; seq=%d; in=%d; fw=Transformers NeuronX; sdk=%s"
-    assert [prefill(tnx % (8192, 64, sdk)).fused_above for sdk in ("2.18.1", "2.19.0", "2.20.0")] == [None, 8192, 8192]
+    assert [prefill(tnx % (8192, 64, sdk)).fused_above for sdk in ("2.18.1", "2.19.0", "2.20.0")] == [
+        None,
+        8192,
+        8192,
+    ]
     trn2 = prefill("instance=trn2.48xlarge x1; TP=2 LNC=2; batch=1; in=300 out=20")
     assert (trn2.fused_above, trn2.sequence_ranks) == (0, 4)
     # Buckets are powers of two, and the longest sequence where that is shorter.
@@ -98,7 +110,9 @@ def test_attention_without_a_kernel_and_a_sequence_in_parts_change_the_time() ->
     config = prefill("instance=trn1.32xlarge x1; TP=1; batch=1; in=512 out=128").config
 
     def time_of(fused: bool, ranks: int, layers: int = 1) -> float:
-        return _core.time_of_config(config, "trn1", "bf16", (1, 512, 512, False), 1, layers, True, fused, ranks).time_us
+        return _core.time_of_config(
+            config, "trn1", "bf16", (1, 512, 512, False), 1, layers, True, fused, ranks
+        ).time_us
 
     assert time_of(False, 1) > time_of(True, 1)
     layers = [time_of(True, ranks, 2) - time_of(True, ranks) for ranks in (1, 8)]

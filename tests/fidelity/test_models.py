@@ -113,12 +113,11 @@ def test_the_rate_of_the_host_is_that_of_two_rows_that_differ_in_their_results()
 
 
 def test_models_without_an_architecture_are_refused():
-    for model, where in (
-        ("deepmind/vision-perceiver-learned", "image=224x224"),
-        ("wide (CNN 1M)", "image=224x224"),
-    ):
-        with pytest.raises(NotReproducible, match="architecture"):
-            models.network(models.parse(row(model, f"batch=1; {where}")))
+    with pytest.raises(NotReproducible, match="architecture"):
+        models.network(models.parse(row("wide (CNN 1M)", "batch=1; image=224x224")))
+    with pytest.raises(NotReproducible, match="one image"):
+        models.network(models.parse(row("deepmind/vision-perceiver-learned", "batch=2; image=224x224")))
+    assert family_of(row("deepmind/multimodal-perceiver", "batch=1; image=16x224x224")) == ""
     with pytest.raises(NotReproducible, match="host"):
         models.network(models.parse(row("xlm-roberta-base (enc 12L h768 a12 ffn3072 vocab250002 278M)")))
 
@@ -143,6 +142,7 @@ def test_models_without_an_architecture_are_refused():
          "batch=1; image=224x224", 151.3),
         ("openai/clip-vit-large-patch14 (CLIP ViT-L/14 vision 24L h1024 + text 12L h768 428M)",
          "batch=1; image=224x224", 427.6),
+        ("deepmind/vision-perceiver-learned", "batch=1; image=224x224", 62.3),
     ],
 )  # fmt: skip
 def test_networks_have_the_parameters_that_are_published(model, where, millions):
@@ -183,6 +183,10 @@ def test_one_worker_waits_for_the_host_and_two_do_not():
 
 
 def test_who_is_served_how():
+    perceiver = models.serving(
+        models.parse(row("deepmind/vision-perceiver-conv", "batch=1; image=224x224")), 0
+    )
+    assert (perceiver.cores, perceiver.workers) == (2, 1)
     encoder = models.serving(
         models.parse(row(instance="inf2.48xlarge x1 (12 chips 24 cores Inferentia2/NC-v2)")), 0
     )
@@ -215,7 +219,8 @@ def test_rows_of_one_network_share_a_run():
 
 def test_families():
     assert family_of(row("gpt2 (dec 12L h768 a12 124M)")) == "decoder"
-    assert family_of(row("Stable Diffusion 1.5 (UNet 860M + CLIP-L + VAE)")) == ""
+    assert family_of(row("Stable Diffusion 1.5 (UNet 860M + CLIP-L + VAE)")) == "pipeline"
+    assert family_of(row("DeiT (distilled)")) == ""
     assert family_of({"id": "nki.x", "category": "kernel"}) == "nki"
 
 
@@ -225,7 +230,7 @@ def test_the_last_line_has_the_families(tmp_path):
         row(small, metric="latency p50", unit="ms", value=0.1),
         row("UNet", "batch=1; image=32x32", value=1000),
         row("y-patch16 (ViT-S/16 1L h64 a2 ffn128)", "batch=1; image=32x32", value=1000),
-        row("Stable Diffusion 1.5 (UNet 860M + CLIP-L + VAE)", "batch=1; image=512x512", value=1),
+        row("z (distilled)", "batch=1; image=512x512", value=1),
     ]
     file = tmp_path / "rows.csv"
     lines = [",".join(rows[0])] + [",".join(each.values()) for each in rows]

@@ -17,8 +17,16 @@ MODEL = "model=Tiny (dec 2L h256 a8 kv2 ffn512 vocab1024 1M); instance=inf2.48xl
 LENGTHS = "guidellm; prompts 1500+-150 tokens, 250+-20 generated"
 
 
-def row(load: str, stack: str = "vLLM 0.16", *, metric: str = "TTFT mean", value: float = 1.0) -> dict[str, str]:
-    fields = {"id": f"x.{load}", "category": "llm_prefill", "metric": metric, "unit": "ms", "value": str(value)}
+def row(
+    load: str, stack: str = "vLLM 0.16", *, metric: str = "TTFT mean", value: float = 1.0
+) -> dict[str, str]:
+    fields = {
+        "id": f"x.{load}",
+        "category": "llm_prefill",
+        "metric": metric,
+        "unit": "ms",
+        "value": str(value),
+    }
     return fields | {"workload": f"{MODEL}; BF16; {stack}; load={load}; {LENGTHS}", "note": ""}
 
 
