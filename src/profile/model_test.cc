@@ -150,6 +150,30 @@ TEST(ModelProfile, MemoryIsHeldFromFirstToLastUse) {
   EXPECT_THAT(hbm.steps, ElementsAre(std::pair(0.0, 512), std::pair(60.0, 1024), std::pair(100.0, 512)));
 }
 
+// The second tile begins while the first, in its later half, is still read.
+TEST(ModelProfile, BytesOfTwoTensorsCountOnce) {
+  Example example;
+  example.executable.placements.resize(4);
+  example.executable.placements[2] = {true, {0, 32}};
+  example.executable.placements[3] = {true, {0, 0}};
+  const trace::Trace trace = example.recorder.trace();
+  const MemoryCurve apart = memory_over_time(trace, example.executable, arch::default_tables())[0];
+  EXPECT_EQ(apart.peak_bytes, 512 - 4 * 32);
+  EXPECT_THAT(apart.steps, ElementsAre(std::pair(0.0, 256), std::pair(30.0, 384), std::pair(60.0, 256),
+                                       std::pair(100.0, 0)));
+}
+
+TEST(ModelProfile, WhatTriggersATransferHoldsNoBytes) {
+  Example example;
+  example.executable.schedule = {{.instruction = 0, .engine = isa::Engine::kDma}};
+  trace::Trace trace = example.recorder.trace();
+  for (trace::Event& event : trace.events)
+    if (event.instruction == 0) event.start_ns = 20;
+  trace.events.push_back({.start_ns = 0, .end_ns = 5, .track = 1, .instruction = 0});
+  const MemoryCurve sbuf = memory_over_time(trace, example.executable, arch::default_tables())[0];
+  EXPECT_EQ(sbuf.steps.front(), std::pair(20.0, int64_t{256}));
+}
+
 TEST(ModelProfile, ThinnedCurvesKeepTheirPeak) {
   Example example;
   trace::Trace trace = example.recorder.trace();
