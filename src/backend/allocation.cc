@@ -62,10 +62,13 @@ class OnChip {
     if (ways == Ways::kApart && bank_bytes_ == 0) return rotate_apart(placements);
     if (rotate(placements, {SpaceMap::Policy::kOldest, bank_bytes_ > 0, false, 0})) return true;
     if (rotate(placements, {SpaceMap::Policy::kOldest, false, true, 0})) return true;
+    if (bank_bytes_ == 0 && rotate_but_where_it_is_tight(placements)) {
+      rotates_ = false;
+      return true;
+    }
     if (rotate(placements, {SpaceMap::Policy::kOldest, false, true, capacity_ / kLargeShare})) return true;
     if (ways == Ways::kRotating) return false;
     rotates_ = false;
-    if (bank_bytes_ == 0 && rotate_but_where_it_is_tight(placements)) return true;
     if (rotate(placements, {SpaceMap::Policy::kLowest, false, true, 0})) return true;
     constexpr size_t kBySizeMax = 20'000;  // it compares every pair
     if (floating_.size() + pinned_.size() <= kBySizeMax && by_size(placements)) return true;

@@ -4,8 +4,8 @@
 // tried, in this order:
 //   1. rotate: the range that has been free for longest, never-used memory first, so that a writer rarely
 //      waits for the readers of the previous tenant; long-lived tensors are kept together at the far end;
-//      then the same with small tensors packed; then with large and tiny ones apart; in SBUF at last with
-//      first fit around those tensors that find no place otherwise;
+//      then the same with small tensors packed; then, in SBUF, with first fit around those tensors that find
+//      no place otherwise; then with large and tiny tensors apart;
 //   2. first fit: the lowest range that is free, which fragments less;
 //   3. by size: the largest tensor first, each at its lowest offset free for its whole lifetime.
 // In SBUF there is one way more, for who asks: large tensors rotate in a part of their own, all others in the
