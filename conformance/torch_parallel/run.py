@@ -128,6 +128,10 @@ def prepare(checkout: Path) -> bool:
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
     common_distributed.MultiProcessTestCase._spawn_processes = fork
+    placements = importlib.import_module("torch.distributed.tensor.placement_types")
+    placements._Partial = placements.Partial  # type: ignore[attr-defined]  (its name up to torch 2.4)
+    older = importlib.import_module("torch.distributed._tensor.placement_types")
+    older._Partial = placements.Partial  # type: ignore[attr-defined]
     is_other = (checkout / "torch_npu").is_dir()
     if is_other:
         sys.meta_path.insert(0, OtherDevice(checkout))
@@ -136,7 +140,11 @@ def prepare(checkout: Path) -> bool:
 
 def cases(module: types.ModuleType) -> Iterator[tuple[type[unittest.TestCase], str]]:
     for kind in list(vars(module).values()):
-        if isinstance(kind, type) and issubclass(kind, unittest.TestCase) and kind.__module__ == module.__name__:
+        if (
+            isinstance(kind, type)
+            and issubclass(kind, unittest.TestCase)
+            and kind.__module__ == module.__name__
+        ):
             for name in sorted(dir(kind)):
                 if name.startswith("test") and callable(getattr(kind, name)):
                     yield kind, name
@@ -144,7 +152,9 @@ def cases(module: types.ModuleType) -> Iterator[tuple[type[unittest.TestCase], s
 
 def summary(text: str) -> str:
     """The line of a traceback that says most."""
-    lines = [line.strip() for line in text.splitlines() if re.match(r"^\s*[\w.]*(Error|Exception|Skip)\b.*", line)]
+    lines = [
+        line.strip() for line in text.splitlines() if re.match(r"^\s*[\w.]*(Error|Exception|Skip)\b.*", line)
+    ]
     return (lines[-1] if lines else text.strip().splitlines()[-1])[:200]
 
 
@@ -184,7 +194,9 @@ def run_one(kind: type[unittest.TestCase], name: str, limit_s: float) -> tuple[s
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    outcome, why = json.loads(text) if text else ("failed", f"not done after {limit_s:.0f} s, or its process died")
+    outcome, why = (
+        json.loads(text) if text else ("failed", f"not done after {limit_s:.0f} s, or its process died")
+    )
     return outcome, why
 
 
@@ -207,9 +219,13 @@ def closed(rows: dict[str, collections.Counter[str]]) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--files", action="append", metavar="GLOB", help="of paths in the checkout; may be repeated")
+    parser.add_argument(
+        "--files", action="append", metavar="GLOB", help="of paths in the checkout; may be repeated"
+    )
     parser.add_argument("--only", action="append", metavar="GLOB", help="of Class.test; may be repeated")
     parser.add_argument("--ranks", type=int, default=2, help="cores, and so ranks at most (default: 2)")
     parser.add_argument("--part", metavar="I/N", default="1/1", help="the I-th of N parts of the files")
@@ -222,7 +238,9 @@ def main() -> int:
         "TEMP_DIR": tempfile.mkdtemp(),
     }  # fmt: skip
     exclusions = tomllib.loads((HERE / "exclusions.toml").read_text())
-    files = sorted(str(path.relative_to(checkout)) for glob in options.files or FILES for path in checkout.glob(glob))
+    files = sorted(
+        str(path.relative_to(checkout)) for glob in options.files or FILES for path in checkout.glob(glob)
+    )
     if not files:
         parser.error(f"{checkout} has none of {', '.join(options.files or FILES)}")
     index, count = map(int, options.part.split("/"))

@@ -93,6 +93,8 @@ HWY_INLINE size_t block_pitch(int K) { return static_cast<size_t>(kMaxRows) * st
 // than a copy.
 constexpr int kRowsAhead = 16;
 constexpr int kRowsAheadOfBlock = 8;
+// Rows of six elements that are packed together: they fill whole cache lines.
+constexpr int kRowsTogether = 8;
 
 struct Half {  // fp16
   uint16_t bits;
@@ -219,7 +221,8 @@ HWY_INLINE void fetch(const T* from, size_t elements) {
 
 // The `kMaxRows` elements of a full block in each of kCount rows of the operand: two rows fill a cache line.
 template <int kCount, typename T>
-HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, size_t pitch, float* HWY_RESTRICT to) {
+HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, size_t pitch, int readable,
+                                         float* HWY_RESTRICT to) {
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (kMaxRows == 8 && HWY_MAX_BYTES >= 4 * kCount * kMaxRows) {
     const hn::CappedTag<float, 8> d;
@@ -227,6 +230,14 @@ HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, size_t pitc
     if constexpr (kCount == 1) return hn::StoreU(first, d, to);
     const hn::CappedTag<float, 16> two;
     return hn::StoreU(hn::Combine(two, load_wide(d, from + pitch), first), two, to);
+  }
+#endif
+#if HWY_TARGET == HWY_AVX2
+  // Two elements too many, which the next row, or the next block, overwrites.
+  const hn::CappedTag<float, 8> d;
+  if (readable >= 8) {
+    for (int k = 0; k < kCount; ++k) hn::StoreU(load_wide(d, from + k * pitch), d, to + k * kMaxRows);
+    return;
   }
 #endif
   for (int k = 0; k < kCount; ++k, from += pitch, to += kMaxRows)
@@ -293,19 +304,23 @@ HWY_ATTR HWY_NOINLINE void blocks(int count, size_t left_step, Rows<float> stati
   }
 }
 
-// Rows of each block from row m on: full blocks, then 4, then what is left.
-HWY_INLINE int block_rows(int rows_left) {
-  if (rows_left >= kMaxRows) return kMaxRows;
-  return std::min(rows_left, 4);
+// Rows in full blocks. One block of six less than there could be where one or two rows would be left: they
+// have too few sums in flight, and 32, 64 and 128 rows are common. Two blocks of up to four have enough.
+HWY_INLINE int full_rows(int M) {
+  const int rest = M % kMaxRows, full = M - rest;
+  return kMaxRows == 6 && (rest == 1 || rest == 2) && full > kMaxRows ? full - kMaxRows : full;
 }
+
+// Rows of the next block behind the full ones: 4, then what is left.
+HWY_INLINE int block_rows(int rows_left) { return std::min(rows_left, 4); }
 
 // kCount rows from row k on, of all blocks.
 template <int kCount, typename T>
 HWY_ATTR HWY_INLINE void pack_rows(const MatmulTile& t, const T* row, int k, float* HWY_RESTRICT block) {
   const size_t pitch = block_pitch(t.K);
   int m = 0;
-  for (; m + kMaxRows <= t.M; m += kMaxRows, block += pitch)
-    pack_full_block<kCount>(row + m, t.stationary.pitch, block + k * kMaxRows);
+  for (const int full = full_rows(t.M); m < full; m += kMaxRows, block += pitch)
+    pack_full_block<kCount>(row + m, t.stationary.pitch, t.M - m, block + k * kMaxRows);
   for (; m < t.M; block += pitch) {
     const int rows = block_rows(t.M - m);
     for (int i = 0; i < kCount; ++i)
@@ -320,6 +335,10 @@ HWY_ATTR void pack_stationary(const MatmulTile& t, float* to) {
   const size_t pitch = t.stationary.pitch;
   const auto* row = static_cast<const T*>(t.stationary.data);
   int k = 0;
+  if constexpr (kMaxRows == 6) {
+    for (; k + kRowsTogether <= t.K; k += kRowsTogether, row += kRowsTogether * pitch)
+      pack_rows<kRowsTogether>(t, row, k, to);
+  }
   for (; k + 2 <= t.K; k += 2, row += 2 * pitch) {
     if (k + kRowsAhead + 1 < t.K)
       for (int i = 0; i < 2; ++i) fetch(row + (kRowsAhead + i) * pitch, t.M);
@@ -385,7 +404,7 @@ HWY_ATTR void pack_panel_of(const MatmulTile& t, int n, size_t columns, size_t w
 // Where rows m on of the stationary operand lie once they are packed. Blocks of less than kMaxRows follow the
 // full ones, one block_pitch() each.
 HWY_INLINE float* packed_block(const MatmulTile& t, float* packed, int m) {
-  const int full = std::min(m, t.M - t.M % kMaxRows);
+  const int full = std::min(m, full_rows(t.M));
   float* at = packed + static_cast<size_t>(full / kMaxRows) * block_pitch(t.K);
   for (int before = full; before < m; before += block_rows(t.M - before)) at += block_pitch(t.K);
   return at;
@@ -411,12 +430,13 @@ struct Panel {
   size_t columns;
 };
 
-// Blocks of fewer than kMaxRows rows read fp32 in place.
+// Blocks of fewer than kMaxRows rows read fp32 in place unless all was packed before.
 template <typename M>
 HWY_INLINE Rows<float> left_rows(const MatmulTile& t, const Panel<M>& panel, int m, int rows) {
   const bool fp32 = t.stationary.dtype == DType::kFloat32;
-  float* packed = rows == kMaxRows || !fp32 ? packed_block(t, panel.stationary, m) : nullptr;
-  if (!fp32 || (rows == kMaxRows && panel.left == Left::kPacked)) return {packed, static_cast<size_t>(rows)};
+  const bool has_place = rows == kMaxRows || !packs_on_the_way(t);
+  float* packed = has_place ? packed_block(t, panel.stationary, m) : nullptr;
+  if (!fp32 || (has_place && panel.left == Left::kPacked)) return {packed, static_cast<size_t>(rows)};
   return {static_cast<const float*>(t.stationary.data) + m, t.stationary.pitch, packed};
 }
 
@@ -453,7 +473,7 @@ HWY_ATTR void all_rows_of_panel(const MatmulTile& t, const Panel<M>& panel) {
   const auto out_from = [&](int m) {
     return Output{t.acc + static_cast<size_t>(m) * t.acc_pitch + panel.n, t.acc_pitch, t.accumulate};
   };
-  const int full = t.M - t.M % kMaxRows;
+  const int full = full_rows(t.M);
   int m = 0;
   Panel<float> packed{panel.stationary, panel.left, {}, panel.n, panel.columns};
   if (t.M == kMaxRows && panel.moving.packed != nullptr) {

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include <ATen/Functions.h>
+#include <ATen/EmptyTensor.h>
 
 #include "torch/device.h"
 
@@ -39,12 +39,14 @@ void Generator::set_state(const c10::TensorImpl& state) {
   TORCH_CHECK(state.numel() == kStateBytes, "a state of the device neuron has ", kStateBytes,
               " bytes; this one has ", state.numel());
   const auto* bytes = static_cast<const std::byte*>(state.data());
+  TORCH_CHECK(bytes != nullptr, "a generator's state has no memory: it is a fake tensor");
   std::memcpy(&seed_, bytes, sizeof seed_);
   std::memcpy(&offset_, bytes + sizeof seed_, sizeof offset_);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
-  const at::Tensor state = at::empty({kStateBytes}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
+  // Past the dispatcher: under FakeTensorMode an op would give memory that nothing may be written to.
+  const at::TensorBase state = at::detail::empty_cpu({kStateBytes}, at::kByte);
   auto* bytes = static_cast<std::byte*>(state.data_ptr());
   std::memcpy(bytes, &seed_, sizeof seed_);
   std::memcpy(bytes + sizeof seed_, &offset_, sizeof offset_);

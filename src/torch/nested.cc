@@ -17,11 +17,19 @@ void refuse(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stac
                               "layout=torch.jagged, or keep it on the CPU");
 }
 
+// What torch.nn.TransformerEncoder asks for before it takes its padding out by a nested tensor: with "no" it
+// masks the padding. Results differ where the padding is, which a nested tensor gives as zeros.
+bool is_left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
+
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse>());
 }
 
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, library) { library.impl("_nested_tensor_size", &sizes_of); }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("_nested_tensor_from_mask_left_aligned", &is_left_aligned);
+}
 
 }  // namespace
 

@@ -36,7 +36,9 @@ def test_the_module_has_the_names_that_programs_call() -> None:
 
 def test_training_in_eager_mode_has_the_losses_of_the_cpu() -> None:
     torch.manual_seed(0)
-    host = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+    host = torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+    )
     device = copy.deepcopy(host).to("neuron")
     x, y = torch.randn(6, 8), torch.randint(0, 4, (6,))
     losses: dict[str, list[float]] = {}
@@ -91,6 +93,18 @@ def test_memory_is_counted_and_ends() -> None:
     del x
     assert torch.neuron.memory_allocated() == before
     assert torch.neuron.memory_stats()["num_ooms"] >= 1
+
+
+def test_the_generators_state_is_real_where_tensors_are_fake() -> None:
+    """Activation checkpoints of traced programs keep it. It ended the process."""
+    script = (
+        "import torch, opentrn.torch\n"
+        "torch.neuron.manual_seed(3)\n"
+        "with torch._subclasses.fake_tensor.FakeTensorMode():\n    state = torch.neuron.get_rng_state()\n"
+        "print(type(state).__name__, torch.equal(state, torch.neuron.get_rng_state()))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.split() == ["Tensor", "True"], done.stderr[-500:]
 
 
 def test_random_numbers_come_from_the_devices_generator() -> None:
@@ -241,7 +255,9 @@ if (child := os.fork()) == 0:
 assert os.waitpid(child, 0)[1] == 0
 """
     environment = {**os.environ, "NEURON_RT_NUM_CORES": "2"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=120
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -349,4 +365,6 @@ def test_freed_memory_is_used_again() -> None:
     assert done.returncode == 0, done.stderr
     kept, emptied, pages = map(int, done.stdout.split())
     assert kept < pages / 4  # the mask of what is written, a bit for a byte, is made anew: an eighth of them
-    assert emptied > pages / 4 or b"[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_bytes()
+    assert (
+        emptied > pages / 4 or b"[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_bytes()
+    )

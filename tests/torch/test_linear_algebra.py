@@ -124,3 +124,15 @@ def test_places_in_sorted_rows(size: int, right: bool) -> None:
 def test_a_product_of_complex_vectors_conjugates_the_first() -> None:
     a, b = (torch.complex(matrices(5), matrices(5)) for _ in range(2))
     torch.testing.assert_close(on_device(torch.vdot)(a, b), torch.vdot(a, b), **CLOSE)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_factors_solve_op_by_op(upper: bool) -> None:
+    factor, b = torch.linalg.cholesky(positive(matrices(2, 6, 6)), upper=upper), matrices(2, 6, 3)
+    found = [
+        torch.cholesky_solve(b.to("neuron"), factor.to("neuron"), upper=upper),
+        torch.cholesky_inverse(factor.to("neuron"), upper=upper),
+    ]
+    wanted = [torch.cholesky_solve(b, factor, upper=upper), torch.cholesky_inverse(factor, upper=upper)]
+    for a, e in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a.cpu(), e, **CLOSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,39 @@ def test_the_loss_of_one_row_is_a_scalar() -> None:
         )
         assert found.shape == wanted.shape == ()
         torch.testing.assert_close(found.cpu(), wanted)
+
+
+_LABELS = [[3, 0, -1, 1, 2], [0, 2, 1, 4, -1], [4, -1, -1, -1, -1], [-1, 0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_margins_of_several_labels(reduction: str, capfd: pytest.CaptureFixture[str]) -> None:
+    values, target = torch.randn(4, 5), torch.tensor(_LABELS)
+    found = []
+    for device in ("cpu", "neuron"):
+        x = values.detach().to(device).requires_grad_()
+        loss = torch.nn.functional.multilabel_margin_loss(x, target.to(device), reduction=reduction)
+        (loss * torch.linspace(0.5, 2, loss.numel()).reshape(loss.shape).to(device)).sum().backward()
+        found.append([loss.detach().cpu(), x.grad.cpu()])
+    torch.testing.assert_close(found[1], found[0])
+    assert "host" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("options", [{}, {"p": 2, "margin": 0.7, "reduction": "sum"}, {"reduction": "none"}])
+def test_gradients_of_margins_of_one_label(
+    options: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    values, target, weight = torch.randn(6, 5), torch.tensor([0, 1, 2, 3, 4, 0]), torch.rand(5)
+    found = []
+    for device in ("cpu", "neuron"):
+        x = values.detach().to(device).requires_grad_()
+        loss = torch.nn.functional.multi_margin_loss(
+            x, target.to(device), weight=weight.to(device), **options
+        )
+        loss.square().sum().backward()
+        found.append([loss.detach().cpu(), x.grad.cpu()])
+    torch.testing.assert_close(found[1], found[0])
+    assert "host" not in capfd.readouterr().err
 
 
 def test_polygamma_left_of_zero() -> None:

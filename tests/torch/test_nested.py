@@ -23,7 +23,9 @@ def test_jagged_tensors_compute_on_the_device() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-@pytest.mark.parametrize("call", ["nested + 1", "nested.cpu()", "nested.to_padded_tensor(0.0)", "repr(nested)"])
+@pytest.mark.parametrize(
+    "call", ["nested + 1", "nested.cpu()", "nested.to_padded_tensor(0.0)", "repr(nested)"]
+)
 def test_ops_of_strided_ones_are_refused(call: str) -> None:
     nested = torch.nested.nested_tensor(PARTS, device="neuron")
     with pytest.raises(NotImplementedError, match=r"aten::.*strided layout.*try layout=torch\.jagged"):
@@ -38,3 +40,14 @@ def test_a_gradient_of_a_strided_one_does_not_end_the_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("refused aten::sum"), done.stderr[-500:]
+
+
+def test_an_encoder_masks_its_padding_without_them() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=True).eval()
+    x, padding = torch.randn(3, 6, 16), torch.arange(6) >= torch.tensor([6, 4, 2])[:, None]
+    with torch.no_grad():
+        want = encoder(x, src_key_padding_mask=padding)
+        found = encoder.to("neuron")(x.to("neuron"), src_key_padding_mask=padding.to("neuron")).cpu()
+    torch.testing.assert_close(found[~padding], want[~padding])

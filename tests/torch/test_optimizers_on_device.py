@@ -47,3 +47,24 @@ def test_a_module_whose_parameters_a_graph_holds_moves_all_the_same() -> None:
     model = torch.nn.Linear(8, 4).to("neuron")
     loss = model(torch.ones(2, 8, device="neuron")).sum()
     assert model.cpu().weight.device.type == "cpu" and loss.item() == loss.item()
+
+
+def test_a_gradient_scaler_runs_on_the_device(capfd: pytest.CaptureFixture[str]) -> None:
+    """Two steps that overflow at first, then one more than the interval without."""
+    found = []
+    for device in ("cpu", "neuron"):
+        weight = torch.nn.Parameter(torch.linspace(-1, 1, 6, device=device))
+        half = torch.nn.Parameter(torch.ones(3, device=device, dtype=torch.bfloat16))
+        optimizer = torch.optim.SGD([weight, half], 0.1)
+        scaler = torch.amp.GradScaler(device, init_scale=2.0**127, growth_interval=3)
+        scales = []
+        for _ in range(6):
+            optimizer.zero_grad()
+            scaler.scale((weight * 5).sum() + half.float().sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(scaler.get_scale())
+        found.append((scales, weight.detach().cpu(), half.detach().cpu()))
+    assert found[0][0] == found[1][0] and found[0][0][:2] == [2.0**126, 2.0**125]
+    torch.testing.assert_close(found[1][1:], found[0][1:])
+    assert "runs on the host" not in capfd.readouterr().err

@@ -91,7 +91,22 @@ def _pinv(
     return (v * inverse.unsqueeze(-2)) @ u.mH
 
 
+def _cholesky_solve(b: Tensor, factor: Tensor, upper: bool) -> Tensor:
+    """aten._cholesky_solve_helper: by the one triangular factor, then by the other."""
+    first, then = (factor.mH, factor) if upper else (factor, factor.mH)
+    return torch.linalg.solve_triangular(
+        then, torch.linalg.solve_triangular(first, b, upper=False), upper=True
+    )
+
+
+def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
+    one = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device).expand(factor.shape)
+    return _cholesky_solve(one, factor.triu() if upper else factor.tril(), upper)
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten._cholesky_solve_helper.default: _cholesky_solve,
+    aten.cholesky_inverse.default: _cholesky_inverse,
     aten._linalg_solve_ex.default: _solve,
     aten.linalg_inv_ex.default: _inverse,
     aten._linalg_det.default: _det,

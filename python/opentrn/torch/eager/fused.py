@@ -1,4 +1,4 @@
-"""The fused steps of torch's optimizers, as programs whose numbers are inputs (lifted.py).
+"""The fused steps of torch's optimizers, as programs whose numbers are inputs (lifted.py), and its gradient scaler.
 
 Each gives all that the op writes, in the order of its arguments. Low precisions compute in float32 and round once.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from opentrn.torch.registry import NoDeviceForm
@@ -45,7 +46,34 @@ def adamw(*args: Any, **kwargs: Any) -> list[Tensor]:
     return _adam(*args, **kwargs, decoupled=True)
 
 
+def unscale(grads: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> list[Tensor]:
+    wide = [grad.to(math_dtype(grad.dtype)) for grad in grads]
+    for grad in wide:
+        found_inf = torch.where(torch.isfinite(grad).all(), found_inf, torch.ones_like(found_inf))
+    return [*(grad * inv_scale for grad in wide), found_inf]
+
+
+def update_scale(
+    scale: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    growth_factor: Any,
+    backoff_factor: Any,
+    interval: Any,
+) -> list[Tensor]:
+    """Scales less after an overflow, and more after so many steps without one, unless that overflows."""
+    overflows, steps = found_inf != 0, growth_tracker + 1
+    grows = steps == interval
+    larger = scale * growth_factor
+    kept = torch.where(grows & torch.isfinite(larger), larger, scale)
+    return [
+        torch.where(overflows, scale * backoff_factor, kept),
+        torch.where(overflows | grows, torch.zeros_like(steps), steps),
+    ]
+
+
 FORMS: dict[str, Callable[..., list[Tensor]]] = {
+    "aten::_amp_foreach_non_finite_check_and_unscale_": unscale, "aten::_amp_update_scale_": update_scale,
     "aten::_fused_adam_": adam, "aten::_fused_adam_.tensor_lr": adam,
     "aten::_fused_adamw_": adamw, "aten::_fused_adamw_.tensor_lr": adamw,
 }  # fmt: skip
