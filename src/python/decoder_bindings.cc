@@ -265,7 +265,7 @@ using decoder::Finish;
 
 constexpr const char* kFinishes[] = {"", "stop", "length"};
 
-// (the bucket, [(request, token, "", "stop" or "length")])
+// (the bucket, [(request, token, "", "stop" or "length")], the draft model's buckets)
 nb::tuple generation_step(decoder::Generation& generation) {
   decoder::GenerationStep done;
   {
@@ -275,7 +275,9 @@ nb::tuple generation_step(decoder::Generation& generation) {
   nb::list tokens;
   for (const decoder::NewToken& made : done.tokens)
     tokens.append(nb::make_tuple(made.request, made.token, kFinishes[static_cast<size_t>(made.finish)]));
-  return nb::make_tuple(to_tuple(done.bucket), tokens);
+  nb::list drafted;
+  for (const Bucket& bucket : done.drafted) drafted.append(to_tuple(bucket));
+  return nb::make_tuple(to_tuple(done.bucket), tokens, drafted);
 }
 
 using SamplingTuple = std::tuple<double, int32_t, double, double, uint64_t>;
@@ -295,13 +297,13 @@ using RequestTuple = std::tuple<std::vector<int32_t>, int64_t, std::vector<int32
 using SpeculationTuple = std::tuple<int64_t, int64_t, int64_t>;
 
 std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows,
-                                                   const SpeculationTuple& speculation) {
+                                                   const SpeculationTuple& speculation, Engine* draft) {
   std::vector<decoder::Request> requests;
   for (const auto& [prompt, most, stop, sampling] : rows)
     requests.push_back({prompt, most, stop, to_sampling(sampling), std::get<4>(sampling)});
   const auto& [tokens, longest, shortest] = speculation;
   return std::make_unique<decoder::Generation>(engine, std::move(requests),
-                                               decoder::Speculation{tokens, longest, shortest});
+                                               decoder::Speculation{tokens, longest, shortest}, draft);
 }
 
 void bind_engine(nb::module_& module) {
@@ -422,7 +424,8 @@ void bind_decoder(nb::module_& module) {
       .def_prop_ro("right", &decoder::Generation::right)
       .def("step", &generation_step);
   module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a,
-             "speculation"_a = SpeculationTuple{0, 4, 2}, nb::keep_alive<0, 1>());
+             "speculation"_a = SpeculationTuple{0, 4, 2}, "draft"_a = nb::none(), nb::keep_alive<0, 1>(),
+             nb::keep_alive<0, 4>());
   module.def(
       "guessed_tokens",
       [](const std::vector<int32_t>& text, const SpeculationTuple& speculation, int64_t most) {

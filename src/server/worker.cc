@@ -111,9 +111,9 @@ ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving:
     }
   for (const int64_t tokens : sizes.token_buckets) prepare(1, tokens, tokens, false);
   if (options.draft) {
-    draft_.emplace(*options.draft, options.guesses);
-    for (const decoder::Bucket& bucket : draft_->programs())
-      to_prepare_.emplace_back(&draft_->times(), bucket);
+    draft_.emplace(decoder::DraftModel(*options.draft, options.guesses), ProgramTimes(*options.draft));
+    for (const decoder::Bucket& bucket : draft_->model.programs())
+      to_prepare_.emplace_back(&draft_->times, bucket);
   }
   // Short answers to single requests come first.
   std::ranges::stable_sort(to_prepare_, std::greater{}, [](const auto& program) {
@@ -131,11 +131,11 @@ bool ModelWorker::prepare_one() {
 }
 
 int64_t ModelWorker::programs() const {
-  return program_times_.programs() + (draft_ ? draft_->times().programs() : 0);
+  return program_times_.programs() + (draft_ ? draft_->times.programs() : 0);
 }
 
 double ModelWorker::compile_seconds() const {
-  return program_times_.compile_seconds() + (draft_ ? draft_->times().compile_seconds() : 0);
+  return program_times_.compile_seconds() + (draft_ ? draft_->times.compile_seconds() : 0);
 }
 
 bool ModelWorker::are_chosen_on_device(std::span<const Row> entries) const {
@@ -178,7 +178,7 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
 
 // What follows the new tokens of requests that go on. Of a grammar the next mask is not known yet.
 Ps ModelWorker::propose(std::span<const Row> entries) {
-  std::vector<DraftModel::Asked> asked;
+  std::vector<decoder::DraftModel::Asked> asked;
   std::vector<Job*> jobs;
   for (const auto& [entry, made] : entries) {
     Job& job = job_of(*entry);
@@ -194,7 +194,8 @@ Ps ModelWorker::propose(std::span<const Row> entries) {
     asked.push_back({std::move(text), left - 1, &job.draft});
     jobs.push_back(&job);
   }
-  const Ps time = draft_->guess(asked);
+  Ps time = 0;
+  for (const decoder::Bucket& bucket : draft_->model.guess(asked)) time += draft_->times.of(bucket);
   for (size_t i = 0; i < jobs.size(); ++i) {
     std::vector<int32_t>& guesses = asked[i].guesses;  // of a model whose table of words may be longer
     guesses.erase(std::ranges::find_if(guesses, [&](int32_t token) { return token >= vocabulary(); }),

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "decoder/draft_model.h"
 #include "decoder/engine.h"
-#include "server/draft_model.h"
 #include "server/job.h"
 #include "server/program_times.h"
 #include "serving/executor.h"
@@ -88,7 +88,11 @@ class ModelWorker final : public Worker {
   serving::Ps host_;
   ModelOptions options_;
   ProgramTimes program_times_;
-  std::optional<DraftModel> draft_;
+  struct Draft {
+    decoder::DraftModel model;
+    ProgramTimes times;
+  };
+  std::optional<Draft> draft_;
   std::vector<std::pair<ProgramTimes*, decoder::Bucket>> to_prepare_;  // the last comes first
 };
 

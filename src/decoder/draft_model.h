@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "decoder/engine.h"
-#include "server/program_times.h"
 
-namespace opentrn::server {
+namespace opentrn::decoder {
 
 // What the draft model holds of one request: blocks of its pool, which it gives back when it ends.
 class DraftState {
@@ -45,26 +44,23 @@ class DraftModel {
   // `engine` outlives it, and is used by nobody else. `guesses`: of a request in a step, at most. Programs
   // for up to 1 + guesses tokens of several sequences are used for what answers have more, those of one
   // sequence for prompts.
-  DraftModel(decoder::Engine& engine, int64_t guesses);
+  DraftModel(Engine& engine, int64_t guesses);
 
   // Guesses for all. A text that does not fit the model's positions, its pool or its words has none. Returns
-  // the predicted time of its steps, which come one after the other.
-  serving::Ps guess(std::span<Asked> asked);
+  // the programs that ran, one after the other.
+  std::vector<Bucket> guess(std::span<Asked> asked);
   // Programs that guess() takes, for those who compile ahead.
-  const std::vector<decoder::Bucket>& programs() const { return programs_; }
-  ProgramTimes& times() { return times_; }
-  const ProgramTimes& times() const { return times_; }
+  const std::vector<Bucket>& programs() const { return programs_; }
 
  private:
   bool begin(Asked& asked);
-  serving::Ps read_alone(Asked& asked);
-  serving::Ps read_together(std::span<Asked* const> asked);
+  void read_alone(Asked& asked, std::vector<Bucket>& ran);
+  void read_together(std::span<Asked* const> asked, std::vector<Bucket>& ran);
 
-  decoder::Engine& engine_;
+  Engine& engine_;
   int64_t guesses_;
-  ProgramTimes times_;
   std::shared_ptr<DraftState::FreeBlocks> free_;
-  std::vector<decoder::Bucket> programs_;
+  std::vector<Bucket> programs_;
 };
 
-}  // namespace opentrn::server
+}  // namespace opentrn::decoder

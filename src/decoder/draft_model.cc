@@ -1,4 +1,4 @@
-#include "server/draft_model.h"
+#include "decoder/draft_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,7 @@
 
 #include "base/fault.h"
 
-namespace opentrn::server {
-
-using serving::Ps;
+namespace opentrn::decoder {
 
 DraftState::DraftState(std::shared_ptr<FreeBlocks> free, size_t count) : free_(std::move(free)) {
   OPENTRN_CHECK(free_->size() >= count, "{} blocks of {}", count, free_->size());
@@ -18,13 +16,12 @@ DraftState::DraftState(std::shared_ptr<FreeBlocks> free, size_t count) : free_(s
 
 DraftState::~DraftState() { free_->insert(free_->end(), blocks_.begin(), blocks_.end()); }
 
-DraftModel::DraftModel(decoder::Engine& engine, int64_t guesses)
+DraftModel::DraftModel(Engine& engine, int64_t guesses)
     : engine_(engine),
       guesses_(guesses),
-      times_(engine),
       free_(std::make_shared<DraftState::FreeBlocks>(engine.options().pool.blocks - 1)) {
   std::iota(free_->rbegin(), free_->rend(), 1);  // the first ones are taken first
-  const decoder::EngineOptions& sizes = engine.options();
+  const EngineOptions& sizes = engine.options();
   const auto program = [&](int64_t sequences, int64_t tokens, int64_t context) {
     programs_.push_back(engine.bucket_of(sequences, tokens, context, false, /*chooses=*/true));
   };
@@ -57,25 +54,23 @@ bool DraftModel::begin(Asked& asked) {
 }
 
 // The prompt, and tokens that came while it was not asked: as many in one step as its programs take.
-Ps DraftModel::read_alone(Asked& asked) {
+void DraftModel::read_alone(Asked& asked, std::vector<Bucket>& ran) {
   std::vector<int32_t>& read = (*asked.state)->read;
   const int64_t largest = engine_.options().token_buckets.back();
-  Ps time = 0;
   while (static_cast<int64_t>(asked.text.size() - read.size()) > 1 + guesses_) {
     const size_t left = asked.text.size() - read.size() - 1;  // the last token is read with those of others
     const size_t count = std::min(left, static_cast<size_t>(largest));
     const std::span<const int32_t> tokens(asked.text.data() + read.size(), count);
-    const decoder::SequenceStep step{tokens, static_cast<int32_t>(read.size()), (*asked.state)->blocks()};
-    time += times_.of(engine_.step({&step, 1}, {.chooses = true}).bucket);
+    const SequenceStep step{tokens, static_cast<int32_t>(read.size()), (*asked.state)->blocks()};
+    ran.push_back(engine_.step({&step, 1}, {.chooses = true}).bucket);
     read.insert(read.end(), tokens.begin(), tokens.end());
   }
-  return time;
 }
 
 // A guess of each, behind what it has not read of the text and of its own guesses.
-Ps DraftModel::read_together(std::span<Asked* const> asked) {
+void DraftModel::read_together(std::span<Asked* const> asked, std::vector<Bucket>& ran) {
   std::vector<std::vector<int32_t>> tokens;
-  std::vector<decoder::SequenceStep> steps;
+  std::vector<SequenceStep> steps;
   for (const Asked* each : asked) {
     const std::vector<int32_t>& read = (*each->state)->read;
     std::vector<int32_t> all = each->text;
@@ -85,7 +80,7 @@ Ps DraftModel::read_together(std::span<Asked* const> asked) {
   for (size_t i = 0; i < asked.size(); ++i)
     steps.push_back(
         {tokens[i], static_cast<int32_t>((*asked[i]->state)->read.size()), (*asked[i]->state)->blocks()});
-  const decoder::StepResult result = engine_.step(steps, {.chooses = true});
+  const StepResult result = engine_.step(steps, {.chooses = true});
   for (size_t i = 0; i < asked.size(); ++i) {
     std::vector<int32_t>& read = (*asked[i]->state)->read;
     read.insert(read.end(), tokens[i].begin(), tokens[i].end());
@@ -94,23 +89,23 @@ Ps DraftModel::read_together(std::span<Asked* const> asked) {
     else
       asked[i]->most = 0;  // its values overflowed: what it would say means nothing
   }
-  return times_.of(result.bucket);
+  ran.push_back(result.bucket);
 }
 
-Ps DraftModel::guess(std::span<Asked> asked) {
+std::vector<Bucket> DraftModel::guess(std::span<Asked> asked) {
   std::vector<Asked*> left;
-  Ps time = 0;
+  std::vector<Bucket> ran;
   for (Asked& each : asked) {
     if (!begin(each)) continue;
-    time += read_alone(each);
+    read_alone(each, ran);
     left.push_back(&each);
   }
   while (!left.empty()) {
-    time += read_together(left);
+    read_together(left, ran);
     std::erase_if(left,
                   [](const Asked* each) { return static_cast<int64_t>(each->guesses.size()) >= each->most; });
   }
-  return time;
+  return ran;
 }
 
-}  // namespace opentrn::server
+}  // namespace opentrn::decoder
