@@ -33,14 +33,32 @@ DraftModel::DraftModel(Engine& engine, int64_t guesses)
   for (const int64_t tokens : sizes.token_buckets) program(1, tokens, tokens);
 }
 
+// Tokens of the text that it reads: an EAGLE head takes the first one's features alone.
+std::span<const int32_t> DraftModel::readable(const Asked& asked) const {
+  return std::span(asked.text).subspan(engine_.config().eagle && !asked.text.empty() ? 1 : 0);
+}
+
+// `tokens`: behind those that it has read.
+SequenceStep DraftModel::step_of(const Asked& asked, std::span<const int32_t> tokens) const {
+  const DraftState& state = **asked.state;
+  SequenceStep step{tokens, static_cast<int32_t>(state.read.size()), state.blocks()};
+  if (!engine_.config().eagle) return step;
+  const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+  const size_t known = readable(asked).size(), first = state.read.size();
+  step.features = first < known ? asked.features.subspan(first * bytes, tokens.size() * bytes)
+                                : std::span(asked.own).last(bytes);
+  return step;
+}
+
 // Whether there are guesses of it. Forgets what it has read and the text has not.
 bool DraftModel::begin(Asked& asked) {
-  const auto length = static_cast<int64_t>(asked.text.size());
+  const std::span<const int32_t> text = readable(asked);
+  const auto length = static_cast<int64_t>(text.size());
   const int64_t longest = engine_.options().context_buckets.back();
   // The last guess is not read.
   asked.most = std::min({asked.most, guesses_, longest - length + 1});
   const auto is_known = [&](int32_t token) { return token < engine_.config().vocabulary; };
-  if (asked.most < 1 || !std::ranges::all_of(asked.text, is_known)) return false;
+  if (length < 1 || asked.most < 1 || !std::ranges::all_of(asked.text, is_known)) return false;
   if (!*asked.state) {
     const int64_t block = engine_.options().pool.block_tokens;
     const auto count = static_cast<size_t>((longest + block - 1) / block);
@@ -48,7 +66,7 @@ bool DraftModel::begin(Asked& asked) {
     *asked.state = std::make_unique<DraftState>(free_, count);
   }
   std::vector<int32_t>& read = (*asked.state)->read;
-  const auto same = std::ranges::mismatch(read, asked.text).in1 - read.begin();
+  const auto same = std::ranges::mismatch(read, text).in1 - read.begin();
   read.resize(static_cast<size_t>(std::min(same, length - 1)));  // what follows the last token is asked for
   return true;
 }
@@ -57,11 +75,12 @@ bool DraftModel::begin(Asked& asked) {
 void DraftModel::read_alone(Asked& asked, std::vector<Bucket>& ran) {
   std::vector<int32_t>& read = (*asked.state)->read;
   const int64_t largest = engine_.options().token_buckets.back();
-  while (static_cast<int64_t>(asked.text.size() - read.size()) > 1 + guesses_) {
-    const size_t left = asked.text.size() - read.size() - 1;  // the last token is read with those of others
+  const std::span<const int32_t> text = readable(asked);
+  while (static_cast<int64_t>(text.size() - read.size()) > 1 + guesses_) {
+    const size_t left = text.size() - read.size() - 1;  // the last token is read with those of others
     const size_t count = std::min(left, static_cast<size_t>(largest));
-    const std::span<const int32_t> tokens(asked.text.data() + read.size(), count);
-    const SequenceStep step{tokens, static_cast<int32_t>(read.size()), (*asked.state)->blocks()};
+    const std::span<const int32_t> tokens = text.subspan(read.size(), count);
+    const SequenceStep step = step_of(asked, tokens);
     ran.push_back(engine_.step({&step, 1}, {.chooses = true}).bucket);
     read.insert(read.end(), tokens.begin(), tokens.end());
   }
@@ -73,17 +92,21 @@ void DraftModel::read_together(std::span<Asked* const> asked, std::vector<Bucket
   std::vector<SequenceStep> steps;
   for (const Asked* each : asked) {
     const std::vector<int32_t>& read = (*each->state)->read;
-    std::vector<int32_t> all = each->text;
+    const std::span<const int32_t> text = readable(*each);
+    std::vector<int32_t> all(text.begin(), text.end());
     all.insert(all.end(), each->guesses.begin(), each->guesses.end());
     tokens.emplace_back(all.begin() + static_cast<int64_t>(read.size()), all.end());
   }
-  for (size_t i = 0; i < asked.size(); ++i)
-    steps.push_back(
-        {tokens[i], static_cast<int32_t>((*asked[i]->state)->read.size()), (*asked[i]->state)->blocks()});
+  for (size_t i = 0; i < asked.size(); ++i) steps.push_back(step_of(*asked[i], tokens[i]));
   const StepResult result = engine_.step(steps, {.chooses = true});
   for (size_t i = 0; i < asked.size(); ++i) {
     std::vector<int32_t>& read = (*asked[i]->state)->read;
     read.insert(read.end(), tokens[i].begin(), tokens[i].end());
+    if (engine_.config().eagle) {
+      const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+      const auto own = result.features.subspan(i * bytes, bytes);
+      asked[i]->own.insert(asked[i]->own.end(), own.begin(), own.end());
+    }
     if (std::isfinite(result.logits_of_tokens[i]))
       asked[i]->guesses.push_back(result.tokens[i]);
     else
@@ -105,6 +128,12 @@ std::vector<Bucket> DraftModel::guess(std::span<Asked> asked) {
     std::erase_if(left,
                   [](const Asked* each) { return static_cast<int64_t>(each->guesses.size()) >= each->most; });
   }
+  if (engine_.config().eagle)
+    for (const Asked& each : asked)
+      if (each.state->get()) {
+        std::vector<int32_t>& read = (*each.state)->read;
+        read.resize(std::min(read.size(), readable(each).size()));
+      }
   return ran;
 }
 

@@ -1,6 +1,9 @@
 // A smaller model that guesses what follows in the answers of a larger one (Leviathan et al. 2023): after
 // each step it reads the tokens that the answers have since it was last asked, and says the likeliest next
 // ones.
+//
+// Or an EAGLE head (eagle.h), which reads each token with the model's features of the one in front of it.
+// Behind its own guesses it reads its own features, and what it has read of them it forgets.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +38,12 @@ class DraftModel {
  public:
   // A text of which it guesses the next tokens.
   struct Asked {
-    std::vector<int32_t> text;           // prompt and answer, not empty
-    int64_t most = 0;                    // guesses, at most
-    std::unique_ptr<DraftState>* state;  // of the request; made when it is first asked
-    std::vector<int32_t> guesses = {};   // what comes of it
+    std::vector<int32_t> text;                 // prompt and answer, not empty
+    int64_t most = 0;                          // guesses, at most
+    std::unique_ptr<DraftState>* state;        // of the request; made when it is first asked
+    std::span<const std::byte> features = {};  // for an EAGLE head: the model's, of all tokens but the last
+    std::vector<int32_t> guesses = {};         // what comes of it
+    std::vector<std::byte> own = {};           // of an EAGLE head: its features in front of each guess
   };
 
   // `engine` outlives it, and is used by nobody else. `guesses`: of a request in a step, at most. Programs
@@ -53,6 +58,8 @@ class DraftModel {
   const std::vector<Bucket>& programs() const { return programs_; }
 
  private:
+  std::span<const int32_t> readable(const Asked& asked) const;
+  SequenceStep step_of(const Asked& asked, std::span<const int32_t> tokens) const;
   bool begin(Asked& asked);
   void read_alone(Asked& asked, std::vector<Bucket>& ran);
   void read_together(std::span<Asked* const> asked, std::vector<Bucket>& ran);

@@ -108,6 +108,7 @@ GenerationStep Generation::read_prompt(size_t number) {
                           static_cast<int32_t>(state.read), state.blocks};
   const StepResult result = engine_.step({&step, 1});
   state.read += count;
+  keep_features(state, result, 0, count);
   GenerationStep done{result.bucket, {}};
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
   if (!state.in_prompt()) done.tokens.push_back(sampled(number, result.logits.first(vocabulary)));
@@ -123,13 +124,21 @@ std::vector<int32_t> Generation::guesses_of(const State& state) const {
   return guesses(state.text, speculation_, room(state) - 1);
 }
 
+// Of tokens whose rows of the step begin at `first`.
+void Generation::keep_features(State& state, const StepResult& result, size_t first, size_t count) const {
+  if (!engine_.config().features) return;
+  const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+  const auto rows = result.features.subspan(first * bytes, count * bytes);
+  state.features.insert(state.features.end(), rows.begin(), rows.end());
+}
+
 // What follows the newest token of each answer, where that is not known yet.
 std::vector<Bucket> Generation::propose() {
   std::vector<DraftModel::Asked> asked;
   std::vector<State*> states;
   for (State& state : states_) {
     if (state.finished || state.in_prompt() || !state.proposed.empty()) continue;
-    asked.push_back({state.text, room(state) - 1, &state.draft});
+    asked.push_back({state.text, room(state) - 1, &state.draft, state.features});
     states.push_back(&state);
   }
   std::vector<Bucket> ran = draft_->guess(asked);
@@ -174,6 +183,7 @@ GenerationStep Generation::decode(const std::vector<size_t>& numbers,
     for (size_t j = 0; j < tokens[i].size(); ++j) {
       const NewToken made = sampled(numbers[i], result.logits.subspan((first + j) * vocabulary, vocabulary));
       done.tokens.push_back(made);
+      keep_features(states_[numbers[i]], result, i * static_cast<size_t>(result.bucket.tokens) + j, 1);
       const bool is_right = j + 1 < tokens[i].size() && made.token == tokens[i][j + 1];
       right_ += is_right;
       if (made.finish != Finish::kNot || !is_right) break;

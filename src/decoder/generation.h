@@ -51,7 +51,7 @@ class Generation {
   // `engine` outlives it, and is used by nobody else meanwhile. Input fault decoder.request for a prompt that
   // is empty, or beyond the model's context, and for speculation beyond the largest bucket of tokens;
   // capacity fault decoder.pool where the pool is too small for all. `draft`: of a smaller model of the same
-  // tokens, which makes the guesses in place of looking; as `engine`.
+  // tokens or an EAGLE head of the model, which makes the guesses in place of looking; as `engine`.
   Generation(Engine& engine, std::vector<Request> requests, Speculation speculation = {},
              Engine* draft = nullptr);
   Generation(const Generation&) = delete;
@@ -74,11 +74,13 @@ class Generation {
     std::vector<int32_t> text = {};  // the prompt and the new tokens
     bool finished = false;
     std::unique_ptr<DraftState> draft = {};
-    std::vector<int32_t> proposed = {};  // by the draft model, to follow the text
+    std::vector<std::byte> features = {};  // of the text but its last token, for an EAGLE head
+    std::vector<int32_t> proposed = {};    // by the draft model, to follow the text
     bool in_prompt() const { return read < request.prompt.size(); }
   };
   NewToken sampled(size_t number, std::span<const float> logits);
   std::vector<int32_t> guesses_of(const State& state) const;
+  void keep_features(State& state, const StepResult& result, size_t first, size_t count) const;
   std::vector<Bucket> propose();
   GenerationStep read_prompt(size_t number);
   GenerationStep decode();

@@ -1,6 +1,7 @@
 // A request of a live server: what the scheduler knows of it, and how its tokens are chosen.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -49,6 +50,7 @@ struct Job final : serving::Request {
 
   // Of a server with a draft model: what it guesses to follow the newest token, and what it has read.
   std::vector<int32_t> proposed;
+  std::vector<std::byte> features;  // of computed tokens, for an EAGLE head
   std::unique_ptr<decoder::DraftState> draft;
 
   // Predicted time of the device and of its host: of the steps that the request was part of; and, counted

@@ -164,6 +164,7 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
       engine_.step(rows, {guesses, job_of(*entries.front().entry).adapter, chooses});
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
   for (size_t i = 0; i < entries.size(); ++i) {
+    keep_features(*entries[i].entry, result, i * static_cast<size_t>(result.bucket.tokens));
     if (!entries[i].entry->samples) continue;
     Job& job = job_of(*entries[i].entry);
     const auto token_behind = [&](size_t guess) {
@@ -174,6 +175,18 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
     choose_behind_guesses(*entries[i].entry, token_behind, *entries[i].made);
   }
   return time;
+}
+
+// Of the tokens that the entry computes, whose rows of the step begin at `first`. Those of wrong guesses are
+// computed again at their positions.
+void ModelWorker::keep_features(const StepEntry& entry, const decoder::StepResult& result, size_t first) {
+  if (!engine_.config().features) return;
+  const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+  const auto count = static_cast<size_t>(entry.tokens), before = static_cast<size_t>(entry.computed_before);
+  std::vector<std::byte>& kept = job_of(entry).features;
+  if (kept.size() < (before + count) * bytes) kept.resize((before + count) * bytes);
+  std::ranges::copy(result.features.subspan(first * bytes, count * bytes),
+                    kept.begin() + static_cast<int64_t>(before * bytes));
 }
 
 // What follows the new tokens of requests that go on. Of a grammar the next mask is not known yet.
@@ -191,7 +204,9 @@ Ps ModelWorker::propose(std::span<const Row> entries) {
     for (const SampledToken& token : *made) text.push_back(token.token);
     // The last token that may come is chosen behind the last guess.
     const int64_t left = job.prompt_tokens + job.max_tokens - static_cast<int64_t>(text.size());
+    const size_t known = (text.size() - 1) * static_cast<size_t>(engine_.feature_bytes());
     asked.push_back({std::move(text), left - 1, &job.draft});
+    if (engine_.config().features) asked.back().features = std::span(job.features).first(known);
     jobs.push_back(&job);
   }
   Ps time = 0;

@@ -81,6 +81,7 @@ class ModelWorker final : public Worker {
   };
   serving::Ps run_entries(std::span<const Row> entries);
   bool are_chosen_on_device(std::span<const Row> entries) const;
+  void keep_features(const serving::StepEntry& entry, const decoder::StepResult& result, size_t first);
   serving::Ps propose(std::span<const Row> entries);
 
   decoder::Engine& engine_;

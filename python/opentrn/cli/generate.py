@@ -26,6 +26,8 @@ def generate_command(options: argparse.Namespace) -> int:
                      "only for tokens that are drawn, and --temperature 0 takes the likeliest")  # fmt: skip
     if options.raw:
         refuse_given(options, {"system": None}, "only for the chat template, which --raw leaves out")
+    if not options.speculate:
+        refuse_given(options, {"draft_model": None}, "only for guessed tokens, of which --speculate says how many")
     with Progress(options) as progress:
         progress.begin("loading the weights")
         model = LanguageModel(
@@ -238,6 +240,6 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--speculate", type=count, default=0, metavar="K",
                         help="guess up to K tokens per step, from the text before (0)")  # fmt: skip
     parser.add_argument("--draft-model", metavar="MODEL",
-                        help="a smaller model of the same tokens, which makes the guesses of --speculate")  # fmt: skip
+                        help="a smaller model of the same tokens, or an EAGLE head, that guesses")  # fmt: skip
     add_model(parser)
     parser.set_defaults(command=generate_command)

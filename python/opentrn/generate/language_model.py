@@ -94,7 +94,8 @@ class LanguageModel:
     "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
     pad_to: the only sizes of programs. sizes: those of programs, each list ascending, as program_sizes() gives them.
     speculate: tokens that a step of generate() guesses from the text in front (prompt lookup), at most. draft_model: a
-    smaller model of the same tokens, by what `source` takes, which guesses them in its place, on the same cores.
+    smaller model of the same tokens, by what `source` takes, or a folder with an EAGLE head of the model, which guesses
+    them in its place, on the same cores.
     lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
     ranks: NeuronCores of one `instance` that share every layer (tensor parallel), by default the target. Their sums are
     rounded to `dtype`, so logits differ from those of one core by rounding. lnc: physical cores of each of them, which
@@ -167,6 +168,7 @@ class LanguageModel:
             ranks=self._cores,
             instance=instance or "",
             cores_per_rank=lnc,
+            features=draft_model is not None and is_eagle(draft_model),
         )
         self.config: dict[str, Any] = self._engine.config
         self._pooled: Any = None
@@ -177,7 +179,7 @@ class LanguageModel:
         self.answers: list[Answer] = []
         self.draft: LanguageModel | None = None
         if draft_model is not None:
-            self.draft = self._draft_of(draft_model, lnc)
+            self.draft = EagleHead(draft_model, self) if is_eagle(draft_model) else self._draft_of(draft_model, lnc)
         self.guessed = self.right = 0  # by the last generate(): tokens that were guessed, and those that were right
         self.drafted_us = 0.0  # of the draft model's programs, with its reading of prompts
         self.decoded_us, self.decoded_tokens = 0.0, 0  # of steps behind prompts, with the draft model's programs
@@ -354,6 +356,33 @@ class LanguageModel:
     def time(self, bucket: Bucket) -> Any:
         """opentrn.Timing of a step: its profile, its text, its page. Of several ranks: one's, without the exchange."""
         return self._engine.time(bucket)
+
+
+def is_eagle(source: str | Path) -> bool:
+    """Whether it is a folder with an EAGLE head, of whatever version."""
+    path = find(source)
+    return path.is_dir() and _core.is_eagle(_core.read_checkpoint(path))
+
+
+class EagleHead(LanguageModel):
+    """An EAGLE head of `model` (its authors' first version): one layer, which reads the model's features and guesses
+    with its vocabulary. It has programs and times, and answers nothing. Raises NotModelled for other versions,
+    InputError for a head of another model.
+    """
+
+    def __init__(self, source: str | Path, model: LanguageModel) -> None:
+        self.path, self.target, self.dtype = find(source), model.target, model.dtype
+        self.text, self.tokenizer = model.text, model.tokenizer
+        self.context, self.speculate, self.draft = model.context, model.speculate, None
+        self.ranks, self.instance, self._cores = model.ranks, model.instance, model._cores
+        self.buckets = model.buckets
+        sequences = self.buckets[0][-1]
+        self._engine = _core.eagle_engine(
+            _core.read_checkpoint(self.path), model.engine, BLOCK_TOKENS,
+            sequences * (self.context // BLOCK_TOKENS) + 1, *self.buckets,
+        )  # fmt: skip
+        self.config = self._engine.config
+        self.programs, self.choosing = {}, {}
 
 
 def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], list[int]]:

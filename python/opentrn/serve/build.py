@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.generate.language_model import BLOCK_TOKENS, LanguageModel, program_sizes
+from opentrn.generate.language_model import BLOCK_TOKENS, EagleHead, LanguageModel, program_sizes
 from opentrn.generate.source import find
 from opentrn.generate.text import text_of_folder, text_of_gguf
 from opentrn.serve.engine import Engine
@@ -144,6 +144,9 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         raise InputError("speculation needs a model's own programs: drawn tokens are not guessed, and a table of "
                          "opentrn step-times has no programs of guesses", label="serve.settings",
                          hint="leave --speculative-config out, or --no-values and --step-times")  # fmt: skip
+    if guesses.eagle and settings.prefix_caching:
+        raise InputError("an EAGLE head reads the model's features of the whole prompt, and a prefix that is found in "
+                         "the cache has none", label="serve.settings", hint="--no-enable-prefix-caching")  # fmt: skip
     model = None
     if settings.values:
         longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
@@ -155,6 +158,9 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
             speculate=guesses.tokens, draft_model=guesses.model or None, ranks=settings.ranks,
             instance=settings.instance,
         )  # fmt: skip
+        if guesses.model and guesses.eagle != isinstance(model.draft, EagleHead):
+            raise InputError(f"speculative-config: {guesses.model} is {'no' if guesses.eagle else 'an'} EAGLE head",
+                             label="serve.settings", hint="method eagle, or draft_model")  # fmt: skip
         adapters = {name: (model.add_adapter(folder), folder) for name, folder in settings.adapters.items()}
         text, context = model.text, model.context
         if guesses.tokens >= model.buckets[1][-1]:
