@@ -53,6 +53,13 @@ struct Config {
   int64_t expert_features = 0;  // of one's feed-forward layer
   int64_t shared_features = 0;  // of one that all tokens go through, by a gate of its own; 0: there is none
   bool expert_weights_sum_to_1 = false;  // those of the taken ones are divided by their sum
+  // EAGLE's head (Li et al. 2024): one layer without a norm in front of its attention, over fc([embedding,
+  // features]), where the features are those of the model behind its last norm, or the head's own result; the
+  // model's head makes logits of that, without a norm.
+  bool eagle = false, fc_bias = false;
+  // A step also gives what such a head reads: of a model the normed features of all its tokens, of an EAGLE
+  // head its result behind each last token.
+  bool features = false;
   bool pooled = false;  // a step gives the normed features of each last token, in place of logits
   // gpt-oss's: the router and the experts have biases, and the experts' gate and features are kept within
   // `gate_limit`; 0: neither.

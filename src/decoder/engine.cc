@@ -105,6 +105,9 @@ void Engine::check_options() const {
       throw Fault(FaultKind::kInput, "decoder.buckets",
                   fmt::format("a bucket of {} positions is not a multiple of a block's {}", context,
                               pool.block_tokens));
+  if (config_.features && options_.ranks > 1)
+    throw Fault(FaultKind::kNotModelled, "decoder.eagle", "an EAGLE head of a model that several ranks share",
+                "one rank, a draft model, or prompt lookup");
   expect_ranks(config_, options_.ranks);
   if (options_.ranks > 1) exchange_us({1, 1, options_.context_buckets.back()});
 }
@@ -122,6 +125,7 @@ double Engine::results_us(const Bucket& bucket) const {
 std::unique_ptr<Engine> Engine::pooled() const {
   Config config = config_;
   config.pooled = true;
+  config.features = false;
   EngineOptions options = options_;
   options.sequence_buckets = {1};
   const int64_t longest = options.context_buckets.back();
@@ -146,6 +150,15 @@ int64_t Engine::weight_bytes() const {
   for (const auto& weight : weights_) bytes += weight->bytes();
   return bytes;
 }
+
+const std::shared_ptr<sim::Buffer>& Engine::weight(std::string_view name) const {
+  const auto stated = decoder::weights(config_, options_.element);
+  const auto at = std::ranges::find(stated, name, &Weight::name);
+  OPENTRN_CHECK(!ranks_ && at != stated.end(), "no weight {}", name);
+  return weights_[static_cast<size_t>(at - stated.begin())];
+}
+
+int64_t Engine::feature_bytes() const { return config_.hidden * graph::storage_bytes(options_.element); }
 
 Bucket Engine::bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token,
                          bool chooses) const {
@@ -175,6 +188,10 @@ void Engine::check(std::span<const SequenceStep> sequences) const {
     if (end > static_cast<int64_t>(sequence.blocks.size()) * options_.pool.block_tokens)
       refuse_step(fmt::format("{} positions do not fit {} blocks of {}", end, sequence.blocks.size(),
                               options_.pool.block_tokens));
+    if (const auto bytes = static_cast<int64_t>(sequence.tokens.size()) * feature_bytes();
+        static_cast<int64_t>(sequence.features.size()) != (config_.eagle ? bytes : 0))
+      refuse_step(
+          fmt::format("{} bytes of features of {} tokens", sequence.features.size(), sequence.tokens.size()));
     for (const int32_t block : sequence.blocks)
       if (block < 1 || block >= options_.pool.blocks)
         refuse_step(fmt::format("block {}; those of the pool are 1 to {}", block, options_.pool.blocks - 1));
@@ -192,6 +209,8 @@ void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> seq
   slots_.assign(rows, -1);  // not written
   context_slots_.assign(static_cast<size_t>(bucket.sequences * bucket.context), 0);
   last_.assign(static_cast<size_t>(bucket.sequences), 0);
+  const auto feature_bytes = static_cast<size_t>(this->feature_bytes());
+  if (config_.eagle) features_.assign(rows * feature_bytes, {});
   for (size_t s = 0; s < sequences.size(); ++s) {
     const SequenceStep& sequence = sequences[s];
     const size_t row = s * static_cast<size_t>(bucket.tokens);
@@ -202,6 +221,8 @@ void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> seq
       slots_[row + i] = static_cast<int32_t>(sequence.blocks[static_cast<size_t>(position / block)] * block +
                                              position % block);
     }
+    std::ranges::copy(sequence.features,
+                      features_.begin() + static_cast<int64_t>(config_.eagle ? row * feature_bytes : 0));
     last_[s] = static_cast<int32_t>(row + sequence.tokens.size() - 1);
     const auto reached = std::min(static_cast<int64_t>(sequence.blocks.size()) * block, bucket.context);
     for (int64_t i = 0; i < reached; ++i)
@@ -236,12 +257,14 @@ std::vector<std::shared_ptr<sim::Buffer>> Engine::run(const Bucket& bucket, int6
   std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
                                                    read_only(slots_), read_only(context_slots_)};
   if (has_last(bucket)) inputs.push_back(read_only(last_));
+  if (config_.eagle)
+    inputs.push_back(sim::Buffer::wrap_read_only(features_.data(), static_cast<int64_t>(features_.size())));
   const auto& weights = adapter == 0 ? weights_ : others_[static_cast<size_t>(adapter - 1)];
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   inputs.insert(inputs.end(), pools_.begin(), pools_.end());
   auto outputs = runtime::execute(program(bucket), inputs);
-  if (bucket.chooses) return {outputs.front(), outputs.back()};
-  return {outputs.front()};
+  outputs.erase(outputs.begin() + 1, outputs.begin() + 1 + static_cast<int64_t>(pools_.size()));
+  return outputs;
 }
 
 StepResult Engine::step(std::span<const SequenceStep> sequences, const StepWish& wish) {
@@ -270,6 +293,10 @@ StepResult Engine::step(std::span<const SequenceStep> sequences, const StepWish&
     result.logits_of_tokens = floats(*results_[1]);
   } else {
     result.logits = floats(*results_[0]);
+  }
+  if (config_.features) {
+    const sim::Buffer& features = *results_.back();
+    result.features = {features.data(), static_cast<size_t>(features.bytes())};
   }
   result.rows_per_sequence = wish.every_token ? result.bucket.tokens : 1;
   return result;

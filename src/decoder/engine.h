@@ -5,12 +5,14 @@
 // Not for several threads at once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arch/arch.h"
@@ -39,6 +41,9 @@ struct SequenceStep {
   std::span<const int32_t> tokens;
   int32_t position = 0;             // of the first of them: how many came before
   std::span<const int32_t> blocks;  // of the pool, in order; they reach the last new token
+  // Of an EAGLE head: what the model, or the head, gave of each new token's predecessor, as
+  // StepResult::features.
+  std::span<const std::byte> features = {};
 };
 
 struct StepResult {
@@ -50,6 +55,9 @@ struct StepResult {
   // Of a step that chooses, in place of logits: a token for each row, and the logit of it.
   std::span<const int32_t> tokens;
   std::span<const float> logits_of_tokens;
+  // With Config::features, in the engine's element: of a model [sequences * tokens of the bucket, hidden], of
+  // an EAGLE head a row for each sequence.
+  std::span<const std::byte> features;
 };
 
 // What a step gives, and by which weights.
@@ -82,6 +90,9 @@ class Engine {
   const EngineOptions& options() const { return options_; }
   int64_t pool_bytes() const;
   int64_t weight_bytes() const;
+  // One of weights(), of one rank. An internal fault for another name.
+  const std::shared_ptr<sim::Buffer>& weight(std::string_view name) const;
+  int64_t feature_bytes() const;  // of one token
 
   // Other weights of the same model, which steps may name; the same programs run with them. Weights of equal
   // bytes are kept once. Returns their number, from 1 on. Input fault decoder.adapter with several ranks.
@@ -121,6 +132,7 @@ class Engine {
   std::unique_ptr<Ranks> ranks_;                                   // of several: has the weights and pools
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
   std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
+  std::vector<std::byte> features_;
   std::vector<std::shared_ptr<sim::Buffer>> results_;
 };
 

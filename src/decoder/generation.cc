@@ -26,7 +26,7 @@ void check(const Request& request, const Engine& engine) {
   check(request.sampling);
 }
 
-void check(const Speculation& speculation, const std::vector<Request>& requests, const Engine& engine) {
+void check(const Speculation& speculation, const Engine& engine) {
   if (speculation.tokens == 0) return;
   const auto refuse = [](std::string message, std::string hint = {}) {
     throw Fault(FaultKind::kInput, "decoder.request", std::move(message), std::move(hint));
@@ -36,9 +36,6 @@ void check(const Speculation& speculation, const std::vector<Request>& requests,
     refuse(fmt::format("{} tokens are guessed in a step; 1 to {} can be", speculation.tokens, most));
   if (speculation.shortest < 1 || speculation.longest < speculation.shortest)
     refuse(fmt::format("{} to {} tokens are looked for", speculation.shortest, speculation.longest));
-  for (const Request& request : requests)
-    if (request.sampling.temperature != 0)
-      refuse("guessed tokens are for the likeliest ones", "temperature 0, or no speculation");
 }
 
 }  // namespace
@@ -59,9 +56,10 @@ std::vector<int32_t> guesses(std::span<const int32_t> text, const Speculation& s
   return {};
 }
 
-Generation::Generation(Engine& engine, std::vector<Request> requests, Speculation speculation)
+Generation::Generation(Engine& engine, std::vector<Request> requests, Speculation speculation, Engine* draft)
     : engine_(engine), speculation_(speculation) {
-  check(speculation, requests, engine);
+  check(speculation, engine);
+  if (draft) draft_.emplace(*draft, speculation.tokens);
   const Pool& pool = engine.options().pool;
   int32_t next = 1;
   for (Request& request : requests) {
@@ -110,6 +108,7 @@ GenerationStep Generation::read_prompt(size_t number) {
                           static_cast<int32_t>(state.read), state.blocks};
   const StepResult result = engine_.step({&step, 1});
   state.read += count;
+  keep_features(state, result, 0, count);
   GenerationStep done{result.bucket, {}};
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
   if (!state.in_prompt()) done.tokens.push_back(sampled(number, result.logits.first(vocabulary)));
@@ -119,6 +118,39 @@ GenerationStep Generation::read_prompt(size_t number) {
 // New tokens that are still wanted.
 int64_t Generation::room(const State& state) const { return state.request.tokens_max - state.given; }
 
+// The last token that is wanted comes from the logits behind the last guess.
+std::vector<int32_t> Generation::guesses_of(const State& state) const {
+  if (draft_ || speculation_.tokens == 0) return state.proposed;
+  return guesses(state.text, speculation_, room(state) - 1);
+}
+
+// Of tokens whose rows of the step begin at `first`.
+void Generation::keep_features(State& state, const StepResult& result, size_t first, size_t count) const {
+  if (!engine_.config().features) return;
+  const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+  const auto rows = result.features.subspan(first * bytes, count * bytes);
+  state.features.insert(state.features.end(), rows.begin(), rows.end());
+}
+
+// What follows the newest token of each answer, where that is not known yet.
+std::vector<Bucket> Generation::propose() {
+  std::vector<DraftModel::Asked> asked;
+  std::vector<State*> states;
+  for (State& state : states_) {
+    if (state.finished || state.in_prompt() || !state.proposed.empty()) continue;
+    asked.push_back({state.text, room(state) - 1, &state.draft, state.features});
+    states.push_back(&state);
+  }
+  std::vector<Bucket> ran = draft_->guess(asked);
+  for (size_t i = 0; i < states.size(); ++i) {
+    std::vector<int32_t>& made = asked[i].guesses;  // of a model whose table of words may be longer
+    const auto is_unknown = [&](int32_t token) { return token >= engine_.config().vocabulary; };
+    made.erase(std::ranges::find_if(made, is_unknown), made.end());
+    states[i]->proposed = std::move(made);
+  }
+  return ran;
+}
+
 GenerationStep Generation::decode() {
   std::vector<size_t> numbers;
   std::vector<std::vector<int32_t>> tokens;
@@ -127,9 +159,7 @@ GenerationStep Generation::decode() {
     if (state.finished) continue;
     numbers.push_back(i);
     tokens.push_back({state.text.back()});
-    if (speculation_.tokens == 0) continue;
-    // The last token that is wanted comes from the logits behind the last guess.
-    const std::vector<int32_t> more = guesses(state.text, speculation_, room(state) - 1);
+    const std::vector<int32_t> more = guesses_of(state);
     tokens.back().insert(tokens.back().end(), more.begin(), more.end());
   }
   return decode(numbers, tokens);
@@ -148,10 +178,12 @@ GenerationStep Generation::decode(const std::vector<size_t>& numbers,
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
   for (size_t i = 0; i < numbers.size(); ++i) {
     const size_t first = i * static_cast<size_t>(result.rows_per_sequence);
+    states_[numbers[i]].proposed.clear();
     guessed_ += static_cast<int64_t>(tokens[i].size()) - 1;
     for (size_t j = 0; j < tokens[i].size(); ++j) {
       const NewToken made = sampled(numbers[i], result.logits.subspan((first + j) * vocabulary, vocabulary));
       done.tokens.push_back(made);
+      keep_features(states_[numbers[i]], result, i * static_cast<size_t>(result.bucket.tokens) + j, 1);
       const bool is_right = j + 1 < tokens[i].size() && made.token == tokens[i][j + 1];
       right_ += is_right;
       if (made.finish != Finish::kNot || !is_right) break;
@@ -162,9 +194,12 @@ GenerationStep Generation::decode(const std::vector<size_t>& numbers,
 
 GenerationStep Generation::step() {
   OPENTRN_CHECK(!done(), "a step of a generation that is done");
-  for (size_t i = 0; i < states_.size(); ++i)
-    if (!states_[i].finished && states_[i].in_prompt()) return read_prompt(i);
-  return decode();
+  const auto in_prompt =
+      std::ranges::find_if(states_, [](const State& state) { return !state.finished && state.in_prompt(); });
+  GenerationStep done =
+      in_prompt == states_.end() ? decode() : read_prompt(static_cast<size_t>(in_prompt - states_.begin()));
+  if (draft_) done.drafted = propose();
+  return done;
 }
 
 }  // namespace opentrn::decoder

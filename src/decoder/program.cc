@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "compiler/analysis/attention_op.h"
 #include "decoder/likeliest.h"
+#include "decoder/norms.h"
 #include "graph/builder.h"
 
 namespace opentrn::decoder {
@@ -56,6 +57,7 @@ class StepBuilder {
     slots_ = argument(Type::tensor(kIndex, {rows_}), "slots");
     context_slots_ = argument(Type::tensor(kIndex, {bucket_.sequences * bucket_.context}), "context_slots");
     if (has_last(bucket_)) last_ = argument(Type::tensor(kIndex, {bucket_.sequences}), "last");
+    if (config_.eagle) features_ = argument(Type::tensor(element_, {rows_, config_.hidden}), "features");
     for (const Weight& weight : weights(config_, element_))
       weights_.emplace(weight.name, argument(weight.type, weight.name));
     for (int64_t i = 0; i < 2 * config_.layers; ++i) {
@@ -69,6 +71,7 @@ class StepBuilder {
       results[0] = choice.token;
       results.push_back(choice.logit);
     }
+    if (config_.features) results.push_back(features_);
     finish(std::move(results));
     return std::move(module_);
   }
@@ -220,7 +223,12 @@ class StepBuilder {
   // The rows of the tokens.
   ValueId begun() {
     at("embedding");
-    ValueId x = builder_.convert(rows_of(weight("embedding"), tokens_), kReal);
+    const ValueId words = rows_of(weight("embedding"), tokens_);
+    if (config_.eagle) {
+      const ValueId x = product(builder_.concatenate({words, features_}, 1), weight("fc"));
+      return config_.fc_bias ? biased(x, "fc_bias") : x;
+    }
+    ValueId x = builder_.convert(words, kReal);
     if (config_.embedding_scale != 1) x = scaled(x, config_.embedding_scale);
     if (config_.plain)
       x = builder_.add(OpKind::add_, {x, builder_.convert(rows_of(weight("positions"), positions_), kReal)});
@@ -240,10 +248,18 @@ class StepBuilder {
   // Logits, or the features of a pooled model.
   ValueId ended(ValueId x) {
     at("logits");
-    if (has_last(bucket_)) x = rows_of(x, last_);
-    const ValueId last = normed(x, "norm");
-    if (config_.pooled) return last;
-    ValueId logits = product(narrow(last), weight("head"));
+    ValueId last;
+    if (config_.features && !config_.eagle) {
+      features_ = narrow(normed(x, "norm"));
+      last = has_last(bucket_) ? rows_of(features_, last_) : features_;
+    } else {
+      if (has_last(bucket_)) x = rows_of(x, last_);
+      if (!config_.eagle) x = normed(x, "norm");
+      if (config_.pooled) return x;
+      last = narrow(x);
+      if (config_.eagle) features_ = last;
+    }
+    ValueId logits = product(last, weight("head"));
     if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
     if (config_.logit_cap != 0) logits = capped(logits, config_.logit_cap);
     return logits;
@@ -285,7 +301,8 @@ class StepBuilder {
   // `x` by the norm of that name: of the layer, or of the model outside its layers.
   ValueId normed(ValueId x, const std::string& name) {
     if (!config_.plain) return rms_normed(x, weight(name));
-    return builder_.add(OpKind::add_, {layer_normed(x, weight(name)), over_rows(weight(name + "_bias"), x)});
+    return builder_.add(OpKind::add_, {layer_normed(builder_, x, weight(name), config_.norm_epsilon),
+                                       over_rows(weight(name + "_bias"), x)});
   }
   ValueId after(ValueId x, const std::string& name) { return config_.norms_after ? normed(x, name) : x; }
   ValueId over_rows(ValueId vector, ValueId x) {
@@ -293,41 +310,13 @@ class StepBuilder {
     return builder_.broadcast_in_dim(vector, dims, {static_cast<int64_t>(dims.size()) - 1});
   }
 
-  // (x - mean) divided by the root of its variance, times `scale`.
-  ValueId layer_normed(ValueId x, ValueId scale) {
-    const Dims dims = builder_.type(x).dims_vector();
-    const auto mean_of = [&](ValueId value) {
-      return scaled(builder_.reduce(OpKind::add_, value, {1}), 1.0 / static_cast<double>(dims[1]));
-    };
-    const ValueId centred =
-        builder_.add(OpKind::subtract_, {x, builder_.broadcast_in_dim(mean_of(x), dims, {0})});
-    const ValueId variance = mean_of(builder_.add(OpKind::multiply_, {centred, centred}));
-    const ValueId safe =
-        builder_.add(OpKind::add_, {variance, builder_.splat(builder_.type(variance), config_.norm_epsilon)});
-    const ValueId root = builder_.add(OpKind::rsqrt_, {safe});
-    const ValueId even =
-        builder_.add(OpKind::multiply_, {centred, builder_.broadcast_in_dim(root, dims, {0})});
-    return builder_.add(OpKind::multiply_, {even, over_rows(scale, even)});
-  }
-
-  // x divided by the root of its mean square over the last dimension, times `scale`.
   ValueId rms_normed(ValueId x, ValueId scale) {
-    const Dims dims = builder_.type(x).dims_vector();
-    const auto last = static_cast<int64_t>(dims.size()) - 1;
-    Dims outer(dims.begin(), dims.end() - 1), places;
-    for (int64_t i = 0; i < last; ++i) places.push_back(i);
-    const Type columns = Type::tensor(kReal, outer);
-    ValueId mean = builder_.reduce(OpKind::add_, builder_.add(OpKind::multiply_, {x, x}), {last});
-    mean = scaled(mean, 1.0 / static_cast<double>(dims.back()));
-    mean = builder_.add(OpKind::add_, {mean, builder_.splat(columns, config_.norm_epsilon)});
-    const ValueId root = builder_.add(OpKind::rsqrt_, {mean});
-    const ValueId even = builder_.add(OpKind::multiply_, {x, builder_.broadcast_in_dim(root, dims, places)});
-    return builder_.add(OpKind::multiply_, {even, builder_.broadcast_in_dim(scale, dims, {last})});
+    return decoder::rms_normed(builder_, x, scale, config_.norm_epsilon);
   }
 
   ValueId attention(ValueId x, std::vector<ValueId>& results) {
     at("attention");
-    return attended(narrow(normed(x, "attention_norm")), results);
+    return attended(narrow(config_.eagle ? x : normed(x, "attention_norm")), results);
   }
   ValueId attended(ValueId in, std::vector<ValueId>& results) {
     const int64_t features = config_.head_features, queries = config_.heads, keys = config_.kv_heads;
@@ -417,7 +406,7 @@ class StepBuilder {
   // (lowering/attention_decode.cc); longer rows are moved at the device's full rate.
   int64_t positions_of_run() const {
     const int64_t shared = config_.heads / config_.kv_heads;
-    if (bucket_.tokens > 1 || config_.attention_cap != 0 || config_.sinks ||
+    if (bucket_.tokens > 1 || config_.attention_cap != 0 ||
         !compiler::are_few_queries(shared, bucket_.context, /*diagonal=*/false))
       return 1;
     const int64_t bytes = config_.kv_features() * graph::storage_bytes(element_);
@@ -765,7 +754,7 @@ class StepBuilder {
   int64_t rows_;
   int64_t layer_ = -1;
   ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, context_runs_{}, last_{}, mask_{},
-      window_mask_{};
+      window_mask_{}, features_{};
   Turns turns_, local_turns_;
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_;

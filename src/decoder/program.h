@@ -57,10 +57,10 @@ struct Weight {
 
 // Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences *
 // context] i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
-// token each); weights(); then keys and values of layer 0, of layer 1, ... as [slots, kv_features].
-// Results: logits [sequences or rows, vocabulary] f32, or of a pooled model features [sequences, hidden] f32,
-// or of one that chooses tokens [sequences or rows] i32; then the pools; then, of one that chooses, the
-// logits of its tokens, f32.
+// token each), features [rows, hidden] of an EAGLE head; weights(); then keys and values of layer 0, of layer
+// 1, ... as [slots, kv_features]. Results: logits [sequences or rows, vocabulary] f32, or of a pooled model
+// features [sequences, hidden] f32, or of one that chooses tokens [sequences or rows] i32; then the pools;
+// then, of one that chooses, the logits of its tokens, f32; then the features of Config::features.
 //
 // A slot outside the pool is not written. `element`: of weights, keys and values, and of what products read.
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element,

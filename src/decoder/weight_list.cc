@@ -58,9 +58,11 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
   else
     rope("rope");
   if (config.has_local_rope()) rope("local_rope");
+  if (config.eagle) matrix("fc", 2 * config.hidden, config.hidden);
+  if (config.fc_bias) vector("fc_bias", config.hidden);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const auto named = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
-    norm(named("attention_norm"));
+    if (!config.eagle) norm(named("attention_norm"));
     matrix(named("qkv"), config.hidden, config.qkv_features());
     if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
     if (config.qk_norm) {
@@ -84,7 +86,7 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     if (config.plain) vector(named("down_bias"), config.hidden);
     if (config.norms_after) norm(named("after_feed_forward_norm"));
   }
-  norm("norm");
+  if (!config.eagle) norm("norm");
   if (!config.pooled) matrix("head", config.hidden, config.vocabulary);
   return list;
 }

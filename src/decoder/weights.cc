@@ -48,6 +48,8 @@ constexpr NameRow kNames[] = {
     {"gate", "blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gate_proj.weight"},
     {"up", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"},
     {"down", "blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"},
+    {"fc", "", "fc.weight"},
+    {"fc_bias", "", "fc.bias"},
 };
 
 // Where Gemma 2 and 3, which norm what a layer gives, have other names.
@@ -147,9 +149,13 @@ class Loader {
   Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element, Adapter* adapter)
       : config_(config), tensors_(tensors), names_(names), element_(element), adapter_(adapter) {}
 
-  std::vector<std::shared_ptr<sim::Buffer>> run() {
+  std::vector<std::shared_ptr<sim::Buffer>> run(const GivenWeights& given) {
     std::vector<std::shared_ptr<sim::Buffer>> made;
     for (const Weight& weight : weights(config_, element_)) {
+      if (const auto own = given.find(weight.name); own != given.end()) {
+        made.push_back(own->second);
+        continue;
+      }
       auto buffer = sim::Buffer::allocate(weight.type.byte_count());
       begin(weight, Target(weight.type.element(), buffer->data()));
       buffer->mark_all_initialised();
@@ -184,6 +190,7 @@ class Loader {
     if (part == "head")
       return columns(config_.tied ? "embedding" : "head", target, hidden, config_.vocabulary, 0,
                      config_.vocabulary);
+    if (part == "fc") return columns("fc", target, 2 * hidden, hidden, 0, hidden);
     if (config_.plain && weight.type.rank() == 2)  // as the file has them
       return rows(part, target, weight.type.dim(0), weight.type.dim(1));
     if (part == "qkv") {
@@ -313,6 +320,8 @@ class Loader {
     const std::string name = name_of(part);
     const StoredTensor* found = tensors_.find(name);
     if (!found && config_.plain) found = tensors_.find("transformer." + name);
+    if (!found && config_.eagle && name.starts_with("model."))  // as EAGLE's authors publish heads
+      found = tensors_.find(std::string_view(name).substr(6));
     // Of a table of positions those are read that programs reach.
     const bool longer =
         found && part == "positions" && found->shape.size() == 2 && found->shape[0] > shape[0];
@@ -458,8 +467,9 @@ class Loader {
 }  // namespace
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,
-                                                       Names names, ElementType element, Adapter* adapter) {
-  return Loader(config, tensors, names, element, adapter).run();
+                                                       Names names, ElementType element, Adapter* adapter,
+                                                       const GivenWeights& given) {
+  return Loader(config, tensors, names, element, adapter).run(given);
 }
 
 }  // namespace opentrn::decoder

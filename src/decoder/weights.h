@@ -1,7 +1,9 @@
 // The weights of a decoder as its programs take them: transposed, fused and rounded, from a file's tensors.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "decoder/adapter.h"
@@ -15,12 +17,15 @@ namespace opentrn::decoder {
 // How the tensors of a file are called.
 enum class Names : uint8_t { kGguf, kHuggingFace };
 
+using GivenWeights = std::map<std::string, std::shared_ptr<sim::Buffer>>;
+
 // In the order of weights(): memory that is only read, in the type that the weight states. Input fault
 // decoder.weights for a tensor that is absent or has another shape. `adapter`: what is added to its matrices,
-// in fp32 before they are rounded; null: nothing.
+// in fp32 before they are rounded; null: nothing. `given`: by name, weights that are not read.
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config,
                                                        const import::weights::TensorTable& tensors,
                                                        Names names, graph::ElementType element,
-                                                       Adapter* adapter = nullptr);
+                                                       Adapter* adapter = nullptr,
+                                                       const GivenWeights& given = {});
 
 }  // namespace opentrn::decoder

@@ -18,6 +18,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "decoder/eagle.h"
 #include "decoder/engine.h"
 #include "decoder/exchange.h"
 #include "decoder/generation.h"
@@ -119,8 +120,9 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   decoder::Names names, const std::string& target, const std::string& element,
                                   decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
                                   const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                  std::string instance, int cores_per_rank) {
+                                  std::string instance, int cores_per_rank, bool features) {
   decoder::EngineOptions options;
+  config.features = features;
   options.ranks = ranks;
   options.cores_per_rank = cores_per_rank;
   options.instance = std::move(instance);
@@ -143,22 +145,34 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        const std::string& element, int64_t block_tokens, int64_t blocks,
                                        Sizes sequences, Sizes tokens, Sizes contexts,
                                        const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                       std::string instance, int cores_per_rank) {
+                                       std::string instance, int cores_per_rank, bool features) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
-                   ranks, std::move(instance), cores_per_rank);
+                   ranks, std::move(instance), cores_per_rank, features);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
                                              const std::string& element, int64_t block_tokens, int64_t blocks,
                                              Sizes sequences, Sizes tokens, Sizes contexts,
                                              const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                             std::string instance, int cores_per_rank) {
+                                             std::string instance, int cores_per_rank, bool features) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank);
+                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, features);
+}
+
+// An EAGLE head of `model`, which gives features.
+std::unique_ptr<Engine> eagle_engine_of(const Checkpoint& file, const Engine& model, int64_t block_tokens,
+                                        int64_t blocks, Sizes sequences, Sizes tokens, Sizes contexts) {
+  const Unlocked unlocked;
+  decoder::EngineOptions options;
+  options.pool = {block_tokens, blocks};
+  options.sequence_buckets = std::move(sequences);
+  options.token_buckets = std::move(tokens);
+  options.context_buckets = std::move(contexts);
+  return decoder::eagle_engine(file, model, std::move(options));
 }
 
 using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
@@ -265,7 +279,7 @@ using decoder::Finish;
 
 constexpr const char* kFinishes[] = {"", "stop", "length"};
 
-// (the bucket, [(request, token, "", "stop" or "length")])
+// (the bucket, [(request, token, "", "stop" or "length")], the draft model's buckets)
 nb::tuple generation_step(decoder::Generation& generation) {
   decoder::GenerationStep done;
   {
@@ -275,7 +289,9 @@ nb::tuple generation_step(decoder::Generation& generation) {
   nb::list tokens;
   for (const decoder::NewToken& made : done.tokens)
     tokens.append(nb::make_tuple(made.request, made.token, kFinishes[static_cast<size_t>(made.finish)]));
-  return nb::make_tuple(to_tuple(done.bucket), tokens);
+  nb::list drafted;
+  for (const Bucket& bucket : done.drafted) drafted.append(to_tuple(bucket));
+  return nb::make_tuple(to_tuple(done.bucket), tokens, drafted);
 }
 
 using SamplingTuple = std::tuple<double, int32_t, double, double, uint64_t>;
@@ -295,13 +311,13 @@ using RequestTuple = std::tuple<std::vector<int32_t>, int64_t, std::vector<int32
 using SpeculationTuple = std::tuple<int64_t, int64_t, int64_t>;
 
 std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows,
-                                                   const SpeculationTuple& speculation) {
+                                                   const SpeculationTuple& speculation, Engine* draft) {
   std::vector<decoder::Request> requests;
   for (const auto& [prompt, most, stop, sampling] : rows)
     requests.push_back({prompt, most, stop, to_sampling(sampling), std::get<4>(sampling)});
   const auto& [tokens, longest, shortest] = speculation;
   return std::make_unique<decoder::Generation>(engine, std::move(requests),
-                                               decoder::Speculation{tokens, longest, shortest});
+                                               decoder::Speculation{tokens, longest, shortest}, draft);
 }
 
 void bind_engine(nb::module_& module) {
@@ -400,10 +416,13 @@ void bind_decoder(nb::module_& module) {
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1);
+             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false);
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1);
+             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false);
+  module.def("eagle_engine", &eagle_engine_of, "file"_a, "model"_a, "block_tokens"_a, "blocks"_a,
+             "sequences"_a, "tokens"_a, "contexts"_a);
+  module.def("is_eagle", &decoder::is_eagle, "file"_a);
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
@@ -422,7 +441,8 @@ void bind_decoder(nb::module_& module) {
       .def_prop_ro("right", &decoder::Generation::right)
       .def("step", &generation_step);
   module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a,
-             "speculation"_a = SpeculationTuple{0, 4, 2}, nb::keep_alive<0, 1>());
+             "speculation"_a = SpeculationTuple{0, 4, 2}, "draft"_a = nb::none(), nb::keep_alive<0, 1>(),
+             nb::keep_alive<0, 4>());
   module.def(
       "guessed_tokens",
       [](const std::vector<int32_t>& text, const SpeculationTuple& speculation, int64_t most) {

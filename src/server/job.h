@@ -1,14 +1,15 @@
 // A request of a live server: what the scheduler knows of it, and how its tokens are chosen.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
+#include "decoder/draft_model.h"
 #include "decoder/sampler.h"
-#include "server/draft_model.h"
 #include "serving/request.h"
 
 namespace opentrn::server {
@@ -49,7 +50,8 @@ struct Job final : serving::Request {
 
   // Of a server with a draft model: what it guesses to follow the newest token, and what it has read.
   std::vector<int32_t> proposed;
-  std::unique_ptr<DraftState> draft;
+  std::vector<std::byte> features;  // of computed tokens, for an EAGLE head
+  std::unique_ptr<decoder::DraftState> draft;
 
   // Predicted time of the device and of its host: of the steps that the request was part of; and, counted
   // over all steps since the server began, at the request's arrival, first and last token.

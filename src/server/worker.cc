@@ -111,9 +111,9 @@ ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving:
     }
   for (const int64_t tokens : sizes.token_buckets) prepare(1, tokens, tokens, false);
   if (options.draft) {
-    draft_.emplace(*options.draft, options.guesses);
-    for (const decoder::Bucket& bucket : draft_->programs())
-      to_prepare_.emplace_back(&draft_->times(), bucket);
+    draft_.emplace(decoder::DraftModel(*options.draft, options.guesses), ProgramTimes(*options.draft));
+    for (const decoder::Bucket& bucket : draft_->model.programs())
+      to_prepare_.emplace_back(&draft_->times, bucket);
   }
   // Short answers to single requests come first.
   std::ranges::stable_sort(to_prepare_, std::greater{}, [](const auto& program) {
@@ -131,11 +131,11 @@ bool ModelWorker::prepare_one() {
 }
 
 int64_t ModelWorker::programs() const {
-  return program_times_.programs() + (draft_ ? draft_->times().programs() : 0);
+  return program_times_.programs() + (draft_ ? draft_->times.programs() : 0);
 }
 
 double ModelWorker::compile_seconds() const {
-  return program_times_.compile_seconds() + (draft_ ? draft_->times().compile_seconds() : 0);
+  return program_times_.compile_seconds() + (draft_ ? draft_->times.compile_seconds() : 0);
 }
 
 bool ModelWorker::are_chosen_on_device(std::span<const Row> entries) const {
@@ -164,6 +164,7 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
       engine_.step(rows, {guesses, job_of(*entries.front().entry).adapter, chooses});
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
   for (size_t i = 0; i < entries.size(); ++i) {
+    keep_features(*entries[i].entry, result, i * static_cast<size_t>(result.bucket.tokens));
     if (!entries[i].entry->samples) continue;
     Job& job = job_of(*entries[i].entry);
     const auto token_behind = [&](size_t guess) {
@@ -176,9 +177,21 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
   return time;
 }
 
+// Of the tokens that the entry computes, whose rows of the step begin at `first`. Those of wrong guesses are
+// computed again at their positions.
+void ModelWorker::keep_features(const StepEntry& entry, const decoder::StepResult& result, size_t first) {
+  if (!engine_.config().features) return;
+  const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+  const auto count = static_cast<size_t>(entry.tokens), before = static_cast<size_t>(entry.computed_before);
+  std::vector<std::byte>& kept = job_of(entry).features;
+  if (kept.size() < (before + count) * bytes) kept.resize((before + count) * bytes);
+  std::ranges::copy(result.features.subspan(first * bytes, count * bytes),
+                    kept.begin() + static_cast<int64_t>(before * bytes));
+}
+
 // What follows the new tokens of requests that go on. Of a grammar the next mask is not known yet.
 Ps ModelWorker::propose(std::span<const Row> entries) {
-  std::vector<DraftModel::Asked> asked;
+  std::vector<decoder::DraftModel::Asked> asked;
   std::vector<Job*> jobs;
   for (const auto& [entry, made] : entries) {
     Job& job = job_of(*entry);
@@ -191,10 +204,13 @@ Ps ModelWorker::propose(std::span<const Row> entries) {
     for (const SampledToken& token : *made) text.push_back(token.token);
     // The last token that may come is chosen behind the last guess.
     const int64_t left = job.prompt_tokens + job.max_tokens - static_cast<int64_t>(text.size());
+    const size_t known = (text.size() - 1) * static_cast<size_t>(engine_.feature_bytes());
     asked.push_back({std::move(text), left - 1, &job.draft});
+    if (engine_.config().features) asked.back().features = std::span(job.features).first(known);
     jobs.push_back(&job);
   }
-  const Ps time = draft_->guess(asked);
+  Ps time = 0;
+  for (const decoder::Bucket& bucket : draft_->model.guess(asked)) time += draft_->times.of(bucket);
   for (size_t i = 0; i < jobs.size(); ++i) {
     std::vector<int32_t>& guesses = asked[i].guesses;  // of a model whose table of words may be longer
     guesses.erase(std::ranges::find_if(guesses, [&](int32_t token) { return token >= vocabulary(); }),

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "decoder/draft_model.h"
 #include "decoder/engine.h"
-#include "server/draft_model.h"
 #include "server/job.h"
 #include "server/program_times.h"
 #include "serving/executor.h"
@@ -81,6 +81,7 @@ class ModelWorker final : public Worker {
   };
   serving::Ps run_entries(std::span<const Row> entries);
   bool are_chosen_on_device(std::span<const Row> entries) const;
+  void keep_features(const serving::StepEntry& entry, const decoder::StepResult& result, size_t first);
   serving::Ps propose(std::span<const Row> entries);
 
   decoder::Engine& engine_;
@@ -88,7 +89,11 @@ class ModelWorker final : public Worker {
   serving::Ps host_;
   ModelOptions options_;
   ProgramTimes program_times_;
-  std::optional<DraftModel> draft_;
+  struct Draft {
+    decoder::DraftModel model;
+    ProgramTimes times;
+  };
+  std::optional<Draft> draft_;
   std::vector<std::pair<ProgramTimes*, decoder::Bucket>> to_prepare_;  // the last comes first
 };
 

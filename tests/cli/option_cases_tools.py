@@ -64,6 +64,7 @@ FORMS = [
             "--min-p": does("--min-p 1", _DRAWN),
             "--seed": does("--seed 7", _DRAWN),
             "--speculate": does("--speculate 2"),
+            "--draft-model": does("--draft-model tiny.gguf", "--speculate 2"),
             "--target": does("--target trn1"),
             "--dtype": does("--dtype f32"),
             "--progress": does("--progress"),
@@ -81,6 +82,7 @@ FORMS = [
             "--top-p": refused("--top-p 0.5"),
             "--min-p": refused("--min-p 0.5"),
             "--seed": refused("--seed 7"),
+            "--draft-model": refused("--draft-model tiny.gguf"),
         },
     ),
     Form(

@@ -253,6 +253,9 @@ DECODE_FORMS = [
     Form(queries=2, keys=1024, heads_first=True, features_first=True, values_left=False, features=128,
          element="bf16"),
     Form(queries=1, keys=16384, batch=1, heads=2, features=128, element="bf16", mask="added"),
+    Form(queries=1, keys=1024, batch=2, heads=6, features=64, sinks=True),
+    Form(queries=8, keys=640, batch=2, heads=5, features=32, sinks=True, mask="select", element="bf16"),
+    Form(queries=3, keys=2048, batch=1, heads=3, features=16, sinks=True, mask="full", heads_first=True),
 ]  # fmt: skip
 
 
@@ -268,6 +271,17 @@ def test_attention_is_one_kernel_with_the_values_of_float64(form: Form, target: 
     # Weights and results round to the element type once each; sums are of normal numbers times weights of sum one.
     bound = 2.0**-7 if form.element == "bf16" else 4e-6
     np.testing.assert_allclose(got, want, rtol=0, atol=bound * max(1.0, np.abs(want).max()))
+
+
+@pytest.mark.parametrize("size", [-60.0, 60.0])
+def test_a_sink_far_from_all_scores_of_a_decode_step(size: float):
+    """Far above them it takes all weight, far below none."""
+    form = Form(queries=2, keys=1024, batch=1, heads=3, features=64, sinks=True)
+    arrays = [*form.inputs()[:-1], np.full(3, size, np.float32)]
+    got = opentrn.compile(form.text())(*arrays)[0]
+    want = graph.parse(form.text()).evaluate(*arrays, float64=True)[0]
+    np.testing.assert_allclose(got, want, rtol=0, atol=4e-6)
+    assert np.abs(want).max() < 1e-9 if size > 0 else np.abs(want).max() > 0.1
 
 
 def test_without_fusion_the_values_are_the_same_within_rounding():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,25 @@ def test_experts_that_are_no_whole_blocks(tmp_path: Path) -> None:
     save_file(tensors, folder / "model.safetensors")
     with pytest.raises(InputError, match="down_proj of 80 features are no blocks of 32"):
         _core.decoder_engine(_core.read_checkpoint(folder), "trn2", "f32", 16, 9, [1], [48], [64])
+
+
+def test_a_decode_step_with_sinks_over_many_positions_is_one_kernel_a_layer(tmp_path: Path) -> None:
+    """Against the step of a prompt's tokens, whose positions are as many; heads that share keys read runs of them."""
+    from safetensors.numpy import save_file
+
+    folder, model, tensors = published(tmp_path / "model")
+    model.config["max_position_embeddings"] = 512
+    model.write(folder)
+    save_file(tensors, folder / "model.safetensors")
+    engine = _core.decoder_engine(_core.read_checkpoint(folder), "trn2", "f32", 32, 17, [1], [16, 512], [512])
+    tokens = [int(t) for t in np.random.default_rng(3).integers(0, 100, 400)]
+    blocks = list(range(1, 17))
+    expected = engine.step([(tokens, 0, blocks)], True)[0][399]
+    engine.step([(tokens[:399], 0, blocks)])
+    found, bucket, _ = engine.step([([tokens[399]], 399, blocks)])
+    assert bucket == (1, 1, 512, False)
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=2e-4 * np.abs(expected).max())
+    text = engine.time(bucket).executable_text(0)
+    gathers = [line for line in text.splitlines() if re.match(r"dma_copy dst=\S+ src=\S+ \S+\{vector", line)]
+    # Keys and values of a layer: 512 positions in runs of four.
+    assert sum("/attention" in line for line in gathers) == 2 * model.config["num_hidden_layers"]

@@ -24,7 +24,7 @@ _HF_OTHERS = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.wei
               "output.weight": "lm_head.weight"}  # fmt: skip
 
 
-def _hf_name(name: str) -> str:
+def hf_name(name: str) -> str:
     if name in _HF_OTHERS:
         return _HF_OTHERS[name]
     _, layer, part, kind = name.split(".")
@@ -167,7 +167,7 @@ class Tiny:
             **{_HF_SCALES[key]: value for key, value in self.scales.items()},
         }  # fmt: skip
         (path / "config.json").write_text(json.dumps(config))
-        tensors = {_hf_name(name): value for name, value in self.weights.items()}
+        tensors = {hf_name(name): value for name, value in self.weights.items()}
         if parts == 1:
             save_file(tensors, path / "model.safetensors")
             return path
@@ -179,12 +179,23 @@ class Tiny:
 
     def logits(self, tokens: list[int]) -> np.ndarray:
         """[tokens, vocabulary] in float64: the architecture as Hugging Face's modeling files write it."""
+        return self.logits_of(self.features(tokens))
+
+    def logits_of(self, features: np.ndarray) -> np.ndarray:
+        head = self.weights.get("output.weight", self.weights["token_embd.weight"]).astype(np.float64)
+        return features @ head.T / self.scales.get("logit_scale", 1)
+
+    def features(self, tokens: list[int]) -> np.ndarray:
+        """[tokens, hidden], behind the last norm."""
         w = {name: value.astype(np.float64) for name, value in self.weights.items()}
-        d, count = self.head_features, len(tokens)
+        x = w["token_embd.weight"][tokens] * self.scales.get("embedding_scale", 1)
+        for i in range(self.layers):
+            x = self.through(x, {key.split(".", 2)[2]: w[key] for key in w if key.startswith(f"blk.{i}.")})
+        return _norm(x, w["output_norm.weight"])
 
-        def norm(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-            return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * scale
-
+    def through(self, x: np.ndarray, part: dict[str, np.ndarray]) -> np.ndarray:
+        """x [tokens, hidden] behind a layer of these weights. Without attn_norm.weight it has no such norm."""
+        d, count = self.head_features, len(x)
         angles = np.arange(count)[:, None] * 1000.0 ** (-np.arange(0, d, 2) / d)[None, :]
         cosine, sine = np.cos(np.concatenate([angles] * 2, 1)), np.sin(np.concatenate([angles] * 2, 1))
 
@@ -192,25 +203,24 @@ class Tiny:
             swapped = np.concatenate([-x[..., d // 2 :], x[..., : d // 2]], -1)
             return x * cosine[:, None] + swapped * sine[:, None]
 
-        x = w["token_embd.weight"][tokens] * self.scales.get("embedding_scale", 1)
         residual = self.scales.get("residual_scale", 1)
-        for i in range(self.layers):
-            part = {key.split(".", 2)[2]: value for key, value in w.items() if key.startswith(f"blk.{i}.")}
-            h = norm(x, part["attn_norm.weight"])
-            q, k, v = (h @ part[f"attn_{p}.weight"].T + part.get(f"attn_{p}.bias", 0) for p in "qkv")
-            q, k, v = (a.reshape(count, -1, d) for a in (q, k, v))
-            if self.architecture == "qwen3":
-                q, k = norm(q, part["attn_q_norm.weight"]), norm(k, part["attn_k_norm.weight"])
-            q, k = turned(q), turned(k)
-            k, v = (np.repeat(a, self.heads // self.kv_heads, axis=1) for a in (k, v))
-            scores = np.einsum("qhd,khd->hqk", q, k) * self.scales.get("attention.scale", d**-0.5)
-            scores = np.where(np.tril(np.ones((count, count), bool)), scores, -np.inf)
-            shares = np.exp(scores - scores.max(-1, keepdims=True))
-            shares /= shares.sum(-1, keepdims=True)
-            out = np.einsum("hqk,khd->qhd", shares, v).reshape(count, -1)
-            x = x + residual * (out @ part["attn_output.weight"].T)
-            h = norm(x, part["ffn_norm.weight"])
-            gate, up = h @ part["ffn_gate.weight"].T, h @ part["ffn_up.weight"].T
-            x = x + residual * ((gate / (1 + np.exp(-gate)) * up) @ part["ffn_down.weight"].T)
-        head = w.get("output.weight", w["token_embd.weight"])
-        return norm(x, w["output_norm.weight"]) @ head.T / self.scales.get("logit_scale", 1)
+        h = _norm(x, part["attn_norm.weight"]) if "attn_norm.weight" in part else x
+        q, k, v = (h @ part[f"attn_{p}.weight"].T + part.get(f"attn_{p}.bias", 0) for p in "qkv")
+        q, k, v = (a.reshape(count, -1, d) for a in (q, k, v))
+        if self.architecture == "qwen3":
+            q, k = _norm(q, part["attn_q_norm.weight"]), _norm(k, part["attn_k_norm.weight"])
+        q, k = turned(q), turned(k)
+        k, v = (np.repeat(a, self.heads // self.kv_heads, axis=1) for a in (k, v))
+        scores = np.einsum("qhd,khd->hqk", q, k) * self.scales.get("attention.scale", d**-0.5)
+        scores = np.where(np.tril(np.ones((count, count), bool)), scores, -np.inf)
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        shares /= shares.sum(-1, keepdims=True)
+        out = np.einsum("hqk,khd->qhd", shares, v).reshape(count, -1)
+        x = x + residual * (out @ part["attn_output.weight"].T)
+        h = _norm(x, part["ffn_norm.weight"])
+        gate, up = h @ part["ffn_gate.weight"].T, h @ part["ffn_up.weight"].T
+        return x + residual * ((gate / (1 + np.exp(-gate)) * up) @ part["ffn_down.weight"].T)
+
+
+def _norm(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * scale

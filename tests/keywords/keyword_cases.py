@@ -180,6 +180,7 @@ MODEL = {
     "pad_to": Held(GENERATE + "a_long_prompt_is_read_in_parts"),
     "lora": Held("tests/generate/test_adapter.py::test_the_command_takes_a_folder"),
     "speculate": Held(SPECULATION + "answers_are_those_without_guesses"),
+    "draft_model": Held(SPECULATION + "guesses_of_a_draft_model_change_no_answer"),
     "target": Held(GENERATE + "a_decoder_is_of_its_target_and_sizes"),
     "sizes": Held(GENERATE + "a_decoder_is_of_its_target_and_sizes"),
     "ranks": Held(RANKS + "answers_of_ranks_are_those_of_one_core"),

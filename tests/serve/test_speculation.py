@@ -158,11 +158,11 @@ def test_the_command_explains_the_keys(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == (
         "num_speculative_tokens = 4: values and time; guesses of a request in a step, at most\n"
         'model = "draft": values and time; that makes the guesses: a file, a folder or a name, as the server\'s own\n'
-        "draft_tensor_parallel_size = 2: refused; guesses come from prompt lookup (ngram) or a draft model "
-        "(draft_model), which runs as the server's model does\n"
+        "draft_tensor_parallel_size = 2: refused; guesses come from prompt lookup (ngram), a draft model "
+        "(draft_model) or an EAGLE head (eagle), which run as the server's model does\n"
     )
-    assert main([*words, '{"method": "eagle"}']) == 0
-    assert capsys.readouterr().out.startswith('method = "eagle": refused; ')
+    assert main([*words, '{"method": "eagle3"}']) == 0
+    assert capsys.readouterr().out.startswith('method = "eagle3": refused; ')
     assert main([*words, '{"tokens": 4}']) == 2
 
 

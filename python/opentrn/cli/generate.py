@@ -26,11 +26,14 @@ def generate_command(options: argparse.Namespace) -> int:
                      "only for tokens that are drawn, and --temperature 0 takes the likeliest")  # fmt: skip
     if options.raw:
         refuse_given(options, {"system": None}, "only for the chat template, which --raw leaves out")
+    if not options.speculate:
+        refuse_given(options, {"draft_model": None}, "only for guessed tokens, of which --speculate says how many")
     with Progress(options) as progress:
         progress.begin("loading the weights")
         model = LanguageModel(
             options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts),
-            lora=options.lora, speculate=options.speculate, ranks=options.ranks, instance=options.instance,
+            lora=options.lora, speculate=options.speculate, draft_model=options.draft_model, ranks=options.ranks,
+            instance=options.instance,
         )  # fmt: skip
         texts = prompts if options.raw else [model.chat_prompt(_messages(options, text)) for text in prompts]
         encoded = [model.encode(text) for text in texts]
@@ -80,22 +83,44 @@ def _times(model: Any, seconds: float) -> str:
             f"first token of {answer.prompt_tokens}: {answer.predicted_first_us / 1000:.2f} ms predicted on "
             f"{model.target}, {answer.host_first_seconds:.2f} s here"
         )
-    for program in sorted(model.programs.values(), key=lambda p: p.bucket[1] == 1):
+    for name, program in _programs(model):
         each = f", {program.predicted_us / program.bucket[0] / 1000:.2f} ms a token" if program.bucket[0] > 1 else ""
         lines.append(
-            f"{program.text}: {program.predicted_us / 1000:.2f} ms predicted{each}{_exchanged(program)}, bound by "
+            f"{name}: {program.predicted_us / 1000:.2f} ms predicted{each}{_exchanged(program)}, bound by "
             f"{program.bound_by}; "
-            f"{program.runs} runs, {program.host_seconds / max(1, program.runs) * 1000:.0f} ms here"
+            f"{program.runs} runs{_here(program)}"
         )
         if (trust := f"  {program.trust}") not in lines:  # unknown for the same reason: said once
             lines.append(trust)
     if model.speculate:
-        lines.append(f"{model.right} of {model.guessed} guessed tokens were right")
+        lines.append(f"{model.right} of {model.guessed} guessed tokens were right{_each_token(model)}")
     lines.append(
         f"{_tokens(model)} tokens in {seconds:.2f} s here, {_tokens(model) / seconds:.1f} a second; "
         f"ready after {model.ready_seconds:.2f} s"
     )
     return "\n".join(lines)
+
+
+def _programs(model: Any) -> list[tuple[str, Any]]:
+    """Names and programs, those of one token each last; the draft model's behind the model's."""
+    by_size = [sorted(made.values(), key=lambda p: p.bucket[1] == 1) for made in _made(model)]
+    return [("draft model's " * number + program.text, program) for number in (0, 1) for program in by_size[number]]
+
+
+def _made(model: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    return model.programs, model.draft.choosing if model.draft else {}
+
+
+def _here(program: Any) -> str:
+    """Of this machine, where that was measured."""
+    return f", {program.host_seconds / program.runs * 1000:.0f} ms here" if program.host_seconds else ""
+
+
+def _each_token(model: Any) -> str:
+    """Of those behind the first, which are given by steps without a prompt."""
+    if not model.decoded_tokens:
+        return ""
+    return f": {model.decoded_us / model.decoded_tokens / 1000:.2f} ms predicted for each token behind the first"
 
 
 def _exchanged(program: Any) -> str:
@@ -123,7 +148,7 @@ def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
         ],
         "programs": [
             {
-                "name": program.text,
+                "name": name,
                 "sequences": program.bucket[0],
                 "tokens": program.bucket[1],
                 "context": program.bucket[2],
@@ -135,9 +160,16 @@ def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
                 "runs": program.runs,
                 "host_s": program.host_seconds,
             }
-            for program in model.programs.values()
+            for name, program in _programs(model)
         ],
-        "speculation": {"tokens": model.speculate, "guessed": model.guessed, "right": model.right},
+        "speculation": {
+            "tokens": model.speculate,
+            "guessed": model.guessed,
+            "right": model.right,
+            "draft_model": str(model.draft.path) if model.draft else None,
+            "drafted_us": model.drafted_us,
+            "us_per_token": model.decoded_us / model.decoded_tokens if model.decoded_tokens else None,
+        },
         "host": {"ready_s": model.ready_seconds, "seconds": seconds, "tokens_per_s": _tokens(model) / seconds},
     }
 
@@ -206,6 +238,8 @@ def add_command(commands: Any) -> None:
     add_lora(parser)
     add_ranks(parser)
     parser.add_argument("--speculate", type=count, default=0, metavar="K",
-                        help="guess up to K tokens per step from the text before (0; only greedy)")  # fmt: skip
+                        help="guess up to K tokens per step, from the text before (0)")  # fmt: skip
+    parser.add_argument("--draft-model", metavar="MODEL",
+                        help="a smaller model of the same tokens, or an EAGLE head, that guesses")  # fmt: skip
     add_model(parser)
     parser.set_defaults(command=generate_command)

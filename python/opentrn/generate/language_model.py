@@ -93,7 +93,9 @@ class LanguageModel:
     in a package ("smollm2"). dtype: of weights, keys and values: "f16",
     "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
     pad_to: the only sizes of programs. sizes: those of programs, each list ascending, as program_sizes() gives them.
-    speculate: tokens that a step of generate() guesses from the text in front (prompt lookup), at most.
+    speculate: tokens that a step of generate() guesses from the text in front (prompt lookup), at most. draft_model: a
+    smaller model of the same tokens, by what `source` takes, or a folder with an EAGLE head of the model, which guesses
+    them in its place, on the same cores.
     lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
     ranks: NeuronCores of one `instance` that share every layer (tensor parallel), by default the target. Their sums are
     rounded to `dtype`, so logits differ from those of one core by rounding. lnc: physical cores of each of them, which
@@ -112,12 +114,17 @@ class LanguageModel:
         sizes: tuple[list[int], list[int], list[int]] | None = None,
         lora: str | Path | None = None,
         speculate: int = 0,
+        draft_model: str | Path | None = None,
         ranks: int = 1,
         instance: str | None = None,
         lnc: int = 1,
     ) -> None:
         begin = time.perf_counter()
         expect_instance(ranks, instance, lnc)
+        if draft_model is not None and not speculate:
+            raise InputError(
+                "a draft model without guesses", label="generate.draft_model", hint="speculate: tokens of a step"
+            )
         self.ranks, self.instance, self._cores = ranks, instance, ranks * lnc
         self.path = find(source)
         self.target = environment.target(target or instance)
@@ -161,15 +168,36 @@ class LanguageModel:
             ranks=self._cores,
             instance=instance or "",
             cores_per_rank=lnc,
+            features=draft_model is not None and is_eagle(draft_model),
         )
         self.config: dict[str, Any] = self._engine.config
         self._pooled: Any = None
         self._pooled_us: dict[Bucket, float] = {}
         self._embedding = threading.Lock()
         self.programs: dict[Bucket, Program] = {}
+        self.choosing: dict[Bucket, Program] = {}  # those of the likeliest tokens
         self.answers: list[Answer] = []
+        self.draft: LanguageModel | None = None
+        if draft_model is not None:
+            self.draft = EagleHead(draft_model, self) if is_eagle(draft_model) else self._draft_of(draft_model, lnc)
         self.guessed = self.right = 0  # by the last generate(): tokens that were guessed, and those that were right
+        self.drafted_us = 0.0  # of the draft model's programs, with its reading of prompts
+        self.decoded_us, self.decoded_tokens = 0.0, 0  # of steps behind prompts, with the draft model's programs
         self.ready_seconds = time.perf_counter() - begin
+
+    def _draft_of(self, source: str | Path, lnc: int) -> LanguageModel:
+        """That makes the guesses. Raises InputError for one of other tokens."""
+        draft = LanguageModel(
+            source, target=self.target, dtype=self.dtype, context=self.context, sequences=self.buckets[0][-1],
+            speculate=self.speculate, ranks=self.ranks, instance=self.instance, lnc=lnc,
+        )  # fmt: skip
+        if draft.tokenizer.get_vocab() != self.tokenizer.get_vocab():
+            raise InputError(
+                f"the draft model {source} has other tokens than the model: {draft.config['vocabulary']} and "
+                f"{self.config['vocabulary']}", label="generate.draft_model",
+                hint="a smaller model of the same family, with the same tokenizer",
+            )  # fmt: skip
+        return draft
 
     @property
     def engine(self) -> Any:
@@ -218,9 +246,11 @@ class LanguageModel:
         chosen = sampling or Sampling()
         stop = list(self.text.stop_tokens)
         rows = [(list(prompt), max_tokens, stop, chosen.parts()) for prompt in prompts]
-        generation = _core.decoder_generation(self._engine, rows, (self.speculate, *_LOOKED_FOR))
+        draft = self.draft.engine if self.draft else None
+        generation = _core.decoder_generation(self._engine, rows, (self.speculate, *_LOOKED_FOR), draft)
         self.answers = [Answer(len(prompt)) for prompt in prompts]
-        self.guessed = self.right = 0
+        self.guessed = self.right = self.decoded_tokens = 0
+        self.drafted_us = self.decoded_us = 0.0
         return self._pieces(generation, set(stop))
 
     def _pieces(self, generation: Any, stop: set[int]) -> Iterator[Piece]:
@@ -228,13 +258,19 @@ class LanguageModel:
         streams = [TextStream(self.tokenizer) for _ in self.answers]
         while not generation.done:
             started = time.perf_counter()
-            bucket, made = generation.step()
+            in_prompts = any(not answer.tokens for answer in self.answers)
+            bucket, made, drafted = generation.step()
             self.guessed, self.right = generation.guessed, generation.right
             seconds = time.perf_counter() - started
             program = self.program(bucket)
             program.runs, program.tokens = program.runs + 1, program.tokens + len(made)
             program.host_seconds += seconds
-            predicted += program.predicted_us
+            drafted_us = self._drafted(drafted)
+            predicted += program.predicted_us + drafted_us
+            self.drafted_us += drafted_us
+            if not in_prompts:
+                self.decoded_us += program.predicted_us + drafted_us
+                self.decoded_tokens += len(made)
             for number, token, finish in made:
                 answer = self.answers[number]
                 if not answer.tokens:
@@ -247,6 +283,16 @@ class LanguageModel:
                     answer.finish = finish
                 answer.text += text
                 yield Piece(number, token, text, finish)
+
+    def _drafted(self, buckets: Sequence[Bucket]) -> float:
+        """Microseconds of the draft model's programs, which count that they ran."""
+        predicted = 0.0
+        for bucket in buckets:
+            assert self.draft
+            program = self.draft.program(bucket, chooses=True)
+            program.runs += 1
+            predicted += program.predicted_us
+        return predicted
 
     def step(self, rows: Sequence[tuple[Sequence[int], int, Sequence[int]]]) -> Any:
         """Logits [rows, vocabulary] after the new tokens of some sequences, for a scheduler of your own.
@@ -291,12 +337,11 @@ class LanguageModel:
     # -- programs
     def program(self, bucket: Bucket, *, chooses: bool = False) -> Program:
         """The compiled step of these sizes, with its predicted time. chooses: the likeliest tokens on the device, in
-        place of logits; generate() takes logits."""
-        if chooses:
-            return self._program(bucket, True)
-        if bucket not in self.programs:
-            self.programs[bucket] = self._program(bucket, False)
-        return self.programs[bucket]
+        place of logits; generate() takes logits, a draft model tokens."""
+        made = self.choosing if chooses else self.programs
+        if bucket not in made:
+            made[bucket] = self._program(bucket, chooses)
+        return made[bucket]
 
     def _program(self, bucket: Bucket, chooses: bool) -> Program:
         timing: Any = self._engine.time(bucket, chooses=chooses)
@@ -311,6 +356,33 @@ class LanguageModel:
     def time(self, bucket: Bucket) -> Any:
         """opentrn.Timing of a step: its profile, its text, its page. Of several ranks: one's, without the exchange."""
         return self._engine.time(bucket)
+
+
+def is_eagle(source: str | Path) -> bool:
+    """Whether it is a folder with an EAGLE head, of whatever version."""
+    path = find(source)
+    return path.is_dir() and _core.is_eagle(_core.read_checkpoint(path))
+
+
+class EagleHead(LanguageModel):
+    """An EAGLE head of `model` (its authors' first version): one layer, which reads the model's features and guesses
+    with its vocabulary. It has programs and times, and answers nothing. Raises NotModelled for other versions,
+    InputError for a head of another model.
+    """
+
+    def __init__(self, source: str | Path, model: LanguageModel) -> None:
+        self.path, self.target, self.dtype = find(source), model.target, model.dtype
+        self.text, self.tokenizer = model.text, model.tokenizer
+        self.context, self.speculate, self.draft = model.context, model.speculate, None
+        self.ranks, self.instance, self._cores = model.ranks, model.instance, model._cores
+        self.buckets = model.buckets
+        sequences = self.buckets[0][-1]
+        self._engine = _core.eagle_engine(
+            _core.read_checkpoint(self.path), model.engine, BLOCK_TOKENS,
+            sequences * (self.context // BLOCK_TOKENS) + 1, *self.buckets,
+        )  # fmt: skip
+        self.config = self._engine.config
+        self.programs, self.choosing = {}, {}
 
 
 def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], list[int]]:

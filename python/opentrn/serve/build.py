@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.generate.language_model import BLOCK_TOKENS, LanguageModel, program_sizes
+from opentrn.generate.language_model import BLOCK_TOKENS, EagleHead, LanguageModel, program_sizes
 from opentrn.generate.source import find
 from opentrn.generate.text import text_of_folder, text_of_gguf
 from opentrn.serve.engine import Engine
@@ -123,21 +123,6 @@ def _text_of(path: Path) -> tuple[Any, int]:
     return text_of_gguf(file.metadata), _core.decoder_context(file)
 
 
-def _draft_model(settings: Settings, guesses: Speculation, model: LanguageModel) -> LanguageModel:
-    """That makes the guesses, on the model's own cores. Raises InputError for one of other tokens."""
-    draft = LanguageModel(
-        guesses.model, target=settings.target, dtype=settings.dtype, context=model.context,
-        sequences=settings.max_num_seqs, speculate=guesses.tokens, ranks=settings.ranks, instance=settings.instance,
-    )  # fmt: skip
-    if draft.tokenizer.get_vocab() != model.tokenizer.get_vocab():
-        raise InputError(
-            f"the draft model {guesses.model} has other tokens than the model: {draft.config['vocabulary']} and "
-            f"{model.config['vocabulary']}", label="serve.settings",
-            hint="a smaller model of the same family, with the same tokenizer",
-        )  # fmt: skip
-    return draft
-
-
 def build(source: str | Path, settings: Settings = Settings()) -> Built:
     """The server's application over the model. Raises InputError for settings that contradict each other."""
     from opentrn.serve.app import Limits, application
@@ -159,6 +144,9 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         raise InputError("speculation needs a model's own programs: drawn tokens are not guessed, and a table of "
                          "opentrn step-times has no programs of guesses", label="serve.settings",
                          hint="leave --speculative-config out, or --no-values and --step-times")  # fmt: skip
+    if guesses.eagle and settings.prefix_caching:
+        raise InputError("an EAGLE head reads the model's features of the whole prompt, and a prefix that is found in "
+                         "the cache has none", label="serve.settings", hint="--no-enable-prefix-caching")  # fmt: skip
     model = None
     if settings.values:
         longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
@@ -167,8 +155,12 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         model = LanguageModel(
             source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
             sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None, lora=settings.lora,
-            speculate=guesses.tokens, ranks=settings.ranks, instance=settings.instance,
+            speculate=guesses.tokens, draft_model=guesses.model or None, ranks=settings.ranks,
+            instance=settings.instance,
         )  # fmt: skip
+        if guesses.model and guesses.eagle != isinstance(model.draft, EagleHead):
+            raise InputError(f"speculative-config: {guesses.model} is {'no' if guesses.eagle else 'an'} EAGLE head",
+                             label="serve.settings", hint="method eagle, or draft_model")  # fmt: skip
         adapters = {name: (model.add_adapter(folder), folder) for name, folder in settings.adapters.items()}
         text, context = model.text, model.context
         if guesses.tokens >= model.buckets[1][-1]:
@@ -176,9 +168,8 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
                              label="serve.settings", hint="a smaller num_speculative_tokens")  # fmt: skip
         options = _options(settings, context, model.buckets, guesses)
         options["on_device_sampling"] = settings.on_device_sampling
-        draft = _draft_model(settings, guesses, model) if guesses.model else None
         core = _core.model_server(
-            model.engine, options, settings.linear, settings.step_times, draft.engine if draft else None
+            model.engine, options, settings.linear, settings.step_times, model.draft.engine if model.draft else None
         )
     else:
         text, trained = _text_of(find(source))

@@ -42,7 +42,8 @@ _ON_DEVICE = (
     "programs give the likeliest tokens, and no logits, where all requests of a step ask for no more (temperature 0, "
     "no grammar, penalty, bias or log probability); with --step-times the table says"
 )
-_LOOKUP = "no model makes guesses; --speculative-config has prompt lookup"
+_LOOKUP = "guesses are asked for by --speculative-config: prompt lookup, a draft model, or an EAGLE head"
+_MEDUSA = "guesses come from prompt lookup, a draft model, or an EAGLE head (--speculative-config)"
 
 
 def _fixed(why: str, *only: Any) -> Key:
@@ -110,7 +111,7 @@ NXDI_KEYS: Mapping[str, Key] = {
     "speculation_length": _fixed(_LOOKUP, 0),
     "enable_fused_speculation": _fixed(_LOOKUP, False),
     "enable_eagle_speculation": _fixed(_LOOKUP, False),
-    "is_medusa": _fixed(_LOOKUP, False),
+    "is_medusa": _fixed(_MEDUSA, False),
     "lora_config": _fixed("--lora-modules names adapters"),
     "async_mode": _fixed("a step is planned when the one before it has ended; opentrn replay has the other", False),
     "on_device_sampling_config": Key(HONOURED, _ON_DEVICE, "on_device_sampling"),

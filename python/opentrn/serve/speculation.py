@@ -1,4 +1,5 @@
-"""vLLM's --speculative-config for this server: prompt lookup ("ngram") and draft models, and which keys it honours.
+"""vLLM's --speculative-config for this server: prompt lookup ("ngram"), draft models and EAGLE heads, and which keys it
+honours.
 
 A request's newest tokens are looked for in its own text, and what followed there is guessed to follow again; or a
 smaller model says the likeliest tokens. A step computes the guesses behind the newest token, and keeps as many as the
@@ -20,7 +21,10 @@ from opentrn.serve.neuron_config import REFUSED
 __all__ = ["DRAFTS", "HONOURED", "Speculation", "explained", "speculation_of"]
 
 HONOURED: Mapping[str, str] = {
-    "method": "ngram: guesses are looked up in a request's own text; draft_model: a smaller model makes them",
+    "method": (
+        "ngram: guesses are looked up in a request's own text; draft_model: a smaller model makes them; eagle: an "
+        "EAGLE head of the model (its first version, without a tree) does"
+    ),
     "model": "that makes the guesses: a file, a folder or a name, as the server's own",
     "num_speculative_tokens": "guesses of a request in a step, at most",
     "prompt_lookup_max": "the most tokens that are looked for (prompt_lookup_min, else 5)",
@@ -36,9 +40,10 @@ DRAFTS = frozenset((
     "rejection_sample_method", "synthetic_acceptance_rate", "disable_by_batch_size",
 ))  # fmt: skip
 _OTHERS = (
-    "guesses come from prompt lookup (ngram) or a draft model (draft_model), which runs as the server's model does"
+    "guesses come from prompt lookup (ngram), a draft model (draft_model) or an EAGLE head (eagle), which run as the "
+    "server's model does"
 )
-_METHODS = ("ngram", "draft_model")
+_METHODS = ("ngram", "draft_model", "eagle")
 _LOOKED_UP = ("prompt_lookup_max", "prompt_lookup_min")
 _LENGTH = 5  # vLLM's, of what is looked for
 
@@ -46,12 +51,13 @@ _LENGTH = 5  # vLLM's, of what is looked for
 @dataclass(frozen=True)
 class Speculation:
     """tokens: guesses of a request in a step, at most; 0: none. longest, shortest: tokens that are looked for. model:
-    that makes the guesses, in place of looking."""
+    that makes the guesses, in place of looking. eagle: it is an EAGLE head."""
 
     tokens: int = 0
     longest: int = _LENGTH
     shortest: int = _LENGTH
     model: str = ""
+    eagle: bool = False
 
     def options(self) -> dict[str, int]:
         """As the C++ core takes them."""
@@ -107,7 +113,7 @@ def speculation_of(config: Mapping[str, Any]) -> Speculation:
     longest, shortest = longest or shortest or _LENGTH, shortest or longest or _LENGTH
     if shortest > longest:
         raise _refused(f"speculative-config: prompt_lookup_min is {shortest}, and prompt_lookup_max {longest}")
-    return Speculation(tokens, longest, shortest, model)
+    return Speculation(tokens, longest, shortest, model, method == "eagle")
 
 
 def _draft_of(config: Mapping[str, Any], method: str) -> str:

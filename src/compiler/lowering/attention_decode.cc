@@ -13,7 +13,8 @@
 //     l summed over partitions by a product with ones      Tensor
 //     O / l
 //
-// All scores of a query are there before the first weight is made, so nothing is scaled again.
+// All scores of a query are there before the first weight is made, so nothing is scaled again. A sink of each
+// query is one more score of the first partition where the largest is found, and one more weight of its sum.
 //
 // Which 128 keys are a block is free, as long as K, V and the masks agree. In HBM, partition p has keys p n
 // to p n + n - 1 of a chunk of n blocks; where K or V are in SBUF already, they lie so with n keys of a row
@@ -54,6 +55,7 @@ class DecodeAttention : private AttentionKernelBase {
   DecodeAttention(Lowering& lowering, const Op& op) : AttentionKernelBase(lowering, op) {
     const int64_t of_k = keys_of_row(k_), of_v = keys_of_row(v_), run = std::max(of_k, of_v);
     in_order_ = run == 1;
+    if (attention_.sink) sink_.emplace(lowering_.view(*attention_.sink), outer_rank_);
     together_ = heads_together();
     blocks_ = run > 1 ? run : blocks_of_chunk();
   }
@@ -275,6 +277,24 @@ class DecodeAttention : private AttentionKernelBase {
     }
   }
 
+  // Of the job's queries, [1, heads * queries] in fp32, times `factor`. Loaded once for batches that share
+  // them.
+  Tile sinks_of(const Job& job, double factor) {
+    const Tile row = emitter_.sbuf(1, job.heads * queries_, DType::kFloat32, "sinks");
+    for (int64_t i = 0; i < job.heads; ++i) {
+      View view = sink_->of_head(job.batch, job.head + i);
+      const auto [found, fresh] = loaded_sinks_.try_emplace(view.offset);
+      if (fresh) {
+        found->second = emitter_.sbuf(1, queries_, sink_->base.dtype, "sinks_of_head");
+        view.dims = {{0, 1}, {sink_->rows.step, queries_}};
+        emitter_.load(found->second, view);
+      }
+      emitter_.tensor_scalar(AluOp::kMultiply, row.column_range(i * queries_, queries_), found->second,
+                             factor);
+    }
+    return row;
+  }
+
   // -- the order of work
   void add(int64_t batch, int64_t head) {
     Job& job = jobs_.emplace_back();
@@ -380,6 +400,11 @@ class DecodeAttention : private AttentionKernelBase {
       for (int64_t query = 0; query < queries_; ++query)
         emitter_.reduce(AluOp::kMaximum, of_partitions.column_range(i * queries_ + query, 1),
                         query_of(job.scores[static_cast<size_t>(i)], query));
+    if (sink_) {
+      const Tile first = of_partitions.row_range(0, 1);
+      emitter_.tensor_tensor(AluOp::kMaximum, first, first,
+                             sinks_of(job, scales_late() ? 1 / attention_.scale : 1.0));
+    }
     const Tile transposed = across(columns, kPartitions, "largest_T");
     emitter_.transpose(transposed, of_partitions);
     const Tile largest = emitter_.sbuf(columns, 1, DType::kFloat32, "largest_of_all");
@@ -424,6 +449,13 @@ class DecodeAttention : private AttentionKernelBase {
                                 job.sums.column_range(column, 1));
       }
       job.weights.push_back(weights);
+    }
+    if (sink_) {
+      const Tile first = job.sums.row_range(0, 1),
+                 weights = emitter_.sbuf(1, columns, DType::kFloat32, "sinks");
+      emitter_.tensor_tensor(AluOp::kAdd, weights, sinks_of(job, 1.0), shift.row_range(0, 1));
+      emitter_.activation(ActivationFunction::kExp, weights, weights);
+      emitter_.tensor_tensor(AluOp::kAdd, first, first, weights);
     }
     job.is_weighed = true;
   }
@@ -482,6 +514,8 @@ class DecodeAttention : private AttentionKernelBase {
   int64_t panel_batch_ = -1;
   std::optional<Tile> identity_;
   std::map<std::pair<size_t, int64_t>, Tile> loaded_masks_;  // by mask and first element
+  std::optional<AttentionOperand> sink_;
+  std::map<int64_t, Tile> loaded_sinks_;  // of a head, by first element
   std::deque<Job> jobs_;
   int64_t next_half_ = 0, next_scores_ = 0, next_quarter_ = 0, copies_ = 0;
   size_t next_result_ = 0;

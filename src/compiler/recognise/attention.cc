@@ -308,11 +308,6 @@ class Matcher {
     const Side& q = scores.product.left;
     const int64_t features = type(q.value).dim(static_cast<int>(q.contracted));
     const ElementType element = type(values.value).element();
-    // Keys over partitions have no sinks.
-    const int64_t keys = type(values.value).dim(static_cast<int>(values.contracted));
-    if (scores.found.sink &&
-        are_few_queries(type(q.value).dim(static_cast<int>(q.free)), keys, scores.found.diagonal.has_value()))
-      return false;
     const bool typed =
         element == ElementType::kF32 || element == ElementType::kBF16 || element == ElementType::kF16;
     return typed && type(q.value).element() == element && features <= kAttentionFeaturesMax &&

@@ -1,4 +1,4 @@
-#include "server/draft_model.h"
+#include "decoder/draft_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,7 @@
 
 #include "base/fault.h"
 
-namespace opentrn::server {
-
-using serving::Ps;
+namespace opentrn::decoder {
 
 DraftState::DraftState(std::shared_ptr<FreeBlocks> free, size_t count) : free_(std::move(free)) {
   OPENTRN_CHECK(free_->size() >= count, "{} blocks of {}", count, free_->size());
@@ -18,13 +16,12 @@ DraftState::DraftState(std::shared_ptr<FreeBlocks> free, size_t count) : free_(s
 
 DraftState::~DraftState() { free_->insert(free_->end(), blocks_.begin(), blocks_.end()); }
 
-DraftModel::DraftModel(decoder::Engine& engine, int64_t guesses)
+DraftModel::DraftModel(Engine& engine, int64_t guesses)
     : engine_(engine),
       guesses_(guesses),
-      times_(engine),
       free_(std::make_shared<DraftState::FreeBlocks>(engine.options().pool.blocks - 1)) {
   std::iota(free_->rbegin(), free_->rend(), 1);  // the first ones are taken first
-  const decoder::EngineOptions& sizes = engine.options();
+  const EngineOptions& sizes = engine.options();
   const auto program = [&](int64_t sequences, int64_t tokens, int64_t context) {
     programs_.push_back(engine.bucket_of(sequences, tokens, context, false, /*chooses=*/true));
   };
@@ -36,14 +33,32 @@ DraftModel::DraftModel(decoder::Engine& engine, int64_t guesses)
   for (const int64_t tokens : sizes.token_buckets) program(1, tokens, tokens);
 }
 
+// Tokens of the text that it reads: an EAGLE head takes the first one's features alone.
+std::span<const int32_t> DraftModel::readable(const Asked& asked) const {
+  return std::span(asked.text).subspan(engine_.config().eagle && !asked.text.empty() ? 1 : 0);
+}
+
+// `tokens`: behind those that it has read.
+SequenceStep DraftModel::step_of(const Asked& asked, std::span<const int32_t> tokens) const {
+  const DraftState& state = **asked.state;
+  SequenceStep step{tokens, static_cast<int32_t>(state.read.size()), state.blocks()};
+  if (!engine_.config().eagle) return step;
+  const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+  const size_t known = readable(asked).size(), first = state.read.size();
+  step.features = first < known ? asked.features.subspan(first * bytes, tokens.size() * bytes)
+                                : std::span(asked.own).last(bytes);
+  return step;
+}
+
 // Whether there are guesses of it. Forgets what it has read and the text has not.
 bool DraftModel::begin(Asked& asked) {
-  const auto length = static_cast<int64_t>(asked.text.size());
+  const std::span<const int32_t> text = readable(asked);
+  const auto length = static_cast<int64_t>(text.size());
   const int64_t longest = engine_.options().context_buckets.back();
   // The last guess is not read.
   asked.most = std::min({asked.most, guesses_, longest - length + 1});
   const auto is_known = [&](int32_t token) { return token < engine_.config().vocabulary; };
-  if (asked.most < 1 || !std::ranges::all_of(asked.text, is_known)) return false;
+  if (length < 1 || asked.most < 1 || !std::ranges::all_of(asked.text, is_known)) return false;
   if (!*asked.state) {
     const int64_t block = engine_.options().pool.block_tokens;
     const auto count = static_cast<size_t>((longest + block - 1) / block);
@@ -51,66 +66,75 @@ bool DraftModel::begin(Asked& asked) {
     *asked.state = std::make_unique<DraftState>(free_, count);
   }
   std::vector<int32_t>& read = (*asked.state)->read;
-  const auto same = std::ranges::mismatch(read, asked.text).in1 - read.begin();
+  const auto same = std::ranges::mismatch(read, text).in1 - read.begin();
   read.resize(static_cast<size_t>(std::min(same, length - 1)));  // what follows the last token is asked for
   return true;
 }
 
 // The prompt, and tokens that came while it was not asked: as many in one step as its programs take.
-Ps DraftModel::read_alone(Asked& asked) {
+void DraftModel::read_alone(Asked& asked, std::vector<Bucket>& ran) {
   std::vector<int32_t>& read = (*asked.state)->read;
   const int64_t largest = engine_.options().token_buckets.back();
-  Ps time = 0;
-  while (static_cast<int64_t>(asked.text.size() - read.size()) > 1 + guesses_) {
-    const size_t left = asked.text.size() - read.size() - 1;  // the last token is read with those of others
+  const std::span<const int32_t> text = readable(asked);
+  while (static_cast<int64_t>(text.size() - read.size()) > 1 + guesses_) {
+    const size_t left = text.size() - read.size() - 1;  // the last token is read with those of others
     const size_t count = std::min(left, static_cast<size_t>(largest));
-    const std::span<const int32_t> tokens(asked.text.data() + read.size(), count);
-    const decoder::SequenceStep step{tokens, static_cast<int32_t>(read.size()), (*asked.state)->blocks()};
-    time += times_.of(engine_.step({&step, 1}, {.chooses = true}).bucket);
+    const std::span<const int32_t> tokens = text.subspan(read.size(), count);
+    const SequenceStep step = step_of(asked, tokens);
+    ran.push_back(engine_.step({&step, 1}, {.chooses = true}).bucket);
     read.insert(read.end(), tokens.begin(), tokens.end());
   }
-  return time;
 }
 
 // A guess of each, behind what it has not read of the text and of its own guesses.
-Ps DraftModel::read_together(std::span<Asked* const> asked) {
+void DraftModel::read_together(std::span<Asked* const> asked, std::vector<Bucket>& ran) {
   std::vector<std::vector<int32_t>> tokens;
-  std::vector<decoder::SequenceStep> steps;
+  std::vector<SequenceStep> steps;
   for (const Asked* each : asked) {
     const std::vector<int32_t>& read = (*each->state)->read;
-    std::vector<int32_t> all = each->text;
+    const std::span<const int32_t> text = readable(*each);
+    std::vector<int32_t> all(text.begin(), text.end());
     all.insert(all.end(), each->guesses.begin(), each->guesses.end());
     tokens.emplace_back(all.begin() + static_cast<int64_t>(read.size()), all.end());
   }
-  for (size_t i = 0; i < asked.size(); ++i)
-    steps.push_back(
-        {tokens[i], static_cast<int32_t>((*asked[i]->state)->read.size()), (*asked[i]->state)->blocks()});
-  const decoder::StepResult result = engine_.step(steps, {.chooses = true});
+  for (size_t i = 0; i < asked.size(); ++i) steps.push_back(step_of(*asked[i], tokens[i]));
+  const StepResult result = engine_.step(steps, {.chooses = true});
   for (size_t i = 0; i < asked.size(); ++i) {
     std::vector<int32_t>& read = (*asked[i]->state)->read;
     read.insert(read.end(), tokens[i].begin(), tokens[i].end());
+    if (engine_.config().eagle) {
+      const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+      const auto own = result.features.subspan(i * bytes, bytes);
+      asked[i]->own.insert(asked[i]->own.end(), own.begin(), own.end());
+    }
     if (std::isfinite(result.logits_of_tokens[i]))
       asked[i]->guesses.push_back(result.tokens[i]);
     else
       asked[i]->most = 0;  // its values overflowed: what it would say means nothing
   }
-  return times_.of(result.bucket);
+  ran.push_back(result.bucket);
 }
 
-Ps DraftModel::guess(std::span<Asked> asked) {
+std::vector<Bucket> DraftModel::guess(std::span<Asked> asked) {
   std::vector<Asked*> left;
-  Ps time = 0;
+  std::vector<Bucket> ran;
   for (Asked& each : asked) {
     if (!begin(each)) continue;
-    time += read_alone(each);
+    read_alone(each, ran);
     left.push_back(&each);
   }
   while (!left.empty()) {
-    time += read_together(left);
+    read_together(left, ran);
     std::erase_if(left,
                   [](const Asked* each) { return static_cast<int64_t>(each->guesses.size()) >= each->most; });
   }
-  return time;
+  if (engine_.config().eagle)
+    for (const Asked& each : asked)
+      if (each.state->get()) {
+        std::vector<int32_t>& read = (*each.state)->read;
+        read.resize(std::min(read.size(), readable(each).size()));
+      }
+  return ran;
 }
 
-}  // namespace opentrn::server
+}  // namespace opentrn::decoder

@@ -1,6 +1,9 @@
 // A smaller model that guesses what follows in the answers of a larger one (Leviathan et al. 2023): after
 // each step it reads the tokens that the answers have since it was last asked, and says the likeliest next
 // ones.
+//
+// Or an EAGLE head (eagle.h), which reads each token with the model's features of the one in front of it.
+// Behind its own guesses it reads its own features, and what it has read of them it forgets.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +12,8 @@
 #include <vector>
 
 #include "decoder/engine.h"
-#include "server/program_times.h"
 
-namespace opentrn::server {
+namespace opentrn::decoder {
 
 // What the draft model holds of one request: blocks of its pool, which it gives back when it ends.
 class DraftState {
@@ -36,35 +38,36 @@ class DraftModel {
  public:
   // A text of which it guesses the next tokens.
   struct Asked {
-    std::vector<int32_t> text;           // prompt and answer, not empty
-    int64_t most = 0;                    // guesses, at most
-    std::unique_ptr<DraftState>* state;  // of the request; made when it is first asked
-    std::vector<int32_t> guesses = {};   // what comes of it
+    std::vector<int32_t> text;                 // prompt and answer, not empty
+    int64_t most = 0;                          // guesses, at most
+    std::unique_ptr<DraftState>* state;        // of the request; made when it is first asked
+    std::span<const std::byte> features = {};  // for an EAGLE head: the model's, of all tokens but the last
+    std::vector<int32_t> guesses = {};         // what comes of it
+    std::vector<std::byte> own = {};           // of an EAGLE head: its features in front of each guess
   };
 
   // `engine` outlives it, and is used by nobody else. `guesses`: of a request in a step, at most. Programs
   // for up to 1 + guesses tokens of several sequences are used for what answers have more, those of one
   // sequence for prompts.
-  DraftModel(decoder::Engine& engine, int64_t guesses);
+  DraftModel(Engine& engine, int64_t guesses);
 
   // Guesses for all. A text that does not fit the model's positions, its pool or its words has none. Returns
-  // the predicted time of its steps, which come one after the other.
-  serving::Ps guess(std::span<Asked> asked);
+  // the programs that ran, one after the other.
+  std::vector<Bucket> guess(std::span<Asked> asked);
   // Programs that guess() takes, for those who compile ahead.
-  const std::vector<decoder::Bucket>& programs() const { return programs_; }
-  ProgramTimes& times() { return times_; }
-  const ProgramTimes& times() const { return times_; }
+  const std::vector<Bucket>& programs() const { return programs_; }
 
  private:
+  std::span<const int32_t> readable(const Asked& asked) const;
+  SequenceStep step_of(const Asked& asked, std::span<const int32_t> tokens) const;
   bool begin(Asked& asked);
-  serving::Ps read_alone(Asked& asked);
-  serving::Ps read_together(std::span<Asked* const> asked);
+  void read_alone(Asked& asked, std::vector<Bucket>& ran);
+  void read_together(std::span<Asked* const> asked, std::vector<Bucket>& ran);
 
-  decoder::Engine& engine_;
+  Engine& engine_;
   int64_t guesses_;
-  ProgramTimes times_;
   std::shared_ptr<DraftState::FreeBlocks> free_;
-  std::vector<decoder::Bucket> programs_;
+  std::vector<Bucket> programs_;
 };
 
-}  // namespace opentrn::server
+}  // namespace opentrn::decoder
