@@ -321,14 +321,11 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
 
 // Whether the value is there when the program begins, as it is, in another order or as a part of what is.
 bool is_early(const graph::Function& function, graph::ValueId value) {
-  while (function.value(value).op != graph::kNoOp) {
-    const Op& op = function.op(function.value(value).op);
-    if (op.kind == OpKind::constant_) return true;
-    if (op.kind != OpKind::reshape_ && op.kind != OpKind::transpose_ && op.kind != OpKind::slice_)
-      return false;
-    value = op.operands[0];
-  }
-  return true;
+  constexpr OpKind kViews[] = {OpKind::reshape_, OpKind::transpose_, OpKind::slice_};
+  graph::OpId made = function.value(value).op;
+  while (made != graph::kNoOp && std::ranges::count(kViews, function.op(made).kind) > 0)
+    made = function.value(function.op(made).operands[0]).op;
+  return made == graph::kNoOp || function.op(made).kind == OpKind::constant_;
 }
 
 // The first panel of a weight is loaded while what makes the other operand runs.

@@ -7,6 +7,7 @@
 
 #include "arch/core_features.h"
 #include "arch/tables.h"
+#include "compiler/lowering/repeated_load.h"
 #include "compiler/lowering/residency.h"
 #include "compiler/lowering/transposed_copy.h"
 #include "isa/constraints.h"
@@ -456,7 +457,7 @@ bool Emitter::copy_resident(const View& dst, const View& src) {
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
-  if (load_resident(dst, src)) return;
+  if (load_resident(dst, src) || load_repeated(*this, dst, src)) return;
   if ((turns_ && load_transposed(*this, dst, src)) || load_strided(*this, dst, src)) return;
   const Operand source = read_operand(src);
   transfer(operand(dst), source);
