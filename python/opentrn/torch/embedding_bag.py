@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def _bag_of_each(indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    places = torch.arange(indices.numel(), dtype=torch.int32)
+    places = torch.arange(indices.numel(), dtype=torch.int32, device=indices.device)
     return (places[:, None] >= offsets[None, :].to(torch.int32)).sum(1) - 1
 
 
@@ -35,7 +35,9 @@ def forward(
     begins = offsets[:-1] if include_last_offset else offsets
     bags = begins.shape[0]
     bag = _bag_of_each(indices, begins)
-    member = (bag[None, :] == torch.arange(bags)[:, None]) & _counts(indices, padding_idx)[None, :]
+    member = (bag[None, :] == torch.arange(bags, device=indices.device)[:, None]) & _counts(
+        indices, padding_idx
+    )[None, :]
     size = member.sum(1)
     rows = weight[indices]
     if mode == MAX:
