@@ -210,7 +210,7 @@ class Emitter(Body):
             given = [Value(self.fresh(), shape, dtype) for shape, dtype in kinds]
             text = block_text(given, self, build(*given))
             require(not repeats or self._draws == kept[4], "draws random numbers in a loop, which would repeat them")
-            require(len(self.infos) == kept[5], "calls linear algebra or an assertion that can fail in a branch or loop")
+            require(len(self.infos) == kept[5], "calls in a branch or loop what can fail: linear algebra, assertions")
             return text
         finally:
             self.lines, self._splats, self.location, self._read = kept[:4]
