@@ -28,8 +28,10 @@ bool has_program(const Tensor& query, const Tensor& key, const Tensor& value, co
   const at::ScalarType type = query.scalar_type();
   const bool is_float = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
   if (!is_float || key.scalar_type() != type || value.scalar_type() != type || dropout != 0) return false;
-  if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || query.numel() == 0 || key.numel() == 0)
-    return false;
+  if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return false;
+  for (const Tensor& each : {query, key, value})  // of a traced program: sizes are not numbers there
+    if (each.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return false;
+  if (query.numel() == 0 || key.numel() == 0) return false;
   if (query.size(0) != key.size(0) || key.size(0) != value.size(0) || key.size(1) != value.size(1))
     return false;
   if (query.size(1) != key.size(1) && (!grouped || query.size(1) % key.size(1) != 0)) return false;
@@ -39,9 +41,8 @@ bool has_program(const Tensor& query, const Tensor& key, const Tensor& value, co
 
 int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                double dropout, bool causal, std::optional<double>, bool grouped) {
-  const bool fused = at::globalContext().userEnabledOverrideableSDP() &&
-                     has_program(query, key, value, mask, dropout, causal, grouped) && has_rule(query) &&
-                     has_rule(key) && has_rule(value);
+  const bool fused = at::globalContext().userEnabledOverrideableSDP() && has_rule(query) && has_rule(key) &&
+                     has_rule(value) && has_program(query, key, value, mask, dropout, causal, grouped);
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 

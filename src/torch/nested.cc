@@ -1,5 +1,6 @@
 // Nested tensors of the strided layout. Their memory may lie on the device, and no op of theirs runs there;
-// those of the jagged layout are ordinary tensors with offsets, whose ops do.
+// those of the jagged layout are ordinary tensors with offsets, whose ops do. Sparse tensors have none
+// either.
 #include <ATen/NestedTensorImpl.h>
 #include <torch/library.h>
 
@@ -23,6 +24,19 @@ bool is_left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
 
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse>());
+}
+
+void refuse_sparse(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op.schema().operator_name(),
+                              ": there are no sparse tensors on device neuron; try sparse=False where it is "
+                              "an embedding's gradient, or keep it on the CPU");
+}
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+}
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
 }
 
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, library) { library.impl("_nested_tensor_size", &sizes_of); }

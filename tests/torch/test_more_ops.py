@@ -123,6 +123,22 @@ def test_gradients_of_margins_of_one_label(
     assert "host" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("norm_type", [2.0, 1.0])
+def test_rows_that_are_looked_up_are_no_longer_than_asked(
+    norm_type: float, capfd: pytest.CaptureFixture[str]
+) -> None:
+    torch.manual_seed(0)
+    table, places = torch.randn(9, 4), torch.tensor([[0, 3], [3, 8]])
+    found = []
+    for device in ("cpu", "neuron"):
+        weight = table.clone().to(device)
+        rows = torch.nn.functional.embedding(places.to(device), weight, max_norm=1.5, norm_type=norm_type)
+        found.append([rows.cpu(), weight.cpu()])
+    torch.testing.assert_close(found[1], found[0])
+    assert not torch.equal(found[1][1], table) and torch.equal(found[1][1][1], table[1])
+    assert "host" not in capfd.readouterr().err
+
+
 def test_polygamma_left_of_zero() -> None:
     few = torch.tensor([-1e-5, -99.5, -8.4784])
     x = torch.cat([-torch.linspace(0.05, 40.3, 60), torch.linspace(0.05, 30, 40), few])

@@ -1,4 +1,7 @@
-"""Nested tensors: ops of the jagged layout run on the device, those of the strided one are refused and end nothing."""
+"""Nested tensors: ops of the jagged layout run on the device, those of the strided one are refused and end nothing.
+
+Sparse tensors are refused too.
+"""
 
 from __future__ import annotations
 
@@ -51,3 +54,11 @@ def test_an_encoder_masks_its_padding_without_them() -> None:
         want = encoder(x, src_key_padding_mask=padding)
         found = encoder.to("neuron")(x.to("neuron"), src_key_padding_mask=padding.to("neuron")).cpu()
     torch.testing.assert_close(found[~padding], want[~padding])
+
+
+def test_sparse_tensors_are_refused_with_a_way_out() -> None:
+    table = torch.nn.Embedding(8, 4, sparse=True).to("neuron")
+    with pytest.raises(NotImplementedError, match=r"no sparse tensors on device neuron; try sparse=False"):
+        table(torch.tensor([1, 2]).to("neuron")).sum().backward()
+    with pytest.raises(NotImplementedError, match="no sparse tensors on device neuron"):
+        torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2,), check_invariants=False).to("neuron")

@@ -14,12 +14,12 @@ import torch
 aten = torch.ops.aten
 
 
-def _places(size: int, windows: int) -> torch.Tensor:
+def _places(size: int, windows: int, device: torch.device) -> torch.Tensor:
     """(windows, longest): where the elements of each window lie."""
     longest = max(-(-(i + 1) * size // windows) - i * size // windows for i in range(windows))
-    number = torch.arange(windows)[:, None]
+    number = torch.arange(windows, device=device)[:, None]
     last = ((number + 1) * size + windows - 1) // windows - 1
-    return torch.minimum(number * size // windows + torch.arange(longest), last)
+    return torch.minimum(number * size // windows + torch.arange(longest, device=device), last)
 
 
 def _forward(value: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -27,8 +27,8 @@ def _forward(value: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Ten
     lead, space = value.shape[: value.dim() - count], value.shape[value.dim() - count :]
     if not value.numel() or not math.prod(output_size):
         shape = [*lead, *output_size]
-        return value.new_zeros(shape), torch.zeros(shape, dtype=torch.int64)
-    places = [_places(*sizes) for sizes in zip(space, output_size)]
+        return value.new_zeros(shape), torch.zeros(shape, dtype=torch.int64, device=value.device)
+    places = [_places(*sizes, value.device) for sizes in zip(space, output_size)]
     windows = value
     for axis, place in enumerate(places):  # (..., out, longest, ...) at each axis in turn
         at = len(lead) + 2 * axis
@@ -36,7 +36,7 @@ def _forward(value: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Ten
     outer = [len(lead) + 2 * axis for axis in range(count)]
     inner = [axis + 1 for axis in outer]
     windows = windows.permute(*range(len(lead)), *outer, *inner).flatten(len(lead) + count)
-    plane = torch.zeros([1] * (2 * count), dtype=torch.int64)
+    plane = torch.zeros([1] * (2 * count), dtype=torch.int64, device=value.device)
     for axis, place in enumerate(places):
         shape = [1] * (2 * count)
         shape[axis], shape[count + axis] = place.shape

@@ -1,7 +1,8 @@
 """embedding_bag by products, gathers and scatters: sums, means and maxima of bags of rows of a table.
 
 `offsets` says where the bags begin in `indices`; which bag an index is in is a comparison with all of them, and the sum
-over a bag a product with that matrix of zeros and ones, in fp32. Indices equal to `padding_idx` count nowhere.
+over a bag a product with that matrix of zeros and ones, in fp32. Indices equal to `padding_idx` count nowhere. And what
+`max_norm` of either kind of embedding does to its table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ aten = torch.ops.aten
 
 
 def _bag_of_each(indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    places = torch.arange(indices.numel(), dtype=torch.int32)
+    places = torch.arange(indices.numel(), dtype=torch.int32, device=indices.device)
     return (places[:, None] >= offsets[None, :].to(torch.int32)).sum(1) - 1
 
 
@@ -35,7 +36,9 @@ def forward(
     begins = offsets[:-1] if include_last_offset else offsets
     bags = begins.shape[0]
     bag = _bag_of_each(indices, begins)
-    member = (bag[None, :] == torch.arange(bags)[:, None]) & _counts(indices, padding_idx)[None, :]
+    member = (bag[None, :] == torch.arange(bags, device=indices.device)[:, None]) & _counts(
+        indices, padding_idx
+    )[None, :]
     size = member.sum(1)
     rows = weight[indices]
     if mode == MAX:
@@ -98,10 +101,20 @@ def backward(
     )  # fmt: skip
 
 
+def renorm(weight: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float) -> torch.Tensor:
+    """aten.embedding_renorm: rows that are looked up are at most so long."""
+    is_used = torch.zeros(weight.shape[0], dtype=torch.bool, device=weight.device)
+    is_used = is_used.index_fill(0, indices.reshape(-1), True)
+    length = torch.linalg.vector_norm(weight, norm_type, 1)
+    scale = torch.where(is_used & (length > max_norm), max_norm / (length + 1e-7), 1.0)
+    return (weight * scale[:, None]).to(weight.dtype)
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._embedding_bag.default: forward,
     aten._embedding_bag_forward_only.default: forward,
     aten._embedding_bag_backward.default: backward,
     aten._embedding_bag_dense_backward.default: dense_backward,
     aten._embedding_bag_per_sample_weights_backward.default: weights_backward,
+    aten.embedding_renorm.default: renorm,
 }

@@ -44,11 +44,20 @@ class Result:
 
 @dataclass
 class Check:
-    """What LAPACK's `info` says of a result: torch raises LinAlgError for the op of that name if it is not 0."""
+    """A result that is not 0 where the run failed: LAPACK's `info`, for which torch raises LinAlgError, or whether an
+    assertion does not hold.
+    """
 
     program: int  # number among the program's results
-    name: str
-    is_matrix: bool  # no batch of them
+    name: str  # of the op, or what the assertion says
+    is_matrix: bool = False  # no batch of them
+    is_assertion: bool = False
+
+    def hold(self, result: torch.Tensor) -> None:
+        if not self.is_assertion:
+            torch._linalg_check_errors(result, self.name, is_matrix=self.is_matrix)
+        elif result.any():
+            raise RuntimeError(self.name)
 
 
 @dataclass
@@ -123,7 +132,7 @@ class Emitter(Body):
         self.state: Value | None = None  # of the random generator
         self._draws = 0
         self._read: set[int] | None = None
-        self.infos: list[tuple[Value, str, bool]] = []
+        self.infos: list[tuple[Value, dict[str, Any]]] = []  # results that a Check looks at, and what it says of them
         self.heads: list[str] = []  # of the program's inputs
         self.attributes: list[torch.Tensor] = []  # tensors that graphs hold and the program takes as inputs
 
@@ -163,7 +172,12 @@ class Emitter(Body):
 
     def check_info(self, info: Value, name: str, is_matrix: bool) -> None:
         """Every run raises torch's LinAlgError where `info`, as LAPACK gives it, is not 0."""
-        self.infos.append((info, name, is_matrix))
+        self.infos.append((info, {"name": name, "is_matrix": is_matrix}))
+
+    def check_that(self, condition: Value, message: str) -> None:
+        """Every run raises RuntimeError where the condition, one element, is false or 0."""
+        failed = self.convert(self.compare("EQ", condition, self.like(0, condition)), torch.int32)
+        self.infos.append((self.reshape(failed, ()), {"name": message, "is_assertion": True}))
 
     @contextmanager
     def drawing_from(self, saved: Value) -> Iterator[None]:
@@ -196,7 +210,7 @@ class Emitter(Body):
             given = [Value(self.fresh(), shape, dtype) for shape, dtype in kinds]
             text = block_text(given, self, build(*given))
             require(not repeats or self._draws == kept[4], "draws random numbers in a loop, which would repeat them")
-            require(len(self.infos) == kept[5], "calls linear algebra that can fail in a branch or loop")
+            require(len(self.infos) == kept[5], "calls in a branch or loop what can fail: linear algebra, assertions")
             return text
         finally:
             self.lines, self._splats, self.location, self._read = kept[:4]
@@ -434,8 +448,8 @@ def emit(
             raise refusal(node, f"is a {node.op}, which is not an op of ATen's")
     assert result_node is not None
     results, outputs = _results(emitter, graph, result_node, values)
-    checks = [Check(len(outputs) + i, op, matrix) for i, (_, op, matrix) in enumerate(emitter.infos)]
-    outputs += [info for info, *_ in emitter.infos]
+    checks = [Check(len(outputs) + i, **said) for i, (_, said) in enumerate(emitter.infos)]
+    outputs += [info for info, _ in emitter.infos]
     if emitter.state is not None:
         heads.append(f"%state: {emitter.state.type}")
     types = ", ".join(value.type for value in outputs)

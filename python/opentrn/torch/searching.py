@@ -47,7 +47,7 @@ def _of_number(boundaries: Tensor, value: complex, **options: Any) -> Tensor:
     kind = boundaries.dtype
     if isinstance(value, float) and not kind.is_floating_point:
         kind = torch.get_default_dtype()
-    return _searchsorted(boundaries, torch.full((), value, dtype=kind), **options)
+    return _searchsorted(boundaries, torch.full((), value, dtype=kind, device=boundaries.device), **options)
 
 
 def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:

@@ -191,7 +191,7 @@ class Body:
             return self.reshape(self.op("constant", [], flat.shape, torch.bool, text), tuple(tensor.shape))
         else:
             # A copy: torch takes a single element for contiguous, whatever its stride.
-            elements = tensor.detach().reshape(-1).clone(memory_format=torch.contiguous_format)
+            elements = tensor.detach().cpu().reshape(-1).clone(memory_format=torch.contiguous_format)
             raw = elements.view(torch.uint8).numpy().tobytes()
             held = f'dense<"0x{raw.hex().upper()}">'
         return self.op("constant", [], tuple(tensor.shape), tensor.dtype, f"value = {held} : {kind}")

@@ -26,6 +26,12 @@ def with_effects(
 RULES[torch.ops.higher_order.with_effects] = with_effects
 
 
+@emits("_assert_async.msg")
+def assert_async(body: Emitter, out: None, condition: Value, message: str) -> None:
+    """What torch's ops ask of values where a device computes, such as F.one_hot of its numbers of classes."""
+    body.check_that(condition, message)
+
+
 @emits("_assert_tensor_metadata.default")
 def assert_tensor_metadata(
     body: Emitter,
