@@ -232,28 +232,33 @@ void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> seq
 }
 
 int64_t Engine::add_adapter(std::vector<std::shared_ptr<sim::Buffer>> weights) {
-  if (ranks_)
-    throw Fault(FaultKind::kInput, "decoder.adapter",
-                "adapters that requests name are for one NeuronCore, and several ranks share this model",
-                "one rank, or one adapter for all requests (--lora)");
-  OPENTRN_CHECK(weights.size() == weights_.size(), "{} weights for {}", weights.size(), weights_.size());
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const sim::Buffer &own = *weights_[i], &other = *weights[i];
-    if (own.bytes() == other.bytes() &&
-        std::memcmp(own.data(), other.data(), static_cast<size_t>(own.bytes())) == 0)
-      weights[i] = weights_[i];
+  const auto keep_once = [](const std::shared_ptr<sim::Buffer>& own, std::shared_ptr<sim::Buffer>& other) {
+    if (own->bytes() == other->bytes() &&
+        std::memcmp(own->data(), other->data(), static_cast<size_t>(own->bytes())) == 0)
+      other = own;
+  };
+  if (ranks_) {
+    RankWeights cut = cut_weights(config_, options_.element, weights, options_.ranks);
+    for (size_t rank = 0; rank < cut.size(); ++rank)
+      for (auto& [name, weight] : cut[rank]) keep_once((*ranks_->weights())[rank].at(name), weight);
+    others_of_ranks_.push_back(std::move(cut));
+    return static_cast<int64_t>(others_of_ranks_.size());
   }
+  OPENTRN_CHECK(weights.size() == weights_.size(), "{} weights for {}", weights.size(), weights_.size());
+  for (size_t i = 0; i < weights.size(); ++i) keep_once(weights_[i], weights[i]);
   others_.push_back(std::move(weights));
   return static_cast<int64_t>(others_.size());
 }
 
 std::vector<std::shared_ptr<sim::Buffer>> Engine::run(const Bucket& bucket, int64_t adapter) {
   if (ranks_)
-    return ranks_->run(bucket, {{"tokens", read_only(tokens_)},
-                                {"positions", read_only(positions_)},
-                                {"slots", read_only(slots_)},
-                                {"context_slots", read_only(context_slots_)},
-                                {"last", read_only(last_)}});
+    return ranks_->run(bucket,
+                       adapter == 0 ? *ranks_->weights() : others_of_ranks_[static_cast<size_t>(adapter - 1)],
+                       {{"tokens", read_only(tokens_)},
+                        {"positions", read_only(positions_)},
+                        {"slots", read_only(slots_)},
+                        {"context_slots", read_only(context_slots_)},
+                        {"last", read_only(last_)}});
   std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
                                                    read_only(slots_), read_only(context_slots_)};
   if (has_last(bucket)) inputs.push_back(read_only(last_));

@@ -95,10 +95,10 @@ class Engine {
   int64_t feature_bytes() const;  // of one token
 
   // Other weights of the same model, which steps may name; the same programs run with them. Weights of equal
-  // bytes are kept once. Returns their number, from 1 on. Input fault decoder.adapter with several ranks.
+  // bytes are kept once. Returns their number, from 1 on.
   int64_t add_adapter(std::vector<std::shared_ptr<sim::Buffer>> weights);
   // How many sets of weights there are, the model's own included.
-  int64_t adapters() const { return 1 + static_cast<int64_t>(others_.size()); }
+  int64_t adapters() const { return 1 + static_cast<int64_t>(others_.size() + others_of_ranks_.size()); }
 
   // Writes the keys and values of the new tokens into their blocks, and gives logits. Sequences of one step
   // have different blocks, but for full ones that are only read. Input faults: decoder.step.
@@ -129,6 +129,7 @@ class Engine {
   EngineOptions options_;
   std::vector<std::shared_ptr<sim::Buffer>> weights_, pools_;
   std::vector<std::vector<std::shared_ptr<sim::Buffer>>> others_;  // weights with adapters
+  std::vector<RankWeights> others_of_ranks_;                       // the same, of several ranks
   std::unique_ptr<Ranks> ranks_;                                   // of several: has the weights and pools
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
   std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;

@@ -218,12 +218,12 @@ const Ranks::Part& Ranks::part(const Bucket& bucket, PartKind kind, int64_t laye
   return made;
 }
 
-Ranks::Outputs Ranks::run_part(const Bucket& bucket, PartKind kind, int64_t layer,
+Ranks::Outputs Ranks::run_part(const Bucket& bucket, PartKind kind, int64_t layer, const RankWeights& all,
                                const std::map<std::string, BufferPtr>& step) {
   const Part& of = part(bucket, kind, layer);
   Outputs outputs;
-  for (size_t rank = 0; rank < weights_->size(); ++rank) {
-    const auto& weights = (*weights_)[rank];
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto& weights = all[rank];
     std::vector<BufferPtr> inputs;
     for (const PartInput& input : of.inputs) {
       switch (input.kind) {
@@ -292,16 +292,17 @@ std::vector<BufferPtr> Ranks::likeliest_of(const Outputs& outputs) const {
   return made;
 }
 
-std::vector<BufferPtr> Ranks::run(const Bucket& bucket, std::map<std::string, BufferPtr> step) {
+std::vector<BufferPtr> Ranks::run(const Bucket& bucket, const RankWeights& weights,
+                                  std::map<std::string, BufferPtr> step) {
   const auto take = [&](const Outputs& outputs) {
     step["x"] = outputs[0][0];  // the same on every rank
     step["sum"] = sum_of(outputs);
   };
   for (int64_t layer = 0; layer < part_.layers; ++layer) {
-    take(run_part(bucket, PartKind::kAttention, layer, step));
-    take(run_part(bucket, PartKind::kFeedForward, layer, step));
+    take(run_part(bucket, PartKind::kAttention, layer, weights, step));
+    take(run_part(bucket, PartKind::kFeedForward, layer, weights, step));
   }
-  const Outputs outputs = run_part(bucket, PartKind::kLogits, part_.layers - 1, step);
+  const Outputs outputs = run_part(bucket, PartKind::kLogits, part_.layers - 1, weights, step);
   if (bucket.chooses) return likeliest_of(outputs);
   return {joined(outputs)};
 }

@@ -44,7 +44,8 @@ class Ranks {
 
   // `step`: "tokens", "positions", "slots", "context_slots" and, where has_last(), "last", as build() takes
   // them. Logits [rows, vocabulary] or features, fp32; of a bucket that chooses, tokens i32 and their logits.
-  std::vector<std::shared_ptr<sim::Buffer>> run(const Bucket& bucket,
+  // `weights`: weights(), or others of the same model, cut alike.
+  std::vector<std::shared_ptr<sim::Buffer>> run(const Bucket& bucket, const RankWeights& weights,
                                                 std::map<std::string, std::shared_ptr<sim::Buffer>> step);
 
   const std::shared_ptr<const RankWeights>& weights() const { return weights_; }
@@ -61,7 +62,7 @@ class Ranks {
   using Outputs = std::vector<std::vector<std::shared_ptr<sim::Buffer>>>;  // by rank
 
   const Part& part(const Bucket& bucket, PartKind kind, int64_t layer);
-  Outputs run_part(const Bucket& bucket, PartKind kind, int64_t layer,
+  Outputs run_part(const Bucket& bucket, PartKind kind, int64_t layer, const RankWeights& all,
                    const std::map<std::string, std::shared_ptr<sim::Buffer>>& step);
   std::shared_ptr<sim::Buffer> sum_of(const Outputs& outputs) const;
   std::shared_ptr<sim::Buffer> joined(const Outputs& outputs) const;

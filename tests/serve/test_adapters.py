@@ -12,7 +12,7 @@ import httpx2 as httpx  # that of the official clients
 import pytest
 from running import served
 from test_adapter import write_adapter
-from tiny import Tiny, _hf_name
+from tiny import Tiny, hf_name
 
 from opentrn.errors import InputError
 from opentrn.generate import LanguageModel
@@ -29,7 +29,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
     folder = tmp_path_factory.mktemp("adapters")
     model, adapters = Tiny(context=256), {}
     for name, part in (("first", "attn_v"), ("second", "ffn_down")):
-        matrices = {_hf_name(key).removesuffix(".weight"): value for key, value in model.weights.items() if part in key}
+        matrices = {hf_name(key).removesuffix(".weight"): value for key, value in model.weights.items() if part in key}
         write_adapter(folder / name, matrices, lora_alpha=40)
         adapters[name] = str(folder / name)
     return model.write(folder), adapters
@@ -40,17 +40,20 @@ def settings_of(adapters: dict[str, str], **more: Any) -> Settings:
                     **more)  # fmt: skip
 
 
-def test_each_request_is_answered_by_the_adapter_that_it_names(folders: tuple[Path, dict[str, str]]) -> None:
+@pytest.mark.parametrize("ranks", [{}, {"ranks": 2, "instance": "trn2.48xlarge"}], ids=["one", "ranks"])
+def test_each_request_is_answered_by_the_adapter_that_it_names(
+    ranks: dict[str, Any], folders: tuple[Path, dict[str, str]]
+) -> None:
     """Alone and all at once; blocks of a prompt are not shared between adapters, and are with the same."""
     path, adapters = folders
     expected = {}
     for name, folder in {"tiny": None, **adapters}.items():
-        model = LanguageModel(path, dtype="f32", context=256, lora=folder)
+        model = LanguageModel(path, dtype="f32", context=256, lora=folder, **ranks)
         list(model.generate([PROMPT], max_tokens=TOKENS))
         expected[name] = model.answers[0].tokens
     assert len({tuple(tokens) for tokens in expected.values()}) == 3
 
-    with served(path, settings_of(adapters)) as running:
+    with served(path, settings_of(adapters, **ranks)) as running:
 
         def ask(name: str) -> Any:
             body = {"model": name, "prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True,
@@ -89,7 +92,6 @@ def test_each_request_is_answered_by_the_adapter_that_it_names(folders: tuple[Pa
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"ranks": 2, "instance": "trn2.48xlarge"}, "for one NeuronCore"),
         ({"values": False, "linear": "step=1"}, "without values"),
         ({"served_name": "first"}, "both named first"),
     ],

@@ -17,7 +17,7 @@ import httpx2 as httpx
 import pytest
 from running import served
 from test_adapter import write_adapter
-from tiny import Tiny, _hf_name
+from tiny import Tiny, hf_name
 
 from opentrn import _core
 from opentrn.errors import CapacityExceeded
@@ -35,7 +35,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("settings")
     model = Tiny(seed=7, context=256)
     downs = {key: value for key, value in model.weights.items() if "ffn_down" in key}
-    matrices = {_hf_name(key).removesuffix(".weight"): value for key, value in downs.items()}
+    matrices = {hf_name(key).removesuffix(".weight"): value for key, value in downs.items()}
     write_adapter(folder / "adapter", matrices, lora_alpha=40)
     times = [f"prefill_s{size},900" for size in (64, 128)] + [f"decode_b{b}_c{c},70" for b in (1, 2) for c in (64, 128)]
     (folder / "times.csv").write_text("program,us\n" + "\n".join(times) + "\n")

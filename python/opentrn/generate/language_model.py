@@ -207,7 +207,7 @@ class LanguageModel:
     def add_adapter(self, folder: str | Path) -> int:
         """Loads the weights once more, with an adapter as PEFT saves it; steps name it by the number that this gives.
 
-        Weights that it does not change are kept once. Raises InputError for an adapter that is none, and with ranks.
+        Weights that it does not change are kept once. Raises InputError for an adapter that is none.
         """
         return self._engine.add_adapter(self._file, Path(folder))
 
