@@ -71,8 +71,8 @@ def specs(over_data: bool) -> dict:
 
 
 def attention_weights(q, k):
-    scores = jnp.einsum("hqd,hkd->hqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
-    length = q.shape[1]
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
+    length = q.shape[2]
     return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((length, length), bool)), scores, -1e30), -1)
 
 
@@ -83,8 +83,8 @@ def with_gradient(kept, gradient):
 
 @jax.custom_vjp
 def attended(q, k, v):
-    """Causal attention of [heads, tokens, head]."""
-    return jnp.einsum("hqk,hkd->hqd", attention_weights(q, k).astype(DTYPE), v)
+    """Causal attention of [sequences, heads, tokens, head]."""
+    return jnp.einsum("bhqk,bhkd->bhqd", attention_weights(q, k).astype(DTYPE), v)
 
 
 def attended_forward(q, k, v):
@@ -96,12 +96,12 @@ def attended_backward(kept, gradient):
     """As flash attention: the weights are made again, and not kept, which would be most of the memory."""
     (q, k, v, made), gradient = with_gradient(kept, gradient)
     weights = attention_weights(q, k)
-    of_v = jnp.einsum("hqk,hqd->hkd", weights.astype(DTYPE), gradient)
-    of_weights = jnp.einsum("hqd,hkd->hqk", gradient, v, preferred_element_type=jnp.float32)
+    of_v = jnp.einsum("bhqk,bhqd->bhkd", weights.astype(DTYPE), gradient)
+    of_weights = jnp.einsum("bhqd,bhkd->bhqk", gradient, v, preferred_element_type=jnp.float32)
     wide = jnp.float32
     of_row = jnp.sum(made.astype(wide) * gradient.astype(wide), -1, keepdims=True)
     of_scores = (weights * (of_weights - of_row) / np.sqrt(HEAD)).astype(DTYPE)
-    return jnp.einsum("hqk,hkd->hqd", of_scores, k), jnp.einsum("hqk,hqd->hkd", of_scores, q), of_v
+    return jnp.einsum("bhqk,bhkd->bhqd", of_scores, k), jnp.einsum("bhqk,bhqd->bhkd", of_scores, q), of_v
 
 
 attended.defvjp(attended_forward, attended_backward)
@@ -266,8 +266,8 @@ class Step:
         if not MODEL["positions"]:
             q, k = self.rotated(q), self.rotated(k)
         k, v = (self.of_queries(y, q.shape[2]) for y in (k, v))
-        together = lambda y: jnp.swapaxes(y, 1, 2).reshape(-1, length, HEAD)  # noqa: E731
-        mixed = attended(together(q), together(k), together(v)).reshape(batch, -1, length, HEAD)
+        by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
+        mixed = attended(by_head(q), by_head(k), by_head(v))
         return product(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1), w["o"])
 
     def of_queries(self, y, heads):

@@ -121,6 +121,7 @@ class Partitioner {
     if (op.kind == OpKind::while_ || op.kind == OpKind::if_ || op.kind == OpKind::case_) return led(op);
     if (is_manual_computation(op)) return manual(op);
     if (is_sharding_constraint(op)) return constrained(op);
+    if (op.kind == OpKind::iota_ && counts_in_parts(op)) return counted(op);
     if (const auto rule = dimension_rule(from_, op))
       run_in_parts(op, *rule);
     else
@@ -282,6 +283,29 @@ class Partitioner {
       for (size_t d = 0; d < sizes.size(); ++d) sizes[d] = grid_.local_size(sizes[d], cuts[d]);
       local.set(Attr::slice_sizes, Attribute(std::move(sizes)));
     }
+  }
+
+  bool counts_in_parts(const Op& op) const {
+    const auto along = static_cast<size_t>(op.integer(Attr::iota_dimension));
+    const Axes& axes = cuts_[index_of(op.results[0])][along];
+    return !axes.empty() && grid_.divides(axes, from_.type(op.results[0]).dim(static_cast<int>(along)));
+  }
+
+  // Numbers along a dimension that is cut: from where the device's part begins.
+  void counted(const Op& op) {
+    const Cuts& cuts = cuts_[index_of(op.results[0])];
+    const auto along = static_cast<size_t>(op.integer(Attr::iota_dimension));
+    const Type local = grid_.local(from_.type(op.results[0]), cuts);
+    graph::Builder builder(made_.module, *to_, block_);
+    const ValueId index = resharder_->index(cuts[along]);
+    const ValueId first =
+        builder.add(OpKind::multiply_,
+                    {index, builder.splat(to_->type(index), double(local.dim(static_cast<int>(along))))});
+    const ValueId begin =
+        builder.broadcast_in_dim(builder.convert(first, local.element()), local.dims_vector(), {});
+    const OpId numbers = graph::copy_op(from_, op, {}, *to_, block_);
+    to_->value(to_->op(numbers).results[0]).type = local;
+    locals_[op.results[0]] = {builder.add(OpKind::add_, {to_->op(numbers).results[0], begin}), cuts};
   }
 
   // An op that only says how its operand is to lie.

@@ -322,6 +322,38 @@ TEST(Partition, WhatIsStatedIsHeldTo) {
   EXPECT_EQ(on_many(spmd, arguments, entry.result_types, 2), on_one(module, arguments));
 }
 
+// Values that one barrier passes on have nothing to do with each other.
+TEST(Partition, ABarrierCutsEachOfItsValues) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%x: tensor<4x6xi32>, %y: tensor<8xi32>) -> (tensor<4x6xi32>, tensor<8xi32>) {
+    %0:2 = stablehlo.optimization_barrier %x, %y : tensor<4x6xi32>, tensor<8xi32>
+    return %0#0, %0#1 : tensor<4x6xi32>, tensor<8xi32>
+  } })",
+                                                   "barrier");
+  const SpmdModule spmd = expect_same(module, mesh_of({{"x", 2}}), {"-,x", "x"});
+  EXPECT_EQ(count_of(spmd.module, OpKind::all_gather_), 0);
+  EXPECT_EQ(spmd.outputs[0].shards(1), 2);
+  EXPECT_EQ(spmd.outputs[1].shards(0), 2);
+}
+
+// No device makes all numbers to cut its own out of them.
+TEST(Partition, NumbersAreCountedFromWhereAPartBegins) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%x: tensor<4x6xi32>) -> tensor<4x6xi32> {
+    %0 = stablehlo.iota dim = 1 : tensor<4x6xi32>
+    %1 = stablehlo.add %x, %0 : tensor<4x6xi32>
+    return %1 : tensor<4x6xi32>
+  } })",
+                                                   "numbers");
+  const SpmdModule spmd = expect_same(module, mesh_of({{"x", 2}}), {"-,x"});
+  const graph::Function& entry = spmd.module.entry();
+  graph::walk(entry, entry.body(), [&](graph::OpId id) {
+    if (entry.op(id).kind != OpKind::iota_) return;
+    EXPECT_EQ(entry.type(entry.op(id).results[0]).to_string(), "tensor<4x3xi32>");
+  });
+  expect_same(module, mesh_of({{"x", 4}}), {"-,x"});  // with padding
+}
+
 // What devices hold of an open sum are its terms, of arguments and of results.
 TEST(Partition, SumsStayOpenBetweenDevices) {
   const graph::Module module = graph::parse_module(R"(module {

@@ -1,7 +1,7 @@
 #include "spmd/propagate.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 namespace opentrn::spmd {
 
@@ -71,15 +71,31 @@ class FactorAxes {
     if (common_prefix(of(f), cut_by) == of(f)) of(f) = cut_by;
   }
 
+  // Two factors of one value cannot have an axis both, and a sum over an axis is one of the whole op. Values
+  // that an op only passes on (a barrier's) are cut each for itself.
   void take_each_axis_once() {
-    std::set<int> used;
+    std::map<int, std::vector<int>> takers;  // of an axis
     for (const FactorKind kind : {FactorKind::kParallel, FactorKind::kReduction})
       for (size_t f = 0; f < axes.size(); ++f) {
         if (rule_.factors[f].kind != kind) continue;
-        const auto end = std::ranges::find_if(axes[f], [&](int axis) { return used.contains(axis); });
-        axes[f].erase(end, axes[f].end());
-        used.insert(axes[f].begin(), axes[f].end());
+        const auto is_taken = [&](int axis) {
+          return std::ranges::any_of(takers[axis], [&](int by) { return exclude(static_cast<int>(f), by); });
+        };
+        axes[f].erase(std::ranges::find_if(axes[f], is_taken), axes[f].end());
+        for (const int axis : axes[f]) takers[axis].push_back(static_cast<int>(f));
       }
+  }
+
+  bool exclude(int a, int b) const {
+    if (factor(a).kind == FactorKind::kReduction || factor(b).kind == FactorKind::kReduction) return true;
+    const auto has = [](const DimensionFactors& dimensions, int f) {
+      return std::ranges::any_of(
+          dimensions, [f](const std::vector<int>& each) { return std::ranges::find(each, f) != each.end(); });
+    };
+    for (const auto* values : {&rule_.operands, &rule_.results})
+      for (const DimensionFactors& dimensions : *values)
+        if (has(dimensions, a) && has(dimensions, b)) return true;
+    return false;
   }
 
   // Whether there was an inner factor to clear.

@@ -32,12 +32,13 @@ class Resharder {
   graph::ValueId without_padding(graph::ValueId value, const graph::Type& whole, const Cuts& cuts,
                                  graph::OpKind combiner, graph::BlockId block);
 
+  // The s32 scalar AxisGrid::index() of the device; made once, at the front of the function.
+  graph::ValueId index(const Axes& axes);
+
  private:
   graph::ValueId gathered(graph::ValueId value, const Axes& axes, int64_t dim, graph::BlockId block);
   graph::ValueId shared_out(graph::ValueId value, const Axes& axes, int64_t dim, graph::BlockId block);
   graph::ValueId padded(graph::ValueId value, int64_t dim, int64_t size, graph::BlockId block);
-  // The s32 scalar AxisGrid::index() of the device; made once, at the front of the function.
-  graph::ValueId index(const Axes& axes);
   graph::Builder builder(graph::BlockId block) { return {module_, function_, block}; }
   graph::Builder::Attributes groups(const Axes& axes);
   graph::RegionBody combining(graph::OpKind combiner, graph::ElementType element) const;

@@ -24,15 +24,15 @@ def config(folder: Path, **sizes: int | bool | str) -> str:
     return str(folder / "config.json")
 
 
-def exported(folder: Path, model: str, instance: str = INSTANCE, **options) -> dict:
+def exported(folder: Path, model: str, instance: str = INSTANCE, lnc: int = 1, **options) -> dict:
     """The plan in that folder: of eight cores, or of all of another instance."""
-    found = opentrn.plan(model, instance=instance, lnc=1, pp=1, compiled=1, stack="opentrn", top=1,
+    found = opentrn.plan(model, instance=instance, lnc=lnc, pp=1, compiled=1, stack="opentrn", top=1,
                          export="jax", output=str(folder), **options)  # fmt: skip
     return found["plans"][0]
 
 
-def ran(folder: Path, *arguments: str, instance: str = INSTANCE) -> str:
-    machine = {"NEURON_PLATFORM_TARGET_OVERRIDE": instance, "NEURON_LOGICAL_NC_CONFIG": "1"}
+def ran(folder: Path, *arguments: str, instance: str = INSTANCE, lnc: int = 1) -> str:
+    machine = {"NEURON_PLATFORM_TARGET_OVERRIDE": instance, "NEURON_LOGICAL_NC_CONFIG": str(lnc)}
     done = run("neuron", str(folder / "train.py"), *arguments, **machine)
     assert done.returncode == 0, done.stderr
     assert "on the host" not in done.stderr
@@ -118,6 +118,29 @@ def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):
                     micro_batch=4, recompute="full")  # fmt: skip
     program = json.loads(ran(tmp_path, "--time", instance="trn1.2xlarge").splitlines()[-1])
     assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
+
+
+def test_a_step_of_logical_cores_takes_what_its_plan_says(tmp_path):
+    """Ranks of two cores: drawn at random, and 16 % longer than its plan when it was."""
+    model = config(tmp_path, model_type="nemotron", hidden_size=1024, num_hidden_layers=5, num_attention_heads=6,
+                   head_dim=128, intermediate_size=1024, vocab_size=4096)  # fmt: skip
+    plan = exported(tmp_path, model, lnc=2, seq=256, global_batch=8, tp=1, sp="off", zero=1, micro_batch=1,
+                    recompute="none")  # fmt: skip
+    program = json.loads(ran(tmp_path, "--time", lnc=2).splitlines()[-1])
+    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_steps_of_logical_cores_have_the_losses_of_one_device(tmp_path, recompute):
+    model = config(tmp_path, hidden_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                   intermediate_size=512, vocab_size=1024)  # fmt: skip
+    exported(tmp_path, model, lnc=2, seq=64, global_batch=8, tp=2, sp="on", zero=1, micro_batch=2,
+             recompute=recompute)  # fmt: skip
+    both, whole = (
+        [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words, lnc=lnc))]
+        for words, lnc in (((), 2), (("--whole",), 1))
+    )
+    assert len(both) == 3 and both == pytest.approx(whole, rel=5e-3)
 
 
 def test_micro_batches_take_their_turn_in_memory(tmp_path):

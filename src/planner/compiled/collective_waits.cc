@@ -41,6 +41,24 @@ double moved_bytes(Kind kind, double bytes, double ranks) {
   return bytes * (passes * (ranks - 1) + 2) / ranks;
 }
 
+// Exchanges between the cores of a rank, which read the memory that what both bring lies in (decision 0171).
+struct InsideRank {
+  double meeting_s = 0;  // 0: a rank of one core
+  double byte_s = 0;     // of a sum
+
+  static InsideRank of(const Machine& machine) {
+    if (machine.cores_per_rank <= 1) return {};
+    constexpr double kHalvesReadAndWritten = 1.5;
+    const arch::TimingTable& table = arch::timing(*machine.generation);
+    const double share = std::min(1.0, 1 / table.constant("hbm_cores_per_stack"));
+    return {table.constant("core_rendezvous_ns") * 1e-9,
+            kHalvesReadAndWritten / (table.constant("hbm_sustained_gb_s") * share * 1e9)};
+  }
+  // Of what each then has a half, and of what both have whole.
+  double scattered_s(double bytes) const { return meeting_s + byte_s * bytes; }
+  double summed_s(double bytes) const { return 2 * meeting_s + byte_s * bytes; }
+};
+
 using Value = std::optional<ValueNumber>;  // none: there from the beginning
 
 // `at`: when, as a share of the part's time.
@@ -187,7 +205,7 @@ class MicroBatch {
         stand_alone_(passes.norm.seconds > 0),
         recomputes_late_(layout.zero >= 3),
         group_{layout.tp, 1},
-        inside_s_(inside_rank_s(machine, passes.activation_bytes)),
+        inside_(InsideRank::of(machine)),
         steps_(machine, times),
         weights_(passes, layout, steps_, sums) {}
 
@@ -205,13 +223,15 @@ class MicroBatch {
   // Between blocks: sequences are cut, or every rank has all of them.
   Value summed(Value value, bool in_parts = false) {
     return steps_.collective(is_cut_ || in_parts ? Kind::kReduceScatter : Kind::kAllReduce, group_,
-                             passes_.activation_bytes, value, inside_s_);
+                             passes_.activation_bytes, value, inside_.scattered_s(passes_.activation_bytes));
   }
   Value whole(Value value) {
-    return is_cut_ ? steps_.collective(Kind::kAllGather, group_, passes_.activation_bytes, value) : value;
+    return steps_.collective(Kind::kAllGather, is_cut_ ? group_ : Group{}, passes_.activation_bytes, value,
+                             inside_.meeting_s);
   }
   Value of_tokens(Value value) {
-    return steps_.collective(Kind::kAllReduce, group_, passes_.token_bytes, value);
+    return steps_.collective(Kind::kAllReduce, group_, passes_.token_bytes, value,
+                             inside_.summed_s(passes_.token_bytes));
   }
   // A norm that stands alone, of what ranks have added up.
   Value normed_alone(const PieceTime& norm, Value value, double given_at = 1) {
@@ -232,8 +252,9 @@ class MicroBatch {
     table_ = weights_.gathered(passes_.embedding_bytes);
     Value value = steps_.made_by(passes_.embedding, {{table_, 0}});
     // Ranks have parts of each token's numbers.
-    value = is_cut_ ? steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), value)
-                    : steps_.collective(Kind::kAllGather, group_, tokens, value);
+    value = is_cut_ ? steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), value,
+                                        inside_.meeting_s)
+                    : steps_.collective(Kind::kAllGather, group_, tokens, value, inside_.meeting_s);
     for (int i = 0; i < passes_.layers; ++i) {
       attention_.push_back(weights_.gathered(passes_.attention));
       value = half_forward(passes_.attention, attention_.back(), value);
@@ -346,7 +367,8 @@ class MicroBatch {
   void ends() {
     const double tokens = passes_.activation_bytes;
     if (is_cut_)
-      gradient_ = steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), gradient_);
+      gradient_ = steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), gradient_,
+                                    inside_.meeting_s);
     const Value d_embedding = steps_.made_by(passes_.embedding_backward, {{gradient_, 0}, {d_tied_, 0}});
     weights_.sum(d_embedding, passes_.embedding_bytes);
     weights_.update_rest();
@@ -355,7 +377,7 @@ class MicroBatch {
   const MicroBatchPasses& passes_;
   const bool is_cut_, stand_alone_, recomputes_late_;
   const Group group_;
-  const double inside_s_;
+  const InsideRank inside_;
   Steps steps_;
   Weights weights_;
   std::vector<Touches> attention_, mlp_;  // weights as pieces read them, by layer

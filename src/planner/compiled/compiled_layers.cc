@@ -532,9 +532,10 @@ void add_update(PieceTimes& times, Weight weight, const Layout& layout, bool wid
   to.parameters += weight.count * parameters;
 }
 
-// A parameter's time, of all tensors or of those that the backward passes leave.
-void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Layout& layout,
-                             const BlockSizes& sizes, bool wide, LayerTimes& out) {
+// A parameter's time, of all tensors or of those that the backward passes leave. The cores of a rank update a
+// part of each.
+void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machine& machine,
+                             const Layout& layout, const BlockSizes& sizes, bool wide, LayerTimes& out) {
   const Share share = share_of(model, sizes.parts);
   const int64_t queries = share.heads * model.head_dim, shared = share.kv_heads * model.head_dim;
   const auto vocabulary = static_cast<int64_t>(model.vocabulary);
@@ -550,9 +551,10 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Layout
                                    {model.hidden, share.ffn, false, (model.gated ? 2 : 1) * layers},
                                    {share.ffn, model.hidden, true, layers}});
   Updates all;
+  const double cores = machine.cores_per_rank;
   for (const Weight& each : weights)
-    add_update(times, each, layout, wide, *out.optimizer_s_of_parameter, all);
-  out.optimizer_s_of_parameter = all.seconds / all.parameters;
+    add_update(times, each, layout, wide, cores * *out.optimizer_s_of_parameter, all);
+  out.optimizer_s_of_parameter = all.seconds / all.parameters / cores;
   out.optimizer_s_of_tensor = 0;
 }
 
@@ -664,8 +666,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   embedding.part = Part::kEmbedding;
   embedding.rows = sizes.rows;
   embedding.inner = static_cast<int64_t>(model.vocabulary);
-  // Rows of a table are read and added to by one core of a rank.
-  embedding.hidden = part_of(model.hidden, layout.tp);
+  embedding.hidden = part_of(model.hidden, parts);
   embedding.wide = job.precision == Precision::kFp32;
   try {
     PieceTimes& times = times_of(machine);
@@ -680,7 +681,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
           seconds_of(times, embedding, false, false) + seconds_of(times, embedding, true, sizes.adds);
     set_optimizer(times, machine, embedding.wide, out);
     if (layout.pp == 1 && model.expert_layers() == 0 && !model.latent() && model.streams == 1)
-      set_optimizer_by_tensor(times, model, layout, sizes, embedding.wide, out);
+      set_optimizer_by_tensor(times, model, machine, layout, sizes, embedding.wide, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
     const bool is_known = layout.pp == 1 && layout.cp == 1 && layout.shard == 0 &&

@@ -166,24 +166,27 @@ class Sheet {
     give(narrow(d_x));
   }
 
-  // softmax(scale Q K^T + mask), [heads, queries, keys] in float32.
+  // softmax(scale Q K^T + mask), [heads, queries, keys] or [sequences, heads, queries, keys] in float32.
   ValueId weights_of(ValueId q, ValueId k) {
-    const Dims queries = builder_.type(q).dims_vector();
-    ValueId scores = batched(q, 2, k, 2, {queries[0], queries[1], builder_.type(k).dim(1)});
-    scores = times(scores, splat(scores, 1 / std::sqrt(double(queries[2]))));
+    Dims made = builder_.type(q).dims_vector();
+    const auto last = static_cast<int64_t>(made.size()) - 1;
+    const double features = double(made.back());
+    made.back() = builder_.type(k).dim(static_cast<int>(last) - 1);
+    ValueId scores = batched(q, last, k, last, made);
+    scores = times(scores, splat(scores, 1 / std::sqrt(features)));
     if (piece_.causal) {
       const Dims dims = builder_.type(scores).dims_vector();
-      const Type positions = Type::tensor(kIndex, {dims[1], dims[2]});
+      const Type positions = Type::tensor(kIndex, {dims[dims.size() - 2], dims.back()});
       const auto counted = [&](int64_t dimension) {
         return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}}, {positions});
       };
       const ValueId seen = builder_.broadcast_in_dim(
-          builder_.compare(graph::ComparisonDirection::kGe, counted(0), counted(1)), dims, {1, 2});
+          builder_.compare(graph::ComparisonDirection::kGe, counted(0), counted(1)), dims, {last - 1, last});
       scores = builder_.add(OpKind::select_, {seen, scores, splat(scores, kMasked)});
     }
-    const ValueId largest = over_keys(builder_.reduce(OpKind::maximum_, scores, {2}), scores);
+    const ValueId largest = over_keys(builder_.reduce(OpKind::maximum_, scores, {last}), scores);
     const ValueId raised = builder_.add(OpKind::exponential_, {minus(scores, largest)});
-    const ValueId sum = over_keys(builder_.reduce(OpKind::add_, raised, {2}), scores);
+    const ValueId sum = over_keys(builder_.reduce(OpKind::add_, raised, {last}), scores);
     return builder_.add(OpKind::divide_, {raised, sum});
   }
 
@@ -193,9 +196,10 @@ class Sheet {
   }
 
   ValueId attended(ValueId q, ValueId k, ValueId v) {
-    const Type& of_q = builder_.type(q);
-    const Dims made{of_q.dim(0), of_q.dim(1), builder_.type(v).dim(2)};
-    return narrow(batched(narrow(weights_of(q, k)), 2, v, 1, made));
+    Dims made = builder_.type(q).dims_vector();
+    const auto last = static_cast<int64_t>(made.size()) - 1;
+    made.back() = builder_.type(v).dim(static_cast<int>(last));
+    return narrow(batched(narrow(weights_of(q, k)), last, v, last - 1, made));
   }
 
   void attention_backward() {
@@ -207,14 +211,15 @@ class Sheet {
   // Gradients of queries, keys and values.
   std::array<ValueId, 3> attended_backward(ValueId q, ValueId k, ValueId v, ValueId made, ValueId d_made) {
     const auto dims = [&](ValueId value) { return builder_.type(value).dims_vector(); };
+    const int64_t last = builder_.type(q).rank() - 1, rows = last - 1;
     const ValueId p = weights_of(q, k), narrow_p = narrow(p);
-    const ValueId d_v = narrow(batched(narrow_p, 1, d_made, 1, dims(v)));
-    const ValueId d_p = batched(d_made, 2, v, 2, dims(p));
-    const ValueId row = builder_.reduce(OpKind::add_, times(wide(made), wide(d_made)), {2});
+    const ValueId d_v = narrow(batched(narrow_p, rows, d_made, rows, dims(v)));
+    const ValueId d_p = batched(d_made, last, v, last, dims(p));
+    const ValueId row = builder_.reduce(OpKind::add_, times(wide(made), wide(d_made)), {last});
     ValueId d_s = times(p, minus(d_p, over_keys(row, p)));
-    d_s = narrow(times(d_s, splat(d_s, 1 / std::sqrt(double(dims(q)[2])))));
-    const ValueId d_q = narrow(batched(d_s, 2, k, 1, dims(q)));
-    return {d_q, narrow(batched(d_s, 1, q, 1, dims(k))), d_v};
+    d_s = narrow(times(d_s, splat(d_s, 1 / std::sqrt(double(dims(q).back())))));
+    const ValueId d_q = narrow(batched(d_s, last, k, rows, dims(q)));
+    return {d_q, narrow(batched(d_s, rows, q, rows, dims(k))), d_v};
   }
 
   // -- halves of a block, between one meeting of ranks and the next; every value that the backward pass reads
@@ -323,7 +328,7 @@ class Sheet {
 
   ValueId attention_back(ValueId d_out) {
     const int64_t queries = piece_.heads * piece_.features;
-    const Dims dims{sequences() * piece_.heads, piece_.keys, piece_.features};
+    const Dims dims{sequences(), piece_.heads, piece_.keys, piece_.features};
     const ValueId d_mixed = narrow(product_turned(d_out, argument({queries, piece_.hidden})));
     give_gradient(product_of_rows(argument({piece_.rows, queries}), d_out));
     const ValueId q = argument(dims), k = argument(dims), v = argument(dims), made = argument(dims);
@@ -353,14 +358,12 @@ class Sheet {
   ValueId transposed(ValueId x, Dims order) {
     return builder_.add(OpKind::transpose_, {x}, {{Attr::permutation, Attribute(std::move(order))}});
   }
-  // [rows, heads of a row] to [heads of all sequences, positions, features], and back.
+  // [rows, heads of a row] to [sequences, heads, positions, features], and back.
   ValueId heads_first(ValueId x, int64_t heads) {
-    return builder_.reshape(transposed(builder_.reshape(x, by_head(heads)), {0, 2, 1, 3}),
-                            {sequences() * heads, piece_.keys, piece_.features});
+    return transposed(builder_.reshape(x, by_head(heads)), {0, 2, 1, 3});
   }
   ValueId heads_last(ValueId x) {
-    const ValueId parted = builder_.reshape(x, {sequences(), piece_.heads, piece_.keys, piece_.features});
-    return builder_.reshape(transposed(parted, {0, 2, 1, 3}), {piece_.rows, piece_.heads * piece_.features});
+    return builder_.reshape(transposed(x, {0, 2, 1, 3}), {piece_.rows, piece_.heads * piece_.features});
   }
   // Keys or values, one for each head of queries that meets them; and the sum of their gradients.
   ValueId for_queries(ValueId x) {
@@ -590,7 +593,9 @@ class Sheet {
     return builder_.broadcast_in_dim(columns, {piece_.rows, piece_.hidden}, {1});
   }
   ValueId over_keys(ValueId rows, ValueId like) {
-    return builder_.broadcast_in_dim(rows, builder_.type(like).dims_vector(), {0, 1});
+    Dims kept;
+    for (int64_t d = 0; d + 1 < builder_.type(like).rank(); ++d) kept.push_back(d);
+    return builder_.broadcast_in_dim(rows, builder_.type(like).dims_vector(), std::move(kept));
   }
   // Rotary positions: each pair of features (i, i + half) of a head turned by its row's angle; backward too,
   // with other signs in the table.
@@ -641,7 +646,9 @@ class Sheet {
     return dot(x, {}, 0, y, {}, 0, {builder_.type(x).dim(1), builder_.type(y).dim(1)});
   }
   ValueId batched(ValueId a, int64_t a_contracted, ValueId b, int64_t b_contracted, Dims dims) {
-    return dot(a, {0}, a_contracted, b, {0}, b_contracted, std::move(dims));
+    Dims batch;
+    for (int64_t d = 0; d + 2 < static_cast<int64_t>(dims.size()); ++d) batch.push_back(d);
+    return dot(a, batch, a_contracted, b, batch, b_contracted, std::move(dims));
   }
   ValueId dot(ValueId a, Dims a_batch, int64_t a_contracted, ValueId b, Dims b_batch, int64_t b_contracted,
               Dims dims) {

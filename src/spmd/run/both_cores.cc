@@ -10,6 +10,7 @@
 #include "compiler/analysis/values.h"
 #include "graph/verify.h"
 #include "spmd/core_pairs.h"
+#include "spmd/run/chain_cuts.h"
 #include "spmd/run/cut_ways.h"
 #include "spmd/run/step_time.h"
 #include "spmd/sdy_ops.h"
@@ -186,22 +187,25 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
   why = "no cut of it promises to be faster";
   std::optional<BothCores> best;
   if (least <= 0) return best;
-  for (CutWay& way : cut_ways(function, grid, axes)) {
+  const auto consider = [&](const Function& of, const std::string& name, const Stated& stated) {
     std::vector<const Cuts*> results;
-    for (const std::optional<Cuts>& cuts : way.stated.results) results.push_back(cuts ? &*cuts : nullptr);
+    for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
     try {
-      SpmdModule local = partition(module, function, grid, way.stated.values, results);
+      SpmdModule local = partition(module, of, grid, stated.values, results);
       graph::verify(local.module);
       mark_exchanges_inside(local.module.entry(), devices * kCoresOfPair);
       const double ns = Estimate(local.module.entry(), devices * kCoresOfPair, settings, true).ns();
-      if (ns >= least) continue;
+      if (ns >= least) return;
       least = ns;
-      best = BothCores(std::move(local), way.name, function.result_types);
+      best = BothCores(std::move(local), name, function.result_types);
     } catch (const Fault& fault) {
       if (fault.kind() != FaultKind::kNotModelled) throw;
       why = fault.message();
     }
-  }
+  };
+  for (const CutWay& way : cut_ways(function, grid, axes)) consider(function, way.name, way.stated);
+  if (const auto chains = chain_cuts(function, grid, core_axes(grid)))
+    consider(chains->function, "chains of products", chains->stated);
   if (best) why.clear();
   return best;
 }

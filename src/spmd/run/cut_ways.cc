@@ -27,8 +27,23 @@ ValueId from_outside(const Function& function, ValueId argument) {
              : function.op(parent).operands[value.index];
 }
 
-// A constant or an argument, through ops that only lay it out anew, take a part of it (a loop's: its layer)
-// or change its type.
+// What a value is read through to find where it comes from; none of an op that computes.
+std::optional<ValueId> read_through(const Op& op, ValueId value) {
+  switch (op.kind) {
+    case OpKind::all_gather_:
+    case OpKind::all_to_all_:
+    case OpKind::optimization_barrier_: {
+      const auto at = std::ranges::find(op.results, value) - op.results.begin();
+      return op.operands[static_cast<size_t>(at)];
+    }
+    case OpKind::convert_:
+    case OpKind::dynamic_slice_: return op.operands[0];
+    default: return compiler::is_view_op(op.kind) ? std::optional(op.operands[0]) : std::nullopt;
+  }
+}
+
+}  // namespace
+
 bool is_given(const Function& function, ValueId value) {
   for (;;) {
     const Op* op = compiler::maker(function, value);
@@ -39,12 +54,14 @@ bool is_given(const Function& function, ValueId value) {
       continue;
     }
     if (op->kind == OpKind::constant_) return true;
-    if (!compiler::is_view_op(op->kind) && op->kind != OpKind::convert_ && op->kind != OpKind::dynamic_slice_)
-      return false;
-    value = op->operands[0];
+    const auto from = read_through(*op, value);
+    if (!from) return false;
+    value = *from;
   }
   return std::ranges::find(function.arguments(), value) != function.arguments().end();
 }
+
+namespace {
 
 // The largest dimension of a product's result that comes from a weight alone (its columns), or from what it
 // is multiplied with, which devices can share out evenly; -1: none.

@@ -29,4 +29,8 @@ struct CutWay {
 std::vector<CutWay> cut_ways(const graph::Function& function, const AxisGrid& grid,
                              std::span<const std::string> axes);
 
+// Whether a value is a constant or an argument, or such a one laid out anew, gathered, a part of it (a
+// loop's: its layer), or of another type: a weight.
+bool is_given(const graph::Function& function, graph::ValueId value);
+
 }  // namespace opentrn::spmd

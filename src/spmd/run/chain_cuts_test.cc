@@ -1,0 +1,117 @@
+#include "spmd/run/chain_cuts.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/text/text.h"
+#include "spmd/core_pairs.h"
+#include "spmd/partition.h"
+#include "spmd/run/both_cores.h"
+#include "spmd/run/cost.h"
+#include "spmd/run/device_program.h"
+#include "spmd/run/logical_core.h"
+
+namespace opentrn::spmd {
+namespace {
+
+using graph::Literal;
+using graph::Module;
+using graph::OpKind;
+using graph::Type;
+
+// Four heads of queries that share one of keys and values, between a projection and the output layer; in
+// float32 and without a softmax, so that sums are exact.
+Module shared_keys() {
+  return graph::parse_module(R"(module {
+  func.func @main(%x: tensor<1024x512xf32>, %q: tensor<512x512xf32>, %k: tensor<512x128xf32>,
+                  %o: tensor<512x512xf32>) -> tensor<1024x512xf32> {
+    %0 = stablehlo.dot_general %x, %q, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x512xf32>) -> tensor<1024x512xf32>
+    %1 = stablehlo.reshape %0 : (tensor<1024x512xf32>) -> tensor<1024x4x128xf32>
+    %2 = stablehlo.transpose %1, dims = [1, 0, 2] : (tensor<1024x4x128xf32>) -> tensor<4x1024x128xf32>
+    %3 = stablehlo.dot_general %x, %k, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x128xf32>) -> tensor<1024x128xf32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [1, 2] : (tensor<1024x128xf32>) -> tensor<4x1024x128xf32>
+    %5 = stablehlo.dot_general %2, %4, batching_dims = [0] x [0], contracting_dims = [2] x [2]
+      : (tensor<4x1024x128xf32>, tensor<4x1024x128xf32>) -> tensor<4x1024x1024xf32>
+    %6 = stablehlo.sign %5 : tensor<4x1024x1024xf32>
+    %7 = stablehlo.dot_general %6, %4, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+      : (tensor<4x1024x1024xf32>, tensor<4x1024x128xf32>) -> tensor<4x1024x128xf32>
+    %8 = stablehlo.sign %7 : tensor<4x1024x128xf32>
+    %9 = stablehlo.transpose %8, dims = [1, 0, 2] : (tensor<4x1024x128xf32>) -> tensor<1024x4x128xf32>
+    %10 = stablehlo.reshape %9 : (tensor<1024x4x128xf32>) -> tensor<1024x512xf32>
+    %11 = stablehlo.dot_general %10, %o, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x512xf32>) -> tensor<1024x512xf32>
+    return %11 : tensor<1024x512xf32>
+  } })",
+                             "shared_keys");
+}
+
+runtime::Settings logical_core() {
+  runtime::Settings settings;
+  settings.target = "trn2.3xlarge";
+  settings.physical_cores_per_core = 2;
+  settings.cores = {0};
+  return settings;
+}
+
+// Heads of queries are cut, the keys that all of them read are whole, and the only exchange is the sum that
+// the chain ends in, of which each device gets its rows.
+TEST(ChainCuts, HeadsThatShareKeysAreCut) {
+  const Module module = shared_keys();
+  const AxisGrid grid = core_grid(1);
+  const auto chains = chain_cuts(module.entry(), grid, core_axes(grid));
+  ASSERT_TRUE(chains);
+  const SpmdModule local = partition(module, chains->function, grid, chains->stated.values);
+  const graph::Function& entry = local.module.entry();
+  std::vector<std::string> products, exchanges;
+  graph::walk(entry, entry.body(), [&](graph::OpId id) {
+    const graph::Op& op = entry.op(id);
+    if (op.kind == OpKind::dot_general_) products.push_back(entry.type(op.results[0]).to_string());
+    if (op.has(graph::Attr::replica_groups)) exchanges.push_back(entry.type(op.results[0]).to_string());
+  });
+  EXPECT_EQ(products, (std::vector<std::string>{"tensor<1024x256xf32>", "tensor<1024x128xf32>",
+                                                "tensor<2x1024x1024xf32>", "tensor<2x1024x128xf32>",
+                                                "tensor<1024x512xf32>"}));
+  EXPECT_EQ(exchanges, (std::vector<std::string>{"tensor<512x512xf32>"}));
+}
+
+TEST(ChainCuts, HaveTheValuesOfOneCore) {
+  const Module module = shared_keys();
+  const AxisGrid grid = core_grid(1);
+  const auto chains = chain_cuts(module.entry(), grid, core_axes(grid));
+  ASSERT_TRUE(chains);
+  SpmdModule local = partition(module, chains->function, grid, chains->stated.values);
+  const ShardedModel both(module, grid.mesh(), std::move(local), {}, settings_of_cores(logical_core()),
+                          "chains");
+  std::vector<Literal> arguments;
+  for (const Type& type : module.entry().argument_types()) {
+    std::vector<float> values(static_cast<size_t>(type.element_count()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 2654435761U >> 8) % 3) - 1;
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    arguments.emplace_back(type, std::vector<std::byte>(bytes, bytes + values.size() * sizeof(float)));
+  }
+  Parts parts;
+  DeviceOptions options;
+  options.parts = &parts;
+  const auto one = compile_for_device(module, options);
+  EXPECT_EQ(both.run(arguments), one->run(module.entry().result_types, arguments));
+  EXPECT_LT(both.cost().device_us.value(), 0.7 * cost_of(*one).device_us.value());
+}
+
+// Its columns are features of one head, which scores are summed over.
+TEST(ChainCuts, NoneBeginsWithColumnsThatCannotBeFollowed) {
+  const Module module = graph::parse_module(R"(module {
+  func.func @main(%x: tensor<64x64xf32>, %k: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %0 = stablehlo.dot_general %x, %k, contracting_dims = [1] x [0]
+      : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.dot_general %0, %0, contracting_dims = [1] x [1]
+      : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    return %1 : tensor<64x64xf32>
+  } })",
+                                            "one_head");
+  const AxisGrid grid = core_grid(1);
+  EXPECT_FALSE(chain_cuts(module.entry(), grid, core_axes(grid)));
+}
+
+}  // namespace
+}  // namespace opentrn::spmd
