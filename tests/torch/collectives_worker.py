@@ -34,6 +34,16 @@ TYPES = (
 
 
 @case
+def works_that_nobody_waits_for(place: str, rank: int, _size: int) -> Any:
+    """More calls than a group remembers, of which every other one is waited for: both ranks waited for ever."""
+    for _ in range(70):
+        dist.all_reduce(brought(place, rank), async_op=True)
+        waited = brought(place, rank)
+        dist.all_reduce(waited)
+    return waited
+
+
+@case
 def all_reduce(place: str, rank: int, _size: int) -> Any:
     results = []
     for dtype in TYPES:

@@ -73,11 +73,13 @@ Backend::WorkPtr Backend::start(Call call) {
   pending->results = call.results;
   pending->divisor = call.is_average ? getSize() : 1;
   call.post.arrival_ns = now_ns(pending->device);
-  for (;;) {  // the oldest are done first where there are many
+  for (;;) {  // the call whose row this one takes is done first: nobody may have waited for it
     std::shared_ptr<Pending> oldest;
     {
       const std::lock_guard lock(mutex_);
-      if (outstanding_.size() < Rendezvous::kOutstanding) break;
+      if (outstanding_.empty() ||
+          rendezvous_.posted() - outstanding_.front()->call < Rendezvous::kOutstanding)
+        break;
       oldest = outstanding_.front();
     }
     complete(*oldest, {});
