@@ -146,6 +146,12 @@ bool is_light(const graph::Function& function, const Op& op) {
                                          definition.op_class == graph::OpClass::kBinaryElementwise);
 }
 
+// That it lies in memory costs nothing.
+bool is_small(const graph::Type& type) {
+  constexpr int64_t kBytes = 4096;
+  return type.is_tensor() && type.is_static() && type.byte_count() <= kBytes;
+}
+
 }  // namespace
 
 ParallelProgram::ParallelProgram(const graph::Module& module, graph::Function function, int64_t devices,
@@ -178,7 +184,9 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
   const std::set<ValueId> anew = remade(block);
   remade_.insert(anew.begin(), anew.end());
   std::vector<std::vector<OpId>> rendezvous(1), computing(1);
-  for (const auto& [id, place] : places(block)) {
+  const auto placed = places(block);
+  read_past_barriers(placed, block);
+  for (const auto& [id, place] : placed) {
     if (rendezvous.size() <= place.phase) {
       rendezvous.resize(place.phase + 1);
       computing.resize(place.phase + 1);
@@ -208,8 +216,9 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
   return sequence;
 }
 
-// An op is in the first phase that has what it reads. What is made of arguments and constants alone by light
-// ops is made in the phase that reads it first: it would lie in memory until then.
+// An op is in the first phase that has what it reads. What is made of arguments, constants and small values
+// (a device's number) alone by light ops is made in the phase that reads it first: it would lie in memory
+// until then.
 std::vector<std::pair<OpId, ParallelProgram::Place>> ParallelProgram::places(BlockId block) const {
   std::vector<std::pair<OpId, Place>> all;
   std::map<ValueId, size_t> made;  // value -> which of `all`
@@ -224,7 +233,7 @@ std::vector<std::pair<OpId, ParallelProgram::Place>> ParallelProgram::places(Blo
       if (const auto found = made.find(value); found != made.end()) {
         const Place& from = all[found->second].second;
         place.phase = std::max(place.phase, from.phase + (from.on_device && !place.on_device ? 1 : 0));
-        waits = waits && can_wait[found->second];
+        waits = waits && (can_wait[found->second] || is_small(function_.type(value)));
       }
     for (const ValueId result : op.results) made[result] = all.size();
     all.emplace_back(id, place);
@@ -244,6 +253,30 @@ std::vector<std::pair<OpId, ParallelProgram::Place>> ParallelProgram::places(Blo
     }
   }
   return all;
+}
+
+// What a barrier passes on has served its end once ops have their phases: those of other phases read what it
+// was given, where that comes from elsewhere, and the barrier's part does not write it again (all weights of
+// a block that runs again).
+void ParallelProgram::read_past_barriers(const std::vector<std::pair<OpId, Place>>& placed, BlockId block) {
+  std::map<OpId, std::pair<size_t, bool>> at;
+  for (const auto& [id, place] : placed) at[id] = {place.phase, place.on_device};
+  std::map<ValueId, std::pair<ValueId, OpId>> passed;  // result -> what it is, and the barrier
+  for (const auto& [id, place] : placed) {
+    const Op& op = function_.op(id);
+    if (op.kind != OpKind::optimization_barrier_ || !place.on_device) continue;
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const auto maker = at.find(function_.value(op.operands[i]).op);
+      if (maker == at.end() || maker->second != at.at(id)) passed[op.results[i]] = {op.operands[i], id};
+    }
+  }
+  for (const OpId id : function_.block(block).ops)
+    for (ValueId& value : function_.op(id).operands)
+      for (auto found = passed.find(value); found != passed.end(); found = passed.find(value)) {
+        const auto reader = at.find(id);
+        if (reader != at.end() && reader->second == at.at(found->second.second)) break;
+        value = found->second.first;
+      }
 }
 
 // Results of broadcasts that only ops of devices read, and what light ops make of constants (masks by index).

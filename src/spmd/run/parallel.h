@@ -117,6 +117,7 @@ class ParallelProgram {
     bool on_device = false;
   };
   std::vector<std::pair<graph::OpId, Place>> places(graph::BlockId block) const;
+  void read_past_barriers(const std::vector<std::pair<graph::OpId, Place>>& placed, graph::BlockId block);
   std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
   std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, std::span<const graph::ValueId> read,
                                   const Sequence& sequence, const DeviceOptions& options, bool together);

@@ -62,6 +62,43 @@ TEST(Parallel, EachCollectiveIsAStageOfItsOwn) {
   }
 }
 
+// A weight that a barrier ties to a sum is read as it lies by the part behind the next sum.
+TEST(Parallel, WhatABarrierPassesOnIsNotWrittenAgain) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%a: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = "stablehlo.all_reduce"(%a) ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+    %1:2 = stablehlo.optimization_barrier %w, %0 : tensor<4xf32>, tensor<4xf32>
+    %2 = stablehlo.negate %1#1 : tensor<4xf32>
+    %3 = "stablehlo.all_reduce"(%2) ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+    %4 = stablehlo.multiply %3, %1#0 : tensor<4xf32>
+    return %4 : tensor<4xf32>
+  }
+})",
+                                                   "barrier.mlir");
+  Parts parts;
+  DeviceOptions options;
+  options.parts = &parts;
+  const ParallelProgram program(module, module.entry(), 2, options);
+  size_t written = 0;
+  for_stages(program.stages(), [&](const ParallelProgram::Stage& stage) {
+    if (stage.program) written += stage.writes.size();
+  });
+  EXPECT_EQ(written, 2);  // the negated sum, and the result
+  const auto results = program.run(
+      {{floats({1, 2, 3, 4}), floats({1, 2, 1, 2})}, {floats({0, 0, 0, 1}), floats({1, 2, 1, 2})}});
+  EXPECT_EQ(results[0][0].literal(), floats({-2, -8, -6, -20}).literal());
+}
+
 // What is made of arguments alone and read behind the sum is no result of the part before it.
 TEST(Parallel, WhatOnlyALaterPartReadsIsMadeThere) {
   const graph::Module module = graph::parse_module(R"(module {
