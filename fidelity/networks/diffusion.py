@@ -117,18 +117,7 @@ class Attended(Transformer):
 
     def cross(self, x: Value, to: Value, heads: int, bias: bool = False) -> Value:
         """Queries of x [images, positions, channels], keys and values of `to` [images, tokens, width]."""
-        g = self.graph
-        channels = x.shape[2]
-        width = channels // heads
-
-        def split(of: Value) -> Value:
-            rows = self.linear(of, channels, bias)
-            return g.transpose(g.reshape(rows, of.shape[0], of.shape[1], heads, width), 0, 2, 1, 3)
-
-        query, key, value = split(x), split(to), split(to)
-        scores = g.binary("multiply", g.product(query, key, (3, 3), 2), width**-0.5)
-        mixed = g.product(self.softmax(scores), value, (3, 2), 2)
-        return self.linear(g.reshape(g.transpose(mixed, 0, 2, 1, 3), *x.shape), channels)
+        return self.linear(self.seen(x, to, heads, x.shape[2], bias=bias), x.shape[2])
 
     def gated(self, x: Value) -> Value:
         """A feed-forward layer whose GELU gates the other half."""

@@ -21,16 +21,7 @@ class PerceiverLayers(Attended):
         """x plus what `queries`, x after its norm, see in `to`, `width` columns in all heads together; then a
         feed-forward layer."""
         g = self.graph
-        each = width // heads
-
-        def split(of: Value) -> Value:
-            rows = self.linear(of, width)
-            return g.transpose(g.reshape(rows, 1, of.shape[1], heads, each), 0, 2, 1, 3)
-
-        query, key, value = split(queries), split(to), split(to)
-        scores = g.binary("multiply", g.product(query, key, (3, 3), 2), each**-0.5)
-        mixed = g.transpose(g.product(self.softmax(scores), value, (3, 2), 2), 0, 2, 1, 3)
-        x = g.binary("add", self.linear(g.reshape(mixed, 1, x.shape[1], width), HIDDEN), x)
+        x = g.binary("add", self.linear(self.seen(queries, to, heads, width), HIDDEN), x)
         return g.binary("add", self.linear(self.gelu(self.linear(self.norm(x), HIDDEN)), HIDDEN), x)
 
     def self_layer(self, x: Value) -> Value:

@@ -61,17 +61,11 @@ class T5Layers(Transformer):
         return g.binary("multiply", rows, g.argument(x.shape[2]))
 
     def attended(self, x: Value, bias: Value) -> Value:
-        g, t5 = self.graph, self.t5
-        batch, tokens, _ = x.shape
-
-        def split() -> Value:
-            rows = self.linear(x, t5.heads * t5.width, bias=False)
-            return g.transpose(g.reshape(rows, batch, tokens, t5.heads, t5.width), 0, 2, 1, 3)
-
-        query, key, value = split(), split(), split()
-        scores = g.binary("add", g.product(query, key, (3, 3), 2), bias, [1, 2, 3])
-        mixed = g.transpose(g.product(self.softmax(scores), value, (3, 2), 2), 0, 2, 1, 3)
-        return self.linear(g.reshape(mixed, batch, tokens, t5.heads * t5.width), t5.hidden, bias=False)
+        t5 = self.t5
+        seen = self.seen(
+            x, x, t5.heads, t5.heads * t5.width, bias=False, scaled=False, added=bias, dims=[1, 2, 3]
+        )
+        return self.linear(seen, t5.hidden, bias=False)
 
     def layer(self, x: Value, bias: Value) -> Value:
         g = self.graph
@@ -131,28 +125,13 @@ class DitLayers(Attended):
         hidden = step.shape[1]
         return [g.reshape(g.slice(both, (row, row + 1), (0, hidden)), hidden) for row in range(parts)]
 
-    def seen(self, x: Value, text: Value, hidden_tokens: Value, heads: int) -> Value:
-        """Attention to the text, whose padding is hidden."""
-        g = self.graph
-        batch, positions, hidden = x.shape
-        width = hidden // heads
-
-        def split(of: Value) -> Value:
-            rows = self.linear(of, hidden)
-            return g.transpose(g.reshape(rows, batch, of.shape[1], heads, width), 0, 2, 1, 3)
-
-        query, key, value = split(x), split(text), split(text)
-        scores = g.binary("multiply", g.product(query, key, (3, 3), 2), width**-0.5)
-        scores = g.binary("add", scores, hidden_tokens, [3])
-        mixed = g.transpose(g.product(self.softmax(scores), value, (3, 2), 2), 0, 2, 1, 3)
-        return self.linear(g.reshape(mixed, batch, positions, hidden), hidden)
-
     def block(self, x: Value, text: Value, hidden_tokens: Value, step: Value, heads: int) -> Value:  # type: ignore[override]
         g = self.graph
         shift, scale, gate, shift_mlp, scale_mlp, gate_mlp = self.step_parts(step, 6)
         y = self.shifted(x, shift, scale)
         x = g.binary("add", g.binary("multiply", self.cross(y, y, heads, bias=True), gate), x)
-        x = g.binary("add", self.seen(x, text, hidden_tokens, heads), x)
+        seen = self.seen(x, text, heads, x.shape[2], added=hidden_tokens, dims=[3])
+        x = g.binary("add", self.linear(seen, x.shape[2]), x)
         y = self.shifted(x, shift_mlp, scale_mlp)
         y = self.linear(self.gelu(self.linear(y, 4 * x.shape[2])), x.shape[2])
         return g.binary("add", g.binary("multiply", y, gate_mlp), x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -84,21 +85,36 @@ class Transformer:
         erf = g.unary("erf", g.binary("multiply", x, 2**-0.5))
         return g.binary("multiply", g.binary("multiply", x, 0.5), g.binary("add", erf, 1.0))
 
+    def seen(
+        self, x: Value, to: Value, heads: int, columns: int, *, bias: bool = True, scaled: bool = True,
+        added: Value | None = None, dims: Sequence[int] = (),
+    ) -> Value:  # fmt: skip
+        """What queries of x [batch, rows, width] see in keys and values of `to`: [batch, rows, columns].
+
+        columns: of all heads together. added: to the scores [batch, heads, rows, rows of `to`], along `dims` of them.
+        """
+        g = self.graph
+        width = columns // heads
+
+        def split(of: Value) -> Value:
+            rows = self.linear(of, columns, bias)
+            return g.transpose(g.reshape(rows, of.shape[0], of.shape[1], heads, width), 0, 2, 1, 3)
+
+        query, key, value = split(x), split(to), split(to)
+        scores = g.product(query, key, (3, 3), 2)
+        if scaled:
+            scores = g.binary("multiply", scores, width**-0.5)
+        if added is not None:
+            scores = g.binary("add", scores, added, dims)
+        mixed = g.product(self.softmax(scores), value, (3, 2), 2)
+        return g.reshape(g.transpose(mixed, 0, 2, 1, 3), x.shape[0], x.shape[1], columns)
+
     def attention(self, x: Value, mask: Value | None) -> Value:
         """mask: [batch, tokens] or [tokens, tokens], added to the scores; None: everything is seen."""
-        g, heads = self.graph, self.config.heads
-        batch, tokens, hidden = x.shape
-        width = hidden // heads
-
-        def split() -> Value:
-            return g.transpose(g.reshape(self.linear(x, hidden), batch, tokens, heads, width), 0, 2, 1, 3)
-
-        query, key, value = split(), split(), split()
-        scores = g.binary("multiply", g.product(query, key, (3, 3), 2), width**-0.5)
-        if mask is not None:
-            scores = g.binary("add", scores, mask, [2, 3] if mask.shape == (tokens, tokens) else [0, 3])
-        mixed = g.product(self.softmax(scores), value, (3, 2), 2)
-        return self.linear(g.reshape(g.transpose(mixed, 0, 2, 1, 3), batch, tokens, hidden), hidden)
+        _, tokens, hidden = x.shape
+        dims = [2, 3] if mask is not None and mask.shape == (tokens, tokens) else [0, 3]
+        seen = self.seen(x, x, self.config.heads, hidden, added=mask, dims=dims)
+        return self.linear(seen, hidden)
 
     def mlp(self, x: Value) -> Value:
         return self.linear(self.gelu(self.linear(x, self.config.inner)), x.shape[-1])
