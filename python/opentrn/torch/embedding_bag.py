@@ -102,7 +102,10 @@ def backward(
 
 
 def renorm(weight: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float) -> torch.Tensor:
-    """aten.embedding_renorm: rows that are looked up are at most so long."""
+    """aten.embedding_renorm: rows that are looked up are at most so long.
+
+    weight: [rows, columns], of a float dtype, which the result has too; indices: integers of any shape.
+    """
     is_used = torch.zeros(weight.shape[0], dtype=torch.bool, device=weight.device)
     is_used = is_used.index_fill(0, indices.reshape(-1), True)
     length = torch.linalg.vector_norm(weight, norm_type, 1)

@@ -80,6 +80,7 @@ def _of_rows(grad: Tensor, rows: int, reduction: int) -> Tensor:
 def multilabel_margin_loss_backward(
     grad: Tensor, given: Tensor, target: Tensor, reduction: int, is_target: Tensor
 ) -> Tensor:
+    """aten's op. given: [rows, classes] or [classes], of a float dtype, which the result has too; target: int64."""
     values, labels = torch.atleast_2d(given), torch.atleast_2d(target)
     rows, classes = values.shape
     counted = _label_margins(values, labels)[1].to(given.dtype)
@@ -92,6 +93,7 @@ def multi_margin_loss_backward(
     grad: Tensor, given: Tensor, target: Tensor, p: float, margin: float, weight: Tensor | None = None,
     reduction: int = _MEAN,
 ) -> Tensor:  # fmt: skip
+    """aten's op. given: [rows, classes] or [classes], of a float dtype, which the result has too; target: int64."""
     values = torch.atleast_2d(given)
     rows, classes = values.shape
     chosen = target.reshape(-1, 1)

@@ -47,6 +47,10 @@ def adamw(*args: Any, **kwargs: Any) -> list[Tensor]:
 
 
 def unscale(grads: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> list[Tensor]:
+    """Gradients of any shape and float dtype times inv_scale, and found_inf, which is 1 where one is not finite.
+
+    found_inf, inv_scale: fp32, one element each.
+    """
     wide = [grad.to(math_dtype(grad.dtype)) for grad in grads]
     for grad in wide:
         found_inf = torch.where(torch.isfinite(grad).all(), found_inf, torch.ones_like(found_inf))
@@ -61,7 +65,10 @@ def update_scale(
     backoff_factor: Any,
     interval: Any,
 ) -> list[Tensor]:
-    """Scales less after an overflow, and more after so many steps without one, unless that overflows."""
+    """Scales less after an overflow, and more after so many steps without one, unless that overflows.
+
+    scale, found_inf: fp32, growth_tracker: int32, one element each, as both results are.
+    """
     overflows, steps = found_inf != 0, growth_tracker + 1
     grows = steps == interval
     larger = scale * growth_factor

@@ -28,7 +28,10 @@ RULES[torch.ops.higher_order.with_effects] = with_effects
 
 @emits("_assert_async.msg")
 def assert_async(body: Emitter, out: None, condition: Value, message: str) -> None:
-    """What torch's ops ask of values where a device computes, such as F.one_hot of its numbers of classes."""
+    """What torch's ops ask of values where a device computes, such as F.one_hot of its numbers of classes.
+
+    condition: a bool without dimensions; where it is false at a run, RuntimeError with the message.
+    """
     body.check_that(condition, message)
 
 
