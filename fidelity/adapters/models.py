@@ -17,7 +17,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from networks import Encoder, Network, clip, decoder, encoder, perceiver, resnet, unet, vgg, vision_encoder
+from networks import (
+    CLIP_VOCABULARY,
+    Encoder,
+    Network,
+    clip,
+    decoder,
+    encoder,
+    perceiver,
+    resnet,
+    unet,
+    vgg,
+    vision_encoder,
+)
 
 from adapters._common import NotReproducible, fields, roofline_us
 
@@ -199,7 +211,7 @@ def _vit(w: Workload) -> Network:
         layers, hidden = w.size(rf"{part} (\d+)L"), w.size(rf"{part} \d+L h(\d+)")
         return Encoder(layers, hidden, hidden // 64, 4 * hidden, vocabulary, positions, gelu="quick")
 
-    vision, text = tower("vision", tokens, 0), tower("text", 77, 49408)
+    vision, text = tower("vision", tokens, 0), tower("text", 77, CLIP_VOCABULARY)
     # Radford et al. 2021, table 20: both are compared in a space of the text's width.
     return clip(
         vision, text, text.hidden, w.batch, w.side, int(patch[1]), CLIP_TEXTS, CLIP_TOKENS, w.product_type
@@ -251,12 +263,17 @@ def serving(w: Workload, moved_bytes: int) -> Serving:
 
     moved_bytes: inputs and results of one inference.
     """
-    host = host_costs()
-    host_us = host["kernel_launch_us"] + moved_bytes / host["host_transfer_gb_s"] / 1e3
+    host_us = host_us_of(moved_bytes)
     cores = w.cores // w.chips
     if w.family in ("encoder", "decoder") or "perceiver" in w.model:
         return Serving(cores, 1, w.batch, host_us)
     return Serving(1, 1, w.batch, host_us) if w.realtime else Serving(cores, 2, w.batch, host_us)
+
+
+def host_us_of(moved_bytes: int) -> float:
+    """Of one run of a program: its launch, and the way of its inputs and results."""
+    host = host_costs()
+    return host["kernel_launch_us"] + moved_bytes / host["host_transfer_gb_s"] / 1e3
 
 
 @cache
@@ -302,12 +319,17 @@ class Served:
 
     def _value(self, row: dict[str, str], device_us: float) -> float:
         served = serving(parse(row), self.moved_bytes)
-        metric, unit = row["metric"], row["unit"]
-        if metric == "throughput" and unit in THROUGHPUT:
-            return served.throughput(device_us)
-        if metric in LATENCIES and unit in MILLISECONDS:
-            return served.latency_us(device_us) * MILLISECONDS[unit]
-        raise NotReproducible(f"no figure for '{metric}' in {unit}")
+        return published_as(row, served.latency_us(device_us), served.throughput(device_us))
+
+
+def published_as(row: dict[str, str], latency_us: float, throughput: float) -> float:
+    """The row's metric in the row's unit, of inferences of this latency and so many a second."""
+    metric, unit = row["metric"], row["unit"]
+    if metric == "throughput" and unit in THROUGHPUT:
+        return throughput
+    if metric in LATENCIES and unit in MILLISECONDS:
+        return latency_us * MILLISECONDS[unit]
+    raise NotReproducible(f"no figure for '{metric}' in {unit}")
 
 
 def is_known(row: dict[str, str]) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from networks import (
     CLIP_VOCABULARY,
@@ -23,13 +22,14 @@ from networks import (
     Dit,
     Encoder,
     Network,
+    UNet,
     denoiser,
     dit,
     image_decoder,
     image_encoder,
     t5_encoder,
     text_encoder,
-)  # fmt: skip
+)
 
 from adapters import models
 from adapters._common import NotReproducible, fields, roofline_us
@@ -98,7 +98,7 @@ def _stable_diffusion(w: Workload) -> list[Part]:
     raise NotReproducible(f"no architecture for {w.model}")
 
 
-def _of_version(w: Workload, unet: Any, text: Encoder, steps: int) -> list[Part]:
+def _of_version(w: Workload, unet: UNet, text: Encoder, steps: int) -> list[Part]:
     return [
         Part(text_encoder(text, TOKENS, element=w.element), PROMPTS),
         Part(denoiser(unet, w.latents, TOKENS, element=w.element), steps),
@@ -149,10 +149,11 @@ class Generated:
     part_us: list[float] = field(default_factory=list)
 
     def value_of(self, row: dict[str, str]) -> float:
-        return self._value(row, self.latency_us)
+        return models.published_as(row, self.latency_us, 1e6 / self.latency_us)
 
     def roofline_of(self, row: dict[str, str]) -> float | None:
-        return None if self.roofline_latency_us is None else self._value(row, self.roofline_latency_us)
+        us = self.roofline_latency_us
+        return None if us is None else models.published_as(row, us, 1e6 / us)
 
     def program(self) -> str:
         return f"{self.kind} {self.part_us!r}"
@@ -161,25 +162,16 @@ class Generated:
         """None: the host's share is in the prediction as in the row."""
         return 0.0
 
-    def _value(self, row: dict[str, str], latency_us: float) -> float:
-        metric, unit = row["metric"], row["unit"]
-        if metric == "throughput" and unit in models.THROUGHPUT:
-            return 1e6 / latency_us
-        if metric in models.LATENCIES and unit in models.MILLISECONDS:
-            return latency_us * models.MILLISECONDS[unit]
-        raise NotReproducible(f"no figure for '{metric}' in {unit}")
-
 
 def predict(row: dict[str, str], checkouts: Path) -> Generated:
     """Compiles and times each program of the row's pipeline on one NeuronCore-v2."""
     from opentrn.model import compiled as model
 
-    host = models.host_costs()
     found = Generated(0.0, 0.0, "", "")
     longest = 0.0
     for part in parts(parse(row)):
         timing = model.compile(part.network.text, target="trn1", strict=True).time()
-        host_us = host["kernel_launch_us"] + part.network.moved_bytes / host["host_transfer_gb_s"] / 1e3
+        host_us = models.host_us_of(part.network.moved_bytes)
         found.part_us.append(timing.time_us)
         found.latency_us += part.runs * (timing.time_us + host_us)
         roofline = roofline_us(timing.profile())

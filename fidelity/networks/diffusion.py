@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from networks.stablehlo import Graph, Network, Value
-from networks.transformer import Encoder, Transformer
+from networks.transformer import Transformer
 
 GROUPS = 32  # of every group norm
 EPSILON = 1e-5
@@ -115,10 +115,6 @@ class Blocks:
 class Attended(Transformer):
     """Attention and feed-forward layers between the U-Net's residual blocks."""
 
-    def cross(self, x: Value, to: Value, heads: int, bias: bool = False) -> Value:
-        """Queries of x [images, positions, channels], keys and values of `to` [images, tokens, width]."""
-        return self.linear(self.seen(x, to, heads, x.shape[2], bias=bias), x.shape[2])
-
     def gated(self, x: Value) -> Value:
         """A feed-forward layer whose GELU gates the other half."""
         g = self.graph
@@ -143,7 +139,7 @@ class _Denoiser:
 
     def __init__(self, graph: Graph, config: UNet, text: Value, step: Value) -> None:
         self.blocks = Blocks(graph)
-        self.attended = Attended(graph, Encoder(0, 0, 0, 0))
+        self.attended = Attended(graph)
         self.graph, self.config, self.text, self.step = graph, config, text, step
 
     def transformer(self, x: Value, depth: int) -> Value:
@@ -220,7 +216,7 @@ def denoiser(
 
 def _attended_residuals(blocks: Blocks, x: Value) -> Value:
     """The innermost blocks of the autoencoder: attention with one head between two residual blocks."""
-    g, attended = blocks.graph, Attended(blocks.graph, Encoder(0, 0, 0, 0))
+    g, attended = blocks.graph, Transformer(blocks.graph)
     channels, _, height, width = x.shape
     x = blocks.residual(x, channels, None)
     y = blocks.positions(blocks.group_norm(x))

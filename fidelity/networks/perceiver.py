@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from networks.diffusion import Attended
 from networks.stablehlo import Graph, Network, Value
-from networks.transformer import Encoder
+from networks.transformer import Transformer
 
 LATENTS, HIDDEN = 512, 1024
 BLOCKS, LAYERS, HEADS = 8, 6, 8  # the layers of a block are shared by all blocks
@@ -14,7 +13,7 @@ CLASSES = 1000
 SINES = 258  # 64 bands of two dimensions, sine and cosine, and the position itself
 
 
-class PerceiverLayers(Attended):
+class PerceiverLayers(Transformer):
     """Writes layers whose queries are few and whose keys may be many."""
 
     def layer(self, x: Value, queries: Value, to: Value, heads: int, width: int) -> Value:
@@ -50,7 +49,7 @@ def _positions(g: Graph, net: PerceiverLayers, kind: str, side: int) -> Value:
 def perceiver(kind: str, side: int, product_type: str = "bf16") -> Network:
     """Images [1, 3, side, side] to class scores."""
     g = Graph("perceiver", product_type)
-    net = PerceiverLayers(g, Encoder(0, 0, 0, 0))
+    net = PerceiverLayers(g)
     seen = _positions(g, net, kind, side)
     x = g.argument(1, LATENTS, HIDDEN)
     x = net.layer(x, net.norm(x), net.norm(seen), 1, seen.shape[2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from networks.diffusion import LATENT, Attended
+from networks.diffusion import LATENT
 from networks.stablehlo import Graph, Network, Value
 from networks.transformer import MASKED, Encoder, Transformer
 
@@ -109,7 +109,7 @@ class Dit:
     sines: int = 256  # of the step's number
 
 
-class DitLayers(Attended):
+class DitLayers(Transformer):
     """Blocks whose norms are shifted, scaled and gated by the denoising step."""
 
     def shifted(self, x: Value, shift: Value, scale: Value) -> Value:
@@ -125,7 +125,7 @@ class DitLayers(Attended):
         hidden = step.shape[1]
         return [g.reshape(g.slice(both, (row, row + 1), (0, hidden)), hidden) for row in range(parts)]
 
-    def block(self, x: Value, text: Value, hidden_tokens: Value, step: Value, heads: int) -> Value:  # type: ignore[override]
+    def block(self, x: Value, text: Value, hidden_tokens: Value, step: Value, heads: int) -> Value:
         g = self.graph
         shift, scale, gate, shift_mlp, scale_mlp, gate_mlp = self.step_parts(step, 6)
         y = self.shifted(x, shift, scale)

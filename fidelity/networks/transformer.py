@@ -35,10 +35,13 @@ class Encoder:
     classes: int = 0
 
 
-class Transformer:
-    """Writes the parts that all of them share."""
+NO_SIZES = Encoder(0, 0, 0, 0)
 
-    def __init__(self, graph: Graph, config: Encoder) -> None:
+
+class Transformer:
+    """Writes the parts that all of them share. config: NO_SIZES where the caller says each size."""
+
+    def __init__(self, graph: Graph, config: Encoder = NO_SIZES) -> None:
         self.graph, self.config = graph, config
 
     def linear(self, x: Value, outputs: int, bias: bool = True) -> Value:
@@ -115,6 +118,10 @@ class Transformer:
         dims = [2, 3] if mask is not None and mask.shape == (tokens, tokens) else [0, 3]
         seen = self.seen(x, x, self.config.heads, hidden, added=mask, dims=dims)
         return self.linear(seen, hidden)
+
+    def cross(self, x: Value, to: Value, heads: int, bias: bool = False) -> Value:
+        """Queries of x [batch, rows, width], keys and values of `to` [batch, tokens, any width]."""
+        return self.linear(self.seen(x, to, heads, x.shape[2], bias=bias), x.shape[2])
 
     def mlp(self, x: Value) -> Value:
         return self.linear(self.gelu(self.linear(x, self.config.inner)), x.shape[-1])

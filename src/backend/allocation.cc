@@ -207,11 +207,12 @@ class OnChip {
     const std::vector<bool>* packed = nullptr;  // by TensorId: by first fit whatever the policy is
   };
   bool rotate(std::vector<isa::Placement>& placements, const Rotation& rotation) {
-    return !homeless(placements, rotation);
+    return !first_without_place(placements, rotation);
   }
 
   // The first tensor for which no range is free; nothing where all are placed.
-  std::optional<TensorId> homeless(std::vector<isa::Placement>& placements, const Rotation& rotation) {
+  std::optional<TensorId> first_without_place(std::vector<isa::Placement>& placements,
+                                              const Rotation& rotation) {
     array_.restart();
     SpaceMap near(rotation.apart > 0 ? rotation.apart : capacity_), far(capacity_ - rotation.apart);
     for (TensorId id : pinned_) {
@@ -266,7 +267,7 @@ class OnChip {
     int64_t reach = kPackedInstructions, failed_last = 0;
     for (int packing = 0; packing < kPackingsMax; ++packing) {
       const std::optional<TensorId> failed =
-          homeless(placements, {SpaceMap::Policy::kOldest, false, true, 0, 0, &packed});
+          first_without_place(placements, {SpaceMap::Policy::kOldest, false, true, 0, 0, &packed});
       if (!failed) return true;
       const int64_t born = lifetimes_[*failed].first;
       reach = packing > 0 && born <= failed_last + reach ? 2 * reach : kPackedInstructions;
