@@ -43,7 +43,7 @@ void report(const Trace& trace, Policy policy, bool async) {
     Trace copy = trace;
     const std::clock_t start = std::clock();
     const Replay run = replay(std::move(copy), config,
-                              [&](int32_t) { return std::make_unique<TimeExecutor>(times, Ps{0}); });
+                              [&](int32_t) { return std::make_unique<TimeExecutor>(times, HostTimes{}); });
     best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
     if (i == 0)
       std::fputs(fmt::format("{:12} {:5}: {} requests, {} tokens given, {} steps", to_string(policy),

@@ -8,6 +8,8 @@ The step times are those that adapters/llm.py predicts for the row's program of 
 with a whole batch, which the row's stack runs whatever the number of requests; `opentrn replay` schedules the requests
 over them, prompts first, one at a time. One number is calibrated for each stack and instance: the host's time before
 each step, from one declared row (CALIBRATION), a time between tokens of a single request. That row has no vote.
+What vLLM's first engine does for each request that runs, between two steps, is measured on the machine at hand by
+vllm_host.py, on the engine itself, and taken for the stacks that are known to have that engine (REQUEST_US).
 
 All rows were measured by guidellm 0.1 (benchmark/vllm/README.md and performance.sh of optimum-neuron), whose code says
 what its load is. A run of single requests lasts for 120 s. "throughput" is five times as many requests as that run
@@ -53,6 +55,10 @@ CALIBRATION = {
     ("vLLM", "trn2"): "optimum.llama-3.1-8b-trn2.synchronous.itl",
     ("TGI", "inf2.48xlarge"): "optimum.inf2.qwen2.5-7b.tgi.synchronous.itl",
 }
+# Stacks of vLLM 0.10's first engine: images of optimum-neuron at 6ccc45b5 (September 2025), and the server of
+# trn2.3xlarge at 486bcaff (October). `python fidelity/vllm_host.py SOURCES` on an EPYC, 2026-11-28.
+FIRST_ENGINE = {("vLLM docker", "inf2.48xlarge"), ("vLLM docker", "trn1.32xlarge"), ("vLLM", "trn2")}
+REQUEST_US = 52.0
 METRICS = {
     "TTFT mean": "ttft_ms", "inter-token latency mean": "itl_ms", "output token throughput": "output_tokens_per_s"
 }  # fmt: skip
@@ -99,6 +105,19 @@ def _alone(row: dict[str, str], category: str) -> dict[str, str]:
     return row | {"workload": text, "category": category, "unit": "us"}
 
 
+@dataclass(frozen=True)
+class Host:
+    """Time between two steps of the device: of the step, and of each request that it gives a token."""
+
+    step_us: float
+    request_us: float
+
+    @property
+    def alone_us(self) -> float:
+        """With one request."""
+        return self.step_us + self.request_us
+
+
 _SERVERS: dict[str, Server] = {}
 
 
@@ -134,24 +153,25 @@ def users_of(row: dict[str, str]) -> int:
     return USERS.get(stack_of(row)[0]) or server_of(row).batch
 
 
-def requests_of_a_sweep(server: Server, host_us: float, answer: int) -> int:
+def requests_of_a_sweep(server: Server, host: Host, answer: int) -> int:
     """Sent at once: five times those that a run of single requests ends in its time."""
-    alone = server.prefill_us + host_us + (answer - 1) * (server.decode_us + host_us)
+    alone = server.prefill_us + host.alone_us + (answer - 1) * (server.decode_us + host.alone_us)
     return SWEEP * int(SECONDS * 1e6 / alone)
 
 
-def replayed(server: Server, host_us: float, rate: float | None, answer: int, users: int) -> dict[str, Any]:
+def replayed(server: Server, host: Host, rate: float | None, answer: int, users: int) -> dict[str, Any]:
     """What `opentrn replay --json` says. rate: requests a second; None: all at once."""
     from opentrn import cli
 
-    requests = 1 + int(SECONDS * rate) if rate else requests_of_a_sweep(server, host_us, answer)
+    requests = 1 + int(SECONDS * rate) if rate else requests_of_a_sweep(server, host, answer)
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "times.csv"
         table.write_text(
             f"program,us\nprefill_s{server.longest},{server.prefill_us}\ndecode_b{server.batch},{server.decode_us}\n"
         )
         words = ["replay", "--json", "--requests", requests, "--prompt-tokens", PROMPT, "--output-tokens", answer,
-                 "--spread", 0.1, "--max-concurrency", users - 1, "--step-times", table, "--host-us", host_us,
+                 "--spread", 0.1, "--max-concurrency", users - 1, "--step-times", table, "--host-us", host.step_us,
+                 "--host-request-us", host.request_us,
                  "--replicas", server.replicas, "--max-num-seqs", server.batch, "--num-seqs-buckets", server.batch,
                  "--max-model-len", server.longest, "--max-num-batched-tokens", server.longest,
                  "--num-batched-tokens-buckets", server.longest, "--no-enable-prefix-caching"]  # fmt: skip
@@ -165,10 +185,15 @@ def replayed(server: Server, host_us: float, rate: float | None, answer: int, us
     return json.loads(out.getvalue())
 
 
-def host_of(stack: tuple[str, str], rows: dict[str, dict[str, str]]) -> float:
-    """Microseconds of a step that its device is not predicted to take."""
-    row = rows[CALIBRATION[stack]]
-    return max(0.0, float(row["value"]) * 1e3 - server_of(row).decode_us)
+def host_of(stack: tuple[str, str], rows: dict[str, dict[str, str]]) -> Host:
+    """What a single request's step takes longer than its device is predicted to."""
+    row = rows.get(CALIBRATION[stack])
+    if row is None:
+        raise NotReproducible(
+            f"the row that calibrates {' on '.join(stack)} is not in the file: {CALIBRATION[stack]}"
+        )
+    request_us = REQUEST_US if stack in FIRST_ENGINE else 0.0
+    return Host(max(0.0, float(row["value"]) * 1e3 - server_of(row).decode_us - request_us), request_us)
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,9 @@ serving::Summary replayed(const planner::ServeJob& job, const ServeLine& line, c
   config.replicas = static_cast<int32_t>(line.plan.copies);
   if (!options.slo.empty()) config.slo = serving::Slo::parse(options.slo);
   const auto times = std::make_shared<PlannedTimes>(job, line, source);
-  return serving::replay(trace, config,
-                         [&](int32_t) { return std::make_unique<serving::TimeExecutor>(times, 0); })
+  return serving::replay(
+             trace, config,
+             [&](int32_t) { return std::make_unique<serving::TimeExecutor>(times, serving::HostTimes{}); })
       .summary;
 }
 

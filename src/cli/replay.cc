@@ -27,7 +27,7 @@ struct ReplayOptions {
   serving::ReplayConfig replay;
   bool no_prefix_caching = false;
   std::string step_times, linear, slo, instance, html;
-  double host_us = 0;
+  double host_us = 0, host_request_us = 0;
   int32_t replicas_per_instance = 1;
   double kv_link_us = 0, autoscale_start_s = 120, autoscale_down_s = 300;
   bool json = false;
@@ -154,7 +154,10 @@ void run_replay(ReplayOptions& options, std::ostream& out) {
   facts.trace = trace_text(options, trace);
   facts.times = times->description();
   if (options.host_us > 0) facts.times += fmt::format("; host {} us a step", options.host_us);
-  const serving::Ps host = serving::ps_of_us(options.host_us);
+  if (options.host_request_us > 0)
+    facts.times += fmt::format("; host {} us for each request of a step", options.host_request_us);
+  const serving::HostTimes host{serving::ps_of_us(options.host_us),
+                                serving::ps_of_us(options.host_request_us)};
   const serving::Replay run = serving::replay(std::move(trace), options.replay, [&](int32_t) {
     return std::make_unique<serving::TimeExecutor>(times, host);
   });
@@ -296,6 +299,11 @@ void add_replay(CLI::App& app, std::ostream& out) {
                    "Linear model in us: step=500,prefill_token=40,decode_seq=150,context_token=0.02")
       ->group(group);
   command->add_option("--host-us", options->host_us, "Host time before each step (default: 0)")
+      ->check(CLI::Range(0.0, 3.6e9))
+      ->group(group);
+  command
+      ->add_option("--host-request-us", options->host_request_us,
+                   "Host time before each step for each request that it gives a token (default: 0)")
       ->check(CLI::Range(0.0, 3.6e9))
       ->group(group);
   command->add_option("--instance", options->instance, "Instance, for the price: trn2.48xlarge")

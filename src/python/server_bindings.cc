@@ -75,7 +75,10 @@ server::ServerOptions options_of(const nb::dict& from) {
   return options;
 }
 
-serving::Ps host_of(const nb::dict& from) { return serving::ps_of_us(taken<double>(from, "host_us")); }
+serving::HostTimes host_of(const nb::dict& from) {
+  return {serving::ps_of_us(taken<double>(from, "host_us")),
+          serving::ps_of_us(taken<double>(from, "host_request_us"))};
+}
 
 std::unique_ptr<Server> model_server(decoder::Engine& engine, const nb::dict& from, const std::string& linear,
                                      const std::string& table, decoder::Engine* draft) {

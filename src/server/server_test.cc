@@ -26,9 +26,10 @@ ServerOptions options(ClockKind clock = ClockKind::kVirtual, int32_t waiting_max
 }
 
 std::unique_ptr<Server> drawing(ServerOptions of = options(), const char* times = "step=1000") {
-  return std::make_unique<Server>(std::move(of),
-                                  std::make_unique<DrawingWorker>(kVocabulary, std::vector<int32_t>{3, 5, 7},
-                                                                  serving::LinearTimes::parse(times), 0));
+  return std::make_unique<Server>(
+      std::move(of),
+      std::make_unique<DrawingWorker>(kVocabulary, std::vector<int32_t>{3, 5, 7},
+                                      serving::LinearTimes::parse(times), serving::HostTimes{}));
 }
 
 JobParams asks(int32_t max_tokens, std::vector<int32_t> prompt = {1, 2, 3}) {

@@ -96,8 +96,8 @@ void choose_behind_guesses(const StepEntry& entry, Choose&& choose, std::vector<
 // --- the model
 // -----------------------------------------------------------------------------------------------
 
-ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, Ps host,
-                         const ModelOptions& options)
+ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times,
+                         serving::HostTimes host, const ModelOptions& options)
     : engine_(engine), times_(std::move(times)), host_(host), options_(options), program_times_(engine) {
   const decoder::EngineOptions& sizes = engine.options();
   const auto prepare = [&](int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
@@ -223,7 +223,7 @@ Ps ModelWorker::propose(std::span<const Row> entries) {
 Outcome ModelWorker::run(const Step& step) {
   samples_.clear();
   Outcome outcome;
-  outcome.host = host_;
+  outcome.host = host_.of(step);
   // Entries of one token, with guesses behind it or without, and one adapter go together; the order of the
   // samples is that of the entries.
   std::vector<std::vector<Row>> groups;
@@ -263,7 +263,7 @@ Outcome ModelWorker::run(const Step& step) {
 // --------------------------------------------------------------------------------------------
 
 DrawingWorker::DrawingWorker(int32_t vocabulary, std::vector<int32_t> choices,
-                             std::shared_ptr<const serving::StepTimes> times, Ps host)
+                             std::shared_ptr<const serving::StepTimes> times, serving::HostTimes host)
     : vocabulary_(vocabulary), choices_(std::move(choices)), times_(std::move(times)), host_(host) {
   OPENTRN_CHECK(!choices_.empty(), "no tokens to draw from");
 }
@@ -286,7 +286,7 @@ int32_t DrawingWorker::draw(Job& job) const {
 
 Outcome DrawingWorker::run(const Step& step) {
   samples_.clear();
-  Outcome outcome{times_->of(step), host_, {}};
+  Outcome outcome{times_->of(step), host_.of(step), {}};
   for (const StepEntry& entry : step.entries) {
     if (!entry.samples) continue;
     Job& job = job_of(entry);

@@ -61,8 +61,8 @@ struct ModelOptions {
 };
 class ModelWorker final : public Worker {
  public:
-  ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, serving::Ps host,
-              const ModelOptions& options = {});
+  ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times,
+              serving::HostTimes host, const ModelOptions& options = {});
 
   serving::Outcome run(const serving::Step& step) override;
   int32_t vocabulary() const override { return static_cast<int32_t>(engine_.config().vocabulary); }
@@ -86,7 +86,7 @@ class ModelWorker final : public Worker {
 
   decoder::Engine& engine_;
   std::shared_ptr<const serving::StepTimes> times_;
-  serving::Ps host_;
+  serving::HostTimes host_;
   ModelOptions options_;
   ProgramTimes program_times_;
   struct Draft {
@@ -103,7 +103,7 @@ class DrawingWorker final : public Worker {
  public:
   // `choices`: not empty, each below `vocabulary`.
   DrawingWorker(int32_t vocabulary, std::vector<int32_t> choices,
-                std::shared_ptr<const serving::StepTimes> times, serving::Ps host);
+                std::shared_ptr<const serving::StepTimes> times, serving::HostTimes host);
 
   serving::Outcome run(const serving::Step& step) override;
   int32_t vocabulary() const override { return vocabulary_; }
@@ -115,7 +115,7 @@ class DrawingWorker final : public Worker {
   int32_t vocabulary_;
   std::vector<int32_t> choices_;
   std::shared_ptr<const serving::StepTimes> times_;
-  serving::Ps host_;
+  serving::HostTimes host_;
 };
 
 }  // namespace opentrn::server

@@ -21,6 +21,9 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
+// Requests that the step gives a token.
+int64_t tokens_of(const Step& step);
+
 inline bool operator==(const Sampled& a, const Sampled& b) { return a.token == b.token && a.stop == b.stop; }
 
 class Executor {
@@ -30,15 +33,25 @@ class Executor {
   virtual Outcome run(const Step& step) = 0;
 };
 
+// What a server's host does between two steps of the device: for the step, and for each request that the step
+// gives a token, where text and outputs of one request are made after those of the other.
+struct HostTimes {
+  Ps step = 0;
+  Ps request = 0;
+
+  Ps of(const Step& of_step) const { return step + request * tokens_of(of_step); }
+};
+
 // Knows times and computes nothing: every request gets as many tokens as it asked for.
 class TimeExecutor final : public Executor {
  public:
-  TimeExecutor(std::shared_ptr<const StepTimes> times, Ps host) : times_(std::move(times)), host_(host) {}
+  TimeExecutor(std::shared_ptr<const StepTimes> times, HostTimes host)
+      : times_(std::move(times)), host_(host) {}
   Outcome run(const Step& step) override;
 
  private:
   std::shared_ptr<const StepTimes> times_;
-  Ps host_;
+  HostTimes host_;
 };
 
 // Passes through to another executor and keeps what it said.

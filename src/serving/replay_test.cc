@@ -72,7 +72,7 @@ TEST(Replay, KeepsLittlesLaw) {
   const std::shared_ptr<const StepTimes> shared =
       LinearTimes::parse("step=500,prefill_token=5,decode_seq=20");
   const Replay run = replay(synthetic_trace(arrivals), config,
-                            [&](int32_t) { return std::make_unique<TimeExecutor>(shared, 0); });
+                            [&](int32_t) { return std::make_unique<TimeExecutor>(shared, HostTimes{}); });
   double inside = 0;  // integral of the number of requests over time, from the series
   for (size_t i = 0; i < run.series.size(); ++i) {
     const double width = std::min(run.bin_s, seconds(run.steps.end) - static_cast<double>(i) * run.bin_s);
@@ -96,7 +96,7 @@ TEST(Replay, StepsNeverOverlapAndTokensAddUp) {
   config.scheduler = completed(config.scheduler);
   const std::shared_ptr<const StepTimes> times = LinearTimes::parse("step=500,prefill_token=5,decode_seq=20");
   const Replay run = replay(synthetic_trace(arrivals), config,
-                            [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); });
+                            [&](int32_t) { return std::make_unique<TimeExecutor>(times, HostTimes{}); });
   EXPECT_EQ(run.summary.output_tokens, 500 * 128);
   for (const StepTotals& replica : run.replicas) EXPECT_LE(replica.busy, replica.end);
   for (const Request& request : run.requests) {
@@ -106,6 +106,25 @@ TEST(Replay, StepsNeverOverlapAndTokensAddUp) {
   }
   // 127 gaps of each request.
   EXPECT_EQ(run.summary.itl_ms.count(), 500 * 127);
+}
+
+// Eight requests at once: a token takes the step, the host's time for the step and eight times that for a
+// request.
+TEST(Replay, HostTimeGrowsWithTheRequestsThatRun) {
+  ReplayConfig config;
+  config.scheduler = completed(config.scheduler);
+  SyntheticLoad arrivals;
+  arrivals.process = ArrivalProcess::kBurst;
+  arrivals.requests = 8;
+  const std::shared_ptr<const StepTimes> times = LinearTimes::parse("step=500");
+  const auto between = [&](HostTimes host) {
+    const Replay run = replay(synthetic_trace(arrivals), config,
+                              [&](int32_t) { return std::make_unique<TimeExecutor>(times, host); });
+    return run.summary.itl_ms.percentile(50);
+  };
+  const double without = between(HostTimes{});
+  EXPECT_NEAR(between({ps_of_us(100), 0}) - without, 0.1, 1e-9);
+  EXPECT_NEAR(between({ps_of_us(100), ps_of_us(30)}) - without, 0.1 + 8 * 0.03, 1e-9);
 }
 
 // Two blocks of max_model_len, one of them the null block: AWS's rule counts both, and the second request can
@@ -124,7 +143,7 @@ TEST(Replay, SaysWhenTheRulesHang) {
   const std::shared_ptr<const StepTimes> times = LinearTimes::parse("step=500");
   try {
     replay(synthetic_trace(arrivals), config,
-           [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); });
+           [&](int32_t) { return std::make_unique<TimeExecutor>(times, HostTimes{}); });
     FAIL();
   } catch (const Fault& fault) {
     EXPECT_EQ(fault.label(), "serving.deadlock");
@@ -141,7 +160,7 @@ TEST(Replay, DisaggregatedTimesAddUp) {
   load.prompt_tokens = 100;
   load.output_tokens = 5;
   const std::shared_ptr<const StepTimes> times = LinearTimes::parse("step=2000");
-  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); };
+  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, HostTimes{}); };
   const Replay run = replay(synthetic_trace(load), config, make);
   ASSERT_EQ(run.summary.completed, 1);
   EXPECT_DOUBLE_EQ(run.summary.ttft_ms.mean(), 2);
@@ -181,7 +200,7 @@ TEST(Replay, EveryRequestEndsInEveryFleet) {
     const std::shared_ptr<const StepTimes> times =
         LinearTimes::parse("step=5000,prefill_token=50,decode_seq=200");
     const Replay run = replay(synthetic_trace(load), config,
-                              [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); });
+                              [&](int32_t) { return std::make_unique<TimeExecutor>(times, HostTimes{}); });
     ASSERT_EQ(run.summary.completed, load.requests) << round;
     const double all = seconds(run.steps.end) * static_cast<double>(run.replicas.size());
     EXPECT_LE(run.replica_s, all * (1 + 1e-9)) << round;
@@ -205,7 +224,7 @@ TEST(Replay, ClientsSendTheNextRequestWhenOneEnds) {
   config.scheduler.max_num_seqs = 1;
   config.scheduler = completed(config.scheduler);
   const std::shared_ptr<const StepTimes> times = LinearTimes::parse("step=1000000");
-  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); };
+  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, HostTimes{}); };
   const Replay run = replay(synthetic_trace(load), config, make);
   ASSERT_EQ(run.summary.completed, 40);
   EXPECT_EQ(run.running_peak + run.waiting_peak, 8);
@@ -232,7 +251,7 @@ TEST(Replay, ScalesUpAndDown) {
   config.scheduler = completed(config.scheduler);
   const std::shared_ptr<const StepTimes> times =
       LinearTimes::parse("step=5000,prefill_token=50,decode_seq=200");
-  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); };
+  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, HostTimes{}); };
   Trace trace = synthetic_trace(load);
   // A second wave, after the engines have started.
   for (int i = 0; i < 400; ++i) {

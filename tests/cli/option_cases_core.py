@@ -212,6 +212,7 @@ FORMS = [
             "--step-times": held("src/cli/replay_test.cc"),
             "--linear": does("--linear step=1"),
             "--host-us": does("--host-us 900"),
+            "--host-request-us": does("--host-request-us 900"),
             "--instance": does("--instance trn1.32xlarge"),
             "--replicas-per-instance": does("--replicas-per-instance 4", "--replicas 4 --instance trn1.32xlarge"),
             "--slo": does("--slo ttft=10"),

@@ -135,6 +135,7 @@ FORMS = [
             "--linear": passed("--linear step=1"),
             "--step-times": passed("--step-times t.csv"),
             "--host-us": passed("--host-us 3"),
+            "--host-request-us": passed("--host-request-us 3"),
             "--trace": passed("--trace t"),
             "--audit": passed("--audit"),
             "--json": held("tests/serve/test_neuron_config.py::test_the_command_explains"),

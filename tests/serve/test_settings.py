@@ -124,6 +124,7 @@ ACTS: dict[str, tuple[Settings, dict[str, Any], Any, str]] = {
     "linear": (MODEL, {"linear": "step=1000"}, ENGINE, "predicted"),
     "step_times": (MODEL, {"step_times": "{times}"}, ENGINE, "predicted"),
     "host_us": (MODEL, {"host_us": 50.0}, ENGINE, "predicted"),
+    "host_request_us": (MODEL, {"host_request_us": 50.0}, ENGINE, "predicted"),
     "max_waiting": (MODEL, {"max_waiting": 5}, ENGINE, "waiting"),
     "max_body_bytes": (DRAWN, {"max_body_bytes": 2000}, CLIENTS, "a large body"),
     "api_keys": (DRAWN, {"api_keys": ("secret",)}, CLIENTS, "without a key"),

@@ -41,6 +41,7 @@ def serve_command(options: argparse.Namespace) -> int:
             linear=options.linear,
             step_times=options.step_times,
             host_us=options.host_us,
+            host_request_us=options.host_request_us,
             max_waiting=options.max_waiting,
             max_body_bytes=options.max_body_bytes,
             api_keys=options.api_key or (),
@@ -215,6 +216,8 @@ def add_command(commands: Any) -> None:
     times.add_argument("--linear", default="", metavar="TIMES", help="linear model of step times, as of opentrn replay")
     times.add_argument("--step-times", default="", metavar="FILE", help="table of step times of opentrn step-times")
     times.add_argument("--host-us", type=float, default=0.0, metavar="US", help="host time of a step (0)")
+    times.add_argument("--host-request-us", type=float, default=0.0, metavar="US",
+                       help="host time of a step for each request that it gives a token (0)")  # fmt: skip
     times.add_argument("--trace", metavar="FILE", help="write each step and request as a line of JSON")
     times.add_argument("--audit", action="store_true", help="check the accounting of the KV blocks after every step")
     parser.set_defaults(command=serve_command)

@@ -42,6 +42,7 @@ class Settings:
     linear: str = ""
     step_times: str = ""
     host_us: float = 0.0
+    host_request_us: float = 0.0
     max_waiting: int = 256
     max_body_bytes: int = 8 << 20
     api_keys: Sequence[str] = ()
@@ -95,6 +96,7 @@ def _options(
         "waiting_max": settings.max_waiting,
         "audit": settings.audit,
         "host_us": settings.host_us,
+        "host_request_us": settings.host_request_us,
         **guesses.options(),
     }
 
