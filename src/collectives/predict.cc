@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/fault.h"
+#include "base/units.h"
 #include "collectives/algorithms.h"
 #include "collectives/choose.h"
 #include "collectives/repeat.h"
@@ -201,6 +202,18 @@ Predictions predict(const arch::Tables& tables, const fabric::Platform& platform
   for (size_t i = 0; i < jobs.size(); ++i) out.jobs[i].time = std::move(timing.runs[i]);
   out.carried = std::move(timing.carried);
   return out;
+}
+
+std::vector<float> busy_links(const fabric::Platform& platform, const Predictions& predictions) {
+  const auto& links = platform.network().links;
+  std::vector<float> busy(links.size());
+  const double seconds = static_cast<double>(predictions.end_ps) / kPsPerS;
+  for (size_t link = 0; link < links.size() && link < predictions.carried.size() && seconds > 0; ++link)
+    if (links[link].bytes_per_s > 0)
+      busy[link] =
+          static_cast<float>(std::min(1.0, static_cast<double>(predictions.carried[link]) /
+                                               (static_cast<double>(links[link].bytes_per_s) * seconds)));
+  return busy;
 }
 
 std::vector<std::string> basis_of(const arch::Tables& tables, const fabric::Platform& platform) {

@@ -62,6 +62,8 @@ struct Predictions {
   int64_t end_ps = 0;
 };
 Predictions predict(const arch::Tables& tables, const fabric::Platform& platform, std::span<const Job> jobs);
+// How busy that kept each link of the platform, from 0 to 1.
+std::vector<float> busy_links(const fabric::Platform& platform, const Predictions& predictions);
 
 // The table keys that a prediction on this platform rests on, by their confidence: "assumed: ...", a line
 // each.

@@ -31,9 +31,10 @@ void device_memory_stats(abi::DeviceMemoryStats& args) {
   args.allocations = {args.device->allocations, true};
   args.largest_allocation = {args.device->largest_allocation, true};
   args.bytes_limit = {args.device->bytes_limit, true};
-  for (abi::OptionalInt* unknown :
-       {&args.bytes_reserved, &args.peak_bytes_reserved, &args.bytes_reservable_limit,
-        &args.largest_free_block, &args.pool_bytes, &args.peak_pool_bytes})
+  // Nothing is set aside beforehand, so a program may have all that there is.
+  args.bytes_reserved = args.peak_bytes_reserved = {0, true};
+  args.bytes_reservable_limit = {args.device->bytes_limit, true};
+  for (abi::OptionalInt* unknown : {&args.largest_free_block, &args.pool_bytes, &args.peak_pool_bytes})
     *unknown = {0, false};
 }
 

@@ -346,11 +346,12 @@ spmd::SpmdModule Program::own_partition() const {
     std::vector<std::optional<spmd::Cuts>> cuts(outputs.size());
     std::vector<const spmd::Cuts*> wanted(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (outputs[i] && whole_outputs_[i].is_tensor()) {
+      if (outputs[i] && whole_outputs_[i].is_tensor() && !stated.other.results.contains(i)) {
         cuts[i] = stated.grid.cuts_of(*outputs[i], flat.type(flat.returned()[i]).rank());
         wanted[i] = &*cuts[i];
       }
-    spmd::SpmdModule made = spmd::partition(module_, flat, stated.grid, stated.values, wanted, stated.open);
+    spmd::SpmdModule made =
+        spmd::partition(module_, flat, stated.grid, stated.values, wanted, stated.open, stated.other);
     bool even = true;
     for (size_t i = 0; i < outputs.size(); ++i)
       if (!outputs[i] && !made.outputs[i].divides(whole_outputs_[i])) {

@@ -5,18 +5,26 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include "arch/tables.h"
 #include "base/fork.h"
+#include "base/units.h"
 #include "collectives/predict.h"
 #include "collectives/values.h"
 #include "runtime/collective_call.h"
 #include "runtime/settings.h"
+#include "spmd/in_order.h"
 
 namespace opentrn::python {
 
@@ -58,22 +66,32 @@ struct Prepared {
   double time_ns = 0;
 };
 
-// On the machine that the environment names, or the smallest that has the cores.
+// The machine that the environment names, or the smallest that has the cores, and the physical ones of each.
+struct CoresOfMachine {
+  explicit CoresOfMachine(int cores)
+      : settings(runtime::settings_of_environment()),
+        platform(collectives::machine_of(arch::default_tables(), settings.target, settings.generation, cores,
+                                         settings.physical_cores_per_core)),
+        all(collectives::place_ranks(platform, cores, settings.physical_cores_per_core, 0)) {}
+  collectives::RankCores of(std::span<const int> cores) const {
+    collectives::RankCores out;
+    for (const int core : cores) out.push_back(all.at(static_cast<size_t>(core)));
+    return out;
+  }
+
+  runtime::Settings settings;
+  fabric::Platform platform;
+  collectives::RankCores all;
+};
+
 std::shared_ptr<const Prepared> prepare(const CollectiveCall& call) {
-  const runtime::Settings settings = runtime::settings_of_environment();
-  const arch::Tables& tables = arch::default_tables();
-  const int per_core = settings.physical_cores_per_core;
-  const int needed = 1 + *std::max_element(call.cores, call.cores + call.ranks);
-  const fabric::Platform platform =
-      collectives::machine_of(tables, settings.target, settings.generation, needed, per_core);
-  const collectives::RankCores all = collectives::place_ranks(platform, needed, per_core, 0);
+  const std::span<const int> cores(call.cores, static_cast<size_t>(call.ranks));
+  const CoresOfMachine machine(1 + *std::ranges::max_element(cores));
   collectives::Job job;
   job.request = request_of(call);
-  for (int rank = 0; rank < call.ranks; ++rank)
-    job.cores.push_back(all[static_cast<size_t>(call.cores[rank])]);
-  collectives::Predictions made = collectives::predict(tables, platform, {&job, 1});
+  job.cores = machine.of(cores);
+  collectives::Predictions made = collectives::predict(arch::default_tables(), machine.platform, {&job, 1});
   collectives::prove(made.jobs[0].plan);
-  constexpr double kPsPerNs = 1e3;
   return std::make_shared<Prepared>(
       Prepared{std::move(made.jobs[0].plan), static_cast<double>(made.end_ps) / kPsPerNs});
 }
@@ -130,12 +148,56 @@ int call_collective(const CollectiveCall& call, const void* const* inputs, void*
   return 1;
 }
 
+// A part: its time and the collectives that it waits for. Or a collective: its kind, bytes, cores and stream.
+using GraphRow = std::tuple<double, std::vector<int>, std::string, int64_t, std::vector<int>, int>;
+
+std::vector<double> stretches_of_graph(const std::vector<GraphRow>& rows) {
+  int cores = 1;
+  for (const GraphRow& row : rows)
+    for (const int core : std::get<4>(row)) cores = std::max(cores, core + 1);
+  const CoresOfMachine machine(cores);
+  using Alone = std::pair<double, std::shared_ptr<const std::vector<float>>>;
+  std::map<std::tuple<std::string, int64_t, std::vector<int>>, Alone> known;
+  const auto alone = [&](const std::string& kind, int64_t bytes, const std::vector<int>& on) -> const Alone& {
+    const auto [found, is_new] = known.try_emplace({kind, bytes, on});
+    if (!is_new) return found->second;
+    const auto ranks = static_cast<int64_t>(on.size());
+    collectives::Job job;
+    job.cores = machine.of(on);
+    job.request = {.kind = named<Kind>(kind.c_str(), collectives::kKindCount),
+                   .ranks = static_cast<int>(ranks),
+                   .bytes = (bytes + ranks - 1) / ranks * ranks,
+                   .dtype = DType::kUint8};
+    const auto made = collectives::predict(arch::default_tables(), machine.platform, {&job, 1});
+    return found->second = {
+               static_cast<double>(made.end_ps) / kPsPerNs,
+               std::make_shared<const std::vector<float>>(collectives::busy_links(machine.platform, made))};
+  };
+  std::vector<spmd::OrderedStep> steps;
+  for (const auto& [ns, waits, kind, bytes, on, stream] : rows) {
+    spmd::OrderedStep& step = steps.emplace_back(spmd::OrderedStep{.ns = ns, .waits = waits});
+    if (kind.empty()) continue;
+    step.stream = stream;
+    std::tie(step.ns, step.links) = alone(kind, bytes, on);
+  }
+  return spmd::stretches(steps);
+}
+
 }  // namespace
 
 void bind_collective_call(nb::module_& module) {
   module.def(
       "collective_function", [] { return reinterpret_cast<uintptr_t>(&call_collective); },
       "The address of a runtime::CollectiveFunction.");
+  module.def(
+      "stretches_of_graph",
+      [](const std::vector<GraphRow>& rows) {
+        const nb::gil_scoped_release unlocked;
+        return stretches_of_graph(rows);
+      },
+      nb::arg("rows"),
+      "How much longer each step takes beside collectives of other streams. A row is a part (ns, rows of the "
+      "collectives that it waits for, '', 0, [], 0) or a collective (0, [], kind, bytes, cores, stream).");
 }
 
 }  // namespace opentrn::python

@@ -60,25 +60,55 @@ AxisGrid::AxisGrid(Mesh mesh, std::span<const AxisPart> parts) : mesh_(std::move
   add_axes(parts, {});
 }
 
-AxisGrid::AxisGrid(Mesh mesh, std::span<const Sharding> shardings) : mesh_(std::move(mesh)) {
+namespace {
+
+// The places in the line of devices at which a sharding cuts axes.
+std::set<int64_t> bounds_of(const Sharding& sharding) {
   std::set<int64_t> bounds;
+  const auto add = [&](const AxisPart& part) {
+    const auto [begin, end] = range_of(sharding.mesh, part);
+    bounds.insert({begin, end});
+  };
+  for (const auto& dim : sharding.dims)
+    for (const AxisPart& part : dim) add(part);
+  for (const std::string& axis : sharding.unreduced) add({axis, 1, 0});
+  return bounds;
+}
+
+// Whether axes may be cut at all of them.
+bool go_together(const std::set<int64_t>& bounds) {
+  return std::adjacent_find(bounds.begin(), bounds.end(), [](int64_t a, int64_t b) { return b % a != 0; }) ==
+         bounds.end();
+}
+
+}  // namespace
+
+AxisGrid::AxisGrid(Mesh mesh, std::span<const Sharding> shardings) : mesh_(std::move(mesh)) {
+  std::set<int64_t> bounds{1};
+  int64_t devices = 1;
+  for (const Mesh::Axis& axis : mesh_.axes) bounds.insert(devices *= axis.size);
+  const std::vector<int64_t> line = line_of(mesh_);
   for (const Sharding& sharding : shardings) {
-    if (line_of(sharding.mesh) != line_of(mesh_))
-      throw Fault(
-          FaultKind::kNotModelled, "sdy.mesh",
-          "shardings of several meshes in one program, which have other devices or another order of them",
-          "make the meshes of one list of devices");
-    for (const auto& dim : sharding.dims)
-      for (const AxisPart& part : dim) {
-        const auto [begin, end] = range_of(sharding.mesh, part);
-        bounds.insert({begin, end});
-      }
-    for (const std::string& axis : sharding.unreduced) {
-      const auto [begin, end] = range_of(sharding.mesh, {axis, 1, 0});
-      bounds.insert({begin, end});
-    }
+    if (line_of(sharding.mesh) != line) continue;
+    std::set<int64_t> with = bounds_of(sharding);
+    with.insert(bounds.begin(), bounds.end());
+    if (go_together(with)) bounds = std::move(with);
   }
   add_axes({}, bounds);
+}
+
+bool AxisGrid::expresses(const Sharding& sharding) const {
+  if (sharding.replicated() && sharding.unreduced.empty()) return true;
+  if (line_of(sharding.mesh) != line_of(mesh_)) return false;
+  const auto fits = [&](const AxisPart& part) {
+    const auto [begin, end] = range_of(sharding.mesh, part);
+    return axes_between(begin, end).has_value();
+  };
+  return std::ranges::all_of(sharding.dims,
+                             [&](const auto& dim) { return std::ranges::all_of(dim, fits); }) &&
+         std::ranges::all_of(sharding.unreduced, [&](const std::string& axis) {
+           return fits({axis, 1, 0});
+         });
 }
 
 // `bounds_of_line`: places in the line of devices at which axes are cut.
@@ -146,16 +176,20 @@ graph::Type AxisGrid::local(const graph::Type& whole, const Cuts& cuts) const {
   return whole.with_dims(std::move(dims));
 }
 
-Axes AxisGrid::axes_of(const Mesh& mesh, const AxisPart& part) const {
-  const auto [begin, end] = range_of(mesh, part);
+std::optional<Axes> AxisGrid::axes_between(int64_t begin, int64_t end) const {
   Axes found;
   for (size_t i = 0; i < axes_.size(); ++i)
     if (axes_[i].begin >= begin && axes_[i].begin * axes_[i].size <= end)
       found.push_back(static_cast<int>(i));
-  if (count(found) * begin != end)
-    throw Fault(FaultKind::kNotModelled, "spmd.axis_parts",
-                fmt::format("a part of the axis \"{}\" is not made of the grid's", part.axis));
+  if (count(found) * begin != end) return std::nullopt;
   return found;
+}
+
+Axes AxisGrid::axes_of(const Mesh& mesh, const AxisPart& part) const {
+  const auto [begin, end] = range_of(mesh, part);
+  if (const auto found = axes_between(begin, end)) return *found;
+  throw Fault(FaultKind::kNotModelled, "spmd.axis_parts",
+              fmt::format("a part of the axis \"{}\" is not made of the grid's", part.axis));
 }
 
 Cuts AxisGrid::cuts_of(const Sharding& sharding, int rank) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -27,9 +28,11 @@ class AxisGrid {
   // `parts`: parts of axes that shardings name. NotModelled fault where two of them of one axis overlap.
   explicit AxisGrid(Mesh mesh, std::span<const AxisPart> parts = {});
   // Of shardings of several meshes over the same devices in the same order, such as dp=2,tp=4 and x=8: axes
-  // are cut where any of them is. NotModelled fault for other meshes, and for axes that overlap (2 x 3 and 3
-  // x 2 devices).
+  // are cut where any of them is. Those that do not go together with the mesh and the shardings before them
+  // (other devices, another order, 3 x 2 devices beside 2 x 3) are left out: expresses() says which.
   AxisGrid(Mesh mesh, std::span<const Sharding> shardings);
+  // Whether cuts_of() has cuts for it.
+  bool expresses(const Sharding& sharding) const;
 
   const Mesh& mesh() const { return mesh_; }
   int64_t devices() const { return devices_; }
@@ -58,6 +61,8 @@ class AxisGrid {
     int64_t begin = 1;  // devices of the axes in front of it: its place in the line of all devices
   };
   void add_axes(std::span<const AxisPart> parts, const std::set<int64_t>& bounds);
+  // Of axes between these places in the line of devices; the axes there do not make it up: no value.
+  std::optional<Axes> axes_between(int64_t begin, int64_t end) const;
   Axes axes_of(const Mesh& mesh, const AxisPart& part) const;
 
   Mesh mesh_;

@@ -67,9 +67,16 @@ class Partitioner {
     resharder_.emplace(made_.module, *to_, grid);
   }
 
-  SpmdModule run(const std::vector<const Cuts*>& outputs, const OpenSums& open) {
+  SpmdModule run(const std::vector<const Cuts*>& outputs, const OpenSums& open, const OtherMeshes& other) {
     to_->attributes = from_.attributes;
     for (const ValueId argument : from_.arguments()) {
+      if (const auto found = other.arguments.find(argument); found != other.arguments.end()) {
+        const Type& type = from_.type(argument);
+        locals_[argument] = {to_->add_argument(to_->body(), local_type(type, found->second)),
+                             whole_cuts(type)};
+        made_.inputs.push_back(found->second);
+        continue;
+      }
       const Cuts& cuts = cuts_[index_of(argument)];
       locals_[argument] = {to_->add_argument(to_->body(), grid_.local(from_.type(argument), cuts)), cuts};
       made_.inputs.push_back(grid_.sharding_of(cuts));
@@ -77,12 +84,16 @@ class Partitioner {
     to_->argument_attributes = from_.argument_attributes;
     to_->result_attributes = from_.result_attributes;
     block_ = to_->body();
+    for (const auto& [argument, sharding] : other.arguments) {
+      ValueId& value = locals_.at(argument).value;
+      value = gathered_by(sharding, value, from_.type(argument), made_.module, *to_, block_);
+    }
     for (const auto& [argument, axes] : open.arguments) {
       Local& local = locals_.at(argument);
       local.value = resharder_->all_reduce(local.value, axes, OpKind::add_, block_);
     }
     ops_of(from_.body());
-    give(outputs, open);
+    give(outputs, open, other);
     to_->argument_attributes.resize(to_->arguments().size());
     rearrange_sums(made_.module, *to_, grid_.devices());
     return std::move(made_);
@@ -94,10 +105,16 @@ class Partitioner {
     Cuts cuts;
   };
 
-  void give(const std::vector<const Cuts*>& outputs, const OpenSums& open) {
+  void give(const std::vector<const Cuts*>& outputs, const OpenSums& open, const OtherMeshes& other) {
     std::vector<ValueId> returned;
     const auto values = from_.returned();
     for (size_t i = 0; i < values.size(); ++i) {
+      if (const auto found = other.results.find(i); found != other.results.end()) {
+        returned.push_back(shared_out_by(found->second, whole(values[i]), made_.module, *to_, block_));
+        to_->result_types.push_back(to_->type(returned.back()));
+        made_.outputs.push_back(found->second);
+        continue;
+      }
       const Cuts& wanted = i < outputs.size() && outputs[i] ? *outputs[i] : cuts_[index_of(values[i])];
       returned.push_back(under(values[i], wanted));
       if (const auto found = open.results.find(i); found != open.results.end())
@@ -321,8 +338,7 @@ class Partitioner {
     const graph::Block& body = from_.block(op.regions[0]);
     for (const ValueId value : captured(op)) copier.set(value, whole(value));
     for (size_t i = 0; i < op.operands.size(); ++i) {
-      const Cuts cuts = grid_.cuts_of(shardings.in[i], static_cast<int>(rank(op.operands[i])));
-      const ValueId operand = under(op.operands[i], cuts);
+      const ValueId operand = lying(op.operands[i], shardings.in[i]);
       if (!(to_->type(operand) == from_.type(body.arguments[i])))
         throw Fault(FaultKind::kNotModelled, "sdy.divisible",
                     fmt::format("a manual computation takes {}, of which its devices have parts of {}",
@@ -336,9 +352,22 @@ class Partitioner {
       (void)copier.copy(from_.op(id), block_);
     }
     const auto& returned = from_.op(body.ops.back()).operands;
-    for (size_t i = 0; i < op.results.size(); ++i)
-      locals_[op.results[i]] = {copier.at(returned[i]),
-                                grid_.cuts_of(shardings.out[i], static_cast<int>(rank(op.results[i])))};
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const ValueId part = copier.at(returned[i]), result = op.results[i];
+      if (grid_.expresses(shardings.out[i]))
+        locals_[result] = {part, grid_.cuts_of(shardings.out[i], static_cast<int>(rank(result)))};
+      else
+        locals_[result] = {
+            gathered_by(shardings.out[i], part, from_.type(result), made_.module, *to_, block_),
+            whole_cuts(from_.type(result))};
+    }
+  }
+
+  // A value's part under a sharding of any mesh.
+  ValueId lying(ValueId value, const Sharding& sharding) {
+    if (grid_.expresses(sharding))
+      return under(value, grid_.cuts_of(sharding, static_cast<int>(rank(value))));
+    return shared_out_by(sharding, whole(value), made_.module, *to_, block_);
   }
 
   size_t rank(ValueId value) const {
@@ -400,13 +429,13 @@ class Partitioner {
 }  // namespace
 
 SpmdModule partition(const graph::Module& module, const Function& function, const AxisGrid& grid,
-                     const StatedCuts& stated, const std::vector<const Cuts*>& outputs,
-                     const OpenSums& open) {
+                     const StatedCuts& stated, const std::vector<const Cuts*>& outputs, const OpenSums& open,
+                     const OtherMeshes& other) {
   if (has_dynamic_values(function))
     throw Fault(FaultKind::kNotModelled, "spmd.dynamic_shape",
                 fmt::format("@{} has arrays whose sizes are known when it runs only", function.name),
                 "state the sizes, or run it on one core");
-  return Partitioner(module, function, grid, stated).run(outputs, open);
+  return Partitioner(module, function, grid, stated).run(outputs, open, other);
 }
 
 }  // namespace opentrn::spmd

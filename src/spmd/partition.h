@@ -14,6 +14,7 @@
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "spmd/cuts.h"
+#include "spmd/other_meshes.h"
 #include "spmd/propagate.h"
 
 namespace opentrn::spmd {
@@ -40,9 +41,10 @@ struct SpmdModule {
 
 // `function` of `module` has no calls. `stated`: cuts of values that are kept as they are said; those of
 // others are propagated. `outputs`: stated cuts of results, or null where one may lie as it comes; empty for
-// all such. NotModelled fault for arrays with dynamic dimensions.
+// all such. `other`: arguments and results that lie by another mesh than the grid's. NotModelled fault for
+// arrays with dynamic dimensions.
 SpmdModule partition(const graph::Module& module, const graph::Function& function, const AxisGrid& grid,
                      const StatedCuts& stated, const std::vector<const Cuts*>& outputs = {},
-                     const OpenSums& open = {});
+                     const OpenSums& open = {}, const OtherMeshes& other = {});
 
 }  // namespace opentrn::spmd

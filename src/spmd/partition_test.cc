@@ -160,22 +160,62 @@ TEST(Partition, AGridOfSeveralMeshesHoldsWhatTheirShardingsSay) {
   }
 }
 
-TEST(Partition, MeshesThatDoNotGoTogetherAreRefused) {
-  const auto refused = [](const Mesh& mesh, const Mesh& other, const std::string& axis) {
-    const std::vector<Sharding> shardings{cut_by(other, {{axis}})};
-    try {
-      AxisGrid(mesh, shardings);
-    } catch (const Fault& fault) {
-      EXPECT_EQ(fault.kind(), FaultKind::kNotModelled);
-      return fault.label();
-    }
-    return std::string("nothing");
+TEST(Partition, AGridLeavesOutMeshesThatDoNotGoTogetherWithIt) {
+  const auto expresses = [](const Mesh& mesh, const Mesh& other, const std::string& axis) {
+    const Sharding sharding = cut_by(other, {{axis}});
+    return AxisGrid(mesh, std::vector<Sharding>{sharding}).expresses(sharding);
   };
   Mesh turned = mesh_of({{"x", 2}, {"y", 2}});
   turned.devices = {0, 2, 1, 3};
-  EXPECT_EQ(refused(mesh_of({{"x", 4}}), turned, "x"), "sdy.mesh");
-  EXPECT_EQ(refused(mesh_of({{"x", 4}}), mesh_of({{"x", 2}}), "x"), "sdy.mesh");
-  EXPECT_EQ(refused(mesh_of({{"x", 2}, {"y", 3}}), mesh_of({{"a", 3}, {"b", 2}}), "a"), "spmd.axis_parts");
+  EXPECT_FALSE(expresses(mesh_of({{"x", 4}}), turned, "x"));
+  EXPECT_FALSE(expresses(mesh_of({{"x", 4}}), mesh_of({{"x", 2}}), "x"));
+  EXPECT_FALSE(expresses(mesh_of({{"x", 2}, {"y", 3}}), mesh_of({{"a", 3}, {"b", 2}}), "a"));
+  EXPECT_TRUE(expresses(mesh_of({{"x", 2}, {"y", 4}}), mesh_of({{"a", 4}, {"b", 2}}), "a"));
+}
+
+// Arguments and results by 2 x 3, 3 x 2 and 6 devices, in their order and in others: each device computes,
+// with the values of one.
+TEST(Partition, MeshesThatDoNotGoTogetherHaveTheValuesOfOneDevice) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%x: tensor<12x18xf32>, %w: tensor<18x6xf32>) -> (tensor<12x6xf32>, tensor<6x12xf32>) {
+    %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<12x18xf32>, tensor<18x6xf32>) -> tensor<12x6xf32>
+    %t = stablehlo.transpose %h, dims = [1, 0] : (tensor<12x6xf32>) -> tensor<6x12xf32>
+    return %h, %t : tensor<12x6xf32>, tensor<6x12xf32>
+  }
+})",
+                                                   "test");
+  std::vector<Mesh> meshes{mesh_of({{"x", 2}, {"y", 3}}), mesh_of({{"a", 3}, {"b", 2}}), mesh_of({{"z", 6}}),
+                           mesh_of({{"x", 2}, {"y", 3}})};
+  meshes[3].devices = {5, 0, 3, 1, 4, 2};
+  const std::vector<Literal> arguments = numbers_for(module.entry());
+  const std::vector<Literal> wanted = on_one(module, arguments);
+  const auto lies = [&](size_t number) {
+    const Mesh& mesh = meshes[number % meshes.size()];
+    const std::string first = mesh.axes.front().name, last = mesh.axes.back().name;
+    if (first == last || number % 3 == 0) return cut_by(mesh, {{first}});
+    return number % 3 == 1 ? cut_by(mesh, {{first}, {last}}) : cut_by(mesh, {{}, {last, first}});
+  };
+  int others = 0;
+  for (size_t turn = 0; turn < 60; ++turn) {
+    const std::vector<Sharding> inputs{lies(turn), lies(turn / 2 + 1)};
+    const std::vector<std::optional<Sharding>> outputs{lies(turn * 5 + 2), lies(turn * 7 + 3)};
+    const ProgramShardings stated = program_shardings(module, module.entry(), inputs, outputs, 6);
+    others += static_cast<int>(stated.other.arguments.size() + stated.other.results.size());
+    std::vector<Cuts> cuts(2);
+    std::vector<const Cuts*> results(2);
+    for (size_t i = 0; i < 2; ++i) {
+      if (stated.other.results.contains(i)) continue;
+      cuts[i] = stated.grid.cuts_of(*outputs[i], 2);
+      results[i] = &cuts[i];
+    }
+    const SpmdModule spmd =
+        partition(module, module.entry(), stated.grid, stated.values, results, stated.open, stated.other);
+    graph::verify(spmd.module);
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(spmd.module.entry().argument_types()[i], inputs[i].local(arguments[i].type())) << turn;
+    EXPECT_EQ(on_many(spmd, arguments, module.entry().result_types, 6), wanted) << turn;
+  }
+  EXPECT_GT(others, 60);
 }
 
 TEST(Partition, ArgumentsOfOneMeshAndResultsOfAnotherHaveTheValuesOfOneDevice) {

@@ -31,13 +31,6 @@ bool is_call_of(const Op& op, std::string_view target) {
   return op.kind == OpKind::custom_call_ && op.string(Attr::call_target_name) == target;
 }
 
-bool same_mesh(const Mesh& a, const Mesh& b) {
-  if (a.axes.size() != b.axes.size() || a.devices != b.devices) return false;
-  for (size_t i = 0; i < a.axes.size(); ++i)
-    if (a.axes[i].name != b.axes[i].name || a.axes[i].size != b.axes[i].size) return false;
-  return true;
-}
-
 // Of a value inside of a program, whose sums are made where they are wanted.
 Sharding closed(Sharding sharding) {
   if (!sharding.unreduced.empty())
@@ -45,32 +38,28 @@ Sharding closed(Sharding sharding) {
   return sharding;
 }
 
-// The mesh of all shardings that cut anything, and the parts of axes that they name; or all of them, where
-// they are of several meshes.
+// The mesh of the first sharding that cuts anything, with axes as all that go together with it cut them.
 class MeshOfAll {
  public:
+  explicit MeshOfAll(int64_t devices) : devices_(devices) {}
   void add(const Sharding& sharding) {
     if (sharding.replicated()) return;
-    if (!mesh_) mesh_ = sharding.mesh;
-    has_several_ |= !same_mesh(*mesh_, sharding.mesh);
+    int64_t devices = 1;
+    for (const Mesh::Axis& axis : sharding.mesh.axes) devices *= axis.size;
+    if (devices != devices_)
+      throw Fault(FaultKind::kNotModelled, "sdy.mesh",
+                  fmt::format("a mesh of {} devices in a program on {}", devices, devices_));
     shardings_.push_back(sharding);
-    for (const auto& dim : sharding.dims) parts_.insert(parts_.end(), dim.begin(), dim.end());
   }
 
-  AxisGrid grid(int64_t devices) const {
-    if (!mesh_) return AxisGrid(Mesh{{{"devices", devices}}, {}});
-    AxisGrid grid = has_several_ ? AxisGrid(*mesh_, shardings_) : AxisGrid(*mesh_, parts_);
-    if (grid.devices() != devices)
-      throw Fault(FaultKind::kNotModelled, "sdy.mesh",
-                  fmt::format("a mesh of {} devices in a program on {}", grid.devices(), devices));
-    return grid;
+  AxisGrid grid() const {
+    if (shardings_.empty()) return AxisGrid(Mesh{{{"devices", devices_}}, {}});
+    return AxisGrid(shardings_[0].mesh, shardings_);
   }
 
  private:
-  std::optional<Mesh> mesh_;
-  std::vector<AxisPart> parts_;
+  int64_t devices_;
   std::vector<Sharding> shardings_;
-  bool has_several_ = false;
 };
 
 }  // namespace
@@ -113,7 +102,7 @@ ProgramShardings program_shardings(const graph::Module& module, const Function& 
                                    std::span<const std::optional<Sharding>> outputs, int64_t devices) {
   const Meshes meshes = meshes_of(module);
   std::map<graph::ValueId, Sharding> stated;
-  MeshOfAll mesh;
+  MeshOfAll mesh(devices);
   graph::walk(function, function.body(), [&](OpId id) {
     const Op& op = function.op(id);
     if (is_sharding_constraint(op)) stated[op.results[0]] = closed(constraint_of(op, meshes));
@@ -129,8 +118,11 @@ ProgramShardings program_shardings(const graph::Module& module, const Function& 
     }
   for (size_t i = 0; i < inputs.size(); ++i) stated[function.arguments()[i]] = inputs[i];
   for (const auto& [value, sharding] : stated) mesh.add(sharding);
-  ProgramShardings made{mesh.grid(devices), {}, {}};
+  ProgramShardings made{mesh.grid(), {}, {}, {}};
   const auto axes_of = [&](const Sharding& sharding) {
+    if (!made.grid.expresses(sharding))
+      throw Fault(FaultKind::kNotModelled, "sdy.unreduced",
+                  "a sum that stays open between devices of another mesh than the program's");
     Sharding one{sharding.mesh, {{}}, {}};
     for (const std::string& axis : sharding.unreduced) one.dims[0].push_back({axis, 1, 0});
     return made.grid.cuts_of(one, 1)[0];
@@ -139,8 +131,12 @@ ProgramShardings program_shardings(const graph::Module& module, const Function& 
     if (!inputs[i].unreduced.empty()) made.open.arguments[function.arguments()[i]] = axes_of(inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i] && !outputs[i]->unreduced.empty()) made.open.results[i] = axes_of(*outputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!made.grid.expresses(inputs[i])) made.other.arguments[function.arguments()[i]] = inputs[i];
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i] && !made.grid.expresses(*outputs[i])) made.other.results[i] = *outputs[i];
   for (const auto& [value, sharding] : stated)
-    if (const graph::Type& type = function.type(value); type.is_tensor())
+    if (const graph::Type& type = function.type(value); type.is_tensor() && made.grid.expresses(sharding))
       made.values[value] = made.grid.cuts_of(sharding, type.rank());
   return made;
 }

@@ -8,6 +8,7 @@
 
 #include "graph/module.h"
 #include "spmd/cuts.h"
+#include "spmd/other_meshes.h"
 #include "spmd/partition.h"
 #include "spmd/propagate.h"
 #include "spmd/sharding.h"
@@ -32,9 +33,11 @@ struct ProgramShardings {
   AxisGrid grid;
   StatedCuts values;
   OpenSums open;
+  OtherMeshes other;
 };
-// `inputs`: of the function's arguments; `outputs`: of results where they are stated. NotModelled fault where
-// shardings are of several meshes, or of one that has not `devices` devices.
+// `inputs`: of the function's arguments; `outputs`: of results where they are stated. Of values in between,
+// shardings that the grid of the others does not express are left out: they say where values lie, not what
+// they are. NotModelled fault where a mesh has not `devices` devices.
 ProgramShardings program_shardings(const graph::Module& module, const graph::Function& function,
                                    std::span<const Sharding> inputs,
                                    std::span<const std::optional<Sharding>> outputs, int64_t devices);

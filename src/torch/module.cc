@@ -277,12 +277,20 @@ std::pair<c10::intrusive_ptr<c10d::Backend>, bool> make_group(const c10::intrusi
   return {made, made->shares_cores()};
 }
 
+std::vector<int> cores_of_group(const c10::intrusive_ptr<c10d::Backend>& group) {
+  const auto* own = dynamic_cast<const Backend*>(group.get());
+  return own ? own->cores() : std::vector<int>{};
+}
+
 PYBIND11_MODULE(_torch, module) {
   py::module_::import("torch._C._distributed_c10d");  // the types that groups are made of
   module.def("set_collective_function", [](uintptr_t address) {
     set_collective_function(reinterpret_cast<runtime::CollectiveFunction>(address));
   });
   module.def("make_group", &make_group);
+  module.def("cores_of_group", &cores_of_group, "The logical core of each rank; none of another backend's");
+  module.def("stretch_collectives", &stretch_collectives,
+             "Collectives that this thread starts take so much longer than alone");
   module.def("start", &start);
   module.def("set_class_with_attention",
              [](const py::object& type) { python().class_with_attention = type; });

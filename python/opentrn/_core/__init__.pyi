@@ -146,6 +146,11 @@ def processing_rank(iteration: int, groups: object, channel: int) -> int: ...
 def collective_function() -> int:
     """The address of a runtime::CollectiveFunction."""
 
+def stretches_of_graph(rows: Sequence[tuple[float, Sequence[int], str, int, Sequence[int], int]]) -> list[float]:
+    """
+    How much longer each step takes beside collectives of other streams. A row is a part (ns, rows of the collectives that it waits for, '', 0, [], 0) or a collective (0, [], kind, bytes, cores, stream).
+    """
+
 def memory_function(cores: Sequence[int]) -> int:
     """
     The address of a runtime::MemoryCall of a process that holds these logical cores.

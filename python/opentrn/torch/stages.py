@@ -14,12 +14,12 @@ import torch
 from torch import fx
 from torch.fx.passes.split_module import split_module
 
-from opentrn.torch import layers, skipped
+from opentrn import _torch
+from opentrn.torch import layers, skipped, streams
 from opentrn.torch.emitter import schema_name
 
 # Those of torch.distributed._functional_collectives and of DTensor, as they are in graphs.
 _NAMESPACES = {"_c10d_functional", "_dtensor"}
-_WAIT = "_c10d_functional::wait_tensor"
 # What compiles one part: of a name, and whether the part begins the program, which launches it.
 Compile = Callable[[fx.GraphModule, str, bool], Callable[[list[Any]], Any]]
 
@@ -44,7 +44,7 @@ def has_collectives(module: fx.GraphModule) -> bool:
 def _wait_late(graph: fx.Graph) -> None:
     places = {node: place for place, node in enumerate(graph.nodes)}
     for node in list(graph.nodes):
-        if schema_name(node) == _WAIT and node.users:
+        if schema_name(node) == streams.WAIT and node.users:
             min(node.users, key=places.__getitem__).prepend(node)
 
 
@@ -84,18 +84,33 @@ def in_stages(module: fx.GraphModule, name: str, compile_part: Compile) -> Calla
     _wait_late(module.graph)
     layers.arrange(module.graph)
     stages = _stages(module.graph)
-    of_group = {f"submod_{stage}" for node, stage in stages.items() if _is_collective(node)}
+    pace = streams.keep_pace(module, stages, _is_collective)
+    of_group = {
+        f"submod_{stage}"
+        for node, stage in stages.items()
+        if node.op == "call_function" and _is_collective(node)
+    }
+    streams.write_results(module.graph)
     split = split_module(module, module, stages.__getitem__, keep_original_order=True)
     parts = [node.target for node in split.graph.find_nodes(op="call_module") if node.target not in of_group]
+    compiled: dict[int, Any] = {}
     for number, target in enumerate(parts):
         part = getattr(split, target)
-        setattr(split, target, _Part(part, compile_part(part, f"{name}_part{number}", number == 0)))
+        made = compile_part(part, f"{name}_part{number}", number == 0)
+        compiled[int(target.rpartition("_")[2])] = made
+        setattr(split, target, _Part(part, made))
 
     def run(arguments: list[Any]) -> Any:
         skipped.THREAD.touched += 1
         taken = list(arguments)
         arguments.clear()
-        return split(*taken)
+        if pace is None:
+            return split(*taken)
+        pace.settle(streams.part_times(compiled))
+        try:
+            return split(*taken)
+        finally:
+            _torch.stretch_collectives(1.0)
 
     run._boxed_call = True  # type: ignore[attr-defined]  # a mark for torch
     return run

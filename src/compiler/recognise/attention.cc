@@ -52,20 +52,41 @@ bool counts_up(std::span<const int64_t> values) {
   return true;
 }
 
-// One side of a product with one free and one contracted dimension.
+constexpr int64_t kRepeated = -1;  // a batch dimension that a side does not have
+
+// What a product has of an array: dimensions by what they are for.
+struct Factor {
+  ValueId value;
+  std::vector<int64_t> batch, free;
+  int64_t contracted = 0;
+};
+// The result has the batch dimensions, then the free ones of the left, then those of the right.
+struct Product {
+  Factor left, right;
+};
+
+// One side of attention: its dimension for each of the softmax's batch dimensions (or kRepeated), and others.
 struct Side {
   ValueId value;
   std::vector<int64_t> batch;
   int64_t free = 0, contracted = 0;
-};
 
-struct Product {
-  Side left, right;
+  bool repeats() const { return std::ranges::find(batch, kRepeated) != batch.end(); }
 };
 
 struct Scores {
-  Product product;
+  Side queries, keys;
   AttentionOp found;
+};
+
+// The last product: its weights' batch dimensions in the order in which its result has them. `plain`: all of
+// them in front, in their order.
+struct Last {
+  Side values;
+  bool plain = true;
+  std::vector<int64_t> batch_order;
+  std::vector<int64_t> result;  // by dimension: a place in batch_order, or one of these
+  static constexpr int64_t kQuery = -1, kFeature = -2;
 };
 
 class Matcher {
@@ -77,16 +98,20 @@ class Matcher {
     const auto product = product_of(function_.op(id));
     if (!product) return false;
     for (const bool left : {true, false}) {
-      const Side& weights = left ? product->left : product->right;
-      const Side& values = left ? product->right : product->left;
+      const Factor& weights = left ? product->left : product->right;
+      const Factor& values = left ? product->right : product->left;
       const auto rank = static_cast<int64_t>(function_.type(weights.value).rank());
-      if (!counts_up(weights.batch) || weights.free != rank - 2 || weights.contracted != rank - 1) continue;
+      if (weights.contracted != rank - 1 || weights.free.empty() || weights.free.back() != rank - 2 ||
+          values.free.size() != 1)
+        continue;
       const auto softmax_of = softmax_input(weights.value);
       if (!softmax_of) continue;
+      const Last last = last_of(weights, values, left);
       auto scores = scores_of(softmax_of->scores);
       if (scores) scores->found.sink = softmax_of->sink;
-      if (scores && fits(*scores, values)) {
-        build(id, *scores, softmax_of->scores, values, left);
+      if (scores && fits(*scores, last.values) &&
+          lie_together(*scores, last, weights.value, softmax_of->scores)) {
+        build(id, *scores, softmax_of->scores, last);
         return true;
       }
     }
@@ -128,20 +153,39 @@ class Matcher {
   std::optional<Product> product_of(const Op& op) const {
     if (op.kind != OpKind::dot_general_ || !graph::is_float(type(op.results[0]).element()))
       return std::nullopt;
-    const auto side = [&](ValueId value, Attr batch, Attr contracted) -> std::optional<Side> {
-      Side made{value, {}, 0, 0};
+    const auto factor = [&](ValueId value, Attr batch, Attr contracted) -> std::optional<Factor> {
+      Factor made{value, {}, {}, 0};
       const auto b = dimensions(op, batch), c = dimensions(op, contracted);
       made.batch.assign(b.begin(), b.end());
-      if (c.size() != 1 || b.size() + 2 != type(value).dims().size()) return std::nullopt;
+      if (c.size() != 1) return std::nullopt;
       made.contracted = c[0];
       for (int64_t d = 0; d < type(value).rank(); ++d)
-        if (d != c[0] && std::find(b.begin(), b.end(), d) == b.end()) made.free = d;
+        if (d != c[0] && std::ranges::find(b, d) == b.end()) made.free.push_back(d);
       return made;
     };
-    const auto left = side(op.operands[0], Attr::lhs_batching_dimensions, Attr::lhs_contracting_dimensions);
-    const auto right = side(op.operands[1], Attr::rhs_batching_dimensions, Attr::rhs_contracting_dimensions);
+    const auto left = factor(op.operands[0], Attr::lhs_batching_dimensions, Attr::lhs_contracting_dimensions);
+    const auto right =
+        factor(op.operands[1], Attr::rhs_batching_dimensions, Attr::rhs_contracting_dimensions);
     if (!left || !right || type(left->value).element() != type(right->value).element()) return std::nullopt;
     return Product{*left, *right};
+  }
+
+  // Batch dimensions of the weights that the product has as free ones (the heads that share keys, as JAX's
+  // dot_product_attention has them) are repeated in the values.
+  Last last_of(const Factor& weights, const Factor& values, bool weights_left) const {
+    Last last{{values.value, {}, values.free[0], values.contracted}, true, {}, {}};
+    last.plain = weights.free.size() == 1 && counts_up(weights.batch);
+    const auto take = [&](int64_t of_weights, int64_t of_values) {
+      last.result.push_back(static_cast<int64_t>(last.batch_order.size()));
+      last.batch_order.push_back(of_weights);
+      last.values.batch.push_back(of_values);
+    };
+    for (size_t i = 0; i < weights.batch.size(); ++i) take(weights.batch[i], values.batch[i]);
+    if (!weights_left) last.result.push_back(Last::kFeature);
+    for (size_t i = 0; i + 1 < weights.free.size(); ++i) take(weights.free[i], kRepeated);
+    last.result.push_back(Last::kQuery);
+    if (weights_left) last.result.push_back(Last::kFeature);
+    return last;
   }
 
   // `value` repeats one number per row along its last dimension: those numbers, [rows] or [rows, 1].
@@ -159,31 +203,51 @@ class Matcher {
     }
   }
 
-  // The reduction over the last dimension that `value` is; nullptr where it is none.
-  const Op* row_reduction(ValueId value, OpKind combiner) const {
+  // A reduction over the last dimension, alone or `combiner` of it and something of its own type.
+  struct RowNumbers {
+    const Op* reduction = nullptr;
+    std::optional<ValueId> other;  // what it is combined with
+    ValueId both{};
+    std::vector<int64_t> turned;  // the dimensions of its result in this order, where they are transposed
+  };
+  std::optional<RowNumbers> row_reduction(ValueId value, OpKind combiner) const {
     const auto numbers = row_numbers(value);
-    const Op* op = numbers ? maker(*numbers, OpKind::reduce_) : nullptr;
-    if (!op) return nullptr;
+    const Op* op = numbers ? maker(*numbers) : nullptr;
+    RowNumbers found{op, std::nullopt, value, {}};
+    if (op && op->kind == OpKind::transpose_) {
+      const auto order = op->integers(Attr::permutation);
+      found.turned.assign(order.begin(), order.end());
+      found.reduction = op = maker(without_converts(op->operands[0]));
+    }
+    if (!op || op->kind != OpKind::reduce_) return std::nullopt;
     const auto reduced = op->integers(Attr::dimensions);
     const bool last = reduced.size() == 1 && reduced[0] == type(op->operands[0]).rank() - 1;
-    return last && is_reduction(function_, *op) && combiner_of(function_, *op) == combiner ? op : nullptr;
+    if (!last || !is_reduction(function_, *op) || combiner_of(function_, *op) != combiner)
+      return std::nullopt;
+    return found;
   }
-
-  // A reduction, alone or `combiner` of it and something of its own type.
-  struct RowNumbers {
-    const Op* reduction;
-    std::optional<ValueId> other;  // what it is combined with
-    ValueId both;
-  };
   std::optional<RowNumbers> row_numbers(ValueId value, OpKind combiner) const {
-    if (const Op* op = row_reduction(value, combiner)) return RowNumbers{op, std::nullopt, value};
+    if (const auto found = row_reduction(value, combiner)) return found;
     const auto numbers = row_numbers(value);
     const Op* op = numbers ? maker(*numbers, combiner) : nullptr;
     if (!op) return std::nullopt;
     for (const size_t side : {size_t{0}, size_t{1}})
-      if (const Op* reduction = row_reduction(op->operands[side], combiner))
-        return RowNumbers{reduction, op->operands[1 - side], *numbers};
+      if (auto found = row_reduction(op->operands[side], combiner)) {
+        found->other = op->operands[1 - side];
+        found->both = *numbers;
+        return found;
+      }
     return std::nullopt;
+  }
+  // Whether they are numbers of the rows of `rows`, which may be the transpose of what was reduced.
+  bool are_of(const RowNumbers& numbers, ValueId rows) const {
+    const ValueId reduced = without_converts(numbers.reduction->operands[0]);
+    if (numbers.turned.empty()) return reduced == rows;
+    const Op* turn = maker(rows, OpKind::transpose_);
+    if (!turn || without_converts(turn->operands[0]) != reduced) return false;
+    std::vector<int64_t> order = numbers.turned;
+    order.push_back(static_cast<int64_t>(order.size()));
+    return std::ranges::equal(turn->integers(Attr::permutation), order);
   }
 
   bool only_adds_last_one(const Op& reshape) const {
@@ -206,14 +270,12 @@ class Matcher {
     const ValueId top = without_converts(quotient->operands[0]);
     const Op* exponential = maker(top, OpKind::exponential_);
     const auto sum = row_numbers(quotient->operands[1], OpKind::add_);
-    if (!exponential || !sum || without_converts(sum->reduction->operands[0]) != top ||
-        !starts_at(*sum->reduction, 0.0))
-      return std::nullopt;
+    if (!exponential || !sum || !are_of(*sum, top) || !starts_at(*sum->reduction, 0.0)) return std::nullopt;
     const Op* difference = maker(without_converts(exponential->operands[0]), OpKind::subtract_);
     if (!difference) return std::nullopt;
     const ValueId scores = without_converts(difference->operands[0]);
     const auto maximum = row_numbers(difference->operands[1], OpKind::maximum_);
-    if (!maximum || without_converts(maximum->reduction->operands[0]) != scores) return std::nullopt;
+    if (!maximum || !are_of(*maximum, scores)) return std::nullopt;
     if (!starts_at(*maximum->reduction, -std::numeric_limits<double>::infinity())) return std::nullopt;
     if (!is_sink(*sum, *maximum)) return std::nullopt;
     return SoftmaxInput{scores, maximum->other};
@@ -230,35 +292,72 @@ class Matcher {
            without_converts(difference->operands[1]) == maximum.both;
   }
 
-  // Follows scale and masks down to the product.
+  // Follows scale, masks and a transpose of batch dimensions and queries down to the product.
   std::optional<Scores> scores_of(ValueId value) const {
-    Scores scores;
+    AttentionOp found;
+    std::vector<int64_t> turned;  // a dimension of the softmax is this one of what is below
     bool scaled = false;
     for (;;) {
-      value = without_batch_reshapes(value);
+      value = turned.empty() ? without_batch_reshapes(value) : without_converts(value);
       const Op* op = maker(value);
       if (!op) return std::nullopt;
       if (op->kind == OpKind::dot_general_) {
         const auto product = product_of(*op);
         if (!product) return std::nullopt;
-        scores.product = *product;
-        return scores;
+        return sides_of(*product, turned, std::move(found));
       }
       if (op->kind == OpKind::multiply_ || op->kind == OpKind::divide_) {
         const auto factor = splat_of(function_, op->operands[1]);
         if (!factor) return std::nullopt;
-        scores.found.scale *= op->kind == OpKind::multiply_ ? *factor : 1.0 / *factor;
+        found.scale *= op->kind == OpKind::multiply_ ? *factor : 1.0 / *factor;
         scaled = true;
         value = op->operands[0];
         continue;
       }
-      if (scaled) return std::nullopt;  // a mask below the scale is scaled too
-      const auto next = op->kind == OpKind::add_      ? added(*op, scores.found)
-                        : op->kind == OpKind::select_ ? selected(*op, scores.found)
+      if (op->kind == OpKind::transpose_ && turned.empty()) {
+        const auto order = op->integers(Attr::permutation);
+        turned.assign(order.begin(), order.end());
+        value = op->operands[0];
+        continue;
+      }
+      // A mask below the scale is scaled too, and one below the transpose has other dimensions.
+      if (scaled || !turned.empty()) return std::nullopt;
+      const auto next = op->kind == OpKind::add_      ? added(*op, found)
+                        : op->kind == OpKind::select_ ? selected(*op, found)
                                                       : std::nullopt;
       if (!next) return std::nullopt;
       value = *next;
     }
+  }
+
+  // Of scores whose dimension i is `turned[i]` of the product's result; empty: i.
+  std::optional<Scores> sides_of(const Product& product, std::vector<int64_t> turned,
+                                 AttentionOp found) const {
+    struct Place {
+      int64_t left = kRepeated, right = kRepeated;
+    };
+    std::vector<Place> result;
+    for (size_t i = 0; i < product.left.batch.size(); ++i)
+      result.push_back({product.left.batch[i], product.right.batch[i]});
+    for (const int64_t d : product.left.free) result.push_back({d, kRepeated});
+    for (const int64_t d : product.right.free) result.push_back({kRepeated, d});
+    if (result.size() < 2) return std::nullopt;
+    std::vector<Place> places;
+    if (turned.empty()) places = result;
+    for (const int64_t d : turned) places.push_back(result[static_cast<size_t>(d)]);
+    const Place query = places[places.size() - 2], key = places.back();
+    const bool straight = query.left != kRepeated && query.right == kRepeated && key.left == kRepeated;
+    const bool crossed = query.right != kRepeated && query.left == kRepeated && key.right == kRepeated;
+    if (!straight && !crossed) return std::nullopt;
+    const Factor &q = straight ? product.left : product.right, &k = straight ? product.right : product.left;
+    Scores scores{{q.value, {}, straight ? query.left : query.right, q.contracted},
+                  {k.value, {}, straight ? key.right : key.left, k.contracted},
+                  std::move(found)};
+    for (size_t i = 0; i + 2 < places.size(); ++i) {
+      scores.queries.batch.push_back(straight ? places[i].left : places[i].right);
+      scores.keys.batch.push_back(straight ? places[i].right : places[i].left);
+    }
+    return scores;
   }
 
   bool leads_to_product(ValueId value) const {
@@ -267,7 +366,9 @@ class Matcher {
       const Op* op = maker(value);
       if (!op) return false;
       if (op->kind == OpKind::dot_general_) return true;
-      if (op->kind == OpKind::select_) {
+      if (op->kind == OpKind::transpose_) {
+        value = op->operands[0];
+      } else if (op->kind == OpKind::select_) {
         value = op->operands[splat_of(function_, op->operands[2]) ? 1 : 2];
       } else if (op->kind == OpKind::multiply_ || op->kind == OpKind::divide_ || op->kind == OpKind::add_) {
         if (op->kind == OpKind::add_ && leads_to_product(op->operands[1])) return true;
@@ -304,8 +405,32 @@ class Matcher {
     return op.operands[1];
   }
 
+  static bool repeats(const Scores& scores, const Last& last) {
+    return scores.queries.repeats() || scores.keys.repeats() || last.values.repeats();
+  }
+
+  // Whether dimensions can be told apart one by one, where they are not all in one order: no reshape changes
+  // those of the batch.
+  bool lie_together(const Scores& scores, const Last& last, ValueId weights, ValueId softmax_of) const {
+    if (last.plain && !repeats(scores, last)) return true;
+    const auto dims = type(softmax_of).dims();
+    if (!std::ranges::equal(dims, type(weights).dims())) return false;
+    const auto lies = [&](const Side& side, std::span<const int64_t> order) {
+      if (side.batch.size() + 2 != dims.size()) return false;
+      for (size_t i = 0; i < side.batch.size(); ++i)
+        if (side.batch[i] != kRepeated && type(side.value).dim(static_cast<int>(side.batch[i])) !=
+                                              dims[order.empty() ? i : static_cast<size_t>(order[i])])
+          return false;
+      return true;
+    };
+    return lies(scores.queries, {}) && lies(scores.keys, {}) && lies(last.values, last.batch_order) &&
+           std::ranges::all_of(scores.found.masks, [&](const AttentionOp::Mask& mask) {
+             return std::ranges::equal(type(mask.value).dims(), dims);
+           });
+  }
+
   bool fits(const Scores& scores, const Side& values) const {
-    const Side& q = scores.product.left;
+    const Side& q = scores.queries;
     const int64_t features = type(q.value).dim(static_cast<int>(q.contracted));
     const ElementType element = type(values.value).element();
     const bool typed =
@@ -365,41 +490,70 @@ class Matcher {
     return made;
   }
 
-  // [batch..., rows, columns] with the batch dimensions of the softmax.
+  // [batch..., rows, columns] with the batch dimensions of the softmax, as side.batch has them.
   ValueId canonical(const Side& side, int64_t rows, int64_t columns, std::span<const int64_t> batch) {
-    std::vector<int64_t> order = side.batch, dims(batch.begin(), batch.end());
-    order.push_back(rows);
-    order.push_back(columns);
-    dims.push_back(type(side.value).dim(static_cast<int>(rows)));
-    dims.push_back(type(side.value).dim(static_cast<int>(columns)));
-    return reshaped(transposed(side.value, std::move(order)), std::move(dims));
+    std::vector<int64_t> order, dims(batch.begin(), batch.end()), own;
+    for (const int64_t d : side.batch)
+      if (d != kRepeated) order.push_back(d);
+    for (const int64_t d : {rows, columns}) {
+      order.push_back(d);
+      dims.push_back(type(side.value).dim(static_cast<int>(d)));
+    }
+    const ValueId turned = transposed(side.value, std::move(order));
+    if (!side.repeats()) return reshaped(turned, std::move(dims));
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (i >= side.batch.size() || side.batch[i] != kRepeated) own.push_back(static_cast<int64_t>(i));
+    const ValueId made = add(OpKind::broadcast_in_dim_, {turned}, type(turned).with_dims(std::move(dims)));
+    function_.op(function_.value(made).op).set(Attr::broadcast_dimensions, std::move(own));
+    return made;
   }
 
-  void build(OpId id, const Scores& scores, ValueId softmax_of, const Side& values, bool weights_left) {
+  static Side in_order(Side side, const std::vector<int64_t>& order) {
+    const std::vector<int64_t> batch = side.batch;
+    for (size_t i = 0; i < order.size(); ++i) side.batch[i] = batch[static_cast<size_t>(order[i])];
+    return side;
+  }
+
+  void build(OpId id, Scores scores, ValueId softmax_of, Last last) {
     block_ = function_.op(id).block;
     location_ = function_.op(id).location;
     const auto& ops = function_.block(block_).ops;
     position_ = static_cast<size_t>(std::find(ops.begin(), ops.end(), id) - ops.begin());
     const ValueId replaced = function_.op(id).results[0];
     std::vector<int64_t> batch(type(softmax_of).dims().begin(), type(softmax_of).dims().end() - 2);
-    const Side q = scores.product.left;
-    const Side k = split_shared_heads(scores.product.right, batch), v = split_shared_heads(values, batch);
+    Side q = scores.queries, k = scores.keys, v = last.values;
+    std::vector<int64_t> order;  // of dimensions of the masks; empty: as they are
+    if (last.plain && !repeats(scores, last)) {
+      k = split_shared_heads(k, batch);
+      v = split_shared_heads(v, batch);
+    } else {
+      order = last.batch_order;
+      q = in_order(q, order);
+      k = in_order(k, order);
+      const std::vector<int64_t> before = batch;
+      for (size_t i = 0; i < order.size(); ++i) batch[i] = before[static_cast<size_t>(order[i])];
+      order.push_back(static_cast<int64_t>(order.size()));
+      order.push_back(static_cast<int64_t>(order.size()));
+    }
     std::vector<ValueId> operands{canonical(q, q.free, q.contracted, batch),
                                   canonical(k, k.free, k.contracted, batch),
                                   canonical(v, v.contracted, v.free, batch)};
+    const auto as_softmax = [&](ValueId value, const std::vector<int64_t>& dims) {
+      return reshaped(order.empty() ? value : transposed(with_rank(value, softmax_of), order), dims);
+    };
     std::vector<int64_t> full = batch;
     full.push_back(type(operands[0]).dims().end()[-2]);
     full.push_back(type(operands[1]).dims().end()[-2]);
     Dictionary attributes{{"scale", Attribute(scores.found.scale)}};
     graph::AttributeList masks;
     for (const AttentionOp::Mask& mask : scores.found.masks) {
-      operands.push_back(reshaped(mask.value, full));
+      operands.push_back(as_softmax(mask.value, full));
       masks.push_back(Attribute(mask.is_predicate));
       masks.push_back(Attribute(mask.fill));
     }
     if (scores.found.sink) {
       full.back() = 1;
-      operands.push_back(reshaped(*scores.found.sink, full));
+      operands.push_back(as_softmax(*scores.found.sink, full));
       attributes.emplace("has_sink", Attribute(true));
     }
     attributes.emplace("masks", Attribute::list(std::move(masks)));
@@ -407,7 +561,15 @@ class Matcher {
       attributes.emplace("diagonal", Attribute(*scores.found.diagonal));
       operands.push_back(corner());
     }
-    place(replaced, operands, std::move(attributes), batch, weights_left);
+    place(replaced, operands, std::move(attributes), batch, last);
+  }
+
+  // [rows] as [rows, 1]: what a sink of a softmax is.
+  ValueId with_rank(ValueId value, ValueId softmax_of) {
+    if (type(value).rank() == type(softmax_of).rank()) return value;
+    std::vector<int64_t> dims(type(softmax_of).dims().begin(), type(softmax_of).dims().end() - 1);
+    dims.push_back(1);
+    return reshaped(value, std::move(dims));
   }
 
   ValueId corner() {
@@ -424,7 +586,7 @@ class Matcher {
 
   // The op, and what turns its result into that of the product.
   void place(ValueId replaced, std::vector<ValueId> operands, Dictionary attributes,
-             std::span<const int64_t> batch, bool weights_left) {
+             std::span<const int64_t> batch, const Last& last) {
     const int64_t queries = type(operands[0]).dims().end()[-2], features = type(operands[2]).dims().back();
     const auto rank = static_cast<int64_t>(batch.size());
     std::vector<int64_t> dims, order;
@@ -436,12 +598,19 @@ class Matcher {
     Op& op = function_.op(function_.value(made).op);
     op.set(Attr::name, std::string(kAttentionName));
     op.set(Attr::composite_attributes, Attribute::dictionary(std::move(attributes)));
-    // Back to [B..., q, e], or [B..., e, q] where the values were the left operand.
-    const int64_t query_place = rank > 0 ? 1 : 0;
-    if (rank > 0) order.push_back(0);
-    for (int64_t i = 1; i < rank; ++i) order.push_back(i + 1);
-    order.push_back(weights_left ? query_place : rank + 1);
-    order.push_back(weights_left ? rank + 1 : query_place);
+    // Back to the dimensions of the product. Where heads were split into two, batch dimensions are all in
+    // front.
+    const auto place_of = [&](int64_t of) { return of == 0 ? 0 : of + 1; };
+    if (last.plain)
+      for (int64_t i = 0; i < rank; ++i) order.push_back(place_of(i));
+    for (const int64_t of : last.result) {
+      if (of == Last::kFeature)
+        order.push_back(rank + 1);
+      else if (of == Last::kQuery)
+        order.push_back(rank > 0 ? 1 : 0);
+      else if (!last.plain)
+        order.push_back(place_of(of));
+    }
     const auto wanted = type(replaced).dims_vector();
     const ValueId back = reshaped(transposed(made, std::move(order)), wanted);
     function_.replace_uses(replaced, back);

@@ -161,6 +161,73 @@ TEST(RecogniseAttention, TakesSoftmaxBetweenTwoProducts) {
   EXPECT_EQ(found, 1);
 }
 
+// As jax.nn.dot_product_attention has it: two heads share each of three keys' heads as a free dimension of
+// the queries, the softmax has it in front, and the maximum is taken before the scores are transposed, or a
+// mask lies behind the transpose.
+std::string shared_heads(bool masked, std::string_view order = "3, 0, 1, 2") {
+  const std::string scores = masked ? R"(
+    %x = stablehlo.transpose %s, dims = [ORDER, 4] : (tensor<2x3x256x2x128xf32>) -> tensor<2x2x3x256x128xf32>
+    %i = stablehlo.iota dim = 0 : tensor<256x128xi32>
+    %j = stablehlo.iota dim = 1 : tensor<256x128xi32>
+    %c = stablehlo.compare GE, %i, %j, SIGNED : (tensor<256x128xi32>, tensor<256x128xi32>) -> tensor<256x128xi1>
+    %cb = stablehlo.broadcast_in_dim %c, dims = [3, 4] : (tensor<256x128xi1>) -> tensor<2x2x3x256x128xi1>
+    %fill = stablehlo.constant dense<-2.0e+38> : tensor<2x2x3x256x128xf32>
+    %xm = stablehlo.select %cb, %x, %fill : tensor<2x2x3x256x128xi1>, tensor<2x2x3x256x128xf32>
+    %m = stablehlo.reduce(%xm init: %low) applies stablehlo.maximum across dimensions = [4]
+         : (tensor<2x2x3x256x128xf32>, tensor<f32>) -> tensor<2x2x3x256xf32>)"
+                                    : R"(
+    %n = stablehlo.reduce(%s init: %low) applies stablehlo.maximum across dimensions = [4]
+         : (tensor<2x3x256x2x128xf32>, tensor<f32>) -> tensor<2x3x256x2xf32>
+    %m = stablehlo.transpose %n, dims = [ORDER] : (tensor<2x3x256x2xf32>) -> tensor<2x2x3x256xf32>
+    %xm = stablehlo.transpose %s, dims = [3, 0, 1, 2, 4] : (tensor<2x3x256x2x128xf32>) -> tensor<2x2x3x256x128xf32>)";
+  std::string text = main_of(
+      "(%q: tensor<2x256x3x2x64xbf16>, %k: tensor<2x128x3x64xbf16>, %v: tensor<2x128x3x64xbf16>) -> "
+      "tensor<2x3x64x2x256xbf16>",
+      R"(
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %scale = stablehlo.constant dense<0.125> : tensor<2x3x256x2x128xf32>
+    %p = stablehlo.dot_general %q, %k, batching_dims = [0, 2] x [0, 2], contracting_dims = [4] x [3]
+         : (tensor<2x256x3x2x64xbf16>, tensor<2x128x3x64xbf16>) -> tensor<2x3x256x2x128xf32>
+    %s = stablehlo.multiply %p, %scale : tensor<2x3x256x2x128xf32>)" +
+          scores + R"(
+    %mb = stablehlo.broadcast_in_dim %m, dims = [0, 1, 2, 3] : (tensor<2x2x3x256xf32>) -> tensor<2x2x3x256x128xf32>
+    %d = stablehlo.subtract %xm, %mb : tensor<2x2x3x256x128xf32>
+    %e = stablehlo.exponential %d : tensor<2x2x3x256x128xf32>
+    %t = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [4]
+         : (tensor<2x2x3x256x128xf32>, tensor<f32>) -> tensor<2x2x3x256xf32>
+    %tb = stablehlo.broadcast_in_dim %t, dims = [0, 1, 2, 3] : (tensor<2x2x3x256xf32>) -> tensor<2x2x3x256x128xf32>
+    %w = stablehlo.divide %e, %tb : tensor<2x2x3x256x128xf32>
+    %wb = stablehlo.convert %w : (tensor<2x2x3x256x128xf32>) -> tensor<2x2x3x256x128xbf16>
+    %o = stablehlo.dot_general %v, %wb, batching_dims = [0, 2] x [1, 2], contracting_dims = [1] x [4]
+         : (tensor<2x128x3x64xbf16>, tensor<2x2x3x256x128xbf16>) -> tensor<2x3x64x2x256xbf16>
+    return %o : tensor<2x3x64x2x256xbf16>)");
+  for (size_t at = text.find("ORDER"); at != std::string::npos; at = text.find("ORDER"))
+    text.replace(at, 5, order);
+  return text;
+}
+
+TEST(RecogniseAttention, TakesHeadsThatShareKeysAsAFreeDimension) {
+  for (const bool masked : {false, true}) {
+    graph::Module module = parsed(shared_heads(masked));
+    EXPECT_EQ(recognise_attention(module.entry()), 1);
+    graph::walk(module.entry(), module.entry().body(), [&](graph::OpId id) {
+      const auto op = attention_of(module.entry().op(id));
+      if (!op) return;
+      EXPECT_EQ(op->diagonal.has_value(), masked);
+      // Batch, heads of keys, heads that share them: in the order of the result, so that nothing is turned.
+      EXPECT_EQ(module.entry().type(module.entry().op(id).operands[0]).dims_vector(),
+                (std::vector<int64_t>{2, 3, 2, 256, 64}));
+    });
+  }
+}
+
+// The maxima of other rows: batch and heads of the maximum are exchanged, where both have as many.
+TEST(RecogniseAttention, LeavesMaximaInAnotherOrder) {
+  graph::Module module = parsed(shared_heads(false, "0, 3, 1, 2"));
+  EXPECT_EQ(recognise_attention(module.entry()), 0);
+}
+
 TEST(RecogniseAttention, LeavesOtherReductions) {
   graph::Module module = parsed(attention("minimum"));
   EXPECT_EQ(recognise_attention(module.entry()), 0);

@@ -38,15 +38,7 @@ CollectiveCost predicted(const RendezvousOp& collective, const Settings& setting
   const collectives::Predictions predictions = collectives::predict(tables, platform, jobs);
   constexpr double kPsPerUs = 1e6;
   CollectiveCost cost{static_cast<double>(predictions.end_ps) / kPsPerUs};
-  const auto& links = platform.network().links;
-  auto busy = std::make_shared<std::vector<float>>(links.size());
-  const double seconds = static_cast<double>(predictions.end_ps) / (kPsPerUs * kPsPerUs);
-  for (size_t link = 0; link < links.size() && link < predictions.carried.size() && seconds > 0; ++link)
-    if (links[link].bytes_per_s > 0)
-      (*busy)[link] =
-          static_cast<float>(std::min(1.0, static_cast<double>(predictions.carried[link]) /
-                                               (static_cast<double>(links[link].bytes_per_s) * seconds)));
-  cost.links = std::move(busy);
+  cost.links = std::make_shared<std::vector<float>>(collectives::busy_links(platform, predictions));
   for (const auto& of_rank : cores) {
     const auto stack = static_cast<size_t>(platform.hbm(of_rank.front()));
     if (stack < predictions.carried.size())

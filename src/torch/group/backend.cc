@@ -16,6 +16,7 @@ namespace opentrn::torch_device {
 namespace {
 
 runtime::CollectiveFunction the_function = nullptr;
+thread_local double the_stretch = 1;
 
 Rendezvous::Exchange through(const c10::intrusive_ptr<c10d::Store>& store, const Backend::Setting& setting) {
   return [&](const Rendezvous::Introduction& own) {
@@ -40,6 +41,8 @@ Rendezvous::Exchange through(const c10::intrusive_ptr<c10d::Store>& store, const
 }  // namespace
 
 void set_collective_function(runtime::CollectiveFunction function) { the_function = function; }
+
+void stretch_collectives(double factor) { the_stretch = factor; }
 
 Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, const Setting& setting)
     : c10d::Backend(setting.rank, setting.size),
@@ -73,6 +76,7 @@ Backend::WorkPtr Backend::start(Call call) {
   pending->results = call.results;
   pending->divisor = call.is_average ? getSize() : 1;
   call.post.arrival_ns = now_ns(pending->device);
+  call.post.stretch = the_stretch;
   for (;;) {  // the call whose row this one takes is done first: nobody may have waited for it
     std::shared_ptr<Pending> oldest;
     {

@@ -25,6 +25,9 @@ void set_collective_function(runtime::CollectiveFunction function);
 // Lets signal handlers of Python run, and throws what they raise; module.cc.
 void service_interrupts();
 
+// Collectives that this thread starts from here on take so much longer than alone, for others beside them.
+void stretch_collectives(double factor);
+
 class Backend final : public c10d::Backend {
  public:
   struct Setting {
@@ -36,6 +39,7 @@ class Backend final : public c10d::Backend {
   };
   Backend(const c10::intrusive_ptr<c10d::Store>& store, const Setting& setting);
   bool shares_cores() const { return rendezvous_.shares_cores(); }
+  const std::vector<int>& cores() const { return rendezvous_.cores(); }
 
   const std::string getBackendName() const override { return "neuron"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }

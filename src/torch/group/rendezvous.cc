@@ -50,7 +50,7 @@ struct Rendezvous::Seat {
 
 struct Rendezvous::Entry {
   uint64_t input, output, splits;  // offsets in the rank's arena
-  double arrival_ns;
+  double arrival_ns, stretch;
   char what[kText];
 };
 
@@ -279,6 +279,7 @@ uint64_t Rendezvous::post(const Post& post) {
   mine.input = post.input;
   mine.output = post.output;
   mine.arrival_ns = post.arrival_ns;
+  mine.stretch = post.stretch;
   put(mine.what, post.what);
   mine.splits = Arena::kNothing;
   if (!post.sends.empty()) {
@@ -371,12 +372,13 @@ std::string Rendezvous::read_counts(uint64_t call, const Post& post, std::vector
 
 std::string Rendezvous::compute_values(uint64_t call, const Post& post, double& end_ns) {
   const auto size = static_cast<size_t>(members_.size);
-  double start_ns = table_->last_end_ns;
+  double start_ns = table_->last_end_ns, stretch = 1;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
   for (int rank = 0; rank < members_.size; ++rank) {
     const Entry& each = entry(rank, call);
     start_ns = std::max(start_ns, each.arrival_ns);
+    stretch = std::max(stretch, each.stretch);
     inputs.push_back(each.input == Arena::kNothing ? nullptr : base(rank) + each.input);
     outputs.push_back(each.output == Arena::kNothing ? nullptr : base(rank) + each.output);
   }
@@ -404,7 +406,7 @@ std::string Rendezvous::compute_values(uint64_t call, const Post& post, double& 
   char error[2 * kText] = {};
   if (compute_(request, inputs.data(), outputs.data(), &time_ns, error, sizeof error) != 0)
     return "process group neuron " + members_.name + ": " + post.what + ": " + error;
-  table_->last_end_ns = end_ns = start_ns + time_ns;
+  table_->last_end_ns = end_ns = start_ns + time_ns * stretch;
   return "";
 }
 

@@ -32,6 +32,7 @@ struct Post {
   // all_to_all_v, all_gather_v: bytes to each rank (to all: one number) and from each.
   std::vector<int64_t> sends, receives;
   double arrival_ns = 0;  // simulated
+  double stretch = 1;     // how much longer it takes than alone: of that of all ranks the largest
 };
 
 // A message from one rank to another.
@@ -106,6 +107,8 @@ class Rendezvous {
   std::string name_of(int rank) const;
   // Whether ranks named the same core: they are placed by their numbers then.
   bool shares_cores() const { return shares_cores_; }
+  // Of each rank.
+  const std::vector<int>& cores() const { return cores_; }
 
  private:
   struct Table;
