@@ -98,6 +98,36 @@ def test_weights_of_a_recurrence_are_loaded_before_it():
     assert f"src={weights}[" not in loop
 
 
+OUTER = """
+func.func @main(%h: tensor<8xf32>, %w: tensor<16x4xf32>) -> tensor<8xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %nothing = stablehlo.constant dense<0.0> : tensor<f32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %h) : tensor<i32>, tensor<8xf32>
+    cond {
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %go = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %p = stablehlo.dot_general %a, %w : (tensor<8xf32>, tensor<16x4xf32>) -> tensor<8x16x4xf32>
+      %s = stablehlo.reduce(%p init: %nothing) applies stablehlo.maximum across dimensions = [1, 2]
+           : (tensor<8x16x4xf32>, tensor<f32>) -> tensor<8xf32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %s : tensor<i32>, tensor<8xf32>
+    }
+  return %r#1 : tensor<8xf32>
+}
+"""
+
+
+def test_an_outer_product_in_a_loop():
+    h, w = normal(8), normal(16, 4)
+    want = h
+    for _ in range(3):
+        want = np.maximum((want[:, None, None] * w).max((1, 2)), 0)
+    np.testing.assert_allclose(run(OUTER, h, w)[1][0], want, rtol=1e-6)
+
+
 DOUBLING = """
 func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -59,3 +59,35 @@ def test_no_element_has_a_descriptor_of_its_own():
     shape = (256, 64, 64)
     model = repeated(shape, (2, 2), "convert")
     assert model.time().profile()["dma"]["descriptors"] < 256 * 64 * 64 / 16
+
+
+# Rows [36, 7] of [7, 36] planes: a tile of 128 of them ends inside of a plane, so that its last two rows are a
+# transfer of their own, which begins where no engine does. [op, dimensions of its result, NumPy's]
+UNEVEN_ROWS = {
+    "repeated": (
+        "broadcast_in_dim %t, dims = [0, 1, 2, 3]",
+        "36x7x7x16x7",
+        lambda t: t[..., None].repeat(7, -1),
+    ),
+    "strided": ("slice %t [0:36, 0:7, 0:7, 0:16:2]", "36x7x7x8", lambda t: t[..., ::2]),
+    "strided rows": ("slice %t [0:36, 0:7, 0:1, 0:16:2]", "36x7x1x8", lambda t: t[:, :, :1, ::2]),
+}
+
+
+@pytest.mark.parametrize("what", UNEVEN_ROWS)
+def test_rows_that_begin_where_no_engine_does(what):
+    op, dims, of_numpy = UNEVEN_ROWS[what]
+    x = np.random.default_rng(0).standard_normal((7, 36, 7, 16)).astype(np.float32)
+    want = of_numpy(x.transpose(1, 0, 2, 3))
+    other = np.random.default_rng(1).standard_normal(want.shape).astype(np.float32)
+    result = f"tensor<{dims}xf32>"
+    text = f"""module {{
+  func.func public @main(%x: tensor<7x36x7x16xf32>, %o: {result}) -> {result} {{
+    %t = stablehlo.transpose %x, dims = [1, 0, 2, 3] : (tensor<7x36x7x16xf32>) -> tensor<36x7x7x16xf32>
+    %r = stablehlo.{op} : (tensor<36x7x7x16xf32>) -> {result}
+    %y = stablehlo.add %r, %o : {result}
+    return %y : {result}
+  }}
+}}"""
+    (got,) = opentrn.compile(text, target="trn2").run([x, other])
+    np.testing.assert_array_equal(np.asarray(got), want + other)

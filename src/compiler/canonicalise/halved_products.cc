@@ -70,8 +70,9 @@ class Halver {
     if (op.has(Attr::lhs_batching_dimensions) && !op.integers(Attr::lhs_batching_dimensions).empty())
       return false;
     const graph::Type& sums = type(op.results[0]);
-    return type(op.operands[1]).rank() == 2 && op.integers(Attr::rhs_contracting_dimensions).size() == 1 &&
-           sums.rank() >= 1 && sums.dims().back() % 2 == 0 && sums.dims().back() > 0 &&
+    return type(op.operands[1]).rank() == 2 &&
+           op.integers_or(Attr::rhs_contracting_dimensions, 0, 0).size() == 1 && sums.rank() >= 1 &&
+           sums.dims().back() % 2 == 0 && sums.dims().back() > 0 &&
            sums.element_count() / sums.dims().back() >= kRowsMin;
   }
 

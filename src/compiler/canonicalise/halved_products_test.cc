@@ -52,5 +52,16 @@ TEST(HalveProducts, LeavesFewRowsAndWhatIsNotComputedOfBothHalves) {
   }
 }
 
+// As JAX writes the gradient of a sum over the last dimension under vmap: nothing is contracted, and
+// nothing stands where contracted dimensions would.
+TEST(HalveProducts, LeavesProductsThatContractNothing) {
+  const std::string text = main_of("(%x: tensor<3xf32>, %w: tensor<32x4xf32>) -> tensor<3x32x4xf32>", R"(
+    %p = stablehlo.dot_general %x, %w : (tensor<3xf32>, tensor<32x4xf32>) -> tensor<3x32x4xf32>
+    return %p : tensor<3x32x4xf32>)");
+  const std::string after_it = after(text, halve_and_clean);
+  EXPECT_EQ(after_it.find("slice"), std::string::npos) << after_it;
+  expect_same_values(text, halve_and_clean);
+}
+
 }  // namespace
 }  // namespace opentrn::compiler

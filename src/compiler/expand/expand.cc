@@ -52,6 +52,7 @@ std::span<const std::span<const Expansion>> expansion_families() {
       decomposition_expansions(),
       random_expansions(),
       counting_expansions(),
+      gather_window_expansions(),
       gather_column_expansions(),
       sort_key_expansions(),
       sum_scatter_expansions(),

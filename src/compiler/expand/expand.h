@@ -46,6 +46,7 @@ std::span<const Expansion> window_expansions();
 std::span<const Expansion> linear_algebra_expansions();
 std::span<const Expansion> random_expansions();
 std::span<const Expansion> counting_expansions();
+std::span<const Expansion> gather_window_expansions();  // before columns
 std::span<const Expansion> gather_column_expansions();
 
 // Complex values that loops carry, branches give and regions of sorts and reductions combine become two real

@@ -1,6 +1,7 @@
 // Every row of the tables of expansions by a program of its own: the row takes the op, nothing that has an
 // expansion is left, and the values are those of the op. What is not in 32 bits on the device is compared in
 // its words.
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
@@ -453,6 +454,34 @@ std::string scatter_of(const std::string& dims, const std::string& body) {
          ">}>" + body;
 }
 
+// %r [32, 40]: of row i the place that j - i says; rows are a dimension of batches.
+std::string differences() {
+  std::string list;
+  for (int i = 0; i < 32; ++i) {
+    list += i == 0 ? "[[" : "], [";
+    for (int j = 0; j < 40; ++j)
+      list += fmt::format("{}[{}]", j == 0 ? "" : ", ", std::clamp(4 + (j - i) / 3, 0, 8));
+  }
+  return "%i = stablehlo.constant dense<" + list + "]]> : tensor<32x40x1xi32>\n" +
+         R"(%r = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [],
+      collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0],
+      start_index_map = [1], index_vector_dim = 2>, slice_sizes = array<i64: 1, 1>}> :
+      (tensor<32x9xf32>, tensor<32x40x1xi32>) -> tensor<32x40xf32>)";
+}
+
+// %r: a gather of x [table] at a coordinate of each dimension by two ops, %p0 and %p1 of [places, 1].
+std::string places_of(const std::string& places, const std::vector<std::string>& ops,
+                      const std::string& table, const std::string& behind = "",
+                      const std::string& offsets = "offset_dims = [], ", const std::string& sizes = "") {
+  const std::string one = "tensor<" + places + "x1xi32>", two = "tensor<" + places + "x2xi32>";
+  return fmt::format("{}\n{}\n%p = stablehlo.concatenate %p0, %p1, dim = 2 : ({}, {}) -> {}\n", ops[0],
+                     ops[1], one, one, two) +
+         "%r = \"stablehlo.gather\"(%x, %p) <{dimension_numbers = #stablehlo.gather<" + offsets +
+         "collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 2>, "
+         "slice_sizes = array<i64: 1, 1" +
+         sizes + ">}> : (tensor<" + table + "xf32>, " + two + ") -> tensor<" + places + behind + "xf32>";
+}
+
 std::vector<ExpansionCase> places() {
   const std::string
       add_f = region("f32", "%s = stablehlo.add %p, %q : tensor<f32>"),
@@ -515,6 +544,23 @@ std::vector<ExpansionCase> places() {
        "collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: "
        "64, 1>}> : "
        "(tensor<64x9xf32>, tensor<128x1xi32>) -> tensor<64x128xf32>"},
+      // elements that follow each other in the table and in the result
+      {"%x: tensor<5x64xf32>, %i: tensor<32xi32>", "tensor<32x64xf32>",
+       places_of("32x64",
+                 {"%p0 = stablehlo.broadcast_in_dim %i, dims = [0] : (tensor<32xi32>) -> tensor<32x64x1xi32>",
+                  "%p1 = stablehlo.iota dim = 1 : tensor<32x64x1xi32>"},
+                 "5x64")},
+      // places by the difference of row and column
+      {"%x: tensor<32x9xf32>", "tensor<32x40xf32>", differences()},
+      // rows, then their columns
+      {"%x: tensor<5x6x2xf32>", "tensor<32x32x2xf32>",
+       "%n = stablehlo.iota dim = 0 : tensor<32xi32>\n%m = stablehlo.constant dense<5> : tensor<32xi32>\n"
+       "%i = stablehlo.and %n, %m : tensor<32xi32>\n" +
+           places_of(
+               "32x32",
+               {"%p0 = stablehlo.broadcast_in_dim %i, dims = [0] : (tensor<32xi32>) -> tensor<32x32x1xi32>",
+                "%p1 = stablehlo.broadcast_in_dim %i, dims = [1] : (tensor<32xi32>) -> tensor<32x32x1xi32>"},
+               "5x6x2", "x2", "offset_dims = [2], ", ", 2")},
       {"%x: tensor<2x9xf32>, %y: tensor<2x9xi32>", "tensor<2x9xi32>",
        R"(%v, %r = "stablehlo.sort"(%x, %y) <{dimension = 1 : i64, is_stable = true}> ({
           ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):

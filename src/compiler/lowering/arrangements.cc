@@ -196,7 +196,7 @@ class Finder {
     const graph::Type& left = function_.type(product.operands[0]);
     const int64_t width = width_of(value), rows = function_.type(value).element_count() / width;
     int64_t contracted = 1;
-    for (const int64_t d : product.integers(Attr::lhs_contracting_dimensions))
+    for (const int64_t d : product.integers_or(Attr::lhs_contracting_dimensions, 0, 0))
       contracted *= left.dim(static_cast<int>(d));
     const int64_t more = rows / group_rows * tiles(group_rows, kPartitions) - tiles(rows, kPartitions);
     const int64_t products = more * tiles(contracted, kPartitions) * tiles(width, kPsumBankColumns);

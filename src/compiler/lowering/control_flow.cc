@@ -53,7 +53,7 @@ bool is_factor_in(const Function& function, const Op& loop, ValueId value) {
       const Op& op = function.op(id);
       if (op.kind != OpKind::dot_general_ || op.operands[1] != value || function.type(value).rank() != 2)
         return;
-      const auto contracted = op.integers(Attr::rhs_contracting_dimensions);
+      const auto contracted = op.integers_or(Attr::rhs_contracting_dimensions, 0, 0);
       found |= contracted.size() == 1 && contracted[0] == 0;
     });
   return found;

@@ -7,6 +7,7 @@
 
 #include "arch/core_features.h"
 #include "arch/tables.h"
+#include "compiler/lowering/partitions.h"
 #include "compiler/lowering/repeated_load.h"
 #include "compiler/lowering/residency.h"
 #include "compiler/lowering/transposed_copy.h"
@@ -402,18 +403,15 @@ namespace {
 // the way over HBM.
 constexpr int64_t kMovedOneByOne = 1024;
 
-// Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
-bool engines_reach(const Tile& tile) {
-  const int64_t partition = tile.row_elements == 0 ? 0 : tile.offset / tile.row_elements;
-  if (partition == 0) return true;
-  return partition == 64 ? tile.rows <= 64 : partition % 32 == 0 && tile.rows <= 32;
+bool engines_reach_rows(const Tile& tile) {
+  return engines_reach(tile.row_elements == 0 ? 0 : tile.offset / tile.row_elements, tile.rows);
 }
 
 }  // namespace
 
 // Within SBUF: by an engine where both ends may be reached by one, else by DMA.
 void Emitter::move(const Tile& dst, const Tile& src) {
-  if (engines_reach(dst) && engines_reach(src)) return tensor_copy(dst, src);
+  if (engines_reach_rows(dst) && engines_reach_rows(src)) return tensor_copy(dst, src);
   transfer(operand(dst), operand(src));
 }
 

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/lowering/partitions.h"
+
 namespace opentrn::compiler {
 
 namespace {
@@ -63,7 +65,9 @@ std::vector<Joint> merged_moving(const std::vector<Joint>& all) {
 }  // namespace
 
 bool load_repeated(Emitter& emitter, const Tile& dst, const View& src) {
-  if (dst.dtype != src.dtype || dst.space != isa::MemorySpace::kSbuf) return false;
+  if (dst.dtype != src.dtype || dst.space != isa::MemorySpace::kSbuf ||
+      !engines_reach(dst.offset / dst.row_elements, dst.rows))
+    return false;
   size_t row_rank = 0;
   const auto columns = columns_of(src, dst.rows, row_rank);
   if (!columns || columns->size() < 2 || columns->back().step != 0 || columns->back().count < 2) return false;

@@ -3,19 +3,11 @@
 #include <algorithm>
 
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/partitions.h"
 
 namespace opentrn::compiler {
 
-namespace {
-
-// Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
-bool can_begin_at(int64_t partition, int64_t count) {
-  if (partition == 0) return true;
-  if (partition == 64) return count <= 64;
-  return partition % 32 == 0 && count <= 32;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 int64_t Residency::Value::partition_bytes() const {
   const int64_t elements = arrangement.by_columns ? rows : columns;
@@ -127,7 +119,7 @@ std::optional<Tile> Residency::place(isa::TensorId tensor, int64_t row, int64_t 
   Value& value = found->second;
   const int64_t partition = value.partition_of(row);
   if (value.arrangement.by_columns || partition + count > value.block_rows(row) ||
-      !can_begin_at(partition, count))
+      !engines_reach(partition, count))
     return std::nullopt;
   auto& block = value.blocks[value.block_of(row)];
   if (!block) block = emitter_.sbuf(value.block_rows(row), value.columns, value.whole.dtype, "kept");
@@ -175,7 +167,7 @@ std::optional<Tile> Residency::find(isa::TensorId tensor, int64_t element, int64
   const int64_t row = element / value.columns, column = element % value.columns,
                 partition = value.partition_of(row);
   if (column + columns > value.columns || partition + rows > value.block_rows(row) ||
-      !can_begin_at(partition, rows))
+      !engines_reach(partition, rows))
     return std::nullopt;
   const auto& block = value.blocks[value.block_of(row)];
   if (!block) return std::nullopt;
@@ -273,7 +265,7 @@ std::optional<Tile> Residency::find_transposed(isa::TensorId tensor, int64_t ele
                 partition = column % kPartitions;
   const auto& block = value.blocks[static_cast<size_t>(column / kPartitions)];
   if (!block || row + rows > value.rows || partition + columns > block->rows ||
-      !can_begin_at(partition, columns))
+      !engines_reach(partition, columns))
     return std::nullopt;
   return block->row_range(partition, columns).column_range(row, rows);
 }

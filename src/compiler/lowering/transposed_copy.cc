@@ -269,7 +269,7 @@ bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_
 
 bool load_strided(Emitter& emitter, const Tile& dst, const View& src) {
   if (dst.space != isa::MemorySpace::kSbuf || dst.runs != 1 || dst.groups != 1 ||
-      dst.rows * dst.columns < kElementsMin)
+      dst.rows * dst.columns < kElementsMin || !engines_reach(dst.offset / dst.row_elements, dst.rows))
     return false;
   const std::vector<isa::Dim> dims = src.merged().dims;
   if (dims.size() != 2 || dims[0].count != dst.rows || dims[1].count != dst.columns ||
@@ -309,15 +309,9 @@ struct TransposedRows {
   std::vector<isa::Dim> rows, columns;
 };
 
-// Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
-bool may_begin_at(int64_t partition, int64_t count) {
-  if (partition == 0) return true;
-  return partition == 64 ? count <= 64 : partition % 32 == 0 && count <= 32;
-}
-
 std::optional<TransposedRows> transposed_rows_of(const Tile& tile, const View& memory) {
   const int64_t columns = tile.columns * tile.runs * tile.groups;
-  if (!may_begin_at(tile.offset / tile.row_elements, tile.rows)) return std::nullopt;
+  if (!engines_reach(tile.offset / tile.row_elements, tile.rows)) return std::nullopt;
   if (tile.space != isa::MemorySpace::kSbuf || tile.rows < kSideMin || columns < kSideMin ||
       tile.rows > kPartitions || tile.rows * columns < kElementsMin)
     return std::nullopt;

@@ -8,6 +8,7 @@ from opentrn.torch.ops import (  # noqa: F401
     decompositions,
     effects,
     flex,
+    folding,
     fourier,
     functions,
     grouped,
