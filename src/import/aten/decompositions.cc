@@ -13,8 +13,6 @@ namespace opentrn::import::aten {
 
 namespace {
 
-constexpr ElementType kI32 = ElementType::kI32;
-
 // The sizes of the last two dimensions, and those before them.
 struct Sizes {
   Shape batch;

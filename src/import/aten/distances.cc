@@ -162,8 +162,7 @@ Value histc(Call& call) {
     most = flat.number(call.at(3).number(), {1});
   }
   const Expr width = most - least;
-  Expr place =
-      ((flat - least) * flat.number(static_cast<double>(bins), flat.shape()) / width).to(ElementType::kI32);
+  Expr place = ((flat - least) * Number(static_cast<double>(bins)) / width).to(ElementType::kI32);
   const Expr last = place.number(bins - 1, place.shape());
   place = last.where(place > last, place);
   const Expr not_below = flat >= least;

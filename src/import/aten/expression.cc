@@ -28,6 +28,11 @@ Expr Expr::binary(std::string_view name, const Expr& other) const {
   return a.of(a.body_->binary(name, a.value_, b.value_));
 }
 
+Expr Expr::clamped(const Number& low, const Number& high) const {
+  const Expr raised = binary("maximum", number(low, shape()));
+  return raised.binary("minimum", raised.number(high, shape()));
+}
+
 Expr Expr::compared(std::string_view direction, const Expr& other) const {
   const auto [a, b] = with(other);
   return a.of(a.body_->compare(direction, a.value_, b.value_));

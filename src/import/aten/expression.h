@@ -9,6 +9,8 @@
 
 namespace opentrn::import::aten {
 
+inline constexpr ElementType kI32 = ElementType::kI32;
+
 // A value in a body of a program. Sizes of 1, missing first dimensions and numbers broadcast. What is
 // computed of values of a loop's body and of around it is in the loop.
 class Expr {
@@ -38,6 +40,19 @@ class Expr {
   Expr operator+(const Number& other) const { return *this + number(other, shape()); }
   Expr operator-(const Number& other) const { return *this - number(other, shape()); }
   Expr operator*(const Number& other) const { return *this * number(other, shape()); }
+  Expr operator|(const Expr& other) const { return binary("or", other); }
+  Expr operator/(const Number& other) const { return *this / number(other, shape()); }
+  Expr operator-() const { return unary("negate"); }
+  Expr operator!() const { return unary("not"); }
+  Expr unary(std::string_view name) const { return of(body_->unary(name, value_)); }
+  Expr binary(std::string_view name, const Expr& other) const;
+  // At least, and at most, these numbers.
+  Expr clamped(const Number& low, const Number& high) const;
+  Expr operator<(const Expr& other) const { return compared("LT", other); }
+  Expr operator<=(const Expr& other) const { return compared("LE", other); }
+  Expr operator<(const Number& other) const { return *this < number(other, shape()); }
+  Expr operator<=(const Number& other) const { return *this <= number(other, shape()); }
+  Expr operator>=(const Number& other) const { return *this >= number(other, shape()); }
   Expr operator>(const Expr& other) const { return compared("GT", other); }
   Expr operator>=(const Expr& other) const { return compared("GE", other); }
   Expr operator>(const Number& other) const { return *this > number(other, shape()); }
@@ -71,7 +86,6 @@ class Expr {
 
  private:
   std::pair<Expr, Expr> with(const Expr& other) const;
-  Expr binary(std::string_view name, const Expr& other) const;
   Expr compared(std::string_view direction, const Expr& other) const;
   Expr reduced(std::string_view combiner, int64_t axis, const Number& initial) const;
 

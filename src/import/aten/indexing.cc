@@ -41,18 +41,14 @@ Value index_select(Call& call) {
 }
 
 Value gather(Call& call) {
-  Body& body = call.body;
   const Value& value = call.value(0);
   const auto& [shape, dtype, _] = call.out();
-  if (is_empty(shape)) return body.splat(0, dtype, shape);
-  if (value.rank() == 0) return body.reshape(value, shape);
-  Value index = call.value(2);
-  if (index.rank() == 0) index = body.reshape(index, {1});
-  const int64_t axis = axis_of(call.at(1).integer(), value.rank());
-  const Value places = coordinates(body, counted(body, index, value.shape.at(axis)), axis);
-  const Shape every = counted_up(value.rank());
-  const GatherForm form{{}, every, every, Shape(value.shape.size(), 1)};
-  return body.reshape(gather_op(body, value, places, index.shape, form), shape);
+  if (is_empty(shape)) return call.body.splat(0, dtype, shape);
+  if (value.rank() == 0) return call.body.reshape(value, shape);
+  const Value& index = call.value(2);
+  const Value line = index.rank() == 0 ? call.body.reshape(index, {1}) : index;
+  return call.body.reshape(gathered(call.body, value, axis_of(call.at(1).integer(), value.rank()), line),
+                           shape);
 }
 
 bool any_given(const std::vector<Arg>& indices) {
@@ -110,6 +106,12 @@ Value coordinates(Body& body, const Value& index, int64_t axis) {
     parts.push_back(each == axis ? index : body.iota(index.shape, each, ElementType::kI32));
   for (Value& part : parts) part = body.reshape(part, with_one_more(index.shape));
   return body.concatenate(parts, index.rank());
+}
+
+Value gathered(Body& body, const Value& value, int64_t axis, const Value& index) {
+  const Value places = coordinates(body, counted(body, index, value.shape.at(axis)), axis);
+  const Shape every = counted_up(value.rank());
+  return gather_op(body, value, places, index.shape, {{}, every, every, Shape(value.shape.size(), 1)});
 }
 
 JointPlaces joint_places(Body& body, const Value& value, const std::vector<Arg>& indices) {

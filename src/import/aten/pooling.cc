@@ -287,6 +287,90 @@ Value adaptive(Call& call, size_t count, bool back) {
   return body.convert(made, dtype);
 }
 
+// Where the elements of each window of an axis lie, [windows, longest]. Windows differ in length by one at
+// most; shorter ones repeat their last element, which changes no maximum.
+std::vector<int32_t> adaptive_places(int64_t size, int64_t windows, int64_t* longest) {
+  const auto first = [&](int64_t i) { return i * size / windows; };
+  const auto end = [&](int64_t i) { return ((i + 1) * size + windows - 1) / windows; };
+  *longest = 0;
+  for (int64_t i = 0; i < windows; ++i) *longest = std::max(*longest, end(i) - first(i));
+  std::vector<int32_t> places;
+  for (int64_t i = 0; i < windows; ++i)
+    for (int64_t j = 0; j < *longest; ++j)
+      places.push_back(static_cast<int32_t>(std::min(first(i) + j, end(i) - 1)));
+  return places;
+}
+
+// Every window written out by a gather at places that are known, then one maximum.
+Results adaptive_max_pool(Call& call, size_t count) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const auto& [shape, dtype, _] = call.outs.at(0);
+  if (is_empty(value.shape) || is_empty(shape)) {
+    const Value none = body.splat(0, dtype, shape);
+    return {none, body.splat(0, ElementType::kI64, shape)};
+  }
+  const Shape lead(value.shape.begin(), value.shape.end() - static_cast<int64_t>(count));
+  const Shape space = tail(value.shape, count);
+  const Shape out = tail(shape, count);
+  Value windows = value;
+  Shape order = counted_up(static_cast<int64_t>(lead.size()));
+  Shape longest(count);
+  std::vector<std::vector<int32_t>> places;
+  for (size_t axis = 0; axis < count; ++axis) {  // (..., out, longest, ...) at each axis in turn
+    places.push_back(adaptive_places(space[axis], out[axis], &longest[axis]));
+    const auto at = static_cast<int64_t>(lead.size() + 2 * axis);
+    const Value index = body.constant({out[axis], longest[axis]}, places.back());
+    windows = take(body, windows, index, at);
+    order.insert(order.begin() + static_cast<int64_t>(lead.size() + axis), at);
+    order.push_back(at + 1);
+  }
+  Shape flat = shape;
+  flat.push_back(size_of(longest));
+  windows = body.reshape(body.transpose(windows, order), flat);
+  // The number in its plane of each element of each window.
+  std::vector<int32_t> plane;
+  for (int64_t window = 0; window < size_of(out); ++window)
+    for (int64_t place = 0; place < size_of(longest); ++place) {
+      int64_t number = 0, rest_of_window = window, rest_of_place = place, step = 1;
+      for (size_t axis = count; axis-- > 0;) {
+        const int64_t row = (rest_of_window % out[axis]) * longest[axis] + rest_of_place % longest[axis];
+        number += places[axis][row] * step;
+        step *= space[axis];
+        rest_of_window /= out[axis];
+        rest_of_place /= longest[axis];
+      }
+      plane.push_back(static_cast<int32_t>(number));
+    }
+  const int64_t last = windows.rank() - 1;
+  const auto [best, where] = place_of_extreme(body, windows, last, true);
+  Shape each = out;
+  each.push_back(size_of(longest));
+  const Value numbers = body.broadcast(body.constant(each, plane), flat);
+  Shape one = shape;
+  one.push_back(1);
+  const Value found = gathered(body, numbers, last, body.reshape(where, one));
+  return {body.convert(best, dtype), body.convert(body.reshape(found, shape), ElementType::kI64)};
+}
+
+Value adaptive_max_pool_backward(Call& call, size_t count) {
+  Body& body = call.body;
+  const Value& gradient = call.value(0);
+  const auto& [shape, dtype, _] = call.out();
+  if (is_empty(shape) || is_empty(gradient.shape)) return body.splat(0, dtype, shape);
+  const auto lead = static_cast<int64_t>(shape.size() - count);
+  const auto flattened = [&](const Shape& sizes) {
+    Shape made(sizes.begin(), sizes.begin() + lead);
+    made.push_back(size_of(tail(sizes, count)));
+    return made;
+  };
+  const ElementType wide = math_dtype(dtype);
+  const Value given = body.convert(body.reshape(gradient, flattened(gradient.shape)), wide);
+  const Value index = body.reshape(call.value(2), flattened(gradient.shape));
+  const Value start = body.splat(0, wide, flattened(shape));
+  return body.convert(body.reshape(scattered(body, start, lead, index, given, "add"), shape), dtype);
+}
+
 }  // namespace
 
 Shape many(const Arg& given, size_t count, const Shape& otherwise) {
@@ -312,6 +396,10 @@ Table pooling() {
          [count](Call& call) { return adaptive(call, count, false); }},
         {{flat ? "_adaptive_avg_pool2d_backward.default" : "_adaptive_avg_pool3d_backward.default"},
          [count](Call& call) { return adaptive(call, count, true); }},
+        {{flat ? "adaptive_max_pool2d.default" : "adaptive_max_pool3d.default"},
+         [count](Call& call) { return adaptive_max_pool(call, count); }},
+        {{flat ? "adaptive_max_pool2d_backward.default" : "adaptive_max_pool3d_backward.default"},
+         [count](Call& call) { return adaptive_max_pool_backward(call, count); }},
     };
     table.insert(table.end(), rows.begin(), rows.end());
   }

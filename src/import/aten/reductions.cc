@@ -102,31 +102,6 @@ Rule extreme(bool largest) {
   };
 }
 
-// (extreme, its first place) along an axis, both without it; NaN is beyond every number.
-std::pair<Value, Value> place_of_extreme(Body& body, Value value, int64_t axis, bool largest) {
-  if (value.dtype == ElementType::kI1) value = body.convert(value, ElementType::kI32);
-  const Value place = body.iota(value.shape, axis, ElementType::kI32);
-  const Value start = body.splat(start_of_extreme(value.dtype, largest), value.dtype);
-  const Value zero = body.splat(0, ElementType::kI32);
-  const auto combine = [largest](Body& inner, const std::vector<Value>& given) {
-    const Value &a = given[0], &i = given[1], &b = given[2], &j = given[3];
-    Value beyond = inner.compare(largest ? "GT" : "LT", a, b);
-    if (graph::is_float(a.dtype)) beyond = inner.binary("or", beyond, inner.is_nan(a));
-    const Value equal = inner.compare("EQ", a, b);
-    const Value first = inner.binary("and", equal, inner.compare("LT", i, j));
-    const Value taken = inner.binary("or", beyond, first);
-    const Value made = inner.select(beyond, a, b);
-    return std::vector{made, inner.select(taken, i, j)};
-  };
-  const std::string region =
-      body.region({value.dtype, ElementType::kI32, value.dtype, ElementType::kI32}, combine);
-  const Shape shape = sizes_at(value, all_but({axis}, value.rank()));
-  const auto made =
-      body.ops("reduce", {value, place, start, zero}, {{shape, value.dtype}, {shape, ElementType::kI32}},
-               fmt::format("dimensions = array<i64: {}>", axis), region);
-  return {made[0], made[1]};
-}
-
 std::pair<Value, Value> found(Call& call, const Arg& given, bool largest) {
   Body& body = call.body;
   Value value = call.value(0);
@@ -243,6 +218,30 @@ Value log_softmax(Call& call) {
 }
 
 }  // namespace
+
+std::pair<Value, Value> place_of_extreme(Body& body, Value value, int64_t axis, bool largest) {
+  if (value.dtype == ElementType::kI1) value = body.convert(value, ElementType::kI32);
+  const Value place = body.iota(value.shape, axis, ElementType::kI32);
+  const Value start = body.splat(start_of_extreme(value.dtype, largest), value.dtype);
+  const Value zero = body.splat(0, ElementType::kI32);
+  const auto combine = [largest](Body& inner, const std::vector<Value>& given) {
+    const Value &a = given[0], &i = given[1], &b = given[2], &j = given[3];
+    Value beyond = inner.compare(largest ? "GT" : "LT", a, b);
+    if (graph::is_float(a.dtype)) beyond = inner.binary("or", beyond, inner.is_nan(a));
+    const Value equal = inner.compare("EQ", a, b);
+    const Value first = inner.binary("and", equal, inner.compare("LT", i, j));
+    const Value taken = inner.binary("or", beyond, first);
+    const Value made = inner.select(beyond, a, b);
+    return std::vector{made, inner.select(taken, i, j)};
+  };
+  const std::string region =
+      body.region({value.dtype, ElementType::kI32, value.dtype, ElementType::kI32}, combine);
+  const Shape shape = sizes_at(value, all_but({axis}, value.rank()));
+  const auto made =
+      body.ops("reduce", {value, place, start, zero}, {{shape, value.dtype}, {shape, ElementType::kI32}},
+               fmt::format("dimensions = array<i64: {}>", axis), region);
+  return {made[0], made[1]};
+}
 
 Table reductions() {
   return {

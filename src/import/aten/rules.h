@@ -59,13 +59,16 @@ Table distances();
 Table elementwise();
 Table fourier_transforms();
 Table indexing();
+Table losses();
 Table pooling();
 Table products();
 Table random_numbers();
 Table rearrangement();
 Table reductions();
+Table samplers();
 Table scans();
 Table scatters();
+Table searches();
 Table triangular();
 
 // By name, of all families.
@@ -93,6 +96,9 @@ Value counted(Body& body, const Value& index, int64_t size);
 Value take(Body& body, const Value& value, const Value& index, int64_t axis);
 // Places [..., rank] of torch.gather's and scatter's: `index` along the axis, each element's own elsewhere.
 Value coordinates(Body& body, const Value& index, int64_t axis);
+// torch.gather, and torch.scatter with a combiner, along an axis.
+Value gathered(Body& body, const Value& value, int64_t axis, const Value& index);
+Value scattered(Body& body, Value value, int64_t axis, Value index, Value updates, std::string_view combiner);
 // Of advanced indexing: indexed axes, places [..., axes], their common shape, where that stands in a result.
 struct JointPlaces {
   Shape axes;
@@ -111,6 +117,8 @@ Value packed_by_mask(Body& body, const Value& mask, const Value& source);
 Value places_of_chosen(Body& body, const Value& mask);
 // (sorted, the places they had), both stable; NaN is the greatest.
 std::pair<Value, Value> sorted_with_places(Body& body, Value value, int64_t axis, bool descending);
+// (extreme, its first place) along an axis, both without it; NaN is beyond every number.
+std::pair<Value, Value> place_of_extreme(Body& body, Value value, int64_t axis, bool largest);
 // In [0, 1): 24 bits of a word.
 Value uniform_f32(Body& body, const Shape& shape);
 

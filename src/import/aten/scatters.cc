@@ -18,36 +18,16 @@ std::string_view combiner_of(const Arg& reduce) {
   return name == "amax" ? "maximum" : "minimum";
 }
 
-// torch.scatter: each element of the updates has a place along one axis, and its own in the others.
-Value along(Body& body, Value value, int64_t dimension, Value index, Value updates,
-            std::string_view combiner) {
-  if (is_empty(index.shape)) return value;
-  const Shape shape = value.shape;
-  if (value.rank() == 0) {
-    value = body.reshape(value, {1});
-    index = body.reshape(index, {1});
-    updates = body.reshape(updates, {1});
-  }
-  if (index.rank() == 0) {
-    index = body.reshape(index, {1});
-    updates = body.reshape(updates, {1});
-  }
-  const int64_t axis = axis_of(dimension, value.rank());
-  const Value places = coordinates(body, counted(body, index, value.shape.at(axis)), axis);
-  const Value cut = body.slice(updates, Shape(updates.shape.size(), 0), index.shape);
-  return body.reshape(scatter_op(body, value, places, cut, counted_up(value.rank()), {}, combiner), shape);
-}
-
 Value scatter(Call& call) {
-  return along(call.body, call.value(0), call.at(1).integer(), call.value(2), call.value(3),
-               combiner_of(call.named("reduce")));
+  return scattered(call.body, call.value(0), call.at(1).integer(), call.value(2), call.value(3),
+                   combiner_of(call.named("reduce")));
 }
 
 Value scatter_value(Call& call) {
   const Value& index = call.value(2);
   const Value number = call.body.splat(call.at(3).number(), call.value(0).dtype, index.shape);
-  return along(call.body, call.value(0), call.at(1).integer(), index, number,
-               combiner_of(call.named("reduce")));
+  return scattered(call.body, call.value(0), call.at(1).integer(), index, number,
+                   combiner_of(call.named("reduce")));
 }
 
 // Summed in fp32 for narrower floats.
@@ -56,7 +36,7 @@ Value scatter_add(Call& call) {
   const ElementType wide = math_dtype(call.out().dtype);
   const Value value = body.convert(call.value(0), wide);
   const Value source = body.convert(call.value(3), wide);
-  const Value made = along(body, value, call.at(1).integer(), call.value(2), source, "add");
+  const Value made = scattered(body, value, call.at(1).integer(), call.value(2), source, "add");
   return body.convert(made, call.out().dtype);
 }
 
@@ -89,13 +69,13 @@ Value scatter_reduce(Call& call) {
   if (is_mean || !include_self) {
     const Value ones = body.splat(1, ElementType::kI32, index.shape);
     const Value none = body.splat(0, ElementType::kI32, call.value(0).shape);
-    counts = along(body, none, axis, index, ones, "add");
+    counts = scattered(body, none, axis, index, ones, "add");
   }
   if (!include_self) {
     const Value written = body.compare("GT", counts, body.like(0, counts));
     start = body.select(written, body.like(neutral_of(combiner, wide), start), start);
   }
-  Value made = along(body, start, axis, index, updates, combiner);
+  Value made = scattered(body, start, axis, index, updates, combiner);
   if (is_mean) made = divided(body, made, counts, include_self);
   return body.convert(made, call.out().dtype);
 }
@@ -343,6 +323,26 @@ Value places_of_chosen(Body& body, const Value& mask) {
   const Value one = body.like(1, before);
   const Value number = body.subtract(before, one);
   return body.binary("maximum", number, body.like(0, before));
+}
+
+// torch.scatter: each element of the updates has a place along one axis, and its own in the others.
+Value scattered(Body& body, Value value, int64_t dimension, Value index, Value updates,
+                std::string_view combiner) {
+  if (is_empty(index.shape)) return value;
+  const Shape shape = value.shape;
+  if (value.rank() == 0) {
+    value = body.reshape(value, {1});
+    index = body.reshape(index, {1});
+    updates = body.reshape(updates, {1});
+  }
+  if (index.rank() == 0) {
+    index = body.reshape(index, {1});
+    updates = body.reshape(updates, {1});
+  }
+  const int64_t axis = axis_of(dimension, value.rank());
+  const Value places = coordinates(body, counted(body, index, value.shape.at(axis)), axis);
+  const Value cut = body.slice(updates, Shape(updates.shape.size(), 0), index.shape);
+  return body.reshape(scatter_op(body, value, places, cut, counted_up(value.rank()), {}, combiner), shape);
 }
 
 Table scatters() {
