@@ -14,7 +14,7 @@ set(OPENTRN_LAYERS
   "traffic:arch,fabric,collectives"
   "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
-  "import:base,arch,graph"
+  "import:base,numerics,arch,graph"
   "isa:base,numerics,arch"
   "sim/functional:base,numerics,arch,isa"
   "trace:base,isa"

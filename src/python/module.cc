@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/aten_bindings.h"
 #include "python/cli_bindings.h"
 #include "python/collective_call.h"
 #include "python/convert.h"
@@ -46,6 +47,8 @@ NB_MODULE(_core, module) {
   nb::module_ graph = module.def_submodule("graph", "Graph modules and their evaluation.");
   bind_graph(graph);
   bind_import(graph);
+  nb::module_ aten = module.def_submodule("aten", "torch's graphs as StableHLO text.");
+  bind_aten(aten);
   bind_models(module);
   bind_buckets(module);
   bind_cache(module);

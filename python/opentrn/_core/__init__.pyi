@@ -8,7 +8,12 @@ import numpy
 import numpy as np
 from numpy.typing import NDArray
 
-from opentrn._core import graph as graph, isa as isa, tiles as tiles
+from opentrn._core import (
+    aten as aten,
+    graph as graph,
+    isa as isa,
+    tiles as tiles
+)
 import opentrn.types.isa_enums
 
 

@@ -19,22 +19,17 @@ def table() -> dict[Any, Callable[..., Any]]:
 @functools.cache
 def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
-    from opentrn.torch.adaptive_max_pool import DECOMPOSITIONS as POOLS
     from opentrn.torch.embedding_bag import DECOMPOSITIONS as BAGS
     from opentrn.torch.fast_paths import DECOMPOSITIONS as FUSED
     from opentrn.torch.foreach import decompositions as over_lists
     from opentrn.torch.gelu import DECOMPOSITIONS as GELU
-    from opentrn.torch.grid_sampler import DECOMPOSITIONS as SAMPLERS
     from opentrn.torch.linear_algebra import DECOMPOSITIONS as ALGEBRA
-    from opentrn.torch.losses import DECOMPOSITIONS as LOSSES
     from opentrn.torch.median import DECOMPOSITIONS as MEDIANS
     from opentrn.torch.random_integers import DECOMPOSITIONS as INTEGERS
     from opentrn.torch.registry import RULES
-    from opentrn.torch.searching import DECOMPOSITIONS as SEARCHES
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
-    chosen |= POOLS | BAGS | FUSED | ALGEBRA | SEARCHES | SAMPLERS | MEDIANS | LOSSES | INTEGERS | GELU
-    chosen |= over_lists()
+    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | INTEGERS | GELU | over_lists()
     for op in RULES:
         chosen.pop(op, None)
     return chosen

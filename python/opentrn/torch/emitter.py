@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -20,16 +19,15 @@ import torch
 from torch import fx
 from torch._prims import rng_prims
 
-from opentrn.errors import SourceLocation
+from opentrn.errors import NotModelled, SourceLocation
 from opentrn.torch.registry import NoDeviceForm, Rule, require, rule_of
-from opentrn.torch.text import Body, Shape, Spec, Value, block_text, type_text
+from opentrn.torch.text import Body, Shape, Spec, Value, type_text
 from opentrn.torch.types import ELEMENTS
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 
 
 _INSTALLED = {"site-packages", "dist-packages"}
-_STATE_BYTES = 16  # four words
 
 
 @dataclass
@@ -129,69 +127,8 @@ class Emitter(Body):
         super().__init__()
         self.concrete = concrete
         self.rules = rules
-        self.state: Value | None = None  # of the random generator
-        self._draws = 0
-        self._read: set[int] | None = None
-        self.infos: list[tuple[Value, dict[str, Any]]] = []  # results that a Check looks at, and what it says of them
         self.heads: list[str] = []  # of the program's inputs
         self.attributes: list[torch.Tensor] = []  # tensors that graphs hold and the program takes as inputs
-
-    # ---- what rules use beside Body ---------------------------------------------------------------------------
-
-    def is_read(self, number: int) -> bool:
-        """Whether anything reads this result of the op that is being written. A rule may give None for what is not."""
-        return self._read is None or number in self._read
-
-    def tensor(self, value: Any, dtype: torch.dtype, shape: Sequence[int]) -> Value:
-        """A Value or a Python number, in that type and broadcast to that shape."""
-        if isinstance(value, Value):
-            return self.broadcast(self.convert(value, dtype), shape)
-        return self.splat(value, dtype, shape)
-
-    def random_words(self, shape: Sequence[int]) -> Value:
-        """Uniform 32-bit words; another stream for each call in a graph."""
-        if self.state is None:
-            self.state = Value("%state", (4,), torch.uint32)
-        self._draws += 1
-        shift = self.constant(torch.tensor([0, 0, 0, self._draws], dtype=torch.uint32))
-        state = self.reshape(self.binary("add", self.state, shift), (2, 2))
-        key = self.op("bitcast_convert", [state], (2,), torch.uint64)
-        algorithm = "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>"
-        results = [((2,), torch.uint64), (tuple(shape), torch.uint32)]
-        return self.ops("rng_bit_generator", [key], results, algorithm)[1]
-
-    def saved_state(self, count: int) -> Value:
-        """What the next call draws from, in the first of `count` bytes, as torch keeps a generator's state."""
-        if self.state is None:
-            self.state = Value("%state", (4,), torch.uint32)
-        shift = self.constant(torch.tensor([0, 0, 0, self._draws], dtype=torch.uint32))
-        words = self.binary("add", self.state, shift)
-        parts = [self.binary("shift_right_logical", words, self.like(8 * i, words)) for i in range(4)]
-        low = [self.convert(self.binary("and", part, self.like(255, part)), torch.uint8) for part in parts]
-        return self.concatenate([*low, self.splat(0, torch.uint8, (count - _STATE_BYTES,))], 0)
-
-    def check_info(self, info: Value, name: str, is_matrix: bool) -> None:
-        """Every run raises torch's LinAlgError where `info`, as LAPACK gives it, is not 0."""
-        self.infos.append((info, {"name": name, "is_matrix": is_matrix}))
-
-    def check_that(self, condition: Value, message: str) -> None:
-        """Every run raises RuntimeError where the condition, one element, is false or 0."""
-        failed = self.convert(self.compare("EQ", condition, self.like(0, condition)), torch.int32)
-        self.infos.append((self.reshape(failed, ()), {"name": message, "is_assertion": True}))
-
-    @contextmanager
-    def drawing_from(self, saved: Value) -> Iterator[None]:
-        """Calls inside draw what they would have drawn when saved_state() made `saved`."""
-        before = self.state, self._draws
-        words = self.splat(0, torch.uint32, (4,))
-        for i in range(4):
-            part = self.convert(self.slice_axis(saved, 0, 4 * i, 4 * i + 4), torch.uint32)
-            words = self.binary("or", words, self.binary("shift_left", part, self.like(8 * i, part)))
-        self.state, self._draws = words, 0
-        try:
-            yield
-        finally:
-            self.state, self._draws = before
 
     def graph_block(
         self,
@@ -203,18 +140,15 @@ class Emitter(Body):
 
         repeats: the region is a loop's, where what draws random numbers or raises errors has no form.
         """
-        kept = self.lines, self._splats, self.location, self._read, self._draws, len(self.infos)
-        self.lines, self._splats = [], dict(self._splats)
-        self.depth += 1
+        draws, checks = self.draws, len(self.checks)
+        given, made = self.open_block(list(kinds)), []
         try:
-            given = [Value(self.fresh(), shape, dtype) for shape, dtype in kinds]
-            text = block_text(given, self, build(*given))
-            require(not repeats or self._draws == kept[4], "draws random numbers in a loop, which would repeat them")
-            require(len(self.infos) == kept[5], "calls in a branch or loop what can fail: linear algebra, assertions")
-            return text
+            made = list(build(*given))
+            require(not repeats or self.draws == draws, "draws random numbers in a loop, which would repeat them")
+            require(len(self.checks) == checks, "calls in a branch or loop what can fail: linear algebra, assertions")
         finally:
-            self.lines, self._splats, self.location, self._read = kept[:4]
-            self.depth -= 1
+            text = self.close_block(made)
+        return text
 
     # ---- the walk ---------------------------------------------------------------------------------------------
 
@@ -298,11 +232,13 @@ class Emitter(Body):
         if rule is None:
             raise refusal(node, "has no form on the device")
         parts = {user.args[1] if user.target is operator.getitem else None for user in node.users}
-        self._read = None if None in parts else {part for part in parts if isinstance(part, int)}
+        self.read = None if None in parts else {part for part in parts if isinstance(part, int)}
         try:
             made = rule(self, out, *arguments, **keywords)
-        except NoDeviceForm as error:
-            raise error.restated(message=f"{name_of(node)} {error.message}", **place_of(node)) from None
+        except NotModelled as error:  # C++'s rules know the base alone
+            raise NoDeviceForm(
+                f"{name_of(node)} {error.message}", label=error.label, hint=error.hint, **place_of(node)
+            ) from None
         self._check(node, out, made)
         return made
 
@@ -448,8 +384,11 @@ def emit(
             raise refusal(node, f"is a {node.op}, which is not an op of ATen's")
     assert result_node is not None
     results, outputs = _results(emitter, graph, result_node, values)
-    checks = [Check(len(outputs) + i, **said) for i, (_, said) in enumerate(emitter.infos)]
-    outputs += [info for info, _ in emitter.infos]
+    checks = [
+        Check(number, each.name, each.is_matrix, each.is_assertion)
+        for number, each in enumerate(emitter.checks, len(outputs))
+    ]
+    outputs += [each.value for each in emitter.checks]
     if emitter.state is not None:
         heads.append(f"%state: {emitter.state.type}")
     types = ", ".join(value.type for value in outputs)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from opentrn._core import aten
 from opentrn.errors import NotModelled
 
 # rule(body, out, *arguments, **keywords): tensors are Values, `out` is the Spec of the result, or a tuple of them.
@@ -51,12 +52,25 @@ def emits(*names: str) -> Callable[[Rule], Rule]:
     def mark(rule: Rule) -> Rule:
         for name in names:
             for op in overloads(name):
-                if op in RULES:
-                    raise AssertionError(f"{op} has two rules")
-                RULES[op] = rule
+                emits_op(op, rule)
         return rule
 
     return mark
+
+
+def register_written() -> None:
+    """The rules of C++, for the ops that their names stand for."""
+    for name in aten.rules():
+        for op in overloads(name):
+            declared = op._schema.arguments
+            names, defaults = [each.name for each in declared], [each.default_value for each in declared]
+            emits_op(op, aten.Rule(name, names, defaults))
+
+
+def emits_op(op: Any, rule: Rule) -> None:
+    if op in RULES:
+        raise AssertionError(f"{op} has two rules")
+    RULES[op] = rule
 
 
 def require(condition: bool, message: str) -> None:

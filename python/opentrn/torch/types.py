@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import torch
 
+from opentrn._core import aten
+
 ELEMENTS: dict[torch.dtype, str] = {
     torch.bool: "i1",
     torch.int8: "i8",
@@ -34,33 +36,14 @@ ELEMENTS: dict[torch.dtype, str] = {
     torch.complex128: "complex<f64>",
 }
 
-# Whole numbers that a device holds of each type.
-_RANGES: dict[torch.dtype, tuple[int, int]] = {
-    torch.bool: (0, 1),
-    torch.int64: (-(2**31), 2**31 - 1),
-    torch.uint64: (0, 2**32 - 1),
-}
-
 
 def is_float(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point
 
 
-def is_integer(dtype: torch.dtype) -> bool:
-    """True for whole numbers, not for bool."""
-    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
-
-
-def is_signed(dtype: torch.dtype) -> bool:
-    return dtype.is_signed
-
-
 def integer_range(dtype: torch.dtype) -> tuple[int, int]:
     """The lowest and the highest value on a device."""
-    if dtype in _RANGES:
-        return _RANGES[dtype]
-    info = torch.iinfo(dtype)
-    return info.min, info.max
+    return aten.integer_range(dtype)
 
 
 def math_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -92,3 +75,17 @@ def promoted(*operands: Any) -> torch.dtype:
     for number in numbers:
         dtype = _promoted(dtype, has_rank, cast(Hashable, type(number)), False)
     return dtype
+
+
+def bytes_of(flat: torch.Tensor) -> bytes:
+    """Of a tensor's elements, one after the other."""
+    return flat.clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().tobytes()
+
+
+def _byte_of(number: float, dtype: torch.dtype) -> int:
+    """A number as a float of one byte."""
+    return bytes_of(torch.tensor([number]).to(dtype))[0]
+
+
+# Before 2.13 torch converted what is out of float8_e4m3fn's range to NaN.
+aten.know_torch(list(ELEMENTS.items()), _byte_of, not torch.tensor(1e4).to(torch.float8_e4m3fn).isnan().item())

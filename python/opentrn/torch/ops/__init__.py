@@ -1,27 +1,18 @@
-"""Rules that write ATen's ops as StableHLO, by family; importing this package registers all of them."""
+"""Rules that write ATen's ops as StableHLO; importing this package registers all of them.
+
+Most are C++ (src/import/aten). Those here run graphs that an op holds, or ask torch.
+"""
 
 from opentrn.torch.ops import (  # noqa: F401
-    arithmetic,
+    comparison,
     control,
-    convolution,
-    create,
-    decompositions,
     effects,
     flex,
     folding,
-    fourier,
-    functions,
     grouped,
-    histogram,
-    index,
     interpolation,
-    pool,
-    product,
-    rearrange,
-    reduction,
-    scan,
-    scatter,
-    special,
-    triangular,
 )
 from opentrn.torch.ops import random as _random  # noqa: F401
+from opentrn.torch.registry import register_written
+
+register_written()

@@ -1,0 +1,260 @@
+// Functions of one tensor, element by element: those of the mathematics library, rounding, activations.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "import/aten/rules.h"
+
+namespace opentrn::import::aten {
+
+namespace {
+
+Value in_result_type(Call& call) { return call.body.convert(call.value(0), call.out().dtype); }
+
+Value wide(Call& call, size_t number = 0) {
+  return call.body.convert(call.value(number), math_dtype(call.out().dtype));
+}
+
+// StableHLO's or CHLO's op of the same meaning; whole numbers become the result's float first.
+Rule of_one(std::string_view name) {
+  return [name](Call& call) { return call.body.unary(name, in_result_type(call)); };
+}
+
+// At zero the infinity of the other sign, as torch has it; StableHLO's is NaN there.
+Value digamma(Call& call) {
+  Body& body = call.body;
+  const Value value = in_result_type(call);
+  const Value zero = body.like(0, value);
+  const Value one = body.like(1, value);
+  const Value pole = body.unary("negate", body.divide(one, value));
+  const Value at_zero = body.compare("EQ", value, zero);
+  return body.select(at_zero, pole, body.unary("chlo.digamma", value));
+}
+
+Value polygamma(Call& call) {
+  Body& body = call.body;
+  const Value value = wide(call, 1);
+  if (equals(call.at(0).number(), 0))
+    return body.convert(body.unary("chlo.digamma", value), call.out().dtype);
+  const Value order = body.like(call.at(0).number(), value);
+  return body.convert(body.binary("chlo.polygamma", order, value), call.out().dtype);
+}
+
+Rule log_of_base(double base) {
+  return [base](Call& call) {
+    const Value log = call.body.unary("log", wide(call));
+    return call.body.convert(call.body.multiply(log, call.body.like(1 / std::log(base), log)),
+                             call.out().dtype);
+  };
+}
+
+Value exp2(Call& call) {
+  const Value value = wide(call);
+  return call.body.convert(call.body.binary("power", call.body.like(2, value), value), call.out().dtype);
+}
+
+Value reciprocal(Call& call) {
+  const Value value = in_result_type(call);
+  return call.body.divide(call.body.like(1, value), value);
+}
+
+bool is_real(ElementType dtype) { return !graph::is_complex(dtype); }
+
+Value absolute(Call& call) {
+  const Value& value = call.value(0);
+  return is_signed(value.dtype) ? call.body.op("abs", {value}, call.out().shape, call.out().dtype) : value;
+}
+
+Value negative(Call& call) {
+  const Value& value = call.value(0);
+  return is_signed(value.dtype) ? call.body.unary("negate", value)
+                                : call.body.subtract(call.body.like(0, value), value);
+}
+
+// 0 for NaN, unlike StableHLO's.
+Value sign(Call& call) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  if (value.dtype == ElementType::kI1) return value;
+  if (!is_real(value.dtype)) return body.unary("sign", value);
+  const Value zero = body.like(0, value);
+  const Value above = body.compare("GT", value, zero);
+  const Value below = body.compare("LT", value, zero);
+  if (!is_signed(value.dtype)) return body.convert(above, call.out().dtype);
+  const Value one = body.like(1, value);
+  const Value other = body.select(below, body.like(-1, value), zero);
+  return body.select(above, one, other);
+}
+
+Value signbit(Call& call) {
+  Body& body = call.body;
+  Value value = call.value(0);
+  if (graph::is_float(value.dtype)) {
+    if (graph::storage_bytes(value.dtype) == 8) value = body.convert(value, ElementType::kF32);
+    const int bytes = graph::storage_bytes(value.dtype);
+    const ElementType width = bytes == 1   ? ElementType::kI8
+                              : bytes == 2 ? ElementType::kI16
+                                           : ElementType::kI32;
+    value = body.op("bitcast_convert", {value}, value.shape, width);
+  }
+  return body.convert(body.compare("LT", value, body.like(0, value)), call.out().dtype);
+}
+
+Rule rounding(std::string_view name) {
+  return [name](Call& call) {
+    return graph::is_float(call.value(0).dtype) ? call.body.unary(name, call.value(0)) : in_result_type(call);
+  };
+}
+
+Value round_decimals(Call& call) {
+  Body& body = call.body;
+  if (!graph::is_float(call.value(0).dtype)) return call.value(0);
+  const Value value = wide(call);
+  const int64_t decimals = call.named("decimals").integer();
+  const Value scale = body.like(std::pow(10.0, static_cast<double>(std::abs(decimals))), value);
+  const Value moved = body.binary(decimals >= 0 ? "multiply" : "divide", value, scale);
+  const Value rounded = body.unary("round_nearest_even", moved);
+  return body.convert(body.binary(decimals >= 0 ? "divide" : "multiply", rounded, scale), call.out().dtype);
+}
+
+Value isnan(Call& call) {
+  const Value& value = call.value(0);
+  if (!graph::is_float(value.dtype) && is_real(value.dtype))
+    return call.body.splat(false, ElementType::kI1, value.shape);
+  return call.body.is_nan(value);
+}
+
+Value isinf(Call& call) {
+  const Value& value = call.value(0);
+  if (!graph::is_float(value.dtype)) return call.body.splat(false, ElementType::kI1, value.shape);
+  const Value size = call.body.unary("abs", value);
+  return call.body.compare("EQ", size, call.body.like(std::numeric_limits<double>::infinity(), size));
+}
+
+Value isfinite(Call& call) {
+  const Value& value = call.value(0);
+  if (!graph::is_float(value.dtype)) return call.body.splat(true, ElementType::kI1, value.shape);
+  return call.body.is_finite(value);
+}
+
+// Of a real number 0 or pi.
+Value angle(Call& call) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const ElementType dtype = call.out().dtype;
+  if (!is_real(value.dtype)) {
+    const Value imaginary = body.op("imag", {value}, value.shape, dtype);
+    return body.binary("atan2", imaginary, body.op("real", {value}, value.shape, dtype));
+  }
+  const Value given = in_result_type(call);
+  const Value zero = body.like(0, given);
+  const Value pi = body.like(std::numbers::pi, given);
+  const Value made = body.select(body.compare("LT", given, zero), pi, zero);
+  return graph::is_float(value.dtype) ? body.select(body.is_nan(given), given, made) : made;
+}
+
+Value relu(Call& call) {
+  return call.body.binary("maximum", call.value(0), call.body.like(0, call.value(0)));
+}
+
+// In the forms that the compiler knows as one function of the Scalar engine.
+Value gelu(Call& call) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const Value half = body.like(0.5, value);
+  const Value one = body.like(1, value);
+  Value bent;
+  if (call.named("approximate").text() == "tanh") {
+    const Value square = body.multiply(value, value);
+    const Value cube = body.multiply(square, value);
+    const Value bend = body.like(0.044715, value);
+    const Value inner = body.add(value, body.multiply(bend, cube));
+    const Value factor = body.like(std::sqrt(2 / std::numbers::pi), value);
+    bent = body.unary("tanh", body.multiply(factor, inner));
+  } else {
+    bent = body.unary("chlo.erf", body.multiply(value, body.like(std::sqrt(0.5), value)));
+  }
+  const Value scaled = body.multiply(half, value);
+  return body.multiply(scaled, body.add(one, bent));
+}
+
+Value leaky_relu(Call& call) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const Value above = body.compare("GT", value, body.like(0, value));
+  const Value slope = body.like(call.at(1).number(), value);
+  return body.select(above, value, body.multiply(value, slope));
+}
+
+Value hardtanh(Call& call) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const Value low = body.like(call.at(1).number(), value);
+  const Value raised = body.binary("maximum", value, low);
+  return body.binary("minimum", raised, body.like(call.at(2).number(), value));
+}
+
+}  // namespace
+
+Table elementwise() {
+  Table table = {
+      {{"acos.default", "prims.acos"}, of_one("chlo.acos")},
+      {{"acosh.default", "prims.acosh"}, of_one("chlo.acosh")},
+      {{"asin.default", "prims.asin"}, of_one("chlo.asin")},
+      {{"asinh.default", "prims.asinh"}, of_one("chlo.asinh")},
+      {{"atan.default", "prims.atan"}, of_one("chlo.atan")},
+      {{"atanh.default", "prims.atanh"}, of_one("chlo.atanh")},
+      {{"cos.default", "prims.cos"}, of_one("cosine")},
+      {{"cosh.default", "prims.cosh"}, of_one("chlo.cosh")},
+      {{"erf.default", "prims.erf"}, of_one("chlo.erf")},
+      {{"erfc.default", "prims.erfc"}, of_one("chlo.erfc")},
+      {{"erfinv.default", "prims.erf_inv"}, of_one("chlo.erf_inv")},
+      {{"exp.default", "prims.exp"}, of_one("exponential")},
+      {{"expm1.default", "prims.expm1"}, of_one("exponential_minus_one")},
+      {{"lgamma.default", "prims.lgamma"}, of_one("chlo.lgamma")},
+      {{"log.default", "prims.log"}, of_one("log")},
+      {{"log1p.default", "prims.log1p"}, of_one("log_plus_one")},
+      {{"rsqrt.default", "prims.rsqrt"}, of_one("rsqrt")},
+      {{"sigmoid.default"}, of_one("logistic")},
+      {{"sin.default", "prims.sin"}, of_one("sine")},
+      {{"sinh.default", "prims.sinh"}, of_one("chlo.sinh")},
+      {{"sqrt.default", "prims.sqrt"}, of_one("sqrt")},
+      {{"tan.default", "prims.tan"}, of_one("tan")},
+      {{"tanh.default", "prims.tanh"}, of_one("tanh")},
+      {{"digamma.default", "prims.digamma"}, digamma},
+      {{"polygamma.default"}, polygamma},
+      {{"prims.bessel_i1e"}, [](Call& call) { return call.body.unary("chlo.bessel_i1e", call.value(0)); }},
+      {{"log2.default", "prims.log2"}, log_of_base(2)},
+      {{"log10.default", "prims.log10"}, log_of_base(10)},
+      {{"exp2.default", "prims.exp2"}, exp2},
+      {{"reciprocal.default", "prims.reciprocal"}, reciprocal},
+      {{"abs.default", "prims.abs"}, absolute},
+      {{"neg.default", "prims.neg"}, negative},
+      {{"sign.default", "prims.sign", "sgn.default"}, sign},
+      {{"signbit.default", "prims.signbit"}, signbit},
+      {{"angle.default"}, angle},
+  };
+  const Table others = {
+      {{"ceil.default", "prims.ceil"}, rounding("ceil")},
+      {{"floor.default", "prims.floor"}, rounding("floor")},
+      {{"round.default", "prims.round"}, rounding("round_nearest_even")},
+      {{"trunc.default", "prims.trunc", "fix.default"},
+       [](Call& call) { return truncated(call.body, call.value(0)); }},
+      {{"round.decimals"}, round_decimals},
+      {{"isnan.default"}, isnan},
+      {{"isinf.default"}, isinf},
+      {{"isfinite.default", "prims.isfinite"}, isfinite},
+      {{"relu.default"}, relu},
+      {{"gelu.default"}, gelu},
+      {{"silu.default"},
+       [](Call& call) {
+         return call.body.multiply(call.value(0), call.body.unary("logistic", call.value(0)));
+       }},
+      {{"leaky_relu.default"}, leaky_relu},
+      {{"hardtanh.default"}, hardtanh},
+  };
+  table.insert(table.end(), others.begin(), others.end());
+  return table;
+}
+
+}  // namespace opentrn::import::aten

@@ -1,0 +1,409 @@
+// Pooling over windows, and its gradients.
+#include <algorithm>
+#include <cmath>
+
+#include "import/aten/rules.h"
+
+namespace opentrn::import::aten {
+
+namespace {
+
+// The windows of one op: `space` is of the elements, `out` of the windows; `lead` dimensions stand before
+// both.
+struct Windows {
+  Shape kernel, strides, padding, dilation;
+  Shape space, out;
+  size_t lead = 0;
+
+  // Padding before and after; negative after where the last elements are not read.
+  std::pair<int64_t, int64_t> edge(size_t axis) const {
+    const int64_t reach = (out[axis] - 1) * strides[axis] + dilation[axis] * (kernel[axis] - 1) + 1;
+    return {padding[axis], reach - space[axis] - padding[axis]};
+  }
+
+  // Zeros for the leading dimensions, then one number for each of space.
+  template <typename Number>
+  Shape padded(const Number& number, int64_t before = 0) const {
+    Shape values(lead, before);
+    for (size_t axis = 0; axis < space.size(); ++axis) values.push_back(number(axis));
+    return values;
+  }
+
+  Shape ones_then(const Shape& values) const {
+    Shape all(lead, 1);
+    all.insert(all.end(), values.begin(), values.end());
+    return all;
+  }
+
+  // The offset in its window of each element, the last dimension fastest.
+  std::vector<Shape> offsets() const {
+    std::vector<Shape> places = {{}};
+    for (size_t axis = 0; axis < kernel.size(); ++axis) {
+      std::vector<Shape> further;
+      for (const Shape& place : places)
+        for (int64_t i = 0; i < kernel[axis]; ++i) {
+          further.push_back(place);
+          further.back().push_back(i * dilation[axis]);
+        }
+      places = std::move(further);
+    }
+    return places;
+  }
+};
+
+Shape tail(const Shape& shape, size_t count) {
+  return {shape.end() - static_cast<int64_t>(count), shape.end()};
+}
+
+Windows windows_of(const Value& value, const Shape& out, size_t count, const Arg& kernel, const Arg& strides,
+                   const Arg& padding, const Arg& dilation = {}) {
+  Windows made;
+  made.kernel = many(kernel, count);
+  made.strides = many(strides, count, made.kernel);
+  made.padding = many(padding, count);
+  made.dilation = dilation.is_none() ? Shape(count, 1) : many(dilation, count);
+  made.space = tail(value.shape, count);
+  made.out = tail(out, count);
+  made.lead = value.shape.size() - count;
+  return made;
+}
+
+// What the windows have at one offset; the last dimensions of `padded` are those of space.
+Value strided_part(Body& body, const Value& padded, const Shape& offset, const Windows& windows) {
+  const size_t lead = padded.shape.size() - offset.size();
+  Shape start(lead, 0);
+  Shape limit(padded.shape.begin(), padded.shape.begin() + static_cast<int64_t>(lead));
+  Shape steps(lead, 1);
+  for (size_t axis = 0; axis < offset.size(); ++axis) {
+    start.push_back(offset[axis]);
+    limit.push_back(offset[axis] + (windows.out[axis] - 1) * windows.strides[axis] + 1);
+    steps.push_back(windows.strides[axis]);
+  }
+  return body.slice(padded, start, limit, steps);
+}
+
+// Numbers of a plane's elements, with its padding, which has -1.
+Value padded_numbers(Body& body, const Windows& windows) {
+  const Value numbers = body.iota({size_of(windows.space)}, 0, ElementType::kI32);
+  const Value plane = body.reshape(numbers, windows.space);
+  Shape low;
+  Shape high;
+  for (size_t axis = 0; axis < windows.space.size(); ++axis) {
+    low.push_back(windows.edge(axis).first);
+    high.push_back(windows.edge(axis).second);
+  }
+  return body.pad(plane, low, high, {}, int64_t{-1});
+}
+
+// Maxima alone are a reduction.
+Value maxima(Body& body, const Value& value, const Windows& windows) {
+  const Shape cut =
+      windows.padded([&](size_t axis) { return std::min<int64_t>(windows.edge(axis).second, 0); });
+  const Value inside = body.pad(value, Shape(value.shape.size(), 0), cut);
+  Pairs padding(windows.lead);
+  for (size_t axis = 0; axis < windows.space.size(); ++axis)
+    padding.emplace_back(windows.edge(axis).first, std::max<int64_t>(windows.edge(axis).second, 0));
+  return body.reduce_window("maximum", inside, Body::lowest(value.dtype), windows.ones_then(windows.kernel),
+                            windows.ones_then(windows.strides), padding, windows.ones_then(windows.dilation));
+}
+
+// Maxima and their places in a plane, by one pass over the offsets of a window.
+Results max_pool(Call& call, size_t count) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const Spec& out = call.outs.at(0);
+  const Windows windows = windows_of(value, out.shape, count, call.at(1), call.at(2), call.at(3), call.at(4));
+  if (is_empty(out.shape)) {
+    const Value none = body.splat(0, out.dtype, out.shape);
+    return {none, body.splat(0, ElementType::kI64, call.outs.at(1).shape)};
+  }
+  if (!body.is_read(1)) return {maxima(body, value, windows), std::nullopt};
+  const auto edge = [&](size_t axis) { return windows.edge(axis); };
+  const Value padded =
+      body.pad(value, windows.padded([&](size_t axis) { return edge(axis).first; }),
+               windows.padded([&](size_t axis) { return edge(axis).second; }), {}, Body::lowest(value.dtype));
+  const Value padded_places = padded_numbers(body, windows);
+  std::optional<std::pair<Value, Value>> best;
+  for (const Shape& offset : windows.offsets()) {
+    const Value here = strided_part(body, padded, offset, windows);
+    const Value number = body.broadcast(strided_part(body, padded_places, offset, windows), here.shape);
+    if (!best) {
+      best = {here, number};
+      continue;
+    }
+    const auto& [most, place] = *best;
+    Value above = body.compare("GT", here, most);
+    if (graph::is_float(here.dtype)) above = body.binary("or", above, body.is_nan(here));
+    // The padding wins nothing, not even where all is as low as it.
+    const Value outside = body.compare("LT", place, body.like(0, place));
+    above = body.binary("or", above, outside);
+    const Value made = body.select(above, here, most);
+    best = {made, body.select(above, number, place)};
+  }
+  return {best->first, body.convert(best->second, ElementType::kI64)};
+}
+
+// Each offset of a window sends back the gradients whose maximum it was.
+Value max_pool_backward(Call& call, size_t count) {
+  Body& body = call.body;
+  const Value& gradient = call.value(0);
+  const Value& value = call.value(1);
+  const auto& [shape, dtype, _] = call.out();
+  const Windows windows =
+      windows_of(value, gradient.shape, count, call.at(2), call.at(3), call.at(4), call.at(5));
+  if (is_empty(shape) || is_empty(gradient.shape)) return body.splat(0, dtype, shape);
+  const Value given = body.convert(gradient, math_dtype(dtype));
+  const Value where = body.convert(call.value(7), ElementType::kI32);
+  const Value zero = body.like(0, given);
+  const Value padded_places = padded_numbers(body, windows);
+  std::optional<Value> total;
+  for (const Shape& offset : windows.offsets()) {
+    const Value number = body.broadcast(strided_part(body, padded_places, offset, windows), given.shape);
+    const Value mine = body.select(body.compare("EQ", where, number), given, zero);
+    const auto first = [&](size_t axis) { return offset[axis] - windows.edge(axis).first; };
+    const auto after = [&](size_t axis) {
+      return windows.space[axis] - (first(axis) + (windows.out[axis] - 1) * windows.strides[axis] + 1);
+    };
+    const auto gap = [&](size_t axis) { return windows.strides[axis] - 1; };
+    const Value spread = body.pad(mine, windows.padded(first), windows.padded(after), windows.padded(gap));
+    total = total ? body.add(*total, spread) : spread;
+  }
+  return body.convert(*total, dtype);
+}
+
+// By how much the sum of each window is divided.
+std::vector<float> divisors(const Windows& windows, bool count_padding, const Arg& divisor) {
+  if (!divisor.is_none()) return std::vector<float>(size_of(windows.out), static_cast<float>(divisor.real()));
+  std::vector<float> made = {1};
+  for (size_t axis = 0; axis < windows.space.size(); ++axis) {
+    std::vector<float> further;
+    for (const float before : made)
+      for (int64_t i = 0; i < windows.out[axis]; ++i) {
+        int64_t start = i * windows.strides[axis] - windows.padding[axis];
+        int64_t end = std::min(start + windows.kernel[axis], windows.space[axis] + windows.padding[axis]);
+        if (!count_padding) {
+          start = std::max<int64_t>(start, 0);
+          end = std::min(end, windows.space[axis]);
+        }
+        further.push_back(before * static_cast<float>(end - start));
+      }
+    made = std::move(further);
+  }
+  return made;
+}
+
+Value averaged(Body& body, const Value& value, const Shape& out, const std::vector<float>& divisors) {
+  if (std::all_of(divisors.begin(), divisors.end(), [&](float each) { return each == divisors[0]; }))
+    return body.divide(value, body.like(static_cast<double>(divisors[0]), value));
+  const Value by = body.convert(body.constant(out, divisors), value.dtype);
+  return body.divide(value, body.broadcast(by, value.shape));
+}
+
+// The arguments behind the padding: ceil_mode, count_include_pad, divisor_override.
+struct Averaging {
+  bool count_padding;
+  const Arg& divisor;
+};
+
+Averaging averaging_of(Call& call) {
+  const Arg& counts = call.named("count_include_pad");
+  return {counts.is_none() || counts.flag(), call.named("divisor_override")};
+}
+
+Value avg_pool(Call& call, size_t count) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const auto& [shape, dtype, _] = call.out();
+  const Windows windows = windows_of(value, shape, count, call.at(1), call.at(2), call.at(3));
+  if (is_empty(shape)) return body.splat(0, dtype, shape);
+  const ElementType wide = graph::is_float(value.dtype) ? math_dtype(value.dtype) : ElementType::kF32;
+  // A negative edge leaves elements out, which a window's padding cannot.
+  const Shape cut =
+      windows.padded([&](size_t axis) { return std::min<int64_t>(windows.edge(axis).second, 0); });
+  const Value inside = body.pad(body.convert(value, wide), Shape(value.shape.size(), 0), cut);
+  Pairs padding(windows.lead);
+  for (size_t axis = 0; axis < count; ++axis)
+    padding.emplace_back(windows.edge(axis).first, std::max<int64_t>(windows.edge(axis).second, 0));
+  const Value sums = body.reduce_window("add", inside, 0, windows.ones_then(windows.kernel),
+                                        windows.ones_then(windows.strides), padding);
+  const auto [count_padding, divisor] = averaging_of(call);
+  return body.convert(averaged(body, sums, windows.out, divisors(windows, count_padding, divisor)), dtype);
+}
+
+Value avg_pool_backward(Call& call, size_t count) {
+  Body& body = call.body;
+  const Value& gradient = call.value(0);
+  const Value& value = call.value(1);
+  const auto& [shape, dtype, _] = call.out();
+  const Windows windows = windows_of(value, gradient.shape, count, call.at(2), call.at(3), call.at(4));
+  if (is_empty(shape) || is_empty(gradient.shape)) return body.splat(0, dtype, shape);
+  const Value wide = body.convert(gradient, math_dtype(gradient.dtype));
+  const auto [count_padding, divisor] = averaging_of(call);
+  const Value shares = averaged(body, wide, windows.out, divisors(windows, count_padding, divisor));
+  // Every element sums the windows that hold it.
+  const auto low = [&](size_t axis) { return windows.kernel[axis] - 1 - windows.padding[axis]; };
+  const auto high = [&](size_t axis) {
+    const int64_t reach = (windows.out[axis] - 1) * windows.strides[axis] + 1;
+    return windows.space[axis] + windows.kernel[axis] - 1 - low(axis) - reach;
+  };
+  const auto gap = [&](size_t axis) { return windows.strides[axis] - 1; };
+  const Value spread = body.pad(shares, windows.padded(low), windows.padded(high), windows.padded(gap));
+  const Value made = body.reduce_window("add", spread, 0, windows.ones_then(windows.kernel),
+                                        Shape(value.shape.size(), 1), Pairs(value.shape.size()));
+  return body.convert(made, dtype);
+}
+
+// [size, out]: how much of each element goes into each average of an adaptive pooling; or its transpose.
+Value shares_of(Body& body, int64_t size, int64_t out, bool transposed) {
+  std::vector<float> made(size * out, 0);
+  for (int64_t number = 0; number < out; ++number) {
+    const int64_t start = number * size / out;
+    const int64_t end = ((number + 1) * size + out - 1) / out;
+    for (int64_t i = start; i < end; ++i)
+      made[transposed ? number * size + i : i * out + number] = static_cast<float>(1.0 / double(end - start));
+  }
+  return body.constant(transposed ? Shape{out, size} : Shape{size, out}, made);
+}
+
+// One product with the shares of each axis.
+Value adaptive(Call& call, size_t count, bool back) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const auto& [shape, dtype, _] = call.out();
+  if (is_empty(shape) || is_empty(value.shape)) return body.splat(0, dtype, shape);
+  Value made = body.convert(value, math_dtype(dtype));
+  for (size_t axis = value.shape.size() - count; axis < value.shape.size(); ++axis) {
+    const int64_t size = value.shape[axis];
+    const int64_t target = shape.at(axis);
+    if (size == 1 && target == 1) continue;
+    const Value shares = back ? shares_of(body, target, size, true) : shares_of(body, size, target, false);
+    const Value factors = body.convert(shares, made.dtype);
+    const auto place = static_cast<int64_t>(axis);
+    const Value product = body.dot(made, factors, {{place}, {0}});
+    Shape order = counted_up(value.rank() - 1);
+    order.insert(order.begin() + place, value.rank() - 1);
+    made = body.transpose(product, order);
+  }
+  return body.convert(made, dtype);
+}
+
+// Where the elements of each window of an axis lie, [windows, longest]. Windows differ in length by one at
+// most; shorter ones repeat their last element, which changes no maximum.
+std::vector<int32_t> adaptive_places(int64_t size, int64_t windows, int64_t* longest) {
+  const auto first = [&](int64_t i) { return i * size / windows; };
+  const auto end = [&](int64_t i) { return ((i + 1) * size + windows - 1) / windows; };
+  *longest = 0;
+  for (int64_t i = 0; i < windows; ++i) *longest = std::max(*longest, end(i) - first(i));
+  std::vector<int32_t> places;
+  for (int64_t i = 0; i < windows; ++i)
+    for (int64_t j = 0; j < *longest; ++j)
+      places.push_back(static_cast<int32_t>(std::min(first(i) + j, end(i) - 1)));
+  return places;
+}
+
+// Every window written out by a gather at places that are known, then one maximum.
+Results adaptive_max_pool(Call& call, size_t count) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const auto& [shape, dtype, _] = call.outs.at(0);
+  if (is_empty(value.shape) || is_empty(shape)) {
+    const Value none = body.splat(0, dtype, shape);
+    return {none, body.splat(0, ElementType::kI64, shape)};
+  }
+  const Shape lead(value.shape.begin(), value.shape.end() - static_cast<int64_t>(count));
+  const Shape space = tail(value.shape, count);
+  const Shape out = tail(shape, count);
+  Value windows = value;
+  Shape order = counted_up(static_cast<int64_t>(lead.size()));
+  Shape longest(count);
+  std::vector<std::vector<int32_t>> places;
+  for (size_t axis = 0; axis < count; ++axis) {  // (..., out, longest, ...) at each axis in turn
+    places.push_back(adaptive_places(space[axis], out[axis], &longest[axis]));
+    const auto at = static_cast<int64_t>(lead.size() + 2 * axis);
+    const Value index = body.constant({out[axis], longest[axis]}, places.back());
+    windows = take(body, windows, index, at);
+    order.insert(order.begin() + static_cast<int64_t>(lead.size() + axis), at);
+    order.push_back(at + 1);
+  }
+  Shape flat = shape;
+  flat.push_back(size_of(longest));
+  windows = body.reshape(body.transpose(windows, order), flat);
+  // The number in its plane of each element of each window.
+  std::vector<int32_t> plane;
+  for (int64_t window = 0; window < size_of(out); ++window)
+    for (int64_t place = 0; place < size_of(longest); ++place) {
+      int64_t number = 0, rest_of_window = window, rest_of_place = place, step = 1;
+      for (size_t axis = count; axis-- > 0;) {
+        const int64_t row = (rest_of_window % out[axis]) * longest[axis] + rest_of_place % longest[axis];
+        number += places[axis][row] * step;
+        step *= space[axis];
+        rest_of_window /= out[axis];
+        rest_of_place /= longest[axis];
+      }
+      plane.push_back(static_cast<int32_t>(number));
+    }
+  const int64_t last = windows.rank() - 1;
+  const auto [best, where] = place_of_extreme(body, windows, last, true);
+  Shape each = out;
+  each.push_back(size_of(longest));
+  const Value numbers = body.broadcast(body.constant(each, plane), flat);
+  Shape one = shape;
+  one.push_back(1);
+  const Value found = gathered(body, numbers, last, body.reshape(where, one));
+  return {body.convert(best, dtype), body.convert(body.reshape(found, shape), ElementType::kI64)};
+}
+
+Value adaptive_max_pool_backward(Call& call, size_t count) {
+  Body& body = call.body;
+  const Value& gradient = call.value(0);
+  const auto& [shape, dtype, _] = call.out();
+  if (is_empty(shape) || is_empty(gradient.shape)) return body.splat(0, dtype, shape);
+  const auto lead = static_cast<int64_t>(shape.size() - count);
+  const auto flattened = [&](const Shape& sizes) {
+    Shape made(sizes.begin(), sizes.begin() + lead);
+    made.push_back(size_of(tail(sizes, count)));
+    return made;
+  };
+  const ElementType wide = math_dtype(dtype);
+  const Value given = body.convert(body.reshape(gradient, flattened(gradient.shape)), wide);
+  const Value index = body.reshape(call.value(2), flattened(gradient.shape));
+  const Value start = body.splat(0, wide, flattened(shape));
+  return body.convert(body.reshape(scattered(body, start, lead, index, given, "add"), shape), dtype);
+}
+
+}  // namespace
+
+Shape many(const Arg& given, size_t count, const Shape& otherwise) {
+  if (given.is_number()) return Shape(count, given.integer());
+  const Shape values = given.is_none() || given.list().empty() ? otherwise : given.integers();
+  return values.size() == 1 ? Shape(count, values[0]) : values;
+}
+
+Table pooling() {
+  Table table;
+  for (const size_t count : {2, 3}) {
+    const bool flat = count == 2;
+    const Table rows = {
+        {{flat ? "max_pool2d_with_indices.default" : "max_pool3d_with_indices.default"},
+         [count](Call& call) { return max_pool(call, count); }},
+        {{flat ? "max_pool2d_with_indices_backward.default" : "max_pool3d_with_indices_backward.default"},
+         [count](Call& call) { return max_pool_backward(call, count); }},
+        {{flat ? "avg_pool2d.default" : "avg_pool3d.default"},
+         [count](Call& call) { return avg_pool(call, count); }},
+        {{flat ? "avg_pool2d_backward.default" : "avg_pool3d_backward.default"},
+         [count](Call& call) { return avg_pool_backward(call, count); }},
+        {{flat ? "_adaptive_avg_pool2d.default" : "_adaptive_avg_pool3d.default"},
+         [count](Call& call) { return adaptive(call, count, false); }},
+        {{flat ? "_adaptive_avg_pool2d_backward.default" : "_adaptive_avg_pool3d_backward.default"},
+         [count](Call& call) { return adaptive(call, count, true); }},
+        {{flat ? "adaptive_max_pool2d.default" : "adaptive_max_pool3d.default"},
+         [count](Call& call) { return adaptive_max_pool(call, count); }},
+        {{flat ? "adaptive_max_pool2d_backward.default" : "adaptive_max_pool3d_backward.default"},
+         [count](Call& call) { return adaptive_max_pool_backward(call, count); }},
+    };
+    table.insert(table.end(), rows.begin(), rows.end());
+  }
+  return table;
+}
+
+}  // namespace opentrn::import::aten
