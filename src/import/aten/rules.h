@@ -57,6 +57,7 @@ Table creation();
 Table decompositions();
 Table distances();
 Table elementwise();
+Table folding();
 Table fourier_transforms();
 Table indexing();
 Table losses();

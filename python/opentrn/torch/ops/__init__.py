@@ -8,7 +8,6 @@ from opentrn.torch.ops import (  # noqa: F401
     control,
     effects,
     flex,
-    folding,
     grouped,
     interpolation,
 )
