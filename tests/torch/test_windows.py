@@ -1,4 +1,4 @@
-"""Interpolation, maximum pooling, unfold and fold against eager torch: values, gradients, and what they cost on the device."""
+"""Interpolation, maximum pooling, unfold and fold against eager torch: values, gradients, cost on the device."""
 
 from __future__ import annotations
 
