@@ -39,7 +39,7 @@ def _tiles(space: Pair, kernel: Pair, dilation: Pair, padding: Pair, stride: Pai
 def unfold(
     body: Emitter, out: Spec, value: Value, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair
 ) -> Value:
-    """[batch, channels * window, windows] of [batch, channels, rows, columns], or both without batch."""
+    """[batch, channels * window, windows] of [batch, channels, rows, columns], or both without batch; of any dtype."""
     *lead, high, wide = value.shape
     count = _windows((high, wide), kernel, dilation, padding, stride)
     rank, axis = len(lead), len(lead)
@@ -74,7 +74,8 @@ def fold(
 ) -> Value:  # fmt: skip
     """The inverse of unfold where windows do not overlap; elements of several windows are their sum.
 
-    Rows and columns are summed by their remainder of the stride, so that sums are shifted, not spread.
+    Rows and columns are summed by their remainder of the stride, so that sums are shifted, not spread. In the
+    value's dtype, as torch adds them.
     """
     *lead, _, _ = out.shape
     rank = len(lead)
