@@ -225,3 +225,26 @@ def test_patches_of_few_channels_are_one_product():
     # 768 terms of unit variance.
     np.testing.assert_allclose(model(x, w)[0], want, rtol=0, atol=1e-4)
     assert model.time().profile()["model"]["kernels"] == 1
+
+
+@pytest.mark.parametrize(("side", "channels"), [(56, 64), (57, 32), (40, 64)])
+def test_an_image_with_channels_last_is_added_to_what_is_made_of_it(side: int, channels: int) -> None:
+    """The image is turned in banks of PSUM in which the sums may still lie."""
+    last, first = f"1x{side}x{side}x{channels}xf32", f"1x{channels}x{side}x{side}xf32"
+    kernel = f"{channels}x{channels}x1x1xf32"
+    text = f"""
+func.func @main(%x: tensor<{last}>, %k: tensor<{kernel}>) -> tensor<{first}> {{
+  %t = stablehlo.transpose %x, dims = [0, 3, 1, 2] : (tensor<{last}>) -> tensor<{first}>
+  %c = "stablehlo.convolution"(%t, %k) <{{batch_group_count = 1 : i64,
+       dimension_numbers = #stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>, feature_group_count = 1 : i64}}>
+       : (tensor<{first}>, tensor<{kernel}>) -> tensor<{first}>
+  %y = stablehlo.add %t, %c : tensor<{first}>
+  return %y : tensor<{first}>
+}}"""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((1, side, side, channels)).astype(np.float32)
+    k = random.standard_normal((channels, channels, 1, 1)).astype(np.float32)
+    (got,) = opentrn.compile(text, target="trn2")(x, k)
+    images = x.transpose(0, 3, 1, 2)
+    want = images + np.einsum("oi,bihw->bohw", k[:, :, 0, 0], images)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

@@ -123,6 +123,17 @@ def test_a_returned_tile_is_refused_with_its_line(execute):
     assert "try: " in text
 
 
+@nki.jit
+def returns_what_numpy_made(x):
+    return np.exp(nl.load(x))
+
+
+def test_what_numpy_makes_of_a_tile_is_no_result():
+    text = message(returns_what_numpy_made, X)
+    assert text.startswith("program error [nki.output]: returns_what_numpy_made returns an array of NumPy")
+    assert f"at {__file__}:" in text and "try: compute it by nisa's instructions" in text
+
+
 CALLS = {
     "missing": (
         lambda t: nisa.tensor_tensor(dst=t, data1=t, op=nl.add),

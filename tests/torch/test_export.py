@@ -135,6 +135,9 @@ def test_what_cannot_be_compiled_says_why(model: Tagger, tmp_path: Path) -> None
     damaged.write_bytes(b"no archive")
     with pytest.raises(ValueError, match="is not an exported program"):
         opentrn.compile(damaged)
+    command = [sys.executable, "-m", "opentrn", "compile", str(damaged)]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=str(PYTHON)))
+    assert done.returncode == 2 and "Traceback" not in done.stderr  # torch logs one
 
 
 TRAIN = """

@@ -1,4 +1,4 @@
-"""Interpolation, maximum pooling, unfold and fold against eager torch: values, gradients, and their predicted time."""
+"""Interpolation, maximum pooling, unfold and fold against eager torch: values, gradients, cost on the device."""
 
 from __future__ import annotations
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from opentrn.errors import NkiValidationError, SourceLocation
 from opentrn.nki import _machine
 from opentrn.types.isa_enums import MemoryRegion
 
 
 def require_hbm(value: Any, kernel: Callable[..., Any], tensor_of: Callable[[Any], Any]) -> None:
-    """Refuse tensors of SBUF and PSUM in what `kernel` returned.
+    """Refuse tensors of SBUF and PSUM, and arrays of NumPy, in what `kernel` returned.
 
     tensor_of: the machine's tensor of a leaf, or None for a leaf that is no tensor. Raises NkiValidationError.
     """
@@ -21,6 +23,15 @@ def require_hbm(value: Any, kernel: Callable[..., Any], tensor_of: Callable[[Any
         for item in value:
             require_hbm(item, kernel, tensor_of)
         return
+    name = getattr(kernel, "__name__", "the kernel")
+    if isinstance(value, np.ndarray):
+        raise NkiValidationError(
+            f"{name} returns an array of NumPy: the host computed it, and no instruction of the kernel",
+            label="nki.output",
+            hint="compute it by nisa's instructions (NumPy's functions read a tile, and give arrays) and return a "
+            "tensor of nl.ndarray(..., buffer=nl.shared_hbm)",
+            location=_place(kernel, None),
+        )
     tensor = tensor_of(value)
     if tensor is None:
         return
@@ -30,7 +41,6 @@ def require_hbm(value: Any, kernel: Callable[..., Any], tensor_of: Callable[[Any
     machine = _machine.machine_or_none()
     if machine is not None and hasattr(machine, "flush"):
         machine.flush()  # what fails on the way here comes first
-    name = getattr(kernel, "__name__", "the kernel")
     raise NkiValidationError(
         f"{name} returns a tile in {region.value.upper()}; results lie in HBM",
         label="nki.output",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -41,11 +42,23 @@ def _without_torchs_own_warning() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _without_torchs_own_tracebacks() -> Iterator[None]:
+    """Of a file that it cannot read torch logs a traceback, and tries an older format; what it raises is enough."""
+    log = logging.getLogger("torch.export")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
 def load(path: str | Path) -> ExportedProgram:
     """Reads a .pt2 file, which runs code that is in it; ValueError when it is none."""
     _tell_of_code()
     try:
-        with _without_torchs_own_warning():
+        with _without_torchs_own_warning(), _without_torchs_own_tracebacks():
             return torch.export.load(str(path))
     except FileNotFoundError:
         raise

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -71,6 +73,30 @@ bool only_rearranges(OpKind kind) {
   return kind == OpKind::transpose_ || kind == OpKind::reshape_ || kind == OpKind::convert_;
 }
 
+// Of larger results, what is computed here: a run of the device would take longer than it takes to load them.
+constexpr int64_t kComputedElements = int64_t{1} << 21, kMultiplications = int64_t{1} << 26;
+constexpr int64_t kShortSlice = 64;  // elements: a slice is a descriptor, whatever its size
+
+int64_t product_of(std::span<const int64_t> numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Elements of operands and result up to which the op is done here: tables of relative positions are gathers
+// of a few heads' numbers, resized embeddings of positions are slices and products.
+int64_t elements_max(const Op& op, std::span<const Literal> operands, const graph::Type& result) {
+  if (only_rearranges(op.kind)) return std::numeric_limits<int64_t>::max();
+  if (op.kind == OpKind::gather_)
+    return product_of(op.integers(Attr::slice_sizes)) <= kShortSlice ? kComputedElements : kFoldedElements;
+  if (op.kind == OpKind::slice_) return kComputedElements;
+  if (op.kind != OpKind::dot_general_) return kFoldedElements;
+  int64_t terms = 1, largest = 0;
+  for (const int64_t d : op.integers_or(Attr::lhs_contracting_dimensions, 0, 0))
+    terms *= operands[0].type().dim(static_cast<int>(d));
+  for (const Literal& operand : operands) largest = std::max(largest, operand.type().element_count());
+  if (result.element_count() > kMultiplications / std::max<int64_t>(terms, 1)) return 0;
+  return result.element_count() <= largest ? kComputedElements : kFoldedElements;
+}
+
 bool is_elementwise(const Op& op) {
   const OpClass op_class = graph::definition(op.kind).op_class;
   return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise ||
@@ -85,6 +111,7 @@ bool can_fold(OpKind kind) {
     case OpKind::compare_:
     case OpKind::concatenate_:
     case OpKind::convert_:
+    case OpKind::dot_general_:
     case OpKind::gather_:
     case OpKind::pad_:
     case OpKind::reshape_:
@@ -164,9 +191,9 @@ class Folding {
       elements = std::max(elements, operands.back().type().element_count());
     }
     if (elements == 0 || stays_narrow(op, elements)) return false;
-    const bool splats =
-        op.regions.empty() && std::all_of(operands.begin(), operands.end(),
-                                          [](const Literal& literal) { return literal.is_splat(); });
+    const bool splats = op.regions.empty() && op.kind != OpKind::dot_general_ &&
+                        std::all_of(operands.begin(), operands.end(),
+                                    [](const Literal& literal) { return literal.is_splat(); });
     if (auto value = splats ? folded_splat(op, operands, result) : folded(op, operands, result, elements)) {
       op.kind = OpKind::constant_;
       op.operands.clear();
@@ -232,7 +259,7 @@ class Folding {
 
   std::optional<Literal> folded(const Op& op, std::span<const Literal> operands, const graph::Type& result,
                                 int64_t elements) {
-    if (elements > kFoldedElements && !only_rearranges(op.kind)) return std::nullopt;
+    if (elements > elements_max(op, operands, result)) return std::nullopt;
     // A broadcast is free to read and not to keep; integers are places, on which other passes depend.
     const bool places = graph::is_integer(result.element()) && elements <= kFoldedPlaces;
     if (op.kind == OpKind::broadcast_in_dim_ && elements > operands[0].type().element_count() && !places)

@@ -33,6 +33,40 @@ constexpr PassCase kFoldConstantsCases[] = {
 
 TEST(FoldConstants, ComputesWhatIsKnown) { expect_cases(kFoldConstantsCases, run_fold_constants); }
 
+// A table of positions by an index of 400 x 400: a descriptor for each of them, or a constant.
+TEST(FoldConstants, GathersShortSlicesWhateverTheirNumber) {
+  const std::string text = main_of("() -> tensor<160000x2xf32>", R"(
+    %t = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>
+    %n = stablehlo.constant dense<2> : tensor<160000x1xi32>
+    %r = "stablehlo.gather"(%t, %n) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+      collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+      slice_sizes = array<i64: 1, 2>}> : (tensor<3x2xf32>, tensor<160000x1xi32>) -> tensor<160000x2xf32>
+    return %r : tensor<160000x2xf32>)");
+  EXPECT_EQ(after(text, run_fold_constants).find("gather"), std::string::npos);
+}
+
+TEST(FoldConstants, MultipliesWhatDoesNotGrow) {
+  const auto product = [](const std::string& left, const std::string& right) {
+    return main_of("() -> tensor<2x2xf32>", R"(
+    %a = stablehlo.constant dense<)" + left + R"(> : tensor<2x3xf32>
+    %b = stablehlo.constant dense<)" + right + R"(> : tensor<3x2xf32>
+    %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+         : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
+    return %c : tensor<2x2xf32>)");
+  };
+  for (const std::string& text :
+       {product("[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]", "[[1.0, 0.5], [2.0, 3.0], [4.0, 1.0]]"),
+        product("2.0", "3.0")}) {
+    EXPECT_EQ(after(text, run_fold_constants).find("dot_general"), std::string::npos);
+    expect_same_values(text, run_fold_constants);
+  }
+  const std::string outer = main_of("() -> tensor<500x500xf32>", R"(
+    %a = stablehlo.iota dim = 0 : tensor<500xf32>
+    %c = stablehlo.dot_general %a, %a : (tensor<500xf32>, tensor<500xf32>) -> tensor<500x500xf32>
+    return %c : tensor<500x500xf32>)");
+  EXPECT_NE(after(outer, run_fold_constants).find("dot_general"), std::string::npos) << "a larger program";
+}
+
 // 65,537 sums would be a constant of the program that nobody wrote; an iota of that size is one op.
 TEST(FoldConstants, LeavesLargeResults) {
   const std::string text = main_of("() -> tensor<131073xf32>", R"(

@@ -112,6 +112,25 @@ bool computes_elements(const Function& function, const Op& op) {
          has_elementwise(function, op);
 }
 
+// Whether an element differs from the one a step before it along all of `dims`.
+bool differs_along(const graph::Literal& literal, std::initializer_list<int64_t> dims) {
+  if (literal.is_splat()) return false;
+  const auto counts = literal.type().dims();
+  const auto strides = graph::row_major_strides(counts);
+  const auto size = static_cast<size_t>(graph::storage_bytes(literal.type().element()));
+  for (int64_t at = 0; at < literal.type().element_count(); ++at) {
+    int64_t before = at;
+    bool has_one = true;
+    for (const int64_t d : dims) {
+      const auto k = static_cast<size_t>(d);
+      has_one &= at / strides[k] % counts[k] > 0;
+      before -= strides[k];
+    }
+    if (has_one && std::memcmp(literal.element(at), literal.element(before), size) != 0) return true;
+  }
+  return false;
+}
+
 // Whether the value's elements differ along dimension k, as far as the ops that make it say.
 bool varies(const Function& function, ValueId value, int64_t k) {
   const Type& type = function.type(value);
@@ -120,25 +139,12 @@ bool varies(const Function& function, ValueId value, int64_t k) {
   const graph::OpId id = function.value(value).op;
   if (id == graph::kNoOp) return true;
   const Op& op = function.op(id);
+  if (op.kind == OpKind::constant_) return differs_along(op.literal(Attr::value), {k});
   if (const auto seen = through(function, op, {k})) return varies(function, seen->value, seen->dims[0]);
   if (!computes_elements(function, op)) return true;
   return std::ranges::any_of(op.operands, [&](ValueId operand) {
     return function.type(operand).rank() == type.rank() && varies(function, operand, k);
   });
-}
-
-bool differs_by_difference(const graph::Literal& literal, int64_t i, int64_t j) {
-  if (literal.is_splat()) return true;
-  const auto dims = literal.type().dims();
-  const auto strides = graph::row_major_strides(dims);
-  const auto size = static_cast<size_t>(graph::storage_bytes(literal.type().element()));
-  const auto a = static_cast<size_t>(i), b = static_cast<size_t>(j);
-  for (int64_t at = 0; at < literal.type().element_count(); ++at) {
-    if (at / strides[a] % dims[a] == 0 || at / strides[b] % dims[b] == 0) continue;
-    if (std::memcmp(literal.element(at), literal.element(at - strides[a] - strides[b]), size) != 0)
-      return false;
-  }
-  return true;
 }
 
 // Whether the ops that make the value say that an element [i, j] is that of [i + 1, j + 1].
@@ -150,7 +156,7 @@ bool is_by_difference(const Function& function, ValueId value, int64_t i, int64_
   const graph::OpId id = function.value(value).op;
   if (id == graph::kNoOp) return false;
   const Op& op = function.op(id);
-  if (op.kind == OpKind::constant_) return differs_by_difference(op.literal(Attr::value), i, j);
+  if (op.kind == OpKind::constant_) return !differs_along(op.literal(Attr::value), {i, j});
   if (const auto seen = through(function, op, {i, j}))
     return is_by_difference(function, seen->value, seen->dims[0], seen->dims[1]);
   if (!computes_elements(function, op)) return false;

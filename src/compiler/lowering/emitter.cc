@@ -175,8 +175,9 @@ Tile Emitter::psum(int64_t rows, int64_t columns, DType dtype, std::string name)
   OPENTRN_CHECK(columns * size_bytes(dtype) <= psum_bank_bytes_, "{} columns of {} in one bank", columns,
                 opentrn::name(dtype));
   const Tile tile = on_chip(isa::MemorySpace::kPsum, rows, columns, dtype, std::move(name));
-  program_->tensor(tile.tensor).address = isa::Address{0, next_psum_bank_ * psum_bank_bytes_};
-  next_psum_bank_ = (next_psum_bank_ + 1) % psum_banks_;
+  const int64_t bank = next_psum_bank_ % psum_banks_;
+  program_->tensor(tile.tensor).address = isa::Address{0, bank * psum_bank_bytes_};
+  next_psum_bank_ = bank + 1;
   return tile;
 }
 
@@ -193,9 +194,13 @@ Tile Emitter::psum_banks(int64_t rows, int64_t columns, std::string name) {
 Tile Emitter::psum_transposed(int64_t rows, int64_t columns, DType dtype, std::string name) {
   constexpr int64_t kSlotBytes = kPartitions * sizeof(float);
   const int64_t slots = kTurningBanks * psum_bank_bytes_ / kSlotBytes;
-  const int64_t slot = next_psum_slot_;
+  // What is turned may be added to sums that still lie in the bank which psum() gave last.
+  const int64_t bank_slots = psum_bank_bytes_ / kSlotBytes, first_bank = psum_banks_ - kTurningBanks;
+  int64_t slot = next_psum_slot_;
+  if (first_bank + slot / bank_slots == next_psum_bank_ - 1)
+    slot = (slot / bank_slots + 1) * bank_slots % slots;
   next_psum_slot_ = (slot + 1) % slots;
-  return psum_at(psum_banks_ - kTurningBanks, slot * kSlotBytes, rows, columns, dtype, std::move(name));
+  return psum_at(first_bank, slot * kSlotBytes, rows, columns, dtype, std::move(name));
 }
 
 Tile Emitter::psum_at(int64_t bank, int64_t byte, int64_t rows, int64_t columns, DType dtype,

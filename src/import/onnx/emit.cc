@@ -318,6 +318,13 @@ ValueId Emit::take_along(ValueId data, ValueId indices, int64_t axis) const {
 }
 
 ValueId Emit::gather_nd(ValueId data, ValueId indices, int64_t batch) const {
+  Dims limits;
+  for (int64_t i = 0; i < dim(indices, rank(indices) - 1); ++i) limits.push_back(dim(data, batch + i));
+  const ValueId negative = compare(ComparisonDirection::kLt, indices, 0);
+  return gather_at(data, select(negative, add(indices, integers(limits, element(indices))), indices), batch);
+}
+
+ValueId Emit::gather_at(ValueId data, ValueId indices, int64_t batch) const {
   const int64_t last = rank(indices) - 1;
   const int64_t k = dim(indices, last);
   Dims limits;
@@ -331,11 +338,9 @@ ValueId Emit::gather_nd(ValueId data, ValueId indices, int64_t batch) const {
     to.insert(to.end(), from.begin() + batch + k, from.end());
     return full(element(data), std::move(to), 0);
   }
-  const ValueId negative = compare(ComparisonDirection::kLt, indices, 0);
-  const ValueId wrapped = select(negative, add(indices, integers(limits, element(indices))), indices);
   Dims sizes = dims(data);
   for (int64_t i = 0; i < batch + k; ++i) sizes[static_cast<size_t>(i)] = 1;
-  return b_->add(OpKind::gather_, {data, wrapped},
+  return b_->add(OpKind::gather_, {data, indices},
                  {{Attr::offset_dims, range(last, last + rank(data) - batch - k)},
                   {Attr::collapsed_slice_dims, range(batch, batch + k)},
                   {Attr::operand_batching_dims, range(0, batch)},
@@ -355,7 +360,7 @@ ValueId Emit::element_indices(ValueId indices, int64_t axis) const {
 }
 
 ValueId Emit::gather_elements(ValueId data, ValueId indices, int64_t axis) const {
-  return gather_nd(data, element_indices(wrap_indices(indices, dim(data, axis)), axis), 0);
+  return gather_at(data, element_indices(wrap_indices(indices, dim(data, axis)), axis), 0);
 }
 
 ValueId Emit::scatter_nd(ValueId x, ValueId indices, ValueId updates, std::optional<OpKind> combiner) const {

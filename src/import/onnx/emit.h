@@ -116,6 +116,8 @@ class Emit {
   ValueId take_along(ValueId data, ValueId indices, int64_t axis) const;
   // Rows of `data` named by the last dimension of `indices`, after `batch` shared leading dimensions.
   ValueId gather_nd(ValueId data, ValueId indices, int64_t batch) const;
+  // Of places that are none of them negative.
+  ValueId gather_at(ValueId data, ValueId indices, int64_t batch) const;
   // indices [...], one per element of the result, which has their shape: numpy.take_along_axis.
   ValueId gather_elements(ValueId data, ValueId indices, int64_t axis) const;
   // Full index vectors, one column per dimension of x: [n..., rank].
