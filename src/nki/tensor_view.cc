@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/ranges.h>
+
 #include "nki/machine.h"
 
 namespace opentrn::nki {
@@ -352,6 +354,41 @@ TensorView TensorView::reshape_dim(int dim, std::vector<int64_t> shape) const {
   insert_dims(view.pattern, dim, dims, "reshape_dim");
   if (view.indirection && view.indirection->dim > dim)
     view.indirection->dim += static_cast<int>(shape.size()) - 1;
+  return view;
+}
+
+TensorView TensorView::rearrange(const NamedDims& source, const NamedDims& target,
+                                 const std::map<std::string, int64_t>& sizes) const {
+  if (static_cast<int>(source.groups.size()) != rank())
+    fail("rearrange", fmt::format("pattern {} for a tensor of rank {}", source.text, rank()));
+  TensorView view = *this;
+  std::vector<std::string> names;
+  for (int dim = 0; dim < rank(); ++dim) {
+    const auto& group = source.groups[dim];
+    std::vector<int64_t> parts;
+    for (const std::string& name : group) {
+      const auto known = sizes.find(name);
+      parts.push_back(known == sizes.end() ? -1 : known->second);
+    }
+    if (!infer_sizes(parts, size(dim)))
+      throw Fault(FaultKind::kProgram, "nki.shape",
+                  fmt::format("{} elements do not split into {}", size(dim), fmt::join(group, " ")));
+    if (group.size() != 1) view = view.reshape_dim(static_cast<int>(names.size()), parts);
+    names.insert(names.end(), group.begin(), group.end());
+  }
+  std::vector<int64_t> order;
+  for (const auto& group : target.groups)
+    for (const std::string& name : group) order.push_back(std::ranges::find(names, name) - names.begin());
+  std::vector<int64_t> sorted = order;
+  std::ranges::sort(sorted);
+  std::vector<int64_t> every(names.size());
+  std::iota(every.begin(), every.end(), 0);
+  if (sorted != every)
+    fail("rearrange", fmt::format("{} must hold the names of {}", target.text, source.text));
+  view = view.permute(order);
+  for (size_t i = 0; i < target.groups.size(); ++i)
+    if (const size_t count = target.groups[i].size(); count != 1)
+      view = view.flatten_dims(static_cast<int>(i), static_cast<int>(i + count) - 1);
   return view;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -101,6 +102,13 @@ class TensorView {
   TensorView squeeze_dim(int dim) const;
   TensorView reshape_dim(int dim, std::vector<int64_t> shape) const;
   TensorView flatten_dims(int start, int end) const;
+  // Split, permute and merge by dimension names, as einops does. `text` is a pattern as the user wrote it.
+  struct NamedDims {
+    std::vector<std::vector<std::string>> groups;  // of names, one for each dimension
+    std::string text;
+  };
+  TensorView rearrange(const NamedDims& source, const NamedDims& target,
+                       const std::map<std::string, int64_t>& sizes) const;
   TensorView reshape(std::vector<int64_t> shape) const;
   TensorView reinterpret(DType to) const;
   TensorView indirect(std::shared_ptr<const TensorView> index, std::optional<int64_t> num_elem) const;

@@ -27,6 +27,29 @@ TEST(TensorView, SliceGivesTheDocumentedPattern) {
   EXPECT_EQ(u.offset, 8);
 }
 
+TEST(TensorView, DimensionsAreRearrangedByName) {
+  const TensorView t =
+      make({128, 32}).rearrange({{{"p"}, {"h", "w"}}, "p (h w)"}, {{{"p"}, {"w"}, {"h"}}, ""}, {{"h", 4}});
+  EXPECT_EQ(dims(t), (std::vector<Dim>{{32, 128}, {1, 8}, {8, 4}}));
+  const TensorView back = t.rearrange({{{"p"}, {"w"}, {"h"}}, ""}, {{{"p"}, {"h", "w"}}, ""}, {});
+  EXPECT_EQ(dims(back), (std::vector<Dim>{{32, 128}, {1, 32}}));
+}
+
+TEST(TensorView, NamesOfARearrangementAreThoseOfTheTensor) {
+  const auto label_of = [](const TensorView::NamedDims& source, const TensorView::NamedDims& target) {
+    try {
+      make({128, 30}).rearrange(source, target, {{"h", 4}});
+    } catch (const Fault& fault) {
+      return fault.label();
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(label_of({{{"p"}}, ""}, {{{"p"}}, ""}), "NkiTensor.rearrange");
+  EXPECT_EQ(label_of({{{"p"}, {"f"}}, ""}, {{{"p"}}, ""}), "NkiTensor.rearrange");
+  EXPECT_EQ(label_of({{{"p"}, {"f"}}, ""}, {{{"p"}, {"p"}}, ""}), "NkiTensor.rearrange");
+  EXPECT_EQ(label_of({{{"p"}, {"h", "w"}}, ""}, {{{"p"}, {"w"}, {"h"}}, ""}), "nki.shape");
+}
+
 TEST(TensorView, StepsRoundUp) { EXPECT_EQ(make({128, 64}).slice(1, 0, 63, 2).size(1), 32); }
 
 TEST(TensorView, AStepBeyondTheEndLeavesOneElement) {

@@ -2,9 +2,15 @@
 // what nki_legacy/index_form.py already knows of it (Form.derived). The rest is IndexExpr's `_..._any`.
 #include "python/tile_objects.h"
 
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
 #include <structmember.h>
 
+#include "nki/boxes.h"
+
 namespace opentrn::python {
+
+using namespace nb::literals;
 
 namespace {
 
@@ -116,7 +122,38 @@ PyMemberDef members[] = {{"form", T_OBJECT, offsetof(IndexObject, form), 0, null
                          {"constant", T_LONGLONG, offsetof(IndexObject, constant), 0, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
 
+// [((start, step, count) of each axis)]
+nb::list to_list(const std::vector<nki::IndexBox>& boxes) {
+  nb::list made;
+  for (const nki::IndexBox& box : boxes) {
+    nb::list parts;
+    for (const auto& [start, step, count] : box) parts.append(nb::make_tuple(start, step, count));
+    made.append(nb::tuple(parts));
+  }
+  return made;
+}
+
+using Truth = nb::ndarray<const bool, nb::c_contig, nb::device::cpu>;
+
+nb::list boxes_of(const Truth& truth) {
+  std::vector<int64_t> shape;
+  for (size_t axis = 0; axis < truth.ndim(); ++axis) shape.push_back(static_cast<int64_t>(truth.shape(axis)));
+  return to_list(nki::boxes_of(truth.data(), shape));
+}
+
+nb::list boxes_of_axes(const std::vector<Truth>& axes) {
+  std::vector<std::vector<bool>> given;
+  for (const Truth& axis : axes) given.emplace_back(axis.data(), axis.data() + axis.size());
+  return to_list(nki::boxes_of_axes(given));
+}
+
 }  // namespace
+
+void bind_boxes(nb::module_& module) {
+  module.def("boxes_of", &boxes_of, "truth"_a,
+             "Boxes that cover exactly the true values: (start, step, count) of each axis.");
+  module.def("boxes_of_axes", &boxes_of_axes, "axes"_a, "Boxes of a product of one set of indices per axis.");
+}
 
 void bind_index_expressions(nb::module_& tiles) {
   const auto slot = [](auto* function) { return reinterpret_cast<void*>(function); };

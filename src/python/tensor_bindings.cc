@@ -1,5 +1,7 @@
 // NkiTensor: TensorView with Python's indexing.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <map>
 
 #include "python/convert.h"
 
@@ -20,6 +22,29 @@ nb::tuple to_tuple(int count, Value&& value) {
 int normalise_dim(const TensorView& view, nb::handle dim) {
   const int64_t value = to_int(dim);
   return static_cast<int>(value < 0 ? value + view.rank() : value);
+}
+
+// A pattern of rearrange(): names, and tuples of names.
+TensorView::NamedDims named_dims(nb::handle pattern) {
+  TensorView::NamedDims named;
+  for (const nb::handle entry : pattern) {
+    std::vector<std::string> group;
+    if (PyUnicode_Check(entry.ptr()))
+      group.push_back(nb::cast<std::string>(entry));
+    else
+      for (const nb::handle name : entry) group.push_back(nb::cast<std::string>(name));
+    named.groups.push_back(std::move(group));
+  }
+  named.text = nb::cast<std::string>(nb::repr(pattern));
+  return named;
+}
+
+std::map<std::string, int64_t> named_sizes(const nb::object& given) {
+  std::map<std::string, int64_t> sizes;
+  if (given.is_none()) return sizes;
+  for (const auto& [name, size] : nb::cast<nb::dict>(given))
+    sizes[nb::cast<std::string>(name)] = to_int(size);
+  return sizes;
 }
 
 bool is_dynamic_slice(nb::handle key) { return nb::hasattr(key, "start") && nb::hasattr(key, "size"); }
@@ -222,6 +247,13 @@ void bind_tensor(nb::module_& module) {
             return v.reshape_dim(normalise_dim(v, dim), to_ints(shape));
           },
           "dim"_a, "shape"_a)
+      .def(
+          "rearrange",
+          [](const TensorView& v, nb::handle source, nb::handle target, const nb::object& sizes) {
+            return v.rearrange(named_dims(source), named_dims(target), named_sizes(sizes));
+          },
+          "src_pattern"_a, "dst_pattern"_a, "fixed_sizes"_a = nb::none(),
+          "Split, permute and merge by dimension names, as einops does.")
       .def(
           "flatten_dims",
           [](const TensorView& v, nb::handle start, nb::handle end) {

@@ -165,6 +165,8 @@ void realise(TileObject* tile);                                     // tile_issu
 void bind_issue(nb::module_& tiles);                                // tile_issue.cc
 
 void bind_index_expressions(nb::module_& tiles);
+// Of masks; every form of the dialect asks them.
+void bind_boxes(nb::module_& module);
 void bind_tiles(nb::module_& module);
 
 }  // namespace opentrn::python

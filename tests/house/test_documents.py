@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from house import ROOT, relative, tracked
 
+from opentrn import _core
+
 _CONSOLE_BLOCK = re.compile(r"^```console (run|fails)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # A program, the package it needs beside those of every test, and what it prints where that is shown right behind.
 _PYTHON_BLOCK = re.compile(
@@ -279,7 +281,10 @@ def test_the_page_of_what_there_is_misses_nothing():
     rows = re.findall(r'^    \{"([^"]*)", "(\w+)"', (ROOT / "src/import/onnx/op_table.cc").read_text(), re.MULTILINE)
     assert len(taken) + sum(map(len, refused.values())) == len(set(rows))
     assert {"run", "ls", "replay", "serve"} <= set(status.commands()) and ("llama", "torch") in status.models()
-    assert "sort" in status.aten_rules()["scan"]
+    assert "sort" in status.aten_rules()["scans"]
+    written = {name for names in status.aten_rules().values() for name in names}
+    named = {name if name.startswith("prims.") else name.partition(".")[0] for name in _core.aten.rules()}
+    assert named <= written
 
 
 def test_relative_links_lead_to_files():

@@ -100,18 +100,30 @@ def onnx_rows() -> tuple[list[str], dict[str, list[str]]]:
 # ---- ATen
 
 
+def _written_in_cpp(text: str) -> set[str]:
+    """Names of a file's rows, `{{"add.Tensor", "prims.add"}, rule}`."""
+    rows = re.findall(r"\{\{([^{}]*)\},", text)
+    return {name for row in rows for name in re.findall(r'"([^"]+)"', row)}
+
+
+def _written_in_python(text: str) -> set[str]:
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    marks = [call for call in calls if ast.unparse(call.func) == "emits"]
+    return {each.value for mark in marks for each in mark.args if isinstance(each, ast.Constant)}
+
+
 def aten_rules() -> dict[str, list[str]]:
-    """By family (file of python/opentrn/torch/ops): the ops that have a rule, without their overloads."""
-    found = {}
-    for path in sorted((ROOT / "python/opentrn/torch/ops").glob("*.py")):
-        names = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "emits":
-                names |= {each.value for each in node.args if isinstance(each, ast.Constant)}
-        if names:
-            found[path.stem] = sorted({re.sub(r"\.\w+$", "", name) if not name.startswith("prims.") else name
-                                       for name in names})  # fmt: skip
-    return found
+    """By family (file of src/import/aten or python/opentrn/torch/ops): ops that have a rule, without overloads."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "src/import/aten").glob("*.cc"):
+        found[path.stem] = _written_in_cpp(path.read_text())
+    for path in (ROOT / "python/opentrn/torch/ops").glob("*.py"):
+        found[path.stem] = found.get(path.stem, set()) | _written_in_python(path.read_text())
+    return {
+        family: sorted({name if name.startswith("prims.") else re.sub(r"\.\w+$", "", name) for name in names})
+        for family, names in sorted(found.items())
+        if names
+    }
 
 
 # ---- instructions

@@ -35,9 +35,6 @@ class NkiTensor:
     def numpy_or_gather(self) -> np.ndarray:
         """The elements as a strided numpy view of the tensor's memory. Executes what is pending."""
 
-    def rearrange(self, src_pattern: Sequence, dst_pattern: Sequence, fixed_sizes: dict | None = None) -> Any:
-        """Split, permute and merge by dimension names, as einops does."""
-
     def to_numpy(self) -> np.ndarray:
         """A contiguous copy of the elements; the tensor's own memory where it is already contiguous."""
 
@@ -92,6 +89,9 @@ class NkiTensor:
     def squeeze_dim(self, dim: object) -> NkiTensor: ...
 
     def reshape_dim(self, dim: object, shape: object) -> NkiTensor: ...
+
+    def rearrange(self, src_pattern: object, dst_pattern: object, fixed_sizes: object | None = None) -> NkiTensor:
+        """Split, permute and merge by dimension names, as einops does."""
 
     def flatten_dims(self, start_dim: object, end_dim: object) -> NkiTensor: ...
 
@@ -649,6 +649,14 @@ def has_custom_op(name: str) -> bool: ...
 def load_custom_ops_of_environment() -> None: ...
 
 def set_custom_op_time(name: str, ns: float, cycles_per_element: float) -> None: ...
+
+def boxes_of(truth: Annotated[NDArray[numpy.bool_], dict(order='C', device='cpu', writable=False)]) -> list:
+    """
+    Boxes that cover exactly the true values: (start, step, count) of each axis.
+    """
+
+def boxes_of_axes(axes: Sequence[Annotated[NDArray[numpy.bool_], dict(order='C', device='cpu', writable=False)]]) -> list:
+    """Boxes of a product of one set of indices per axis."""
 
 class LoadedModel:
     @property

@@ -26,7 +26,7 @@ from opentrn.settings import stochastic_rounding as rounding
 from opentrn.types import dtypes, isa_ops
 from opentrn.types.isa_enums import MemoryRegion, nc_version, require_logical_core, target_version
 from opentrn.types.shapes import DynamicSlice as DynamicSlice
-from opentrn.types.shapes import ShapeOf, infer_sizes
+from opentrn.types.shapes import ShapeOf
 
 EAGER_ENV = "OPENTRN_EAGER"
 NAN_ENV = "OPENTRN_NAN"
@@ -126,38 +126,6 @@ def _set_item(self: Any, key: Any, value: Any) -> None:
         isa.tensor_copy(destination, value)
 
 
-def _rearrange(
-    self: Any, src_pattern: Sequence, dst_pattern: Sequence, fixed_sizes: dict | None = None
-) -> Any:
-    """Split, permute and merge by dimension names, as einops does."""
-    sizes = dict(fixed_sizes or {})
-    errors.require(
-        len(src_pattern) == self.ndim,
-        f"pattern {src_pattern} for a tensor of rank {self.ndim}",
-        "NkiTensor.rearrange",
-    )
-    view = self
-    names: list[str] = []
-    for size, entry in zip(self.shape, src_pattern, strict=True):
-        group = (entry,) if isinstance(entry, str) else tuple(entry)
-        sizes_of_group = infer_sizes([sizes.get(n, -1) for n in group], size)
-        if len(group) != 1:
-            view = view.reshape_dim(len(names), sizes_of_group)
-        names.extend(group)
-    groups = [(e,) if isinstance(e, str) else tuple(e) for e in dst_pattern]
-    wanted = [n for group in groups for n in group]
-    errors.require(
-        sorted(wanted) == sorted(names),
-        f"{dst_pattern} must hold the names of {src_pattern}",
-        "NkiTensor.rearrange",
-    )
-    view = view.permute([names.index(n) for n in wanted])
-    for i, group in enumerate(groups):
-        if len(group) != 1:
-            view = view.flatten_dims(i, i + len(group) - 1)
-    return view
-
-
 def _is_on_chip(self: NkiTensor) -> bool:
     """Whether the tensor is in SBUF or PSUM."""
     return self.buffer.is_on_chip
@@ -165,7 +133,7 @@ def _is_on_chip(self: NkiTensor) -> bool:
 
 members.add(NkiTensor, {
     "numpy": _numpy, "to_numpy": _to_numpy, "numpy_or_gather": _numpy, "__array__": _array,
-    "__setitem__": _set_item, "rearrange": _rearrange, "is_on_chip": property(_is_on_chip),
+    "__setitem__": _set_item, "is_on_chip": property(_is_on_chip),
 })  # fmt: skip
 
 

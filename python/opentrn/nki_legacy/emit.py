@@ -37,7 +37,7 @@ from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, tile_dtype
 from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes
 from opentrn.nki_legacy.index_form import SCALAR
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER, ZERO_PENDING, elements_of
-from opentrn.nki_legacy.regions import _split, regions
+from opentrn.nki_legacy.regions import regions, split
 from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile, refuse_shape
 from opentrn.nki_legacy.traced import Traced
 from opentrn.types.isa_enums import MemoryRegion
@@ -90,7 +90,7 @@ def settle_zeros(tile: Tile) -> None:
     if not waiting.any():
         return
     whole = tile if states.ndim == len(tile._dims) else tile._tensor.tile()
-    for box in _split(waiting.reshape(whole.shape)):
+    for box in split(waiting.reshape(whole.shape)):
         nisa.memset(whole.sub(box).raw(), 0)
     states[waiting] = OTHER
 

@@ -8,11 +8,12 @@ and the instruction runs once per box.
 
 from __future__ import annotations
 
-import math
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 
+from opentrn import _core
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki_legacy.box import Box, Range, full_box
 from opentrn.nki_legacy.index import Comparison, Predicate
@@ -20,44 +21,14 @@ from opentrn.nki_legacy.index import Comparison, Predicate
 BOXES_MAX = 4096  # a mask that needs more instructions than this is surely a mistake
 
 
-def progression(indices: np.ndarray) -> Range | None:
-    """`indices` (ascending) as a Range, or None when their steps differ."""
-    if indices.size == 0:
-        return None
-    if indices.size == 1:
-        return Range(int(indices[0]), 1, 1)
-    step = int(indices[1] - indices[0])
-    if (np.diff(indices) != step).any():
-        return None
-    return Range(int(indices[0]), step, indices.size)
+def _ranges(boxes: list[tuple[tuple[int, int, int], ...]]) -> list[Box]:
+    """Boxes of C++ as the dialect has them."""
+    return [tuple(starmap(Range, box)) for box in boxes]
 
 
-def _runs(truth: np.ndarray) -> list[Range]:
-    """Runs of true values along one axis."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], truth.astype(np.int8), [0]])))
-    return [Range(int(a), 1, int(b - a)) for a, b in zip(edges[::2], edges[1::2])]
-
-
-def _split(truth: np.ndarray) -> list[Box]:
+def split(truth: np.ndarray) -> list[Box]:
     """Boxes that cover exactly the true values of a dense array."""
-    if not truth.any():
-        return []
-    per_axis: list[Range] = []
-    for axis in range(truth.ndim):
-        others = tuple(a for a in range(truth.ndim) if a != axis)
-        if (along := progression(np.flatnonzero(truth.any(axis=others)))) is not None:
-            per_axis.append(along)
-    if len(per_axis) == truth.ndim and int(truth.sum()) == math.prod([r.count for r in per_axis]):
-        return [tuple(per_axis)]
-    if truth.ndim == 1:
-        return [(run,) for run in _runs(truth)]
-    boxes = []
-    start = 0
-    for row in range(1, truth.shape[0] + 1):
-        if row == truth.shape[0] or not np.array_equal(truth[row], truth[start]):
-            boxes += [(Range(start, 1, row - start), *rest) for rest in _split(truth[start])]
-            start = row
-    return boxes
+    return _ranges(_core.boxes_of(np.ascontiguousarray(truth)))
 
 
 def regions(mask: Any, shape: tuple[int, ...], what: str) -> list[Box]:
@@ -115,11 +86,11 @@ def _any_regions(mask: Predicate, shape: tuple[int, ...], what: str) -> list[Box
             values = np.broadcast_to(term.values(), shape)
             dense = values if dense is None else dense & values
     if dense is None:
-        return _product(per_axis)
+        return _ranges(_core.boxes_of_axes(per_axis))
     outer: np.ndarray = np.ones(shape, np.bool_)
     for axis, truth in enumerate(per_axis):
         outer &= truth.reshape((-1,) + (1,) * (len(shape) - axis - 1))
-    boxes = _split(dense & outer)
+    boxes = split(dense & outer)
     if len(boxes) > BOXES_MAX:
         raise NotModelled(
             f"{what}: the mask splits into {len(boxes)} instructions, at most {BOXES_MAX}", label="nki.mask"
@@ -134,23 +105,3 @@ def _check_shape(mask_shape: tuple[int, ...], shape: tuple[int, ...], what: str)
         raise NkiValidationError(
             f"{what}: a mask of shape {mask_shape} does not fit a tile of shape {shape}", label="nki.shape"
         )
-
-
-def _product(per_axis: list[np.ndarray]) -> list[Box]:
-    """Boxes of a product of one set of indices per axis."""
-    choices = []
-    for truth in per_axis:
-        indices = np.flatnonzero(truth)
-        if indices.size == 0:
-            return []
-        whole = progression(indices)
-        choices.append([whole] if whole is not None else _runs(truth))
-    boxes: list[Box] = [()]
-    for options in choices:
-        boxes = [box + (option,) for box in boxes for option in options]
-    return boxes
-
-
-def partition_box(box: Box) -> Range:
-    """The rows (axis 0) of a box."""
-    return box[0]

@@ -24,12 +24,13 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch.foreach import decompositions as over_lists
     from opentrn.torch.gelu import DECOMPOSITIONS as GELU
     from opentrn.torch.linear_algebra import DECOMPOSITIONS as ALGEBRA
+    from opentrn.torch.losses import DECOMPOSITIONS as LOSSES
     from opentrn.torch.median import DECOMPOSITIONS as MEDIANS
     from opentrn.torch.random_integers import DECOMPOSITIONS as INTEGERS
     from opentrn.torch.registry import RULES
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
-    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | INTEGERS | GELU | over_lists()
+    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | LOSSES | INTEGERS | GELU | over_lists()
     for op in RULES:
         chosen.pop(op, None)
     return chosen
