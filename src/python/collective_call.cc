@@ -160,7 +160,7 @@ std::vector<double> stretches_of_graph(const std::vector<GraphRow>& rows) {
   std::map<std::tuple<std::string, int64_t, std::vector<int>>, Alone> known;
   const auto alone = [&](const std::string& kind, int64_t bytes, const std::vector<int>& on) -> const Alone& {
     const auto [found, is_new] = known.try_emplace({kind, bytes, on});
-    if (!is_new) return found->second;
+    if (!is_new || on.size() < 2 || bytes == 0) return found->second;  // nothing moves: no time
     const auto ranks = static_cast<int64_t>(on.size());
     collectives::Job job;
     job.cores = machine.of(on);

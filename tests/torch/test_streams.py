@@ -79,6 +79,12 @@ def test_a_part_of_unknown_time_leaves_the_graph_as_it_is(monkeypatch: pytest.Mo
     assert set(pace._factors) == {1.0}
 
 
+def test_groups_of_one_rank_and_tensors_without_elements_take_no_time() -> None:
+    full = (0.0, [], "all_reduce", 1 << 22, [0, 1], 0)
+    for nothing in ((0.0, [], "all_reduce", 1 << 22, [0], 1), (0.0, [], "all_gather", 0, [0, 1], 1)):
+        assert _core.stretches_of_graph([full, nothing]) == [1, 1]
+
+
 def test_rows_that_are_none_are_refused() -> None:
     with pytest.raises(RuntimeError, match="no collective before it"):
         _core.stretches_of_graph([(1.0, [3], "", 0, [], 0)])
