@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from opentrn.base import hooks as _hooks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CompiledModel",

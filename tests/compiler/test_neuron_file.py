@@ -88,7 +88,7 @@ def test_describe(tmp_path, weight, capsys):
     assert cli.main(["describe", str(file)]) == 0
     text = capsys.readouterr().out
     assert "384.0 KiB in" in text or "384 KiB in" in text
-    assert "input    x " in text and "f32 [8, 256]" in text and "opentrn 0.1.0" in text
+    assert "input    x " in text and "f32 [8, 256]" in text and f"opentrn {opentrn.__version__}" in text
     assert cli.main(["describe", str(file), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     (program,) = facts["programs"]

@@ -56,7 +56,8 @@ Shape order_behind(int64_t rank, std::initializer_list<int64_t> rest) {
   return order;
 }
 
-// [batch, channels * window, windows] of [batch, channels, rows, columns], or both without batch; of any dtype.
+// [batch, channels * window, windows] of [batch, channels, rows, columns], or both without batch; of any
+// dtype.
 Value unfold(Call& call) {
   Body& body = call.body;
   const Value& value = call.value(0);
