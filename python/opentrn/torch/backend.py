@@ -20,7 +20,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from opentrn.torch import attention, decompositions, kernels, skipped
 from opentrn.torch import settings as settings_module
 from opentrn.torch.emitter import source_of
-from opentrn.torch.ops import interpolation
 from opentrn.torch.program import callable_graph
 from opentrn.torch.registry import NoDeviceForm
 
@@ -109,7 +108,7 @@ def neuron(
     with (
         sdpa_kernel(SDPBackend.MATH),
         _without_mkldnn(),
-        interpolation.kept_whole(),
+        decompositions.not_torchs_own(),
         kernels.tracing_for(settings.target),
     ):
         try:

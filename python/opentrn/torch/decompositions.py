@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch
+from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 
@@ -34,3 +37,24 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
     for op in RULES:
         chosen.pop(op, None)
     return chosen
+
+
+@contextmanager
+def not_torchs_own() -> Iterator[None]:
+    """While a graph is traced: forms in Python that torch registers for ops, which go before any table of
+    decompositions, are not used for interpolation, which has rules, nor for a loss that they get wrong.
+    """
+    from opentrn.torch.ops import interpolation
+
+    ops = [*interpolation.ops(), torch.ops.aten.multilabel_margin_loss_forward.default]
+    keys = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+    before = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
+    for op in ops:
+        op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, key, kernel in before:
+            op.py_kernels[key] = kernel
+        for op in ops:
+            op._dispatch_cache.clear()

@@ -19,7 +19,6 @@ from opentrn.errors import InputError
 from opentrn.torch import decompositions
 from opentrn.torch.collectives import rules_of
 from opentrn.torch.emitter import emit
-from opentrn.torch.ops import interpolation
 from opentrn.torch.program import Sizes
 from opentrn.torch.text import Spec
 
@@ -82,14 +81,15 @@ def to_text(
     in words. ValueError where a size is missing, for a program that changes buffers, and for collectives of groups
     that the mesh does not have; NoDeviceForm names an op that has no form, and its line.
     """
-    with _without_torchs_own_warning(), interpolation.kept_whole():
+    with _without_torchs_own_warning(), decompositions.not_torchs_own():
         program = program.run_decompositions(decompositions.table())
     signature = program.graph_signature
     changed = [row.target for row in signature.output_specs if row.kind != OutputKind.USER_OUTPUT]
     if changed:
         raise InputError(
             f"the exported program changes {changed[0]}",
-            label="torch.export", hint="export it with model.eval()",
+            label="torch.export",
+            hint="export it with model.eval()",
         )
     sizes = Sizes(_symbols(program, dict(dimensions or {})))
     module = program.graph_module
@@ -125,6 +125,7 @@ def _symbols(program: ExportedProgram, dimensions: dict[str, int]) -> dict[Any, 
             f"needs a size for {', '.join(missing)}" if missing else f"has no dimension {', '.join(unknown)}"
         )
         raise InputError(
-            f"the exported program {what}; its dynamic dimensions: {named or 'none'}", label="import.dimension"
+            f"the exported program {what}; its dynamic dimensions: {named or 'none'}",
+            label="import.dimension",
         )
     return {symbols[name]: size for name, size in dimensions.items()}

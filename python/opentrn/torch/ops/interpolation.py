@@ -10,12 +10,10 @@ A value that is not finite spreads over its row and column: zero times infinity 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
 from torch._decomp.decompositions import upsample_compute_output_size
 
 from opentrn.torch.emitter import Emitter
@@ -111,20 +109,8 @@ for _name, _axes in _OPS.items():
     _rules(_name, _axes)
 
 
-@contextmanager
-def kept_whole() -> Iterator[None]:
-    """Torch's registered Python forms of these ops, which go before any table of decompositions, are not used."""
-    ops = [
+def ops() -> list[Any]:
+    """Those that have a rule here, as OpOverload."""
+    return [
         getattr(getattr(torch.ops.aten, name), overload) for name in _OPS for overload in ("default", "vec")
     ]
-    keys = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
-    before = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
-    for op in ops:
-        op._dispatch_cache.clear()
-    try:
-        yield
-    finally:
-        for op, key, kernel in before:
-            op.py_kernels[key] = kernel
-        for op in ops:
-            op._dispatch_cache.clear()
