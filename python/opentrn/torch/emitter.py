@@ -160,7 +160,7 @@ class Emitter(Body):
     # ---- the walk ---------------------------------------------------------------------------------------------
 
     def run_graph(self, graph: fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
-        """The results of a graph that an op of this one holds, of these Values and numbers."""
+        """The results of a graph that an op of this one holds, of these Values and numbers. Raises as run_node() does."""
         values: dict[fx.Node, Any] = {}
         given = iter(arguments)
         for node in graph.graph.nodes:
@@ -211,7 +211,7 @@ class Emitter(Body):
         return tuple(parts.get(i) for i in range(max(parts) + 1)) if parts else None
 
     def run_node(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
-        """The values of one call."""
+        """The values of one call. Raises NoDeviceForm for an op, or a dtype, without a form on the device."""
         arguments = fx.node.map_arg(node.args, lambda each: values[each])
         keywords = fx.node.map_arg(node.kwargs, lambda each: values[each])
         if node.target is operator.getitem:

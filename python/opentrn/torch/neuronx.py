@@ -72,7 +72,7 @@ def nki_op(
     """Makes the decorated function, which calls kernels, an operator "namespace::name" of torch's.
 
     Its arguments have type hints. Shapes are found by tracing it, torch.compile looks into it, and
-    `register_autograd` of what comes back gives it a derivative.
+    `register_autograd` of what comes back gives it a derivative. Raises InputError for a name without one `::`.
     """
     if not isinstance(name, str) or name.count("::") != 1:
         raise InputError(f"nki_op takes a name like 'mylib::my_op', not {name!r}", label="torch.neuronx")

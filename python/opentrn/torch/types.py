@@ -62,7 +62,10 @@ def _promoted(left: torch.dtype, left_rank: bool, right: Any, right_rank: bool) 
 
 
 def promoted(*operands: Any) -> torch.dtype:
-    """torch's result type of tensors and Python numbers: tensors of no dimension and numbers give way."""
+    """torch's result type of tensors and Python numbers: tensors of no dimension and numbers give way.
+
+    AssertionError without a tensor.
+    """
     tensors = [value for value in operands if hasattr(value, "dtype")]
     numbers = [value for value in operands if not hasattr(value, "dtype")]
     if not tensors:

@@ -152,7 +152,10 @@ def grouped_mm(
     bias: Value | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> Value:
-    """torch's four forms. Two matrices: groups of what is summed over; one: groups of its rows or columns."""
+    """torch's four forms. Two matrices: groups of what is summed over; one: groups of its rows or columns.
+
+    Raises NoDeviceForm with a bias, and without offsets where a side is a matrix.
+    """
     require(bias is None, "with a bias has no form on the device")
     if left.rank == right.rank == 3:
         return body.dot(left, right, ([2], [1]), ([0], [0]), dtype=out.dtype)
