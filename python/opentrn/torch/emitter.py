@@ -160,7 +160,7 @@ class Emitter(Body):
     # ---- the walk ---------------------------------------------------------------------------------------------
 
     def run_graph(self, graph: fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
-        """The results of a graph that an op of this one holds, of these Values and numbers. Raises as run_node() does."""
+        """The results of a graph that an op of this one holds, of Values and numbers. Raises as run_node() does."""
         values: dict[fx.Node, Any] = {}
         given = iter(arguments)
         for node in graph.graph.nodes:
