@@ -47,7 +47,7 @@ SUITES = {
     "shard_map": ("shard_map_test", 8),
     "pjit": ("pjit_test", 8),
 }
-_OTHERS_WITH_EIGHT = {
+OTHERS_WITH_EIGHT = {
     "pmap",
     "array",
     "layout",
@@ -110,7 +110,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def file_and_devices(name: str) -> tuple[str, int]:
     """Of a suite, or of another file of JAX's tests."""
-    return SUITES.get(name, (f"{name}_test", 8 if name in _OTHERS_WITH_EIGHT else 1))
+    return SUITES.get(name, (f"{name}_test", 8 if name in OTHERS_WITH_EIGHT else 1))
 
 
 def read_exclusions(path: Path = HERE / "exclusions.toml") -> list[dict]:
