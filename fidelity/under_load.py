@@ -56,9 +56,10 @@ CALIBRATION = {
     ("TGI", "inf2.48xlarge"): "optimum.inf2.qwen2.5-7b.tgi.synchronous.itl",
 }
 # Stacks of vLLM 0.10's first engine: images of optimum-neuron at 6ccc45b5 (September 2025), and the server of
-# trn2.3xlarge at 486bcaff (October). `python fidelity/vllm_host.py SOURCES` on an EPYC, 2026-11-28.
+# trn2.3xlarge at 486bcaff (October). `python fidelity/vllm_host.py SOURCES` on a quiet EPYC, 2026-11-28: the median of
+# seven runs, 57 to 79.
 FIRST_ENGINE = {("vLLM docker", "inf2.48xlarge"), ("vLLM docker", "trn1.32xlarge"), ("vLLM", "trn2")}
-REQUEST_US = 52.0
+REQUEST_US = 74.0
 METRICS = {
     "TTFT mean": "ttft_ms", "inter-token latency mean": "itl_ms", "output token throughput": "output_tokens_per_s"
 }  # fmt: skip
