@@ -54,9 +54,7 @@ def nc_matmul_sparse(
     """
     kept, _, group = pattern.partition(":")
     if not (kept.isdigit() and group.isdigit()):
-        raise InputError(
-            f"{pattern!r} is not a pattern", label="sparsity.pattern", hint="M:N, for example 4:16"
-        )
+        raise InputError(f"{pattern!r} is not a pattern", label="sparsity.pattern", hint="M:N, for example 4:16")
     code = int(kept) * 100 + int(group)
     core.isa.nc_matmul_sparse(dst, stationary, moving, indices, code, accumulate)
 

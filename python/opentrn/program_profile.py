@@ -91,9 +91,7 @@ class _Jax:
         if failed:
             if failed == 2:
                 raise StateError(
-                    "a block is being profiled already",
-                    label="pjrt.usage",
-                    hint="profile one block at a time",
+                    "a block is being profiled already", label="pjrt.usage", hint="profile one block at a time"
                 )
             raise StateError(
                 "JAX uses another library for the platform 'neuron'",

@@ -64,8 +64,7 @@ class Program:
         tensors = [each for each in tensors if not _is_empty(each)]
         if len(tensors) != self._arguments:
             raise InputError(
-                f"the program takes {self._arguments} tensors, {len(tensors)} were given",
-                label="model.inputs",
+                f"the program takes {self._arguments} tensors, {len(tensors)} were given", label="model.inputs"
             )
         captured = [
             _read(handle, port.dtype)
@@ -212,15 +211,13 @@ def _as_tensor(value: Any) -> Any:
     if isinstance(value, tf.Variable):
         raise InputTypeError(
             f"a variable ({value.name}) as argument",
-            label="tensorflow.argument",
-            hint="use it in the function, which captures it",
+            label="tensorflow.argument", hint="use it in the function, which captures it",
         )
     if isinstance(value, tf.SparseTensor | tf.RaggedTensor | tf.IndexedSlices):
         kind = type(value).__name__
         raise InputTypeError(
             f"a {kind} as argument",
-            label="tensorflow.argument",
-            hint="pass a dense tensor of it (tf.sparse.to_dense, to_tensor())",
+            label="tensorflow.argument", hint="pass a dense tensor of it (tf.sparse.to_dense, to_tensor())",
         )
     return tf.constant(value) if isinstance(value, np.ndarray | np.generic) else value
 

@@ -211,12 +211,7 @@ def _refuse_kernel_options(options: argparse.Namespace) -> None:
 
 # What a kernel's launch, its values and its compilation take, by default.
 _OF_VALUES = {"eager": False, "uninitialised": None, "enable_stochastic_rounding": False, "loop_limit": None}
-_OF_SCHEDULING: dict[str, Any] = {
-    "settings": [],
-    "compiler": None,
-    "disable_dge": False,
-    "loop_iterations": None,
-}
+_OF_SCHEDULING: dict[str, Any] = {"settings": [], "compiler": None, "disable_dge": False, "loop_iterations": None}
 _OF_A_LAUNCH: dict[str, Any] = {**_OF_VALUES, "input": [], "strict": None, "grid": None, "ranks": None}
 
 
@@ -467,9 +462,7 @@ def _profile(options: argparse.Namespace) -> int:
         cli_model.refuse_given(options, {"embed_source": []}, "only for the page that --html writes")
     if _is_program_file(options.kernel):
         cli_model.refuse_model_options(options)
-        cli_model.refuse_given(
-            options, {**_OF_A_LAUNCH, "depth": 0}, "only for a launch, and this is a saved program"
-        )
+        cli_model.refuse_given(options, {**_OF_A_LAUNCH, "depth": 0}, "only for a launch, and this is a saved program")
         result = _time_program_file(options)
     elif cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
@@ -523,13 +516,7 @@ def _disasm(options: argparse.Namespace) -> int:
             raise InputError(
                 "disasm lists the program of one NeuronCore", label="cli.argument", hint="leave --mesh out"
             )
-        unused = {
-            "input": [],
-            "scheduled": False,
-            "loop_limit": None,
-            "loop_iterations": None,
-            "settings": [],
-        }
+        unused = {"input": [], "scheduled": False, "loop_limit": None, "loop_iterations": None, "settings": []}
         cli_model.refuse_given(options, unused, "a compiled model is listed as it is")
         with Progress(options) as progress:
             cli_model.begin_loading(progress, options.kernel)
@@ -538,9 +525,7 @@ def _disasm(options: argparse.Namespace) -> int:
         return 0
     cli_model.refuse_given(options, _OF_VALUES, "only for values, and disasm computes none")
     if not options.scheduled:
-        cli_model.refuse_given(
-            options, _OF_SCHEDULING, "only for a program as compiled, which --scheduled lists"
-        )
+        cli_model.refuse_given(options, _OF_SCHEDULING, "only for a program as compiled, which --scheduled lists")
     with Progress(options) as progress:
         result = _launch(options, progress, execute=False, timed=options.scheduled)
     for number, machines in enumerate(result.machines):

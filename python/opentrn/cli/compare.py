@@ -31,9 +31,7 @@ def compare_command(options: argparse.Namespace) -> int:
         with drawn[-1].explain_failures():
             raise
     if not drawn:
-        cli_model.refuse_given(
-            options, {"input": []}, "only for models whose shapes depend on data, and this is none"
-        )
+        cli_model.refuse_given(options, {"input": []}, "only for models whose shapes depend on data, and this is none")
     if options.json:
         print(json.dumps(found.json() | (drawn[-1].facts() if drawn else {}), indent=1))
         return 0
@@ -84,8 +82,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--loop-iterations", type=cli_model.loop_iterations, metavar="N",
                         help="trip count of loops whose bounds depend on values")  # fmt: skip
     cli_model.add_input(
-        parser,
-        "an input of a model whose shapes depend on data: file.npy; other inputs are seeded random numbers",
+        parser, "an input of a model whose shapes depend on data: file.npy; other inputs are seeded random numbers"
     )
     cli_model.add_json(parser)
     cli_model.add_progress(parser)

@@ -82,9 +82,7 @@ def _message(error: Exception, code: int) -> str:
     if not ours and not (code == INPUT and text):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     frame = user_frame(error)
-    has_place = (
-        isinstance(error, RESULT_WARNINGS) and _AT in text or getattr(error, "location", None) is not None
-    )
+    has_place = isinstance(error, RESULT_WARNINGS) and _AT in text or getattr(error, "location", None) is not None
     if frame is not None and not has_place and not isinstance(error, UsageError):
         text += f"\n    at {frame.filename}:{frame.lineno} in {frame.name}"
         line = linecache.getline(frame.filename, frame.lineno or 0).strip()

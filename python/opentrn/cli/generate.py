@@ -27,9 +27,7 @@ def generate_command(options: argparse.Namespace) -> int:
     if options.raw:
         refuse_given(options, {"system": None}, "only for the chat template, which --raw leaves out")
     if not options.speculate:
-        refuse_given(
-            options, {"draft_model": None}, "only for guessed tokens, of which --speculate says how many"
-        )
+        refuse_given(options, {"draft_model": None}, "only for guessed tokens, of which --speculate says how many")
     with Progress(options) as progress:
         progress.begin("loading the weights")
         model = LanguageModel(
@@ -42,9 +40,7 @@ def generate_command(options: argparse.Namespace) -> int:
         progress.begin("compiling the programs")
         sampling = Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed)
         begin = time.perf_counter()
-        pieces = model.generate(
-            encoded, max_tokens=options.max_tokens or _room(model, encoded), sampling=sampling
-        )
+        pieces = model.generate(encoded, max_tokens=options.max_tokens or _room(model, encoded), sampling=sampling)
         first = next(pieces)
     streams = not options.json and len(prompts) == 1
     if streams:
@@ -88,11 +84,7 @@ def _times(model: Any, seconds: float) -> str:
             f"{model.target}, {answer.host_first_seconds:.2f} s here"
         )
     for name, program in _programs(model):
-        each = (
-            f", {program.predicted_us / program.bucket[0] / 1000:.2f} ms a token"
-            if program.bucket[0] > 1
-            else ""
-        )
+        each = f", {program.predicted_us / program.bucket[0] / 1000:.2f} ms a token" if program.bucket[0] > 1 else ""
         lines.append(
             f"{name}: {program.predicted_us / 1000:.2f} ms predicted{each}{_exchanged(program)}, bound by "
             f"{program.bound_by}; "
@@ -112,11 +104,7 @@ def _times(model: Any, seconds: float) -> str:
 def _programs(model: Any) -> list[tuple[str, Any]]:
     """Names and programs, those of one token each last; the draft model's behind the model's."""
     by_size = [sorted(made.values(), key=lambda p: p.bucket[1] == 1) for made in _made(model)]
-    return [
-        ("draft model's " * number + program.text, program)
-        for number in (0, 1)
-        for program in by_size[number]
-    ]
+    return [("draft model's " * number + program.text, program) for number in (0, 1) for program in by_size[number]]
 
 
 def _made(model: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -132,9 +120,7 @@ def _each_token(model: Any) -> str:
     """Of those behind the first, which are given by steps without a prompt."""
     if not model.decoded_tokens:
         return ""
-    return (
-        f": {model.decoded_us / model.decoded_tokens / 1000:.2f} ms predicted for each token behind the first"
-    )
+    return f": {model.decoded_us / model.decoded_tokens / 1000:.2f} ms predicted for each token behind the first"
 
 
 def _exchanged(program: Any) -> str:
@@ -184,11 +170,7 @@ def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
             "drafted_us": model.drafted_us,
             "us_per_token": model.decoded_us / model.decoded_tokens if model.decoded_tokens else None,
         },
-        "host": {
-            "ready_s": model.ready_seconds,
-            "seconds": seconds,
-            "tokens_per_s": _tokens(model) / seconds,
-        },
+        "host": {"ready_s": model.ready_seconds, "seconds": seconds, "tokens_per_s": _tokens(model) / seconds},
     }
 
 
@@ -206,9 +188,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     from opentrn.generate.source import PACKAGED
 
     packaged = ", ".join(sorted(PACKAGED))
-    parser.add_argument(
-        "model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}"
-    )
+    parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
     parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
     parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
                         help="type of weights, keys and values (f16, as in llama.cpp)")  # fmt: skip
@@ -218,9 +198,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_lora(parser: Any) -> None:
     """The option of commands that load weights."""
-    parser.add_argument(
-        "--lora", metavar="FOLDER", help="a LoRA adapter in PEFT's format, added to the weights"
-    )
+    parser.add_argument("--lora", metavar="FOLDER", help="a LoRA adapter in PEFT's format, added to the weights")
 
 
 def add_ranks(parser: Any, *names: str) -> None:
@@ -245,19 +223,13 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--prompt", action="append", metavar="TEXT",
                         help=f"the user's prompt (default: {_PROMPT!r}); several are answered together")  # fmt: skip
     parser.add_argument("--system", metavar="TEXT", help="system message (default: the chat template's)")
-    parser.add_argument(
-        "--raw", action="store_true", help="take prompts as they are, without the chat template"
-    )
+    parser.add_argument("--raw", action="store_true", help="take prompts as they are, without the chat template")
     parser.add_argument("--max-tokens", type=count, metavar="N",
                         help=f"most new tokens (default {_TOKENS}, or what the context fits)")  # fmt: skip
-    parser.add_argument(
-        "--context", type=count, default=2048, metavar="N", help="positions, prompt included (2048)"
-    )
+    parser.add_argument("--context", type=count, default=2048, metavar="N", help="positions, prompt included (2048)")
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T",
                         help="sampling temperature; 0 takes the likeliest token (default)")  # fmt: skip
-    parser.add_argument(
-        "--top-k", type=int, default=0, metavar="K", help="sample from the K likeliest tokens (0: all)"
-    )
+    parser.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K likeliest tokens (0: all)")
     parser.add_argument("--top-p", type=float, default=1.0, metavar="P",
                         help="sample from the likeliest tokens with a total probability of P (1)")  # fmt: skip
     parser.add_argument("--min-p", type=float, default=0.0, metavar="P",

@@ -75,23 +75,19 @@ def load_kernel(name: str) -> tuple[Any, ModuleType]:
             found = getattr(found, part, None)
             if found is None:
                 raise UsageError(
-                    f"{target} has no {function!r}",
-                    label="cli.kernel",
-                    hint=f"its kernels: {_listed(module)}",
+                    f"{target} has no {function!r}", label="cli.kernel", hint=f"its kernels: {_listed(module)}"
                 )
         if not callable(found):
             raise UsageError(
                 f"{function} of {target} is a {type(found).__name__}, not a kernel",
-                label="cli.kernel",
-                hint=f"its kernels: {_listed(module)}",
+                label="cli.kernel", hint=f"its kernels: {_listed(module)}",
             )
         return found, module
     kernels = _kernels(module)
     if len(kernels) != 1:
         raise UsageError(
             f"{target} has {len(kernels)} kernels",
-            label="cli.kernel",
-            hint=f"say which, as {target}:NAME: {_listed(module)}",
+            label="cli.kernel", hint=f"say which, as {target}:NAME: {_listed(module)}",
         )
     return next(iter(kernels.values())), module
 
@@ -193,9 +189,7 @@ def _by_rank(value: Any, what: str, execute: bool, ranks: int) -> Any:
     return read_value(value, what, execute)
 
 
-def given_inputs(
-    given: Sequence[str], is_name: Callable[[str], bool], form: str
-) -> Iterator[tuple[str, str]]:
+def given_inputs(given: Sequence[str], is_name: Callable[[str], bool], form: str) -> Iterator[tuple[str, str]]:
     """Names and values of --input, each name once. UsageError for what has not the `form`."""
     names = set()
     for text in given:
@@ -205,8 +199,7 @@ def given_inputs(
         if not value:
             raise UsageError(
                 f"--input {text}: no value",
-                label="cli.input",
-                hint=f"write {form}, and {name}=\"''\" for an empty text",
+                label="cli.input", hint=f"write {form}, and {name}=\"''\" for an empty text",
             )
         if name in names:
             raise UsageError(f"--input {text}: {name} is given twice", label="cli.input")
@@ -274,9 +267,7 @@ def _make_array(match: re.Match, what: str, execute: bool) -> Any:
     shape = tuple(int(size) for size in re.split(r"\s*[x,]\s*", match["shape"].removesuffix("x")))
     name, fill = match["dtype"] or "float32", match["fill"] or "randn"
     if fill not in _FILLS:
-        raise UsageError(
-            f"{what}: {fill!r} makes no values", label="cli.input", hint=f"one of {', '.join(_FILLS)}"
-        )
+        raise UsageError(f"{what}: {fill!r} makes no values", label="cli.input", hint=f"one of {', '.join(_FILLS)}")
     dtype = _numpy_dtype(name, what)
     if not execute:
         return ShapeOf(shape, name)

@@ -22,9 +22,7 @@ def loop_limit(text: str) -> int:
     try:
         require_loop_limit(count := int(text))
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of iterations from 1 to 2^31 - 1"
-        ) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of iterations from 1 to 2^31 - 1") from None
     return count
 
 

@@ -67,9 +67,7 @@ def refuse_compilation(options: argparse.Namespace) -> None:
     defaults = vars(how.parse_args([]))
     del defaults["dim"], defaults["custom_ops"]
     given = getattr(options, "stated_target", options.target)
-    refuse_given(
-        options, {**defaults, "no_cache": False}, "only for compiling a model, and this one is compiled"
-    )
+    refuse_given(options, {**defaults, "no_cache": False}, "only for compiling a model, and this one is compiled")
     refuse_given(argparse.Namespace(target=given), {"target": None}, "this model is compiled for its target")
 
 

@@ -128,9 +128,7 @@ def _add_device_tree(commands: Any) -> None:
     tree.add_argument(
         "--root", metavar="DIR", type=Path, required=True, help="below which sys/ and dev/ are written"
     )
-    tree.add_argument(
-        "--every", metavar="SECONDS", type=_period, help="write again and again (default: once)"
-    )
+    tree.add_argument("--every", metavar="SECONDS", type=_period, help="write again and again (default: once)")
     tree.add_argument("--remove", action="store_true", help="remove a tree that this wrote")
     _add_instance(tree)
     tree.set_defaults(command=_device_tree)
@@ -263,9 +261,7 @@ def _add_explorer_view(actions: Any) -> None:
     for name, what in (
         ("neuron-core", "logical cores"), ("event-type", "names of events"), ("instance-id", "instances"),
     ):  # fmt: skip
-        of_folder.add_argument(
-            f"--system-trace-filter-{name}", metavar="LIST", default="", help=f"only these {what}"
-        )
+        of_folder.add_argument(f"--system-trace-filter-{name}", metavar="LIST", default="", help=f"only these {what}")
     of_folder.add_argument("--system-trace-primary-group", metavar="LIST", default="instance_id,process_id",
                            help="processes of the Perfetto trace (default: %(default)s)")  # fmt: skip
     of_folder.add_argument("--system-trace-secondary-group", metavar="LIST", default="lnc_idx",
@@ -444,9 +440,7 @@ def _explorer_recommend(options: argparse.Namespace) -> int:
     from opentrn.tools import recommend
 
     if options.session_file is not None:
-        print(
-            f"opentrn: --session-file {options.session_file} is not read: the model is timed", file=sys.stderr
-        )
+        print(f"opentrn: --session-file {options.session_file} is not read: the model is timed", file=sys.stderr)
     print(recommend.recommend(options.neff, options.nki_source_root, options.loop_iterations), end="")
     return 0
 

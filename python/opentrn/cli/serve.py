@@ -90,9 +90,7 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        raise InputError(
-            f"{host}:{port}: {error}", label="serve.address", hint="another --port, or --host"
-        ) from error
+        raise InputError(f"{host}:{port}: {error}", label="serve.address", hint="another --port, or --host") from error
 
 
 def _library() -> Any:
@@ -175,13 +173,9 @@ def add_command(commands: Any) -> None:
     add_model(parser)
     add_lora(parser)
     network = parser.add_argument_group("network")
-    network.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (127.0.0.1)"
-    )
+    network.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
     network.add_argument("--port", type=int, default=8000, metavar="N", help="port to listen on (8000)")
-    network.add_argument(
-        "--api-key", action="append", metavar="KEY", help="API key that clients must send; repeatable"
-    )
+    network.add_argument("--api-key", action="append", metavar="KEY", help="API key that clients must send; repeatable")
     network.add_argument("--max-waiting", type=count, default=256, metavar="N",
                          help="waiting requests; further ones get status 429 (256)")  # fmt: skip
     network.add_argument("--max-connections", type=count, default=1024, metavar="N",
@@ -192,15 +186,11 @@ def add_command(commands: Any) -> None:
                          help="time for running requests after SIGTERM (60)")  # fmt: skip
     engine = parser.add_argument_group("engine (names of vLLM's flags)")
     engine.add_argument("--served-model-name", metavar="NAME", help="the model's name for clients (MODEL)")
-    engine.add_argument(
-        "--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)"
-    )
+    engine.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
     engine.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
     engine.add_argument("--num-gpu-blocks-override", type=int, default=0, metavar="N",
                         help="KV blocks, the null block included (as many as the requests need)")  # fmt: skip
-    engine.add_argument(
-        "--no-enable-prefix-caching", action="store_true", help="compute every prompt completely"
-    )
+    engine.add_argument("--no-enable-prefix-caching", action="store_true", help="compute every prompt completely")
     engine.add_argument("--policy", default="neuron", choices=("neuron", "neuron-nxdi", "vllm"),
                         help="scheduling policy, as of opentrn replay (neuron)")  # fmt: skip
     engine.add_argument("--override-generation-config", default="{}", metavar="JSON",
@@ -223,17 +213,11 @@ def add_command(commands: Any) -> None:
                        "predicted time without waiting (virtual)")  # fmt: skip
     times.add_argument("--no-values", action="store_true",
                        help="generate random tokens, compute none; needs --linear or --step-times")  # fmt: skip
-    times.add_argument(
-        "--linear", default="", metavar="TIMES", help="linear model of step times, as of opentrn replay"
-    )
-    times.add_argument(
-        "--step-times", default="", metavar="FILE", help="table of step times of opentrn step-times"
-    )
+    times.add_argument("--linear", default="", metavar="TIMES", help="linear model of step times, as of opentrn replay")
+    times.add_argument("--step-times", default="", metavar="FILE", help="table of step times of opentrn step-times")
     times.add_argument("--host-us", type=float, default=0.0, metavar="US", help="host time of a step (0)")
     times.add_argument("--host-request-us", type=float, default=0.0, metavar="US",
                        help="host time of a step for each request that it gives a token (0)")  # fmt: skip
     times.add_argument("--trace", metavar="FILE", help="write each step and request as a line of JSON")
-    times.add_argument(
-        "--audit", action="store_true", help="check the accounting of the KV blocks after every step"
-    )
+    times.add_argument("--audit", action="store_true", help="check the accounting of the KV blocks after every step")
     parser.set_defaults(command=serve_command)

@@ -138,12 +138,7 @@ def compile_command(options: argparse.Namespace) -> int:
         progress.begin("timing")
         timing = model.time()
     if options.json:
-        facts = {
-            "model": options.model,
-            "compile_s": round(seconds, 3),
-            "cache": model.cached,
-            **_facts(model),
-        }
+        facts = {"model": options.model, "compile_s": round(seconds, 3), "cache": model.cached, **_facts(model)}
         file = {"file": str(output), "file_bytes": output.stat().st_size}
         print(json.dumps({**facts, **timing.profile(), **file}, indent=1))
         return 0

@@ -37,11 +37,7 @@ def step_times_command(options: argparse.Namespace) -> int:
         except OSError as error:
             raise InputError(f"{options.output}: {error.strerror}", label="generate.step_times") from error
     if options.json:
-        print(
-            json.dumps(
-                {"model": str(model.path), "target": model.target, "dtype": model.dtype, "programs": rows}
-            )
-        )
+        print(json.dumps({"model": str(model.path), "target": model.target, "dtype": model.dtype, "programs": rows}))
     else:
         print(text, end="")
         print("\n".join([*bands.values(), _replay(model, options)]), file=sys.stderr)
@@ -100,9 +96,7 @@ def add_command(commands: Any) -> None:
     )
     add_model(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the CSV to a file")
-    parser.add_argument(
-        "--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)"
-    )
+    parser.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
     parser.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
     add_ranks(parser)
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2),

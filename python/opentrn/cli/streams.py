@@ -37,8 +37,7 @@ def require_writable(options: argparse.Namespace, *names: str) -> None:
         if not file.parent.is_dir():
             raise UsageError(
                 f"{option} {path}: there is no folder {file.parent}",
-                label="cli.output",
-                hint="make the folder first",
+                label="cli.output", hint="make the folder first",
             )
         if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
             raise UsageError(f"{option} {path}: not a file that can be written", label="cli.output")

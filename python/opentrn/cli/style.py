@@ -39,9 +39,7 @@ def message(text: str, stream: Any) -> str:
         lambda found: styled(found[0], style, stream),
         first,
     )
-    rest = re.sub(
-        r"^(\s*)(try:.*)$", lambda found: found[1] + styled(found[2], "cyan", stream), rest, flags=re.M
-    )
+    rest = re.sub(r"^(\s*)(try:.*)$", lambda found: found[1] + styled(found[2], "cyan", stream), rest, flags=re.M)
     return first + newline + rest
 
 

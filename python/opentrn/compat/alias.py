@@ -133,8 +133,7 @@ def install(names: tuple[str, ...] | None = None, force: bool = False) -> dict[s
             if not _targets(name):
                 raise InputError(
                     f"opentrn has no stand-in for {name!r}",
-                    label="compat.name",
-                    hint=f"one of {', '.join(sorted(ALIASES))}",
+                    label="compat.name", hint=f"one of {', '.join(sorted(ALIASES))}",
                 )
             other = None if force else _provider(name)
             if other is None:

@@ -54,9 +54,7 @@ def write_checkpoint(source: str | Path, folder: Path, dtype: str = "f16") -> Pa
     metadata = file.metadata
     architecture = str(metadata.get("general.architecture"))
     if architecture not in _CLASSES:
-        raise NotModelled(
-            f"'{architecture}' has no class of Hugging Face's here", label="generate.checkpoint"
-        )
+        raise NotModelled(f"'{architecture}' has no class of Hugging Face's here", label="generate.checkpoint")
     folder.mkdir(parents=True, exist_ok=True)
     text = text_of_gguf(metadata)
     text.tokenizer.save(str(folder / "tokenizer.json"))
@@ -79,9 +77,7 @@ def _write_text(folder: Path, text: Text) -> None:
     _write_json(folder / "generation_config.json", {"eos_token_id": list(text.stop_tokens)})
 
 
-def _config(
-    metadata: Mapping[str, Any], architecture: str, file: Any, text: Text, dtype: str
-) -> dict[str, Any]:
+def _config(metadata: Mapping[str, Any], architecture: str, file: Any, text: Text, dtype: str) -> dict[str, Any]:
     def stated(key: str, default: Any = None) -> Any:
         found = metadata.get(f"{architecture}.{key}", default)
         if found is None:

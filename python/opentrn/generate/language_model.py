@@ -22,9 +22,7 @@ from opentrn.settings import environment
 
 __all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling", "TextStream", "program_sizes"]
 
-BLOCK_TOKENS = (
-    32  # positions of a block: 4 KiB of one head of 64 16-bit values, which DMA moves at its full rate
-)
+BLOCK_TOKENS = 32  # positions of a block: 4 KiB of one head of 64 16-bit values, which DMA moves at its full rate
 _TOKEN_BUCKETS = (16, 64, 128, 256, 512)
 _FEWEST_POSITIONS = 64
 _FIRST_CONTEXT = 128  # as NxD Inference's buckets of positions begin
@@ -84,9 +82,7 @@ class Answer:
     tokens: list[int] = field(default_factory=list)
     text: str = ""
     finish: str = ""
-    predicted_first_us: float = (
-        0.0  # of the device, until its first token; prompts are read one after the other
-    )
+    predicted_first_us: float = 0.0  # of the device, until its first token; prompts are read one after the other
     host_first_seconds: float = 0.0
 
 
@@ -127,9 +123,7 @@ class LanguageModel:
         expect_instance(ranks, instance, lnc)
         if draft_model is not None and not speculate:
             raise InputError(
-                "a draft model without guesses",
-                label="generate.draft_model",
-                hint="speculate: tokens of a step",
+                "a draft model without guesses", label="generate.draft_model", hint="speculate: tokens of a step"
             )
         self.ranks, self.instance, self._cores = ranks, instance, ranks * lnc
         self.path = find(source)
@@ -153,9 +147,7 @@ class LanguageModel:
             raise InputError(f"{sequences} answers at once", label="generate.context")
         if sizes and pad_to:
             raise InputError(
-                "sizes and pad_to both say which programs there are",
-                label="generate.context",
-                hint="one of the two",
+                "sizes and pad_to both say which programs there are", label="generate.context", hint="one of the two"
             )
         # Sizes of programs: sequences, new tokens, positions.
         self.buckets = sizes or program_sizes(self.context, sequences)
@@ -187,17 +179,10 @@ class LanguageModel:
         self.answers: list[Answer] = []
         self.draft: LanguageModel | None = None
         if draft_model is not None:
-            self.draft = (
-                EagleHead(draft_model, self) if is_eagle(draft_model) else self._draft_of(draft_model, lnc)
-            )
-        self.guessed = self.right = (
-            0  # by the last generate(): tokens that were guessed, and those that were right
-        )
+            self.draft = EagleHead(draft_model, self) if is_eagle(draft_model) else self._draft_of(draft_model, lnc)
+        self.guessed = self.right = 0  # by the last generate(): tokens that were guessed, and those that were right
         self.drafted_us = 0.0  # of the draft model's programs, with its reading of prompts
-        self.decoded_us, self.decoded_tokens = (
-            0.0,
-            0,
-        )  # of steps behind prompts, with the draft model's programs
+        self.decoded_us, self.decoded_tokens = 0.0, 0  # of steps behind prompts, with the draft model's programs
         self.ready_seconds = time.perf_counter() - begin
 
     def _draft_of(self, source: str | Path, lnc: int) -> LanguageModel:
@@ -241,18 +226,14 @@ class LanguageModel:
         """The text of a conversation by the model's template. Raises InputError for a model without one."""
         if not self.text.template:
             raise InputError(
-                "the model has no chat template",
-                label="generate.template",
-                hint="--raw takes a prompt as it is",
+                "the model has no chat template", label="generate.template", hint="--raw takes a prompt as it is"
             )
         return ChatTemplate(self.text.template, self.text.bos, self.text.eos).prompt(messages)
 
     # -- answers
     def chat(self, message: str, **options: Any) -> Iterator[Piece]:
         """Answers one message of a user; options as for generate()."""
-        return self.generate(
-            [self.encode(self.chat_prompt([{"role": "user", "content": message}]))], **options
-        )
+        return self.generate([self.encode(self.chat_prompt([{"role": "user", "content": message}]))], **options)
 
     def generate(
         self, prompts: Sequence[Sequence[int]], *, max_tokens: int = 128, sampling: Sampling | None = None
@@ -338,9 +319,7 @@ class LanguageModel:
         for no tokens, or more than the context.
         """
         if not 1 <= len(tokens) <= self.context:
-            raise InputError(
-                f"{len(tokens)} tokens; 1 to {self.context} are embedded", label="generate.context"
-            )
+            raise InputError(f"{len(tokens)} tokens; 1 to {self.context} are embedded", label="generate.context")
         with self._embedding:
             if self._pooled is None:
                 self._pooled = self._engine.pooled()
@@ -350,9 +329,7 @@ class LanguageModel:
                 rows, bucket, _ = self._pooled.step([(list(tokens[first : first + most]), first, blocks)])
                 if bucket not in self._pooled_us:
                     timing: Any = self._pooled.time(bucket)
-                    self._pooled_us[bucket] = time_on_stack(timing, self._cores) + self._pooled.exchange_us(
-                        bucket
-                    )
+                    self._pooled_us[bucket] = time_on_stack(timing, self._cores) + self._pooled.exchange_us(bucket)
                     self._pooled_us[bucket] += self._pooled.results_us(bucket)
                 predicted += self._pooled_us[bucket]
             return rows[0] / np.linalg.norm(rows[0]), predicted

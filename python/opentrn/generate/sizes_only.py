@@ -62,17 +62,13 @@ class SizesOnly:
             raise InputError(f"{shown(path)} is not a JSON object", label="generate.step_times")
         expect_instance(ranks, instance, lnc)
         self._cores, self._lnc = ranks * lnc, lnc
-        _core.time_of_config(
-            self._text, self.target, dtype, (1, 1, BLOCK_TOKENS, False), self._cores, 1
-        )  # or refuses
+        _core.time_of_config(self._text, self.target, dtype, (1, 1, BLOCK_TOKENS, False), self._cores, 1)  # or refuses
         gpt2 = "n_layer" in found
         self._layers = int(found["n_layer" if gpt2 else "num_hidden_layers"])
         trained = int(found["n_positions" if gpt2 else "max_position_embeddings"])
         self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
         if self.context < 64:
-            raise InputError(
-                f"a context of {context} positions, of at most {trained}", label="generate.context"
-            )
+            raise InputError(f"a context of {context} positions, of at most {trained}", label="generate.context")
         self.ranks, self.instance = ranks, instance
         self.buckets = program_sizes(self.context, sequences)
 
@@ -90,22 +86,13 @@ class SizesOnly:
         return StepTime(predicted, exchange, long.bound_by, band, trust)
 
     def _timed(self, bucket: Bucket, layers: int, chooses: bool) -> Any:
-        return _core.time_of_config(
-            self._text, self.target, self.dtype, bucket, self._cores, layers, chooses=chooses
-        )
+        return _core.time_of_config(self._text, self.target, self.dtype, bucket, self._cores, layers, chooses=chooses)
 
     def _exchange(self, bucket: Bucket, chooses: bool) -> float:
         """Microseconds: sums of the rows of the hidden size after attention and after the feed-forward layer, and the
         logits of each sequence in fp32 or, where tokens are chosen, each rank's likeliest token."""
         return float(
             _core.exchange_us_of_config(
-                self._text,
-                self.target,
-                self.dtype,
-                bucket,
-                self._cores,
-                self.instance or "",
-                self._lnc,
-                chooses,
+                self._text, self.target, self.dtype, bucket, self._cores, self.instance or "", self._lnc, chooses
             )
         )

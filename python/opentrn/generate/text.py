@@ -36,9 +36,7 @@ def text_of_gguf(metadata: Mapping[str, Any]) -> Text:
         if found is None:
             return None
         if not isinstance(found, int) or not 0 <= found < len(tokens):
-            raise InputError(
-                f"tokenizer.ggml.{which}_token_id is {found!r}, no token", label="generate.tokenizer"
-            )
+            raise InputError(f"tokenizer.ggml.{which}_token_id is {found!r}, no token", label="generate.tokenizer")
         return found
 
     def special(which: str) -> str:

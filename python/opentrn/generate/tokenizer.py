@@ -51,17 +51,14 @@ def _splitter(package: Any, name: str) -> Any:
     if name in _GPT2:
         return pre.ByteLevel(add_prefix_space=False, use_regex=True)
     if name in _DIGITS_APART:
-        return pre.Sequence(
-            [pre.Digits(individual_digits=True), pre.ByteLevel(add_prefix_space=False, use_regex=True)]
-        )
+        return pre.Sequence([pre.Digits(individual_digits=True), pre.ByteLevel(add_prefix_space=False, use_regex=True)])
     if name in _PATTERNS:
         pattern = package.Regex(_PATTERNS[name])
         return pre.Sequence(
             [pre.Split(pattern, behavior="isolated"), pre.ByteLevel(add_prefix_space=False, use_regex=False)]
         )
     raise NotModelled(
-        f"tokenizer.ggml.pre is '{name}', and how that splits text is not known here",
-        label="generate.tokenizer",
+        f"tokenizer.ggml.pre is '{name}', and how that splits text is not known here", label="generate.tokenizer"
     )
 
 
@@ -90,13 +87,8 @@ def tokenizer_of(metadata: Mapping[str, Any]) -> Any:
     made.pre_tokenizer = _splitter(package, pre)
     made.decoder = package.decoders.ByteLevel()
     kinds = metadata.get("tokenizer.ggml.token_type", [])
-    of_kind = {
-        wanted: [t for t, kind in zip(tokens, kinds) if kind == wanted]
-        for wanted in (_CONTROL, _USER_DEFINED)
-    }
-    made.add_special_tokens(
-        [package.AddedToken(t, special=True, normalized=False) for t in of_kind[_CONTROL]]
-    )
+    of_kind = {wanted: [t for t, kind in zip(tokens, kinds) if kind == wanted] for wanted in (_CONTROL, _USER_DEFINED)}
+    made.add_special_tokens([package.AddedToken(t, special=True, normalized=False) for t in of_kind[_CONTROL]])
     made.add_tokens([package.AddedToken(t, special=False, normalized=False) for t in of_kind[_USER_DEFINED]])
     return made
 
@@ -125,12 +117,8 @@ class ChatTemplate:
         def refuse(message: str) -> None:
             raise TemplateError(message)
 
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-        )
-        environment.filters["tojson"] = lambda value, indent=None: json.dumps(
-            value, ensure_ascii=False, indent=indent
-        )
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+        environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
         environment.globals["raise_exception"] = refuse
         environment.globals["strftime_now"] = lambda text: datetime.now().strftime(text)
         self._words = {"bos_token": bos, "eos_token": eos}
@@ -140,18 +128,12 @@ class ChatTemplate:
         except TemplateSyntaxError as error:
             raise InputError(f"the chat template is malformed: {error}", label="generate.template") from error
 
-    def prompt(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
-    ) -> str:
+    def prompt(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None) -> str:
         """The text of a conversation, up to where the assistant's next message begins. Raises InputError.
 
         `tools`: for templates that have a place for them.
         """
         try:
-            return self._template.render(
-                messages=messages, tools=tools, add_generation_prompt=True, **self._words
-            )
+            return self._template.render(messages=messages, tools=tools, add_generation_prompt=True, **self._words)
         except (self._error, TypeError) as error:  # TypeError: a template that adds what is no text
-            raise InputError(
-                f"the chat template refuses the messages: {error}", label="generate.template"
-            ) from error
+            raise InputError(f"the chat template refuses the messages: {error}", label="generate.template") from error

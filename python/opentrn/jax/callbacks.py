@@ -114,8 +114,7 @@ def _call(key, operand_count, operands, result_count, results, error, error_size
         if callback is None:
             raise StateError(
                 "the program was compiled by another process, whose Python function it calls",
-                label="pjrt.callback",
-                hint="run it where it was compiled",
+                label="pjrt.callback", hint="run it where it was compiled",
             )
         given = [_view(operands[i]).copy() for i in range(operand_count)]
         values = callback.function(*given)

@@ -55,8 +55,7 @@ def _on_cpu(array: Any, copy: bool | None) -> Any:
     if copy is False:
         raise NotOnHost(
             "an array on a NeuronCore is not in the host's memory: it is exported as a copy",
-            label="jax.dlpack",
-            hint="ask for a copy, with copy=None",
+            label="jax.dlpack", hint="ask for a copy, with copy=None",
         )
     if len(array.sharding.device_set) > 1:
         raise NotOnHost(

@@ -29,9 +29,7 @@ def library_path() -> Path:
     path = Path(__file__).parents[1] / "libneuronpjrt.so"
     if not path.exists():
         raise MissingLibrary(
-            f"{path} is missing",
-            label="jax.library",
-            hint="build OpenTrn (`./dev build`), or install its wheel",
+            f"{path} is missing", label="jax.library", hint="build OpenTrn (`./dev build`), or install its wheel"
         )
     return path
 

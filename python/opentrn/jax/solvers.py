@@ -11,17 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def _call(
-    context: Any, name: str, operands: Sequence[Any], avals_out: Sequence[Any], words: str = ""
-) -> list[Any]:
+def _call(context: Any, name: str, operands: Sequence[Any], avals_out: Sequence[Any], words: str = "") -> list[Any]:
     """The results of `opentrn.<name>`, of the shapes and dtypes of `avals_out`."""
     from jax._src.interpreters import mlir
 
     op = mlir.custom_call(
         f"opentrn.{name}",
-        result_types=[
-            kind for aval in avals_out for kind in mlir.aval_to_ir_types(context.module_context, aval)
-        ],
+        result_types=[kind for aval in avals_out for kind in mlir.aval_to_ir_types(context.module_context, aval)],
         operands=operands,
         backend_config=words,
     )

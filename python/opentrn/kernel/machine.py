@@ -431,9 +431,7 @@ def run_ranks(
     }
     # Of ranks elsewhere there are none.
     machines = [
-        [Machine(generation, core, launches[rank], execute) for core in range(lnc)]
-        if rank in launches
-        else []
+        [Machine(generation, core, launches[rank], execute) for core in range(lnc)] if rank in launches else []
         for rank in range(len(programs))
     ]
     asked = observed.stochastic_rounding

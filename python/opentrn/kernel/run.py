@@ -154,8 +154,7 @@ class RunResult:
         if len(self._timed()) > 1:
             raise InputError(
                 f"this run has {len(self.timings)} timed launches",
-                label="run.result",
-                hint="see `timings`",
+                label="run.result", hint="see `timings`",
             )
         return self.timings[0]
 
@@ -210,8 +209,7 @@ class RunResult:
         if not self.timings:
             raise InputError(
                 f"{self.name} was run with time=False, so nothing was scheduled or timed",
-                label="run.result",
-                hint="opentrn.run(..., time=True)",
+                label="run.result", hint="opentrn.run(..., time=True)",
             )
         return self.timings
 
@@ -226,8 +224,7 @@ class RunResult:
         if self.ranks is None and len(self.machines) != 1:
             raise InputError(
                 f"this run has {len(self.machines)} launches; a program is of one",
-                label="run.result",
-                hint="run one launch at a time",
+                label="run.result", hint="run one launch at a time",
             )
         paths = []
         for rank, launch in enumerate(self.machines):
@@ -358,8 +355,7 @@ def run(
     if not machines:
         raise InputError(
             f"{_name(kernel)} launched nothing",
-            label="run.kernel",
-            hint="give a kernel decorated with nki.jit",
+            label="run.kernel", hint="give a kernel decorated with nki.jit",
         )
     timings, traffic = [], None
     if time:
@@ -416,8 +412,7 @@ def compiler_of(kernel: Any, compiler: str | None) -> str:
     if compiler not in COMPILERS:
         raise InputError(
             f"unknown compiler {compiler!r}",
-            label="compiler.option",
-            hint=f"one of {', '.join(COMPILERS)}",
+            label="compiler.option", hint=f"one of {', '.join(COMPILERS)}",
         )
     return compiler
 
@@ -474,8 +469,7 @@ def _bind(kernel: Any, target: str | nc_version, lnc: int) -> Any:
     if _machine.backend().name != "core":
         raise InputError(
             "opentrn.run needs the C++ machine; OPENTRN_NKI_BACKEND=oracle has no time",
-            label="nki.backend",
-            hint="unset OPENTRN_NKI_BACKEND",
+            label="nki.backend", hint="unset OPENTRN_NKI_BACKEND",
         )
     if is_legacy(kernel):
         if lnc != 1:
@@ -504,8 +498,7 @@ def _refuse_shapes(values: Iterable[Any]) -> None:
         if isinstance(value, ShapeOf):
             raise InputError(
                 f"{value} has no values",
-                label="launch.no_values",
-                hint="give an array, or execute=False for the time only",
+                label="launch.no_values", hint="give an array, or execute=False for the time only",
             )
         if isinstance(value, (tuple, list)):
             _refuse_shapes(value)

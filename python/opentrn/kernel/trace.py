@@ -73,8 +73,7 @@ def trace(kernel: Any, *args: Any, target: str | nc_version | None = None, **kwa
     if _machine.backend().name != "core":
         raise InputError(
             "a kernel in a model needs the C++ machine; OPENTRN_NKI_BACKEND=oracle has none",
-            label="nki.backend",
-            hint="unset OPENTRN_NKI_BACKEND",
+            label="nki.backend", hint="unset OPENTRN_NKI_BACKEND",
         )
     if getattr(kernel, "ranks", None) is not None:
         raise NotModelled(
@@ -89,8 +88,7 @@ def trace(kernel: Any, *args: Any, target: str | nc_version | None = None, **kwa
     if not tensors:
         raise NkiValidationError(
             f"kernel {_name(kernel)!r} returns no tensor: in a model its results are what it returns",
-            label="kernel.result",
-            hint="return the tensor in shared HBM that holds the result",
+            label="kernel.result", hint="return the tensor in shared HBM that holds the result",
         )
     payload = _core.record_kernel(
         recorded.machines, _name(kernel), list(recorded.grid), recorded.inputs, tensors, recorded.filled
@@ -163,8 +161,7 @@ def _placeholder(value: Any) -> np.ndarray:
     except TypeError:
         raise NkiValidationError(
             f"no NeuronCore memory holds {name}",
-            label="kernel_call.type",
-            hint="convert the operand first",
+            label="kernel_call.type", hint="convert the operand first",
         ) from None
     return np.zeros(value.shape, dtype)
 

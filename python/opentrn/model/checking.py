@@ -34,7 +34,6 @@ def check(program: bytes, arguments: Sequence[Any], target: str, **options: Any)
             return
     if not report.is_clean:
         raise errors.InputError(
-            "the device's values differ from float64's by more than rounding",
-            label="model.differs",
+            "the device's values differ from float64's by more than rounding", label="model.differs",
             notes=f"\n{report.text()}",
         )

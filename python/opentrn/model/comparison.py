@@ -118,9 +118,7 @@ def compare(
 
     for name in targets:
         if name not in TARGETS:
-            raise InputError(
-                f"unknown target {name!r}", label="arch.target", hint=f"one of {', '.join(TARGETS)}"
-            )
+            raise InputError(f"unknown target {name!r}", label="arch.target", hint=f"one of {', '.join(TARGETS)}")
     ran: StagedModel | None = None
     rows = _core.ModelComparison(str(source) if "\n" not in str(source) else "<text>")
     for name in targets:

@@ -419,9 +419,7 @@ def _sharded(
     text, path = (exported, "<exported program>") if exported is not None else _read(source)
     if text is None and _core.is_model_file(path):
         raise InputError(
-            f"{path} is compiled for one NeuronCore",
-            label="spmd.source",
-            hint="give the model it was made of",
+            f"{path} is compiled for one NeuronCore", label="spmd.source", hint="give the model it was made of"
         )
     sizes = {name: given[0] for name, given in lists.items()}
     facts |= {"source": shown(path), "options": json.dumps({"dimensions": sizes, **noted})}
@@ -432,9 +430,7 @@ def _sharded(
 
     if not cache:
         return compile_it()
-    cores = os.environ.get(
-        "NEURON_LOGICAL_NC_CONFIG"
-    )  # how many physical ones the machine's logical cores have
+    cores = os.environ.get("NEURON_LOGICAL_NC_CONFIG")  # how many physical ones the machine's logical cores have
     return _through_cache(text, path, {"logical_cores": cores}, facts, compile_it)
 
 
@@ -476,9 +472,7 @@ def _compile(
     from opentrn.model import stages
 
     text, path = _read(source)
-    if (
-        text is None and Path(path).suffix == ".onnx"
-    ):  # imported once, whether or not it is compiled in stages
+    if text is None and Path(path).suffix == ".onnx":  # imported once, whether or not it is compiled in stages
         first, files = stages.open_model(path, dimensions or {})
         if first.asks:
             raise _NeedsStages(first, files, dimensions or {})
@@ -490,9 +484,7 @@ def _compile(
     return CompiledModel(loaded, target, facts | noted)
 
 
-def text_through_cache(
-    text: str, name: str, target: str, options: dict[str, str]
-) -> CompiledModel | ShardedModel:
+def text_through_cache(text: str, name: str, target: str, options: dict[str, str]) -> CompiledModel | ShardedModel:
     """The entry of the cache for a graph's text, or what compiling it for a logical core gives, its entry then.
 
     `options`: as _core.compile_for_logical_core takes them, whose faults these are. A model on a mesh where both
@@ -509,9 +501,7 @@ def text_through_cache(
             return CompiledModel(loaded, target, noted)
         from opentrn.model import sharded
 
-        return sharded.ShardedModel(
-            loaded, target, "device=1,core=2", noted | {"narrowing": loaded.narrowing}
-        )
+        return sharded.ShardedModel(loaded, target, "device=1,core=2", noted | {"narrowing": loaded.narrowing})
 
     return _through_cache(*_read(text), {} if cores == 1 else {"logical_cores": cores}, facts, compile_it)
 
@@ -589,10 +579,7 @@ def load(path: str | Path) -> CompiledModel | BucketedModel | StagedModel | Shar
 
 
 def _made_of(
-    facts: dict[str, str],
-    programs: Sequence[tuple[dict[str, int], Any]],
-    attachments: Sequence[Any],
-    path: str,
+    facts: dict[str, str], programs: Sequence[tuple[dict[str, int], Any]], attachments: Sequence[Any], path: str
 ) -> CompiledModel | BucketedModel | StagedModel | ShardedModel:
     """The model of a file's parts."""
     if isinstance(programs[0][1], _core.ShardedModel):
@@ -694,9 +681,7 @@ def _exported(
     except ModuleNotFoundError as error:
         raise MissingModule(
             f"{source} is PyTorch's, and {error.name} is not installed",
-            name=error.name,
-            label="package.absent",
-            hint="pip install torch",
+            name=error.name, label="package.absent", hint="pip install torch",
         ) from error
     from opentrn.model import buckets
 
@@ -704,8 +689,7 @@ def _exported(
     if several:
         raise InputError(
             "a PyTorch program is compiled for one size of each dimension; several are for ONNX models",
-            label="import.dimension",
-            hint="one size for each dimension",
+            label="import.dimension", hint="one size for each dimension",
         )
     sizes = {name: given[0] for name, given in lists.items()}
     program = source if export.is_exported(source) else export.load(source)
@@ -729,8 +713,7 @@ def checked(array: Any, port: Port) -> np.ndarray:
         if not np.can_cast(given.dtype, port.dtype, casting="same_kind"):
             raise InputTypeError(
                 f"{port.name} takes {port.element}, got {given.dtype}",
-                label="model.type",
-                hint="convert the array to the model's type",
+                label="model.type", hint="convert the array to the model's type",
             )
         given = given.astype(port.dtype)
     return given

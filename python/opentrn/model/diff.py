@@ -294,9 +294,7 @@ def _diff_program(
     )
     made = fused.run(given)
     rows = [
-        _core.compare_result(
-            raw_of(result, port.element), raw_of(other, port.element), raw_of(exact), port.element
-        )
+        _core.compare_result(raw_of(result, port.element), raw_of(other, port.element), raw_of(exact), port.element)
         for result, other, exact, port in zip(made, values, whole, fused.outputs)
     ]
     if how.changed:
@@ -304,9 +302,7 @@ def _diff_program(
         for row, result, exact, port in zip(rows, made, exact_results, fused.outputs):
             row["from_model"] = _core.distance(raw_of(result, port.element), raw_of(exact))
     ops = [
-        OpDiff(
-            number, kind, name, file, line, type_text, judgement, max_abs, max_rel, own_ulp, of_limit, verdict
-        )
+        OpDiff(number, kind, name, file, line, type_text, judgement, max_abs, max_rel, own_ulp, of_limit, verdict)
         for number, (
             (kind, file, line, name, type_text, _, judgement, _),
             (max_abs, max_rel, own_ulp, of_limit, verdict),

@@ -42,9 +42,7 @@ def jax_stablehlo(exported: Any, name: str) -> bytes:
             f"{name} was exported for {exported.nr_devices} devices",
             label="plan.program", hint="export it for one device: the plan cuts it",
         )  # fmt: skip
-    unknown = [
-        str(aval) for aval in exported.in_avals if any(not isinstance(size, int) for size in aval.shape)
-    ]
+    unknown = [str(aval) for aval in exported.in_avals if any(not isinstance(size, int) for size in aval.shape)]
     if unknown:
         raise InputError(
             f"{name} has sizes that are not known: {unknown[0]}",
@@ -68,9 +66,7 @@ def _of_jax(path: str) -> Any:
         from jax import export
     except ImportError as error:
         raise MissingModule(
-            f"{shown(path)} is an exported program of JAX, and JAX is missing",
-            label="plan.program",
-            hint="install jax",
+            f"{shown(path)} is an exported program of JAX, and JAX is missing", label="plan.program", hint="install jax"
         ) from error
     try:
         return export.deserialize(bytearray(Path(path).read_bytes()))

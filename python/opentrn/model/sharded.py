@@ -58,19 +58,14 @@ def annotations_of(shardings: Shardings | None) -> list[str]:
         return [shardings]
     try:
         if isinstance(shardings, Mapping):
-            return [
-                f"{name}={dims if isinstance(dims, str) else _words(dims)}"
-                for name, dims in shardings.items()
-            ]
+            return [f"{name}={dims if isinstance(dims, str) else _words(dims)}" for name, dims in shardings.items()]
         texts = list(shardings)
         if all(isinstance(text, str) for text in texts):
             return texts
     except TypeError:  # of what has no axes in it
         pass
     raise InputTypeError(
-        f"shardings is {shardings!r}",
-        label="spmd.annotation",
-        hint='{"layers.*.wq": "-,tp"}, or ["layers.*.wq=-,tp"]',
+        f"shardings is {shardings!r}", label="spmd.annotation", hint='{"layers.*.wq": "-,tp"}, or ["layers.*.wq=-,tp"]'
     )
 
 

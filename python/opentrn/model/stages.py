@@ -366,11 +366,7 @@ class StagedModel(Model):
         A run with fewer rows takes the next larger of these programs where its padding is proved to reach nothing else.
         """
         self.take_rows(sizes)
-        named = (
-            {name for name, _, _ in _core.graph.onnx_open_dimensions(self._attachments[0].path)}
-            if sizes
-            else ()
-        )
+        named = {name for name, _, _ in _core.graph.onnx_open_dimensions(self._attachments[0].path)} if sizes else ()
         for stage in _core.stages_ahead(self.first, self.rows, list(named)):
             self.program_of(stage)
 
@@ -391,10 +387,7 @@ class StagedModel(Model):
         stages: dict[str, Any] = {"keys": [stage.key for stage, _ in rows], "rows": self.rows}
         attachments = self._attachments
         if references and attachments[0].path:  # one that came in a container is in no file of the user's
-            stages["files"] = {
-                "model": shown(attachments[0].path),
-                "sha256": _core.digest_of_files(attachments),
-            }
+            stages["files"] = {"model": shown(attachments[0].path), "sha256": _core.digest_of_files(attachments)}
             attachments = []
         _core.save_models(
             [program._loaded for _, program in rows], [stage.sizes for stage, _ in rows],
@@ -449,8 +442,7 @@ def from_file(facts: dict[str, str], programs: Sequence[tuple[dict[str, int], An
             raise KeyError("keys")
     except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
         raise InputError(
-            f"{path}: the programs do not fit their table of stages: {error!r}",
-            label="model_file",
+            f"{path}: the programs do not fit their table of stages: {error!r}", label="model_file",
             hint="write the file again with `opentrn compile`",
         ) from error
     compiled = {

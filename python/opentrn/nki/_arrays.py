@@ -87,8 +87,7 @@ def numpy_to_torch(array: np.ndarray) -> Any:
     except TypeError:
         raise NkiValidationError(
             f"torch has no dtype for {array.dtype}",
-            label="nki.dtype",
-            hint="call the kernel with numpy arrays to get it as numpy",
+            label="nki.dtype", hint="call the kernel with numpy arrays to get it as numpy",
         ) from None
 
 
@@ -149,8 +148,7 @@ def _kernel_dtype(array: np.ndarray, name: str) -> dtypes.DType:
     except TypeError:
         raise NkiValidationError(
             f"argument {name!r} is an array of {array.dtype}, which no NeuronCore memory holds",
-            label="nki.dtype",
-            hint="convert it first (float32, bfloat16, int32, ...)",
+            label="nki.dtype", hint="convert it first (float32, bfloat16, int32, ...)",
         ) from None
 
 

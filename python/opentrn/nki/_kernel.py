@@ -161,8 +161,7 @@ def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
         raise NkiValidationError(
             f"{name}[{', '.join(map(str, axes))}]: since NKI 0.2 the launch grid is the number of physical "
             "cores of a logical NeuronCore, [1] or [2]",
-            label="nki.grid",
-            hint="larger SPMD grids belong to neuronxcc.nki (0.1)",
+            label="nki.grid", hint="larger SPMD grids belong to neuronxcc.nki (0.1)",
         )
     return sizes
 
@@ -178,8 +177,7 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     if unknown:
         raise ArgumentError(
             f"nki.jit got unknown arguments {sorted(unknown)}",
-            label="nki.option",
-            hint=f"one of {', '.join(sorted(_KNOWN_OPTIONS))}",
+            label="nki.option", hint=f"one of {', '.join(sorted(_KNOWN_OPTIONS))}",
         )
     if fn is None:
         return functools.partial(jit, **options)

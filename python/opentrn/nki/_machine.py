@@ -73,8 +73,7 @@ def _load(name: str) -> Backend:
             raise MissingModule(
                 "the 'core' backend needs the C++ extension opentrn._core, which is not built here",
                 name="opentrn._core",
-                label="nki.backend",
-                hint=f"build it, or ask for the NumPy reference with {BACKEND_ENV}=oracle",
+                label="nki.backend", hint=f"build it, or ask for the NumPy reference with {BACKEND_ENV}=oracle",
             )
         core = importlib.import_module("opentrn.kernel.machine")
         native = importlib.import_module("opentrn._core")
@@ -106,9 +105,7 @@ def _load(name: str) -> Backend:
             current_or_none=machine.current_or_none,
             run_cores=machine.run_cores,
         )
-    raise InputError(
-        f"unknown NKI backend {name!r}", label="nki.backend", hint=f"one of {', '.join(BACKENDS)}"
-    )
+    raise InputError(f"unknown NKI backend {name!r}", label="nki.backend", hint=f"one of {', '.join(BACKENDS)}")
 
 
 class TensorMeta(ABCMeta):
@@ -215,8 +212,7 @@ def machine() -> Any:
     if current is None:
         raise NkiValidationError(
             "this NKI call works inside a kernel only",
-            label="nki.scope",
-            hint="launch the function with nki.simulate(kernel)(...) or decorate it with @nki.jit",
+            label="nki.scope", hint="launch the function with nki.simulate(kernel)(...) or decorate it with @nki.jit",
         )
     return current
 

@@ -59,8 +59,7 @@ def _generated_init(self: Any, *args: Any, **kwargs: Any) -> None:
     if unknown := set(kwargs) - set(parameters):
         raise ArgumentError(
             f"{cls.__name__}() got unknown arguments {sorted(unknown)}",
-            label="nki.arguments",
-            hint=f"one of {sorted(parameters)}",
+            label="nki.arguments", hint=f"one of {sorted(parameters)}",
         )
     for name, default in fields.items():
         value = kwargs.get(name, _MISSING)

@@ -25,9 +25,7 @@ def environment_target(nc_version_first: bool = False) -> nc_version:
             try:
                 return target_version(value.strip().lower())
             except InputError as error:
-                raise error.restated(
-                    message=f"{variable}={value!r}: {error.message}", label="environment"
-                ) from None
+                raise error.restated(message=f"{variable}={value!r}: {error.message}", label="environment") from None
     return target_version(DEFAULT_TARGET)
 
 

@@ -59,9 +59,7 @@ def rank_id(name: str | None = None) -> Any:
 
 def _tell_name(function: str, name: str | None) -> None:
     if name:
-        tell_once(
-            f"nki.collectives.{function}(name=) has no effect: its result is a register, which has no name"
-        )
+        tell_once(f"nki.collectives.{function}(name=) has no effect: its result is a register, which has no name")
 
 
 def _groups(function: str, replica_group: Any) -> Any:
@@ -122,9 +120,7 @@ def reduce_scatter(srcs, dsts, replica_group, collective_dim, op, priority=None,
 
     The rank at place i of the group gets part i. Else as all_reduce().
     """
-    _issue(
-        "reduce_scatter", srcs, dsts, replica_group, dim=collective_dim, op=op, priority=priority, name=name
-    )
+    _issue("reduce_scatter", srcs, dsts, replica_group, dim=collective_dim, op=op, priority=priority, name=name)
 
 
 def all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=None) -> None:
@@ -152,17 +148,7 @@ def all_gather_v(
     What rank i of the group sent lies in slot i of the destination's equal slots. Logical cores of two, groups of
     4 ranks, one tensor in HBM.
     """
-    _issue_v(
-        "all_gather_v",
-        srcs,
-        dsts,
-        replica_group,
-        metadata_tensor,
-        recv_counts_known,
-        has_rdispls,
-        priority,
-        name,
-    )
+    _issue_v("all_gather_v", srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority, name)
 
 
 def all_to_all_v(
@@ -181,17 +167,7 @@ def all_to_all_v(
     `has_rdispls` a row 3 says where in the destination each rank's elements go. Between servers, of ranks with one
     place in each; on a NeuronSwitch between all ranks of two or more devices.
     """
-    _issue_v(
-        "all_to_all_v",
-        srcs,
-        dsts,
-        replica_group,
-        metadata_tensor,
-        recv_counts_known,
-        has_rdispls,
-        priority,
-        name,
-    )
+    _issue_v("all_to_all_v", srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, priority, name)
 
 
 def _issue_v(function, srcs, dsts, groups, metadata, recv_counts_known, has_rdispls, priority, name) -> None:

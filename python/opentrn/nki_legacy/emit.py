@@ -71,8 +71,7 @@ def session() -> Session:
     if current is None:
         raise NkiValidationError(
             "this NKI call works inside a kernel only",
-            label="nki.scope",
-            hint="decorate the function with nki.jit, or run it with nki.simulate_kernel",
+            label="nki.scope", hint="decorate the function with nki.jit, or run it with nki.simulate_kernel",
         )
     return current
 
@@ -218,8 +217,7 @@ def copy_into(dst: Tile, src: Tile) -> None:
     if not (dst.is_on_chip and src.is_on_chip):
         raise NkiValidationError(
             f"assigning {src!r} to {dst!r}",
-            label="nki.memory",
-            hint="nl.load to read HBM and nl.store to write it",
+            label="nki.memory", hint="nl.load to read HBM and nl.store to write it",
         )
     dst.require_tile("an assignment")
     valid = src.valid

@@ -108,8 +108,7 @@ class IndexExpr(base.IndexExpr):
     def __bool__(self) -> bool:
         raise NkiValidationError(
             "err_control_flow_condition_depending_on_arange: an index expression has no truth value",
-            label="nki.truth",
-            hint="select elements with mask=",
+            label="nki.truth", hint="select elements with mask=",
         )
 
     def __len__(self) -> int:
@@ -118,8 +117,7 @@ class IndexExpr(base.IndexExpr):
     def __setitem__(self, key: Any, value: Any) -> None:
         raise NkiValidationError(
             "err_cannot_assign_to_index: an index expression cannot be assigned to",
-            label="nki.index",
-            hint="nisa.iota, which makes a tile",
+            label="nki.index", hint="nisa.iota, which makes a tile",
         )
 
     def _item_any(self, key: Any) -> IndexExpr:
@@ -407,9 +405,7 @@ class _MGrid:
         vectors: list[np.ndarray] = []
         for axis in slices:
             if not isinstance(axis, slice) or axis.stop is None:
-                raise NkiValidationError(
-                    f"nl.mgrid takes slices with an end, got {axis!r}", label="nki.index"
-                )
+                raise NkiValidationError(f"nl.mgrid takes slices with an end, got {axis!r}", label="nki.index")
             step = 1 if axis.step is None else int(axis.step)
             vectors.append(np.arange(int(axis.start or 0), int(axis.stop), step, dtype=np.int64))
             if vectors[-1].size == 0:

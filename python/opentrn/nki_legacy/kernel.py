@@ -107,16 +107,13 @@ class Kernel:
         if self.mode == "profile":
             raise NotModelled(
                 f"nki.profile of {self.__name__}: NEFF and NTFF files come from a device",
-                label="nki.profile",
-                hint="opentrn.run(kernel, ...).save_html(path), which gives a predicted profile",
+                label="nki.profile", hint="opentrn.run(kernel, ...).save_html(path), which gives a predicted profile",
             )
         if self.mode != "benchmark":
             return launch(self, args, kwargs)
         machines: list[Any] = []
         result = launch(self, args, kwargs, machines.append)
-        self.benchmark_result.record(
-            machines, generates_descriptors(self), SKIP_MIDDLE_END not in switches_of(self)
-        )
+        self.benchmark_result.record(machines, generates_descriptors(self), SKIP_MIDDLE_END not in switches_of(self))
         return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -172,8 +169,7 @@ class BenchmarkResult:
         if not self._machines:
             raise NkiValidationError(
                 f"latency of {self._kernel}, which was not called",
-                label="nki.profile",
-                hint="call the benchmarked kernel first",
+                label="nki.profile", hint="call the benchmarked kernel first"
             )
         from opentrn import _core
 
@@ -189,18 +185,14 @@ def _decorator(default_mode: str) -> Callable[..., Any]:
             return functools.partial(decorate, mode=mode, **options)
         if mode not in MODES:
             raise InputError(
-                f"unknown mode {mode!r}",
-                label="nki.option",
-                hint=f"one of {', '.join(sorted(m for m in MODES if m))}",
+                f"unknown mode {mode!r}", label="nki.option", hint=f"one of {', '.join(sorted(m for m in MODES if m))}"
             )
         unknown = set(options) - _OPTIONS
         if unknown:
             raise ArgumentError(
                 f"unknown arguments {sorted(unknown)}", label="nki.option", hint=f"one of {sorted(_OPTIONS)}"
             )
-        tell_without_effect(
-            f"nki.{default_mode if default_mode != 'auto' else 'jit'}", options, _ACTING_OPTIONS
-        )
+        tell_without_effect(f"nki.{default_mode if default_mode != 'auto' else 'jit'}", options, _ACTING_OPTIONS)
         kernel = func if isinstance(func, Kernel) else Kernel(func)
         kernel = kernel._with(mode=mode, options={**kernel.options, **options})
         return kernel if options.get("grid") is None else kernel[options["grid"]]

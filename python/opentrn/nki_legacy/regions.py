@@ -44,8 +44,7 @@ def regions(mask: Any, shape: tuple[int, ...], what: str) -> list[Box]:
     if not isinstance(mask, Predicate):
         raise NkiValidationError(
             f"{what}: mask must be a comparison of index expressions or a bool, got {type(mask).__name__}",
-            label="nki.mask",
-            hint="select by data with nl.where",
+            label="nki.mask", hint="select by data with nl.where",
         )
     simple = _intervals(mask, shape, what)
     return _any_regions(mask, shape, what) if simple is None else simple

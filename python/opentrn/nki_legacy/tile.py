@@ -88,8 +88,7 @@ def refuse_shape(tensor: Tensor) -> None:
     raise NkiValidationError(
         f"err_num_partition_exceed_arch_limit: tensor {tensor.name!r} has {tensor.partitions} partitions, at "
         f"most {PARTITIONS} exist",
-        label="nki.partitions",
-        hint="nl.par_dim for another partition dimension",
+        label="nki.partitions", hint="nl.par_dim for another partition dimension",
     )
 
 
@@ -128,8 +127,7 @@ class Tile(base.Tile):
         if self.region.is_on_chip:
             raise NkiValidationError(
                 "err_ambiguous_tensor_truth_value: a tile has no truth value when the kernel is built",
-                label="nki.truth",
-                hint="compare with `is None`, or select by data with nl.where",
+                label="nki.truth", hint="compare with `is None`, or select by data with nl.where",
             )
         return True
 
@@ -145,8 +143,7 @@ class Tile(base.Tile):
         raise NkiValidationError(
             f"{what} needs a tile, but {self!r} still has {len(self.block_ranges)} dimensions before its "
             "partition dimension",
-            label="nki.index",
-            hint="index them",
+            label="nki.index", hint="index them",
         )
 
     def _sub_any(self, box: Box) -> Tile:
@@ -188,8 +185,7 @@ class Tile(base.Tile):
                 raise NkiValidationError(
                     f"err_tensor_access_out_of_bound: {self._tensor!r} is accessed at {low}..{high} of a "
                     f"dimension with {limit.size} elements",
-                    label="nki.index_bounds",
-                    hint="narrow the access with mask=",
+                    label="nki.index_bounds", hint="narrow the access with mask=",
                 )
 
     def permute(self, axes: Sequence[int]) -> Tile:
@@ -219,8 +215,7 @@ class Tile(base.Tile):
         tile = self.realised().require_tile(what)
         if tile.size != tile.shape[0] or tile.shape[0] != partitions:
             raise NkiValidationError(
-                f"{what}: {self!r} must have one element in each of {partitions} partitions",
-                label="nki.shape",
+                f"{what}: {self!r} must have one element in each of {partitions} partitions", label="nki.shape"
             )
         return (
             tile.with_ones((partitions, 1))
@@ -455,22 +450,18 @@ class Tile(base.Tile):
                 if key.ndim < 2:
                     raise NkiValidationError(
                         f"err_1d_arange_not_supported: {self!r} indexed with a 1-D arange",
-                        label="nki.index",
-                        hint="nl.arange(n)[:, None]",
+                        label="nki.index", hint="nl.arange(n)[:, None]",
                     )
                 exprs.append(key)
             elif isinstance(key, (slice, DynamicSlice)) or key is None:
                 raise NkiValidationError(
                     f"{self!r}: slices and index expressions cannot be mixed in one index "
                     "(nki/programming_model.rst, Tensor Indexing)",
-                    label="nki.index",
-                    hint="nl.arange or nl.mgrid for both",
+                    label="nki.index", hint="nl.arange or nl.mgrid for both",
                 )
             elif isinstance(key, np.ndarray):
                 raise NkiValidationError(
-                    f"{self!r}: a numpy array is not an index",
-                    label="nki.index",
-                    hint="nl.arange or nl.mgrid",
+                    f"{self!r}: a numpy array is not an index", label="nki.index", hint="nl.arange or nl.mgrid"
                 )
             else:
                 exprs.append(IndexExpr((), int(key)))
@@ -488,8 +479,7 @@ class Tile(base.Tile):
         for expr, block in zip(exprs, ranges):
             if isinstance(expr, Tile) or expr.axes or expr.dense is not None:
                 raise NkiValidationError(
-                    f"{self!r}: dimensions before the partition dimension take integers only",
-                    label="nki.index",
+                    f"{self!r}: dimensions before the partition dimension take integers only", label="nki.index"
                 )
             fixed.append(self._index_block(expr.constant, block))
         replaced = iter(fixed)
@@ -565,8 +555,7 @@ class Tile(base.Tile):
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise NkiValidationError(
             f"{self!r} was used where numpy wants an array",
-            label="nki.numpy",
-            hint="inside a kernel use nl functions, e.g. nl.exp",
+            label="nki.numpy", hint="inside a kernel use nl functions, e.g. nl.exp",
         )
 
 
@@ -660,8 +649,7 @@ def _index_tile(
     if base.is_on_chip:
         raise NotModelled(
             f"err_copy_dynamic_indirect_indices_not_natively_supported: {base!r} indexed by {index!r}",
-            label="nki.index",
-            hint="an index per row, which works on HBM tensors only",
+            label="nki.index", hint="an index per row, which works on HBM tensors only",
         )
     if index.size != index.shape[0] or index.shape[0] != shape[0]:
         raise NotModelled(

@@ -304,9 +304,7 @@ class NkiTensor:
     def permute(self, dims: Sequence[int]) -> NkiTensor:
         """Reorder dimensions; on-chip and vector-indirect views keep dimension 0 outermost."""
         dims = tuple(self._dim(d) for d in dims)
-        require(
-            sorted(dims) == list(range(self.ndim)), f"{dims} is not a permutation of {self.ndim} dimensions"
-        )
+        require(sorted(dims) == list(range(self.ndim)), f"{dims} is not a permutation of {self.ndim} dimensions")
         if self.is_on_chip or (self.indirection and self.indirection.dims):
             require(dims[0] == 0, f"dimension 0 of {self!r} must stay outermost, got {dims}")
         return self._view([self.shape[d] for d in dims], [self.strides[d] for d in dims])

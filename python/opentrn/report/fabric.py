@@ -15,9 +15,7 @@ from opentrn.report.html import escaped, in_script
 def page(title: str, traffics: Sequence[dict[str, Any]]) -> str:
     """A page with a section for each of `traffics` (schema "opentrn.traffic")."""
     files = resources.files(__package__)
-    part = {
-        name: files.joinpath(name).read_text("utf-8") for name in ("fabric.html", "fabric.js", "page.css")
-    }
+    part = {name: files.joinpath(name).read_text("utf-8") for name in ("fabric.html", "fabric.js", "page.css")}
     return (
         part["fabric.html"]
         .replace("{{title}}", escaped(title))

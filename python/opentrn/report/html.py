@@ -46,9 +46,7 @@ def page(timing: Any, embed_source: Iterable[str | Path] = (), traffic: dict[str
     files = resources.files(__package__)
     parts = {kind: files.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js")}
     # Scripts of one page share their names: what others use comes first.
-    scripts = [
-        files.joinpath(f"{name}.js").read_text("utf-8") for name in ("colours", "model", "events", "fabric")
-    ]
+    scripts = [files.joinpath(f"{name}.js").read_text("utf-8") for name in ("colours", "model", "events", "fabric")]
     data = in_script(json.dumps({**_data(timing, embed_source), "traffic": traffic}, separators=(",", ":")))
     profile_name = json.loads(timing.json())["program"]
     return (
@@ -61,10 +59,7 @@ def page(timing: Any, embed_source: Iterable[str | Path] = (), traffic: dict[str
 
 
 def save(
-    timing: Any,
-    path: str | Path,
-    embed_source: Iterable[str | Path] = (),
-    traffic: dict[str, Any] | None = None,
+    timing: Any, path: str | Path, embed_source: Iterable[str | Path] = (), traffic: dict[str, Any] | None = None
 ) -> Path:
     """Write the page of a `Timing` to `path`, as page() makes it."""
     text = page(timing, embed_source, traffic)

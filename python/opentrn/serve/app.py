@@ -139,9 +139,7 @@ class _App:
 
     async def responses(self, request: Request) -> Response:
         body = await self.body(request, ResponsesRequest)
-        return await self.answered(
-            request, create(self.service, self.store, body), _named, b"data: [DONE]\n\n"
-        )
+        return await self.answered(request, create(self.service, self.store, body), _named, b"data: [DONE]\n\n")
 
     async def response(self, request: Request) -> Response:
         found = self.store.get(request.path_params["id"])
@@ -152,9 +150,7 @@ class _App:
 
     async def cancel_response(self, request: Request) -> Response:
         self.store.get(request.path_params["id"])
-        raise ApiError(
-            400, "only a response in the background can be cancelled, and there are none", param="id"
-        )
+        raise ApiError(400, "only a response in the background can be cancelled, and there are none", param="id")
 
     async def no_compaction(self, request: Request) -> Response:
         raise ApiError(404, "responses are not compacted here")
@@ -310,9 +306,7 @@ class _Keys:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    response = _refusal(
-        request, ApiError(error.status_code, f"{error.detail}: {request.method} {request.url.path}")
-    )
+    response = _refusal(request, ApiError(error.status_code, f"{error.detail}: {request.method} {request.url.path}"))
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
     return response

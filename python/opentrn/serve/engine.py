@@ -64,9 +64,7 @@ class Delta:
     text: str
     tokens: list[Scored]
     finish: str = ""  # "stop", "length" or "error"
-    stop_reason: str | int | None = (
-        None  # the string or token that ended it, where it was not the model's own
-    )
+    stop_reason: str | int | None = None  # the string or token that ended it, where it was not the model's own
     end: dict[str, Any] | None = None
     failure: str = ""
 
@@ -231,6 +229,7 @@ class Engine:
                 delta.stop_reason = token
             delta.finish = "stop" if stopped else "length"
         return delta
+
 
 
 def _deliver(batch: list[tuple[Running, Delta]]) -> None:

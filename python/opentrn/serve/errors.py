@@ -14,9 +14,7 @@ _TYPES = {400: "invalid_request_error", 401: "authentication_error", 404: "not_f
 class ApiError(errors.InputError):
     """A refusal with its HTTP status; `param` is the field of the body that it is about, `code` OpenAI's name."""
 
-    def __init__(
-        self, status: int, message: str, *, param: str | None = None, code: str | None = None
-    ) -> None:
+    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message, label="serve.request")
         self.status = status
         self.param = param

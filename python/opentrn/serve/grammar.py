@@ -75,9 +75,7 @@ class Grammars:
             elif kind == "lark":
                 text = matcher.grammar_from_lark(what)
             else:
-                text = matcher.grammar_from_lark(
-                    "start: " + " | ".join(json.dumps(choice) for choice in what)
-                )
+                text = matcher.grammar_from_lark("start: " + " | ".join(json.dumps(choice) for choice in what))
         except ValueError as error:
             raise ApiError(400, f"no grammar: {error}", param="response_format") from error
         made = matcher(self._tables(), text, log_level=0)

@@ -76,7 +76,7 @@ class MessagesRequest(CountRequest, kw_only=True, forbid_unknown_fields=True):
     stop_sequences: Annotated[list[str], Meta(max_length=64)] | None = None
     stream: bool | None = None
     temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    top_k: Annotated[int, Meta(ge=0, le=2 ** 31 - 1)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     service_tier: str | None = None
 
@@ -111,9 +111,7 @@ def _tools(body: CountRequest) -> Tools:
     if choice is None:
         return Tools(listed, "auto" if listed else "none")
     if choice.type not in ("auto", "any", "tool", "none"):
-        raise ApiError(
-            400, f"tool_choice.type is {choice.type!r}: auto, any, tool or none", param="tool_choice"
-        )
+        raise ApiError(400, f"tool_choice.type is {choice.type!r}: auto, any, tool or none", param="tool_choice")
     if choice.type in ("any", "tool") and not listed:
         raise ApiError(400, "tool_choice asks for a tool, and there are none", param="tool_choice")
     if choice.type == "tool":
@@ -187,11 +185,7 @@ async def _events(
                 if is_open:
                     yield {"type": "content_block_stop", "index": at}
                 at, is_open = at + 1, False
-                yield {
-                    "type": "content_block_start",
-                    "index": at,
-                    "content_block": {**_block(part), "input": {}},
-                }
+                yield {"type": "content_block_start", "index": at, "content_block": {**_block(part), "input": {}}}
                 yield {"type": "content_block_delta", "index": at,
                        "delta": {"type": "input_json_delta", "partial_json": json.dumps(_object(part))}}  # fmt: skip
                 yield {"type": "content_block_stop", "index": at}
@@ -214,9 +208,7 @@ async def _events(
 async def create(service: Service, body: MessagesRequest) -> dict[str, Any] | AsyncIterator[dict[str, Any]]:
     """POST /v1/messages: the message, or its events."""
     prompt, tools = prompt_of(service, body)
-    params = service.params(
-        body, len(prompt), max_tokens=min(body.max_tokens, max(1, service.context - len(prompt)))
-    )
+    params = service.params(body, len(prompt), max_tokens=min(body.max_tokens, max(1, service.context - len(prompt))))
     params.stop = list(body.stop_sequences or [])
     answers = service.start(prompt, params, grammar=tools.grammar(), tools=tools, chat=True)
     if body.stream:

@@ -23,10 +23,7 @@ _OF_REQUESTS = {
     "vllm:request_prompt_tokens": ("Tokens of the prompt.", _COUNTS),
     "vllm:request_generation_tokens": ("Tokens of the answer.", _COUNTS),
     "vllm:request_params_max_tokens": ("Tokens that were asked for at most.", _COUNTS),
-    "opentrn:predicted_first_token_seconds": (
-        "Predicted device time from arrival to the first token.",
-        _SECONDS,
-    ),
+    "opentrn:predicted_first_token_seconds": ("Predicted device time from arrival to the first token.", _SECONDS),
     "opentrn:predicted_e2e_seconds": ("Predicted device time from arrival to the last token.", _SECONDS),
 }
 
@@ -44,24 +41,15 @@ class Metrics:
         names = list(self._labels)
 
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Any:
-            return Histogram(name, text, names, buckets=buckets, registry=self._registry).labels(
-                **self._labels
-            )
+            return Histogram(name, text, names, buckets=buckets, registry=self._registry).labels(**self._labels)
 
         self._of_requests = {name: histogram(name, *rest) for name, rest in _OF_REQUESTS.items()}
-        self._between = histogram(
-            "vllm:inter_token_latency_seconds", "Time between two tokens of a request.", _SECONDS
-        )
+        self._between = histogram("vllm:inter_token_latency_seconds", "Time between two tokens of a request.", _SECONDS)
         self._iteration = histogram("vllm:iteration_tokens_total", "Tokens of a step.", _COUNTS)
         self._prompt = Counter("vllm:prompt_tokens", "Tokens of prompts.", names, registry=self._registry)
-        self._given = Counter(
-            "vllm:generation_tokens", "Tokens that were given.", names, registry=self._registry
-        )
+        self._given = Counter("vllm:generation_tokens", "Tokens that were given.", names, registry=self._registry)
         self._success = Counter(
-            "vllm:request_success",
-            "Requests that ended.",
-            [*names, "finished_reason"],
-            registry=self._registry,
+            "vllm:request_success", "Requests that ended.", [*names, "finished_reason"], registry=self._registry
         )
         for reason in ("stop", "length", "abort", "error"):
             self._success.labels(**self._labels, finished_reason=reason)
@@ -76,9 +64,7 @@ class Metrics:
         now = report["end_s"]
         newest = 0
         for number, *_, end in report["events"]:
-            if (
-                number in self._last and number != newest
-            ):  # tokens that a step gives together have no time between them
+            if number in self._last and number != newest:  # tokens that a step gives together have no time between them
                 self._between.observe(now - self._last[number])
             self._last[number], newest = now, number
             if end is not None:
@@ -119,34 +105,19 @@ class Metrics:
         gauges = {
             "vllm:num_requests_running": ("Requests in the batch.", stats["running"]),
             "vllm:num_requests_waiting": ("Requests that wait.", stats["waiting"]),
-            "vllm:kv_cache_usage_perc": (
-                "Fraction of the KV blocks in use; 1: all.",
-                stats["used_blocks"] / blocks,
-            ),
+            "vllm:kv_cache_usage_perc": ("Fraction of the KV blocks in use; 1: all.", stats["used_blocks"] / blocks),
             "vllm_neuron:startup_time_seconds": ("Until the server was ready.", self.startup_s),
-            "vllm_neuron:compilation_time_seconds": (
-                "Spent on compiling and timing programs.",
-                stats["compile_s"],
-            ),
+            "vllm_neuron:compilation_time_seconds": ("Spent on compiling and timing programs.", stats["compile_s"]),
             "vllm_neuron:model_load_time_seconds": ("Until weights were loaded.", self.load_s),
         }
         counters = {
             "vllm:prefix_cache_queries": ("Tokens looked for in the prefix cache.", stats["prefix_queries"]),
             "vllm:prefix_cache_hits": ("Tokens found in the prefix cache.", stats["prefix_hits"]),
             "vllm:num_preemptions": ("Requests that lost their place.", stats["preemptions"]),
-            "vllm_neuron:num_seqs_padding": (
-                "Rows of decode steps that were padding.",
-                stats["decode_padding"],
-            ),
-            "vllm_neuron:num_batched_tokens_padding": (
-                "Tokens of prefill that were padded.",
-                stats["prefill_padding"],
-            ),
+            "vllm_neuron:num_seqs_padding": ("Rows of decode steps that were padding.", stats["decode_padding"]),
+            "vllm_neuron:num_batched_tokens_padding": ("Tokens of prefill that were padded.", stats["prefill_padding"]),
             "vllm_neuron:neff_execution_count": ("Steps.", stats["steps"]),
-            "vllm:spec_decode_num_drafts": (
-                "Times that guesses of a request were computed.",
-                stats["drafts"],
-            ),
+            "vllm:spec_decode_num_drafts": ("Times that guesses of a request were computed.", stats["drafts"]),
             "vllm:spec_decode_num_draft_tokens": ("Tokens that were guessed.", stats["draft_tokens"]),
             "vllm:spec_decode_num_accepted_tokens": ("Guesses that were right.", stats["accepted_tokens"]),
             "opentrn:predicted_device_seconds": ("Predicted time of all steps.", stats["predicted_s"]),
@@ -157,9 +128,7 @@ class Metrics:
                 family.add_metric(values, value)
                 yield family
         by_place = CounterMetricFamily(
-            "vllm:spec_decode_num_accepted_tokens_per_pos",
-            "Right guesses by their place.",
-            labels=[*names, "position"],
+            "vllm:spec_decode_num_accepted_tokens_per_pos", "Right guesses by their place.", labels=[*names, "position"]
         )
         for place, value in enumerate(stats["accepted_by_place"]):
             by_place.add_metric([*values, str(place)], value)

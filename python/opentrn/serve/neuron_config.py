@@ -60,9 +60,7 @@ KEYS: Mapping[str, Key] = {
     "quantization": Key(HONOURED, "bf16 alone", "dtype", (None, "bf16")),
     "on_device_sampling_config": Key(HONOURED, _ON_DEVICE, "on_device_sampling"),
     "all2all_backend": Key(WITHOUT_EFFECT, _ONE_CORE),
-    "kv_segment_size_buckets": _fixed(
-        "a prompt behind a found prefix runs a prefill program over its whole context"
-    ),
+    "kv_segment_size_buckets": _fixed("a prompt behind a found prefix runs a prefill program over its whole context"),
     "modules_to_not_convert": _fixed(_NO_QUANTISATION, []),
     "fp8_packed_kv": _fixed("keys and values have the weights' type", False),
     "blockwise_fp8": _fixed(_NO_QUANTISATION, False),
@@ -141,16 +139,7 @@ def _refuse(key: str, message: str, hint: str = "") -> InputError:
 
 # Attributes of OnDeviceSamplingConfig, and those that the plugin from 0.21 on reads. What is asked of a request decides
 # where its tokens are chosen, so that the defaults of requests change nothing.
-_SAMPLING = (
-    "all_greedy",
-    "temperature",
-    "do_sample",
-    "top_k",
-    "top_p",
-    "dynamic",
-    "deterministic",
-    "global_topk",
-)
+_SAMPLING = ("all_greedy", "temperature", "do_sample", "top_k", "top_p", "dynamic", "deterministic", "global_topk")
 
 
 def _expect_sampling(key: str, value: Any) -> None:
@@ -158,9 +147,7 @@ def _expect_sampling(key: str, value: Any) -> None:
         raise _refuse(key, f"{value!r} is not an object", '{"temperature": "0"}')
     if unknown := sorted({*value} - {*_SAMPLING}):
         near = difflib.get_close_matches(unknown[0], _SAMPLING, 1)
-        raise _refuse(
-            key, f"{unknown[0]!r} is not an attribute of it", f"{near[0]}?" if near else ", ".join(_SAMPLING)
-        )
+        raise _refuse(key, f"{unknown[0]!r} is not an attribute of it", f"{near[0]}?" if near else ", ".join(_SAMPLING))
 
 
 def _checked(key: str, setting: str, value: Any) -> Any:

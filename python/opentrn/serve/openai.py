@@ -33,9 +33,7 @@ def messages_of(messages: Sequence[Any]) -> list[dict[str, Any]]:
     for message in messages:
         row: dict[str, Any] = {"role": message.__struct_config__.tag, "content": _text(message.content)}
         if isinstance(message, Assistant) and message.tool_calls:
-            row["tool_calls"] = [
-                Call(c.function.name, c.function.arguments, c.id) for c in message.tool_calls
-            ]
+            row["tool_calls"] = [Call(c.function.name, c.function.arguments, c.id) for c in message.tool_calls]
         if isinstance(message, ToolResult):
             row["tool_call_id"] = message.tool_call_id
         rows.append(row)
@@ -50,9 +48,7 @@ def _tools(body: ChatRequest) -> Tools:
     if isinstance(choice, ChosenTool):
         return Tools(listed, choice.function.name)
     if choice not in ("auto", "none", "required"):
-        raise ApiError(
-            400, f"tool_choice is {choice!r}: auto, none, required or a function", param="tool_choice"
-        )
+        raise ApiError(400, f"tool_choice is {choice!r}: auto, none, required or a function", param="tool_choice")
     if not listed and choice == "required":
         raise ApiError(400, "tool_choice is 'required', and there are no tools", param="tool_choice")
     return Tools(listed, choice)
@@ -147,12 +143,7 @@ def _start_chat(service: Service, body: ChatRequest) -> tuple[list[int], list[An
 
 
 def _choice(service: Service, body: ChatRequest, i: int, answer: Answer) -> dict[str, Any]:
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": answer.text,
-        "refusal": None,
-        "annotations": [],
-    }
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None, "annotations": []}
     if answer.reasoning:
         message["reasoning"] = answer.reasoning
     if answer.calls:
@@ -167,17 +158,13 @@ def _choice(service: Service, body: ChatRequest, i: int, answer: Answer) -> dict
     return row
 
 
-async def _chat_chunks(
-    service: Service, body: ChatRequest, prompt: list[int], answers: list[Answer]
-) -> Chunks:
+async def _chat_chunks(service: Service, body: ChatRequest, prompt: list[int], answers: list[Answer]) -> Chunks:
     head = {"id": new_id("chatcmpl-"), "object": "chat.completion.chunk", "created": int(time.time()),
             "model": body.model, "system_fingerprint": FINGERPRINT}  # fmt: skip
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     always = with_usage and bool(body.stream_options and body.stream_options.continuous_usage_stats)
 
-    def chunk(
-        i: int, delta: dict[str, Any], finish: str | None = None, tokens: Sequence[Any] = ()
-    ) -> dict[str, Any]:
+    def chunk(i: int, delta: dict[str, Any], finish: str | None = None, tokens: Sequence[Any] = ()) -> dict[str, Any]:
         choice: dict[str, Any] = {"index": i, "delta": delta, "finish_reason": finish,
                                   "logprobs": _logprobs(service, body, tokens) if tokens else None}  # fmt: skip
         if body.return_token_ids:
@@ -253,9 +240,7 @@ def _old_logprobs(service: Service, tokens: Sequence[Any], offset: int) -> dict[
         text = service.shown(number)
         row["tokens"].append(text)
         row["token_logprobs"].append(max(logprob, -9999.0))
-        row["top_logprobs"].append(
-            {service.shown(t): max(p, -9999.0) for t, p in top} | {text: max(logprob, -9999.0)}
-        )
+        row["top_logprobs"].append({service.shown(t): max(p, -9999.0) for t, p in top} | {text: max(logprob, -9999.0)})
         row["text_offset"].append(offset)
         offset += len(text)
     return row
@@ -301,12 +286,7 @@ def _old_choice(service: Service, body: CompletionRequest, i: int, text: str, to
 async def _completion_chunks(
     service: Service, body: CompletionRequest, prompts: list[list[int]], answers: list[Answer]
 ) -> Chunks:
-    head = {
-        "id": new_id("cmpl-"),
-        "object": "text_completion",
-        "created": int(time.time()),
-        "model": body.model,
-    }
+    head = {"id": new_id("cmpl-"), "object": "text_completion", "created": int(time.time()), "model": body.model}
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     tail = {"usage": None} if with_usage else {}
     offsets = [0] * len(answers)

@@ -44,18 +44,13 @@ def document(version: str, models: Sequence[str]) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     for component in components.values():
         if (model := component.get("properties", {}).get("model")) is not None:
-            component["properties"]["model"] = model | {
-                "enum": [*models, *([None] if "anyOf" in model else [])]
-            }
+            component["properties"]["model"] = model | {"enum": [*models, *([None] if "anyOf" in model else [])]}
     error = {"type": "object", "additionalProperties": True}
     refusals = {
         status: {"description": text, "content": {"application/json": {"schema": error}}}
         for status, text in _STATUSES.items()
     }
-    kinds_of_answer = {
-        "application/json": {"schema": error},
-        "text/event-stream": {"schema": {"type": "string"}},
-    }
+    kinds_of_answer = {"application/json": {"schema": error}, "text/event-stream": {"schema": {"type": "string"}}}
     fine = {"200": {"description": "The answer.", "content": kinds_of_answer}}
     paths: dict[str, Any] = {}
     for (path, (_, text)), schema in zip(_BODIES.items(), schemas):

@@ -61,10 +61,7 @@ def call_schema(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     calls = [
         {
             "type": "object",
-            "properties": {
-                "name": {"const": tool["name"]},
-                "arguments": tool.get("parameters") or {"type": "object"},
-            },
+            "properties": {"name": {"const": tool["name"]}, "arguments": tool.get("parameters") or {"type": "object"}},
             "required": ["name", "arguments"],
             "additionalProperties": False,
         }
@@ -109,9 +106,7 @@ class Prompts:
         if shown and not self._knows_tools:
             rows = _with_tools(rows, shown)
         try:
-            return self.encode(
-                self._template.prompt(rows, _functions(shown) if shown and self._knows_tools else None)
-            )
+            return self.encode(self._template.prompt(rows, _functions(shown) if shown and self._knows_tools else None))
         except InputError as error:
             raise ApiError(400, error.message, param="messages") from error
 
@@ -122,11 +117,7 @@ class Prompts:
         calls: Sequence[Call] = message.get("tool_calls") or ()
         if calls and self._knows_calls:
             row["tool_calls"] = [
-                {
-                    "type": "function",
-                    "id": call.id,
-                    "function": {"name": call.name, "arguments": _object(call)},
-                }
+                {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": _object(call)}}
                 for call in calls
             ]
         elif calls:

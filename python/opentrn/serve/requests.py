@@ -9,14 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = [
-    "Assistant",
-    "ChatRequest",
-    "CompletionRequest",
-    "DetokenizeRequest",
-    "TokenizeRequest",
-    "WITHOUT_EFFECT",
-]
+__all__ = ["Assistant", "ChatRequest", "CompletionRequest", "DetokenizeRequest", "TokenizeRequest", "WITHOUT_EFFECT"]
 
 # What clients send about themselves, and hints that do not apply to one engine.
 WITHOUT_EFFECT = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
@@ -146,7 +139,7 @@ class Common(Struct, kw_only=True, forbid_unknown_fields=True):
     presence_penalty: _Penalty | None = None
     logit_bias: _Bias | None = None
     n: Annotated[int, Meta(ge=1, le=128)] | None = None
-    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
+    seed: Annotated[int, Meta(ge=-2 ** 63, le=2 ** 63 - 1)] | None = None
     stop: str | Annotated[list[str], Meta(max_length=16)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -155,10 +148,10 @@ class Common(Struct, kw_only=True, forbid_unknown_fields=True):
     max_tokens: _Count | None = None
     user: str | None = None
     # --
-    top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=2 ** 31 - 1)] | None = None
     min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     repetition_penalty: Annotated[float, Meta(gt=0, le=1000000.0)] | None = None
-    min_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    min_tokens: Annotated[int, Meta(ge=0, le=2 ** 31 - 1)] | None = None
     ignore_eos: bool | None = None
     stop_token_ids: Annotated[list[_Token], Meta(max_length=1000)] | None = None
     include_stop_str_in_output: bool | None = None

@@ -21,7 +21,7 @@ class ResponsesRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     model: str
     input: Annotated[str, Meta(max_length=4000000)] | list[dict[str, Any]]
     instructions: str | None = None
-    max_output_tokens: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1, le=2 ** 31 - 1)] | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     presence_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
@@ -92,9 +92,7 @@ def _content(value: Any, where: str) -> str:
     for part in value:
         kind = part.get("type") if isinstance(part, dict) else None
         text = part.get("refusal" if kind == "refusal" else "text") if isinstance(part, dict) else None
-        if kind not in ("input_text", "output_text", "text", "summary_text", "refusal") or not isinstance(
-            text, str
-        ):
+        if kind not in ("input_text", "output_text", "text", "summary_text", "refusal") or not isinstance(text, str):
             raise _bad(f"{where} has a part of type {kind!r}; the model reads text", where)
         texts.append(text)
     return "".join(texts)
@@ -117,9 +115,7 @@ def _messages(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         elif kind == "function_call_output":
             rows.append({"role": "tool", "content": _content(item.get("output"), f"{where}.output")})
         elif kind != "reasoning":
-            raise _bad(
-                f"{where}.type is {kind!r}; there are message, function_call, function_call_output", where
-            )
+            raise _bad(f"{where}.type is {kind!r}; there are message, function_call, function_call_output", where)
     return rows
 
 
@@ -129,15 +125,11 @@ def _tools(body: ResponsesRequest) -> tuple[Tools, list[dict[str, Any]]]:
     for i, tool in enumerate(body.tools or []):
         name, parameters = tool.get("name"), tool.get("parameters")
         if tool.get("type") != "function" or not isinstance(name, str) or not name:
-            raise _bad(
-                f"tools[{i}] is of type {tool.get('type')!r}; there are functions with a name", f"tools[{i}]"
-            )
+            raise _bad(f"tools[{i}] is of type {tool.get('type')!r}; there are functions with a name", f"tools[{i}]")
         if not isinstance(parameters, (dict, type(None))):
             raise _bad(f"tools[{i}].parameters is not an object", f"tools[{i}].parameters")
         described = tool.get("description")
-        listed.append(
-            {"name": name, "description": described or "", "parameters": parameters or {"type": "object"}}
-        )
+        listed.append({"name": name, "description": described or "", "parameters": parameters or {"type": "object"}})
         shown.append({"type": "function", "name": name, "description": described, "parameters": parameters,
                       "strict": bool(tool.get("strict", True))})  # fmt: skip
     choice = body.tool_choice if body.tool_choice is not None else "auto"
@@ -182,9 +174,7 @@ def _check(body: ResponsesRequest) -> None:
 class _Response:
     """One response as it grows."""
 
-    def __init__(
-        self, body: ResponsesRequest, prompt: list[int], answer: Answer, tools: Any, format: Any
-    ) -> None:
+    def __init__(self, body: ResponsesRequest, prompt: list[int], answer: Answer, tools: Any, format: Any) -> None:
         self.prompt, self.answer = prompt, answer
         self.items: list[dict[str, Any]] = []
         self.base: dict[str, Any] = {
@@ -271,12 +261,7 @@ async def _grow(made: _Response) -> AsyncIterator[dict[str, Any]]:
         yield {"type": "response.output_item.added", "output_index": at,
                "item": item | {"arguments": "", "status": "in_progress"}}  # fmt: skip
         yield {"type": "response.function_call_arguments.delta", **row, "delta": part.arguments}
-        yield {
-            "type": "response.function_call_arguments.done",
-            **row,
-            "arguments": part.arguments,
-            "name": part.name,
-        }
+        yield {"type": "response.function_call_arguments.done", **row, "arguments": part.arguments, "name": part.name}
         yield {"type": "response.output_item.done", "output_index": at, "item": item}
     if not name and not made.items:  # an answer without text is one, too
         name = new_id("msg_")

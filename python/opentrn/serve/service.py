@@ -45,9 +45,7 @@ class Answer:
 
     async def parts(self) -> AsyncIterator[tuple[str | Call, list[Any]]]:
         """(text, a thought or a call, the tokens since the last part)."""
-        reader: HarmonyReader | ToolReader = (
-            HarmonyReader() if self.running.params.markers else ToolReader(self.tools)
-        )
+        reader: HarmonyReader | ToolReader = HarmonyReader() if self.running.params.markers else ToolReader(self.tools)
         tokens: list[Any] = []
         while not self.end:
             delta = await self.running.next()
@@ -90,9 +88,7 @@ class Service:
     ) -> None:  # fmt: skip
         unknown = set(defaults) - set(_DEFAULTS)
         if unknown:
-            raise ApiError(
-                400, f"no default of sampling: {', '.join(sorted(unknown))}; there are {_DEFAULTS}"
-            )
+            raise ApiError(400, f"no default of sampling: {', '.join(sorted(unknown))}; there are {_DEFAULTS}")
         self.name = name
         self.text = text
         self.engine = engine
@@ -151,9 +147,7 @@ class Service:
             presence_penalty=getattr(body, "presence_penalty", None) or 0.0,
             logprobs=logprobs,
             adapter=self.adapters[body.model][0] if body.model in self.adapters else 0,
-            bias=[
-                (int(token), float(bias)) for token, bias in (getattr(body, "logit_bias", None) or {}).items()
-            ],
+            bias=[(int(token), float(bias)) for token, bias in (getattr(body, "logit_bias", None) or {}).items()],
         )
 
     def start(
@@ -168,9 +162,7 @@ class Service:
         if grammar is not None and not self.structured:
             raise ApiError(400, "this server takes no structured output (enable_structured_outputs is false)")
         if params.logprobs > self.max_logprobs:
-            raise ApiError(
-                400, f"{params.logprobs} logprobs; {self.max_logprobs} are the most", param="logprobs"
-            )
+            raise ApiError(400, f"{params.logprobs} logprobs; {self.max_logprobs} are the most", param="logprobs")
         answers: list[Answer] = []
         try:
             for i in range(n):
@@ -245,9 +237,7 @@ def structured_spec(outputs: Any) -> Spec | None:
     given = [(kind, value) for kind in ("json", "regex", "choice", "grammar", "json_object")
              if (value := getattr(outputs, kind)) not in (None, False)]  # fmt: skip
     if len(given) != 1:
-        raise ApiError(
-            400, f"structured_outputs has {len(given)} kinds; give one", param="structured_outputs"
-        )
+        raise ApiError(400, f"structured_outputs has {len(given)} kinds; give one", param="structured_outputs")
     kind, value = given[0]
     if kind == "json_object":
         return ("json", {"type": "object"})

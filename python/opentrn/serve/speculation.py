@@ -104,9 +104,7 @@ def speculation_of(config: Mapping[str, Any]) -> Speculation:
     sizes = {}
     for key in ("num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"):
         value = config.get(key)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 511
-        ):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 511):
             raise _refused(f"speculative-config: {key} is {json.dumps(value)}; 1 to 511 are read")
         sizes[key] = value
     tokens, longest, shortest = sizes.values()
@@ -114,9 +112,7 @@ def speculation_of(config: Mapping[str, Any]) -> Speculation:
         raise _refused("speculative-config: num_speculative_tokens is missing", "1 to 511")
     longest, shortest = longest or shortest or _LENGTH, shortest or longest or _LENGTH
     if shortest > longest:
-        raise _refused(
-            f"speculative-config: prompt_lookup_min is {shortest}, and prompt_lookup_max {longest}"
-        )
+        raise _refused(f"speculative-config: prompt_lookup_min is {shortest}, and prompt_lookup_max {longest}")
     return Speculation(tokens, longest, shortest, model, method == "eagle")
 
 
@@ -125,14 +121,10 @@ def _draft_of(config: Mapping[str, Any], method: str) -> str:
     model = config.get("model")
     if method == "ngram":
         if model is not None:
-            raise _refused(
-                "speculative-config: method is ngram, which has no model", "leave one of the two out"
-            )
+            raise _refused("speculative-config: method is ngram, which has no model", "leave one of the two out")
         return ""
     if not isinstance(model, str) or not model:
-        raise _refused(
-            f"speculative-config: model is {json.dumps(model)}", "the draft model, as serve takes a model"
-        )
+        raise _refused(f"speculative-config: model is {json.dumps(model)}", "the draft model, as serve takes a model")
     for key in _LOOKED_UP:
         if key in config:
             raise _refused(f"speculative-config: {key} is of prompt lookup, and a model makes the guesses",

@@ -40,7 +40,9 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
 
     Refuses with `compiler.option` a number that is none.
     """
-    return {name: row.value(texts[row.name]) for name, row in OPTIONS.items() if row.name in texts}
+    return {
+        name: row.value(texts[row.name]) for name, row in OPTIONS.items() if row.name in texts
+    }
 
 
 def option_texts(given: Mapping[str, Any]) -> dict[str, str]:
@@ -61,9 +63,7 @@ def takes_options(names: tuple[str, ...]) -> Callable[[_Function], _Function]:
         parameters = inspect.signature(function).parameters.values()
         own = [each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
         written = [
-            inspect.Parameter(
-                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type
-            )
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
             for each in fields(CompilerOptions)
             if each.name in names
         ]
@@ -74,8 +74,7 @@ def takes_options(names: tuple[str, ...]) -> Callable[[_Function], _Function]:
             for name in given:
                 if name not in known:
                     raise InputTypeError(
-                        f"{function.__name__}() got an unexpected keyword argument {name!r}",
-                        label="model.options",
+                        f"{function.__name__}() got an unexpected keyword argument {name!r}", label="model.options"
                     )
             return function(*arguments, **given)
 

@@ -62,18 +62,14 @@ def target(given: str | nc_version | None, of_kernel: Any = None) -> str | nc_ve
     stated = os.environ.get(TARGET_ENV, "").strip()
     own = None
     if of_kernel is not None:
-        own = getattr(of_kernel, "target", None) or (getattr(of_kernel, "options", None) or {}).get(
-            "platform_target"
-        )
+        own = getattr(of_kernel, "target", None) or (getattr(of_kernel, "options", None) or {}).get("platform_target")
     chosen = given or own
     if not stated:
         return chosen or DEFAULT_TARGET
     try:
         stated_version = target_version(stated)
     except InputError as error:
-        raise error.restated(
-            message=f"{TARGET_ENV}={stated!r}: {error.message}", label="environment"
-        ) from None
+        raise error.restated(message=f"{TARGET_ENV}={stated!r}: {error.message}", label="environment") from None
     if chosen is None:
         return stated
     if target_version(chosen) != stated_version:

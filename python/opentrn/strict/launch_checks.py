@@ -42,9 +42,7 @@ def check(
 def _class_is_allowed(value: Any) -> bool:
     base_class = surface.machine().object_class
     if isinstance(value, base_class):
-        return all(
-            base in (object, base_class) or issubclass(base, base_class) for base in type(value).__mro__
-        )
+        return all(base in (object, base_class) or issubclass(base, base_class) for base in type(value).__mro__)
     return isinstance(value, type) or not dataclasses.is_dataclass(value)
 
 

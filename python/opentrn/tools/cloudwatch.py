@@ -53,9 +53,7 @@ def run(namespace: str, region: str) -> int:
             hint="letters, digits and ._-/#:, and none of AWS's own (AWS/...)",
         )
     if not _REGION.fullmatch(region):
-        raise InputError(
-            f"--region {region[:40]!r} is none", label="tools.cloudwatch", hint="as in us-west-2"
-        )
+        raise InputError(f"--region {region[:40]!r} is none", label="tools.cloudwatch", hint="as in us-west-2")
     client = _client(region)
 
     def take(report: dict[str, Any]) -> None:

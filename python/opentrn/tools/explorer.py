@@ -150,9 +150,7 @@ def _execute(model: CompiledModel, asked: Capture, folder: Path) -> list[Path]:
         sums = [zlib.crc32(np.ascontiguousarray(each).tobytes()) for each in outputs]
         first = first or sums
         if asked.compare and sums != first:
-            raise _refuse(
-                f"execution {number + 1} gives other values than the first", hint="it draws random numbers"
-            )
+            raise _refuse(f"execution {number + 1} gives other values than the first", hint="it draws random numbers")
     written = []
     for port, value in zip(model.outputs, outputs):
         for suffix, wanted in ((".npy", asked.save_npy), ("", asked.save_raw)):

@@ -94,20 +94,13 @@ class Grouping:
     secondary: str = "lnc_idx"
 
 
-def view(
-    folder: Path, output_format: str, output: Path | None, filters: Filters, grouping: Grouping
-) -> list[Path]:
+def view(folder: Path, output_format: str, output: Path | None, filters: Filters, grouping: Grouping) -> list[Path]:
     """Writes the profiles of a folder; the files. A summary without an output goes to standard output.
 
     Raises InputError "tools.explorer", and MissingModule without pyarrow for Parquet.
     """
     session = _core.ExplorerSession(
-        folder,
-        filters.cores,
-        filters.types,
-        filters.instances,
-        filters.without_system,
-        filters.without_device,
+        folder, filters.cores, filters.types, filters.instances, filters.without_system, filters.without_device
     )
     if output_format.startswith("summary-"):
         text = session.summary(__version__, output_format == "summary-text")
@@ -116,18 +109,14 @@ def view(
             return []
         return [_write(output, text)]
     # A file that is named stands for its folder, as the tool writes several.
-    place = (
-        output or Path("output") if output_format == "parquet" else (output.parent if output else Path("."))
-    )
+    place = output or Path("output") if output_format == "parquet" else (output.parent if output else Path("."))
     written = []
     if output_format == "parquet":
         if not filters.without_system:
             rows = json.loads(session.system_rows())
             written += explorer.write_tables({"SystemProfileEvents": (SYSTEM_TABLE, rows)}, place)
         for name, path in session.models:
-            written += explorer.write_parquet(
-                explorer.tables_of(path), place / f"device_profile_model_{name}"
-            )
+            written += explorer.write_parquet(explorer.tables_of(path), place / f"device_profile_model_{name}")
         return written
     as_json = output_format == "json"
     if not filters.without_system:

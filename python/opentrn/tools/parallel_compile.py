@@ -119,9 +119,7 @@ def collect(place: Path, program: list[str]) -> int:
                      "No compilation was done.")  # fmt: skip
             return status
     except OSError as error:
-        raise _refuse(
-            f"{error.filename or place}: {error.strerror}", "name a folder that can be written"
-        ) from error
+        raise _refuse(f"{error.filename or place}: {error.strerror}", "name a folder that can be written") from error
 
 
 @dataclass
@@ -160,9 +158,7 @@ def _compiled(graph: Path, retries: int, again: bool) -> _Outcome:
     done, failed = graph.parent / "model.done", graph.parent / "model.failed"
     outcome = _Outcome()
     if failed.exists() and not again:
-        return _Outcome(
-            f"failed before ({failed.read_text().strip()}); --retry_failed_compilation tries again"
-        )
+        return _Outcome(f"failed before ({failed.read_text().strip()}); --retry_failed_compilation tries again")
     outcome.was_there = done.exists()
     while True:
         try:
@@ -237,13 +233,7 @@ def _analysis(place: Path, verbosity: int) -> dict[str, Any]:
         except (ValueError, NotImplementedError) as error:
             rows[str(path)] = {"error": str(error)}
             continue
-        kept = (
-            "op",
-            "count",
-            "unsupported",
-            "emulated",
-            *(("example", "file", "line") if verbosity == 2 else ()),
-        )
+        kept = ("op", "count", "unsupported", "emulated", *(("example", "file", "line") if verbosity == 2 else ()))
         rows[str(path)] = {"operations": [{key: row[key] for key in kept} for row in found]}
     return rows
 

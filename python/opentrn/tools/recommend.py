@@ -131,9 +131,7 @@ def report(profile: dict[str, Any], root: Path | None) -> str:
     ]  # fmt: skip
     for number, each in enumerate(sections[:_SECTIONS], 1):
         left = max(total - each.ns, 0.0)
-        bound = (
-            f"at most {total / left:.2f} times as fast" if left > 0.1 * total else "more than a bound can say"
-        )
+        bound = f"at most {total / left:.2f} times as fast" if left > 0.1 * total else "more than a bound can say"
         lines += [
             f"## {number}. {each.title}", "", f"- **Symptom:** {each.symptom}", f"- **Try:** {each.help}",
             f"- **Bound:** {bound}", f"- **Price:** {each.tradeoff}", "",
@@ -155,14 +153,10 @@ def recommend(model: Path, root: Path | None, loop_iterations: int | None) -> st
     from opentrn.model import compiled
 
     if root is not None and not root.is_dir():
-        raise InputError(
-            f"{root} is not a folder", label="tools.explorer", hint="--nki-source-root names one"
-        )
+        raise InputError(f"{root} is not a folder", label="tools.explorer", hint="--nki-source-root names one")
     loaded = compiled.load(model)
     if not isinstance(loaded, compiled.CompiledModel):
         raise InputError(
-            f"{model} has several programs",
-            label="tools.explorer",
-            hint="compile it for one size of its dimensions",
+            f"{model} has several programs", label="tools.explorer", hint="compile it for one size of its dimensions"
         )
     return report(json.loads(loaded.time(loop_iterations=loop_iterations).json()), root)

@@ -21,10 +21,7 @@ def screen(report: str, view: _core.TopView, width: int, height: int) -> list[Li
     from opentrn import __version__
 
     lines = view.screen(report, f"neuron-top of OpenTrn {__version__}", width, height)
-    return [
-        [("".join(c if c.isprintable() else "?" for c in text), style) for text, style in line]
-        for line in lines
-    ]
+    return [[("".join(c if c.isprintable() else "?" for c in text), style) for text, style in line] for line in lines]
 
 
 def run(instance: str) -> int:

@@ -94,10 +94,7 @@ def backward(
 
 
 # By the op's name.
-FORMS: dict[str, Callable[..., Any]] = {
-    "opentrn::attention": forward,
-    "opentrn::attention_backward": backward,
-}
+FORMS: dict[str, Callable[..., Any]] = {"opentrn::attention": forward, "opentrn::attention_backward": backward}
 # The number of the argument that each result lies in memory as: what _like() does, which tracing forgets.
 LAYOUTS = {"opentrn::attention": (0,), "opentrn::attention_backward": (1, 2, 3)}
 
@@ -122,7 +119,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     query, key, value, bias, out = ctx.saved_tensors
-    found = torch.ops.opentrn.attention_backward(grad, query, key, value, bias, out, ctx.is_causal, ctx.scale)
+    found = torch.ops.opentrn.attention_backward(
+        grad, query, key, value, bias, out, ctx.is_causal, ctx.scale
+    )
     return (*found, None, None, None)
 
 
@@ -142,13 +141,7 @@ _LIBRARY.impl("attention_backward", backward, "CPU")
 
 
 def _has_form(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout: float,
-    causal: bool,
-    is_grouped: bool,
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool, is_grouped: bool
 ) -> bool:
     """As has_program() of src/torch/attention.cc."""
     given = query, key, value
@@ -203,9 +196,7 @@ def expand(module: fx.GraphModule, table: dict[Any, Callable[..., Any]]) -> None
 
         def form(*tensors: Tensor, node: fx.Node = node) -> Any:
             given = iter(tensors)
-            return ops[node.target](
-                *(next(given) if isinstance(each, fx.Node) else each for each in node.args)
-            )
+            return ops[node.target](*(next(given) if isinstance(each, fx.Node) else each for each in node.args))
 
         with _disable_current_modes(), nodes[0].meta["val"].fake_mode, torch.no_grad():
             traced = make_fx(form, decomposition_table=table)(*(each.meta["val"] for each in nodes))

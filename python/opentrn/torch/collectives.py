@@ -73,9 +73,7 @@ class _Rules:
 
     @staticmethod
     def each_of(rule: Rule) -> Rule:
-        def rule_of_many(
-            body: Body, out: Sequence[Spec], values: Sequence[Value], *rest: Any
-        ) -> tuple[Value, ...]:
+        def rule_of_many(body: Body, out: Sequence[Spec], values: Sequence[Value], *rest: Any) -> tuple[Value, ...]:
             return tuple(rule(body, each, value, *rest) for each, value in zip(out, values, strict=True))
 
         return rule_of_many
@@ -173,8 +171,4 @@ class _Rules:
 def _combined(body: Body, reduction: str, left: Value, right: Value) -> Value:
     if reduction in ("sum", "avg"):
         return body.add(left, right)
-    return (
-        body.multiply(left, right)
-        if reduction == "product"
-        else body.binary(_REDUCTIONS[reduction], left, right)
-    )
+    return body.multiply(left, right) if reduction == "product" else body.binary(_REDUCTIONS[reduction], left, right)

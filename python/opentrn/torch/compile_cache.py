@@ -43,9 +43,7 @@ def keep(text: str, target: str, options: Mapping[str, str]) -> None:
                 part.write_text(content)
     except OSError as error:
         raise InputError(
-            f"OPENTRN_DUMP={folder}: {error.strerror}",
-            label="torch.dump",
-            hint="name a folder that can be written",
+            f"OPENTRN_DUMP={folder}: {error.strerror}", label="torch.dump", hint="name a folder that can be written"
         ) from error
 
 

@@ -26,14 +26,7 @@ _OF_DEVICE = (
     "synchronize", "get_rng_state", "current_stream", "default_stream", "memory_allocated", "max_memory_allocated",
     "memory_stats", "reset_peak_memory_stats", "memory_reserved", "max_memory_reserved",
 )  # fmt: skip
-_OF_NOTHING = (
-    "current_device",
-    "device_count",
-    "initial_seed",
-    "empty_cache",
-    "is_available",
-    "is_bf16_supported",
-)
+_OF_NOTHING = ("current_device", "device_count", "initial_seed", "empty_cache", "is_available", "is_bf16_supported")
 _OTHER_NAMES = {
     "memory_cached": "memory_reserved", "max_memory_cached": "max_memory_reserved",
     "reset_max_memory_allocated": "reset_peak_memory_stats", "reset_max_memory_cached": "reset_peak_memory_stats",
@@ -192,9 +185,7 @@ def accelerator() -> type:
         def visible_devices_envs(self) -> list[str]:
             return ["NEURON_RT_VISIBLE_CORES"]
 
-        def set_visible_devices_envs(
-            self, current_env: dict[str, str], local_accelerator_ids: list[int]
-        ) -> None:
+        def set_visible_devices_envs(self, current_env: dict[str, str], local_accelerator_ids: list[int]) -> None:
             current_env["NEURON_RT_VISIBLE_CORES"] = ",".join(map(str, local_accelerator_ids))
 
         def get_compile_backend(self) -> str:

@@ -116,9 +116,7 @@ def place_of(node: fx.Node) -> dict[str, Any]:
     where, caller = source_of(node), _caller(node)
     if where is None:
         return {}
-    text = f"\n        {where[2]}" + (
-        f"\n    called from {caller[0]}:{caller[1]}: {caller[2]}" if caller else ""
-    )
+    text = f"\n        {where[2]}" + (f"\n    called from {caller[0]}:{caller[1]}: {caller[2]}" if caller else "")
     return {"location": SourceLocation(*where[:2]), "notes": text}
 
 
@@ -146,13 +144,8 @@ class Emitter(Body):
         given, made = self.open_block(list(kinds)), []
         try:
             made = list(build(*given))
-            require(
-                not repeats or self.draws == draws, "draws random numbers in a loop, which would repeat them"
-            )
-            require(
-                len(self.checks) == checks,
-                "calls in a branch or loop what can fail: linear algebra, assertions",
-            )
+            require(not repeats or self.draws == draws, "draws random numbers in a loop, which would repeat them")
+            require(len(self.checks) == checks, "calls in a branch or loop what can fail: linear algebra, assertions")
         finally:
             text = self.close_block(made)
         return text
@@ -227,9 +220,7 @@ class Emitter(Body):
         place = elsewhere(node)
         if place:
             raise refusal(
-                node,
-                f"gives a tensor on {place}, where torch.compile's neuron takes those of the CPU",
-                "torch.device",
+                node, f"gives a tensor on {place}, where torch.compile's neuron takes those of the CPU", "torch.device"
             )
         out = self.traced(node)
         if isinstance(out, Spec) and _takes_numbers_only(node, arguments, keywords):
@@ -413,14 +404,7 @@ def emit(
     specs = [Spec(value.shape, value.dtype) for value in outputs]
     devices = _devices(result_node, results, len(outputs))
     return Emitted(
-        "\n".join(lines),
-        taken,
-        results,
-        specs,
-        emitter.state is not None,
-        emitter.attributes,
-        checks,
-        devices,
+        "\n".join(lines), taken, results, specs, emitter.state is not None, emitter.attributes, checks, devices
     )
 
 

@@ -88,8 +88,7 @@ def to_text(
     if changed:
         raise InputError(
             f"the exported program changes {changed[0]}",
-            label="torch.export",
-            hint="export it with model.eval()",
+            label="torch.export", hint="export it with model.eval()",
         )
     sizes = Sizes(_symbols(program, dict(dimensions or {})))
     module = program.graph_module
@@ -125,7 +124,6 @@ def _symbols(program: ExportedProgram, dimensions: dict[str, int]) -> dict[Any, 
             f"needs a size for {', '.join(missing)}" if missing else f"has no dimension {', '.join(unknown)}"
         )
         raise InputError(
-            f"the exported program {what}; its dynamic dimensions: {named or 'none'}",
-            label="import.dimension",
+            f"the exported program {what}; its dynamic dimensions: {named or 'none'}", label="import.dimension"
         )
     return {symbols[name]: size for name, size in dimensions.items()}

@@ -24,9 +24,7 @@ def _count(devices: Any) -> list[int]:
     if devices in ("auto", -1, "-1"):
         return list(range(there))
     if isinstance(devices, str):
-        devices = (
-            [int(each) for each in devices.split(",") if each.strip()] if "," in devices else int(devices)
-        )
+        devices = [int(each) for each in devices.split(",") if each.strip()] if "," in devices else int(devices)
     chosen = list(range(devices)) if isinstance(devices, int) else list(devices)
     if not chosen or any(not 0 <= each < there for each in chosen):
         raise InputError(
@@ -94,12 +92,8 @@ def _register(package: str) -> None:
     accelerators = importlib.import_module(f"{package}.accelerators")
     if "neuron" in accelerators.AcceleratorRegistry:
         return
-    accelerators.AcceleratorRegistry.register(
-        "neuron", _accelerator(package), description="NeuronCores, simulated"
-    )
-    connector = importlib.import_module(
-        f"{package}.trainer.connectors.accelerator_connector"
-    )._AcceleratorConnector
+    accelerators.AcceleratorRegistry.register("neuron", _accelerator(package), description="NeuronCores, simulated")
+    connector = importlib.import_module(f"{package}.trainer.connectors.accelerator_connector")._AcceleratorConnector
     connector._choose_strategy = _choosing(package, connector._choose_strategy)
 
 

@@ -1,4 +1,8 @@
-"""The loss that torch takes apart otherwise than it computes it, before a rule of src/import/aten could see it."""
+"""A loss that torch takes apart otherwise than it computes it.
+
+It is no rule of src/import/aten, because torch's form is its meta function too, which says [1] for the loss of one row:
+a rule takes the shape of its result from there, a decomposition makes the scalar that eager torch gives.
+"""
 
 from __future__ import annotations
 

@@ -36,9 +36,7 @@ def _index(device: Device) -> int:
         return device
     place = torch.device(device)
     if place.type != "neuron":
-        raise InputError(
-            f"Expected a neuron device, but got: {place}", label="torch.device", hint="neuron or neuron:0"
-        )
+        raise InputError(f"Expected a neuron device, but got: {place}", label="torch.device", hint="neuron or neuron:0")
     return _torch.current_device() if place.index is None else place.index
 
 

@@ -26,17 +26,7 @@ from opentrn.errors import InputError, InputTypeError
 from opentrn.settings.compiler_options import option_values
 from opentrn.torch import kernels
 
-__all__ = [
-    "DataParallel",
-    "async_load",
-    "dynamic_batch",
-    "lazy_load",
-    "load",
-    "nki_op",
-    "save",
-    "trace",
-    "wrap_nki",
-]
+__all__ = ["DataParallel", "async_load", "dynamic_batch", "lazy_load", "load", "nki_op", "save", "trace", "wrap_nki"]
 
 
 # ---- NKI kernels ---------------------------------------------------------------------------------------------------
@@ -66,9 +56,7 @@ def wrap_nki(kernel: Any) -> Any:
     return _Wrapped(kernel)
 
 
-def nki_op(
-    name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str] = ()
-) -> Any:
+def nki_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str] = ()) -> Any:
     """Makes the decorated function, which calls kernels, an operator "namespace::name" of torch's.
 
     Its arguments have type hints. Shapes are found by tracing it, torch.compile looks into it, and
@@ -98,9 +86,7 @@ def _options(compiler_args: str | Sequence[str] | None) -> dict[str, Any]:
 class TracedModel(torch.nn.Module):
     """A model for inputs of fixed sizes, on a core. Made by trace() and load()."""
 
-    def __init__(
-        self, program: torch.export.ExportedProgram, options: dict[str, Any], how: dict[str, Any]
-    ) -> None:
+    def __init__(self, program: torch.export.ExportedProgram, options: dict[str, Any], how: dict[str, Any]) -> None:
         super().__init__()
         self.program = program
         self.options = options
@@ -118,17 +104,13 @@ class TracedModel(torch.nn.Module):
             if device not in self._runs:
                 place = f"neuron:{device}"
                 moved = move_to_device_pass(self.program, place).module()
-                self._runs[device] = torch.compile(
-                    moved, backend="neuron", dynamic=False, options=self.options
-                )
+                self._runs[device] = torch.compile(moved, backend="neuron", dynamic=False, options=self.options)
             return self._runs[device]
 
     def _load(self, device: int) -> None:
         """Compiles it: runs it once, on the inputs that it was traced with."""
         with torch.no_grad():
-            self._on(device)(
-                *pytree.tree_map_only(Tensor, lambda x: x.to(f"neuron:{device}"), self._examples)
-            )
+            self._on(device)(*pytree.tree_map_only(Tensor, lambda x: x.to(f"neuron:{device}"), self._examples))
 
     def load_now(self) -> None:
         """As lazy_load() and async_load() say."""
@@ -230,8 +212,7 @@ def trace(
     """
     if not inline_weights_to_neff:
         warnings.warn(
-            "opentrn: inline_weights_to_neff has no effect: weights lie in the core's memory once",
-            stacklevel=2,
+            "opentrn: inline_weights_to_neff has no effect: weights lie in the core's memory once", stacklevel=2
         )
     if compiler_workdir is not None:
         warnings.warn("opentrn: compiler_workdir has no effect: nothing is written", stacklevel=2)
@@ -273,8 +254,7 @@ def load(path: str | os.PathLike[str]) -> TracedModel:
 def _traced(model: Any, what: str) -> TracedModel:
     if not isinstance(model, TracedModel):
         raise InputTypeError(
-            f"{what} takes what torch_neuronx.trace() gives, not a {type(model).__name__}",
-            label="torch.neuronx",
+            f"{what} takes what torch_neuronx.trace() gives, not a {type(model).__name__}", label="torch.neuronx"
         )
     return model
 

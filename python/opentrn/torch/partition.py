@@ -61,10 +61,7 @@ def _as_traced(given: Any, traced: Any) -> Any:
     """An argument in the strides that it was traced with, of which the views of the host's ops are."""
     from opentrn.torch.program import with_strides
 
-    if (
-        not (isinstance(given, torch.Tensor) and isinstance(traced, torch.Tensor))
-        or given.layout != torch.strided
-    ):
+    if not (isinstance(given, torch.Tensor) and isinstance(traced, torch.Tensor)) or given.layout != torch.strided:
         return given
     known = all(isinstance(step, int) for step in traced.stride())
     return with_strides(given, traced.stride()) if known and given.stride() != traced.stride() else given

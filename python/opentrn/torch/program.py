@@ -217,8 +217,7 @@ class Sizes:
         if not number.is_number:
             raise NotModelled(
                 f"the size {size} depends on values that a program computes",
-                label="torch.size",
-                hint="a form of fixed size, such as torch.where",
+                label="torch.size", hint="a form of fixed size, such as torch.where",
             )
         return int(number)
 

@@ -53,13 +53,9 @@ class _Ranges(fx.Interpreter):
         except Exception as error:
             if not isinstance(n.target, torch._ops.OpOverload) or isinstance(error, NotImplementedError):
                 raise _Unchecked(name_of(n)) from error
-            kind = (
-                IndexBeyond if isinstance(error, IndexError) or "out of bounds" in str(error) else InputError
-            )
+            kind = IndexBeyond if isinstance(error, IndexError) or "out of bounds" in str(error) else InputError
             raise kind(
-                f"{name_of(n)}: torch raises {_line(error)!r}; the device does not",
-                label="torch.check",
-                **_at(n),
+                f"{name_of(n)}: torch raises {_line(error)!r}; the device does not", label="torch.check", **_at(n)
             ) from error
         if n.op != "output" and "empty" not in name_of(n):  # whose values are whatever memory held
             for each in result if isinstance(result, (tuple, list)) else (result,):

@@ -31,9 +31,7 @@ def _means(start: Tensor, extent: Tensor, bins: int, size: int, sampling_ratio: 
         # Two samples or more lie further apart than half an element, so no more of them see elements -1 to size.
         most = 2 * (size + 1) + 1
         distance = (step / count.clamp(min=1)).clamp(min=torch.finfo(start.dtype).tiny)
-        index = (
-            ((-1 - first) / distance[:, None] - 0.5).ceil().clamp(min=0)
-        )  # the first that can see an element
+        index = ((-1 - first) / distance[:, None] - 0.5).ceil().clamp(min=0)  # the first that can see an element
     sample = index[..., None] + torch.arange(most, device=start.device, dtype=start.dtype)
     share = 1 / count.clamp(min=1)[:, None, None]
     place = first[..., None] + (sample + 0.5) * step[:, None, None] * share  # [K, bins, most]
@@ -44,12 +42,7 @@ def _means(start: Tensor, extent: Tensor, bins: int, size: int, sampling_ratio: 
 
 
 def _weights(
-    rois: Tensor,
-    scale: float,
-    bins: tuple[int, int],
-    shape: tuple[int, ...],
-    sampling_ratio: int,
-    aligned: bool,
+    rois: Tensor, scale: float, bins: tuple[int, int], shape: tuple[int, ...], sampling_ratio: int, aligned: bool
 ) -> tuple[Tensor, Tensor]:
     """Over the rows of all maps, [K, bins[0], N, H], and over the columns of one, [K, bins[1], W]; fp32.
 

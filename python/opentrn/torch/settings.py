@@ -35,10 +35,7 @@ class Settings(CompilerOptions):
 
 
 _told: set[str] = set()
-_OF_THE_CACHE = (
-    "--cache_dir",
-    "--retry_failed_compilation",
-)  # opentrn.torch.compile_cache, neuron_parallel_compile
+_OF_THE_CACHE = ("--cache_dir", "--retry_failed_compilation")  # opentrn.torch.compile_cache, neuron_parallel_compile
 
 
 def _flags(target: str) -> dict[str, Any]:
@@ -49,8 +46,7 @@ def _flags(target: str) -> dict[str, Any]:
     if stated and stated != target:
         raise InputError(
             f"NEURON_CC_FLAGS has --target {stated} where the devices are those of {target}",
-            label="environment",
-            hint="set NEURON_PLATFORM_TARGET_OVERRIDE to the target",
+            label="environment", hint="set NEURON_PLATFORM_TARGET_OVERRIDE to the target",
         )
     for flag in without_effect:
         if flag.partition("=")[0] in _OF_THE_CACHE:
@@ -104,7 +100,6 @@ def read(options: Mapping[str, Any] | None, mode: str | None = None) -> Settings
         known = ", ".join(Settings.__dataclass_fields__)
         raise InputTypeError(
             f"backend neuron has no option {', '.join(sorted(unknown))}",
-            label="torch.option",
-            hint=f"one of {known}",
+            label="torch.option", hint=f"one of {known}",
         )
     return Settings(**settings)

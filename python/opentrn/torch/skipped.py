@@ -144,10 +144,7 @@ def _call(frame: FrameType | None) -> _Call:
     owner = function if isinstance(function, torch.nn.Module) else getattr(function, "__self__", None)
     given = {id(each) for each in _tensors((known.get("args"), known.get("kwargs")))}
     results = _tensors(known.get("result"))
-    where = (
-        any(id(each) not in given for each in results),
-        any(each.device.type == "neuron" for each in results),
-    )
+    where = (any(id(each) not in given for each in results), any(each.device.type == "neuron" for each in results))
     if isinstance(owner, torch.nn.Module):
         return _Call(type(owner).__name__, type(owner).forward.__code__, place, *where)
     name = getattr(function, "__qualname__", "a compiled callable")

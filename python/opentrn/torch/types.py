@@ -91,6 +91,4 @@ def _byte_of(number: float, dtype: torch.dtype) -> int:
 
 
 # Before 2.13 torch converted what is out of float8_e4m3fn's range to NaN.
-aten.know_torch(
-    list(ELEMENTS.items()), _byte_of, not torch.tensor(1e4).to(torch.float8_e4m3fn).isnan().item()
-)
+aten.know_torch(list(ELEMENTS.items()), _byte_of, not torch.tensor(1e4).to(torch.float8_e4m3fn).isnan().item())

@@ -47,9 +47,7 @@ def begin_block() -> None:
 
     global _before
     if _before is not None:
-        raise StateError(
-            "a block is being profiled already", label="pjrt.usage", hint="profile one block at a time"
-        )
+        raise StateError("a block is being profiled already", label="pjrt.usage", hint="profile one block at a time")
     eager.keep_all(True)
     _before = {program: (program.runs, program.host_seconds) for program in _ALIVE}
     _before |= {program: (runs, seconds) for program, runs, seconds in _eager()}

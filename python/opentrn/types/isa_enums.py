@@ -178,6 +178,5 @@ def require_logical_core(target: str | nc_version, cores: int) -> None:
         raise InputError(
             f"a logical core of {name} is {'1 core' if most == 1 else f'1 to {most} cores'}, not {cores}; LNC "
             "2 exists from NeuronCore-v3 (Trainium2) on",
-            label="target.cores",
-            hint="one core (--lnc 1), or the target trn2 or trn3",
+            label="target.cores", hint="one core (--lnc 1), or the target trn2 or trn3",
         )

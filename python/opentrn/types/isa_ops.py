@@ -82,8 +82,7 @@ def op_name(op: Any) -> str:
         if not isinstance(named, str):
             raise ArgumentError(
                 f"{op!r} names no operator",
-                label="operator.unknown",
-                hint="nl.add, 'add' or np.add",
+                label="operator.unknown", hint="nl.add, 'add' or np.add",
             )
         name = named
     name = _ALIASES.get(name, name)

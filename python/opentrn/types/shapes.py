@@ -43,11 +43,7 @@ def infer_sizes(shape: Sequence[int], total: int) -> list[int]:
     if -1 in sizes:
         require(sizes.count(-1) == 1, f"{tuple(shape)} holds more than one -1", "nki.shape")
         known = -math.prod(sizes)
-        require(
-            known > 0 and total % known == 0,
-            f"{total} elements do not split into {tuple(shape)}",
-            "nki.shape",
-        )
+        require(known > 0 and total % known == 0, f"{total} elements do not split into {tuple(shape)}", "nki.shape")
         sizes[sizes.index(-1)] = total // known
     require(math.prod(sizes) == total, f"{total} elements do not fill {tuple(shape)}", "nki.shape")
     return sizes

@@ -1,6 +1,6 @@
 """Write a GGUF file, or a model of a package, as a folder that vLLM reads; prints the folder.
 
-python -m opentrn.vllm smollm2 FOLDER [--dtype f16|bf16|f32]
+    python -m opentrn.vllm smollm2 FOLDER [--dtype f16|bf16|f32]
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ def main() -> int:
     )
     parser.add_argument("model", help="a GGUF file, or the name of a model in a package")
     parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--dtype", choices=("f16", "bf16", "f32"), default="f16", help="of the matrices (f16)"
-    )
+    parser.add_argument("--dtype", choices=("f16", "bf16", "f32"), default="f16", help="of the matrices (f16)")
     options = parser.parse_args()
     try:
         print(write_checkpoint(options.model, options.folder, options.dtype))

@@ -21,10 +21,7 @@ _COUNTERS = {
     "compile_s": ("vllm_neuron:compilation_time_seconds", "Spent on compiling and timing programs."),
 }
 _SUMMARIES = {
-    "first_token_s": (
-        "opentrn:predicted_first_token_seconds",
-        "Predicted device time from arrival to first token.",
-    ),
+    "first_token_s": ("opentrn:predicted_first_token_seconds", "Predicted device time from arrival to first token."),
     "end_s": ("opentrn:predicted_e2e_seconds", "Predicted device time from arrival to the last token."),
 }
 
@@ -38,10 +35,7 @@ class PredictedTimes(StatLoggerBase):
         additional = vllm_config.additional_config
         path = additional.get(TOTALS_KEY) if isinstance(additional, dict) else None
         self._totals = Totals(path) if path else None  # vLLM runs on another platform
-        self._labels = {
-            "model_name": str(vllm_config.model_config.served_model_name),
-            "engine": str(engine_index),
-        }
+        self._labels = {"model_name": str(vllm_config.model_config.served_model_name), "engine": str(engine_index)}
         if self._totals is not None:
             REGISTRY.register(self)  # a collector by its methods
 

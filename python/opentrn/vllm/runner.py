@@ -212,8 +212,7 @@ class Runner:
 
     def _run_group(self, group: list[tuple[Held, int]]) -> float:
         rows = [
-            (held.tokens[held.computed : held.computed + count], held.computed, held.blocks)
-            for held, count in group
+            (held.tokens[held.computed : held.computed + count], held.computed, held.blocks) for held, count in group
         ]
         longest = max(count for _, count in group)
         context = max(held.computed + count for held, count in group)

@@ -64,8 +64,7 @@ def static_cast(value: Any, dtype: Any) -> np.ndarray:
         if array.shape[-1] % 4:
             raise InputError(
                 f"a cast to {target} packs the last dimension by 4; it has {array.shape[-1]} elements",
-                label="dtype.packed",
-                hint="pad the last dimension",
+                label="dtype.packed", hint="pad the last dimension",
             )
         groups = array.astype(np.float32).reshape(*array.shape[:-1], array.shape[-1] // 4, 4)
         return _dtypes.pack_x4(groups, target).view(_x4.host_dtype(target))

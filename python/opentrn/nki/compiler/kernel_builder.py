@@ -12,6 +12,5 @@ def compile_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
     name = getattr(kernel, "__name__", repr(kernel))
     raise NotModelled(
         f"compile_kernel({name}): OpenTrn does not write NEFF files",
-        label="nki.compiler",
-        hint="run the kernel with nki.simulate(kernel)(...)",
+        label="nki.compiler", hint="run the kernel with nki.simulate(kernel)(...)",
     )

@@ -32,6 +32,5 @@ class CompiledKernel:
         """Raise NotModelled, naming what works instead."""
         raise NotModelled(
             "CompiledKernel.from_frontend: OpenTrn does not write NEFF files",
-            label="nki.compiler",
-            hint="run the kernel with nki.simulate(kernel)(...)",
+            label="nki.compiler", hint="run the kernel with nki.simulate(kernel)(...)",
         )

@@ -62,8 +62,7 @@ def _check_loop(name: str, step: Any) -> None:
     if getattr(_thread, "no_reorder_depth", 0):
         raise NkiValidationError(
             f"nl.{name} inside nl.no_reorder() is not supported",
-            label="nki.loop",
-            hint="put the no_reorder block inside the loop body",
+            label="nki.loop", hint="put the no_reorder block inside the loop body",
         )
 
 
@@ -151,8 +150,7 @@ def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
         require(
             isinstance(following, (VirtualRegister, int)),
             f"nl.while_loop: the body returned {following!r}",
-            label="nki.loop",
-            hint="return the register that holds the next condition",
+            label="nki.loop", hint="return the register that holds the next condition",
         )
         nisa.register_move(condition, following)
         machine.end_loop()
@@ -164,8 +162,7 @@ def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
         require(
             condition is not None,
             "nl.while_loop: the body returned None",
-            label="nki.loop",
-            hint="return the register that holds the next condition",
+            label="nki.loop", hint="return the register that holds the next condition",
         )
         value = _bound(condition, "the body's result")
 

@@ -92,8 +92,7 @@ def random_seed(seed) -> None:
     require(
         is_tensor(seed),
         f"nl.random_seed takes a [1, 1] tile, got {type(seed)}",
-        label="nki.operand",
-        hint="fill one with nl.full",
+        label="nki.operand", hint="fill one with nl.full",
     )
     nisa.set_rng_seed(seed)
 
@@ -219,9 +218,7 @@ def gather_flattened(data, indices, axis=0, dtype=None):
     so.
     """
     if axis:
-        tell_once(
-            "nl.gather_flattened(axis=) has no effect: the free dimensions are flattened, as AWS documents"
-        )
+        tell_once("nl.gather_flattened(axis=) has no effect: the free dimensions are flattened, as AWS documents")
     if indices.dtype != dtypes.uint32:
         indices = ew.copy(indices, dtypes.uint32)
     gathered = ew.tile(tuple(indices.shape), data.dtype)

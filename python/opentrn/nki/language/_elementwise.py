@@ -47,8 +47,7 @@ def _broadcast_shape(x, y) -> tuple[int, ...]:
     require(
         len(x.shape) == len(y.shape),
         f"operands of ranks {len(x.shape)} and {len(y.shape)}, shapes {tuple(x.shape)} and {tuple(y.shape)}",
-        label="nki.shape",
-        hint="expand_dim or reshape first; tiles broadcast dimension by dimension",
+        label="nki.shape", hint="expand_dim or reshape first; tiles broadcast dimension by dimension",
     )
     shape = []
     for a, b in zip(x.shape, y.shape):
@@ -435,17 +434,14 @@ def prelu(x, *args, **kwargs):
     """Names the parametric ReLU of nki.isa.activate2; it is no function of its own: a call raises ArgumentError."""
     raise ArgumentError(
         "nl.prelu only names an operator",
-        label="nki.operator",
-        hint="nisa.activate2(op=nl.prelu, relu_param=...)",
+        label="nki.operator", hint="nisa.activate2(op=nl.prelu, relu_param=...)",
     )
 
 
 def bypass(x=None, *args, **kwargs):
     """Names the operator that passes data through; it is no function of its own: a call raises ArgumentError."""
     raise ArgumentError(
-        "nl.bypass only names an operator",
-        label="nki.operator",
-        hint="nisa.tensor_scalar(op0=nl.bypass, ...)",
+        "nl.bypass only names an operator", label="nki.operator", hint="nisa.tensor_scalar(op0=nl.bypass, ...)"
     )
 
 

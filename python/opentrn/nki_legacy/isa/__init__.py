@@ -74,8 +74,7 @@ def builtin_custom_op(function_name, lib_file_name, *args, **kwargs):
 
     raise NotModelled(
         f"nisa.builtin_custom_op: {function_name} of {lib_file_name} is device code",
-        label="nki.device_code",
-        hint="write it with nl and nisa functions",
+        label="nki.device_code", hint="write it with nl and nisa functions",
     )
 
 

@@ -144,8 +144,7 @@ def rows_of(boxes: list[Box], what: str) -> list[Box]:
             raise NotModelled(
                 f"{what}: the mask leaves several separate parts of a partition, which one instruction cannot "
                 "take together",
-                label="nki.mask",
-                hint="a mask that is a range per row",
+                label="nki.mask", hint="a mask that is a range per row",
             )
         seen.update(rows)
     return boxes

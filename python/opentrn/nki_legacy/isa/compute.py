@@ -104,8 +104,7 @@ def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engines.unk
     if a.region is PSUM and b.region is PSUM:
         raise NkiValidationError(
             f"tensor_tensor: {a!r} and {b!r} cannot both be in PSUM",
-            label="nki.memory",
-            hint="nl.copy one to SBUF",
+            label="nki.memory", hint="nl.copy one to SBUF",
         )
     a, b = emit.broadcast(a, shape), emit.broadcast(b, shape)
     if a.region is PSUM and b.region is PSUM:

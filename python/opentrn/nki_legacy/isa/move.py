@@ -28,9 +28,7 @@ from opentrn.types.isa_ops import op_name
 
 def _dma_operand(value: Any, what: str, name: str) -> Tile:
     if not isinstance(value, Tile):
-        raise NkiValidationError(
-            f"{what}: {name} must be a tensor or tile, got {value!r}", label="nki.operand"
-        )
+        raise NkiValidationError(f"{what}: {name} must be a tensor or tile, got {value!r}", label="nki.operand")
     return value.realised().require_tile(what)
 
 
@@ -68,9 +66,7 @@ def _numpys_error(fault: OutOfBounds, *tiles: Tile) -> OutOfBounds:
         index = int(indices[bad[0]])
     address = tile._offset + index * how.stride
     error = IndirectOutOfBounds(
-        f"index {address} is out of bounds for axis 0 with size {size}",
-        label=fault.label,
-        location=fault.location,
+        f"index {address} is out of bounds for axis 0 with size {size}", label=fault.label, location=fault.location
     )
     if hasattr(error, "add_note"):  # Python 3.11
         error.add_note(str(fault))
@@ -144,9 +140,7 @@ def dma_copy(
         transfer("dma_copy", dst, src, mask, **modes)
         return
     if op_name(dst_rmw_op) != "add":
-        raise NkiValidationError(
-            f"dma_copy: dst_rmw_op must be np.add, got {dst_rmw_op!r}", label="nki.option"
-        )
+        raise NkiValidationError(f"dma_copy: dst_rmw_op must be np.add, got {dst_rmw_op!r}", label="nki.option")
     if oob != device(oob_modes.error):
         raise NkiValidationError("dma_copy: dst_rmw_op goes with oob_mode.error only", label="nki.option")
     accumulate("dma_copy", dst, src, mask)

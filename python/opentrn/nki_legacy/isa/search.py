@@ -68,9 +68,7 @@ def iota(expr, dtype, *, mask=None, **extra) -> Tile:
         )
     if expr.ndim < 2:
         raise NkiValidationError(
-            "err_1d_arange_not_supported: iota of a 1-D arange",
-            label="nki.index",
-            hint="nl.arange(n)[:, None]",
+            "err_1d_arange_not_supported: iota of a 1-D arange", label="nki.index", hint="nl.arange(n)[:, None]"
         )
     affine = _Affine(expr, expr.shape, "iota")
     boxes = regions(mask, expr.shape, "iota")
@@ -99,8 +97,7 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
     if not isinstance(pred, Predicate) or len(pred.terms) != 1 or not isinstance(pred.terms[0], Comparison):
         raise NkiValidationError(
             "affine_select: pred must be one comparison of affine index expressions (no & or |)",
-            label="nki.mask",
-            hint="nl.where for others",
+            label="nki.mask", hint="nl.where for others",
         )
     term = pred.terms[0]
     if tuple(term.shape) != data.shape and np.broadcast_shapes(term.shape, data.shape) != data.shape:

@@ -55,9 +55,7 @@ def _trace(args: tuple[Any, ...], independent: bool = False) -> Iterator[LoopInd
 def _tell_hints(loop: str, hints: dict[str, Any]) -> None:
     """Keywords of loops, such as directives, guide the official scheduler; here, program order rules."""
     for name in hints:
-        tell_once(
-            f"nl.{loop}({name}=) has no effect: it guides AWS's scheduler, and here program order rules"
-        )
+        tell_once(f"nl.{loop}({name}=) has no effect: it guides AWS's scheduler, and here program order rules")
 
 
 def affine_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
@@ -148,8 +146,7 @@ def all_reduce(
     another's."""
     raise NotModelled(
         "nl.all_reduce over programs of a launch grid: programs run one after the other",
-        label="nki.collective",
-        hint="reduce in HBM with nl.atomic_rmw instead",
+        label="nki.collective", hint="reduce in HBM with nl.atomic_rmw instead",
     )
 
 

@@ -70,9 +70,7 @@ def _check_options(what: str, extra: dict[str, Any]) -> None:
     if unknown := set(extra) - {"lazy_initialization"}:
         raise ArgumentError(f"nl.{what} got unknown arguments {sorted(unknown)}", label="nki.arguments")
     if extra.get("lazy_initialization"):
-        tell_once(
-            f"nl.{what}(lazy_initialization=) has no effect: zeros are written where something reads them"
-        )
+        tell_once(f"nl.{what}(lazy_initialization=) has no effect: zeros are written where something reads them")
 
 
 def _new(shape: Any, dtype: Any, buffer: Any, name: str, default: Buffer = sbuf) -> Tensor:
@@ -118,8 +116,7 @@ def full(shape, fill_value, dtype, *, buffer=None, name="", **extra) -> Tile:
         if tensor._storage:
             raise NkiValidationError(
                 f"{tensor!r} is shared",
-                label="ndarray.shared_hbm",
-                hint="fill it with nl.store from one program",
+                label="ndarray.shared_hbm", hint="fill it with nl.store from one program",
             )
         tensor._storage[()] = filled
         return tensor.tile()

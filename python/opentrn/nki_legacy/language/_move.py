@@ -53,8 +53,7 @@ def load(src, *, mask=None, dtype=None, mode=oob_modes.error, **extra) -> Tile:
         raise NkiValidationError(
             f"err_num_partition_exceed_arch_limit: nl.load of {source!r} would need {shape[0]} partitions, at "
             f"most {PARTITIONS} exist",
-            label="nki.partitions",
-            hint="tile it",
+            label="nki.partitions", hint="tile it",
         )
     if source.shape != shape:
         source = (
@@ -104,8 +103,7 @@ def store(dst, value, *, mask=None, **extra) -> None:
     if source.valid == [] and (mask is None or mask is True):
         raise NkiValidationError(
             f"nl.store: {source!r} was masked out and never computed",
-            label="nki.mask",
-            hint="mask the store too",
+            label="nki.mask", hint="mask the store too",
         )
     move.transfer("nl.store", target, source, mask)
 
@@ -120,9 +118,7 @@ def load_transpose2d(src, *, mask=None, dtype=None, **extra) -> Tile:
     """
     source = _hbm(src, "nl.load_transpose2d")
     if source.ndim != 2:
-        raise NkiValidationError(
-            f"nl.load_transpose2d needs two dimensions, got {source!r}", label="nki.shape"
-        )
+        raise NkiValidationError(f"nl.load_transpose2d needs two dimensions, got {source!r}", label="nki.shape")
     if isinstance(mask, Predicate):
         raise NotModelled("nl.load_transpose2d: a mask over part of the tensor", label="nki.mask")
     staged = _staged_for_transpose(source.dtype)

@@ -108,9 +108,7 @@ class Extender:
             with self._one:
                 pod = self._api.call("GET", path)
                 machine = self._machine(self._api.node(node))
-                if notes := json.loads(
-                    machine.annotations(json.dumps(pod), json.dumps(self._api.pods_on(node)))
-                ):
+                if notes := json.loads(machine.annotations(json.dumps(pod), json.dumps(self._api.pods_on(node)))):
                     self._api.call(
                         "PATCH",
                         path,

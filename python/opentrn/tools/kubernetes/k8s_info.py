@@ -29,11 +29,7 @@ _NAME_MAX = 253  # of a pod, a namespace
 MESSAGES: dict[str, list[tuple[str, int, str]]] = {
     "ListPodResourcesRequest": [],
     "ListPodResourcesResponse": [("pod_resources", 1, "PodResources[]")],
-    "PodResources": [
-        ("name", 1, "string"),
-        ("namespace", 2, "string"),
-        ("containers", 3, "ContainerResources[]"),
-    ],
+    "PodResources": [("name", 1, "string"), ("namespace", 2, "string"), ("containers", 3, "ContainerResources[]")],
     "ContainerResources": [("name", 1, "string"), ("devices", 2, "ContainerDevices[]")],
     "ContainerDevices": [("resource_name", 1, "string"), ("device_ids", 2, "string[]")],
 }
@@ -62,8 +58,7 @@ def info_of(response: Any, machine: dict[str, Any], period: float) -> dict[str, 
 
     def put(rows: dict[str, Any], number: int, pod: str, namespace: str, container: str) -> None:
         row = rows.setdefault(
-            str(number),
-            {"pod_name": pod[:_NAME_MAX], "namespace": namespace[:_NAME_MAX], "container_name": []},
+            str(number), {"pod_name": pod[:_NAME_MAX], "namespace": namespace[:_NAME_MAX], "container_name": []}
         )
         if container not in row["container_name"]:
             row["container_name"].append(container[:_NAME_MAX])
@@ -115,12 +110,7 @@ class Kubelet:
                 response = call(made["ListPodResourcesRequest"](), timeout=_CALL_S)
             except grpc.RpcError as error:
                 why = f"the kubelet at {self._socket} does not answer: {error.code().name}"
-                return {
-                    "period": period,
-                    "neuroncores_k8s_info": {},
-                    "neurondevices_k8s_info": {},
-                    "error": why,
-                }
+                return {"period": period, "neuroncores_k8s_info": {}, "neurondevices_k8s_info": {}, "error": why}
         return info_of(response, self._machine, period)
 
 

@@ -30,9 +30,7 @@ def native_batch_norm(
 ) -> Any:  # fmt: skip
     """As the op whose schema does say it, which functionalisation knows."""
     if not training or mean is None or variance is None:
-        return torch.ops.aten.native_batch_norm.default(
-            value, weight, bias, mean, variance, training, momentum, eps
-        )
+        return torch.ops.aten.native_batch_norm.default(value, weight, bias, mean, variance, training, momentum, eps)
     return torch.ops.aten._native_batch_norm_legit.default(
         value, weight, bias, mean, variance, training, momentum, eps
     )

@@ -283,9 +283,7 @@ class _Tracer:
         elif order is None:  # overlapping elements become single ones
             value = value.contiguous()
             order, strides = list(range(value.dim())), list(value.stride())
-        self.outputs.append(
-            Output(target, -1, list(value.shape), strides, value.dtype, order is not None, order)
-        )
+        self.outputs.append(Output(target, -1, list(value.shape), strides, value.dtype, order is not None, order))
         return value if order is None or order == sorted(order) else value.permute(order)
 
 
@@ -307,9 +305,7 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
     module = _traced(tracer)
     module.graph.eliminate_dead_code()
     memory = [(given[i].memory_shape, tracer.input_dtype(i)) for i in tracer.inputs]
-    specs: list[Any] = [Spec(shape, dtype) for shape, dtype in memory] + [
-        Spec((), torch.float32)
-    ] * tracer.numbers
+    specs: list[Any] = [Spec(shape, dtype) for shape, dtype in memory] + [Spec((), torch.float32)] * tracer.numbers
     for number, node in enumerate(module.graph.find_nodes(op="placeholder")):
         if all(user.op == "output" for user in node.users):
             specs[number] = None  # what is only written may hold anything
@@ -344,9 +340,7 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
     return plan
 
 
-def _stored(
-    key: str, name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings
-) -> Any:
+def _stored(key: str, name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings) -> Any:
     """The plan that an earlier process made of such a call; None without one."""
     found = stored.find(key)
     if found is None:
@@ -362,13 +356,9 @@ def _stored(
     return plan
 
 
-def _compile(
-    name: str, arguments: list[Any], rows: list[tuple[Any, ...]], settings: settings_module.Settings
-) -> Plan:
+def _compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], settings: settings_module.Settings) -> Plan:
     given = [
-        Given(
-            kind, tuple(shape), dtype, order, tuple(expanded), is_wrapped, number, is_scattered, tuple(stride)
-        )
+        Given(kind, tuple(shape), dtype, order, tuple(expanded), is_wrapped, number, is_scattered, tuple(stride))
         for kind, shape, dtype, order, expanded, is_wrapped, number, is_scattered, stride in rows
     ]
     key = stored.key_of(name, arguments, rows, settings)
@@ -387,8 +377,7 @@ def _compile(
                 raise
             raise NoDeviceForm(
                 f"{name}: the size or the value of its result depends on values ({fault})",
-                label="torch.traced",
-                hint="a form of fixed size, such as torch.where; or without OPENTRN_STRICT=1",
+                label="torch.traced", hint="a form of fixed size, such as torch.where; or without OPENTRN_STRICT=1",
             ) from fault
         plan = _host_plan(name, str(fault) or type(fault).__name__)
     except Exception as fault:  # of wrong arguments, or of a form that does not take what torch takes

@@ -44,9 +44,7 @@ def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Seq
     written: numbers of those tensors. The CPU is asked where that can be: of types that differ, and of whole numbers.
     """
     names = {given[i].dtype for i in written}
-    if not written or (
-        len({each.dtype for each in given}) == 1 and all(name.is_floating_point for name in names)
-    ):
+    if not written or (len({each.dtype for each in given}) == 1 and all(name.is_floating_point for name in names)):
         return
     try:
         takes(op, arguments, given)

@@ -34,18 +34,7 @@ from opentrn.torch.types import ELEMENTS
 _FACT = "eager_call"
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in ELEMENTS}
 _STATE = ("ui32", (4,))  # of a random generator, a program's last input
-_PLAIN = (
-    int,
-    float,
-    complex,
-    str,
-    bool,
-    type(None),
-    torch.dtype,
-    torch.device,
-    torch.memory_format,
-    torch.layout,
-)
+_PLAIN = (int, float, complex, str, bool, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
 
 
 class _Foreign(Exception):
@@ -85,20 +74,12 @@ def find(key: str) -> tuple[dict[str, str], Any] | None:
     if found is None:
         return None
     facts, programs, _ = found
-    return (
-        (facts, programs[0][1])
-        if len(programs) == 1 and isinstance(programs[0][1], _core.LoadedModel)
-        else None
-    )
+    return (facts, programs[0][1]) if len(programs) == 1 and isinstance(programs[0][1], _core.LoadedModel) else None
 
 
 def keep(key: str, plan: Any, settings: Settings) -> None:
     """Makes a plan the entry of its class, where it is one that can be kept."""
-    if (
-        plan.program is None
-        or plan.program.device_model is None
-        or any(row[0] == "constant" for row in plan.inputs)
-    ):
+    if plan.program is None or plan.program.device_model is None or any(row[0] == "constant" for row in plan.inputs):
         return
     kept, loaded = cache.kept(), plan.program.device_model
     if not isinstance(loaded, _core.LoadedModel):
