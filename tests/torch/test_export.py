@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ from torch import nn  # noqa: E402
 import opentrn  # noqa: E402
 from opentrn.cli import commands as cli  # noqa: E402
 from opentrn.errors import NotModelled  # noqa: E402
+from opentrn.model import exported as exported_programs  # noqa: E402
 from tests.package import PYTHON  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,13 +134,56 @@ def test_what_cannot_be_compiled_says_why(model: Tagger, tmp_path: Path) -> None
     trained = torch.export.export(Tagger().train(), (tokens,))
     with pytest.raises(ValueError, match="changes norm.running_mean\n    try: export it with model.eval"):
         opentrn.compile(trained)
-    damaged = tmp_path / "model.pt2"
-    damaged.write_bytes(b"no archive")
+    damaged = tmp_path / "model.pt2"  # with a program that only torch can refuse
+    parts = {"m/archive_format": "pt2", "m/archive_version": "0", "m/models/model.json": '{"graph_module": 3}'}
+    damaged.write_bytes(archive(parts))
     with pytest.raises(ValueError, match="is not an exported program"):
         opentrn.compile(damaged)
     command = [sys.executable, "-m", "opentrn", "compile", str(damaged)]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=str(PYTHON)))
     assert done.returncode == 2 and "Traceback" not in done.stderr  # torch logs one
+
+
+def archive(parts: dict[str, str], packing: int = zipfile.ZIP_STORED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", packing) as file:
+        for name, text in parts.items():
+            file.writestr(name, text)
+    return made.getvalue()
+
+
+PROGRAM = "m/models/model.json"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"no archive", "not a zip file"),
+        (archive({PROGRAM: "{}"})[:-9], "not a zip file"),
+        (archive({PROGRAM: '{"graph_module": 1}'}).replace(b': 1}', b': 2}'), f"checksum of its {PROGRAM} is another"),
+        (archive({PROGRAM: "0" * 100_000}, zipfile.ZIP_DEFLATED), f"its {PROGRAM} is compressed"),
+        (archive({"a": "1"}), "no program"),
+        (archive({PROGRAM: "{,"}), "is not JSON"),
+        (archive({PROGRAM: "[" * 1_000_000}), "is not JSON: maximum recursion"),
+        (archive({PROGRAM: "null"}), "has no graph_module"),
+    ],
+)  # fmt: skip
+def test_damaged_files_are_refused_before_torch_is_imported(data: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "model.pt2").write_bytes(data)
+    with pytest.raises(ValueError, match=said):
+        opentrn.compile(tmp_path / "model.pt2")
+    with pytest.raises(ValueError, match=said):
+        exported_programs.stablehlo_of(str(tmp_path / "model.pt2"))
+    code = "import sys, opentrn\ntry: opentrn.compile(sys.argv[1])\nexcept ValueError: print('torch' in sys.modules)"
+    command = [sys.executable, "-c", code, str(tmp_path / "model.pt2")]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=str(PYTHON)))
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.pt2")
+    with pytest.raises(ValueError, match="it is no regular file"):
+        opentrn.compile(tmp_path / "model.pt2")
 
 
 TRAIN = """

@@ -28,6 +28,7 @@ from opentrn.base.units import size_text
 from opentrn.errors import InputError, InputTypeError, MissingModule
 from opentrn.graph import DTYPES
 from opentrn.kernel.run import Timing, _settings, require_iterations
+from opentrn.model import pt2
 from opentrn.model.model import Model
 from opentrn.model.random_key import PORT, RandomKeys
 from opentrn.settings import environment
@@ -674,6 +675,7 @@ def _exported(
     if isinstance(source, (str, Path)):
         if Path(source).suffix != ".pt2":
             return None
+        pt2.check(source)
     elif not type(source).__module__.startswith("torch.export"):
         return None
     try:

@@ -8,6 +8,7 @@ from typing import Any
 from opentrn.base import hooks
 from opentrn.base.files import shown
 from opentrn.errors import InputError, InputTypeError, MissingModule
+from opentrn.model import pt2
 
 PYTORCH = ".pt2"
 
@@ -18,6 +19,7 @@ def stablehlo_of(path: str) -> bytes:
     Raises InputError where the file is none or cannot be planned as one program, MissingModule without the framework.
     """
     if Path(path).suffix == PYTORCH:
+        pt2.check(path)
         export = _torch_export(shown(path))
         return export.to_text(export.load(path), names=True).encode()
     return jax_stablehlo(_of_jax(path), path)
