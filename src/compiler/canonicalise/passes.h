@@ -53,6 +53,12 @@ int64_t split_products(graph::Function& function);
 // products joined.
 int64_t join_products(graph::Function& function);
 
+// One function of several parts of one small tensor becomes parts of the function of all. Gives the number of parts.
+int64_t join_functions(graph::Function& function);
+
+// Small loops that count alike and read nothing of each other become one. Gives the number of loops that are gone.
+int64_t join_loops(graph::Function& function);
+
 // A product of which one half of the features gates the other becomes two products, whose sums are then
 // computed with where they are made. Gives the number of products.
 int64_t halve_products(graph::Function& function);

@@ -8,6 +8,7 @@
 // A branch is a loop of one or no iteration (docs/decisions/0011). A predicate that is a constant leaves one
 // branch.
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "compiler/analysis/counted_loop.h"
@@ -141,22 +142,35 @@ class While {
 
   void count() {
     const size_t slot = counted_->slot;
-    const isa::RegisterId counter = emitter_.new_register(), last = emitter_.new_register();
+    const isa::RegisterId counter = emitter_.new_register();
     const auto lower = lowering_.scalar(op_.operands[slot]), upper = lowering_.scalar(counted_->bound);
-    emitter_.register_move(last, lower);
+    const auto end = end_of_count(lower, upper);
+    if (end) lowering_.registers().holds(counter, {std::get<int64_t>(lower), *end - counted_->step});
+    const isa::RegisterId last = end ? 0 : emitter_.new_register();
+    if (!end) emitter_.register_move(last, lower);
     begin_region();
     emitter_.begin_loop(counter, lower, upper, counted_->step);
     lowering_.lower_block(
         op_.regions[1], slot, [&] { give_arguments(op_.regions[1], counter); },
         [&](Lowering::Returned returned) {
           carry(returned);
-          emitter_.register_alu(AluOp::kAdd, last, counter, counted_->step);
+          if (!end) emitter_.register_alu(AluOp::kAdd, last, counter, counted_->step);
         });
     emitter_.end_loop();
     emitter_.residency().leave_region();
-    lowering_.set_scalar(op_.results[slot], last);
+    const auto after = end ? Lowering::Scalar(*end) : Lowering::Scalar(last);
+    lowering_.set_scalar(op_.results[slot], after);
     if (lowering_.plan().read_from_memory(op_.results[slot]))
-      store_counter(lowering_.allocate(op_.results[slot]), last);
+      store_counter(lowering_.allocate(op_.results[slot]), lowering_.registers().in_register(after));
+  }
+
+  // What the counter is when the loop has ended, where that is known beforehand.
+  std::optional<int64_t> end_of_count(const Lowering::Scalar& lower, const Lowering::Scalar& upper) {
+    const auto *first = std::get_if<int64_t>(&lower), *bound = std::get_if<int64_t>(&upper);
+    if (!first || !bound) return std::nullopt;
+    const int64_t step = counted_->step, trips = std::max<int64_t>(0, (*bound - *first + step - 1) / step);
+    const int64_t end = *first + trips * step;
+    return end <= std::numeric_limits<int32_t>::max() ? std::optional(end) : std::nullopt;  // else it wraps
   }
 
   void test() {
@@ -218,9 +232,10 @@ class While {
       if (places_[i]) sources[i] = lowering_.view(returned[i]);
     for (size_t i = 0; i < returned.size(); ++i) {
       if (!places_[i] || same_place(*sources[i], *places_[i])) continue;
-      const bool endangered = std::any_of(places_.begin(), places_.end(), [&](const auto& place) {
-        return place && place->tensor == sources[i]->tensor;
-      });
+      bool endangered = false;
+      for (size_t j = 0; j < places_.size(); ++j)
+        endangered |=
+            places_[j] && places_[j]->tensor == sources[i]->tensor && !same_place(*sources[j], *places_[j]);
       if (!endangered) continue;
       const View aside = emitter_.hbm(function_.type(returned[i]).dims(), sources[i]->dtype, "aside");
       lowering_.keep(aside);

@@ -8,6 +8,7 @@
 #include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/registers.h"
 #include "compiler/lowering/transposed_copy.h"
 
 namespace opentrn::compiler {
@@ -30,7 +31,7 @@ struct MovedBox {
 class BoxFinder {
  public:
   BoxFinder(Lowering& lowering, const View& whole, std::span<const int64_t> sizes)
-      : lowering_(lowering), emitter_(lowering.emitter()), whole_(whole), found_{whole, std::nullopt, 1} {
+      : lowering_(lowering), registers_(lowering.registers()), whole_(whole), found_{whole, std::nullopt, 1} {
     for (size_t d = 0; d < sizes.size(); ++d) found_.box.dims[d].count = sizes[d];
   }
 
@@ -38,47 +39,44 @@ class BoxFinder {
     for (size_t d = 0; d < indices.size(); ++d) {
       const int64_t last = whole_.dims[d].count - found_.box.dims[d].count;
       if (last == 0) continue;
-      const Lowering::Scalar index = lowering_.scalar(indices[d]);
+      Lowering::Scalar index = lowering_.scalar(indices[d]);
       const auto* number = std::get_if<int64_t>(&index);
-      if (number)
-        found_.box.offset += std::clamp<int64_t>(*number, 0, last) * whole_.dims[d].step;
-      else
-        add(std::get<isa::RegisterId>(index), last, whole_.dims[d].step,
-            graph::is_unsigned_integer(lowering_.function().type(indices[d]).element()));
+      if (!number && graph::is_unsigned_integer(lowering_.function().type(indices[d]).element()))
+        index = signed_word(index, last);
+      add(number ? std::clamp<int64_t>(*number, 0, last) : registers_.clamped(index, 0, last), last,
+          whole_.dims[d].step);
     }
     return found_;
   }
 
  private:
-  void add(isa::RegisterId index, int64_t last, int64_t step, bool is_unsigned) {
-    const isa::RegisterId place = emitter_.new_register();
-    if (is_unsigned) {  // the registers are signed: numbers with the highest bit lie above, not below
-      const isa::RegisterId above = emitter_.new_register();
-      emitter_.register_alu(AluOp::kLess, above, index, int64_t{0});
-      emitter_.register_alu(AluOp::kMultiply, above, above, last);
-      emitter_.register_alu(AluOp::kMaximum, place, index, above);
-    } else {
-      emitter_.register_alu(AluOp::kMaximum, place, index, int64_t{0});
-    }
-    emitter_.register_alu(AluOp::kMinimum, place, place, last);
-    if (step < 0) {  // from the far end, so that the register never goes below 0
-      found_.box.offset += last * step;
-      emitter_.register_alu(AluOp::kSubtract, place, last, place);
-      step = -step;
-    }
-    if (step != 1) emitter_.register_alu(AluOp::kMultiply, place, place, step);
-    found_.bound += last * step;
-    if (!found_.offset) {
-      found_.offset = place;
+  using Scalar = Lowering::Scalar;
+
+  // The registers are signed: unsigned numbers with the highest bit lie above, not below.
+  Scalar signed_word(const Scalar& index, int64_t last) {
+    const Scalar above = registers_.alu(AluOp::kLess, index, int64_t{0});
+    return registers_.alu(AluOp::kMaximum, index, registers_.alu(AluOp::kMultiply, above, last));
+  }
+
+  // place: in [0, last].
+  void add(Scalar place, int64_t last, int64_t step) {
+    if (const auto* number = std::get_if<int64_t>(&place)) {
+      found_.box.offset += *number * step;
       return;
     }
-    const isa::RegisterId sum = emitter_.new_register();
-    emitter_.register_alu(AluOp::kAdd, sum, *found_.offset, place);
-    found_.offset = sum;
+    if (step < 0) {  // from the far end, so that the register never goes below 0
+      found_.box.offset += last * step;
+      place = registers_.alu(AluOp::kSubtract, last, place);
+      step = -step;
+    }
+    place = registers_.alu(AluOp::kMultiply, place, step);
+    if (found_.offset) place = registers_.alu(AluOp::kAdd, *found_.offset, place);
+    found_.bound += last * step;
+    found_.offset = registers_.in_register(place);
   }
 
   Lowering& lowering_;
-  Emitter& emitter_;
+  Registers& registers_;
   View whole_;
   MovedBox found_;
 };

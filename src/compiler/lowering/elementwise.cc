@@ -644,6 +644,16 @@ DType wide_integer(ElementType element) {
   return device_dtype(element) == DType::kUint32 ? DType::kUint32 : DType::kInt32;
 }
 
+Tile copied(Emitter& emitter, const Tile& tile, DType dtype) {
+  const Tile copy = emitter.sbuf(tile.rows, tile.columns, dtype, "out");
+  emitter.tensor_copy(copy, tile);
+  return copy;
+}
+
+Tile in_sbuf(Emitter& emitter, const Tile& tile, DType dtype) {
+  return tile.space == isa::MemorySpace::kSbuf ? tile : copied(emitter, tile, dtype);
+}
+
 Tile narrow_integer(Emitter& emitter, const Tile& wide, ElementType element) {
   if (is_int32(element)) return wide.as(*device_dtype(element));  // wraps: the bits stay
   const auto fresh = [&](DType dtype) { return emitter.sbuf(wide.rows, wide.columns, dtype, "narrow"); };

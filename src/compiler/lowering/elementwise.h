@@ -37,6 +37,11 @@ Term emit_elementwise(Emitter& emitter, const graph::Function& function, const g
                       std::span<const Term> operands, int64_t rows, int64_t columns,
                       const std::optional<Tile>& into = std::nullopt);
 
+// The elements in a tile of their own, which is in SBUF.
+Tile copied(Emitter& emitter, const Tile& tile, DType dtype);
+// The tile, or where it is in PSUM, which DMA does not reach, a copy.
+Tile in_sbuf(Emitter& emitter, const Tile& tile, DType dtype);
+
 // A tile of 32-bit integers wrapped to the width of `element`, in its device type.
 Tile narrow_integer(Emitter& emitter, const Tile& wide, graph::ElementType element);
 // The 32-bit type that integers of `element` are computed in.

@@ -249,20 +249,35 @@ bool Lowering::lies_in_memory(ValueId value) const {
 }
 
 View Lowering::place_of(ValueId result) {
-  const auto input = plan().updated_input(result);
-  if (!input) return allocate(result);
-  const isa::TensorId tensor = view(*input).tensor;
-  if (residency_.holds(tensor)) {
-    if (scopes_.size() > 1) return allocate(result);  // a loop keeps what it carries
-    residency_.flush(tensor);
-    residency_.drop(tensor);
-  }
-  return take_over(*input, result);
+  const auto update = plan().updated_input(result);
+  if (!update) return allocate(result);
+  const isa::TensorId tensor = view(update->input).tensor;
+  if (!residency_.holds(tensor))  // for readers of a result without loads SBUF may be better than memory
+    return update->reads ? take_over(update->input, result) : allocate(result);
+  if (scopes_.size() > 1)  // a loop keeps what it carries
+    return fits_kept_place(result, tensor) ? take_over(update->input, result) : allocate(result);
+  if (!update->reads) return allocate(result);
+  residency_.flush(tensor);
+  residency_.drop(tensor);
+  return take_over(update->input, result);
+}
+
+// By the same rows; not where others of fewer columns could be better than a tile less.
+bool Lowering::fits_kept_place(ValueId result, isa::TensorId tensor) const {
+  constexpr int64_t kColumnsMax = 512;
+  const Group& group = plan().groups()[static_cast<size_t>(plan().group_of(result))];
+  return group.permutation.empty() && !group.has_source && group.rows() == residency_.rows(tensor) &&
+         group.columns() == residency_.columns(tensor) &&
+         (group.columns() <= kColumnsMax || group.rows() >= kPartitions);
 }
 
 bool Lowering::is_in_place(ValueId result) {
-  const auto input = plan().updated_input(result);
-  return input && view(*input).tensor == view(result).tensor;
+  const auto update = plan().updated_input(result);
+  return update && view(update->input).tensor == view(result).tensor;
+}
+
+bool Lowering::is_in_kept_place(ValueId result) {
+  return is_in_place(result) && residency_.holds(view(result).tensor);
 }
 
 View Lowering::take_over(ValueId operand, ValueId result) {

@@ -19,6 +19,7 @@
 #include "compiler/lowering/constant.h"
 #include "compiler/lowering/emitter.h"
 #include "compiler/lowering/plan.h"
+#include "compiler/lowering/registers.h"
 #include "compiler/lowering/residency.h"
 #include "graph/module.h"
 
@@ -63,6 +64,8 @@ class Lowering {
   View place_of(graph::ValueId result);
   // What the group loads has the same place: the result is stored there, and not kept.
   bool is_in_place(graph::ValueId result);
+  // The place is a tile in SBUF, of what the loop around carries.
+  bool is_in_kept_place(graph::ValueId result);
   // An input of the program with these values, which a kernel wants and the model need not have.
   // `may_repeat`: one element may stand for equal ones.
   View constant(const graph::Literal& literal, bool may_repeat = true);
@@ -85,6 +88,7 @@ class Lowering {
   // A single integer or boolean in a register, or as a number.
   using Scalar = Emitter::RegisterOrNumber;
   Scalar scalar(graph::ValueId value);
+  Registers& registers() { return registers_; }
   void set_scalar(graph::ValueId value, Scalar scalar);
   void set_view(graph::ValueId value, const View& view);
   // What the region takes from outside is brought to where it is best read: views are made, and for a loop
@@ -134,6 +138,7 @@ class Lowering {
   void return_values();
   View view_of_op(const graph::Op& op, uint32_t result);
   bool lies_in_memory(graph::ValueId value) const;
+  bool fits_kept_place(graph::ValueId result, isa::TensorId tensor) const;
   Scalar scalar_of_op(const graph::Op& op);
 
   const graph::Module& module_;
@@ -141,6 +146,7 @@ class Lowering {
   Emitter emitter_;
   Choices choices_;
   Residency residency_;
+  Registers registers_{emitter_};
   std::vector<std::unique_ptr<Scope>> scopes_;  // innermost last
   std::vector<std::optional<View>> views_;      // by value
   std::map<graph::ValueId, Scalar> scalars_;

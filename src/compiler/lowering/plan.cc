@@ -675,7 +675,7 @@ bool Plan::order_before(OpId id, std::span<const OpId> readers) {
   return true;
 }
 
-std::optional<ValueId> Plan::updated_input(ValueId result) const {
+std::optional<Plan::Update> Plan::updated_input(ValueId result) const {
   const auto found = updated_.find(result);
   return found == updated_.end() ? std::nullopt : std::optional(found->second);
 }
@@ -694,21 +694,23 @@ void Plan::find_updated() {
     }
     if (!at || *at < 0 || *at >= static_cast<int64_t>(returned.size())) continue;
     const ValueId result = returned[static_cast<size_t>(*at)];
-    if (!updated_.contains(result) && is_updated_by(arguments[i], result) && comes_last(arguments[i], result))
-      updated_.emplace(result, arguments[i]);
+    if (updated_.contains(result)) continue;
+    const auto update = update_of(arguments[i], result);
+    if (update && (update->reads || is_loop_body()) && comes_last(arguments[i], result))
+      updated_.emplace(result, *update);
   }
 }
 
 // Element by element: each op of the group that reads the input leads to the result, so that a tile is loaded
 // before the result's tile of the same elements is stored.
-bool Plan::is_updated_by(ValueId input, ValueId result) const {
+std::optional<Plan::Update> Plan::update_of(ValueId input, ValueId result) const {
   const int index = group_of(result);
   if (index < 0 || !groups_[index].rowwise || !(function_.type(input) == function_.type(result)))
-    return false;
+    return std::nullopt;
   const Group& group = groups_[index];
   if (form_of_value_[index_of(result)] != Form::kFull ||
       !std::ranges::equal(group.shape, function_.type(result).dims()))
-    return false;
+    return std::nullopt;
   std::set<ValueId> leads{result};
   bool reads = false;
   for (auto id = group.ops.rbegin(); id != group.ops.rend(); ++id) {
@@ -718,11 +720,11 @@ bool Plan::is_updated_by(ValueId input, ValueId result) const {
     for (const ValueId operand : op.operands) {
       if (led) leads.insert(base_of(operand));
       if (base_of(operand) != input) continue;
-      if (operand != input || !led || is_source || op.kind == OpKind::reduce_) return false;
+      if (operand != input || !led || is_source || op.kind == OpKind::reduce_) return std::nullopt;
       reads = true;
     }
   }
-  return reads;
+  return Update{input, reads};
 }
 
 void Plan::find_outputs(std::optional<size_t> in_register) {

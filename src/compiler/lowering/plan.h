@@ -104,8 +104,12 @@ class Plan {
   // loops ask; other readers are ordered before them.
   bool may_overwrite(graph::OpId id, size_t operand) const;
   // The donated input, or what a loop carries, in whose place a row-wise group may write this result, element
-  // after element.
-  std::optional<graph::ValueId> updated_input(graph::ValueId result) const;
+  // after element. `reads`: the group reads it too; another only comes after all that do.
+  struct Update {
+    graph::ValueId input;
+    bool reads;
+  };
+  std::optional<Update> updated_input(graph::ValueId result) const;
   // A value of the block has a reader that takes it from memory.
   bool read_from_memory(graph::ValueId value) const { return read_outside_[graph::index_of(value)]; }
 
@@ -117,7 +121,7 @@ class Plan {
   void find_read_through();
   void find_overwritten();
   void find_updated();
-  bool is_updated_by(graph::ValueId input, graph::ValueId result) const;
+  std::optional<Update> update_of(graph::ValueId input, graph::ValueId result) const;
   bool comes_last(graph::ValueId input, graph::ValueId result);
   bool order_before(graph::OpId id, std::span<const graph::OpId> readers);
   void add_base(graph::ValueId value, std::vector<graph::ValueId>& bases) const;
@@ -145,7 +149,7 @@ class Plan {
   std::vector<uint32_t> place_of_op_;  // in the block's list
   bool in_order_of_block_ = true;      // a group reads only what comes before it in the block
   std::set<std::pair<graph::OpId, size_t>> overwritten_;
-  std::map<graph::ValueId, graph::ValueId> updated_;  // result -> donated input
+  std::map<graph::ValueId, Update> updated_;  // by result
   std::vector<Group> groups_;
   std::vector<std::vector<int>> reads_, readers_;  // by group
   std::vector<uint32_t> latest_;  // by group: the place of the last op of it and of all that it depends on

@@ -4,7 +4,6 @@
 //     load what is the same in every row
 //     for each 128 rows
 //       load, compute op by op, store
-//
 // Where a product or a convolution is the group's source, it says in which order tiles come (tile_source.h).
 //
 // A group without a reduction whose operands are all plain memory is cut into 128 equal rows whatever its
@@ -63,7 +62,7 @@ class RowwiseKernel {
   void run() {
     find_operands();
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
-    if (!group_.split && !keeps_columns()) cut_into_equal_rows();
+    if (!group_.split && !keeps_columns() && !has_kept_place()) cut_into_equal_rows();
     if (rows_ * columns_ == 0) return;  // nobody reduces nothing: canonicalise/empty_values.cc
     if (can_turn() && keep_transposed()) {
       turn();
@@ -112,6 +111,12 @@ class RowwiseKernel {
   }
   bool keeps_columns() const {
     return std::ranges::any_of(outputs_, [&](const auto& output) { return by_columns(output.first); });
+  }
+  bool is_in_kept_place(ValueId value) const {
+    return outputs_.contains(value) && lowering_.is_in_kept_place(value);
+  }
+  bool has_kept_place() const {
+    return std::ranges::any_of(outputs_, [&](const auto& output) { return is_in_kept_place(output.first); });
   }
 
   // A product without batches and reductions is symmetric. Its left operand should lie as it is needed then;
@@ -356,30 +361,21 @@ class RowwiseKernel {
     if (residency.is_by_columns(tensor) && !transposed_) {
       const bool plain = tile.dtype == m.dtype() && tile.space == isa::MemorySpace::kSbuf &&
                          tile.column_step == 1 && tile.runs == 1;
-      return residency.turn_in(tensor, row_begin_, column_begin_, plain ? tile : copied(tile, m.dtype()));
+      return residency.turn_in(tensor, row_begin_, column_begin_,
+                               plain ? tile : copied(emitter_, tile, m.dtype()));
     }
     if (residency.holds(tensor)) {
-      if (residency.adopt(tensor, row_begin_, tile)) return;
-      const Tile place = *resident_place(value, narrow);
-      if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
+      if (!is_in_kept_place(value) && residency.adopt(tensor, row_begin_, tile)) return;
+      put(*resident_place(value, narrow), tile);
+      if (is_in_kept_place(value)) residency.changed(tensor);
       return;
     }
-    if (!narrow && stores_together(value, m)) {
-      const Tile place = joint_.stored(value, m, here());
-      if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
-      return;
-    }
-    m.store(emitter_, in_sbuf(tile, m.dtype()), row_begin_, narrow ? 0 : column_begin_);
+    if (!narrow && stores_together(value, m)) return put(joint_.stored(value, m, here()), tile);
+    m.store(emitter_, in_sbuf(emitter_, tile, m.dtype()), row_begin_, narrow ? 0 : column_begin_);
   }
 
-  // DMA does not reach PSUM.
-  Tile in_sbuf(const Tile& tile, DType dtype) {
-    return tile.space == isa::MemorySpace::kSbuf ? tile : copied(tile, dtype);
-  }
-  Tile copied(const Tile& tile, DType dtype) {
-    const Tile copy = emitter_.sbuf(tile.rows, tile.columns, dtype, "out");
-    emitter_.tensor_copy(copy, tile);
-    return copy;
+  void put(const Tile& place, const Tile& tile) {
+    if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
   }
 
   // -- values
@@ -491,7 +487,7 @@ class RowwiseKernel {
       }
       const Tile sums = source_->sums({row_begin_, row_count_}, {column_begin_, column_count_});
       if (dtype == DType::kFloat32) return sums;
-      return in_sbuf(sums, dtype);
+      return in_sbuf(emitter_, sums, dtype);
     }
     const Tile all = emitter_.sbuf(row_count_, column_count_, dtype, "sums");
     for (const ColumnBlock& tile : source_->tiles_of({column_begin_, column_count_}))
@@ -511,7 +507,7 @@ class RowwiseKernel {
     Term term = operand(value, column_op);
     const bool reads_twice = std::count(op.operands.begin(), op.operands.end(), value) > 1;
     if (!term.splat && term.tile.space == isa::MemorySpace::kPsum && (!reads_sums(op.kind) || reads_twice)) {
-      term.tile = in_sbuf(term.tile, DType::kFloat32);
+      term.tile = in_sbuf(emitter_, term.tile, DType::kFloat32);
       terms_.at(plan_.seen_inside(index_, value)->base).tile = term.tile;
     }
     return term;
@@ -615,7 +611,7 @@ class RowwiseKernel {
   Scalar scalar_of(const Term& term) {
     if (term.splat) return *term.splat;
     const Tile column = term.tile.column_range(0, 1);
-    return size_bytes(column.dtype) == 4 ? column : copied(column, DType::kFloat32);
+    return size_bytes(column.dtype) == 4 ? column : copied(emitter_, column, DType::kFloat32);
   }
 
   // A conversion ends what waits before it.
@@ -634,7 +630,9 @@ class RowwiseKernel {
   void finish_steps(ValueId value, const Steps& steps) {
     const graph::ElementType element = function_.type(value).element();
     const bool narrow = rules().is_column(value);
-    const auto place = narrow ? std::nullopt : place_of(value, {});
+    const auto place = narrow                    ? std::nullopt
+                       : is_in_kept_place(value) ? place_beside(value, operands_of(steps))
+                                                 : place_of(value, {});
     const Tile dst =
         place ? *place
               : emitter_.sbuf(row_count_, narrow ? 1 : column_count_, *device_dtype(element), "steps");
@@ -665,11 +663,19 @@ class RowwiseKernel {
     return user->operands[0] == value || !may(user->operands[0]);
   }
   std::optional<Tile> place_of(ValueId value, std::span<const Term> operands) {
+    if (is_in_kept_place(value)) return place_beside(value, operands);
     if (const auto place = place_in_parts(value); place || !goes_to_psum(value)) return place;
     for (const Term& term : operands)
       if (!term.splat && term.tile.space == isa::MemorySpace::kPsum) return term.tile;
-    const Tile words = emitter_.psum_banks(row_count_, column_count_, "words");
-    return words.as(wide_integer(function_.type(value).element()));
+    return emitter_.psum_banks(row_count_, column_count_, "words")
+        .as(wide_integer(function_.type(value).element()));
+  }
+
+  // Its own place, unless an operand lies there: an op may take several instructions.
+  std::optional<Tile> place_beside(ValueId value, std::span<const Term> operands) {
+    const auto place = resident_place(value, /*narrow=*/false);
+    const auto is_there = [&](const Term& term) { return !term.splat && term.tile.tensor == place->tensor; };
+    return std::ranges::any_of(operands, is_there) ? std::nullopt : place;
   }
 
   // Where part of the columns of a kept value go at once.
@@ -722,14 +728,8 @@ class RowwiseKernel {
 
   bool reduced_in_slabs() {
     const Op& op = function_.op(group_.ops[0]);
-    if (group_.ops.size() != 1 || op.kind != OpKind::reduce_ || splat_of(function_, op.operands[0]))
-      return false;
-    const SlabOp reduction{*combiner_of(function_, op), function_.type(op.results[0]).element(),
-                           *splat_of(function_, op.operands[1]),
-                           graph::is_float(function_.type(op.results[0]).element())
-                               ? 0
-                               : magnitude_bits(function_, op.operands[0])};
-    return reduce_slabs(emitter_, reduction, operands_.at({op.operands[0], false}),
+    return group_.ops.size() == 1 && op.kind == OpKind::reduce_ && !splat_of(function_, op.operands[0]) &&
+           reduce_slabs(emitter_, slab_op(function_, op), operands_.at({op.operands[0], false}),
                         outputs_.at(op.results[0]));
   }
 

@@ -108,37 +108,28 @@ Lowering::Scalar Lowering::scalar(ValueId value) {
 Lowering::Scalar Lowering::scalar_of_op(const Op& op) {
   std::vector<Scalar> in;
   for (const ValueId operand : op.operands) in.push_back(scalar(operand));
-  const isa::RegisterId made = emitter_.new_register();
+  const auto alu = [this](AluOp with, const Scalar& a, const Scalar& b) {
+    return registers_.alu(with, a, b);
+  };
   switch (op.kind) {
     case OpKind::reshape_:
     case OpKind::broadcast_in_dim_:
     case OpKind::slice_:
     case OpKind::convert_: return in[0];
-    case OpKind::negate_: emitter_.register_alu(AluOp::kSubtract, made, int64_t{0}, in[0]); break;
-    case OpKind::compare_:
-      emitter_.register_alu(
-          comparison(op.enumeration(Attr::comparison_direction, graph::ComparisonDirection::kEq)), made,
-          in[0], in[1]);
-      break;
-    case OpKind::select_: {  // on_false + predicate * (on_true - on_false); wraps as the sum does
-      emitter_.register_alu(AluOp::kSubtract, made, in[1], in[2]);
-      const isa::RegisterId chosen = emitter_.new_register(), sum = emitter_.new_register();
-      emitter_.register_alu(AluOp::kMultiply, chosen, made, in[0]);
-      emitter_.register_alu(AluOp::kAdd, sum, chosen, in[2]);
-      return sum;
+    case OpKind::negate_: return alu(AluOp::kSubtract, int64_t{0}, in[0]);
+    case OpKind::compare_: {
+      const auto direction = op.enumeration(Attr::comparison_direction, graph::ComparisonDirection::kEq);
+      return alu(comparison(direction), in[0], in[1]);
     }
-    case OpKind::clamp_: {
-      emitter_.register_alu(AluOp::kMaximum, made, in[1], in[0]);
-      const isa::RegisterId below = emitter_.new_register();
-      emitter_.register_alu(AluOp::kMinimum, below, made, in[2]);
-      return below;
-    }
+    case OpKind::select_:  // on_false + predicate * (on_true - on_false); wraps as the sum does
+      if (const auto* chosen = std::get_if<int64_t>(&in[0])) return *chosen != 0 ? in[1] : in[2];
+      return alu(AluOp::kAdd, alu(AluOp::kMultiply, alu(AluOp::kSubtract, in[1], in[2]), in[0]), in[2]);
+    case OpKind::clamp_: return alu(AluOp::kMinimum, alu(AluOp::kMaximum, in[1], in[0]), in[2]);
     default: {
       const bool is_bool = graph::is_bool(function_.type(op.results[0]).element());
-      emitter_.register_alu(arithmetic(op.kind, is_bool), made, in[0], in[1]);
+      return alu(arithmetic(op.kind, is_bool), in[0], in[1]);
     }
   }
-  return made;
 }
 
 }  // namespace opentrn::compiler

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/exact_reduction.h"
 #include "compiler/lowering/tiling.h"
 
@@ -112,6 +113,12 @@ class SlabReduction {
 };
 
 }  // namespace
+
+SlabOp slab_op(const graph::Function& function, const graph::Op& op) {
+  const graph::ElementType element = function.type(op.results[0]).element();
+  const int bits = graph::is_float(element) ? 0 : magnitude_bits(function, op.operands[0]);
+  return {*combiner_of(function, op), element, *splat_of(function, op.operands[1]), bits};
+}
 
 bool reduce_slabs(Emitter& emitter, const SlabOp& op, const Matrix& input, const Matrix& output) {
   if (!input.rows_are_runs() || input.columns_are_runs() || !output.all().contiguous()) return false;

@@ -14,6 +14,9 @@ struct SlabOp {
   int bits = 0;    // of integers and booleans: magnitude_bits() of what is reduced
 };
 
+// Of a reduction with a combiner and a number to begin with.
+SlabOp slab_op(const graph::Function& function, const graph::Op& op);
+
 // `input`: kept elements by reduced ones; `output`: one number for each kept element. False, and nothing is
 // emitted, where kept elements do not lie side by side, or transposing them on chip is cheaper.
 bool reduce_slabs(Emitter& emitter, const SlabOp& op, const Matrix& input, const Matrix& output);

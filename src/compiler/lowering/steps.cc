@@ -59,6 +59,13 @@ bool can_activate(const Steps& steps) {
   return step.op == AluOp::kMultiply || step.op == AluOp::kAdd || step.op == AluOp::kSubtract;
 }
 
+std::vector<Term> operands_of(const Steps& steps) {
+  std::vector<Term> operands{{.tile = steps.data}};
+  for (const Step& step : steps.steps)
+    if (const auto* column = std::get_if<Tile>(&step.scalar)) operands.push_back({.tile = *column});
+  return operands;
+}
+
 void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps) {
   const std::vector<Step>& list = steps.steps;
   if (steps.then) {

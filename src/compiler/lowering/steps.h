@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/emitter.h"
 #include "graph/module.h"
 
@@ -29,6 +30,9 @@ struct Steps {
   std::optional<ActivationFunction> then;
 };
 inline constexpr size_t kStepsMax = 2;
+
+// What they read.
+std::vector<Term> operands_of(const Steps& steps);
 
 // A function can follow these steps in one instruction.
 bool can_activate(const Steps& steps);

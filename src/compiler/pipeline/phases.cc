@@ -154,7 +154,8 @@ class Pipeline {
   void canonical() {
     if (improves_) {
       improve();
-      if (pass("unroll-loops") > 0) improve();
+      const int64_t unrolled = pass("unroll-loops"), joined = pass("join-loops");
+      if (unrolled + joined > 0) improve();
       return;
     }
     pass("write-constants");
@@ -166,7 +167,8 @@ class Pipeline {
     refuse_endless_loops(input_.module, function_);
     if (improves_ && input_.kernel_ops) pass("recognise-activations");  // their terms have expansions
     if (improves_) {
-      if (pass("recognise-top-k") > 0) pass("remove-dead-ops");
+      const int64_t joined = pass("join-functions"), found = pass("recognise-top-k");
+      if (joined + found > 0) pass("remove-dead-ops");
     }
     recognise_attention();  // before its reductions are cut over partitions
     const bool expanded = pass("expand") > 0;

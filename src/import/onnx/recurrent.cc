@@ -201,31 +201,43 @@ void import_rnn(Node& n) {
   set_outputs(n, r, results);
 }
 
+// What a product of the state gets inside the step: before the reset gate, the bias of the candidate. All
+// else is added to the inputs of all steps at once.
+ValueId with_outer_bias(const Emit& e, const Recurrent& r, ValueId inputs, ValueId of_recurrence,
+                        bool reset_after) {
+  if (!reset_after) return e.add(inputs, of_recurrence);
+  const ValueId gates = e.slice(of_recurrence, 0, 0, 2 * r.hidden);
+  return e.add(inputs, e.concat({gates, e.full(e.element(gates), {r.hidden}, 0)}, 0));
+}
+
 void import_gru(Node& n) {
   const Recurrent r = recurrent_of(n, 3, {"Sigmoid", "Tanh"});
-  const bool linear_before = n.flag("linear_before_reset", false);
+  const bool reset_after = n.flag("linear_before_reset", false);
   std::vector<LoopResult> results;
   for (int64_t d = 0; d < r.directions; ++d) {
     const Emit& outer = n.emit;
     const auto bias = biases(n, r, d);
     ValueId inputs = input_part(n, r, d);
-    if (bias.first) inputs = outer.add(inputs, *bias.first);
+    if (bias.first)
+      inputs = with_outer_bias(outer, r, outer.add(inputs, *bias.first), *bias.second, reset_after);
     const ValueId weights = direction_of(outer, n.in(2), d);
-    const ValueId zr_weights = outer.slice(weights, 0, 0, 2 * r.hidden);
-    const ValueId h_weights = outer.slice(weights, 0, 2 * r.hidden, 3 * r.hidden);
+    const ValueId first_weights = reset_after ? weights : outer.slice(weights, 0, 0, 2 * r.hidden);
+    const ValueId last_weights = outer.slice(weights, 0, 2 * r.hidden, 3 * r.hidden);
     const Activation& f = r.activations[static_cast<size_t>(2 * d)];
     const Activation& g = r.activations[static_cast<size_t>(2 * d + 1)];
+    const auto first_two = [&](const Emit& e, ValueId x) { return e.slice(x, 1, 0, 2 * r.hidden); };
     const auto cell = [&](const Emit& e, ValueId input, const Values& states) {
       const ValueId h = states[0];
-      ValueId zr = e.dot_general(h, zr_weights, {}, {}, {1}, {1});
-      if (bias.second) zr = e.add(zr, e.slice(*bias.second, 0, 0, 2 * r.hidden));
-      const ValueId z = f(e, clipped(e, r, e.add(gate(e, r, input, 0), gate(e, r, zr, 0))));
-      const ValueId reset = f(e, clipped(e, r, e.add(gate(e, r, input, 1), gate(e, r, zr, 1))));
-      const auto recurrence = [&](ValueId v) {
-        const ValueId product = e.dot_general(v, h_weights, {}, {}, {1}, {1});
-        return bias.second ? e.add(product, gate(e, r, *bias.second, 2)) : product;
+      const ValueId product = e.dot_general(h, first_weights, {}, {}, {1}, {1});
+      const ValueId sums = e.add(first_two(e, input), reset_after ? first_two(e, product) : product);
+      const ValueId both = f(e, clipped(e, r, sums));
+      const ValueId z = gate(e, r, both, 0), reset = gate(e, r, both, 1);
+      const auto after = [&] {
+        const ValueId of_state = gate(e, r, product, 2);
+        return e.mul(reset, bias.second ? e.add(of_state, gate(e, r, *bias.second, 2)) : of_state);
       };
-      const ValueId part = linear_before ? e.mul(reset, recurrence(h)) : recurrence(e.mul(reset, h));
+      const ValueId part =
+          reset_after ? after() : e.dot_general(e.mul(reset, h), last_weights, {}, {}, {1}, {1});
       const ValueId candidate = g(e, clipped(e, r, e.add(gate(e, r, input, 2), part)));
       return Values{e.add(e.mul(e.sub(e.like(z, 1), z), candidate), e.mul(z, h))};
     };
