@@ -39,6 +39,21 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
     return chosen
 
 
+def table_for(graph: torch.fx.Graph) -> dict[Any, Callable[..., Any]]:
+    """The table for an exported graph. Recurrent layers have rules, but none for elements that are dropped between
+    them: where a graph does that, torch takes its layers apart.
+    """
+    layers = [getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")]
+    if any(node.target in layers and _drops_out(node) for node in graph.nodes):
+        return table() | {op: decomposition_table[op] for op in layers}
+    return table()
+
+
+def _drops_out(node: torch.fx.Node) -> bool:
+    given = dict(zip((each.name for each in node.target._schema.arguments), node.args)) | dict(node.kwargs)
+    return bool(given["train"] and given["dropout"])
+
+
 @contextmanager
 def not_torchs_own() -> Iterator[None]:
     """While a graph is traced: forms in Python that torch registers for ops, which go before any table of

@@ -82,7 +82,7 @@ def to_text(
     that the mesh does not have; NoDeviceForm names an op that has no form, and its line.
     """
     with _without_torchs_own_warning(), decompositions.not_torchs_own():
-        program = program.run_decompositions(decompositions.table())
+        program = program.run_decompositions(decompositions.table_for(program.graph))
     signature = program.graph_signature
     changed = [row.target for row in signature.output_specs if row.kind != OutputKind.USER_OUTPUT]
     if changed:

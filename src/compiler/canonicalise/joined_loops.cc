@@ -30,8 +30,8 @@ namespace {
 // together.
 constexpr int64_t kJoinedElementsMax = int64_t{1} << 16;  // of a value that the body makes or carries
 constexpr size_t kJoinedOpsMax = 256;                     // of both bodies
-// Of the right operands of both loops' products: 48 KiB of each partition in fp32, of the 64 that a loop keeps
-// (lowering/control_flow.cc).
+// Of the right operands of both loops' products: 48 KiB of each partition in fp32, of the 64 that a loop
+// keeps (lowering/control_flow.cc).
 constexpr int64_t kFactorElementsMax = int64_t{128} * 12 * 1024;
 
 struct LoopCount {

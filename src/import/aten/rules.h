@@ -65,6 +65,7 @@ Table pooling();
 Table products();
 Table random_numbers();
 Table rearrangement();
+Table recurrent_layers();
 Table reductions();
 Table samplers();
 Table scans();
