@@ -131,6 +131,20 @@ product.defvjp(lambda x, w: (product(x, w), (x, w)), product_backward)
 
 
 @jax.custom_vjp
+def product_turned(x, w):
+    """By a weight whose rows are what the product gives: the table of embeddings as an output layer."""
+    return jnp.einsum("bsi,oi->bso", x, w)
+
+
+def product_turned_backward(kept, gradient):
+    x, w = kept
+    return jnp.einsum("bso,oi->bsi", gradient, w), jnp.einsum("bso,bsi->oi", gradient, x)
+
+
+product_turned.defvjp(lambda x, w: (product_turned(x, w), (x, w)), product_turned_backward)
+
+
+@jax.custom_vjp
 def normed(x, scale):
     return unit(x)[0].astype(DTYPE) * scale
 
@@ -262,7 +276,7 @@ class Step:
     def attention(self, h, w):
         batch, length, _ = h.shape
         split = lambda y: y.reshape(batch, length, -1, HEAD)  # noqa: E731
-        q, k, v = (split(product(h, w[name])) for name in "qkv")
+        q, k, v = (split(product(h, self.own_head(w[name]) if name in "kv" else w[name])) for name in "qkv")
         if not MODEL["positions"]:
             q, k = self.rotated(q), self.rotated(k)
         k, v = (self.of_queries(y, q.shape[2]) for y in (k, v))
@@ -270,13 +284,26 @@ class Step:
         mixed = attended(by_head(q), by_head(k), by_head(v))
         return product(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1), w["o"])
 
+    def shares_a_head(self) -> bool:
+        """Whether all queries of this device meet one head of keys, and other devices' queries meet it too."""
+        return KEY_HEADS % self.tp != 0 and (HEADS // KEY_HEADS) % (HEADS // self.tp) == 0
+
+    def own_head(self, w):
+        """The columns of a weight of keys or values, of which every device has all, that this device reads."""
+        if not self.shares_a_head():
+            return w
+        first = jax.lax.axis_index("tp") * (HEADS // self.tp) // (HEADS // KEY_HEADS) * HEAD
+        return jax.lax.dynamic_slice_in_dim(w, first, HEAD, 1)
+
     def of_queries(self, y, heads):
         """Keys or values, one for each head of queries that this device has."""
         if KEY_HEADS == HEADS:
             return y
-        if KEY_HEADS % TP == 0:
-            return jnp.repeat(y, HEADS // KEY_HEADS, 2)
-        every = jnp.repeat(y, HEADS // KEY_HEADS, 2)  # every device has all keys
+        if self.shares_a_head():
+            return jnp.repeat(y, heads, 2)
+        every = jnp.repeat(y, HEADS // KEY_HEADS, 2)
+        if KEY_HEADS % self.tp == 0:
+            return every
         return jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index("tp") * heads, heads, 2)
 
     def layer(self, x, w):
@@ -314,12 +341,12 @@ class Step:
         for each in w["layers"]:
             x = layer(x, each)
         x = self.whole_tokens(normed(x, ends["norm"]))
-        table = (
-            jax.lax.all_to_all(ends["embedding"], "tp", split_axis=0, concat_axis=1, tiled=True).T
-            if MODEL["tied"]
-            else ends["output"]
-        )
-        logits = product(x, table).astype(jnp.float32)  # of a part of the vocabulary
+        if MODEL["tied"]:
+            table = jax.lax.all_to_all(ends["embedding"], "tp", split_axis=0, concat_axis=1, tiled=True)
+            logits = product_turned(x, table)
+        else:
+            logits = product(x, ends["output"])
+        logits = logits.astype(jnp.float32)  # of a part of the vocabulary
         labels = tokens[:, 1:] - jax.lax.axis_index("tp") * logits.shape[2]
         return jnp.mean(surprise(logits, labels)) / self.dp
 

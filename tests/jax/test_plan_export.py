@@ -45,6 +45,7 @@ def ran(folder: Path, *arguments: str, instance: str = INSTANCE, lnc: int = 1) -
         {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
         {"tp": 4, "sp": "off", "zero": 3, "micro_batch": 4, "recompute": "none"},
         {"tp": 2, "sp": "on", "zero": 0, "micro_batch": 2, "recompute": "selective", "kv": 1, "tied": True},
+        {"tp": 4, "sp": "off", "zero": 0, "micro_batch": 2, "recompute": "none", "kv": 2},
     ],
 )
 def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
@@ -120,22 +121,52 @@ def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):
     assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
 
 
-def test_a_step_of_logical_cores_takes_what_its_plan_says(tmp_path):
-    """Ranks of two cores: drawn at random, and 16 % longer than its plan when it was."""
-    model = config(tmp_path, model_type="nemotron", hidden_size=1024, num_hidden_layers=5, num_attention_heads=6,
-                   head_dim=128, intermediate_size=1024, vocab_size=4096)  # fmt: skip
-    plan = exported(tmp_path, model, lnc=2, seq=256, global_batch=8, tp=1, sp="off", zero=1, micro_batch=1,
-                    recompute="none")  # fmt: skip
+@pytest.mark.parametrize(
+    ("sizes", "layout"),
+    [
+        # Drawn at random, and 16 % longer than its plan when it was.
+        (
+            {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 5, "num_attention_heads": 6,
+             "head_dim": 128, "intermediate_size": 1024, "vocab_size": 4096},
+            {"seq": 256, "global_batch": 8, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
+        ),
+        # Three heads on a rank, and one sequence, or two: 43 and 37 % longer than their plans, by curves.
+        (
+            {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 3, "num_attention_heads": 6,
+             "head_dim": 32, "intermediate_size": 2048, "vocab_size": 16384},
+            {"seq": 512, "global_batch": 6, "tp": 2, "sp": "off", "zero": 0, "micro_batch": 1, "recompute": "none"},
+        ),
+        (
+            {"hidden_size": 1536, "num_hidden_layers": 5, "num_attention_heads": 6, "num_key_value_heads": 2,
+             "head_dim": 32, "intermediate_size": 1536, "vocab_size": 4096},
+            {"seq": 256, "global_batch": 8, "tp": 2, "sp": "off", "zero": 3, "micro_batch": 4, "recompute": "none"},
+        ),
+    ],
+)  # fmt: skip
+def test_steps_of_logical_cores_take_what_their_plans_say(tmp_path, sizes, layout):
+    """Ranks of two cores."""
+    model = config(tmp_path, **sizes)
+    plan = exported(tmp_path, model, lnc=2, **layout)
+    assert plan["layers"] == "compiled by OpenTrn"
     program = json.loads(ran(tmp_path, "--time", lnc=2).splitlines()[-1])
     assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
 
 
-@pytest.mark.parametrize("recompute", ["none", "full"])
-def test_steps_of_logical_cores_have_the_losses_of_one_device(tmp_path, recompute):
-    model = config(tmp_path, hidden_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-                   intermediate_size=512, vocab_size=1024)  # fmt: skip
-    exported(tmp_path, model, lnc=2, seq=64, global_batch=8, tp=2, sp="on", zero=1, micro_batch=2,
-             recompute=recompute)  # fmt: skip
+@pytest.mark.parametrize(
+    ("heads", "keys", "layout"),
+    [
+        (4, 2, {"sp": "on", "micro_batch": 2, "recompute": "none"}),
+        (4, 2, {"sp": "on", "micro_batch": 2, "recompute": "full"}),
+        # Three heads on a rank of two cores.
+        (6, 6, {"sp": "off", "micro_batch": 1, "recompute": "none"}),
+        (6, 1, {"sp": "on", "micro_batch": 1, "recompute": "full"}),
+        (6, 2, {"sp": "on", "micro_batch": 2, "recompute": "none"}),
+    ],
+)
+def test_steps_of_logical_cores_have_the_losses_of_one_device(tmp_path, heads, keys, layout):
+    model = config(tmp_path, hidden_size=256, num_hidden_layers=2, num_attention_heads=heads, head_dim=64,
+                   num_key_value_heads=keys, intermediate_size=512, vocab_size=1024)  # fmt: skip
+    exported(tmp_path, model, lnc=2, seq=64, global_batch=8, tp=2, zero=1, **layout)
     both, whole = (
         [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words, lnc=lnc))]
         for words, lnc in (((), 2), (("--whole",), 1))

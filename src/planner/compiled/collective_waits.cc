@@ -244,7 +244,31 @@ class MicroBatch {
   Value normed(const PieceTime& norm, Value value) { return whole(normed_alone(norm, value)); }
 
   Value half_forward(const HalfPasses& half, const Touches& weights, Value value) {
+    if (is_attention(half) && passes_.by_rows)
+      return attended_by_rows(weights, normed_alone(half.norm, value));
     return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
+  }
+  bool is_attention(const HalfPasses& half) const { return &half == &passes_.attention; }
+
+  // Attention behind its norm, or with it, of cores that have rows and do not add up what they give.
+  Value attended_by_rows(const Touches& weights, Value normal) {
+    const HalfPasses& half = passes_.attention;
+    Value value = whole_by_rows(normal);
+    if (half.key_bytes > 0)
+      value = steps_.collective(Kind::kAllGather, {}, 0,
+                                steps_.made_by(half.before_keys, joined({{value, 0}}, weights)),
+                                inside_.meeting_s);
+    return summed_by_rows(steps_.made_by(half.forward, joined({{value, 0}}, weights)));
+  }
+  // What ranks of sequence parallelism have of each sequence; its halves are not the cores'.
+  double turned_s() const { return is_cut_ && passes_.attention.key_bytes > 0 ? inside_.meeting_s : 0; }
+  Value whole_by_rows(Value value) {
+    return steps_.collective(Kind::kAllGather, is_cut_ ? group_ : Group{}, passes_.activation_bytes, value,
+                             turned_s());
+  }
+  Value summed_by_rows(Value value, bool in_parts = false) {
+    return steps_.collective(is_cut_ || in_parts ? Kind::kReduceScatter : Kind::kAllReduce, group_,
+                             passes_.activation_bytes, value, 2 * turned_s());
   }
 
   void forward() {
@@ -313,7 +337,11 @@ class MicroBatch {
       const Value read = gradient_;
       normal = steps_.fresh(), gradient_ = steps_.fresh();
       steps_.part(norm + passes_.attention.norm, {{read, 0}}, {{normal, kNormedAgainAt}, {gradient_, 1}});
-      normal = whole(normal);
+      if (!passes_.by_rows) normal = whole(normal);
+    }
+    if (passes_.by_rows) {
+      again_ = attended_by_rows(attention_[size_t(again)], normal);
+      return;
     }
     again_ =
         summed(steps_.made_by(passes_.attention.forward, joined({{normal, 0}}, attention_[size_t(again)])));
@@ -332,8 +360,12 @@ class MicroBatch {
     Touches all = joined({{whole_gradient_, 0}}, reads);
     if (passes_.updates)
       for (const Touch& each : behind_) all.push_back({each.value, at(half.given_at)});
-    part_with_again(time, all, joined({{given, at(half.given_at)}}, writes), again);
-    gradient_ = summed(given, is_last);  // the embedding's ranks have parts of each token's numbers
+    if (is_attention(half) && passes_.by_rows) {
+      rows_backward(all, writes, is_last);
+    } else {
+      part_with_again(time, all, joined({{given, at(half.given_at)}}, writes), again);
+      gradient_ = summed(given, is_last);  // the embedding's ranks have parts of each token's numbers
+    }
     behind_.clear();
     for (size_t i = 0; i < writes.size(); ++i) {
       weights_.sum(writes[i].value, half.weights[i].bytes);
@@ -341,6 +373,23 @@ class MicroBatch {
     }
     weights_.update(known);
     norm_backward(half.norm_backward, half.normed_at, again);
+  }
+
+  // Of attention whose cores have rows: of its weights, the output layer's gradient comes before they add up
+  // those of keys and values.
+  void rows_backward(const Touches& reads, const Touches& weights, bool is_last) {
+    const HalfPasses& half = passes_.attention;
+    const Value given = steps_.fresh();
+    if (half.key_bytes <= 0) {
+      steps_.part(half.backward, reads, joined({{given, half.given_at}}, weights));
+      gradient_ = summed_by_rows(given, is_last);
+      return;
+    }
+    const Value terms = steps_.made_by(half.backward, reads);
+    const Value keys = steps_.collective(Kind::kReduceScatter, {}, 0, terms,
+                                         inside_.meeting_s + inside_.scattered_s(half.key_bytes));
+    steps_.part(half.before_keys_backward, {{keys, 0}}, joined({{given, half.given_at}}, weights));
+    gradient_ = summed_by_rows(given, is_last);
   }
 
   void backward(int layer) {

@@ -50,6 +50,10 @@ struct HalfPasses {
   PieceTime norm, norm_backward;
   PieceTime forward, backward;
   PieceTime again;  // forward for the backward pass alone
+  // Where the cores of a rank have rows of queries: what comes before they meet for keys and values, which
+  // are so many bytes; backward it comes behind `backward`, which adds up over queries.
+  PieceTime before_keys, before_keys_backward;
+  double key_bytes = 0;
   std::vector<WeightTensor> weights;
   // The gradient of its input, as a share of the backward piece's time, and behind a norm alone.
   double given_at = 1, normed_at = 1;
@@ -63,6 +67,7 @@ struct MicroBatchPasses {
   double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up
   double token_bytes = 0;                        // of a number for each token
   PieceTime optimizer;     // behind the backward pass, where there is one micro-batch; else nothing
+  bool by_rows = false;    // the cores of a rank have rows in attention, and add up nothing behind it
   bool recompute = false;  // blocks run forward again in the backward pass
   bool updates = false;    // a backward piece updates the weights of the one before it
   bool sums = false;       // gradients are summed, and ZeRO-3's weights gathered, in each micro-batch

@@ -7,60 +7,12 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "planner/compiled/block_pieces.h"
 
 namespace opentrn::planner::compiled {
 namespace {
 
-// Of one program: above it, two smaller ones give the line. Its compilation takes about a second.
-constexpr double kWorkMost = 60e9;
 constexpr int64_t kRowsLeast = 128;
-
-// What one of `parts` cores has of a block; what they do not divide is filled up.
-struct Share {
-  int64_t heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0;
-};
-
-int64_t part_of(int64_t whole, int64_t parts) { return (whole + parts - 1) / parts; }
-
-Share share_of(const Model& model, int64_t parts) {
-  return {part_of(model.heads, parts), part_of(model.kv_heads, parts), part_of(model.ffn, parts),
-          part_of(static_cast<int64_t>(model.vocabulary), parts)};
-}
-
-// FLOP, as the products' time has them.
-double work_of(const Piece& piece) {
-  const auto d = [](int64_t value) { return double(value); };
-  switch (piece.part) {
-    // Vectors are about a hundredth as fast as products.
-    case Part::kNorms: return 100 * 40 * d(piece.rows) * d(piece.hidden);
-    case Part::kProducts:
-      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) *
-             (2 * d(piece.queries) + 2 * d(piece.key_values) + (piece.gated ? 3 : 2) * d(piece.inner));
-    case Part::kMlp:
-      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
-             d(piece.inner);
-    case Part::kLinear: return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.inner);
-    case Part::kAttention:
-      return (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
-    case Part::kOutput: return (piece.backward ? 6 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.inner);
-    case Part::kDecode: return 0;
-    case Part::kAttentionHalf:
-      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
-                 (2 * d(piece.heads) + 2 * d(piece.kv_heads)) +
-             (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
-    case Part::kMlpHalf:
-      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
-             d(piece.inner);
-    case Part::kNorm: return 100 * 20 * d(piece.rows) * d(piece.hidden);
-    case Part::kLogits: return 2 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
-    case Part::kShares: return 100 * 10 * d(piece.rows) * d(piece.inner);
-    case Part::kLogitsBackward: return 4 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
-    // A row takes about as long as its way to memory and back.
-    case Part::kEmbedding: return 2e8 * d(piece.rows);
-    case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
-  }
-  OPENTRN_CHECK(false, "a part without work");
-}
 
 // Time of a piece whose `size` (rows or heads) may be large: the line through two that are small enough.
 PieceTime along(PieceTimes& times, Piece piece, int64_t Piece::*size, int64_t least) {
@@ -105,289 +57,6 @@ std::string not_compiled_because(const Model& model, Precision precision, const 
 
 namespace {
 
-// A piece, and how many of it a block has on one core.
-struct Counted {
-  Piece piece;
-  double count = 1;
-};
-
-// What the pieces of a block are made for.
-struct BlockSizes {
-  int64_t rows = 0;         // tokens of a rank
-  int64_t normed_rows = 0;  // of norms and residuals, which sequence parallelism cuts
-  int64_t micro_batch = 1;
-  int64_t queries = 0, keys = 0;  // attention's positions
-  bool causal = false;
-  int64_t parts = 1;         // cores that heads and widths are cut over
-  double local_experts = 0;  // of a rank
-  double attended = 1;       // of attention, by a rank of a ring
-  bool adds = false;         // gradients to those of micro-batches before
-  bool updates = false;      // weights, beside the backward pass of the only micro-batch
-  bool again = false;        // blocks run forward again before their backward pass
-  bool norms_all_rows() const { return normed_rows == rows; }
-};
-
-Piece base_of(const Model& model, Precision precision, Part part, int64_t rows) {
-  Piece piece;
-  piece.part = part;
-  piece.hidden = model.hidden;
-  piece.rows = rows;
-  piece.wide = precision == Precision::kFp32;
-  return piece;
-}
-
-Piece linear_of(const Model& model, Precision precision, int64_t rows, int64_t in, int64_t out) {
-  Piece piece = base_of(model, precision, Part::kLinear, rows);
-  piece.hidden = in;
-  piece.inner = out;
-  return piece;
-}
-
-Piece mlp_of(const Model& model, Precision precision, int64_t rows, int64_t inner) {
-  Piece piece = base_of(model, precision, Part::kMlp, rows);
-  piece.inner = inner;
-  piece.gated = model.gated;
-  return piece;
-}
-
-Piece norms_of(const Model& model, Precision precision, int64_t rows) {
-  Piece piece = base_of(model, precision, Part::kNorms, rows);
-  piece.root_mean_square = !model.biases;
-  return piece;
-}
-
-Piece output_of(const Model& model, Precision precision, int64_t rows, int64_t parts) {
-  Piece piece = norms_of(model, precision, rows);
-  piece.part = Part::kOutput;
-  piece.inner = share_of(model, parts).vocabulary;
-  return piece;
-}
-
-// Projections to queries, keys and values, attention's output layer, and an MLP of `inner`, 0: none.
-Piece products_of(const Model& model, Precision precision, int64_t rows, int64_t parts, int64_t inner) {
-  const Share share = share_of(model, parts);
-  Piece piece = base_of(model, precision, Part::kProducts, rows);
-  piece.queries = share.heads * model.head_dim;
-  piece.key_values = share.kv_heads * model.head_dim;
-  piece.inner = inner;
-  piece.gated = inner > 0 && model.gated;
-  piece.features = model.positions > 0 || !model.causal ? 0 : model.head_dim;
-  return piece;
-}
-
-Piece attention_of(const Model& model, Precision precision, const BlockSizes& sizes) {
-  Piece piece = base_of(model, precision, Part::kAttention, sizes.queries);
-  piece.hidden = 0;
-  piece.keys = sizes.keys;
-  piece.heads = share_of(model, sizes.parts).heads * sizes.micro_batch;
-  piece.causal = sizes.causal;
-  piece.features = model.latent() ? model.nope_dim + model.rope_dim : model.head_dim;
-  if (model.latent() && model.value_dim != piece.features) piece.values = model.value_dim;
-  return piece;
-}
-
-// Of the layers, those whose attention sees a window of what came before, where that is less than all.
-double windowed(const Model& model, int64_t keys) {
-  return model.layers > 0 && model.window > 0 && model.window < keys
-             ? double(model.window_layers) / model.layers
-             : 0;
-}
-
-// Attention of a layer with a window in blocks as long as it: each sees itself and the one before, all of
-// both, as the mask's corners lie in blocks that are computed whole.
-Piece window_of(const Model& model, Piece attention) {
-  const int64_t block = std::min<int64_t>(model.window, attention.rows);
-  attention.heads *= part_of(attention.rows, block);
-  attention.rows = block;
-  attention.keys = std::min(attention.keys, block + model.window);
-  attention.causal = false;
-  return attention;
-}
-
-void add_attention(std::vector<Counted>& pieces, const Model& model, Precision precision,
-                   const BlockSizes& sizes) {
-  const double share = windowed(model, sizes.keys);
-  const Piece whole = attention_of(model, precision, sizes);
-  if (share < 1) pieces.push_back({whole, (1 - share) * sizes.attended});
-  if (share > 0) pieces.push_back({window_of(model, whole), share});
-}
-
-// Queries, keys and values by way of their compressed forms, which every rank computes whole.
-void add_latent(std::vector<Counted>& pieces, const Model& model, Precision precision,
-                const BlockSizes& sizes) {
-  const int64_t heads = share_of(model, sizes.parts).heads;
-  const auto linear = [&](int64_t in, int64_t out) {
-    pieces.push_back({linear_of(model, precision, sizes.rows, in, out)});
-  };
-  const int64_t queries = heads * (model.nope_dim + model.rope_dim);
-  if (model.query_rank > 0) {
-    linear(model.hidden, model.query_rank);
-    linear(model.query_rank, queries);
-  } else {
-    linear(model.hidden, queries);
-  }
-  linear(model.hidden, model.kv_rank + model.rope_dim);
-  linear(model.kv_rank, heads * (model.nope_dim + model.value_dim));
-  linear(heads * model.value_dim, model.hidden);
-}
-
-// The router, the rank's experts with as many tokens as an even spread gives each, and the shared ones.
-void add_experts(std::vector<Counted>& pieces, const Model& model, Precision precision,
-                 const BlockSizes& sizes) {
-  const auto each = static_cast<int64_t>(
-      std::max(1.0, std::ceil(double(sizes.rows) * model.active_experts / sizes.local_experts)));
-  pieces.push_back({linear_of(model, precision, sizes.rows, model.hidden, model.experts)});
-  pieces.push_back(
-      {mlp_of(model, precision, each, part_of(model.expert_ffn, sizes.parts)), sizes.local_experts});
-  if (model.shared_ffn > 0)
-    pieces.push_back({mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts))});
-}
-
-// A decode step of latent attention, which reads the compressed keys and values as they lie: queries are
-// taken into their space and results back out of it by the matrices that else would make keys and values of
-// them (DeepSeek-V2, 2.1.2). Heads of a sequence share what is compressed, as queries of one head share its
-// keys. The products by head have as many operations and weights as one of a head's rows by all heads'
-// columns.
-std::vector<Counted> latent_decode(const Model& model, Precision precision, const BlockSizes& sizes,
-                                   bool with_experts) {
-  const int64_t heads = share_of(model, sizes.parts).heads, rows = sizes.rows;
-  std::vector<Counted> pieces{{norms_of(model, precision, rows)}};
-  const auto linear = [&](int64_t in, int64_t out) {
-    pieces.push_back({linear_of(model, precision, rows, in, out)});
-  };
-  const int64_t queries = heads * (model.nope_dim + model.rope_dim);
-  if (model.query_rank > 0) linear(model.hidden, model.query_rank);
-  linear(model.query_rank > 0 ? model.query_rank : model.hidden, queries);
-  linear(model.hidden, model.kv_rank + model.rope_dim);
-  linear(model.nope_dim, heads * model.kv_rank);
-  Piece attention = base_of(model, precision, Part::kAttention, heads);
-  attention.hidden = 0;
-  attention.keys = sizes.keys;
-  attention.heads = rows;
-  attention.features = model.kv_rank + model.rope_dim;
-  attention.values = model.kv_rank;
-  pieces.push_back({attention});
-  linear(model.kv_rank, heads * model.value_dim);
-  linear(heads * model.value_dim, model.hidden);
-  const int64_t inner = share_of(model, sizes.parts).ffn;
-  if (!with_experts && inner > 0) pieces.push_back({mlp_of(model, precision, rows, inner)});
-  if (with_experts) add_experts(pieces, model, precision, sizes);
-  return pieces;
-}
-
-// What a backward piece updates beside its own work: the weights whose gradients came before it.
-void set_updates_of_mlp(Piece& piece, const Model& model, const BlockSizes& sizes) {
-  piece.inner = share_of(model, sizes.parts).ffn;
-  piece.gated = model.gated;
-}
-
-void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes& sizes) {
-  const Share share = share_of(model, sizes.parts);
-  piece.queries = share.heads * model.head_dim;
-  piece.key_values = share.kv_heads * model.head_dim;
-}
-
-// From the norm before attention to its output layer.
-Piece attention_half(const Model& model, Precision precision, const BlockSizes& sizes) {
-  const Share share = share_of(model, sizes.parts);
-  Piece piece = norms_of(model, precision, sizes.rows);
-  piece.part = Part::kAttentionHalf;
-  piece.keys = sizes.keys;
-  piece.heads = share.heads;
-  piece.kv_heads = share.kv_heads;
-  piece.features = model.head_dim;
-  piece.causal = sizes.causal;
-  piece.rotary = model.positions == 0 && model.causal;
-  piece.normed = sizes.norms_all_rows();
-  if (sizes.updates && sizes.norms_all_rows()) set_updates_of_mlp(piece, model, sizes);
-  return piece;
-}
-
-Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes) {
-  Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
-  piece.part = Part::kMlpHalf;
-  piece.root_mean_square = !model.biases;
-  piece.normed = sizes.norms_all_rows();
-  if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
-  return piece;
-}
-
-Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes) {
-  Piece piece = norms_of(model, precision, sizes.normed_rows);
-  piece.part = Part::kNorm;
-  return piece;
-}
-
-// Of norms that stand alone, the one behind a half's backward piece updates the weights of that half.
-Piece norm_behind(const Model& model, Precision precision, const BlockSizes& sizes, bool mlp) {
-  Piece piece = norm_of(model, precision, sizes);
-  if (!sizes.updates) return piece;
-  mlp ? set_updates_of_mlp(piece, model, sizes) : set_updates_of_attention(piece, model, sizes);
-  return piece;
-}
-
-// Whether attention is compiled from its norm to its output layer.
-bool is_whole(const Model& model, const Piece& half, const BlockSizes& sizes) {
-  Piece backward = half;
-  backward.backward = true;
-  return !model.latent() && model.streams == 1 && sizes.queries == sizes.keys && sizes.attended == 1 &&
-         half.heads % half.kv_heads == 0 && half.rows % half.keys == 0 && work_of(backward) <= 2 * kWorkMost;
-}
-
-// A training block, cut where its rank meets others.
-std::vector<Counted> halves_of(const Model& model, Precision precision, const BlockSizes& sizes,
-                               bool with_experts) {
-  std::vector<Counted> pieces;
-  const Piece attention = attention_half(model, precision, sizes);
-  double norms = 0;
-  if (!sizes.norms_all_rows())
-    for (const bool mlp : {true, false}) pieces.push_back({norm_behind(model, precision, sizes, mlp)});
-  // Layers whose attention sees a window, and attention that is too large, are cut further.
-  const double window = windowed(model, sizes.keys);
-  const double whole = is_whole(model, attention, sizes) ? 1 - window : 0;
-  if (whole > 0) pieces.push_back({attention, whole});
-  if (whole < 1) {
-    if (whole > 0)
-      pieces.push_back({window_of(model, attention_of(model, precision, sizes)), window});
-    else
-      add_attention(pieces, model, precision, sizes);
-    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), 1 - whole});
-    if (sizes.norms_all_rows()) norms += 1 - whole;
-  }
-  if (with_experts) {
-    add_experts(pieces, model, precision, sizes);
-    if (sizes.norms_all_rows()) ++norms;
-  } else {
-    pieces.push_back({mlp_half(model, precision, sizes)});
-  }
-  if (norms > 0) pieces.push_back({norm_of(model, precision, sizes), norms});
-  return pieces;
-}
-
-std::vector<Counted> pieces_of(const Model& model, Precision precision, const BlockSizes& sizes,
-                               bool with_experts) {
-  std::vector<Counted> pieces{{norms_of(model, precision, sizes.normed_rows)}};
-  add_attention(pieces, model, precision, sizes);
-  const int64_t inner = with_experts ? 0 : share_of(model, sizes.parts).ffn;
-  if (model.latent()) {
-    add_latent(pieces, model, precision, sizes);
-    if (inner > 0) pieces.push_back({mlp_of(model, precision, sizes.rows, inner)});
-  } else if (model.streams > 1) {
-    // Text and image have weights of their own, and scales and shifts by the time step.
-    const int64_t seq = std::max<int64_t>(1, sizes.keys);
-    const int64_t text = std::clamp<int64_t>(sizes.rows * model.text_tokens / seq, 1, sizes.rows - 1);
-    for (const int64_t rows : {sizes.rows - text, text}) {
-      pieces.push_back({products_of(model, precision, rows, sizes.parts, inner)});
-      pieces.push_back({linear_of(model, precision, sizes.micro_batch, model.hidden,
-                                  part_of(6 * int64_t{model.hidden}, sizes.parts))});
-    }
-  } else {
-    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, inner)});
-  }
-  if (with_experts) add_experts(pieces, model, precision, sizes);
-  return pieces;
-}
-
 // Tokens copied to their experts and back: by the memory's rate, in no program.
 double routing_s(const Model& model, Precision precision, const Machine& machine, int64_t rows) {
   const double element = precision == Precision::kFp32 ? 4 : 2;
@@ -399,8 +68,8 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
   piece.backward = backward;
   const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
-  const bool may =
-      piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
+  const bool may = piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
+                   piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
   piece.updates = backward && updates && may && (of_mlp || of_attention);
   if (may && !piece.updates) {
     piece.queries = piece.key_values = 0;
@@ -408,7 +77,9 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
     if (of_mlp) piece.gated = false;
   }
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention;
-  if (piece.part == Part::kAttentionHalf) return times.time(piece);
+  if (piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
+      piece.part == Part::kBehindKeys)
+    return times.time(piece);
   return piece.part == Part::kAttention ? along(times, piece, &Piece::heads, 1) : rows_of(times, piece);
 }
 
@@ -429,7 +100,8 @@ double weights_share(Piece piece) {
     case Part::kNorms:
     case Part::kNorm:
     case Part::kAttention: return 0;
-    case Part::kAttentionHalf: {
+    case Part::kAttentionHalf:
+    case Part::kBehindKeys: {
       piece.backward = true;
       const double all = work_of(piece);
       piece.keys = 0;
@@ -536,8 +208,8 @@ void add_update(PieceTimes& times, Weight weight, const Layout& layout, bool wid
 // part of each.
 void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machine& machine,
                              const Layout& layout, const BlockSizes& sizes, bool wide, LayerTimes& out) {
-  const Share share = share_of(model, sizes.parts);
-  const int64_t queries = share.heads * model.head_dim, shared = share.kv_heads * model.head_dim;
+  const Share share = share_of(model, sizes);
+  const int64_t queries = share.queries, shared = share.key_values;
   const auto vocabulary = static_cast<int64_t>(model.vocabulary);
   std::vector<Weight> weights{{1, model.hidden, true}};
   if (vocabulary > 0) weights.push_back({vocabulary, part_of(model.hidden, sizes.parts)});
@@ -562,23 +234,28 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
 MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& machine, const Layout& layout,
                            const BlockSizes& sizes, const Piece& embedding, const LayerTimes& out) {
   const Model& model = job.model;
-  const Share share = share_of(model, sizes.parts);
+  const Share share = share_of(model, sizes);
   const double element = job.precision == Precision::kFp32 ? 4 : 2, h = model.hidden;
   const double cores = machine.cores_per_rank;
   const auto bytes = [&](double columns) { return h * columns * cores * element; };
-  const double queries = bytes(double(share.heads) * model.head_dim),
-               shared = bytes(double(share.kv_heads) * model.head_dim), inner = bytes(double(share.ffn));
+  const double queries = bytes(double(share.queries)), shared = bytes(double(share.key_values)),
+               inner = bytes(double(share.ffn));
   const double of_attention = 2 * (queries + shared), of_mlp = (model.gated ? 3 : 2) * inner;
   MicroBatchPasses step;
-  const auto passes = [&](const Piece& half, std::vector<WeightTensor> weights) {
-    const bool mlp = half.part == Part::kMlpHalf;
+  const auto passes = [&](const std::vector<Piece>& half, std::vector<WeightTensor> weights) {
+    const bool mlp = half[0].part == Part::kMlpHalf;
     HalfPasses made;
-    made.forward = time_of(times, half, false, false);
-    made.backward = time_of(times, half, true, sizes.adds, sizes.updates);
+    made.forward = time_of(times, half.back(), false, false);
+    made.backward = time_of(times, half.back(), true, sizes.adds, sizes.updates);
     made.again = made.forward;
     made.weights = std::move(weights);
-    if (mlp && sizes.again) made.again = again_of(times, half);
-    if (!sizes.norms_all_rows()) {
+    if (mlp && sizes.again) made.again = again_of(times, half[0]);
+    if (half.size() > 1) {
+      made.before_keys = time_of(times, half[0], false, false);
+      made.before_keys_backward = time_of(times, half[0], true, sizes.adds, sizes.updates);
+      made.key_bytes = 2 * double(share.heads * sizes.rows * model.head_dim) * element;
+    }
+    if (mlp ? !sizes.norms_all_rows() : sizes.norms_alone()) {
       const Piece norm = norm_behind(model, job.precision, sizes, mlp);
       made.norm = time_of(times, norm, false, false);
       made.norm_backward = time_of(times, norm, true, sizes.adds, sizes.updates);
@@ -598,11 +275,12 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   };
   step.layers = model.layers;
   // The output layer's gradient comes before attention's inside, the projections' behind it.
+  step.by_rows = sizes.by_rows;
   step.attention = passes(attention_half(model, job.precision, sizes),
                           {{queries, 0.1}, {queries, 0.75}, {shared, 0.8}, {shared, 0.85}});
   std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
   if (model.gated) mlp.push_back({inner, 0.9});
-  step.mlp = passes(mlp_half(model, job.precision, sizes), std::move(mlp));
+  step.mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
   step.embedding = time_of(times, embedding, false, false);
   step.embedding_backward = time_of(times, embedding, true, sizes.adds);
   Piece output = output_of(model, job.precision, sizes.rows, sizes.parts);
@@ -636,6 +314,14 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   return step;
 }
 
+// Whether cores have heads, or rows of attention that is compiled whole.
+bool cores_share(const Model& model, Precision precision, const Layout& layout, const BlockSizes& sizes) {
+  if (model.heads % sizes.parts == 0) return true;
+  return sizes.by_rows && layout.cp == 1 && windowed(model, sizes.keys) == 0 &&
+         (sizes.micro_batch * sizes.keys) % sizes.cores == 0 && sizes.keys % sizes.cores == 0 &&
+         is_whole(model, precision, sizes);
+}
+
 }  // namespace
 
 std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& machine, const Layout& layout,
@@ -643,9 +329,6 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   const Model& model = job.model;
   why = not_compiled_because(model, job.precision, machine);
   const int64_t parts = int64_t{layout.tp} * machine.cores_per_rank;
-  if (why.empty() && (model.heads % parts != 0 || model.ffn % parts != 0))
-    why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
-  if (!why.empty()) return std::nullopt;
   BlockSizes sizes;
   sizes.rows = static_cast<int64_t>(layout.micro_batch * job.seq / layout.cp);
   sizes.normed_rows = part_of(sizes.rows, machine.cores_per_rank * (layout.sp ? layout.tp : 1));
@@ -654,14 +337,19 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.keys = static_cast<int64_t>(job.seq);
   sizes.causal = model.causal && layout.cp == 1;
   sizes.parts = parts;
+  sizes.cores = machine.cores_per_rank;
+  sizes.by_rows = model.heads % parts != 0 && model.heads % layout.tp == 0 && machine.cores_per_rank == 2;
   sizes.local_experts = double(model.experts) / layout.ep;
   sizes.attended = model.causal && layout.cp > 1 ? 0.5 : 1;
   sizes.again = layout.recompute == Recompute::kFull;
+  if (why.empty() && (model.ffn % parts != 0 || !cores_share(model, job.precision, layout, sizes)))
+    why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
+  if (!why.empty()) return std::nullopt;
   sizes.adds = layout.zero < 3 && job.global_batch > double(layout.dp) * layout.micro_batch;
   // The only micro-batch's gradients are complete while its backward pass goes on.
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
                   model.expert_layers() == 0 && windowed(model, sizes.keys) == 0 &&
-                  is_whole(model, attention_half(model, job.precision, sizes), sizes);
+                  is_whole(model, job.precision, sizes);
   Piece embedding;
   embedding.part = Part::kEmbedding;
   embedding.rows = sizes.rows;
@@ -686,8 +374,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     out.update_blocks = sizes.updates;
     const bool is_known = layout.pp == 1 && layout.cp == 1 && layout.shard == 0 &&
                           model.expert_layers() == 0 && model.vocabulary > 0 &&
-                          windowed(model, sizes.keys) == 0 &&
-                          is_whole(model, attention_half(model, job.precision, sizes), sizes);
+                          windowed(model, sizes.keys) == 0 && is_whole(model, job.precision, sizes);
     if (is_known)
       out.waits = collective_waits(passes_of(times, job, machine, layout, sizes, embedding, out), machine,
                                    layout, collectives_);

@@ -53,6 +53,8 @@ class Sheet {
       case Part::kLinear: linear(); break;
       case Part::kAttentionHalf:
       case Part::kMlpHalf: piece_.backward ? half_backward() : half_forward(); break;
+      case Part::kBeforeKeys: piece_.backward ? keys_backward() : keys_forward(); break;
+      case Part::kBehindKeys: piece_.backward ? queries_backward() : queries_forward(); break;
       case Part::kNorm: piece_.backward ? norm_backward() : norm_forward(); break;
       case Part::kLogits: logits(); break;
       case Part::kShares: shares(); break;
@@ -180,8 +182,11 @@ class Sheet {
       const auto counted = [&](int64_t dimension) {
         return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}}, {positions});
       };
+      ValueId query = counted(0);
+      if (piece_.part == Part::kBehindKeys)  // from where the core's part begins
+        query = plus(query, builder_.broadcast_in_dim(argument({}, kIndex), positions.dims_vector(), {}));
       const ValueId seen = builder_.broadcast_in_dim(
-          builder_.compare(graph::ComparisonDirection::kGe, counted(0), counted(1)), dims, {last - 1, last});
+          builder_.compare(graph::ComparisonDirection::kGe, query, counted(1)), dims, {last - 1, last});
       scores = builder_.add(OpKind::select_, {seen, scores, splat(scores, kMasked)});
     }
     const ValueId largest = over_keys(builder_.reduce(OpKind::maximum_, scores, {last}), scores);
@@ -311,6 +316,11 @@ class Sheet {
   }
 
   ValueId attention_of(ValueId in) {
+    const auto [q, k, v] = projections(in);
+    return mixed_of(q, k, v);
+  }
+
+  std::array<ValueId, 3> projections(ValueId in) {
     const int64_t queries = piece_.heads * piece_.features, shared = piece_.kv_heads * piece_.features;
     // Products first, as the exported step has them.
     const auto projected = [&](int64_t columns) {
@@ -322,29 +332,83 @@ class Sheet {
     q = given(heads_first(q, piece_.heads));
     k = given(heads_first(for_queries(k), piece_.heads));
     v = given(heads_first(for_queries(v), piece_.heads));
+    return {q, k, v};
+  }
+
+  ValueId mixed_of(ValueId q, ValueId k, ValueId v) {
     const ValueId mixed = given(heads_last(given(attended(q, k, v))));
-    return narrow(product(mixed, argument({queries, piece_.hidden})));
+    return narrow(product(mixed, argument({piece_.heads * piece_.features, piece_.hidden})));
+  }
+
+  void keys_forward() {
+    (void)projections(piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden}));
+  }
+
+  void queries_forward() {
+    const ValueId q = argument(of_heads(positions())), k = argument(of_heads(piece_.keys));
+    give(mixed_of(q, k, argument(of_heads(piece_.keys))));
+  }
+
+  void queries_backward() {
+    const ValueId d_out = argument({piece_.rows, piece_.hidden});
+    const auto [d_q, d_k, d_v] = attention_inside_back(d_out);
+    give(d_k);
+    give(d_v);
+    ValueId d = heads_last(d_q);
+    if (piece_.rotary) d = narrow(turned(wide(d)));
+    give(d);
+    give(narrow(product_turned(d, argument({piece_.hidden, piece_.heads * piece_.features}))));
+  }
+
+  void keys_backward() {
+    const ValueId in = rows_read(piece_.hidden);
+    ValueId d_in = argument({piece_.rows, piece_.hidden});  // by way of queries
+    gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
+    for (int i = 0; i < 2; ++i) {
+      ValueId d = of_shared(heads_last(argument(of_heads(positions()))));
+      if (i == 0 && piece_.rotary) d = narrow(turned(wide(d)));
+      give(d);
+      gradient(in, d);
+      d_in = plus(d_in, narrow(product_turned(d, argument({piece_.hidden, builder_.type(d).dim(1)}))));
+    }
+    give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+    if (piece_.updates) update_other_half();
   }
 
   ValueId attention_back(ValueId d_out) {
-    const int64_t queries = piece_.heads * piece_.features;
-    const Dims dims{sequences(), piece_.heads, piece_.keys, piece_.features};
-    const ValueId d_mixed = narrow(product_turned(d_out, argument({queries, piece_.hidden})));
-    give_gradient(product_of_rows(argument({piece_.rows, queries}), d_out));
-    const ValueId q = argument(dims), k = argument(dims), v = argument(dims), made = argument(dims);
-    const auto d = attended_backward(q, k, v, made, heads_first(d_mixed, piece_.heads));
+    const auto d = attention_inside_back(d_out);
     std::vector<ValueId> d_projected = {heads_last(d[0]), of_shared(heads_last(d[1])),
                                         of_shared(heads_last(d[2]))};
     for (int i = 0; i < 2; ++i)
       if (piece_.rotary) d_projected[i] = narrow(turned(wide(d_projected[i])));
-    return back_through(argument({piece_.rows, piece_.hidden}), d_projected);
+    if (piece_.halves)
+      for (const ValueId each : d_projected) give(each);
+    return back_through(rows_read(piece_.hidden), d_projected);
+  }
+
+  std::array<ValueId, 3> attention_inside_back(ValueId d_out) {
+    const int64_t queries = piece_.heads * piece_.features;
+    const ValueId d_mixed = narrow(product_turned(d_out, argument({queries, piece_.hidden})));
+    gradient(rows_read(queries), d_out);
+    const Dims own = of_heads(positions()), all = of_heads(piece_.keys);
+    const ValueId q = argument(own), k = argument(all), v = argument(all), made = argument(own);
+    return attended_backward(q, k, v, made, heads_first(d_mixed, piece_.heads));
+  }
+
+  // What weights that read it have gradients by: of all rows, but of the weights a half.
+  ValueId rows_read(int64_t columns) {
+    return piece_.halves ? argument({2 * piece_.rows, columns / 2}) : argument({piece_.rows, columns});
+  }
+  void gradient(ValueId in, ValueId d) {
+    if (piece_.halves) d = argument({2 * piece_.rows, builder_.type(d).dim(1)});
+    give_gradient(product_of_rows(in, d));
   }
 
   // Gradients of weights that read `in`, and of `in`, from those of what they gave.
   ValueId back_through(ValueId in, const std::vector<ValueId>& d_outs) {
     ValueId d_in{};
     for (size_t i = 0; i < d_outs.size(); ++i) {
-      give_gradient(product_of_rows(in, d_outs[i]));
+      gradient(in, d_outs[i]);
       const ValueId weight = argument({piece_.hidden, builder_.type(d_outs[i]).dim(1)});
       const ValueId back = narrow(product_turned(d_outs[i], weight));
       d_in = i == 0 ? back : plus(d_in, back);
@@ -352,8 +416,14 @@ class Sheet {
     return d_in;
   }
 
-  int64_t sequences() const { return piece_.rows / piece_.keys; }
-  Dims by_head(int64_t heads) const { return {sequences(), piece_.keys, heads, piece_.features}; }
+  // Of each sequence: all, or the core's half.
+  int64_t positions() const {
+    const bool is_half = piece_.part == Part::kBeforeKeys || piece_.part == Part::kBehindKeys;
+    return is_half ? piece_.keys / 2 : piece_.keys;
+  }
+  int64_t sequences() const { return piece_.rows / positions(); }
+  Dims by_head(int64_t heads) const { return {sequences(), positions(), heads, piece_.features}; }
+  Dims of_heads(int64_t positions) const { return {sequences(), piece_.heads, positions, piece_.features}; }
 
   ValueId transposed(ValueId x, Dims order) {
     return builder_.add(OpKind::transpose_, {x}, {{Attr::permutation, Attribute(std::move(order))}});
@@ -604,7 +674,7 @@ class Sheet {
     const Dims dims = builder_.type(x).dims_vector();
     const int64_t half = piece_.features / 2;
     // Sequences have the same angles.
-    const int64_t length = piece_.part == Part::kAttentionHalf ? piece_.keys : dims[0];
+    const int64_t length = piece_.keys > 0 ? positions() : dims[0];
     const Dims halves{dims[0] / length, length, dims[1] / piece_.features, 2, half};
     const ValueId pairs = builder_.reshape(x, halves);
     const ValueId swapped = builder_.add(OpKind::reverse_, {pairs}, {{Attr::dimensions, Attribute(Dims{3})}});
@@ -680,6 +750,8 @@ std::string_view name_of(Part part) {
     case Part::kMlp: return "mlp";
     case Part::kLinear: return "linear";
     case Part::kAttentionHalf: return "attention_half";
+    case Part::kBeforeKeys: return "before_keys";
+    case Part::kBehindKeys: return "behind_keys";
     case Part::kMlpHalf: return "mlp_half";
     case Part::kNorm: return "norm";
     case Part::kLogits: return "logits";
@@ -700,10 +772,11 @@ std::string to_string(const Piece& piece) {
       {"inner", piece.inner}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
-  const std::pair<const char*, bool> flags[] = {
-      {"gated", piece.gated}, {"rms", piece.root_mean_square}, {"causal", piece.causal},
-      {"f32", piece.wide},    {"rotary", piece.rotary},        {"normed", piece.normed},
-      {"adds", piece.adds},   {"updates", piece.updates},      {"again", piece.again}};
+  const std::pair<const char*, bool> flags[] = {{"gated", piece.gated},     {"rms", piece.root_mean_square},
+                                                {"causal", piece.causal},   {"f32", piece.wide},
+                                                {"rotary", piece.rotary},   {"normed", piece.normed},
+                                                {"halves", piece.halves},   {"adds", piece.adds},
+                                                {"updates", piece.updates}, {"again", piece.again}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;

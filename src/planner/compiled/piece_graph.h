@@ -27,6 +27,8 @@ enum class Part : uint8_t {
   kLinear,         // one product, `hidden` to `inner`
   kAttentionHalf,  // projections, rotary positions, attention and its output layer, with a norm where
                    // `normed`
+  kBeforeKeys,     // ... of a core with half of each sequence: up to where cores meet for keys and values
+  kBehindKeys,     // ... and from there: attention of its queries, and the output layer
   kMlpHalf,        // the same of an MLP
   kNorm,           // one norm, and the residual before it
   kLogits,         // of a vocabulary that ranks share: logits, and the largest of the rank's
@@ -60,6 +62,9 @@ struct Piece {
   // the other one's; kNorm, where it is a piece of its own, those of the half before it. `inner` and `gated`
   // say that they are the MLP's, `queries` and `key_values` that they are attention's.
   bool updates = false;
+  // Of attention's: `rows` are half of a rank's, and gradients of weights are of all, a half of each
+  // weight's.
+  bool halves = false;
   bool adds = false;   // a backward pass adds its weights' gradients to those of micro-batches before
   bool again = false;  // kMlpHalf: a forward pass for the backward pass, which does not read what it gives
 

@@ -36,6 +36,111 @@ struct Product {
   const std::vector<int>& factors(int dim) const { return rule.results[0][static_cast<size_t>(dim)]; }
 };
 
+// What lies between products with weights where attention is: which dimensions of its values are one.
+class HeadRegion {
+ public:
+  explicit HeadRegion(const Function& function) : function_(function) {}
+
+  void begin(ValueId value) { values_.insert(value); }
+  bool has(ValueId value) const { return values_.contains(value); }
+
+  // The next op in order, which is no product with a weight.
+  void add(OpId id) {
+    const Op& op = function_.op(id);
+    if (op.kind == OpKind::return_ || op.kind == OpKind::while_ || op.kind == OpKind::if_) return;
+    bool found = false;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (!has(op.operands[i])) continue;
+      found = true;
+      if (op.kind == OpKind::optimization_barrier_)
+        begin(op.results[i]);
+      else
+        values_.insert(op.results.begin(), op.results.end());
+    }
+    if (found) ops_.push_back(id);
+  }
+
+  // All ops are there.
+  void close() {
+    for (const OpId id : ops_) {
+      const Op& op = function_.op(id);
+      const auto rule = dimension_rule(function_, op);
+      if (!rule) continue;
+      std::map<int, Place> first;  // of a factor
+      for (size_t i = 0; i < op.operands.size(); ++i) join(op.operands[i], rule->operands[i], first);
+      for (size_t i = 0; i < op.results.size(); ++i) join(op.results[i], rule->results[i], first);
+      if (op.kind == OpKind::reduce_)
+        for (const int64_t d : op.integers(Attr::dimensions))
+          reduced_.push_back({op.operands[0], static_cast<int>(d)});
+    }
+  }
+
+  // Which scores are made weights over.
+  bool is_of_keys(Place place) const {
+    return std::ranges::any_of(reduced_, [&](Place each) { return root(each) == root(place); });
+  }
+
+  // Of products without weights: keys and values that each query meets, and sums over queries, with their
+  // dimension of keys.
+  struct Products {
+    std::set<ValueId> keys;
+    std::vector<Place> sums;
+  };
+  Products products_of(const std::vector<Place>& queries) const {
+    Products found;
+    std::set<Place> roots;
+    for (const Place& each : queries) roots.insert(root(each));
+    const auto is_of_queries = [&](Place place) { return roots.contains(root(place)); };
+    for (const OpId id : ops_) {
+      const Op& op = function_.op(id);
+      if (op.kind != OpKind::dot_general_ || !has(op.operands[0]) || !has(op.operands[1])) continue;
+      for (const ValueId value : op.operands)
+        if (any(value, [&](Place place) { return is_of_keys(place); }) && !any(value, is_of_queries))
+          found.keys.insert(value);
+      const auto summed = op.integers(Attr::lhs_contracting_dimensions);
+      if (std::ranges::none_of(summed, [&](int64_t d) {
+            return is_of_queries({op.operands[0], static_cast<int>(d)});
+          }))
+        continue;
+      const ValueId made = op.results[0];
+      for (int d = 0; d < function_.type(made).rank(); ++d)
+        if (is_of_keys({made, d})) found.sums.emplace_back(made, d);
+    }
+    return found;
+  }
+
+ private:
+  template <typename Is>
+  bool any(ValueId value, Is&& is) const {
+    for (int d = 0; d < function_.type(value).rank(); ++d)
+      if (is(Place{value, d})) return true;
+    return false;
+  }
+
+  Place root(Place place) const {
+    for (auto above = above_.find(place); above != above_.end(); above = above_.find(place))
+      place = above->second;
+    return place;
+  }
+
+  // Dimensions of one factor each, of values of the region.
+  void join(ValueId value, const DimensionFactors& dimensions, std::map<int, Place>& first) {
+    if (!has(value)) return;
+    for (size_t d = 0; d < dimensions.size(); ++d) {
+      if (dimensions[d].size() != 1) continue;
+      const Place place{value, static_cast<int>(d)};
+      const Place own = root(place), known = root(first.try_emplace(dimensions[d][0], place).first->second);
+      if (own != known) above_[own] = known;
+    }
+  }
+
+  const Function& function_;
+  std::set<ValueId> values_;
+  std::vector<OpId> ops_;
+  std::vector<Place> reduced_;
+  std::map<Place, Place> above_;
+};
+
 class Chains {
  public:
   Chains(Function function, const AxisGrid& grid, const Axes& axes)
@@ -44,8 +149,11 @@ class Chains {
   std::optional<ChainCuts> run() {
     mark_inputs();
     cut_tables();
-    for (const auto& [value, readers] : readers_of_values()) readers_[value] = readers;
-    if (!cut_columns()) return std::nullopt;
+    turn_tables();
+    readers_ = readers_of_values();
+    known_ = propagate(function_, grid_, stated_.values);
+    find_uneven_heads();
+    if (!cut_columns() && around_heads_.empty()) return std::nullopt;
     cut_rows_between();
     cut_state();
     stated_.results.resize(function_.returned().size());
@@ -108,6 +216,40 @@ class Chains {
     for (int d = type.rank(); d-- > 0;)
       if (!dimensions[static_cast<size_t>(d)].empty() && grid_.divides(axes_, type.dim(d)))
         return (void)stated_.values.try_emplace(table, cut_by(type, d));
+  }
+
+  // A table that products read too (one for both ends of a model): they read other parts of it than those
+  // that read rows by number.
+  void turn_tables() {
+    const auto readers = readers_of_values();
+    const StatedCuts tables = stated_.values;
+    for (const auto& [table, cuts] : tables) {
+      const auto found = readers.find(table);
+      if (found == readers.end()) continue;
+      std::optional<Cuts> wanted;
+      std::vector<OpId> others;
+      for (const OpId id : found->second) {
+        const auto product = product_of(id);
+        if (!product || function_.op(id).operands[product->weight] != table)
+          others.push_back(id);
+        else if (!wanted)
+          wanted = columns_of_weight(*product);
+      }
+      if (!wanted) continue;
+      const ValueId turned = behind(table);
+      for (const OpId id : others) std::ranges::replace(function_.op(id).operands, turned, table);
+      stated_.values.try_emplace(turned, *wanted);
+    }
+  }
+
+  Cuts columns_of_weight(const Product& product) const {
+    const Type& type = function_.type(function_.op(product.op).operands[product.weight]);
+    const int columns = free_dimension(product, product.weight, true);
+    if (columns < 0) return cut_by(type, -1);
+    for (int d = 0; d < type.rank(); ++d)
+      if (product.rule.operands[product.weight][static_cast<size_t>(d)] == product.factors(columns))
+        return cut_by(type, d);
+    return cut_by(type, -1);
   }
 
   // What devices exchange whole, its parts lie together where it is made (the gradient of a table).
@@ -265,7 +407,7 @@ class Chains {
       changed = false;
       products_.push_back(std::move(*product));
       const Product& last = products_.back();
-      if (sums(last)) return;
+      if (around_heads_.contains(id) || sums(last)) return;
       const ValueId made = function_.op(id).results[0];
       const int dim = free_dimension(last, last.weight, true);
       if (dim < 0) return;
@@ -276,6 +418,105 @@ class Chains {
       any = true;
     });
     return any;
+  }
+
+  // -- heads that the devices do not divide
+  //
+  // Between products whose columns are such heads and those that read what becomes of them, devices have
+  // sequences, or else rows of queries, of which each meets all keys and values.
+  void find_uneven_heads() {
+    std::set<ValueId> read, divided;  // by products whose columns are such heads, or others
+    std::map<OpId, Product> products;
+    graph::walk(function_, function_.body(), [&](OpId id) {
+      auto product = product_of(id);
+      if (!product) return;
+      const ValueId from = function_.op(id).operands[1 - product->weight];
+      if (const auto divides = divides_heads(*product)) (*divides ? divided : read).insert(from);
+      products.emplace(id, std::move(*product));
+    });
+    // One head of keys that several of queries meet is no reason.
+    std::erase_if(read, [&](ValueId value) { return divided.contains(value); });
+    if (read.empty()) return;
+    HeadRegion region(function_);
+    std::vector<const Product*> before;
+    graph::walk(function_, function_.body(), [&](OpId id) {
+      const auto product = products.find(id);
+      if (product == products.end()) return region.add(id);
+      const ValueId made = function_.op(id).results[0];
+      const ValueId from = function_.op(id).operands[1 - product->second.weight];
+      const int columns = free_dimension(product->second, product->second.weight, true);
+      if (region.has(from)) {
+        ends_.insert(made);
+      } else if (read.contains(from) && columns >= 0 && !ends_well({made, columns})) {
+        before.push_back(&product->second);
+        region.begin(made);
+      } else {
+        return;
+      }
+      around_heads_.insert(id);
+    });
+    region.close();
+    std::vector<Place> queries;
+    for (const Product* product : before) {
+      const Place rows{function_.op(product->op).results[0], rows_of(*product)};
+      if (rows.second >= 0 && !region.is_of_keys(rows)) queries.push_back(rows);
+    }
+    const auto [keys, sums] = region.products_of(queries);
+    for (const ValueId value : keys) make_whole(value);
+    for (const auto& [sum, rows] : sums) {
+      stated_.values.try_emplace(sum, cut_by(function_.type(sum), -1));
+      const ValueId part = behind(sum);
+      if (grid_.divides(axes_, function_.type(part).dim(rows))) key_rows_.emplace_back(part, rows);
+    }
+    readers_ = readers_of_values();
+  }
+
+  int rows_of(const Product& product) const { return free_dimension(product, 1 - product.weight, false); }
+
+  void make_whole(ValueId value) {
+    const ValueId whole = behind(value);
+    stated_.values.try_emplace(whole, cut_by(function_.type(whole), -1));
+  }
+
+  // Of a product whose columns are read as heads; nullopt of others, and of heads that cannot be followed.
+  std::optional<bool> divides_heads(const Product& product) const {
+    const ValueId result = function_.op(product.op).results[0];
+    const int columns = free_dimension(product, product.weight, true);
+    const auto readers = readers_.find(result);
+    if (columns < 0 || readers == readers_.end()) return std::nullopt;
+    bool divides = true;
+    for (const OpId id : readers->second) {
+      const Op& op = function_.op(id);
+      const auto rule = op.kind == OpKind::reshape_ ? dimension_rule(function_, op) : std::nullopt;
+      if (!rule) return std::nullopt;
+      const auto& factors = rule->operands[0][static_cast<size_t>(columns)];
+      const Type& made = function_.type(op.results[0]);
+      // One head is no factor, but a dimension in front of its features.
+      const bool is_one = factors.size() == 1 && made.rank() > function_.type(op.operands[0]).rank() &&
+                          made.dim(made.rank() - 2) == 1;
+      if (!is_one && factors.size() < 2) return std::nullopt;
+      divides &= !is_one && grid_.divides(axes_, rule->factors[static_cast<size_t>(factors[0])].size);
+    }
+    if (divides && !ends_well({result, columns})) return std::nullopt;
+    return divides;
+  }
+
+  // What several products behind heads give is added up before devices exchange it.
+  std::map<ValueId, const Product*> added_ends() const {
+    std::map<ValueId, const Product*> found;
+    for (const Product& product : products_)
+      if (const ValueId made = function_.op(product.op).results[0]; ends_.contains(made))
+        found[made] = &product;
+    graph::walk(function_, function_.body(), [&](OpId id) {
+      const Op& op = function_.op(id);
+      if (op.kind != OpKind::add_) return;
+      for (const ValueId operand : op.operands)
+        if (!found.contains(operand) || readers_.at(operand).size() != 1) return;
+      const Product* first = found.at(op.operands[0]);
+      for (const ValueId operand : op.operands) found.erase(operand);
+      found[op.results[0]] = first;
+    });
+    return found;
   }
 
   // Sequences that the devices of the program cut themselves: that of their sum which cuts the dimension.
@@ -290,21 +531,46 @@ class Chains {
 
   void cut_rows_between() {
     known_ = propagate(function_, grid_, stated_.values);
+    for (const auto& [value, rows] : key_rows_)
+      stated_.values.try_emplace(value, cut_by(function_.type(value), rows));
+    for (const auto& [made, product] : added_ends()) scatter_columns(made, *product);
     for (const Product& product : products_) {
+      if (around_heads_.contains(product.op)) {
+        const ValueId made = function_.op(product.op).results[0];
+        if (const int rows = rows_of(product); rows >= 0)
+          stated_.values.try_emplace(made, cut_by(function_.type(made), rows));
+        continue;
+      }
       const ValueId read = function_.op(product.op).operands[1 - product.weight];
       if (sums(product)) {
         const ValueId terms = function_.op(product.op).results[0];
-        const int dim = free_dimension(product, 1 - product.weight, false);
-        if (dim < 0) continue;
+        if (rows_of(product) < 0) continue;
         stated_.values.try_emplace(terms, cut_by(function_.type(terms), -1));
-        const ValueId sum = scattered(terms, dim);
-        if (!grid_.divides(axes_, function_.type(sum).dim(dim))) continue;
-        const ValueId rows = behind(sum);
-        stated_.values.try_emplace(rows, cut_by(function_.type(rows), dim));
+        cut_rows_of(terms, product);
       } else if (std::ranges::find(inputs_, read) != inputs_.end()) {
         stated_.values.try_emplace(read, cut_by(function_.type(read), -1));
       }
     }
+  }
+
+  // Where devices of the program get rows of a sum, rows of ours are columns there.
+  void scatter_columns(ValueId made, const Product& product) {
+    const int rows = rows_of(product), columns = free_dimension(product, product.weight, true);
+    if (rows < 0 || columns < 0 || scattered(made, rows) == made) return;
+    const ValueId turned = behind(made);
+    stated_.values.try_emplace(turned, cut_by(function_.type(turned), columns));
+    readers_ = readers_of_values();
+    cut_rows_of(turned, product);
+  }
+
+  // Of what a product, or several together, give: behind their sum over the devices of the program.
+  void cut_rows_of(ValueId made, const Product& product) {
+    const int dim = rows_of(product);
+    if (dim < 0) return;
+    const ValueId sum = scattered(made, dim);
+    if (!grid_.divides(axes_, function_.type(sum).dim(dim))) return;
+    const ValueId rows = behind(sum);
+    stated_.values.try_emplace(rows, cut_by(function_.type(rows), dim));
   }
 
   // An op behind that which makes the value, to say how the value lies for those that read it.
@@ -388,7 +654,10 @@ class Chains {
   std::map<ValueId, std::vector<OpId>> readers_;
   std::vector<Product> products_;
   std::vector<ValueId> inputs_;
-  std::vector<Cuts> known_;  // propagated
+  std::set<OpId> around_heads_;  // products in front of and behind heads that the devices do not divide
+  std::set<ValueId> ends_;       // of those behind
+  std::vector<Place> key_rows_;  // sums over queries between them, and their rows
+  std::vector<Cuts> known_;      // propagated
   Stated stated_;
 };
 

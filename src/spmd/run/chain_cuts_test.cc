@@ -46,6 +46,38 @@ Module shared_keys() {
                              "shared_keys");
 }
 
+// Three heads of queries with the keys of one, and weights that the largest score of each query has part in.
+Module three_heads() {
+  return graph::parse_module(R"(module {
+  func.func @main(%x: tensor<1024x512xf32>, %q: tensor<512x384xf32>, %k: tensor<512x128xf32>,
+                  %o: tensor<384x512xf32>) -> tensor<1024x512xf32> {
+    %0 = stablehlo.dot_general %x, %q, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x384xf32>) -> tensor<1024x384xf32>
+    %1 = stablehlo.reshape %0 : (tensor<1024x384xf32>) -> tensor<1024x3x128xf32>
+    %2 = stablehlo.transpose %1, dims = [1, 0, 2] : (tensor<1024x3x128xf32>) -> tensor<3x1024x128xf32>
+    %3 = stablehlo.dot_general %x, %k, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x128xf32>) -> tensor<1024x128xf32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [1, 2] : (tensor<1024x128xf32>) -> tensor<3x1024x128xf32>
+    %5 = stablehlo.dot_general %2, %4, batching_dims = [0] x [0], contracting_dims = [2] x [2]
+      : (tensor<3x1024x128xf32>, tensor<3x1024x128xf32>) -> tensor<3x1024x1024xf32>
+    %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %6 = stablehlo.reduce(%5 init: %least) applies stablehlo.maximum across dimensions = [2]
+      : (tensor<3x1024x1024xf32>, tensor<f32>) -> tensor<3x1024xf32>
+    %7 = stablehlo.broadcast_in_dim %6, dims = [0, 1] : (tensor<3x1024xf32>) -> tensor<3x1024x1024xf32>
+    %8 = stablehlo.add %5, %7 : tensor<3x1024x1024xf32>
+    %9 = stablehlo.sign %8 : tensor<3x1024x1024xf32>
+    %10 = stablehlo.dot_general %9, %4, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+      : (tensor<3x1024x1024xf32>, tensor<3x1024x128xf32>) -> tensor<3x1024x128xf32>
+    %11 = stablehlo.sign %10 : tensor<3x1024x128xf32>
+    %12 = stablehlo.transpose %11, dims = [1, 0, 2] : (tensor<3x1024x128xf32>) -> tensor<1024x3x128xf32>
+    %13 = stablehlo.reshape %12 : (tensor<1024x3x128xf32>) -> tensor<1024x384xf32>
+    %14 = stablehlo.dot_general %13, %o, contracting_dims = [1] x [0]
+      : (tensor<1024x384xf32>, tensor<384x512xf32>) -> tensor<1024x512xf32>
+    return %14 : tensor<1024x512xf32>
+  } })",
+                             "three_heads");
+}
+
 runtime::Settings logical_core() {
   runtime::Settings settings;
   settings.target = "trn2.3xlarge";
@@ -54,29 +86,47 @@ runtime::Settings logical_core() {
   return settings;
 }
 
+using Types = std::vector<std::string>;
+
+// Of products and of exchanges.
+std::pair<Types, Types> cut_types(const Module& module) {
+  const AxisGrid grid = core_grid(1);
+  const auto chains = chain_cuts(module.entry(), grid, core_axes(grid));
+  std::pair<Types, Types> found;
+  if (!chains) return found;
+  const SpmdModule local = partition(module, chains->function, grid, chains->stated.values);
+  const graph::Function& entry = local.module.entry();
+  graph::walk(entry, entry.body(), [&](graph::OpId id) {
+    const graph::Op& op = entry.op(id);
+    const std::string type = op.results.empty() ? "" : entry.type(op.results[0]).to_string();
+    if (op.kind == OpKind::dot_general_) found.first.push_back(type);
+    if (op.has(graph::Attr::replica_groups)) found.second.push_back(type);
+  });
+  return found;
+}
+
 // Heads of queries are cut, the keys that all of them read are whole, and the only exchange is the sum that
 // the chain ends in, of which each device gets its rows.
 TEST(ChainCuts, HeadsThatShareKeysAreCut) {
-  const Module module = shared_keys();
-  const AxisGrid grid = core_grid(1);
-  const auto chains = chain_cuts(module.entry(), grid, core_axes(grid));
-  ASSERT_TRUE(chains);
-  const SpmdModule local = partition(module, chains->function, grid, chains->stated.values);
-  const graph::Function& entry = local.module.entry();
-  std::vector<std::string> products, exchanges;
-  graph::walk(entry, entry.body(), [&](graph::OpId id) {
-    const graph::Op& op = entry.op(id);
-    if (op.kind == OpKind::dot_general_) products.push_back(entry.type(op.results[0]).to_string());
-    if (op.has(graph::Attr::replica_groups)) exchanges.push_back(entry.type(op.results[0]).to_string());
-  });
-  EXPECT_EQ(products, (std::vector<std::string>{"tensor<1024x256xf32>", "tensor<1024x128xf32>",
-                                                "tensor<2x1024x1024xf32>", "tensor<2x1024x128xf32>",
-                                                "tensor<1024x512xf32>"}));
-  EXPECT_EQ(exchanges, (std::vector<std::string>{"tensor<512x512xf32>"}));
+  const auto [products, exchanges] = cut_types(shared_keys());
+  EXPECT_EQ(products, (Types{"tensor<1024x256xf32>", "tensor<1024x128xf32>", "tensor<2x1024x1024xf32>",
+                             "tensor<2x1024x128xf32>", "tensor<1024x512xf32>"}));
+  EXPECT_EQ(exchanges, (Types{"tensor<512x512xf32>"}));
 }
 
-TEST(ChainCuts, HaveTheValuesOfOneCore) {
-  const Module module = shared_keys();
+// Each device has all heads of its own queries, and the only exchange brings it the other's keys.
+TEST(ChainCuts, QueriesAreCutWhereHeadsCannotBe) {
+  const auto [products, exchanges] = cut_types(three_heads());
+  EXPECT_EQ(products, (Types{"tensor<512x384xf32>", "tensor<512x128xf32>", "tensor<3x512x1024xf32>",
+                             "tensor<3x512x128xf32>", "tensor<512x512xf32>"}));
+  EXPECT_EQ(exchanges, (Types{"tensor<3x1024x128xf32>"}));
+}
+
+class ChainValues : public testing::TestWithParam<Module (*)()> {};
+INSTANTIATE_TEST_SUITE_P(Programs, ChainValues, testing::Values(shared_keys, three_heads));
+
+TEST_P(ChainValues, AreThoseOfOneCore) {
+  const Module module = GetParam()();
   const AxisGrid grid = core_grid(1);
   const auto chains = chain_cuts(module.entry(), grid, core_axes(grid));
   ASSERT_TRUE(chains);

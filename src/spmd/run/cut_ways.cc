@@ -6,6 +6,7 @@
 #include "compiler/analysis/values.h"
 #include "spmd/dimension_rule.h"
 #include "spmd/propagate.h"
+#include "spmd/sdy_ops.h"
 
 namespace opentrn::spmd {
 
@@ -38,6 +39,8 @@ std::optional<ValueId> read_through(const Op& op, ValueId value) {
     }
     case OpKind::convert_:
     case OpKind::dynamic_slice_: return op.operands[0];
+    case OpKind::custom_call_:
+      return is_sharding_constraint(op) ? std::optional(op.operands[0]) : std::nullopt;
     default: return compiler::is_view_op(op.kind) ? std::optional(op.operands[0]) : std::nullopt;
   }
 }

@@ -1,0 +1,363 @@
+#include "planner/compiled/block_pieces.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/fault.h"
+
+namespace opentrn::planner::compiled {
+
+int64_t part_of(int64_t whole, int64_t parts) { return (whole + parts - 1) / parts; }
+
+Share share_of(const Model& model, int64_t parts) {
+  Share share{part_of(model.heads, parts), part_of(model.kv_heads, parts), part_of(model.ffn, parts),
+              part_of(static_cast<int64_t>(model.vocabulary), parts)};
+  share.queries = share.heads * model.head_dim;
+  share.key_values = share.kv_heads * model.head_dim;
+  return share;
+}
+
+Share share_of(const Model& model, const BlockSizes& sizes) {
+  Share share = share_of(model, sizes.parts);
+  if (!sizes.by_rows) return share;
+  const Share rank = share_of(model, sizes.parts / sizes.cores);
+  share.heads = rank.heads;
+  share.kv_heads = rank.kv_heads;
+  share.queries = part_of(rank.queries, sizes.cores);
+  share.key_values = part_of(rank.key_values, sizes.cores);
+  return share;
+}
+
+// FLOP, as the products' time has them.
+double work_of(const Piece& piece) {
+  const auto d = [](int64_t value) { return double(value); };
+  switch (piece.part) {
+    // Vectors are about a hundredth as fast as products.
+    case Part::kNorms: return 100 * 40 * d(piece.rows) * d(piece.hidden);
+    case Part::kProducts:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) *
+             (2 * d(piece.queries) + 2 * d(piece.key_values) + (piece.gated ? 3 : 2) * d(piece.inner));
+    case Part::kMlp:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
+             d(piece.inner);
+    case Part::kLinear: return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.inner);
+    case Part::kAttention:
+      return (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
+    case Part::kOutput: return (piece.backward ? 6 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.inner);
+    case Part::kDecode: return 0;
+    case Part::kAttentionHalf:
+    case Part::kBehindKeys:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
+                 (2 * d(piece.heads) + 2 * d(piece.kv_heads)) +
+             (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
+    case Part::kBeforeKeys:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
+             (d(piece.heads) + 2 * d(piece.kv_heads));
+    case Part::kMlpHalf:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
+             d(piece.inner);
+    case Part::kNorm: return 100 * 20 * d(piece.rows) * d(piece.hidden);
+    case Part::kLogits: return 2 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
+    case Part::kShares: return 100 * 10 * d(piece.rows) * d(piece.inner);
+    case Part::kLogitsBackward: return 4 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
+    // A row takes about as long as its way to memory and back.
+    case Part::kEmbedding: return 2e8 * d(piece.rows);
+    case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
+  }
+  OPENTRN_CHECK(false, "a part without work");
+}
+
+namespace {
+
+Piece base_of(const Model& model, Precision precision, Part part, int64_t rows) {
+  Piece piece;
+  piece.part = part;
+  piece.hidden = model.hidden;
+  piece.rows = rows;
+  piece.wide = precision == Precision::kFp32;
+  return piece;
+}
+
+Piece linear_of(const Model& model, Precision precision, int64_t rows, int64_t in, int64_t out) {
+  Piece piece = base_of(model, precision, Part::kLinear, rows);
+  piece.hidden = in;
+  piece.inner = out;
+  return piece;
+}
+
+Piece mlp_of(const Model& model, Precision precision, int64_t rows, int64_t inner) {
+  Piece piece = base_of(model, precision, Part::kMlp, rows);
+  piece.inner = inner;
+  piece.gated = model.gated;
+  return piece;
+}
+
+}  // namespace
+
+Piece norms_of(const Model& model, Precision precision, int64_t rows) {
+  Piece piece = base_of(model, precision, Part::kNorms, rows);
+  piece.root_mean_square = !model.biases;
+  return piece;
+}
+
+Piece output_of(const Model& model, Precision precision, int64_t rows, int64_t parts) {
+  Piece piece = norms_of(model, precision, rows);
+  piece.part = Part::kOutput;
+  piece.inner = share_of(model, parts).vocabulary;
+  return piece;
+}
+
+namespace {
+
+// Projections to queries, keys and values, attention's output layer, and an MLP of `inner`, 0: none.
+Piece products_of(const Model& model, Precision precision, int64_t rows, int64_t parts, int64_t inner) {
+  const Share share = share_of(model, parts);
+  Piece piece = base_of(model, precision, Part::kProducts, rows);
+  piece.queries = share.heads * model.head_dim;
+  piece.key_values = share.kv_heads * model.head_dim;
+  piece.inner = inner;
+  piece.gated = inner > 0 && model.gated;
+  piece.features = model.positions > 0 || !model.causal ? 0 : model.head_dim;
+  return piece;
+}
+
+Piece attention_of(const Model& model, Precision precision, const BlockSizes& sizes) {
+  Piece piece = base_of(model, precision, Part::kAttention, sizes.queries);
+  piece.hidden = 0;
+  piece.keys = sizes.keys;
+  piece.heads = share_of(model, sizes.parts).heads * sizes.micro_batch;
+  piece.causal = sizes.causal;
+  piece.features = model.latent() ? model.nope_dim + model.rope_dim : model.head_dim;
+  if (model.latent() && model.value_dim != piece.features) piece.values = model.value_dim;
+  return piece;
+}
+
+}  // namespace
+
+// Of the layers, those whose attention sees a window of what came before, where that is less than all.
+double windowed(const Model& model, int64_t keys) {
+  return model.layers > 0 && model.window > 0 && model.window < keys
+             ? double(model.window_layers) / model.layers
+             : 0;
+}
+
+namespace {
+
+// Attention of a layer with a window in blocks as long as it: each sees itself and the one before, all of
+// both, as the mask's corners lie in blocks that are computed whole.
+Piece window_of(const Model& model, Piece attention) {
+  const int64_t block = std::min<int64_t>(model.window, attention.rows);
+  attention.heads *= part_of(attention.rows, block);
+  attention.rows = block;
+  attention.keys = std::min(attention.keys, block + model.window);
+  attention.causal = false;
+  return attention;
+}
+
+void add_attention(std::vector<Counted>& pieces, const Model& model, Precision precision,
+                   const BlockSizes& sizes) {
+  const double share = windowed(model, sizes.keys);
+  const Piece whole = attention_of(model, precision, sizes);
+  if (share < 1) pieces.push_back({whole, (1 - share) * sizes.attended});
+  if (share > 0) pieces.push_back({window_of(model, whole), share});
+}
+
+// Queries, keys and values by way of their compressed forms, which every rank computes whole.
+void add_latent(std::vector<Counted>& pieces, const Model& model, Precision precision,
+                const BlockSizes& sizes) {
+  const int64_t heads = share_of(model, sizes.parts).heads;
+  const auto linear = [&](int64_t in, int64_t out) {
+    pieces.push_back({linear_of(model, precision, sizes.rows, in, out)});
+  };
+  const int64_t queries = heads * (model.nope_dim + model.rope_dim);
+  if (model.query_rank > 0) {
+    linear(model.hidden, model.query_rank);
+    linear(model.query_rank, queries);
+  } else {
+    linear(model.hidden, queries);
+  }
+  linear(model.hidden, model.kv_rank + model.rope_dim);
+  linear(model.kv_rank, heads * (model.nope_dim + model.value_dim));
+  linear(heads * model.value_dim, model.hidden);
+}
+
+}  // namespace
+
+// The router, the rank's experts with as many tokens as an even spread gives each, and the shared ones.
+void add_experts(std::vector<Counted>& pieces, const Model& model, Precision precision,
+                 const BlockSizes& sizes) {
+  const auto each = static_cast<int64_t>(
+      std::max(1.0, std::ceil(double(sizes.rows) * model.active_experts / sizes.local_experts)));
+  pieces.push_back({linear_of(model, precision, sizes.rows, model.hidden, model.experts)});
+  pieces.push_back(
+      {mlp_of(model, precision, each, part_of(model.expert_ffn, sizes.parts)), sizes.local_experts});
+  if (model.shared_ffn > 0)
+    pieces.push_back({mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts))});
+}
+
+// A decode step of latent attention, which reads the compressed keys and values as they lie: queries are
+// taken into their space and results back out of it by the matrices that else would make keys and values of
+// them (DeepSeek-V2, 2.1.2). Heads of a sequence share what is compressed, as queries of one head share its
+// keys. The products by head have as many operations and weights as one of a head's rows by all heads'
+// columns.
+std::vector<Counted> latent_decode(const Model& model, Precision precision, const BlockSizes& sizes,
+                                   bool with_experts) {
+  const int64_t heads = share_of(model, sizes.parts).heads, rows = sizes.rows;
+  std::vector<Counted> pieces{{norms_of(model, precision, rows)}};
+  const auto linear = [&](int64_t in, int64_t out) {
+    pieces.push_back({linear_of(model, precision, rows, in, out)});
+  };
+  const int64_t queries = heads * (model.nope_dim + model.rope_dim);
+  if (model.query_rank > 0) linear(model.hidden, model.query_rank);
+  linear(model.query_rank > 0 ? model.query_rank : model.hidden, queries);
+  linear(model.hidden, model.kv_rank + model.rope_dim);
+  linear(model.nope_dim, heads * model.kv_rank);
+  Piece attention = base_of(model, precision, Part::kAttention, heads);
+  attention.hidden = 0;
+  attention.keys = sizes.keys;
+  attention.heads = rows;
+  attention.features = model.kv_rank + model.rope_dim;
+  attention.values = model.kv_rank;
+  pieces.push_back({attention});
+  linear(model.kv_rank, heads * model.value_dim);
+  linear(heads * model.value_dim, model.hidden);
+  const int64_t inner = share_of(model, sizes.parts).ffn;
+  if (!with_experts && inner > 0) pieces.push_back({mlp_of(model, precision, rows, inner)});
+  if (with_experts) add_experts(pieces, model, precision, sizes);
+  return pieces;
+}
+
+namespace {
+
+// What a backward piece updates beside its own work: the weights whose gradients came before it.
+void set_updates_of_mlp(Piece& piece, const Model& model, const BlockSizes& sizes) {
+  piece.inner = share_of(model, sizes.parts).ffn;
+  piece.gated = model.gated;
+}
+
+void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes& sizes) {
+  const Share share = share_of(model, sizes);
+  piece.queries = share.queries;
+  piece.key_values = share.key_values;
+}
+
+}  // namespace
+
+std::vector<Piece> attention_half(const Model& model, Precision precision, const BlockSizes& sizes) {
+  const Share share = share_of(model, sizes);
+  Piece piece = norms_of(model, precision, sizes.rows);
+  piece.part = Part::kAttentionHalf;
+  piece.keys = sizes.keys;
+  piece.heads = share.heads;
+  piece.kv_heads = share.kv_heads;
+  piece.features = model.head_dim;
+  piece.causal = sizes.causal;
+  piece.rotary = model.positions == 0 && model.causal;
+  piece.normed = !sizes.norms_alone();
+  if (!sizes.by_rows) {
+    if (sizes.updates && piece.normed) set_updates_of_mlp(piece, model, sizes);
+    return {piece};
+  }
+  piece.rows = part_of(sizes.rows, sizes.cores);
+  piece.halves = true;
+  if (sizes.updates && piece.normed) set_updates_of_attention(piece, model, sizes);
+  if (sizes.micro_batch % sizes.cores == 0) return {piece};
+  Piece behind = piece;
+  piece.part = Part::kBeforeKeys;
+  behind.part = Part::kBehindKeys;
+  behind.normed = false;
+  behind.queries = behind.key_values = 0;
+  return {piece, behind};
+}
+
+Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes) {
+  Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
+  piece.part = Part::kMlpHalf;
+  piece.root_mean_square = !model.biases;
+  piece.normed = sizes.norms_all_rows();
+  if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
+  return piece;
+}
+
+Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes) {
+  Piece piece = norms_of(model, precision, sizes.normed_rows);
+  piece.part = Part::kNorm;
+  return piece;
+}
+
+// Of norms that stand alone, the one behind a half's backward piece updates the weights of that half.
+Piece norm_behind(const Model& model, Precision precision, const BlockSizes& sizes, bool mlp) {
+  Piece piece = norm_of(model, precision, sizes);
+  if (!sizes.updates) return piece;
+  mlp ? set_updates_of_mlp(piece, model, sizes) : set_updates_of_attention(piece, model, sizes);
+  return piece;
+}
+
+bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
+  if (model.latent() || model.streams != 1 || sizes.queries != sizes.keys || sizes.attended != 1)
+    return false;
+  double work = 0;
+  for (Piece piece : attention_half(model, precision, sizes)) {
+    if (piece.heads % piece.kv_heads != 0) return false;
+    piece.backward = true;
+    work += work_of(piece);
+  }
+  return sizes.rows % sizes.keys == 0 && work <= 2 * kWorkMost;
+}
+
+// A training block, cut where its rank meets others.
+std::vector<Counted> halves_of(const Model& model, Precision precision, const BlockSizes& sizes,
+                               bool with_experts) {
+  std::vector<Counted> pieces;
+  double norms = 0;
+  if (!sizes.norms_all_rows()) pieces.push_back({norm_behind(model, precision, sizes, true)});
+  if (sizes.norms_alone()) pieces.push_back({norm_behind(model, precision, sizes, false)});
+  // Layers whose attention sees a window, and attention that is too large, are cut further.
+  const double window = windowed(model, sizes.keys);
+  const double whole = is_whole(model, precision, sizes) ? 1 - window : 0;
+  if (whole > 0)
+    for (const Piece& piece : attention_half(model, precision, sizes)) pieces.push_back({piece, whole});
+  if (whole < 1) {
+    if (whole > 0)
+      pieces.push_back({window_of(model, attention_of(model, precision, sizes)), window});
+    else
+      add_attention(pieces, model, precision, sizes);
+    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), 1 - whole});
+    if (sizes.norms_all_rows()) norms += 1 - whole;
+  }
+  if (with_experts) {
+    add_experts(pieces, model, precision, sizes);
+    if (sizes.norms_all_rows()) ++norms;
+  } else {
+    pieces.push_back({mlp_half(model, precision, sizes)});
+  }
+  if (norms > 0) pieces.push_back({norm_of(model, precision, sizes), norms});
+  return pieces;
+}
+
+std::vector<Counted> pieces_of(const Model& model, Precision precision, const BlockSizes& sizes,
+                               bool with_experts) {
+  std::vector<Counted> pieces{{norms_of(model, precision, sizes.normed_rows)}};
+  add_attention(pieces, model, precision, sizes);
+  const int64_t inner = with_experts ? 0 : share_of(model, sizes.parts).ffn;
+  if (model.latent()) {
+    add_latent(pieces, model, precision, sizes);
+    if (inner > 0) pieces.push_back({mlp_of(model, precision, sizes.rows, inner)});
+  } else if (model.streams > 1) {
+    // Text and image have weights of their own, and scales and shifts by the time step.
+    const int64_t seq = std::max<int64_t>(1, sizes.keys);
+    const int64_t text = std::clamp<int64_t>(sizes.rows * model.text_tokens / seq, 1, sizes.rows - 1);
+    for (const int64_t rows : {sizes.rows - text, text}) {
+      pieces.push_back({products_of(model, precision, rows, sizes.parts, inner)});
+      pieces.push_back({linear_of(model, precision, sizes.micro_batch, model.hidden,
+                                  part_of(6 * int64_t{model.hidden}, sizes.parts))});
+    }
+  } else {
+    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, inner)});
+  }
+  if (with_experts) add_experts(pieces, model, precision, sizes);
+  return pieces;
+}
+
+}  // namespace opentrn::planner::compiled

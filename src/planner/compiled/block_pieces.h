@@ -1,0 +1,85 @@
+// The pieces that a block is compiled in, at the sizes of one core's share.
+#pragma once
+
+#include <vector>
+
+#include "planner/compiled/piece_graph.h"
+#include "planner/job.h"
+#include "planner/layer_times.h"
+#include "planner/model.h"
+
+namespace opentrn::planner::compiled {
+
+// Of one program: above it, two smaller ones give the line. Its compilation takes about a second.
+inline constexpr double kWorkMost = 60e9;
+
+// What one of `parts` cores has of a block; what they do not divide is filled up.
+struct Share {
+  int64_t heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0;
+  int64_t queries = 0, key_values = 0;  // columns of attention's weights
+};
+int64_t part_of(int64_t whole, int64_t parts);
+Share share_of(const Model& model, int64_t parts);
+
+// A piece, and how many of it a block has on one core.
+struct Counted {
+  Piece piece;
+  double count = 1;
+};
+
+// What the pieces of a block are made for.
+struct BlockSizes {
+  int64_t rows = 0;         // tokens of a rank
+  int64_t normed_rows = 0;  // of norms and residuals, which sequence parallelism cuts
+  int64_t micro_batch = 1;
+  int64_t queries = 0, keys = 0;  // attention's positions
+  bool causal = false;
+  int64_t parts = 1;  // cores that heads and widths are cut over
+  int64_t cores = 1;  // of a rank
+  // The cores of a rank do not divide its heads: each has half of the sequences, or else of the queries, and
+  // all heads (decision 0216).
+  bool by_rows = false;
+  double local_experts = 0;  // of a rank
+  double attended = 1;       // of attention, by a rank of a ring
+  bool adds = false;         // gradients to those of micro-batches before
+  bool updates = false;      // weights, beside the backward pass of the only micro-batch
+  bool again = false;        // blocks run forward again before their backward pass
+  bool norms_all_rows() const { return normed_rows == rows; }
+  // Attention's norm is computed by the core that reads it.
+  bool norms_alone() const { return by_rows ? normed_rows * cores < rows : normed_rows < rows; }
+};
+
+Share share_of(const Model& model, const BlockSizes& sizes);
+
+// FLOP, as the products' time has them.
+double work_of(const Piece& piece);
+
+// Of the layers, those whose attention sees a window of what came before, where that is less than all.
+double windowed(const Model& model, int64_t keys);
+
+Piece norms_of(const Model& model, Precision precision, int64_t rows);
+Piece output_of(const Model& model, Precision precision, int64_t rows, int64_t parts);
+void add_experts(std::vector<Counted>& pieces, const Model& model, Precision precision,
+                 const BlockSizes& sizes);
+
+// Of a decode step of latent attention.
+std::vector<Counted> latent_decode(const Model& model, Precision precision, const BlockSizes& sizes,
+                                   bool with_experts);
+
+// From the norm before attention to its output layer: one piece, or two where cores that have rows meet for
+// keys and values between them.
+std::vector<Piece> attention_half(const Model& model, Precision precision, const BlockSizes& sizes);
+Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes);
+Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes);
+// Of norms that stand alone, the one behind a half's backward piece updates the weights of that half.
+Piece norm_behind(const Model& model, Precision precision, const BlockSizes& sizes, bool mlp);
+// Whether attention is compiled from its norm to its output layer.
+bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes);
+
+// A training block, cut where its rank meets others; and all of its work in pieces that meet nobody.
+std::vector<Counted> halves_of(const Model& model, Precision precision, const BlockSizes& sizes,
+                               bool with_experts);
+std::vector<Counted> pieces_of(const Model& model, Precision precision, const BlockSizes& sizes,
+                               bool with_experts);
+
+}  // namespace opentrn::planner::compiled
