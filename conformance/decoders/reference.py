@@ -60,6 +60,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt-oss": ("GptOss", {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 12,
                            "rope_parameters": YARN | {"truncate": False}}),
     "gpt2": ("GPT2", {}),
+    "gpt2-odd-heads": ("GPT2", {"n_head": 3, "n_embd": 33}),
+    "qwen2-window": ("Qwen2", {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}),
+    "gemma3-positions": ("Gemma3", {"sliding_window": 6, "rope_parameters": {
+        "full_attention": YARN, "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1000.0}},
+        "layer_types": ["full_attention", "sliding_attention"]}),
 }  # fmt: skip
 
 

@@ -23,6 +23,12 @@ bool is_opened_by_the_shell(const std::string& path) {
   throw Fault(FaultKind::kInput, label, what, hint);
 }
 
+// The byte order mark that Windows' programs put in front of a file.
+void drop_mark(std::string& text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.erase(0, kMark.size());
+}
+
 }  // namespace
 
 void expect_text_file(const std::filesystem::path& path, const std::string& label, const std::string& hint) {
@@ -52,6 +58,7 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
       refuse(label, fmt::format("'{}' has more than {} MiB", printable(path.string()), kTextBytesMax >> 20),
              "a smaller file");
   }
+  drop_mark(text);
   return text;
 }
 
@@ -61,10 +68,14 @@ bool next_line(std::istream& in, std::string& line, const std::string& name, con
   for (;;) {
     const int at = from->sbumpc();
     if (at == std::char_traits<char>::eof()) {
+      drop_mark(line);
       in.setstate(line.empty() ? std::ios::eofbit | std::ios::failbit : std::ios::eofbit);
       return !line.empty();
     }
-    if (at == '\n') return true;
+    if (at == '\n') {
+      drop_mark(line);
+      return true;
+    }
     if (line.size() == kLineBytesMax)
       refuse(label, fmt::format("{} has a line of more than {} MiB", name, kLineBytesMax >> 20),
              "one request or row per line");

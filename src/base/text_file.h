@@ -1,5 +1,5 @@
 // Files of text from anywhere: tables, jobs, traces of requests. What is no file is never waited for, nor
-// read without end.
+// read without end. A byte order mark in front is not of the text.
 #pragma once
 
 #include <cstddef>

@@ -51,5 +51,18 @@ TEST(TextFile, LinesAreBounded) {
   EXPECT_THROW(next_line(endless, line, "in", "test.line"), Fault);
 }
 
+TEST(TextFile, AByteOrderMarkIsNotOfTheText) {
+  const TemporaryFolderForTest folder;
+  const std::filesystem::path file = folder.path() / "from-a-spreadsheet";
+  std::ofstream(file.string()) << "\xEF\xBB\xBFtime,tokens\n1,2\n";
+  EXPECT_EQ(read_text_file(file, "test.file"), "time,tokens\n1,2\n");
+  std::ifstream in(file);
+  std::string line;
+  ASSERT_TRUE(next_line(in, line, "in", "test.line"));
+  EXPECT_EQ(line, "time,tokens");
+  std::istringstream alone("\xEF\xBB\xBF");
+  EXPECT_FALSE(next_line(alone, line, "in", "test.line"));
+}
+
 }  // namespace
 }  // namespace opentrn

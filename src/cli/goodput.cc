@@ -10,6 +10,7 @@
 #include "base/text_file.h"
 #include "cli/commands.h"
 #include "cli/text_table.h"
+#include "cli/validators.h"
 #include "planner/goodput/failures_check.h"
 #include "planner/goodput/monte_carlo.h"
 #include "planner/goodput/profile.h"
@@ -76,9 +77,11 @@ void complete(GoodputOptions& options, const arch::Tables& tables) {
 std::string report(const GoodputOptions& options, const Result& result) {
   const planner::Reliability& job = result.job.nominal;
   const Goodput& exact = result.exact;
-  std::string text =
-      fmt::format("{} chips, {} of a host; failures as {} published them ({})\n", options.job.chips,
-                  options.job.chips_per_host, result.profile.name, result.profile.source);
+  // With --mttf-h the rate is the caller's; a profile still says what the causes are.
+  std::string text = fmt::format(
+      "{} chips, {} of a host; {} as {} published them ({})\n", options.job.chips, options.job.chips_per_host,
+      options.job.mttf_h > 0 ? "causes of failures, in the stated number," : "failures", result.profile.name,
+      result.profile.source);
   text += fmt::format("A failure every {}; a checkpoint of {:.2f} TB every {} of work\n", hours(exact.mttf_h),
                       options.job.checkpoint_bytes / 1e12, hours(job.interval_s / 3600));
   TextTable table({"share of the time", "%", "where from"});
@@ -201,7 +204,7 @@ void add_goodput(CLI::App& app, std::ostream& out) {
       app.add_subcommand("goodput", "Predict what failures, checkpoints and restarts leave of a job's time");
   options->tables.add_to(*command);
   planner::GoodputJob& job = options->job;
-  const auto positive = CLI::PositiveNumber;
+  const auto positive = above_zero();
   command->add_option("--chips", job.chips, "Chips of the job")->check(CLI::Range(1.0, 1e8));
   command->add_option("--chips-per-host", job.chips_per_host, "Chips that fail with one host (default: 8)")
       ->check(positive);

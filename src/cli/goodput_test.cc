@@ -45,6 +45,19 @@ TEST(Goodput, SaysWhatIsMissing) {
   EXPECT_THAT(error({"--chips", "64", "--parameters", "1e9", "--slow-hosts", "0.1"}),
               HasSubstr("--slowdown"));
   EXPECT_THAT(error({"--check", "/nowhere.csv"}), HasSubstr("[plan.file]"));
+  EXPECT_THAT(error({"--chips", "64", "--mttf-h", "0"}), HasSubstr("--mttf-h: 0 is not above 0"));
+  EXPECT_THAT(error({"--chips", "64", "--mttf-h", "inf"}), HasSubstr("--mttf-h: inf is not above 0"));
+  EXPECT_THAT(error({"--chips", "64", "--mttf-h", "often"}), HasSubstr("'often' is not a number"));
+  EXPECT_THAT(error({"--chips", "64", "--parameters", "1e12", "--mttf-h", "1e-9"}),
+              HasSubstr("7.2e+14 failures"));
+}
+
+// The head said that the profile's failures were taken, beside another rate.
+TEST(Goodput, SaysWhoseRateItIs) {
+  const Ran ran =
+      run_for_test({"goodput", "--chips", "64", "--parameters", "1e9", "--mttf-h", "3", "--runs", "2"});
+  EXPECT_THAT(ran.out, HasSubstr("causes of failures, in the stated number, as llama3 published them"));
+  EXPECT_THAT(ran.out, HasSubstr("A failure every 3.00 h"));
 }
 
 TEST(Goodput, ListsProfiles) {

@@ -17,6 +17,7 @@
 #include "cli/plan_program.h"
 #include "cli/plan_serve.h"
 #include "cli/program_file.h"
+#include "cli/validators.h"
 #include "planner/check/report.h"
 #include "planner/compiled/compiled_layers.h"
 #include "planner/hf_config.h"
@@ -375,9 +376,9 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_option("--reliability", options->reliability,
                       "Count failures by a published profile (`opentrn goodput --profiles` lists them)");
   command->add_option("--checkpoint-gb-s", options->checkpoint_gb_s, "Bandwidth of the checkpoint store")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command->add_option("--restart-s", options->restart_s, "Time from a failure until training continues")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command->add_option("--spares", options->spares, "Spare hosts (default: always one more)")
       ->check(CLI::Range(0, 100'000));
   command->add_flag("--models", options->list_models, "List the models of the catalogue");

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/program_file.h"
 #include "cli/text_table.h"
+#include "cli/validators.h"
 #include "planner/program/program_plan.h"
 
 namespace opentrn::cli {
@@ -274,7 +275,7 @@ void add_program_options(CLI::App& command, PlanOptions& options) {
   command.add_option("--shard", options.program.shard,
                      "Of a program, with --mesh: how a tensor is cut, NAME=AXES,AXES; repeatable");
   command.add_option("--steps", options.program.steps, "Of a program: steps of the whole run, for hours")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
 }
 
 void check_program_options(const CLI::App& command, const PlanOptions& options) {

@@ -11,6 +11,7 @@
 #include "base/text_file.h"
 #include "base/units.h"
 #include "cli/text_table.h"
+#include "cli/validators.h"
 #include "planner/compiled/compiled_layers.h"
 #include "planner/hf_config.h"
 #include "planner/serve/serve.h"
@@ -453,7 +454,7 @@ void add_serve_options(CLI::App& command, PlanOptions& options) {
       ->group(group);
   command.add_option("--slo", serve.slo, "Limits in ms: ttft=500,tpot=50")->group(group);
   command.add_option("--rate", serve.rate, "Requests a second: how many instances that takes")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->group(group);
   command.add_option("--trace", serve.trace, "A file of requests, as of opentrn replay, in place of lengths")
       ->group(group);

@@ -114,15 +114,15 @@ void check(const Config& config) {
   if (config.heads % config.kv_heads != 0)
     refuse_config(
         fmt::format("{} heads do not share {} key-value heads evenly", config.heads, config.kv_heads));
-  if (config.head_features % 2 != 0)
+  if (!config.plain && config.head_features % 2 != 0)
     refuse_config(fmt::format("heads have {} features, which do not make pairs", config.head_features));
   if (!(config.norm_epsilon > 0) || !(config.rope_base > 0) || !std::isfinite(config.rope_base))
     refuse_config(fmt::format("the norm's epsilon is {}, the base of the positions {}; both are above 0",
                               config.norm_epsilon, config.rope_base));
   for (const double scale : {config.embedding_scale, config.residual_scale, config.logit_divisor})
     if (!std::isfinite(scale) || scale == 0) refuse_config(fmt::format("a scale is {}", scale));
-  for (const double cap :
-       {config.attention_cap, config.logit_cap, config.local_rope_base, config.gate_limit, config.rope_scale})
+  for (const double cap : {config.attention_cap, config.logit_cap, config.local_rope_base, config.gate_limit,
+                           config.rope_scale, config.local_rope_scale})
     if (!std::isfinite(cap) || cap < 0) refuse_config(fmt::format("a cap or base is {}", cap));
   expect_windows(config);
   expect_experts(config);
@@ -289,18 +289,9 @@ void add_yarn_of_json(Config& config, const Json& rope, double factor) {
   add_yarn(config, yarn, real(rope, "attention_factor", scale));
 }
 
-// transformers 4 writes rope_theta and rope_scaling, 5 writes both into rope_parameters.
-void add_rope_of_json(Config& config, const Json& json) {
-  Json rope = json.contains("rope_parameters") ? json["rope_parameters"]
-              : json.contains("rope_scaling")  ? json["rope_scaling"]
-                                               : Json::object();
-  if (!rope.is_object()) rope = Json::object();
-  // One for layers that see everything and one for those with a window.
-  if (const auto local = rope.find("sliding_attention"); local != rope.end() && local->is_object())
-    config.local_rope_base = real(*local, "rope_theta", config.local_rope_base);
-  if (const auto whole = rope.find("full_attention"); whole != rope.end() && whole->is_object())
-    rope = Json(*whole);
-  config.rope_base = real(rope, "rope_theta", real(json, "rope_theta", 10000.0));
+// How one kind of layers turns positions. `base`: where the object says none.
+void add_rope(Config& config, const Json& rope, double base) {
+  config.rope_base = real(rope, "rope_theta", base);
   const auto found = rope.contains("rope_type") ? rope.find("rope_type") : rope.find("type");
   const std::string type = found != rope.end() && found->is_string() ? found->get<std::string>() : "default";
   if (type == "default") return;
@@ -318,6 +309,25 @@ void add_rope_of_json(Config& config, const Json& json) {
     throw Fault(FaultKind::kNotModelled, "decoder.architecture",
                 fmt::format("positions are scaled by '{}'", printable(type)));
   }
+}
+
+// transformers 4 writes rope_theta and rope_scaling, 5 writes both into rope_parameters.
+void add_rope_of_json(Config& config, const Json& json) {
+  Json rope = json.contains("rope_parameters") ? json["rope_parameters"]
+              : json.contains("rope_scaling")  ? json["rope_scaling"]
+                                               : Json::object();
+  if (!rope.is_object()) rope = Json::object();
+  // One for layers that see everything and one for those with a window.
+  if (const auto local = rope.find("sliding_attention"); local != rope.end() && local->is_object()) {
+    Config of_windows = config;
+    add_rope(of_windows, *local, config.local_rope_base);
+    config.local_rope_base = of_windows.rope_base;
+    config.local_rope_divisors = of_windows.rope_divisors;
+    config.local_rope_scale = of_windows.rope_scale;
+  }
+  if (const auto whole = rope.find("full_attention"); whole != rope.end() && whole->is_object())
+    rope = Json(*whole);
+  add_rope(config, rope, real(json, "rope_theta", 10000.0));
 }
 
 }  // namespace
@@ -359,9 +369,32 @@ void expect_activation(const Json& json, std::initializer_list<const char*> keys
     const std::string name = found->is_string() ? found->get<std::string>() : found->dump();
     if (std::ranges::find(wanted, name) == wanted.end())
       throw Fault(FaultKind::kNotModelled, "decoder.architecture",
-                  fmt::format("{} is '{}'; there is '{}'", key, printable(name), *wanted.begin()));
+                  fmt::format("{} is '{}'; there is {}", key, printable(name), fmt::join(wanted, ", ")));
     return;
   }
+}
+
+// transformers' configuration_qwen2.py and _qwen3.py: the first max_window_layers see everything.
+void add_windows_of_qwen(Config& config, const Json& json, Family family) {
+  if (!boolean(json, "use_sliding_window", false) || json.value("sliding_window", Json()).is_null()) return;
+  if (family != Family::kLlama)
+    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "experts behind attention with a window");
+  add_windows(config, json, 0);
+  const int64_t whole = integer(json, "max_window_layers", 28);
+  if (json.value("layer_types", Json()).is_array()) return;
+  for (size_t i = 0; i < config.windowed.size() && static_cast<int64_t>(i) < whole; ++i)
+    config.windowed[i] = false;
+  if (std::ranges::find(config.windowed, true) == config.windowed.end()) config.windowed.clear();
+}
+
+// Of feed-forward layers with a gate; experts have SiLU alone.
+void add_activation(Config& config, const Json& json) {
+  const bool experts = json.contains("num_experts_per_tok");
+  if (experts)
+    expect_activation(json, {"hidden_act"}, {"silu", "swish"});
+  else
+    expect_activation(json, {"hidden_act"}, {"silu", "swish", "gelu_pytorch_tanh", "gelu_new"});
+  config.gelu = json.value("hidden_act", Json("silu")).dump().starts_with("\"gelu");
 }
 
 // transformers' configuration_gemma.py, _gemma2.py and _gemma3.py.
@@ -373,9 +406,13 @@ void add_gemma(Config& config, const Json& json, Family family) {
   config.tied = boolean(json, "tie_word_embeddings", true);
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
   if (family == Family::kGemma) return;
+  if (boolean(json, "use_bidirectional_attention", false))
+    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "attention to later tokens",
+                "use_bidirectional_attention of config.json is true: a model of embeddings, not of text");
   config.norms_after = true;
   config.attention_scale = 1.0 / std::sqrt(real(json, "query_pre_attn_scalar", 256));
-  config.attention_cap = real(json, "attn_logit_softcapping", 0);
+  // transformers' Gemma 3 reads this key and caps no scores.
+  if (family == Family::kGemma2) config.attention_cap = real(json, "attn_logit_softcapping", 0);
   config.logit_cap = real(json, "final_logit_softcapping", 0);
   const int64_t every = integer(json, "sliding_window_pattern", family == Family::kGemma3 ? 6 : 2);
   add_windows(config, json, every);
@@ -529,15 +566,15 @@ Config config_of_json(std::string_view text) {
   config.context = integer(json, "max_position_embeddings");
   config.norm_epsilon = real(json, "rms_norm_eps", 0);
   config.output_bias = boolean(json, "attention_bias", false);
-  config.qkv_bias = row.qkv_bias || config.output_bias;
+  config.qkv_bias = boolean(json, "qkv_bias", row.qkv_bias) || config.output_bias;
   config.qk_norm = row.qk_norm;
   config.tied = boolean(json, "tie_word_embeddings", false);
   config.embedding_scale = real(json, "embedding_multiplier", 1);
   config.residual_scale = real(json, "residual_multiplier", 1);
   config.logit_divisor = real(json, "logits_scaling", 1);
   config.attention_scale = real(json, "attention_multiplier", 0);
-  if (boolean(json, "use_sliding_window", false) && !json.value("sliding_window", Json()).is_null())
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "attention with a sliding window");
+  add_windows_of_qwen(config, json, row.family);
+  if (row.family < Family::kGemma) add_activation(config, json);
   if (row.family == Family::kMistral || row.family == Family::kMixtral) add_windows(config, json, 0);
   if (row.family == Family::kMixtral || row.family == Family::kQwenMoe) add_experts(config, json, row.family);
   if (row.family == Family::kGptOss) add_gpt_oss(config, json);

@@ -40,10 +40,12 @@ struct Config {
   bool gelu = false;         // in place of SiLU; by tanh
   double attention_cap = 0, logit_cap = 0;  // c: scores x become c tanh(x / c); 0: none
   // Layers that see only the last `window` positions, by number; empty: none does. Their positions turn by
-  // `local_rope_base` where that is more than 0.
+  // `local_rope_...` where its base is more than 0.
   std::vector<bool> windowed;
   int64_t window = 0;
   double local_rope_base = 0;
+  std::vector<double> local_rope_divisors;
+  double local_rope_scale = 1;
   // GPT-2's: layer norms, biases everywhere, a feed-forward layer without gate, a table of positions that is
   // added to the embeddings in place of turns.
   bool plain = false;

@@ -239,8 +239,8 @@ class StepBuilder {
   void find_positions(int64_t layer) {
     const bool local = config_.has_local_rope() && (layer < 0 || config_.is_windowed(layer));
     const bool global = !config_.plain && (layer < 0 || !local);
-    if (global) turns_ = turns_of(weight("rope"));
-    if (local) local_turns_ = turns_of(weight("local_rope"));
+    if (global) turns_ = turns_of(weight("rope"), config_.rope_scale);
+    if (local) local_turns_ = turns_of(weight("local_rope"), config_.local_rope_scale);
     find_masks();
     find_runs();
   }
@@ -270,15 +270,15 @@ class StepBuilder {
     ValueId cosines{}, sines{};
   };
   // The cosines and signed sines of each row's position, for both halves of a head.
-  Turns turns_of(ValueId rope) {
+  Turns turns_of(ValueId rope, double scale) {
     at("positions");
     const int64_t features = config_.head_features;
     const ValueId both = rows_of(rope, positions_);
     Turns turns{builder_.slice(both, {0, 0}, {rows_, features}),
                 builder_.slice(both, {0, features}, {rows_, 2 * features})};
-    if (config_.rope_scale != 1) {
-      turns.cosines = scaled(turns.cosines, config_.rope_scale);
-      turns.sines = scaled(turns.sines, config_.rope_scale);
+    if (scale != 1) {
+      turns.cosines = scaled(turns.cosines, scale);
+      turns.sines = scaled(turns.sines, scale);
     }
     return turns;
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <unordered_set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -162,6 +163,7 @@ class Loader {
       made.push_back(sim::Buffer::wrap_read_only(buffer->data(), buffer->bytes(), buffer));
     }
     if (adapter_) adapter_->expect_all_used();
+    if (given.empty() && !config_.pooled) expect_all_read();
     ThreadPool pool(default_thread_count());
     pool.parallel_for(
         tasks_.size(),
@@ -181,7 +183,8 @@ class Loader {
     if (name == "rope")
       return tasks_.push_back([this, target] { turns(target, config_.rope_base, config_.rope_divisors); });
     if (name == "local_rope")
-      return tasks_.push_back([this, target] { turns(target, config_.local_rope_base, {}); });
+      return tasks_.push_back(
+          [this, target] { turns(target, config_.local_rope_base, config_.local_rope_divisors); });
     size_t dot = name.rfind('.');
     layer_ = dot == std::string::npos ? std::string() : name.substr(7, dot - 7);
     const std::string part = dot == std::string::npos ? name : name.substr(dot + 1);
@@ -208,6 +211,28 @@ class Loader {
     if (config_.experts > 0 && begin_mixture(part, target)) return;
     if (part == "down") return columns("down", target, config_.feed_forward, hidden, 0, hidden);
     vector(part, target, weight.type.dim(0), 0);
+  }
+
+  // A tensor that nothing reads is of something that the program does not compute: a bias, a norm.
+  void expect_all_read() const {
+    std::vector<std::string_view> others;
+    for (const StoredTensor& tensor : tensors_.all())
+      if (!read_.contains(tensor.name) && !is_known_otherwise(tensor.name)) others.emplace_back(tensor.name);
+    if (others.empty()) return;
+    const size_t shown = std::min<size_t>(others.size(), 3);
+    throw Fault(FaultKind::kNotModelled, "decoder.architecture",
+                fmt::format("the file has {} tensors that the builder of '{}' makes nothing of: {}{}",
+                            others.size(), config_.architecture,
+                            printable(fmt::format("{}", fmt::join(std::span(others).first(shown), ", "))),
+                            others.size() > shown ? ", ..." : ""),
+                "models with more parts run as a graph: torch.export and `opentrn run`");
+  }
+
+  // Tables that follow from the configuration, and the copy of a tied table.
+  bool is_known_otherwise(std::string_view name) const {
+    if (name.ends_with(".rotary_emb.inv_freq") || name == "rope_freqs.weight") return true;
+    if (config_.plain && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))) return true;
+    return config_.tied && name == "lm_head.weight";
   }
 
   void gate_up(const char* gate, const char* up, Target target, int64_t features, int64_t first_row) {
@@ -297,7 +322,7 @@ class Loader {
   const StoredTensor& bytes_of(const std::string& part, const char* suffix,
                                const std::vector<int64_t>& shape) {
     const std::string name = name_of(part) + suffix;
-    return expected(tensors_.find(name), name, shape, /*is_of_bytes=*/true);
+    return read(tensors_.find(name), name, shape, /*is_of_bytes=*/true);
   }
 
   std::string name_of(std::string_view part) const { return name_of(part, names_); }
@@ -326,7 +351,14 @@ class Loader {
     const bool longer =
         found && part == "positions" && found->shape.size() == 2 && found->shape[0] > shape[0];
     if (longer) shape[0] = found->shape[0];
-    return expected(found, name, shape, /*is_of_bytes=*/false);
+    return read(found, name, shape, /*is_of_bytes=*/false);
+  }
+
+  const StoredTensor& read(const StoredTensor* found, const std::string& name,
+                           const std::vector<int64_t>& shape, bool is_of_bytes) const {
+    const StoredTensor& tensor = expected(found, name, shape, is_of_bytes);
+    read_.insert(tensor.name);
+    return tensor;
   }
 
   static const StoredTensor& expected(const StoredTensor* found, const std::string& name,
@@ -461,6 +493,7 @@ class Loader {
   Adapter* adapter_;
   std::string layer_;  // of the weight that begin() is at
   int64_t expert_ = 0;
+  mutable std::unordered_set<std::string_view> read_;  // names of tensors
   std::vector<std::function<void()>> tasks_;
 };
 

@@ -20,7 +20,8 @@ enum class Names : uint8_t { kGguf, kHuggingFace };
 using GivenWeights = std::map<std::string, std::shared_ptr<sim::Buffer>>;
 
 // In the order of weights(): memory that is only read, in the type that the weight states. Input fault
-// decoder.weights for a tensor that is absent or has another shape. `adapter`: what is added to its matrices,
+// decoder.weights for a tensor that is absent or has another shape; not modelled decoder.architecture for one
+// that nothing reads. `adapter`: what is added to its matrices,
 // in fp32 before they are rounded; null: nothing. `given`: by name, weights that are not read.
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config,
                                                        const import::weights::TensorTable& tensors,

@@ -37,8 +37,21 @@ constexpr Type kTypes[] = {
     {"deepseek_v3", true, false, true, false, false, false},
     {"kimi_k2", true, false, true, false, false, false},
     {"gpt_oss", true, false, true, true, false, false},
+    {"granite", true, false, true, false, false, false},
+    {"granitemoe", true, false, true, false, false, false},
+    {"olmo", true, false, true, false, false, false},
+    {"olmo2", true, false, true, false, false, false},
+    {"olmoe", true, false, true, false, false, false},
+    {"phi3", true, false, true, false, false, false},
+    {"smollm3", true, true, true, false, false, false},
+    {"stablelm", true, false, true, false, false, false},
+    {"cohere", true, true, true, false, false, false},
     {"gemma", true, true, true, false, false, false},
+    {"gemma2", true, true, true, false, false, false},
+    {"gemma3_text", true, true, true, false, false, false},
     {"gpt2", false, true, true, true, true, true},
+    {"starcoder2", false, true, true, true, true, false},
+    {"phi", false, false, true, true, false, false},
     {"opt", false, true, true, true, true, true},
     {"nemotron", false, false, true, false, false, false},
     {"gpt_neox", false, false, true, true, false, false},
@@ -47,6 +60,8 @@ constexpr Type kTypes[] = {
     {"falcon", false, true, true, false, false, false},
     {"bert", false, true, false, true, true, true},
     {"roberta", false, true, false, true, true, true},
+    {"xlm-roberta", false, true, false, true, true, true},
+    {"distilbert", false, true, false, true, true, true},
     {"vit", false, true, false, true, false, true},
     {"mmdit", false, true, false, true, false, false},
 };
@@ -98,6 +113,13 @@ class Reader {
   bool has_items(const char* key) const {
     const auto found = config_.find(key);
     return found != config_.end() && found->is_array() && !found->empty();
+  }
+  // How often a list has this word; -1 where the config has no such list.
+  int count_of(const char* key, std::string_view word) const {
+    const auto found = config_.find(key);
+    if (found == config_.end() || !found->is_array()) return -1;
+    return static_cast<int>(
+        std::ranges::count_if(*found, [&](const json& each) { return each.is_string() && each == word; }));
   }
   // Of whole numbers; empty where the config has none.
   std::vector<int64_t> numbers(const char* key) const {
@@ -166,6 +188,27 @@ void read_latent(Model& model, const Reader& read) {
   model.rope_dim = read.number({"qk_rope_head_dim"});
   model.nope_dim = read.number({"qk_nope_head_dim"});
   model.value_dim = read.number({"v_head_dim"});
+}
+
+// How many layers have a window, as transformers' configurations have it.
+int windowed_layers(const Model& model, const Reader& read) {
+  if (const int stated = read.count_of("layer_types", "sliding_attention"); stated >= 0) return stated;
+  if (model.type == "gpt_oss" || model.type == "gemma2") return (model.layers + 1) / 2;
+  if (model.type == "gemma3_text") {
+    const double pattern = read.number_or_none({"sliding_window_pattern"});
+    return model.layers - model.layers / (pattern > 0 ? static_cast<int>(pattern) : 6);
+  }
+  if (model.type != "qwen2" && model.type != "qwen3") return model.layers;
+  const double whole = read.has("max_window_layers") ? read.number_or_none({"max_window_layers"}) : 28;
+  return std::max(0, model.layers - static_cast<int>(whole));
+}
+
+void read_window(Model& model, const Reader& read) {
+  const double window = read.number_or_none({"sliding_window"});
+  // Qwen's files state a window that they do not use.
+  if (window == 0 || !read.flag("use_sliding_window", !model.type.starts_with("qwen"))) return;
+  model.window_layers = windowed_layers(model, read);
+  if (model.window_layers > 0) model.window = static_cast<int>(window);
 }
 
 // Patches of a square image; 0 where the config does not say its size.
@@ -248,18 +291,20 @@ Model model_from_config(std::string_view text, const std::string& origin) {
   model.causal = type.causal;
   model.biases = type.biases;
   model.dropout = type.dropout;
-  model.hidden = read.number({"hidden_size", "n_embd", "d_model"});
+  model.hidden = read.number({"hidden_size", "n_embd", "d_model", "dim"});
   model.layers = read.number({"num_hidden_layers", "n_layer", "n_layers"});
   model.heads = read.number({"num_attention_heads", "n_head", "n_heads"});
   const double kv = read.number_or_none({"num_key_value_heads", "num_kv_heads"});
-  model.kv_heads = kv > 0 ? static_cast<int>(kv) : (read.has("multi_query") ? 1 : model.heads);
+  // transformers writes num_kv_heads of Falcon-7B, too, and does not read it there.
+  const bool one = read.has("multi_query") && (kv == 0 || !read.has("new_decoder_architecture"));
+  model.kv_heads = one ? 1 : kv > 0 ? static_cast<int>(kv) : model.heads;
   const double head = read.number_or_none({"head_dim"});
   if (head == 0 && model.hidden % model.heads != 0)
     throw Fault(FaultKind::kInput, "plan.config",
                 fmt::format("{}: {} heads do not divide a width of {}", origin, model.heads, model.hidden),
                 "state 'head_dim'");
   model.head_dim = head > 0 ? static_cast<int>(head) : model.hidden / model.heads;
-  const double ffn = read.number_or_none({"intermediate_size", "n_inner", "ffn_dim"});
+  const double ffn = read.number_or_none({"intermediate_size", "n_inner", "ffn_dim", "hidden_dim"});
   model.ffn = ffn > 0 ? static_cast<int>(ffn) : 4 * model.hidden;
   if (ffn == 0 && model.gated) read.number({"intermediate_size"});
   const bool of_images = type.name == std::string_view("vit");
@@ -271,11 +316,7 @@ Model model_from_config(std::string_view text, const std::string& origin) {
     model.positions = static_cast<int>(
         read.number_or_none({"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"}));
   model.tied = read.flag("tie_word_embeddings", type.tied);
-  const double window = read.number_or_none({"sliding_window"});
-  if (window > 0 && read.flag("use_sliding_window", true)) {
-    model.window = static_cast<int>(window);
-    model.window_layers = model.type == "gpt_oss" ? model.layers / 2 : model.layers;
-  }
+  read_window(model, read);
   read_experts(model, read);
   read_latent(model, read);
   check(model, origin);

@@ -54,6 +54,72 @@ TEST(HfConfig, TakesAConfig) {
   EXPECT_DOUBLE_EQ(model.parameters(), 2.0 * 1000 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 128 + 2 * 64) + 64);
 }
 
+Model of_type(const std::string& type, const std::string& keys) {
+  return model_from_config("{\"model_type\": \"" + type + "\", " + keys + "}", "config.json");
+}
+
+// Published counts of models whose types the catalogue has not.
+TEST(HfConfig, CountsTheParametersOfOtherTypes) {
+  const auto billions_of = [](const Model& model) { return model.parameters() / 1e9; };
+  const std::string olmo = R"("hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "vocab_size": 50304, "tie_word_embeddings": false)";
+  EXPECT_NEAR(billions_of(of_type("olmo", olmo)), 6.888, 0.001);
+  EXPECT_NEAR(billions_of(of_type("phi3", R"("hidden_size": 3072, "intermediate_size": 8192,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32064)")),
+              3.821, 0.001);
+  EXPECT_NEAR(billions_of(of_type("cohere", R"("hidden_size": 8192, "intermediate_size": 22528,
+    "num_hidden_layers": 40, "num_attention_heads": 64, "vocab_size": 256000)")),
+              34.98, 0.01);
+  EXPECT_NEAR(billions_of(of_type("gemma2", R"("hidden_size": 3584, "intermediate_size": 14336,
+    "num_hidden_layers": 42, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256,
+    "vocab_size": 256000)")),
+              9.242, 0.001);
+  EXPECT_NEAR(billions_of(of_type("granite", R"("hidden_size": 4096, "intermediate_size": 12800,
+    "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 49155,
+    "tie_word_embeddings": true)")),
+              8.171, 0.001);
+  EXPECT_NEAR(billions_of(of_type("olmoe", R"("hidden_size": 2048, "intermediate_size": 1024,
+    "num_hidden_layers": 16, "num_attention_heads": 16, "num_experts": 64, "num_experts_per_tok": 8,
+    "vocab_size": 50304)")),
+              6.919, 0.001);
+  EXPECT_NEAR(billions_of(of_type("starcoder2", R"("hidden_size": 3072, "intermediate_size": 12288,
+    "num_hidden_layers": 30, "num_attention_heads": 24, "num_key_value_heads": 2, "vocab_size": 49152)")),
+              3.030, 0.001);
+  EXPECT_NEAR(billions_of(of_type("phi", R"("hidden_size": 2560, "intermediate_size": 10240,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 51200)")),
+              2.780, 0.001);
+  EXPECT_NEAR(
+      billions_of(of_type("distilbert", R"("dim": 768, "hidden_dim": 3072, "n_layers": 6, "n_heads": 12,
+    "vocab_size": 30522, "max_position_embeddings": 512)")),
+      0.066, 0.001);
+}
+
+TEST(HfConfig, FalconHasOneHeadOfKeysUnlessItIsOfTheNewArchitecture) {
+  const std::string sizes = R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 8,
+    "vocab_size": 100, "multi_query": true, )";
+  EXPECT_EQ(of_type("falcon", sizes + R"("num_kv_heads": 8)").kv_heads, 1);
+  EXPECT_EQ(of_type("falcon", sizes + R"("num_kv_heads": 2, "new_decoder_architecture": true)").kv_heads, 2);
+}
+
+TEST(HfConfig, WindowsAreThoseOfTheTypesLayers) {
+  const auto layers = [](const char* type, const std::string& keys) {
+    const Model model = of_type(type, R"("hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 26,
+      "num_attention_heads": 8, "vocab_size": 100, "sliding_window": 32, )" +
+                                          keys);
+    EXPECT_EQ(model.window, model.window_layers > 0 ? 32 : 0);
+    return model.window_layers;
+  };
+  EXPECT_EQ(layers("mistral", R"("head_dim": 8)"), 26);
+  EXPECT_EQ(layers("gemma2", R"("head_dim": 8)"), 13);
+  EXPECT_EQ(layers("gemma3_text", R"("head_dim": 8)"), 22);
+  EXPECT_EQ(layers("qwen2", R"("head_dim": 8)"), 0);  // its use_sliding_window is false where nothing is said
+  EXPECT_EQ(layers("qwen2", R"("use_sliding_window": true, "max_window_layers": 20)"), 6);
+  EXPECT_EQ(layers("qwen2", R"("use_sliding_window": true, "max_window_layers": 28)"), 0);
+  EXPECT_EQ(layers("qwen3",
+                   R"("use_sliding_window": true, "layer_types": ["sliding_attention", "full_attention"])"),
+            1);
+}
+
 TEST(HfConfig, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(refusal("[1]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal(replaced(kLlama, "\"llama\"", "\"mamba\"")), HasSubstr("it has: llama"));

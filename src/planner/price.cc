@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text_file.h"
+#include "base/utf8.h"
 
 namespace opentrn::planner {
 namespace {
@@ -39,6 +41,26 @@ std::chrono::sys_days need_day(const std::string& text) {
   return *day;
 }
 
+// That a row of a file of the user's is a rate: nothing that is not one would be of effect.
+void expect_rate(const arch::Fact& fact, const std::string& path) {
+  const std::vector<std::string> kinds = price_kinds();
+  const bool named = std::ranges::any_of(kinds, [&](const std::string& kind) {
+    return fact.key.starts_with("price.") ? fact.key.ends_with("." + kind + "_usd_h")
+                                          : fact.key.find("." + kind + ".") != std::string::npos;
+  });
+  const std::string form =
+      "[source], [price.\"<instance>\"] and [price_history.\"<instance>\".<kind>], as in price.toml";
+  if (!named)
+    throw Fault(FaultKind::kInput, "plan.price",
+                fmt::format("{}: '{}' is no rate", path, printable(fact.key)),
+                fmt::format("{}_usd_h: dollars an hour; {}", fmt::join(kinds, "_usd_h, "), form));
+  if (!fact.known()) return;
+  if (const double value = fact.as<double>(); !std::isfinite(value) || value <= 0)
+    throw Fault(FaultKind::kInput, "plan.price",
+                fmt::format("{}: {} is {}", path, printable(fact.key), value), "dollars an hour, above zero");
+  if (!fact.date.empty()) need_day(fact.date);
+}
+
 }  // namespace
 
 std::vector<std::string> price_kinds() { return {"on_demand", "reserved", "capacity_block", "spot"}; }
@@ -57,6 +79,7 @@ std::shared_ptr<const arch::FactTable> read_prices(const std::string& path) {
       throw Fault(
           FaultKind::kInput, "plan.price", fmt::format("{}: a table '{}'", path, table),
           "[source], [price.\"<instance>\"] and [price_history.\"<instance>\".<kind>], as in price.toml");
+  for (const arch::Fact& fact : facts->all()) expect_rate(fact, path);
   return facts;
 }
 

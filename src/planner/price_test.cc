@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder_for_test.h"
@@ -54,6 +55,32 @@ on_demand_usd_h = {value = 30.0, date = "2026-08-01"}
   EXPECT_THROW(read_prices("/nowhere"), Fault);
   std::ofstream(path) << "[chip.mine]\nconfidence = \"assumed\"\nsource = \"opentrn\"\ncores = 8\n";
   EXPECT_THROW(read_prices(path), Fault);
+}
+
+// A rate below zero priced a plan below zero, and one in euros was read and used by nobody.
+TEST(Price, WhatIsNoRateIsRefused) {
+  const TemporaryFolderForTest folder;
+  const std::string path = folder.path() / "prices.toml";
+  const auto refusal = [&](const std::string& row) -> std::string {
+    std::ofstream(path)
+        << "[source]\ncontract = \"ours\"\n[price.\"p5.48xlarge\"]\nconfidence = \"documented\"\n"
+        << "source = \"contract\"\n"
+        << row << "\n";
+    try {
+      read_prices(path);
+    } catch (const Fault& fault) {
+      return fault.what();
+    }
+    return "taken";
+  };
+  EXPECT_EQ(refusal("spot_usd_h = 3.5"), "taken");
+  EXPECT_THAT(refusal("on_demand_usd_h = -1.0"),
+              testing::HasSubstr("price.p5.48xlarge.on_demand_usd_h is -1"));
+  EXPECT_THAT(refusal("on_demand_usd_h = 0"), testing::HasSubstr("is 0"));
+  EXPECT_THAT(refusal("on_demand_usd_h = inf"), testing::HasSubstr("is inf"));
+  EXPECT_THAT(refusal("on_demand_eur_h = 1.0"), testing::HasSubstr("on_demand_eur_h' is no rate"));
+  EXPECT_THAT(refusal("on_demand_usd_h = {value = 1.0, date = \"2026-02-31\"}"),
+              testing::HasSubstr("not a date"));
 }
 
 TEST(Price, CountsDays) {

@@ -237,6 +237,9 @@ def test_models_of_folders_give_the_logits_of_their_architecture(name: str, tmp_
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "number of the layer"),
         ("gpt2", {"n_head": 5}, "5 heads share 64"),
         ("gemma", {"hidden_activation": "silu"}, "'silu'"),
+        ("gemma3", {"use_bidirectional_attention": True}, "attention to later tokens"),
+        ("llama yarn", {"hidden_act": "relu"}, "hidden_act is 'relu'; there is silu"),
+        ("mixtral", {"hidden_act": "gelu_pytorch_tanh"}, "there is silu, swish"),
         ("gemma3", {"layer_types": ["sliding_attention"] * 6 + ["linear_attention"]}, "'linear_attention'"),
         ("gemma3", {"layer_types": ["sliding_attention"]}, "1 layers are told"),
         ("gemma2", {"sliding_window": 0}, "window of attention is 0"),
@@ -254,3 +257,20 @@ def test_folders_that_say_what_is_not_modelled(
     folder = Folder(architecture, **(config | change)).write(tmp_path / "model")
     with pytest.raises((InputError, NotModelled), match=reason):
         _core.decoder_context(_core.read_checkpoint(folder))
+
+
+def test_a_tensor_that_nothing_reads_is_refused(tmp_path: Path) -> None:
+    """Biases of feed-forward layers (mlp_bias) were left out, and logits were wrong without a word."""
+
+    def engine(name: str) -> Any:
+        file = _core.read_checkpoint(model.write(tmp_path / name))
+        return _core.decoder_engine(file, "trn2", "f32", 16, 9, [1], [16, 48], [64])
+
+    model = Folder("LlamaForCausalLM", mlp_bias=True)
+    model.weights["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(8, np.float32)  # of older files
+    engine("as-before")
+    for layer in range(2):
+        for part in ("gate_proj", "up_proj"):
+            model.weights[f"model.layers.{layer}.mlp.{part}.bias"] = np.ones(96, np.float32)
+    with pytest.raises(NotModelled, match=r"4 tensors that the builder of 'llama' makes nothing of: .*bias"):
+        engine("with-biases")

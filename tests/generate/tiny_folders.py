@@ -40,6 +40,17 @@ def _yarn(count: int, features: int, base: float, scaling: dict[str, Any]) -> tu
     return scale * np.cos(np.concatenate([angles] * 2, 1)), scale * np.sin(np.concatenate([angles] * 2, 1))
 
 
+def _turns(count: int, features: int, base: float, rope: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """What config.json says of one kind of layers. base: where it says none."""
+    base = rope.get("rope_theta", base)
+    if rope.get("rope_type") == "yarn":
+        return _yarn(count, features, base, rope)
+    if rope.get("rope_type") != "linear":
+        return _rotations(count, features, base)
+    angles = np.arange(count)[:, None] / rope["factor"] * base ** (-np.arange(0, features, 2) / features)[None, :]
+    return np.cos(np.concatenate([angles] * 2, 1)), np.sin(np.concatenate([angles] * 2, 1))
+
+
 def _turned(x: np.ndarray, turns: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     half = x.shape[-1] // 2
     swapped = np.concatenate([-x[..., half:], x[..., :half]], -1)
@@ -135,7 +146,8 @@ class Folder:
                                         ("self_attn.v_proj", kv, h), ("self_attn.o_proj", h, q)):  # fmt: skip
                 self._matrix(f"{at}{part}.weight", rows, columns, columns)
                 outputs_too = c.get("attention_bias", False)
-                if outputs_too or (self.architecture == "Qwen2MoeForCausalLM" and part != "self_attn.o_proj"):
+                biased = self.architecture.startswith("Qwen2") and c.get("qkv_bias", True)
+                if outputs_too or (biased and part != "self_attn.o_proj"):
                     self._vector(f"{at}{part}.bias", rows, 0.0)
             for part, rows, columns in self._feed_forward(f, h):
                 self._matrix(f"{at}{part}.weight", rows, columns, columns)
@@ -241,6 +253,8 @@ class Folder:
         c = self.config
         if not c.get("sliding_window"):
             return 0
+        if self.architecture == "Qwen2ForCausalLM":
+            return c["sliding_window"] if layer >= c["max_window_layers"] else 0
         if "layer_types" in c:
             return c["sliding_window"] if c["layer_types"][layer] == "sliding_attention" else 0
         patterns = {"MistralForCausalLM": 0, "Gemma2ForCausalLM": 2, "GptOssForCausalLM": 2, "Gemma3ForCausalLM": 6}
@@ -252,9 +266,9 @@ class Folder:
         c, count, d = self.config, len(tokens), self.config["head_dim"]
         gemma = self.architecture.startswith("Gemma")
         after = self.architecture in ("Gemma2ForCausalLM", "Gemma3ForCausalLM")
-        yarn = c.get("rope_scaling", {}).get("rope_type") == "yarn"
-        whole = _yarn(count, d, c["rope_theta"], c["rope_scaling"]) if yarn else _rotations(count, d, c["rope_theta"])
-        local = _rotations(count, d, c.get("rope_local_base_freq", 10000.0))
+        kinds = c.get("rope_parameters", {})
+        whole = _turns(count, d, c["rope_theta"], kinds.get("full_attention", c.get("rope_scaling", {})))
+        local = _turns(count, d, c.get("rope_local_base_freq", 10000.0), kinds.get("sliding_attention", {}))
         scale = c["query_pre_attn_scalar"] ** -0.5 if after else d**-0.5
 
         def norm(x: np.ndarray, name: str) -> np.ndarray:
@@ -281,7 +295,8 @@ class Folder:
             x = x + (norm(made, f"{at}post_attention_layernorm") if after else made)
             h = norm(x, f"{at}pre_feedforward_layernorm" if after else f"{at}post_attention_layernorm")
             if f"{at}mlp.gate_proj.weight" in w:
-                made = _gated(w, f"{at}mlp.", h, _gelu if gemma else _silu)
+                gelu = gemma or c.get("hidden_act") == "gelu_pytorch_tanh"
+                made = _gated(w, f"{at}mlp.", h, _gelu if gelu else _silu)
             elif self.architecture == "GptOssForCausalLM":
                 made = self._gpt_oss_mixture(w, f"{at}mlp.", h)
             else:
@@ -335,8 +350,18 @@ FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("GemmaForCausalLM", {"hidden_act": "gelu"}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
     "gemma3": ("Gemma3ForCausalLM", GEMMA3),
+    "gemma3 positions by kind": ("Gemma3ForCausalLM", GEMMA3 | {"num_hidden_layers": 3, "rope_parameters": {
+        "full_attention": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 5000.0,
+                           "original_max_position_embeddings": 32},
+        "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0}},
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
     "gemma3 layer_types": ("Gemma3ForCausalLM", GEMMA3 | {"num_hidden_layers": 2,
                            "layer_types": ["full_attention", "sliding_attention"]}),
+    "qwen2 with a window": ("Qwen2ForCausalLM", {"use_sliding_window": True, "sliding_window": 7,
+                            "max_window_layers": 1}),
+    "llama gelu": ("LlamaForCausalLM", {"hidden_act": "gelu_pytorch_tanh"}),
+    "qwen2 moe without biases": ("Qwen2MoeForCausalLM", EXPERTS | {"shared_expert_intermediate_size": 80,
+                                 "qkv_bias": False}),
     "mistral with a window": ("MistralForCausalLM", {"sliding_window": 10}),
     "mixtral": ("MixtralForCausalLM", {"num_local_experts": 6, "num_experts_per_tok": 2}),
     "qwen2 moe": ("Qwen2MoeForCausalLM", EXPERTS | {"shared_expert_intermediate_size": 80}),
@@ -346,5 +371,6 @@ FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
                    "attention_factor": 1.25, "original_max_position_embeddings": 16}}),
     "gpt-oss": ("GptOssForCausalLM", GPT_OSS),
     "gpt2": ("GPT2LMHeadModel", {}),
+    "gpt2 of odd heads": ("GPT2LMHeadModel", {"n_embd": 33, "n_head": 3}),
     "gpt2 n_inner": ("GPT2LMHeadModel", {"n_inner": 80}),
 }  # fmt: skip

@@ -108,13 +108,18 @@ def test_metrics_count_what_clients_got(tiny_file: Path):
 
 
 def test_malformed_bodies_are_refused(drawn: Any):
-    for body in (b"", b"{", b"[]", b"null", b'{"model": 1}', b"\xff\xfe", b"[" * 100_000, b'{"a":' * 5_000):
+    for body in (b"", b"{", b"[]", b"null", b'{"model": 1}', b"\xff\xfe", b"[" * 100_000, b'{"a":' * 5_000,
+                 b'{"model": "tiny", "messages": [{"role": "user", "content": "\xff"}]}'):  # fmt: skip
         answer = httpx.post(f"{drawn.url}/v1/chat/completions", content=body)
         assert answer.status_code == 400 and answer.json()["error"]["type"] == "invalid_request_error"
     assert httpx.get(f"{drawn.url}/v1/nothing").status_code == 404
     assert httpx.get(f"{drawn.url}/v1/completions").status_code == 405
     assert httpx.post(f"{drawn.url}/v1/embeddings", json={}).status_code == 400
     assert post(drawn, logprobs=1).status_code == 400  # nothing is computed
+    for stop in ("", ["x", ""]):
+        assert post(drawn, stop=stop).status_code == 400
+    message = {"model": "tiny", "max_tokens": 2, "messages": [{"role": "user", "content": "a"}], "stop_sequences": [""]}
+    assert httpx.post(f"{drawn.url}/v1/messages", json=message).status_code == 400
     assert httpx.get(f"{drawn.url}/health").status_code == 200
 
 

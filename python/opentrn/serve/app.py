@@ -90,7 +90,7 @@ class _App:
             return msgspec.json.decode(data, type=kind)
         except msgspec.ValidationError as error:
             raise _reason(error) from error
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise ApiError(400, f"the body is not JSON: {error}") from error
 
     async def _read(self, request: Request) -> bytes:

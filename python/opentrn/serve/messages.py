@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from opentrn.serve.errors import ApiError
 from opentrn.serve.harmony import Thought
 from opentrn.serve.prompts import Call, Tools
+from opentrn.serve.requests import StopText
 from opentrn.serve.service import Answer, Service, new_id, predicted
 
 __all__ = ["CountRequest", "MessagesRequest", "create", "prompt_of"]
@@ -73,7 +74,7 @@ class CountRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 class MessagesRequest(CountRequest, kw_only=True, forbid_unknown_fields=True):
     max_tokens: Annotated[int, Meta(ge=1, le=2**31 - 1)]
     metadata: dict[str, Any] | None = None
-    stop_sequences: Annotated[list[str], Meta(max_length=64)] | None = None
+    stop_sequences: Annotated[list[StopText], Meta(max_length=64)] | None = None
     stream: bool | None = None
     temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
     top_k: Annotated[int, Meta(ge=0, le=2 ** 31 - 1)] | None = None

@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = ["Assistant", "ChatRequest", "CompletionRequest", "DetokenizeRequest", "TokenizeRequest", "WITHOUT_EFFECT"]
+__all__ = ["Assistant", "ChatRequest", "CompletionRequest", "DetokenizeRequest", "StopText", "TokenizeRequest",
+           "WITHOUT_EFFECT"]  # fmt: skip
 
 # What clients send about themselves, and hints that do not apply to one engine.
 WITHOUT_EFFECT = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                   "prompt_cache_retention", "reasoning_effort", "verbosity")  # fmt: skip
 
 _Text = Annotated[str, Meta(max_length=4_000_000)]
+StopText = Annotated[str, Meta(min_length=1)]  # an empty one would stop nothing, or everything
 _Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 _Penalty = Annotated[float, Meta(ge=-2, le=2)]
 _Token = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -140,7 +142,7 @@ class Common(Struct, kw_only=True, forbid_unknown_fields=True):
     logit_bias: _Bias | None = None
     n: Annotated[int, Meta(ge=1, le=128)] | None = None
     seed: Annotated[int, Meta(ge=-2 ** 63, le=2 ** 63 - 1)] | None = None
-    stop: str | Annotated[list[str], Meta(max_length=16)] | None = None
+    stop: StopText | Annotated[list[StopText], Meta(max_length=16)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None

@@ -107,6 +107,7 @@ TEST(Goodput, RefusesWhatCannotBe) {
   job.slow_chance = 2;
   EXPECT_THAT(refusal(job), HasSubstr("chance 2"));
   EXPECT_THROW(simulate_goodput(job_of(2, 600, 15, 700), {.runs = 0}), Fault);
+  EXPECT_THROW(simulate_goodput(job_of(1e-9, 600, 15, 700), {.days = 30, .runs = 1}), Fault);  // ran for ever
   EXPECT_THROW(profile_of(tables(), "nobody"), Fault);
   EXPECT_THROW(reliability_of(tables(), {.chips = 8}), Fault);  // no size of a checkpoint
   EXPECT_THROW(reliability_of(tables(), {.chips = 0, .checkpoint_bytes = 1}), Fault);

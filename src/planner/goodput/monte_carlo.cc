@@ -44,6 +44,7 @@ class Run {
     double now = 0, worked = 0, failure = exponential(random_, mean_s_);
     if (job_.spares) failure = staffed(repairs, now, failure);
     while (now < end_s) {
+      if (failures_ % 4096 == 0) interrupt::poll();
       const double stop = std::min(failure, end_s);
       worked += stop == failure ? whole(stop - now) : partial(stop - now);
       if (failure >= end_s) break;
@@ -120,6 +121,12 @@ MonteCarlo simulate_goodput(const Reliability& job, const MonteCarloOptions& opt
     out.useful = out.low = out.high = exact.useful;
     return out;
   }
+  constexpr double kFailuresMax = 2e8;  // of all runs: some ten seconds
+  if (const double failures = options.runs * options.days * 24 * job.per_hour(); failures > kFailuresMax)
+    throw Fault(
+        FaultKind::kInput, "goodput.value",
+        fmt::format("{} runs of {} days would have {:.3g} failures", options.runs, options.days, failures),
+        fmt::format("at most {:.3g}: --runs, --days, or a longer time between failures", kFailuresMax));
   std::vector<double> shares;
   SplitMix64 seeds(options.seed);
   for (int i = 0; i < options.runs; ++i) {
