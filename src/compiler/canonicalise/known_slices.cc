@@ -3,7 +3,8 @@
 // Frameworks write x[:, 1], x[..., 0], arange-indexed masks and strided takes as gathers of constant indices.
 // A gather is a slice when each operand dimension's start moves with at most one dimension of the indices, in
 // equal steps, and no dimension of the indices moves two operand dimensions (a diagonal is no box). Frames of
-// a signal, element j of frame i at i * step + j, are no box either, but a few boxes side by side.
+// a signal, element j of frame i at i * step + j, are no box either, but a few boxes side by side; so is what
+// torch.roll takes, the end of a dimension and then its beginning.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -200,8 +201,36 @@ std::optional<Windows> windows_of(std::span<const int64_t> places) {
   return w;
 }
 
-// Windows a gather of single elements of one operand dimension reads, which `dim` becomes.
-std::optional<Windows> windows_read(const Function& function, const Op& op, int64_t* dim) {
+// Places in equal steps: first + i * step for i below count.
+struct Run {
+  int64_t first, step, count;
+};
+
+// Slices of fewer elements, or more slices, take no less time than the kernel that gathers.
+constexpr int64_t kRunsMax = 16, kRunElementsMin = 3;
+
+// The places as a few runs, each as long as it can be made from where the last one ended.
+std::optional<std::vector<Run>> runs_of(std::span<const int64_t> places) {
+  std::vector<Run> runs;
+  const auto total = static_cast<int64_t>(places.size());
+  const auto at = [&](int64_t i) { return places[static_cast<size_t>(i)]; };
+  for (int64_t begin = 0; begin < total; begin += runs.back().count) {
+    Run run{.first = at(begin), .step = 1, .count = 1};
+    if (begin + 1 < total && at(begin + 1) > at(begin)) run.step = at(begin + 1) - at(begin);
+    while (begin + run.count < total && at(begin + run.count) == run.first + run.count * run.step)
+      ++run.count;
+    runs.push_back(run);
+    if (static_cast<int64_t>(runs.size()) > kRunsMax) return std::nullopt;
+  }
+  const auto count = static_cast<int64_t>(runs.size());
+  // A short dimension that is shifted round has two.
+  const bool pays = count == 2 ? total >= 4 : total >= kRunElementsMin * count;
+  if (!pays) return std::nullopt;
+  return runs;
+}
+
+// Places of one operand dimension, which `dim` becomes, of which a gather reads all elements.
+std::optional<std::vector<int64_t>> places_read(const Function& function, const Op& op, int64_t* dim) {
   const graph::Type &operand = function.type(op.operands[0]), &result = function.type(op.results[0]);
   const auto map = list(op, Attr::start_index_map), sizes = list(op, Attr::slice_sizes);
   if (map.size() != 1 || !list(op, Attr::operand_batching_dims).empty() || !operand.is_static() ||
@@ -215,7 +244,7 @@ std::optional<Windows> windows_read(const Function& function, const Op& op, int6
   for (int64_t& place : *known)
     place = std::clamp<int64_t>(place, 0, operand.dim(static_cast<int>(map[0])) - 1);
   *dim = map[0];
-  return windows_of(*known);
+  return known;
 }
 
 class Slicer {
@@ -238,7 +267,7 @@ class Slicer {
  private:
   void gather(OpId id) {
     const auto reading = reading_of(function_, function_.op(id));
-    if (!reading) return windows(id);
+    if (!reading) return side_by_side(id);
     const Op op = function_.op(id);
     const graph::Type& result = function_.type(op.results[0]);
     const auto offsets = list(op, Attr::offset_dims), collapsed = list(op, Attr::collapsed_slice_dims),
@@ -279,15 +308,18 @@ class Slicer {
     become(id, OpKind::reshape_, {spread});
   }
 
-  void windows(OpId id) {
+  void side_by_side(OpId id) {
     const Op op = function_.op(id);
     int64_t dim = 0;
-    const auto w = windows_read(function_, op, &dim);
-    if (!w) return;
-    const int64_t pieces = w->inner == 1 ? (w->length + w->step - 1) / w->step : w->length;
-    if (std::min(pieces, w->count) > kWindowSlicesMax) return;
-    const ValueId framed =
-        pieces <= w->count && w->inner == 1 ? by_steps(op, dim, *w) : by_windows(op, dim, *w);
+    const auto places_known = places_read(function_, op, &dim);
+    if (!places_known) return;
+    ValueId framed{};
+    if (const auto w = windows_of(*places_known); w && slices(*w) <= kWindowSlicesMax)
+      framed = pieces_of(*w) <= w->count && w->inner == 1 ? by_steps(op, dim, *w) : by_windows(op, dim, *w);
+    else if (const auto runs = runs_of(*places_known))
+      framed = by_runs(op, dim, *runs);
+    else
+      return;
     // The dimension's place has the indices' dimensions now, and all the others are offsets.
     const graph::Type result = function_.type(op.results[0]);
     const auto offsets = list(op, Attr::offset_dims);
@@ -313,6 +345,21 @@ class Slicer {
     const ValueId reshaped = insert(OpKind::reshape_, {framed}, result.with_dims(dims), op.location);
     become(id, OpKind::transpose_, {reshaped});
     function_.op(id).set(Attr::permutation, permutation);
+  }
+
+  static int64_t pieces_of(const Windows& w) {
+    return w.inner == 1 ? (w.length + w.step - 1) / w.step : w.length;
+  }
+  static int64_t slices(const Windows& w) { return std::min(pieces_of(w), w.count); }
+
+  ValueId by_runs(const Op& op, int64_t dim, const std::vector<Run>& runs) {
+    std::vector<ValueId> pieces;
+    for (const Run& run : runs) {
+      std::vector<Span> box = whole(function_.type(op.operands[0]));
+      box[static_cast<size_t>(dim)] = {.first = run.first, .step = run.step, .count = run.count};
+      pieces.push_back(slice_of(op, op.operands[0], box));
+    }
+    return joined(op, pieces, dim);
   }
 
   // `dim` of the operand as [windows, length]: steps side by side, each a slice whose parts follow each

@@ -73,6 +73,22 @@ TEST(SliceAtKnownPlaces, TakesWindows) {
   }
 }
 
+// A dimension that is shifted round (torch.roll), two of its pieces, and every other place and then the rest.
+TEST(SliceAtKnownPlaces, TakesAFewRuns) {
+  const std::vector<int64_t> cases[] = {{5, 6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4},
+                                        {2, 3, 4, 9, 10, 11},
+                                        {0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11},
+                                        {3, 4, 5, 6, 6, 5, 6, 7, 8},
+                                        {3, 0, 1, 2}};
+  for (const std::vector<int64_t>& places : cases) {
+    const std::string text = gather_of(12, places);
+    EXPECT_EQ(after(text, run_known_slices).find("gather"), std::string::npos) << places[1] << " " << text;
+    expect_same_values(text, run_known_slices);
+  }
+  const std::string apart = gather_of(12, {0, 5, 3, 8, 1, 11});
+  EXPECT_EQ(after(apart, run_known_slices), printed(apart));
+}
+
 // Windows are many, and none of their places is far from another's: no slices are fewer than the elements.
 TEST(SliceAtKnownPlaces, LeavesManyNarrowWindows) {
   const std::string text = gather_of(200, window_places(0, 100, 1, 90, 1));
