@@ -3,12 +3,15 @@
 // Frameworks write x[:, 1], x[..., 0], arange-indexed masks and strided takes as gathers of constant indices.
 // A gather is a slice when each operand dimension's start moves with at most one dimension of the indices, in
 // equal steps, and no dimension of the indices moves two operand dimensions (a diagonal is no box). Frames of
-// a signal, element j of frame i at i * step + j, are no box either, but a few boxes side by side.
+// a signal, element j of frame i at i * step + j, are no box either, but a few boxes side by side; so is what
+// torch.roll takes, the end of a dimension and then its beginning. Places relative to each other (tables of
+// attention's biases) are windows of a table of two dimensions, read backwards.
 #include <algorithm>
 #include <numeric>
 #include <optional>
 #include <vector>
 
+#include "compiler/canonicalise/nested_windows.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/element_value.h"
 
@@ -200,8 +203,36 @@ std::optional<Windows> windows_of(std::span<const int64_t> places) {
   return w;
 }
 
-// Windows a gather of single elements of one operand dimension reads, which `dim` becomes.
-std::optional<Windows> windows_read(const Function& function, const Op& op, int64_t* dim) {
+// Places in equal steps: first + i * step for i below count.
+struct Run {
+  int64_t first, step, count;
+};
+
+// Slices of fewer elements, or more slices, take no less time than the kernel that gathers.
+constexpr int64_t kRunsMax = 16, kRunElementsMin = 3;
+
+// The places as a few runs, each as long as it can be made from where the last one ended.
+std::optional<std::vector<Run>> runs_of(std::span<const int64_t> places) {
+  std::vector<Run> runs;
+  const auto total = static_cast<int64_t>(places.size());
+  const auto at = [&](int64_t i) { return places[static_cast<size_t>(i)]; };
+  for (int64_t begin = 0; begin < total; begin += runs.back().count) {
+    Run run{.first = at(begin), .step = 1, .count = 1};
+    if (begin + 1 < total && at(begin + 1) > at(begin)) run.step = at(begin + 1) - at(begin);
+    while (begin + run.count < total && at(begin + run.count) == run.first + run.count * run.step)
+      ++run.count;
+    runs.push_back(run);
+    if (static_cast<int64_t>(runs.size()) > kRunsMax) return std::nullopt;
+  }
+  const auto count = static_cast<int64_t>(runs.size());
+  // A short dimension that is shifted round has two.
+  const bool pays = count == 2 ? total >= 4 : total >= kRunElementsMin * count;
+  if (!pays) return std::nullopt;
+  return runs;
+}
+
+// Places of one operand dimension, which `dim` becomes, of which a gather reads all elements.
+std::optional<std::vector<int64_t>> places_read(const Function& function, const Op& op, int64_t* dim) {
   const graph::Type &operand = function.type(op.operands[0]), &result = function.type(op.results[0]);
   const auto map = list(op, Attr::start_index_map), sizes = list(op, Attr::slice_sizes);
   if (map.size() != 1 || !list(op, Attr::operand_batching_dims).empty() || !operand.is_static() ||
@@ -215,7 +246,7 @@ std::optional<Windows> windows_read(const Function& function, const Op& op, int6
   for (int64_t& place : *known)
     place = std::clamp<int64_t>(place, 0, operand.dim(static_cast<int>(map[0])) - 1);
   *dim = map[0];
-  return windows_of(*known);
+  return known;
 }
 
 class Slicer {
@@ -238,7 +269,7 @@ class Slicer {
  private:
   void gather(OpId id) {
     const auto reading = reading_of(function_, function_.op(id));
-    if (!reading) return windows(id);
+    if (!reading) return side_by_side(id);
     const Op op = function_.op(id);
     const graph::Type& result = function_.type(op.results[0]);
     const auto offsets = list(op, Attr::offset_dims), collapsed = list(op, Attr::collapsed_slice_dims),
@@ -279,15 +310,20 @@ class Slicer {
     become(id, OpKind::reshape_, {spread});
   }
 
-  void windows(OpId id) {
+  void side_by_side(OpId id) {
     const Op op = function_.op(id);
     int64_t dim = 0;
-    const auto w = windows_read(function_, op, &dim);
-    if (!w) return;
-    const int64_t pieces = w->inner == 1 ? (w->length + w->step - 1) / w->step : w->length;
-    if (std::min(pieces, w->count) > kWindowSlicesMax) return;
-    const ValueId framed =
-        pieces <= w->count && w->inner == 1 ? by_steps(op, dim, *w) : by_windows(op, dim, *w);
+    const auto places_known = places_read(function_, op, &dim);
+    if (!places_known) return;
+    ValueId framed{};
+    if (const auto w = windows_of(*places_known); w && slices(*w) <= kWindowSlicesMax)
+      framed = pieces_of(*w) <= w->count && w->inner == 1 ? by_steps(op, dim, *w) : by_windows(op, dim, *w);
+    else if (const auto runs = runs_of(*places_known))
+      framed = by_runs(op, dim, *runs);
+    else if (const auto nested = nested_of(op, dim, *places_known))
+      framed = by_axes(op, dim, *nested);
+    else
+      return;
     // The dimension's place has the indices' dimensions now, and all the others are offsets.
     const graph::Type result = function_.type(op.results[0]);
     const auto offsets = list(op, Attr::offset_dims);
@@ -313,6 +349,124 @@ class Slicer {
     const ValueId reshaped = insert(OpKind::reshape_, {framed}, result.with_dims(dims), op.location);
     become(id, OpKind::transpose_, {reshaped});
     function_.op(id).set(Attr::permutation, permutation);
+  }
+
+  // Rows of the table that are longer are descriptors that pay, one for each place.
+  static constexpr int64_t kRowElementsMax = 64;
+
+  std::optional<NestedWindows> nested_of(const Op& op, int64_t dim, std::span<const int64_t> places) const {
+    const graph::Type& table = function_.type(op.operands[0]);
+    const int64_t size = table.dim(static_cast<int>(dim));
+    if (table.element_count() / size > kRowElementsMax) return std::nullopt;
+    auto found = nested_windows(places, size);
+    if (!found) return std::nullopt;
+    for (const Axis& axis : found->axes)
+      if (axis.outer && found->digits[*axis.outer] > kWindowSlicesMax) return std::nullopt;
+    return found;
+  }
+
+  // The table with `dim` as the axes; then axis by axis its windows, which lie where their digit will be: the
+  // innermost digit's places, and what lies behind them, stay neighbours. Where readers turn the result so
+  // that what lies behind comes first, the smaller table is turned.
+  ValueId by_axes(const Op& op, int64_t dim, const NestedWindows& nested) {
+    const graph::Type table = function_.type(op.operands[0]);
+    const auto first = static_cast<size_t>(is_turned(op.results[0]) ? table.rank() - 1 : dim);
+    std::vector<int64_t> order, back, sizes, flipped;
+    for (int64_t d = 0; d < table.rank(); ++d) order.push_back(d);
+    order.erase(order.begin() + dim);
+    order.insert(order.begin() + static_cast<int64_t>(first), dim);
+    for (int64_t d = 0; d < table.rank(); ++d) back.push_back(std::ranges::find(order, d) - order.begin());
+    ValueId value = transposed(op, op.operands[0], order);
+    std::vector<Span> box = whole(function_.type(value));
+    box[first].size = 1;
+    std::vector<size_t> digits;  // of the dimensions from the first on
+    for (const Axis& axis : nested.axes) {
+      if (axis.is_flipped) flipped.push_back(static_cast<int64_t>(first + digits.size()));
+      box[first].size *= axis.size;
+      sizes.push_back(axis.size);
+      digits.push_back(axis.inner);
+    }
+    value = reshaped(op, slice_of(op, value, box), first, sizes);
+    if (!flipped.empty()) {
+      value = insert(OpKind::reverse_, {value}, function_.type(value), op.location);
+      function_.op(function_.value(value).op).set(Attr::dimensions, flipped);
+    }
+    for (const Axis& axis : nested.axes) value = along(op, value, nested, axis, first, &digits);
+    std::vector<int64_t> sorted;
+    for (int64_t d = 0; d < function_.type(value).rank(); ++d) sorted.push_back(d);
+    for (size_t d = 0; d < digits.size(); ++d) sorted[first + digits[d]] = static_cast<int64_t>(first + d);
+    value = joined_dims(op, transposed(op, value, sorted), first, digits.size());
+    return transposed(op, value, back);
+  }
+
+  // Whether a reader wants what is innermost elsewhere.
+  bool is_turned(ValueId value) const {
+    const auto& ops = function_.block(block_).ops;
+    return std::ranges::any_of(ops, [&](OpId id) {
+      const Op& op = function_.op(id);
+      if (op.operands.empty() || op.operands[0] != value) return false;
+      if (op.kind == OpKind::reshape_) return is_turned(op.results[0]);
+      return op.kind == OpKind::transpose_ && op.integers(Attr::permutation).back() + 1 !=
+                                                  static_cast<int64_t>(op.integers(Attr::permutation).size());
+    });
+  }
+
+  ValueId along(const Op& op, ValueId value, const NestedWindows& nested, const Axis& axis, size_t first,
+                std::vector<size_t>* digits) {
+    const size_t at = first + static_cast<size_t>(std::ranges::find(*digits, axis.inner) - digits->begin());
+    std::vector<Span> box = whole(function_.type(value));
+    box[at].size = nested.digits[axis.inner];
+    if (!axis.outer) {
+      box[at].first = axis.first;
+      return slice_of(op, value, box);
+    }
+    const auto before = std::ranges::count_if(*digits, [&](size_t d) { return d < *axis.outer; });
+    const size_t place = first + static_cast<size_t>(before);
+    std::vector<ValueId> pieces;
+    for (int64_t i = 0; i < nested.digits[*axis.outer]; ++i) {
+      box[at].first = axis.first + i * axis.step;
+      const ValueId piece = slice_of(op, value, box);
+      std::vector<int64_t> dims = function_.type(piece).dims_vector();
+      dims.insert(dims.begin() + static_cast<int64_t>(place), 1);
+      pieces.push_back(insert(OpKind::reshape_, {piece}, function_.type(piece).with_dims(dims), op.location));
+    }
+    digits->insert(digits->begin() + before, *axis.outer);
+    return joined(op, pieces, static_cast<int64_t>(place));
+  }
+
+  ValueId transposed(const Op& op, ValueId value, const std::vector<int64_t>& order) {
+    const graph::Type type = function_.type(value);
+    std::vector<int64_t> dims;
+    for (const int64_t d : order) dims.push_back(type.dim(static_cast<int>(d)));
+    const ValueId made = insert(OpKind::transpose_, {value}, type.with_dims(dims), op.location);
+    function_.op(function_.value(made).op).set(Attr::permutation, order);
+    return made;
+  }
+
+  // `count` dimensions from `begin` as one.
+  ValueId joined_dims(const Op& op, ValueId value, size_t begin, size_t count) {
+    const graph::Type type = function_.type(value);
+    std::vector<int64_t> dims = type.dims_vector();
+    for (; count > 1; --count) {
+      dims[begin] *= dims[begin + 1];
+      dims.erase(dims.begin() + static_cast<int64_t>(begin) + 1);
+    }
+    return insert(OpKind::reshape_, {value}, type.with_dims(dims), op.location);
+  }
+
+  static int64_t pieces_of(const Windows& w) {
+    return w.inner == 1 ? (w.length + w.step - 1) / w.step : w.length;
+  }
+  static int64_t slices(const Windows& w) { return std::min(pieces_of(w), w.count); }
+
+  ValueId by_runs(const Op& op, int64_t dim, const std::vector<Run>& runs) {
+    std::vector<ValueId> pieces;
+    for (const Run& run : runs) {
+      std::vector<Span> box = whole(function_.type(op.operands[0]));
+      box[static_cast<size_t>(dim)] = {.first = run.first, .step = run.step, .count = run.count};
+      pieces.push_back(slice_of(op, op.operands[0], box));
+    }
+    return joined(op, pieces, dim);
   }
 
   // `dim` of the operand as [windows, length]: steps side by side, each a slice whose parts follow each

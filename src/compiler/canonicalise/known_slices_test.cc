@@ -73,6 +73,48 @@ TEST(SliceAtKnownPlaces, TakesWindows) {
   }
 }
 
+// A dimension that is shifted round (torch.roll), two of its pieces, and every other place and then the rest.
+TEST(SliceAtKnownPlaces, TakesAFewRuns) {
+  const std::vector<int64_t> cases[] = {{5, 6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4},
+                                        {2, 3, 4, 9, 10, 11},
+                                        {0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11},
+                                        {3, 4, 5, 6, 6, 5, 6, 7, 8},
+                                        {3, 0, 1, 2}};
+  for (const std::vector<int64_t>& places : cases) {
+    const std::string text = gather_of(12, places);
+    EXPECT_EQ(after(text, run_known_slices).find("gather"), std::string::npos) << places[1] << " " << text;
+    expect_same_values(text, run_known_slices);
+  }
+  const std::string apart = gather_of(12, {0, 5, 3, 8, 1, 11});
+  EXPECT_EQ(after(apart, run_known_slices), printed(apart));
+}
+
+// Positions relative to each other, of a line and of an image, and as few of them as begin elsewhere; a line
+// read backwards; a table with rows that nobody asks for.
+TEST(SliceAtKnownPlaces, TakesRelativePlaces) {
+  const auto image = [](int64_t h, int64_t w, int64_t first, int64_t sign) {
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < h * w; ++i)
+      for (int64_t j = 0; j < h * w; ++j)
+        places.push_back(first + sign * ((i / w - j / w + h - 1) * (2 * w - 1) + i % w - j % w + w - 1));
+    return places;
+  };
+  const struct {
+    int64_t size;
+    std::vector<int64_t> places;
+  } cases[] = {{15, image(2, 3, 0, 1)}, {15, image(2, 3, 14, -1)},
+               {17, image(2, 3, 0, 1)}, {9, image(1, 5, 0, 1)},
+               {21, image(3, 2, 6, 1)}, {21, image(3, 2, 3, 1)},
+               {25, image(3, 3, 0, 1)}, {12, {11, 10, 9, 8, 7, 6, 5, 4, 3}}};
+  for (const auto& [size, places] : cases) {
+    const std::string text = gather_of(size, places);
+    EXPECT_EQ(after(text, run_known_slices).find("gather"), std::string::npos) << size << " " << text;
+    expect_same_values(text, run_known_slices);
+  }
+  const std::string across = gather_of(12, {5, 4, 3, 4, 3, 1});
+  EXPECT_EQ(after(across, run_known_slices), printed(across));
+}
+
 // Windows are many, and none of their places is far from another's: no slices are fewer than the elements.
 TEST(SliceAtKnownPlaces, LeavesManyNarrowWindows) {
   const std::string text = gather_of(200, window_places(0, 100, 1, 90, 1));

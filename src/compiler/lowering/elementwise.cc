@@ -362,7 +362,10 @@ class Body {
 
   // x - mod(x, 1), exact in fp32: mod has the sign of the divisor, fmod that of x.
   Tile whole_part(const Tile& x, AluOp remainder) {
-    return fp32(AluOp::kSubtract, x, fp32(remainder, with_remainder(x), 1.0));
+    const Tile dst = fresh(DType::kFloat32);
+    emitter_.scalar_tensor_tensor(remainder, 1.0, AluOp::kSubtract, dst, with_remainder(x), x,
+                                  /*reverse1=*/true);
+    return dst;
   }
 
   // mod(-x, 1) - -x
@@ -384,48 +387,56 @@ class Body {
     return dst;
   }
 
-  // x less whole turns, for |x| up to 2^47: a remainder is exact, and each divisor is nearly a multiple of 2
-  // pi. `more`: what they exceed that by, times how often they were taken.
-  struct Reduced {
-    Tile x, more;
+  // The Scalar engine takes sines of [-pi, pi] alone. In place of pi, turns are of its nearest fp32 number,
+  // P, and of a larger one that is nearly a multiple of 2 pi, so that remainders are exact, and the
+  // difference between a multiple of pi and what was taken away is the angle by a factor.
+  struct Turns {
+    // 2 * 5419351 = 2 * 1725033 pi + 7.64e-8, by a convergent of pi.
+    static constexpr double kFar = 10838702, kFarExcess = 7.640095014179322e-08 / kFar;
+    static constexpr double kHalf = std::numbers::pi_v<float>;
+    static constexpr double kExcess = (kHalf - std::numbers::pi) / kHalf;
+    // Beyond it the excess would leave [-pi, pi]: results are in [-1, 1] and no more.
+    static constexpr double kMax = 0x1p47;
+    // Added to a number below 2^22, it leaves the nearest whole number in the last bits; it is even.
+    static constexpr double kMagic = 1.5 * kWhole;
   };
-  Reduced without_turns(const Tile& x) {
-    // 2 * 5419351 = 2 * 1725033 pi + 7.64e-8 and 60 * 355 = 60 * 113 pi + 1.81e-3, by convergents of pi.
-    // Below the second one nothing changes.
-    constexpr double kFar = 10838702, kFarExcess = 7.640095014179322e-08;
-    constexpr double kNear = 21300, kNearExcess = 30 * 6.028870672810744e-05;
-    const Tile far = fp32(AluOp::kFmod, x, kFar), near = fp32(AluOp::kFmod, far, kNear);
-    // Differences that are nothing become -0, to which any zero may be added and keeps its sign.
-    const Tile first = fp32(AluOp::kMultiply, fp32(AluOp::kSubtract, far, x), -kFarExcess / kFar);
-    const Tile more = fresh(DType::kFloat32);
-    emitter_.scalar_tensor_tensor(AluOp::kMultiply, -kNearExcess / kNear, AluOp::kAdd, more,
-                                  fp32(AluOp::kSubtract, near, far), first);
-    return {near, more};
-  }
 
-  // sin(x + shift pi), shift 0 or 1/2: with k the nearest whole number to x / pi + shift and r = x - (k -
-  // shift) pi in [-pi/2, pi/2], it is (-1)^k sin r; the Scalar engine takes sines of [-pi, pi] alone.
-  Tile sine(const Tile& angle, double shift) {
-    const auto [x, more] = without_turns(angle);
-    Tile k = fresh(DType::kFloat32);
-    emitter_.tensor_tensor(AluOp::kAdd, k, x, more);
-    k = fp32(AluOp::kMultiply, k, std::numbers::inv_pi);
-    if (shift != 0) k = fp32(AluOp::kAdd, k, shift);
-    k = nearest_even(k);
-    const Tile turns = shift == 0 ? k : fp32(AluOp::kSubtract, k, shift);
-    // pi in three parts of 8, 11 and 24 bits, so that turns * part is exact (Cody and Waite).
-    constexpr double kHigh = 3.140625, kMiddle = 9.67502593994140625e-4;
-    Tile rest = fp32(AluOp::kSubtract, x, fp32(AluOp::kMultiply, turns, kHigh));
-    rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, kMiddle));
-    const Tile small = fresh(DType::kFloat32);
-    emitter_.scalar_tensor_tensor(AluOp::kMultiply, std::numbers::pi - kHigh - kMiddle, AluOp::kSubtract,
-                                  small, turns, more);
-    rest = fp32(AluOp::kSubtract, rest, small);
-    const Tile bounded =
-        fp32(AluOp::kMaximum, fp32(AluOp::kMinimum, rest, std::numbers::pi), -std::numbers::pi);
-    const Tile sign = fresh(DType::kFloat32), odd = fp32(AluOp::kMod, k, 2.0);
-    emitter_.tensor_scalar(AluOp::kMultiply, -2.0, AluOp::kAdd, 1.0, sign, odd);
-    return rounded(fp32(AluOp::kMultiply, fp32(ActivationFunction::kSin, bounded), sign));
+  // sin x: with k the nearest whole number to x / pi and r = x - k pi in [-pi/2, pi/2], it is (-1)^k sin r.
+  // Near k = 0 it is x, with its sign. cos x is that of |x|, which is -sin(|x| - pi/2).
+  Tile sine(const Tile& x, bool is_cosine) {
+    constexpr double kHalf = Turns::kHalf;
+    const auto two = [&](AluOp op0, double a, AluOp op1, double b, const Tile& data) {
+      const Tile dst = fresh(DType::kFloat32);
+      emitter_.tensor_scalar(op0, a, op1, b, dst, data);
+      return dst;
+    };
+    const auto with_tile = [&](AluOp op0, double a, AluOp op1, const Tile& data, const Tile& other) {
+      const Tile dst = fresh(DType::kFloat32);
+      emitter_.scalar_tensor_tensor(op0, a, op1, dst, data, other);
+      return dst;
+    };
+    const Tile far =
+        is_cosine ? two(AluOp::kAbs, 0.0, AluOp::kFmod, Turns::kFar, x) : fp32(AluOp::kFmod, x, Turns::kFar);
+    const Tile bounded = is_cosine ? two(AluOp::kAbs, 0.0, AluOp::kMinimum, Turns::kMax, x)
+                                   : two(AluOp::kMaximum, -Turns::kMax, AluOp::kMinimum, Turns::kMax, x);
+    const Tile share = two(AluOp::kFmod, 2 * kHalf, AluOp::kMultiply, std::numbers::inv_pi, far);
+    const Tile k = is_cosine ? two(AluOp::kSubtract, 0.5, AluOp::kAdd, Turns::kMagic, share)
+                             : fp32(AluOp::kAdd, share, Turns::kMagic);
+    // |k| <= 2: exact, as is what it leaves.
+    const Tile halves = two(AluOp::kSubtract, Turns::kMagic, AluOp::kMultiply, kHalf, k);
+    Tile rest = with_tile(AluOp::kFmod, 2 * kHalf, AluOp::kSubtract, far, halves);
+    constexpr double kFarFactor = Turns::kExcess - Turns::kFarExcess;
+    if (is_cosine)
+      rest =
+          with_tile(AluOp::kSubtract, kHalf / 2, AluOp::kAdd, rest, fp32(AluOp::kMultiply, far, kFarFactor));
+    else
+      rest = with_tile(AluOp::kMultiply, kFarFactor, AluOp::kAdd, far, rest);
+    rest = with_tile(AluOp::kMultiply, Turns::kFarExcess, AluOp::kAdd, bounded, rest);
+    const Tile sign = two(AluOp::kMod, 2.0, AluOp::kSubtract, 0.5, k);
+    const Tile dst = result();
+    emitter_.activation(ActivationFunction::kSin, dst,
+                        with_tile(AluOp::kMultiply, is_cosine ? 2.0 : -2.0, AluOp::kMultiply, rest, sign));
+    return dst;
   }
 
   // The Scalar engine takes arctangents of [-pi/2, pi/2]; beyond 1 it is pi/2 less that of the reciprocal.
@@ -464,7 +475,8 @@ class Body {
   Tile expm1(const Tile& x) {
     const Tile t = fp32(ActivationFunction::kTanh, x, 0.5);
     const Tile below = fp32(AluOp::kSubtract, t, 1.0, /*reverse=*/true);
-    const Tile near = fp32(AluOp::kDivide, fp32(AluOp::kMultiply, t, 2.0), below);
+    const Tile near = fresh(DType::kFloat32);
+    emitter_.scalar_tensor_tensor(AluOp::kMultiply, 2.0, AluOp::kDivide, near, t, below);
     const Tile dst = fp32(AluOp::kSubtract, fp32(ActivationFunction::kExp, x), 1.0);
     const Tile small = fresh(DType::kUint8);
     emitter_.tensor_scalar(AluOp::kAbs, 0.0, AluOp::kLess, 1.0, small, x);
@@ -472,18 +484,21 @@ class Body {
     return dst;
   }
 
-  // x log(u) / (u - 1) with u = 1 + x rounded (Kahan); x itself where u is 1.
+  // log(u) + (x - (u - 1)) / u with u = 1 + x rounded: what rounding lost, to first order. Bounded so that
+  // the second term is 0 where u is 0 or infinite.
   Tile log1p(const Tile& x) {
+    constexpr double kLargest = std::numeric_limits<float>::max(), kSmallest = 0x1p-100;
     const Tile u = fp32(AluOp::kAdd, x, 1.0);
-    const Tile gap = fp32(AluOp::kSubtract, u, 1.0);
-    const Tile log = fp32(ActivationFunction::kLog, u);
-    const Tile tiny = fresh(DType::kUint8), far = fresh(DType::kUint8);
-    emitter_.tensor_scalar(AluOp::kEqual, tiny, gap, 0.0);
-    emitter_.tensor_scalar(AluOp::kGreater, far, u, kWhole);
-    const Tile dst = fp32(AluOp::kDivide, fp32(AluOp::kMultiply, x, log), gap);
-    emitter_.copy_where(dst, x, tiny);
-    emitter_.copy_where(dst, log, far);
-    return rounded(dst);
+    const Tile gap = fresh(DType::kFloat32), lost = fresh(DType::kFloat32), small = fresh(DType::kFloat32);
+    emitter_.tensor_scalar(AluOp::kMinimum, kLargest, AluOp::kSubtract, 1.0, gap, u);
+    emitter_.scalar_tensor_tensor(AluOp::kMinimum, kLargest, AluOp::kSubtract, lost, x, gap);
+    emitter_.scalar_tensor_tensor(AluOp::kMaximum, kSmallest, AluOp::kDivide, small, u, lost,
+                                  /*reverse1=*/true);
+    // Less 0 - log(u), which is 0 and not -0 where u is 1: -0 stays what it is.
+    const Tile dst = result();
+    emitter_.tensor_tensor(AluOp::kSubtract, dst, small,
+                           fp32(AluOp::kSubtract, fp32(ActivationFunction::kLog, u), 0.0, /*reverse=*/true));
+    return dst;
   }
 
   // Half away from zero: the nearest whole number of |x| + 0.5 below, unless x is whole already.
@@ -536,8 +551,8 @@ class Body {
       case OpKind::floor_: return rounded(whole_part(full(x), AluOp::kMod));
       case OpKind::ceil_: return rounded(ceiling(full(x)));
       case OpKind::round_nearest_even_: return rounded(nearest_even(full(x)));
-      case OpKind::sine_: return sine(full(x), 0.0);
-      case OpKind::cosine_: return sine(full(x), 0.5);
+      case OpKind::sine_: return sine(full(x), false);
+      case OpKind::cosine_: return sine(full(x), true);
       case OpKind::exponential_minus_one_: return rounded(expm1(full(x)));
       case OpKind::log_plus_one_: return log1p(in_fp32(full(x)));
       case OpKind::cbrt_: return cube_root(full(x));
