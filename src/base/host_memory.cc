@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/fault.h"
 
@@ -68,5 +73,27 @@ void expect_host_memory(int64_t bytes, std::string_view what) {
                           static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB),
               "a smaller model or batch, a share of it for each core, or a host with more memory");
 }
+
+#ifdef __GLIBC__
+bool grow_heap_in_huge_pages(size_t bytes) {
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  constexpr size_t kOwnMappingMax = size_t{32} << 20;  // as much as glibc takes
+  const auto number = [](size_t size) {
+    return static_cast<int>(std::min<size_t>(size, std::numeric_limits<int>::max()));
+  };
+  // What is freed at the heap's end stays, and no block of less has a mapping of its own.
+  if (mallopt(M_TOP_PAD, number(bytes)) == 0 || mallopt(M_TRIM_THRESHOLD, number(bytes)) == 0 ||
+      mallopt(M_MMAP_THRESHOLD, number(std::min(bytes, kOwnMappingMax))) == 0)
+    return false;
+  const auto above = [](uintptr_t address) { return (address + kHugePage - 1) / kHugePage * kHugePage; };
+  void* block = std::malloc(kHugePage);  // more than is left, so that the heap grows
+  const auto begin = above(reinterpret_cast<uintptr_t>(block)), end = reinterpret_cast<uintptr_t>(sbrk(0));
+  const bool done = begin < end && madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE) == 0;
+  std::free(block);
+  return done;
+}
+#else
+bool grow_heap_in_huge_pages(size_t) { return false; }
+#endif
 
 }  // namespace opentrn

@@ -1,6 +1,12 @@
 #include "base/host_memory.h"
 
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "base/fault.h"
 
@@ -23,6 +29,24 @@ TEST(HostMemory, WhatTheHostHasNotIsRefused) {
         << fault.what();
     EXPECT_FALSE(fault.hint().empty());
   }
+}
+
+TEST(HostMemory, TheHeapGrowsInHugePages) {
+  const auto faults = [] {
+    rusage now{};
+    getrusage(RUSAGE_SELF, &now);
+    return now.ru_minflt;
+  };
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  const std::string choice((std::istreambuf_iterator<char>(file)), {});
+  if (choice.find("[always]") == std::string::npos && choice.find("[madvise]") == std::string::npos)
+    GTEST_SKIP() << "the system has no such pages";
+  ASSERT_TRUE(grow_heap_in_huge_pages(size_t{64} << 20));
+  constexpr size_t kBytes = size_t{16} << 20;
+  const auto before = faults();
+  const std::unique_ptr<char[]> block(new char[kBytes]);
+  for (size_t i = 0; i < kBytes; i += 4096) static_cast<volatile char*>(block.get())[i] = 1;
+  EXPECT_LT(faults() - before, 1000);  // of 4,096 pages
 }
 
 }  // namespace

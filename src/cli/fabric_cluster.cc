@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/host_memory.h"
 #include "cli/band.h"
 #include "cli/cluster_options.h"
 #include "cli/fabric_operation.h"
@@ -80,6 +81,8 @@ nlohmann::ordered_json cluster_json(const collectives::ClusterSummary& line) {
 }
 
 void print_cluster(const FabricClusterOptions& options, std::ostream& out) {
+  constexpr size_t kHeapBytes = size_t{64} << 20;  // most of what a cluster of 100,000 chips takes
+  grow_heap_in_huge_pages(kHeapBytes);
   const auto tables = options.cluster.tables.load();
   const ClusterUnit unit = options.cluster.unit(*tables);
   collectives::ClusterJob job = job_of(options, unit);
