@@ -105,10 +105,16 @@ class LoopJoiner {
   // Its time is the device's own, and it may come before or after others.
   bool is_plain(const Op& op) const {
     const graph::OpDefinition& definition = graph::definition(op.kind);
-    if (definition.has_side_effect || definition.op_class == OpClass::kCollective || !op.regions.empty())
-      return false;
-    if (op.kind == OpKind::return_) return true;
-    if (op.kind == OpKind::rng_ || op.kind == OpKind::custom_call_) return false;
+    if (definition.has_side_effect || definition.op_class == OpClass::kCollective) return false;
+    switch (op.kind) {
+      case OpKind::return_: return true;
+      case OpKind::rng_:
+      case OpKind::custom_call_:
+      case OpKind::while_:  // the sequencer runs one of two inner loops at a time
+      case OpKind::if_:
+      case OpKind::case_: return false;
+      default: break;
+    }
     // An update in place has the size of what is carried, not that of what it writes.
     const bool updates = op.kind == OpKind::dynamic_update_slice_;
     return is_small(updates ? op.operands[1] : op.results[0], kJoinedElementsMax);
