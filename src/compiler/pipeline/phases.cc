@@ -154,8 +154,10 @@ class Pipeline {
   void canonical() {
     if (improves_) {
       improve();
-      const int64_t unrolled = pass("unroll-loops"), joined = pass("join-loops");
-      if (unrolled + joined > 0) improve();
+      int64_t changes = 0;
+      for (const std::string_view name : {"unroll-loops", "hoist-products", "join-loops"})
+        changes += pass(name);
+      if (changes > 0) improve();
       return;
     }
     pass("write-constants");
