@@ -336,6 +336,42 @@ TEST(Order, TransposesLieBetweenTheProductsOfTheStepsBefore) {
   EXPECT_EQ(longest, 1);
 }
 
+// Pairs of two functions whose operands are all there: each table is loaded once. A chain keeps its order.
+TEST(Order, ActivationsOfOneTableGoTogether) {
+  const auto functions_of = [](const std::shared_ptr<const isa::Program>& program, const Options& options) {
+    const auto executable = checked_compile(program, options);
+    std::vector<ActivationFunction> order;
+    for (const auto& entry : executable.schedule)
+      if (const isa::Instruction& in = executable.program->instruction(entry.instruction);
+          in.opcode == Opcode::kActivation)
+        order.push_back(executable.program->attribute_activation(in, isa::slot::activation::kAOp));
+    return order;
+  };
+  const auto switches = [](const std::vector<ActivationFunction>& order) {
+    int count = 0;
+    for (size_t i = 1; i < order.size(); ++i) count += order[i] != order[i - 1];
+    return count;
+  };
+  const auto pairs = [](bool chained) {
+    ProgramBuilder b;
+    const auto in = b.hbm({128, 64}, DType::kFloat32, "in"), x = b.sbuf(128, 64, DType::kFloat32);
+    b.dma(b.all(x), b.all(in));
+    auto last = x;
+    for (int i = 0; i < 8; ++i) {
+      const auto made = b.sbuf(128, 64, DType::kFloat32);
+      const auto out = b.hbm({128, 64}, DType::kFloat32, "out" + std::to_string(i));
+      b.activation(b.all(made), b.all(chained ? last : x),
+                   i % 2 == 0 ? ActivationFunction::kSigmoid : ActivationFunction::kTanh);
+      b.dma(b.all(out), b.all(made));
+      last = made;
+    }
+    return b.take();
+  };
+  EXPECT_EQ(switches(functions_of(pairs(false), {.look_ahead = 256})), 1);
+  EXPECT_EQ(switches(functions_of(pairs(true), {.look_ahead = 256})), 7);
+  EXPECT_EQ(switches(functions_of(pairs(false), {.look_ahead = 0})), 7);  // the author's order
+}
+
 TEST(EngineChoice, WithoutDgeDescriptorsAreKnownBeforeTheLaunch) {
   const auto executable = checked_compile(stream_tiles(1, 64, DType::kFloat32), {.dge = false});
   EXPECT_EQ(entry_of(executable, 0).dge, isa::DgeMode::kNone);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "arch/arch.h"
@@ -27,6 +28,9 @@ class Estimator {
   }
   // Before an activation of another function.
   double table_load_ns() const { return costs_.usual.table_load_ns(); }
+  std::optional<ActivationFunction> table_of(const isa::Instruction& instruction) const {
+    return costs_.usual.table_of(program_, instruction);
+  }
   // From issue until others may use the result, beyond busy_ns.
   double latency_ns(isa::Engine engine) const { return costs_.usual.latency_ns(engine); }
   double dma_bytes_per_ns() const { return costs_.usual.dma_bytes_per_ns(); }

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "backend/collective_order.h"
 #include "backend/estimate.h"
@@ -49,6 +51,8 @@ class RoughRun {
         done_ns_(program.size()) {
     if (options.neuronx_cc && options.look_ahead > 0)
       deadlines_ = find_deadlines(dependencies, program.size());
+    else
+      find_tables();
   }
 
   // Of transfers that can start at the same time, the one with the earliest goes first. Engines go by program
@@ -61,6 +65,8 @@ class RoughRun {
   bool alternates(InstructionIndex i) const {
     return !deadlines_.empty() && program_.instruction(i).opcode == isa::Opcode::kNcTranspose;
   }
+  // Of an activation whose function must be loaded where another was used before; 0: any will do.
+  int table(InstructionIndex i) const { return tables_.empty() ? 0 : tables_[i]; }
   double end_ns() const { return done_ns_.empty() ? 0 : *std::ranges::max_element(done_ns_); }
 
   const std::vector<double>& in_program_order() {
@@ -87,6 +93,14 @@ class RoughRun {
     return ready;
   }
 
+  void find_tables() {
+    tables_.assign(program_.size(), 0);
+    for (InstructionIndex i = 0; i < program_.size(); ++i) {
+      const isa::Instruction& in = program_.instruction(i);
+      if (const auto function = estimator_.table_of(in)) tables_[i] = 1 + static_cast<int>(*function);
+    }
+  }
+
   void start(InstructionIndex i, double ready) {
     const isa::Instruction& in = program_.instruction(i);
     if (isa::has(in.opcode, isa::kSynchronisesCores)) {
@@ -103,6 +117,8 @@ class RoughRun {
     double& free = free_ns_[static_cast<size_t>(choices_[i].engine)];
     start_ns_[i] = std::max(ready, free);
     free = start_ns_[i] + estimator_.busy_ns(in, choices_[i].engine);
+    if (const int wanted = table(i); wanted != 0 && std::exchange(table_, wanted) != wanted)
+      free += estimator_.table_load_ns();
     done_ns_[i] = free + estimator_.latency_ns(choices_[i].engine);
     if (isa::has(in.opcode, isa::kSynchronisesCores)) last_synchronisation_ns_ = start_ns_[i];
   }
@@ -115,6 +131,8 @@ class RoughRun {
   std::array<double, isa::kEngineCount> free_ns_{};
   std::vector<double> start_ns_, done_ns_;
   std::vector<InstructionIndex> deadlines_;  // empty: program order
+  std::vector<int> tables_;                  // empty: programs keep theirs
+  int table_ = 0;                            // that was loaded last
   double last_synchronisation_ns_ = 0;
 };
 
@@ -140,11 +158,26 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
   using ByReady = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
   using ByIndex = std::priority_queue<InstructionIndex, std::vector<InstructionIndex>, std::greater<>>;
   struct Queue {
-    ByReady waiting;     // inputs known, by when they are there
-    ByIndex ready;       // inputs there when the engine is free; oldest first
-    ByIndex transposes;  // the same, of those
+    ByReady waiting;                     // inputs known, by when they are there
+    ByIndex ready;                       // inputs there when the engine is free; oldest first
+    ByIndex transposes;                  // the same, of those
+    std::map<int, ByIndex> activations;  // the same, by their function's table
     bool last_transposed = false;
-    bool nothing_ready() const { return ready.empty() && transposes.empty(); }
+    bool nothing_ready() const {
+      return ready.empty() && transposes.empty() &&
+             std::ranges::all_of(activations, [](const auto& of_table) { return of_table.second.empty(); });
+    }
+    // Of a table that is there if any waits for it, else the oldest.
+    ByIndex& oldest(int table) {
+      ByIndex* best = ready.empty() ? nullptr : &ready;
+      const auto older = [&](ByIndex& other) {
+        if (!other.empty() && (!best || other.top() < best->top())) best = &other;
+      };
+      if (const auto found = activations.find(table); found != activations.end()) older(found->second);
+      if (!best)
+        for (auto& [number, others] : activations) older(others);
+      return *best;
+    }
   };
   std::array<Queue, isa::kEngineCount> queues;
   std::vector<bool> started(n, false);
@@ -182,11 +215,12 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
     } else {
       while (!queue.waiting.empty() && queue.waiting.top().ready <= best_ns) {
         const InstructionIndex next = queue.waiting.top().index;
-        (alternates(next) ? queue.transposes : queue.ready).push(next);
+        ByIndex& to = table(next) ? queue.activations[table(next)] : queue.ready;
+        (alternates(next) ? queue.transposes : to).push(next);
         queue.waiting.pop();
       }
       const bool transpose = !queue.transposes.empty() && (queue.ready.empty() || !queue.last_transposed);
-      ByIndex& from = transpose ? queue.transposes : queue.ready;
+      ByIndex& from = transpose ? queue.transposes : queue.oldest(table_);
       queue.last_transposed = transpose;
       i = from.top();
       from.pop();

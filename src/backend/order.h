@@ -5,7 +5,9 @@
 // are ready. DMA triggers always go by readiness, so that a load is issued as soon as its buffer is free
 // and a store does not hold up the loads behind it. Under Options::neuronx_cc transfers that are ready at
 // once go by when the first result that depends on them leaves the core, not by program order: K before most
-// of Q in an attention kernel that loads both in one loop. Collectives keep the order of the program:
+// of Q in an attention kernel that loads both in one loop. Of activations that are ready, those whose
+// function's table was loaded last go first, since a load takes as long as a thousand elements; not under
+// Options::neuronx_cc, whose order published kernels show. Collectives keep the order of the program:
 // collective_order.h.
 #pragma once
 

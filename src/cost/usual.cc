@@ -70,6 +70,18 @@ UsualCosts::UsualCosts(const arch::TimingTable& table) {
       products_[mode] = {product.mode(named).min_cycles, product.mode(named).cycles_per_element};
 }
 
+std::optional<ActivationFunction> UsualCosts::table_of(const isa::Program& program,
+                                                       const isa::Instruction& in) const {
+  switch (in.opcode) {
+    case isa::Opcode::kActivation:
+    case isa::Opcode::kActivationReduce:
+    case isa::Opcode::kActivate2: break;
+    default: return std::nullopt;
+  }
+  const ActivationFunction function = program.attribute_activation(in, isa::slot::activation::kAOp);
+  return has_table(function) ? std::optional(function) : std::nullopt;
+}
+
 double UsualCosts::transfer_ns(int64_t partitions, int64_t bytes) const {
   const double moved = static_cast<double>(partitions * bytes) / dma_bytes_per_ns_;
   return std::max(moved, static_cast<double>(partitions) / dma_engines_ * descriptor_ns_) +

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "arch/timing_table.h"
 #include "base/generation.h"
@@ -27,6 +28,8 @@ class UsualCosts {
   double table_load_ns() const { return table_load_ns_; }
   // Whether the function is in one: the others need no load.
   bool has_table(ActivationFunction function) const { return has_table_[static_cast<size_t>(function)]; }
+  // The function of an activation that is in one; nullopt for every other instruction.
+  std::optional<ActivationFunction> table_of(const isa::Program& program, const isa::Instruction& in) const;
   // From the end of an instruction until another engine may use the result.
   double latency_ns(isa::Engine engine) const { return latency_ns_[static_cast<size_t>(engine)]; }
   // A transfer between HBM and a tile of `bytes` in each of `partitions`, a descriptor for each, by bytes and
