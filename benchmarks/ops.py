@@ -67,7 +67,6 @@ EXCEPTIONS: dict[str, str] = {
     "conv_depthwise": "one channel a group: the Vector engine multiplies and adds, tap by tap",
     "conv_transpose_grad": "positions go over partitions by rows of channels, a descriptor each",
     "irfft": "a product with turned values before and after",
-    "sin": "25 passes: sines of any size are reduced to [-pi, pi], which is all that the Scalar engine takes",
 }
 
 # Why an op is beyond HOST_MOST with larger arguments than the smallest.

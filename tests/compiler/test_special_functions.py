@@ -186,6 +186,16 @@ def test_what_is_special_to_a_function():
     np.testing.assert_allclose(log[7], np.log(3e38), rtol=2e-7)
 
 
+def test_numbers_of_which_halves_are_the_last_bits_are_rounded():
+    # Those from 2**22 on kept their half.
+    x = np.concatenate([
+        RNG.uniform(-(2.0**24), 2.0**24, 4000), RNG.uniform(2.0**22, 2.0**23, 1000), np.arange(-4.5, 5, 0.5),
+        [4194304.5, -4194305.5, 8388607.5, -8388607.5, 8388609, 1e30, np.inf, -np.inf, np.nan],
+    ]).astype(np.float32)  # fmt: skip
+    (got,) = opentrn.compile(program("stablehlo.round_nearest_even", x.shape, "f32", 1))(x)
+    np.testing.assert_array_equal(got, np.round(x))
+
+
 # Beside an op of the same bytes that one instruction does, which memory bounds: 8.8, 8.7 and 4.0 times before.
 @pytest.mark.parametrize(("op", "times"), [("sine", 2.7), ("cosine", 2.9), ("log_plus_one", 2.1)])
 def test_what_a_function_takes(op, times):

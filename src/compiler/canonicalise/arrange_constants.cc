@@ -4,7 +4,8 @@
 // Frameworks keep other orders ([output, input, taps] in PyTorch), in which neighbours on a partition lie
 // apart in memory and DMA moves them one by one. A kernel that is a constant, or a slice of one (kernels that
 // are too large are computed in parts), gets the order that is read; what is an argument stays in the order
-// that the caller has.
+// that the caller has. Of a depthwise convolution channels go over partitions, each with its taps: the order
+// is [channels, taps].
 //
 // A product with few rows by a constant whose rows are contracted, as PyTorch's Linear keeps its weights,
 // would turn it in each run, which takes the Tensor engine longer than the product: it is transposed once,
@@ -184,6 +185,20 @@ ValueId slice_in_order(Function& function, size_t& at, OpId slice, const std::ve
   return function.op(made).results[0];
 }
 
+// The kernel's dimensions as they are read.
+std::vector<int64_t> kernel_order(const Function& function, const Op& op) {
+  const int64_t in = op.integer(Attr::kernel_input_feature_dimension),
+                out = op.integer(Attr::kernel_output_feature_dimension),
+                groups = op.integer(Attr::feature_group_count);
+  const graph::Type& kernel = function.type(op.operands[1]);
+  const bool is_depthwise =
+      groups > 1 && kernel.dim(static_cast<int>(in)) == 1 && kernel.dim(static_cast<int>(out)) == groups;
+  std::vector<int64_t> order{is_depthwise ? out : in};
+  for (const int64_t d : op.integers(Attr::kernel_spatial_dimensions)) order.push_back(d);
+  order.push_back(is_depthwise ? in : out);
+  return order;
+}
+
 }  // namespace
 
 int64_t arrange_constants(Function& function) {
@@ -196,9 +211,7 @@ int64_t arrange_constants(Function& function) {
     if (op.kind != OpKind::convolution_) continue;
     const auto slice = slice_of_constant(function, op.operands[1]);
     if (!slice && !is_dense_constant(function, op.operands[1])) continue;
-    std::vector<int64_t> order{op.integer(Attr::kernel_input_feature_dimension)};
-    for (const int64_t d : op.integers(Attr::kernel_spatial_dimensions)) order.push_back(d);
-    order.push_back(op.integer(Attr::kernel_output_feature_dimension));
+    const std::vector<int64_t> order = kernel_order(function, op);
     if (std::is_sorted(order.begin(), order.end())) continue;
     std::vector<int64_t> taps;
     for (size_t i = 1; i + 1 < order.size(); ++i) taps.push_back(static_cast<int64_t>(i));
@@ -206,9 +219,12 @@ int64_t arrange_constants(Function& function) {
                                  : in_order(function, at, op.operands[1], order, op.location);
     Op& convolution = function.op(id);
     convolution.operands[1] = kernel;
-    convolution.set(Attr::kernel_input_feature_dimension, int64_t{0});
+    const auto now = [&](Attr dimension) {
+      return static_cast<int64_t>(std::ranges::find(order, op.integer(dimension)) - order.begin());
+    };
+    for (const Attr dimension : {Attr::kernel_input_feature_dimension, Attr::kernel_output_feature_dimension})
+      convolution.set(dimension, now(dimension));
     convolution.set(Attr::kernel_spatial_dimensions, taps);
-    convolution.set(Attr::kernel_output_feature_dimension, static_cast<int64_t>(order.size()) - 1);
     ++changed;
   }
   return changed;

@@ -61,6 +61,32 @@ TEST(ArrangeConstants, TurnsConstantKernels) {
   expect_same_values(text, run);
 }
 
+// Channels of a depthwise convolution go over partitions, each with its taps, whatever order they come in.
+TEST(ArrangeConstants, KeepsTheTapsOfAChannelTogether) {
+  const auto depthwise = [](const std::string& kind, const std::string& order) {
+    return main_of("(%x: tensor<1x3x4x4xf32>) -> tensor<1x3x3x3xf32>",
+                   "%w = stablehlo.iota dim = 3 : tensor<" + kind + R"(>
+    %a = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x)" +
+                       order + R"(->[b, f, 0, 1],
+         window = {stride = [1, 1], pad = [[0, 0], [0, 0]], rhs_dilate = [1, 1]}
+         {batch_group_count = 1 : i64, feature_group_count = 3 : i64}
+         : (tensor<1x3x4x4xf32>, tensor<)" +
+                       kind + R"(>) -> tensor<1x3x3x3xf32>
+    return %a : tensor<1x3x3x3xf32>)");
+  };
+  const auto run = [](graph::Function& function) {
+    fold_constants(function, /*fold_ops=*/true);
+    arrange_constants(function);
+    fold_constants(function, /*fold_ops=*/true);
+    remove_dead_ops(function);
+  };
+  for (const std::string& text :
+       {depthwise("3x1x2x2xf32", "[o, i, 0, 1]"), depthwise("2x2x1x3xf32", "[0, 1, i, o]")}) {
+    EXPECT_NE(after(text, run).find("[o, 0, 1, i]"), std::string::npos) << after(text, run);
+    expect_same_values(text, run);
+  }
+}
+
 // Parts of one constant kernel, as large kernels are computed, are slices of one constant in the other order.
 TEST(ArrangeConstants, TurnsKernelsThatAreSlicesOfAConstant) {
   const auto part = [](const std::string& name, const std::string& rows) {

@@ -451,7 +451,7 @@ class Convolution : public TileSource {
     View base{kernel_.tensor, kernel_.dtype, kernel_.offset + feature * kernel_out_.step, {}};
     const isa::Dim features{kernel_out_.step, part_features_};
     if (depthwise_) {
-      kernels_.push_back(channel_weights(Matrix(base, {features}, {kernel_space_[0], kernel_space_[1]})));
+      kernels_.push_back(channel_weights(base, features));
       return;
     }
     if (stacked_) {
@@ -481,10 +481,15 @@ class Convolution : public TileSource {
     }
   }
 
-  // [channels, taps] in fp32, as what each partition is multiplied by has to be.
-  Tile channel_weights(const Matrix& all) {
+  // [channels, taps] in fp32, as what each partition is multiplied by has to be. Where the channels of a tap
+  // are neighbours in memory, taps are loaded and turned.
+  Tile channel_weights(const View& base, const isa::Dim& features) {
+    const Matrix all(base, {features}, {kernel_space_[0], kernel_space_[1]});
     const Tile tile = emitter_.sbuf(all.rows(), all.columns(), kernel_.dtype, "kernel");
-    all.load(emitter_, tile, 0, 0);
+    if (features.step == 1 && features.count > 1 && all.columns() > 1)
+      turn_in(tile, Matrix(base, {kernel_space_[0], kernel_space_[1]}, {features}));
+    else
+      all.load(emitter_, tile, 0, 0);
     if (kernel_.dtype == DType::kFloat32) return tile;
     const Tile wide = emitter_.sbuf(all.rows(), all.columns(), DType::kFloat32, "kernel");
     emitter_.tensor_copy(wide, tile);

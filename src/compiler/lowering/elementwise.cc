@@ -376,12 +376,16 @@ class Body {
     return dst;
   }
 
-  // Adding and taking away 1.5 * 2^23 leaves the nearest whole number, ties to even, for |x| < 2^22.
+  // Adding and taking away 2^23, with the number's sign, leaves the nearest whole number, ties to even, for
+  // |x| < 2^23. From there on all numbers are whole.
   Tile nearest_even(const Tile& x) {
-    const double magic = 1.5 * kWhole;
-    const Tile near = fp32(AluOp::kSubtract, fp32(AluOp::kAdd, x, magic), magic);
-    const Tile dst = fresh(DType::kFloat32), small = fresh(DType::kUint8), size = fp32(AluOp::kAbs, x, 0.0);
-    emitter_.tensor_scalar(AluOp::kLess, small, size, kWhole / 2);
+    const Tile up = fresh(DType::kFloat32), down = fresh(DType::kFloat32), near = fresh(DType::kFloat32);
+    emitter_.tensor_scalar(AluOp::kMaximum, 0.0, AluOp::kAdd, kWhole, up, x);
+    emitter_.tensor_scalar(AluOp::kMinimum, 0.0, AluOp::kSubtract, kWhole, down, x);
+    emitter_.scalar_tensor_tensor(AluOp::kAdd, kWhole, AluOp::kAdd, near, down,
+                                  fp32(AluOp::kSubtract, up, kWhole));
+    const Tile dst = fresh(DType::kFloat32), small = fresh(DType::kUint8);
+    emitter_.tensor_scalar(AluOp::kAbs, 0.0, AluOp::kLess, kWhole, small, x);
     emitter_.tensor_copy(dst, x);
     emitter_.copy_where(dst, near, small);
     return dst;
