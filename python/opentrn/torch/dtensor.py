@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from opentrn.errors import NotModelled
 from opentrn.torch import imports
 
 _BATCH, _HEADS, _SEQUENCE = 0, 1, 2  # dimensions of query, key, value, and of a bias of four dimensions
@@ -83,7 +84,10 @@ def _places(query: Any) -> tuple[torch.Tensor, torch.Tensor]:
 def _mask(query: Any, bias: Any, is_causal: bool) -> torch.Tensor | None:
     """As a bias: which of the gathered keys each of this rank's queries sees."""
     if bias is not None:
-        raise NotImplementedError("context_parallel() with a mask of attention; torch has it without one alone")
+        raise NotModelled(
+            "attention with a mask inside context_parallel()",
+            label="torch.no_emitter", hint="is_causal, or no context_parallel()",
+        )  # fmt: skip
     if not is_causal:
         return None
     own, every = _places(query)
