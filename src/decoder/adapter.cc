@@ -1,5 +1,6 @@
 #include "decoder/adapter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -68,7 +69,29 @@ Adapter::Adapter(import::weights::Checkpoint file) : file_(std::move(file)) {
   scale_ = scale_of(json);
 }
 
-Adapter::Change Adapter::of(std::string_view tensor, int64_t rows, int64_t columns) {
+namespace {
+
+bool has_equal_values(const StoredTensor& one, const StoredTensor& other) {
+  if (one.shape != other.shape) return false;
+  if (one.encoding == other.encoding) return std::ranges::equal(one.bytes, other.bytes);
+  return decoded(one) == decoded(other);
+}
+
+}  // namespace
+
+// PEFT keeps the matrix itself beside the change of a head or a table of embeddings (save_embedding_layers).
+void Adapter::expect_base(std::string_view tensor, const StoredTensor& base) {
+  const std::string name = fmt::format("base_model.model.{}.base_layer.weight", tensor);
+  const StoredTensor* found = file_.tensors.find(name);
+  if (found == nullptr) return;
+  if (!has_equal_values(*found, base))
+    refuse_adapter(fmt::format("the adapter's {} differs from the model's", printable(name)),
+                   "the model that the adapter was made for, or one merged by PEFT's merge_and_unload()");
+  used_.insert(name);
+}
+
+Adapter::Change Adapter::of(std::string_view tensor, int64_t rows, int64_t columns,
+                            const StoredTensor& base) {
   constexpr std::string_view kWeight = ".weight";
   if (tensor.ends_with(kWeight)) tensor.remove_suffix(kWeight.size());
   Change change;
@@ -86,6 +109,7 @@ Adapter::Change Adapter::of(std::string_view tensor, int64_t rows, int64_t colum
                    "is it an adapter of this model?");
   change.scale_ = static_cast<float>(scale_);
   used_.insert(names, names + 2);
+  expect_base(tensor, base);
   return change;
 }
 

@@ -34,13 +34,16 @@ class Adapter {
     const import::weights::StoredTensor* b_ = nullptr;
     float scale_ = 0;
   };
-  // By the name of the matrix in Hugging Face's file; false for one that stays as it is. Input fault
-  // decoder.adapter for sizes that are not the matrix's.
-  Change of(std::string_view tensor, int64_t rows, int64_t columns);
+  // By the name of the matrix in Hugging Face's file; false for one that stays as it is. `base`: the matrix.
+  // Input fault decoder.adapter for sizes that are not the matrix's, and for a copy of it that differs.
+  Change of(std::string_view tensor, int64_t rows, int64_t columns,
+            const import::weights::StoredTensor& base);
   // After the last of(): input fault decoder.adapter for a tensor that no matrix took.
   void expect_all_used() const;
 
  private:
+  void expect_base(std::string_view tensor, const import::weights::StoredTensor& base);
+
   import::weights::Checkpoint file_;
   double scale_ = 0;
   std::set<std::string> used_;

@@ -415,7 +415,7 @@ class Loader {
     Adapter::Change change;
     // A tied head's table is read by rows, too: an adapter of it would change one of the two.
     if (adapter_ && part != "embedding")
-      change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth);
+      change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth, from);
     transposed(
         [this, &from, first_of_file, turned](int64_t row, std::span<float> values) {
           decode_row(from, first_of_file + (turned ? interleaved(row, config_.head_features) : row), values);

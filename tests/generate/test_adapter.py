@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from tiny import Tiny
 from tiny_folders import FOLDERS, Folder
 
@@ -57,6 +57,22 @@ def test_an_adapter_changes_the_matrices_that_it_names(name: str, tmp_path: Path
     found = logits_of(file, tmp_path / "adapter")
     assert np.abs(found - expected).max() < 3e-4 * np.abs(expected).max()
     assert np.abs(before - expected).max() > 3e-2 * np.abs(expected).max()
+
+
+def test_the_copy_of_a_head_that_peft_saves_beside_its_change(tmp_path: Path) -> None:
+    """PEFT 0.21 writes lm_head.base_layer.weight for a changed head; it was refused as a tensor of no matrix."""
+    architecture, config = FOLDERS["mixtral"]
+    model = Folder(architecture, **config)
+    file = _core.read_checkpoint(model.write(tmp_path / "model"))
+    write_adapter(tmp_path / "adapter", {"lm_head": model.weights["lm_head.weight"]})
+    path = tmp_path / "adapter" / "adapter_model.safetensors"
+    tensors, copy = load_file(path), "base_model.model.lm_head.base_layer.weight"
+    without = logits_of(file, tmp_path / "adapter")
+    save_file(tensors | {copy: model.weights["lm_head.weight"]}, path)
+    assert np.array_equal(logits_of(file, tmp_path / "adapter"), without)
+    save_file(tensors | {copy: model.weights["lm_head.weight"] + 1}, path)
+    with pytest.raises(InputError, match="lm_head.base_layer.weight differs from the model's"):
+        logits_of(file, tmp_path / "adapter")
 
 
 def test_a_gguf_file_and_a_folder_take_the_same_adapter(tmp_path: Path) -> None:

@@ -188,6 +188,7 @@ def test_a_packaged_model_names_the_command_that_installs_it(monkeypatch: pytest
         (["absent.gguf"], "no file absent.gguf"),
         (["{file}", "--max-tokens", "500", "--context", "128"], "there are 128"),
         (["{file}", "--context", "10"], "64 are the fewest"),
+        (["{file}", "--context", "1000000"], "a context of 1000000 positions; the model was made for"),
         (["{file}", "--temperature", "-1", "--context", "128"], "temperature is -1"),
         (["{file}", "--temperature", "1", "--top-p", "0", "--context", "128"], "top_p is 0"),
         (["{file}", "--target", "trn9"], "trn9"),

@@ -215,6 +215,13 @@ def test_the_paced_example_measures_what_is_predicted(tmp_path: Path):
     assert first[3] == pytest.approx(6.0) and 7.0 < each[3] <= 9.0 + 20.0 * 3 / 59
 
 
+@pytest.mark.parametrize("how", [{}, {"values": False, "linear": "step=1"}])
+def test_more_positions_than_the_model_was_made_for_are_refused(tiny_file: Path, how: dict[str, Any]):
+    """They were cut to the model's without a word."""
+    with pytest.raises(InputError, match="max_model_len 4096; the model was made for"):
+        build(tiny_file, Settings(max_model_len=4096, **how))
+
+
 def test_ranks_serve_with_their_tokens_and_times(tiny_file: Path):
     """As opentrn generate has them: a prefill and two decode steps, with what the ranks exchange."""
     shared: Any = {"dtype": "f32", "ranks": 2, "instance": "trn2.48xlarge"}

@@ -154,6 +154,28 @@ def grouped_attention(mesh: DeviceMesh) -> None:
 
 
 @case
+def attention_of_context_parallel(mesh: DeviceMesh) -> None:
+    """torch's context_parallel(): each rank has rows of the sequence, and gave those of all ranks until now."""
+    from torch.distributed.tensor.experimental import context_parallel
+    from torch.distributed.tensor.experimental._attention import context_parallel_unshard
+    from torch.distributed.tensor.experimental._context_parallel import _attention
+
+    generator = torch.Generator().manual_seed(6)
+    given = [torch.randn(2, 2, 16, 8, generator=generator) for _ in range(4)]
+    for is_causal in (True, False):
+        wanted = attend(given, is_causal=is_causal)
+        for is_balanced in (True, False):
+            _attention._cp_options.enable_load_balance = is_balanced
+            parts = [each.to("neuron") for each in given]
+            with context_parallel(mesh, buffers=parts, buffer_seq_dims=[2] * 4, no_restore_buffers=set(parts)):
+                found = attend(parts, is_causal=is_causal)
+                assert {each.shape[2] for each in found} == {16 // mesh.size()}
+                whole = context_parallel_unshard(mesh, found, [2] * 4)
+            close(whole, wanted)
+    _attention._cp_options.enable_load_balance = True
+
+
+@case
 def compiled_attention(mesh: DeviceMesh) -> None:
     generator = torch.Generator().manual_seed(2)
     given = [torch.randn(2, 4, 6, 8, generator=generator) for _ in range(4)]

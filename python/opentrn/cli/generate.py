@@ -10,9 +10,11 @@ from typing import Any
 
 from opentrn.cli import style as cli_style
 from opentrn.cli.progress import Progress
+from opentrn.errors import InputError
 
 _PROMPT = "What is the capital of France?"
 _TOKENS = 128
+_CONTEXT = 2048
 
 
 def generate_command(options: argparse.Namespace) -> int:
@@ -35,6 +37,9 @@ def generate_command(options: argparse.Namespace) -> int:
             lora=options.lora, speculate=options.speculate, draft_model=options.draft_model, ranks=options.ranks,
             instance=options.instance,
         )  # fmt: skip
+        if options.context > max(model.trained, _CONTEXT):
+            raise InputError(f"a context of {options.context} positions; the model was made for {model.trained}",
+                             label="generate.context", hint="at most as many")  # fmt: skip
         texts = prompts if options.raw else [model.chat_prompt(_messages(options, text)) for text in prompts]
         encoded = [model.encode(text) for text in texts]
         progress.begin("compiling the programs")
@@ -226,7 +231,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--raw", action="store_true", help="take prompts as they are, without the chat template")
     parser.add_argument("--max-tokens", type=count, metavar="N",
                         help=f"most new tokens (default {_TOKENS}, or what the context fits)")  # fmt: skip
-    parser.add_argument("--context", type=count, default=2048, metavar="N", help="positions, prompt included (2048)")
+    parser.add_argument("--context", type=count, default=_CONTEXT, metavar="N",
+                        help=f"positions, prompt included ({_CONTEXT})")  # fmt: skip
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T",
                         help="sampling temperature; 0 takes the likeliest token (default)")  # fmt: skip
     parser.add_argument("--top-k", type=int, default=0, metavar="K", help="sample from the K likeliest tokens (0: all)")

@@ -136,7 +136,7 @@ class LanguageModel:
             file = _core.read_gguf(self.path)
             self.text = text_of_gguf(file.metadata)
         self.tokenizer = self.text.tokenizer
-        trained = _core.decoder_context(file)
+        self.trained = trained = _core.decoder_context(file)  # positions that the model was made for
         self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
         if self.context < _FEWEST_POSITIONS:
             raise InputError(

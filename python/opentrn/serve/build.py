@@ -125,6 +125,13 @@ def _text_of(path: Path) -> tuple[Any, int]:
     return text_of_gguf(file.metadata), _core.decoder_context(file)
 
 
+def _expect_positions(settings: Settings, trained: int) -> None:
+    """The default is cut to what a model was made for; a number of the caller's is not."""
+    if settings.max_model_len > max(trained, Settings.max_model_len):
+        raise InputError(f"max_model_len {settings.max_model_len}; the model was made for {trained} positions",
+                         label="serve.settings", hint="at most as many")  # fmt: skip
+
+
 def build(source: str | Path, settings: Settings = Settings()) -> Built:
     """The server's application over the model. Raises InputError for settings that contradict each other."""
     from opentrn.serve.app import Limits, application
@@ -165,6 +172,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
                              label="serve.settings", hint="method eagle, or draft_model")  # fmt: skip
         adapters = {name: (model.add_adapter(folder), folder) for name, folder in settings.adapters.items()}
         text, context = model.text, model.context
+        _expect_positions(settings, model.trained)
         if guesses.tokens >= model.buckets[1][-1]:
             raise InputError(f"{guesses.tokens} guesses and a token; programs have at most {model.buckets[1][-1]}",
                              label="serve.settings", hint="a smaller num_speculative_tokens")  # fmt: skip
@@ -175,6 +183,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         )
     else:
         text, trained = _text_of(find(source))
+        _expect_positions(settings, trained)
         adapters = {}
         context = min(settings.max_model_len, trained)
         buckets = _sizes(settings, context)
