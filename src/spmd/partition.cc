@@ -308,21 +308,25 @@ class Partitioner {
     return !axes.empty() && grid_.divides(axes, from_.type(op.results[0]).dim(static_cast<int>(along)));
   }
 
-  // Numbers along a dimension that is cut: from where the device's part begins.
+  // Numbers along a dimension that is cut: from where the device's part begins. The sum is of one row of
+  // them.
   void counted(const Op& op) {
     const Cuts& cuts = cuts_[index_of(op.results[0])];
     const auto along = static_cast<size_t>(op.integer(Attr::iota_dimension));
     const Type local = grid_.local(from_.type(op.results[0]), cuts);
+    const Type row = local.with_dims({local.dim(static_cast<int>(along))});
     graph::Builder builder(made_.module, *to_, block_);
     const ValueId index = resharder_->index(cuts[along]);
-    const ValueId first =
-        builder.add(OpKind::multiply_,
-                    {index, builder.splat(to_->type(index), double(local.dim(static_cast<int>(along))))});
+    const ValueId first = builder.add(
+        OpKind::multiply_, {index, builder.splat(to_->type(index), static_cast<double>(row.dim(0)))});
     const ValueId begin =
-        builder.broadcast_in_dim(builder.convert(first, local.element()), local.dims_vector(), {});
+        builder.broadcast_in_dim(builder.convert(first, local.element()), row.dims_vector(), {});
     const OpId numbers = graph::copy_op(from_, op, {}, *to_, block_);
-    to_->value(to_->op(numbers).results[0]).type = local;
-    locals_[op.results[0]] = {builder.add(OpKind::add_, {to_->op(numbers).results[0], begin}), cuts};
+    to_->value(to_->op(numbers).results[0]).type = row;
+    to_->op(numbers).set(Attr::iota_dimension, Attribute(int64_t{0}));
+    const ValueId counted = builder.add(OpKind::add_, {to_->op(numbers).results[0], begin});
+    locals_[op.results[0]] = {
+        builder.broadcast_in_dim(counted, local.dims_vector(), {static_cast<int64_t>(along)}), cuts};
   }
 
   // An op that only says how its operand is to lie.

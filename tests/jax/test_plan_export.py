@@ -141,6 +141,19 @@ def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):
              "head_dim": 32, "intermediate_size": 1536, "vocab_size": 4096},
             {"seq": 256, "global_batch": 8, "tp": 2, "sp": "off", "zero": 3, "micro_batch": 4, "recompute": "none"},
         ),
+        # One table for both ends: 29 % longer.
+        (
+            {"model_type": "qwen3", "hidden_size": 384, "num_hidden_layers": 1, "num_attention_heads": 16,
+             "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 1536, "vocab_size": 8192,
+             "tie_word_embeddings": True},
+            {"seq": 1024, "global_batch": 4, "tp": 1, "sp": "off", "zero": 2, "micro_batch": 1, "recompute": "none"},
+        ),
+        # Two micro-batches, and another cut than the plan's: 7 % longer.
+        (
+            {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,
+             "head_dim": 64, "intermediate_size": 768, "vocab_size": 4096},
+            {"seq": 1024, "global_batch": 2, "tp": 4, "sp": "off", "zero": 0, "micro_batch": 1, "recompute": "none"},
+        ),
     ],
 )  # fmt: skip
 def test_steps_of_logical_cores_take_what_their_plans_say(tmp_path, sizes, layout):

@@ -147,15 +147,15 @@ class Weights {
       for (const WeightTensor& each : half->weights) all_bytes_ += passes.layers * each.bytes;
   }
 
-  // Where weights lie in parts.
-  Value gathered(double bytes) {
-    return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group_, bytes, {}) : Value();
+  // Where weights lie in parts. `after`: not before that is there.
+  Value gathered(double bytes, Value after = {}) {
+    return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group_, bytes, after) : Value();
   }
   // Of a half, as its pieces read them: one after the other.
-  Touches gathered(const HalfPasses& half) {
+  Touches gathered(const HalfPasses& half, Value after = {}) {
     Touches reads;
     for (size_t i = 0; i < half.weights.size(); ++i)
-      reads.push_back({gathered(half.weights[i].bytes), double(i) / double(half.weights.size())});
+      reads.push_back({gathered(half.weights[i].bytes, after), double(i) / double(half.weights.size())});
     return reads;
   }
 
@@ -331,6 +331,10 @@ class MicroBatch {
     if (again == kNone || (!stand_alone_ && !recomputes_late_)) {
       gradient_ = normed_alone(norm, gradient_, given_at);
       return;
+    }
+    if (recomputes_late_) {  // a block that runs again gathers again, when its gradient is there
+      attention_[size_t(again)] = weights_.gathered(passes_.attention, gradient_);
+      mlp_[size_t(again)] = weights_.gathered(passes_.mlp, gradient_);
     }
     Value normal = gradient_;
     if (stand_alone_) {

@@ -90,6 +90,22 @@ TEST_F(WeightWaits, PartsWaitForWeightsThatAreGathered) {
   EXPECT_GT(wait_s(quick), 10 * gather);
 }
 
+// Blocks that run again gather their weights again, each when the gradient of the block above is there.
+TEST_F(WeightWaits, BlocksThatRunAgainGatherAgain) {
+  layout.zero = 3;
+  const double gather = times.seconds(machine, Kind::kAllGather, {8, 1}, kBytes),
+               scatter = times.seconds(machine, Kind::kReduceScatter, {8, 1}, kBytes);
+  MicroBatchPasses quick = passes_of(0);
+  for (PieceTime* each :
+       {&quick.embedding, &quick.logits, &quick.shares, &quick.logits_backward, &quick.embedding_backward})
+    each->seconds = 1e-9;
+  for (HalfPasses* half : {&quick.attention, &quick.mlp})
+    for (PieceTime* each : {&half->forward, &half->backward, &half->again}) each->seconds = 1e-9;
+  EXPECT_NEAR(wait_s(quick), 10 * (gather + scatter), 0.01 * gather);
+  quick.recompute = true;
+  EXPECT_NEAR(wait_s(quick), 18 * gather + 10 * scatter, 0.01 * gather);
+}
+
 // Of activations, over two ranks.
 struct ActivationWaits : Waits {
   Layout layout{.tp = 2, .dp = 4, .zero = 1};

@@ -142,6 +142,7 @@ double output_s(PieceTimes& times, const Model& model, Precision precision, cons
   double seconds = 0;
   for (const Part part : {Part::kLogits, Part::kShares, Part::kLogitsBackward}) {
     piece.part = part;
+    piece.turned = model.tied && part != Part::kShares;
     piece.backward = part == Part::kLogitsBackward;
     piece.normed = piece.backward && sizes.norms_all_rows();
     piece.adds = piece.backward && sizes.adds;
@@ -285,10 +286,13 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.embedding_backward = time_of(times, embedding, true, sizes.adds);
   Piece output = output_of(model, job.precision, sizes.rows, sizes.parts);
   output.part = Part::kLogits;
+  output.turned = model.tied;
   step.logits = rows_of(times, output);
   output.part = Part::kShares;
+  output.turned = false;
   step.shares = rows_of(times, output);
   output.part = Part::kLogitsBackward;
+  output.turned = model.tied;
   output.backward = true;
   output.normed = sizes.norms_all_rows();
   output.adds = sizes.adds;

@@ -455,7 +455,7 @@ class Sheet {
   void logits() {
     const ValueId x = normed(argument({piece_.rows, piece_.hidden}));
     give(x);
-    const ValueId made = wide(narrow(product(x, argument({piece_.hidden, piece_.inner}))));
+    const ValueId made = wide(narrow(piece_.turned ? product_turned(x, table()) : product(x, table())));
     give(made);
     give(builder_.reduce(OpKind::maximum_, made, {1}));
     give(builder_.reduce(OpKind::add_,
@@ -475,9 +475,14 @@ class Sheet {
     const ValueId factor = along_columns(argument({piece_.rows}, kReal), raised);
     const ValueId one = builder_.convert(label_mask(raised), kReal);
     const ValueId d = narrow(minus(times(raised, factor), times(one, splat(one, 1e-3))));
-    give_gradient(product_of_rows(argument({piece_.rows, piece_.hidden}), d));
-    const ValueId back = narrow(product_turned(d, argument({piece_.hidden, piece_.inner})));
+    const ValueId in = argument({piece_.rows, piece_.hidden});
+    give_gradient(piece_.turned ? product_of_rows(d, in) : product_of_rows(in, d));
+    const ValueId back = narrow(piece_.turned ? product(d, table()) : product_turned(d, table()));
     give(piece_.normed ? norm_back(back) : back);
+  }
+
+  ValueId table() {
+    return argument(piece_.turned ? Dims{piece_.inner, piece_.hidden} : Dims{piece_.hidden, piece_.inner});
   }
 
   ValueId norm_back(ValueId d) {
@@ -772,11 +777,11 @@ std::string to_string(const Piece& piece) {
       {"inner", piece.inner}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
-  const std::pair<const char*, bool> flags[] = {{"gated", piece.gated},     {"rms", piece.root_mean_square},
-                                                {"causal", piece.causal},   {"f32", piece.wide},
-                                                {"rotary", piece.rotary},   {"normed", piece.normed},
-                                                {"halves", piece.halves},   {"adds", piece.adds},
-                                                {"updates", piece.updates}, {"again", piece.again}};
+  const std::pair<const char*, bool> flags[] = {
+      {"gated", piece.gated},     {"rms", piece.root_mean_square}, {"causal", piece.causal},
+      {"f32", piece.wide},        {"rotary", piece.rotary},        {"normed", piece.normed},
+      {"turned", piece.turned},   {"halves", piece.halves},        {"adds", piece.adds},
+      {"updates", piece.updates}, {"again", piece.again}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;

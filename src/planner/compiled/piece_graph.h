@@ -62,6 +62,7 @@ struct Piece {
   // the other one's; kNorm, where it is a piece of its own, those of the half before it. `inner` and `gated`
   // say that they are the MLP's, `queries` and `key_values` that they are attention's.
   bool updates = false;
+  bool turned = false;  // kLogits, kLogitsBackward: the table's rows are the vocabulary's, as of embeddings
   // Of attention's: `rows` are half of a rank's, and gradients of weights are of all, a half of each
   // weight's.
   bool halves = false;

@@ -5,8 +5,9 @@
 //
 // A product begins a chain if its columns can be followed to where they are summed over: by a product with a
 // weight, or by a reduction. A head of keys that all queries of a device read is no such place (its columns
-// are what scores are summed over): its product is made whole by each. Weights that no chain reaches are cut
-// where they are updated.
+// are what scores are summed over): its product is made whole by each. Where devices do not divide the heads
+// of queries, they have rows of attention and all its heads (decision 0216). Weights that no chain reaches
+// are cut where they are updated.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,7 @@ struct ChainCuts {
   Stated stated;             // of its values
 };
 
-// nullopt where no product begins a chain.
+// nullopt where no product begins a chain and there are no such heads.
 std::optional<ChainCuts> chain_cuts(graph::Function function, const AxisGrid& grid, const Axes& axes);
 
 }  // namespace opentrn::spmd

@@ -148,6 +148,26 @@ TEST_P(ChainValues, AreThoseOfOneCore) {
   EXPECT_LT(both.cost().device_us.value(), 0.7 * cost_of(*one).device_us.value());
 }
 
+// One table for both ends of a model: rows of it are read by number, and products give a column for each row.
+TEST(ChainCuts, ATableIsCutForEachOfItsUses) {
+  const auto [products, exchanges] = cut_types(graph::parse_module(R"(module {
+  func.func @main(%tokens: tensor<256xi32>, %table: tensor<2048x512xf32>) -> tensor<256xf32> {
+    %0 = "stablehlo.gather"(%table, %tokens) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+        slice_sizes = array<i64: 1, 512>}> : (tensor<2048x512xf32>, tensor<256xi32>) -> tensor<256x512xf32>
+    %1 = stablehlo.dot_general %0, %table, contracting_dims = [1] x [1]
+      : (tensor<256x512xf32>, tensor<2048x512xf32>) -> tensor<256x2048xf32>
+    %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %2 = stablehlo.reduce(%1 init: %least) applies stablehlo.maximum across dimensions = [1]
+      : (tensor<256x2048xf32>, tensor<f32>) -> tensor<256xf32>
+    return %2 : tensor<256xf32>
+  } })",
+                                                                   "one_table"));
+  EXPECT_EQ(products, Types{"tensor<256x1024xf32>"});
+  // The other half of each row, the table's own rows whole, and the largest of both.
+  EXPECT_EQ(exchanges, (Types{"tensor<1024x512xf32>", "tensor<256x512xf32>", "tensor<256xf32>"}));
+}
+
 // Its columns are features of one head, which scores are summed over.
 TEST(ChainCuts, NoneBeginsWithColumnsThatCannotBeFollowed) {
   const Module module = graph::parse_module(R"(module {
