@@ -7,6 +7,7 @@
 
 #include "base/interrupt.h"
 #include "base/utf8.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/expand/host_ops.h"
 #include "compiler/lowering/hbm_capacity.h"
@@ -17,11 +18,6 @@
 #include "graph/kernel_call.h"
 
 namespace opentrn::compiler {
-
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
 
 namespace {
 

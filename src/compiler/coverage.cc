@@ -6,17 +6,13 @@
 
 #include "compiler/analysis/cost.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/compile.h"
 #include "compiler/expand/expand.h"
 #include "compiler/lowering/takes.h"
 #include "compiler/pipeline/phases.h"
 
 namespace opentrn::compiler {
-
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
 
 namespace {
 

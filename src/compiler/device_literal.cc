@@ -7,12 +7,11 @@
 #include <fmt/format.h>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/compile.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::ElementType;
 
 namespace {
 

@@ -9,22 +9,12 @@
 #include <fmt/format.h>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::ComparisonDirection;
-using graph::ElementType;
-using graph::Function;
-using graph::index_of;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

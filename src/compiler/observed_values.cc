@@ -4,18 +4,12 @@
 
 #include "compiler/analysis/cost.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/copy.h"
 
 namespace opentrn::compiler {
-
-using graph::Function;
-using graph::index_of;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

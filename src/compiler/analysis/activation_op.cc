@@ -2,11 +2,9 @@
 
 #include <string>
 
-namespace opentrn::compiler {
+#include "compiler/analysis/graph_names.h"
 
-using graph::Attr;
-using graph::Op;
-using graph::OpKind;
+namespace opentrn::compiler {
 
 std::optional<ActivationFunction> activation_of_composite(const Op& op) {
   if (op.kind != OpKind::composite_) return std::nullopt;

@@ -1,11 +1,10 @@
 #include "compiler/analysis/attention_op.h"
 
+#include "compiler/analysis/graph_names.h"
+
 namespace opentrn::compiler {
 
-using graph::Attr;
 using graph::Dictionary;
-using graph::Op;
-using graph::OpKind;
 
 std::optional<AttentionOp> attention_of(const Op& op) {
   if (op.kind != OpKind::composite_ || op.string(Attr::name) != kAttentionName) return std::nullopt;

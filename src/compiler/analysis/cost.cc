@@ -1,16 +1,12 @@
 #include "compiler/analysis/cost.h"
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/host_call.h"
 #include "graph/kernel_call.h"
 #include "graph/op_definitions.h"
 #include "isa/kernel.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

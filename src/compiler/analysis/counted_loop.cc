@@ -1,18 +1,11 @@
 #include "compiler/analysis/counted_loop.h"
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 
 #include <algorithm>
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

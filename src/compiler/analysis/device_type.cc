@@ -1,8 +1,8 @@
 #include "compiler/analysis/device_type.h"
 
-namespace opentrn::compiler {
+#include "compiler/analysis/graph_names.h"
 
-using graph::ElementType;
+namespace opentrn::compiler {
 
 std::optional<DType> device_dtype(ElementType element) {
   switch (element) {

@@ -3,17 +3,12 @@
 #include <set>
 
 #include "base/fault.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "graph/element_value.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

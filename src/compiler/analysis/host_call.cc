@@ -1,10 +1,8 @@
 #include "compiler/analysis/host_call.h"
 
-namespace opentrn::compiler {
+#include "compiler/analysis/graph_names.h"
 
-using graph::Attr;
-using graph::Op;
-using graph::OpKind;
+namespace opentrn::compiler {
 
 bool is_host_call(const Op& op) {
   return op.kind == OpKind::custom_call_ && op.string(Attr::call_target_name) == kHostTarget;

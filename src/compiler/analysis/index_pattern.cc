@@ -2,18 +2,11 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::ComparisonDirection;
-using graph::Function;
-using graph::Literal;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

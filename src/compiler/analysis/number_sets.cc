@@ -1,8 +1,8 @@
 #include "compiler/analysis/number_sets.h"
 
-namespace opentrn::compiler {
+#include "compiler/analysis/graph_names.h"
 
-using graph::ElementType;
+namespace opentrn::compiler {
 
 std::optional<FloatFormat> format_of(ElementType element) {
   switch (element) {

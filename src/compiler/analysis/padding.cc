@@ -4,16 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "compiler/analysis/graph_names.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::index_of;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

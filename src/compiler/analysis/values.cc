@@ -3,16 +3,10 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/analysis/graph_names.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

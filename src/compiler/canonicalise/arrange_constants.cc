@@ -18,17 +18,11 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "numerics/transpose.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

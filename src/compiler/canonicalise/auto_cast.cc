@@ -10,23 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/element_value.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::ElementType;
-using graph::Function;
-using graph::index_of;
-using graph::Literal;
-using graph::Op;
-using graph::OpClass;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

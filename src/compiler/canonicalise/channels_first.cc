@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/lowering/takes.h"
@@ -19,15 +20,6 @@
 #include "graph/copy.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

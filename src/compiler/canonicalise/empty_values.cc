@@ -2,16 +2,11 @@
 // know.
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

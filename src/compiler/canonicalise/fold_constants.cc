@@ -8,6 +8,7 @@
 
 #include "base/activity.h"
 #include "base/interrupt.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/number_sets.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/known_positions.h"
@@ -20,15 +21,6 @@
 #include "numerics/convert.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::ElementType;
-using graph::Literal;
-using graph::Op;
-using graph::OpClass;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

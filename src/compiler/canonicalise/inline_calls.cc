@@ -9,21 +9,14 @@
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/copy.h"
 
 namespace opentrn::compiler {
 
-using graph::Attr;
-using graph::BlockId;
-using graph::Function;
-using graph::index_of;
 using graph::Module;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
 using graph::SymbolRef;
-using graph::ValueId;
 
 namespace {
 

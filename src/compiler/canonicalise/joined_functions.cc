@@ -12,17 +12,10 @@
 #include <tuple>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -5,20 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/index_pattern.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/passes.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

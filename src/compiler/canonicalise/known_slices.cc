@@ -11,19 +11,12 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/nested_windows.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

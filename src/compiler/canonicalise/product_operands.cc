@@ -2,16 +2,11 @@
 // constants that are kept narrower than they are multiplied.
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/number_sets.h"
 #include "compiler/canonicalise/passes.h"
 
 namespace opentrn::compiler {
-
-using graph::ElementType;
-using graph::Function;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

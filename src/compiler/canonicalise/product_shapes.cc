@@ -12,21 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/lowering/takes.h"
 #include "graph/builder.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::Function;
-using graph::index_of;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -1,17 +1,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::BlockId;
-using graph::index_of;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -2,20 +2,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/rewrite/replacements.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::BlockId;
-using graph::Function;
-using graph::index_of;
-using graph::Op;
-using graph::OpClass;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

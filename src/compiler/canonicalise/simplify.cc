@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/activity.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/number_sets.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/passes.h"
@@ -16,15 +17,6 @@
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

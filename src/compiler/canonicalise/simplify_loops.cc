@@ -4,20 +4,13 @@
 #include <set>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/rewrite/replacements.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpClass;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -4,18 +4,12 @@
 #include <algorithm>
 
 #include "compiler/analysis/counted_loop.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "graph/copy.h"
 #include "graph/literal.h"
 
 namespace opentrn::compiler {
-
-using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

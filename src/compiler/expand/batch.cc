@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/rewrite/expression.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Attribute;
-using graph::ComparisonDirection;
-using graph::ElementType;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 // Ops are written into `builder` while this lives.
 class WritingIn {

@@ -2,17 +2,10 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -5,20 +5,12 @@
 #include <limits>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/expand/expand.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ComparisonDirection;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -2,21 +2,13 @@
 // complex_, real_ and imag_ between them and the rest, which kernels take (lowering/complex.cc).
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/expand/complex_parts.h"
 #include "compiler/expand/expand.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

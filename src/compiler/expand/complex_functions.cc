@@ -5,11 +5,10 @@
 #include <limits>
 #include <numbers>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/complex_parts.h"
 
 namespace opentrn::compiler {
-
-using graph::OpKind;
 
 namespace {
 

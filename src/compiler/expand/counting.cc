@@ -1,18 +1,10 @@
 // Long iotas. A short one becomes a constant (fold_constants.cc); one that would make the program itself
 // large is computed from short ones.
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 #include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/eigen.h"
 #include "compiler/expand/lu.h"
 #include "compiler/expand/qr.h"
@@ -14,12 +15,6 @@ namespace opentrn::compiler {
 
 namespace {
 
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 using Values = std::vector<ValueId>;
 
 // No device has wider numbers.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/rotations_call.h"
 #include "compiler/expand/qr.h"
 #include "compiler/lowering/takes.h"
@@ -10,10 +11,6 @@
 namespace opentrn::compiler {
 
 namespace {
-
-using graph::ComparisonDirection;
-using graph::ElementType;
-using graph::OpKind;
 
 // Before the last. Convergence is quadratic: one fewer was enough for matrices of up to 256 rows.
 int64_t sweeps(int64_t size) {

@@ -4,17 +4,11 @@
 #include <array>
 
 #include "base/activity.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/decompositions.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace opentrn::compiler {
-
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -9,13 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/pass_for_test.h"
 #include "compiler/expand/expand.h"
 
 namespace opentrn::compiler {
 namespace {
-
-using graph::OpKind;
 
 // `body` ends without a return: `%r` is returned, of type `result`.
 struct ExpansionCase {

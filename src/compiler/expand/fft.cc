@@ -11,19 +11,14 @@
 #include <numbers>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/complex_parts.h"
 #include "compiler/expand/expand.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
 
-using graph::Attr;
-using graph::Builder;
-using graph::ElementType;
 using graph::FftType;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

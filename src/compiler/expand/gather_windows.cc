@@ -14,20 +14,13 @@
 #include <optional>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/index_pattern.h"
 #include "compiler/expand/expand.h"
 #include "compiler/lowering/takes.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

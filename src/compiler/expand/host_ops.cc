@@ -8,6 +8,7 @@
 
 #include "compiler/analysis/cost.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/host_call.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/takes.h"
@@ -16,15 +17,7 @@
 
 namespace opentrn::compiler {
 
-using graph::Attr;
-using graph::BlockId;
-using graph::Function;
-using graph::index_of;
 using graph::Module;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -7,19 +7,11 @@
 #include <functional>
 #include <optional>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

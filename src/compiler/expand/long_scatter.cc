@@ -3,21 +3,13 @@
 #include <algorithm>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 #include "compiler/expand/scatter_rows.h"
 #include "compiler/lowering/takes.h"
 #include "graph/copy.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

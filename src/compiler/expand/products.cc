@@ -5,17 +5,10 @@
 
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/index_pattern.h"
 #include "compiler/analysis/values.h"
 #include "compiler/expand/expand.h"
@@ -21,17 +22,6 @@
 #include "compiler/rewrite/inline_region.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ComparisonDirection;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/expand/complex_parts.h"
 #include "compiler/expand/expand.h"
@@ -12,16 +13,6 @@
 #include "compiler/rewrite/inline_region.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Attribute;
-using graph::Builder;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -3,21 +3,12 @@
 #include <algorithm>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/expand/expand.h"
 #include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Attribute;
-using graph::Builder;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/rewrite/expression.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Attribute;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -4,24 +4,14 @@
 #include <algorithm>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 #include "compiler/rewrite/inline_region.h"
 #include "graph/copy.h"
 
 namespace opentrn::compiler {
 
-using graph::Attr;
-using graph::Attribute;
-using graph::Builder;
-using graph::ComparisonDirection;
 using graph::ComparisonType;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -6,12 +6,10 @@
 #include <limits>
 #include <numbers>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 
 namespace opentrn::compiler {
-
-using graph::ElementType;
-using graph::OpKind;
 
 namespace {
 

@@ -3,17 +3,10 @@
 // again, which expand/complex.cc looks through.
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 
 namespace opentrn::compiler {
-
-using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -8,23 +8,13 @@
 #include <functional>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/expand/expand.h"
 #include "compiler/expand/scatter_rows.h"
 #include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Attribute;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

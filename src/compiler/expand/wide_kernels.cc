@@ -6,18 +6,11 @@
 #include <optional>
 
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 #include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -3,6 +3,7 @@
 // operand, so that a window that lies outside puts back what was there.
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/complex_parts.h"
 #include "compiler/expand/expand.h"
 #include "compiler/expand/scatter_rows.h"
@@ -10,16 +11,6 @@
 #include "compiler/rewrite/inline_region.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Attribute;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -11,18 +11,12 @@
 
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/dims.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
 #include "compiler/lowering/takes.h"
 #include "compiler/rewrite/inline_region.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -9,18 +9,12 @@
 
 #include "compiler/analysis/attention_op.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

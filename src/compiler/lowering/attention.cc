@@ -31,14 +31,13 @@
 #include <tuple>
 
 #include "compiler/analysis/attention_op.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/attention_kernel.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
-
-using graph::Op;
 
 namespace {
 

@@ -33,12 +33,11 @@
 #include <optional>
 
 #include "compiler/analysis/attention_op.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/attention_kernel.h"
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {
-
-using graph::Op;
 
 namespace {
 

@@ -1,12 +1,9 @@
 // complex_ of two real values: complex numbers lie as pairs, [..., 2] of f32 (device_type.h), into which the
 // parts are copied. real_ and imag_ are views (lowering.cc).
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {
-
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
 
 bool has_complex(const Function&, const Op& op) { return op.kind == OpKind::complex_; }
 

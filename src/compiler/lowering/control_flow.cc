@@ -13,20 +13,13 @@
 
 #include "compiler/analysis/counted_loop.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/region.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/rearrange.h"
 #include "compiler/lowering/takes.h"
@@ -26,10 +27,6 @@
 #include "compiler/lowering/window.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

@@ -5,14 +5,11 @@
 #include <fmt/format.h>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/lowering.h"
 #include "isa/custom_ops.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
 
 namespace {
 

@@ -4,16 +4,12 @@
 #include <vector>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

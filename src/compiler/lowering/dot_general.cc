@@ -23,6 +23,7 @@
 
 #include "arch/core_features.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/number_sets.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
@@ -32,10 +33,6 @@
 #include "cost/usual.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

@@ -7,17 +7,12 @@
 
 #include "compiler/analysis/activation_op.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/takes.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::ComparisonDirection;
-using graph::ElementType;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

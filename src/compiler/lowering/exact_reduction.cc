@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 
 namespace opentrn::compiler {
-
-using graph::OpKind;
 
 namespace {
 

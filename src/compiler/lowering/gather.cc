@@ -6,14 +6,11 @@
 #include <algorithm>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

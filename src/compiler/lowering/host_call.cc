@@ -1,12 +1,9 @@
 #include "compiler/analysis/host_call.h"
+#include "compiler/analysis/graph_names.h"
 
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Op;
-using graph::ValueId;
 
 bool has_host_call(const graph::Function&, const Op& op) { return is_host_call(op); }
 

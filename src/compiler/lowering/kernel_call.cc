@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/host_call.h"
 #include "compiler/lowering/lowering.h"
 #include "graph/kernel_call.h"
@@ -16,7 +17,6 @@
 
 namespace opentrn::compiler {
 
-using graph::Op;
 using isa::Kernel;
 using isa::TensorId;
 

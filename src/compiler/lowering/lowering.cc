@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "compiler/analysis/cost.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/kernel_call.h"
@@ -20,12 +21,6 @@
 #include "cost/usual.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::index_of;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

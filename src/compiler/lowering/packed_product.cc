@@ -13,15 +13,13 @@
 #include <memory>
 #include <optional>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/packed_product.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/tile_source.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Op;
 
 namespace {
 

@@ -1,4 +1,5 @@
 #include "compiler/lowering/plan.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/slab_reduction.h"
 
 #include <algorithm>
@@ -23,14 +24,6 @@
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::index_of;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -3,16 +3,12 @@
 #include <algorithm>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {
-
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::ValueId;
 
 namespace {
 

@@ -7,16 +7,12 @@
 #include <algorithm>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/region.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/exact_reduction.h"
@@ -13,10 +14,6 @@
 #include "compiler/lowering/window.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

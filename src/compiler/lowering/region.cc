@@ -1,5 +1,6 @@
 #include "compiler/lowering/region.h"
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/takes.h"
 
@@ -7,11 +8,6 @@
 #include <set>
 
 namespace opentrn::compiler {
-
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {}  // namespace
 

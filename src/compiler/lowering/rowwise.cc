@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/exact_reduction.h"
@@ -27,13 +28,6 @@
 #include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::index_of;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -2,16 +2,11 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::ElementType;
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -6,6 +6,7 @@
 // registers. What costs is the fixed time of three transfers per window; scatters of many small windows are
 // slow, as they are on the hardware. Extremes of rows of a table that fits a partition are taken there, one
 // instruction for each window.
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/takes.h"
 
 #include <algorithm>
@@ -21,11 +22,6 @@
 #include "compiler/lowering/scatter_sums.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/small_matrix.h"
 #include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

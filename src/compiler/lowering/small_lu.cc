@@ -7,16 +7,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/small_matrix.h"
 #include "compiler/lowering/takes.h"
 #include "graph/solver_call.h"
 
 namespace opentrn::compiler {
-
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
 
 namespace {
 

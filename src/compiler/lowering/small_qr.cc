@@ -3,16 +3,13 @@
 // vanish.
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/small_matrix.h"
 #include "compiler/lowering/takes.h"
 #include "graph/solver_call.h"
 
 namespace opentrn::compiler {
-
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
 
 namespace {
 

@@ -3,15 +3,13 @@
 // once.
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/rotations_call.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/small_matrix.h"
 #include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
-
-using graph::Function;
-using graph::Op;
 
 namespace {
 

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/steps.h"
 
 namespace opentrn::compiler {
-
-using graph::Op;
-using graph::OpKind;
-using graph::ValueId;
 
 bool StepRules::is_f32(ValueId value) const {
   return function.type(value).element() == graph::ElementType::kF32;

@@ -6,15 +6,12 @@
 
 #include "compiler/analysis/attention_op.h"
 #include "compiler/analysis/device_type.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/tile_source.h"
 
 namespace opentrn::compiler {
-
-using graph::Function;
-using graph::Op;
-using graph::OpKind;
 
 namespace {
 

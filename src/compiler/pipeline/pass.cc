@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/interrupt.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/expand/decompositions.h"
 #include "compiler/expand/expand.h"
@@ -15,8 +16,6 @@
 
 namespace opentrn::compiler {
 namespace {
-
-using graph::Function;
 
 bool is_microscaled(WeightType type) { return type == WeightType::kMxFp8 || type == WeightType::kMxFp4; }
 

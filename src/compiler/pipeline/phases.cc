@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "compiler/analysis/attention_op.h"
 #include "compiler/analysis/endless_loops.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/expand/expand.h"
 #include "compiler/lowering/hbm_capacity.h"
@@ -16,11 +17,6 @@
 
 namespace opentrn::compiler {
 namespace {
-
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
 
 std::string first_op(const Function& function, const std::function<bool(const Op&)>& is_it,
                      std::string_view what) {

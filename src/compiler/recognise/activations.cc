@@ -15,18 +15,11 @@
 
 #include "base/activity.h"
 #include "compiler/analysis/activation_op.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/recognise/recognise.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::ElementType;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -16,6 +16,7 @@
 
 #include "base/activity.h"
 #include "compiler/analysis/attention_op.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/index_pattern.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/takes.h"
@@ -23,18 +24,7 @@
 
 namespace opentrn::compiler {
 
-using graph::Attr;
-using graph::Attribute;
-using graph::BlockId;
 using graph::Dictionary;
-using graph::ElementType;
-using graph::Function;
-using graph::Literal;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

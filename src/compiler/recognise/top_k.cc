@@ -5,18 +5,12 @@
 #include <vector>
 
 #include "base/activity.h"
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/index_pattern.h"
 #include "compiler/lowering/takes.h"
 #include "compiler/recognise/recognise.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-namespace opentrn::compiler {
+#include "compiler/analysis/graph_names.h"
 
-using graph::Attr;
-using graph::ElementType;
-using graph::OpKind;
+namespace opentrn::compiler {
 
 Expr Expr::seen_as(ElementType element) const {
   if (type().element() == element) return *this;

@@ -4,18 +4,10 @@
 #include <map>
 #include <set>
 
+#include "compiler/analysis/graph_names.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpClass;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

@@ -1,16 +1,9 @@
 #include "compiler/rewrite/rewrite.h"
 
+#include "compiler/analysis/graph_names.h"
 #include "graph/copy.h"
 
 namespace opentrn::compiler {
-
-using graph::BlockId;
-using graph::Builder;
-using graph::Function;
-using graph::index_of;
-using graph::Op;
-using graph::OpId;
-using graph::ValueId;
 
 namespace {
 

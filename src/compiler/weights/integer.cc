@@ -12,23 +12,13 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/number_sets.h"
 #include "compiler/weights/layout.h"
 #include "compiler/weights/weights.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::ElementType;
-using graph::Function;
-using graph::Literal;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/packed_product.h"
 #include "compiler/rewrite/expression.h"
 #include "compiler/rewrite/rewrite.h"
@@ -27,16 +28,6 @@
 #include "numerics/mx.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::Builder;
-using graph::ElementType;
-using graph::Function;
-using graph::Literal;
-using graph::Op;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 
 namespace {
 

@@ -20,21 +20,12 @@
 #include <tuple>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/weights/layout.h"
 #include "compiler/weights/weights.h"
 #include "numerics/convert.h"
 
 namespace opentrn::compiler {
-
-using graph::Attr;
-using graph::BlockId;
-using graph::ElementType;
-using graph::Function;
-using graph::Literal;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::ValueId;
 
 namespace {
 

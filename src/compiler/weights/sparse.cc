@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/packed_product.h"
 #include "compiler/weights/layout.h"
 #include "compiler/weights/weights.h"
@@ -16,16 +17,6 @@
 
 namespace opentrn::compiler {
 
-using graph::Attr;
-using graph::BlockId;
-using graph::ElementType;
-using graph::Function;
-using graph::Literal;
-using graph::Op;
-using graph::OpId;
-using graph::OpKind;
-using graph::Type;
-using graph::ValueId;
 using numerics::SparsityPattern;
 
 namespace {
