@@ -53,13 +53,16 @@ int64_t split_products(graph::Function& function);
 // products joined.
 int64_t join_products(graph::Function& function);
 
-// One function of several parts of one small tensor becomes parts of the function of all. Gives the number of parts.
+// One function of several parts of one small tensor becomes parts of the function of all. Gives the number of
+// parts.
 int64_t join_functions(graph::Function& function);
 
-// Products in loops of slices of a whole tensor, by weights that stay, move in front of the loop. Gives their number.
+// Products in loops of slices of a whole tensor, by weights that stay, move in front of the loop. Gives their
+// number.
 int64_t hoist_products(graph::Function& function);
 
-// Small loops that count alike and read nothing of each other become one. Gives the number of loops that are gone.
+// Small loops that count alike and read nothing of each other become one. Gives the number of loops that are
+// gone.
 int64_t join_loops(graph::Function& function);
 
 // A product of which one half of the features gates the other becomes two products, whose sums are then
