@@ -72,12 +72,9 @@ UsualCosts::UsualCosts(const arch::TimingTable& table) {
 
 std::optional<ActivationFunction> UsualCosts::table_of(const isa::Program& program,
                                                        const isa::Instruction& in) const {
-  switch (in.opcode) {
-    case isa::Opcode::kActivation:
-    case isa::Opcode::kActivationReduce:
-    case isa::Opcode::kActivate2: break;
-    default: return std::nullopt;
-  }
+  using isa::Opcode;
+  const auto is_one_of = {Opcode::kActivation, Opcode::kActivationReduce, Opcode::kActivate2};
+  if (std::ranges::find(is_one_of, in.opcode) == is_one_of.end()) return std::nullopt;
   const ActivationFunction function = program.attribute_activation(in, isa::slot::activation::kAOp);
   return has_table(function) ? std::optional(function) : std::nullopt;
 }
