@@ -30,9 +30,9 @@ namespace {
 
 // Ours: what a cut has to promise.
 constexpr double kLeastGainNs = 5000, kMostOfWhole = 0.9;
-// ... and of what chains of products promise: the sums below say a few hundredths too much of them (decision
-// 0218).
-constexpr double kMostOfChains = 0.94;
+// ... and of what chains of products promise: the sums below say a few hundredths too much of them in
+// programs of this length and more; in shorter ones the waits of their exchanges count (decision 0218).
+constexpr double kMostOfChains = 0.94, kLongNs = 500'000;
 // Where an op waits for an exchange a part ends and another begins: loads and stores that nothing hides
 // (ours).
 constexpr double kStopNs = 2000;
@@ -208,7 +208,7 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
   };
   if (const auto chains = chain_cuts(function, grid, core_axes(grid)))
     consider(chains->function, "chains of products", chains->stated);
-  if (best) least *= kMostOfChains;
+  if (best && least >= kLongNs) least *= kMostOfChains;
   for (const CutWay& way : cut_ways(function, grid, axes)) consider(function, way.name, way.stated);
   if (best) why.clear();
   return best;
