@@ -20,7 +20,7 @@ namespace opentrn::compiler {
 namespace {
 
 // One tile, and columns that pass in less time than an instruction takes to begin: 222 cycles of the Scalar
-// engine and what other engines wait for it.
+// engine (activation_sbuf_issue_cycles of arch/tables) and what other engines wait for it. Ours.
 constexpr int64_t kRowsMax = 128, kColumnsMax = 1024, kUnreadColumnsMax = 256;
 
 bool is_function_with_a_table(OpKind kind) {
