@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/run_for_test.h"
@@ -12,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 std::string file_of(const std::string& text) {
-  const std::string path = testing::TempDir() + "/fabric_job_test.yaml";
+  // Tests run side by side, each in a process of its own.
+  const std::string path = testing::TempDir() + "/fabric_job_test_" + std::to_string(getpid()) + ".yaml";
   std::ofstream(path) << text;
   return path;
 }
