@@ -49,7 +49,8 @@ class RoughRun {
         dma_(estimator_.dma_bytes_per_ns() / cost::kPsPerNs, cost::to_ps(kSliceNs)),
         start_ns_(program.size()),
         done_ns_(program.size()) {
-    if (options.neuronx_cc && options.look_ahead > 0)
+    if (options.look_ahead == 0) return;
+    if (options.neuronx_cc)
       deadlines_ = find_deadlines(dependencies, program.size());
     else
       find_tables();
@@ -131,7 +132,7 @@ class RoughRun {
   std::array<double, isa::kEngineCount> free_ns_{};
   std::vector<double> start_ns_, done_ns_;
   std::vector<InstructionIndex> deadlines_;  // empty: program order
-  std::vector<int> tables_;                  // empty: programs keep theirs
+  std::vector<int> tables_;                  // empty: loads are not counted, and order nothing
   int table_ = 0;                            // that was loaded last
   double last_synchronisation_ns_ = 0;
 };

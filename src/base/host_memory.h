@@ -15,9 +15,10 @@ int64_t host_memory_available();
 // Fault{kCapacity, "host_memory"} when `bytes` more are not available; `what` wants them.
 void expect_host_memory(int64_t bytes, std::string_view what);
 
-// For a command that fills tens of megabytes and ends: the heap of this thread grows by `bytes` at once, in
-// pages of 2 MiB where the system gives them, since faults of 4 KiB pages would be a quarter of its time.
-// False where the allocator or the system has no such thing. What is not written takes no memory.
+// For a command that fills tens of megabytes and ends: for the rest of the process the heap grows by `bytes`
+// at once, in pages of 2 MiB where the system gives them, since faults of 4 KiB pages would be a quarter of
+// the command's time. False where the allocator or the system has no such thing. What is not written takes no
+// memory.
 bool grow_heap_in_huge_pages(size_t bytes);
 
 }  // namespace opentrn

@@ -1,6 +1,6 @@
 """What is told of a damaged .pt2 file before PyTorch, whose import takes seconds, is asked to run what is in it.
 
-Names of the archive's parts: the format's, in torch's headers (torch/csrc/export/pt2_archive_constants.h).
+The names of the archive's parts are those of torch's header torch/csrc/export/pt2_archive_constants.h.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check(path: str | Path) -> None:
     except OSError as error:
         fault = error.strerror or str(error)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        fault = str(error)  # the last four come of a damaged directory: other ways of packing, passwords, bad sizes
+        fault = str(error)  # all but the first: ways of packing, passwords and sizes that torch never writes
     if fault:
         raise InputError(
             f"{shown(path)} is not an exported program: {fault}",

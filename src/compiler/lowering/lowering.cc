@@ -246,14 +246,16 @@ bool Lowering::lies_in_memory(ValueId value) const {
 View Lowering::place_of(ValueId result) {
   const auto update = plan().updated_input(result);
   if (!update) return allocate(result);
-  const isa::TensorId tensor = view(update->input).tensor;
-  if (!residency_.holds(tensor))  // for readers of a result without loads SBUF may be better than memory
-    return update->reads ? take_over(update->input, result) : allocate(result);
-  if (scopes_.size() > 1)  // a loop keeps what it carries
-    return fits_kept_place(result, tensor) ? take_over(update->input, result) : allocate(result);
+  const View place = view(update->input);
+  if (residency_.holds(place.tensor) && scopes_.size() > 1) {  // a loop keeps what it carries
+    if (!fits_kept_place(result, place.tensor)) return allocate(result);
+    set_view(result, place);
+    return place;
+  }
+  // A result of a group that does not read the input may be better kept in SBUF for its readers.
   if (!update->reads) return allocate(result);
-  residency_.flush(tensor);
-  residency_.drop(tensor);
+  residency_.flush(place.tensor);
+  residency_.drop(place.tensor);
   return take_over(update->input, result);
 }
 
