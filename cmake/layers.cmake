@@ -74,8 +74,8 @@ endfunction()
 # build): eight of src/graph/eval take 14 s in place of 31, and 24 at once four fifths of three times eight. ALONE names
 # the files that a batch cannot hold, because a name of their anonymous namespace stands in another file of the folder
 # too ("redefinition of ..."). With -DOPENTRN_BATCH=1000 all of them show, so that no batch depends on how many files
-# come before it. Each file must still compile alone: the presets debug, asan-ubsan and tsan build so, and
-# -DOPENTRN_UNITY=OFF does.
+# come before it. Tests whose examples have one name stand in a namespace for each file. Each file must still compile
+# alone: the presets debug, asan-ubsan and tsan build so, and -DOPENTRN_UNITY=OFF does.
 function(opentrn_batches TARGET)
   cmake_parse_arguments(ARG "" "SIZE" "ALONE" ${ARGN})
   if(NOT ARG_SIZE)

@@ -9,7 +9,7 @@
 #include "planner/cost_on_links.h"
 #include "planner/hf_config.h"
 
-namespace opentrn::planner {
+namespace opentrn::planner::links_tests {
 namespace {
 
 using collectives::Kind;
@@ -215,4 +215,4 @@ TEST(CostOnLinks, MachinesOfOthersHaveNone) {
 }
 
 }  // namespace
-}  // namespace opentrn::planner
+}  // namespace opentrn::planner::links_tests

@@ -4,7 +4,7 @@
 
 #include "planner/hf_config.h"
 
-namespace opentrn::planner {
+namespace opentrn::planner::memory_tests {
 namespace {
 
 const arch::Tables& tables() { return arch::default_tables(); }
@@ -65,4 +65,4 @@ TEST(Memory, TheFullestStageDecides) {
 }
 
 }  // namespace
-}  // namespace opentrn::planner
+}  // namespace opentrn::planner::memory_tests

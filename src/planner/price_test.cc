@@ -7,7 +7,7 @@
 
 #include "base/temporary_folder_for_test.h"
 
-namespace opentrn::planner {
+namespace opentrn::planner::price_tests {
 namespace {
 
 const arch::Tables& tables() { return arch::default_tables(); }
@@ -89,4 +89,4 @@ TEST(Price, CountsDays) {
 }
 
 }  // namespace
-}  // namespace opentrn::planner
+}  // namespace opentrn::planner::price_tests

@@ -6,7 +6,7 @@
 #include "planner/recost.h"
 #include "planner/stated_layers.h"
 
-namespace opentrn::planner {
+namespace opentrn::planner::search_tests {
 namespace {
 
 const arch::Tables& tables() { return arch::default_tables(); }
@@ -117,4 +117,4 @@ TEST(Search, FixedDegreesStay) {
 }
 
 }  // namespace
-}  // namespace opentrn::planner
+}  // namespace opentrn::planner::search_tests

@@ -7,7 +7,7 @@
 #include "planner/hf_config.h"
 #include "planner/interval.h"
 
-namespace opentrn::planner {
+namespace opentrn::planner::step_tests {
 namespace {
 
 using testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST(Interval, IsWiderWhereNothingWasMeasured) {
 }
 
 }  // namespace
-}  // namespace opentrn::planner
+}  // namespace opentrn::planner::step_tests

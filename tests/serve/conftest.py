@@ -42,3 +42,13 @@ def drawn(tiny_file: Path) -> Iterator[Running]:
     )  # fmt: skip
     with served(tiny_file, settings) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def unhurried(tiny_file: Path) -> Iterator[Running]:
+    """A step of 50 ms, so that a request still runs when a busy machine comes back to the test."""
+    settings = Settings(
+        served_name="tiny", max_model_len=256, audit=True, values=False, linear="step=50000", clock="paced"
+    )  # fmt: skip
+    with served(tiny_file, settings) as running:
+        yield running

@@ -73,20 +73,20 @@ def test_too_many_that_wait_are_told_so(drawn: Any):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_leaves_frees_its_blocks(drawn: Any, stream: bool):
-    drawn.wait_idle()
+def test_a_client_that_leaves_frees_its_blocks(unhurried: Any, stream: bool):
+    unhurried.wait_idle()
     if stream:
         body = BODY | {"stream": True, "max_tokens": 240}
-        with httpx.stream("POST", f"{drawn.url}/v1/completions", json=body) as reply:
+        with httpx.stream("POST", f"{unhurried.url}/v1/completions", json=body) as reply:
             next(reply.iter_lines())
-            assert drawn.stats()["used_blocks"] > 0
+            assert unhurried.stats()["used_blocks"] > 0
     else:
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(f"{drawn.url}/v1/completions", json=BODY | {"max_tokens": 240}, timeout=0.1)
+            httpx.post(f"{unhurried.url}/v1/completions", json=BODY | {"max_tokens": 240}, timeout=0.1)
     begin = time.perf_counter()
-    drawn.wait_idle()
-    assert time.perf_counter() - begin < 0.4  # 240 tokens would take 0.48 s
-    page = httpx.get(f"{drawn.url}/metrics").text
+    unhurried.wait_idle()
+    assert time.perf_counter() - begin < 6  # 240 tokens would take 12 s
+    page = httpx.get(f"{unhurried.url}/metrics").text
     assert re.search(r'request_success_total\{[^}]*finished_reason="abort"[^}]*\} [1-9]', page)
 
 

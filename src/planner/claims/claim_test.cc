@@ -8,7 +8,7 @@
 #include "base/fault.h"
 #include "base/temporary_folder_for_test.h"
 
-namespace opentrn::planner {
+namespace opentrn::planner::claim_tests {
 namespace {
 
 using testing::HasSubstr;
@@ -134,4 +134,4 @@ TEST(SavingOverTime, FallsWithThePriceCutOf2025) {
 }
 
 }  // namespace
-}  // namespace opentrn::planner
+}  // namespace opentrn::planner::claim_tests

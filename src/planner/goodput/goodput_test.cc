@@ -9,7 +9,7 @@
 #include "planner/goodput/monte_carlo.h"
 #include "planner/goodput/profile.h"
 
-namespace opentrn::planner {
+namespace opentrn::planner::goodput_tests {
 namespace {
 
 using testing::HasSubstr;
@@ -173,4 +173,4 @@ TEST(FailureCheck, SetsCalibrationApart) {
 }
 
 }  // namespace
-}  // namespace opentrn::planner
+}  // namespace opentrn::planner::goodput_tests

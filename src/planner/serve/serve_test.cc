@@ -7,7 +7,7 @@
 #include "planner/hf_config.h"
 #include "planner/serve/serve_check.h"
 
-namespace opentrn::planner {
+namespace opentrn::planner::serve_tests {
 namespace {
 
 const arch::Tables& tables() { return arch::default_tables(); }
@@ -157,4 +157,4 @@ TEST(ServeCheck, PromptsAreReadAsTheServerOfTheRowReadsThem) {
 }
 
 }  // namespace
-}  // namespace opentrn::planner
+}  // namespace opentrn::planner::serve_tests

@@ -8,7 +8,7 @@
 #include "sim/functional/run_memory.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::basic_block_tests {
 namespace {
 
 using isa::MemorySpace;
@@ -346,4 +346,4 @@ TEST(BasicBlock, ReleasedTensorsGoOnceTheirLastUseIsOver) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::basic_block_tests

@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::buffer_tests {
 namespace {
 
 TEST(ByteMask, AgreesWithAVectorOfBools) {
@@ -105,4 +105,4 @@ TEST(Buffer, PlacedRowsMapBackToLogicalBytes) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::buffer_tests

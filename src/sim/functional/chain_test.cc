@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::chain_tests {
 namespace {
 
 using isa::MemorySpace;
@@ -356,4 +356,4 @@ TEST(Chain, MeetsTheFaultOfProgramOrder) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::chain_tests

@@ -2,7 +2,7 @@
 
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::core_group_tests {
 namespace {
 
 using isa::Opcode;
@@ -151,4 +151,4 @@ TEST(CoreGroup, RendezvousInsideALoop) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::core_group_tests

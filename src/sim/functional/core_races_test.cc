@@ -3,7 +3,7 @@
 #include "sim/functional/core_group.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::core_races_tests {
 namespace {
 
 using isa::Opcode;
@@ -267,4 +267,4 @@ TEST(CoreRaces, MemoryThatIsNotWrittenIsNotWatched) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::core_races_tests

@@ -10,7 +10,7 @@
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::core_tests {
 namespace {
 
 using isa::Indirect;
@@ -365,4 +365,4 @@ TEST(DevicePrint, GivesTextShapeAndValues) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::core_tests

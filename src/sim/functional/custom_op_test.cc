@@ -3,7 +3,7 @@
 #include "isa/custom_ops.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::custom_op_tests {
 namespace {
 
 using isa::Opcode;
@@ -42,4 +42,4 @@ TEST(CustomOp, AnUnknownNameAndAMissingLibraryAreFaults) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::custom_op_tests

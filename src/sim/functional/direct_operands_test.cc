@@ -8,7 +8,7 @@
 #include "isa/text.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::direct_operands_tests {
 namespace {
 
 // A product of 160 x 2 with 160 x 96 of a weight of 160 x 200, in two copies: 128 rows, then 32.
@@ -93,4 +93,4 @@ dma_copy dst=%1 src=%0 priority=-1
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::direct_operands_tests

@@ -6,7 +6,7 @@
 #include "isa/definitions.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::malformed_tests {
 namespace {
 
 using isa::Indirect;
@@ -162,4 +162,4 @@ TEST(Malformed, EveryInstructionFaultsOrWorks) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::malformed_tests

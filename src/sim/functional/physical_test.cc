@@ -8,7 +8,7 @@
 #include "sim/functional/race_detector.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::physical_tests {
 namespace {
 
 using isa::Engine;
@@ -241,4 +241,4 @@ TEST(Shadow, RemembersWhatWasTouchedAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::physical_tests

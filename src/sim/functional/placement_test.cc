@@ -7,7 +7,7 @@
 #include "sim/functional/run_memory.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::placement_tests {
 namespace {
 
 using isa::Opcode;
@@ -198,4 +198,4 @@ TEST_F(PlacementRules, NotOfTensorsThatMayOverlapOthersNorWithControlFlow) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::placement_tests

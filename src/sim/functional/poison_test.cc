@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace opentrn::sim {
+namespace opentrn::sim::poison_tests {
 namespace {
 
 struct Memory {
@@ -101,4 +101,4 @@ TEST(Poison, IsNanToFloats) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::poison_tests

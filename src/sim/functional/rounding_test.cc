@@ -4,7 +4,7 @@
 
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::rounding_tests {
 namespace {
 
 using isa::Opcode;
@@ -91,4 +91,4 @@ TEST(StochasticRounding, WhatIsRepresentableStays) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::rounding_tests

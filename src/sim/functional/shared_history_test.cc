@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::shared_history_tests {
 namespace {
 
 constexpr int kUnwritten = -1;
@@ -258,4 +258,4 @@ TEST(SharedHistory, HalvesTakeLittleMemory) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::shared_history_tests

@@ -6,7 +6,7 @@
 #include "sim/functional/core.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::spoilt_tests {
 namespace {
 
 using isa::Opcode;
@@ -195,4 +195,4 @@ TEST(Spoilt, PropertyNothingThatCountsAsWrittenDependsOnUnwrittenMemory) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::spoilt_tests

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace opentrn::sim {
+namespace opentrn::sim::transfer_tests {
 namespace {
 
 // Byte offset of the i-th element of a walk, by division: slow and obvious.
@@ -95,4 +95,4 @@ TEST(Transfer, NothingIsMovedThroughEmptyWalks) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::transfer_tests

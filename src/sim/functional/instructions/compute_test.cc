@@ -3,7 +3,7 @@
 
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::compute_tests {
 namespace {
 
 using isa::Opcode;
@@ -435,4 +435,4 @@ TEST(Threads, ElementwiseAndReductionsDoNotDependOnThem) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::compute_tests

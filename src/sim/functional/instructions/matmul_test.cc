@@ -3,7 +3,7 @@
 #include "numerics/mx.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::matmul_tests {
 namespace {
 
 using isa::Opcode;
@@ -186,4 +186,4 @@ TEST(NcMatmulSparse, ATagStandsOnceInAGroup) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::matmul_tests

@@ -2,7 +2,7 @@
 #include "base/random.h"
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::move_tests {
 namespace {
 
 using isa::Indirect;
@@ -462,4 +462,4 @@ TEST(TensorIndirection, GathersAndScattersAlongTheFreeAxis) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::move_tests

@@ -7,7 +7,7 @@
 
 #include "sim/functional/test_kernel.h"
 
-namespace opentrn::sim {
+namespace opentrn::sim::search_rows_tests {
 namespace {
 
 using isa::Opcode;
@@ -73,4 +73,4 @@ TEST(Search, DrawnRowsAreSearchedAsTheTextSays) {
 }
 
 }  // namespace
-}  // namespace opentrn::sim
+}  // namespace opentrn::sim::search_rows_tests
