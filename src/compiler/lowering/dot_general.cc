@@ -13,8 +13,6 @@
 // it lies, 128 rows at a time, and transposed by the Tensor engine, which is far cheaper than DMA of single
 // elements.
 #include <algorithm>
-#include <cstring>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -27,7 +25,7 @@
 #include "compiler/analysis/number_sets.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
-#include "compiler/lowering/prologue.h"
+#include "compiler/lowering/product_operand.h"
 #include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/tiling.h"
 #include "cost/usual.h"
@@ -40,267 +38,6 @@ namespace {
 constexpr int64_t kLeftPanelBytes = 32 * 1024;
 // Runs of what a narrower panel loads and stores cost descriptors, which the cost model does not count.
 constexpr int64_t kLeastRunBytes = 512;
-// Columns of the contraction loaded at once when rows are transposed on chip.
-constexpr int64_t kNaturalColumns = 2048;
-
-// Bytes of a partition that one transfer brings of an operand that lies as it is needed, where a block of the
-// contraction has fewer: a transfer takes an engine 600 ns at least (dma_transfer_min_ns of the tables), in
-// which it moves 1.3 KiB for each of its eight partitions.
-constexpr int64_t kTransferBytes = 4 * 1024;
-
-// Bytes of a partition that one transfer of a constant in panels brings: longer runs save no more
-// descriptors.
-constexpr int64_t kPanelRunBytes = 8 * 1024;
-
-// A constant that lies in memory as its panels lie in SBUF: [panels, 128, K blocks, columns of a panel]. A
-// narrow one would otherwise be read in short runs.
-struct Panelled {
-  View view;  // contiguous
-  int64_t blocks, columns;
-
-  // Blocks of the contraction from `block` on, of the panel that begins at this column.
-  View part(int64_t column, int64_t block, int64_t count) const {
-    View part = view;
-    part.offset += (column / columns * kPartitions * blocks + block) * columns;
-    part.dims = {{blocks * columns, kPartitions}, {1, count * columns}};
-    return part;
-  }
-  std::vector<isa::Dim> free_dims(int64_t panels) const {
-    return {{kPartitions * blocks * columns, panels}, {1, columns}};
-  }
-  std::vector<isa::Dim> contracted_dims() const {
-    return {{columns, blocks}, {blocks * columns, kPartitions}};
-  }
-};
-
-// One side: free dimensions by contraction dimensions.
-class Side {
- public:
-  // `dtype`: of the tiles, to which DMA converts what is kept in another.
-  Side(Emitter& emitter, Matrix free_by_k, DType dtype, std::string name)
-      : emitter_(emitter),
-        matrix_(std::move(free_by_k)),
-        dtype_(dtype),
-        name_(std::move(name)),
-        on_chip_(is_transposed(matrix_)) {}
-
-  // Whether the operand is loaded by rows, which the Tensor engine transposes.
-  static bool is_transposed(const Matrix& free_by_k) {
-    return free_by_k.columns_are_runs() && !free_by_k.rows_are_runs() && free_by_k.columns() > 1;
-  }
-
-  // The whole operand as it lies, if it was loaded together with those of other batches: all rows where it is
-  // transposed, else the contraction over partitions.
-  void set_loaded(const std::optional<Tile>& loaded) { loaded_ = loaded; }
-
-  void set_panelled(const Panelled& panelled) { panelled_ = panelled; }
-  // What the matrix shows is one of `inputs`; the operand is what the prologue makes of all of them.
-  void set_prologue(Prologue* prologue, std::vector<Matrix> inputs) {
-    prologue_ = prologue;
-    inputs_ = std::move(inputs);
-    for (const Matrix& input : inputs_) transposed_inputs_.push_back(input.transposed());
-  }
-
-  // Panels will be asked for again: those that cost transposes or a prologue are kept in HBM as they lie in
-  // SBUF, so that the next time is one long transfer.
-  void keep_transposed() { keeps_ = (on_chip_ || prologue_) && matrix_.columns() % kPartitions == 0; }
-
-  // [K block, free_count] tiles for free indices from free_begin.
-  std::vector<Tile> panels(int64_t free_begin, int64_t free_count) {
-    if (loaded_ && !on_chip_) return {loaded_->column_range(free_begin, free_count)};
-    if (!prologue_ && !loaded_)
-      if (auto tiles = resident_panels(free_begin, free_count)) return *tiles;
-    const int64_t blocks = tiles(matrix_.columns(), kPartitions);
-    const Tile all =
-        emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, dtype_, name_);
-    std::vector<Tile> result;
-    for (int64_t i = 0; i < blocks; ++i)
-      result.push_back(all.column_range(i * free_count, free_count)
-                           .row_range(0, std::min(kPartitions, matrix_.columns() - i * kPartitions)));
-    if (const auto stored = stored_.find(free_begin); stored != stored_.end()) {
-      emitter_.load(all, stored->second);
-      return result;
-    }
-    if (panelled_)
-      load_panel(all, free_begin);
-    else if (loaded_)
-      turn(result, 0, loaded_->row_range(free_begin, free_count), 0);
-    else if (on_chip_)
-      transposed(result, free_begin, free_count);
-    else if (prologue_)
-      compute_all(all, result, free_begin, free_count);
-    else
-      load_all(all, result, free_begin, free_count);
-    if (keeps_) {
-      const std::vector<int64_t> shape{all.rows, all.columns};
-      const View copy = emitter_.hbm(shape, dtype_, name_ + "_panel");
-      emitter_.store(copy, all);
-      stored_.emplace(free_begin, copy);
-    }
-    return result;
-  }
-
- private:
-  // Where an earlier kernel left the operand in SBUF as it is needed. Both sides of a product must lie on the
-  // same partitions: from the first one.
-  std::optional<std::vector<Tile>> resident_panels(int64_t free_begin, int64_t free_count) {
-    std::vector<Tile> result;
-    for (int64_t k = 0; k < matrix_.columns(); k += kPartitions) {
-      const auto tile = matrix_.transposed().kept(emitter_, k, std::min(kPartitions, matrix_.columns() - k),
-                                                  free_begin, free_count, /*first_partition=*/true);
-      if (!tile) return std::nullopt;
-      result.push_back(*tile);
-    }
-    return result;
-  }
-
-  void transposed(std::vector<Tile>& panels, int64_t free_begin, int64_t free_count) {
-    for (int64_t f = 0; f < free_count;) {
-      const std::vector<Tile> blocks = blocks_of_rows(free_begin + f, free_count - f);
-      for (const Tile& natural : blocks) {
-        turn(panels, f, natural, 0);
-        f += natural.rows;
-      }
-      if (!blocks.empty()) continue;
-      const int64_t rows = std::min(kPartitions, free_count - f);
-      for (int64_t k = 0; k < matrix_.columns(); k += kNaturalColumns) {
-        const int64_t width = std::min(kNaturalColumns, matrix_.columns() - k);
-        turn(panels, f, rows_of(free_begin + f, rows, k, width), k);
-      }
-      f += rows;
-    }
-  }
-
-  // Columns of the contraction from k on become partitions of its blocks.
-  void turn(std::vector<Tile>& panels, int64_t free_column, const Tile& natural, int64_t k) {
-    for (int64_t part = 0; part < natural.columns; part += kPartitions) {
-      const Tile& target = panels[static_cast<size_t>((k + part) / kPartitions)];
-      const Tile transposed = emitter_.psum_transposed(target.rows, natural.rows, dtype_, name_ + "_T");
-      emitter_.transpose(transposed, natural.column_range(part, target.rows));
-      emitter_.tensor_copy(target.column_range(free_column, natural.rows), transposed);
-    }
-  }
-
-  // As many whole blocks of 128 rows as one transfer brings, each with the whole contraction; none where one
-  // block is long enough, or lies in SBUF already.
-  std::vector<Tile> blocks_of_rows(int64_t row, int64_t count) {
-    const int64_t width = matrix_.columns();
-    const int64_t blocks = std::min(tiles(kTransferBytes, width * size_bytes(dtype_)), count / kPartitions);
-    if (prologue_ || matrix_.dtype() != dtype_ || width > kNaturalColumns || blocks < 2 ||
-        matrix_.kept(emitter_, row, kPartitions, 0, width, /*first_partition=*/false))
-      return {};
-    const Tile all = emitter_.sbuf(kPartitions, blocks * width, dtype_, name_ + "_rows");
-    if (!matrix_.load_blocks(emitter_, all, row, 0, width)) return {};
-    std::vector<Tile> result;
-    for (int64_t i = 0; i < blocks; ++i) result.push_back(all.column_range(i * width, width));
-    return result;
-  }
-
-  // Several blocks of the contraction are one instruction where the inputs are as regular as that.
-  void compute_all(const Tile& all, const std::vector<Tile>& panels, int64_t free_begin, int64_t free_count) {
-    const auto whole = static_cast<size_t>(matrix_.columns() / kPartitions);
-    const auto together = static_cast<size_t>(std::max<int64_t>(1, kNaturalColumns / free_count));
-    for (size_t i = 0; i < panels.size();) {
-      const size_t count = i < whole ? std::min(together, whole - i) : 1;
-      const int64_t k = static_cast<int64_t>(i) * kPartitions,
-                    columns = static_cast<int64_t>(count) * free_count;
-      const Tile place = all.column_range(static_cast<int64_t>(i) * free_count, columns);
-      if (count > 1 && compute_blocks(place, k, free_begin, free_count)) {
-        i += count;
-        continue;
-      }
-      prologue_->compute(transposed_inputs_, {k, panels[i].rows, free_begin, free_count}, panels[i]);
-      ++i;
-    }
-  }
-
-  bool compute_blocks(const Tile& place, int64_t k, int64_t free_begin, int64_t free_count) {
-    if (!prologue_->all_full()) return false;
-    std::vector<Tile> loaded;
-    for (const Matrix& input : transposed_inputs_) {
-      loaded.push_back(emitter_.sbuf(place.rows, place.columns, input.dtype(), name_ + "_load"));
-      if (!input.load_blocks(emitter_, loaded.back(), k, free_begin, free_count)) {
-        OPENTRN_CHECK(loaded.size() == 1, "inputs of a prologue of which only some lie in blocks");
-        return false;
-      }
-    }
-    prologue_->compute(loaded, place);
-    return true;
-  }
-
-  void load_all(const Tile& all, const std::vector<Tile>& panels, int64_t free_begin, int64_t free_count) {
-    const int64_t row_bytes = free_count * size_bytes(dtype_);
-    const auto together = static_cast<size_t>(std::max<int64_t>(1, tiles(kTransferBytes, row_bytes)));
-    const auto whole = static_cast<size_t>(matrix_.columns() / kPartitions);  // blocks of kPartitions rows
-    for (size_t i = 0; i < panels.size();) {
-      const size_t count = i < whole && matrix_.dtype() == dtype_ ? std::min(together, whole - i) : 1;
-      const int64_t k = static_cast<int64_t>(i) * kPartitions;
-      const Tile place =
-          all.column_range(static_cast<int64_t>(i) * free_count, static_cast<int64_t>(count) * free_count);
-      if (count > 1 && matrix_.transposed().load_blocks(emitter_, place, k, free_begin, free_count)) {
-        i += count;
-        continue;
-      }
-      load(panels[i], k, free_begin);
-      ++i;
-    }
-  }
-
-  // What is kept in another type moves as it is kept, and is converted on chip: DMA engines take as long for
-  // an element as the wider side has bytes, and DMA that converts costs descriptors of software.
-  void load(const Tile& panel, int64_t k_begin, int64_t free_begin) {
-    if (matrix_.dtype() == dtype_) return matrix_.transposed().load(emitter_, panel, k_begin, free_begin);
-    const Tile kept = emitter_.sbuf(panel.rows, panel.columns, matrix_.dtype(), name_ + "_resident");
-    matrix_.transposed().load(emitter_, kept, k_begin, free_begin);
-    widen(panel, kept);
-  }
-
-  void widen(const Tile& wide, const Tile& kept) {
-    if (std::exchange(scalar_is_next_, !scalar_is_next_))
-      emitter_.activation(ActivationFunction::kCopy, wide, kept);
-    else
-      emitter_.tensor_copy(wide, kept, isa::Engine::kVector);
-  }
-
-  void load_panel(const Tile& all, int64_t free_begin) {
-    const int64_t columns = panelled_->columns;
-    const int64_t blocks = std::max<int64_t>(1, kPanelRunBytes / columns);
-    for (int64_t block = 0; block < panelled_->blocks; block += blocks) {
-      const int64_t count = std::min(blocks, panelled_->blocks - block);
-      const View part = panelled_->part(free_begin, block, count);
-      const Tile place = all.column_range(block * columns, count * columns);
-      if (matrix_.dtype() == dtype_) {
-        emitter_.load(place, part);
-        continue;
-      }
-      const Tile kept = emitter_.sbuf(kPartitions, count * columns, matrix_.dtype(), name_ + "_resident");
-      emitter_.load(kept, part);
-      widen(place, kept);
-    }
-  }
-
-  Tile rows_of(int64_t row, int64_t row_count, int64_t column, int64_t column_count) {
-    if (prologue_) return prologue_->compute(inputs_, {row, row_count, column, column_count});
-    if (matrix_.dtype() == dtype_)
-      return matrix_.fetch(emitter_, row, row_count, column, column_count, name_ + "_rows");
-    const Tile tile = emitter_.sbuf(row_count, column_count, dtype_, name_ + "_rows");
-    matrix_.load(emitter_, tile, row, column);
-    return tile;
-  }
-
-  Emitter& emitter_;
-  Matrix matrix_;
-  DType dtype_;
-  std::string name_;
-  bool on_chip_;  // transposed by the Tensor engine
-  bool keeps_ = false;
-  bool scalar_is_next_ = true;
-  std::optional<Panelled> panelled_;
-  std::optional<Tile> loaded_;
-  Prologue* prologue_ = nullptr;
-  std::vector<Matrix> inputs_, transposed_inputs_;
-  std::map<int64_t, View> stored_;  // by free_begin
-};
 
 std::vector<isa::Dim> pick(const View& view, std::span<const int64_t> dimensions) {
   std::vector<isa::Dim> dims;
@@ -393,45 +130,6 @@ DType tile_dtype(DType kept, DType wide, Generation generation) {
   const bool fp8 = kept == DType::kFloat8E4M3 || kept == DType::kFloat8E5M2 ||
                    (kept == DType::kFloat8E4M3Fn && arch::core_features(generation).matmul_fp8_e4m3fn);
   return fp8 && size_bytes(wide) == 2 ? kept : wide;
-}
-
-bool has_one_reader(const graph::Function& function, graph::ValueId value) {
-  int64_t readers = 0;
-  graph::walk(function, function.body(), [&](graph::OpId id) {
-    const auto& operands = function.op(id).operands;
-    readers += std::count(operands.begin(), operands.end(), value);
-  });
-  return readers == 1;
-}
-
-// The right operand in panels of `columns`, where it is a narrow constant [K, N] of the product alone, and
-// both divide evenly.
-std::optional<Panelled> panelled(Lowering& lowering, const Op& op, int64_t k, int64_t n, int64_t columns) {
-  const graph::Function& function = lowering.function();
-  // Blocks of loops may be lowered more than once.
-  if (lowering.plan().block() != function.body()) return std::nullopt;
-  const graph::ValueId value = op.operands[1];
-  const graph::Type& type = function.type(value);
-  if (type.element() == function.type(op.operands[0]).element() || !is_constant(function, value) ||
-      graph::storage_bytes(type.element()) != 1 || k % kPartitions != 0 || n % columns != 0)
-    return std::nullopt;
-  const auto contracted = op.integers(Attr::rhs_contracting_dimensions);
-  for (size_t i = 0; i < contracted.size(); ++i)
-    if (contracted[i] != static_cast<int64_t>(i)) return std::nullopt;
-  if (type.element_count() != k * n || !has_one_reader(function, value)) return std::nullopt;
-  const graph::Literal& literal = function.op(function.value(value).op).literal(Attr::value);
-  if (literal.is_splat()) return std::nullopt;
-  const int64_t blocks = k / kPartitions;
-  std::vector<std::byte> bytes(static_cast<size_t>(k * n));
-  std::byte* to = bytes.data();
-  for (int64_t panel = 0; panel < n; panel += columns)
-    for (int64_t p = 0; p < kPartitions; ++p)
-      for (int64_t block = 0; block < blocks; ++block, to += columns)
-        std::memcpy(to, literal.bytes().data() + (block * kPartitions + p) * n + panel,
-                    static_cast<size_t>(columns));
-  const auto dims = {n / columns, kPartitions, blocks * columns};
-  const graph::Literal arranged(graph::Type::tensor(type.element(), dims), std::move(bytes));
-  return Panelled{lowering.constant(arranged), blocks, columns};
 }
 
 class Product : public TileSource {
@@ -610,8 +308,8 @@ class Product : public TileSource {
     return made;
   }
 
-  Side side(const Operand& operand, int64_t batch, DType dtype, const std::string& name) {
-    Side made(emitter_, operand.main().of_batch(batch), dtype, name);
+  ProductOperand side(const Operand& operand, int64_t batch, DType dtype, const std::string& name) {
+    ProductOperand made(emitter_, operand.main().of_batch(batch), dtype, name);
     if (!operand.prologue) return made;
     std::vector<Matrix> inputs;
     for (const Part& part : operand.parts) inputs.push_back(part.of_batch(batch));
@@ -634,7 +332,7 @@ class Product : public TileSource {
     if (!lie_alike(operand)) return std::nullopt;
     const isa::Dim batches = operand.main().batch.back();
     const Matrix one = operand.main().of_batch(batch);
-    const bool swaps = Side::is_transposed(one);
+    const bool swaps = ProductOperand::is_transposed(one);
     const int64_t rows = swaps ? one.rows() : one.columns(), width = swaps ? one.columns() : one.rows();
     if (rows > kPartitions || width == 0 || one.dtype() != dtype) return std::nullopt;
     const int64_t most = std::min(batches.count, kTransferBytes / (width * size_bytes(dtype)));
@@ -742,7 +440,7 @@ class Product : public TileSource {
   bool doubles_ = false;                               // two blocks of the contraction at once
   bool keep_left_ = false;  // the left panels of all rows, while columns come in several panels
 
-  std::optional<Side> left_side_, right_side_;
+  std::optional<ProductOperand> left_side_, right_side_;
   Together left_loaded_, right_loaded_;
   int64_t first_row_ = 0, panel_begin_ = 0;
   std::vector<Tile> moving_, stationary_, slices_;
