@@ -1,8 +1,10 @@
 // opentrn opt: a model through the compiler's passes, written as StableHLO.
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,10 +28,31 @@ using compiler::PhaseRow;
 
 struct OptOptions {
   std::string model, stop_after, output, target = "trn2";
-  std::vector<std::string> passes, dump_after, settings;
+  std::vector<std::string> passes, dump_after, settings, dimensions;
   int64_t elide = 64;
   bool list = false, evaluator_ops = false, locations = false, counts = false, check = false;
 };
+
+// --dim NAME=SIZE.
+std::map<std::string, int64_t> dimensions_of(const OptOptions& options) {
+  std::map<std::string, int64_t> dimensions;
+  for (const std::string& words : options.dimensions) {
+    const size_t equals = words.rfind('=');
+    const std::string_view size =
+        equals == std::string::npos ? "" : std::string_view(words).substr(equals + 1);
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), number);
+    if (equals == 0 || error != std::errc() || end != size.data() + size.size() || number < 0)
+      throw Fault(FaultKind::kInput, "onnx.dimension",
+                  fmt::format("--dim {}: it takes the name of a dimension and its size", words),
+                  "write --dim batch=1");
+    if (!dimensions.emplace(words.substr(0, equals), number).second)
+      throw Fault(FaultKind::kInput, "onnx.dimension",
+                  fmt::format("--dim {}: '{}' has a size already", words, words.substr(0, equals)),
+                  "state one size: this command makes one program");
+  }
+  return dimensions;
+}
 
 compiler::Options compiler_options(const OptOptions& options) {
   std::map<std::string, std::string> given;
@@ -69,7 +92,7 @@ void check_dump_names(const std::vector<std::string>& names) {
 class Run {
  public:
   Run(const OptOptions& options, std::ostream& out)
-      : options_(options), out_(out), module_(import::load_file(options.model)) {}
+      : options_(options), out_(out), module_(import::load_file(options.model, dimensions_of(options))) {}
 
   void run() {
     check_dump_names(options_.dump_after);
@@ -144,6 +167,9 @@ void add_opt(CLI::App& app, std::ostream& out) {
   CLI::App& command =
       *app.add_subcommand("opt", "Run the compiler's passes on a model and print StableHLO text");
   command.add_option("model", options->model, "StableHLO, HLO or ONNX")->type_name("FILE");
+  command.add_option("--dim", options->dimensions, "Size of a symbolic dimension of an ONNX model")
+      ->type_name("NAME=SIZE")
+      ->allow_extra_args(false);
   auto* passes =
       command.add_option("--pass", options->passes, "Run this pass only; several run in the given order")
           ->type_name("NAME")

@@ -6,6 +6,7 @@
 
 #include "base/temporary_folder_for_test.h"
 #include "cli/run_for_test.h"
+#include "import/onnx_writer_for_test.h"
 
 namespace opentrn::cli {
 namespace {
@@ -33,6 +34,44 @@ class OptCommand : public testing::Test {
   TemporaryFolderForTest folder_;
   std::string model_;
 };
+
+// y = -x, x of [batch, 2].
+std::string onnx_with_an_open_dimension() {
+  using protozero::pbf_writer;
+  constexpr int kFloat = 1;
+  std::string node, graph, opset, model;
+  pbf_writer n(node);
+  n.add_string(1, "x");
+  n.add_string(2, "y");
+  n.add_string(4, "Neg");
+  pbf_writer g(graph);
+  g.add_message(1, node);
+  g.add_string(2, "main");
+  g.add_message(11, import::onnx::value_info("x", kFloat, {-1, 2}));
+  g.add_message(12, import::onnx::value_info("y", kFloat, {-1, 2}));
+  pbf_writer(opset).add_int64(2, 17);
+  pbf_writer m(model);
+  m.add_int64(1, 8);
+  m.add_message(7, graph);
+  m.add_message(8, opset);
+  return model;
+}
+
+TEST_F(OptCommand, OpenDimensionsGetTheirSizes) {
+  model_ = (folder_.path() / "model.onnx").string();
+  std::ofstream(model_, std::ios::binary) << onnx_with_an_open_dimension();
+  EXPECT_THAT(opt({"--dim", "batch=3"}).out, HasSubstr("tensor<3x2xf32>"));
+  EXPECT_THAT(opt({}).err, HasSubstr("'batch' (dimension 0 of input 'x')"));
+  EXPECT_THAT(opt({"--dim", "batch=3", "--dim", "lenght=4"}).err,
+              HasSubstr("'lenght' is not a dimension of the model's inputs"));
+  EXPECT_THAT(opt({"--dim", "batch=3", "--dim", "batch=4"}).err, HasSubstr("'batch' has a size already"));
+  for (const char* wrong : {"batch", "batch=", "batch=x", "batch=-1", "=3", "batch=1,2"})
+    EXPECT_THAT(opt({"--dim", wrong}).err, HasSubstr("takes the name of a dimension and its size")) << wrong;
+}
+
+TEST_F(OptCommand, OnlyOnnxModelsHaveOpenDimensions) {
+  EXPECT_THAT(opt({"--dim", "batch=3"}).err, HasSubstr("only ONNX models leave some open"));
+}
 
 TEST_F(OptCommand, RunsOnePassAlone) {
   const Ran ran = opt({"--pass", "simplify", "--pass", "remove-dead-ops"});

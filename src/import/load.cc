@@ -93,7 +93,7 @@ graph::Module load_text(std::string_view text, std::string_view filename) {
   return module;
 }
 
-graph::Module load_file(const std::string& path) {
+graph::Module load_file(const std::string& path, const std::map<std::string, int64_t>& dimensions) {
   expect_text_file(path, "import.file");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw Fault(FaultKind::kInput, "import.file", fmt::format("{} cannot be opened", path));
@@ -103,7 +103,11 @@ graph::Module load_file(const std::string& path) {
   file.read(reinterpret_cast<char*>(bytes->data()), static_cast<std::streamsize>(bytes->size()));
   if (!file) throw Fault(FaultKind::kInput, "import.file", fmt::format("{} cannot be read", path));
   const std::span<const std::byte> view = *bytes;
-  if (sniff(view, path) == Format::kOnnx) return onnx::import_file(path);
+  if (sniff(view, path) == Format::kOnnx) return onnx::import_file(path, {.dimensions = dimensions});
+  if (!dimensions.empty())
+    throw Fault(FaultKind::kInput, "onnx.dimension",
+                fmt::format("{} states the size of every dimension; only ONNX models leave some open", path),
+                "leave the sizes out");
   return load(view, path, std::move(bytes));
 }
 

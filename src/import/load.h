@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,7 +26,8 @@ graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
 // StableHLO text, as load().
 graph::Module load_text(std::string_view text, std::string_view filename);
 // Reads the file; constants of bytecode refer to what was read, those of ONNX to the mapped file. Input fault
-// when it cannot be read.
-graph::Module load_file(const std::string& path);
+// when it cannot be read. `dimensions`: sizes of the symbolic dimensions of an ONNX model (onnx.h); an input
+// fault where the file is no ONNX model.
+graph::Module load_file(const std::string& path, const std::map<std::string, int64_t>& dimensions = {});
 
 }  // namespace opentrn::import

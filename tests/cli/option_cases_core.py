@@ -110,6 +110,7 @@ FORMS = [
         "opt",
         "m.mlir",
         {
+            "--dim": held("src/cli/opt_test.cc"),
             "--pass": does("--pass simplify"),
             "--stop-after": does("--stop-after inlined"),
             "--dump-after": does("--dump-after all"),

@@ -13,6 +13,7 @@
 // it lies, 128 rows at a time, and transposed by the Tensor engine, which is far cheaper than DMA of single
 // elements.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -286,6 +287,7 @@ class Product : public TileSource {
   struct Operand {
     std::vector<Part> parts;
     std::shared_ptr<Prologue> prologue;
+    Lowering* shared_by = nullptr;  // where other products read it too
 
     const Part& main() const { return parts[prologue ? prologue->main() : 0]; }
     const Matrix& matrix() const { return main().free_by_k; }
@@ -304,12 +306,14 @@ class Product : public TileSource {
       for (const View& view : made.prologue->views()) add(view);
     } else {
       add(lowering.view(op.operands[number]));
+      if (lowering.products_share(op.operands[number])) made.shared_by = &lowering;
     }
     return made;
   }
 
   ProductOperand side(const Operand& operand, int64_t batch, DType dtype, const std::string& name) {
     ProductOperand made(emitter_, operand.main().of_batch(batch), dtype, name);
+    if (operand.shared_by) made.set_shared(*operand.shared_by);
     if (!operand.prologue) return made;
     std::vector<Matrix> inputs;
     for (const Part& part : operand.parts) inputs.push_back(part.of_batch(batch));

@@ -477,27 +477,51 @@ View Lowering::counted(int64_t count) {
   return counted_.emplace(count, whole).first->second;
 }
 
-Tile Lowering::once(const TileKey& key, const std::function<Tile()>& make) {
-  // Nobody writes an input that is not donated; a tile made in a region is not there outside.
-  const auto input = std::ranges::find(inputs_, key.first);
+bool Lowering::is_argument_that_stays(isa::TensorId tensor) const {
+  const auto input = std::ranges::find(inputs_, tensor);
   const auto number = static_cast<size_t>(input - inputs_.begin());
+  return input != inputs_.end() && (number >= function_.argument_attributes.size() ||
+                                    !function_.argument_attributes[number].contains("tf.aliasing_output"));
+}
+
+Tile Lowering::once(const TileKey& key, const std::function<Tile()>& make) {
+  // Nobody writes a constant, or an input that is not donated; a tile made in a region is not there outside.
   const bool stays =
-      input != inputs_.end() && (number >= function_.argument_attributes.size() ||
-                                 !function_.argument_attributes[number].contains("tf.aliasing_output"));
+      is_argument_that_stays(key.first) || std::ranges::count(constants_, key.first, &Constant::tensor) > 0;
   if (!stays || scopes_.size() != 1) return make();
   const auto found = tiles_of_inputs_.find(key);
   if (found != tiles_of_inputs_.end()) return found->second;
   return tiles_of_inputs_.emplace(key, make()).first->second;
 }
 
+Tile Lowering::small_once(const TileKey& key, int64_t bytes, const std::function<Tile()>& make) {
+  constexpr int64_t kTileBytes = 2 * 1024, kAllBytes = 8 * 1024;  // of a partition
+  if (bytes > kTileBytes || (!tiles_of_inputs_.contains(key) && small_once_bytes_ + bytes > kAllBytes))
+    return make();
+  return once(key, [&] {
+    small_once_bytes_ += bytes;
+    return make();
+  });
+}
+
+bool Lowering::products_share(ValueId value) {
+  if (product_reads_.empty())
+    graph::walk(function_, function_.body(), [&](graph::OpId id) {
+      const Op& op = function_.op(id);
+      if (op.kind != OpKind::dot_general_) return;
+      for (const ValueId operand : op.operands) ++product_reads_[operand];
+    });
+  const auto found = product_reads_.find(value);
+  return found != product_reads_.end() && found->second > 1;
+}
+
 Tile Lowering::fetch(const Matrix& matrix, int64_t row_begin, int64_t row_count, int64_t column_begin,
                      int64_t column_count) {
-  constexpr int64_t kTileBytes = 2 * 1024, kAllBytes = 8 * 1024;  // of a partition
   const auto load = [&] {
     return matrix.fetch(emitter_, row_begin, row_count, column_begin, column_count, "load");
   };
-  const int64_t bytes = column_count * size_bytes(matrix.dtype());
-  if (matrix.rows() > kPartitions || bytes > kTileBytes || fetched_once_bytes_ + bytes > kAllBytes ||
+  // Most constants have one reader, and would leave no room for what others read.
+  if (matrix.rows() > kPartitions || !is_argument_that_stays(matrix.all().tensor) ||
       matrix.kept(emitter_, row_begin, row_count, column_begin, column_count, false))
     return load();
   const View all = matrix.all();
@@ -505,10 +529,7 @@ Tile Lowering::fetch(const Matrix& matrix, int64_t row_begin, int64_t row_count,
                            row_begin,    row_count,
                            column_begin, column_count};
   for (const isa::Dim& dim : all.dims) key.insert(key.end(), {dim.step, dim.count});
-  return once({all.tensor, std::move(key)}, [&] {
-    fetched_once_bytes_ += bytes;
-    return load();
-  });
+  return small_once({all.tensor, std::move(key)}, column_count * size_bytes(matrix.dtype()), load);
 }
 
 View Lowering::view_of_op(const Op& op, uint32_t result) {

@@ -70,10 +70,16 @@ class Lowering {
   // `may_repeat`: one element may stand for equal ones.
   View constant(const graph::Literal& literal, bool may_repeat = true);
   View counted(int64_t count);  // fp32, 0, 1, 2, ...; kept for the next that asks
-  // A tile that kernels make of rows of an input: made once where several want the same, as the gathers of a
-  // decoder's layers do. `key` says which rows, and what is made of them; nobody may write the tile.
+  // A tile that kernels make of rows of an input or a constant: made once where several want the same, as the
+  // gathers of a decoder's layers do. `key` says which rows, and what is made of them; nobody may write the
+  // tile.
   using TileKey = std::pair<isa::TensorId, std::vector<int64_t>>;
   Tile once(const TileKey& key, const std::function<Tile()>& make);
+  // The same for tiles of `bytes` of a partition: large ones are made anew, and so are any that would be more
+  // than the room that is left for small tiles.
+  Tile small_once(const TileKey& key, int64_t bytes, const std::function<Tile()>& make);
+  // Whether more than one product reads it.
+  bool products_share(graph::ValueId value);
   // The elements as a tile, as Matrix::fetch has it; small inputs that several kernels read are loaded once.
   // Nobody may write the tile.
   Tile fetch(const Matrix& matrix, int64_t row_begin, int64_t row_count, int64_t column_begin,
@@ -138,6 +144,7 @@ class Lowering {
   void return_values();
   View view_of_op(const graph::Op& op, uint32_t result);
   bool lies_in_memory(graph::ValueId value) const;
+  bool is_argument_that_stays(isa::TensorId tensor) const;  // no result is written there
   bool fits_kept_place(graph::ValueId result, isa::TensorId tensor) const;
   Scalar scalar_of_op(const graph::Op& op);
 
@@ -152,9 +159,10 @@ class Lowering {
   std::map<graph::ValueId, Scalar> scalars_;
   std::map<int64_t, View> counted_;  // by count
   std::map<TileKey, Tile> tiles_of_inputs_;
-  int64_t fetched_once_bytes_ = 0;       // of a partition, by fetch()
-  std::set<graph::ValueId> taken_over_;  // values whose place is another's now
-  std::vector<uint32_t> origin_op_;      // by op: its number in the origin
+  int64_t small_once_bytes_ = 0;                 // of a partition, by small_once()
+  std::map<graph::ValueId, int> product_reads_;  // empty until products_share() is asked
+  std::set<graph::ValueId> taken_over_;          // values whose place is another's now
+  std::vector<uint32_t> origin_op_;              // by op: its number in the origin
   std::vector<isa::TensorId> inputs_, outputs_;
   std::vector<Constant> constants_;
   std::vector<graph::OpId> failed_;

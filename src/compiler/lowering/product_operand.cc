@@ -40,34 +40,56 @@ std::vector<Tile> ProductOperand::panels(int64_t free_begin, int64_t free_count)
   if (loaded_ && !on_chip_) return {loaded_->column_range(free_begin, free_count)};
   if (!prologue_ && !loaded_)
     if (auto tiles = resident_panels(free_begin, free_count)) return *tiles;
-  const int64_t blocks = tiles(matrix_.columns(), kPartitions);
-  const Tile all =
-      emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, dtype_, name_);
-  std::vector<Tile> result;
-  for (int64_t i = 0; i < blocks; ++i)
-    result.push_back(all.column_range(i * free_count, free_count)
-                         .row_range(0, std::min(kPartitions, matrix_.columns() - i * kPartitions)));
+  const bool shared = shared_by_ && !prologue_ && !loaded_ && !panelled_;
+  return blocks_of(shared ? panels_once(free_begin, free_count) : make_panels(free_begin, free_count),
+                   free_count);
+}
+
+std::vector<Tile> ProductOperand::blocks_of(const Tile& all, int64_t free_count) const {
+  std::vector<Tile> blocks;
+  for (int64_t k = 0; k < matrix_.columns(); k += kPartitions)
+    blocks.push_back(all.column_range(k / kPartitions * free_count, free_count)
+                         .row_range(0, std::min(kPartitions, matrix_.columns() - k)));
+  return blocks;
+}
+
+Tile ProductOperand::panels_once(int64_t free_begin, int64_t free_count) {
+  const View whole = matrix_.all();
+  constexpr int64_t kOfPanels = -1;  // no offset, with which the keys of other tiles begin
+  std::vector<int64_t> key{
+      kOfPanels,  whole.offset, static_cast<int64_t>(dtype_), static_cast<int64_t>(matrix_.row_dims().size()),
+      free_begin, free_count};
+  for (const isa::Dim& dim : whole.dims) key.insert(key.end(), {dim.step, dim.count});
+  const int64_t bytes = tiles(matrix_.columns(), kPartitions) * free_count * size_bytes(dtype_);
+  return shared_by_->small_once({whole.tensor, std::move(key)}, bytes,
+                                [&] { return make_panels(free_begin, free_count); });
+}
+
+Tile ProductOperand::make_panels(int64_t free_begin, int64_t free_count) {
+  const int64_t columns = tiles(matrix_.columns(), kPartitions) * free_count;
+  const Tile all = emitter_.sbuf(std::min(kPartitions, matrix_.columns()), columns, dtype_, name_);
   if (const auto stored = stored_.find(free_begin); stored != stored_.end()) {
     emitter_.load(all, stored->second);
-    return result;
+    return all;
   }
+  std::vector<Tile> blocks = blocks_of(all, free_count);
   if (panelled_)
     load_panel(all, free_begin);
   else if (loaded_)
-    turn(result, 0, loaded_->row_range(free_begin, free_count), 0);
+    turn(blocks, 0, loaded_->row_range(free_begin, free_count), 0);
   else if (on_chip_)
-    transposed(result, free_begin, free_count);
+    transposed(blocks, free_begin, free_count);
   else if (prologue_)
-    compute_all(all, result, free_begin, free_count);
+    compute_all(all, blocks, free_begin, free_count);
   else
-    load_all(all, result, free_begin, free_count);
+    load_all(all, blocks, free_begin, free_count);
   if (keeps_) {
     const std::vector<int64_t> shape{all.rows, all.columns};
     const View copy = emitter_.hbm(shape, dtype_, name_ + "_panel");
     emitter_.store(copy, all);
     stored_.emplace(free_begin, copy);
   }
-  return result;
+  return all;
 }
 
 std::optional<std::vector<Tile>> ProductOperand::resident_panels(int64_t free_begin, int64_t free_count) {

@@ -15,6 +15,8 @@
 
 namespace opentrn::compiler {
 
+class Lowering;
+
 // Columns of the contraction loaded at once when rows are transposed on chip.
 inline constexpr int64_t kNaturalColumns = 2048;
 
@@ -68,6 +70,8 @@ class ProductOperand {
   // transposed, else the contraction over partitions.
   void set_loaded(const std::optional<Tile>& loaded) { loaded_ = loaded; }
 
+  // Other products read the same matrix: small panels of it are made once for all of them.
+  void set_shared(Lowering& lowering) { shared_by_ = &lowering; }
   void set_panelled(const Panelled& panelled) { panelled_ = panelled; }
   // What the matrix shows is one of `inputs`; the operand is what the prologue makes of all of them.
   void set_prologue(Prologue* prologue, std::vector<Matrix> inputs) {
@@ -84,6 +88,10 @@ class ProductOperand {
   std::vector<Tile> panels(int64_t free_begin, int64_t free_count);
 
  private:
+  Tile make_panels(int64_t free_begin, int64_t free_count);
+  // The blocks of the contraction in a tile that holds them side by side.
+  std::vector<Tile> blocks_of(const Tile& all, int64_t free_count) const;
+  Tile panels_once(int64_t free_begin, int64_t free_count);
   // Where an earlier kernel left the operand in SBUF as it is needed. Both sides of a product must lie on the
   // same partitions: from the first one.
   std::optional<std::vector<Tile>> resident_panels(int64_t free_begin, int64_t free_count);
@@ -118,6 +126,7 @@ class ProductOperand {
   std::optional<Panelled> panelled_;
   std::optional<Tile> loaded_;
   Prologue* prologue_ = nullptr;
+  Lowering* shared_by_ = nullptr;
   std::vector<Matrix> inputs_, transposed_inputs_;
   std::map<int64_t, View> stored_;  // by free_begin
 };
