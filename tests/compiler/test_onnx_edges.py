@@ -64,7 +64,8 @@ def test_a_factor_in_float32_gives_the_size_that_it_was_made_of(tmp_path, mode, 
 )
 def test_starts_in_front_of_a_dimension_begin_at_its_first_element(tmp_path, start, end, step, wanted):
     x = np.arange(4, dtype=np.float32)
-    places = {name: np.array([value]) for name, value in {"starts": start, "ends": end, "axes": 0, "steps": step}.items()}
+    given = {"starts": start, "ends": end, "axes": 0, "steps": step}
+    places = {name: np.array([value]) for name, value in given.items()}
     np.testing.assert_array_equal(run(tmp_path / "m.onnx", "Slice", x, places), wanted)
 
 
