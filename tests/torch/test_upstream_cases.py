@@ -245,3 +245,14 @@ def test_channels_last_is_kept_where_the_cpu_keeps_it(name: str, call: Any) -> N
     found, wanted = call(x.to("neuron")), call(x)
     assert found.stride() == wanted.stride() != torch.empty(wanted.shape).stride()
     torch.testing.assert_close(found.cpu(), wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int32, torch.int64])
+@pytest.mark.parametrize("shape", [(2, 3), (), (0,)])
+def test_bits_with_a_bool_of_python(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    x = torch.randint(0, 5, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    for form in (
+        lambda v: v | True, lambda v: v & False, lambda v: True ^ v, lambda v: v.bitwise_or(True),
+        lambda v: v.clone().__iand__(True), lambda v: v.clone().bitwise_xor_(True),
+    ):  # fmt: skip
+        torch.testing.assert_close(form(x.to("neuron")).cpu(), form(x))

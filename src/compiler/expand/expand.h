@@ -53,6 +53,10 @@ std::span<const Expansion> gather_column_expansions();
 // ones (split_complex_carries.cc).
 void split_complex_carries(graph::Function& function);
 
+// The ends of the 64-bit range become those of the 32-bit one where they bound, fill or start something.
+// Gives the number of constants changed (near_ends.cc).
+int64_t bring_ends_near(graph::Function& function);
+
 // All of them, in the order in which they are asked.
 std::span<const std::span<const Expansion>> expansion_families();
 // The first row that takes the op; null for none.

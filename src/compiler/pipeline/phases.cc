@@ -131,6 +131,7 @@ class Pipeline {
     if (improves_) pass("integer-weights");
     pass("expand-decompositions");
     pass("split-complex-carries");
+    pass("bring-ends-near");
   }
 
   void typed() {

@@ -176,38 +176,179 @@ void import_flex_attention(Node& n) {
   n.set(0, e.cast(e.dot_general(weights, e.cast(v, wide), {0, 1}, {0, 1}, {3}, {2}), e.element(v)));
 }
 
-void import_rotary_embedding(Node& n) {
+namespace {
+
+// x [batch, length, heads, size], its first `size` elements turned by angles of [batch or 1, length, size /
+// 2].
+ValueId rotated(const Emit& e, ValueId x, ValueId cosine, ValueId sine, int64_t size, bool interleaved) {
+  const Dims d = e.dims(x);
+  cosine = e.unsqueeze(cosine, 2);
+  sine = e.unsqueeze(sine, 2);
+  const ValueId turned = e.slice(x, 3, 0, size);
+  const ValueId a = interleaved ? e.slice(turned, 3, 0, size, 2) : e.slice(turned, 3, 0, size / 2);
+  const ValueId b = interleaved ? e.slice(turned, 3, 1, size, 2) : e.slice(turned, 3, size / 2, size);
+  const ValueId real = e.sub(e.mul(cosine, a), e.mul(sine, b));
+  const ValueId imaginary = e.add(e.mul(sine, a), e.mul(cosine, b));
+  const ValueId made = interleaved ? e.reshape(e.concat({e.unsqueeze(real, 4), e.unsqueeze(imaginary, 4)}, 4),
+                                               {d[0], d[1], d[2], size})
+                                   : e.concat({real, imaginary}, 3);
+  return size < d[3] ? e.concat({made, e.slice(x, 3, size, d[3])}, 3) : made;
+}
+
+void rotary_embedding(Node& n, int64_t heads, ValueId cosine, ValueId sine) {
   const Emit& e = n.emit;
   const Dims from = n.dims(0);
   const bool packed = from.size() == 3;
-  const int64_t heads = n.integer("num_heads", 0);
   n.check(from.size() == 4 || (packed && heads > 0 && from[2] % heads == 0), "input of rank {}, {} heads",
           from.size(), heads);
-  // [batch, length, heads, size]
   const ValueId x = packed ? e.reshape(n.in(0), {from[0], from[1], heads, from[2] / heads})
                            : e.transpose(n.in(0), {0, 2, 1, 3});
-  const Dims d = e.dims(x);
   const int64_t given = n.integer("rotary_embedding_dim", 0);
-  const int64_t size = given == 0 ? d[3] : given;
-  n.check(size % 2 == 0 && size <= d[3], "rotary_embedding_dim is {}", size);
+  const int64_t size = given == 0 ? e.dim(x, 3) : given;
+  n.check(size > 0 && size % 2 == 0 && size <= e.dim(x, 3), "rotary_embedding_dim is {}", size);
+  const ValueId y = rotated(e, x, cosine, sine, size, n.flag("interleaved", false));
+  n.set(0, packed ? e.reshape(y, from) : e.transpose(y, {0, 2, 1, 3}));
+}
+
+}  // namespace
+
+void import_rotary_embedding(Node& n) {
+  const Emit& e = n.emit;
   ValueId cosine = n.in(1), sine = n.in(2);
   if (n.has(3)) {
     cosine = e.take_along(cosine, n.in(3), 0);
     sine = e.take_along(sine, n.in(3), 0);
   }
-  cosine = e.unsqueeze(cosine, 2);
-  sine = e.unsqueeze(sine, 2);
-  const ValueId turned = e.slice(x, 3, 0, size);
-  const bool interleaved = n.flag("interleaved", false);
-  const ValueId a = interleaved ? e.slice(turned, 3, 0, size, 2) : e.slice(turned, 3, 0, size / 2);
-  const ValueId b = interleaved ? e.slice(turned, 3, 1, size, 2) : e.slice(turned, 3, size / 2, size);
-  const ValueId real = e.sub(e.mul(cosine, a), e.mul(sine, b));
-  const ValueId imaginary = e.add(e.mul(sine, a), e.mul(cosine, b));
-  ValueId rotated = interleaved ? e.reshape(e.concat({e.unsqueeze(real, 4), e.unsqueeze(imaginary, 4)}, 4),
-                                            {d[0], d[1], d[2], size})
-                                : e.concat({real, imaginary}, 3);
-  if (size < d[3]) rotated = e.concat({rotated, e.slice(x, 3, size, d[3])}, 3);
-  n.set(0, packed ? e.reshape(rotated, from) : e.transpose(rotated, {0, 2, 1, 3}));
+  rotary_embedding(n, n.integer("num_heads", 0), cosine, sine);
+}
+
+// com.microsoft: positions come second, all of them or the first, and the tables say how large a head is.
+void import_microsoft_rotary_embedding(Node& n) {
+  const Emit& e = n.emit;
+  const Dims from = n.dims(0);
+  n.check(n.rank(2) == 2 && e.dim(n.in(2), 1) > 0, "cos_cache of rank {}", n.rank(2));
+  if (n.flag("is_packed_batching", false)) n.refuse("is_packed_batching is not imported");
+  n.check(n.real("scale", 1) == 1, "scale is {}", n.real("scale", 1));
+  int64_t heads = n.integer("num_heads", 0);
+  if (heads == 0 && from.size() == 3) heads = from[2] / (2 * e.dim(n.in(2), 1));
+  const int64_t length = from.size() == 4 ? from[2] : from[1];
+  ValueId places = e.cast(n.in(1), ElementType::kI64);
+  if (e.rank(places) < 2)
+    places = e.add(e.reshape(places, {1, 1}), e.iota(ElementType::kI64, {1, length}, 1));
+  rotary_embedding(n, heads, e.take_along(n.in(2), places, 0), e.take_along(n.in(3), places, 0));
+}
+
+namespace {
+
+// What com.microsoft's attention operators share, behind their projections: heads [batch, heads, length,
+// size].
+struct Heads {
+  ValueId q, k, v;
+};
+
+// Masks: lengths of keys [batch], or 1 where a key counts, [batch, keys] or [batch, queries, keys].
+ValueId with_key_mask(const Node& n, ValueId scores, ValueId mask) {
+  const Emit& e = n.emit;
+  const Dims d = e.dims(scores), m = e.dims(mask);
+  ValueId counts = mask;
+  if (m.size() == 1) {
+    n.check(m[0] == d[0], "a mask of {} lengths for a batch of {}", m[0], d[0]);
+    const ValueId length = e.reshape(e.cast(mask, ElementType::kI64), {d[0], 1, 1, 1});
+    counts = e.compare(ComparisonDirection::kLt, e.iota(ElementType::kI64, {d[3]}, 0), length);
+  } else {
+    n.check((m.size() == 2 || m.size() == 3) && m[0] == d[0] && m.back() == d[3], "a mask of rank {}",
+            m.size());
+    const ValueId kept = e.compare(ComparisonDirection::kNe, mask, 0);
+    counts = e.reshape(kept, m.size() == 2 ? Dims{d[0], 1, 1, d[3]} : Dims{d[0], 1, m[1], d[3]});
+  }
+  const double filter = n.real("mask_filter_value", -10000);
+  return e.add(scores,
+               e.select(counts, e.full(e.element(scores), {1}, 0), e.full(e.element(scores), {1}, filter)));
+}
+
+// Inputs by number; past: keys and values in front, in heads.
+void attend(Node& n, Heads h, size_t mask, size_t bias, std::optional<std::pair<ValueId, ValueId>> past,
+            bool unidirectional) {
+  const Emit& e = n.emit;
+  if (past) {
+    h.k = e.concat({past->first, h.k}, 2);
+    h.v = e.concat({past->second, h.v}, 2);
+  }
+  const double size = static_cast<double>(e.dim(h.q, 3));
+  const double given = n.real("scale", 0);
+  ValueId scores =
+      e.dot_general(e.mul(h.q, given == 0 ? 1 / std::sqrt(size) : given), h.k, {0, 1}, {0, 1}, {3}, {3});
+  if (n.has(bias)) scores = e.add(scores, n.in(bias));
+  if (n.has(mask)) scores = with_key_mask(n, scores, n.in(mask));
+  if (unidirectional) {
+    const int64_t queries = e.dim(scores, 2), keys = e.dim(scores, 3);
+    const ValueId key = e.iota(ElementType::kI64, {queries, keys}, 1);
+    const ValueId query =
+        e.add(e.iota(ElementType::kI64, {queries, keys}, 0), static_cast<double>(keys - queries));
+    scores = masked(e, scores, e.compare(ComparisonDirection::kLe, key, query));
+  }
+  n.set(0, join_heads(e, e.dot_general(masked_softmax(e, scores), h.v, {0, 1}, {0, 1}, {3}, {2})));
+}
+
+}  // namespace
+
+// query [batch, length, hidden]; key and value like it or in heads; bias of all three; key_padding_mask;
+// attention_bias; past_key; past_value.
+void import_multi_head_attention(Node& n) {
+  const Emit& e = n.emit;
+  const int64_t heads = n.integer("num_heads", 0);
+  n.check(heads > 0, "num_heads is {}", heads);
+  if (n.rank(0) != 3 || !n.has(1) || !n.has(2) || n.rank(1) == 5)
+    n.refuse("packed queries, keys and values are not imported", "query, key and value as three inputs");
+  for (size_t i = 8; i < n.input_count(); ++i)
+    if (n.has(i)) n.refuse("past_sequence_length and cache_indirection are not imported");
+  ValueId parts[3] = {n.in(0), n.in(1), n.in(2)};
+  int64_t at = 0;
+  for (ValueId& part : parts) {
+    if (e.rank(part) == 4) continue;
+    const int64_t width = e.dim(part, 2);
+    n.check(e.rank(part) == 3 && width % heads == 0, "{} columns for {} heads", width, heads);
+    if (n.has(3)) part = e.add(part, e.slice(n.in(3), 0, at, at + width));
+    at += width;
+    part = split_heads(e, part, heads);
+  }
+  std::optional<std::pair<ValueId, ValueId>> past;
+  if (n.has(6) && n.has(7)) past = {n.in(6), n.in(7)};
+  n.set(1, past ? e.concat({past->first, parts[1]}, 2) : parts[1]);
+  n.set(2, past ? e.concat({past->second, parts[2]}, 2) : parts[2]);
+  attend(n, {parts[0], parts[1], parts[2]}, 4, 5, past, n.flag("unidirectional", false));
+}
+
+// com.microsoft's Attention: input, weights of queries, keys and values side by side, bias, mask_index, past
+// [2, batch, heads, length, size], attention_bias.
+void import_packed_attention(Node& n) {
+  const Emit& e = n.emit;
+  const int64_t heads = n.integer("num_heads", 0);
+  n.check(heads > 0 && n.rank(0) == 3 && n.rank(1) == 2, "{} heads, input of rank {}", heads, n.rank(0));
+  if (n.flag("do_rotary", false) || n.flag("past_present_share_buffer", false) || n.has(6))
+    n.refuse("do_rotary and past_present_share_buffer are not imported");
+  if (n.has(3) && n.rank(3) == 1 && e.dim(n.in(3), 0) != e.dim(n.in(0), 0))
+    n.refuse("mask_index with starts and ends is not imported", "a mask of [batch, length]");
+  ValueId all = e.dot_general(n.in(0), n.in(1), {}, {}, {2}, {0});
+  if (n.has(2)) all = e.add(all, n.in(2));
+  const int64_t third = e.dim(all, 2) / 3;
+  const Dims sizes = n.integers("qkv_hidden_sizes", Dims{third, third, third});
+  n.check(sizes.size() == 3 && sizes[0] + sizes[1] + sizes[2] == e.dim(all, 2), "{} columns", e.dim(all, 2));
+  ValueId parts[3];
+  int64_t at = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    n.check(sizes[i] > 0 && sizes[i] % heads == 0, "{} columns for {} heads", sizes[i], heads);
+    parts[i] = split_heads(e, e.slice(all, 2, at, at + sizes[i]), heads);
+    at += sizes[i];
+  }
+  std::optional<std::pair<ValueId, ValueId>> past;
+  if (n.has(4)) past = {e.take(n.in(4), 0, 0), e.take(n.in(4), 0, 1)};
+  if (n.wants(1)) {
+    const ValueId k = past ? e.concat({past->first, parts[1]}, 2) : parts[1];
+    const ValueId v = past ? e.concat({past->second, parts[2]}, 2) : parts[2];
+    n.set(1, e.concat({e.unsqueeze(k, 0), e.unsqueeze(v, 0)}, 0));
+  }
+  attend(n, {parts[0], parts[1], parts[2]}, 3, 5, past, n.flag("unidirectional", false));
 }
 
 // State [batch, kv heads, dk, dv], one token at a time.

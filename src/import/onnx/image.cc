@@ -13,6 +13,7 @@ struct AxisResize {
   int64_t from;
   int64_t to;
   double scale;
+  double length;  // from * scale
   double roi_start = 0;
   double roi_end = 1;
 };
@@ -20,7 +21,7 @@ struct AxisResize {
 double source_of(const Node& n, const AxisResize& a, const std::string& transformation, int64_t place) {
   const auto x = static_cast<double>(place);
   const auto from = static_cast<double>(a.from);
-  const double length = a.scale * from;
+  const double length = a.length;
   if (transformation == "half_pixel") return (x + 0.5) / a.scale - 0.5;
   if (transformation == "asymmetric") return x / a.scale;
   if (transformation == "align_corners") return length == 1 ? 0 : x * (from - 1) / (length - 1);
@@ -114,6 +115,12 @@ ValueId resize_axis(const Node& n, ValueId x, int64_t axis, const AxisResize& a)
   return e.select(mask, e.like(y, n.real("extrapolation_value", 0)), y);
 }
 
+// Of an axis that a factor of the model's scales. The factor is a float32 number, and so is the length: 7 / 3
+// in float32 makes 7 of 3, where more digits make 6.99999998, of which 6 are whole.
+double scaled_length(int64_t from, double scale) {
+  return static_cast<double>(static_cast<float>(from) * static_cast<float>(scale));
+}
+
 // Sizes from scales or the other way round; keep_aspect_ratio_policy makes one scale of the sizes.
 std::vector<AxisResize> axes_of(const Node& n, const Dims& axes, const std::vector<double>& scales,
                                 Dims sizes) {
@@ -137,9 +144,10 @@ std::vector<AxisResize> axes_of(const Node& n, const Dims& axes, const std::vect
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t from = n.emit.dim(n.in(0), axes[i]);
     n.check(std::isfinite(factors[i]) && factors[i] > 0 && factors[i] < 1e9, "scale {} is {}", i, factors[i]);
-    const int64_t to =
-        sizes.empty() ? static_cast<int64_t>(std::floor(static_cast<double>(from) * factors[i])) : sizes[i];
-    all.push_back({from, to, factors[i]});
+    const double length =
+        sizes.empty() ? scaled_length(from, factors[i]) : static_cast<double>(from) * factors[i];
+    const int64_t to = sizes.empty() ? static_cast<int64_t>(std::floor(length)) : sizes[i];
+    all.push_back({from, to, factors[i], length});
   }
   return all;
 }
@@ -206,7 +214,7 @@ void import_upsample(Node& n) {
     const int64_t from = e.dim(x, axis);
     const double scale = scales[static_cast<size_t>(axis)];
     n.check(std::isfinite(scale) && scale > 0 && scale < 1e9 && from > 0, "scale {} is {}", axis, scale);
-    const auto to = static_cast<int64_t>(std::floor(static_cast<double>(from) * scale));
+    const auto to = static_cast<int64_t>(std::floor(scaled_length(from, scale)));
     n.check(to < (1 << 24) && to * from < kMatrixMax, "an axis of {} becomes {}", from, to);
     if (to == from) continue;
     Dims low;

@@ -213,7 +213,8 @@ void import_slice(Node& n) {
       x = e.slice(x, axes[i], start, end, std::min(step, std::max<int64_t>(size, 1)));
       continue;
     }
-    const int64_t start = std::clamp<int64_t>(from_end(starts[i]), -1, size - 1);
+    // ONNX moves a start in front of the first element onto it.
+    const int64_t start = std::max<int64_t>(std::min(from_end(starts[i]), size - 1), size == 0 ? -1 : 0);
     const int64_t end = std::clamp<int64_t>(from_end(ends[i]), -1, start);
     // Elements start, start + step, .. above end: of the reversed dimension, from size - 1 - start on.
     x = e.slice(e.reverse(x, {axes[i]}), axes[i], size - 1 - start, size - 1 - end,

@@ -190,6 +190,9 @@ void import_qlinear_matmul(Node& n);
 
 // attention.cc
 void import_attention(Node& n);
+void import_microsoft_rotary_embedding(Node& n);
+void import_multi_head_attention(Node& n);
+void import_packed_attention(Node& n);
 void import_flex_attention(Node& n);
 void import_rotary_embedding(Node& n);
 void import_linear_attention(Node& n);
@@ -234,6 +237,30 @@ void import_tf_idf_vectorizer(Node& n);
 // trees.cc
 void import_tree_ensemble(Node& n);
 
+// fused.cc
+void import_bias_gelu(Node& n);
+void import_embed_layer_normalization(Node& n);
+void import_fast_gelu(Node& n);
+void import_fused_conv(Node& n);
+void import_fused_gemm(Node& n);
+void import_fused_matmul(Node& n);
+void import_matmul_nbits(Node& n);
+void import_microsoft_gelu(Node& n);
+void import_quick_gelu(Node& n);
+void import_skip_layer_normalization(Node& n);
+void import_skip_simplified_layer_normalization(Node& n);
+
+// quantized_operators.cc
+void import_dynamic_quantize_matmul(Node& n);
+void import_matmul_integer_to_float(Node& n);
+void import_qgemm(Node& n);
+void import_qlinear_add(Node& n);
+void import_qlinear_concat(Node& n);
+void import_qlinear_global_average_pool(Node& n);
+void import_qlinear_leaky_relu(Node& n);
+void import_qlinear_mul(Node& n);
+void import_qlinear_sigmoid(Node& n);
+
 // training.cc
 void import_adagrad(Node& n);
 void import_adam(Node& n);
@@ -244,6 +271,7 @@ ElementType element_type_of(int64_t data_type);
 // Beyond a narrow float's largest value: that value, or what the format has.
 ValueId saturated(const Emit& e, ValueId x, ElementType to, bool saturate);
 ValueId softplus(const Emit& e, ValueId x);
+ValueId gelu(const Emit& e, ValueId x, bool tanh_form);
 ValueId hard_sigmoid(const Emit& e, ValueId x, double alpha, double beta);
 ValueId elu(const Emit& e, ValueId x, double alpha);
 ValueId leaky_relu(const Emit& e, ValueId x, double alpha);

@@ -71,18 +71,22 @@ void import_reduce_sum_square(Node& n) {
 }
 
 void import_reduce_log_sum(Node& n) {
-  reduce_of<OpKind::add_>(n, same, [&](ValueId x) { return n.emit.log(x); });
+  reduce_of<OpKind::add_>(n, same, [&](ValueId x) {
+    if (graph::is_float(n.emit.element(x))) return n.emit.log(x);
+    return n.emit.in(ElementType::kF64, x, [&](ValueId w) { return n.emit.log(w); });
+  });
 }
 
 // log(sum(exp(x - max))) + max, with max = 0 where it is infinite.
 void import_reduce_log_sum_exp(Node& n) {
   const Emit& e = n.emit;
   const Reduction r = reduction_of(n, kAxesInputSince);
-  const ValueId x = n.in(0);
+  const ElementType given = n.element(0);
+  const ValueId x = graph::is_float(given) ? n.in(0) : e.cast(n.in(0), ElementType::kF64);
   const ValueId top = e.reduce(OpKind::maximum_, x, r.axes, true);
   const ValueId shift = e.select(e.unary(OpKind::is_finite_, top), top, e.like(top, 0));
   const ValueId total = e.sum(e.exp(e.sub(x, shift)), r.axes, true);
-  const ValueId result = e.add(e.log(total), shift);
+  const ValueId result = e.cast(e.add(e.log(total), shift), given);
   if (r.keep) return n.set(0, result);
   Dims kept;
   for (int64_t i = 0; i < n.rank(0); ++i)

@@ -102,6 +102,12 @@ class Given:
         """In the same order, without gaps."""
         return tuple(dense_strides(self.shape, self.order or range(len(self.shape))))
 
+    def as_number(self) -> Any:
+        """As an op takes it. For a bool of Python's it has no tensor, and any type wins over that of a bool."""
+        if self.is_wrapped and not isinstance(self.number, bool):
+            return self.number
+        return torch.tensor(self.number, dtype=self.dtype)
+
     def seen(self, memory: Tensor) -> Tensor:
         """As the op sees what lies in memory."""
         if self.order is None:
@@ -205,7 +211,7 @@ class _Tracer:
                 seen[i] = seen[i].clone()
         for i, each in enumerate(self.given):
             if each.kind == _NUMBER:
-                seen[i] = each.number if each.is_wrapped else torch.tensor(each.number, dtype=each.dtype)
+                seen[i] = each.as_number()
         for n in range(self.numbers):
             seen[-1 - n] = memory[len(self.inputs) + n]
         real = pytree.tree_map_only(Ref, lambda ref: seen[ref.index], self.arguments)

@@ -62,6 +62,6 @@ def _bytes(given: Any) -> int:
 
 def _zeros(given: Any) -> Any:
     if given.number is not None:
-        return given.number if given.is_wrapped else torch.tensor(given.number, dtype=given.dtype)
+        return given.as_number()
     count = _bytes(given) // given.dtype.itemsize
     return torch.zeros(count, dtype=given.dtype).as_strided(given.shape, given.stride)
