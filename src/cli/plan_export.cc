@@ -30,13 +30,16 @@ int64_t whole(double value) { return static_cast<int64_t>(value); }
 std::string jax(const Job& job, const Line& line) {
   const Layout& layout = line.plan->layout;
   const Model& model = job.model;
-  if (layout.pp > 1 || layout.cp > 1 || layout.ep > 1)
+  if (layout.pp > 1 || layout.cp > 1)
     refuse(fmt::format("{} for JAX", planner::to_string(layout)),
-           model.experts > 0 ? "a dense model, or torchtitan, nxdt or megatron: its step has no experts"
-                             : "--pp 1 --cp 1: its step has data and tensor parallelism");
-  if (model.experts > 0 || model.latent() || model.window_layers > 0 || !model.causal || model.biases)
+           "--pp 1 --cp 1: its step has data, tensor and expert parallelism");
+  if (model.latent() || model.window_layers > 0 || !model.causal || model.biases)
     refuse(fmt::format("{} for JAX", model.name),
-           "dense decoders without biases: no experts, latent or windowed attention, encoders");
+           "decoders without biases: no latent or windowed attention, no encoders");
+  if (model.experts > 0 && (model.shared_ffn > 0 || model.dense_layers > 0))
+    refuse(fmt::format("{} for JAX: experts that every token meets, or blocks without experts beside those",
+                       model.name),
+           "a model whose blocks have chosen experts only, as Mixtral and Qwen3-MoE");
   if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
   if (layout.offload) refuse("offload for JAX", "a plan without --offload");
   const nlohmann::ordered_json plan{{"instance", line.on->machine.instance},
@@ -58,10 +61,15 @@ std::string jax(const Job& job, const Line& line) {
                                       {"gated", model.gated},
                                       {"tied", model.tied},
                                       {"root_mean_square", !model.biases},
-                                      {"positions", model.positions}}},
+                                      {"positions", model.positions},
+                                      {"experts", model.experts},
+                                      {"active_experts", model.active_experts},
+                                      {"expert_ffn", model.expert_ffn}}},
                                     {"layout",
                                      {{"dp", layout.dp},
                                       {"tp", layout.tp},
+                                      {"ep", layout.ep},
+                                      {"capacity", model.expert_capacity(job.seq)},
                                       {"sp", layout.sp},
                                       {"zero", int{layout.zero}},
                                       {"micro_batch", layout.micro_batch},

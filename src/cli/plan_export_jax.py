@@ -24,6 +24,10 @@ DTYPE = {"bf16": jnp.bfloat16, "fp32": jnp.float32}[PLAN["precision"]]
 DP, TP, ZERO, SP = LAYOUT["dp"], LAYOUT["tp"], LAYOUT["zero"], LAYOUT["sp"]
 HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
 FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
+# Of experts: how many a token meets, and how many tokens of a sequence each of them takes.
+EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
+# Data parallelism; ranks that share a set of experts are next to each other.
+DATA = ("dp", "ep") if EXPERTS else ("dp",)
 
 
 def shapes() -> dict:
@@ -36,11 +40,17 @@ def shapes() -> dict:
         "k": ((HIDDEN, KEY_HEADS * HEAD), (None, key_values)),
         "v": ((HIDDEN, KEY_HEADS * HEAD), (None, key_values)),
         "o": ((HEADS * HEAD, HIDDEN), ("tp", None)),
-        "up": ((HIDDEN, FFN), (None, "tp")),
-        "down": ((FFN, HIDDEN), ("tp", None)),
     }
+    if EXPERTS:
+        inner = MODEL["expert_ffn"]
+        layer["router"] = ((HIDDEN, EXPERTS), (None, None))
+        layer["up"] = ((EXPERTS, HIDDEN, inner), ("ep", None, "tp"))
+        layer["down"] = ((EXPERTS, inner, HIDDEN), ("ep", "tp", None))
+    else:
+        layer["up"] = ((HIDDEN, FFN), (None, "tp"))
+        layer["down"] = ((FFN, HIDDEN), ("tp", None))
     if MODEL["gated"]:
-        layer["gate"] = ((HIDDEN, FFN), (None, "tp"))
+        layer["gate"] = layer["up"]
     ends = {"norm": ((HIDDEN,), (None,)), "embedding": ((VOCABULARY, HIDDEN), (None, "tp"))}
     if not MODEL["tied"]:
         ends["output"] = ((HIDDEN, VOCABULARY), (None, "tp"))
@@ -53,16 +63,22 @@ def is_leaf(x: object) -> bool:
     return isinstance(x, tuple)
 
 
+def holders(s: tuple) -> tuple[str, ...]:
+    """The axes of data parallelism along which all ranks have a weight: fewer have an expert's."""
+    return tuple(axis for axis in DATA if axis not in s[1])
+
+
 def cut_over_data(s: tuple) -> int | None:
-    """The dimension that ZeRO cuts of a weight and its optimizer state: the first that tensor parallelism does not."""
+    """The dimension that ZeRO cuts of a weight and its optimizer state: the first that nothing else cuts."""
     shape, axes = s
-    return next((i for i, size in enumerate(shape) if axes[i] is None and size % DP == 0), None)
+    ranks = DP // EP if "ep" in axes else DP
+    return next((i for i, size in enumerate(shape) if axes[i] is None and size % ranks == 0), None)
 
 
 def spec(s: tuple, over_data: bool) -> P:
     cut = list(s[1])
     if over_data and (at := cut_over_data(s)) is not None:
-        cut[at] = "dp"
+        cut[at] = holders(s)
     return P(*cut)
 
 
@@ -208,6 +224,131 @@ def gelu_backward(kept, gradient):
 gelu.defvjp(lambda up: (gelu(up), up), gelu_backward)
 
 
+@jax.custom_vjp
+def chosen(logits):
+    """The experts of each token, largest logit first, as float32; and their shares, which add up to 1."""
+    left, tops, experts = logits, [], []
+    counted = jax.lax.broadcasted_iota(jnp.float32, logits.shape, logits.ndim - 1)
+    for _ in range(CHOSEN):
+        top = jnp.max(left, -1)
+        expert = jnp.min(jnp.where(left == top[..., None], counted, float(EXPERTS)), -1)
+        left = jnp.where(counted == expert[..., None], -jnp.inf, left)
+        tops.append(top)
+        experts.append(expert)
+    raised = [jnp.exp(top - tops[0]) for top in tops]
+    total = sum(raised)
+    return jnp.stack([each / total for each in raised], -1), jnp.stack(experts, -1)
+
+
+def chosen_forward(logits):
+    made = chosen(logits)
+    return made, made
+
+
+def chosen_backward(kept, gradients):
+    (shares, experts), gradient = with_gradient(kept, gradients[0])
+    of_top = shares * (gradient - jnp.sum(shares * gradient, -1, keepdims=True))
+    shape = (*shares.shape[:-1], EXPERTS)
+    counted = jax.lax.broadcasted_iota(jnp.float32, shape, len(shape) - 1)
+    each = (jnp.where(counted == experts[..., i : i + 1], of_top[..., i : i + 1], 0) for i in range(CHOSEN))
+    return (sum(each),)
+
+
+chosen.defvjp(chosen_forward, chosen_backward)
+
+
+def places(shares, experts):
+    """Where each chosen expert has a token, and what token each of its places has.
+
+    An expert takes CAPACITY tokens of a sequence, first ones first; the rest pass it by. Places are counted expert by
+    expert, then by sequence. Gives the place of [token, choice], which is none behind the last, and by place the
+    token and its share, 0 where nobody is.
+    """
+    sequences, length, _ = experts.shape
+    count = EXPERTS * sequences * CAPACITY
+    counted = jax.lax.broadcasted_iota(jnp.float32, (sequences, length, EXPERTS), 2)
+    hot = [counted == experts[..., i : i + 1] for i in range(CHOSEN)]
+    meets = sum(each.astype(jnp.bfloat16) for each in hot)
+    earlier = jnp.tril(jnp.ones((length, length), jnp.bfloat16), -1)
+    before = jnp.einsum("tu,sue->ste", earlier, meets, preferred_element_type=jnp.float32)
+    before = jnp.stack([jnp.sum(jnp.where(each, before, 0), -1) for each in hot], -1)
+    sequence = jax.lax.broadcasted_iota(jnp.float32, before.shape, 0)
+    place = ((experts * sequences + sequence) * CAPACITY + before).reshape(-1)
+    token = jax.lax.broadcasted_iota(jnp.float32, (sequences * length, CHOSEN), 0).reshape(-1)
+    behind = count + jax.lax.iota(jnp.int32, len(place))  # each its own
+    place = jnp.where(before.reshape(-1) < CAPACITY, place.astype(jnp.int32), behind)
+    rows = jnp.stack((token, shares.reshape(-1)), -1)
+    table = jnp.zeros((count, 2), jnp.float32)
+    table = table.at[place].set(rows, mode="drop", unique_indices=True, wrap_negative_indices=False)
+    return place.reshape(-1, CHOSEN), table[:, 0].astype(jnp.int32), table[:, 1]
+
+
+def rows_of(x, index):
+    return x.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def rows_by_choice(x, place):
+    """Of each choice, the row of every token, and whether there is one: 0 or 1."""
+    last = x.shape[0] - 1
+    for i in range(CHOSEN):
+        yield rows_of(x, jnp.minimum(place[:, i], last)), (place[:, i : i + 1] <= last).astype(jnp.float32)
+
+
+@jax.custom_vjp
+def dispatched(x, place, token):
+    """The tokens of experts, place by place."""
+    return rows_of(x, token)
+
+
+def dispatched_backward(kept, gradient):
+    """Gathered too, by the places of each token."""
+    place, token = kept
+    wide = sum(row.astype(jnp.float32) * there for row, there in rows_by_choice(gradient, place))
+    none = lambda index: np.zeros(index.shape, jax.dtypes.float0)  # noqa: E731
+    return wide.astype(DTYPE), none(place), none(token)
+
+
+dispatched.defvjp(lambda x, place, token: (dispatched(x, place, token), (place, token)), dispatched_backward)
+
+
+@jax.custom_vjp
+def combined(made, shares, place, token, share):
+    """What experts make of each token, by their shares."""
+    each = zip(rows_by_choice(made, place), shares.T[..., None], strict=True)
+    return sum(row.astype(jnp.float32) * (there * by) for (row, there), by in each).astype(DTYPE)
+
+
+def combined_backward(kept, gradient):
+    (made, place, token, share), gradient = with_gradient(kept, gradient)
+    wide = gradient.astype(jnp.float32)
+    of_made = (rows_of(gradient, token).astype(jnp.float32) * share[:, None]).astype(DTYPE)
+    wide_rows = ((row.astype(jnp.float32), there[:, 0]) for row, there in rows_by_choice(made, place))
+    of_shares = [jnp.sum(row * wide, -1) * there for row, there in wide_rows]
+    none = lambda index: np.zeros(index.shape, jax.dtypes.float0)  # noqa: E731
+    return of_made, jnp.stack(of_shares, -1), none(place), none(token), jnp.zeros_like(share)
+
+
+def combined_forward(made, shares, place, token, share):
+    return combined(made, shares, place, token, share), (made, place, token, share)
+
+
+combined.defvjp(combined_forward, combined_backward)
+
+
+@jax.custom_vjp
+def product_each(x, w):
+    """Of every expert of this device."""
+    return jnp.einsum("esi,eio->eso", x, w)
+
+
+def product_each_backward(kept, gradient):
+    x, w = kept
+    return jnp.einsum("eso,eio->esi", gradient, w), jnp.einsum("esi,eso->eio", x, gradient)
+
+
+product_each.defvjp(lambda x, w: (product_each(x, w), (x, w)), product_each_backward)
+
+
 def is_label(like, labels):
     return jax.lax.broadcasted_iota(jnp.int32, like.shape, like.ndim - 1) == labels[..., None]
 
@@ -254,7 +395,8 @@ class Step:
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
-        self.dp, self.tp = mesh.shape["dp"], mesh.shape["tp"]
+        self.tp = mesh.shape["tp"]
+        self.ranks = mesh.size // self.tp  # of data parallelism
 
     def rotated(self, x):
         length, half = x.shape[1], HEAD // 2
@@ -310,19 +452,34 @@ class Step:
         w = self.gathered(w, shapes()["layers"][0])
         x = x + self.summed(self.attention(self.whole_tokens(normed(x, w["norm1"])), w))
         h = self.whole_tokens(normed(x, w["norm2"]))
+        return x + self.summed(self.experts(h, w) if EXPERTS else self.mlp(h, w, product))
+
+    def mlp(self, h, w, product):
         up = product(h, w["up"])
         inner = gated(product(h, w["gate"]), up) if MODEL["gated"] else gelu(up)
-        return x + self.summed(product(inner, w["down"]))
+        return product(inner, w["down"])
+
+    def experts(self, h, w):
+        """Tokens go to the devices that have their experts, and what those make of them comes back."""
+        sequences = h.shape[0]
+        shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))
+        place, token, share = places(*jax.lax.stop_gradient((shares, experts)))
+        tokens = dispatched(h.reshape(-1, HIDDEN), place, token).reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
+        tokens = jax.lax.all_to_all(tokens, "ep", split_axis=0, concat_axis=1, tiled=True)
+        made = jax.lax.all_to_all(self.mlp(tokens, w, product_each), "ep", split_axis=1, concat_axis=0, tiled=True)
+        made = combined(made.reshape(-1, HIDDEN), shares.reshape(-1, CHOSEN), place, token, share)
+        return made.reshape(h.shape)
 
     def gathered(self, weights, of):
         """Weights that ZeRO-3 keeps in parts, whole; their gradients come back in parts."""
         if ZERO < 3:
             return weights
-        return jax.tree.map(
-            lambda w, s: w if (at := cut_over_data(s)) is None else jax.lax.all_gather(w, "dp", axis=at, tiled=True),
-            weights,
-            of,
-        )
+
+        def whole(w, s):
+            at = cut_over_data(s)
+            return w if at is None else jax.lax.all_gather(w, holders(s), axis=at, tiled=True)
+
+        return jax.tree.map(whole, weights, of)
 
     def loss(self, w, tokens):
         """This device's share of the mean over all tokens of the micro-batch."""
@@ -348,7 +505,7 @@ class Step:
             logits = product(x, ends["output"])
         logits = logits.astype(jnp.float32)  # of a part of the vocabulary
         labels = tokens[:, 1:] - jax.lax.axis_index("tp") * logits.shape[2]
-        return jnp.mean(surprise(logits, labels)) / self.dp
+        return jnp.mean(surprise(logits, labels)) / self.ranks
 
     def reduced(self, gradient, s):
         """Summed over the devices that have the weight, once for all micro-batches; in parts where ZeRO keeps it so."""
@@ -357,10 +514,10 @@ class Step:
             gradient = jax.lax.psum(gradient, "tp")
         at = cut_over_data(s)
         if ZERO == 0 or at is None:
-            return jax.lax.psum(gradient, "dp")
+            return jax.lax.psum(gradient, holders(s))
         if ZERO >= 3:  # gathering it did
             return gradient
-        return jax.lax.psum_scatter(gradient, "dp", scatter_dimension=at, tiled=True)
+        return jax.lax.psum_scatter(gradient, holders(s), scatter_dimension=at, tiled=True)
 
     def summed_over_micro_batches(self, weights, tokens):
         """Losses and gradients, one micro-batch after the other: the activations of one are alive at a time."""
@@ -371,14 +528,19 @@ class Step:
             return jax.tree.map(jnp.add, sums, jax.value_and_grad(self.loss)(weights, each)), None
 
         varying = lambda x, axes: jax.lax.pcast(x, axes, to="varying")  # noqa: E731
-        zeros = jax.tree.map(lambda w: varying(jnp.zeros(w.shape, w.dtype), ("dp", "tp")), weights)
-        return jax.lax.scan(add, (varying(jnp.float32(0), ("dp",)), zeros), tokens)[0]
+        zeros = jax.tree.map(lambda w: varying(jnp.zeros(w.shape, w.dtype), (*DATA, "tp")), weights)
+        return jax.lax.scan(add, (varying(jnp.float32(0), DATA), zeros), tokens)[0]
+
+    def along(self, s):
+        """Axes of the mesh along which all devices have the same of a weight."""
+        cut = set(s[1]) | (set(holders(s)) if ZERO >= 3 and cut_over_data(s) is not None else set())
+        return tuple({*DATA, "tp"} - cut)
 
     def __call__(self, state, tokens):
         """One step of Adam over the micro-batches of `tokens` [micro-batches, sequences, length + 1]."""
         # Each device's own weights: their gradients are of its own tokens, and added up when all of them are there.
-        own = lambda w, p: jax.lax.pcast(w, tuple({"dp", "tp"} - set(p)), to="varying")  # noqa: E731
-        weights = jax.tree.map(own, state["weights"], specs(ZERO >= 3))
+        own = lambda w, s: jax.lax.pcast(w, self.along(s), to="varying")  # noqa: E731
+        weights = jax.tree.map(own, state["weights"], shapes())
         loss, gradients = self.summed_over_micro_batches(weights, tokens)
         count = len(tokens)
         gradients = jax.tree.map(self.reduced, gradients, shapes())
@@ -387,7 +549,7 @@ class Step:
         made = zip(*(updated(*each, count) for each in leaves), strict=True)
         tree = jax.tree.structure(gradients)
         state = {name: jax.tree.unflatten(tree, each) for name, each in zip((*kept, "weights"), made, strict=True)}
-        return state, jax.lax.psum(loss, "dp") / count
+        return state, jax.lax.psum(loss, DATA) / count
 
     def jitted(self):
         """With how state and tokens are cut; ZeRO 1 and 2 cut what the optimizer keeps, 3 the weights too."""
@@ -397,12 +559,12 @@ class Step:
         made = jax.shard_map(
             self,
             mesh=self.mesh,
-            in_specs=(state, P(None, "dp", None)),
+            in_specs=(state, P(None, DATA, None)),
             out_specs=({**state, "weights": kept}, P()),
         )
         sharding = lambda p: NamedSharding(self.mesh, p)  # noqa: E731
         states = jax.tree.map(sharding, state, is_leaf=lambda p: isinstance(p, P))
-        data = sharding(P(None, "dp", None))
+        data = sharding(P(None, DATA, None))
         return (
             jax.jit(made, in_shardings=(states, data), out_shardings=(states, sharding(P())), donate_argnums=0),
             states,
@@ -424,7 +586,7 @@ def initial(states) -> dict:
         if len(shape) == 1:
             return np.ones(shape, np.float32)
         return random.standard_normal(shape, np.float32) * (
-            0.02 if shape[0] == VOCABULARY else shape[0] ** -0.5
+            0.02 if shape[0] == VOCABULARY else shape[-2] ** -0.5
         )
 
     master = jax.tree.map(draw, shapes(), is_leaf=is_leaf)
@@ -443,7 +605,8 @@ def main() -> None:
     devices = np.array(jax.devices()[:ranks])
     if len(devices) < ranks:
         parser.error(f"the plan has {ranks} ranks, and there are {len(devices)} devices")
-    mesh = Mesh(devices.reshape(1, 1) if options.whole else devices.reshape(DP, TP), ("dp", "tp"))
+    sizes = {"dp": DP // EP, "ep": EP, "tp": TP} if EXPERTS else {"dp": DP, "tp": TP}
+    mesh = Mesh(devices.reshape([1 if options.whole else size for size in sizes.values()]), tuple(sizes))
     step, states, data = Step(mesh).jitted()
     sequences = LAYOUT["micro_batch"] * DP
     shape = (PLAN["global_batch"] // sequences, sequences, PLAN["seq"] + 1)

@@ -12,7 +12,8 @@ namespace opentrn::planner {
 
 // What a micro-batch's passes wait for collectives that go on beside them as they can, in seconds.
 struct CollectiveWaits {
-  double activations_s = 0;         // of tensor parallelism
+  double activations_s = 0;         // of tensor parallelism, and of experts
+  double experts_s = 0;             // of that, what there is with experts' exchanges alone
   std::optional<double> weights_s;  // of weights and gradients beside those; nullopt: they are not there
 };
 

@@ -123,6 +123,10 @@ double parameters_per_rank(const Model& model, const Layout& layout, bool first,
   return parameters.dense + parameters.experts;
 }
 
+double expert_parameters_per_rank(const Model& model, const Layout& layout) {
+  return held(model, layout, false, false).experts;
+}
+
 double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& layout, bool with_experts) {
   const Model& model = job.model;
   const double h = model.hidden, tp = layout.tp, element = job.precision == Precision::kFp32 ? 4 : 2;

@@ -28,6 +28,8 @@ Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, con
 // Parameters that a rank of a stage holds before ZeRO cuts them: blocks, and the embedding or the output
 // layer.
 double parameters_per_rank(const Model& model, const Layout& layout, bool first, bool last);
+// Of these, experts' of a middle stage: ranks of data parallelism that share them hold different ones.
+double expert_parameters_per_rank(const Model& model, const Layout& layout);
 
 // Blocks of a stage between the ends, which no stage has more of; and of any one. Where the stages do not
 // divide the blocks but the blocks and two more, the embedding and the output layer stand for one each; else

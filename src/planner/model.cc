@@ -1,6 +1,7 @@
 #include "planner/model.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace opentrn::planner {
 
@@ -25,6 +26,10 @@ double Model::expert_parameters() const { return (gated ? 3.0 : 2.0) * hidden * 
 
 double Model::expert_block_parameters() const {
   return experts * (expert_parameters() + hidden) + (gated ? 3.0 : 2.0) * hidden * shared_ffn;
+}
+
+int64_t Model::expert_capacity(double seq) const {
+  return experts > 0 ? static_cast<int64_t>(std::ceil(seq * active_experts / experts)) : 0;
 }
 
 double Model::norm_parameters() const { return (biases ? 4.0 : 2.0) * hidden; }

@@ -2,6 +2,7 @@
 // config.json (hf_config.h) or from the catalogue of the tables.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace opentrn::planner {
@@ -45,6 +46,8 @@ struct Model {
 
   bool latent() const { return kv_rank > 0; }
   int expert_layers() const { return experts > 0 ? layers - dense_layers : 0; }
+  // Tokens of a sequence that an expert takes: what an even spread gives each.
+  int64_t expert_capacity(double seq) const;
 
   // Parameters.
   double attention_parameters() const;     // of one block

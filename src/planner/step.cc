@@ -162,6 +162,32 @@ double most_parameters(const Model& model, const Layout& layout) {
   return std::max(first, parameters_per_rank(model, layout, false, false));
 }
 
+// A rank's weights with their experts apart, of which `ep` times fewer ranks have copies.
+struct RankWeights {
+  double dense = 0, experts = 0;
+};
+
+RankWeights weights_of(const Model& model, const Layout& layout) {
+  const double all = most_parameters(model, layout);
+  const double experts = std::min(all, model.experts > 0 ? expert_parameters_per_rank(model, layout) : 0.0);
+  return {all - experts, experts};
+}
+
+// Of what `cut` ranks share.
+double updated_of(const RankWeights& held, const Layout& layout, double cut) {
+  return held.dense / cut + held.experts / std::max(1.0, cut / layout.ep);
+}
+
+// All ranks' dense weights, and experts among those that have them; `bytes` of a parameter, in so many parts.
+double gathered_s(const Machine& machine, const Layout& layout, Group group, const RankWeights& held,
+                  double bytes, double parts = 1) {
+  double seconds = parts * all_gather_s(machine, group, held.dense * bytes / parts);
+  const Group copies{std::max<int64_t>(1, group.ranks / layout.ep), group.stride * layout.ep};
+  if (held.experts > 0 && copies.ranks > 1)
+    seconds += parts * all_gather_s(machine, copies, held.experts * bytes / parts);
+  return seconds;
+}
+
 // What the pass waits for collectives beside it that take `all_s` alone, in a part for each block. On links
 // those of TP share the links with them.
 double past_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
@@ -179,9 +205,13 @@ double gradient_s(const Job& job, const Machine& machine, const Stack& stack, co
   const double parameters = most_parameters(job.model, layout);
   const double reduced = parameters * stack.reduced_bytes,
                element = job.precision == Precision::kFp32 ? 4 : 2;
-  const double reduce = layout.zero >= 1 ? all_gather_s(machine, groups.dp, reduced)
-                                         : all_reduce_s(machine, groups.dp, reduced);
-  const double gather = layout.zero >= 1 ? all_gather_s(machine, groups.dp, parameters * element) : 0;
+  const RankWeights held = weights_of(job.model, layout);
+  // A sum that all get whole is both.
+  const double reduce =
+      held.experts <= 0 && layout.zero < 1
+          ? all_reduce_s(machine, groups.dp, reduced)
+          : (layout.zero >= 1 ? 1 : 2) * gathered_s(machine, layout, groups.dp, held, stack.reduced_bytes);
+  const double gather = layout.zero >= 1 ? gathered_s(machine, layout, groups.dp, held, element) : 0;
   if (!stack.hides_gradients) return reduce + gather;
   // Behind the last backward pass and the first forward pass of a stage.
   const double shown = stack.exposed_communication, blocks = blocks_per_stage(job.model, layout);
@@ -207,8 +237,9 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
   const double parameters = most_parameters(job.model, layout);
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
   const double blocks = blocks_per_stage(job.model, layout);
-  const double gather = blocks * all_gather_s(machine, group, parameters * element / blocks);
-  const double reduce = blocks * all_gather_s(machine, group, parameters * stack.reduced_bytes / blocks);
+  const RankWeights held = weights_of(job.model, layout);
+  const double gather = gathered_s(machine, layout, group, held, element, blocks);
+  const double reduce = gathered_s(machine, layout, group, held, stack.reduced_bytes, blocks);
   const double shown = stack.exposed_communication;
   const auto past = [&](const StagePass& pass, double all_s, double of_block) {
     if (shown >= 1) return all_s;
@@ -375,15 +406,19 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
   const bool is_program = layers != nullptr && layers->waits && !machine.links && stack.hides_tp <= 0 &&
                           stack.reduced_bytes == element;
-  if (is_program) out.time.tp = m * layers->waits->activations_s;
+  if (is_program) {
+    out.time.ep = m * layers->waits->experts_s;
+    out.time.tp = m * layers->waits->activations_s - out.time.ep;
+  }
   const bool goes_beside = is_program && layers->waits->weights_s.has_value();
   if (goes_beside) out.time.gradients = m * *layers->waits->weights_s;
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
-  out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
+  const double updated = updated_of(weights_of(job.model, layout), layout, cut);
+  out.time.optimizer = updated * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
   if (layers != nullptr && layers->optimizer_s_of_parameter) {
     const bool ends = layers->update_blocks;
     out.time.optimizer =
-        (ends ? end_parameters(job.model, layout) : parameters / cut) * *layers->optimizer_s_of_parameter +
+        (ends ? end_parameters(job.model, layout) : updated) * *layers->optimizer_s_of_parameter +
         (ends ? kEndTensors : tensors_per_rank(job.model, layout)) * layers->optimizer_s_of_tensor;
     // Gradients of blocks are reduced beside the backward pass too, one after the other.
     if (ends && !goes_beside) {
@@ -398,9 +433,8 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
     }
   }
   if (layout.offload)  // gradients go to the host, which updates its states, and weights come back
-    out.time.optimizer = parameters / cut *
-                         ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +
-                          (2 * stack.master_bytes + 8) / machine.host_memory_bytes_s);
+    out.time.optimizer = updated * ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +
+                                    (2 * stack.master_bytes + 8) / machine.host_memory_bytes_s);
   // Where stages' graphs come between those that send, and the host hands over one at a time, each is traced
   // while the device has nothing but a send to do.
   const double slots = stack.one_graph && layout.pp > 1 ? m + double(layout.pp - 1) / layout.vpp : 1;

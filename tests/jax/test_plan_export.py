@@ -63,6 +63,34 @@ def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
     assert losses[0] == pytest.approx(losses[1], rel=5e-3)
 
 
+def mixture(folder: Path, **sizes: int | str) -> str:
+    """A Mixtral of these sizes, or another model with experts."""
+    return config(folder, **{"model_type": "mixtral", "num_experts_per_tok": 2, **sizes})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tp": 2, "ep": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
+        {"tp": 2, "ep": 4, "sp": "off", "zero": 3, "micro_batch": 1, "recompute": "none"},
+        {"tp": 1, "ep": 8, "sp": "off", "zero": 0, "micro_batch": 1, "recompute": "none"},
+        {"tp": 4, "ep": 1, "sp": "off", "zero": 2, "micro_batch": 2, "recompute": "none"},
+    ],
+)
+def test_a_plan_with_experts_has_the_losses_of_one_device(tmp_path, options):
+    """The same tokens find no room at their experts, however the step is cut."""
+    model = mixture(tmp_path, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
+                    vocab_size=256, num_local_experts=8)  # fmt: skip
+    plan = exported(tmp_path, model, seq=64, global_batch=8, **options)
+    assert plan["ranks"] == 8
+    losses = [
+        [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words))]
+        for words in ((), ("--whole",))
+    ]
+    assert len(losses[0]) == 3 and losses[0][0] > 5 > 0
+    assert losses[0] == pytest.approx(losses[1], rel=5e-3)
+
+
 SMALL = {"hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 1536,
          "vocab_size": 4096}  # fmt: skip
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 4096,
@@ -109,6 +137,28 @@ def test_a_step_takes_what_its_plan_says(tmp_path, name):
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name not in FIRST])
 def test_other_steps_take_what_their_plans_say(tmp_path, name):
     step_and_plan_agree(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "layout"),
+    [
+        (
+            {"num_attention_heads": 8, "intermediate_size": 1024, "num_local_experts": 4},
+            {"seq": 512, "global_batch": 8, "tp": 2, "ep": 2, "sp": "off", "zero": 0, "recompute": "none"},
+        ),
+        # Of sixteen experts a token meets four. Exchanges go on beside what is left of the pieces before them.
+        (
+            {"model_type": "qwen3_moe", "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
+             "intermediate_size": 1536, "moe_intermediate_size": 384, "num_experts": 16, "num_experts_per_tok": 4},
+            {"seq": 512, "global_batch": 8, "tp": 2, "ep": 4, "sp": "off", "zero": 1, "recompute": "none"},
+        ),
+    ],
+)  # fmt: skip
+def test_steps_of_experts_take_what_their_plans_say(tmp_path, sizes, layout):
+    model = mixture(tmp_path, hidden_size=512, num_hidden_layers=2, vocab_size=4096, **sizes)
+    plan = exported(tmp_path, model, micro_batch=1, **layout)
+    program = json.loads(ran(tmp_path, "--time").splitlines()[-1])
+    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
 
 
 def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):
@@ -197,6 +247,15 @@ def test_micro_batches_take_their_turn_in_memory(tmp_path):
                  recompute="none")  # fmt: skip
         bytes_by_count.append(json.loads(ran(tmp_path, "--time").splitlines()[-1])["bytes"])
     assert bytes_by_count[1] < 1.25 * bytes_by_count[0]
+
+
+def test_experts_that_every_token_meets_are_refused(tmp_path):
+    model = config(tmp_path, model_type="qwen2_moe", hidden_size=512, num_hidden_layers=2, num_attention_heads=8,
+                   intermediate_size=512, moe_intermediate_size=256, shared_expert_intermediate_size=512,
+                   vocab_size=4096, num_experts=8, num_experts_per_tok=2)  # fmt: skip
+    with pytest.raises(InputError, match="every token") as refused:
+        exported(tmp_path, model, seq=512, global_batch=16)
+    assert refused.value.label == "plan.export"
 
 
 def test_what_jax_has_no_words_for_is_refused(tmp_path):

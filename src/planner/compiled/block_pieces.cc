@@ -64,6 +64,14 @@ double work_of(const Piece& piece) {
     // A row takes about as long as its way to memory and back.
     case Part::kEmbedding: return 2e8 * d(piece.rows);
     case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
+    case Part::kExperts:
+      return (piece.backward ? 4 : 2) * d(piece.experts) * d(piece.rows) * d(piece.hidden) *
+             (piece.gated ? 3 : 2) * d(piece.inner);
+    // Rows that are gathered, a choice at a time; places are counted by a product.
+    case Part::kRoute:
+    case Part::kCombine:
+      return 100 * 10 * d(piece.rows) * d(piece.hidden) * d(piece.chosen) +
+             2 * d(piece.rows) * d(piece.experts) * (d(piece.hidden) + d(piece.keys));
   }
   OPENTRN_CHECK(false, "a part without work");
 }
@@ -196,6 +204,37 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
     pieces.push_back({mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts))});
 }
 
+ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes) {
+  Piece combine = base_of(model, precision, Part::kCombine, sizes.rows);
+  combine.keys = sizes.keys;
+  combine.experts = model.experts;
+  combine.chosen = model.active_experts;
+  combine.capacity = model.expert_capacity(double(sizes.keys));
+  Piece route = combine;
+  route.part = Part::kRoute;
+  route.root_mean_square = !model.biases;
+  route.normed = sizes.norms_all_rows();
+  Piece experts = base_of(model, precision, Part::kExperts, 0);
+  experts.experts = model.experts / sizes.ep;
+  experts.rows = sizes.ep * sizes.rows / sizes.keys * combine.capacity;
+  experts.inner = part_of(model.expert_ffn, sizes.parts);
+  experts.gated = model.gated;
+  return {route, experts, combine};
+}
+
+bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
+  if (model.expert_layers() == 0 || model.shared_ffn > 0 || model.latent() || !model.causal ||
+      sizes.cores > 1 || sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 ||
+      model.expert_ffn % sizes.parts != 0)
+    return false;
+  for (auto [route, experts, combine] = expert_pieces(model, precision, sizes);
+       Piece * each : {&route, &experts, &combine}) {
+    each->backward = true;
+    if (work_of(*each) > 2 * kWorkMost) return false;
+  }
+  return true;
+}
+
 // A decode step of latent attention, which reads the compressed keys and values as they lie: queries are
 // taken into their space and results back out of it by the matrices that else would make keys and values of
 // them (DeepSeek-V2, 2.1.2). Heads of a sequence share what is compressed, as queries of one head share its
@@ -326,7 +365,10 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
     pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), 1 - whole});
     if (sizes.norms_all_rows()) norms += 1 - whole;
   }
-  if (with_experts) {
+  if (with_experts && experts_are_whole(model, precision, sizes)) {
+    const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
+    for (const Piece& each : {route, experts, combine}) pieces.push_back({each});
+  } else if (with_experts) {
     add_experts(pieces, model, precision, sizes);
     if (sizes.norms_all_rows()) ++norms;
   } else {

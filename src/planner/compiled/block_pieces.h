@@ -40,6 +40,7 @@ struct BlockSizes {
   // all heads (decision 0216).
   bool by_rows = false;
   double local_experts = 0;  // of a rank
+  int64_t ep = 1;            // ranks that share a set of experts
   double attended = 1;       // of attention, by a rank of a ring
   bool adds = false;         // gradients to those of micro-batches before
   bool updates = false;      // weights, beside the backward pass of the only micro-batch
@@ -61,6 +62,14 @@ Piece norms_of(const Model& model, Precision precision, int64_t rows);
 Piece output_of(const Model& model, Precision precision, int64_t rows, int64_t parts);
 void add_experts(std::vector<Counted>& pieces, const Model& model, Precision precision,
                  const BlockSizes& sizes);
+
+// The same of a training step, cut where a rank meets those that have the other experts.
+struct ExpertPieces {
+  Piece route, experts, combine;
+};
+ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes);
+// Whether each of them is compiled whole: of decoders whose experts are all chosen.
+bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes);
 
 // Of a decode step of latent attention.
 std::vector<Counted> latent_decode(const Model& model, Precision precision, const BlockSizes& sizes,

@@ -20,9 +20,11 @@ using spmd::ValueNumber;
 // exported models (decision 0193) [assumed]: the largest logit of each token; behind the logits' gradient
 // that of their input where norms stand alone, and of the table where they do not; the table there; attention
 // that runs again beside a piece; a norm that runs again beside another; the last sum, which the optimizer
-// waits for.
+// waits for. Of experts, gradients of places, which come before those of shares; and those of tokens wanted,
+// behind the router's.
 constexpr double kLargestLogitAt = 0.8, kGradientBehindLogitsAt = 0.8, kTableGradientAt = 0.87,
-                 kTableReadAt = 0.5, kAttendedAgainAt = 2. / 3, kNormedAgainAt = 0.75, kLastSumReadAt = 0.5;
+                 kTableReadAt = 0.5, kPlacesAt = 0.5, kTokensReadAt = 0.3, kAttendedAgainAt = 2. / 3,
+                 kNormedAgainAt = 0.75, kLastSumReadAt = 0.5;
 
 double by_tiers_s(const Machine& machine, Kind kind, Group group, double bytes) {
   switch (kind) {
@@ -138,6 +140,7 @@ class Weights {
       : passes_(passes),
         steps_(steps),
         group_{layout.dp, layout.tp},
+        of_experts_(group_),
         gathers_(sums && layout.zero >= 3),
         sums_(sums),
         scatters_(layout.zero >= 1),
@@ -145,27 +148,26 @@ class Weights {
         all_bytes_(passes.embedding_bytes + passes.output_bytes) {
     for (const auto* half : {&passes.attention, &passes.mlp})
       for (const WeightTensor& each : half->weights) all_bytes_ += passes.layers * each.bytes;
+    if (!passes.experts) return;
+    all_bytes_ += passes.layers * passes.experts->router_bytes;
+    of_experts_ = {group_.ranks / passes.experts->ranks, group_.stride * passes.experts->ranks};
   }
 
   // Where weights lie in parts. `after`: not before that is there.
-  Value gathered(double bytes, Value after = {}) {
-    return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group_, bytes, after) : Value();
-  }
+  Value gathered(double bytes, Value after = {}) { return gathered(group_, bytes, after); }
   // Of a half, as its pieces read them: one after the other.
   Touches gathered(const HalfPasses& half, Value after = {}) {
     Touches reads;
     for (size_t i = 0; i < half.weights.size(); ++i)
-      reads.push_back({gathered(half.weights[i].bytes, after), double(i) / double(half.weights.size())});
+      reads.push_back(
+          {gathered(group_of(half), half.weights[i].bytes, after), double(i) / double(half.weights.size())});
     return reads;
   }
 
-  void sum(Value gradient, double bytes) {
-    if (!sums_) return;
-    const Kind kind = scatters_ ? Kind::kReduceScatter : Kind::kAllReduce;
-    summed_.push_back({steps_.collective(kind, group_, bytes, gradient), bytes});
-  }
+  void sum(Value gradient, double bytes) { sum(group_, gradient, bytes); }
+  void sum(const HalfPasses& half, Value gradient, double bytes) { sum(group_of(half), gradient, bytes); }
   size_t count() const { return summed_.size(); }
-  Value last() const { return summed_.empty() ? Value() : summed_.back().first; }
+  Value last() const { return summed_.empty() ? Value() : summed_.back().value; }
 
   // Where the optimizer has parts of weights, it goes tensor by tensor through the first `until` sums; what
   // is whole elsewhere is gathered from then on.
@@ -173,10 +175,10 @@ class Weights {
     const PieceTime& all = passes_.optimizer;
     if (!sums_ || !scatters_ || all.seconds <= 0) return;
     for (; updated_ < until; ++updated_) {
-      const auto& [sum, own] = summed_[updated_];
+      const auto& [sum, own, group] = summed_[updated_];
       const double share = own / all_bytes_;
       const Value updated = steps_.made_by(share * all, {{sum, 0}});
-      if (gathers_updated_) steps_.collective(Kind::kAllGather, group_, own, updated);
+      if (gathers_updated_) steps_.collective(Kind::kAllGather, group, own, updated);
     }
   }
   // Those of the embedding, and all that no piece has updated.
@@ -187,13 +189,30 @@ class Weights {
   }
 
  private:
+  // Ranks that have a half's weights: of experts, fewer.
+  Group group_of(const HalfPasses& half) const { return &half == &passes_.mlp ? of_experts_ : group_; }
+  Value gathered(Group group, double bytes, Value after) {
+    return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group, bytes, after) : Value();
+  }
+  void sum(Group group, Value gradient, double bytes) {
+    if (!sums_) return;
+    const Kind kind = scatters_ ? Kind::kReduceScatter : Kind::kAllReduce;
+    summed_.push_back({steps_.collective(kind, group, bytes, gradient), bytes, group});
+  }
+
+  struct Summed {
+    Value value;
+    double bytes = 0;  // of the weight
+    Group group;
+  };
+
   const MicroBatchPasses& passes_;
   Steps& steps_;
-  Group group_;
+  Group group_, of_experts_;
   bool gathers_, sums_, scatters_, gathers_updated_;
   double all_bytes_;
   size_t updated_ = 0;
-  std::vector<std::pair<Value, double>> summed_;  // of gradients, and bytes of their weights
+  std::vector<Summed> summed_;  // gradients
 };
 
 class MicroBatch {
@@ -248,6 +267,43 @@ class MicroBatch {
       return attended_by_rows(weights, normed_alone(half.norm, value));
     return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
   }
+  // A block's other half where it has experts.
+  Value experts_forward(const Touches& weights, Value value) {
+    return summed(steps_.made_by(passes_.experts->combine.forward, {{experts_made(weights, value), 0}}));
+  }
+  // What experts make of tokens, back at the tokens' ranks.
+  Value experts_made(const Touches& weights, Value value) {
+    const ExpertPasses& experts = *passes_.experts;
+    const Value there =
+        exchanged(steps_.made_by(experts.route.forward, {{normed(passes_.mlp.norm, value), 0}}));
+    return exchanged(steps_.made_by(experts.experts.forward, joined({{there, 0}}, weights)));
+  }
+  Value exchanged(Value value) {
+    return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks},
+                             passes_.experts->exchanged_bytes, value);
+  }
+  void experts_backward(const Touches& reads) {
+    const ExpertPasses& experts = *passes_.experts;
+    Touches all{{whole_gradient_, 0}};
+    if (passes_.recompute) all.push_back({experts_made(reads, again_), 0});
+    const Value d_places = steps_.fresh();
+    steps_.part(experts.combine.backward, all, {{d_places, kPlacesAt}});
+    const Value d_made = exchanged(d_places);
+    Touches writes;
+    for (const WeightTensor& each : passes_.mlp.weights) writes.push_back({steps_.fresh(), each.made_at});
+    const Value d_tokens = steps_.fresh(), given = steps_.fresh(), of_router = steps_.fresh();
+    const size_t known = weights_.count();
+    steps_.part(experts.experts.backward, joined({{d_made, 0}}, reads), joined({{d_tokens, 1}}, writes));
+    const Value back = exchanged(d_tokens);
+    for (size_t i = 0; i < writes.size(); ++i)
+      weights_.sum(passes_.mlp, writes[i].value, passes_.mlp.weights[i].bytes);
+    steps_.part(experts.route.backward, {{back, kTokensReadAt}}, {{given, 1}, {of_router, kTokensReadAt}});
+    gradient_ = summed(given);
+    weights_.sum(of_router, experts.router_bytes);
+    weights_.update(known);
+    norm_backward(passes_.mlp.norm_backward, 1, kNone);
+  }
+
   bool is_attention(const HalfPasses& half) const { return &half == &passes_.attention; }
 
   // Attention behind its norm, or with it, of cores that have rows and do not add up what they give.
@@ -283,7 +339,8 @@ class MicroBatch {
       attention_.push_back(weights_.gathered(passes_.attention));
       value = half_forward(passes_.attention, attention_.back(), value);
       mlp_.push_back(weights_.gathered(passes_.mlp));
-      value = half_forward(passes_.mlp, mlp_.back(), value);
+      value = passes_.experts ? experts_forward(mlp_.back(), value)
+                              : half_forward(passes_.mlp, mlp_.back(), value);
     }
     last_ = value;
   }
@@ -372,7 +429,7 @@ class MicroBatch {
     }
     behind_.clear();
     for (size_t i = 0; i < writes.size(); ++i) {
-      weights_.sum(writes[i].value, half.weights[i].bytes);
+      weights_.sum(half, writes[i].value, half.weights[i].bytes);
       behind_.push_back({weights_.last(), 0});
     }
     weights_.update(known);
@@ -397,9 +454,21 @@ class MicroBatch {
   }
 
   void backward(int layer) {
-    Touches reads = mlp_[size_t(layer)];
-    PieceTime before, own = passes_.mlp.backward;
+    const Touches& reads = mlp_[size_t(layer)];
     whole_gradient_ = whole(gradient_);
+    if (passes_.experts) {
+      experts_backward(reads);
+    } else {
+      mlp_backward(reads);
+    }
+    whole_gradient_ = whole(gradient_);
+    const bool goes_on = passes_.recompute && layer > 0;
+    half_backward(passes_.attention, attention_[size_t(layer)], {}, passes_.attention.backward,
+                  goes_on ? layer - 1 : kNone, layer == 0);
+  }
+
+  void mlp_backward(Touches reads) {
+    PieceTime before, own = passes_.mlp.backward;
     if (passes_.recompute) {
       // The first of the MLP's products needs nothing of what runs again.
       if (stand_alone_) {
@@ -411,10 +480,6 @@ class MicroBatch {
       reads.push_back({normed(passes_.mlp.norm, again_), 0});
     }
     half_backward(passes_.mlp, reads, before, own, kNone, false);
-    whole_gradient_ = whole(gradient_);
-    const bool goes_on = passes_.recompute && layer > 0;
-    half_backward(passes_.attention, attention_[size_t(layer)], {}, passes_.attention.backward,
-                  goes_on ? layer - 1 : kNone, layer == 0);
   }
 
   void ends() {
@@ -456,9 +521,18 @@ double CollectiveTimes::seconds(const Machine& machine, Kind kind, Group group, 
 
 CollectiveWaits collective_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
                                  CollectiveTimes& times) {
-  const double activations = MicroBatch(passes, machine, layout, times, false).wait_s();
-  if (!passes.sums) return {activations, std::nullopt};
-  return {activations, MicroBatch(passes, machine, layout, times, true).wait_s() - activations};
+  const auto wait_s = [&](const MicroBatchPasses& of, bool sums) {
+    return MicroBatch(of, machine, layout, times, sums).wait_s();
+  };
+  CollectiveWaits waits;
+  waits.activations_s = wait_s(passes, false);
+  if (passes.experts) {
+    MicroBatchPasses alone = passes;
+    alone.experts->ranks = 1;
+    waits.experts_s = waits.activations_s - wait_s(alone, false);
+  }
+  if (passes.sums) waits.weights_s = wait_s(passes, true) - waits.activations_s;
+  return waits;
 }
 
 }  // namespace opentrn::planner::compiled

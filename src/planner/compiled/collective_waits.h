@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,9 +60,22 @@ struct HalfPasses {
   double given_at = 1, normed_at = 1;
 };
 
+struct BothWays {
+  PieceTime forward, backward;
+};
+
+// Experts in place of an MLP: tokens go to the ranks that have theirs, and come back.
+struct ExpertPasses {
+  BothWays route, experts, combine;
+  double exchanged_bytes = 0;  // of a rank's places, each time
+  int64_t ranks = 1;           // that share a set of experts, next to each other but for tensor parallelism
+  double router_bytes = 0;
+};
+
 struct MicroBatchPasses {
   PieceTime embedding, norm, logits, shares, logits_backward, norm_backward, embedding_backward;
   HalfPasses attention, mlp;
+  std::optional<ExpertPasses> experts;  // then `mlp` has their weights, and its norm where that stands alone
   int layers = 0;
   double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
   double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up

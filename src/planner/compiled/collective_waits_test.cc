@@ -159,5 +159,30 @@ TEST_F(ActivationWaits, SequencesThatAreCutAreGatheredAndScattered) {
               0.01 * sum_s);
 }
 
+// Every piece needs the tokens that it waits for: to experts and back, forward and backward, in each block.
+TEST_F(ActivationWaits, TokensAreWaitedForAtTheirExperts) {
+  passes.sums = false;
+  const double before = waits().activations_s;
+  const BothWays piece{{1e-3, 0}, {1e-3, 0}};
+  passes.experts = ExpertPasses{piece, piece, piece, kBytes, 2, 0};
+  const double exchange_s = times.seconds(machine, Kind::kAllToAll, {2, 2}, kBytes);
+  const CollectiveWaits found = waits();
+  EXPECT_NEAR(found.experts_s, 8 * exchange_s, 0.01 * exchange_s);
+  EXPECT_NEAR(found.activations_s - found.experts_s, before, 0.01 * sum_s);
+}
+
+// Two ranks of four have a copy of an expert's weights, whose gradients meet there.
+TEST_F(WeightWaits, ExpertsMeetTheirCopies) {
+  MicroBatchPasses passes = passes_of(memory_of_a_piece);
+  const BothWays piece{{1e-3, memory_of_a_piece}, {1e-3, memory_of_a_piece}};
+  passes.experts = ExpertPasses{piece, piece, piece, 0, 1, 0};
+  const double of_eight = wait_s(passes);
+  passes.experts->ranks = 4;
+  const double of_two = wait_s(passes);
+  EXPECT_LT(of_two, of_eight);
+  passes.experts->ranks = 8;  // and then nobody does
+  EXPECT_LT(wait_s(passes), of_two);
+}
+
 }  // namespace
 }  // namespace opentrn::planner::compiled

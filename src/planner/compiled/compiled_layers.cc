@@ -76,10 +76,17 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
     if (of_mlp) piece.inner = 0;
     if (of_mlp) piece.gated = false;
   }
-  piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention;
-  if (piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
-      piece.part == Part::kBehindKeys)
-    return times.time(piece);
+  piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
+               piece.part != Part::kCombine;
+  switch (piece.part) {
+    case Part::kAttentionHalf:
+    case Part::kBeforeKeys:
+    case Part::kBehindKeys:
+    case Part::kRoute:
+    case Part::kExperts:
+    case Part::kCombine: return times.time(piece);
+    default: break;
+  }
   return piece.part == Part::kAttention ? along(times, piece, &Piece::heads, 1) : rows_of(times, piece);
 }
 
@@ -99,6 +106,8 @@ double weights_share(Piece piece) {
   switch (piece.part) {
     case Part::kNorms:
     case Part::kNorm:
+    case Part::kRoute:
+    case Part::kCombine:
     case Part::kAttention: return 0;
     case Part::kAttentionHalf:
     case Part::kBehindKeys: {
@@ -127,7 +136,7 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
                                                                : seconds_of(times, each.piece, false, false));
   }
   if (sizes.again && !is_cut && !with_experts) out.again = again;
-  if (with_experts) {
+  if (with_experts && (is_cut || !experts_are_whole(model, precision, sizes))) {
     const double routing = routing_s(model, precision, machine, sizes.rows);
     out.forward += routing;
     out.backward += routing;
@@ -175,6 +184,7 @@ struct Weight {
   int64_t rows = 0, columns = 0;
   bool cuts_columns = false;  // ZeRO cuts those, as TP cuts the rows
   double count = 1;
+  int64_t ep = 1;  // of experts: ranks that have others
 };
 
 // Of tensors together, as a rank updates them.
@@ -187,7 +197,8 @@ struct Updates {
 void add_update(PieceTimes& times, Weight weight, const Layout& layout, bool wide, double large_s,
                 Updates& to) {
   int64_t& cut = weight.cuts_columns ? weight.columns : weight.rows;
-  if (layout.zero >= 1 && cut % layout.dp == 0) cut /= layout.dp;
+  const int64_t ranks = layout.dp / weight.ep;
+  if (layout.zero >= 1 && cut % ranks == 0) cut /= ranks;
   const double parameters = double(weight.rows) * double(weight.columns);
   Piece piece;
   piece.part = Part::kOptimizer;
@@ -220,15 +231,35 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
     weights.insert(weights.end(), {{1, model.hidden, true, 2 * layers},
                                    {model.hidden, queries, false, layers},
                                    {model.hidden, shared, false, 2 * layers},
-                                   {queries, model.hidden, true, layers},
-                                   {model.hidden, share.ffn, false, (model.gated ? 2 : 1) * layers},
+                                   {queries, model.hidden, true, layers}});
+  if (!sizes.updates && model.experts > 0) {
+    const int64_t local = model.experts / layout.ep, inner = part_of(model.expert_ffn, sizes.parts);
+    weights.insert(weights.end(),
+                   {{model.hidden, model.experts, false, layers},
+                    {local * model.hidden, inner, false, (model.gated ? 2 : 1) * layers, layout.ep},
+                    {local * inner, model.hidden, true, layers, layout.ep}});
+  } else if (!sizes.updates) {
+    weights.insert(weights.end(), {{model.hidden, share.ffn, false, (model.gated ? 2 : 1) * layers},
                                    {share.ffn, model.hidden, true, layers}});
+  }
   Updates all;
   const double cores = machine.cores_per_rank;
   for (const Weight& each : weights)
     add_update(times, each, layout, wide, cores * *out.optimizer_s_of_parameter, all);
   out.optimizer_s_of_parameter = all.seconds / all.parameters / cores;
   out.optimizer_s_of_tensor = 0;
+}
+
+// Of a block with experts: what stands in place of its MLP.
+ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision precision, const Layout& layout,
+                           const BlockSizes& sizes) {
+  const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
+  const auto both = [&](const Piece& piece) {
+    return BothWays{time_of(times, piece, false, false), time_of(times, piece, true, sizes.adds)};
+  };
+  const double element = precision == Precision::kFp32 ? 4 : 2;
+  const int64_t places = model.experts * (sizes.rows / sizes.keys) * route.capacity;
+  return {both(route), both(experts), both(combine), double(places) * model.hidden * element, layout.ep};
 }
 
 // Pieces of a step, as its program runs them; `out` is what layers() has found.
@@ -279,9 +310,22 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.by_rows = sizes.by_rows;
   step.attention = passes(attention_half(model, job.precision, sizes),
                           {{queries, 0.1}, {queries, 0.75}, {shared, 0.8}, {shared, 0.85}});
-  std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
-  if (model.gated) mlp.push_back({inner, 0.9});
-  step.mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
+  if (model.experts > 0) {
+    step.experts = expert_passes(times, model, job.precision, layout, sizes);
+    const double of_experts =
+        h * double(model.experts) / layout.ep * double(part_of(model.expert_ffn, sizes.parts)) * element;
+    step.mlp.weights = {{of_experts, 0.33}, {of_experts, 0.67}};
+    if (model.gated) step.mlp.weights.push_back({of_experts, 0.9});
+    step.experts->router_bytes = h * model.experts * element;
+    if (!sizes.norms_all_rows()) {
+      step.mlp.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
+      step.mlp.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
+    }
+  } else {
+    std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
+    if (model.gated) mlp.push_back({inner, 0.9});
+    step.mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
+  }
   step.embedding = time_of(times, embedding, false, false);
   step.embedding_backward = time_of(times, embedding, true, sizes.adds);
   Piece output = output_of(model, job.precision, sizes.rows, sizes.parts);
@@ -344,6 +388,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.cores = machine.cores_per_rank;
   sizes.by_rows = model.heads % parts != 0 && model.heads % layout.tp == 0 && machine.cores_per_rank == 2;
   sizes.local_experts = double(model.experts) / layout.ep;
+  sizes.ep = layout.ep;
   sizes.attended = model.causal && layout.cp > 1 ? 0.5 : 1;
   sizes.again = layout.recompute == Recompute::kFull;
   if (why.empty() && (model.ffn % parts != 0 || !cores_share(model, job.precision, layout, sizes)))
@@ -372,13 +417,15 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       out.embedding_s =
           seconds_of(times, embedding, false, false) + seconds_of(times, embedding, true, sizes.adds);
     set_optimizer(times, machine, embedding.wide, out);
-    if (layout.pp == 1 && model.expert_layers() == 0 && !model.latent() && model.streams == 1)
+    const bool are_alike = model.expert_layers() == 0 ||
+                           (model.dense_layers == 0 && experts_are_whole(model, job.precision, sizes));
+    if (layout.pp == 1 && are_alike && !model.latent() && model.streams == 1)
       set_optimizer_by_tensor(times, model, machine, layout, sizes, embedding.wide, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
-    const bool is_known = layout.pp == 1 && layout.cp == 1 && layout.shard == 0 &&
-                          model.expert_layers() == 0 && model.vocabulary > 0 &&
-                          windowed(model, sizes.keys) == 0 && is_whole(model, job.precision, sizes);
+    const bool is_known = layout.pp == 1 && layout.cp == 1 && layout.shard == 0 && are_alike &&
+                          model.vocabulary > 0 && windowed(model, sizes.keys) == 0 &&
+                          is_whole(model, job.precision, sizes);
     if (is_known)
       out.waits = collective_waits(passes_of(times, job, machine, layout, sizes, embedding, out), machine,
                                    layout, collectives_);

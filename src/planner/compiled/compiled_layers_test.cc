@@ -7,6 +7,7 @@
 
 #include "base/temporary_folder_for_test.h"
 #include "graph/verify.h"
+#include "planner/compiled/block_pieces.h"
 #include "planner/hf_config.h"
 #include "planner/recost.h"
 
@@ -132,6 +133,30 @@ TEST(PieceGraph, WhatLiesBetweenMeetingsIsAGraphThatTheCompilerTakes) {
       graph::verify(graph_of(part));
       EXPECT_GT(times.seconds(part), 0) << to_string(part);
     }
+}
+
+// Four experts of which a token meets two, a rank with two of them, and sequences of 64 tokens.
+TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
+  Model model = small_model();
+  model.experts = 4;
+  model.active_experts = 2;
+  model.expert_ffn = 256;
+  BlockSizes sizes{.rows = 128, .normed_rows = 128, .micro_batch = 2, .queries = 64, .keys = 64, .ep = 2};
+  ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
+  PieceTimes times(Generation::kV3, std::nullopt);
+  auto [route, experts, combine] = expert_pieces(model, Precision::kBf16, sizes);
+  EXPECT_EQ(route.capacity, 32);  // of each sequence
+  EXPECT_EQ(experts.experts, 2);
+  EXPECT_EQ(experts.rows, 2 * 2 * 32);  // of two ranks' two sequences
+  for (Piece* each : {&route, &experts, &combine})
+    for (const bool backward : {false, true}) {
+      each->backward = backward;
+      each->adds = backward && each->part != Part::kCombine;
+      graph::verify(graph_of(*each));
+      EXPECT_GT(times.seconds(*each), 0) << to_string(*each);
+    }
+  model.shared_ffn = 256;
+  EXPECT_FALSE(experts_are_whole(model, Precision::kBf16, sizes));
 }
 
 TEST(PieceTimes, AreNeverBelowTheArraysPeak) {

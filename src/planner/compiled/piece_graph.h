@@ -23,17 +23,20 @@ enum class Part : uint8_t {
   kDecode,
   kEmbedding,
   kOptimizer,
-  kMlp,            // the MLP alone: an expert's, or behind latent attention
-  kLinear,         // one product, `hidden` to `inner`
-  kAttentionHalf,  // projections, rotary positions, attention and its output layer, with a norm where
-                   // `normed`
-  kBeforeKeys,     // ... of a core with half of each sequence: up to where cores meet for keys and values
-  kBehindKeys,     // ... and from there: attention of its queries, and the output layer
-  kMlpHalf,        // the same of an MLP
-  kNorm,           // one norm, and the residual before it
-  kLogits,         // of a vocabulary that ranks share: logits, and the largest of the rank's
-  kShares,         // ... what the loss sums over ranks
-  kLogitsBackward  // ... gradients of the table and of what was read
+  kMlp,             // the MLP alone: an expert's, or behind latent attention
+  kLinear,          // one product, `hidden` to `inner`
+  kAttentionHalf,   // projections, rotary positions, attention and its output layer, with a norm where
+                    // `normed`
+  kBeforeKeys,      // ... of a core with half of each sequence: up to where cores meet for keys and values
+  kBehindKeys,      // ... and from there: attention of its queries, and the output layer
+  kMlpHalf,         // the same of an MLP
+  kNorm,            // one norm, and the residual before it
+  kLogits,          // of a vocabulary that ranks share: logits, and the largest of the rank's
+  kShares,          // ... what the loss sums over ranks
+  kLogitsBackward,  // ... gradients of the table and of what was read
+  kRoute,           // of a block with experts: the router, and tokens gathered for their experts
+  kExperts,         // ... `experts` MLPs of as many rows each
+  kCombine          // ... what tokens get of them
 };
 
 // One program. Sizes that a part does not have are 0.
@@ -51,6 +54,9 @@ struct Piece {
   int64_t hidden = 0;      // width of a token
   int64_t queries = 0;     // kProducts: columns of the projection to queries
   int64_t key_values = 0;  // kProducts: columns of that to keys, and of that to values
+  int64_t experts = 0;     // kRoute, kCombine: of the model; kExperts: of a rank
+  int64_t chosen = 0;      // kRoute, kCombine: experts that a token meets
+  int64_t capacity = 0;    // kRoute, kCombine: tokens of a sequence of `keys` that an expert takes
   int64_t inner = 0;   // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
   bool gated = false;  // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
@@ -76,5 +82,6 @@ struct Piece {
 std::string to_string(const Piece& piece);
 
 graph::Module graph_of(const Piece& piece);
+graph::Module graph_of_experts(const Piece& piece);  // of their parts
 
 }  // namespace opentrn::planner::compiled

@@ -1,0 +1,277 @@
+// A block's experts, cut where tokens go to them and where they come back: the router, the choice of experts
+// and of places, and the gather of tokens; the products of a rank's experts; and what a token gets of its
+// experts. Written out as the exported step has it, backward passes as automatic differentiation of that.
+#include <utility>
+#include <vector>
+
+#include "base/fault.h"
+#include "planner/compiled/piece_words.h"
+
+namespace opentrn::planner::compiled {
+namespace {
+
+class ExpertSheet : PieceWords {
+ public:
+  explicit ExpertSheet(const Piece& piece) : PieceWords(piece) {}
+
+  graph::Module run() {
+    switch (piece_.part) {
+      case Part::kRoute: piece_.backward ? route_backward() : route(); break;
+      case Part::kExperts: piece_.backward ? experts_backward() : experts(); break;
+      case Part::kCombine: piece_.backward ? combine_backward() : combine(); break;
+      default: OPENTRN_CHECK(false, "not a part of experts");
+    }
+    return finished();
+  }
+
+ private:
+  // -- the router, and tokens to the places of their experts
+  void route() {
+    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
+    const ValueId logits = wide(narrow(product(in, argument({piece_.hidden, piece_.experts}))));
+    const auto [tops, experts] = chosen(logits);
+    std::vector<ValueId> raised;
+    ValueId total{};
+    for (const ValueId top : tops) {
+      raised.push_back(builder_.add(OpKind::exponential_, {minus(top, tops[0])}));
+      total = raised.size() == 1 ? raised[0] : plus(total, raised.back());
+    }
+    for (ValueId& each : raised) each = builder_.add(OpKind::divide_, {each, total});
+    const ValueId shares = given(beside(raised));
+    const ValueId chosen = given(beside(experts));
+    give(rows_of(in, token_of_places(shares, chosen, experts)));
+  }
+
+  // The largest logit of each token first: logits, and which they are.
+  std::pair<std::vector<ValueId>, std::vector<ValueId>> chosen(ValueId logits) {
+    std::vector<ValueId> tops, experts;
+    const ValueId counted = iota(builder_.type(logits).dims_vector(), 1);
+    ValueId left = logits;
+    for (int64_t i = 0; i < piece_.chosen; ++i) {
+      tops.push_back(builder_.reduce(OpKind::maximum_, left, {1}));
+      const ValueId is_top = equal(left, along_columns(tops.back(), left));
+      experts.push_back(builder_.reduce(
+          OpKind::minimum_, select(is_top, counted, splat(counted, double(piece_.experts))), {1}));
+      left = select(equal(counted, along_columns(experts.back(), left)), splat(left, kMasked), left);
+    }
+    return {tops, experts};
+  }
+
+  // By place, which token is there; and its share, of which the backward pass has need.
+  ValueId token_of_places(ValueId shares, ValueId chosen, const std::vector<ValueId>& experts) {
+    const Dims by_expert{sequences(), piece_.keys, piece_.experts}, by_token{sequences(), piece_.keys};
+    const ValueId counted = iota(by_expert, 2);
+    std::vector<ValueId> hot;
+    ValueId meets{};
+    for (const ValueId expert : experts) {
+      hot.push_back(
+          equal(counted, builder_.broadcast_in_dim(builder_.reshape(expert, by_token), by_expert, {0, 1})));
+      const ValueId one = builder_.convert(hot.back(), ElementType::kBF16);
+      meets = hot.size() == 1 ? one : plus(meets, one);
+    }
+    const Dims square{piece_.keys, piece_.keys};
+    const auto index = [&](int64_t dimension) { return iota(square, dimension, kIndex); };
+    const ValueId earlier = builder_.convert(
+        builder_.compare(graph::ComparisonDirection::kGt, index(0), index(1)), ElementType::kBF16);
+    ValueId before = dot(earlier, {}, 1, meets, {}, 1, {piece_.keys, sequences(), piece_.experts});
+    before = builder_.transpose(before, {1, 0, 2});
+    std::vector<ValueId> counts;
+    for (const ValueId each : hot) {
+      const ValueId of_expert = builder_.reduce(OpKind::add_, select(each, before, splat(before, 0)), {2});
+      counts.push_back(builder_.reshape(of_expert, {piece_.rows}));
+    }
+    return table_of(shares, chosen, beside(counts));
+  }
+
+  ValueId table_of(ValueId shares, ValueId chosen, ValueId before) {
+    const int64_t choices = piece_.rows * piece_.chosen;
+    const Dims dims{piece_.rows, piece_.chosen};
+    const ValueId sequence = builder_.reshape(iota({sequences(), piece_.keys, piece_.chosen}, 0), dims);
+    ValueId place = times(chosen, splat(chosen, double(sequences())));
+    place = plus(place, sequence);
+    place = plus(times(place, splat(place, double(piece_.capacity))), before);
+    const ValueId behind =
+        plus(iota({choices}, 0, kIndex), splat(Type::tensor(kIndex, {choices}), double(places())));
+    const ValueId fits =
+        builder_.compare(graph::ComparisonDirection::kLt, before, splat(before, double(piece_.capacity)));
+    place = select(builder_.reshape(fits, {choices}),
+                   builder_.convert(builder_.reshape(place, {choices}), kIndex), behind);
+    give(place);
+    const ValueId token = builder_.reshape(iota(dims, 0), {choices, 1});
+    const ValueId rows = builder_.concatenate({token, builder_.reshape(shares, {choices, 1})}, 1);
+    const ValueId table = scattered(place, rows);
+    give(builder_.reshape(builder_.slice(table, {0, 1}, {places(), 2}), {places()}));
+    return given(
+        builder_.convert(builder_.reshape(builder_.slice(table, {0, 0}, {places(), 1}), {places()}), kIndex));
+  }
+
+  ValueId scattered(ValueId place, ValueId rows) {
+    const ValueId table = splat(Type::tensor(kReal, {places(), 2}), 0);
+    const Type scalar = Type::scalar(kReal);
+    const graph::RegionBody replace{{scalar, scalar}, [](Builder&, std::span<const ValueId> arguments) {
+                                      return std::vector{arguments[1]};
+                                    }};
+    const graph::OpId made = builder_.add_with_regions(
+        OpKind::scatter_, {table, builder_.reshape(place, {builder_.type(place).dim(0), 1}), rows},
+        {{Attr::update_window_dims, Attribute(Dims{1})},
+         {Attr::inserted_window_dims, Attribute(Dims{0})},
+         {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
+         {Attr::index_vector_dim, Attribute(int64_t{1})},
+         {Attr::unique_indices, Attribute(true)}},
+        {builder_.type(table)}, {replace});
+    return function_.op(made).results[0];
+  }
+
+  // Gradients of places come back to their tokens, and those of shares to the router.
+  void route_backward() {
+    const ValueId d_places = argument({places(), piece_.hidden});
+    const ValueId place = argument({piece_.rows, piece_.chosen}, kIndex);
+    ValueId d_in{};
+    for (int64_t i = 0; i < piece_.chosen; ++i) {
+      const auto [row, there] = row_by_choice(d_places, place, i);
+      const ValueId each = times(wide(row), along_columns_of(there, piece_.hidden));
+      d_in = i == 0 ? each : plus(d_in, each);
+    }
+    d_in = narrow(d_in);
+    const Dims dims{piece_.rows, piece_.chosen};
+    const ValueId shares = argument(dims, kReal), experts = argument(dims, kReal), d = argument(dims, kReal);
+    const ValueId sum = builder_.reduce(OpKind::add_, times(shares, d), {1});
+    const ValueId d_tops = times(shares, minus(d, along_columns(sum, d)));
+    const Dims by_expert{piece_.rows, piece_.experts};
+    const ValueId counted = iota(by_expert, 1);
+    ValueId d_logits{};
+    for (int64_t i = 0; i < piece_.chosen; ++i) {
+      const ValueId is_it = equal(counted, builder_.broadcast_in_dim(column(experts, i), by_expert, {0}));
+      const ValueId each =
+          select(is_it, builder_.broadcast_in_dim(column(d_tops, i), by_expert, {0}), splat(counted, 0));
+      d_logits = i == 0 ? each : plus(d_logits, each);
+    }
+    d_logits = narrow(d_logits);
+    const ValueId in = argument({piece_.rows, piece_.hidden});
+    give_gradient(product_of_rows(in, d_logits));
+    d_in = plus(d_in, narrow(product_turned(d_logits, argument({piece_.hidden, piece_.experts}))));
+    give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+  }
+
+  // -- the products of a rank's experts, `rows` tokens each
+  void experts() {
+    const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
+    const ValueId up = kept(product_each(in, argument(into())));
+    ValueId acted{};
+    if (piece_.gated) {
+      const ValueId gate = kept(product_each(in, argument(into())));
+      acted = times(silu(wide(gate)), wide(up));
+    } else {
+      acted = gelu(wide(up));
+    }
+    give(narrow(product_each(kept(acted), argument(out_of()))));
+  }
+
+  void experts_backward() {
+    const auto inside = [&] { return argument({piece_.experts, piece_.rows, piece_.inner}); };
+    const ValueId d_out = argument({piece_.experts, piece_.rows, piece_.hidden});
+    const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
+    const ValueId up = wide(inside());
+    const ValueId d_acted = wide(narrow(turned_each(d_out, argument(out_of()))));
+    give_gradient(rows_each(inside(), d_out));
+    std::vector<ValueId> d_firsts;
+    if (piece_.gated) {
+      const ValueId gate = wide(inside());
+      const ValueId share = builder_.add(OpKind::logistic_, {gate});
+      const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
+      d_firsts = {narrow(times(times(d_acted, gate), share)),
+                  narrow(times(times(times(d_acted, up), share), slope))};
+    } else {
+      d_firsts = {narrow(times(d_acted, gelu_slope(up)))};
+    }
+    ValueId d_in{};
+    for (size_t i = 0; i < d_firsts.size(); ++i) {
+      give_gradient(rows_each(in, d_firsts[i]));
+      const ValueId back = narrow(turned_each(d_firsts[i], argument(into())));
+      d_in = i == 0 ? back : plus(d_in, back);
+    }
+    give(d_in);
+  }
+
+  // -- what a token gets
+  void combine() {
+    const ValueId made = argument({places(), piece_.hidden});
+    const ValueId place = argument({piece_.rows, piece_.chosen}, kIndex);
+    const ValueId shares = argument({piece_.rows, piece_.chosen}, kReal);
+    ValueId sum{};
+    for (int64_t i = 0; i < piece_.chosen; ++i) {
+      const auto [row, there] = row_by_choice(made, place, i);
+      const ValueId by = times(there, column(shares, i));
+      const ValueId each = times(wide(row), along_columns_of(by, piece_.hidden));
+      sum = i == 0 ? each : plus(sum, each);
+    }
+    give(narrow(sum));
+  }
+
+  void combine_backward() {
+    const ValueId d = argument({piece_.rows, piece_.hidden}), d_wide = wide(d);
+    const ValueId made = argument({places(), piece_.hidden});
+    const ValueId place = argument({piece_.rows, piece_.chosen}, kIndex);
+    const ValueId token = argument({places()}, kIndex), share = argument({places()}, kReal);
+    give(narrow(
+        times(wide(rows_of(d, token)), builder_.broadcast_in_dim(share, {places(), piece_.hidden}, {0}))));
+    std::vector<ValueId> d_shares;
+    for (int64_t i = 0; i < piece_.chosen; ++i) {
+      const auto [row, there] = row_by_choice(made, place, i);
+      d_shares.push_back(times(builder_.reduce(OpKind::add_, times(wide(row), d_wide), {1}), there));
+    }
+    give(beside(d_shares));
+  }
+
+  // -- words
+  int64_t sequences() const { return piece_.rows / piece_.keys; }
+  int64_t places() const { return piece_.experts * sequences() * piece_.capacity; }
+  Dims into() const { return {piece_.experts, piece_.hidden, piece_.inner}; }
+  Dims out_of() const { return {piece_.experts, piece_.inner, piece_.hidden}; }
+  ValueId iota(const Dims& dims, int64_t dimension, ElementType element = kReal) {
+    return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}},
+                        {Type::tensor(element, dims)});
+  }
+  ValueId equal(ValueId x, ValueId y) { return builder_.compare(graph::ComparisonDirection::kEq, x, y); }
+  ValueId select(ValueId which, ValueId x, ValueId y) { return builder_.add(OpKind::select_, {which, x, y}); }
+  ValueId column(ValueId x, int64_t at) {
+    return builder_.reshape(builder_.slice(x, {0, at}, {builder_.type(x).dim(0), at + 1}), {piece_.rows});
+  }
+  ValueId beside(const std::vector<ValueId>& columns) {
+    std::vector<ValueId> each;
+    for (const ValueId value : columns) each.push_back(builder_.reshape(value, {piece_.rows, 1}));
+    return each.size() == 1 ? each[0] : builder_.concatenate(each, 1);
+  }
+  ValueId along_columns_of(ValueId rows, int64_t columns) {
+    return builder_.broadcast_in_dim(rows, {piece_.rows, columns}, {0});
+  }
+  ValueId rows_of(ValueId x, ValueId index) {
+    return builder_.add(OpKind::gather_, {x, index},
+                        {{Attr::offset_dims, Attribute(Dims{1})},
+                         {Attr::collapsed_slice_dims, Attribute(Dims{0})},
+                         {Attr::start_index_map, Attribute(Dims{0})},
+                         {Attr::index_vector_dim, Attribute(int64_t{1})},
+                         {Attr::slice_sizes, Attribute(Dims{1, piece_.hidden})}});
+  }
+  // The row of each token's choice, and whether there is one: 0 or 1.
+  std::pair<ValueId, ValueId> row_by_choice(ValueId x, ValueId place, int64_t choice) {
+    const ValueId at = column(place, choice), last = splat(at, double(places() - 1));
+    const ValueId there = builder_.compare(graph::ComparisonDirection::kLe, at, last);
+    return {rows_of(x, builder_.add(OpKind::minimum_, {at, last})), builder_.convert(there, kReal)};
+  }
+  ValueId product_each(ValueId x, ValueId weight) {
+    return dot(x, {0}, 2, weight, {0}, 1, {piece_.experts, piece_.rows, builder_.type(weight).dim(2)});
+  }
+  ValueId turned_each(ValueId x, ValueId weight) {
+    return dot(x, {0}, 2, weight, {0}, 2, {piece_.experts, piece_.rows, builder_.type(weight).dim(1)});
+  }
+  ValueId rows_each(ValueId x, ValueId y) {
+    return dot(x, {0}, 1, y, {0}, 1, {piece_.experts, builder_.type(x).dim(2), builder_.type(y).dim(2)});
+  }
+};
+
+}  // namespace
+
+graph::Module graph_of_experts(const Piece& piece) { return ExpertSheet(piece).run(); }
+
+}  // namespace opentrn::planner::compiled

@@ -1,0 +1,202 @@
+// The words that graphs of pieces are written in: those of neural networks, over a builder.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "graph/builder.h"
+#include "planner/compiled/piece_graph.h"
+
+namespace opentrn::planner::compiled {
+
+using graph::Attr;
+using graph::Attribute;
+using graph::Builder;
+using graph::ElementType;
+using graph::OpKind;
+using graph::Type;
+using graph::ValueId;
+
+using Dims = std::vector<int64_t>;
+
+// Values between products are in `element_`, and so are sums of them; inside of norms, softmax and
+// activations they are in float32.
+class PieceWords {
+ protected:
+  static constexpr ElementType kReal = ElementType::kF32, kIndex = ElementType::kI32;
+  static constexpr double kEpsilon = 1e-5, kMasked = -1e30;
+
+  explicit PieceWords(const Piece& piece)
+      : piece_(piece),
+        element_(piece.wide ? ElementType::kF32 : ElementType::kBF16),
+        function_(module_.add_function("main")),
+        builder_(module_, function_, function_.body()) {
+    module_.name = to_string(piece);
+  }
+
+  graph::Module finished() {
+    builder_.return_values(results_);
+    for (const ValueId result : results_) function_.result_types.push_back(builder_.type(result));
+    function_.result_attributes.resize(results_.size());
+    return std::move(module_);
+  }
+
+  ValueId argument(Dims dims, ElementType element) {
+    const ValueId value = function_.add_argument(builder_.block(), Type::tensor(element, std::move(dims)));
+    return value;
+  }
+  ValueId argument(Dims dims) { return argument(std::move(dims), element_); }
+  ValueId vector(int64_t size) { return argument({size}, kReal); }
+  ValueId heads_of(int64_t rows) { return argument({piece_.heads, rows, piece_.features}); }
+  int64_t values() const { return piece_.values > 0 ? piece_.values : piece_.features; }
+  ValueId values_of(int64_t rows) { return argument({piece_.heads, rows, values()}); }
+  void give(ValueId value) { results_.push_back(value); }
+  ValueId given(ValueId value) {
+    give(value);
+    return value;
+  }
+  // For the backward pass, as the next product reads it.
+  ValueId kept(ValueId value) { return given(narrow(value)); }
+  void give_gradient(ValueId value) {
+    value = narrow(value);
+    if (piece_.adds) value = plus(argument(builder_.type(value).dims_vector()), value);
+    give(value);
+  }
+
+  struct Unit {
+    ValueId normal, root;  // rows of mean square 1, and what they were multiplied by
+  };
+  Unit unit(ValueId x) {
+    if (!piece_.root_mean_square) x = minus(x, along_columns(mean(x), x));
+    const ValueId square = mean(times(x, x));
+    const ValueId root = builder_.add(OpKind::rsqrt_, {plus(square, splat(square, kEpsilon))});
+    return {times(x, along_columns(root, x)), root};
+  }
+  // The gradient of what was normalised, from that of the rows of mean square 1.
+  ValueId norm_slope(const Unit& made, ValueId g) {
+    ValueId inner = minus(g, times(made.normal, along_columns(mean(times(g, made.normal)))));
+    if (!piece_.root_mean_square) inner = minus(inner, along_columns(mean(g)));
+    return times(inner, along_columns(made.root));
+  }
+  ValueId mean(ValueId x) {
+    const ValueId sum = builder_.reduce(OpKind::add_, x, {1});
+    return times(sum, splat(sum, 1.0 / double(builder_.type(x).dims_vector()[1])));
+  }
+  ValueId along_columns(ValueId rows, ValueId like) {
+    return builder_.broadcast_in_dim(rows, builder_.type(like).dims_vector(), {0});
+  }
+  ValueId along_columns(ValueId rows) {
+    return builder_.broadcast_in_dim(rows, {piece_.rows, piece_.hidden}, {0});
+  }
+  ValueId along_rows(ValueId columns) {
+    return builder_.broadcast_in_dim(columns, {piece_.rows, piece_.hidden}, {1});
+  }
+  ValueId over_keys(ValueId rows, ValueId like) {
+    Dims kept;
+    for (int64_t d = 0; d + 1 < builder_.type(like).rank(); ++d) kept.push_back(d);
+    return builder_.broadcast_in_dim(rows, builder_.type(like).dims_vector(), std::move(kept));
+  }
+  // Rotary positions: each pair of features (i, i + half) of a head turned by its row's angle; backward too,
+  // with other signs in the table.
+  ValueId turned(ValueId x) {
+    if (piece_.features == 0) return x;
+    const Dims dims = builder_.type(x).dims_vector();
+    const int64_t half = piece_.features / 2;
+    // Sequences have the same angles.
+    const int64_t length = piece_.keys > 0 ? positions() : dims[0];
+    const Dims halves{dims[0] / length, length, dims[1] / piece_.features, 2, half};
+    const ValueId pairs = builder_.reshape(x, halves);
+    const ValueId swapped = builder_.add(OpKind::reverse_, {pairs}, {{Attr::dimensions, Attribute(Dims{3})}});
+    const auto table = [&] {
+      return builder_.broadcast_in_dim(argument({length, 2, half}, kReal), halves, {1, 3, 4});
+    };
+    const ValueId straight = times(pairs, table());
+    return builder_.reshape(plus(straight, times(swapped, table())), dims);
+  }
+  ValueId wide(ValueId value) { return builder_.convert(value, kReal); }
+  ValueId narrow(ValueId value) { return builder_.convert(value, element_); }
+  ValueId plus(ValueId x, ValueId y) { return builder_.add(OpKind::add_, {x, y}); }
+  ValueId minus(ValueId x, ValueId y) { return builder_.add(OpKind::subtract_, {x, y}); }
+  ValueId times(ValueId x, ValueId y) { return builder_.add(OpKind::multiply_, {x, y}); }
+  ValueId splat(ValueId like, double value) { return splat(builder_.type(like), value); }
+  ValueId splat(const Type& type, double value) { return builder_.splat(type, value); }
+  ValueId silu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {x})); }
+  // GELU's usual approximation, by tanh: x s, s = logistic(2 sqrt(2 / pi) (x + 0.044715 x^3)).
+  static constexpr double kGeluScale = 1.5957691216057308, kGeluCube = 0.044715;
+  ValueId gelu_share(ValueId x, ValueId square) {
+    const ValueId bent = plus(times(square, splat(x, kGeluScale * kGeluCube)), splat(x, kGeluScale));
+    return builder_.add(OpKind::logistic_, {times(x, bent)});
+  }
+  ValueId gelu(ValueId x) { return times(x, gelu_share(x, times(x, x))); }
+  ValueId gelu_slope(ValueId x) {
+    const ValueId square = times(x, x), share = gelu_share(x, square);
+    const ValueId bent = plus(times(square, splat(x, 3 * kGeluScale * kGeluCube)), splat(x, kGeluScale));
+    return times(share, plus(splat(x, 1), times(times(x, bent), minus(splat(x, 1), share))));
+  }
+  ValueId product(ValueId x, ValueId weight) {
+    return dot(x, {}, 1, weight, {}, 0, {builder_.type(x).dim(0), builder_.type(weight).dim(1)});
+  }
+  // x W^T, of a product's gradient.
+  ValueId product_turned(ValueId x, ValueId weight) {
+    return dot(x, {}, 1, weight, {}, 1, {builder_.type(x).dim(0), builder_.type(weight).dim(0)});
+  }
+  // x^T y, a weight's gradient.
+  ValueId product_of_rows(ValueId x, ValueId y) {
+    return dot(x, {}, 0, y, {}, 0, {builder_.type(x).dim(1), builder_.type(y).dim(1)});
+  }
+  ValueId batched(ValueId a, int64_t a_contracted, ValueId b, int64_t b_contracted, Dims dims) {
+    Dims batch;
+    for (int64_t d = 0; d + 2 < static_cast<int64_t>(dims.size()); ++d) batch.push_back(d);
+    return dot(a, batch, a_contracted, b, batch, b_contracted, std::move(dims));
+  }
+  ValueId dot(ValueId a, Dims a_batch, int64_t a_contracted, ValueId b, Dims b_batch, int64_t b_contracted,
+              Dims dims) {
+    return builder_.add(OpKind::dot_general_, {a, b},
+                        {{Attr::lhs_batching_dimensions, Attribute(std::move(a_batch))},
+                         {Attr::rhs_batching_dimensions, Attribute(std::move(b_batch))},
+                         {Attr::lhs_contracting_dimensions, Attribute(Dims{a_contracted})},
+                         {Attr::rhs_contracting_dimensions, Attribute(Dims{b_contracted})}},
+                        {Type::tensor(kReal, std::move(dims))});
+  }
+
+  ValueId normed(ValueId x) { return narrow(times(unit(wide(x)).normal, along_rows(vector(piece_.hidden)))); }
+
+  ValueId norm_back(ValueId d) {
+    const Unit made = unit(wide(argument({piece_.rows, piece_.hidden})));
+    give_gradient(builder_.reduce(OpKind::add_, times(wide(d), made.normal), {0}));
+    return narrow(norm_slope(made, times(wide(d), along_rows(vector(piece_.hidden)))));
+  }
+
+  ValueId residual_and_norm() {
+    const ValueId x = plus(argument({piece_.rows, piece_.hidden}), argument({piece_.rows, piece_.hidden}));
+    give(x);
+    const ValueId in = normed(x);
+    give(in);
+    return in;
+  }
+
+  ValueId norm_and_residual_back(ValueId d) {
+    const Unit made = unit(wide(argument({piece_.rows, piece_.hidden})));
+    const ValueId slope = wide(d);
+    give_gradient(builder_.reduce(OpKind::add_, times(slope, made.normal), {0}));
+    const ValueId through = norm_slope(made, times(slope, along_rows(vector(piece_.hidden))));
+    return plus(argument({piece_.rows, piece_.hidden}), narrow(through));
+  }
+
+  ValueId transposed(ValueId x, Dims order) {
+    return builder_.add(OpKind::transpose_, {x}, {{Attr::permutation, Attribute(std::move(order))}});
+  }
+  // Of each sequence: all, or the core's half.
+  int64_t positions() const {
+    const bool is_half = piece_.part == Part::kBeforeKeys || piece_.part == Part::kBehindKeys;
+    return is_half ? piece_.keys / 2 : piece_.keys;
+  }
+  const Piece& piece_;
+  ElementType element_;
+  graph::Module module_;
+  graph::Function& function_;
+  Builder builder_;
+  std::vector<ValueId> results_;
+};
+
+}  // namespace opentrn::planner::compiled
