@@ -63,6 +63,15 @@ int main(int argc, char** argv) {
   run("6272 instances, 1 rank a chip, meshes", light, Extent::kOneUnit);
   run("6272 instances, LNC 2, as AWS chooses", job_of("trn2.48xlarge", 6272, 128, 2), Extent::kOneUnit);
   run("6272 instances, LNC 1, as AWS chooses", job_of("trn2.48xlarge", 6272, 128, 1), Extent::kOneUnit);
+  ClusterJob meshes = job_of("trn2.48xlarge", 6272, 128, 1);
+  meshes.within = "mesh";
+  run("6272 instances, LNC 1, meshes within", meshes, Extent::kOneUnit);
+  meshes = job_of("Trn2 UltraServer", 1568, 32, 8);
+  meshes.within = "mesh";
+  meshes.levels = "rdh:32,mesh:7,mesh:7";
+  run("1568 UltraServers, 1 rank a chip, meshes", meshes, Extent::kOneUnit);
+  run("1568 UltraServers, 1 rank a chip, as chosen", job_of("Trn2 UltraServer", 1568, 32, 8),
+      Extent::kOneUnit);
   run("1568 UltraServers, LNC 2, as AWS chooses", job_of("Trn2 UltraServer", 1568, 32, 2), Extent::kOneUnit);
   if (argc == 2 && std::strcmp(argv[1], "--all-units") == 0)
     run("the first one, all units written out", light, Extent::kAllUnits);

@@ -1,6 +1,8 @@
 // opentrn fabric: what joins the chips of a machine, whether it is sound, and how long collectives take on
 // it.
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 #include <fmt/format.h>
@@ -17,7 +19,9 @@
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
 #include "cli/text_table.h"
+#include "collectives/msccl.h"
 #include "collectives/summary.h"
+#include "collectives/verify.h"
 #include "fabric/text.h"
 #include "fabric/verify.h"
 #include "numerics/dtype.h"
@@ -29,7 +33,7 @@ struct FabricOptions {
   MachineOptions machine;
   TableOptions tables;
   bool json = false;
-  std::string operation = "all_reduce", datatype = "bf16", algorithm, html, perfetto;
+  std::string operation = "all_reduce", datatype = "bf16", algorithm, html, perfetto, msccl;
   std::vector<std::string> sizes = {"1kb", "64kb", "1MB", "16MB", "256MB"};
   int ranks = 0, group = 0;
 };
@@ -141,6 +145,24 @@ void print_findings(const FabricOptions& options, std::ostream& out) {
                      platform.cores());
 }
 
+// Of a program of MSCCL, which says itself what it computes.
+void print_proof(const std::string& path, std::ostream& out) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file)
+    throw Fault(FaultKind::kInput, "fabric.file", fmt::format("{} cannot be read", path),
+                "the path of a file");
+  const collectives::Plan plan = collectives::plan_of_msccl(text);
+  const std::vector<collectives::Finding> findings = verify(plan);
+  for (const collectives::Finding& finding : findings) out << finding.label << ": " << finding.text << "\n";
+  if (!findings.empty())
+    throw Fault(FaultKind::kInput, "collectives.msccl",
+                fmt::format("{} findings about {}", findings.size(), path),
+                "see the steps that the findings name");
+  out << fmt::format("{}: {} over {} ranks, {} steps: proved\n", path, name_of(plan.request.kind),
+                     plan.request.ranks, plan.step_count());
+}
+
 }  // namespace
 
 void add_fabric(CLI::App& app, std::ostream& out) {
@@ -163,8 +185,15 @@ void add_fabric(CLI::App& app, std::ostream& out) {
     out << (options->json ? fabric::show_json(platform).dump(2) + "\n" : fabric::show(platform));
   });
   CLI::App* verify = add("verify", "Check that all cores reach each other and that no rate is exceeded");
+  verify->add_option("--msccl", options->msccl,
+                     "Prove this XML program of MSCCL-tools instead: what it computes, races, deadlocks");
   verify->callback([options, verify, links_alone, &out] {
     refuse_given(*verify, {"--lnc"}, links_alone);
+    if (!options->msccl.empty()) {
+      refuse_given(*verify, {"--instance", "--nnodes", "--set", "--tables"},
+                   "not of a program, which knows no links");
+      return print_proof(options->msccl, out);
+    }
     print_findings(*options, out);
   });
   CLI::App* predict = add("predict", "Predict the time of a collective, its algorithm and its bottleneck");

@@ -12,6 +12,7 @@
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
 #include "collectives/messages.h"
+#include "collectives/msccl.h"
 #include "collectives/predict.h"
 #include "collectives/values.h"
 
@@ -56,6 +57,10 @@ void run_export(const FabricExportOptions& options, std::ostream& out) {
   std::string files = options.path;
   if (options.format == "goal") {
     write_file(options.path, goal_of_plan(made.plan));
+  } else if (options.format == "msccl") {
+    const collectives::MscclProgram program = msccl_of_plan(made.plan);
+    write_file(options.path, program.xml);
+    files += fmt::format(", chunks of {} B", program.options.chunk_bytes);
   } else {
     const std::vector<std::string> ranks = chakra_of_plan(made.plan);
     for (size_t rank = 0; rank < ranks.size(); ++rank)
@@ -81,11 +86,12 @@ void add_fabric_export(CLI::App& fabric, std::ostream& out) {
   command->add_option("-d,--datatype", options->datatype, "Type of the elements (default: bf16)");
   command->add_option("--algorithm", options->algorithm, "This one, and not the one that AWS's rules choose");
   command
-      ->add_option(
-          "--format", options->format,
-          "goal: one text for LogGOPSim and ATLAHS; chakra: execution traces, FILE.RANK.et for each rank")
+      ->add_option("--format", options->format,
+                   "goal: one text for LogGOPSim and ATLAHS; chakra: execution traces, FILE.RANK.et for each "
+                   "rank; msccl: "
+                   "the XML of MSCCL-tools")
       ->required()
-      ->check(CLI::IsMember({"goal", "chakra"}));
+      ->check(CLI::IsMember({"goal", "chakra", "msccl"}));
   command->add_option("-o,--output", options->path, "The file, or the beginning of the files' names")
       ->required();
   command->callback([options, &out] { run_export(*options, out); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/units.h"
 #include "collectives/levels.h"
@@ -34,14 +35,12 @@ class OnCluster {
   }
 
   ClusterSummary run() {
-    const SymmetricPlan plan = make_plan();
+    if (extent_ == Extent::kOneUnit)
+      if (auto of_rank = run_of_rank()) return *of_rank;
+    const SymmetricPlan plan = make_plan(false);
     const bool direct = job_.kind == Kind::kAllToAll;
     const Costs costs = costs_of(tables_, platform_.generation(), direct ? "all_to_all" : "hier");
-    ClusterSummary out;
-    out.ranks = plan.request.ranks;
-    out.levels = plan.hierarchy.levels;
-    out.within = plan.within;
-    out.summary.algorithm = direct ? "mesh" : "hier";
+    ClusterSummary out = summary_of(plan, direct ? "mesh" : "hier");
     collectives::Run run{&plan.unit, costs, {}, {}, 0};
     const auto away = away_of(plan);
     if (extent_ == Extent::kOneUnit) {
@@ -55,14 +54,37 @@ class OnCluster {
     const ClusterTime timing =
         cluster_time(platform_, run, extent_ == Extent::kAllSteps ? Folding::kNone : Folding::kByClasses);
     out.steps = extent_ == Extent::kOneUnit ? steps_of(plan) * job_.units : timing.steps;
-    out.written = timing.steps;
-    out.classes = timing.classes;
-    out.end_ps = timing.end_ps;
     summarise(plan.request, timing, out);
     return out;
   }
 
  private:
+  // Where one rank stands for all of its unit.
+  std::optional<ClusterSummary> run_of_rank() {
+    if (job_.kind == Kind::kAllToAll || !has_alike_ranks(hierarchy(), layout_of(platform_, unit_cores_)))
+      return std::nullopt;
+    const SymmetricPlan plan = make_plan(true);
+    collectives::Run run{&plan.unit, costs_of(tables_, platform_.generation(), "hier"), unit_cores_, {}, 0};
+    const auto away = away_of(plan);
+    run.away = &away;
+    run.alike_ranks = &plan;
+    const auto timing = cluster_time_of_rank(platform_, run);
+    if (!timing) return std::nullopt;
+    ClusterSummary out = summary_of(plan, "hier");
+    out.steps = timing->steps * plan.request.ranks;
+    summarise(plan.request, *timing, out);
+    return out;
+  }
+
+  static ClusterSummary summary_of(const SymmetricPlan& plan, const char* algorithm) {
+    ClusterSummary out;
+    out.ranks = plan.request.ranks;
+    out.levels = plan.hierarchy.levels;
+    out.within = plan.within;
+    out.summary.algorithm = algorithm;
+    return out;
+  }
+
   static const ClusterJob& checked(const ClusterJob& job) {
     const int pod = job.cluster.pod_units;
     if (job.units < 2 || (pod > 0 && job.units % pod != 0))
@@ -92,16 +114,21 @@ class OnCluster {
     return steps;
   }
 
-  SymmetricPlan make_plan() {
-    const int per_unit = static_cast<int>(unit_cores_.size());
-    Request request{
-        .kind = job_.kind, .ranks = per_unit * job_.units, .bytes = job_.bytes, .dtype = job_.dtype};
+  Hierarchy hierarchy() const {
     const bool mesh = is_for_mesh(tables_, platform_.generation(), job_.bytes);
     Hierarchy hierarchy;
     hierarchy.pipeline = job_.kind == Kind::kAllReduce ? job_.pipeline : 1;
     hierarchy.within = job_.within.empty() && mesh ? "mesh" : job_.within;
     hierarchy.levels = job_.levels.empty() ? levels_by_default(job_.units, job_.cluster.pod_units, mesh)
                                            : levels_of(job_.levels, job_.units, job_.cluster.pod_units);
+    return hierarchy;
+  }
+
+  SymmetricPlan make_plan(bool of_one_rank) const {
+    const int per_unit = static_cast<int>(unit_cores_.size());
+    Request request{
+        .kind = job_.kind, .ranks = per_unit * job_.units, .bytes = job_.bytes, .dtype = job_.dtype};
+    const Hierarchy hierarchy = this->hierarchy();
     if (job_.kind == Kind::kAllGather) request.bytes = (job_.bytes + request.ranks - 1) / request.ranks;
     request.bytes = symmetric_bytes(hierarchy, job_.kind, request.bytes, job_.dtype, per_unit);
     check(request);
@@ -113,7 +140,9 @@ class OnCluster {
       return symmetric_all_to_all(request, hierarchy, per_unit,
                                   extent_ == Extent::kOneUnit ? Written::kAlike : Written::kAll);
     }
-    return symmetric_plan(request, hierarchy, layout_of(platform_, unit_cores_));
+    const Layout layout = layout_of(platform_, unit_cores_);
+    return of_one_rank ? symmetric_plan_of_rank(request, hierarchy, layout)
+                       : symmetric_plan(request, hierarchy, layout);
   }
 
   // Units are numbered with the coordinate of the first level first, machines pod by pod.
@@ -131,6 +160,9 @@ class OnCluster {
   }
 
   void summarise(const Request& request, const ClusterTime& timing, ClusterSummary& out) const {
+    out.written = timing.steps;
+    out.classes = timing.classes;
+    out.end_ps = timing.end_ps;
     Summary& summary = out.summary;
     summary.bytes = request.bytes * (request.kind == Kind::kAllGather ? request.ranks : 1);
     summary.us = static_cast<double>(out.end_ps) / kPsPerUs;

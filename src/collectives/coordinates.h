@@ -43,4 +43,21 @@ class Coordinates final : public Displacements {
   std::vector<int32_t> sizes_, weights_;
 };
 
+// Ranks of units: a number is that of the unit, times the 2^n ranks of a unit, plus that of the rank in it,
+// which is displaced by exclusive or.
+class RanksOfUnits final : public Displacements {
+ public:
+  RanksOfUnits(const Hierarchy& hierarchy, int ranks) : units_(hierarchy), ranks_(ranks) {}
+  int32_t add(int32_t a, int32_t b) const override {
+    return units_.add(a / ranks_, b / ranks_) * ranks_ + ((a ^ b) & (ranks_ - 1));
+  }
+  int32_t negated(int32_t a) const override {
+    return units_.negated(a / ranks_) * ranks_ + (a & (ranks_ - 1));
+  }
+
+ private:
+  Coordinates units_;
+  int32_t ranks_;
+};
+
 }  // namespace opentrn::collectives

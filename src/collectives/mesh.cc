@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "collectives/exchange.h"
+#include "collectives/mesh.h"
 
 namespace opentrn::collectives {
 
@@ -24,9 +25,7 @@ int channels_of_mesh(const Layout&, const std::vector<int>& members) {
 // maps ranks to ranks by their digits then maps chains to chains, and one step stands for all its images.
 // [assumed, both]
 constexpr int kInOrderOfRanksMax = 32;
-int source_of(int owner, int k, int count) {
-  return count > kInOrderOfRanksMax && std::has_single_bit(static_cast<unsigned>(count)) ? owner ^ k : k;
-}
+int source_of(int owner, int k, int count) { return mesh_is_alike(count) ? owner ^ k : k; }
 
 // Calls send(from, to, channel) for all pairs of members, such that at no time two send to the same one.
 template <typename Send>
@@ -84,6 +83,30 @@ void reduce_by_mesh(Builder& builder, const Layout&, const Exchange& exchange) {
 }
 
 }  // namespace
+
+bool mesh_is_alike(int members) {
+  return members > kInOrderOfRanksMax && std::has_single_bit(static_cast<unsigned>(members));
+}
+
+void gather_by_mesh_of_one(Builder& builder, const MeshOfOne& mesh) {
+  for (int other = 1; other < mesh.members; ++other) {
+    builder.toward(other);
+    builder.copy(other - 1, {0, mesh.part(0)}, {0, mesh.part(other)}, mesh.bytes);
+    builder.toward(0);
+  }
+}
+
+void reduce_by_mesh_of_one(Builder& builder, const MeshOfOne& mesh, Slice target) {
+  std::vector<At> sources = {{0, mesh.part(0)}};
+  for (int other = 1; other < mesh.members; ++other)
+    sources.push_back({0, {Buffer::kScratch, builder.scratch(mesh.bytes)}});
+  for (int other = 1; other < mesh.members; ++other) {
+    builder.toward(other);
+    builder.copy(other - 1, {0, mesh.part(other)}, sources[static_cast<size_t>(other)], mesh.bytes);
+    builder.toward(0);
+  }
+  builder.combine(mesh.members - 1, sources, {0, target}, mesh.bytes);
+}
 
 const ExchangeAlgorithm& mesh_exchange() {
   static const ExchangeAlgorithm kMesh{"mesh",

@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "collectives/coordinates.h"
 #include "collectives/exchange.h"
+#include "collectives/mesh.h"
 #include "collectives/rules.h"
 
 namespace opentrn::collectives {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kDirectedRingSlots = 2;  // of a directed ring
 constexpr int kUnitsMax = 1 << 20, kRanksMax = 1 << 30;
+constexpr int kAlikeRanksMax = 1 << 22;  // displacements are keys of the builder
 
 const ExchangeAlgorithm* within_named(const std::string& name, const Layout& layout,
                                       const std::vector<int>& members) {
@@ -33,15 +35,22 @@ int channels_of(const Level& level) { return level.algorithm == "mesh" ? level.s
 
 class SymmetricWriter {
  public:
-  SymmetricWriter(const Request& request, const Hierarchy& hierarchy, const Layout& layout, Parts parts)
+  SymmetricWriter(const Request& request, const Hierarchy& hierarchy, const Layout& layout, Parts parts,
+                  bool one_rank)
       : parts_(parts),
         group_(hierarchy),
         layout_(layout),
         ranks_(static_cast<int>(layout.ranks.size())),
+        written_ranks_(one_rank ? 1 : ranks_),
+        ranks_of_units_(hierarchy, ranks_),
         builder_(unit_request(request), "hier") {
     plan_.request = request;
     plan_.hierarchy = hierarchy;
-    builder_.units(group_);
+    plan_.ranks_alike = one_rank ? ranks_ : 0;
+    if (one_rank)
+      builder_.units(ranks_of_units_);
+    else
+      builder_.units(group_);
     members_ = all_ranks(ranks_);
     if (ranks_ > 1) within_ = within_named(hierarchy.within, layout, members_);
     if (within_) plan_.within = within_->name;
@@ -81,9 +90,9 @@ class SymmetricWriter {
 
   Request unit_request(const Request& request) const {
     Request out = request;
-    out.ranks = ranks_;
+    out.ranks = written_ranks_;
     // The buffers have the sizes of those of all ranks.
-    if (request.kind == Kind::kAllGather) out.bytes = request.bytes * (request.ranks / ranks_);
+    if (request.kind == Kind::kAllGather) out.bytes = request.bytes * (request.ranks / written_ranks_);
     return out;
   }
   Part part_of_message(int64_t base, int64_t bytes) const { return {base, bytes / ranks_, {}}; }
@@ -102,8 +111,8 @@ class SymmetricWriter {
     if (!seen.empty()) plan_.seen.push_back(std::move(seen));
   }
   void note_stages() {
-    plan_.stage.resize(static_cast<size_t>(ranks_));
-    for (int rank = 0; rank < ranks_; ++rank) note_stage(rank);
+    plan_.stage.resize(static_cast<size_t>(written_ranks_));
+    for (int rank = 0; rank < written_ranks_; ++rank) note_stage(rank);
   }
   void note_stage(int rank) {
     auto& stages = plan_.stage[static_cast<size_t>(rank)];
@@ -145,12 +154,12 @@ class SymmetricWriter {
     size_t seen_begin = 0, seen_end = 0;
   };
   void begin_phase(Phase& phase) const {
-    for (int rank = 0; rank < ranks_; ++rank) phase.begin.push_back(builder_.step_count(rank));
+    for (int rank = 0; rank < written_ranks_; ++rank) phase.begin.push_back(builder_.step_count(rank));
     phase.scratch_begin = builder_.scratch_bytes();
     phase.seen_begin = plan_.seen.size();
   }
   void end_phase(Phase& phase) const {
-    for (int rank = 0; rank < ranks_; ++rank) phase.end.push_back(builder_.step_count(rank));
+    for (int rank = 0; rank < written_ranks_; ++rank) phase.end.push_back(builder_.step_count(rank));
     phase.scratch_end = builder_.scratch_bytes();
     phase.seen_end = plan_.seen.size();
   }
@@ -189,7 +198,7 @@ class SymmetricWriter {
       }
       plan_.seen.push_back(std::move(seen));
     }
-    for (int rank = 0; rank < ranks_; ++rank) {
+    for (int rank = 0; rank < written_ranks_; ++rank) {
       const auto r = static_cast<size_t>(rank);
       builder_.repeat(rank, from.begin[r], from.end[r], slice_of, step_of);
       auto& stages = plan_.stage[r];
@@ -210,6 +219,12 @@ class SymmetricWriter {
     return out;
   }
 
+  // Of the rank that is written: parts lie in the order of their ranks' displacements from it.
+  MeshOfOne mesh_of_one(const Part& part, Buffer buffer) const {
+    return {ranks_, part.of_index,
+            [this, &part, buffer](int other) { return in_message(part, buffer, other); }};
+  }
+
   void reduce_within(Part& part) {
     begin_stage({});
     if (!within_) {
@@ -217,20 +232,23 @@ class SymmetricWriter {
       return;
     }
     const int64_t offset = builder_.scratch(part.of_index);
+    part.partial.assign(static_cast<size_t>(written_ranks_), {Buffer::kScratch, offset});
+    if (plan_.ranks_alike > 0)
+      return reduce_by_mesh_of_one(builder_, mesh_of_one(part, Buffer::kInput), part.partial[0]);
     Exchange exchange = exchange_of(part);
     exchange.source = view_of(Buffer::kInput);
     exchange.target = [&](int member, int64_t position) {
       return Slice{Buffer::kScratch, offset + position - part.base - member * part.of_index};
     };
     within_->reduce(builder_, layout_, exchange);
-    part.partial.assign(static_cast<size_t>(ranks_), {Buffer::kScratch, offset});
   }
 
   void gather_within(const Part& part) {
     begin_stage({});
     if (!within_) return;
-    for (int rank = 0; rank < ranks_; ++rank)
+    for (int rank = 0; rank < written_ranks_; ++rank)
       builder_.as_one({rank, in_message(part, Buffer::kOutput, rank)}, part.of_index);
+    if (plan_.ranks_alike > 0) return gather_by_mesh_of_one(builder_, mesh_of_one(part, Buffer::kOutput));
     Exchange exchange = exchange_of(part);
     exchange.source = exchange.target = view_of(Buffer::kOutput);
     within_->gather(builder_, layout_, exchange);
@@ -243,9 +261,9 @@ class SymmetricWriter {
       const bool is_last = at + 1 == levels();
       const int64_t offset = is_last ? 0 : builder_.scratch(bytes);
       begin_stage(seen_by(part, at, part.partial, is_last && !scatters));
-      for (int rank = 0; rank < ranks_; ++rank)
+      for (int rank = 0; rank < written_ranks_; ++rank)
         builder_.as_one({rank, part.partial[static_cast<size_t>(rank)]}, bytes * level(at).size);
-      for (int rank = 0; rank < ranks_; ++rank) {
+      for (int rank = 0; rank < written_ranks_; ++rank) {
         Slice& partial = part.partial[static_cast<size_t>(rank)];
         const Slice target = !is_last   ? Slice{Buffer::kScratch, offset}
                              : scatters ? Slice{Buffer::kOutput, 0}
@@ -264,7 +282,7 @@ class SymmetricWriter {
       const int64_t bytes = block(part, at);
       const bool from_input = brings && at + 1 == levels();
       begin_stage(seen_by(part, at, {}, true));
-      for (int rank = 0; rank < ranks_; ++rank) {
+      for (int rank = 0; rank < written_ranks_; ++rank) {
         const Slice target = in_message(part, Buffer::kOutput, rank);
         const Slice own = from_input ? Slice{Buffer::kInput, 0} : target;
         if (!from_input) builder_.as_one({rank, own}, bytes);
@@ -289,6 +307,10 @@ class SymmetricWriter {
     return seen;
   }
 
+  int32_t toward_unit(int at, int distance) const {
+    return group_.at(at, distance) * std::max(plan_.ranks_alike, 1);
+  }
+
   // -- one level; `bytes`: of a block of it ------------------------------------------------------------
   void reduce_by_rings(int at, int rank, Slice source, Slice target, int64_t bytes) {
     const int size = level(at).size, rings = rings_of(level(at)), element = builder_.element_bytes();
@@ -305,7 +327,7 @@ class SymmetricWriter {
               {rank, {Buffer::kScratch, slots[static_cast<size_t>((hop - 1) % kDirectedRingSlots)]}});
         sources.push_back({rank, {source.buffer, source.offset + seen * bytes + share.offset}});
         const bool is_last = hop == size - 1;
-        if (!is_last) builder_.toward(group_.at(at, step));
+        if (!is_last) builder_.toward(toward_unit(at, step));
         builder_.combine(
             first_channel_[static_cast<size_t>(at)] + ring, sources,
             is_last ? At{rank, {target.buffer, target.offset + share.offset}}
@@ -326,7 +348,7 @@ class SymmetricWriter {
         const auto seen = [&](int by) { return ((-step * by) % size + size) % size * bytes + share.offset; };
         const Slice from = hop == 0 ? Slice{own.buffer, own.offset + share.offset}
                                     : Slice{target.buffer, target.offset + seen(hop)};
-        builder_.toward(group_.at(at, step));
+        builder_.toward(toward_unit(at, step));
         builder_.copy(first + ring, {rank, from}, {rank, {target.buffer, target.offset + seen(hop + 1)}},
                       share.bytes);
         builder_.toward(0);
@@ -340,7 +362,7 @@ class SymmetricWriter {
     const std::vector<int64_t> slots = slots_of(at, 0, bytes);
     std::vector<At> sources = {{rank, source}};
     for (int distance = 1; distance < size; ++distance) {
-      builder_.toward(group_.at(at, distance));
+      builder_.toward(toward_unit(at, distance));
       builder_.copy(first + distance - 1, {rank, {source.buffer, source.offset + distance * bytes}},
                     {rank, {Buffer::kScratch, slots[static_cast<size_t>(size - distance - 1)]}}, bytes);
       builder_.toward(0);
@@ -352,7 +374,7 @@ class SymmetricWriter {
   void gather_by_mesh(int at, int rank, Slice own, Slice target, int64_t bytes) {
     const int size = level(at).size, first = first_channel_[static_cast<size_t>(at)];
     for (int distance = 1; distance < size; ++distance) {
-      builder_.toward(group_.at(at, distance));
+      builder_.toward(toward_unit(at, distance));
       builder_.copy(first + distance - 1, {rank, own},
                     {rank, {target.buffer, target.offset + (size - distance) * bytes}}, bytes);
       builder_.toward(0);
@@ -373,7 +395,8 @@ class SymmetricWriter {
   Parts parts_;
   Coordinates group_;
   const Layout& layout_;
-  int ranks_ = 1;
+  int ranks_ = 1, written_ranks_ = 1;
+  RanksOfUnits ranks_of_units_;
   Builder builder_;
   SymmetricPlan plan_;
   std::vector<std::array<Phase, 3>> written_;  // [part]
@@ -523,7 +546,20 @@ SymmetricPlan symmetric_plan(const Request& request, const Hierarchy& hierarchy,
                              Parts parts) {
   check(request, hierarchy, unit);
   check(unit, static_cast<int>(unit.ranks.size()));
-  return SymmetricWriter(request, hierarchy, unit, parts).run();
+  return SymmetricWriter(request, hierarchy, unit, parts, false).run();
+}
+
+bool has_alike_ranks(const Hierarchy& hierarchy, const Layout& unit) {
+  const auto ranks = static_cast<int>(unit.ranks.size());
+  return hierarchy.within == "mesh" && mesh_is_alike(ranks) &&
+         int64_t{hierarchy.units()} * ranks <= kAlikeRanksMax;
+}
+
+SymmetricPlan symmetric_plan_of_rank(const Request& request, const Hierarchy& hierarchy, const Layout& unit) {
+  check(request, hierarchy, unit);
+  check(unit, static_cast<int>(unit.ranks.size()));
+  OPENTRN_CHECK(has_alike_ranks(hierarchy, unit), "ranks of a unit that do not do the same");
+  return SymmetricWriter(request, hierarchy, unit, Parts::kAsFirst, true).run();
 }
 
 Plan expanded(const SymmetricPlan& plan) { return Expansion(plan).run(); }

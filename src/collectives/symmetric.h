@@ -59,10 +59,18 @@ struct SymmetricPlan {
   // pods. Empty: one. expanded() needs every step.
   std::vector<std::vector<int32_t>> alike;
   std::vector<std::vector<SeenFrom>> seen;  // [stage]
+  // Not 0: `unit` is the plan of one rank, which stands for so many of a unit. A displacement is then that of
+  // the unit times this, plus that of the rank, by exclusive or of their numbers. It cannot be expanded.
+  int ranks_alike = 0;
 
   int units() const { return hierarchy.units(); }
-  // Whether each displacement leads to another pod.
+  // Whether each displacement of units leads to another pod.
   std::vector<bool> leaving_pod() const;
+  // The parts of a displacement: of units, and of ranks.
+  int32_t unit_of(int32_t displacement) const {
+    return ranks_alike > 0 ? displacement / ranks_alike : displacement;
+  }
+  int32_t rank_of(int32_t displacement) const { return ranks_alike > 0 ? displacement % ranks_alike : 0; }
 };
 
 // The least size not below this that makes equal parts for all.
@@ -77,6 +85,11 @@ enum class Parts : uint8_t { kAsFirst, kEach };
 // reduce-scatter, and bytes that do not divide. `unit`: the places of the ranks of one unit.
 SymmetricPlan symmetric_plan(const Request& request, const Hierarchy& hierarchy, const Layout& unit,
                              Parts parts = Parts::kAsFirst);
+
+// Whether all ranks of a unit have the same steps, each seen from itself: large meshes of 2^n ranks.
+bool has_alike_ranks(const Hierarchy& hierarchy, const Layout& unit);
+// The same plan, written for one rank of each unit.
+SymmetricPlan symmetric_plan_of_rank(const Request& request, const Hierarchy& hierarchy, const Layout& unit);
 
 // The plan of all ranks of all units.
 Plan expanded(const SymmetricPlan& plan);

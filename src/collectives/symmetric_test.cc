@@ -1,7 +1,9 @@
 // Plans of one unit that stands for all: written out they are proved, and have the same time.
 #include "collectives/symmetric.h"
 
+#include <array>
 #include <numeric>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -157,6 +159,63 @@ TEST(Symmetric, OneUnitHasTheTimeOfAll) {
         job.within = levels[0] == 'm' ? "mesh" : "";
         expect_one_stands_for_all(job);
       }
+}
+
+// Large meshes of 2^n ranks within units: one rank is written, on links that its unit's ranks load unevenly.
+TEST(Symmetric, OneRankHasTheTimeOfAll) {
+  struct Case {
+    const char* machine;
+    int cores_per_rank, units, pod;
+    const char* levels;
+    Kind kind;
+  };
+  // The run of all steps takes seconds; drawn clusters are held to classes, which are held to that above.
+  for (const Case& one : {Case{"trn2.48xlarge", 2, 2, 0, "rdh:2", Kind::kAllReduce},
+                          Case{"trn2.48xlarge", 2, 2, 0, "mesh:2", Kind::kReduceScatter},
+                          Case{"trn2.48xlarge", 2, 4, 2, "ring:2,ring:2", Kind::kAllGather}}) {
+    ClusterJob job;
+    job.machine = one.machine;
+    job.units = one.units;
+    job.cores_per_rank = one.cores_per_rank;
+    job.kind = one.kind;
+    job.bytes = 30'000'000;
+    job.levels = one.levels;
+    job.within = "mesh";
+    job.pipeline = 1;
+    job.cluster.pod_units = one.pod;
+    if (one.pod > 0) job.cluster.oversubscription = 2;
+    job.cluster.taken = {{fabric::LinkClass::kNeuronLink, 0.25, -1}};
+    expect_one_stands_for_all(job);
+    const ClusterSummary summary = cluster_summary(default_tables(), job, Extent::kOneUnit);
+    EXPECT_EQ(summary.written * summary.ranks, summary.steps);
+    EXPECT_LT(summary.classes * 8, summary.steps / job.units);
+  }
+}
+
+TEST(Symmetric, OneRankHasTheTimeOfAllOnDrawnClusters) {
+  constexpr int kDraws = 12;
+  std::mt19937 draw(5);
+  const auto below = [&](uint32_t most) { return static_cast<int>(draw() % most); };
+  for (int i = 0; i < kDraws; ++i) {
+    ClusterJob job;
+    const bool is_large = below(3) == 0;
+    job.machine = is_large ? "Trn2 UltraServer" : "trn2.48xlarge";
+    job.cores_per_rank = is_large ? 8 : 2;
+    job.units = 2 + below(4);
+    job.cluster.pod_units = job.units % 2 == 0 && below(2) == 0 ? 2 : 0;
+    job.kind = std::array{Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter}[draw() % 3];
+    job.bytes = 1 + below(100'000'000);
+    job.within = "mesh";
+    job.pipeline = 1 + below(3);
+    job.cluster.oversubscription = 1 + below(3);
+    job.cluster.taken = {{fabric::LinkClass::kHbm, 0.1 * below(9), -1}};
+    const ClusterSummary one = cluster_summary(default_tables(), job, Extent::kOneUnit),
+                         all = cluster_summary(default_tables(), job, Extent::kAllUnits);
+    EXPECT_EQ(one.end_ps, all.end_ps) << i;
+    EXPECT_EQ(one.steps, all.steps);
+    EXPECT_EQ(one.summary.busiest_share, all.summary.busiest_share);
+    EXPECT_EQ(one.written * one.ranks, one.steps);
+  }
 }
 
 TEST(Symmetric, PodsOversubscriptionAndOtherJobs) {

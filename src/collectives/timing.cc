@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -12,6 +14,7 @@
 #include "base/fault.h"
 #include "base/interrupt.h"
 #include "base/units.h"
+#include "collectives/alike_ranks.h"
 #include "collectives/coordinates.h"
 
 namespace opentrn::collectives {
@@ -71,14 +74,94 @@ class GraphBuilder {
     return std::move(graph_);
   }
 
+  // The graph of a plan of one rank of each unit: a class of ranks and a step of the plan for each class of
+  // steps, a link for each class of links. Nothing where no classes are found.
+  std::optional<RankClasses> build_alike(TimingGraph& out) {
+    const Run& run = runs_[0];
+    alike_ = run.alike_ranks;
+    const auto steps = static_cast<int32_t>(run.plan->steps[0].size());
+    rank_steps_.assign(1, 0);
+    const WaysOfRanks ways = ways_of_ranks();
+    auto found = rank_classes(ways, platform_.network());
+    if (!found) return std::nullopt;
+    class_of_rank_ = found->of_rank;
+    for (const int32_t link : found->first_link)
+      graph_.network.links.push_back(platform_.network().links[static_cast<size_t>(link)]);
+    const auto classes = static_cast<int32_t>(found->first_rank.size());
+    if (int64_t{classes} * steps > std::numeric_limits<int32_t>::max()) return std::nullopt;
+    if (!add_ways(ways, *found)) return std::nullopt;
+    rank_steps_.clear();
+    for (int32_t c = 0; c < classes; ++c) rank_steps_.push_back(c * steps);
+    graph_.ranks = classes;
+    for (int32_t c = 0; c < classes; ++c) {
+      seen_from_ = found->first_rank[static_cast<size_t>(c)];
+      add_rank(0, 0);
+    }
+    out = std::move(graph_);
+    return found;
+  }
+
  private:
+  // Of each rank of the unit and each kind of its steps' ways.
+  WaysOfRanks ways_of_ranks() {
+    const Run& run = runs_[0];
+    const auto& list = run.plan->steps[0];
+    std::vector<std::pair<Move, const Step*>> kinds;
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Move move = move_of(run, 0, i);
+      set_key(run, move, list[i]);
+      const auto [found, is_new] = ways_.try_emplace(key_, static_cast<int32_t>(kinds.size()));
+      if (is_new) kinds.emplace_back(move, &list[i]);
+      kind_of_step_.push_back(found->second);
+    }
+    WaysOfRanks ways;
+    ways.ranks = alike_->ranks_alike;
+    ways.kinds = static_cast<int32_t>(kinds.size());
+    std::set<int32_t> displacements;
+    for (const auto* lists : {&alike_->toward, &alike_->waits_toward})
+      for (const int32_t by : lists->at(0)) displacements.insert(alike_->rank_of(by));
+    ways.displacements.assign(displacements.begin(), displacements.end());
+    for (seen_from_ = 0; seen_from_ < ways.ranks; ++seen_from_)
+      for (const auto& [move, step] : kinds) {
+        interrupt::poll();
+        const fabric::Path path = make_path(0, move, *step);
+        ways.add(path.hops, path.latency_ps);
+      }
+    return ways;
+  }
+
+  // Of each class of ranks and each kind. False where numbers do not fit.
+  bool add_ways(const WaysOfRanks& ways, const RankClasses& found) {
+    std::vector<fabric::Hop> hops;
+    for (size_t sort = 0; sort < found.loads.size(); ++sort) {
+      int64_t common = 0;
+      for (const RankClasses::Load& load : found.loads[sort]) common = std::gcd(common, load.share);
+      multiplicity_.push_back(std::max<int64_t>(common, 1));
+      hops.clear();
+      for (const RankClasses::Load& load : found.loads[sort]) {
+        if (load.share / multiplicity_.back() > std::numeric_limits<int32_t>::max()) return false;
+        hops.push_back({load.link, static_cast<int32_t>(load.share / multiplicity_.back())});
+      }
+      const auto kinds = static_cast<size_t>(ways.kinds);
+      const auto rank = static_cast<size_t>(found.first_rank[sort / kinds]);
+      graph_.add_way(hops, ways.latency_ps[rank * kinds + sort % kinds]);
+    }
+    kinds_ = ways.kinds;
+    return true;
+  }
+
   int32_t ranks_of_unit(int32_t run) const {
     return static_cast<int32_t>(runs_[static_cast<size_t>(run)].plan->steps.size());
   }
-  int32_t rank_index(int32_t run, int32_t rank) const { return first_rank_[static_cast<size_t>(run)] + rank; }
+  int32_t rank_index(int32_t run, int32_t rank) const {
+    return alike_ ? class_of_rank_[static_cast<size_t>(rank)] : first_rank_[static_cast<size_t>(run)] + rank;
+  }
   // Of all units, of a rank in the unit that is being added, and in the one that a displacement leads to.
-  int32_t here(int32_t run, int32_t rank) const { return unit_ * ranks_of_unit(run) + rank; }
+  int32_t here(int32_t run, int32_t rank) const {
+    return alike_ ? seen_from_ : unit_ * ranks_of_unit(run) + rank;
+  }
   int32_t there(int32_t run, int32_t rank, int32_t by) const {
+    if (alike_) return seen_from_ ^ alike_->rank_of(by);
     return displaced_(by) * ranks_of_unit(run) + rank;
   }
 
@@ -105,17 +188,16 @@ class GraphBuilder {
   void add_rank(int32_t run_index, int32_t rank) {
     const Run& run = runs_[static_cast<size_t>(run_index)];
     const Plan& plan = *run.plan;
-    const SymmetricPlan* all = run.all_units;
+    const SymmetricPlan* all = alike_ ? alike_ : run.all_units;
     const auto r = static_cast<size_t>(rank);
     const int32_t own = rank_index(run_index, here(run_index, rank));
-    ways_.clear();  // no two ranks have one
+    if (!alike_) ways_.clear();  // no two ranks have one
     last_.assign(static_cast<size_t>(plan.channels), -1);
     const auto& list = plan.steps[r];
-    const auto toward = [&](size_t at) { return all ? all->toward[r][at] : 0; };
     for (size_t i = 0; i < list.size(); ++i) {
       interrupt::poll();
       const Step& step = list[i];
-      const auto away = run.away ? (*run.away)[r][i] : Away::kHere;
+      const Move move = move_of(run, rank, i);
       TimedStep timed;
       const auto index = static_cast<int32_t>(graph_.steps.size());
       for (uint32_t w = step.waits.begin; w < step.waits.begin + step.waits.count; ++w) {
@@ -124,29 +206,30 @@ class GraphBuilder {
         graph_.waits.items.push_back(rank_steps_[static_cast<size_t>(rank_index(run_index, of))] + wait.step);
       }
       int32_t& before = last_.at(static_cast<size_t>(step.channel));
-      const auto stays = [&](size_t at) {
-        return list[at].peer == rank && toward(at) == 0 && (!run.away || (*run.away)[r][at] == Away::kHere);
-      };
-      const bool is_local = stays(i);
       // Moves within a rank, one behind the other, are descriptors of one request.
       bool continues = false;
       if (before >= 0) {
         graph_.waits.items.push_back(before);
         const auto of_rank = before - rank_steps_[static_cast<size_t>(own)];
-        continues = is_local && stays(static_cast<size_t>(of_rank));
+        continues = move.is_local && move_of(run, rank, static_cast<size_t>(of_rank)).is_local;
       }
       before = index;
       graph_.waits.close();
       timed.bytes = step.bytes;
       timed.begin_ps = continues ? 0 : run.costs.step_ps;
       timed.ready_ps = ready_ps(run, rank, step);
-      timed.bytes_per_s_max = limit_of(run, rank, step, is_local);
-      timed.packet_bytes = is_local ? 0 : run.costs.packet_bytes;
+      timed.bytes_per_s_max = limit_of(run, rank, step, move.is_local);
+      timed.packet_bytes = move.is_local ? 0 : run.costs.packet_bytes;
       timed.bursts = timed.packet_bytes > 0;
       timed.priority = run.priority;
       timed.rank = own;
       if (run.alike) timed.multiplicity = timed.at_rank = (*run.alike)[r][i];
-      timed.way = way_of(run_index, {rank, toward(i), away, is_local}, step);
+      if (alike_) {
+        timed.way = own * kinds_ + kind_of_step_[i];
+        timed.multiplicity = multiplicity_[static_cast<size_t>(timed.way)];
+      } else {
+        timed.way = way_of(run_index, move, step);
+      }
       graph_.steps.push_back(timed);
     }
   }
@@ -168,20 +251,33 @@ class GraphBuilder {
     Away away = Away::kHere;
     bool is_local = false;
   };
+  Move move_of(const Run& run, int32_t rank, size_t step) const {
+    const auto r = static_cast<size_t>(rank);
+    Move move{rank, 0, run.away ? (*run.away)[r][step] : Away::kHere, false};
+    if (alike_)
+      move.toward = alike_->rank_of(alike_->toward[r][step]);
+    else if (run.all_units)
+      move.toward = run.all_units->toward[r][step];
+    move.is_local = run.plan->steps[r][step].peer == rank && move.toward == 0 && move.away == Away::kHere;
+    return move;
+  }
 
   // Ways repeat: those of a rank are told by the ranks that a step touches.
   int32_t way_of(int32_t run_index, const Move& move, const Step& step) {
-    const Run& run = runs_[static_cast<size_t>(run_index)];
-    key_.assign({step.peer, move.toward, static_cast<int32_t>(move.away),
-                 reduces(run, move.rank, step) && !move.is_local});
-    for (const At& source : run.plan->more_sources(move.rank, step)) key_.push_back(source.rank);
-    if (const At* second = run.plan->second_target(move.rank, step)) key_.push_back(~second->rank);
+    set_key(runs_[static_cast<size_t>(run_index)], move, step);
     const auto [found, is_new] = ways_.try_emplace(key_, 0);
     if (is_new) {
       const fabric::Path path = make_path(run_index, move, step);
       found->second = graph_.add_way(path.hops, path.latency_ps);
     }
     return found->second;
+  }
+
+  void set_key(const Run& run, const Move& move, const Step& step) {
+    key_.assign({step.peer, move.toward, static_cast<int32_t>(move.away),
+                 reduces(run, move.rank, step) && !move.is_local});
+    for (const At& source : run.plan->more_sources(move.rank, step)) key_.push_back(source.rank);
+    if (const At* second = run.plan->second_target(move.rank, step)) key_.push_back(~second->rank);
   }
 
   // All that the step moves at once: from its sources, to its targets.
@@ -266,6 +362,11 @@ class GraphBuilder {
   std::vector<int32_t> first_rank_, rank_steps_;  // [run] -> rank, [rank] -> its first step
   Displaced displaced_;                           // of the run and unit that are being added
   int32_t unit_ = 0;
+  // Of a plan of one rank: the rank that it is seen from, and what is known of ranks, steps and ways.
+  const SymmetricPlan* alike_ = nullptr;
+  int32_t seen_from_ = 0, kinds_ = 0;
+  std::vector<int32_t> class_of_rank_, kind_of_step_;
+  std::vector<int64_t> multiplicity_;
   std::vector<int32_t> last_;  // [channel] of the rank that is being added
   struct KeyHash {
     size_t operator()(const std::vector<int32_t>& key) const {
@@ -347,9 +448,9 @@ std::vector<std::vector<Away>> away_of(const SymmetricPlan& plan) {
   for (const auto& list : plan.toward) {
     auto& own = away.emplace_back();
     for (const int32_t toward : list)
-      own.push_back(toward == 0                           ? Away::kHere
-                    : leaves[static_cast<size_t>(toward)] ? Away::kOtherPod
-                                                          : Away::kOtherUnit);
+      own.push_back(plan.unit_of(toward) == 0                           ? Away::kHere
+                    : leaves[static_cast<size_t>(plan.unit_of(toward))] ? Away::kOtherPod
+                                                                        : Away::kOtherUnit);
   }
   return away;
 }
@@ -428,14 +529,37 @@ Timing time_of(const fabric::Platform& platform, std::span<const Run> runs, Fold
   return out;
 }
 
+namespace {
+
+void refuse_not_carried(const GraphTimes& times) {
+  if (times.not_carried > 0)
+    throw Fault(FaultKind::kProgram, "collectives.link_down",
+                fmt::format("{} transfers have no link that carries them", times.not_carried),
+                "see that no link on their way is down");
+}
+
+}  // namespace
+
 ClusterTime cluster_time(const fabric::Platform& platform, const Run& run, Folding folding) {
   Simulated done = simulated(timing_graph(platform, std::span(&run, 1)), folding);
-  if (done.times.not_carried > 0)
-    throw Fault(FaultKind::kProgram, "collectives.link_down",
-                fmt::format("{} transfers have no link that carries them", done.times.not_carried),
-                "see that no link on their way is down");
+  refuse_not_carried(done.times);
   ClusterTime out{run.costs.start_ps, std::move(done.carried), done.steps, done.classes_count};
   for (const StepTime& step : done.times.steps) out.end_ps = std::max(out.end_ps, step.end_ps);
+  return out;
+}
+
+std::optional<ClusterTime> cluster_time_of_rank(const fabric::Platform& platform, const Run& run) {
+  TimingGraph graph;
+  const auto classes = GraphBuilder(platform, std::span(&run, 1)).build_alike(graph);
+  if (!classes) return std::nullopt;
+  const GraphTimes times = simulate(graph);
+  refuse_not_carried(times);
+  ClusterTime out{run.costs.start_ps,
+                  {},
+                  static_cast<int64_t>(run.plan->step_count()),
+                  static_cast<int64_t>(graph.steps.size())};
+  for (const int32_t of : classes->of_link) out.carried.push_back(times.carried[static_cast<size_t>(of)]);
+  for (const StepTime& step : times.steps) out.end_ps = std::max(out.end_ps, step.end_ps);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,9 @@ struct Run {
   // `plan` is that of one unit of this, and the run is that of all units: `cores` has those of the ranks of
   // the first unit, then of the second. Without arrivals, `away` and `alike`; only for cluster_time().
   const SymmetricPlan* all_units = nullptr;
+  // `plan` is that of one rank of each unit of this (SymmetricPlan::ranks_alike), and `cores` has those of
+  // all ranks of a unit. With `away`, without arrivals and `alike`; only for cluster_time_of_rank().
+  const SymmetricPlan* alike_ranks = nullptr;
 };
 
 struct RunTime {
@@ -90,6 +94,10 @@ struct ClusterTime {
 // The same as time_of() of the plan written out, without writing it: 7.8 million steps of 100,352 ranks fit
 // in a few gigabytes.
 ClusterTime cluster_time(const fabric::Platform& platform, const Run& run, Folding folding);
+
+// The same as cluster_time() of the plan of all ranks of a unit, without writing it; `steps` are those of the
+// one rank. Nothing where no classes of ranks are found, which hashes may miss.
+std::optional<ClusterTime> cluster_time_of_rank(const fabric::Platform& platform, const Run& run);
 
 // The same as a graph: its steps are those of the runs, rank after rank.
 TimingGraph timing_graph(const fabric::Platform& platform, std::span<const Run> runs);

@@ -431,6 +431,7 @@ FORMS = [
             "--instance": does("--instance trn2.48xlarge"),
             "--nnodes": does("-N 2"),
             "--lnc": refused("--lnc 1"),
+            "--msccl": held("tests/mpi/test_export.py::test_a_program_of_msccl_is_read_back_and_proved"),
             **_TRN1,
         },
     ),

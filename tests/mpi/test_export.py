@@ -143,6 +143,30 @@ def test_messages_end_and_move_the_bytes_of_the_closed_form(tmp_path, operation,
     assert run(from_goal) == sent
 
 
+def verify(path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "opentrn", "fabric", "verify", "--msccl", str(path), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_program_of_msccl_is_read_back_and_proved(tmp_path):
+    path = tmp_path / "ring.xml"
+    words = ("all_gather", "--instance", "trn1n.32xlarge", "-r", str(RANKS), "--bytes", "64kb", "--algorithm", "ring")
+    assert "chunks of" in export(*words, "--format", "msccl", "-o", str(path)).stdout
+    done = verify(path)
+    assert done.returncode == 0 and f"all_gather over {RANKS} ranks" in done.stdout and "proved" in done.stdout
+    # One copy less: its target is never written.
+    lines = path.read_text().splitlines(keepends=True)
+    copy = max(i for i, line in enumerate(lines) if 'type="r"' in line)
+    lines[copy] = lines[copy].replace('type="r"', 'type="nop"')
+    path.write_text("".join(lines))
+    done = verify(path)
+    assert done.returncode == 2 and "[collectives.msccl]" in done.stderr
+    path.write_text("<algo")
+    assert "[collectives.msccl]" in verify(path).stderr
+    assert "[fabric.file]" in verify(tmp_path / "none.xml").stderr
+    assert "--instance" in verify(path, "--instance", "trn1.32xlarge").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
