@@ -58,10 +58,6 @@ class RankRefinement {
     return ranks_ != ranks_before || links_ != links_before;
   }
 
-  // Two numbers from 0 as one.
-  static uint64_t pair_of(int32_t a, int32_t b) {
-    return static_cast<uint64_t>(a) << 32 | static_cast<uint32_t>(b);
-  }
   int32_t class_of(int32_t rank) const { return found_.of_rank[static_cast<size_t>(rank)]; }
   int32_t class_of_link(fabric::LinkId link) const { return found_.of_link[static_cast<size_t>(link)]; }
   int64_t latency_ps(int32_t rank, int32_t kind) const {

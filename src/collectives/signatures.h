@@ -15,6 +15,11 @@ inline uint64_t mixed(uint64_t value) {  // the finalizer of SplitMix64
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
   return value ^ (value >> 31);
 }
+// Two numbers from 0 to 2^32 - 1 as one. The two-argument form below takes many pairs of small ones for
+// equal.
+inline uint64_t pair_of(int32_t a, int32_t b) {
+  return static_cast<uint64_t>(a) << 32 | static_cast<uint32_t>(b);
+}
 // Half of that, of two: what hashes miss, the check of the classes finds.
 inline uint64_t mixed(uint64_t a, uint64_t b) {
   const uint64_t value = (a ^ (b + 0x9e3779b97f4a7c15)) * 0xbf58476d1ce4e5b9;

@@ -84,8 +84,7 @@ class Refinement {
     std::vector<uint64_t> way(graph_.way_latency_ps.size());
     for (size_t w = 0; w < way.size(); ++w)
       for (const fabric::Hop& hop : graph_.hops_of(static_cast<int32_t>(w)))
-        way[w] += mixed(static_cast<uint64_t>(link[static_cast<size_t>(hop.link)]),
-                        static_cast<uint64_t>(hop.share));
+        way[w] += mixed(pair_of(link[static_cast<size_t>(hop.link)], hop.share));
     std::vector<uint64_t> before;
     for (const int32_t at : order_) {
       interrupt::poll();
