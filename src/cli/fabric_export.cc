@@ -88,8 +88,7 @@ void add_fabric_export(CLI::App& fabric, std::ostream& out) {
   command
       ->add_option("--format", options->format,
                    "goal: one text for LogGOPSim and ATLAHS; chakra: execution traces, FILE.RANK.et for each "
-                   "rank; msccl: "
-                   "the XML of MSCCL-tools")
+                   "rank; msccl: the XML of MSCCL-tools")
       ->required()
       ->check(CLI::IsMember({"goal", "chakra", "msccl"}));
   command->add_option("-o,--output", options->path, "The file, or the beginning of the files' names")

@@ -54,6 +54,18 @@ std::map<std::string, int64_t> dimensions_of(const OptOptions& options) {
   return dimensions;
 }
 
+// Sizes that are missing or too many are told in the words of this command.
+graph::Module loaded(const OptOptions& options) {
+  const std::map<std::string, int64_t> dimensions = dimensions_of(options);
+  try {
+    return import::load_file(options.model, dimensions);
+  } catch (const Fault& fault) {
+    if (fault.label() != "onnx.dimension" || !dimensions.empty()) throw;
+    throw Fault(fault.kind(), fault.label(), fault.message(),
+                "--dim NAME=SIZE for each, for example --dim batch=1");
+  }
+}
+
 compiler::Options compiler_options(const OptOptions& options) {
   std::map<std::string, std::string> given;
   for (const std::string& setting : options.settings) {
@@ -92,7 +104,7 @@ void check_dump_names(const std::vector<std::string>& names) {
 class Run {
  public:
   Run(const OptOptions& options, std::ostream& out)
-      : options_(options), out_(out), module_(import::load_file(options.model, dimensions_of(options))) {}
+      : options_(options), out_(out), module_(loaded(options)) {}
 
   void run() {
     check_dump_names(options_.dump_after);
