@@ -58,7 +58,7 @@ Shape order_behind(int64_t rank, std::initializer_list<int64_t> rest) {
 
 // [batch, channels * window, windows] of [batch, channels, rows, columns], or both without batch; of any
 // dtype.
-Value unfold(Call& call) {
+Value im2col(Call& call) {
   Body& body = call.body;
   const Value& value = call.value(0);
   const Shape lead = before_image(value.shape);
@@ -149,7 +149,7 @@ Value fold(Call& call) {
 
 Table folding() {
   return {
-      {{"im2col.default"}, unfold},
+      {{"im2col.default"}, im2col},
       {{"col2im.default"}, fold},
   };
 }

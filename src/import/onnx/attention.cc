@@ -1,45 +1,13 @@
 // Attention and what belongs to it: rotary embedding, linear attention, causal convolution with state.
 #include <cmath>
-#include <limits>
 
+#include "import/onnx/attention_heads.h"
 #include "import/onnx/loop.h"
 #include "import/onnx/ops.h"
 
 namespace opentrn::import::onnx {
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// [batch, length, heads * size] to [batch, heads, length, size].
-ValueId split_heads(const Emit& e, ValueId x, int64_t heads) {
-  const Dims d = e.dims(x);
-  return e.transpose(e.reshape(x, {d[0], d[1], heads, d[2] / heads}), {0, 2, 1, 3});
-}
-
-ValueId join_heads(const Emit& e, ValueId x) {
-  const Dims d = e.dims(x);
-  return e.reshape(e.transpose(x, {0, 2, 1, 3}), {d[0], d[2], d[1] * d[3]});
-}
-
-// Each head `times` times, one after the other.
-ValueId repeat_heads(const Emit& e, ValueId x, int64_t times) {
-  if (times == 1) return x;
-  const Dims d = e.dims(x);
-  const ValueId wide = e.builder().broadcast_in_dim(x, {d[0], d[1], times, d[2], d[3]}, {0, 1, 3, 4});
-  return e.reshape(wide, {d[0], d[1] * times, d[2], d[3]});
-}
-
-// A row that is masked as a whole gets zeros.
-ValueId masked_softmax(const Emit& e, ValueId x) {
-  const int64_t axis = e.rank(x) - 1;
-  const ValueId top = e.reduce(OpKind::maximum_, x, {axis}, true);
-  const ValueId empty = e.compare(ComparisonDirection::kEq, top, -kInfinity);
-  const ValueId safe = e.select(empty, e.like(top, 0), top);
-  const ValueId weights = e.exp(e.sub(x, safe));
-  const ValueId total = e.sum(weights, {axis}, true);
-  return e.div(weights, e.select(empty, e.like(total, 1), total));
-}
 
 struct Frontier {
   ValueId query;  // absolute positions of queries, [q, 1] or [batch, 1, q, 1]
@@ -56,11 +24,6 @@ Frontier frontier(const Node& n, int64_t queries, int64_t keys, int64_t past) {
   return {e.add(e.sub(valid, static_cast<double>(queries)), step), key};
 }
 
-// Scores with every position where `allowed` is false set to minus infinity.
-ValueId masked(const Emit& e, ValueId scores, ValueId allowed) {
-  return e.select(allowed, scores, e.like(scores, -kInfinity));
-}
-
 ValueId with_mask(const Node& n, ValueId scores, ValueId mask, int64_t keys) {
   const Emit& e = n.emit;
   const bool boolean = e.element(mask) == ElementType::kI1;
@@ -70,7 +33,7 @@ ValueId with_mask(const Node& n, ValueId scores, ValueId mask, int64_t keys) {
     Dims low(static_cast<size_t>(last + 1), 0);
     Dims high = low;
     high.back() = missing;
-    mask = e.pad(mask, e.scalar(e.element(mask), boolean ? 0 : -kInfinity), low, high);
+    mask = e.pad(mask, e.scalar(e.element(mask), boolean ? 0 : kMaskedScore), low, high);
   }
   return boolean ? masked(e, scores, mask) : e.add(scores, e.cast(mask, e.element(scores)));
 }
@@ -178,23 +141,6 @@ void import_flex_attention(Node& n) {
 
 namespace {
 
-// x [batch, length, heads, size], its first `size` elements turned by angles of [batch or 1, length, size /
-// 2].
-ValueId rotated(const Emit& e, ValueId x, ValueId cosine, ValueId sine, int64_t size, bool interleaved) {
-  const Dims d = e.dims(x);
-  cosine = e.unsqueeze(cosine, 2);
-  sine = e.unsqueeze(sine, 2);
-  const ValueId turned = e.slice(x, 3, 0, size);
-  const ValueId a = interleaved ? e.slice(turned, 3, 0, size, 2) : e.slice(turned, 3, 0, size / 2);
-  const ValueId b = interleaved ? e.slice(turned, 3, 1, size, 2) : e.slice(turned, 3, size / 2, size);
-  const ValueId real = e.sub(e.mul(cosine, a), e.mul(sine, b));
-  const ValueId imaginary = e.add(e.mul(sine, a), e.mul(cosine, b));
-  const ValueId made = interleaved ? e.reshape(e.concat({e.unsqueeze(real, 4), e.unsqueeze(imaginary, 4)}, 4),
-                                               {d[0], d[1], d[2], size})
-                                   : e.concat({real, imaginary}, 3);
-  return size < d[3] ? e.concat({made, e.slice(x, 3, size, d[3])}, 3) : made;
-}
-
 void rotary_embedding(Node& n, int64_t heads, ValueId cosine, ValueId sine) {
   const Emit& e = n.emit;
   const Dims from = n.dims(0);
@@ -292,17 +238,33 @@ void attend(Node& n, Heads h, size_t mask, size_t bias, std::optional<std::pair<
 
 }  // namespace
 
-// query [batch, length, hidden]; key and value like it or in heads; bias of all three; key_padding_mask;
-// attention_bias; past_key; past_value.
+// query [batch, length, hidden]; key and value like it or in heads; or packed, [batch, length, heads, 3 or 2,
+// size]; bias of all three; key_padding_mask; attention_bias; past_key; past_value.
 void import_multi_head_attention(Node& n) {
   const Emit& e = n.emit;
   const int64_t heads = n.integer("num_heads", 0);
   n.check(heads > 0, "num_heads is {}", heads);
-  if (n.rank(0) != 3 || !n.has(1) || !n.has(2) || n.rank(1) == 5)
-    n.refuse("packed queries, keys and values are not imported", "query, key and value as three inputs");
+  ValueId parts[3];
+  const auto unpacked = [&](size_t input, int64_t count, ValueId* to) {
+    n.check(e.dim(n.in(input), 2) == heads && e.dim(n.in(input), 3) == count,
+            "packed heads must be [batch, length, {}, {}, size]", heads, count);
+    const Dims d = n.dims(input);
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = e.reshape(e.take(n.in(input), 3, i), {d[0], d[1], d[2] * d[4]});
+  };
+  if (n.rank(0) == 5) {
+    n.check(!n.has(1) && !n.has(2), "packed queries, keys and values beside key and value");
+    unpacked(0, 3, parts);
+  } else if (n.rank(0) == 3 && n.has(1) && n.rank(1) == 5) {
+    n.check(!n.has(2), "packed keys and values beside value");
+    parts[0] = n.in(0);
+    unpacked(1, 2, parts + 1);
+  } else {
+    n.check(n.rank(0) == 3 && n.has(1) && n.has(2), "query of rank {} without key and value", n.rank(0));
+    for (size_t i = 0; i < 3; ++i) parts[i] = n.in(i);
+  }
   for (size_t i = 8; i < n.input_count(); ++i)
     if (n.has(i)) n.refuse("past_sequence_length and cache_indirection are not imported");
-  ValueId parts[3] = {n.in(0), n.in(1), n.in(2)};
   int64_t at = 0;
   for (ValueId& part : parts) {
     if (e.rank(part) == 4) continue;

@@ -125,6 +125,19 @@ void import_fused_conv(Node& n) {
   with_activation(n, n.reals("activation_params").value_or(std::vector<float>{}));
 }
 
+ValueId unpacked_bits(const Emit& e, ValueId packed, int64_t bits, int64_t numbers) {
+  const Dims d = e.dims(packed);
+  const ValueId x = e.reshape(packed, {d[0], d[1], 1});
+  Values parts;
+  for (int64_t shift = 0; shift < 8; shift += bits) {
+    const ValueId low = e.binary(OpKind::shift_right_logical_, x, e.like(x, static_cast<double>(shift)));
+    parts.push_back(e.binary(OpKind::and_, low, e.like(low, static_cast<double>((1 << bits) - 1))));
+  }
+  const int64_t all = d[1] * static_cast<int64_t>(parts.size());
+  const ValueId joined = e.reshape(e.concat(std::move(parts), 2), {d[0], all});
+  return e.cast(e.slice(joined, 1, 0, numbers), ElementType::kF32);
+}
+
 // Weights of `bits` bits, the lowest first in each byte, in blocks of block_size along K that share a scale
 // and a zero point: y = A x transpose((B - zero) * scale).
 void import_matmul_nbits(Node& n) {
@@ -139,23 +152,14 @@ void import_matmul_nbits(Node& n) {
   const Dims given = n.dims(1);
   n.check(product(given) == rows * blocks * bytes, "B has {} bytes for {} rows of {} blocks of {}",
           product(given), rows, blocks, bytes);
-  // [count, each] bytes to [count, numbers].
-  const auto unpacked = [&](ValueId packed, int64_t count, int64_t each, int64_t numbers) {
-    const ValueId x = e.reshape(packed, {count, each, 1});
-    Values parts;
-    for (int64_t shift = 0; shift < 8; shift += bits) {
-      const ValueId low = e.binary(OpKind::shift_right_logical_, x, e.like(x, static_cast<double>(shift)));
-      parts.push_back(e.binary(OpKind::and_, low, e.like(low, static_cast<double>((1 << bits) - 1))));
-    }
-    const int64_t all = each * static_cast<int64_t>(parts.size());
-    const ValueId joined = e.reshape(e.concat(std::move(parts), 2), {count, all});
-    return e.cast(e.slice(joined, 1, 0, numbers), ElementType::kF32);
-  };
-  const ValueId whole = e.reshape(unpacked(n.in(1), rows * blocks, bytes, block), {rows, blocks, block});
+  const ValueId whole = e.reshape(unpacked_bits(e, e.reshape(n.in(1), {rows * blocks, bytes}), bits, block),
+                                  {rows, blocks, block});
   ValueId zero = e.full(ElementType::kF32, {rows, blocks, 1}, static_cast<double>(1 << (bits - 1)));
   if (n.has(3)) {
     const bool is_packed = n.element(3) == ElementType::kUI8;
-    const ValueId numbers = is_packed ? unpacked(n.in(3), rows, (blocks * bits + 7) / 8, blocks) : n.in(3);
+    const ValueId numbers =
+        is_packed ? unpacked_bits(e, e.reshape(n.in(3), {rows, (blocks * bits + 7) / 8}), bits, blocks)
+                  : n.in(3);
     zero = e.reshape(e.cast(numbers, ElementType::kF32), {rows, blocks, 1});
   }
   const ValueId scale = e.reshape(e.cast(n.in(2), ElementType::kF32), {rows, blocks, 1});
@@ -163,6 +167,63 @@ void import_matmul_nbits(Node& n) {
   weights = e.cast(e.slice(weights, 1, 0, columns), n.element(0));
   const ValueId y = e.dot_general(n.in(0), weights, {}, {}, {n.rank(0) - 1}, {1});
   n.set(0, n.has(5) ? e.add(y, n.in(5)) : y);
+}
+
+// Rows of a table in few bits, each in numbers: (data - zero) * scale, a scale and a zero point for each
+// block along quantize_axis. What is read is made numbers, not the table. Bytes hold the lowest number first
+// along the last dimension.
+void import_gather_block_quantized(Node& n) {
+  const Emit& e = n.emit;
+  const Dims data = n.dims(0);
+  const auto rank = static_cast<int64_t>(data.size());
+  n.check(rank > 0 && n.rank(2) == rank, "data of rank {} and scales of rank {}", rank, n.rank(2));
+  const bool floats = graph::is_float(n.element(0));
+  const bool bytes = n.element(0) == ElementType::kUI8;
+  const int64_t bits = bytes ? n.integer("bits", 4) : 8;
+  n.check(bits == 2 || bits == 4 || bits == 8, "bits is {}", bits);
+  const int64_t axis = n.axis(n.integer("gather_axis", 0), rank);
+  const int64_t quantized_axis = n.axis(n.integer("quantize_axis", 1), rank);
+  n.check(!bytes || axis == 0, "gather_axis is {} of bytes", axis);
+  n.check(axis != quantized_axis, "gather_axis and quantize_axis are both {}", axis);
+  const int64_t block = n.integer("block_size", floats ? 0 : 128);
+  // [rows of axis first] so that one gather serves every axis.
+  const auto rows = [&](ValueId x) { return e.dim(x, axis) == 1 ? x : e.take_along(x, n.in(1), axis); };
+  const auto numbers = [&](ValueId x) {
+    if (!bytes || bits == 8) return e.cast(x, ElementType::kF32);
+    Dims d = e.dims(x);
+    const int64_t last = d.back();
+    d.back() = last * 8 / bits;
+    return e.reshape(unpacked_bits(e, e.reshape(x, {product(e.dims(x)) / std::max<int64_t>(last, 1), last}),
+                                   bits, d.back()),
+                     d);
+  };
+  const ValueId whole = numbers(rows(n.in(0)));
+  // The axis behind the dimensions of the indices.
+  const int64_t at = quantized_axis > axis ? quantized_axis + n.rank(1) - 1 : quantized_axis;
+  const int64_t size = e.dim(whole, at);
+  const auto spread = [&](ValueId x) {
+    const int64_t blocks = e.dim(x, at);
+    const int64_t each = block == 0 ? size : block;
+    n.check(each > 0 && (blocks == 1 ? each >= size || block == 0 : blocks == (size + each - 1) / each),
+            "{} blocks of {} for {}", blocks, each, size);
+    if (blocks == 1) return x;
+    Dims wide = e.dims(x), joined = wide;
+    Dims places = range(0, e.rank(x));
+    for (size_t i = static_cast<size_t>(at) + 1; i < places.size(); ++i) ++places[i];
+    wide.insert(wide.begin() + at + 1, each);
+    joined[static_cast<size_t>(at)] = blocks * each;
+    return e.slice(e.reshape(e.builder().broadcast_in_dim(x, wide, places), joined), at, 0, size);
+  };
+  ValueId y = whole;
+  if (n.has(3)) {
+    ValueId zero = numbers(rows(n.in(3)));
+    const int64_t blocks = (size + block - 1) / std::max<int64_t>(block, 1);
+    if (e.dim(zero, at) > blocks) zero = e.slice(zero, at, 0, blocks);
+    y = e.sub(y, spread(zero));
+  } else if (bytes) {
+    y = e.sub(y, static_cast<double>(1 << (bits - 1)));
+  }
+  n.set(0, e.cast(e.mul(y, spread(e.cast(rows(n.in(2)), ElementType::kF32))), n.element(2)));
 }
 
 }  // namespace opentrn::import::onnx

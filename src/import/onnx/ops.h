@@ -199,6 +199,13 @@ void import_linear_attention(Node& n);
 void import_causal_conv_with_state(Node& n);
 void import_swiglu(Node& n);
 
+// group_query_attention.cc
+void import_group_query_attention(Node& n);
+
+// experts.cc
+void import_moe(Node& n);
+void import_qmoe(Node& n);
+
 // loss.cc
 void import_negative_log_likelihood_loss(Node& n);
 void import_softmax_cross_entropy_loss(Node& n);
@@ -244,6 +251,7 @@ void import_fast_gelu(Node& n);
 void import_fused_conv(Node& n);
 void import_fused_gemm(Node& n);
 void import_fused_matmul(Node& n);
+void import_gather_block_quantized(Node& n);
 void import_matmul_nbits(Node& n);
 void import_microsoft_gelu(Node& n);
 void import_quick_gelu(Node& n);
@@ -284,6 +292,10 @@ struct Quantisation {
   ValueId zero;
 };
 Quantisation dynamic_range(const Emit& e, ValueId x);
+// Numbers of `bits` bits, the lowest first in each byte: ui8 [count, bytes] to fp32 [count, numbers].
+ValueId unpacked_bits(const Emit& e, ValueId packed, int64_t bits, int64_t numbers);
+// The k largest of each row [rows, columns], the earlier of two equal ones first, and their places, i64.
+std::pair<ValueId, ValueId> largest(const Emit& e, ValueId x, int64_t k);
 // x [N, C, L], w [C, 1, taps], no padding.
 ValueId depthwise_convolution(const Emit& e, ValueId x, ValueId w);
 // image [N, C, H, W] at y, x [N, P]: [N, C, P]; zeros outside.

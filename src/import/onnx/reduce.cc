@@ -136,28 +136,40 @@ void cumulative(Node& n, OpKind combiner) {
 void import_cum_sum(Node& n) { cumulative(n, OpKind::add_); }
 void import_cum_prod(Node& n) { cumulative(n, OpKind::multiply_); }
 
+namespace {
+
 // A stable sort of values with their indices, of which the first k stay.
-void import_top_k(Node& n) {
-  const Emit& e = n.emit;
-  const ValueId x = n.in(0);
-  const int64_t axis = n.axis(n.integer("axis", -1), n.rank(0));
-  const int64_t k = n.opset() < 10 ? n.integer("k", 0) : n.integer(1);
-  n.check(0 <= k && k <= e.dim(x, axis), "k is {} of {} elements", k, e.dim(x, axis));
-  const bool largest = n.flag("largest", true);
-  const ValueId index = e.iota(ElementType::kI64, n.dims(0), axis);
+std::pair<ValueId, ValueId> extremes(const Emit& e, ValueId x, int64_t axis, int64_t k, bool is_largest) {
+  const Dims dims = e.dims(x);
+  const ValueId index = e.iota(ElementType::kI64, dims, axis);
   const Type value = Type::scalar(e.element(x));
   const Type position = Type::scalar(ElementType::kI64);
   const graph::RegionBody comparator{
       {value, value, position, position}, [&](Builder& inner, std::span<const ValueId> a) {
         return Values{
-            inner.compare(largest ? ComparisonDirection::kGt : ComparisonDirection::kLt, a[0], a[1])};
+            inner.compare(is_largest ? ComparisonDirection::kGt : ComparisonDirection::kLt, a[0], a[1])};
       }};
   const graph::OpId id = e.builder().add_with_regions(
       OpKind::sort_, {x, index}, {{Attr::dimension, axis}, {Attr::is_stable, true}},
-      {e.type(x), Type::tensor(ElementType::kI64, n.dims(0))}, {comparator});
+      {e.type(x), Type::tensor(ElementType::kI64, dims)}, {comparator});
   const Values sorted = e.builder().function().op(id).results;
-  n.set(0, e.slice(sorted[0], axis, 0, k));
-  n.set(1, e.slice(sorted[1], axis, 0, k));
+  return {e.slice(sorted[0], axis, 0, k), e.slice(sorted[1], axis, 0, k)};
+}
+
+}  // namespace
+
+std::pair<ValueId, ValueId> largest(const Emit& e, ValueId x, int64_t k) {
+  return extremes(e, x, 1, k, true);
+}
+
+void import_top_k(Node& n) {
+  const Emit& e = n.emit;
+  const int64_t axis = n.axis(n.integer("axis", -1), n.rank(0));
+  const int64_t k = n.opset() < 10 ? n.integer("k", 0) : n.integer(1);
+  n.check(0 <= k && k <= e.dim(n.in(0), axis), "k is {} of {} elements", k, e.dim(n.in(0), axis));
+  const auto [value, place] = extremes(e, n.in(0), axis, k, n.flag("largest", true));
+  n.set(0, value);
+  n.set(1, place);
 }
 
 }  // namespace opentrn::import::onnx

@@ -1,0 +1,31 @@
+// Heads of attention, as every operator of attention has them: [batch, heads, length, size].
+#pragma once
+
+#include <limits>
+#include <optional>
+
+#include "import/onnx/emit.h"
+
+namespace opentrn::import::onnx {
+
+inline constexpr double kMaskedScore = -std::numeric_limits<double>::infinity();
+
+// [batch, length, heads * size] to [batch, heads, length, size], and back.
+ValueId split_heads(const Emit& e, ValueId x, int64_t heads);
+ValueId join_heads(const Emit& e, ValueId x);
+
+// Each head `times` times, one after the other.
+ValueId repeat_heads(const Emit& e, ValueId x, int64_t times);
+
+// Scores with every position where `allowed` is false set to minus infinity.
+ValueId masked(const Emit& e, ValueId scores, ValueId allowed);
+
+// Along the last dimension. A row that is masked as a whole gets zeros. `sink`: a score that takes its part
+// of each row's sum and has no value, of a shape that spreads over the rows ([.., 1]).
+ValueId masked_softmax(const Emit& e, ValueId x, std::optional<ValueId> sink = std::nullopt);
+
+// x [batch, length, heads, size], its first `size` elements turned by angles of [batch or 1, length, size /
+// 2].
+ValueId rotated(const Emit& e, ValueId x, ValueId cosine, ValueId sine, int64_t size, bool interleaved);
+
+}  // namespace opentrn::import::onnx
