@@ -30,6 +30,7 @@
 #include "compiler/options.h"
 #include "device/presence.h"
 #include "graph/control_arguments.h"
+#include "graph/op_definitions.h"
 #include "graph/text/text.h"
 #include "import/load.h"
 #include "import/onnx/onnx.h"
@@ -79,16 +80,30 @@ struct LoadedModel {
 // Constants of a few elements are made of one value everywhere, and cost nothing.
 constexpr int64_t kSplatBytesMin = 64 << 10;
 
+// Ops whose operand of one value is a number of an instruction, however often the graph writes it.
+bool takes_numbers(graph::OpKind kind) {
+  using graph::OpKind;
+  const graph::OpClass of = graph::definition(kind).op_class;
+  return of == graph::OpClass::kUnaryElementwise || of == graph::OpClass::kBinaryElementwise ||
+         kind == OpKind::select_ || kind == OpKind::compare_ || kind == OpKind::clamp_;
+}
+
 int64_t splat_bytes(const graph::Module& module) {
   int64_t bytes = 0;
-  for (const graph::Function& function : module.functions)
+  for (const graph::Function& function : module.functions) {
+    std::set<graph::ValueId> filled;
     graph::walk(function, function.body(), [&](graph::OpId id) {
       const graph::Op& op = function.op(id);
-      if (op.kind != graph::OpKind::constant_) return;
-      const graph::Literal& value = op.literal(graph::Attr::value);
-      const int64_t size = value.type().byte_count();
-      if (value.is_splat() && size >= kSplatBytesMin) bytes += size;
+      if (takes_numbers(op.kind)) return;
+      for (const graph::ValueId value : op.operands) {
+        const graph::OpId maker = function.value(value).op;
+        if (maker == graph::kNoOp || function.op(maker).kind != graph::OpKind::constant_) continue;
+        const graph::Literal& literal = function.op(maker).literal(graph::Attr::value);
+        const int64_t size = literal.type().byte_count();
+        if (literal.is_splat() && size >= kSplatBytesMin && filled.insert(value).second) bytes += size;
+      }
     });
+  }
   return bytes;
 }
 

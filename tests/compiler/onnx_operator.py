@@ -29,7 +29,7 @@ def attributes(**values: object) -> bytes:
     return made
 
 
-def run(
+def compiled(
     path: Path,
     op: str,
     given: list[np.ndarray | None],
@@ -37,7 +37,7 @@ def run(
     variable: tuple[int, ...] = (0,),
     **values,
 ):
-    """Results of one operator; `variable`: which of its inputs are the model's, the others are constants."""
+    """A model of one operator; `variable`: which of its inputs are the model's, the others are constants."""
     names = [f"x{i}" if array is not None else "" for i, array in enumerate(given)]
     results = [f"y{i}" if i in outputs else "" for i in range(max(outputs) + 1)]
     node = ob.node(op, names, results, attributes(**values)) + ob.field(7, "com.microsoft")
@@ -50,5 +50,10 @@ def run(
     graph += b"".join(ob.field(12, ob.value_info(name, [])) for name in results if name)
     opsets = ob.field(8, ob.field(1, "") + ob.field(2, 17)) + ob.field(8, ob.field(1, "com.microsoft") + ob.field(2, 1))
     path.write_bytes(ob.field(1, 8) + ob.field(7, graph) + opsets)
-    made = opentrn.compile(path, strict=True)(*(given[i] for i in variable))
+    return opentrn.compile(path, strict=True)
+
+
+def run(path: Path, op: str, given: list[np.ndarray | None], outputs=(0,), variable=(0,), **values):
+    """Results of one operator, as compiled() has it."""
+    made = compiled(path, op, given, outputs, variable, **values)(*(given[i] for i in variable))
     return made[0] if len(outputs) == 1 else made

@@ -234,3 +234,15 @@ def test_weights_of_one_value_are_told(tmp_path, capsys):
     assert "constants of 16 MiB are one value each" in capsys.readouterr().err
     opentrn.load(compiled.save(tmp_path / "light.neuron"))
     assert opentrn.load(tmp_path / "light.neuron").splat_bytes == compiled.splat_bytes
+
+
+def test_numbers_of_large_arrays_are_no_weights(tmp_path):
+    sizes = field(1, 2) + field(2, INT64) + field(8, "sizes") + field(9, np.array([2048, 2048]).tobytes())
+    path = onnx_file(
+        tmp_path / "sum.onnx",
+        [node("ConstantOfShape", ["sizes"], ["w"]), node("Mul", ["x", "w"], ["y"])],
+        [value_info("x", [2048, 2048])],
+        [value_info("y", [])],
+        [sizes],
+    )
+    assert opentrn.compile(path).splat_bytes == 0

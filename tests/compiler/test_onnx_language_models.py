@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from onnx_operator import run
+from onnx_operator import compiled, run
 
 import opentrn
 
@@ -140,6 +140,25 @@ def test_what_grouped_attention_has_not_is_said(tmp_path):
         grouped(tmp_path / "m.onnx", q, k, v, past, [3], sliding_window_cache=1, local_window_size=2)
     with pytest.raises(opentrn.errors.InputError, match="total_sequence_length is 9 with 1 new tokens and 3 rows"):
         grouped(tmp_path / "m.onnx", q, k, v, past, [3], total=9)
+
+
+@pytest.mark.parametrize("sinks", [None, np.array([0.5, -1, 2, 0], np.float32)])
+@pytest.mark.parametrize("masks", [False, True])
+def test_attention_is_one_kernel_and_rows_without_keys_are_zeros(tmp_path, masks, sinks):
+    q, k, v = normal(2, 160, 4, 16), normal(2, 160, 2, 16), normal(2, 160, 2, 16)
+    past = [np.zeros((2, 2, 0, 16), np.float32)] * 2
+    bias = np.where(RNG.random((2, 4, 160, 160)) < 0.5, -np.inf, 0).astype(np.float32)
+    bias[:, :, 7] = -np.inf
+    flat = [x.reshape(2, 160, -1) for x in (q, k, v)]
+    ends = [np.array([159, 159], np.int32), np.array(160, np.int32), None, None, None, bias if masks else None]
+    given = [*flat, *past, *ends, *([] if sinks is None else [sinks])]
+    made = compiled(tmp_path / "m.onnx", "GroupQueryAttention", given, variable=(0, 1, 2), num_heads=4, kv_num_heads=2)
+    assert made.passes["attention"] == 1
+    with np.errstate(invalid="ignore"):
+        wanted = attention_by_loops(q, k, v, past, [0, 0], bias=bias if masks else None, sinks=sinks)
+    empty = np.isneginf(np.where(np.tri(160), bias, -np.inf)).all(-1).transpose(0, 2, 1)
+    wanted = np.where(np.repeat(empty & masks, 16, 2), 0, wanted)
+    np.testing.assert_allclose(made(*flat)[0], wanted, rtol=2e-4, atol=2e-4)
 
 
 def experts_by_loops(x, router, layers, k, activation, normalises):

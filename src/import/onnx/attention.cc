@@ -24,18 +24,58 @@ Frontier frontier(const Node& n, int64_t queries, int64_t keys, int64_t past) {
   return {e.add(e.sub(valid, static_cast<double>(queries)), step), key};
 }
 
-ValueId with_mask(const Node& n, ValueId scores, ValueId mask, int64_t keys) {
+// The mask of as many keys as there are: those that it does not name are hidden.
+ValueId widened(const Node& n, ValueId mask, int64_t keys) {
   const Emit& e = n.emit;
-  const bool boolean = e.element(mask) == ElementType::kI1;
   const int64_t last = e.rank(mask) - 1;
   n.check(last >= 0 && e.dim(mask, last) <= keys, "the mask has rank {}", last + 1);
-  if (const int64_t missing = keys - e.dim(mask, last); missing > 0 && e.dim(mask, last) != 1) {
-    Dims low(static_cast<size_t>(last + 1), 0);
-    Dims high = low;
-    high.back() = missing;
-    mask = e.pad(mask, e.scalar(e.element(mask), boolean ? 0 : kMaskedScore), low, high);
+  const int64_t missing = keys - e.dim(mask, last);
+  if (missing == 0 || e.dim(mask, last) == 1) return mask;
+  Dims low(static_cast<size_t>(last + 1), 0);
+  Dims high = low;
+  high.back() = missing;
+  const double hides = e.element(mask) == ElementType::kI1 ? 0 : kMaskedScore;
+  return e.pad(mask, e.scalar(e.element(mask), hides), low, high);
+}
+
+// Inputs 3 and 6 and the attributes of windows; a causal mask stands alone where its places are known.
+Masks masks_of(const Node& n, int64_t queries, int64_t keys, int64_t past) {
+  const Emit& e = n.emit;
+  Masks masks;
+  const auto allow = [&](ValueId condition) {
+    masks.allowed = masks.allowed ? e.binary(OpKind::and_, *masks.allowed, condition) : condition;
+  };
+  if (n.has(3)) {
+    const ValueId mask = widened(n, n.in(3), keys);
+    if (e.element(mask) == ElementType::kI1)
+      allow(mask);
+    else
+      masks.bias = mask;
   }
-  return boolean ? masked(e, scores, mask) : e.add(scores, e.cast(mask, e.element(scores)));
+  const Frontier f = frontier(n, queries, keys, past);
+  if (n.flag("is_causal", false)) {
+    const ValueId seen = e.compare(ComparisonDirection::kLe, f.key, f.query);
+    if (n.has(6))
+      allow(seen);
+    else
+      masks.causal = seen;
+  }
+  if (const int64_t left = n.integer("left_window_size", -1); left >= 0)
+    allow(e.compare(ComparisonDirection::kGe, f.key, e.sub(f.query, static_cast<double>(left))));
+  if (const int64_t right = n.integer("right_window_size", -1); right >= 0)
+    allow(e.compare(ComparisonDirection::kLe, f.key, e.add(f.query, static_cast<double>(right))));
+  if (n.has(6)) {
+    const ValueId valid = e.reshape(e.cast(n.in(6), ElementType::kI64), {product(n.dims(6)), 1, 1, 1});
+    allow(e.compare(ComparisonDirection::kLt, f.key, valid));
+  }
+  return masks;
+}
+
+// The scores as qk_matmul_output_mode 2 has them.
+ValueId hidden(const Emit& e, ValueId scores, const Masks& masks) {
+  if (masks.bias) scores = e.add(scores, e.cast(*masks.bias, e.element(scores)));
+  if (masks.allowed) scores = masked(e, scores, *masks.allowed);
+  return masks.causal ? masked(e, scores, *masks.causal) : scores;
 }
 
 }  // namespace
@@ -81,36 +121,13 @@ void import_attention(Node& n) {
   const double cap = n.real("softcap", 0);
   const auto capped = [&](ValueId x) { return cap > 0 ? e.mul(e.tanh(e.div(x, cap)), cap) : x; };
   scores = capped(scores);
-  const ValueId after_cap = scores;
-  if (n.has(3)) scores = with_mask(n, scores, n.in(3), keys);
-  const int64_t left = n.integer("left_window_size", -1);
-  const int64_t right = n.integer("right_window_size", -1);
-  if (n.flag("is_causal", false) || left >= 0 || right >= 0) {
-    const Frontier f = frontier(n, queries, keys, past);
-    if (n.flag("is_causal", false))
-      scores = masked(e, scores, e.compare(ComparisonDirection::kLe, f.key, f.query));
-    if (left >= 0)
-      scores = masked(e, scores,
-                      e.compare(ComparisonDirection::kGe, f.key, e.sub(f.query, static_cast<double>(left))));
-    if (right >= 0)
-      scores = masked(e, scores,
-                      e.compare(ComparisonDirection::kLe, f.key, e.add(f.query, static_cast<double>(right))));
-  }
-  if (n.has(6)) {
-    const ValueId valid = e.reshape(e.cast(n.in(6), ElementType::kI64), {product(n.dims(6)), 1, 1, 1});
-    scores =
-        masked(e, scores, e.compare(ComparisonDirection::kLt, e.iota(ElementType::kI64, {keys}, 0), valid));
-  }
-  const ValueId biased = scores;
-  const ElementType narrow = e.element(q);
-  const ElementType wide = n.data_type("softmax_precision").value_or(narrow);
-  const ValueId weights = e.cast(masked_softmax(e, e.cast(scores, wide)), narrow);
-  const ValueId y = e.dot_general(weights, v, {0, 1}, {0, 1}, {3}, {2});
-  n.set(0, packed ? join_heads(e, y) : y);
+  const Masks masks = masks_of(n, queries, keys, past);
+  const ElementType wide = n.data_type("softmax_precision").value_or(e.element(q));
+  const Attended made = attended(e, scores, masks, v, wide);
+  n.set(0, packed ? join_heads(e, made.y) : made.y);
   if (n.wants(3)) {
-    const ValueId by_mode[] = {raw, after_cap, biased, weights};
     n.check(0 <= mode && mode <= 3, "qk_matmul_output_mode is {}", mode);
-    n.set(3, by_mode[mode]);
+    n.set(3, mode == 0 ? raw : mode == 1 ? scores : mode == 2 ? hidden(e, scores, masks) : made.weights);
   }
 }
 
@@ -224,16 +241,17 @@ void attend(Node& n, Heads h, size_t mask, size_t bias, std::optional<std::pair<
   const double given = n.real("scale", 0);
   ValueId scores =
       e.dot_general(e.mul(h.q, given == 0 ? 1 / std::sqrt(size) : given), h.k, {0, 1}, {0, 1}, {3}, {3});
-  if (n.has(bias)) scores = e.add(scores, n.in(bias));
   if (n.has(mask)) scores = with_key_mask(n, scores, n.in(mask));
+  Masks masks;
+  if (n.has(bias)) masks.bias = n.in(bias);
   if (unidirectional) {
     const int64_t queries = e.dim(scores, 2), keys = e.dim(scores, 3);
     const ValueId key = e.iota(ElementType::kI64, {queries, keys}, 1);
     const ValueId query =
         e.add(e.iota(ElementType::kI64, {queries, keys}, 0), static_cast<double>(keys - queries));
-    scores = masked(e, scores, e.compare(ComparisonDirection::kLe, key, query));
+    masks.causal = e.compare(ComparisonDirection::kLe, key, query);
   }
-  n.set(0, join_heads(e, e.dot_general(masked_softmax(e, scores), h.v, {0, 1}, {0, 1}, {3}, {2})));
+  n.set(0, join_heads(e, attended(e, scores, masks, h.v, ElementType::kF32).y));
 }
 
 }  // namespace

@@ -25,16 +25,58 @@ ValueId masked(const Emit& e, ValueId scores, ValueId allowed) {
   return e.select(allowed, scores, e.like(scores, kMaskedScore));
 }
 
-ValueId masked_softmax(const Emit& e, ValueId x, std::optional<ValueId> sink) {
-  const int64_t axis = e.rank(x) - 1;
-  ValueId top = e.reduce(OpKind::maximum_, x, {axis}, true);
-  if (sink) top = e.max(top, *sink);
-  const ValueId empty = e.compare(ComparisonDirection::kEq, top, kMaskedScore);
-  const ValueId safe = e.select(empty, e.like(top, 0), top);
-  const ValueId weights = e.exp(e.sub(x, safe));
-  ValueId total = e.sum(weights, {axis}, true);
-  if (sink) total = e.add(total, e.exp(e.sub(*sink, safe)));
-  return e.div(weights, e.select(empty, e.like(total, 1), total));
+namespace {
+
+// What a hidden key's score is where rows without any key are possible: a number, since of minus infinities
+// alone the softmax is NaN, which the transposes of an attention kernel would spread to other rows. Its
+// exponential beside any other score is 0.
+double hidden_score(ElementType element) { return element == ElementType::kF16 ? -3e4 : -1e30; }
+
+ValueId all_of(const Emit& e, const Values& conditions) {
+  ValueId all = conditions[0];
+  for (size_t i = 1; i < conditions.size(); ++i) all = e.binary(OpKind::and_, all, conditions[i]);
+  return all;
+}
+
+// Whether a query reads any key, [.., queries, 1]; none where each does.
+std::optional<ValueId> reads_any(const Emit& e, const Masks& masks) {
+  Values conditions;
+  if (masks.bias) conditions.push_back(e.compare(ComparisonDirection::kGt, *masks.bias, kMaskedScore));
+  if (masks.allowed) conditions.push_back(*masks.allowed);
+  if (conditions.empty()) return std::nullopt;
+  if (masks.causal) conditions.push_back(*masks.causal);
+  const ValueId all = all_of(e, conditions);
+  return e.reduce(OpKind::or_, all, {e.rank(all) - 1}, true);
+}
+
+ValueId softmax_with_sink(const Emit& e, ValueId x, ValueId sink) {
+  const Dims last{e.rank(x) - 1};
+  Dims rows = e.dims(x);
+  rows.back() = 1;
+  const ValueId other = e.broadcast_to(sink, rows);
+  const ValueId top = e.max(e.reduce(OpKind::maximum_, x, last, true), other);
+  const ValueId weights = e.exp(e.sub(x, top));
+  return e.div(weights, e.add(e.sum(weights, last, true), e.exp(e.sub(other, top))));
+}
+
+}  // namespace
+
+Attended attended(const Emit& e, ValueId scores, const Masks& masks, ValueId v, ElementType wide,
+                  std::optional<ValueId> sink) {
+  const ElementType element = e.element(scores);
+  const double hidden = hidden_score(element);
+  if (masks.bias) scores = e.add(scores, e.max(e.cast(*masks.bias, element), hidden));
+  if (masks.allowed) scores = e.select(*masks.allowed, scores, e.like(scores, hidden));
+  if (masks.causal) scores = masked(e, scores, *masks.causal);
+  const ValueId x = e.cast(scores, wide);
+  const ValueId softmax = sink ? softmax_with_sink(e, x, *sink) : e.softmax(x, 3);
+  Attended made{e.cast(softmax, e.element(v)), {}};
+  made.y = e.dot_general(made.weights, v, {0, 1}, {0, 1}, {3}, {2});
+  if (const auto reads = reads_any(e, masks)) {
+    made.weights = e.select(*reads, made.weights, e.like(made.weights, 0));
+    made.y = e.select(*reads, made.y, e.like(made.y, 0));
+  }
+  return made;
 }
 
 ValueId rotated(const Emit& e, ValueId x, ValueId cosine, ValueId sine, int64_t size, bool interleaved) {

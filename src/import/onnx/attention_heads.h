@@ -20,9 +20,23 @@ ValueId repeat_heads(const Emit& e, ValueId x, int64_t times);
 // Scores with every position where `allowed` is false set to minus infinity.
 ValueId masked(const Emit& e, ValueId scores, ValueId allowed);
 
-// Along the last dimension. A row that is masked as a whole gets zeros. `sink`: a score that takes its part
-// of each row's sum and has no value, of a shape that spreads over the rows ([.., 1]).
-ValueId masked_softmax(const Emit& e, ValueId x, std::optional<ValueId> sink = std::nullopt);
+// What keeps queries from keys, each of a shape that spreads over the scores [batch, heads, queries, keys].
+struct Masks {
+  std::optional<ValueId> bias;     // added to the scores; minus infinity hides a key
+  std::optional<ValueId> allowed;  // whether a query may read a key
+  std::optional<ValueId> causal;   // the same, of places that are known and leave every query a key
+};
+
+struct Attended {
+  ValueId weights;  // of the keys
+  ValueId y;        // of the values, [batch, heads, queries, size]
+};
+
+// Softmax of the scores in `wide`, and the values by those weights. A query that reads no key gets zeros.
+// `sink`: fp32, a score that takes its part of each row's sum and has no value, of a shape that spreads over
+// [batch, heads, queries, 1]; `wide` is fp32 then.
+Attended attended(const Emit& e, ValueId scores, const Masks& masks, ValueId v, ElementType wide,
+                  std::optional<ValueId> sink = std::nullopt);
 
 // x [batch, length, heads, size], its first `size` elements turned by angles of [batch or 1, length, size /
 // 2].

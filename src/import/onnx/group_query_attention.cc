@@ -155,24 +155,31 @@ ValueId appended(const Node& n, const Sizes& s, std::optional<ValueId> past, Val
   return e.concat(sequences, 0);
 }
 
-// Which keys [.., queries, keys] each query reads.
-ValueId visible(const Node& n, const Sizes& s, const Before& before) {
+Masks masks_of(const Node& n, const Sizes& s, const Before& before) {
   const Emit& e = n.emit;
+  Masks masks;
+  if (n.has(kBias)) {
+    n.check(n.rank(kBias) == 4 && e.dim(n.in(kBias), 3) >= s.total, "attention_bias of rank {}",
+            n.rank(kBias));
+    masks.bias = e.slice(n.in(kBias), 3, 0, s.total);
+  }
   const ValueId key = e.iota(ElementType::kI64, {s.length, s.total}, 1);
   if (!n.flag("causal", true)) {
     const ValueId last = e.reshape(e.cast(n.in(kLastPositions), ElementType::kI64), {s.batch, 1, 1, 1});
-    return e.compare(ComparisonDirection::kLe, key, last);
+    masks.allowed = e.compare(ComparisonDirection::kLe, key, last);
+    return masks;
   }
   ValueId query = e.iota(ElementType::kI64, {s.length, s.total}, 0);
   query = before.known ? e.add(query, static_cast<double>(*before.known))
                        : e.add(query, e.reshape(before.each, {s.batch, 1, 1, 1}));
-  ValueId seen = e.compare(ComparisonDirection::kLe, key, query);
+  const ValueId seen = e.compare(ComparisonDirection::kLe, key, query);
+  (before.known ? masks.causal : masks.allowed) = seen;
   // The query itself counts as one of the window.
-  const int64_t window = n.integer("local_window_size", -1);
-  if (window >= 0)
-    seen = e.binary(OpKind::and_, seen,
-                    e.compare(ComparisonDirection::kGt, key, e.sub(query, static_cast<double>(window))));
-  return seen;
+  if (const int64_t window = n.integer("local_window_size", -1); window >= 0) {
+    const ValueId near = e.compare(ComparisonDirection::kGt, key, e.sub(query, static_cast<double>(window)));
+    masks.allowed = masks.allowed ? e.binary(OpKind::and_, *masks.allowed, near) : near;
+  }
+  return masks;
 }
 
 std::optional<ValueId> sink_of(const Node& n, const Sizes& s) {
@@ -187,23 +194,15 @@ std::optional<ValueId> sink_of(const Node& n, const Sizes& s) {
 }
 
 // q [batch, heads, length, size], k and v [batch, kv heads, total, size].
-ValueId attended(const Node& n, const Sizes& s, ValueId q, ValueId k, ValueId v, const Before& before) {
+ValueId attention(const Node& n, const Sizes& s, ValueId q, ValueId k, ValueId v, const Before& before) {
   const Emit& e = n.emit;
-  const ElementType narrow = e.element(q);
   k = repeat_heads(e, k, s.heads / s.kv_heads);
   v = repeat_heads(e, v, s.heads / s.kv_heads);
   const double given = n.real("scale", 0);
   const double scale = given == 0 ? 1 / std::sqrt(static_cast<double>(s.size)) : given;
   ValueId scores = e.mul(e.dot_general(q, k, {0, 1}, {0, 1}, {3}, {3}, ElementType::kF32), scale);
   if (const double cap = n.real("softcap", 0); cap > 0) scores = e.mul(e.tanh(e.div(scores, cap)), cap);
-  if (n.has(kBias)) {
-    ValueId bias = n.in(kBias);
-    n.check(e.rank(bias) == 4 && e.dim(bias, 3) >= s.total, "attention_bias of rank {}", e.rank(bias));
-    scores = e.add(scores, e.cast(e.slice(bias, 3, 0, s.total), ElementType::kF32));
-  }
-  scores = masked(e, scores, visible(n, s, before));
-  const ValueId weights = e.cast(masked_softmax(e, scores, sink_of(n, s)), narrow);
-  return join_heads(e, e.dot_general(weights, v, {0, 1}, {0, 1}, {3}, {2}));
+  return join_heads(e, attended(e, scores, masks_of(n, s, before), v, ElementType::kF32, sink_of(n, s)).y);
 }
 
 }  // namespace
@@ -234,8 +233,8 @@ void import_group_query_attention(Node& n) {
   const ValueId keys = present(kPastKey, k), values = present(kPastValue, v);
   n.set(1, keys);
   n.set(2, values);
-  n.set(0, attended(n, s, e.transpose(q, {0, 2, 1, 3}), e.slice(keys, 2, 0, s.total),
-                    e.slice(values, 2, 0, s.total), before));
+  n.set(0, attention(n, s, e.transpose(q, {0, 2, 1, 3}), e.slice(keys, 2, 0, s.total),
+                     e.slice(values, 2, 0, s.total), before));
 }
 
 }  // namespace opentrn::import::onnx
