@@ -107,6 +107,22 @@ def test_windows(tmp_path, window):
     close(found, attention_by_loops(q, k, v, past, [3], window=window))
 
 
+@pytest.mark.parametrize("rows", [4, 7])
+def test_caches_of_a_windows_size_drop_what_no_query_reads(tmp_path, rows):
+    window, tokens = 4, 0
+    q, k, v = normal(1, 16, 2, 8), normal(1, 16, 1, 8), normal(1, 16, 1, 8)
+    nothing = [np.zeros((1, 1, 0, 8))] * 2
+    wanted = attention_by_loops(q, k, v, nothing, [0], window=window)
+    past = [np.zeros((1, 1, rows, 8), np.float32)] * 2
+    for length in (5, 1, 1, 6, 1, 2):
+        part = slice(tokens, tokens + length)
+        options = {"local_window_size": window, "sliding_window_cache": 1}
+        found = grouped(tmp_path / "m.onnx", q[:, part], k[:, part], v[:, part], past, [tokens], **options)
+        close(found[0], wanted[:, part])
+        tokens, past = tokens + length, found[1:]
+        assert past[0].shape == (1, 1, rows, 8)
+
+
 def test_caps_biases_and_sinks(tmp_path):
     q, k, v = normal(2, 3, 4, 8), normal(2, 3, 2, 8), normal(2, 3, 2, 8)
     past = [np.zeros((2, 2, 0, 8), np.float32)] * 2
@@ -136,8 +152,10 @@ def test_packed_queries_keys_and_values(tmp_path):
 def test_what_grouped_attention_has_not_is_said(tmp_path):
     q, k, v = normal(1, 1, 4, 8), normal(1, 1, 2, 8), normal(1, 1, 2, 8)
     past = [normal(1, 2, 3, 8), normal(1, 2, 3, 8)]
-    with pytest.raises(opentrn.errors.NotModelled, match="sliding_window_cache"):
-        grouped(tmp_path / "m.onnx", q, k, v, past, [3], sliding_window_cache=1, local_window_size=2)
+    with pytest.raises(opentrn.errors.InputError, match="sliding_window_cache has 3 rows for a local_window_size of 4"):
+        grouped(tmp_path / "m.onnx", q, k, v, past, [3], sliding_window_cache=1, local_window_size=4)
+    with pytest.raises(opentrn.errors.NotModelled, match="keys and values in 8 or 4 bits"):
+        grouped(tmp_path / "m.onnx", q, k, v, past, [3], k_quant_type="PER_TENSOR")
     with pytest.raises(opentrn.errors.InputError, match="total_sequence_length is 9 with 1 new tokens and 3 rows"):
         grouped(tmp_path / "m.onnx", q, k, v, past, [3], total=9)
 

@@ -147,7 +147,8 @@ def sizes_given(dimensions: Mapping[str, Any] | None) -> tuple[dict[str, list[in
     lists = {}
     for name, given in (dimensions or {}).items():
         sizes = [given] if isinstance(given, int | np.integer) else list(given)
-        if not sizes or any(not isinstance(size, int | np.integer) or size < 1 for size in sizes):
+        least = 0 if len(sizes) == 1 else 1  # several programs pad what they are given, and nothing is never padded
+        if not sizes or any(not isinstance(size, int | np.integer) or size < least for size in sizes):
             raise InputError(f"{name}: {given!r} is not a list of sizes", label="model.size")
         lists[name] = sorted({int(size) for size in sizes})
     return lists, any(len(sizes) > 1 for sizes in lists.values())

@@ -33,16 +33,34 @@ struct Sizes {
   int64_t past;     // rows of the past's buffers
   int64_t total;    // tokens of the longest sequence, past and new
   int64_t present;  // rows of the buffers that are returned
+  int64_t dropped;  // tokens in front that the past's buffers hold no more: they are as large as a window
 };
 
 void refuse_what_is_not_imported(const Node& n) {
-  if (n.flag("sliding_window_cache", false))
-    n.refuse("sliding_window_cache, buffers of the window's size, is not imported",
-             "buffers of the whole sequence, local_window_size as it is");
   if (n.string("k_quant_type", "NONE") != "NONE" || n.string("v_quant_type", "NONE") != "NONE")
     n.refuse("keys and values in 8 or 4 bits are not imported", "k_quant_type and v_quant_type NONE");
   if (n.wants(3) || n.integer("qk_output", 0) != 0) n.refuse("the output of Q x K' is not imported");
   if (n.has(kQueryLengths)) n.refuse("query_seqlens is not imported");
+}
+
+// How many of `tokens` a cache of `capacity` rows holds for a window: those that no longer fit are dropped as
+// many at once as the cache has rows beyond the window, so that what it holds depends on their number alone.
+int64_t resident(int64_t tokens, int64_t capacity, int64_t window) {
+  if (tokens <= capacity) return tokens;
+  const int64_t step = capacity - window + 1;
+  return tokens - step * ((tokens - capacity + step - 1) / step);
+}
+
+void set_window_cache(const Node& n, Sizes& s) {
+  const int64_t window = n.integer("local_window_size", -1);
+  n.check(window > 0 && window <= s.past, "sliding_window_cache has {} rows for a local_window_size of {}",
+          s.past, window);
+  n.check(s.total >= s.length, "total_sequence_length is {} with {} new tokens", s.total, s.length);
+  if (s.batch > 1 && s.total > s.length)
+    n.refuse("sliding_window_cache of several sequences with a past is not imported", "one sequence a run");
+  const int64_t before = s.total - s.length;
+  s.dropped = before - resident(before, s.past, window);
+  s.present = s.past;
 }
 
 Sizes sizes_of(const Node& n) {
@@ -72,6 +90,10 @@ Sizes sizes_of(const Node& n) {
   n.check(product(n.dims(kLastPositions)) == s.batch, "seqlens_k has {} elements for a batch of {}",
           product(n.dims(kLastPositions)), s.batch);
   s.total = n.integer(kTotalLength);
+  if (n.flag("sliding_window_cache", false)) {
+    set_window_cache(n, s);
+    return s;
+  }
   n.check(s.total >= s.length && s.total <= s.past + s.length,
           "total_sequence_length is {} with {} new tokens and {} rows of the past", s.total, s.length,
           s.past);
@@ -128,31 +150,48 @@ ValueId turned(const Node& n, const Sizes& s, ValueId x, const Before& before) {
   return rotated(e, x, angles(kCosine), angles(kSine), size, n.flag("rotary_interleaved", false));
 }
 
-// Buffers of `present` rows: the past's with the new rows behind those that count.
-ValueId appended(const Node& n, const Sizes& s, std::optional<ValueId> past, ValueId rows,
-                 const Before& before) {
+// [batch, kv heads, rows, size].
+struct Cache {
+  ValueId read;     // the rows that queries may read: those of tokens `dropped` to `total`
+  ValueId present;  // the buffer that is returned
+};
+
+// The past's rows and the new ones at places that are known.
+Cache appended(const Node& n, const Sizes& s, std::optional<ValueId> past, ValueId rows, int64_t before) {
   const Emit& e = n.emit;
-  const auto zeros = [&](int64_t count) {
-    return e.full(e.element(rows), {s.batch, s.kv_heads, count, s.size}, 0);
-  };
-  if (before.known) {
-    Values parts;
-    if (*before.known > 0) parts.push_back(e.slice(*past, 2, 0, *before.known));
-    parts.push_back(rows);
-    if (const int64_t behind = s.present - s.total; behind > 0)
-      parts.push_back(past ? e.slice(*past, 2, s.total, s.present) : zeros(behind));
-    return parts.size() == 1 ? rows : e.concat(parts, 2);
+  Cache cache{rows, {}};
+  if (const int64_t old = before - s.dropped; old > 0)
+    cache.read = e.concat({e.slice(*past, 2, 0, old), rows}, 2);
+  const int64_t held = s.total - s.dropped;
+  int64_t kept = held;
+  if (n.flag("sliding_window_cache", false))
+    kept = resident(s.total, s.past, n.integer("local_window_size", -1));
+  cache.present = e.slice(cache.read, 2, held - kept, held);
+  if (const int64_t behind = s.present - kept; behind > 0) {
+    // What is behind the tokens has no meaning: the past's, which a buffer that stays in place has there.
+    const ValueId rest = past && s.past == s.present
+                             ? e.slice(*past, 2, kept, s.present)
+                             : e.full(e.element(rows), {s.batch, s.kv_heads, behind, s.size}, 0);
+    cache.present = e.concat({cache.present, rest}, 2);
   }
-  ValueId buffer = *past;
-  if (s.present > s.past) buffer = e.concat({buffer, zeros(s.present - s.past)}, 2);
+  return cache;
+}
+
+// The new rows of each sequence behind its own tokens.
+Cache appended_to_each(const Node& n, const Sizes& s, ValueId past, ValueId rows, ValueId before) {
+  const Emit& e = n.emit;
+  ValueId buffer = past;
+  if (const int64_t more = s.present - s.past; more > 0)
+    buffer = e.concat({buffer, e.full(e.element(rows), {s.batch, s.kv_heads, more, s.size}, 0)}, 2);
   Values sequences;
   const ValueId zero = e.scalar(ElementType::kI64, 0);
   for (int64_t b = 0; b < s.batch; ++b) {
-    const ValueId at = e.reshape(e.slice(before.each, 0, b, b + 1), {});
+    const ValueId at = e.reshape(e.slice(before, 0, b, b + 1), {});
     sequences.push_back(
         e.dynamic_update(e.slice(buffer, 0, b, b + 1), e.slice(rows, 0, b, b + 1), {zero, zero, at, zero}));
   }
-  return e.concat(sequences, 0);
+  const ValueId present = e.concat(sequences, 0);
+  return {e.slice(present, 2, 0, s.total), present};
 }
 
 Masks masks_of(const Node& n, const Sizes& s, const Before& before) {
@@ -161,16 +200,17 @@ Masks masks_of(const Node& n, const Sizes& s, const Before& before) {
   if (n.has(kBias)) {
     n.check(n.rank(kBias) == 4 && e.dim(n.in(kBias), 3) >= s.total, "attention_bias of rank {}",
             n.rank(kBias));
-    masks.bias = e.slice(n.in(kBias), 3, 0, s.total);
+    masks.bias = e.slice(n.in(kBias), 3, s.dropped, s.total);
   }
-  const ValueId key = e.iota(ElementType::kI64, {s.length, s.total}, 1);
+  const int64_t keys = s.total - s.dropped;
+  const ValueId key = e.iota(ElementType::kI64, {s.length, keys}, 1);
   if (!n.flag("causal", true)) {
     const ValueId last = e.reshape(e.cast(n.in(kLastPositions), ElementType::kI64), {s.batch, 1, 1, 1});
     masks.allowed = e.compare(ComparisonDirection::kLe, key, last);
     return masks;
   }
-  ValueId query = e.iota(ElementType::kI64, {s.length, s.total}, 0);
-  query = before.known ? e.add(query, static_cast<double>(*before.known))
+  ValueId query = e.iota(ElementType::kI64, {s.length, keys}, 0);
+  query = before.known ? e.add(query, static_cast<double>(*before.known - s.dropped))
                        : e.add(query, e.reshape(before.each, {s.batch, 1, 1, 1}));
   const ValueId seen = e.compare(ComparisonDirection::kLe, key, query);
   (before.known ? masks.causal : masks.allowed) = seen;
@@ -226,15 +266,16 @@ void import_group_query_attention(Node& n) {
   const ValueId v = in_heads(part(kValue, width + kv_width, kv_width), s.kv_heads);
   q = turned(n, s, normalised_heads(n, q, kQueryNorm, "q_norm_epsilon"), before);
   k = turned(n, s, normalised_heads(n, k, kKeyNorm, "k_norm_epsilon"), before);
-  const auto present = [&](size_t input, ValueId rows) {
+  const auto cached = [&](size_t input, ValueId x) {
+    const ValueId rows = e.transpose(x, {0, 2, 1, 3});
     const std::optional<ValueId> past = n.has(input) ? std::optional(n.in(input)) : std::nullopt;
-    return appended(n, s, past, e.transpose(rows, {0, 2, 1, 3}), before);
+    return before.known ? appended(n, s, past, rows, *before.known)
+                        : appended_to_each(n, s, *past, rows, before.each);
   };
-  const ValueId keys = present(kPastKey, k), values = present(kPastValue, v);
-  n.set(1, keys);
-  n.set(2, values);
-  n.set(0, attention(n, s, e.transpose(q, {0, 2, 1, 3}), e.slice(keys, 2, 0, s.total),
-                     e.slice(values, 2, 0, s.total), before));
+  const Cache keys = cached(kPastKey, k), values = cached(kPastValue, v);
+  n.set(1, keys.present);
+  n.set(2, values.present);
+  n.set(0, attention(n, s, e.transpose(q, {0, 2, 1, 3}), keys.read, values.read, before));
 }
 
 }  // namespace opentrn::import::onnx
