@@ -189,6 +189,7 @@ void import_rotary_embedding(Node& n) {
 void import_microsoft_rotary_embedding(Node& n) {
   const Emit& e = n.emit;
   const Dims from = n.dims(0);
+  n.check(from.size() == 3 || from.size() == 4, "input of rank {}", from.size());
   n.check(n.rank(2) == 2 && e.dim(n.in(2), 1) > 0, "cos_cache of rank {}", n.rank(2));
   if (n.flag("is_packed_batching", false)) n.refuse("is_packed_batching is not imported");
   n.check(n.real("scale", 1) == 1, "scale is {}", n.real("scale", 1));
@@ -348,6 +349,8 @@ void import_linear_attention(Node& n) {
   // [length, batch, heads, size]
   const auto by_time = [&](ValueId x, int64_t heads) {
     const Dims d = outer.dims(x);
+    n.check(d.size() == 3 && heads > 0 && d[2] % heads == 0, "{} columns of rank {} for {} heads",
+            d.empty() ? 1 : d.back(), d.size(), heads);
     return outer.transpose(outer.reshape(outer.cast(x, wide), {d[0], d[1], heads, d[2] / heads}),
                            {1, 0, 2, 3});
   };

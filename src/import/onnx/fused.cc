@@ -58,7 +58,7 @@ ValueId activated(const Node& n, ValueId x, const std::vector<float>& parameters
 }
 
 void with_activation(Node& n, const std::vector<float>& parameters) {
-  n.set(0, activated(n, *n.outputs()[0], parameters));
+  if (n.wants(0)) n.set(0, activated(n, *n.outputs()[0], parameters));
 }
 
 ValueId swapped(const Emit& e, ValueId x, bool swaps) {
@@ -121,7 +121,7 @@ void import_fused_gemm(Node& n) {
 // The third operand is added to the sums before the activation.
 void import_fused_conv(Node& n) {
   import_conv(n);
-  if (n.has(3)) n.set(0, n.emit.add(*n.outputs()[0], n.in(3)));
+  if (n.has(3) && n.wants(0)) n.set(0, n.emit.add(*n.outputs()[0], n.in(3)));
   with_activation(n, n.reals("activation_params").value_or(std::vector<float>{}));
 }
 
@@ -186,6 +186,7 @@ void import_gather_block_quantized(Node& n) {
   n.check(!bytes || axis == 0, "gather_axis is {} of bytes", axis);
   n.check(axis != quantized_axis, "gather_axis and quantize_axis are both {}", axis);
   const int64_t block = n.integer("block_size", floats ? 0 : 128);
+  n.check(block > 0 || floats, "block_size is {}", block);
   // [rows of axis first] so that one gather serves every axis.
   const auto rows = [&](ValueId x) { return e.dim(x, axis) == 1 ? x : e.take_along(x, n.in(1), axis); };
   const auto numbers = [&](ValueId x) {
