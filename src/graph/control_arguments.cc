@@ -83,6 +83,22 @@ bool is_constant(const Function& function, ValueId value) {
   return op.kind == OpKind::constant_;
 }
 
+// Comparisons that only count a place from the end: x < 0 ? x + size : x.
+std::set<ValueId> wraps_of(const Function& function) {
+  std::set<ValueId> found;
+  walk(function, function.body(), [&](OpId id) {
+    const Op& op = function.op(id);
+    if (op.kind != OpKind::select_) return;
+    const OpId made = function.value(op.operands[0]).op, sum = function.value(op.operands[1]).op;
+    if (made == kNoOp || sum == kNoOp || function.op(sum).kind != OpKind::add_) return;
+    const ValueId place = op.operands[2];
+    if (function.op(made).kind == OpKind::compare_ && function.op(made).operands[0] == place &&
+        function.op(sum).operands[0] == place)
+      found.insert(op.operands[0]);
+  });
+  return found;
+}
+
 }  // namespace
 
 std::vector<size_t> arguments_behind(const Function& function, ValueId value) {
@@ -93,6 +109,7 @@ std::vector<size_t> arguments_behind(const Function& function, ValueId value) {
 
 std::vector<size_t> control_arguments(const Function& function) {
   Slice slice(function);
+  const std::set<ValueId> wraps = wraps_of(function);
   walk(function, function.body(), [&](OpId id) {
     const Op& op = function.op(id);
     if (op.kind == OpKind::if_ || op.kind == OpKind::case_) slice.add(op.operands[0]);
@@ -100,7 +117,7 @@ std::vector<size_t> control_arguments(const Function& function) {
       const Block& condition = function.block(op.regions[0]);
       for (const ValueId value : function.op(condition.ops.back()).operands) slice.add(value);
     }
-    if (op.kind != OpKind::compare_) return;
+    if (op.kind != OpKind::compare_ || wraps.contains(op.results[0])) return;
     for (const size_t side : {0U, 1U})
       if (is_constant(function, op.operands[1 - side]) && is_one_number(function, op.operands[side]))
         slice.add(op.operands[side]);

@@ -156,6 +156,20 @@ def test_a_drawn_input_that_chooses_a_branch_is_named(tmp_path, capsys):
     assert "rate=1 decide" in capsys.readouterr().err
 
 
+def test_the_place_of_a_lookup_chooses_no_branch(tmp_path, capsys):
+    table = field(1, 5) + field(1, 4) + field(2, 1) + field(8, "table") + field(9, bytes(80))
+    path = onnx_file(
+        tmp_path / "lookup.onnx",
+        [node("Gather", ["table", "token"], ["y"])],
+        [value_info("token", [1], INT64)],
+        [value_info("y", [])],
+        [table],
+    )
+    assert main(["run", str(path), "--no-cache"]) == 0
+    said = capsys.readouterr().err
+    assert "for token" in said and "decide" not in said
+
+
 def test_a_file_knows_which_inputs_choose_branches(tmp_path, capsys):
     path = branches(tmp_path / "same.onnx", node("Relu", ["x"], ["other"]))
     assert opentrn.compile(path).control_inputs == [1]
