@@ -28,6 +28,7 @@ class Form:
     turned: bool = False  # the weights are transposed before it, as U-Nets have them
     heads_first: bool = False  # inputs [batch, heads, tokens, features], as torch has them
     features_first: bool = False  # keys and values [batch, heads, features, tokens]
+    cap: float = 0.0  # scores are cap tanh(scores / cap), below the masks
     sinks: bool = False  # a score of each head beside those of the keys, which has no value
 
     def text(self) -> str:
@@ -64,7 +65,8 @@ class Form:
             f" contracting_dims = [3] x [{feature}]"
             f" : (tensor<{tokens(q, h)}>, tensor<{stored(h)}>) -> tensor<{scores}>",
             f"%scale = stablehlo.constant dense<{d**-0.5:.9e}> : tensor<{scores}>",
-            f"%scaled = stablehlo.multiply %s, %scale : tensor<{scores}>",
+            f"{'%raw' if self.cap else '%scaled'} = stablehlo.multiply %s, %scale : tensor<{scores}>",
+            *self.capped(scores),
             *self.masked(scores),
             "%low = stablehlo.constant dense<0xFF800000> : tensor<f32>",
             "%zero = stablehlo.constant dense<0.0> : tensor<f32>",
@@ -127,6 +129,16 @@ class Form:
         raised = [] if op == "maximum" else [f"%gap_s = stablehlo.subtract %spread, %most : {kind}",
                                              f"%raised = stablehlo.exponential %gap_s : {kind}"]  # fmt: skip
         return [*raised, f"{both} = stablehlo.{op} {of_keys}, {sink} : {kind}"]
+
+    def capped(self, scores: str) -> list[str]:
+        if not self.cap:
+            return []
+        return [
+            f"%cap = stablehlo.constant dense<{self.cap:.9e}> : tensor<{scores}>",
+            f"%part = stablehlo.divide %raw, %cap : tensor<{scores}>",
+            f"%bent = stablehlo.tanh %part : tensor<{scores}>",
+            f"%scaled = stablehlo.multiply %bent, %cap : tensor<{scores}>",
+        ]
 
     def masked(self, scores: str) -> list[str]:
         q, k = self.queries, self.keys
@@ -258,9 +270,23 @@ DECODE_FORMS = [
     Form(queries=3, keys=2048, batch=1, heads=3, features=16, sinks=True, mask="full", heads_first=True),
 ]  # fmt: skip
 
+CAP_FORMS = [
+    Form(cap=0.5),
+    Form(cap=50.0, mask="causal-select", queries=300, keys=300),
+    Form(cap=2.0, mask="causal-added", queries=130, keys=130, element="bf16"),
+    Form(cap=0.7, mask="select", keys=1100),
+    Form(cap=30.0, mask="full", sinks=True, heads=2),
+    Form(cap=1.5, sinks=True, mask="causal-select", queries=140, keys=140, element="bf16"),
+    Form(cap=1.0, queries=20, keys=4300, batch=1, heads=2, sinks=True, mask="added"),
+    Form(cap=50.0, queries=1, keys=2048, heads=4, shared=2, features=64, element="bf16"),
+    Form(cap=0.5, queries=4, keys=1280, batch=2, heads=6, features=32, mask="added", values_left=False),
+    Form(cap=3.0, queries=8, keys=640, batch=2, heads=5, features=32, sinks=True, mask="select"),
+    Form(cap=1.0, queries=3, keys=1024, batch=1, heads=3, features=16, sinks=True),
+]  # fmt: skip
+
 
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
-@pytest.mark.parametrize("form", FORMS + SINK_FORMS + SECTION_FORMS + DECODE_FORMS, ids=str)
+@pytest.mark.parametrize("form", FORMS + SINK_FORMS + SECTION_FORMS + DECODE_FORMS + CAP_FORMS, ids=str)
 def test_attention_is_one_kernel_with_the_values_of_float64(form: Form, target: str):
     text, arrays = form.text(), form.inputs()
     model = opentrn.compile(text, target=target)
@@ -269,8 +295,18 @@ def test_attention_is_one_kernel_with_the_values_of_float64(form: Form, target: 
     got = model(*arrays)[0].astype(np.float64)
     want = np.asarray(graph.parse(text).evaluate(*arrays, float64=True)[0], np.float64)
     # Weights and results round to the element type once each; sums are of normal numbers times weights of sum one.
-    bound = 2.0**-7 if form.element == "bf16" else 4e-6
+    # A cap is kept to 1e-7 of it.
+    bound = 2.0**-7 if form.element == "bf16" else 4e-6 + 1e-7 * form.cap
     np.testing.assert_allclose(got, want, rtol=0, atol=bound * max(1.0, np.abs(want).max()))
+
+
+@pytest.mark.parametrize("form", [CAP_FORMS[i] for i in (1, 5, 7, 9)], ids=str)
+def test_soft_caps_are_in_the_kernel(form: Form):
+    test_attention_is_one_kernel_with_the_values_of_float64(form, "trn2")
+
+
+def test_caps_that_the_kernel_does_not_keep_exactly_enough_stay_outside_of_it():
+    assert opentrn.compile(Form(cap=500.0).text()).passes["attention"] == 0
 
 
 @pytest.mark.parametrize("size", [-60.0, 60.0])

@@ -11,6 +11,8 @@ std::optional<AttentionOp> attention_of(const Op& op) {
   const Dictionary& attributes = *op.find(Attr::composite_attributes)->as_dictionary();
   AttentionOp made;
   made.scale = *attributes.find("scale")->second.get<double>();
+  if (const auto found = attributes.find("cap"); found != attributes.end())
+    made.cap = *found->second.get<double>();
   const graph::AttributeList& masks = *attributes.find("masks")->second.as_list();
   for (size_t i = 0; i < masks.size(); i += 2)
     made.masks.push_back({op.operands[3 + i / 2], *masks[i].get<bool>(), *masks[i + 1].get<double>()});

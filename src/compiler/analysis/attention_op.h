@@ -1,4 +1,5 @@
-// softmax(scale * Q K^T + masks) V as one op, which lowering/attention.cc takes whole.
+// softmax(scale * Q K^T + masks) V as one op, the scores softly capped where a model wants it, which
+// lowering/attention.cc takes whole.
 //
 // The op is a composite named kAttentionName. Operands: Q [B..., q, d], K [B..., k, d], V [B..., k, e], then
 // one per mask, and the sinks. Result: [B0, q, rest of B..., e], which is how models keep it between layers.
@@ -16,6 +17,8 @@ inline constexpr std::string_view kAttentionName = "opentrn.attention";
 // What the kernel can hold: features of a head, and of a value.
 inline constexpr int64_t kAttentionFeaturesMax = 128;
 inline constexpr int64_t kAttentionValuesMax = 512;
+// A soft cap of the scores, which are kept to some 1e-7 of it.
+inline constexpr double kAttentionCapMax = 128;
 // Bytes of one feature's keys that are in SBUF at once; as many again for the values, beside what other
 // kernels keep there. More keys come in sections.
 inline constexpr int64_t kAttentionKeyBytes = 16 * 1024;
@@ -31,6 +34,8 @@ struct AttentionOp {
     double fill = 0;
   };
   double scale = 1;
+  // The scaled scores are cap * tanh(scores / cap), below the masks.
+  std::optional<double> cap;
   // Only keys up to query + diagonal count.
   std::optional<int64_t> diagonal;
   std::vector<Mask> masks;

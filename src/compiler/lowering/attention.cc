@@ -11,7 +11,8 @@
 //       with more than one block of keys: earlier sums are scaled to the new maximum
 //     O / l
 //
-// With a sink, every query begins with m = sink, l = 1, O = 0.
+// With a sink, every query begins with m = sink, l = 1, O = 0. With a soft cap, Scalar and Vector make a
+// bounded number of each score first (attention_kernel.h).
 //
 // One section has all keys, and all queries are taken at once, up to kAttentionKeyBytes. With more, what the
 // queries have summed up stays in SBUF from section to section (kAttentionSumBytes), and K and V are read
@@ -371,7 +372,7 @@ class AttentionKernel : private AttentionKernelBase {
     auto running = std::make_shared<Running>();
     if (!sink_) return running;
     running->shift = column(rows, "shift");
-    emitter_.tensor_scalar(AluOp::kMultiply, running->shift, sinks_of(head, query, rows), -1.0);
+    write_sink(running->shift, sinks_of(head, query, rows), -1.0);
     running->sum = column(rows, "sum");
     emitter_.memset(running->sum, 1.0);
     running->result = column(rows, "joined", values_);
@@ -450,7 +451,7 @@ class AttentionKernel : private AttentionKernelBase {
       const Tile scores = scores_of(job, transposed, r * kScoreColumns);
       const Tile part = masked(job, scores, r * kScoreColumns);
       emitter_.tensor_scalar_max(AluOp::kMultiply, scaled.column_range(r * kScoreColumns, part.columns), part,
-                                 scales_late() ? attention_.scale : 1.0,
+                                 scales_late() ? scale_ : 1.0,
                                  {.begins = r == 0,
                                   .first = r == 0 ? least : std::nullopt,
                                   .negated = r + 1 == regions ? std::optional(shift) : std::nullopt});
@@ -475,8 +476,10 @@ class AttentionKernel : private AttentionKernelBase {
       emitter_.matmul(scores.column_range(c, columns), transposed,
                       keys_tile_.column_range(job.key - section_ + begin + c, columns), false);
     }
-    if (attention_.diagonal) mask_corner(job, scores, begin);
-    return scores;
+    const Tile made = is_capped() ? emitter_.sbuf(job.rows, width, DType::kFloat32, "capped") : scores;
+    if (is_capped()) write_capped(made, scores);
+    if (attention_.diagonal) mask_corner(job, made, begin);
+    return made;
   }
 
   // Key `query + r + diagonal` is the last one that row r sees: 128 columns from there have the corner's

@@ -288,8 +288,7 @@ class DecodeAttention : private AttentionKernelBase {
         view.dims = {{0, 1}, {sink_->rows.step, queries_}};
         emitter_.load(found->second, view);
       }
-      emitter_.tensor_scalar(AluOp::kMultiply, row.column_range(i * queries_, queries_), found->second,
-                             factor);
+      write_sink(row.column_range(i * queries_, queries_), found->second, factor);
     }
     return row;
   }
@@ -368,12 +367,15 @@ class DecodeAttention : private AttentionKernelBase {
   void take_scores(Job& job, int64_t i, int64_t chunk, const Tile& sums) {
     const Tile& scores = job.scores[static_cast<size_t>(i)];
     const Tile here = of_chunk(scores, chunk, all_blocks());
-    if (masks_.empty()) return emitter_.tensor_copy(here, sums);
+    if (masks_.empty()) return is_capped() ? write_capped(here, sums) : emitter_.tensor_copy(here, sums);
+    const Tile made =
+        is_capped() ? emitter_.sbuf(kPartitions, sums.columns, DType::kFloat32, "capped") : sums;
+    if (is_capped()) write_capped(made, sums);
     if (scales_late()) {
       if (chunk == 0) emitter_.memset(scores, late_fill());
-      return emitter_.copy_where(here, sums, mask_part(0, job, job.head + i, chunk));
+      return emitter_.copy_where(here, made, mask_part(0, job, job.head + i, chunk));
     }
-    write_masked(here, sums, [&](size_t m) { return mask_part(m, job, job.head + i, chunk); });
+    write_masked(here, made, [&](size_t m) { return mask_part(m, job, job.head + i, chunk); });
   }
 
   Tile mask_part(size_t index, const Job& job, int64_t head, int64_t chunk) {
@@ -401,8 +403,7 @@ class DecodeAttention : private AttentionKernelBase {
                         query_of(job.scores[static_cast<size_t>(i)], query));
     if (sink_) {
       const Tile first = of_partitions.row_range(0, 1);
-      emitter_.tensor_tensor(AluOp::kMaximum, first, first,
-                             sinks_of(job, scales_late() ? 1 / attention_.scale : 1.0));
+      emitter_.tensor_tensor(AluOp::kMaximum, first, first, sinks_of(job, scales_late() ? 1 / scale_ : 1.0));
     }
     const Tile transposed = across(columns, kPartitions, "largest_T");
     emitter_.transpose(transposed, of_partitions);
@@ -410,8 +411,8 @@ class DecodeAttention : private AttentionKernelBase {
     emitter_.reduce(AluOp::kMaximum, largest, transposed);
     // What is infinite would be NaN beside the zeros of the identity.
     const Tile shift = emitter_.sbuf(columns, 1, DType::kFloat32, "shift");
-    emitter_.tensor_scalar(AluOp::kMaximum, -kLargest, AluOp::kMultiply,
-                           scales_late() ? -attention_.scale : -1.0, shift, largest);
+    emitter_.tensor_scalar(AluOp::kMaximum, -kLargest, AluOp::kMultiply, scales_late() ? -scale_ : -1.0,
+                           shift, largest);
     job.factors = emitter_.sbuf(columns, columns, DType::kFloat32, "factors");
     emitter_.tensor_scalar(AluOp::kMultiply, job.factors, identity(columns), shift);
   }
@@ -444,7 +445,7 @@ class DecodeAttention : private AttentionKernelBase {
         const int64_t column = i * queries_ + query;
         emitter_.activation_sum(ActivationFunction::kExp, query_of(weights, query),
                                 query_of(job.scores[static_cast<size_t>(i)], query),
-                                scales_late() ? attention_.scale : 1.0, shift.column_range(column, 1), true,
+                                scales_late() ? scale_ : 1.0, shift.column_range(column, 1), true,
                                 job.sums.column_range(column, 1));
       }
       job.weights.push_back(weights);

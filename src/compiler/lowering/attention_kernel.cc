@@ -58,6 +58,7 @@ AttentionKernelBase::AttentionKernelBase(Lowering& lowering, const graph::Op& op
     : lowering_(lowering),
       emitter_(lowering.emitter()),
       attention_(*attention_of(op)),
+      scale_(attention_.cap ? 2 * *attention_.cap : attention_.scale),
       outer_rank_(lowering.function().type(op.operands[0]).rank() > 2 ? 1 : 0),
       q_(lowering.view(op.operands[0]), outer_rank_),
       k_(lowering.view(op.operands[1]), outer_rank_),
@@ -72,12 +73,24 @@ AttentionKernelBase::AttentionKernelBase(Lowering& lowering, const graph::Op& op
       dtype_(v_.base.dtype),
       arrangement_(lowering.arrangement_of(op.results[0])) {
   for (const AttentionOp::Mask& mask : attention_.masks)
-    masks_.push_back(
-        {AttentionOperand(lowering.view(mask.value), outer_rank_), mask.is_predicate, mask.fill});
+    masks_.push_back({AttentionOperand(lowering.view(mask.value), outer_rank_), mask.is_predicate,
+                      mask.fill - attention_.cap.value_or(0.0)});
+}
+
+void AttentionKernelBase::write_capped(const Tile& dst, const Tile& scores) {
+  emitter_.activation(ActivationFunction::kExp, dst, scores, 2 * attention_.scale / *attention_.cap);
+  emitter_.tensor_scalar(AluOp::kAdd, 1.0, AluOp::kDivide, -1.0, dst, dst, /*reverse1=*/true);
+}
+
+void AttentionKernelBase::write_sink(const Tile& dst, const Tile& sink, double factor) {
+  if (!is_capped()) return emitter_.tensor_scalar(AluOp::kMultiply, dst, sink, factor);
+  emitter_.tensor_scalar(AluOp::kSubtract, *attention_.cap, AluOp::kMultiply, factor, dst, sink);
 }
 
 double AttentionKernelBase::late_fill() const {
-  return std::max<double>(masks_[0].fill / attention_.scale, -std::numeric_limits<float>::max());
+  // Times a scale beyond one it stays finite.
+  const double least = -std::numeric_limits<float>::max() / (scale_ > 1 ? 2 * scale_ : 1.0);
+  return std::max<double>(masks_[0].fill / scale_, least);
 }
 
 Tile AttentionKernelBase::fp32_like(const Tile& tile, const char* name) {

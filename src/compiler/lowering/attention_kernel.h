@@ -53,6 +53,15 @@ class AttentionKernelBase {
 
   AttentionKernelBase(Lowering& lowering, const graph::Op& op);
 
+  // With a soft cap c, what the kernels take for scores is -1 / (1 + exp(2 scale S / c)), so that
+  // c tanh(scale S / c) is scale_ = 2 c times it, and c more, which no softmax sees: sinks and fills are c
+  // less. The Scalar engine keeps the table of exponentials, where tanh would have it load another for each
+  // block.
+  bool is_capped() const { return attention_.cap.has_value(); }
+  void write_capped(const Tile& dst, const Tile& scores);
+  // dst = what a sink counts beside the scores, times `factor`.
+  void write_sink(const Tile& dst, const Tile& sink, double factor);
+
   // Where a predicate is the only mask, its fill is divided by the scale in place of multiplying all scores
   // first: scores without a mask, or chosen over late_fill(), are still to be scaled.
   bool scales_late() const { return masks_.empty() || (masks_.size() == 1 && masks_[0].is_predicate); }
@@ -61,7 +70,7 @@ class AttentionKernelBase {
   template <typename MaskTile>
   void write_masked(const Tile& dst, const Tile& scores, MaskTile&& mask_tile) {
     Tile result = scores;
-    double scale = attention_.scale;
+    double scale = scale_;
     for (size_t i = 0; i < masks_.size(); ++i) {
       const Tile next = i + 1 == masks_.size() ? dst : fp32_like(dst, "masked");
       const Tile tile = mask_tile(i);
@@ -88,6 +97,7 @@ class AttentionKernelBase {
   Lowering& lowering_;
   Emitter& emitter_;
   AttentionOp attention_;
+  double scale_;  // of what the kernels take for scores
   size_t outer_rank_;
   AttentionOperand q_, k_, v_;
   View out_;

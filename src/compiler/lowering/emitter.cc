@@ -674,10 +674,10 @@ void Emitter::tensor_scalar(AluOp op, const Tile& dst, const Tile& data, const S
 }
 
 void Emitter::tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const Scalar& scalar1,
-                            const Tile& dst, const Tile& data) {
+                            const Tile& dst, const Tile& data, bool reverse1) {
   append(Opcode::kTensorScalar, Engine::kUnknown,
          {operand(dst), operand(data), operand(scalar0), operand(scalar1)},
-         {static_cast<int64_t>(op0), 0, static_cast<int64_t>(op1), 0});
+         {static_cast<int64_t>(op0), 0, static_cast<int64_t>(op1), reverse1});
 }
 
 void Emitter::load_table(ActivationFunction function) {

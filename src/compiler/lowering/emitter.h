@@ -187,9 +187,9 @@ class Emitter {
   void tensor_tensor(AluOp op, const Tile& dst, const Tile& a, const Tile& b);
   // dst = data op scalar; `reverse`: scalar op data.
   void tensor_scalar(AluOp op, const Tile& dst, const Tile& data, const Scalar& scalar, bool reverse = false);
-  // dst = (data op0 scalar0) op1 scalar1
+  // dst = (data op0 scalar0) op1 scalar1; `reverse1`: scalar1 op1 (data op0 scalar0)
   void tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const Scalar& scalar1, const Tile& dst,
-                     const Tile& data);
+                     const Tile& data, bool reverse1 = false);
   // The function's table is loaded here, by an activation that nobody waits for.
   void load_table(ActivationFunction function);
   // dst = function(data * scale + bias)

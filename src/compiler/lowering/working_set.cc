@@ -77,7 +77,9 @@ int64_t attention_bytes(const Function& function, const Op& op) {
   const int64_t blocks = count <= kPsumBankColumns ? kBlocks : kBlocks / 2;
   // Those of one group of queries and of the next.
   const int64_t sums = count < all ? 2 * kAttentionSumBytes : 0;
-  return kLoadedRows + held + blocks * block + sums;
+  // Those that a soft cap makes of the scores of a block.
+  const int64_t capped = attention_of(op)->cap ? 4 * std::min(count, kBlockKeys) * 4 : 0;
+  return kLoadedRows + held + blocks * block + sums + capped;
 }
 
 }  // namespace

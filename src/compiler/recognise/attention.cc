@@ -1,7 +1,7 @@
 // From the last product backwards:
 //
 //   P V           P = E / rows of (sum of E), E = exp(X - rows of (max of X))
-//   X = masks and scale over Q K^T
+//   X = masks and scale over Q K^T, with a soft cap c: masks over c tanh(scale Q K^T / c)
 //
 // or, with a sink s of each row, a score that has no value: E = exp(X - rows of m), m = max(max of X, s), and
 // the sum has exp(s - m) more.
@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/activity.h"
@@ -294,12 +295,20 @@ class Matcher {
       if (op->kind == OpKind::dot_general_) {
         const auto product = product_of(*op);
         if (!product) return std::nullopt;
+        if (found.cap) found.scale *= *found.cap;
         return sides_of(*product, turned, std::move(found));
       }
       if (op->kind == OpKind::multiply_ || op->kind == OpKind::divide_) {
         const auto factor = splat_of(function_, op->operands[1]);
         if (!factor) return std::nullopt;
         found.scale *= op->kind == OpKind::multiply_ ? *factor : 1.0 / *factor;
+        scaled = true;
+        value = op->operands[0];
+        continue;
+      }
+      if (op->kind == OpKind::tanh_) {
+        if (found.cap || found.scale <= 0 || found.scale > kAttentionCapMax) return std::nullopt;
+        found.cap = std::exchange(found.scale, 1.0);
         scaled = true;
         value = op->operands[0];
         continue;
@@ -356,7 +365,7 @@ class Matcher {
       const Op* op = maker(value);
       if (!op) return false;
       if (op->kind == OpKind::dot_general_) return true;
-      if (op->kind == OpKind::transpose_) {
+      if (op->kind == OpKind::transpose_ || op->kind == OpKind::tanh_) {
         value = op->operands[0];
       } else if (op->kind == OpKind::select_) {
         value = op->operands[splat_of(function_, op->operands[2]) ? 1 : 2];
@@ -535,6 +544,7 @@ class Matcher {
     full.push_back(type(operands[0]).dims().end()[-2]);
     full.push_back(type(operands[1]).dims().end()[-2]);
     Dictionary attributes{{"scale", Attribute(scores.found.scale)}};
+    if (scores.found.cap) attributes.emplace("cap", Attribute(*scores.found.cap));
     graph::AttributeList masks;
     for (const AttentionOp::Mask& mask : scores.found.masks) {
       operands.push_back(as_softmax(mask.value, full));

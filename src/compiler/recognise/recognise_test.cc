@@ -120,7 +120,10 @@ TEST(RecogniseActivations, LeavesWhatOnlyLooksLikeThem) {
   EXPECT_EQ(recognise_activations(module.entry()), 0);
 }
 
-std::string attention(std::string_view reduced_by) {
+// `scores`: ops that make %s of the products %p.
+std::string attention(
+    std::string_view reduced_by,
+    std::string_view scores = "%s = stablehlo.multiply %p, %scale : tensor<2x256x256xf32>") {
   return main_of(
       "(%q: tensor<2x256x64xf32>, %k: tensor<2x256x64xf32>, %v: tensor<2x256x64xf32>) -> "
       "tensor<2x256x64xf32>",
@@ -130,7 +133,7 @@ std::string attention(std::string_view reduced_by) {
     %scale = stablehlo.constant dense<0.125> : tensor<2x256x256xf32>
     %p = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [2] x [2]
          : (tensor<2x256x64xf32>, tensor<2x256x64xf32>) -> tensor<2x256x256xf32>
-    %s = stablehlo.multiply %p, %scale : tensor<2x256x256xf32>
+    {}
     %m = stablehlo.reduce(%s init: %low) applies stablehlo.{} across dimensions = [2]
          : (tensor<2x256x256xf32>, tensor<f32>) -> tensor<2x256xf32>
     %mb = stablehlo.broadcast_in_dim %m, dims = [0, 1] : (tensor<2x256xf32>) -> tensor<2x256x256xf32>
@@ -143,7 +146,37 @@ std::string attention(std::string_view reduced_by) {
     %o = stablehlo.dot_general %w, %v, batching_dims = [0] x [0], contracting_dims = [2] x [1]
          : (tensor<2x256x256xf32>, tensor<2x256x64xf32>) -> tensor<2x256x64xf32>
     return %o : tensor<2x256x64xf32>)",
-                  reduced_by));
+                  scores, reduced_by));
+}
+
+TEST(RecogniseAttention, TakesASoftCapOfTheScores) {
+  const auto capped = [](std::string_view cap, std::string_view last = "%cap") {
+    return attention("maximum", fmt::format(R"(
+    %cap = stablehlo.constant dense<{}> : tensor<2x256x256xf32>
+    %a = stablehlo.multiply %p, %scale : tensor<2x256x256xf32>
+    %part = stablehlo.divide %a, %cap : tensor<2x256x256xf32>
+    %bent = stablehlo.tanh %part : tensor<2x256x256xf32>
+    %s = stablehlo.multiply %bent, {} : tensor<2x256x256xf32>)",
+                                            cap, last));
+  };
+  graph::Module module = parsed(capped("50.0"));
+  EXPECT_EQ(recognise_attention(module.entry()), 1);
+  graph::walk(module.entry(), module.entry().body(), [&](graph::OpId id) {
+    if (const auto op = attention_of(module.entry().op(id))) {
+      EXPECT_EQ(op->cap, 50.0);
+      EXPECT_NEAR(op->scale, 0.125, 1e-12);
+    }
+  });
+  for (const char* cap : {"500.0", "-50.0"}) {
+    graph::Module other = parsed(capped(cap));
+    EXPECT_EQ(recognise_attention(other.entry()), 0) << cap;
+  }
+  // Divided by one number and multiplied by another: of tanh's cap, and a scale of 50 / 0.125 behind it.
+  graph::Module mixed = parsed(capped("50.0", "%scale"));
+  EXPECT_EQ(recognise_attention(mixed.entry()), 1);
+  graph::walk(mixed.entry(), mixed.entry().body(), [&](graph::OpId id) {
+    if (const auto op = attention_of(mixed.entry().op(id))) EXPECT_EQ(op->cap, 0.125);
+  });
 }
 
 TEST(RecogniseAttention, TakesSoftmaxBetweenTwoProducts) {
