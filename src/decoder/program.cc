@@ -406,7 +406,7 @@ class StepBuilder {
   // (lowering/attention_decode.cc); longer rows are moved at the device's full rate.
   int64_t positions_of_run() const {
     const int64_t shared = config_.heads / config_.kv_heads;
-    if (bucket_.tokens > 1 || config_.attention_cap != 0 ||
+    if (bucket_.tokens > 1 || config_.attention_cap > compiler::kAttentionCapMax ||
         !compiler::are_few_queries(shared, bucket_.context, /*diagonal=*/false))
       return 1;
     const int64_t bytes = config_.kv_features() * graph::storage_bytes(element_);
@@ -466,7 +466,7 @@ class StepBuilder {
   // The compiler finds attention in this form (recognise/attention.cc). Where it does not, keys that are
   // repeated for every head would be written out.
   bool is_one_kernel() const {
-    return options_.fuse_attention && config_.attention_cap == 0 &&
+    return options_.fuse_attention && config_.attention_cap <= compiler::kAttentionCapMax &&
            config_.head_features <= compiler::kAttentionFeaturesMax;
   }
 

@@ -285,8 +285,25 @@ CAP_FORMS = [
 ]  # fmt: skip
 
 
+# Features of a head that do not fit in the partitions at once.
+WIDE_FORMS = [
+    Form(features=256, queries=200, keys=200, mask="causal-select"),
+    Form(features=192, element="bf16", mask="added", heads_first=True, values_left=False),
+    Form(features=160, queries=130, keys=600, shared=3, element="bf16"),
+    Form(features=256, queries=24, keys=4200, batch=1, heads=2),
+    Form(features=256, queries=300, keys=300, heads=2, features_first=True, heads_first=True, values_left=False),
+    Form(features=256, cap=50.0, queries=140, keys=140, mask="causal-select", sinks=True, element="bf16"),
+    Form(features=256, queries=1, keys=2048, heads=4, element="bf16", mask="select"),
+    Form(features=192, queries=5, keys=640, batch=2, heads=3, mask="full"),
+    Form(features=256, queries=2, keys=1024, heads_first=True, features_first=True, values_left=False),
+    Form(features=256, queries=1, keys=768, heads=6, shared=3, cap=20.0, sinks=True),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
-@pytest.mark.parametrize("form", FORMS + SINK_FORMS + SECTION_FORMS + DECODE_FORMS + CAP_FORMS, ids=str)
+@pytest.mark.parametrize(
+    "form", FORMS + SINK_FORMS + SECTION_FORMS + DECODE_FORMS + CAP_FORMS + WIDE_FORMS, ids=str
+)
 def test_attention_is_one_kernel_with_the_values_of_float64(form: Form, target: str):
     text, arrays = form.text(), form.inputs()
     model = opentrn.compile(text, target=target)
@@ -300,8 +317,8 @@ def test_attention_is_one_kernel_with_the_values_of_float64(form: Form, target: 
     np.testing.assert_allclose(got, want, rtol=0, atol=bound * max(1.0, np.abs(want).max()))
 
 
-@pytest.mark.parametrize("form", [CAP_FORMS[i] for i in (1, 5, 7, 9)], ids=str)
-def test_soft_caps_are_in_the_kernel(form: Form):
+@pytest.mark.parametrize("form", [CAP_FORMS[i] for i in (1, 5, 7, 9)] + WIDE_FORMS[:3] + WIDE_FORMS[6:8], ids=str)
+def test_soft_caps_and_wide_heads_are_in_the_kernel(form: Form):
     test_attention_is_one_kernel_with_the_values_of_float64(form, "trn2")
 
 

@@ -15,7 +15,7 @@ namespace opentrn::compiler {
 
 inline constexpr std::string_view kAttentionName = "opentrn.attention";
 // What the kernel can hold: features of a head, and of a value.
-inline constexpr int64_t kAttentionFeaturesMax = 128;
+inline constexpr int64_t kAttentionFeaturesMax = 256;
 inline constexpr int64_t kAttentionValuesMax = 512;
 // A soft cap of the scores, which are kept to some 1e-7 of it.
 inline constexpr double kAttentionCapMax = 128;

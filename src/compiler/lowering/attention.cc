@@ -1,7 +1,7 @@
 // softmax(scale * Q K^T + masks) V (analysis/attention_op.h), without writing the scores to memory.
 //
 //   for each outer batch and head, as many queries as have room for sums, and a section of keys
-//     K transposed [d, k] and V [k, e] in SBUF
+//     K transposed [d, k], 128 features at a time, and V [k, e] in SBUF
 //     for each 128 queries, and each 2048 keys of the section that they can see
 //       S = Q K^T in PSUM                                  Tensor
 //       X = scale S, m = max over keys of X so far         Vector, in one pass
@@ -262,39 +262,63 @@ class AttentionKernel : private AttentionKernelBase {
     }
   }
 
+  // Features over partitions: [up to 128 features, rows] each.
+  using Panel = std::vector<Tile>;
+
+  static Panel columns_of(const Panel& panel, int64_t first, int64_t count) {
+    Panel result;
+    for (const Tile& tile : panel) result.push_back(tile.column_range(first, count));
+    return result;
+  }
+
   // Where a product has left features over partitions already.
-  std::optional<Tile> resident_transposed(const AttentionOperand& input, int64_t batch, int64_t head,
-                                          int64_t row, int64_t count) {
+  std::optional<Panel> resident_transposed(const AttentionOperand& input, int64_t batch, int64_t head,
+                                           int64_t row, int64_t count) {
     if (!emitter_.residency().is_by_columns(input.base.tensor)) return std::nullopt;
-    return input.head_rows(batch, head)
-        .transposed()
-        .kept(emitter_, 0, input.columns.count, row, count, /*first_partition=*/false);
+    const Matrix turned = input.head_rows(batch, head).transposed();
+    Panel panel;
+    for (const auto& [first, width] : feature_parts(input.columns.count)) {
+      const auto part = turned.kept(emitter_, first, width, row, count, /*first_partition=*/false);
+      if (!part) return std::nullopt;
+      panel.push_back(*part);
+    }
+    return panel;
   }
 
   // Both operands of a product lie on the same partitions.
-  Tile beside_keys(const Tile& queries) {
+  Panel beside_keys(Panel queries) {
     const auto partition = [](const Tile& tile) { return tile.offset / tile.row_elements; };
-    if (partition(queries) == partition(keys_tile_)) return queries;
-    const Tile moved = emitter_.sbuf(queries.rows, queries.columns, queries.dtype, "queries");
-    emitter_.tensor_copy(moved, queries);
-    return moved;
+    for (size_t i = 0; i < queries.size(); ++i) {
+      if (partition(queries[i]) == partition(keys_panel_[i])) continue;
+      const Tile moved = emitter_.sbuf(queries[i].rows, queries[i].columns, queries[i].dtype, "queries");
+      emitter_.tensor_copy(moved, queries[i]);
+      queries[i] = moved;
+    }
+    return queries;
   }
 
-  // [features, rows] of rows from `row`.
-  Tile transposed_rows(const AttentionOperand& input, int64_t head, int64_t row, int64_t count,
-                       const char* name) {
-    const int64_t features = input.columns.count;
-    if (const auto kept = resident_transposed(input, batch_, head, row, count)) return *kept;
+  // Rows from `row`.
+  Panel transposed_rows(const AttentionOperand& input, int64_t head, int64_t row, int64_t count,
+                        const char* name) {
+    if (auto kept = resident_transposed(input, batch_, head, row, count)) return *std::move(kept);
+    const auto features = feature_parts(input.columns.count);
+    Panel panel;
     if (input.rows.step == 1 && input.columns.step != 1) {  // as it lies
       View one = input.of_batch(batch_);
       one.offset += input.head_offset(head);
-      return Matrix(one, {input.columns}, {input.rows}).fetch(emitter_, 0, features, row, count, name);
+      const Matrix lies(one, {input.columns}, {input.rows});
+      for (const auto& [first, width] : features)
+        panel.push_back(lies.fetch(emitter_, first, width, row, count, name));
+      return panel;
     }
-    const Tile panel = emitter_.sbuf(features, count, input.base.dtype, name);
-    std::vector<Tile> parts;
+    std::vector<Tile> rows;
     for (int64_t r = 0; r < count; r += kPartitions)
-      parts.push_back(rows_of(input, head, row + r, std::min(kPartitions, count - r)));
-    turn(panel, parts);
+      rows.push_back(rows_of(input, head, row + r, std::min(kPartitions, count - r)));
+    for (const auto& [first, width] : features) {
+      std::vector<Tile> parts;
+      for (const Tile& tile : rows) parts.push_back(tile.column_range(first, width));
+      turn(panel.emplace_back(emitter_.sbuf(width, count, input.base.dtype, name)), parts);
+    }
     return panel;
   }
 
@@ -342,15 +366,15 @@ class AttentionKernel : private AttentionKernelBase {
   void section(int64_t head, int64_t first, int64_t count) {
     const std::pair place{k_.head_offset(head), section_};
     if (k_place_ != place)
-      keys_tile_ = transposed_rows(k_, head, section_, std::min(section_keys_, keys_ - section_), "keys");
+      keys_panel_ = transposed_rows(k_, head, section_, std::min(section_keys_, keys_ - section_), "keys");
     k_place_ = place;
     // A panel of queries is transposed together.
     for (int64_t q = first; q < first + count; q += kTogether) {
       const int64_t width = std::min(kTogether, first + count - q);
       if (keys_seen(q + width) <= section_) continue;
-      const Tile panel = beside_keys(transposed_rows(q_, head, q, width, "queries"));
+      const Panel panel = beside_keys(transposed_rows(q_, head, q, width, "queries"));
       for (int64_t part = 0; part < width; part += kPartitions)
-        queries(head, q + part, panel.column_range(part, std::min(kPartitions, width - part)));
+        queries(head, q + part, columns_of(panel, part, std::min(kPartitions, width - part)));
     }
   }
 
@@ -380,18 +404,18 @@ class AttentionKernel : private AttentionKernelBase {
     return running;
   }
 
-  void queries(int64_t head, int64_t query, const Tile& transposed) {
-    const int64_t visible = keys_seen(query + transposed.columns);
+  void queries(int64_t head, int64_t query, const Panel& transposed) {
+    const int64_t rows = transposed[0].columns, visible = keys_seen(query + rows);
     const int64_t end = std::min(visible, section_ + section_keys_);
     auto& running = running_[query];
-    if (!running) running = begun(head, query, transposed.columns);
+    if (!running) running = begun(head, query, rows);
     const int64_t block = size_bytes(dtype_) == 4 ? kBlockKeys / 2 : kBlockKeys;
     for (int64_t key = section_; key < end; key += block) {
       const int64_t count = std::min(block, end - key);
       Job job{.batch = batch_,
               .head = head,
               .query = query,
-              .rows = transposed.columns,
+              .rows = rows,
               .key = key,
               .keys = count,
               .first = key == 0 && !sink_,
@@ -433,7 +457,7 @@ class AttentionKernel : private AttentionKernelBase {
 
   // S, its maximum, P and the sums of its rows. One pass of Vector takes scores from PSUM, scales them and
   // finds their maximum.
-  void weigh(Job& job, const Tile& transposed) {
+  void weigh(Job& job, const Panel& transposed) {
     const int64_t regions = tiles(job.keys, kScoreColumns);
     const Tile scaled = emitter_.sbuf(job.rows, job.keys, DType::kFloat32, "scaled");
     const Tile shift = column(job.rows, "shift");
@@ -467,14 +491,15 @@ class AttentionKernel : private AttentionKernelBase {
                             job.sum);
   }
 
-  Tile scores_of(const Job& job, const Tile& transposed, int64_t begin) {
+  Tile scores_of(const Job& job, const Panel& transposed, int64_t begin) {
     const int64_t width = std::min(kScoreColumns, job.keys - begin);
     const Tile scores = emitter_.psum_at(next_bank_, 0, job.rows, width, DType::kFloat32, "scores");
     next_bank_ = (next_bank_ + kScoreColumns / kPsumBankColumns) % kScoreBanks;
     for (int64_t c = 0; c < width; c += kPsumBankColumns) {
       const int64_t columns = std::min(kPsumBankColumns, width - c);
-      emitter_.matmul(scores.column_range(c, columns), transposed,
-                      keys_tile_.column_range(job.key - section_ + begin + c, columns), false);
+      for (size_t part = 0; part < transposed.size(); ++part)
+        emitter_.matmul(scores.column_range(c, columns), transposed[part],
+                        keys_panel_[part].column_range(job.key - section_ + begin + c, columns), part > 0);
     }
     const Tile made = is_capped() ? emitter_.sbuf(job.rows, width, DType::kFloat32, "capped") : scores;
     if (is_capped()) write_capped(made, scores);
@@ -593,7 +618,7 @@ class AttentionKernel : private AttentionKernelBase {
   // Of the keys and values that are in SBUF: the head's offset and the section's first key.
   std::optional<std::pair<int64_t, int64_t>> k_place_, v_place_;
   std::map<int64_t, std::shared_ptr<Running>> running_;  // of a head's group of queries, by the first of 128
-  Tile keys_tile_;
+  Panel keys_panel_;
   std::vector<Tile> values_tiles_;
   std::deque<Job> weighed_;  // not transposed yet
   Job transposed_;           // not summed up yet; no rows: there is none

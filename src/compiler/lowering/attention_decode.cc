@@ -70,6 +70,9 @@ class DecodeAttention : private AttentionKernelBase {
   }
 
  private:
+  // Features over partitions: [up to 128 features, rows] each.
+  using Panel = std::vector<Tile>;
+
   // A group of heads of a batch.
   struct Job {
     int64_t batch = 0, head = 0, heads = 0;
@@ -177,9 +180,9 @@ class DecodeAttention : private AttentionKernelBase {
     return chunk.patch(block, 1, 0, kPartitions, blocks_);
   }
 
-  // [features, queries] of each head of the job. Queries of as many batches as there are partitions for are
+  // The queries of each head of the job. Queries of as many batches as there are partitions for are
   // loaded and transposed together.
-  std::vector<Tile> queries_of(const Job& job) {
+  std::vector<Panel> queries_of(const Job& job) {
     const int64_t of_batch = heads_ * queries_, batches = std::max<int64_t>(1, kPartitions / of_batch);
     const bool all_heads = of_batch <= kPartitions && q_.heads.size() <= 1 && q_.outer.size() <= 1;
     const int64_t first = all_heads ? job.batch / batches * batches : job.batch;
@@ -192,10 +195,12 @@ class DecodeAttention : private AttentionKernelBase {
       panel_ = transposed_queries(view, count * of_batch);
       panel_batch_ = first;
     }
-    std::vector<Tile> result;
+    std::vector<Panel> result;
     for (int64_t head = job.head; head < job.head + job.heads; ++head) {
       if (all_heads) {
-        result.push_back(panel_.column_range((job.batch - first) * of_batch + head * queries_, queries_));
+        Panel& of_head = result.emplace_back();
+        for (const Tile& part : panel_)
+          of_head.push_back(part.column_range((job.batch - first) * of_batch + head * queries_, queries_));
         continue;
       }
       View view = q_.of_head(job.batch, head);
@@ -205,12 +210,21 @@ class DecodeAttention : private AttentionKernelBase {
     return result;
   }
 
-  Tile transposed_queries(const View& view, int64_t rows) {
+  Panel transposed_queries(const View& view, int64_t rows) {
     const Tile loaded = emitter_.sbuf(rows, features_, dtype_, "queries");
     emitter_.load(loaded, view);
-    const Tile transposed = emitter_.sbuf(features_, rows, dtype_, "queries_T");
-    turn(transposed, {loaded});
-    return transposed;
+    return turned_features({loaded}, rows, "queries_T");
+  }
+
+  // Tiles [up to 128 rows, features], their rows beside each other.
+  Panel turned_features(const std::vector<Tile>& rows, int64_t columns, const char* name) {
+    Panel panel;
+    for (const auto& [first, width] : feature_parts(features_)) {
+      std::vector<Tile> parts;
+      for (const Tile& tile : rows) parts.push_back(tile.column_range(first, width));
+      turn(panel.emplace_back(emitter_.sbuf(width, columns, dtype_, name)), parts);
+    }
+    return panel;
   }
 
   // Tiles of up to 128 columns, transposed beside each other into `dst`.
@@ -306,7 +320,7 @@ class DecodeAttention : private AttentionKernelBase {
   void advance() {
     Job* const newest = jobs_.back().scores.empty() ? &jobs_.back() : nullptr;
     Job* const weighing = weighing_job();
-    const std::vector<Tile> queries = newest ? queries_of(*newest) : std::vector<Tile>{};
+    const std::vector<Panel> queries = newest ? queries_of(*newest) : std::vector<Panel>{};
     for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
       if (newest) score(*newest, queries, chunk);
       if (chunk == 0 && weighing) find_largest(*weighing);
@@ -325,15 +339,15 @@ class DecodeAttention : private AttentionKernelBase {
   }
 
   // The scaled and masked scores of a chunk's keys, for all heads of the job.
-  void score(Job& job, const std::vector<Tile>& queries, int64_t chunk) {
+  void score(Job& job, const std::vector<Panel>& queries, int64_t chunk) {
     if (job.scores.empty())
       for (int64_t i = 0; i < job.heads; ++i)
         job.scores.push_back(emitter_.sbuf(kPartitions, queries_ * all_blocks(), DType::kFloat32, "scores"));
     const bool apart = columns_apart(k_) && job.heads == 1;
-    Tile transposed{};
+    Panel transposed;
     std::vector<std::vector<Tile>> parts;
     if (apart)
-      transposed = transposed_chunk_of(k_, job, chunk, "keys");
+      transposed = {transposed_chunk_of(k_, job, chunk, "keys")};
     else
       parts = chunk_of(k_, job, chunk, "keys");
     for (int64_t i = 0; i < job.heads; ++i) {
@@ -342,21 +356,20 @@ class DecodeAttention : private AttentionKernelBase {
       next_scores_ = (next_scores_ + 1) % kScoresBanks;
       if (!apart) transposed = transposed_head(parts, i);
       for (int64_t block = 0; block < blocks_; ++block)
-        emitter_.matmul(
-            sums.patch(block, 1, 0, queries_, blocks_),
-            apart ? block_of(transposed, block) : transposed.column_range(block * kPartitions, kPartitions),
-            queries[static_cast<size_t>(i)], false);
+        for (size_t part = 0; part < transposed.size(); ++part)
+          emitter_.matmul(sums.patch(block, 1, 0, queries_, blocks_),
+                          apart ? block_of(transposed[part], block)
+                                : transposed[part].column_range(block * kPartitions, kPartitions),
+                          queries[static_cast<size_t>(i)][part], part > 0);
       take_scores(job, i, chunk, sums);
     }
   }
 
-  // [features, blocks of 128 keys] of one head.
-  Tile transposed_head(const std::vector<std::vector<Tile>>& parts, int64_t head) {
+  // The blocks of 128 keys of one head.
+  Panel transposed_head(const std::vector<std::vector<Tile>>& parts, int64_t head) {
     std::vector<Tile> of_head;
     for (const std::vector<Tile>& of_block : parts) of_head.push_back(of_block[static_cast<size_t>(head)]);
-    const Tile transposed = emitter_.sbuf(features_, blocks_ * kPartitions, dtype_, "keys_T");
-    turn(transposed, of_head);
-    return transposed;
+    return turned_features(of_head, blocks_ * kPartitions, "keys_T");
   }
 
   // Columns of all queries at the chunk's blocks: of a tile of all chunks' blocks.
@@ -510,7 +523,7 @@ class DecodeAttention : private AttentionKernelBase {
   int64_t together_ = 1, blocks_ = 1;
 
   Tile ones_{};
-  Tile panel_{};  // [features, queries of several batches], from this batch on
+  Panel panel_;  // queries of several batches, from this batch on
   int64_t panel_batch_ = -1;
   std::optional<Tile> identity_;
   std::map<std::pair<size_t, int64_t>, Tile> loaded_masks_;  // by mask and first element

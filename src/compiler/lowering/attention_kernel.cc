@@ -22,6 +22,13 @@ int64_t offset_of(std::span<const isa::Dim> dims, int64_t index) {
   return offset;
 }
 
+std::vector<std::pair<int64_t, int64_t>> feature_parts(int64_t features) {
+  std::vector<std::pair<int64_t, int64_t>> parts;
+  for (int64_t first = 0; first < features; first += kPartitions)
+    parts.emplace_back(first, std::min(kPartitions, features - first));
+  return parts;
+}
+
 AttentionOperand::AttentionOperand(const View& view, size_t outer_rank)
     : base{view.tensor, view.dtype, view.offset, {}} {
   const auto begin = view.dims.begin();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "compiler/analysis/attention_op.h"
@@ -22,6 +23,9 @@ int64_t combinations(std::span<const isa::Dim> dims);
 
 // Element offset of the `index`-th combination of the dimensions' indices.
 int64_t offset_of(std::span<const isa::Dim> dims, int64_t index);
+
+// Features of a head by what a partition's end cuts: first, count.
+std::vector<std::pair<int64_t, int64_t>> feature_parts(int64_t features);
 
 // Q, K, V or a mask: [outer..., heads..., rows, columns].
 struct AttentionOperand {

@@ -72,7 +72,9 @@ int64_t attention_bytes(const Function& function, const Op& op) {
   const graph::Type& values = function.type(op.operands[2]);
   const int64_t element = element_bytes(function, op.operands[2]), all = keys.dim(keys.rank() - 2);
   const int64_t count = std::min(all, attention_section_keys(element)), width = values.dim(values.rank() - 1);
-  const int64_t held = 2 * (count + (count + kPartitions - 1) / kPartitions * width) * element;
+  const graph::Type& queries = function.type(op.operands[0]);
+  const int64_t panels = (queries.dim(queries.rank() - 1) + kPartitions - 1) / kPartitions;
+  const int64_t held = 2 * (panels * count + (count + kPartitions - 1) / kPartitions * width) * element;
   const int64_t block = std::min(count, kBlockKeys) * (static_cast<int64_t>(sizeof(float)) + 2 * element);
   const int64_t blocks = count <= kPsumBankColumns ? kBlocks : kBlocks / 2;
   // Those of one group of queries and of the next.
