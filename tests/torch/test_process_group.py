@@ -145,6 +145,45 @@ def test_parts_of_an_exchange_that_do_not_fit_name_both_ranks() -> None:
     assert Group(2).run(step) == [True, True]
 
 
+@pytest.mark.parametrize("root", [7, -3])
+def test_a_root_that_there_is_not_is_refused(root: int) -> None:
+    """A gather or a scatter wrote outside of its lists of sizes."""
+
+    def step(group: Any, rank: int) -> Any:
+        x = [on([1.0, 2.0])]
+        calls = {
+            "gather": lambda options: group.gather([], x, options),
+            "scatter": lambda options: group.scatter(x, [], options),
+            "broadcast": lambda options: group.broadcast(x, options),
+            "reduce": lambda options: group.reduce(x, options),
+        }
+        for name, call in calls.items():
+            options = getattr(dist, f"{name.capitalize()}Options")()
+            options.rootRank = root
+            with pytest.raises(ValueError, match=rf"{name} .*: the root is rank {root}; there are ranks 0 to 1"):
+                call(options)
+        group.allreduce(x).wait()
+        return x[0].cpu().tolist()
+
+    assert Group(2).run(step) == [[2.0, 4.0]] * 2
+
+
+def test_lists_and_splits_that_cannot_be_are_refused() -> None:
+    def step(group: Any, rank: int) -> Any:
+        four = on([0.0] * 4)
+        with pytest.raises(RuntimeError, match="the output splits -1 5 are not the 4 rows for 2 ranks|input splits"):
+            group.alltoall_base(on([0.0] * 4), four, *([[-1, 5], [5, -1]][rank],) * 2)
+        with pytest.raises(RuntimeError, match="all_reduce got no tensor"):
+            group.allreduce([])
+        with pytest.raises(RuntimeError, match="takes dense tensors, not Sparse"):
+            group.allreduce([torch.eye(2).to_sparse()])
+        with pytest.raises(RuntimeError, match="2 inputs and 1 outputs of a rank"):
+            group.allgather_coalesced([[four], [four]], [four, four])
+        return True
+
+    assert Group(2).run(step) == [True, True]
+
+
 def test_a_rank_that_never_comes_is_named_with_what_it_waits_for() -> None:
     def step(group: Any, rank: int) -> Any:
         with pytest.raises(dist.DistBackendError) as raised:
