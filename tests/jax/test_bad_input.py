@@ -146,7 +146,8 @@ def alone(x):
     return jax.lax.cond(jax.lax.axis_index("i") == 0, lambda y: jax.lax.psum(y, "i"), lambda y: y, x)
 
 def other_sum(x):
-    return jax.lax.cond(jax.lax.axis_index("i") % 2 == 0, lambda y: jax.lax.psum(y, "i"), lambda y: jax.lax.pmax(y, "i"), x)
+    is_even = jax.lax.axis_index("i") % 2 == 0
+    return jax.lax.cond(is_even, lambda y: jax.lax.psum(y, "i"), lambda y: jax.lax.pmax(y, "i"), x)
 def other_order(x):
     first = lambda y: jax.lax.psum(jax.lax.all_gather(y, "i", tiled=True)[:2], "i")
     second = lambda y: jax.lax.all_gather(jax.lax.psum(y, "i"), "i", tiled=True)[:2]
