@@ -99,8 +99,8 @@ ClusterTime cluster_time(const fabric::Platform& platform, const Run& run, Foldi
 // one rank. Nothing where no classes of ranks are found, which hashes may miss.
 std::optional<ClusterTime> cluster_time_of_rank(const fabric::Platform& platform, const Run& run);
 
-// The same as cluster_time() of the plan of an all-reduce in `parts` parts, of which `part` is the plan of one
-// that `run` has; `steps` are those of one part. Nothing where one part cannot stand for all (pipeline.h).
+// The same as cluster_time() of the plan of an all-reduce in `parts` parts; `run` and `part` are of one, and
+// `steps` are those of one. Nothing where one part cannot stand for all of them (pipeline.h).
 std::optional<ClusterTime> cluster_time_of_parts(const fabric::Platform& platform, const Run& run,
                                                  const SymmetricPlan& part, int parts);
 
