@@ -199,6 +199,25 @@ def test_a_rank_that_never_comes_is_named_with_what_it_waits_for() -> None:
     assert re.search(r"rank 1 waits in recv .* rank 0 .* after call 1 of this group, all_reduce", second)
 
 
+def test_a_long_wait_is_told_before_it_ends(capfd: pytest.CaptureFixture[str]) -> None:
+    """Two groups in other orders: torch's limit is half an hour, in which nothing was said."""
+    first, second = Group(2, seconds=4), Group(2, seconds=4)
+
+    def step(group: Any, rank: int) -> Any:
+        mine = (first if rank == 0 else second).groups[rank]
+        with pytest.raises(dist.DistBackendError, match="have not come"):
+            mine.allreduce([on([1.0])]).wait()
+        return True
+
+    assert first.run(step) == [True, True]
+    said = capfd.readouterr().err.splitlines()
+    told = [line for line in said if line.startswith("opentrn: process group neuron test: ")]
+    assert len(told) == 2, said
+    for rank in range(2):
+        pattern = rf"rank {rank} waits in all_reduce .* for 0\.[4-9].* s; these have not come: rank {1 - rank} "
+        assert any(re.search(pattern, line) for line in told), told
+
+
 def test_a_rank_that_has_left_ends_the_wait_at_once() -> None:
     ranks = Group(2, seconds=60)
     ranks.groups[1] = None
