@@ -11,7 +11,7 @@ set(OPENTRN_LAYERS
   "serving:base"
   "collectives:base,numerics,arch,fabric"
   "mpi:base,numerics,collectives"
-  "traffic:arch,fabric,collectives"
+  "traffic:base,arch,fabric,collectives"
   "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
   "import:base,numerics,arch,graph"

@@ -72,8 +72,12 @@ def main() -> int:
     )
     parser.add_argument("checkout", metavar="PATH", type=Path)
     parser.add_argument("--tests", nargs="+", choices=sorted(SUITES), default=["unit", "spike"])
-    parser.add_argument("pytest", nargs="*", metavar="PYTEST-OPTIONS")
-    options = parser.parse_args()
+    parser.add_argument("pytest", nargs="*", metavar="PYTEST-OPTIONS", help="behind --")
+    # Left to argparse, options behind -- are unknown ones where --tests stands between them and PATH.
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:at])
+    options.pytest += words[at + 1 :]
     if not (options.checkout / "spike" / "CMakeLists.txt").is_file():
         print(f"{options.checkout} is not a checkout of aws-neuron/nkipy")
         return 2

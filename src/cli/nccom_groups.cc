@@ -1,10 +1,13 @@
 #include "cli/nccom_groups.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <numeric>
 #include <set>
 #include <sstream>
+#include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,6 +22,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::streamoff kFileBytesMax = 64 << 20;
+constexpr int64_t kNumberMax = 1 << 30;  // of a stream
 
 [[noreturn]] void refuse(const std::string& message, const std::string& hint) {
   throw Fault(FaultKind::kInput, "nccom_test.file", message, hint);
@@ -38,10 +42,40 @@ json read(const std::string& path) {
   }
 }
 
+// JSON's library makes whole numbers of fractions, cuts off what is too large, and takes two of three.
+void expect_whole_numbers(const json& value) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (value.is_number() && (!value.is_number_integer() || value.get<double>() > static_cast<double>(kMost)))
+    throw json::type_error::create(302, "no whole number", &value);
+  if (value.is_array())
+    for (const json& each : value) expect_whole_numbers(each);
+}
+void convert(const json& value, std::vector<int64_t>& out) { out = value.get<std::vector<int64_t>>(); }
+void convert(const json& value, int& out) {
+  const auto number = value.get<int64_t>();
+  if (number != static_cast<int>(number)) throw json::out_of_range::create(406, "too large", &value);
+  out = static_cast<int>(number);
+}
+void convert(const json& value, std::pair<int, int>& out) {
+  if (value.size() != 2) throw json::type_error::create(302, "no pair", &value);
+  convert(value.at(0), out.first);
+  convert(value.at(1), out.second);
+}
+void convert(const json& value, json& out) { out = value; }
+template <typename T>
+void convert(const json& value, std::vector<T>& out) {
+  if (!value.is_array()) throw json::type_error::create(302, "no list", &value);
+  for (const json& each : value) convert(each, out.emplace_back());
+}
+
 template <typename T>
 T value_of(const json& file, const std::string& key, const std::string& path, const char* form) {
   try {
-    return file.at(key).get<T>();
+    const json& value = file.at(key);
+    if constexpr (!std::is_same_v<T, std::vector<json>>) expect_whole_numbers(value);
+    T out;
+    convert(value, out);
+    return out;
   } catch (const json::exception&) {
     refuse(fmt::format("{} has no \"{}\" of the form {}", path, key, form),
            "see the samples of AWS's guide to nccom-test");
@@ -98,13 +132,71 @@ Groups groups_of(const Operation& operation, int workers) {
 
 std::vector<std::pair<int, int>> pairs_of(const Operation& operation, int ranks) {
   std::vector<std::pair<int, int>> pairs;
-  if (const std::string& path = operation.custom_src_target_pairs; !path.empty())
-    return only(value_of<std::vector<std::vector<std::pair<int, int>>>>(read(path), "src_target_pairs", path,
-                                                                        "[[[0, 1], [1, 0]]]"),
-                path, "pairs");
+  if (const std::string& path = operation.custom_src_target_pairs; !path.empty()) {
+    auto given = only(value_of<std::vector<std::vector<std::pair<int, int>>>>(read(path), "src_target_pairs",
+                                                                              path, "[[[0, 1], [1, 0]]]"),
+                      path, "pairs");
+    if (given.empty()) refuse(path + ": no pairs", "at least one");
+    return given;
+  }
   for (int rank = 0; rank < ranks; ++rank) pairs.emplace_back(rank, (rank + 1) % ranks);
   return pairs;
 }
+
+namespace {
+
+// Displacements say where in a buffer parts lie: as many as there are parts, which do not lie on each other
+// where they are received.
+void check_displacements(const json& entry, const std::string& which, const std::vector<int64_t>& counts,
+                         const std::string& path) {
+  const std::string key = which + "_displs";
+  if (!entry.contains(key)) return;
+  const auto at = value_of<std::vector<int64_t>>(entry, key, path, "[0, 512]");
+  if (at.empty()) return;
+  if (at.size() != counts.size())
+    refuse(fmt::format("{}: {} of {} numbers beside {} counts", path, key, at.size(), counts.size()),
+           fmt::format("{} of them", counts.size()));
+  std::map<int64_t, int64_t> parts;  // where each begins and ends
+  for (size_t i = 0; i < at.size(); ++i) {
+    if (at[i] < 0) refuse(fmt::format("{}: a displacement of {}", path, at[i]), "0 or more elements");
+    if (counts[i] > 0 && which == "recv" && !parts.emplace(at[i], at[i] + counts[i]).second)
+      refuse(fmt::format("{}: two parts are received at {}", path, at[i]), "parts that do not overlap");
+  }
+  int64_t end = 0;
+  for (const auto& [begin, ends] : parts) {
+    if (begin < end)
+      refuse(fmt::format("{}: what is received at {} lies on the part before it, which ends at {}", path,
+                         begin, end),
+             "parts that do not overlap");
+    end = ends;
+  }
+}
+
+// Of a rank: what it says beside its send counts, against those of all ranks.
+void check_entry(const json& entry, const std::vector<std::vector<int64_t>>& rows, size_t rank, bool gathers,
+                 const std::string& path) {
+  for (const auto& [key, value] : entry.items())
+    if (key != "send_counts" && key != "send_displs" && key != "recv_counts" && key != "recv_displs")
+      refuse(fmt::format("{}: \"{}\" is nothing that an entry can have", path, key),
+             "send_counts, send_displs, recv_counts and recv_displs");
+  check_displacements(entry, "send", rows[rank], path);
+  std::vector<int64_t> sent;
+  for (const auto& row : rows) sent.push_back(row[gathers ? 0 : rank]);
+  check_displacements(entry, "recv", sent, path);
+  if (!entry.contains("recv_counts")) return;
+  const auto received = value_of<std::vector<int64_t>>(entry, "recv_counts", path, "[512, 512]");
+  if (received.empty()) return;
+  if (received.size() != rows.size())
+    refuse(fmt::format("{}: recv_counts of {} numbers for {} ranks", path, received.size(), rows.size()),
+           fmt::format("{} of them", rows.size()));
+  for (size_t from = 0; from < received.size(); ++from)
+    if (received[from] != sent[from])
+      refuse(fmt::format("{}: rank {} receives {} elements of rank {}, which sends {}", path, rank,
+                         received[from], from, sent[from]),
+             "counts that agree");
+}
+
+}  // namespace
 
 std::vector<int64_t> counts_of(const Operation& operation, int ranks, int64_t elements) {
   const bool gathers = operation.name == "all_gatherv";
@@ -126,17 +218,8 @@ std::vector<int64_t> counts_of(const Operation& operation, int ranks, int64_t el
         if (count < 0 || count > (int64_t{1} << 40))
           refuse(fmt::format("{}: a send count of {}", path, count), "0 or more elements");
     }
-    for (size_t rank = 0; rank < rows.size(); ++rank) {
-      const json& entry = entries[entries.size() == 1 ? 0 : rank];
-      const auto received = entry.value("recv_counts", std::vector<int64_t>());
-      for (size_t from = 0; from < received.size(); ++from) {
-        const int64_t sent = from < rows.size() ? rows[from][gathers ? 0 : rank] : 0;
-        if (from >= rows.size() || (received[from] != sent && entries.size() > 1))
-          refuse(fmt::format("{}: rank {} receives {} elements of rank {}, which sends {}", path, rank,
-                             received[from], from, sent),
-                 "counts that agree");
-      }
-    }
+    for (size_t rank = 0; rank < rows.size(); ++rank)
+      check_entry(entries[entries.size() == 1 ? 0 : rank], rows, rank, gathers, path);
   }
   // Counts are proportions: they are scaled so that a rank's share of `elements` is kept, rounded up.
   std::vector<int64_t> counts;
@@ -178,13 +261,15 @@ std::vector<Operation> streams_of(const std::string& path, const Operation& comm
           text != texts.end() && (value.is_string() || value.is_number_integer()))
         *text->second = value.is_string() ? value.get<std::string>() : value.dump();
       else if (const auto number = numbers.find(key); number != numbers.end() && value.is_number_integer())
-        *number->second = value.get<int>();
+        *number->second = static_cast<int>(std::clamp<int64_t>(value.get<int64_t>(), -1, kNumberMax));
       else
         refuse(fmt::format("{}: \"{}\": {} is nothing that a stream can be given", path, key, value.dump()),
                "the long names of the options of an operation, with _ for -");
     }
-    if (stream.ops_per_iter < 1 || stream.ops_per_iter > 1000)
-      refuse(fmt::format("{}: ops_per_iter of {}", path, stream.ops_per_iter), "1 to 1000");
+    for (const auto& [key, most] :
+         {std::pair("ops_per_iter", 1000), std::pair("data_parallel_dimension", 1 << 20)})
+      if (entry.contains(key) && (*numbers.at(key) < 1 || *numbers.at(key) > most))
+        refuse(fmt::format("{}: {} of {}", path, key, entry.at(key).dump()), fmt::format("1 to {}", most));
     stream.name = long_name(stream.name);
     streams.push_back(std::move(stream));
   }

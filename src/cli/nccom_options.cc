@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -44,6 +43,7 @@ constexpr std::array<std::pair<const char*, DType>, 11> kTypes = {{{"uint8", DTy
                                                                    {"fp32", DType::kFloat32}}};
 
 constexpr size_t kSizesMax = 100'000;
+constexpr int64_t kBytesMax = int64_t{1} << 56;  // as collectives have them
 
 std::string list(const auto& pairs) {
   std::vector<std::string> names;
@@ -66,8 +66,9 @@ int64_t bytes_of(const std::string& text, const std::string& option) {
     refuse_argument(fmt::format("{} {}: not a size in bytes", option, text),
                     "a number, or one with kb, MB or GB: 1kb");
   const auto shift = 10 * (found - units.begin());
-  if (number > (std::numeric_limits<int64_t>::max() >> 1 >> shift))
-    refuse_argument(fmt::format("{} {}: too many bytes", option, text), "at most 4096 GB");
+  if (number > (kBytesMax >> shift))
+    refuse_argument(fmt::format("{} {}: too many bytes", option, text),
+                    fmt::format("at most {} GB", kBytesMax >> 30));
   return number << shift;
 }
 

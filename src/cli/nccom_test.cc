@@ -25,7 +25,8 @@ namespace {
 
 using collectives::Kind;
 using collectives::Request;
-using namespace nccom;  // NOLINT(google-build-using-namespace): this file is its command
+using namespace nccom;                // NOLINT(google-build-using-namespace): this file is its command
+__extension__ using Wide = __int128;  // bytes times a proportion may pass 64 bits
 
 struct NccomTestOptions {
   Operation operation;
@@ -185,7 +186,8 @@ class Benchmark {
       const int64_t whole = std::accumulate(ratio.begin(), ratio.end(), int64_t{0});
       const int64_t unit = int64_t{size_bytes(request.dtype)} * request.ranks;
       for (const int part : ratio) {
-        job.request.bytes = std::max<int64_t>(unit, request.bytes * part / whole / unit * unit);
+        const auto share = static_cast<int64_t>(Wide{request.bytes} * part / whole);
+        job.request.bytes = std::max<int64_t>(unit, share / unit * unit);
         jobs.push_back(job);
         divisions_.push_back(division);
       }

@@ -35,8 +35,10 @@ class OnCluster {
   }
 
   ClusterSummary run() {
-    if (extent_ == Extent::kOneUnit)
+    if (extent_ == Extent::kOneUnit) {
       if (auto of_rank = run_of_rank()) return *of_rank;
+      if (auto of_part = run_of_part()) return *of_part;
+    }
     const SymmetricPlan plan = make_plan(false);
     const bool direct = job_.kind == Kind::kAllToAll;
     const Costs costs = costs_of(tables_, platform_.generation(), direct ? "all_to_all" : "hier");
@@ -72,6 +74,23 @@ class OnCluster {
     if (!timing) return std::nullopt;
     ClusterSummary out = summary_of(plan, "hier");
     out.steps = timing->steps * plan.request.ranks;
+    summarise(plan.request, *timing, out);
+    return out;
+  }
+
+  // Where one part of an all-reduce's pipeline stands for all.
+  std::optional<ClusterSummary> run_of_part() {
+    if (job_.kind != Kind::kAllReduce || job_.pipeline < 2) return std::nullopt;
+    const int parts = job_.pipeline;
+    SymmetricPlan plan = make_plan(false, parts);
+    collectives::Run run{&plan.unit, costs_of(tables_, platform_.generation(), "hier"), unit_cores_, {}, 0};
+    const auto away = away_of(plan);
+    run.away = &away;
+    const auto timing = cluster_time_of_parts(platform_, run, plan, parts);
+    if (!timing) return std::nullopt;
+    ClusterSummary out = summary_of(plan, "hier");
+    out.steps = steps_of(plan) * parts * job_.units;
+    plan.request.bytes *= parts;
     summarise(plan.request, *timing, out);
     return out;
   }
@@ -124,14 +143,19 @@ class OnCluster {
     return hierarchy;
   }
 
-  SymmetricPlan make_plan(bool of_one_rank) const {
+  // `part_of`: of one of as many parts of the message.
+  SymmetricPlan make_plan(bool of_one_rank, int part_of = 1) const {
     const int per_unit = static_cast<int>(unit_cores_.size());
     Request request{
         .kind = job_.kind, .ranks = per_unit * job_.units, .bytes = job_.bytes, .dtype = job_.dtype};
-    const Hierarchy hierarchy = this->hierarchy();
+    Hierarchy hierarchy = this->hierarchy();
     if (job_.kind == Kind::kAllGather) request.bytes = (job_.bytes + request.ranks - 1) / request.ranks;
     request.bytes = symmetric_bytes(hierarchy, job_.kind, request.bytes, job_.dtype, per_unit);
     check(request);
+    if (part_of > 1) {
+      request.bytes /= part_of;
+      hierarchy.pipeline = 1;
+    }
     if (job_.kind == Kind::kAllToAll) {
       const int64_t steps = int64_t{request.ranks} * request.ranks;
       if (extent_ != Extent::kOneUnit && steps > kClusterStepsMax)

@@ -1,7 +1,6 @@
 #include "collectives/symmetric.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/interrupt.h"
 #include "collectives/coordinates.h"
@@ -145,6 +144,11 @@ class SymmetricWriter {
       });
       stages(turn, 0, [&](Part& first) { reduce_within(first); });
     }
+    if (parts > 1) return;
+    plan_.phase_ends.resize(static_cast<size_t>(written_ranks_));
+    for (size_t phase = 0; phase < written_[0].size(); ++phase)
+      for (size_t rank = 0; rank < plan_.phase_ends.size(); ++rank)
+        plan_.phase_ends[rank][phase] = static_cast<int32_t>(written_[0][phase].end[rank]);
   }
 
   // What a part of the pipeline takes for its stages within units, between them, and within them again.

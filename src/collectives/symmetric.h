@@ -10,6 +10,7 @@
 // does not depend on which unit it is.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -59,6 +60,9 @@ struct SymmetricPlan {
   // pods. Empty: one. expanded() needs every step.
   std::vector<std::vector<int32_t>> alike;
   std::vector<std::vector<SeenFrom>> seen;  // [stage]
+  // Of an all-reduce in one part: how many steps each rank has taken when the stages within units, between
+  // them, and within them again are written. Empty: no all-reduce, or several parts.
+  std::vector<std::array<int32_t, 3>> phase_ends;
   // Not 0: `unit` is the plan of one rank, which stands for so many of a unit. A displacement is then that of
   // the unit times this, plus that of the rank, by exclusive or of their numbers. It cannot be expanded.
   int ranks_alike = 0;

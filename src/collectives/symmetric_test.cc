@@ -2,6 +2,7 @@
 #include "collectives/symmetric.h"
 
 #include <array>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -318,6 +319,16 @@ TEST(Symmetric, WhatIsNoClusterIsRefused) {
   refused([](ClusterJob& j) { j.cluster.pod_units = 5; });
   refused([](ClusterJob& j) { j.cluster.pod_units = 4, j.cluster.rails = 3; });
   refused([](ClusterJob& j) { j.cluster.pod_units = 4, j.cluster.oversubscription = 0.5; });
+  for (const double much : {1e300, std::numeric_limits<double>::infinity()}) try {
+      ClusterJob changed = job;
+      changed.units = 12;
+      changed.cluster.pod_units = 4;
+      changed.cluster.oversubscription = much;
+      cluster_summary(default_tables(), changed, Extent::kOneUnit);
+      ADD_FAILURE() << much;
+    } catch (const Fault& fault) {
+      EXPECT_EQ(fault.label(), "fabric.cluster");
+    }
   refused([](ClusterJob& j) { j.cluster.taken = {{fabric::LinkClass::kEfa, 1.0, -1}}; });
   refused([](ClusterJob& j) { j.cluster.taken = {{fabric::LinkClass::kSwitch, 0.5, -1}}; });
   refused([](ClusterJob& j) { j.levels = "ring:5"; });

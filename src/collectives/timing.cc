@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "collectives/alike_ranks.h"
 #include "collectives/coordinates.h"
+#include "collectives/pipeline.h"
 
 namespace opentrn::collectives {
 
@@ -545,6 +546,49 @@ ClusterTime cluster_time(const fabric::Platform& platform, const Run& run, Foldi
   refuse_not_carried(done.times);
   ClusterTime out{run.costs.start_ps, std::move(done.carried), done.steps, done.classes_count};
   for (const StepTime& step : done.times.steps) out.end_ps = std::max(out.end_ps, step.end_ps);
+  return out;
+}
+
+namespace {
+
+PartSteps steps_of_part(const Run& run, const SymmetricPlan& part) {
+  PartSteps out;
+  out.step_ps = run.costs.step_ps;
+  for (size_t rank = 0; rank < part.unit.steps.size(); ++rank) {
+    const auto& list = part.unit.steps[rank];
+    const auto& ends = part.phase_ends[rank];
+    for (size_t i = 0; i < list.size(); ++i) {
+      const auto at = static_cast<int32_t>(i);
+      out.phase.push_back(static_cast<int8_t>(at < ends[0] ? 0 : at < ends[1] ? 1 : 2));
+      out.queue.push_back(static_cast<int32_t>(rank) * part.unit.channels + list[i].channel);
+      out.is_local.push_back(list[i].peer == static_cast<int32_t>(rank) && part.toward[rank][i] == 0);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<ClusterTime> cluster_time_of_parts(const fabric::Platform& platform, const Run& run,
+                                                 const SymmetricPlan& part, int parts) {
+  TimingGraph graph = timing_graph(platform, std::span(&run, 1));
+  const PartSteps steps = steps_of_part(run, part);
+  tell_phases_apart(graph, steps);
+  constexpr int kTurnsMax = 4;
+  auto classes = classes_of(graph);
+  for (int turn = 0; classes && tell_queues_apart(graph, classes->of_step, steps); ++turn)
+    classes = turn < kTurnsMax ? classes_of(graph) : std::nullopt;
+  if (!classes) return std::nullopt;
+  const auto all = pipelined(classes->quotient, classes->of_step, steps, parts);
+  if (!all) return std::nullopt;
+  const GraphTimes times = simulate(*all);
+  refuse_not_carried(times);
+  ClusterTime out{run.costs.start_ps,
+                  {},
+                  static_cast<int64_t>(graph.steps.size()),
+                  static_cast<int64_t>(all->steps.size())};
+  for (const int32_t of : classes->of_link) out.carried.push_back(times.carried[static_cast<size_t>(of)]);
+  for (const StepTime& step : times.steps) out.end_ps = std::max(out.end_ps, step.end_ps);
   return out;
 }
 

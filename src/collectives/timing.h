@@ -99,6 +99,11 @@ ClusterTime cluster_time(const fabric::Platform& platform, const Run& run, Foldi
 // one rank. Nothing where no classes of ranks are found, which hashes may miss.
 std::optional<ClusterTime> cluster_time_of_rank(const fabric::Platform& platform, const Run& run);
 
+// The same as cluster_time() of the plan of an all-reduce in `parts` parts; `run` and `part` are of one, and
+// `steps` are those of one. Nothing where one part cannot stand for all of them (pipeline.h).
+std::optional<ClusterTime> cluster_time_of_parts(const fabric::Platform& platform, const Run& run,
+                                                 const SymmetricPlan& part, int parts);
+
 // The same as a graph: its steps are those of the runs, rank after rank.
 TimingGraph timing_graph(const fabric::Platform& platform, std::span<const Run> runs);
 

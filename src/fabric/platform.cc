@@ -15,6 +15,7 @@ namespace opentrn::fabric {
 namespace {
 
 constexpr double kBitsPerByte = 8;
+constexpr double kOversubscriptionMax = 1e6;
 
 // What the tables say of a platform, whatever kind of name was asked for.
 struct Machine {
@@ -375,7 +376,7 @@ class PlatformBuilder {
     if (cluster.rails < 1 || s.adapters_per_server % cluster.rails != 0)
       refuse_cluster(
           fmt::format("{} rails, with {} adapters a server", cluster.rails, s.adapters_per_server));
-    if (!(cluster.oversubscription >= 1))
+    if (!(cluster.oversubscription >= 1 && cluster.oversubscription <= kOversubscriptionMax))
       refuse_cluster(fmt::format("an oversubscription of {}", cluster.oversubscription));
     const double adapters =
         static_cast<double>(s.adapters_per_server) * s.servers_per_unit * cluster.pod_units / cluster.rails;

@@ -40,6 +40,7 @@
 #include "runtime/timing.h"
 #include "sim/ranks/traffic.h"
 #include "sim/timing/simulate.h"
+#include "traffic/events.h"
 #include "traffic/traffic.h"
 
 namespace opentrn::python {
@@ -565,6 +566,16 @@ void bind_timing(nb::module_& module) {
             if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
           },
           "path"_a);
+  module.def(
+      "save_traffic_events",
+      [](const std::string& json, const std::filesystem::path& path) {
+        const std::vector<traffic::Traffic> all = traffic::read_json(json);
+        std::ofstream file(path, std::ios::binary);
+        if (file) traffic::write_perfetto(all, file);
+        file.flush();
+        if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
+      },
+      "json"_a, "path"_a);
   nb::class_<Timing>(module, "Timing", nb::dynamic_attr())
       .def_prop_ro("total_ns", [](const Timing& t) { return t.profile.summary.total_ns; })
       .def_prop_ro("launch_ns", [](const Timing& t) { return t.profile.summary.launch_ns; })

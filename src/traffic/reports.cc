@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "traffic/events.h"
 #include "traffic/traffic.h"
 
 namespace opentrn::traffic {
@@ -101,6 +102,45 @@ class Perfetto {
   bool first_ = true;
 };
 
+// Its processes are numbered from `first` on.
+void write_events(const Traffic& t, int first, const std::string& title, Perfetto& perfetto) {
+  const int ranks = first, cc_cores = first + 1, links = first + 2;
+  perfetto.process(ranks, title + "ranks");
+  perfetto.process(cc_cores, title + "collectives (CC-cores)");
+  perfetto.process(links, title + "links");
+  for (size_t r = 0; r < t.ranks.size(); ++r) {
+    perfetto.thread(ranks, static_cast<int>(r), t.ranks[r].name);
+    for (const Interval& one : t.ranks[r].compute)
+      perfetto.slice(ranks, static_cast<int>(r), one.start_ns, one.end_ns, "compute", Json::object());
+  }
+  std::vector<bool> named;
+  for (const Collective& one : t.collectives)
+    for (size_t i = 0; i < one.group.size() && i < one.ended_ns.size(); ++i) {
+      const int rank = one.group[i];
+      if (static_cast<size_t>(rank) >= t.ranks.size()) continue;  // another stands for it
+      named.resize(std::max(named.size(), static_cast<size_t>(rank) + 1));
+      if (!named[static_cast<size_t>(rank)]) perfetto.thread(cc_cores, rank, fmt::format("rank {}", rank));
+      named[static_cast<size_t>(rank)] = true;
+      const Json args{{"algorithm", one.algorithm},
+                      {"why", one.why},
+                      {"bytes", one.bytes},
+                      {"algorithm_gb_s", one.algorithm_gb_s()},
+                      {"bus_gb_s", one.bus_gb_s()},
+                      {"stream", one.stream},
+                      {"cc_trigger_start_delay_ns", one.start_ns() - one.triggered_ns[i]},
+                      {"slowest_rank", one.slowest()}};
+      if (one.start_ns() > one.arrived_ns[i])
+        perfetto.slice(cc_cores, rank, one.arrived_ns[i], one.start_ns(),
+                       fmt::format("waits for rank {}", one.slowest()), Json::object());
+      perfetto.slice(cc_cores, rank, one.start_ns(), std::max(one.start_ns(), one.ended_ns[i]), one.name,
+                     args);
+    }
+  for (const Link& link : t.links)
+    for (size_t part = 0; part < link.percent_over_time.size(); ++part)
+      perfetto.counter(links, t.total_ns * static_cast<double>(part) / LinkMeter::kParts,
+                       link.kind + " " + link.name, link.percent_over_time[part]);
+}
+
 }  // namespace
 
 Json json(const Traffic& t) {
@@ -174,45 +214,19 @@ std::string text(const Traffic& t, size_t most) {
   return out;
 }
 
-void write_perfetto(const Traffic& t, std::ostream& out) {
-  constexpr int kRanks = 0, kCcCores = 1, kLinks = 2;
-  out << R"({"displayTimeUnit":"ns","otherData":{"program":)" << quoted(t.title) << R"(,"machine":)"
-      << quoted(t.machine) << R"(,"is_simulation":"true"},"traceEvents":[)"
+void write_perfetto(std::span<const Traffic> all, std::ostream& out) {
+  constexpr int kProcesses = 3;  // of each
+  out << R"({"displayTimeUnit":"ns","otherData":{"program":)" << quoted(all.empty() ? "" : all[0].title)
+      << R"(,"machine":)" << quoted(all.empty() ? "" : all[0].machine)
+      << R"(,"is_simulation":"true"},"traceEvents":[)"
       << "\n";
   Perfetto perfetto(out);
-  perfetto.process(kRanks, "ranks");
-  perfetto.process(kCcCores, "collectives (CC-cores)");
-  perfetto.process(kLinks, "links");
-  for (size_t r = 0; r < t.ranks.size(); ++r) {
-    perfetto.thread(kRanks, static_cast<int>(r), t.ranks[r].name);
-    for (const Interval& one : t.ranks[r].compute)
-      perfetto.slice(kRanks, static_cast<int>(r), one.start_ns, one.end_ns, "compute", Json::object());
-  }
-  std::vector<bool> named;
-  for (const Collective& one : t.collectives)
-    for (size_t i = 0; i < one.group.size() && i < one.ended_ns.size(); ++i) {
-      const int rank = one.group[i];
-      if (static_cast<size_t>(rank) >= t.ranks.size()) continue;  // another stands for it
-      named.resize(std::max(named.size(), static_cast<size_t>(rank) + 1));
-      if (!named[static_cast<size_t>(rank)]) perfetto.thread(kCcCores, rank, fmt::format("rank {}", rank));
-      named[static_cast<size_t>(rank)] = true;
-      const Json args{{"algorithm", one.algorithm},
-                      {"why", one.why},
-                      {"bytes", one.bytes},
-                      {"bus_gb_s", one.bus_gb_s()},
-                      {"cc_trigger_start_delay_ns", one.start_ns() - one.triggered_ns[i]},
-                      {"slowest_rank", one.slowest()}};
-      if (one.start_ns() > one.arrived_ns[i])
-        perfetto.slice(kCcCores, rank, one.arrived_ns[i], one.start_ns(),
-                       fmt::format("waits for rank {}", one.slowest()), Json::object());
-      perfetto.slice(kCcCores, rank, one.start_ns(), std::max(one.start_ns(), one.ended_ns[i]), one.name,
-                     args);
-    }
-  for (const Link& link : t.links)
-    for (size_t part = 0; part < link.percent_over_time.size(); ++part)
-      perfetto.counter(kLinks, t.total_ns * static_cast<double>(part) / LinkMeter::kParts,
-                       link.kind + " " + link.name, link.percent_over_time[part]);
+  for (size_t i = 0; i < all.size(); ++i)
+    write_events(all[i], kProcesses * static_cast<int>(i), all.size() > 1 ? all[i].title + ": " : "",
+                 perfetto);
   out << "\n]}\n";
 }
+
+void write_perfetto(const Traffic& t, std::ostream& out) { write_perfetto(std::span(&t, 1), out); }
 
 }  // namespace opentrn::traffic

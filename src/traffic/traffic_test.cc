@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/tables.h"
+#include "base/fault.h"
 #include "collectives/predict.h"
+#include "traffic/events.h"
 
 namespace opentrn::traffic {
 namespace {
@@ -86,6 +88,41 @@ TEST(Traffic, FormsSayWhoWasLate) {
   const auto events = nlohmann::json::parse(out.str())["traceEvents"];
   EXPECT_TRUE(
       std::ranges::any_of(events, [](const auto& event) { return event["name"] == "waits for rank 7"; }));
+}
+
+// A program that has ended has told its traffic as JSON: read again it is what it was, and gives the same
+// events.
+TEST(Traffic, JsonReadAgainIsWhatItWas) {
+  Traffic one;
+  one.title = "step";
+  one.machine = "trn2.48xlarge";
+  one.total_ns = 40;
+  one.ranks.push_back({"rank 0", 40, 20, 10, 5, {{0, 12}, {20, 40}}});
+  Collective sum{"all_reduce", "ring", "it is large", "train.py:3", {0, 1}, 1 << 20, 1,
+                 {1, 2},       {3, 4}, {30, 31},      1.5,          2};
+  one.collectives.push_back(sum);
+  one.links.push_back({"chip 0 -> chip 1", "NeuronLink", 128, 1 << 20, 50, {0, 25, 100}});
+  one.links_used = 7;
+  one.basis = {"assumed: x"};
+  auto list = nlohmann::ordered_json::array({json(one), json(one)});
+  const std::vector<Traffic> read = read_json(list.dump());
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(json(read[1]).dump(), json(one).dump());
+  std::ostringstream events, of_one, again;
+  write_perfetto(read, events);
+  write_perfetto(one, of_one);
+  write_perfetto(std::span(read).first(1), again);
+  EXPECT_EQ(of_one.str(), again.str());
+  const auto parsed = nlohmann::json::parse(events.str());
+  std::vector<std::string> processes;
+  for (const auto& event : parsed["traceEvents"])
+    if (event["name"] == "process_name") processes.push_back(event["args"]["name"]);
+  EXPECT_EQ(processes,
+            (std::vector<std::string>{"step: ranks", "step: collectives (CC-cores)", "step: links",
+                                      "step: ranks", "step: collectives (CC-cores)", "step: links"}));
+  for (const char* text : {"", "[1]", "[{}]", "{"}) EXPECT_THROW(read_json(text), Fault) << text;
+  list[0]["collectives"][0]["ended_ns"] = {1};
+  EXPECT_THROW(read_json(list.dump()), Fault);
 }
 
 }  // namespace

@@ -145,7 +145,21 @@ def last(x): return jax.lax.ppermute(x, "i", [(0, -1)])
 def alone(x):
     return jax.lax.cond(jax.lax.axis_index("i") == 0, lambda y: jax.lax.psum(y, "i"), lambda y: y, x)
 
-for body in (overlap, missing, twice, far, last, alone):
+def other_sum(x):
+    is_even = jax.lax.axis_index("i") % 2 == 0
+    return jax.lax.cond(is_even, lambda y: jax.lax.psum(y, "i"), lambda y: jax.lax.pmax(y, "i"), x)
+def other_order(x):
+    first = lambda y: jax.lax.psum(jax.lax.all_gather(y, "i", tiled=True)[:2], "i")
+    second = lambda y: jax.lax.all_gather(jax.lax.psum(y, "i"), "i", tiled=True)[:2]
+    return jax.lax.cond(jax.lax.axis_index("i") == 0, first, second, x)
+def other_shape(x):
+    part = lambda y: y + jax.lax.psum(y[:1], "i").sum()
+    whole = lambda y: y + jax.lax.psum(y, "i").sum()
+    return jax.lax.switch(jax.lax.axis_index("i") % 2, [part, whole], x)
+def more_turns(x):
+    return jax.lax.fori_loop(0, jax.lax.axis_index("i") + 1, lambda _, y: jax.lax.psum(y, "i"), x)
+
+for body in (overlap, missing, twice, far, last, alone, other_sum, other_order, other_shape, more_turns):
     tried(body.__name__, body)
 """
 
@@ -169,3 +183,9 @@ def test_collectives_that_do_not_fit_name_ranks_op_and_line(tmp_path):
     assert line_of("def missing") in told["missing"]
     assert "waits at stablehlo.all_reduce for processes 1, 2, 3" in told["alone"]
     assert line_of("jax.lax.cond") in told["alone"]
+    # Each had numbers of its own, or an internal error, from what the others brought to another collective.
+    for name, text in (("other_sum", "[stablehlo.maximum] of tensor<2xf32>"), ("other_order", "[all_gather_dim 0]"),
+                       ("other_shape", "of tensor<1xf32>")):  # fmt: skip
+        assert "[eval.mismatch]: the processes 0, 1, 2, 3 meet at different collectives: " in told[name], told
+        assert text in told[name] and told[name].count(f"{file}:") >= 2, told[name]
+    assert "[eval.deadlock]" in told["more_turns"] and line_of("fori_loop") in told["more_turns"]

@@ -1,4 +1,4 @@
-"""`opentrn profile --html -- python program`: what collectives of a JAX program did to the fabric."""
+"""`opentrn profile --html --perfetto -- python program`: what collectives of a JAX program did to the fabric."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def profiled(tmp_path_factory):
     (folder / "program.py").write_text(PROGRAM)
     page = folder / "page.html"
     command = [sys.executable, "-m", "opentrn", "profile", "--target", "trn2.48xlarge"]
-    command += ["--json", "-", "--html", str(page)]
+    command += ["--json", "-", "--html", str(page), "--perfetto", str(folder / "events.json")]
     # Other tests of this process choose platforms and devices by the environment.
     clean = {
         name: value
@@ -43,11 +43,11 @@ def profiled(tmp_path_factory):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), page.read_text()
+    return json.loads(done.stdout), page.read_text(), json.loads((folder / "events.json").read_text())
 
 
 def test_traffic_says_what_the_totals_say(profiled):
-    summary, page = profiled
+    summary, page, _ = profiled
     (row,) = [row for row in summary["programs"] if "traffic" in row]
     traffic = row["traffic"]
     assert traffic["machine"] == "trn2.48xlarge"
@@ -61,12 +61,28 @@ def test_traffic_says_what_the_totals_say(profiled):
     assert traffic["verdict"].replace(">", "") in page_text(page).replace(">", "")
 
 
+def test_events_have_cc_cores_and_links_over_time(profiled):
+    summary, _, events = profiled
+    (row,) = [row for row in summary["programs"] if "traffic" in row]
+    listed = events["traceEvents"]
+    processes = {event["pid"]: event["args"]["name"] for event in listed if event["name"] == "process_name"}
+    assert list(processes.values()) == ["ranks", "collectives (CC-cores)", "links"]
+    (one,) = [event for event in listed if event["ph"] == "X" and "bus_gb_s" in event["args"]]
+    assert processes[one["pid"]] == "collectives (CC-cores)"
+    (told,) = row["traffic"]["collectives"]
+    assert one["dur"] * 1e3 == pytest.approx(told["end_ns"] - told["start_ns"], abs=1)
+    assert one["args"]["algorithm"] == told["algorithm"] and one["args"]["stream"] == told["stream"]
+    assert one["args"]["algorithm_gb_s"] == pytest.approx(told["algorithm_gb_s"])
+    links = {event["name"] for event in listed if event["ph"] == "C"}
+    assert links == {f"{link['kind']} {link['name']}" for link in row["traffic"]["links"]}
+
+
 def page_text(page):
     return page[page.index('"verdict":"') + len('"verdict":"') :].split('"', 1)[0]
 
 
 def test_one_of_two_physical_cores_is_said_with_its_bound(profiled):
-    summary, _ = profiled
+    summary, _, _ = profiled
     assert summary["physical_cores_per_core"] == 2
     (row,) = [row for row in summary["programs"] if "traffic" in row]
     assert row["exposed_us"] < row["both_cores_us_min"] < row["device_us"]

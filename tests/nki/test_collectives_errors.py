@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+import opentrn
 import opentrn.nki.collectives as ncc
 import opentrn.nki.isa as nisa
 import opentrn.nki.language as nl
@@ -307,6 +308,38 @@ def test_more_ranks_than_any_machine_has_cores():
     with pytest.raises(InputError, match="the largest machine has") as caught:
         nki.simulate(lambda: None, ranks=10**7)
     assert caught.value.label == "launch.ranks"
+
+
+@pytest.mark.parametrize("given", [None, [1], {0: 1}])
+def test_inputs_of_a_rank_that_are_no_arguments(given):
+    with pytest.raises(InputError, match=r"rank_inputs gave .* for rank 0") as caught:
+        opentrn.run(lambda x: x, np.ones((2, 2), np.float32), ranks=2, rank_inputs=lambda rank: given)
+    assert caught.value.label == "launch.ranks"
+
+
+def test_more_calls_on_one_rank():
+    def kernel(x, group):
+        src, dst = copied(x), hbm(x)
+        for _ in range(1 + int(ncc.rank_id())):
+            ncc.all_reduce([src], [dst], group, nl.add)
+        return returned(dst)
+
+    text = refused("collectives.absent", kernel, 2, 1, data(2, 2, 2), group_of(2))
+    assert "rank 1 is in all_reduce" in text and "rank 0 returned without coming to it" in text
+
+
+def test_pairs_and_shapes_that_differ_by_rank():
+    def permute(x):
+        src, dst = copied(x), hbm(x)
+        ncc.collective_permute([src], [dst], [(0, 1)] if int(ncc.rank_id()) == 0 else [(1, 0)])
+        return returned(src)
+
+    text = refused("collectives.mismatch", permute, 2, 1, data(2, 2, 2))
+    assert "by the pairs [(0, 1)]" in text and "by the pairs [(1, 0)]" in text
+    text = refused(
+        "collectives.mismatch", add_up, 2, 1, [np.ones((2, 2), np.float32), np.ones((4, 2), np.float32)], group_of(2)
+    )
+    assert "float32[2, 2]" in text and "float32[4, 2]" in text
 
 
 def test_limits_of_two_cores_and_other_targets():

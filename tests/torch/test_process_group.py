@@ -145,6 +145,45 @@ def test_parts_of_an_exchange_that_do_not_fit_name_both_ranks() -> None:
     assert Group(2).run(step) == [True, True]
 
 
+@pytest.mark.parametrize("root", [7, -3])
+def test_a_root_that_there_is_not_is_refused(root: int) -> None:
+    """A gather or a scatter wrote outside of its lists of sizes."""
+
+    def step(group: Any, rank: int) -> Any:
+        x = [on([1.0, 2.0])]
+        calls = {
+            "gather": lambda options: group.gather([], x, options),
+            "scatter": lambda options: group.scatter(x, [], options),
+            "broadcast": lambda options: group.broadcast(x, options),
+            "reduce": lambda options: group.reduce(x, options),
+        }
+        for name, call in calls.items():
+            options = getattr(dist, f"{name.capitalize()}Options")()
+            options.rootRank = root
+            with pytest.raises(ValueError, match=rf"{name} .*: the root is rank {root}; there are ranks 0 to 1"):
+                call(options)
+        group.allreduce(x).wait()
+        return x[0].cpu().tolist()
+
+    assert Group(2).run(step) == [[2.0, 4.0]] * 2
+
+
+def test_lists_and_splits_that_cannot_be_are_refused() -> None:
+    def step(group: Any, rank: int) -> Any:
+        four = on([0.0] * 4)
+        with pytest.raises(RuntimeError, match="the output splits -1 5 are not the 4 rows for 2 ranks|input splits"):
+            group.alltoall_base(on([0.0] * 4), four, *([[-1, 5], [5, -1]][rank],) * 2)
+        with pytest.raises(RuntimeError, match="all_reduce got no tensor"):
+            group.allreduce([])
+        with pytest.raises(RuntimeError, match="takes dense tensors, not Sparse"):
+            group.allreduce([torch.eye(2).to_sparse()])
+        with pytest.raises(RuntimeError, match="2 inputs and 1 outputs of a rank"):
+            group.allgather_coalesced([[four], [four]], [four, four])
+        return True
+
+    assert Group(2).run(step) == [True, True]
+
+
 def test_a_rank_that_never_comes_is_named_with_what_it_waits_for() -> None:
     def step(group: Any, rank: int) -> Any:
         with pytest.raises(dist.DistBackendError) as raised:
@@ -158,6 +197,25 @@ def test_a_rank_that_never_comes_is_named_with_what_it_waits_for() -> None:
     assert "rank 0 waits in all_reduce (SUM of Float, 1 elements), call 1, for 2." in first
     assert re.search(r"have not come: rank 1 .* waits in recv \(Float \[1\], from rank 0, tag 3\)", first)
     assert re.search(r"rank 1 waits in recv .* rank 0 .* after call 1 of this group, all_reduce", second)
+
+
+def test_a_long_wait_is_told_before_it_ends(capfd: pytest.CaptureFixture[str]) -> None:
+    """Two groups in other orders: torch's limit is half an hour, in which nothing was said."""
+    first, second = Group(2, seconds=4), Group(2, seconds=4)
+
+    def step(group: Any, rank: int) -> Any:
+        mine = (first if rank == 0 else second).groups[rank]
+        with pytest.raises(dist.DistBackendError, match="have not come"):
+            mine.allreduce([on([1.0])]).wait()
+        return True
+
+    assert first.run(step) == [True, True]
+    said = capfd.readouterr().err.splitlines()
+    told = [line for line in said if line.startswith("opentrn: process group neuron test: ")]
+    assert len(told) == 2, said
+    for rank in range(2):
+        pattern = rf"rank {rank} waits in all_reduce .* for 0\.[4-9].* s; these have not come: rank {1 - rank} "
+        assert any(re.search(pattern, line) for line in told), told
 
 
 def test_a_rank_that_has_left_ends_the_wait_at_once() -> None:

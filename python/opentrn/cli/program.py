@@ -27,7 +27,8 @@ INPUT = 2  # as of every command: the fault is the caller's
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="opentrn profile",
-        usage="opentrn profile [--target T] [--json FILE] [--html FILE] [--lines N] [--deadline SECONDS] "
+        usage="opentrn profile [--target T] [--json FILE] [--html FILE] [--perfetto FILE] [--lines N] "
+        "[--deadline SECONDS] "
         "-- COMMAND ...",
         description="Run a JAX or PyTorch program on simulated NeuronCores and sum its device time.",
     )
@@ -37,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", metavar="FILE", help="write everything as JSON ('-' prints it)")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page: collectives and links of programs of several devices"
+    )
+    parser.add_argument(
+        "--perfetto", metavar="FILE", help="write the same as events for ui.perfetto.dev: CC-cores and links over time"
     )
     parser.add_argument("--lines", type=int, default=12, metavar="N", help="programs to show (default 12)")
     cli_interrupts.add_option(parser)
@@ -54,7 +58,7 @@ def main(words: Sequence[str]) -> int:
         )
         return INPUT
     try:
-        require_writable(options, "json", "html")
+        require_writable(options, "json", "html", "perfetto")
         seconds_left = cli_interrupts.deadline_of(options)
     except UsageError as error:
         print(f"opentrn profile: {error}", file=sys.stderr)
@@ -73,8 +77,8 @@ def main(words: Sequence[str]) -> int:
         )
         return status or INPUT
     summary = summarise(usage, seconds)
-    if options.html:
-        _write_page(summary, options.html)
+    if options.html or options.perfetto:
+        _write_traffic(summary, options.html, options.perfetto)
     if options.json == "-":
         print(json.dumps(summary, indent=1))
     else:
@@ -84,17 +88,22 @@ def main(words: Sequence[str]) -> int:
     return status
 
 
-def _write_page(summary: dict[str, Any], path: str) -> None:
-    """The page of the programs of several devices, those that take most time first."""
+def _write_traffic(summary: dict[str, Any], page: str | None, events: str | None) -> None:
+    """The page and the events of the programs of several devices, those that take most time first."""
+    from opentrn import _core
     from opentrn.report import fabric
 
     rows = summary["programs"]  # longest first
     traffics = [row["traffic"] for row in rows if "traffic" in row]
     if not traffics:
-        print("no page: no program of several devices has collectives", file=sys.stderr)
+        print("no page and no events: no program of several devices has collectives", file=sys.stderr)
         return
-    fabric.save(rows[0]["name"], traffics, path)
-    print(f"page: {path}", file=sys.stderr)
+    if page:
+        fabric.save(rows[0]["name"], traffics, page)
+        print(f"page: {page}", file=sys.stderr)
+    if events:
+        _core.save_traffic_events(json.dumps(traffics), events)
+        print(f"events: {events}", file=sys.stderr)
 
 
 def joined(parts: list[dict[str, Any]]) -> Any:

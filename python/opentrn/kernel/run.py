@@ -396,8 +396,10 @@ def _on_ranks(
     if rank_inputs is None:
         return bound.on_ranks(ranks, None)
 
-    def inputs(rank: int) -> dict[str, Any]:
-        values = dict(rank_inputs(rank))
+    def inputs(rank: int) -> Any:
+        values = rank_inputs(rank)
+        if not isinstance(values, Mapping):
+            return values  # which on_ranks() refuses
         if execute:
             _refuse_shapes(values.values())
         return {name: _materialise(value) for name, value in values.items()}

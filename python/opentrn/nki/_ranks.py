@@ -37,10 +37,21 @@ def arguments_of(
     rank: int, ranks: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], inputs: RankInputs | None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that `rank` calls the kernel with. InputError for a list of another length than `ranks`."""
-    own = dict(inputs(rank)) if inputs is not None else {}
+    own = dict(named_inputs(inputs(rank), rank)) if inputs is not None else {}
     positional = tuple(_of_rank(value, f"argument {i}", rank, ranks) for i, value in enumerate(args))
     named = {name: _of_rank(value, f"argument {name!r}", rank, ranks) for name, value in kwargs.items()}
     return positional, {**named, **own}
+
+
+def named_inputs(own: Any, rank: int) -> Mapping[str, Any]:
+    """What a function of ranks gave for one: keyword arguments by name. InputError otherwise."""
+    if isinstance(own, Mapping) and all(isinstance(name, str) for name in own):
+        return own
+    raise InputError(
+        f"rank_inputs gave {own!r:.60} for rank {rank}",
+        label="launch.ranks",
+        hint='give keyword arguments of the kernel by name, {"x": array}, or {} for none',
+    )
 
 
 def _of_rank(value: Any, what: str, rank: int, ranks: int) -> Any:

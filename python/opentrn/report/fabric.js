@@ -87,17 +87,18 @@ function drawFabric(traffic, root) {
   }
 
   const key = (kind, text) => node("span", {}, node("span", { class: "swatch", style: `background:${FABRIC_COLOURS[kind]}` }), text);
-  const keys = node("div", { class: "keys" }, key("compute", "compute and own transfers"), key("hidden", "collective beside compute"),
+  const keys = node("div", { class: "keys" }, key("compute", "compute and own transfers"), key("hidden", "collective (CC-cores) beside compute"),
     key("exposed", "collective that nothing hides; a link in use"), key("waiting", "waits for a later rank"));
   const table = (titles, rows) => node("div", { class: "scroll" }, node("table", {}, node("thead", {}, node("tr", {}, ...titles.map(([title, numeric]) => node("th", numeric ? { class: "n" } : {}, title)))),
     node("tbody", {}, ...rows.map((row) => node("tr", {}, ...row.map((text, i) => node("td", { ...(titles[i][1] ? { class: "n" } : {}) }, String(text))))))));
-  const longest = [...traffic.collectives].sort((a, b) => b.times * (b.end_ns - b.start_ns) - a.times * (a.end_ns - a.start_ns)).slice(0, 40);
+  const taken = (one) => Math.round(one.times * (one.end_ns - one.start_ns));  // equal ones in the order of their starts
+  const longest = [...traffic.collectives].sort((a, b) => taken(b) - taken(a) || a.start_ns - b.start_ns).slice(0, 40);
   const rows = longest.map((one) => [one.name + (one.times > 1 ? ` ×${one.times}` : ""), one.algorithm, us(one.start_ns), us(one.end_ns - one.start_ns), us(one.arrival_spread_ns),
-    one.arrival_spread_ns > 0 ? one.slowest_rank : "–", size(one.bytes), one.bus_gb_s.toFixed(1), one.group.length, one.where.split("/").pop()]);
+    one.arrival_spread_ns > 0 ? one.slowest_rank : "–", size(one.bytes), one.algorithm_gb_s.toFixed(1), one.bus_gb_s.toFixed(1), one.group.length, one.stream, one.where.split("/").pop()]);
   const notes = [traffic.ranks.length > worst.length ? `${worst.length} of ${traffic.ranks.length} ranks, those where most is exposed` : "", traffic.ranks_note,
     traffic.links.length ? `${links.length} of ${traffic.links_used} links that carry something` : "",
     traffic.collectives.length > longest.length ? `the ${longest.length} longest of ${traffic.collectives.length} collectives` : "", traffic.band, ...traffic.assumptions, ...traffic.basis].filter(Boolean);
   root.replaceChildren(node("h2", {}, "Fabric ", node("small", {}, `${traffic.title} on ${traffic.machine}`)), node("p", {}, node("b", {}, traffic.verdict)), svg, keys,
-    table([["collective"], ["algorithm"], ["starts", 1], ["takes", 1], ["arrivals spread", 1], ["last rank", 1], ["size", 1], ["bus GB/s", 1], ["ranks", 1], ["line"]], rows),
+    table([["collective"], ["algorithm"], ["starts", 1], ["takes", 1], ["arrivals spread", 1], ["last rank", 1], ["size", 1], ["algorithm GB/s", 1], ["bus GB/s", 1], ["ranks", 1], ["CC-core stream", 1], ["line"]], rows),
     ...notes.map((text) => node("p", { class: "dim hint" }, text)));
 }

@@ -2,6 +2,9 @@
 // computes its own result from what all brought.
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "graph/eval/bodies.h"
 #include "graph/eval/indexing.h"
 #include "graph/eval/interpreter.h"
@@ -46,10 +49,33 @@ Membership membership(const Call& call) {
   return {*group, static_cast<size_t>(std::find(group->begin(), group->end(), id) - group->begin())};
 }
 
+// What all members of a group say of their collective: the op, how it goes, and the types of its operands.
+std::string collective_of(const Call& call, const std::vector<Tensor>& brought) {
+  constexpr Attr kSaid[] = {Attr::all_gather_dim, Attr::scatter_dimension, Attr::split_dimension,
+                            Attr::concat_dimension, Attr::split_count};
+  std::vector<std::string> how;
+  for (const OpId id : call.op().regions.empty() ? std::vector<OpId>() : call.region_block(0).ops)
+    if (const OpKind kind = call.function().op(id).kind; kind != OpKind::return_)
+      how.emplace_back(name(kind));
+  for (const Attr attr : kSaid)
+    if (call.op().has(attr)) how.push_back(fmt::format("{} {}", name(attr), call.op().integer(attr)));
+  std::vector<std::string> types;
+  for (const Tensor& tensor : brought) types.push_back(tensor.type().to_string());
+  return fmt::format("{}{} of {}", name(call.kind()),
+                     how.empty() ? "" : fmt::format(" [{}]", fmt::join(how, ", ")), fmt::join(types, ", "));
+}
+
+std::string place_of(const Call& call) {
+  const Location& at = call.module().location(call.op().location);
+  return at.file.empty() ? std::string() : fmt::format("{}:{}", at.file, at.line);
+}
+
 std::vector<std::vector<Tensor>> meet(const Call& call, const ProcessGroup& group,
                                       std::vector<Tensor> brought) {
   Process& process = process_of(call);
-  return process.grid().meet(group, channel_of(call), process.id(), std::move(brought), name(call.kind()));
+  Arrival arrival{{}, collective_of(call, brought), place_of(call)};
+  arrival.tensors = std::move(brought);
+  return process.grid().meet(group, channel_of(call), process.id(), std::move(arrival), name(call.kind()));
 }
 
 // The region over the same element of every tensor, in the group's order.

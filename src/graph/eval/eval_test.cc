@@ -301,5 +301,41 @@ TEST(EvaluateParallel, ProcessesMeetAndDeadlocksAreFaults) {
   }
 }
 
+// One gathers where the other exchanges, and both would have had numbers of it.
+TEST(EvaluateParallel, DifferentCollectivesOfAGroupAreRefused) {
+  Module module;
+  const Type pair = Type::tensor(ElementType::kI32, {2}), four = Type::tensor(ElementType::kI32, {4});
+  const std::pair<Attr, Attribute> groups{Attr::replica_groups, IntMatrix{1, 2, {0, 1}}};
+  for (const char* name : {"gather", "exchange"}) {
+    Function& function = module.add_function(name);
+    const ValueId x = function.add_argument(function.body(), pair);
+    Builder b(module, function, function.body());
+    const bool gathers = function.name == "gather";
+    const ValueId made =
+        gathers ? b.add(OpKind::all_gather_, {x}, {{Attr::all_gather_dim, int64_t{0}}, groups}, {four})
+                : b.add(OpKind::all_to_all_, {x},
+                        {{Attr::split_dimension, int64_t{0}},
+                         {Attr::concat_dimension, int64_t{0}},
+                         {Attr::split_count, int64_t{2}},
+                         groups},
+                        {pair});
+    b.return_values({made});
+  }
+  const std::vector<std::vector<RuntimeValue>> arguments(
+      2, {{literal<int32_t>(ElementType::kI32, {2}, {7, 8})}});
+  const std::vector<const Function*> functions{module.find("gather"), module.find("exchange")};
+  try {
+    evaluate_parallel(module, functions, 2, 1, arguments);
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.label(), "eval.mismatch");
+    EXPECT_EQ(
+        fault.message(),
+        "the processes 0, 1 meet at different collectives: 0 at stablehlo.all_gather [all_gather_dim 0] of "
+        "tensor<2xi32>; 1 at stablehlo.all_to_all [split_dimension 0, concat_dimension 0, split_count 2] "
+        "of tensor<2xi32>");
+  }
+}
+
 }  // namespace
 }  // namespace opentrn::graph::eval

@@ -11,12 +11,11 @@
 namespace opentrn::graph::eval {
 
 std::vector<std::vector<Tensor>> ProcessGrid::meet(const ProcessGroup& group, int64_t channel,
-                                                   int64_t process, std::vector<Tensor> brought,
-                                                   std::string_view op) {
+                                                   int64_t process, Arrival arrival, std::string_view op) {
   std::unique_lock lock(mutex_);
   const int64_t before = attended_[{channel, group, process}]++;
   const RendezvousKey key{channel, group, before};
-  rendezvous_[key].brought.emplace(process, std::move(brought));
+  rendezvous_[key].brought.emplace(process, std::move(arrival));
   changed_.notify_all();
   wait_until(
       lock, [&] { return rendezvous_[key].brought.size() == group.size(); },
@@ -29,10 +28,31 @@ std::vector<std::vector<Tensor>> ProcessGrid::meet(const ProcessGroup& group, in
                            missing.size() == 1 ? "" : "es", fmt::join(missing, ", "), fmt::join(group, ", "));
       });
   Rendezvous& rendezvous = rendezvous_[key];
+  if (!rendezvous.is_one_collective())
+    throw Fault(FaultKind::kInput, "eval.mismatch",
+                fmt::format("the processes {} meet at different collectives: {}", fmt::join(group, ", "),
+                            rendezvous.who_is_where()),
+                "give every process of a group the same sequence of collectives");
   std::vector<std::vector<Tensor>> all;
-  for (const int64_t member : group) all.push_back(rendezvous.brought.at(member));
+  for (const int64_t member : group) all.push_back(rendezvous.brought.at(member).tensors);
   if (++rendezvous.left == group.size()) rendezvous_.erase(key);
   return all;
+}
+
+bool ProcessGrid::Rendezvous::is_one_collective() const {
+  const std::string& first = brought.begin()->second.collective;
+  return std::ranges::all_of(brought, [&](const auto& one) { return one.second.collective == first; });
+}
+
+std::string ProcessGrid::Rendezvous::who_is_where() const {
+  std::map<std::string, std::vector<int64_t>> at;
+  for (const auto& [process, arrival] : brought)
+    at[arrival.where.empty() ? arrival.collective : fmt::format("{} ({})", arrival.collective, arrival.where)]
+        .push_back(process);
+  std::vector<std::string> parts;
+  for (const auto& [place, processes] : at)
+    parts.push_back(fmt::format("{} at {}", fmt::join(processes, ", "), place));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 void ProcessGrid::send(int64_t channel, int64_t receiver, std::vector<Tensor> tensors) {

@@ -25,6 +25,14 @@ namespace opentrn::graph::eval {
 
 using ProcessGroup = std::vector<int64_t>;  // process ids in the order of the group
 
+// What a process brings to a rendezvous, and at which collective: what all members of a group have in common,
+// and where it stands in the program.
+struct Arrival {
+  std::vector<Tensor> tensors;
+  std::string collective;
+  std::string where;  // empty: nobody knows
+};
+
 class ProcessGrid {
  public:
   ProcessGrid(int64_t num_replicas, int64_t num_partitions)
@@ -35,9 +43,10 @@ class ProcessGrid {
   int64_t num_replicas() const { return num_replicas_; }
   int64_t num_partitions() const { return num_partitions_; }
 
-  // What each member of `group` brought, in the group's order. `op` is for the fault of who waits in vain.
+  // What each member of `group` brought, in the group's order. An input fault in each of them where they came
+  // to different collectives. `op` is for the fault of who waits in vain.
   std::vector<std::vector<Tensor>> meet(const ProcessGroup& group, int64_t channel, int64_t process,
-                                        std::vector<Tensor> brought, std::string_view op);
+                                        Arrival arrival, std::string_view op);
   // `receiver` -1 is the host.
   void send(int64_t channel, int64_t receiver, std::vector<Tensor> tensors);
   std::vector<Tensor> receive(int64_t channel, int64_t receiver);
@@ -47,8 +56,11 @@ class ProcessGrid {
 
  private:
   struct Rendezvous {
-    std::map<int64_t, std::vector<Tensor>> brought;
+    std::map<int64_t, Arrival> brought;  // by process
     size_t left = 0;
+
+    bool is_one_collective() const;
+    std::string who_is_where() const;
   };
   using RendezvousKey = std::tuple<int64_t, ProcessGroup, int64_t>;  // channel, group, how many before
 

@@ -219,7 +219,7 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
 Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const Reduction reduction(options.reduceOp, tensors, "reduce");
   Call call(c10d::OpType::REDUCE, "reduce", reduction, tensors);
-  call.root(options.rootRank);
+  call.root(options.rootRank, getSize());
   call.take(reduction.brought(tensors));
   call.post.bytes = call.input_bytes;
   if (getRank() == options.rootRank) call.give(tensors);
@@ -228,7 +228,7 @@ Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& op
 
 Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   Call call(c10d::OpType::BROADCAST, "broadcast", tensors);
-  call.root(options.rootRank);
+  call.root(options.rootRank, getSize());
   if (getRank() == options.rootRank) call.take(tensors);
   call.give(tensors);
   call.post.bytes = call.output_bytes;
@@ -322,7 +322,7 @@ Backend::WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d
 Backend::WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
   TORCH_CHECK(inputs.size() == 1, "gather takes one tensor of each rank");
   Call call(c10d::OpType::GATHER, "gather", inputs, Call::kOwnSizes);
-  call.root(options.rootRank);
+  call.root(options.rootRank, getSize());
   call.post.kind = "all_to_all_v";
   call.take(inputs);
   call.post.sends.assign(static_cast<size_t>(getSize()), 0);
@@ -341,7 +341,7 @@ Backend::WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs,
                                   const c10d::ScatterOptions& options) {
   TORCH_CHECK(outputs.size() == 1, "scatter gives one tensor to each rank");
   Call call(c10d::OpType::SCATTER, "scatter", outputs, Call::kOwnSizes);
-  call.root(options.rootRank);
+  call.root(options.rootRank, getSize());
   call.post.kind = "all_to_all_v";
   call.give(outputs);
   call.post.receives.assign(static_cast<size_t>(getSize()), 0);
@@ -365,7 +365,11 @@ Backend::WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inp
   std::vector<WorkPtr> works;
   for (size_t i = 0; i < inputs.size(); ++i) {
     TensorLists own(1);
-    for (Tensors& of_rank : outputs) own[0].push_back(of_rank.at(i));
+    for (Tensors& of_rank : outputs) {
+      TORCH_CHECK(of_rank.size() == inputs.size(), "all_gather: ", inputs.size(), " inputs and ",
+                  of_rank.size(), " outputs of a rank");
+      own[0].push_back(of_rank[i]);
+    }
     Tensors input{inputs[i]};
     works.push_back(allgather(own, input, options));
   }

@@ -1,5 +1,6 @@
 #include "torch/group/call.h"
 
+#include <algorithm>
 #include <numeric>
 #include <sstream>
 
@@ -66,7 +67,8 @@ void copy_out(const Part& part, const std::byte* base) {
 
 Reduction::Reduction(const c10d::ReduceOp& op, const std::vector<at::Tensor>& tensors,
                      const std::string& collective) {
-  const at::ScalarType type = tensors.at(0).scalar_type();
+  TORCH_CHECK(!tensors.empty(), collective, " got no tensor");
+  const at::ScalarType type = tensors[0].scalar_type();
   const char* name = name_of(type);
   TORCH_CHECK(name != nullptr, collective, " on neuron does not reduce ", type);
   dtype = name;
@@ -139,6 +141,7 @@ Backend::Call::Call(c10d::OpType op, const Reduction& by) : type(op) {
 
 void Backend::Call::take(const Tensors& tensors) {
   for (const at::Tensor& each : tensors) {
+    check_tensor(each, post.what);
     sources.push_back({each, input_bytes});
     input_bytes += static_cast<int64_t>(each.nbytes());
   }
@@ -146,13 +149,16 @@ void Backend::Call::take(const Tensors& tensors) {
 
 void Backend::Call::give(const Tensors& tensors) {
   for (const at::Tensor& each : tensors) {
+    check_tensor(each, post.what);
     targets.push_back({each, output_bytes});
     output_bytes += static_cast<int64_t>(each.nbytes());
     results.push_back(each);
   }
 }
 
-void Backend::Call::root(int64_t rank) {
+void Backend::Call::root(int64_t rank, int size) {
+  TORCH_CHECK_VALUE(rank >= 0 && rank < size, post.what, ": the root is rank ", rank,
+                    "; there are ranks 0 to ", size - 1);
   post.root = static_cast<int>(rank);
   post.what.pop_back();
   post.what += ", root " + std::to_string(rank) + ")";
@@ -203,7 +209,7 @@ std::vector<int64_t> split_bytes(const at::Tensor& tensor, const std::vector<int
                 ", does not divide by the ", size, " ranks");
     return std::vector<int64_t>(static_cast<size_t>(size), bytes / size);
   }
-  TORCH_CHECK(splits.size() == static_cast<size_t>(size) &&
+  TORCH_CHECK(splits.size() == static_cast<size_t>(size) && std::ranges::min(splits) >= 0 &&
                   std::accumulate(splits.begin(), splits.end(), int64_t{0}) == rows,
               "all_to_all: the ", side, " splits ", splits, " are not the ", rows, " rows for ", size,
               " ranks");

@@ -49,7 +49,7 @@ struct Backend::Call {
 
   void take(const Tensors& tensors);  // sources, one after the other
   void give(const Tensors& tensors);  // targets
-  void root(int64_t rank);            // whom a broadcast or a reduction is from or to
+  void root(int64_t rank, int size);  // whom a broadcast or a reduction is from or to
 
   c10d::OpType type;
   Post post;

@@ -251,11 +251,11 @@ std::string Rendezvous::whereabouts(int rank, uint64_t call) const {
   return out.str();
 }
 
-void Rendezvous::report(uint64_t call, const std::string& what, double seconds, bool timed_out) const {
+std::string Rendezvous::told(uint64_t call, const std::string& what, double seconds) const {
   std::ostringstream out;
   out << "process group neuron " << members_.name << ": ";
   out << name_of(members_.rank) << " waits in " << what << ", call " << call + 1;
-  if (timed_out) out << ", for " << seconds << " s";
+  if (seconds > 0) out << ", for " << seconds << " s";
   bool is_first = true;
   for (int rank = 0; rank < members_.size; ++rank) {
     if (seat(rank).posted > call) continue;
@@ -265,8 +265,45 @@ void Rendezvous::report(uint64_t call, const std::string& what, double seconds, 
   if (is_first) out << "; all have come, and the last of them has not finished it";
   out << ". All ranks of a group make the same calls in the same order; the timeout is that of "
          "init_process_group or new_group";
-  C10_THROW_ERROR(DistBackendError, out.str());
+  return out.str();
 }
+
+std::string Rendezvous::told_of_message(int from, const std::string& what, double seconds) const {
+  std::ostringstream out;
+  out << "process group neuron " << members_.name << ": " << name_of(members_.rank) << " waits in " << what
+      << " for " << seconds << " s";
+  for (int rank = 0; rank < members_.size; ++rank)
+    if (from < 0 ? rank != members_.rank : rank == from) out << "; " << whereabouts(rank, 0);
+  return out.str();
+}
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+// Says once, on stderr, that a wait is a long one, and for whom: torch's own limit is half an hour.
+class LongWait {
+ public:
+  explicit LongWait(Deadline deadline) {
+    constexpr auto kLong = std::chrono::seconds(60);
+    constexpr int kPart = 10;  // of what the wait may take at most
+    const auto now = std::chrono::steady_clock::now();
+    at_ = now + std::min<std::chrono::steady_clock::duration>(kLong, (deadline - now) / kPart);
+  }
+  void look(const std::function<std::string()>& told) {
+    if (is_said_ || std::chrono::steady_clock::now() < at_) return;
+    is_said_ = true;
+    std::fprintf(stderr, "opentrn: %s\n", told().c_str());
+  }
+
+ private:
+  Deadline at_;
+  bool is_said_ = false;
+};
+
+}  // namespace
 
 // ---- collectives
 // -----------------------------------------------------------------------------------------------
@@ -328,9 +365,14 @@ void Rendezvous::wait(uint64_t call, const std::string& what, Deadline deadline,
     return false;
   };
   const std::string doing = what + ", call " + std::to_string(call + 1) + " of group " + members_.name;
-  if (wait_until([&] { return is_done(call); }, doing, deadline, idle, cannot_come)) return;
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-  report(call, what, waited.count(), std::chrono::steady_clock::now() >= deadline);
+  LongWait note(deadline);
+  const auto idle_and_note = [&] {
+    note.look([&] { return told(call, what, seconds_since(began)); });
+    idle();
+  };
+  if (wait_until([&] { return is_done(call); }, doing, deadline, idle_and_note, cannot_come)) return;
+  const bool timed_out = std::chrono::steady_clock::now() >= deadline;
+  C10_THROW_ERROR(DistBackendError, told(call, what, timed_out ? seconds_since(began) : 0));
 }
 
 std::string Rendezvous::mismatch(uint64_t call) const {
@@ -475,16 +517,15 @@ Rendezvous::Received Rendezvous::receive(int from, int tag, const std::string& w
     return true;
   };
   const std::string doing = what + " of group " + members_.name;
-  if (wait_until([&] { return (found = find(from, tag)).has_value(); }, doing, deadline, idle,
+  LongWait note(deadline);
+  const auto idle_and_note = [&] {
+    note.look([&] { return told_of_message(from, what, seconds_since(began)); });
+    idle();
+  };
+  if (wait_until([&] { return (found = find(from, tag)).has_value(); }, doing, deadline, idle_and_note,
                  nobody_is_left))
     return *found;
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-  std::ostringstream out;
-  out << "process group neuron " << members_.name << ": " << name_of(members_.rank) << " waits in " << what
-      << " for " << waited.count() << " s";
-  for (int rank = 0; rank < members_.size; ++rank)
-    if (from < 0 ? rank != members_.rank : rank == from) out << "; " << whereabouts(rank, 0);
-  C10_THROW_ERROR(DistBackendError, out.str());
+  C10_THROW_ERROR(DistBackendError, told_of_message(from, what, seconds_since(began)));
 }
 
 void Rendezvous::taken(const Received& received) {

@@ -127,7 +127,9 @@ class Rendezvous {
   std::string read_counts(uint64_t call, const Post& post, std::vector<int64_t>& counts) const;
   bool is_gone(int rank) const;
   std::string whereabouts(int rank, uint64_t call) const;
-  [[noreturn]] void report(uint64_t call, const std::string& what, double seconds, bool timed_out) const;
+  // Who waits for whom; `seconds`: 0 where it is not for its length that the wait is told.
+  std::string told(uint64_t call, const std::string& what, double seconds) const;
+  std::string told_of_message(int from, const std::string& what, double seconds) const;
   template <typename Ready>
   bool wait_until(const Ready& ready, const std::string& doing, Deadline deadline,
                   const std::function<void()>& idle, const std::function<bool()>& hopeless);
