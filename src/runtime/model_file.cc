@@ -131,7 +131,7 @@ std::vector<Port> ports_of(const std::string& path, const isa::Program& program,
     Port port{row.at("name"), row.at("tensor"), row.at("element"), row.at("shape")};
     check_tensor(path, program, port.tensor, port.name);
     const isa::Tensor& tensor = program.tensor(port.tensor);
-    int64_t elements = 1;
+    int64_t elements = port.element.starts_with("complex<") ? 2 : 1;  // pairs in memory
     for (const int64_t dim : port.shape)
       if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) elements = -1;
     if (elements != tensor.rows * tensor.row_elements)

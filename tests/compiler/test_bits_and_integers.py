@@ -280,3 +280,48 @@ func.func @main(%x: tensor<3x{kind}>) -> tensor<3x{kind}> {{
     np.testing.assert_array_equal(model(fits)[0], fits)
     with pytest.raises(ValueError, match=rf"{number} of .*\[1\] does not fit the 32 bits"):
         model(np.array([1, number, 0], dtype))
+
+
+@pytest.mark.parametrize("element", INTEGERS)
+def test_the_first_bit_is_the_sign_of_arithmetic_shifts(element):
+    """Of unsigned numbers too, as in XLA; amounts beyond the width leave copies of it alone."""
+    dtype, kind = INTEGERS[element], tensor((500,), element)
+    bits = dtype.itemsize * 8
+    x = any_integers(dtype, (500,))
+    amount = RNG.integers(0, bits + 3, 500).astype(dtype)
+    amount[:2] = np.iinfo(dtype).max
+    shifted = run(f"stablehlo.shift_right_arithmetic %a0, %a1 : {kind}", [kind, kind], kind, x, amount)
+    signed = np.dtype(f"int{bits}")
+    want = x.view(signed) >> np.minimum(amount, bits - 1).astype(signed)
+    np.testing.assert_array_equal(shifted.view(signed), want)
+
+
+@pytest.mark.parametrize("element", FLOATS)
+def test_floats_become_the_nearest_number_of_four_bits(element):
+    x = np.array([np.nan, np.inf, -np.inf, 7.9, 8, 100, -8.5, -9, -0.5, 3e4], FLOATS[element])
+    source = tensor(x.shape, element)
+    body = f"stablehlo.convert %a0 : ({source}) -> {tensor(x.shape, 'i4')}"
+    got = run(body, [source], tensor(x.shape, "i4"), x)
+    np.testing.assert_array_equal(got.astype(int), [0, 7, -8, 7, 7, 7, -8, -8, 0, 7])
+
+
+def test_floats_become_the_nearest_unsigned_number_of_64_bits():
+    x = np.array([np.nan, -1.5, -np.inf, 0.9, 3e9, np.inf], np.float32)
+    text = "func.func @main(%a: tensor<6xf32>) -> tensor<6xui64> {\n  %r = stablehlo.convert %a : (tensor<6xf32>) -> "
+    (got,) = opentrn.compile(text + "tensor<6xui64>\n  return %r : tensor<6xui64>\n}\n")(x)
+    assert got.tolist() == [0, 0, 0, 0, 3_000_000_000, 2**32 - 1]  # a core keeps the low 32 bits
+
+
+@pytest.mark.parametrize("element", ["i64", "ui64"])
+def test_powers_of_a_constant_with_64_bits_keep_32(element):
+    dtype = np.dtype(np.int64 if element == "i64" else np.uint64)
+    kind = tensor((7,), element)
+    text = f"""func.func @main(%e: {kind}) -> {kind} {{
+      %three = stablehlo.constant dense<3> : {kind}
+      %r = stablehlo.power %three, %e : {kind}
+      return %r : {kind}
+    }}"""
+    exponents = np.array([0, 1, 5, 19, 20, 31, 63], dtype)
+    (got,) = opentrn.compile(text)(exponents)
+    want = [pow(3, int(e), 2**32) for e in exponents]
+    assert (got.astype(np.int64) % 2**32).tolist() == want and got.dtype == dtype

@@ -220,3 +220,11 @@ func.func @main(%z: tensor<4x6xcomplex<f32>>, %w: tensor<4x6xcomplex<f32>>, %p: 
         wanted = graph.parse(text).evaluate(z, w, np.array(p))
         for got, want in zip(model(z, w, np.array(p)), wanted, strict=True):
             np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+def test_the_inverse_of_one_frequency_has_no_elements():
+    """JAX's and XLA's irfft of one element makes 2 (1 - 1) of them."""
+    body = '"stablehlo.fft"(%a0) {fft_type = #stablehlo<fft_type IRFFT>, fft_length = array<i64: 0>} '
+    kinds = tensor((3, 1)), tensor((3, 0), "f32")
+    got = run(body + f": ({kinds[0]}) -> {kinds[1]}", [kinds[0]], kinds[1], numbers(3, 1))
+    assert got.shape == (3, 0)

@@ -116,3 +116,12 @@ def test_describe_imports_neither_numpy_nor_argparse(tmp_path):
     text, _, modules = done.stdout.rstrip().rpartition("\n")
     assert "instructions" in text and "opentrn._core" in modules.split()
     assert not {"numpy", "argparse", "opentrn.model.compiled", "opentrn.cli.models"} & set(modules.split())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_models_of_complex_numbers_are_read_back(tmp_path, count):
+    kind = f"tensor<{count}xcomplex<f32>>"
+    text = f"func.func @main(%a: {kind}) -> {kind} {{\n  %r = stablehlo.add %a, %a : {kind}\n  return %r : {kind}\n}}\n"
+    path = opentrn.compile(text).save(tmp_path / "complex.neuron")
+    x = np.array([1 + 2j, 3 - 1j, -2j][:count], np.complex64)
+    np.testing.assert_array_equal(opentrn.load(path)(x)[0], 2 * x)

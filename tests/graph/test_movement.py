@@ -88,6 +88,11 @@ CASES = [
            #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
            index_vector_dim = 1>}} : ({{A}}, {{B}}, {{C}}) -> {{A}}""",
          [M, ints(0, 2, 7), np.full((3, 4), 100, np.int32)], SCATTERED),
+    # Windows of two rows from rows 0, 2 and -1: of the last two a part lies outside, and all of each is dropped.
+    Case("stablehlo.scatter", f"""%r = "stablehlo.scatter"(%a, %b, %c) {_add("i32")} {{scatter_dimension_numbers =
+           #stablehlo.scatter<update_window_dims = [1, 2], scatter_dims_to_operand_dims = [0],
+           index_vector_dim = 1>}} : ({{A}}, {{B}}, {{C}}) -> {{A}}""",
+         [M, ints(0, 2, -1), np.full((3, 2, 4), 100, np.int32)], M + ints([[100], [100], [0]])),
     Case("stablehlo.scatter", """%r = "stablehlo.scatter"(%a, %b, %c) ({
            ^bb0(%x: tensor<i32>, %y: tensor<i32>):
              stablehlo.return %y : tensor<i32>

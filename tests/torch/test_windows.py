@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -200,3 +201,29 @@ def test_a_single_element_is_resized_on_the_device(mode: str, size: tuple[int, i
     expected = torch.nn.functional.interpolate(x, size=size, mode=mode)
     found = torch.nn.functional.interpolate(x.to("neuron"), size=size, mode=mode)
     torch.testing.assert_close(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (1, 1), (3, 4), (5, 7), (2, 3), (6, 8), (1, 20)])
+def test_adaptive_averages_of_what_is_no_number_stay_in_their_windows(sizes: tuple[int, int]) -> None:
+    x = torch.arange(24.0).reshape(1, 2, 3, 4)
+    x[0, 0, 0, 0], x[0, 1, 1, 1] = math.nan, math.inf
+
+    def both(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = value.clone().requires_grad_()
+        out = F.adaptive_avg_pool2d(leaf, sizes)
+        grad = torch.arange(float(out.numel())).reshape(out.shape)
+        grad[0, 0, 0, 0] = math.nan
+        out.backward(grad)
+        return out.detach(), leaf.grad
+
+    wanted, found = both(x), torch.compile(both, backend="neuron")(x)
+    torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_kaiser_windows(length: int, dtype: torch.dtype) -> None:
+    for given in ((), (True,), (False,), (False, 3.0), (True, 100.0), (True, 0.0)):
+        wanted = torch.kaiser_window(length, *given, dtype=torch.float64).to(dtype)
+        found = torch.kaiser_window(length, *given, dtype=dtype, device="neuron").cpu()
+        torch.testing.assert_close(found, wanted, rtol=1e-3 if dtype == torch.float16 else 1e-5, atol=1e-7)

@@ -31,9 +31,10 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch.median import DECOMPOSITIONS as MEDIANS
     from opentrn.torch.random_integers import DECOMPOSITIONS as INTEGERS
     from opentrn.torch.registry import RULES
+    from opentrn.torch.windows import DECOMPOSITIONS as WINDOWS
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
-    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | LOSSES | INTEGERS | GELU | over_lists()
+    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | LOSSES | INTEGERS | GELU | WINDOWS | over_lists()
     for op in RULES:
         chosen.pop(op, None)
     return chosen

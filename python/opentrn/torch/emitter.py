@@ -20,6 +20,7 @@ from torch import fx
 from torch._prims import rng_prims
 
 from opentrn.errors import NotModelled, SourceLocation
+from opentrn.torch import memory
 from opentrn.torch.registry import NoDeviceForm, Rule, require, rule_of
 from opentrn.torch.text import Body, Shape, Spec, Value, type_text
 from opentrn.torch.types import ELEMENTS
@@ -38,6 +39,7 @@ class Result:
     argument: int = -1
     other: Any = None
     spec: Spec | None = None
+    is_copy: bool = False  # an earlier result is the same value, and torch gives this one memory of its own
 
 
 @dataclass
@@ -231,6 +233,8 @@ class Emitter(Body):
         rule = rule_of(node.target) or self.rules.get(schema_name(node))
         if rule is None:
             raise refusal(node, "has no form on the device")
+        if node.target in memory.OPS:
+            arguments = (self._as_in_memory(node, arguments[0]), *arguments[1:])
         parts = {user.args[1] if user.target is operator.getitem else None for user in node.users}
         self.read = None if None in parts else {part for part in parts if isinstance(part, int)}
         try:
@@ -241,6 +245,14 @@ class Emitter(Body):
             ) from None
         self._check(node, out, made)
         return made
+
+    def _as_in_memory(self, node: fx.Node, value: Value) -> Value:
+        """What an op takes that counts places in memory, in the order of the traced memory."""
+        traced = node.args[0].meta["val"]
+        order = memory.order_of(self.spec(traced), self.concrete(traced.storage_offset()))
+        if order is None or (node.target in memory.WRITERS and node.args[0] is not memory.owner_of(node.args[0])):
+            raise refusal(node, "reads memory that holds more than the tensor's elements", "torch.memory")
+        return value if node.target in memory.WRITERS else self.transpose(value, order)
 
     def _check(self, node: fx.Node, out: Any, made: Any) -> None:
         wanted = out if isinstance(out, tuple) else (out,)
@@ -341,6 +353,7 @@ def emit(
     """
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
 
+    memory.read_owners(graph)
     emitter = Emitter(concrete, rules)
     values: dict[fx.Node, Any] = {}
     heads = emitter.heads
@@ -427,6 +440,7 @@ def _results(
     }
     outputs: list[Value] = []
     number_of: dict[str, int] = {}
+    memory_of: dict[int, Any] = {}  # by number: what came first; results of one value share memory where torch's do
     results = []
     given = node.args[0]
     for each in given if isinstance(given, (tuple, list)) else (given,):
@@ -437,7 +451,9 @@ def _results(
             if value.name not in number_of:
                 number_of[value.name] = len(outputs)
                 outputs.append(value)
-            results.append(Result(number_of[value.name], spec=emitter.traced(each)))
+            number = number_of[value.name]
+            held = memory_of.setdefault(number, memory.storage_of(each))
+            results.append(Result(number, spec=emitter.traced(each), is_copy=held != memory.storage_of(each)))
         else:
             results.append(Result(other=value))
     return results, outputs

@@ -18,7 +18,7 @@ from opentrn import graph as stablehlo
 from opentrn.base import notices
 from opentrn.errors import NotModelled
 from opentrn.settings import environment
-from opentrn.torch import attention, compile_cache, decompositions, ranges, skipped, stages, usage
+from opentrn.torch import attention, compile_cache, decompositions, memory, ranges, skipped, stages, usage
 from opentrn.torch.emitter import Emitted, emit
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
@@ -109,7 +109,8 @@ class Program:
         for check in emitted.checks:
             check.hold(outputs[check.program])
         return [
-            outputs[row.program] if row.program >= 0 and _is_dense(row.spec)
+            outputs[row.program].clone() if row.is_copy and _is_dense(row.spec)
+            else outputs[row.program] if row.program >= 0 and _is_dense(row.spec)
             else _strided(outputs[row.program], row.spec) if row.program >= 0
             else arguments[row.argument] if row.argument >= 0
             else row.other
@@ -331,6 +332,7 @@ def callable_graph(
 ) -> Callable[[list[Any]], list[Any]]:
     """What runs a graph; without OPENTRN_STRICT torch runs what has no form on the device, and stderr says so."""
     attention.expand(module, decompositions.table())
+    memory.read_owners(module)
     # AOTAutograd calls with its fake tensors in force; those made here are real.
     with _disable_current_modes():
         if stages.has_collectives(module):

@@ -10,6 +10,10 @@ namespace opentrn::compiler {
 
 namespace {
 
+bool is_nothing(const graph::Type& type) {
+  return type.is_tensor() && type.is_static() && !type.quantization() && type.element_count() == 0;
+}
+
 bool reduces_nothing(const Function& function, const graph::Op& op) {
   if (op.kind != OpKind::reduce_) return false;
   const graph::Type& operand = function.type(op.operands[0]);
@@ -22,10 +26,8 @@ bool gives_nothing(const Function& function, const graph::Op& op) {
                      op.kind == OpKind::case_ || op.kind == OpKind::custom_call_ ||
                      definition.has_side_effect || definition.op_class == graph::OpClass::kCollective ||
                      op.results.empty();
-  return !stays && std::all_of(op.results.begin(), op.results.end(), [&](ValueId result) {
-    const graph::Type& type = function.type(result);
-    return type.is_tensor() && type.is_static() && !type.quantization() && type.element_count() == 0;
-  });
+  return !stays && std::all_of(op.results.begin(), op.results.end(),
+                               [&](ValueId result) { return is_nothing(function.type(result)); });
 }
 
 void replace_by_constants(Function& function, graph::BlockId block, size_t at) {
@@ -37,6 +39,17 @@ void replace_by_constants(Function& function, graph::BlockId block, size_t at) {
         function.insert(block, at++, OpKind::constant_, {}, {type}, function.op(empty).location);
     function.op(made).set(Attr::value, graph::Literal(type, std::vector<std::byte>{}));
     function.replace_uses(result, function.op(made).results[0]);
+  }
+}
+
+// What a block is given: an argument of a program, what a loop carries.
+void replace_arguments(Function& function, graph::BlockId block) {
+  for (const ValueId argument : std::vector(function.block(block).arguments)) {
+    const graph::Type type = function.type(argument);
+    if (!is_nothing(type)) continue;
+    const OpId made = function.insert(block, 0, OpKind::constant_, {}, {type}, {});
+    function.op(made).set(Attr::value, graph::Literal(type, std::vector<std::byte>{}));
+    function.replace_uses(argument, function.op(made).results[0]);
   }
 }
 
@@ -58,6 +71,7 @@ void replace_by_initial_values(Function& function, graph::BlockId block, size_t 
 void replace_empty_values(Function& function) {
   for (size_t index = 0; index < function.block_count(); ++index) {
     const graph::BlockId block{static_cast<uint32_t>(index)};
+    replace_arguments(function, block);
     for (size_t at = 0; at < function.block(block).ops.size(); ++at) {
       const graph::Op& op = function.op(function.block(block).ops[at]);
       const size_t count = op.results.size();

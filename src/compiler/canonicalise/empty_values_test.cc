@@ -30,5 +30,17 @@ TEST(EmptyValues, NothingComputesThem) {
   expect_same_values(text, run);
 }
 
+// Of a window over nothing but padding, for one, whose op goes to the host.
+TEST(EmptyValues, WhatABlockIsGivenIsNotRead) {
+  const std::string text = main_of("(%x: tensor<2x0xf32>) -> tensor<2x3xf32>", R"(
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %a = stablehlo.pad %x, %zero, low = [0, 1], high = [0, 2], interior = [0, 0]
+         : (tensor<2x0xf32>, tensor<f32>) -> tensor<2x3xf32>
+    return %a : tensor<2x3xf32>)");
+  EXPECT_EQ(after(text, run).find("pad %arg0"), std::string::npos) << after(text, run);
+  EXPECT_EQ(after(text, run).find("pad %x"), std::string::npos);
+  expect_same_values(text, run);
+}
+
 }  // namespace
 }  // namespace opentrn::compiler

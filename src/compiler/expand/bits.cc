@@ -138,12 +138,17 @@ Values is_infinite(Builder& builder, const Function&, const Op&, Operands operan
   return {(x == kSign * kInfinity).id()};
 }
 
-// The exponent's bits, one square each. A negative exponent: 1 and -1 have powers, all else is 0.
+// The exponent's bits, one square each. A negative exponent: 1 and -1 have powers, all else is 0. Of 64 bits
+// the 32 that a core has: squares of a constant would be folded to constants that have more.
 Values whole_power(Builder& builder, const Function&, const Op&, Operands operands) {
-  Expr base(builder, operands[0]);
-  const Expr exponent(builder, operands[1]);
-  const ElementType element = base.type().element();
-  const int width = std::min(graph::bit_width(element), 32);
+  const ElementType given = Expr(builder, operands[0]).type().element();
+  const bool is_wide = graph::bit_width(given) > 32;
+  const ElementType element = !is_wide                          ? given
+                              : graph::is_signed_integer(given) ? ElementType::kI32
+                                                                : ElementType::kUI32;
+  Expr base = Expr(builder, operands[0]).as(element);
+  const Expr exponent = Expr(builder, operands[1]).as(element);
+  const int width = graph::bit_width(element);
   const Expr first = base;
   Expr result = base.number(1);
   for (int bit = 0; bit < width - (graph::is_signed_integer(element) ? 1 : 0); ++bit) {
@@ -157,7 +162,7 @@ Values whole_power(Builder& builder, const Function&, const Op&, Operands operan
     const Expr inverse = select(first == 1.0, first, select(first == -1.0, alternating, first.number(0)));
     result = select(exponent < 0.0, inverse, result);
   }
-  return {result.id()};
+  return {result.as(given).id()};
 }
 
 bool up_to_32_bits(const Function& function, const Op& op) {
@@ -189,7 +194,42 @@ Values multiply_high(Builder& builder, const Function&, const Op&, Operands oper
   return {high.as(element).id()};
 }
 
+// Of what width an engine has no register: a byte or half is extended with zeros, and its sign with it.
+bool is_narrow_and_unsigned(const Function& function, const Op& op) {
+  return on_integers(function, op) && graph::bit_width(function.type(op.operands[0]).element()) < 32 &&
+         !graph::is_signed_integer(function.type(op.operands[0]).element());
+}
+
+// The first bit is the sign, as in XLA, of unsigned numbers too.
+Values shift_with_sign(Builder& builder, const Function&, const Op&, Operands operands) {
+  const Expr a(builder, operands[0]), amount(builder, operands[1]);
+  const ElementType element = a.type().element();
+  const int width = graph::bit_width(element);
+  const Expr wide = a.as(ElementType::kI32), sign = wide.number(int64_t{1} << (width - 1));
+  const Expr number = (wide ^ sign) - sign;
+  const Expr shift = amount.as(ElementType::kI32);
+  const Expr made = number.binary(OpKind::shift_right_arithmetic_, min(shift, shift.number(width - 1)));
+  return {(made & made.number((int64_t{1} << width) - 1)).as(element).id()};
+}
+
+bool becomes_four_bits(const Function& function, const Op& op) {
+  const graph::Type &from = function.type(op.operands[0]), &to = function.type(op.results[0]);
+  return from.is_tensor() && to.is_tensor() && graph::is_float(from.element()) &&
+         graph::is_signed_integer(to.element()) && graph::bit_width(to.element()) < 8;
+}
+
+// Memory has bytes for them, to whose ends a conversion would go.
+Values within_few_bits(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const ElementType to = function.type(op.results[0]).element();
+  const double end = std::ldexp(1.0, graph::bit_width(to) - 1);
+  const Expr x(builder, operands[0]);
+  const Expr inside = max(min(x, x.number(end - 1)), x.number(-end));
+  return {inside.as(ElementType::kI8).as(to).id()};
+}
+
 constexpr Expansion kBitExpansions[] = {
+    {OpKind::shift_right_arithmetic_, is_narrow_and_unsigned, shift_with_sign},
+    {OpKind::convert_, becomes_four_bits, within_few_bits},
     {OpKind::popcnt_, on_integers, population_count},
     {OpKind::count_leading_zeros_, on_integers, leading_zeros},
     {OpKind::reduce_precision_, on_codes, reduce_precision},

@@ -104,6 +104,9 @@ std::vector<ExpansionCase> bits() {
       elementwise("stablehlo.power", kWhole, 2, 0, 6),
       elementwise("chlo.mulhi", kWhole, 2, 0, 2e9),
       elementwise("chlo.next_after", kFloats, 2),
+      elementwise("stablehlo.shift_right_arithmetic", "tensor<3x4xui8>", 2, 0, 12),
+      {"%x: tensor<3x4xf32>", "tensor<3x4xi4>",
+       "%r = stablehlo.convert %x : (tensor<3x4xf32>) -> tensor<3x4xi4>", 0, 20},
       {"%x: tensor<8xf32>", "tensor<8xf32>",
        "%r = stablehlo.reduce_precision %x, format = e5m10 : tensor<8xf32>"},
   };

@@ -278,9 +278,15 @@ bool converts(const Function& function, const Op& op) {
          (made->kind == OpKind::constant_ || is_joined(function, *made) || has_expansion(function, *made));
 }
 
+// What lies outside becomes the nearest end, NaN zero, as in a conversion to 32 bits.
 Words from_f32(const Expr& x) {
-  const Expr whole = x.unary(OpKind::floor_), high = floor(whole * 0x1p-32);
-  return {(whole - high * 0x1p32).as(ElementType::kUI32), high.as(ElementType::kUI32)};
+  const Expr is_beyond = x >= 0x1p64, is_inside = (x > 0.0) & ~is_beyond;
+  const Expr whole = floor(select(is_inside, x, x.number(0))), high = floor(whole * 0x1p-32);
+  const auto word = [&](const Expr& inside) {
+    const Expr made = inside.as(ElementType::kUI32);
+    return select(is_beyond, made.bits(~uint32_t{0}), made);
+  };
+  return {word(whole - high * 0x1p32), word(high)};
 }
 
 Values converted(Builder& builder, const Function& function, const Op& op, Operands operands) {

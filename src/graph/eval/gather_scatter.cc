@@ -196,7 +196,8 @@ Tensor torch_index_select(const Call& call) {
 
 namespace {
 
-// Where each update goes: -1 when that is outside of the input, which drops the update.
+// Where each update goes: -1 where its window does not lie wholly inside of the input, which drops all of the
+// window, as in XLA and in the device's kernels; StableHLO's text would drop the elements that lie outside.
 Dims scatter_targets(const Call& call, const Tensor& input, const Tensor& indices, const Tensor& updates) {
   const auto rank = static_cast<size_t>(input.rank());
   const IndexMap map{.window_dims = list_or_empty(call, Attr::update_window_dims),
@@ -210,6 +211,10 @@ Dims scatter_targets(const Call& call, const Tensor& input, const Tensor& indice
   if (split.batch_axes().size() != starts.batch_dims().size())
     call.fail(fmt::format("{} for indices {}", updates.type().to_string(), indices.type().to_string()));
   const Dims strides = row_major_strides(input.dims());
+  Dims last(updates.dims().begin(), updates.dims().end());  // of each window
+  for (int64_t& at : last) --at;
+  Dims reach(rank);
+  split.window(last, reach);
   Dims targets(static_cast<size_t>(updates.size()), -1);
   Dims batch;
   Dims start(rank);
@@ -223,9 +228,8 @@ Dims scatter_targets(const Call& call, const Tensor& input, const Tensor& indice
     split.window(index, offset);
     int64_t at = 0;
     for (size_t axis = 0; axis < rank; ++axis) {
-      const int64_t place = start[axis] + offset[axis];
-      if (place < 0 || place >= input.dims()[axis]) return;
-      at += place * strides[axis];
+      if (start[axis] < 0 || start[axis] + reach[axis] >= input.dims()[axis]) return;
+      at += (start[axis] + offset[axis]) * strides[axis];
     }
     targets[static_cast<size_t>(linear)] = at;
   });

@@ -1,4 +1,6 @@
 // Arithmetic, comparison and logic of two tensors, or of a tensor and a number.
+#include <cmath>
+
 #include "base/fault.h"
 #include "import/aten/rules.h"
 
@@ -199,11 +201,16 @@ Value times(Body& body, const Value& value, const Arg& factor) {
   return body.multiply(value, body.like(factor.number(), value));
 }
 
+// Among whole numbers torch takes the whole part of `value`.
 Value addcmul(Call& call) {
   Body& body = call.body;
   const ElementType dtype = math_dtype(call.out().dtype);
   const auto [a, b] = both(call, call.at(1), call.at(2), dtype);
-  const Value product = times(body, body.multiply(a, b), call.named("value"));
+  const Arg& given = call.named("value");
+  const bool is_cut = graph::is_integer(dtype) && !given.is_none() && !given.is_integer();
+  const Value multiplied = body.multiply(a, b);
+  const Value product = is_cut ? body.multiply(multiplied, body.like(std::trunc(given.real()), multiplied))
+                               : times(body, multiplied, given);
   const Value to = body.tensor(call.at(0), dtype, call.out().shape);
   return body.convert(body.add(to, product), call.out().dtype);
 }

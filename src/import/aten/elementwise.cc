@@ -1,8 +1,10 @@
 // Functions of one tensor, element by element: those of the mathematics library, rounding, activations.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
+#include "import/aten/expression.h"
 #include "import/aten/rules.h"
 
 namespace opentrn::import::aten {
@@ -38,6 +40,50 @@ Value polygamma(Call& call) {
     return body.convert(body.unary("chlo.digamma", value), call.out().dtype);
   const Value order = body.like(call.at(0).number(), value);
   return body.convert(body.binary("chlo.polygamma", order, value), call.out().dtype);
+}
+
+// A Chebyshev series, the highest term first; its term of order 0 counts half.
+template <size_t kCount>
+Expr chebyshev(const Expr& x, const std::array<double, kCount>& terms) {
+  Expr last = x * 0.0, before = last, next = last;
+  for (const double term : terms) {
+    before = last;
+    last = next;
+    next = x * last - before + term;
+  }
+  return (next - before) * 0.5;
+}
+
+// e^-|x| times the modified Bessel function of order 0: Cephes' series for single precision.
+Expr bessel_i0e(const Expr& x) {
+  constexpr std::array kNear = {
+      -1.30002500998624804212e-8, 6.04699502254191894932e-8,  -2.67079385394061173391e-7,
+      1.11738753912010371815e-6,  -4.41673835845875056359e-6, 1.64484480707288970893e-5,
+      -5.75419501008210370398e-5, 1.88502885095841655729e-4,  -5.76375574538582365885e-4,
+      1.63947561694133579842e-3,  -4.32430999505057594430e-3, 1.05464603945949983183e-2,
+      -2.37374148058994688156e-2, 4.93052842396707084878e-2,  -9.49010970480476444210e-2,
+      1.71620901522208775349e-1,  -3.04682672343198398683e-1, 6.76795274409476084995e-1};
+  constexpr std::array kFar = {3.39623202570838634515e-9, 2.26666899049817806459e-8,
+                               2.04891858946906374183e-7, 2.89137052083475648297e-6,
+                               6.88975834691682398426e-5, 3.36911647825569408990e-3,
+                               8.04490411014108831608e-1};
+  const Expr size = x.unary("abs"), bounded = size.clamped(8.0, std::numeric_limits<float>::max());
+  const Expr near = chebyshev(size * 0.5 - 2.0, kNear);
+  const Expr far = chebyshev(bounded.number(32.0, x.shape()) / bounded - 2.0, kFar) / bounded.unary("sqrt");
+  const Expr finite = near.where(size <= 8.0, far);
+  const Expr bounded_result = finite.where(size <= std::numeric_limits<float>::max(), 0.0);
+  return x.where(size.differs(size), bounded_result);
+}
+
+Expr bessel_i1e(const Expr& x) { return x.unary("chlo.bessel_i1e"); }
+
+Rule bessel(const std::function<Expr(const Expr&)>& scaled, bool is_scaled) {
+  return [=](Call& call) {
+    const Expr x(call.body, wide(call));
+    const Expr made = scaled(x);
+    const Expr whole = is_scaled ? made : made * x.unary("abs").unary("exponential");
+    return whole.to(call.out().dtype).value();
+  };
 }
 
 Rule log_of_base(double base) {
@@ -223,7 +269,10 @@ Table elementwise() {
       {{"tanh.default", "prims.tanh"}, of_one("tanh")},
       {{"digamma.default", "prims.digamma"}, digamma},
       {{"polygamma.default"}, polygamma},
-      {{"prims.bessel_i1e"}, [](Call& call) { return call.body.unary("chlo.bessel_i1e", call.value(0)); }},
+      {{"prims.bessel_i0"}, bessel(bessel_i0e, false)},
+      {{"prims.bessel_i0e"}, bessel(bessel_i0e, true)},
+      {{"prims.bessel_i1"}, bessel(bessel_i1e, false)},
+      {{"prims.bessel_i1e"}, bessel(bessel_i1e, true)},
       {{"log2.default", "prims.log2"}, log_of_base(2)},
       {{"log10.default", "prims.log10"}, log_of_base(10)},
       {{"exp2.default", "prims.exp2"}, exp2},

@@ -253,52 +253,133 @@ Value avg_pool_backward(Call& call, size_t count) {
   return body.convert(made, dtype);
 }
 
-// [size, out]: how much of each element goes into each average of an adaptive pooling; or its transpose.
-Value shares_of(Body& body, int64_t size, int64_t out, bool transposed) {
-  std::vector<float> made(size * out, 0);
-  for (int64_t number = 0; number < out; ++number) {
-    const int64_t start = number * size / out;
-    const int64_t end = ((number + 1) * size + out - 1) / out;
-    for (int64_t i = start; i < end; ++i)
-      made[transposed ? number * size + i : i * out + number] = static_cast<float>(1.0 / double(end - start));
-  }
-  return body.constant(transposed ? Shape{out, size} : Shape{size, out}, made);
+// Elements [first, end) of an axis.
+struct Span {
+  int64_t first, end;
+  int64_t length() const { return end - first; }
+};
+using Spans = std::vector<Span>;
+
+// What each window of an adaptive pooling covers. Windows differ in length by one at most.
+Spans adaptive_windows(int64_t size, int64_t windows) {
+  Spans made;
+  for (int64_t i = 0; i < windows; ++i)
+    made.push_back({i * size / windows, ((i + 1) * size + windows - 1) / windows});
+  return made;
 }
 
-// One product with the shares of each axis.
+// The windows that cover each element of an axis of `size`.
+Spans covering(const Spans& windows, int64_t size) {
+  Spans made;
+  for (int64_t at = 0; at < size; ++at) {
+    const auto first =
+        std::find_if(windows.begin(), windows.end(), [&](const Span& each) { return each.end > at; });
+    const auto end = std::find_if(first, windows.end(), [&](const Span& each) { return each.first > at; });
+    made.push_back({first - windows.begin(), end - windows.begin()});
+  }
+  return made;
+}
+
+int64_t longest_of(const Spans& spans) {
+  int64_t longest = 0;
+  for (const Span& each : spans) longest = std::max(longest, each.length());
+  return longest;
+}
+
+// Where the elements of each span lie, [spans, longest]; shorter ones repeat their last element.
+std::vector<int32_t> places_of(const Spans& spans) {
+  std::vector<int32_t> places;
+  for (const Span& each : spans)
+    for (int64_t j = 0; j < longest_of(spans); ++j)
+      places.push_back(static_cast<int32_t>(std::min(each.first + j, each.end - 1)));
+  return places;
+}
+
+// How often each element comes in a row where spans repeat the elements so, one each; 0 where they do not.
+int64_t repeats_of(const Spans& spans, int64_t size) {
+  const auto count = static_cast<int64_t>(spans.size());
+  if (count % size != 0 || longest_of(spans) != 1) return 0;
+  for (int64_t i = 0; i < count; ++i)
+    if (spans[i].first != i / (count / size)) return 0;
+  return count / size;
+}
+
+constexpr int64_t kSlicesMax = 16;
+
+// Sums of an axis over spans. What lies outside of a span is not touched: it may be NaN or an infinity, which
+// a product with a matrix of zeros and ones would spread.
+Value sums_over(Body& body, const Value& value, const Spans& spans, int64_t axis) {
+  const int64_t size = value.shape.at(axis), longest = longest_of(spans);
+  const auto count = static_cast<int64_t>(spans.size());
+  Shape shape = value.shape, split = value.shape;
+  shape[axis] = count;
+  split.insert(split.begin() + axis + 1, 1);
+  if (const int64_t repeats = repeats_of(spans, size); repeats > 0) {
+    if (repeats == 1) return value;
+    split[axis + 1] = repeats;
+    Shape kept = counted_up(value.rank() + 1);
+    kept.erase(kept.begin() + axis + 1);
+    return body.reshape(body.broadcast_in_dim(value, split, kept), shape);
+  }
+  const bool is_even = std::all_of(spans.begin(), spans.end(), [&](const Span& each) {
+    return each.length() == longest && each.first % longest == 0;
+  });
+  if (is_even && count * longest == size) {
+    split[axis] = count;
+    split[axis + 1] = longest;
+    return body.reduce("add", body.reshape(value, split), {axis + 1}, 0);
+  }
+  if (count <= kSlicesMax) {  // runs of memory, where a gather goes element by element
+    std::vector<Value> sums;
+    for (const Span& each : spans) {
+      const Value sum = body.reduce("add", body.slice_axis(value, axis, each.first, each.end), {axis}, 0);
+      Shape one = value.shape;
+      one[axis] = 1;
+      sums.push_back(body.reshape(sum, one));
+    }
+    return body.concatenate(sums, axis);
+  }
+  Value taken = take(body, value, body.constant({count, longest}, places_of(spans)), axis);
+  std::vector<bool> inside;
+  for (const Span& each : spans)
+    for (int64_t j = 0; j < longest; ++j) inside.push_back(j < each.length());
+  if (!std::all_of(inside.begin(), inside.end(), [](bool each) { return each; })) {
+    const Value mask =
+        body.broadcast_in_dim(body.constant({count, longest}, inside), taken.shape, {axis, axis + 1});
+    taken = body.select(mask, taken, body.like(0, taken));
+  }
+  return body.reduce("add", taken, {axis + 1}, 0);
+}
+
+// Divided by the lengths of the spans.
+Value averaged_over(Body& body, const Value& value, const Spans& spans, int64_t axis) {
+  std::vector<float> lengths;
+  for (const Span& each : spans) lengths.push_back(static_cast<float>(each.length()));
+  if (std::all_of(spans.begin(), spans.end(),
+                  [&](const Span& each) { return each.length() == spans[0].length(); }))
+    return spans[0].length() == 1 ? value : body.divide(value, body.like(spans[0].length(), value));
+  const Value by = body.convert(body.constant({static_cast<int64_t>(spans.size())}, lengths), value.dtype);
+  return body.divide(value, body.broadcast_in_dim(by, value.shape, {axis}));
+}
+
+// Each axis by itself. The gradient of an element is the sum over the windows that cover it.
 Value adaptive(Call& call, size_t count, bool back) {
   Body& body = call.body;
   const Value& value = call.value(0);
   const auto& [shape, dtype, _] = call.out();
   if (is_empty(shape) || is_empty(value.shape)) return body.splat(0, dtype, shape);
   Value made = body.convert(value, math_dtype(dtype));
-  for (size_t axis = value.shape.size() - count; axis < value.shape.size(); ++axis) {
-    const int64_t size = value.shape[axis];
-    const int64_t target = shape.at(axis);
-    if (size == 1 && target == 1) continue;
-    const Value shares = back ? shares_of(body, target, size, true) : shares_of(body, size, target, false);
-    const Value factors = body.convert(shares, made.dtype);
-    const auto place = static_cast<int64_t>(axis);
-    const Value product = body.dot(made, factors, {{place}, {0}});
-    Shape order = counted_up(value.rank() - 1);
-    order.insert(order.begin() + place, value.rank() - 1);
-    made = body.transpose(product, order);
+  for (auto axis = static_cast<int64_t>(value.shape.size() - count); axis < value.rank(); ++axis) {
+    const int64_t size = value.shape[axis], target = shape.at(axis);
+    if (back) {
+      const Spans windows = adaptive_windows(target, size);
+      made = sums_over(body, averaged_over(body, made, windows, axis), covering(windows, target), axis);
+    } else {
+      const Spans windows = adaptive_windows(size, target);
+      made = averaged_over(body, sums_over(body, made, windows, axis), windows, axis);
+    }
   }
   return body.convert(made, dtype);
-}
-
-// Where the elements of each window of an axis lie, [windows, longest]. Windows differ in length by one at
-// most; shorter ones repeat their last element, which changes no maximum.
-std::vector<int32_t> adaptive_places(int64_t size, int64_t windows, int64_t* longest) {
-  const auto first = [&](int64_t i) { return i * size / windows; };
-  const auto end = [&](int64_t i) { return ((i + 1) * size + windows - 1) / windows; };
-  *longest = 0;
-  for (int64_t i = 0; i < windows; ++i) *longest = std::max(*longest, end(i) - first(i));
-  std::vector<int32_t> places;
-  for (int64_t i = 0; i < windows; ++i)
-    for (int64_t j = 0; j < *longest; ++j)
-      places.push_back(static_cast<int32_t>(std::min(first(i) + j, end(i) - 1)));
-  return places;
 }
 
 // Every window written out by a gather at places that are known, then one maximum.
@@ -318,7 +399,9 @@ Results adaptive_max_pool(Call& call, size_t count) {
   Shape longest(count);
   std::vector<std::vector<int32_t>> places;
   for (size_t axis = 0; axis < count; ++axis) {  // (..., out, longest, ...) at each axis in turn
-    places.push_back(adaptive_places(space[axis], out[axis], &longest[axis]));
+    const Spans spans = adaptive_windows(space[axis], out[axis]);
+    places.push_back(places_of(spans));
+    longest[axis] = longest_of(spans);
     const auto at = static_cast<int64_t>(lead.size() + 2 * axis);
     const Value index = body.constant({out[axis], longest[axis]}, places.back());
     windows = take(body, windows, index, at);

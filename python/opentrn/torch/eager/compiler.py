@@ -7,6 +7,7 @@ as it lies, and the program turns it: no copy.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import sys
@@ -102,11 +103,17 @@ class Given:
         """In the same order, without gaps."""
         return tuple(dense_strides(self.shape, self.order or range(len(self.shape))))
 
-    def as_number(self) -> Any:
-        """As an op takes it. For a bool of Python's it has no tensor, and any type wins over that of a bool."""
-        if self.is_wrapped and not isinstance(self.number, bool):
+    def as_number(self, beside: torch.dtype | None) -> Any:
+        """As an op takes it. For a bool of Python's it has no tensor, and any type wins over that of a bool.
+
+        beside: the type of the op's tensors, where its schema takes no number in place of one; those win over the
+        types of numbers, so that one in its stead has the type of the result.
+        """
+        if not self.is_wrapped or isinstance(self.number, bool):
+            return torch.tensor(self.number, dtype=self.dtype)
+        if beside is None:
             return self.number
-        return torch.tensor(self.number, dtype=self.dtype)
+        return torch.tensor(self.number).to(torch.result_type(torch.empty((), dtype=beside), self.number))
 
     def seen(self, memory: Tensor) -> Tensor:
         """As the op sees what lies in memory."""
@@ -120,6 +127,14 @@ def _op(name: str) -> Any:
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+
+
+def beside_numbers(schema: Any, given: Sequence[Given]) -> torch.dtype | None:
+    """The type of a call's tensors, where numbers are to be tensors too; None where the schema takes them for such."""
+    name = schema.name.partition("::")[2]
+    if torch._C._should_allow_numbers_as_tensors(name):
+        return None
+    return functools.reduce(torch.promote_types, (each.dtype for each in given if each.number is None), torch.bool)
 
 
 def dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
@@ -211,7 +226,7 @@ class _Tracer:
                 seen[i] = seen[i].clone()
         for i, each in enumerate(self.given):
             if each.kind == _NUMBER:
-                seen[i] = each.as_number()
+                seen[i] = each.as_number(beside_numbers(self.schema, self.given))
         for n in range(self.numbers):
             seen[-1 - n] = memory[len(self.inputs) + n]
         real = pytree.tree_map_only(Ref, lambda ref: seen[ref.index], self.arguments)

@@ -38,6 +38,8 @@ def sub(left: Tensor, right: Tensor, *, alpha: Any = 1) -> Tensor:
 
 def addcmul(x: Tensor, left: Tensor, right: Tensor, *, value: Any = 1) -> Tensor:
     a, b, c = _wide(x, left, right)
+    if not any(each.is_floating_point() or each.is_complex() for each in (a, b, c)):
+        value = value.trunc()  # whole numbers are multiplied with the whole part
     return _result(a + value * b * c, x, left, right)
 
 

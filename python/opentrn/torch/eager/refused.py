@@ -18,11 +18,12 @@ _LIFTED = 0.5  # for numbers that are inputs of a program
 
 def takes(op: Any, arguments: list[Any], given: Sequence[Any]) -> bool:
     """Whether the CPU takes such a call, False where that cannot be tried. Raises what it raises of it."""
-    from opentrn.torch.eager.compiler import Ref, split
+    from opentrn.torch.eager.compiler import Ref, beside_numbers, split
 
     if sum(_bytes(each) for each in given) > _BYTES_MAX:
         return False
-    tensors = [_zeros(each) for each in given]
+    beside = beside_numbers(op._schema, given)
+    tensors = [_zeros(each, beside) for each in given]
 
     def plain(ref: Any) -> Any:
         return tensors[ref.index] if ref.index >= 0 else _LIFTED
@@ -60,8 +61,8 @@ def _bytes(given: Any) -> int:
     return (last + 1) * given.dtype.itemsize if 0 not in given.shape else 0
 
 
-def _zeros(given: Any) -> Any:
+def _zeros(given: Any, beside: torch.dtype | None) -> Any:
     if given.number is not None:
-        return given.as_number()
+        return given.as_number(beside)
     count = _bytes(given) // given.dtype.itemsize
     return torch.zeros(count, dtype=given.dtype).as_strided(given.shape, given.stride)
