@@ -297,12 +297,19 @@ def test_the_first_bit_is_the_sign_of_arithmetic_shifts(element):
 
 
 @pytest.mark.parametrize("element", FLOATS)
-def test_floats_become_the_nearest_number_of_four_bits(element):
+@pytest.mark.parametrize(("narrow", "ends"), [("i4", (-8, 7)), ("ui4", (0, 15))])
+def test_floats_become_the_nearest_number_of_four_bits(element, narrow, ends):
     x = np.array([np.nan, np.inf, -np.inf, 7.9, 8, 100, -8.5, -9, -0.5, 3e4], FLOATS[element])
-    source = tensor(x.shape, element)
-    body = f"stablehlo.convert %a0 : ({source}) -> {tensor(x.shape, 'i4')}"
-    got = run(body, [source], tensor(x.shape, "i4"), x)
-    np.testing.assert_array_equal(got.astype(int), [0, 7, -8, 7, 7, 7, -8, -8, 0, 7])
+    source, made = tensor(x.shape, element), tensor(x.shape, narrow)
+    want = np.trunc(np.clip(np.nan_to_num(x.astype(np.float64), posinf=99, neginf=-99), *ends))
+    body = f"stablehlo.convert %a0 : ({source}) -> {made}"
+    np.testing.assert_array_equal(run(body, [source], made, x).astype(int), want)
+    (back,) = opentrn.compile(f"""func.func @main(%a: {source}) -> {source} {{
+      %n = stablehlo.convert %a : ({source}) -> {made}
+      %r = stablehlo.convert %n : ({made}) -> {source}
+      return %r : {source}
+    }}""")(x)
+    np.testing.assert_array_equal(back.astype(np.float64), want)
 
 
 def test_floats_become_the_nearest_unsigned_number_of_64_bits():

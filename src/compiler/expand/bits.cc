@@ -215,16 +215,17 @@ Values shift_with_sign(Builder& builder, const Function&, const Op&, Operands op
 bool becomes_four_bits(const Function& function, const Op& op) {
   const graph::Type &from = function.type(op.operands[0]), &to = function.type(op.results[0]);
   return from.is_tensor() && to.is_tensor() && graph::is_float(from.element()) &&
-         graph::is_signed_integer(to.element()) && graph::bit_width(to.element()) < 8;
+         graph::is_integer(to.element()) && graph::bit_width(to.element()) < 8;
 }
 
 // Memory has bytes for them, to whose ends a conversion would go.
 Values within_few_bits(Builder& builder, const Function& function, const Op& op, Operands operands) {
   const ElementType to = function.type(op.results[0]).element();
-  const double end = std::ldexp(1.0, graph::bit_width(to) - 1);
+  const bool has_sign = graph::is_signed_integer(to);
+  const double end = std::ldexp(1.0, graph::bit_width(to) - (has_sign ? 1 : 0));
   const Expr x(builder, operands[0]);
-  const Expr inside = max(min(x, x.number(end - 1)), x.number(-end));
-  return {inside.as(ElementType::kI8).as(to).id()};
+  const Expr inside = max(min(x, x.number(end - 1)), x.number(has_sign ? -end : 0));
+  return {inside.as(has_sign ? ElementType::kI8 : ElementType::kUI8).as(to).id()};
 }
 
 constexpr Expansion kBitExpansions[] = {
