@@ -26,13 +26,31 @@ using planner::Schedule;
 
 int64_t whole(double value) { return static_cast<int64_t>(value); }
 
-// What a mesh of data and tensor parallelism has; the rest is refused.
+// Stages of one program do the same, each with a part of both ends.
+void check_stages(const Model& model, const Layout& layout) {
+  if (layout.schedule != Schedule::kGPipe)
+    refuse(fmt::format("{} for JAX: stages of one program do the same at the same time",
+                       planner::to_string(layout)),
+           "--schedule gpipe, or --pp 1");
+  const int64_t parts = int64_t{layout.pp} * layout.tp;
+  const auto check = [&](double size, const char* what) {
+    if (std::fmod(size, double(parts)) != 0)
+      refuse(fmt::format("{} for JAX: {} stages of {} ranks share {} of {}, which {} does not divide",
+                         planner::to_string(layout), layout.pp, layout.tp, what, size, parts),
+             "other --pp and --tp, or a vocabulary filled up to a multiple");
+  };
+  check(model.vocabulary, "a vocabulary");
+  check(model.hidden, "a width");
+}
+
+// What a mesh of stages, data and tensor parallelism has; the rest is refused.
 std::string jax(const Job& job, const Line& line) {
   const Layout& layout = line.plan->layout;
   const Model& model = job.model;
-  if (layout.pp > 1 || layout.cp > 1)
+  if (layout.cp > 1)
     refuse(fmt::format("{} for JAX", planner::to_string(layout)),
-           "--pp 1 --cp 1: its step has data, tensor and expert parallelism");
+           "--cp 1: its step has stages, data, tensor and expert parallelism");
+  if (layout.pp > 1) check_stages(model, layout);
   if (model.latent() || model.window_layers > 0 || !model.causal || model.biases)
     refuse(fmt::format("{} for JAX", model.name),
            "decoders without biases: no latent or windowed attention, no encoders");
@@ -66,7 +84,8 @@ std::string jax(const Job& job, const Line& line) {
                                       {"active_experts", model.active_experts},
                                       {"expert_ffn", model.expert_ffn}}},
                                     {"layout",
-                                     {{"dp", layout.dp},
+                                     {{"pp", layout.pp},
+                                      {"dp", layout.dp},
                                       {"tp", layout.tp},
                                       {"ep", layout.ep},
                                       {"capacity", model.expert_capacity(job.seq)},

@@ -21,17 +21,38 @@ from jax.sharding import PartitionSpec as P
 PLAN = json.loads(r"""{{plan}}""")
 MODEL, LAYOUT = PLAN["model"], PLAN["layout"]
 DTYPE = {"bf16": jnp.bfloat16, "fp32": jnp.float32}[PLAN["precision"]]
-DP, TP, ZERO, SP = LAYOUT["dp"], LAYOUT["tp"], LAYOUT["zero"], LAYOUT["sp"]
+PP, DP, TP, ZERO, SP = LAYOUT["pp"], LAYOUT["dp"], LAYOUT["tp"], LAYOUT["zero"], LAYOUT["sp"]
 HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
 FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
 # Of experts: how many a token meets, and how many tokens of a sequence each of them takes.
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
 # Data parallelism; ranks that share a set of experts are next to each other.
 DATA = ("dp", "ep") if EXPERTS else ("dp",)
+# Axes that cut a model's ends. Stages go through a step together, so all of them have a part of both ends' work.
+ENDS = ("pp", "tp") if PP > 1 else ("tp",)
 
 
 def shapes() -> dict:
-    """Name -> (shape, axis of the mesh by dimension): how tensor parallelism cuts each weight."""
+    """Name -> (shape, axis of the mesh by dimension): how tensor parallelism cuts each weight.
+
+    A layer of each stage is one weight, whose first dimension has those of all stages.
+    """
+    layer, ends = one_layer(), {"norm": ((HIDDEN,), (None,)), "embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
+    if not MODEL["tied"]:
+        ends["output"] = ((HIDDEN, VOCABULARY), (None, ENDS))
+    if MODEL["positions"]:
+        ends["positions"] = ((MODEL["positions"], HIDDEN), (None, ENDS))
+    if PP > 1:
+        layer = {name: of_stages(*s) for name, s in layer.items()}
+    layers = [layer] * (MODEL["layers"] // PP)
+    return {"layers": layers, "ends": ends}
+
+
+def of_stages(shape: tuple, axes: tuple) -> tuple:
+    return (PP * shape[0], *shape[1:]), ("pp" if axes[0] is None else ("pp", axes[0]), *axes[1:])
+
+
+def one_layer() -> dict:
     key_values = "tp" if KEY_HEADS % TP == 0 else None
     layer = {
         "norm1": ((HIDDEN,), (None,)),
@@ -51,34 +72,35 @@ def shapes() -> dict:
         layer["down"] = ((FFN, HIDDEN), ("tp", None))
     if MODEL["gated"]:
         layer["gate"] = layer["up"]
-    ends = {"norm": ((HIDDEN,), (None,)), "embedding": ((VOCABULARY, HIDDEN), (None, "tp"))}
-    if not MODEL["tied"]:
-        ends["output"] = ((HIDDEN, VOCABULARY), (None, "tp"))
-    if MODEL["positions"]:
-        ends["positions"] = ((MODEL["positions"], HIDDEN), (None, "tp"))
-    return {"layers": [layer] * MODEL["layers"], "ends": ends}
+    return layer
 
 
 def is_leaf(x: object) -> bool:
     return isinstance(x, tuple)
 
 
+def axes_of(s: tuple) -> set[str]:
+    """Those that cut a weight."""
+    return {axis for cut in s[1] if cut for axis in ([cut] if isinstance(cut, str) else cut)}
+
+
 def holders(s: tuple) -> tuple[str, ...]:
     """The axes of data parallelism along which all ranks have a weight: fewer have an expert's."""
-    return tuple(axis for axis in DATA if axis not in s[1])
+    return tuple(axis for axis in DATA if axis not in axes_of(s))
 
 
 def cut_over_data(s: tuple) -> int | None:
-    """The dimension that ZeRO cuts of a weight and its optimizer state: the first that nothing else cuts."""
+    """The dimension that ZeRO cuts of a weight and its optimizer state: the first that only stages cut, if any do."""
     shape, axes = s
-    ranks = DP // EP if "ep" in axes else DP
-    return next((i for i, size in enumerate(shape) if axes[i] is None and size % ranks == 0), None)
+    ranks = DP // EP if "ep" in axes_of(s) else DP
+    of_stage = lambda i: shape[i] // (PP if axes[i] == "pp" else 1)  # noqa: E731
+    return next((i for i in range(len(shape)) if axes[i] in (None, "pp") and of_stage(i) % ranks == 0), None)
 
 
 def spec(s: tuple, over_data: bool) -> P:
     cut = list(s[1])
     if over_data and (at := cut_over_data(s)) is not None:
-        cut[at] = holders(s)
+        cut[at] = ("pp", *holders(s)) if cut[at] == "pp" else holders(s)
     return P(*cut)
 
 
@@ -356,10 +378,10 @@ def is_label(like, labels):
 def surprise_forward(logits, labels):
     """Where labels are is made of logits that are there, and made again behind them: it is as large as they are."""
     logits, labels = jax.lax.optimization_barrier((logits, labels))
-    largest = jax.lax.pmax(jnp.max(logits, -1, keepdims=True), "tp")
+    largest = jax.lax.pmax(jnp.max(logits, -1, keepdims=True), ENDS)
     raised = jnp.exp(logits - largest)
-    total = jax.lax.psum(jnp.sum(raised, -1), "tp")
-    own = jax.lax.psum(jnp.sum(jnp.where(is_label(logits, labels), logits, 0), -1), "tp")
+    total = jax.lax.psum(jnp.sum(raised, -1), ENDS)
+    own = jax.lax.psum(jnp.sum(jnp.where(is_label(logits, labels), logits, 0), -1), ENDS)
     return jnp.log(total) + largest[..., 0] - own, (raised, total, labels)
 
 
@@ -391,12 +413,13 @@ def updated(master, moment, square, gradient, count):
 
 
 class Step:
-    """The step on a mesh of data by tensor parallelism, as one device runs it: its parts in, its parts out."""
+    """The step on a mesh of stages, data and tensor parallelism, as one device runs it: its parts in and out."""
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
         self.tp = mesh.shape["tp"]
-        self.ranks = mesh.size // self.tp  # of data parallelism
+        self.stages = mesh.shape.get("pp", 1)
+        self.ranks = mesh.size // self.tp // self.stages  # of data parallelism
 
     def rotated(self, x):
         length, half = x.shape[1], HEAD // 2
@@ -418,7 +441,7 @@ class Step:
     def attention(self, h, w):
         batch, length, _ = h.shape
         split = lambda y: y.reshape(batch, length, -1, HEAD)  # noqa: E731
-        q, k, v = (split(product(h, self.own_head(w[name]) if name in "kv" else w[name])) for name in "qkv")
+        q, k, v = (split(product(h, self.own_heads(w[name]) if name in "kv" else w[name])) for name in "qkv")
         if not MODEL["positions"]:
             q, k = self.rotated(q), self.rotated(k)
         k, v = (self.of_queries(y, q.shape[2]) for y in (k, v))
@@ -426,27 +449,31 @@ class Step:
         mixed = attended(by_head(q), by_head(k), by_head(v))
         return product(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1), w["o"])
 
-    def shares_a_head(self) -> bool:
-        """Whether all queries of this device meet one head of keys, and other devices' queries meet it too."""
-        return KEY_HEADS % self.tp != 0 and (HEADS // KEY_HEADS) % (HEADS // self.tp) == 0
+    def key_heads(self) -> tuple:
+        """Of the heads of keys, where tensor parallelism does not divide them: from which on queries of this device
+        meet them, and how many of them devices' queries meet at most."""
+        own, each = HEADS // self.tp, HEADS // KEY_HEADS
+        count = max(((rank + 1) * own - 1) // each - rank * own // each + 1 for rank in range(self.tp))
+        return jnp.minimum(jax.lax.axis_index("tp") * own // each, KEY_HEADS - count), count
 
-    def own_head(self, w):
+    def own_heads(self, w):
         """The columns of a weight of keys or values, of which every device has all, that this device reads."""
-        if not self.shares_a_head():
+        if KEY_HEADS % self.tp == 0:
             return w
-        first = jax.lax.axis_index("tp") * (HEADS // self.tp) // (HEADS // KEY_HEADS) * HEAD
-        return jax.lax.dynamic_slice_in_dim(w, first, HEAD, 1)
+        first, count = self.key_heads()
+        return jax.lax.dynamic_slice_in_dim(w, first * HEAD, count * HEAD, 1)
 
     def of_queries(self, y, heads):
         """Keys or values, one for each head of queries that this device has."""
         if KEY_HEADS == HEADS:
             return y
-        if self.shares_a_head():
-            return jnp.repeat(y, heads, 2)
-        every = jnp.repeat(y, HEADS // KEY_HEADS, 2)
         if KEY_HEADS % self.tp == 0:
-            return every
-        return jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index("tp") * heads, heads, 2)
+            return jnp.repeat(y, HEADS // KEY_HEADS, 2)
+        first, count = self.key_heads()
+        if count == 1:
+            return jnp.repeat(y, heads, 2)
+        every, before = jnp.repeat(y, HEADS // KEY_HEADS, 2), first * (HEADS // KEY_HEADS)
+        return jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index("tp") * heads - before, heads, 2)
 
     def layer(self, x, w):
         w = self.gathered(w, shapes()["layers"][0])
@@ -481,37 +508,141 @@ class Step:
 
         return jax.tree.map(whole, weights, of)
 
-    def loss(self, w, tokens):
-        """This device's share of the mean over all tokens of the micro-batch."""
-        ends = self.gathered(w["ends"], shapes()["ends"])
-        # A part of the hidden dimension. Tokens are rows of the table: nothing is checked, and none is negative.
-        rows = ends["embedding"].at[tokens[:, :-1]]
+    def looked_up(self, ends, tokens):
+        """A part of the hidden dimension. Tokens are rows of the table: nothing is checked, and none is negative."""
+        rows = ends["embedding"].at[tokens[..., :-1]]
         x = rows.get(mode="promise_in_bounds", wrap_negative_indices=False)
-        if MODEL["positions"]:
-            x = x + ends["positions"][: x.shape[1]]
+        return x + ends["positions"][: x.shape[-2]] if MODEL["positions"] else x
+
+    def spread(self, x):
+        """What was looked up, as blocks have it."""
         x = (
             jax.lax.all_to_all(x, "tp", split_axis=1, concat_axis=2, tiled=True)
             if SP
             else jax.lax.all_gather(x, "tp", axis=2, tiled=True)
         )
+        return jax.lax.all_gather(x, "pp", axis=2, tiled=True) if PP > 1 else x
+
+    def through(self, x, layers):
         layer = jax.checkpoint(self.layer) if LAYOUT["recompute"] == "full" else self.layer
-        for each in w["layers"]:
+        for each in layers:
             x = layer(x, each)
+        return x
+
+    def table(self, embedding):
+        """As an output layer has it: all of some rows."""
+        return jax.lax.all_to_all(embedding, ENDS, split_axis=0, concat_axis=1, tiled=True)
+
+    def loss_of(self, ends, x, tokens):
+        """This device's share of the mean over all tokens of the micro-batch, of what the last block gives."""
         x = self.whole_tokens(normed(x, ends["norm"]))
         if MODEL["tied"]:
-            table = jax.lax.all_to_all(ends["embedding"], "tp", split_axis=0, concat_axis=1, tiled=True)
-            logits = product_turned(x, table)
+            logits = product_turned(x, ends["table"] if "table" in ends else self.table(ends["embedding"]))
         else:
             logits = product(x, ends["output"])
         logits = logits.astype(jnp.float32)  # of a part of the vocabulary
-        labels = tokens[:, 1:] - jax.lax.axis_index("tp") * logits.shape[2]
+        labels = tokens[:, 1:] - jax.lax.axis_index(ENDS) * logits.shape[2]
         return jnp.mean(surprise(logits, labels)) / self.ranks
+
+    def loss(self, w, tokens):
+        ends = self.gathered(w["ends"], shapes()["ends"])
+        return self.loss_of(ends, self.through(self.spread(self.looked_up(ends, tokens)), w["layers"]), tokens)
+
+    def blocks(self):
+        """Of this device, in their order: which layer of its stage, and of which stage. One device has all stages'."""
+        return [(layer, stage) for stage in range(PP // self.stages) for layer in range(MODEL["layers"] // PP)]
+
+    def block(self, x, w, stage):
+        if self.stages < PP:
+            part = lambda w: w[stage * len(w) // PP : (stage + 1) * len(w) // PP]  # noqa: E731
+            w = jax.tree.map(part, w)
+        return self.layer(x, w)
+
+    def sent(self, x, by):
+        """To the next stage (by 1), or back to the one before."""
+        pairs = [(stage, stage + by) for stage in range(self.stages) if 0 <= stage + by < self.stages]
+        return jax.lax.ppermute(x, "pp", pairs) if pairs else x
+
+    def is_stage(self, stage):
+        return jax.lax.axis_index("pp") == stage
+
+    def through_stages(self, layers, looked_up):
+        """What blocks were given on every tick, and what the last one made. On a tick each stage has another
+        micro-batch, or none: it then computes what nobody reads, and no gradient comes back for it."""
+
+        def tick(x, first):
+            x = jnp.where(self.is_stage(0), self.spread(first), x)
+            given = []
+            for layer, stage in self.blocks():
+                given.append(x)
+                x = self.block(x, layers[layer], stage)
+            return self.sent(x, 1), (given, x)
+
+        sequences, length, _ = looked_up.shape[1:]
+        none = self.varying(jnp.zeros((sequences, length // (self.tp if SP else 1), HIDDEN), DTYPE), (*DATA, *ENDS))
+        return jax.lax.scan(tick, none, looked_up)[1]
+
+    def back_through_stages(self, layers, given, of_made):
+        """Gradients of what was looked up, tick by tick, and of layers. Each block runs forward again."""
+
+        def block_back(x, w, stage, gradient):
+            x, gradient = with_gradient(x, gradient)
+            return jax.vjp(lambda x, w: self.block(x, w, stage), x, w)[1](gradient)
+
+        first = jnp.zeros((*of_made.shape[1:2], PLAN["seq"], HIDDEN // (self.tp * self.stages)), DTYPE)
+        first = self.varying(first, (*DATA, *ENDS))
+
+        def tick(carried, of):
+            gradient, sums = carried
+            of_given, of_made = of
+            gradient = jnp.where(self.is_stage(self.stages - 1), of_made, gradient)
+            sums = list(sums)
+            for x, (layer, stage) in zip(reversed(of_given), reversed(self.blocks()), strict=True):
+                gradient, of_layer = block_back(x, layers[layer], stage, gradient)
+                sums[layer] = jax.tree.map(jnp.add, sums[layer], of_layer)
+            of_first = jax.linear_transpose(self.spread, first)(jnp.where(self.is_stage(0), gradient, 0))[0]
+            return (self.sent(gradient, -1), sums), of_first
+
+        carried = (jnp.zeros_like(of_made[0]), self.zeros_of(layers))
+        (_, of_layers), of_first = jax.lax.scan(tick, carried, (given, of_made), reverse=True)
+        return of_first, of_layers
+
+    def of_last_stage(self, x):
+        """On every stage."""
+        return self.varying(jax.lax.psum(jnp.where(self.is_stage(self.stages - 1), x, 0), "pp"), "pp")
+
+    def pipelined(self, weights, tokens):
+        """Losses and gradients: all micro-batches through the stages, their losses one by one, and all of them back."""
+        ends, layers, filling = weights["ends"], weights["layers"], self.stages - 1
+        start = {name: ends[name] for name in ends if name in ("embedding", "positions")}
+        end = {name: ends[name] for name in ends if name not in start}
+        if MODEL["tied"]:  # once for all micro-batches
+            end["table"], table_back = jax.vjp(self.table, ends["embedding"])
+        looked_up, look_back = jax.vjp(lambda start: self.looked_up(start, tokens), start)
+        fill = [(0, filling)] + [(0, 0)] * 3
+        given, made = self.through_stages(layers, jnp.pad(looked_up, fill))
+
+        def add(sums, of):
+            (loss, of_end, of_made), (at, tokens) = sums, of
+            of_loss = lambda end, x: self.loss_of(end, self.of_last_stage(x), tokens)  # noqa: E731
+            x = jax.lax.dynamic_index_in_dim(made, at, 0, False)
+            each, (of_each, of_x) = jax.value_and_grad(of_loss, (0, 1))(end, x)
+            of_made = jax.lax.dynamic_update_index_in_dim(of_made, of_x, at, 0)
+            return (loss + each, jax.tree.map(jnp.add, of_end, of_each), of_made), None
+
+        zeros = (self.varying(jnp.float32(0), DATA), self.zeros_of(end), jnp.zeros_like(made))
+        counted = filling + jnp.arange(len(tokens))
+        (loss, of_end, of_made), _ = jax.lax.scan(add, zeros, (counted, tokens))
+        of_first, of_layers = self.back_through_stages(layers, given, of_made)
+        (of_start,) = look_back(of_first[: len(tokens)])
+        if MODEL["tied"]:
+            of_start["embedding"] += table_back(of_end.pop("table"))[0]
+        return loss, {"layers": of_layers, "ends": {**of_start, **of_end}}
 
     def reduced(self, gradient, s):
         """Summed over the devices that have the weight, once for all micro-batches; in parts where ZeRO keeps it so."""
-        shape, axes = s
-        if "tp" not in axes:
-            gradient = jax.lax.psum(gradient, "tp")
+        if whole := tuple(axis for axis in ENDS if axis not in axes_of(s)):
+            gradient = jax.lax.psum(gradient, whole)
         at = cut_over_data(s)
         if ZERO == 0 or at is None:
             return jax.lax.psum(gradient, holders(s))
@@ -527,21 +658,26 @@ class Step:
         def add(sums, each):
             return jax.tree.map(jnp.add, sums, jax.value_and_grad(self.loss)(weights, each)), None
 
-        varying = lambda x, axes: jax.lax.pcast(x, axes, to="varying")  # noqa: E731
-        zeros = jax.tree.map(lambda w: varying(jnp.zeros(w.shape, w.dtype), (*DATA, "tp")), weights)
-        return jax.lax.scan(add, (varying(jnp.float32(0), DATA), zeros), tokens)[0]
+        zeros = (self.varying(jnp.float32(0), DATA), self.zeros_of(weights))
+        return jax.lax.scan(add, zeros, tokens)[0]
+
+    def varying(self, x, axes):
+        return jax.lax.pcast(x, axes, to="varying")
+
+    def zeros_of(self, weights):
+        return jax.tree.map(lambda w: self.varying(jnp.zeros(w.shape, w.dtype), (*DATA, *ENDS)), weights)
 
     def along(self, s):
         """Axes of the mesh along which all devices have the same of a weight."""
-        cut = set(s[1]) | (set(holders(s)) if ZERO >= 3 and cut_over_data(s) is not None else set())
-        return tuple({*DATA, "tp"} - cut)
+        cut = axes_of(s) | (set(holders(s)) if ZERO >= 3 and cut_over_data(s) is not None else set())
+        return tuple({*DATA, *ENDS} - cut)
 
     def __call__(self, state, tokens):
         """One step of Adam over the micro-batches of `tokens` [micro-batches, sequences, length + 1]."""
         # Each device's own weights: their gradients are of its own tokens, and added up when all of them are there.
         own = lambda w, s: jax.lax.pcast(w, self.along(s), to="varying")  # noqa: E731
         weights = jax.tree.map(own, state["weights"], shapes())
-        loss, gradients = self.summed_over_micro_batches(weights, tokens)
+        loss, gradients = (self.pipelined if PP > 1 else self.summed_over_micro_batches)(weights, tokens)
         count = len(tokens)
         gradients = jax.tree.map(self.reduced, gradients, shapes())
         kept = ("master", "moment", "square")
@@ -589,7 +725,12 @@ def initial(states) -> dict:
             0.02 if shape[0] == VOCABULARY else shape[-2] ** -0.5
         )
 
-    master = jax.tree.map(draw, shapes(), is_leaf=is_leaf)
+    drawn = {"ends": shapes()["ends"], "layers": [one_layer()] * MODEL["layers"]}
+    master = jax.tree.map(draw, drawn, is_leaf=is_leaf)
+    if PP > 1:
+        joined = lambda *layers: np.concatenate(layers)  # noqa: E731
+        each = MODEL["layers"] // PP
+        master["layers"] = [jax.tree.map(joined, *master["layers"][i::each]) for i in range(each)]
     weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
     zeros = jax.tree.map(np.zeros_like, master)
     return jax.device_put({"weights": weights, "master": master, "moment": zeros, "square": zeros}, states)
@@ -601,11 +742,12 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="on one device, not cut")
     parser.add_argument("--time", action="store_true", help="compile the step and print its predicted time")
     options = parser.parse_args()
-    ranks = 1 if options.whole else DP * TP
+    ranks = 1 if options.whole else PP * DP * TP
     devices = np.array(jax.devices()[:ranks])
     if len(devices) < ranks:
         parser.error(f"the plan has {ranks} ranks, and there are {len(devices)} devices")
     sizes = {"dp": DP // EP, "ep": EP, "tp": TP} if EXPERTS else {"dp": DP, "tp": TP}
+    sizes = {"pp": PP, **sizes} if PP > 1 else sizes
     mesh = Mesh(devices.reshape([1 if options.whole else size for size in sizes.values()]), tuple(sizes))
     step, states, data = Step(mesh).jitted()
     sequences = LAYOUT["micro_batch"] * DP

@@ -238,6 +238,18 @@ TEST(Plan, ExportsWhatTrainingProgramsRead) {
   const Ran pipeline = exported("jax", {"--tp", "8", "--pp", "2", "--zero", "1"});
   EXPECT_EQ(pipeline.code, 2);
   EXPECT_THAT(pipeline.err, HasSubstr("plan.export"));
+  EXPECT_THAT(pipeline.err, HasSubstr("--schedule gpipe"));
+  ASSERT_EQ(exported("jax", {"--tp", "8", "--pp", "4", "--zero", "1", "--schedule", "gpipe"}).code, 0);
+  EXPECT_THAT(text("train.py"), HasSubstr("\"pp\": 4"));
+  // A table of which 64 ranks have no equal parts.
+  const std::string config = (folder.path() / "config.json").string();
+  std::ofstream(config) << R"({"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 8,
+    "num_attention_heads": 8, "num_key_value_heads": 8, "intermediate_size": 1024, "vocab_size": 50257})";
+  const Ran uneven =
+      run_for_test({"plan", config.c_str(), "--instance", "trn1.32xlarge", "--seq", "256", "--global-batch",
+                    "64", "--pp", "2", "--schedule", "gpipe", "--export", "jax", "-o", into.c_str()});
+  EXPECT_EQ(uneven.code, 2);
+  EXPECT_THAT(uneven.err, HasSubstr("a vocabulary of 50257"));
   EXPECT_THAT(exported("megatron", {"--tp", "8", "--pp", "1", "--zero", "3"}).err, HasSubstr("ZeRO-3"));
 }
 

@@ -17,6 +17,16 @@ struct CollectiveWaits {
   std::optional<double> weights_s;  // of weights and gradients beside those; nullopt: they are not there
 };
 
+// Of a pipeline whose stages go through a step in ticks (GPipe): what is waited for on a tick, forward and
+// backward, and for a micro-batch's loss, which all stages share.
+struct TickWaits {
+  double tick_s = 0;     // with the next
+  double experts_s = 0;  // of that, what there is with experts' exchanges alone
+  double sends_s = 0;    // ... and with sends between stages
+  double loss_s = 0;
+  double once_s = 0;  // in a step: for a table that is both ends
+};
+
 // Of one micro-batch on one rank, in seconds: what block_s() and output_s() say otherwise.
 struct LayerTimes {
   BlockTime block;                        // of a dense block
@@ -27,6 +37,8 @@ struct LayerTimes {
   double optimizer_s_of_tensor = 0;  // beside that, for every tensor of weights
   bool update_blocks = false;  // the backward passes of blocks update weights: the optimizer has the ends
   std::optional<CollectiveWaits> waits;  // nullopt: not known
+  std::optional<TickWaits> ticks;        // the same of a pipeline in ticks
+  double tick_s = 0;                     // of it: what a tick takes beside its blocks, both ways
   bool add_gradients = false;  // the backward passes add theirs to those of the micro-batches before
 };
 

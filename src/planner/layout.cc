@@ -75,6 +75,10 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
   if (is_v_shaped(layout.schedule) && !divides(model.layers, 2 * int64_t{layout.pp}))
     return fmt::format("{} has two chunks on each of {} stages, which do not divide {} layers",
                        to_string(layout.schedule), layout.pp, model.layers);
+  if (layout.schedule == Schedule::kGPipe && model.layers % layout.pp != 0)
+    return fmt::format("GPipe's stages are alike, and {} do not divide {} layers", layout.pp, model.layers);
+  if (layout.schedule == Schedule::kGPipe && layout.recompute != Recompute::kFull)
+    return "GPipe's blocks run forward again: --recompute full";
   if (layout.ep > 1 && model.experts == 0) return fmt::format("ep {} of a model without experts", layout.ep);
   if (layout.ep > 1 && !divides(model.experts, layout.ep))
     return fmt::format("ep {} does not divide {} experts", layout.ep, model.experts);

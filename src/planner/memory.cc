@@ -35,6 +35,12 @@ Held held(const Model& model, const Layout& layout, bool first, bool last) {
     out.dense += experts * (model.expert_block_parameters() - routed) / layout.tp;
     out.experts = experts * routed / layout.ep / layout.tp;
   }
+  if (shares_ends(layout.schedule)) {
+    const double ends = model.embedding_parameters() + model.input_parameters +
+                        (model.tied ? 0 : model.vocabulary * model.hidden);
+    out.dense += ends / layout.tp / layout.pp;
+    return out;
+  }
   if (first) out.dense += (model.embedding_parameters() + model.input_parameters) / layout.tp;
   // A tied output layer is the embedding's copy where the last stage is not the first.
   if (last && !(first && model.tied)) out.dense += model.vocabulary * model.hidden / layout.tp;
@@ -80,8 +86,13 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   whole.recompute = Recompute::kNone;
   if (layout.recompute != Recompute::kNone)
     memory.working += tokens * kept_bytes_per_token(job, stack, whole, model.expert_layers() > 0);
-  if (last)
-    memory.working = std::max(memory.working, tokens * model.vocabulary / layout.tp * stack.logit_bytes);
+  const bool shares = shares_ends(layout.schedule);
+  if (last || shares)
+    memory.working = std::max(
+        memory.working, tokens * model.vocabulary / layout.tp / (shares ? layout.pp : 1) * stack.logit_bytes);
+  // What the last blocks give is kept until all micro-batches are through, and its gradients beside it.
+  if (shares)
+    memory.activations += 2 * tokens * element * model.hidden / (layout.sp ? layout.tp : 1) * flights;
   if (fsdp && layout.pp > 1) {
     // Between micro-batches nothing is cut again: whole weights stay gathered, whole gradients add up.
     memory.working += (parameters.dense + parameters.experts) * (element + stack.gradient_bytes);

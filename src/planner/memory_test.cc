@@ -64,5 +64,25 @@ TEST(Memory, TheFullestStageDecides) {
   EXPECT_STREQ(memory_of(deep, machine, stack, {.pp = 8}).stage, "first");
 }
 
+// Stages that share both ends have the same weights, and keep what blocks were given on every tick.
+TEST(Memory, StagesOfGPipeAreAlike) {
+  const Machine machine = machine_of(tables(), "trn1.32xlarge", 1);
+  const Stack stack = stack_of(tables(), "opentrn");
+  const Job job{.model = model_named(tables(), "Llama-2-7B"), .seq = 4096, .global_batch = 24};
+  const Layout layout{
+      .tp = 8, .pp = 4, .dp = 1, .schedule = Schedule::kGPipe, .zero = 0, .recompute = Recompute::kFull};
+  EXPECT_NEAR(parameters_per_rank(job.model, layout, true, false) * layout.ranks(), job.model.parameters(),
+              0.001 * job.model.parameters());
+  EXPECT_EQ(parameters_per_rank(job.model, layout, true, false),
+            parameters_per_rank(job.model, layout, false, true));
+  const Memory memory = memory_of(job, machine, stack, layout);
+  const double ticks = 24 + 3, token = 2.0 * job.model.hidden;
+  // Of eight blocks on a stage, and what the last of them gave with its gradient.
+  EXPECT_DOUBLE_EQ(memory.activations, ticks * 4096 * token * (8 + 2));
+  Layout alternating = layout;
+  alternating.schedule = Schedule::k1F1B;
+  EXPECT_DOUBLE_EQ(memory_of(job, machine, stack, alternating).activations, 4 * 4096 * token * 8);
+}
+
 }  // namespace
 }  // namespace opentrn::planner::memory_tests

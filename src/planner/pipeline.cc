@@ -11,7 +11,8 @@ namespace opentrn::planner {
 namespace {
 
 bool has_closed_form(Schedule schedule) {
-  return schedule == Schedule::k1F1B || schedule == Schedule::kZbH1 || schedule == Schedule::kDualPipe;
+  return schedule == Schedule::k1F1B || schedule == Schedule::kZbH1 || schedule == Schedule::kDualPipe ||
+         schedule == Schedule::kGPipe;
 }
 
 // Enough for a V-shaped schedule to repeat itself; an even number.
@@ -55,6 +56,8 @@ double bubble_s(const Pipeline& pipeline) {
     case Schedule::kDualPipe:
       return (pipeline.stages / 2.0 - 1) *
              std::max(0.0, pipeline.forward_s + 2 * pipeline.backward_s - 3 * pipeline.weight_s);
+    // On as many ticks each way every stage has no micro-batch, and computes all the same.
+    case Schedule::kGPipe: return (pipeline.stages - 1) * (pipeline.forward_s + pipeline.backward_s);
     default: return v_bubble_s(pipeline);
   }
 }
@@ -71,6 +74,11 @@ PipelineTime pipeline_s(const Pipeline& pipeline) {
   const int chunks = has_closed_form(pipeline.schedule) ? pipeline.chunks : 2;
   const double hops = 2.0 * (pipeline.stages - 1);
   const double steady = 2.0 * (double(pipeline.micro_batches) * chunks - 1);
+  // Each tick ends with a send, the last one too, and the next one begins behind it.
+  if (pipeline.schedule == Schedule::kGPipe) {
+    time.sends_s = (hops + steady + 2) * pipeline.send_s;
+    return time;
+  }
   time.sends_s = (hops + (pipeline.hides_sends ? 0 : steady)) * pipeline.send_s;
   return time;
 }
@@ -78,6 +86,8 @@ PipelineTime pipeline_s(const Pipeline& pipeline) {
 double in_flight(Schedule schedule, int stages, int chunks, int64_t micro_batches) {
   if (stages <= 1) return 1;
   if (!has_closed_form(schedule)) return v_in_flight(schedule, stages, micro_batches);
+  // Ticks without a micro-batch keep theirs too.
+  if (schedule == Schedule::kGPipe) return double(micro_batches) + stages - 1;
   double depth = stages;
   if (schedule == Schedule::kDualPipe) depth = stages + 1;
   if (chunks > 1) depth = stages * (1 + double(stages - 1) / (double(stages) * chunks));

@@ -16,7 +16,7 @@ struct Pipeline {
   double slowest_s = 0;  // on the slowest stage
   double sum_s = 0;      // on all stages, one after the other
   // Of a stage without the ends, where the schedule is not 1F1B: its forward pass, and the part of its
-  // backward pass that gives the weights' gradients.
+  // backward pass that gives the weights' gradients. Of GPipe with what a stage does for the embedding.
   double forward_s = 0, backward_s = 0, weight_s = 0;
   double send_s = 0;  // of an activation to the next stage, or of its gradient back
   bool hides_sends = false;

@@ -71,9 +71,31 @@ TEST(Pipeline, ZeroBubbleAndDualPipeAreTheirSchedulesExactlyWhereStagesAreEqual)
         }
 }
 
+// On as many ticks as there are micro-batches and other stages all of them compute, each way.
+TEST(Pipeline, GPipeIsItsScheduleExactlyWhereStagesAreEqual) {
+  for (const StageTime& time : kTimes)
+    for (const int stages : {2, 3, 8})
+      for (const int64_t micro_batches : {1, 2, 24}) {
+        const std::vector<StageTime> equal(stages, time);
+        Pipeline pipeline = closed_form(equal, 1, micro_batches);
+        pipeline.schedule = Schedule::kGPipe;
+        pipeline.forward_s = time.forward;
+        pipeline.backward_s = time.backward;
+        const double ticks = double(micro_batches) + stages - 1;
+        EXPECT_NEAR(pipeline_s(pipeline).total_s(), ticks * (time.forward + time.backward), 1e-9);
+        const PipelineRun run = run_pipeline(Schedule::kGPipe, equal, 1, micro_batches, 0);
+        EXPECT_NEAR(pipeline_s(pipeline).total_s(), run.end_s, 1e-9);
+        EXPECT_EQ(run.in_flight, double(micro_batches));
+        // What ticks without a micro-batch are given is kept too.
+        EXPECT_EQ(in_flight(Schedule::kGPipe, stages, 1, micro_batches), ticks);
+        pipeline.send_s = 0.125;
+        EXPECT_NEAR(pipeline_s(pipeline).sends_s, 2 * ticks * 0.125, 1e-9);
+      }
+}
+
 TEST(Pipeline, EverySchedulePassesEveryMicroBatchOnce) {
   for (const Schedule schedule : {Schedule::k1F1B, Schedule::kZbH1, Schedule::kZbV, Schedule::kVHalf,
-                                  Schedule::kVMin, Schedule::kDualPipe}) {
+                                  Schedule::kVMin, Schedule::kDualPipe, Schedule::kGPipe}) {
     const int stages = 6;
     const int64_t micro_batches = 18;
     const Order order = order_of(schedule, stages, 1, micro_batches);
@@ -126,7 +148,11 @@ TEST(Pipeline, SaysWhatAScheduleNeeds) {
   EXPECT_NE(no_order_because(Schedule::kDualPipe, 4, 1, 6), "");
   EXPECT_NE(no_order_because(Schedule::kZbV, 8, 1, 7), "");
   EXPECT_EQ(schedule_named("zb-v"), Schedule::kZbV);
-  EXPECT_FALSE(schedule_named("gpipe"));
+  EXPECT_EQ(no_order_because(Schedule::kGPipe, 8, 1, 1), "");
+  EXPECT_NE(no_order_because(Schedule::kGPipe, 1, 1, 8), "");
+  EXPECT_NE(no_order_because(Schedule::kGPipe, 4, 2, 8), "");
+  EXPECT_EQ(schedule_named("gpipe"), Schedule::kGPipe);
+  EXPECT_FALSE(schedule_named("pipedream"));
 }
 
 TEST(Pipeline, NoStageIsFasterThanItsWork) {

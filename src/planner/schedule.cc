@@ -14,7 +14,23 @@ bool is_v_shaped(Schedule schedule) {
   return schedule == Schedule::kZbV || schedule == Schedule::kVHalf || schedule == Schedule::kVMin;
 }
 
+bool shares_ends(Schedule schedule) { return schedule == Schedule::kGPipe; }
+
 namespace {
+
+// Forward passes of all micro-batches, then their backward passes, the last micro-batch's first.
+Order all_forward_all_backward(int stages, int64_t micro_batches) {
+  Order order;
+  order.micro_batches = {micro_batches};
+  order.path.emplace_back();
+  for (int stage = 0; stage < stages; ++stage) {
+    order.path[0].push_back(stage);
+    auto& passes = order.ranks.emplace_back();
+    for (int64_t i = 0; i < micro_batches; ++i) passes.push_back({PassKind::kForward, 0, stage, i});
+    for (int64_t i = micro_batches; i-- > 0;) passes.push_back({PassKind::kBackward, 0, stage, i});
+  }
+  return order;
+}
 
 // 1F1B, interleaved where there are chunks: forwards until the pipeline is full, then one of each, then the
 // backwards left.
@@ -266,7 +282,9 @@ std::string no_order_because(Schedule schedule, int stages, int chunks, int64_t 
   if (schedule == Schedule::kDualPipe && (stages % 2 != 0 || micro_batches % 2 != 0))
     return fmt::format("{} needs even numbers of stages ({}) and micro-batches ({})", to_string(schedule),
                        stages, micro_batches);
-  const int64_t least = schedule == Schedule::kDualPipe ? 2 * stages : stages;
+  const int64_t least = schedule == Schedule::kDualPipe ? 2 * stages
+                        : schedule == Schedule::kGPipe  ? 1
+                                                        : stages;
   if (micro_batches < least)
     return fmt::format("{} needs {} micro-batches, and there are {}", to_string(schedule), least,
                        micro_batches);
@@ -279,6 +297,7 @@ Order order_of(Schedule schedule, int stages, int chunks, int64_t micro_batches)
   if (is_v_shaped(schedule)) return VShape(schedule, stages, micro_batches).order();
   if (schedule == Schedule::kZbH1) return zero_bubble_h1(stages, micro_batches);
   if (schedule == Schedule::kDualPipe) return DualPipe(stages, micro_batches).order();
+  if (schedule == Schedule::kGPipe) return all_forward_all_backward(stages, micro_batches);
   return one_forward_one_backward(stages, chunks, micro_batches);
 }
 
@@ -287,7 +306,8 @@ namespace {
 constexpr std::tuple<Schedule, std::string_view, std::string_view> kNames[] = {
     {Schedule::k1F1B, "1f1b", "1F1B"},   {Schedule::kZbH1, "zb-h1", "ZB-H1"},
     {Schedule::kZbV, "zb-v", "ZB-V"},    {Schedule::kVHalf, "v-half", "V-Half"},
-    {Schedule::kVMin, "v-min", "V-Min"}, {Schedule::kDualPipe, "dualpipe", "DualPipe"}};
+    {Schedule::kVMin, "v-min", "V-Min"}, {Schedule::kDualPipe, "dualpipe", "DualPipe"},
+    {Schedule::kGPipe, "gpipe", "GPipe"}};
 
 }  // namespace
 

@@ -3,7 +3,12 @@
 // A micro-batch passes virtual stages forward and then backward. Zero-bubble schedules split the backward
 // pass: what the stage before waits for (kInput), and the weights' gradients (kWeight), which nothing waits
 // for. Sources: ZB-H1, arXiv:2401.10241; ZB-V, V-Half and V-Min, arXiv:2405.15362; DualPipe, arXiv:2412.19437
-// and the README of deepseek-ai/DualPipe.
+// and the README of deepseek-ai/DualPipe; GPipe, arXiv:1811.06965.
+//
+// GPipe is here as one program runs it on all ranks: stages go through a step in ticks, on each of which
+// every stage computes, with a micro-batch or without. Blocks run forward again in the backward pass, as
+// GPipe has it, and each stage has a part of the embedding and of the output layer (arXiv:2411.05288), as all
+// stages do the same.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +51,10 @@ Order order_of(Schedule schedule, int stages, int chunks, int64_t micro_batches)
 std::string no_order_because(Schedule schedule, int stages, int chunks, int64_t micro_batches);
 
 bool is_v_shaped(Schedule schedule);
+// Whether all stages have a part of the model's ends, and the same work.
+bool shares_ends(Schedule schedule);
 std::string_view to_string(Schedule schedule);  // "ZB-H1"
-// "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe"; nullopt for another.
+// "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe"; nullopt for another.
 std::optional<Schedule> schedule_named(std::string_view name);
 
 }  // namespace opentrn::planner

@@ -107,9 +107,11 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
         if (schedule != Schedule::k1F1B && vpp != 1) continue;
         layout.schedule = schedule;
         layout.sp = sp;
+        layout.recompute = schedule == Schedule::kGPipe ? Recompute::kFull : Recompute::kNone;
         if (!illegal_because(job, machine, layout).empty()) continue;
         for (const int zero : zeros)
           for (const Recompute mode : modes) {
+            if (schedule == Schedule::kGPipe && mode != Recompute::kFull) continue;
             interrupt::poll();
             layout.zero = static_cast<int8_t>(zero);
             layout.recompute = mode;
@@ -169,7 +171,6 @@ std::string none_legal_because(const Job& job, const Machine& machine, const Fix
   layout.vpp = static_cast<int16_t>(std::min(fixed.vpp.value_or(1), 32767));
   layout.micro_batch = fixed.micro_batch.value_or(1);
   layout.sp = fixed.sp.value_or(false);
-  if (!fixed.schedules.empty()) layout.schedule = fixed.schedules.front();
   const int64_t inner = int64_t{layout.tp} * layout.cp * layout.pp;
   if (machine.ranks % inner != 0)
     return fmt::format("tp x cp x pp = {} does not divide {} ranks", inner, machine.ranks);
@@ -186,6 +187,9 @@ std::string none_legal_because(const Job& job, const Machine& machine, const Fix
     else if (rest > 1 && !fixed.tp)
       layout.tp = rest;
   }
+  if (!fixed.schedules.empty() && layout.pp > 1) layout.schedule = fixed.schedules.front();
+  layout.recompute =
+      fixed.recompute.value_or(layout.schedule == Schedule::kGPipe ? Recompute::kFull : Recompute::kNone);
   return illegal_because(job, machine, layout);
 }
 
@@ -201,7 +205,7 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
   const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /
                          machine.rates.matmul[static_cast<int>(job.precision)] / stack.compute_efficiency;
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
-  const bool waits = layout.schedule == Schedule::k1F1B;
+  const bool waits = layout.schedule == Schedule::k1F1B || layout.schedule == Schedule::kGPipe;
   return 0.999 * compute * (1 + (waits ? double(layout.pp - 1) / (m * layout.vpp) : 0));
 }
 

@@ -104,6 +104,32 @@ TEST(StatedLayers, ReplaceTheCurvesWhereTheyAreStated) {
       StatedLayers("tp,cp,sp,micro_batch,forward_us,backward_us,output_us\n4,1,2,1,1,1,1\n", "x.csv"), Fault);
 }
 
+TEST(Search, GPipeRunsBlocksAgainAndHasEqualStages) {
+  const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 4096, .global_batch = 64};
+  const Machine machine = machine_of(tables(), "trn1.32xlarge", 2);
+  const Stack stack = stack_of(tables(), "opentrn");
+  Fixed fixed;
+  fixed.schedules = {Schedule::kGPipe};
+  int stages = 0;
+  for_each_layout(job, machine, stack, fixed, [&](const Layout& layout) {
+    EXPECT_EQ(illegal_because(job, machine, layout), "");
+    EXPECT_LE(least_step_s(job, machine, stack, layout), evaluate(job, machine, stack, layout).step_s)
+        << to_string(layout);
+    if (layout.pp == 1) return;
+    ++stages;
+    EXPECT_EQ(layout.schedule, Schedule::kGPipe);
+    EXPECT_EQ(layout.recompute, Recompute::kFull);
+    EXPECT_EQ(job.model.layers % layout.pp, 0);
+  });
+  EXPECT_GT(stages, 0);
+  fixed.pp = 5;
+  EXPECT_NE(none_legal_because(job, machine_of(tables(), "trn1.32xlarge", 5), fixed).find("32 layers"),
+            std::string::npos);
+  fixed.pp = 2;
+  fixed.recompute = Recompute::kNone;
+  EXPECT_NE(none_legal_because(job, machine, fixed).find("--recompute full"), std::string::npos);
+}
+
 TEST(Search, FixedDegreesStay) {
   const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 8192, .global_batch = 64};
   const Machine machine = machine_of(tables(), "p5.48xlarge", 2);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "planner/communication.h"
 #include "planner/layer_cost.h"
 #include "planner/pipeline.h"
+#include "planner/schedule.h"
 
 namespace opentrn::planner {
 namespace {
@@ -253,8 +255,19 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
                           past(backward_of(layout, stage), gather + reduce, both));
 }
 
+// Ranks that share the ends' work, as if all were of tensor parallelism.
+Layout of_ends(Layout layout) {
+  if (shares_ends(layout.schedule)) layout.tp = static_cast<int16_t>(layout.tp * layout.pp);
+  return layout;
+}
+
 double first_s(const Job& job, const Machine& machine, const Layout& layout, const LayerTimes* layers) {
   return layers != nullptr && layers->embedding_s ? *layers->embedding_s : embedding_s(job, machine, layout);
+}
+
+double last_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+              const LayerTimes* layers) {
+  return layers != nullptr ? layers->output_s : output_s(job, machine, stack, of_ends(layout));
 }
 
 // What tensor parallelism waits for at the ends of a micro-batch's passes.
@@ -266,9 +279,21 @@ struct EndWaits {
 // their gradients scattered; they share the vocabulary, so the loss needs the largest logit of each token,
 // the sum of its powers, and its label's logit.
 EndWaits end_waits(const Job& job, const Machine& machine, const Layout& layout, const Groups& groups) {
-  if (layout.tp <= 1 || job.model.vocabulary <= 0) return {};
+  if (job.model.vocabulary <= 0) return {};
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
   const double tokens = layout.micro_batch * job.seq / layout.cp, bytes = tokens * job.model.hidden * element;
+  if (shares_ends(layout.schedule)) {
+    // Stages share them too: all have what the last one made, and it has the sum of their gradients.
+    const double cut = layout.sp ? layout.tp : 1;
+    const double sums = all_reduce_s(machine, groups.pp, bytes / cut) +
+                        all_reduce_s(machine, groups.pp, bytes) +
+                        3 * all_reduce_s(machine, groups.pp, tokens * 4);
+    Layout of_tp = layout;
+    of_tp.schedule = Schedule::k1F1B;
+    const EndWaits waits = end_waits(job, machine, of_tp, groups);
+    return {waits.first + 2 * all_gather_s(machine, groups.pp, bytes / cut), waits.last + sums};
+  }
+  if (layout.tp <= 1) return {};
   const double gather = all_gather_s(machine, groups.tp, bytes);
   EndWaits out{2 * gather, 3 * all_reduce_s(machine, groups.tp, tokens * 4)};
   if (layout.sp) {
@@ -286,7 +311,7 @@ struct End {
 
 End slowest_end(const Model& model, const Layout& layout, double per_batch, double first, double last,
                 const EndWaits& waits) {
-  if (layout.pp == 1) return {1, first + last, waits.first + waits.last};
+  if (layout.pp == 1 || shares_ends(layout.schedule)) return {1, first + last, waits.first + waits.last};
   const double blocks = blocks_per_stage(model, layout);
   const End ends[] = {{blocks_of(model, layout, true, false) / blocks, first, waits.first},
                       {blocks_of(model, layout, false, true) / blocks, last, waits.last}};
@@ -310,6 +335,19 @@ double end_parameters(const Model& model, const Layout& layout) {
   return (model.embedding_parameters() + (model.tied ? 0 : model.vocabulary * model.hidden)) / layout.tp;
 }
 
+int64_t micro_batches(const Job& job, const Layout& layout) {
+  return static_cast<int64_t>(
+      std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch))));
+}
+
+// That a program in ticks keeps: what blocks were given and what the last one made, with its gradient.
+double out_of_ticks_bytes(const Job& job, const Layout& layout) {
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double tokens = layout.micro_batch * job.seq / layout.cp / (layout.sp ? layout.tp : 1);
+  return in_flight(layout.schedule, layout.pp, layout.vpp, micro_batches(job, layout)) *
+         (blocks_per_stage(job.model, layout) + 2) * tokens * job.model.hidden * element;
+}
+
 std::string_view bound(const StepTime& time) {
   const double compute = time.compute + time.recompute;
   const std::pair<double, std::string_view> causes[] = {{time.tp, "tp"},
@@ -323,11 +361,6 @@ std::string_view bound(const StepTime& time) {
   for (const auto& cause : causes)
     if (cause.first > largest.first) largest = cause;
   return largest.second;
-}
-
-int64_t micro_batches(const Job& job, const Layout& layout) {
-  return static_cast<int64_t>(
-      std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch))));
 }
 
 }  // namespace
@@ -345,7 +378,12 @@ MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& s
   out.last_share = blocks_of(job.model, layout, layout.pp == 1, true) / blocks;
   const EndWaits waits = end_waits(job, machine, layout, groups);
   out.first_s = first_s(job, machine, layout, layers) + waits.first;
-  out.last_s = (layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout)) + waits.last;
+  out.last_s = last_s(job, machine, stack, layout, layers) + waits.last;
+  if (shares_ends(layout.schedule)) {  // of all stages, half of it each way
+    const double each = (std::exchange(out.first_s, 0) + std::exchange(out.last_s, 0)) / 2;
+    out.forward_s += each;
+    out.backward_s += each;
+  }
   const double sent = sent_bytes(job, stack, layout);
   out.send_s = stack.hides_sends ? 0 : sent_s(machine, stack, groups, sent);
   out.count = micro_batches(job, layout);
@@ -358,24 +396,27 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const auto m = static_cast<double>(micro_batches(job, layout));
   const Stage stage = stage_of(job, machine, stack, layout, groups, layers);
   const EndWaits waits = end_waits(job, machine, layout, groups);
-  const double last =
-      (layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout)) + waits.last;
+  const double last = last_s(job, machine, stack, layout, layers) + waits.last;
   const double first = first_s(job, machine, layout, layers) + waits.first;
 
   Estimate out;
   out.layout = layout;
   const double per_batch = stage.all(), blocks = blocks_per_stage(job.model, layout);
   const End end = slowest_end(job.model, layout, per_batch, first, last, waits);
-  const double slowest = end.share * per_batch + end.more;
+  const bool in_ticks = layout.pp > 1 && shares_ends(layout.schedule);
+  const double beside_blocks = in_ticks && layers != nullptr ? layers->tick_s : 0;
+  const double slowest = end.share * per_batch + end.more + beside_blocks;
   const double sent = sent_bytes(job, stack, layout);
+  // Stages that share the embedding have their tokens from all of them on each tick.
+  const double in_passes = in_ticks ? (waits.first + beside_blocks) / 2 : 0;
   const PipelineTime pipeline = pipeline_s({.stages = layout.pp,
                                             .schedule = layout.schedule,
                                             .chunks = layout.vpp,
                                             .micro_batches = static_cast<int64_t>(m),
                                             .slowest_s = slowest,
                                             .sum_s = job.model.layers / blocks * per_batch + last + first,
-                                            .forward_s = stage.forward_all,
-                                            .backward_s = per_batch - stage.forward_all,
+                                            .forward_s = stage.forward_all + in_passes,
+                                            .backward_s = per_batch - stage.forward_all + in_passes,
                                             .weight_s = stage.weights,
                                             .send_s = sent_s(machine, stack, groups, sent),
                                             .hides_sends = stack.hides_sends});
@@ -395,7 +436,10 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                       : stack.adds_gradients ? (m - 1) * parameters * (2 * stack.gradient_bytes + 2) /
                                                    machine.rates.memory_bytes_s
                                              : 0;
-  out.time.compute = m * (end.share * (stage.forward + stage.backward) + end.more - end.waits) + adds;
+  out.time.compute =
+      m * (end.share * (stage.forward + stage.backward) + end.more - end.waits + beside_blocks) + adds;
+  // Room for what ticks keep is made, as for sums of gradients.
+  if (beside_blocks > 0) out.time.compute += out_of_ticks_bytes(job, layout) / machine.rates.memory_bytes_s;
   out.time.recompute = m * end.share * stage.recompute;
   out.time.tp = m * (end.share * stage.tp + end.waits);
   out.time.cp = m * end.share * stage.cp;
@@ -409,6 +453,14 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   if (is_program) {
     out.time.ep = m * layers->waits->experts_s;
     out.time.tp = m * layers->waits->activations_s - out.time.ep;
+  }
+  if (layers != nullptr && layers->ticks && !machine.links && stack.hides_tp <= 0) {
+    const TickWaits& ticks = *layers->ticks;
+    out.time.ep = m * ticks.experts_s;
+    out.time.pp = (m + layout.pp - 1) * ticks.sends_s;
+    out.time.tp = m * (ticks.tick_s - ticks.sends_s - ticks.experts_s + ticks.loss_s) + ticks.once_s;
+    out.time.bubble = (layout.pp - 1) * (stage.forward + stage.backward + stage.recompute + beside_blocks +
+                                         ticks.tick_s - ticks.sends_s);
   }
   const bool goes_beside = is_program && layers->waits->weights_s.has_value();
   if (goes_beside) out.time.gradients = m * *layers->waits->weights_s;

@@ -26,8 +26,11 @@ def config(folder: Path, **sizes: int | bool | str) -> str:
 
 def exported(folder: Path, model: str, instance: str = INSTANCE, lnc: int = 1, **options) -> dict:
     """The plan in that folder: of eight cores, or of all of another instance."""
-    found = opentrn.plan(model, instance=instance, lnc=lnc, pp=1, compiled=1, stack="opentrn", top=1,
-                         export="jax", output=str(folder), **options)  # fmt: skip
+    options = {"pp": 1, **options}
+    if options["pp"] > 1:
+        options["schedule"] = ["gpipe"]
+    found = opentrn.plan(model, instance=instance, lnc=lnc, compiled=1, stack="opentrn", top=1, export="jax",
+                         output=str(folder), **options)  # fmt: skip
     return found["plans"][0]
 
 
@@ -61,6 +64,57 @@ def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
     ]
     assert len(losses[0]) == 3 and losses[0][0] > 5 > 0
     assert losses[0] == pytest.approx(losses[1], rel=5e-3)
+
+
+PIPELINES = [
+    {"pp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True},
+    {"pp": 2, "tp": 1, "sp": "off", "zero": 0, "micro_batch": 2},
+    {"pp": 4, "tp": 2, "sp": "off", "zero": 0, "micro_batch": 1, "kv": 1},
+    {"pp": 4, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "gated": False},
+    # Queries of two ranks meet two of three heads of keys.
+    {"pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "heads": 12, "kv": 3},
+]
+
+
+def pipeline(
+    folder: Path, *, heads: int = 4, kv: int = 4, tied: bool = False, gated: bool = True, **layout
+) -> dict:
+    sizes = {"model_type": "llama" if gated else "nemotron", "hidden_size": 128, "num_hidden_layers": 4,
+             "num_attention_heads": heads, "head_dim": 32, "intermediate_size": 256, "vocab_size": 256,
+             "num_key_value_heads": kv, "tie_word_embeddings": tied}  # fmt: skip
+    return exported(folder, config(folder, **sizes), seq=64, global_batch=16, **layout)
+
+
+@pytest.mark.parametrize("options", PIPELINES)
+def test_a_plan_with_stages_has_the_losses_of_one_device(tmp_path, options):
+    plan = pipeline(tmp_path, **options)
+    assert plan["ranks"] == 8 and plan["layout"]["schedule"] == "GPipe"
+    losses = [
+        [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words))]
+        for words in ((), ("--whole",))
+    ]
+    assert len(losses[0]) == 3 and losses[0][0] > 5 > 0
+    assert losses[0] == pytest.approx(losses[1], rel=5e-3)
+
+
+@pytest.mark.parametrize("options", PIPELINES)
+def test_stages_have_the_gradients_of_one_device(tmp_path, options):
+    """In float32; what a step without stages has of the same weights, too."""
+    pipeline(tmp_path, **options, precision="fp32")
+    done = run("cpu", "-m", "tests.jax.plan_gradients", str(tmp_path / "train.py"),
+               XLA_FLAGS="--xla_force_host_platform_device_count=8")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["largest"] > 0
+    assert found["whole"] < 2e-5 and found["one_stage"] < 2e-5
+
+
+def test_a_stage_takes_an_equal_part_of_the_layers(tmp_path):
+    model = config(tmp_path, hidden_size=128, num_hidden_layers=6, num_attention_heads=4, intermediate_size=256,
+                   vocab_size=256)  # fmt: skip
+    with pytest.raises(InputError, match="4 do not divide 6 layers") as refused:
+        exported(tmp_path, model, seq=64, global_batch=16, pp=4)
+    assert refused.value.label == "plan.layout"
 
 
 def mixture(folder: Path, **sizes: int | str) -> str:
@@ -124,6 +178,38 @@ def step_and_plan_agree(tmp_path: Path, name: str) -> None:
     plan = exported(tmp_path, model, seq=1024 if sizes is LARGE else 512, global_batch=batch, **options)
     program = json.loads(ran(tmp_path, "--time").splitlines()[-1])
     assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
+
+
+# Drawn at random, as those of docs/planner.md.
+PIPELINE_TOYS = [
+    (
+        {"model_type": "qwen3", "hidden_size": 768, "num_hidden_layers": 2, "num_attention_heads": 8, "head_dim": 64,
+         "intermediate_size": 1024, "vocab_size": 8192},
+        {"pp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 2, "seq": 256, "global_batch": 32},
+    ),
+    (
+        {"model_type": "nemotron", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 16,
+         "head_dim": 32, "intermediate_size": 2048, "vocab_size": 4096},
+        {"pp": 2, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "seq": 256, "global_batch": 16},
+    ),
+    (
+        {"model_type": "qwen3", "hidden_size": 768, "num_hidden_layers": 4, "num_attention_heads": 12, "head_dim": 64,
+         "num_key_value_heads": 3, "intermediate_size": 2048, "vocab_size": 8192},
+        {"pp": 4, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "seq": 256, "global_batch": 4},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sizes", "layout"), PIPELINE_TOYS)
+def test_a_step_in_ticks_takes_what_its_plan_says(tmp_path, sizes, layout):
+    plan = exported(tmp_path, config(tmp_path, **sizes), **layout)
+    assert plan["layout"]["schedule"] == "GPipe" and plan["layers"] == "compiled by OpenTrn"
+    program = json.loads(ran(tmp_path, "--time").splitlines()[-1])
+    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
+    # What it needs without the runtime's memory: blocks' inputs are kept on every tick.
+    by_cause = plan["memory_by_cause"]
+    needed = sum(by_cause.values()) - by_cause["runtime"]
+    assert 0.5 * needed < program["bytes"] < 1.25 * needed
 
 
 FIRST = ("TP4 DP2", "DP8, ZeRO-3")

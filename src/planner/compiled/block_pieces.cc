@@ -72,6 +72,9 @@ double work_of(const Piece& piece) {
     case Part::kCombine:
       return 100 * 10 * d(piece.rows) * d(piece.hidden) * d(piece.chosen) +
              2 * d(piece.rows) * d(piece.experts) * (d(piece.hidden) + d(piece.keys));
+    case Part::kFetch:
+    case Part::kKeep: return 100 * 4 * d(piece.rows) * d(piece.hidden) * d(piece.heads);
+    case Part::kLoopTest: return 0;
   }
   OPENTRN_CHECK(false, "a part without work");
 }
@@ -294,6 +297,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   piece.causal = sizes.causal;
   piece.rotary = model.positions == 0 && model.causal;
   piece.normed = !sizes.norms_alone();
+  piece.barred = sizes.lean;
   if (!sizes.by_rows) {
     if (sizes.updates && piece.normed) set_updates_of_mlp(piece, model, sizes);
     return {piece};
@@ -313,6 +317,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
 Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
   piece.part = Part::kMlpHalf;
+  piece.barred = sizes.lean;
   piece.root_mean_square = !model.biases;
   piece.normed = sizes.norms_all_rows();
   if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
@@ -322,6 +327,7 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
 Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece piece = norms_of(model, precision, sizes.normed_rows);
   piece.part = Part::kNorm;
+  piece.barred = sizes.lean;
   return piece;
 }
 

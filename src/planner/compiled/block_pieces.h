@@ -34,8 +34,9 @@ struct BlockSizes {
   int64_t micro_batch = 1;
   int64_t queries = 0, keys = 0;  // attention's positions
   bool causal = false;
-  int64_t parts = 1;  // cores that heads and widths are cut over
-  int64_t cores = 1;  // of a rank
+  int64_t parts = 1;   // cores that heads and widths are cut over
+  int64_t stages = 1;  // that share the model's ends, and go through a step in ticks
+  int64_t cores = 1;   // of a rank
   // The cores of a rank do not divide its heads: each has half of the sequences, or else of the queries, and
   // all heads (decision 0216).
   bool by_rows = false;
@@ -45,6 +46,7 @@ struct BlockSizes {
   bool adds = false;         // gradients to those of micro-batches before
   bool updates = false;      // weights, beside the backward pass of the only micro-batch
   bool again = false;        // blocks run forward again before their backward pass
+  bool lean = false;         // ... and their first passes keep nothing beside
   bool norms_all_rows() const { return normed_rows == rows; }
   // Attention's norm is computed by the core that reads it.
   bool norms_alone() const { return by_rows ? normed_rows * cores < rows : normed_rows < rows; }

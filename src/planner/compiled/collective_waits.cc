@@ -224,9 +224,42 @@ class MicroBatch {
         stand_alone_(passes.norm.seconds > 0),
         recomputes_late_(layout.zero >= 3),
         group_{layout.tp, 1},
+        stages_{passes.stages, int64_t{layout.tp} * layout.dp},
+        ends_{layout.tp * passes.stages, 1},
         inside_(InsideRank::of(machine)),
         steps_(machine, times),
         weights_(passes, layout, steps_, sums) {}
+
+  // Of a pipeline in ticks: what a stage does on one, and for a loss. `sends`: whether to the next stage.
+  double forward_tick_s(bool sends) {
+    forward();
+    if (sends) send(last_);
+    return steps_.wait_s();
+  }
+  double backward_tick_s(bool sends) {
+    // Where sequences are not cut, ranks have terms of what the stage behind gave.
+    gradient_ = is_cut_ ? Value() : summed(Value());
+    attention_.resize(size_t(passes_.layers));
+    mlp_.resize(size_t(passes_.layers));
+    again_ = half_forward(passes_.attention, {}, {});  // of the last block, with no piece above
+    for (int i = passes_.layers; i-- > 0;) backward(i);
+    if (sends) send(is_cut_ ? gradient_ : terms_);
+    ends();
+    return steps_.wait_s();
+  }
+  // Of a table that is both ends: once in a step, its gradient too.
+  double exchange_s() {
+    for (int i = 0; i < 2; ++i)
+      steps_.part({}, {{steps_.collective(Kind::kAllToAll, ends_, passes_.embedding_bytes, Value()), 0}},
+                  {{steps_.fresh(), 1}});
+    return steps_.wait_s();
+  }
+  double loss_s() {
+    last_ = shared(Value());
+    loss();
+    shared(gradient_);
+    return steps_.wait_s();
+  }
 
   double wait_s() {
     forward();
@@ -248,8 +281,15 @@ class MicroBatch {
     return steps_.collective(Kind::kAllGather, is_cut_ ? group_ : Group{}, passes_.activation_bytes, value,
                              inside_.meeting_s);
   }
+  // From a stage to the one beside it; and what one stage has, summed, on all of them.
+  void send(Value value) { steps_.collective(Kind::kPermute, stages_, cut_bytes(), value); }
+  Value shared(Value value) { return steps_.collective(Kind::kAllReduce, stages_, cut_bytes(), value); }
+  double cut_bytes() const { return passes_.activation_bytes / (is_cut_ ? double(group_.ranks) : 1); }
+  // Of the numbers of each token, stages have parts.
+  double own_bytes() const { return passes_.activation_bytes / double(stages_.ranks); }
+
   Value of_tokens(Value value) {
-    return steps_.collective(Kind::kAllReduce, group_, passes_.token_bytes, value,
+    return steps_.collective(Kind::kAllReduce, ends_, passes_.token_bytes, value,
                              inside_.summed_s(passes_.token_bytes));
   }
   // A norm that stands alone, of what ranks have added up.
@@ -328,13 +368,14 @@ class MicroBatch {
   }
 
   void forward() {
-    const double tokens = passes_.activation_bytes;
+    const double tokens = own_bytes();
     table_ = weights_.gathered(passes_.embedding_bytes);
     Value value = steps_.made_by(passes_.embedding, {{table_, 0}});
     // Ranks have parts of each token's numbers.
     value = is_cut_ ? steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), value,
                                         inside_.meeting_s)
                     : steps_.collective(Kind::kAllGather, group_, tokens, value, inside_.meeting_s);
+    value = steps_.collective(Kind::kAllGather, stages_, cut_bytes(), value);
     for (int i = 0; i < passes_.layers; ++i) {
       attention_.push_back(weights_.gathered(passes_.attention));
       value = half_forward(passes_.attention, attention_.back(), value);
@@ -350,7 +391,8 @@ class MicroBatch {
     const bool is_tied = passes_.output_bytes <= 0;
     Value output = is_tied ? table_ : weights_.gathered(passes_.output_bytes);
     // One table has the parts of the vocabulary where it lies in parts of the tokens' numbers.
-    if (is_tied) output = steps_.collective(Kind::kAllToAll, group_, passes_.embedding_bytes, output);
+    const bool exchanges = is_tied && passes_.stages == 1;
+    if (exchanges) output = steps_.collective(Kind::kAllToAll, group_, passes_.embedding_bytes, output);
     const Value largest = steps_.fresh(), label = steps_.fresh();
     steps_.part(passes_.logits, {{normed(passes_.norm, last_), 0}, {output, 0}},
                 {{largest, kLargestLogitAt}, {label, 1}});
@@ -360,13 +402,13 @@ class MicroBatch {
     // A norm of its own leaves the table's gradient to the end; else the norm's comes behind both.
     const double given_at = stand_alone_ ? kGradientBehindLogitsAt : 1,
                  output_at = stand_alone_ ? 1 : kTableGradientAt;
-    const int again = passes_.recompute ? passes_.layers - 1 : kNone;
+    const int again = passes_.recompute && passes_.stages == 1 ? passes_.layers - 1 : kNone;
     part_with_again(passes_.logits_backward, {{shares, 0}, {labels, 0}, {output, kTableReadAt}},
                     {{d, given_at}, {d_output, output_at}}, again);
-    gradient_ = summed(d);
-    if (is_tied)
+    gradient_ = passes_.stages > 1 && !is_cut_ ? d : summed(d);
+    if (exchanges)
       d_tied_ = steps_.collective(Kind::kAllToAll, group_, passes_.embedding_bytes, d_output);
-    else
+    else if (!is_tied)
       weights_.sum(d_output, passes_.output_bytes);
     norm_backward(passes_.norm_backward, 1, again);
   }
@@ -425,7 +467,9 @@ class MicroBatch {
       rows_backward(all, writes, is_last);
     } else {
       part_with_again(time, all, joined({{given, at(half.given_at)}}, writes), again);
-      gradient_ = summed(given, is_last);  // the embedding's ranks have parts of each token's numbers
+      terms_ = given;
+      // The embedding's ranks have parts of each token's numbers, and stages before they add them up.
+      gradient_ = is_last && !is_cut_ && passes_.stages > 1 ? given : summed(given, is_last);
     }
     behind_.clear();
     for (size_t i = 0; i < writes.size(); ++i) {
@@ -483,7 +527,11 @@ class MicroBatch {
   }
 
   void ends() {
-    const double tokens = passes_.activation_bytes;
+    const double tokens = own_bytes();
+    if (passes_.stages > 1) {
+      gradient_ = steps_.collective(Kind::kReduceScatter, stages_, cut_bytes(), gradient_);
+      if (!is_cut_) gradient_ = steps_.collective(Kind::kReduceScatter, group_, tokens, gradient_);
+    }
     if (is_cut_)
       gradient_ = steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), gradient_,
                                     inside_.meeting_s);
@@ -494,12 +542,13 @@ class MicroBatch {
 
   const MicroBatchPasses& passes_;
   const bool is_cut_, stand_alone_, recomputes_late_;
-  const Group group_;
+  const Group group_, stages_, ends_;
   const InsideRank inside_;
   Steps steps_;
   Weights weights_;
   std::vector<Touches> attention_, mlp_;  // weights as pieces read them, by layer
   Value table_, last_, gradient_, whole_gradient_, d_tied_, again_;
+  Value terms_;     // of a gradient, before ranks add it up
   Touches behind_;  // sums of the piece before
 };
 
@@ -517,6 +566,27 @@ double CollectiveTimes::seconds(const Machine& machine, Kind kind, Group group, 
     links = std::make_unique<Links>(arch::default_tables(), machine.instance, 1, machine.cores_per_rank,
                                     fabric::Cluster{});
   return links->seconds(kind, group, bytes);
+}
+
+TickWaits tick_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
+                     CollectiveTimes& times) {
+  const auto fresh = [&](const MicroBatchPasses& of) {
+    return MicroBatch(of, machine, layout, times, false);
+  };
+  const auto tick_s = [&](const MicroBatchPasses& of, bool sends) {
+    return fresh(of).forward_tick_s(sends) + fresh(of).backward_tick_s(sends);
+  };
+  TickWaits waits;
+  waits.tick_s = tick_s(passes, true);
+  waits.sends_s = waits.tick_s - tick_s(passes, false);
+  if (passes.experts) {
+    MicroBatchPasses alone = passes;
+    alone.experts->ranks = 1;
+    waits.experts_s = waits.tick_s - tick_s(alone, true);
+  }
+  waits.loss_s = fresh(passes).loss_s();
+  if (passes.output_bytes <= 0) waits.once_s = fresh(passes).exchange_s();
+  return waits;
 }
 
 CollectiveWaits collective_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,

@@ -76,7 +76,8 @@ struct MicroBatchPasses {
   PieceTime embedding, norm, logits, shares, logits_backward, norm_backward, embedding_backward;
   HalfPasses attention, mlp;
   std::optional<ExpertPasses> experts;  // then `mlp` has their weights, and its norm where that stands alone
-  int layers = 0;
+  int layers = 0;                       // of a stage
+  int64_t stages = 1;                   // that share the ends
   double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
   double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up
   double token_bytes = 0;                        // of a number for each token
@@ -86,6 +87,10 @@ struct MicroBatchPasses {
   bool updates = false;    // a backward piece updates the weights of the one before it
   bool sums = false;       // gradients are summed, and ZeRO-3's weights gathered, in each micro-batch
 };
+
+// By which a tick takes longer, forward and backward, and a loss, where stages share the ends.
+TickWaits tick_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
+                     CollectiveTimes& times);
 
 // By which the passes take longer.
 CollectiveWaits collective_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,

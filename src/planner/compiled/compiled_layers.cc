@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "planner/compiled/block_pieces.h"
+#include "planner/schedule.h"
 
 namespace opentrn::planner::compiled {
 namespace {
@@ -67,6 +68,7 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 // `adds`: weights' gradients to those of micro-batches before.
 PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
   piece.backward = backward;
+  piece.barred = piece.barred && backward;
   const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
   const bool may = piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
                    piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
@@ -100,6 +102,19 @@ PieceTime again_of(PieceTimes& times, Piece piece) {
   return time_of(times, piece, false, false);
 }
 
+// What the backward pass of an MLP adds to it, as both are one part.
+PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
+  const PieceTime again = again_of(times, piece);
+  piece.again = true;
+  return time_of(times, piece, true, sizes.adds, sizes.updates) + -1 * again;
+}
+
+// Of a block whose passes on other ticks come before its backward pass, and that runs again for that.
+double first_pass_s(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
+  piece.lean = sizes.lean && (piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf);
+  return seconds_of(times, piece, false, false);
+}
+
 // Of a backward pass, the weights' gradients: one half of that through products. The backward pass computes
 // attention's weights again: nothing is left for selective recomputation.
 double weights_share(Piece piece) {
@@ -127,8 +142,11 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
   const bool is_cut = model.latent() || model.streams > 1;
   for (const Counted& each : is_cut ? pieces_of(model, precision, sizes, with_experts)
                                     : halves_of(model, precision, sizes, with_experts)) {
-    const double backward = each.count * seconds_of(times, each.piece, true, sizes.adds, sizes.updates);
-    out.forward += each.count * seconds_of(times, each.piece, false, false);
+    const bool runs_again = sizes.lean && !is_cut && !with_experts && each.piece.part == Part::kMlpHalf;
+    const double backward =
+        each.count * (runs_again ? behind_again(times, each.piece, sizes).seconds
+                                 : seconds_of(times, each.piece, true, sizes.adds, sizes.updates));
+    out.forward += each.count * first_pass_s(times, each.piece, sizes);
     out.backward += backward;
     out.weights += weights_share(each.piece) * backward;
     if (sizes.again)
@@ -147,7 +165,7 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
 // The output layer and the loss, both ways: cut where ranks that share the vocabulary meet, also where it is
 // one rank, as the exported step is.
 double output_s(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes) {
-  Piece piece = output_of(model, precision, sizes.rows, sizes.parts);
+  Piece piece = output_of(model, precision, sizes.rows, sizes.parts * sizes.stages);
   double seconds = 0;
   for (const Part part : {Part::kLogits, Part::kShares, Part::kLogitsBackward}) {
     piece.part = part;
@@ -155,6 +173,7 @@ double output_s(PieceTimes& times, const Model& model, Precision precision, cons
     piece.backward = part == Part::kLogitsBackward;
     piece.normed = piece.backward && sizes.norms_all_rows();
     piece.adds = piece.backward && sizes.adds;
+    piece.barred = piece.backward && sizes.lean;
     seconds += rows_of(times, piece).seconds;
   }
   if (sizes.norms_all_rows()) return seconds;
@@ -223,10 +242,11 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
   const Share share = share_of(model, sizes);
   const int64_t queries = share.queries, shared = share.key_values;
   const auto vocabulary = static_cast<int64_t>(model.vocabulary);
+  const int64_t of_ends = sizes.parts * sizes.stages;
   std::vector<Weight> weights{{1, model.hidden, true}};
-  if (vocabulary > 0) weights.push_back({vocabulary, part_of(model.hidden, sizes.parts)});
-  if (vocabulary > 0 && !model.tied) weights.push_back({model.hidden, share.vocabulary});
-  const double layers = model.layers;
+  if (vocabulary > 0) weights.push_back({vocabulary, part_of(model.hidden, of_ends)});
+  if (vocabulary > 0 && !model.tied) weights.push_back({model.hidden, part_of(vocabulary, of_ends)});
+  const double layers = double(model.layers) / double(sizes.stages);
   if (!sizes.updates)
     weights.insert(weights.end(), {{1, model.hidden, true, 2 * layers},
                                    {model.hidden, queries, false, layers},
@@ -262,6 +282,41 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
   return {both(route), both(experts), both(combine), double(places) * model.hidden * element, layout.ep};
 }
 
+// Of a tick's tokens a device has a part of their numbers; it reads what it looked up, or keeps the gradient.
+PieceTime looked_up(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes,
+                    Part part) {
+  Piece piece = norms_of(model, precision, sizes.rows);
+  piece.part = part;
+  piece.root_mean_square = false;
+  piece.hidden = part_of(model.hidden, sizes.parts * sizes.stages);
+  piece.heads = 1;
+  return rows_of(times, piece);
+}
+
+// What a tick and a loss take beside their work: what another stage sent is read or not, and results are
+// kept.
+void set_ticks(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes,
+               LayerTimes& out) {
+  const auto moved = [&](Part part, int64_t values, bool selects, bool adds) {
+    Piece piece = norms_of(model, precision, sizes.normed_rows);
+    piece.part = part;
+    piece.root_mean_square = false;
+    piece.heads = values;
+    piece.selects = selects;
+    piece.adds = adds;
+    return rows_of(times, piece).seconds;
+  };
+  Piece test;
+  test.part = Part::kLoopTest;
+  const double test_s = times.seconds(test);
+  const double parts_s = looked_up(times, model, precision, sizes, Part::kFetch).seconds +
+                         looked_up(times, model, precision, sizes, Part::kKeep).seconds;
+  // What blocks were given goes to its place and comes back beside their work.
+  out.tick_s =
+      2 * test_s + parts_s + moved(Part::kKeep, 1, false, true) + 2 * moved(Part::kFetch, 1, true, false);
+  out.output_s += test_s + moved(Part::kFetch, 1, true, false) + moved(Part::kKeep, 1, true, false);
+}
+
 // Pieces of a step, as its program runs them; `out` is what layers() has found.
 MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& machine, const Layout& layout,
                            const BlockSizes& sizes, const Piece& embedding, const LayerTimes& out) {
@@ -282,6 +337,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     made.again = made.forward;
     made.weights = std::move(weights);
     if (mlp && sizes.again) made.again = again_of(times, half[0]);
+    if (mlp && sizes.lean) made.backward = behind_again(times, half[0], sizes);
     if (half.size() > 1) {
       made.before_keys = time_of(times, half[0], false, false);
       made.before_keys_backward = time_of(times, half[0], true, sizes.adds, sizes.updates);
@@ -305,7 +361,8 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     if (is_alone) made.normed_at = before(updates_s, made.norm_backward.seconds);
     return made;
   };
-  step.layers = model.layers;
+  step.layers = static_cast<int>(model.layers / sizes.stages);
+  step.stages = sizes.stages;
   // The output layer's gradient comes before attention's inside, the projections' behind it.
   step.by_rows = sizes.by_rows;
   step.attention = passes(attention_half(model, job.precision, sizes),
@@ -326,9 +383,15 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     if (model.gated) mlp.push_back({inner, 0.9});
     step.mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
   }
-  step.embedding = time_of(times, embedding, false, false);
-  step.embedding_backward = time_of(times, embedding, true, sizes.adds);
-  Piece output = output_of(model, job.precision, sizes.rows, sizes.parts);
+  if (sizes.stages > 1) {
+    // Tokens are looked up before all ticks: a tick has its part of them.
+    step.embedding = looked_up(times, model, job.precision, sizes, Part::kFetch);
+    step.embedding_backward = looked_up(times, model, job.precision, sizes, Part::kKeep);
+  } else {
+    step.embedding = time_of(times, embedding, false, false);
+    step.embedding_backward = time_of(times, embedding, true, sizes.adds);
+  }
+  Piece output = output_of(model, job.precision, sizes.rows, sizes.parts * sizes.stages);
   output.part = Part::kLogits;
   output.turned = model.tied;
   step.logits = rows_of(times, output);
@@ -340,12 +403,13 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   output.backward = true;
   output.normed = sizes.norms_all_rows();
   output.adds = sizes.adds;
+  output.barred = sizes.lean;
   step.logits_backward = rows_of(times, output);
   if (!sizes.norms_all_rows()) {
     step.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
     step.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
   }
-  step.embedding_bytes = bytes(model.vocabulary / double(sizes.parts));
+  step.embedding_bytes = bytes(model.vocabulary / double(sizes.parts * sizes.stages));
   step.output_bytes = model.tied ? 0 : step.embedding_bytes;
   step.activation_bytes = double(sizes.rows) * h * element;
   step.token_bytes = double(sizes.rows) * sizeof(float);
@@ -385,6 +449,9 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.keys = static_cast<int64_t>(job.seq);
   sizes.causal = model.causal && layout.cp == 1;
   sizes.parts = parts;
+  const bool in_ticks = layout.pp > 1 && shares_ends(layout.schedule);
+  sizes.stages = in_ticks ? layout.pp : 1;
+  sizes.lean = in_ticks;
   sizes.cores = machine.cores_per_rank;
   sizes.by_rows = model.heads % parts != 0 && model.heads % layout.tp == 0 && machine.cores_per_rank == 2;
   sizes.local_experts = double(model.experts) / layout.ep;
@@ -394,7 +461,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   if (why.empty() && (model.ffn % parts != 0 || !cores_share(model, job.precision, layout, sizes)))
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
   if (!why.empty()) return std::nullopt;
-  sizes.adds = layout.zero < 3 && job.global_batch > double(layout.dp) * layout.micro_batch;
+  const double micro_batches = job.global_batch / (double(layout.dp) * layout.micro_batch);
+  sizes.adds = layout.zero < 3 && (in_ticks || micro_batches > 1);
   // The only micro-batch's gradients are complete while its backward pass goes on.
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
                   model.expert_layers() == 0 && windowed(model, sizes.keys) == 0 &&
@@ -403,7 +471,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   embedding.part = Part::kEmbedding;
   embedding.rows = sizes.rows;
   embedding.inner = static_cast<int64_t>(model.vocabulary);
-  embedding.hidden = part_of(model.hidden, parts);
+  embedding.hidden = part_of(model.hidden, parts * sizes.stages);
+  if (in_ticks) embedding.rows *= static_cast<int64_t>(micro_batches);  // all at once
   embedding.wide = job.precision == Precision::kFp32;
   try {
     PieceTimes& times = times_of(machine);
@@ -414,21 +483,28 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
     if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes);
     if (model.vocabulary > 0)
-      out.embedding_s =
-          seconds_of(times, embedding, false, false) + seconds_of(times, embedding, true, sizes.adds);
+      out.embedding_s = (seconds_of(times, embedding, false, false) +
+                         seconds_of(times, embedding, true, sizes.adds && !in_ticks)) /
+                        (in_ticks ? micro_batches : 1);
+    if (in_ticks) set_ticks(times, model, job.precision, sizes, out);
     set_optimizer(times, machine, embedding.wide, out);
     const bool are_alike = model.expert_layers() == 0 ||
                            (model.dense_layers == 0 && experts_are_whole(model, job.precision, sizes));
-    if (layout.pp == 1 && are_alike && !model.latent() && model.streams == 1)
+    const bool is_program = layout.pp == 1 || in_ticks;
+    if (is_program && are_alike && !model.latent() && model.streams == 1)
       set_optimizer_by_tensor(times, model, machine, layout, sizes, embedding.wide, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
-    const bool is_known = layout.pp == 1 && layout.cp == 1 && layout.shard == 0 && are_alike &&
+    const bool is_known = is_program && layout.cp == 1 && layout.shard == 0 && are_alike &&
                           model.vocabulary > 0 && windowed(model, sizes.keys) == 0 &&
                           is_whole(model, job.precision, sizes);
-    if (is_known)
-      out.waits = collective_waits(passes_of(times, job, machine, layout, sizes, embedding, out), machine,
-                                   layout, collectives_);
+    if (is_known) {
+      const MicroBatchPasses passes = passes_of(times, job, machine, layout, sizes, embedding, out);
+      if (in_ticks)
+        out.ticks = tick_waits(passes, machine, layout, collectives_);
+      else
+        out.waits = collective_waits(passes, machine, layout, collectives_);
+    }
     return out;
   } catch (const Fault& fault) {
     if (fault.kind() == FaultKind::kInternal) throw;

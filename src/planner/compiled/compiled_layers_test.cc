@@ -159,6 +159,54 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
   EXPECT_FALSE(experts_are_whole(model, Precision::kBf16, sizes));
 }
 
+// In place: as many bytes as one tick's value has, read and written, of however many ticks.
+TEST(PieceGraph, TicksReadAndKeepTheirOwnValueAlone) {
+  PieceTimes times(Generation::kV3, std::nullopt);
+  Piece piece;
+  piece.rows = 256;
+  piece.hidden = 512;
+  piece.heads = 1;
+  const double value = 256 * 512 * 2;
+  for (const Part part : {Part::kFetch, Part::kKeep}) {
+    piece.part = part;
+    graph::verify(graph_of(piece));
+    EXPECT_NEAR(times.time(piece).hbm_bytes, 2 * value, 0.01 * value) << to_string(piece);
+  }
+  piece.adds = true;  // of two values the sum, which the next stage has too
+  EXPECT_NEAR(times.time(piece).hbm_bytes, 4 * value, 0.01 * value);
+  Piece test;
+  test.part = Part::kLoopTest;
+  EXPECT_LT(times.seconds(test), 5e-6);
+}
+
+// Of an MLP that runs again, both passes are one part, which does not write what it reads itself.
+TEST(PieceGraph, AnMlpThatRunsAgainMovesLessThanItsPassesApart) {
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const bool gated : {false, true})
+    for (const bool normed : {false, true}) {
+      Piece half;
+      half.part = Part::kMlpHalf;
+      half.rows = 256;
+      half.hidden = half.inner = 512;
+      half.gated = gated;
+      half.normed = half.root_mean_square = normed;
+      half.again = true;
+      const PieceTime forward = times.time(half);
+      half.backward = true;
+      half.adds = true;
+      graph::verify(graph_of(half));
+      const PieceTime both = times.time(half);
+      half.again = false;
+      EXPECT_LT(both.hbm_bytes, (forward + times.time(half)).hbm_bytes);
+      EXPECT_GT(both.seconds, times.seconds(half));
+      Piece lean = half;
+      lean.backward = lean.adds = false;
+      const double kept = times.time(lean).hbm_bytes;
+      lean.lean = true;
+      EXPECT_LT(times.time(lean).hbm_bytes, kept);
+    }
+}
+
 TEST(PieceTimes, AreNeverBelowTheArraysPeak) {
   for (const Generation generation : {Generation::kV2, Generation::kV3, Generation::kV4}) {
     PieceTimes times(generation, std::nullopt);

@@ -40,7 +40,10 @@ class Sheet : PieceWords {
       case Part::kLogitsBackward: logits_backward(); break;
       case Part::kRoute:
       case Part::kExperts:
-      case Part::kCombine: OPENTRN_CHECK(false, "a part of experts");
+      case Part::kCombine:
+      case Part::kFetch:
+      case Part::kKeep:
+      case Part::kLoopTest: OPENTRN_CHECK(false, "a part of another file");
     }
     return finished();
   }
@@ -194,6 +197,8 @@ class Sheet : PieceWords {
 
   // Gradients of queries, keys and values.
   std::array<ValueId, 3> attended_backward(ValueId q, ValueId k, ValueId v, ValueId made, ValueId d_made) {
+    const std::vector<ValueId> all = barred({q, k, v, made, d_made});
+    q = all[0], k = all[1], v = all[2], made = all[3], d_made = all[4];
     const auto dims = [&](ValueId value) { return builder_.type(value).dims_vector(); };
     const int64_t last = builder_.type(q).rank() - 1, rows = last - 1;
     const ValueId p = weights_of(q, k), narrow_p = narrow(p);
@@ -218,6 +223,11 @@ class Sheet : PieceWords {
 
   // `d`: gradient of what the block adds to, and of what it adds (summed over ranks).
   void half_backward() {
+    if (piece_.again) {
+      mlp_again_and_back();
+      if (piece_.updates) update_other_half();
+      return;
+    }
     const ValueId d_out = argument({piece_.rows, piece_.hidden});
     const ValueId d_in = piece_.part == Part::kMlpHalf ? mlp_back(d_out) : attention_back(d_out);
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
@@ -261,21 +271,49 @@ class Sheet : PieceWords {
   ValueId mlp_back(ValueId d_out) {
     const auto inside = [&] { return argument({piece_.rows, piece_.inner}); };
     const ValueId in = argument({piece_.rows, piece_.hidden});
-    const ValueId up = wide(inside());
-    const ValueId d_acted = wide(narrow(product_turned(d_out, argument({piece_.inner, piece_.hidden}))));
+    const ValueId up = inside();
+    const ValueId d_acted = narrow(product_turned(d_out, argument({piece_.inner, piece_.hidden})));
     give_gradient(product_of_rows(inside(), d_out));
-    std::vector<ValueId> d_firsts;
-    if (piece_.gated) {
-      const ValueId gate = wide(inside());
-      const ValueId share = builder_.add(OpKind::logistic_, {gate});
-      // In the exported step's order, which is another for the engines that share this work.
-      const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
-      d_firsts = {narrow(times(times(d_acted, gate), share)),
-                  narrow(times(times(times(d_acted, up), share), slope))};
-    } else {
-      d_firsts = {narrow(times(d_acted, gelu_slope(up)))};
+    const ValueId gate = piece_.gated ? inside() : up;
+    return back_through(in, through_activation({up, gate, d_acted}));
+  }
+
+  // An MLP that runs forward again does so in the part that its backward pass is.
+  void mlp_again_and_back() {
+    const ValueId d_out = argument({piece_.rows, piece_.hidden});
+    const auto token = [&] { return argument({piece_.rows, piece_.hidden}); };
+    const ValueId x = piece_.normed ? plus(token(), token()) : token();
+    const ValueId in = piece_.normed ? normed(x) : x;
+    std::vector<ValueId> weights, made;
+    for (int i = 0; i < (piece_.gated ? 2 : 1); ++i) {
+      weights.push_back(argument({piece_.hidden, piece_.inner}));
+      made.push_back(narrow(product(in, weights.back())));
     }
-    return back_through(in, d_firsts);
+    const ValueId up = wide(made[0]), gate = wide(made.back());
+    const ValueId acted = narrow(piece_.gated ? times(silu(gate), up) : gelu(up));
+    const ValueId d_acted = narrow(product_turned(d_out, argument({piece_.inner, piece_.hidden})));
+    give_gradient(product_of_rows(acted, d_out));
+    ValueId d_in{};
+    const std::vector<ValueId> d_firsts = through_activation({made[0], made.back(), d_acted});
+    for (size_t i = 0; i < d_firsts.size(); ++i) {
+      give_gradient(product_of_rows(in, d_firsts[i]));
+      const ValueId back = narrow(product_turned(d_firsts[i], weights[i]));
+      d_in = i == 0 ? back : plus(d_in, back);
+    }
+    give(piece_.normed ? norm_and_residual_back(x, d_in) : d_in);
+  }
+
+  // Gradients of what an MLP's first products gave, from those, the gate's (or the same) and the gradient of
+  // what comes of them. In the exported step's order, which is another for the engines that share this work.
+  std::vector<ValueId> through_activation(std::vector<ValueId> kept_and_gradient) {
+    kept_and_gradient = barred(std::move(kept_and_gradient));
+    const ValueId up = wide(kept_and_gradient[0]), d_acted = wide(kept_and_gradient[2]);
+    const ValueId gate = piece_.gated ? wide(kept_and_gradient[1]) : up;
+    if (!piece_.gated) return {narrow(times(d_acted, gelu_slope(up)))};
+    const ValueId share = builder_.add(OpKind::logistic_, {gate});
+    const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
+    return {narrow(times(times(d_acted, gate), share)),
+            narrow(times(times(times(d_acted, up), share), slope))};
   }
 
   ValueId attention_of(ValueId in) {
@@ -586,6 +624,9 @@ std::string_view name_of(Part part) {
     case Part::kRoute: return "route";
     case Part::kExperts: return "experts";
     case Part::kCombine: return "combine";
+    case Part::kFetch: return "fetch";
+    case Part::kKeep: return "keep";
+    case Part::kLoopTest: return "loop_test";
   }
   OPENTRN_CHECK(false, "a part without a name");
 }
@@ -606,7 +647,8 @@ std::string to_string(const Piece& piece) {
       {"gated", piece.gated},     {"rms", piece.root_mean_square}, {"causal", piece.causal},
       {"f32", piece.wide},        {"rotary", piece.rotary},        {"normed", piece.normed},
       {"turned", piece.turned},   {"halves", piece.halves},        {"adds", piece.adds},
-      {"updates", piece.updates}, {"again", piece.again}};
+      {"updates", piece.updates}, {"again", piece.again},          {"selects", piece.selects},
+      {"lean", piece.lean},       {"barred", piece.barred}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;
@@ -617,6 +659,9 @@ graph::Module graph_of(const Piece& piece) {
     case Part::kRoute:
     case Part::kExperts:
     case Part::kCombine: return graph_of_experts(piece);
+    case Part::kFetch:
+    case Part::kKeep:
+    case Part::kLoopTest: return graph_of_ticks(piece);
     default: return Sheet(piece).run();
   }
 }

@@ -36,7 +36,11 @@ enum class Part : uint8_t {
   kLogitsBackward,  // ... gradients of the table and of what was read
   kRoute,           // of a block with experts: the router, and tokens gathered for their experts
   kExperts,         // ... `experts` MLPs of as many rows each
-  kCombine          // ... what tokens get of them
+  kCombine,         // ... what tokens get of them
+  // Of a loop that goes on in ticks: `heads` values of rows of `hidden`
+  kFetch,    // read from where all ticks' lie; where `selects`, some devices have others
+  kKeep,     // written there; where `adds`, the last of them is a block's sum
+  kLoopTest  // whether the loop goes on
 };
 
 // One program. Sizes that a part does not have are 0.
@@ -72,8 +76,14 @@ struct Piece {
   // Of attention's: `rows` are half of a rank's, and gradients of weights are of all, a half of each
   // weight's.
   bool halves = false;
-  bool adds = false;   // a backward pass adds its weights' gradients to those of micro-batches before
-  bool again = false;  // kMlpHalf: a forward pass for the backward pass, which does not read what it gives
+  bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
+  bool selects = false;
+  // Of backward passes: with the barriers of the exported step, behind which norms, gates and attention's
+  // weights are made again.
+  bool barred = false;
+  bool lean = false;  // of halves, a forward pass of a block that runs again: gives what comes of it alone
+  // kMlpHalf: a forward pass for the backward pass, which does not read what it gives; or both of them.
+  bool again = false;
 
   auto operator<=>(const Piece&) const = default;
 };
@@ -83,5 +93,6 @@ std::string to_string(const Piece& piece);
 
 graph::Module graph_of(const Piece& piece);
 graph::Module graph_of_experts(const Piece& piece);  // of their parts
+graph::Module graph_of_ticks(const Piece& piece);
 
 }  // namespace opentrn::planner::compiled

@@ -52,7 +52,7 @@ class PieceWords {
   ValueId values_of(int64_t rows) { return argument({piece_.heads, rows, values()}); }
   void give(ValueId value) { results_.push_back(value); }
   ValueId given(ValueId value) {
-    give(value);
+    if (!piece_.lean) give(value);
     return value;
   }
   // For the backward pass, as the next product reads it.
@@ -162,7 +162,9 @@ class PieceWords {
   ValueId normed(ValueId x) { return narrow(times(unit(wide(x)).normal, along_rows(vector(piece_.hidden)))); }
 
   ValueId norm_back(ValueId d) {
-    const Unit made = unit(wide(argument({piece_.rows, piece_.hidden})));
+    const std::vector<ValueId> both = barred({argument({piece_.rows, piece_.hidden}), d});
+    d = both[1];
+    const Unit made = unit(wide(both[0]));
     give_gradient(builder_.reduce(OpKind::add_, times(wide(d), made.normal), {0}));
     return narrow(norm_slope(made, times(wide(d), along_rows(vector(piece_.hidden)))));
   }
@@ -170,13 +172,21 @@ class PieceWords {
   ValueId residual_and_norm() {
     const ValueId x = plus(argument({piece_.rows, piece_.hidden}), argument({piece_.rows, piece_.hidden}));
     give(x);
-    const ValueId in = normed(x);
-    give(in);
-    return in;
+    return given(normed(x));
   }
 
   ValueId norm_and_residual_back(ValueId d) {
-    const Unit made = unit(wide(argument({piece_.rows, piece_.hidden})));
+    return norm_and_residual_back(argument({piece_.rows, piece_.hidden}), d);
+  }
+  // Behind a barrier, where the piece has them.
+  std::vector<ValueId> barred(std::vector<ValueId> values) {
+    if (!piece_.barred) return values;
+    return function_.op(builder_.add_op(OpKind::optimization_barrier_, std::move(values))).results;
+  }
+  ValueId norm_and_residual_back(ValueId x, ValueId d) {
+    const std::vector<ValueId> both = barred({x, d});
+    x = both[0], d = both[1];
+    const Unit made = unit(wide(x));
     const ValueId slope = wide(d);
     give_gradient(builder_.reduce(OpKind::add_, times(slope, made.normal), {0}));
     const ValueId through = norm_slope(made, times(slope, along_rows(vector(piece_.hidden))));

@@ -1,0 +1,69 @@
+"""How far gradients of an exported step with stages are from those of one device, and of a step without stages.
+
+    python -m tests.jax.plan_gradients FOLDER/train.py
+
+Prints JSON: the largest gradient, and the largest differences beside the largest gradient of the same weight.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+
+START = "PLAN = json.loads(r\"\"\""
+
+
+def step_of(text: str, plan: dict) -> SimpleNamespace:
+    """The program of another plan."""
+    before, rest = text.split(START, 1)
+    behind = rest.split("\"\"\"", 1)[1]
+    names = {"__name__": "exported"}
+    exec(compile(f"{before}{START}{json.dumps(plan)}\"\"\"{behind}", "train.py", "exec"), names)
+    return SimpleNamespace(**names)
+
+
+def gradients(text: str, plan: dict, *, whole: bool = False) -> dict:
+    """Of one step: what the first moments are made of."""
+    program, layout = step_of(text, plan), plan["layout"]
+    sizes = {name: layout[name] for name in ("pp", "dp", "tp") if name != "pp" or layout["pp"] > 1}
+    shape = [1 if whole else size for size in sizes.values()]
+    devices = np.array(jax.devices()[: int(np.prod(shape))]).reshape(shape)
+    step, states, data = program.Step(program.Mesh(devices, tuple(sizes))).jitted()
+    sequences = layout["micro_batch"] * layout["dp"]
+    shape = (plan["global_batch"] // sequences, sequences, plan["seq"] + 1)
+    tokens = np.random.default_rng(1).integers(0, plan["model"]["vocabulary"], shape, np.int32)
+    state, _ = step(program.initial(states), jax.device_put(tokens, data))
+    return jax.tree.map(np.asarray, state["moment"])
+
+
+def by_stages(of: dict, stages: int) -> dict:
+    """As a step with stages has them: a layer of each as one weight."""
+    each = len(of["layers"]) // stages
+    joined = [jax.tree.map(lambda *x: np.concatenate(x), *of["layers"][i::each]) for i in range(each)]
+    return {**of, "layers": joined}
+
+
+def difference(a: dict, b: dict) -> float:
+    return max(float(np.abs(x - y).max() / np.abs(y).max()) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True))
+
+
+def main() -> None:
+    text = Path(sys.argv[1]).read_text()
+    plan = json.loads(text.split(START, 1)[1].split("\"\"\"", 1)[0])
+    found, stages = gradients(text, plan), plan["layout"]["pp"]
+    one_stage = {**plan, "layout": {**plan["layout"], "pp": 1}}
+    made = {
+        "largest": max(float(np.abs(x).max()) for x in jax.tree.leaves(found)),
+        "whole": difference(found, gradients(text, plan, whole=True)),
+        "one_stage": difference(found, by_stages(gradients(text, one_stage), stages)),
+    }
+    print(json.dumps(made))
+
+
+if __name__ == "__main__":
+    main()
