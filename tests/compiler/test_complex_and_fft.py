@@ -183,6 +183,17 @@ def test_a_length_with_a_large_prime_is_refused_by_name():
         opentrn.compile(text + f"  return %r : {kind}\n}}\n", strict=True)
 
 
+def test_a_product_of_complex_factors_with_a_real_result_is_its_real_part():
+    a, b = numbers(3, 5), numbers(5, 4)
+    left, right = tensor(a.shape), tensor(b.shape)
+    text = f"""
+func.func @main(%a: {left}, %b: {right}) -> tensor<3x4xf32> {{
+  %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({left}, {right}) -> tensor<3x4xf32>
+  return %c : tensor<3x4xf32>
+}}"""
+    close(opentrn.compile(text)(a, b)[0], (a.astype(np.complex128) @ b).real, 1e-5)
+
+
 def test_complex_values_in_loops_and_branches():
     """A loop that carries a complex state beside a counter, and a branch that gives one."""
     text = """

@@ -141,8 +141,9 @@ Values product(Builder& builder, const Function& function, const Op& op, Operand
     return Expr(builder, builder.add(op.kind, {x.id(), y.id()}, op.attributes,
                                      {type.with_element(graph::real_part(type.element()))}));
   };
-  return result_of(function, op,
-                   {times(a.re, b.re) - times(a.im, b.im), times(a.re, b.im) + times(a.im, b.re)});
+  const Expr re = times(a.re, b.re) - times(a.im, b.im);
+  if (!graph::is_complex(type.element())) return {re.id()};  // a real result of complex factors
+  return result_of(function, op, {re, times(a.re, b.im) + times(a.im, b.re)});
 }
 
 // A sum: the region adds its two arguments.
