@@ -220,6 +220,15 @@ def test_mixtures_of_experts(tmp_path, activation, k, normalises):
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
 
 
+def test_experts_that_few_tokens_take_are_read_alone(tmp_path):
+    x, router = normal(2, 16), normal(2, 24)
+    layers = [(normal(24, 48, 16), normal(24, 48)), (normal(24, 16, 24), normal(24, 16))]
+    options = {"k": 3, "activation_type": "swiglu", "swiglu_fusion": 1, "normalize_routing_weights": 1}
+    made = compiled(tmp_path / "m.onnx", "MoE", [x, router, *layers[0], *layers[1]], variable=(0, 1), **options)
+    wanted = experts_by_loops(x, router, layers, 3, ACTIVATIONS["swiglu"], True)
+    np.testing.assert_allclose(made(x, router)[0], wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
 def packed(values: np.ndarray, bits: int) -> np.ndarray:
     each = 8 // bits
     values = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, -values.shape[-1] % each)])

@@ -9,26 +9,38 @@ namespace {
 
 // One product of every expert.
 struct Layer {
-  ValueId weights;              // [experts, columns, rows]
+  // [experts, rows, columns]: as products read them, where files have [experts, columns, rows], so that
+  // constants are turned when the model is compiled.
+  ValueId weights;
   std::optional<ValueId> bias;  // [experts, columns]
 };
 
-// Each token's weight of each expert, [tokens, experts]: zero of those that are not among its k likeliest.
-ValueId gates(const Node& n, ValueId router) {
+// The k likeliest experts of each token, [tokens, k], and their weights.
+struct Choice {
+  ValueId weight, place;
+};
+
+Choice choose(const Node& n, ValueId router) {
   const Emit& e = n.emit;
   const int64_t experts = e.dim(router, 1), k = n.integer("k", 1);
   n.check(0 < k && k <= experts, "k is {} of {} experts", k, experts);
   const auto [value, place] = largest(e, e.softmax(e.cast(router, ElementType::kF32), 1), k);
-  const ValueId chosen = e.compare(ComparisonDirection::kEq, e.unsqueeze(place, 2),
-                                   e.iota(ElementType::kI64, {e.dim(router, 0), k, experts}, 2));
+  const bool sums_to_one = n.flag("normalize_routing_weights", false);
+  return {sums_to_one ? e.div(value, e.sum(value, {1}, true)) : value, place};
+}
+
+// Each token's weight of each expert, [tokens, experts]: zero of those that it does not take.
+ValueId gates(const Emit& e, const Choice& choice, int64_t experts) {
+  const Dims d = e.dims(choice.place);
+  const ValueId is_taken = e.compare(ComparisonDirection::kEq, e.unsqueeze(choice.place, 2),
+                                     e.iota(ElementType::kI64, {d[0], d[1], experts}, 2));
   const ValueId zero = e.full(ElementType::kF32, {1}, 0);
-  const ValueId all = e.sum(e.select(chosen, e.unsqueeze(value, 2), zero), {1}, false);
-  return n.flag("normalize_routing_weights", false) ? e.div(all, e.sum(value, {1}, true)) : all;
+  return e.sum(e.select(is_taken, e.unsqueeze(choice.weight, 2), zero), {1}, false);
 }
 
 // x [tokens, rows] through every expert: [tokens, experts, columns].
 ValueId through(const Emit& e, ValueId x, const Layer& layer) {
-  const ValueId y = e.dot_general(x, layer.weights, {}, {}, {1}, {2});
+  const ValueId y = e.dot_general(x, layer.weights, {}, {}, {1}, {1});
   return layer.bias ? e.add(y, e.unsqueeze(*layer.bias, 0)) : y;
 }
 
@@ -68,32 +80,81 @@ ValueId hidden(const Node& n, ValueId x, const Layer& first, const std::optional
   return third ? e.mul(activated(), through(e, x, *third)) : activated();
 }
 
-void import_experts(Node& n, ValueId router, const Layer& first, const Layer& second,
-                    const std::optional<Layer>& third) {
+struct Layers {
+  Layer first, second;
+  std::optional<Layer> third;
+};
+
+// One expert's part of them.
+Layers of_expert(const Emit& e, const Layers& all, ValueId place) {
+  const ValueId zero = e.scalar(ElementType::kI64, 0);
+  const auto cut = [&](ValueId value) {
+    Dims sizes = e.dims(value);
+    sizes[0] = 1;
+    Values start(sizes.size(), zero);
+    start[0] = place;
+    return e.dynamic_slice(value, start, sizes);
+  };
+  const auto layer = [&](const Layer& from) {
+    return Layer{cut(from.weights), from.bias ? std::optional(cut(*from.bias)) : std::nullopt};
+  };
+  return {layer(all.first), layer(all.second), all.third ? std::optional(layer(*all.third)) : std::nullopt};
+}
+
+// x [tokens, rows] through experts, weighed by gate [tokens, experts] and summed.
+ValueId weighed(const Node& n, ValueId x, ValueId gate, const Layers& layers) {
+  const Emit& e = n.emit;
+  const ValueId inner = hidden(n, x, layers.first, layers.third);
+  n.check(e.dim(inner, 2) == e.dim(layers.second.weights, 1), "{} hidden columns, fc2_experts_weights for {}",
+          e.dim(inner, 2), e.dim(layers.second.weights, 1));
+  // A token's experts and their columns are summed by one product.
+  const ValueId y =
+      e.dot_general(e.mul(inner, e.unsqueeze(gate, 2)), layers.second.weights, {}, {}, {1, 2}, {0, 1});
+  return layers.second.bias ? e.add(y, e.dot_general(gate, *layers.second.bias, {}, {}, {1}, {0})) : y;
+}
+
+// Where tokens take fewer experts than there are, those alone are read; else every token meets every expert.
+ValueId mixed(const Node& n, ValueId x, const Choice& choice, const Layers& layers) {
+  const Emit& e = n.emit;
+  const int64_t tokens = e.dim(choice.place, 0), k = e.dim(choice.place, 1);
+  const int64_t experts = e.dim(layers.first.weights, 0);
+  if (tokens * k >= experts) return weighed(n, x, e.cast(gates(e, choice, experts), e.element(x)), layers);
+  const ValueId weight = e.cast(choice.weight, e.element(x));
+  Values rows;
+  for (int64_t t = 0; t < tokens; ++t) {
+    const ValueId row = e.slice(x, 0, t, t + 1);
+    std::optional<ValueId> sum;
+    for (int64_t i = 0; i < k; ++i) {
+      const auto at = [&](ValueId value) { return e.slice(e.slice(value, 0, t, t + 1), 1, i, i + 1); };
+      const Layers own = of_expert(e, layers, e.reshape(at(choice.place), {}));
+      const ValueId y = weighed(n, row, at(weight), own);
+      sum = sum ? e.add(*sum, y) : y;
+    }
+    rows.push_back(*sum);
+  }
+  return rows.size() == 1 ? rows[0] : e.concat(rows, 0);
+}
+
+void import_experts(Node& n, ValueId router, const Layers& layers) {
   const Emit& e = n.emit;
   if (n.flag("use_sparse_mixer", false)) n.refuse("use_sparse_mixer is not imported");
   const Dims dims = n.dims(0);
   n.check(dims.size() == 2 || dims.size() == 3, "input of rank {}", dims.size());
-  n.check(e.rank(router) == 2 && e.rank(first.weights) == 3 && e.rank(second.weights) == 3,
-          "router_probs of rank {}, weights of ranks {} and {}", e.rank(router), e.rank(first.weights),
-          e.rank(second.weights));
-  const int64_t tokens = e.dim(router, 0);
-  n.check(product(dims) == tokens * dims.back() && e.dim(first.weights, 2) == dims.back() &&
-              e.dim(first.weights, 0) == e.dim(router, 1) && e.dim(second.weights, 0) == e.dim(router, 1),
-          "{} tokens of {} columns, {} experts of {} columns", tokens, dims.back(), e.dim(first.weights, 0),
-          e.dim(first.weights, 2));
-  const ValueId gate = e.cast(gates(n, router), n.element(0));
-  const ValueId inner = hidden(n, e.reshape(n.in(0), {tokens, dims.back()}), first, third);
-  n.check(e.dim(inner, 2) == e.dim(second.weights, 2), "{} hidden columns, fc2_experts_weights for {}",
-          e.dim(inner, 2), e.dim(second.weights, 2));
-  // A token's experts and their columns are summed by one product.
-  ValueId y = e.dot_general(e.mul(inner, e.unsqueeze(gate, 2)), second.weights, {}, {}, {1, 2}, {0, 2});
-  if (second.bias) y = e.add(y, e.dot_general(gate, *second.bias, {}, {}, {1}, {0}));
-  n.set(0, e.reshape(y, dims));
+  const ValueId first = layers.first.weights, second = layers.second.weights;
+  n.check(e.rank(router) == 2, "router_probs of rank {}", e.rank(router));
+  const int64_t tokens = e.dim(router, 0), experts = e.dim(router, 1);
+  n.check(product(dims) == tokens * dims.back() && e.dim(first, 1) == dims.back() &&
+              e.dim(first, 0) == experts && e.dim(second, 0) == experts,
+          "{} tokens of {} columns, {} experts of {} columns", tokens, dims.back(), e.dim(first, 0),
+          e.dim(first, 1));
+  const ValueId x = e.reshape(n.in(0), {tokens, dims.back()});
+  n.set(0, e.reshape(mixed(n, x, choose(n, router), layers), dims));
 }
 
-std::optional<ValueId> given(const Node& n, size_t i) {
-  return n.has(i) ? std::optional(n.in(i)) : std::nullopt;
+Layer layer_of(const Node& n, ValueId weights, size_t bias) {
+  const Emit& e = n.emit;
+  n.check(e.rank(weights) == 3, "weights of experts of rank {}", e.rank(weights));
+  return {e.transpose(weights, {0, 2, 1}), n.has(bias) ? std::optional(n.in(bias)) : std::nullopt};
 }
 
 // QMoE's weights [experts, columns, bytes] in numbers of the input's type; scales [experts, columns] or
@@ -128,8 +189,8 @@ ValueId dequantised(const Node& n, size_t weights, size_t scales, size_t zeros, 
 // input, router_probs, and for fc1, fc2 and fc3 weights and bias.
 void import_moe(Node& n) {
   std::optional<Layer> third;
-  if (n.has(6)) third = Layer{n.in(6), given(n, 7)};
-  import_experts(n, n.in(1), {n.in(2), given(n, 3)}, {n.in(4), given(n, 5)}, third);
+  if (n.has(6)) third = layer_of(n, n.in(6), 7);
+  import_experts(n, n.in(1), {layer_of(n, n.in(2), 3), layer_of(n, n.in(4), 5), third});
 }
 
 // input, router_probs, for fc1, fc2 and fc3 weights, scales and bias, then their zero points.
@@ -143,12 +204,12 @@ void import_qmoe(Node& n) {
   const auto layer = [&](size_t weights, size_t zeros, const char* own_bits) {
     const int64_t own = n.integer(own_bits, 0) > 0 ? n.integer(own_bits, 0) : bits;
     n.check(own == 2 || own == 4 || own == 8, "weights have {} bits", own);
-    return Layer{dequantised(n, weights, weights + 1, zeros, own), given(n, weights + 2)};
+    return layer_of(n, dequantised(n, weights, weights + 1, zeros, own), weights + 2);
   };
   std::optional<Layer> third;
   if (n.has(8)) third = layer(8, 13, "fc3_expert_weight_bits");
-  import_experts(n, n.in(1), layer(2, 11, "fc1_expert_weight_bits"), layer(5, 12, "fc2_expert_weight_bits"),
-                 third);
+  import_experts(n, n.in(1),
+                 {layer(2, 11, "fc1_expert_weight_bits"), layer(5, 12, "fc2_expert_weight_bits"), third});
 }
 
 }  // namespace opentrn::import::onnx
