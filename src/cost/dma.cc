@@ -120,8 +120,9 @@ DmaWork DmaRules::work(const isa::Program& program, const isa::Instruction& in,
     const int64_t src_run = src.run_bytes / size_bytes(operands[i].dtype);
     const int64_t elements = dst.bytes / size_bytes(operands[0].dtype);
     // A transpose moves whole blocks: its element-wise side is the hardware's business, not a descriptor's.
-    const int64_t run =
+    const int64_t both =
         in.opcode == Opcode::kDmaTranspose ? std::max(dst_run, src_run) : std::min(dst_run, src_run);
+    const int64_t run = std::max<int64_t>(1, both);  // of nothing there is no run
     pieces = std::max(pieces, (elements + run - 1) / run);
     if (!dst.on_chip && src.on_chip) rows_of = src;
     if (!src.on_chip) work.hbm_read += src.bytes;

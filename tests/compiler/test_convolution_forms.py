@@ -266,3 +266,17 @@ func.func @main(%x: tensor<{last}>, %k: tensor<{kernel}>) -> tensor<{first}> {{
     images = x.transpose(0, 3, 1, 2)
     want = images + np.einsum("oi,bihw->bohw", k[:, :, 0, 0], images)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_an_image_without_columns_gives_zeros():
+    text = """
+func.func @main(%x: tensor<2x9x0x4xf32>, %w: tensor<4x5x4x3xf32>) -> tensor<2x6x8x3xf32> {
+  %y = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {stride = [1, 1], pad = [[0, 0], [5, 7]], lhs_dilate = [1, 1], rhs_dilate = [1, 1]}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<2x9x0x4xf32>, tensor<4x5x4x3xf32>) -> tensor<2x6x8x3xf32>
+  return %y : tensor<2x6x8x3xf32>
+}"""
+    model = opentrn.compile(text)
+    found = model(np.ones((2, 9, 0, 4), np.float32), np.ones((4, 5, 4, 3), np.float32))[0]
+    assert found.shape == (2, 6, 8, 3) and not found.any() and model.time().total_ns > 0

@@ -1,5 +1,5 @@
-// A value of no elements is a constant, and a reduction of no elements its initial value: no kernel has to
-// know.
+// A value of no elements is a constant, a reduction of no elements its initial value, and products of no
+// factors are zeros: no kernel has to know.
 #include <algorithm>
 
 #include "compiler/analysis/graph_names.h"
@@ -66,6 +66,27 @@ void replace_by_initial_values(Function& function, graph::BlockId block, size_t 
   }
 }
 
+// Sums of products where one side has no elements: a convolution over nothing but padding.
+bool sums_nothing(const Function& function, const graph::Op& op) {
+  if (op.kind != OpKind::convolution_ && op.kind != OpKind::dot_general_) return false;
+  const graph::Type& result = function.type(op.results[0]);
+  return !result.quantization() &&
+         (is_nothing(function.type(op.operands[0])) || is_nothing(function.type(op.operands[1])));
+}
+
+void replace_by_zeros(Function& function, graph::BlockId block, size_t at) {
+  const OpId sum = function.block(block).ops[at];
+  const ValueId result = function.op(sum).results[0];
+  const graph::Type type = function.type(result), number = graph::Type::scalar(type.element());
+  const OpId zero = function.insert(block, at, OpKind::constant_, {}, {number}, function.op(sum).location);
+  const auto bytes = static_cast<size_t>(number.byte_count());
+  function.op(zero).set(Attr::value, graph::Literal(number, std::vector<std::byte>(bytes)));
+  const OpId made = function.insert(block, at + 1, OpKind::broadcast_in_dim_, {function.op(zero).results[0]},
+                                    {type}, function.op(sum).location);
+  function.op(made).set(Attr::broadcast_dimensions, std::vector<int64_t>{});
+  function.replace_uses(result, function.op(made).results[0]);
+}
+
 }  // namespace
 
 void replace_empty_values(Function& function) {
@@ -79,6 +100,8 @@ void replace_empty_values(Function& function) {
         replace_by_constants(function, block, at);
       } else if (reduces_nothing(function, op)) {
         replace_by_initial_values(function, block, at);
+      } else if (sums_nothing(function, op)) {
+        replace_by_zeros(function, block, at++);
       } else {
         continue;
       }

@@ -13,6 +13,13 @@ constexpr PassCase kCases[] = {
      R"(%seven = stablehlo.constant dense<7.0> : tensor<f32>
         %a = stablehlo.broadcast_in_dim %seven, dims = [] : (tensor<f32>) -> tensor<2xf32>
         return %a : tensor<2xf32>)"},
+    {"products_of_nothing", "(%x: tensor<2x0xf32>, %y: tensor<0x3xf32>) -> tensor<2x3xf32>",
+     R"(%a = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
+             : (tensor<2x0xf32>, tensor<0x3xf32>) -> tensor<2x3xf32>
+        return %a : tensor<2x3xf32>)",
+     R"(%zero = stablehlo.constant dense<0.0> : tensor<f32>
+        %a = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<2x3xf32>
+        return %a : tensor<2x3xf32>)"},
 };
 
 void run(graph::Function& function) {
