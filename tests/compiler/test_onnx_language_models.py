@@ -273,6 +273,42 @@ def test_rows_of_tables_of_few_bits(tmp_path, bits, has_zero):
     close(found, table[places])
 
 
+@pytest.mark.parametrize("entries", [1, 5])
+def test_places_outside_of_a_table_of_few_bits_give_zeros(tmp_path, entries):
+    numbers, scales = RNG.integers(0, 256, (entries, 32), np.uint8), normal(entries, 2)
+    places = np.array([[0, entries - 1, -entries], [entries, -entries - 1, -1]])
+    options = {"bits": 8, "block_size": 16, "gather_axis": 0, "quantize_axis": 1}
+    found = run(tmp_path / "m.onnx", "GatherBlockQuantized", [numbers, places, scales], variable=(1,), **options)
+    table = (numbers.astype(np.float32) - 128) * np.repeat(scales, 16, 1)
+    inside = (places >= -entries) & (places < entries)
+    close(found, np.where(inside[..., None], table[np.where(inside, places, 0)], 0))
+
+
+@pytest.mark.parametrize("queries, keys", [(5, 3), (3, 5)])
+def test_a_causal_mask_of_other_numbers_of_queries_and_keys(tmp_path, queries, keys):
+    """As ONNX Runtime 1.32 has it: the last query reads every key."""
+    q, k = normal(1, queries, 8), normal(1, keys, 8)
+    found = run(tmp_path / "m.onnx", "MultiHeadAttention", [q, k, k], num_heads=1, unidirectional=1)
+    scores = q[0].astype(np.float64) @ k[0].T / math.sqrt(8)
+    seen = np.tri(queries, keys, dtype=bool)
+    seen[-1] = True
+    weights = np.exp(np.where(seen, scores, -np.inf))
+    close(found[0], weights / weights.sum(-1, keepdims=True) @ k[0])
+
+
+@pytest.mark.parametrize(
+    "op, attribute, given",
+    [
+        ("MoE", "swiglu_limit_after_activation", [normal(2, 8), normal(2, 4), normal(4, 8, 8), None, normal(4, 8, 8)]),
+        ("LinearAttention", "state_window", [normal(1, 3, 8)] * 3),
+    ],
+)
+def test_attributes_that_change_values_are_refused(tmp_path, op, attribute, given):
+    options = {attribute: 1, "q_num_heads": 2, "kv_num_heads": 2, "update_rule": "linear"}
+    with pytest.raises(opentrn.errors.NotModelled, match=attribute):
+        run(tmp_path / "m.onnx", op, given, **options)
+
+
 def test_numbers_of_16_bits_with_a_scale(tmp_path):
     x = RNG.integers(-(1 << 15), 1 << 15, (3, 4)).astype(np.int16)
     scale, zero = np.array([0.1, 0.2, 0.3], np.float32), np.array([3, -4, 5], np.int16)

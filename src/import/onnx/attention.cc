@@ -247,10 +247,16 @@ void attend(Node& n, Heads h, size_t mask, size_t bias, std::optional<std::pair<
   if (n.has(bias)) masks.bias = n.in(bias);
   if (unidirectional) {
     const int64_t queries = e.dim(scores, 2), keys = e.dim(scores, 3);
+    const int64_t before = past ? e.dim(past->first, 2) : 0;
     const ValueId key = e.iota(ElementType::kI64, {queries, keys}, 1);
-    const ValueId query =
-        e.add(e.iota(ElementType::kI64, {queries, keys}, 0), static_cast<double>(keys - queries));
+    const ValueId step = e.iota(ElementType::kI64, {queries, keys}, 0);
+    const ValueId query = e.add(step, static_cast<double>(before));
     masks.causal = e.compare(ComparisonDirection::kLe, key, query);
+    // ONNX Runtime's mask leaves the last query every key, also where there are more than it stands behind.
+    if (keys > before + queries) {
+      const ValueId is_last = e.compare(ComparisonDirection::kEq, step, static_cast<double>(queries - 1));
+      masks.causal = e.binary(OpKind::or_, *masks.causal, is_last);
+    }
   }
   n.set(0, join_heads(e, attended(e, scores, masks, h.v, ElementType::kF32).y));
 }
@@ -340,6 +346,7 @@ void import_linear_attention(Node& n) {
   n.check(n.rank(0) == 3 && n.rank(1) == 3 && n.rank(2) == 3 && q_heads > 0 && kv_heads > 0 &&
               q_heads % kv_heads == 0,
           "{} query heads, {} key heads", q_heads, kv_heads);
+  if (n.integer("state_window", 0) != 0) n.refuse("state_window, states of several tokens, is not imported");
   const std::string rule = n.string("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta";
   const bool delta = rule == "delta" || rule == "gated_delta";

@@ -1,6 +1,4 @@
 // Mixtures of experts of com.microsoft: MoE, and QMoE with weights in few bits.
-#include <array>
-
 #include "import/onnx/ops.h"
 
 namespace opentrn::import::onnx {
@@ -137,7 +135,8 @@ ValueId mixed(const Node& n, ValueId x, const Choice& choice, const Layers& laye
 
 void import_experts(Node& n, ValueId router, const Layers& layers) {
   const Emit& e = n.emit;
-  if (n.flag("use_sparse_mixer", false)) n.refuse("use_sparse_mixer is not imported");
+  for (const char* name : {"use_sparse_mixer", "swiglu_limit_after_activation"})
+    if (n.flag(name, false)) n.refuse(fmt::format("{} is not imported", name));
   const Dims dims = n.dims(0);
   n.check(dims.size() == 2 || dims.size() == 3, "input of rank {}", dims.size());
   const ValueId first = layers.first.weights, second = layers.second.weights;

@@ -1,5 +1,6 @@
 // Operators of com.microsoft that stand for several of ONNX's own: what ONNX Runtime's optimizer and
 // exporters of language models write in their place.
+#include <algorithm>
 #include <cmath>
 
 #include "import/onnx/ops.h"
@@ -147,6 +148,7 @@ void import_matmul_nbits(Node& n) {
   n.check(rows > 0 && columns > 0 && block >= 16 && (bits == 2 || bits == 4 || bits == 8),
           "N, K, bits and block_size are {}, {}, {} and {}", rows, columns, bits, block);
   if (n.has(4)) n.refuse("g_idx, weights in another order, is not imported");
+  if (n.integer("weight_prepacked", 0) != 0) n.refuse("weights packed for one kernel are not imported");
   const int64_t blocks = (columns + block - 1) / block;
   const int64_t bytes = (block * bits + 7) / 8;
   const Dims given = n.dims(1);
@@ -169,9 +171,9 @@ void import_matmul_nbits(Node& n) {
   n.set(0, n.has(5) ? e.add(y, n.in(5)) : y);
 }
 
-// Rows of a table in few bits, each in numbers: (data - zero) * scale, a scale and a zero point for each
-// block along quantize_axis. What is read is made numbers, not the table. Bytes hold the lowest number first
-// along the last dimension.
+// Slices of a table in few bits along gather_axis, dequantised: (data - zero) * scale, with a scale and a
+// zero point for each block along quantize_axis. A place outside of the table gives zeros. Only what is read
+// is dequantised, not the table. Bytes hold the lowest number first along the last dimension.
 void import_gather_block_quantized(Node& n) {
   const Emit& e = n.emit;
   const Dims data = n.dims(0);
@@ -187,8 +189,16 @@ void import_gather_block_quantized(Node& n) {
   n.check(axis != quantized_axis, "gather_axis and quantize_axis are both {}", axis);
   const int64_t block = n.integer("block_size", floats ? 0 : 128);
   n.check(block > 0 || floats, "block_size is {}", block);
-  // [rows of axis first] so that one gather serves every axis.
-  const auto rows = [&](ValueId x) { return e.dim(x, axis) == 1 ? x : e.take_along(x, n.in(1), axis); };
+  const int64_t entries = data[static_cast<size_t>(axis)];
+  const ValueId places = e.cast(n.in(1), ElementType::kI64);
+  const auto bound = [&](double value) { return e.like(places, value); };
+  const ValueId inside =
+      e.min(e.max(places, bound(-static_cast<double>(entries))), bound(static_cast<double>(entries) - 1));
+  // A scale that all entries share has one entry, which every place reads.
+  const auto rows = [&](ValueId x) {
+    const bool is_shared = e.dim(x, axis) == 1;
+    return e.take_along(x, is_shared ? e.like(inside, 0) : inside, axis);
+  };
   const auto numbers = [&](ValueId x) {
     if (!bytes || bits == 8) return e.cast(x, ElementType::kF32);
     Dims d = e.dims(x);
@@ -224,7 +234,12 @@ void import_gather_block_quantized(Node& n) {
   } else if (bytes) {
     y = e.sub(y, static_cast<double>(1 << (bits - 1)));
   }
-  n.set(0, e.cast(e.mul(y, spread(e.cast(rows(n.in(2)), ElementType::kF32))), n.element(2)));
+  y = e.mul(y, spread(e.cast(rows(n.in(2)), ElementType::kF32)));
+  Dims along(e.dims(y).size(), 1);
+  const Dims of_places = e.dims(places);
+  std::ranges::copy(of_places, along.begin() + axis);
+  const ValueId is_inside = e.reshape(e.compare(ComparisonDirection::kEq, inside, places), along);
+  n.set(0, e.cast(e.select(is_inside, y, e.like(y, 0)), n.element(2)));
 }
 
 }  // namespace opentrn::import::onnx

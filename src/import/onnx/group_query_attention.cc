@@ -233,7 +233,7 @@ std::optional<ValueId> sink_of(const Node& n, const Sizes& s) {
   return std::nullopt;
 }
 
-// q [batch, heads, length, size], k and v [batch, kv heads, total, size].
+// q [batch, heads, length, size], k and v [batch, kv heads, keys, size].
 ValueId attention(const Node& n, const Sizes& s, ValueId q, ValueId k, ValueId v, const Before& before) {
   const Emit& e = n.emit;
   k = repeat_heads(e, k, s.heads / s.kv_heads);
@@ -251,8 +251,8 @@ void import_group_query_attention(Node& n) {
   const Emit& e = n.emit;
   refuse_what_is_not_imported(n);
   const Sizes s = sizes_of(n);
-  n.check(!n.flag("causal", true) ? n.integer("local_window_size", -1) < 0 : true,
-          "local_window_size is {} without a causal mask", n.integer("local_window_size", -1));
+  const int64_t window = n.integer("local_window_size", -1);
+  n.check(n.flag("causal", true) || window < 0, "local_window_size is {} without a causal mask", window);
   const Before before = tokens_before(n, s);
   const auto in_heads = [&](ValueId x, int64_t heads) {
     return e.reshape(x, {s.batch, s.length, heads, s.size});
