@@ -344,6 +344,7 @@ void bind_body(nb::module_& m) {
       .def_prop_ro("draws", &Body::draws)
       .def_prop_ro("state", &Body::state)
       .def_prop_ro("checks", &Body::checks)
+      .def_rw("holds_masks", &Body::holds_masks)
       .def_rw("location", &Body::location)
       .def_rw("read", &Body::read, "value"_a.none())
       .def("is_read", &Body::is_read, "number"_a)

@@ -20,6 +20,7 @@
 #include "torch/autograd_threads.h"
 #include "torch/generator.h"
 #include "torch/host_view.h"
+#include "torch/masks.h"
 
 namespace opentrn::torch_device {
 
@@ -139,15 +140,19 @@ Cache* Cache::instance_ = nullptr;
 
 std::atomic<bool> counts_host_time = false;
 
-// Which ops take numbers as inputs: asked once per op.
-bool lifts(const c10::OperatorHandle& op) {
-  thread_local std::unordered_map<const void*, bool> known;
-  const auto [row, is_new] = known.try_emplace(&op.schema(), false);
-  if (is_new) row->second = lifts_numbers(c10::toString(op.operator_name()));
+// What is asked once per op: whether it takes numbers as inputs, and whether a mask says where its values go.
+struct Traits {
+  bool lifts = false;
+  Masked masked = Masked::kNot;
+};
+
+Traits traits(const c10::OperatorHandle& op) {
+  thread_local std::unordered_map<const void*, Traits> known;
+  const auto [row, is_new] = known.try_emplace(&op.schema());
+  if (is_new) row->second = {lifts_numbers(c10::toString(op.operator_name())), masked_by(op.schema().name())};
   return row->second;
 }
 
-// The host's tensors among arguments become the device's: indices, which PyTorch takes from anywhere.
 void refuse_foreign(const Call& call) {
   for (const Argument& row : call.tensors) {
     if (row.kind != Argument::kForeign) continue;
@@ -164,17 +169,23 @@ bool takes_host_indices(const std::string& name) {
          name == "aten::_unsafe_index_put";
 }
 
-void move_indices(const Call& call, torch::jit::Stack& stack) {
+// The host's tensors among indices, which PyTorch takes from anywhere, become the device's; whether there was
+// one.
+bool move_indices(const Call& call, torch::jit::Stack& stack) {
   const c10::Device place(c10::DeviceType::PrivateUse1, call.device);
   const size_t first = stack.size() - call.values.size();
+  bool is_moved = false;
   for (size_t i = first; i < stack.size(); ++i) {
     if (!stack[i].isList()) continue;
-    c10::List<std::optional<at::Tensor>> moved;
-    for (const c10::IValue& each : stack[i].toListRef())
-      moved.push_back(each.isTensor() && each.toTensor().defined() ? std::optional(each.toTensor().to(place))
-                                                                   : std::nullopt);
-    stack[i] = moved;
+    c10::List<std::optional<at::Tensor>> indices;
+    for (const c10::IValue& each : stack[i].toListRef()) {
+      const bool is_index = each.isTensor() && each.toTensor().defined();
+      is_moved = is_moved || (is_index && each.toTensor().device() != place);
+      indices.push_back(is_index ? std::optional(each.toTensor().to(place)) : std::nullopt);
+    }
+    stack[i] = indices;
   }
+  return is_moved;
 }
 
 class Run {
@@ -342,13 +353,14 @@ void run_on_device(Program& program, const Call& call, torch::jit::Stack& stack)
 void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   Call call;
-  const bool lifted = lifts(op);
+  const auto [lifted, masked] = traits(op);
   read_call(op, torch::jit::last(*stack, count), lifted, call);
   if (call.has_foreign) {
-    if (!takes_host_indices(op.schema().name())) refuse_foreign(call);
-    move_indices(call, *stack);
+    // Once: what is foreign after it are no indices.
+    if (!takes_host_indices(op.schema().name()) || !move_indices(call, *stack)) refuse_foreign(call);
     return op.callBoxed(stack);
   }
+  if (masked != Masked::kNot) hold_mask(masked, torch::jit::last(*stack, count));
   std::shared_ptr<Program> program = Cache::instance().find(call);
   if (program == nullptr) program = Cache::instance().add(call, compile(call, lifted));
   if (program->kind == Program::kHost) {

@@ -84,6 +84,17 @@ def test_views_are_read_and_written_where_they_lie(view: str) -> None:
         assert torch.equal(device.cpu(), host.mul_(3))
 
 
+def test_printing_a_tensor_runs_nothing_on_the_device(capfd) -> None:
+    numbers = torch.randn(5, 7)
+    for x in (numbers, numbers.to(torch.bfloat16), torch.arange(5), numbers > 0, numbers[0, 0], torch.randn(40, 40)):
+        there = x.to("neuron")
+        before = torch.neuron.simulated_time_us()
+        plain = "".join(repr(there).split()).replace(",device='neuron:0'", "")
+        assert plain == "".join(repr(x).split())
+        assert torch.neuron.simulated_time_us() == before
+    assert "opentrn:" not in capfd.readouterr().err  # no op on the host, no numbers of 64 bits
+
+
 def test_memory_is_counted_and_ends() -> None:
     before = torch.neuron.memory_allocated()
     x = torch.empty(1 << 20, device="neuron")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +81,13 @@ def test_a_traced_model_is_saved_and_takes_what_it_was_traced_for(tmp_path: Path
     torch.testing.assert_close(both(more), model(more).detach())
     with pytest.raises(InputError, match="there is no core"):
         neuronx.DataParallel(loaded, device_ids=[7])
+    # As programs for AWS's packages have it, by any name of the file.
+    torch.jit.save(traced, tmp_path / "model.pt", _extra_files={"note": "of the model"})
+    found = {"note": ""}
+    torch.testing.assert_close(torch.jit.load(tmp_path / "model.pt", _extra_files=found)(x), model(x).detach())
+    assert found == {"note": "of the model"}
+    torch.jit.save(torch.jit.trace(model, x), tmp_path / "script.pt")
+    torch.testing.assert_close(torch.jit.load(tmp_path / "script.pt")(x), model(x))
     (tmp_path / "no.pt2").write_bytes(b"nothing")
     with pytest.raises(InputError, match="is not a traced model"):
         neuronx.load(tmp_path / "no.pt2")
@@ -114,6 +123,77 @@ def test_keywords_act_or_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert loads(lazy_load=False, async_load=False) == (True, False)
     assert loads(lazy_load=True) == (False, False)
     assert loads(lazy_load=False, async_load=True) == (True, True)
+
+
+def profiled(folder: Path, **stated: Any) -> list[Path]:
+    """The files of a profile of an op and of a compiled graph, and trace.json first."""
+    from torch.profiler import ProfilerActivity, profile
+
+    profiling = importlib.import_module("torch_neuronx.profiling")
+    config = profiling.NeuronConfig(profile_output_dir=folder, **stated)
+    x = torch.randn(16, 16, device="neuron")
+    torch._dynamo.reset()
+    compiled = torch.compile(profiled_sine, backend="neuron")
+    for _ in range(2):
+        compiled(x), torch.mm(x, x)
+    torch.mv(x, x[0])  # before the profile
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1],
+        experimental_config=config,
+        on_trace_ready=profiling.NeuronProfiler(config).export_trace,
+    ):
+        compiled(x), torch.mm(x, x)
+        torch.neuron.synchronize()
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return sorted(files, key=lambda path: path.name != "trace.json")
+
+
+def profiled_sine(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() + 1
+
+
+def test_a_profile_has_torchs_trace_and_timelines_of_the_programs_in_it(tmp_path: Path) -> None:
+    trace, *timelines = profiled(tmp_path / "a")
+    names = " ".join(each.name for each in timelines)
+    assert re.fullmatch(r"nc_0_aten_mm_out\.json nc_0_profiled_sine_\d+_inference\.json", names)
+    events = json.loads(trace.read_text())["traceEvents"]
+    programs = {each["name"]: each["dur"] for each in events if each.get("cat") == "kernel"}
+    assert re.fullmatch(r"aten::mm.out profiled_sine_\d+_inference", " ".join(sorted(programs)))
+    for path, name in zip(timelines, sorted(programs)):
+        steps = [each for each in json.loads(path.read_text())["traceEvents"] if each["ph"] == "X"]
+        ends = max(each["ts"] + each["dur"] for each in steps)
+        assert 0 < ends <= programs[name]  # which has the launch too
+    few = profiled(tmp_path / "b", max_events_per_nc=2, capture_enabled_for_nc="0,4-5")
+    assert len(few) == 3
+    for path in few[1:]:
+        assert sum(each["ph"] == "X" for each in json.loads(path.read_text())["traceEvents"]) in (2, 3)
+    assert [path.name for path in profiled(tmp_path / "c", capture_enabled_for_nc="1-3")] == ["trace.json"]
+
+
+def test_profile_modes_act_or_are_told(tmp_path: Path) -> None:
+    """modes, capture_enabled_for_nc, max_events_per_nc, neff_cache_dir, precache_node_info."""
+    profiling = importlib.import_module("torch_neuronx.profiling")
+    modes = profiling.ProfileMode
+    only = profiled(tmp_path / "device", modes=[modes.DEVICE])
+    assert len(only) == 3
+    assert not any(each.get("cat") == "kernel" for each in json.loads(only[0].read_text())["traceEvents"])
+    assert len(profiled(tmp_path / "runtime", modes=[modes.RUNTIME])) == 1
+    with pytest.warns(UserWarning, match="nothing is written for CPU_UTIL and HOST_MEMORY"):
+        profiling.NeuronConfig(modes=list(modes))
+    with pytest.warns(UserWarning, match="no effect"):
+        profiling.NeuronConfig(neff_cache_dir="x")
+    with pytest.warns(UserWarning, match="no effect"):
+        profiling.NeuronConfig(precache_node_info=False)
+    for wrong, says in (
+        ({"modes": ["DEVICE"]}, "'DEVICE' is no ProfileMode"),
+        ({"capture_enabled_for_nc": "0-"}, "no core and no range"),
+        ({"capture_enabled_for_nc": "3-1"}, "no core and no range"),
+        ({"max_events_per_nc": 0}, "is a number of events"),
+    ):
+        with pytest.raises(InputError, match=says):
+            profiling.NeuronConfig(**wrong)
+    with pytest.raises(InputError, match="takes a NeuronConfig, not a dict"):
+        profiling.NeuronProfiler({})
 
 
 def test_an_operator_says_what_it_changes() -> None:

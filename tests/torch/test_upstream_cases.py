@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -256,3 +257,47 @@ def test_bits_with_a_bool_of_python(dtype: torch.dtype, shape: tuple[int, ...]) 
         lambda v: v.clone().__iand__(True), lambda v: v.clone().bitwise_xor_(True),
     ):  # fmt: skip
         torch.testing.assert_close(form(x.to("neuron")).cpu(), form(x))
+
+
+@pytest.mark.parametrize("values", [[], [1, 2, 3], [1, 2, 3, 4, 5], [1.5, 2.5, 3.5, 4.5], [[1, 2, 3, 4, 5]]])
+def test_values_that_do_not_fit_a_mask_are_refused_as_on_the_cpu(values: list) -> None:
+    """They were taken, the last one again and again."""
+
+    def put(x: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x[x > -1] = given
+        return x
+
+    x, given = torch.arange(4), torch.tensor(values)
+    with pytest.raises(RuntimeError) as wanted:
+        put(x, given)
+    with pytest.raises(RuntimeError, match=re.escape(str(wanted.value))):
+        put(x.to("neuron"), given.to("neuron"))
+    if values not in ([], [1.5, 2.5, 3.5, 4.5]):  # types are torch's own to refuse in a graph
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            torch.compile(put, backend="neuron")(x, given)
+
+
+def test_a_masks_places_take_no_more_than_the_source_has() -> None:
+    x, mask = torch.zeros(2, 3), torch.tensor([True, False, True])
+
+    def put(x: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        return x.masked_scatter(mask.to(x.device), source)
+
+    for count, fits in ((4, True), (7, True), (3, False)):
+        source = torch.arange(float(count))
+        for function, place in ((put, "neuron"), (torch.compile(put, backend="neuron"), "cpu")):
+            if fits:
+                assert torch.equal(function(x.to(place), source.to(place)).cpu(), put(x, source))
+            else:
+                with pytest.raises(RuntimeError, match="Number of elements of source < number of ones in mask"):
+                    function(x.to(place), source.to(place))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_a_tensor_of_the_host_is_refused_among_values(accumulate: bool) -> None:
+    """It ended the process: only indices become the device's."""
+    x, places = torch.zeros(5, device="neuron"), torch.tensor([0, 1])
+    with pytest.raises(RuntimeError, match="at least two devices, neuron:0 and cpu"):
+        x.index_put_((places,), torch.ones(2), accumulate=accumulate)
+    assert x.index_put((places,), torch.ones(2, device="neuron")).tolist() == [1, 1, 0, 0, 0]

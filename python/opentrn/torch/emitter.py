@@ -343,18 +343,20 @@ def emit(
     name: str = "graph",
     names: Mapping[str, str] | None = None,
     rules: Mapping[str, Rule] = MappingProxyType({}),
+    holds_masks: bool = False,
 ) -> Emitted:
     """The graph for arguments of these sizes.
 
     arguments: Spec of a tensor; a tensor that becomes a constant; a number of a symbolic size; None. names: of
     placeholders, which their arguments and constants carry in the text. rules: beside those of the registry, by
-    the name of an op.
+    the name of an op. holds_masks: every run looks at whether masks choose as many elements as there are for them.
     Raises NoDeviceForm, which names op and line.
     """
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
 
     memory.read_owners(graph)
     emitter = Emitter(concrete, rules)
+    emitter.holds_masks = holds_masks
     values: dict[fx.Node, Any] = {}
     heads = emitter.heads
     taken: list[int] = []

@@ -11,9 +11,9 @@ import os
 import shlex
 import threading
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -184,7 +184,9 @@ class TracedModel(torch.nn.Module):
     def save(self, path: str | os.PathLike[str], _extra_files: Any = None) -> None:
         """A .pt2 file of torch.export; torch.jit.save(model, path) calls this."""
         extra = {"opentrn.json": json.dumps({"options": self.options, "how": self.how})}
-        torch.export.save(self.program, Path(path), extra_files={**(_extra_files or {}), **extra})
+        # A stream: PyTorch warns of names that do not end in .pt2, and programs write model.pt.
+        with open(path, "wb") as file:
+            torch.export.save(self.program, file, extra_files={**(_extra_files or {}), **extra})
 
 
 def _joined(results: list[Any], dim: int) -> Any:
@@ -230,15 +232,17 @@ def save(model: TracedModel, path: str | os.PathLike[str]) -> None:
     model.save(path)
 
 
-def load(path: str | os.PathLike[str]) -> TracedModel:
+def load(path: str | os.PathLike[str], _extra_files: dict[str, Any] | None = None) -> TracedModel:
     """A model that was saved. Runs code that is in the file: only of files that you trust.
 
+    _extra_files: as of torch.jit.load, names of files that were saved with it, which get their text.
     Raises FileNotFoundError, and InputError for a file that is none of save().
     """
-    extra = {"opentrn.json": ""}
+    extra = {**(_extra_files or {}), "opentrn.json": ""}
     try:
-        program = torch.export.load(Path(path), extra_files=extra)
-        stated = json.loads(extra["opentrn.json"])
+        with open(path, "rb") as file:
+            program = torch.export.load(file, extra_files=extra)
+        stated = json.loads(extra.pop("opentrn.json"))
     except FileNotFoundError:
         raise
     except Exception as fault:
@@ -246,9 +250,32 @@ def load(path: str | os.PathLike[str]) -> TracedModel:
             f"{path} is not a traced model: {str(fault).partition(chr(10))[0]}",
             label="torch.neuronx", hint="a file of torch_neuronx.save() or torch.jit.save() of a traced model",
         ) from fault  # fmt: skip
+    if _extra_files is not None:
+        _extra_files.update(extra)
     made = TracedModel(program, stated["options"], stated["how"])
     made.load_now()
     return made
+
+
+def _is_saved(file: Any) -> bool:
+    """Whether a file is of save()."""
+    if not isinstance(file, (str, os.PathLike)) or not zipfile.is_zipfile(file):
+        return False
+    with zipfile.ZipFile(file) as archive:
+        return any(name.endswith("/extra/opentrn.json") for name in archive.namelist())
+
+
+_load_of_jit = torch.jit.load
+
+
+def _load_either(f: Any, map_location: Any = None, _extra_files: Any = None, **keywords: Any) -> Any:
+    """torch.jit.load, which programs for AWS's packages call, of traced models too. These lie on the current core."""
+    if _is_saved(f):
+        return load(f, _extra_files)
+    return _load_of_jit(f, map_location, _extra_files, **keywords)
+
+
+torch.jit.load = _load_either
 
 
 def _traced(model: Any, what: str) -> TracedModel:

@@ -288,7 +288,7 @@ class CallableGraph:
                 specs.append(Spec(tuple(int(size) for size in actual.shape), traced.dtype))
             else:
                 specs.append(actual)
-        emitted = emit(self.module, specs, sizes, self.name)
+        emitted = emit(self.module, specs, sizes, self.name, holds_masks=True)
         for row in emitted.results[self.visible :] if self.visible is not None else ():
             row.spec = None
         return Program(emitted, self.settings, self.name, self.starts)

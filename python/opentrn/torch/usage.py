@@ -10,12 +10,13 @@ import atexit
 import json
 import os
 import re
+import sys
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opentrn import _core
-from opentrn.errors import InputError, StateError
+from opentrn.errors import InputError, NotModelled, StateError
 from opentrn.settings import environment
 from opentrn.torch import settings
 
@@ -105,14 +106,25 @@ def _run_of(program: Program) -> _Run:
     )  # fmt: skip
 
 
+# What is not known of programs' times, of which stderr has been told.
+_TOLD: set[str] = set()
+
+
 def on_stream_ns(program: Program) -> float:
-    """Nanoseconds that one run takes on a stream; 0 where the timing model has none (a loop that values end).
+    """Nanoseconds that one run takes on a stream; 0 where it has no time: a loop that values end, and a custom operator
+    whose time nobody states, which a line on stderr says once.
 
     With the launch: how much of it the program before hides is not public, and none is assumed to be hidden.
     """
     try:
         run = _run_of(program)
     except ValueError:
+        return 0.0
+    except NotModelled as fault:
+        why = str(fault).partition("\n")[0]
+        if why not in _TOLD:
+            _TOLD.add(why)
+            print(f"opentrn: {program.name} takes no time on its stream: {why}; {fault.hint}", file=sys.stderr)
         return 0.0
     return run.launch_ns + run.total_ns
 
@@ -121,6 +133,11 @@ def _eager() -> list[tuple[Program, int, float]]:
     from opentrn.torch import eager
 
     return eager.rows()
+
+
+def that_ran() -> list[Program]:
+    """Programs of the device that have run and that torch still keeps."""
+    return [each for each in _ALIVE if each.runs and each.device_model] + [each for each, runs, _ in _eager() if runs]
 
 
 def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
@@ -139,7 +156,7 @@ def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
         return facts
     try:
         run = _run_of(program)
-    except ValueError as fault:  # a loop whose trips depend on values, in a program that never ran
+    except (ValueError, NotModelled) as fault:  # a loop that values end, in a program that never ran; a custom operator
         facts["why"] = str(fault)
         return facts
     facts["instructions"] = run.instructions

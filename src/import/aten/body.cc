@@ -424,4 +424,11 @@ void Body::check_that(const Value& condition, std::string message) {
   checks_.push_back({reshape(failed, {}), std::move(message), false, true});
 }
 
+void Body::check_chosen(const Value& mask, std::string_view comparison, int64_t rows, std::string message) {
+  if (!holds_masks || depth_ > 0) return;
+  const Value ones = reshape(convert(mask, ElementType::kI32), {size_of(mask.shape)});
+  const Value count = reduce("add", ones, {0}, 0);
+  check_that(compare(comparison, count, like(rows, count)), std::move(message));
+}
+
 }  // namespace opentrn::import::aten

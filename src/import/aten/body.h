@@ -210,6 +210,10 @@ class Body {
   void check_info(const Value& info, std::string name, bool is_matrix);
   void check_that(const Value& condition, std::string message);  // one element
   const std::vector<Check>& checks() const { return checks_; }
+  // That a mask chooses as many elements as there are rows for them: `message` says that there are others.
+  // Held where `holds_masks` is, in the graph itself: a region of it has no results to look at.
+  void check_chosen(const Value& mask, std::string_view comparison, int64_t rows, std::string message);
+  bool holds_masks = false;
   int64_t draws() const { return draws_; }
 
  private:

@@ -95,6 +95,11 @@ Value put_by_mask(Call& call, const Value& mask, bool accumulate) {
   } else {
     Shape rows = rest;
     rows.insert(rows.begin(), updates.shape[0]);
+    body.check_chosen(
+        mask, "EQ", rows[0],
+        fmt::format("shape mismatch: value tensor of shape {} cannot be broadcast to as many rows as the "
+                    "mask chooses",
+                    list_text(updates.shape)));
     made = packed_by_mask(body, spread, body.tensor(updates, value.dtype, rows));
   }
   return body.select(spread, accumulate ? body.add(value, made) : made, value);
@@ -271,6 +276,8 @@ Value masked_scatter(Call& call) {
   const auto& [shape, dtype, _] = call.out();
   if (is_empty(shape) || is_empty(call.value(2).shape)) return body.tensor(call.at(0), dtype, shape);
   const Value chosen = body.tensor(call.at(1), ElementType::kI1, shape);
+  body.check_chosen(chosen, "LE", size_of(call.value(2).shape),
+                    "Number of elements of source < number of ones in mask");
   const Value packed = packed_by_mask(body, chosen, call.value(2));
   return body.select(chosen, packed, body.tensor(call.at(0), dtype, shape));
 }

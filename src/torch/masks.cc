@@ -1,0 +1,65 @@
+#include "torch/masks.h"
+
+#include <ATen/Functions.h>
+
+#include "torch/host_view.h"
+
+namespace opentrn::torch_device {
+
+namespace {
+
+int64_t count_of(const at::Tensor& mask) { return host_view(mask).count_nonzero().item<int64_t>(); }
+
+bool is_mask(const c10::IValue& index) {
+  if (!index.isTensor() || !index.toTensor().defined()) return false;
+  const c10::ScalarType type = index.toTensor().scalar_type();
+  return type == at::kBool || type == at::kByte;
+}
+
+// self, indices, values: one mask over the first dimensions. Several indices are the host's, which asks
+// itself.
+void hold_index_put(c10::ArrayRef<c10::IValue> arguments) {
+  const auto indices = arguments[1].toListRef();
+  if (indices.size() != 1 || !is_mask(indices[0]) || !arguments[2].isTensor()) return;
+  const at::Tensor& self = arguments[0].toTensor();
+  const at::Tensor& mask = indices[0].toTensor();
+  const at::Tensor& values = arguments[2].toTensor();
+  const int64_t rest = self.dim() - mask.dim();
+  // With as many dimensions as the rest of self it is one row, or a number, for all places.
+  if (rest < 0 || values.dim() <= rest || values.size(values.dim() - rest - 1) == 1) return;
+  const int64_t count = count_of(mask);
+  std::vector<int64_t> chosen{count};
+  for (int64_t i = mask.dim(); i < self.dim(); ++i) chosen.push_back(self.size(i));
+  TORCH_CHECK(values.dim() == rest + 1 && values.size(0) == count, "shape mismatch: value tensor of shape ",
+              values.sizes(), " cannot be broadcast to indexing result of shape ", c10::IntArrayRef(chosen));
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", values.scalar_type(), " for the source.");
+}
+
+// self, mask, source
+void hold_masked_scatter(c10::ArrayRef<c10::IValue> arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  const at::Tensor& mask = arguments[1].toTensor();
+  if (mask.scalar_type() != at::kBool || mask.numel() == 0 || self.numel() == 0) return;
+  const int64_t spread = std::max<int64_t>(self.numel() / mask.numel(), 1);  // a mask is broadcast to self
+  TORCH_CHECK(count_of(mask) * spread <= arguments[2].toTensor().numel(),
+              "Number of elements of source < number of ones in mask");
+}
+
+}  // namespace
+
+Masked masked_by(const std::string& name) {
+  if (name == "aten::index_put" || name == "aten::index_put_" || name == "aten::_index_put_impl_" ||
+      name == "aten::_unsafe_index_put")
+    return Masked::kIndexPut;
+  if (name == "aten::masked_scatter" || name == "aten::masked_scatter_") return Masked::kMaskedScatter;
+  return Masked::kNot;
+}
+
+void hold_mask(Masked masked, c10::ArrayRef<c10::IValue> arguments) {
+  if (masked == Masked::kIndexPut) hold_index_put(arguments);
+  if (masked == Masked::kMaskedScatter) hold_masked_scatter(arguments);
+}
+
+}  // namespace opentrn::torch_device
