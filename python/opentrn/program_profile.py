@@ -160,4 +160,4 @@ def profile_program() -> Iterator[ProgramProfile]:
         # A framework that ran nothing only says which machine it has.
         used = [part for part in parts if part["programs"]] or parts
         if used:
-            profile.data = summarise(joined(used), time.perf_counter() - began)
+            profile.data = summarise(joined([json.dumps(part) for part in used]), time.perf_counter() - began)

@@ -65,6 +65,51 @@ TEST(Programs, DevicesOfTheLongestArePaidForAllTheTime) {
   EXPECT_THAT(add_up({narrow, wide}, 90, 1).core_hours, DoubleEq(8 * 120 / 3.6e9));
 }
 
+TEST(Programs, ClocksOfCoresSayWhatAStepOfOpsTakes) {
+  ProgramRuns op = program("aten::mul", 60, 4, 26), other = program("aten::add", 20, 4, 26);
+  op.is_op = other.is_op = true;
+  op.tensor_flops = 90e6;  // a microsecond at 90 TFLOPS
+  EXPECT_EQ(add_up({op, other}, 90, 1).step_us, std::nullopt);
+  EXPECT_EQ(add_up({op, other}, 90, 1).step, "");
+  const ProgramTotals totals = add_up({op, other}, 90, 1, {{3000, 10, 2000}, {3000, 8, 2400}, {0, 0, 0}});
+  EXPECT_EQ(totals.steps, 8);  // of the core that takes longest for one
+  EXPECT_THAT(*totals.step_us, DoubleEq(300));
+  EXPECT_THAT(totals.beside_us, DoubleEq(600));
+  EXPECT_THAT(*totals.mfu, DoubleEq(0.01));  // with what the cores waited for
+  EXPECT_THAT(totals.core_hours, DoubleEq(6000 / 3.6e9));
+  // A compiled graph beside ops is a step, where no clock says more.
+  EXPECT_EQ(add_up({op, program("forward", 5, 10, 0)}, 90, 1).step, "forward");
+}
+
+Json usage_of(int64_t rank, int64_t runs, double peak) {
+  Json usage = {{"cores", 1},
+                {"bytes_peak", peak},
+                {"clocks", {{{"device", 0}, {"stream_us", 9}, {"steps", 2}, {"steps_us", 8}}}},
+                {"programs",
+                 {{{"name", "aten::mul"}, {"runs", runs}, {"device_us", 4}, {"host_s", 1}},
+                  {{"name", "aten::mul"}, {"runs", 1}, {"device_us", 4}, {"host_s", 1}},
+                  {{"name", "aten::add"}, {"runs", runs}, {"device_us", nullptr}, {"host_s", 1}}}}};
+  if (rank >= 0) usage["rank"] = rank;
+  return usage;
+}
+
+TEST(Programs, UsagesOfRanksAreOne) {
+  const Json whole = join_usages({usage_of(0, 3, 100), usage_of(1, 4, 300), usage_of(1, 5, 200)});
+  EXPECT_EQ(whole.at("cores"), 2);
+  EXPECT_EQ(whole.at("ranks"), 2);
+  EXPECT_EQ(whole.at("bytes_peak"), 300);
+  EXPECT_EQ(whole.at("clocks").size(), 3);
+  ASSERT_EQ(whole.at("programs").size(), 3);
+  EXPECT_EQ(whole.at("programs")[0].at("runs"), 12);
+  EXPECT_EQ(whole.at("programs")[1].at("runs"), 3);
+  EXPECT_EQ(whole.at("programs")[2].at("host_s"), 3);
+  // Frameworks of one process are no ranks: each has programs of its own.
+  const Json both = join_usages({usage_of(-1, 3, 100), usage_of(-1, 4, 300)});
+  EXPECT_EQ(both.at("cores"), 1);
+  EXPECT_EQ(both.at("ranks"), 1);
+  EXPECT_EQ(both.at("programs").size(), 6);
+}
+
 TEST(Programs, SummaryHasTheRatesPriceAndTheLongestFirst) {
   const Json summary = summarise_programs(
       {{"tensor_peak_tflops_bf16", 90},

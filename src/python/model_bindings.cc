@@ -708,6 +708,14 @@ void bind_models(nb::module_& module) {
         return profile::summarise_programs(nlohmann::ordered_json::parse(usage), host_s).dump();
       },
       "usage"_a, "host_s"_a);
+  module.def(
+      "join_usages",
+      [](const std::vector<std::string>& usages) {
+        std::vector<nlohmann::ordered_json> parts;
+        for (const std::string& usage : usages) parts.push_back(nlohmann::ordered_json::parse(usage));
+        return profile::join_usages(std::move(parts)).dump();
+      },
+      "usages"_a);
   // Settings of a program as the environment states them. ValueError for a value that a variable does not
   // take.
   module.def("environment_settings", [] {

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +98,64 @@ def test_a_block_of_a_program_is_summed() -> None:
     assert empty.data["runs"] == 0
     with opentrn.profile_program(), pytest.raises(RuntimeError, match="profiled already"):
         opentrn.profile_program().__enter__()
+
+
+def test_steps_of_eager_training_are_by_the_cores_clock() -> None:
+    """They were runs of the op that took most: aten::mul."""
+    model = torch.nn.Linear(16, 16).to("neuron")
+    optimizer, other = (torch.optim.Adam(model.parameters(), lr=0.01) for _ in range(2))
+
+    def step(x: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        model(x).square().sum().backward()
+        optimizer.step()
+
+    x = torch.randn(8, 16).to("neuron")
+    step(x)
+    before = torch.neuron.simulated_time_us()
+    step(x)
+    one = torch.neuron.simulated_time_us() - before
+    with opentrn.profile_program() as profile:
+        for _ in range(4):
+            step(x)
+        other.step()
+        torch.mm(x, x.t())
+    assert profile.data["steps"] == 3 and profile.step_us == pytest.approx(one, rel=0.01)
+    (clock,) = profile.data["clocks"]
+    assert clock["stream_us"] == pytest.approx(profile.beside_us + 3 * profile.step_us)
+    assert profile.bytes_peak >= 3 * 4 * 16 * 17  # weights and the optimizer's states
+    assert "a step (from one step() of an optimizer to the next)" in str(profile)
+    assert max(map(len, str(profile).splitlines())) <= 80
+    with opentrn.profile_program() as profile:
+        torch.mm(x, x.t())
+    assert profile.step_us is None and "a step" not in str(profile)
+
+
+def test_a_profile_of_ranks_has_all_of_them(tmp_path: Path) -> None:
+    """It had the rank that ended last."""
+    (tmp_path / "train.py").write_text(
+        "import torch, opentrn.torch, torch.distributed as dist\n"
+        "dist.init_process_group('neuron')\n"
+        "w = torch.nn.Parameter(torch.ones(64, 64, device='neuron'))\n"
+        "optimizer = torch.optim.SGD([w], lr=0.1)\n"
+        "for _ in range(5):\n"
+        "    (w @ w).sum().backward()\n"
+        "    dist.all_reduce(w.grad)\n"
+        "    optimizer.step()\n"
+        "dist.destroy_process_group()\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "opentrn", "profile", "--json", "-", "--", *command],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(Path(opentrn.__file__).parents[1])},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert (data["cores"], data["ranks"], data["steps"]) == (2, 2, 4)
+    assert {row["runs"] for row in data["programs"] if row["name"] == "aten::mm.out"} <= {10, 20}
+    alone = sum(row["total_us"] for row in data["programs"]) / 2 / 5
+    assert data["step_us"] > 0.8 * alone  # one rank's, with the collective
 
 
 @pytest.mark.parametrize(

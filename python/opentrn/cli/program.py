@@ -66,8 +66,8 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder, cli_interrupts.deadline(seconds_left):
         file = Path(folder, "usage.json")
         status, seconds = run(command, file, options.target, aside=is_read_by_machines(options))
-        files = [each for each in (file, Path(f"{file}.torch")) if each.exists()]
-        usage = joined([json.loads(each.read_text()) for each in files])
+        files = [*Path(folder).glob(f"{file.name}.torch.*"), *([file] if file.exists() else [])]
+        usage = joined([each.read_text() for each in sorted(files)])
     if usage is None:
         print(
             f"opentrn profile: {command[0]} ended with {status} and ran nothing on the platform `neuron`\n"
@@ -106,15 +106,11 @@ def _write_traffic(summary: dict[str, Any], page: str | None, events: str | None
         print(f"events: {events}", file=sys.stderr)
 
 
-def joined(parts: list[dict[str, Any]]) -> Any:
-    """What JAX's plugin and PyTorch's backend tell, as one; None without either."""
-    if not parts:
-        return None
-    whole = parts[0]
-    for part in parts[1:]:
-        whole["programs"] += part["programs"]
-        whole["bytes_peak"] = max(whole["bytes_peak"], part["bytes_peak"])
-    return whole
+def joined(parts: list[str]) -> Any:
+    """What JAX's plugin and PyTorch's backend tell, of each rank, as one; None without any. parts: texts of JSON."""
+    from opentrn import _core
+
+    return json.loads(_core.join_usages(parts)) if parts else None
 
 
 def run(command: list[str], usage: Path, target: str | None, aside: bool = False) -> tuple[int, float]:
@@ -210,22 +206,24 @@ def _step(summary: dict[str, Any]) -> list[str]:
     """The step, and what is beside it; an empty line where no program has a time."""
     if not summary["step"]:
         return [""]
-    lines = [
-        f"a step ({summary['step']}): {_duration(summary['step_us'])} of device time, "
-        f"{_share(summary['launch_s'], summary['device_s'])} of it launches"
-    ]
+    by_clock = any(clock["steps"] for clock in summary.get("clocks", ()))
+    of = "by the clock of its core" if by_clock else "of device time"
+    launches = f"{_share(summary['launch_s'], summary['device_s'])} of {'device time' if by_clock else 'it'} launches"
+    lines = textwrap.wrap(
+        f"a step ({summary['step']}): {_duration(summary['step_us'])} {of}, {launches}", 80, subsequent_indent="  "
+    )
     if summary["beside_us"]:
-        lines.append(
-            f"{summary['steps']} steps; what runs less often takes {_duration(summary['beside_us'])} in all"
-        )
+        what = "what is before and after them" if by_clock else "what runs less often"
+        lines.append(f"{summary['steps']} steps; {what} takes {_duration(summary['beside_us'])} in all")
     return lines
 
 
 def as_text(summary: dict[str, Any], lines: int) -> str:
     """At most 80 columns."""
-    cores = summary["cores"]
+    cores, ranks = summary["cores"], summary["ranks"]
+    of = f" of {ranks} ranks" if ranks > 1 else ""
     out = [
-        f"{summary['target']}, {cores} core{'s' if cores > 1 else ''}: {summary['runs']} program runs, "
+        f"{summary['target']}, {cores} core{'s' if cores > 1 else ''}{of}: {summary['runs']} program runs, "
         f"{_duration(summary['device_s'] * 1e6)} of device time; {summary['host_s']:.2f} s on this host",
         f"memory: {summary['bytes_peak'] / 2**20:.1f} MiB of HBM at most"
         + (f"; MFU {summary['mfu']:.2%} of the BF16 peak" if summary["mfu"] is not None else ""),

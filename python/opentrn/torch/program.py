@@ -39,6 +39,7 @@ class Program:
         self.emitted = emitted
         self.name = name
         self.starts = starts
+        self.is_op = False  # one op of an eager program
         self.host_reason = ""
         self.one_core_because = ""
         self._loaded = loaded

@@ -1,7 +1,7 @@
 """What a run did on the device: the PyTorch side of src/pjrt/usage.cc.
 
-For `opentrn profile -- COMMAND` (OPENTRN_USAGE names a file; written beside it, as FILE.torch, when Python ends), and
-for `opentrn.profile_program()`, which asks for a block.
+For `opentrn profile -- COMMAND` (OPENTRN_USAGE names a file; written beside it, as FILE.torch.PID, when a process
+ends), and for `opentrn.profile_program()`, which asks for a block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from opentrn import _core
 from opentrn.errors import InputError, NotModelled, StateError
 from opentrn.settings import environment
-from opentrn.torch import settings
+from opentrn.torch import clocks, settings
 
 if TYPE_CHECKING:
     from opentrn.torch.program import Program
@@ -28,6 +28,9 @@ _ALIVE: weakref.WeakSet[Program] = weakref.WeakSet()
 _KEPT: list[Program] = []
 # What each program had done when the profiled block began; None outside of one.
 _before: dict[Program, tuple[int, float]] | None = None
+# Of the block, and of a process whose usage a file will tell.
+_block_clocks: clocks.Clocks | None = None
+_process_clocks: clocks.Clocks | None = None
 
 
 def note(program: Program) -> None:
@@ -46,20 +49,22 @@ def begin_block() -> None:
     """From here on count runs; RuntimeError inside another block."""
     from opentrn.torch import eager
 
-    global _before
+    global _before, _block_clocks
     if _before is not None:
         raise StateError("a block is being profiled already", label="pjrt.usage", hint="profile one block at a time")
     eager.keep_all(True)
+    _block_clocks = clocks.Clocks()
     _before = {program: (program.runs, program.host_seconds) for program in _ALIVE}
     _before |= {program: (runs, seconds) for program, runs, seconds in _eager()}
 
 
 def end_block() -> dict[str, Any]:
     """The facts of the block, as facts()."""
-    global _before
+    global _before, _block_clocks
     from opentrn.torch import eager
 
     before, _before = _before or {}, None
+    counted, _block_clocks = _block_clocks.end() if _block_clocks is not None else [], None
     op_by_op = _eager()
     eager.keep_all(False)
     now = {program: (program.runs, program.host_seconds) for program in before}
@@ -69,7 +74,7 @@ def end_block() -> dict[str, Any]:
         for program, (runs, seconds) in now.items()
         if runs > before.get(program, (0, 0.0))[0]
     ]
-    return facts(done)
+    return facts(done, counted)
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,7 @@ def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": program.name,
         # Without the number of the graph: of one function compiled again, for other sizes.
+        "is_op": program.is_op,
         "function": re.sub(r"_\d+_(forward|backward|inference)", r"_\1", program.name),
         "runs": runs,
         "devices": 1,
@@ -186,29 +192,39 @@ def _rented(target: str) -> tuple[str, int]:
     return (stated.target, stated.physical_cores_per_core) if target == stated.chip else (target, 1)
 
 
-def facts(done: list[tuple[Program, int, float]]) -> dict[str, Any]:
-    """Of programs with their runs and host seconds: the keys of the JAX plugin's file.
+def facts(done: list[tuple[Program, int, float]], counted: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of programs with their runs and host seconds, and of clocks: the keys of the JAX plugin's file, and "clocks".
 
-    bytes_peak is the HBM of the largest program's tensors.
+    bytes_peak is the HBM of the device's tensors at most, or of the largest program's, where that has more.
     """
     on_device = [program for program, _, _ in done if program.device_model]
     target, physical_cores = _rented(done[0][0].settings.target if done else settings.read(None).target)
     rates = _core.rates_of_core(target, physical_cores)
     return {
         "target": target,
-        "cores": 1,
+        "cores": max(len(counted), 1),
+        "clocks": counted,
+        **({"rank": int(os.environ["RANK"])} if os.environ.get("RANK", "").isdigit() else {}),
         "tensor_peak_tflops_bf16": _core.peak_tflops(target, "bf16"),
-        "bytes_peak": max((program.device_model.tensor_bytes for program in on_device), default=0),
+        "bytes_peak": max([clocks.memory_peak(), *(program.device_model.tensor_bytes for program in on_device)]),
         "usd_h": {kind: rate and rate[0] for kind, rate in rates.items()},
         "rented": {kind: rate and rate[1] for kind, rate in rates.items()},
         "programs": [row(*each) for each in done],
     }
 
 
+def start() -> None:
+    """Clocks count from here on where a file will tell the process's usage."""
+    global _process_clocks
+    if os.environ.get("OPENTRN_USAGE") and _process_clocks is None:
+        _process_clocks = clocks.Clocks()
+
+
 def write() -> None:
-    """The file."""
+    """The file, one for each process."""
+    counted = _process_clocks.end() if _process_clocks is not None else []
     done = [(program, program.runs, program.host_seconds) for program in _KEPT if program.runs]
     done += [each for each in _eager() if each[1]]
     if done:
-        with open(os.environ["OPENTRN_USAGE"] + ".torch", "w") as out:
-            json.dump(facts(done), out, indent=1)
+        with open(f"{os.environ['OPENTRN_USAGE']}.torch.{os.getpid()}", "w") as out:
+            json.dump(facts(done, counted), out, indent=1)

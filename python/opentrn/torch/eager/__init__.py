@@ -42,7 +42,7 @@ def start() -> bool:
     except ImportError as fault:  # built for another release of torch
         print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
         return False
-    from opentrn.torch import deepspeed, dtensor, lightning, neuron_module, process_group
+    from opentrn.torch import deepspeed, dtensor, lightning, neuron_module, process_group, usage
     from opentrn.torch.eager import compiler, fused, lifted, printing
 
     stated = environment.read()
@@ -67,6 +67,7 @@ def start() -> bool:
     atexit.register(_torch.settle_autograd_threads)
     if os.environ.get("OPENTRN_USAGE"):
         _torch.count_host_time(True)
+    usage.start()
     _started = True
     return True
 

@@ -335,6 +335,7 @@ def _plan(name: str, arguments: list[Any], given: list[Given], settings: setting
         raise NoDeviceForm(f"{name} tells of its failure by a number", label="torch.no_emitter")
     plan = Plan(name, next(_numbers), draws=emitted.draws, returned=tracer.returned)
     plan.program = Program(emitted, settings, name)
+    plan.program.is_op = True
     if plan.program.host_reason:
         raise NoDeviceForm(plan.program.host_reason, label="torch.no_emitter")
     for argument in emitted.arguments:
