@@ -125,7 +125,9 @@ bool copied_as_bytes(const Tensor& from, const Tensor& to) {
 Tensor copy_from(const Tensor& from, const Tensor& to, bool) {
   if (from.numel() == 0 && to.numel() == 0) return to;
   Tensor source = from;
-  if (on_device(from) && from.dtype() != to.dtype()) source = converted(from, to.scalar_type());
+  // Copies see negative and conjugate views as they are; a program reads what lies in memory.
+  if (on_device(from) && from.dtype() != to.dtype())
+    source = converted(from.resolve_conj().resolve_neg(), to.scalar_type());
   if (!copied_as_bytes(source, to)) {
     const Tensor left = on_device(to) ? host_view(to) : to;
     const Tensor right = on_device(source) ? host_view(source) : source;

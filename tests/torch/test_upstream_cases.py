@@ -301,3 +301,26 @@ def test_a_tensor_of_the_host_is_refused_among_values(accumulate: bool) -> None:
     with pytest.raises(RuntimeError, match="at least two devices, neuron:0 and cpu"):
         x.index_put_((places,), torch.ones(2), accumulate=accumulate)
     assert x.index_put((places,), torch.ones(2, device="neuron")).tolist() == [1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [(torch.float64, torch.float32), (torch.int64, torch.int32), (torch.complex128, torch.complex64)]
+)
+def test_copies_into_another_type_see_negative_and_conjugate_views(wide: torch.dtype, narrow: torch.dtype) -> None:
+    """They copied what lies in memory."""
+
+    def copies(place: str) -> list[Any]:
+        x = (torch.arange(1, 6) * (1 + 2j)).to(narrow).to(place)
+        y = torch.empty(5, dtype=wide, device=place)
+        found = [y.copy_(x._neg_view()).tolist()]
+        y._neg_view().copy_(x)
+        found.append(y.tolist())
+        y._neg_view().copy_(x._neg_view())
+        found.append(y.tolist())
+        if narrow.is_complex:
+            found.append(y.copy_(x.conj()).tolist())
+            y.conj().copy_(x)
+            found += [y.tolist(), x.conj().imag.to(torch.float64).tolist(), x.conj().to(wide).tolist()]
+        return found
+
+    assert copies("neuron") == copies("cpu")
