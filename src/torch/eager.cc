@@ -379,7 +379,7 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
 
 // Torch's own form for all devices calls a kernel that only the CPU and GPUs have.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"})
+  for (const char* name : {"conj_physical_", "kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_boxed>());
 }
 
