@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/fault.h"
-
 namespace opentrn::profile {
 
 using Json = nlohmann::ordered_json;
@@ -144,9 +142,8 @@ ProgramTotals add_up(const std::vector<ProgramRuns>& programs, double tensor_pea
 }
 
 Json join_usages(std::vector<Json> usages) {
-  OPENTRN_CHECK(!usages.empty(), "no usage to join");
   std::map<int64_t, int64_t> cores_of;  // by rank; -1: of a framework without ranks
-  Json whole = usages[0];
+  Json whole = usages.at(0);
   whole["programs"] = Json::array();
   whole["clocks"] = Json::array();
   std::map<std::string, size_t> places;  // of a program's row

@@ -20,7 +20,7 @@
 #include "torch/autograd_threads.h"
 #include "torch/generator.h"
 #include "torch/host_view.h"
-#include "torch/masks.h"
+#include "torch/values.h"
 
 namespace opentrn::torch_device {
 
@@ -140,16 +140,17 @@ Cache* Cache::instance_ = nullptr;
 
 std::atomic<bool> counts_host_time = false;
 
-// What is asked once per op: whether it takes numbers as inputs, and whether a mask says where its values go.
+// What is asked once per op: whether it takes numbers as inputs, and what torch asks of its arguments'
+// values.
 struct Traits {
   bool lifts = false;
-  Masked masked = Masked::kNot;
+  Asks asks = Asks::kNothing;
 };
 
 Traits traits(const c10::OperatorHandle& op) {
   thread_local std::unordered_map<const void*, Traits> known;
   const auto [row, is_new] = known.try_emplace(&op.schema());
-  if (is_new) row->second = {lifts_numbers(c10::toString(op.operator_name())), masked_by(op.schema().name())};
+  if (is_new) row->second = {lifts_numbers(c10::toString(op.operator_name())), asks_of(op.schema().name())};
   return row->second;
 }
 
@@ -353,14 +354,14 @@ void run_on_device(Program& program, const Call& call, torch::jit::Stack& stack)
 void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   Call call;
-  const auto [lifted, masked] = traits(op);
+  const auto [lifted, asks] = traits(op);
   read_call(op, torch::jit::last(*stack, count), lifted, call);
   if (call.has_foreign) {
     // Once: what is foreign after it are no indices.
     if (!takes_host_indices(op.schema().name()) || !move_indices(call, *stack)) refuse_foreign(call);
     return op.callBoxed(stack);
   }
-  if (masked != Masked::kNot) hold_mask(masked, torch::jit::last(*stack, count));
+  if (asks != Asks::kNothing) hold_values(asks, torch::jit::last(*stack, count));
   std::shared_ptr<Program> program = Cache::instance().find(call);
   if (program == nullptr) program = Cache::instance().add(call, compile(call, lifted));
   if (program->kind == Program::kHost) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -164,3 +166,49 @@ def test_polygamma_left_of_zero() -> None:
 
     found = torch.compile(orders, backend="neuron", fullgraph=True)(x)
     torch.testing.assert_close(found.double(), orders(x.double()), rtol=1e-5, atol=0)
+
+
+def draw(weights: torch.Tensor, count: int, replacement: bool) -> torch.Tensor:
+    return torch.multinomial(weights, count, replacement)
+
+
+@pytest.mark.parametrize(("count", "replacement"), [(1, False), (1, True), (3, False), (400, True)])
+@pytest.mark.parametrize("is_eager", [True, False])
+def test_places_are_drawn_as_often_as_their_weights_say(count: int, replacement: bool, is_eager: bool) -> None:
+    torch.manual_seed(5)
+    weights = torch.tensor([3.0, 0.0, 1.0, 5.0, 1.0, 0.0]).expand(2000 if count < 400 else 5, 6).contiguous()
+    compiled = torch.compile(draw, backend="neuron")
+    got = draw(weights.to("neuron"), count, replacement).cpu() if is_eager else compiled(weights, count, replacement)
+    assert got.dtype == torch.int64 and got.shape == (len(weights), count)
+    first = got[:, 0] if count < 400 else got.flatten()
+    shares = torch.bincount(first, minlength=6) / first.numel()
+    torch.testing.assert_close(shares, weights[0] / 10, atol=0.05, rtol=0)  # 4.5 standard deviations
+    assert shares[1] == shares[5] == 0, "a weight of zero is never drawn"
+    if count == 3:
+        assert all(len(set(row)) == 3 for row in got.tolist())
+
+
+@pytest.mark.parametrize(
+    ("weights", "count", "replacement"),
+    [
+        ([0.0, 0.0], 1, False), ([1.0, -1.0], 1, False), ([1.0, math.inf], 1, True), ([1.0, math.nan], 1, False),
+        ([1.0, 2.0], 3, False), ([1, 2], 1, False), ([[1.0, 2.0]], 0, True), ([[1.0, 2.0], [0.0, 0.0]], 1, True),
+    ],
+)  # fmt: skip
+def test_weights_that_are_none_are_refused_as_on_the_cpu(weights: list, count: int, replacement: bool) -> None:
+    given = torch.tensor(weights)
+    with pytest.raises(RuntimeError) as wanted:
+        draw(given, count, replacement)
+    with pytest.raises(RuntimeError, match=re.escape(str(wanted.value)[:40])):
+        draw(given.to("neuron"), count, replacement)
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError, match=re.escape(str(wanted.value)[:40])):
+        torch.compile(draw, backend="neuron")(given, count, replacement)
+
+
+def test_a_generator_of_the_device_draws_the_same_places_again() -> None:
+    generator = torch.Generator("neuron")
+    weights = torch.rand(40, 7, device="neuron")
+    drawn = [torch.multinomial(weights, 2, True, generator=generator.manual_seed(3)).cpu() for _ in range(2)]
+    assert torch.equal(*drawn)
+    assert not torch.equal(drawn[0], torch.multinomial(weights, 2, True, generator=generator).cpu())

@@ -304,7 +304,8 @@ def test_a_tensor_of_the_host_is_refused_among_values(accumulate: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wide", "narrow"), [(torch.float64, torch.float32), (torch.int64, torch.int32), (torch.complex128, torch.complex64)]
+    ("wide", "narrow"),
+    [(torch.float64, torch.float32), (torch.int64, torch.int32), (torch.complex128, torch.complex64)],
 )
 def test_copies_into_another_type_see_negative_and_conjugate_views(wide: torch.dtype, narrow: torch.dtype) -> None:
     """They copied what lies in memory."""

@@ -19,6 +19,13 @@ def table() -> dict[Any, Callable[..., Any]]:
     return _of_torch() | regions.decompositions()  # torchvision may be imported at any time
 
 
+def eager_table() -> dict[Any, Callable[..., Any]]:
+    """The table for programs of one op, whose arguments' values src/torch looks at where torch asks of them."""
+    from opentrn.torch.multinomial import EAGER
+
+    return table() | EAGER
+
+
 @functools.cache
 def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
@@ -29,12 +36,13 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch.linear_algebra import DECOMPOSITIONS as ALGEBRA
     from opentrn.torch.losses import DECOMPOSITIONS as LOSSES
     from opentrn.torch.median import DECOMPOSITIONS as MEDIANS
+    from opentrn.torch.multinomial import DECOMPOSITIONS as DRAWN
     from opentrn.torch.random_integers import DECOMPOSITIONS as INTEGERS
     from opentrn.torch.registry import RULES
     from opentrn.torch.windows import DECOMPOSITIONS as WINDOWS
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
-    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | LOSSES | INTEGERS | GELU | WINDOWS | over_lists()
+    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | LOSSES | DRAWN | INTEGERS | GELU | WINDOWS | over_lists()
     for op in RULES:
         chosen.pop(op, None)
     return chosen

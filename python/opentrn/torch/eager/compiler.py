@@ -317,7 +317,7 @@ def _traced(tracer: _Tracer) -> Any:
         mode,
         torch.no_grad(),
     ):
-        return make_fx(function, decomposition_table=decompositions.table())(*tracer.example(mode))
+        return make_fx(function, decomposition_table=decompositions.eager_table())(*tracer.example(mode))
 
 
 def _plan(name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings) -> Plan:

@@ -1,4 +1,6 @@
-#include "torch/masks.h"
+#include "torch/values.h"
+
+#include <cmath>
 
 #include <ATen/Functions.h>
 
@@ -47,19 +49,34 @@ void hold_masked_scatter(c10::ArrayRef<c10::IValue> arguments) {
               "Number of elements of source < number of ones in mask");
 }
 
-}  // namespace
-
-Masked masked_by(const std::string& name) {
-  if (name == "aten::index_put" || name == "aten::index_put_" || name == "aten::_index_put_impl_" ||
-      name == "aten::_unsafe_index_put")
-    return Masked::kIndexPut;
-  if (name == "aten::masked_scatter" || name == "aten::masked_scatter_") return Masked::kMaskedScatter;
-  return Masked::kNot;
+// weights, count, replacement. Sizes and types are the meta function's to refuse.
+void hold_multinomial(c10::ArrayRef<c10::IValue> arguments) {
+  const at::Tensor weights = host_view(arguments[0].toTensor());
+  if (weights.numel() == 0 || !weights.is_floating_point()) return;
+  const at::Tensor is_valid = weights.ge(0).logical_and(weights.lt(INFINITY));  // a NaN is neither
+  TORCH_CHECK(is_valid.all().item<bool>(), "probability tensor contains either `inf`, `nan` or element < 0");
+  TORCH_CHECK(weights.sum(-1).gt(0).all().item<bool>(),
+              "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
-void hold_mask(Masked masked, c10::ArrayRef<c10::IValue> arguments) {
-  if (masked == Masked::kIndexPut) hold_index_put(arguments);
-  if (masked == Masked::kMaskedScatter) hold_masked_scatter(arguments);
+}  // namespace
+
+Asks asks_of(const std::string& name) {
+  if (name == "aten::index_put" || name == "aten::index_put_" || name == "aten::_index_put_impl_" ||
+      name == "aten::_unsafe_index_put")
+    return Asks::kIndexPut;
+  if (name == "aten::masked_scatter" || name == "aten::masked_scatter_") return Asks::kMaskedScatter;
+  if (name == "aten::multinomial") return Asks::kMultinomial;
+  return Asks::kNothing;
+}
+
+void hold_values(Asks asks, c10::ArrayRef<c10::IValue> arguments) {
+  switch (asks) {
+    case Asks::kNothing: break;
+    case Asks::kIndexPut: return hold_index_put(arguments);
+    case Asks::kMaskedScatter: return hold_masked_scatter(arguments);
+    case Asks::kMultinomial: return hold_multinomial(arguments);
+  }
 }
 
 }  // namespace opentrn::torch_device
