@@ -607,3 +607,35 @@ assert (result == 2).all()
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+# -- numbers that are cut -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (lambda rows: list(nl.affine_range(rows / 128)), "a loop"),
+        (lambda rows: list(nl.sequential_range(0, rows / 128)), "a loop"),
+        (lambda rows: nl.ndarray((rows / 128, 8), dtype=nl.float32), "a shape"),
+        (lambda rows: nl.arange(rows / 128), "nl.arange"),
+        (lambda rows: nl.mgrid[0 : rows / 128, 0:8], "nl.mgrid"),
+    ],
+)
+def test_a_fraction_is_no_count(use, what):
+    """200 rows by 128 were one tile: the last 72 rows were left out without a word."""
+
+    def kernel(a):
+        use(a.shape[0])
+        return returning(nl.load(a[0:128]))
+
+    with pytest.raises(NkiValidationError, match=f"{what} takes whole numbers, got 1.5625"):
+        run(kernel, array(200, 8))
+    run(kernel, array(256, 8))  # 2.0 is a whole number
+
+
+def test_numbers_that_are_no_masks_and_no_positions():
+    with pytest.raises(NkiValidationError, match="mask must be a comparison of index expressions or a bool, got int"):
+        run(lambda a: returning(nl.load(a, mask=5)), array(16, 8))
+    with pytest.raises(NkiValidationError, match="indices are float32, which are no positions"):
+        run(lambda a: returning(nl.gather_flattened(nl.load(a), nl.load(a))), array(32, 8))
