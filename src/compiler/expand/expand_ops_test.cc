@@ -515,12 +515,9 @@ std::vector<ExpansionCase> places() {
                add_f) +
            "(tensor<3x5xf32>, tensor<4x2xi32>, tensor<4xf32>) -> tensor<3x5xf32>",
        1e-6},
-      {"%x: tensor<3x5xf32>, %i: tensor<4x2xui8>, %u: tensor<4xf32>", "tensor<3x5xf32>",
-       scatter_of(
-           "inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1",
-           add_f) +
-           "(tensor<3x5xf32>, tensor<4x2xui8>, tensor<4xf32>) -> tensor<3x5xf32>",
-       1e-6},
+      {"%x: tensor<3x5xf32>, %i: tensor<2x1xui8>, %u: tensor<2x5xf32>", "tensor<3x5xf32>",
+       scatter_of(rows, region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>")) +
+           "(tensor<3x5xf32>, tensor<2x1xui8>, tensor<2x5xf32>) -> tensor<3x5xf32>"},
       {"%x: tensor<9xi32>, %u: tensor<4xi32>", "tensor<9xi32>",
        "%i = stablehlo.constant dense<[[0], [2], [0], [8]]> : tensor<4x1xi32>\n" +
            scatter_of("inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1",
