@@ -125,26 +125,41 @@ void match_arguments(Call& call, PyObject* const* args, size_t positional, PyObj
       call_error(f, fmt::format("needs '{}'", f.definition->signature.parameters[i].name));
 }
 
+// An array with dimensions, which NumPy also counts among the numbers.
+bool has_elements(nb::handle value) {
+  return nb::hasattr(value, "shape") && nb::hasattr(value, "dtype") &&
+         nb::len(nb::object(value.attr("shape"))) > 0;
+}
+
 Operand to_operand(Call& call, const Parameter& parameter, nb::handle value) {
   if (const TensorView* tensor = as_tensor(value)) return call.machine.operand(*tensor);
   if (PyFloat_Check(value.ptr())) return Operand::imm(PyFloat_AS_DOUBLE(value.ptr()));
   if (value.is_none()) return Operand::none();
   if (VirtualRegister* reg = as_register(value)) return Operand::imm(static_cast<double>(reg->value()));
-  if (PyNumber_Check(value.ptr())) {
+  if (PyNumber_Check(value.ptr()) && !has_elements(value)) {
     const double number = PyFloat_AsDouble(value.ptr());
     if (number == -1.0 && PyErr_Occurred()) throw nb::python_error();
     return Operand::imm(number);
   }
+  if (has_elements(value))
+    argument_error(call, parameter.name, "an array of the host is no tensor of this kernel",
+                   "pass it to the kernel as an argument, or make it with nl.shared_constant");
   argument_error(call, parameter.name,
                  fmt::format("{} is neither a tensor of this kernel nor a number",
                              nb::cast<std::string>(nb::repr(value))));
 }
 
 void flatten(nb::handle value, std::vector<int64_t>& list) {
-  if (PyLong_Check(value.ptr()) || as_register(value) || PyIndex_Check(value.ptr())) {
+  // The items of a string are strings, and a list may hold itself: neither ends in numbers.
+  if (PyLong_Check(value.ptr()) || as_register(value) || PyIndex_Check(value.ptr()) ||
+      PyUnicode_Check(value.ptr())) {
     list.push_back(to_int(value));
     return;
   }
+  if (Py_EnterRecursiveCall(" while a list of numbers was read") != 0) throw nb::python_error();
+  struct Leave {
+    ~Leave() { Py_LeaveRecursiveCall(); }
+  } leave;
   if (PyList_CheckExact(value.ptr()) || PyTuple_CheckExact(value.ptr())) {  // without Python's iterators
     list.reserve(list.size() + static_cast<size_t>(PySequence_Fast_GET_SIZE(value.ptr())));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value.ptr()); ++i)
@@ -238,6 +253,7 @@ void set_transpose_axes(Call& call, const Parameter& parameter, nb::handle value
 
 void set_sources(Call& call, const Parameter& parameter, nb::handle value) {
   call.operand_count = static_cast<size_t>(parameter.slot);
+  if (as_tensor(value)) argument_error(call, parameter.name, "a list of tensors is needed, not a tensor");
   for (nb::handle item : value) {
     const TensorView* tensor = as_tensor(item);
     if (!tensor) argument_error(call, parameter.name, "every source must be a tensor");
@@ -334,9 +350,14 @@ void convert_arguments(Call& call) {
     try {
       convert_argument(call, parameters[i], nb::handle(call.arguments[i]));
     } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_OverflowError)) throw;
-      argument_error(call, parameters[i].name, "a number is beyond what 64 bits hold",
-                     "give a number that the operand's type can hold");
+      if (error.matches(PyExc_OverflowError))
+        argument_error(call, parameters[i].name, "a number is beyond what 64 bits hold",
+                       "give a number that the operand's type can hold");
+      // What Python says of a value that is no number, with the argument and the kernel's line. An error of
+      // ours has a label and names them itself.
+      const bool plain = error.matches(PyExc_TypeError) || error.matches(PyExc_ValueError);
+      if (!plain || nb::hasattr(error.value(), "label")) throw;
+      argument_error(call, parameters[i].name, nb::cast<std::string>(nb::str(error.value())));
     }
   }
 }

@@ -84,3 +84,36 @@ def test_autocast_to_fp8_multiplies_so_and_with_the_numbers_of_the_graph():
     # The device's tanh may round to the other neighbour of fp8: 2**-3 of a term, of 512 of both signs.
     bound = 2.0**-3 * np.sqrt((np.tanh(x) ** 2) @ (w**2)).max()
     np.testing.assert_allclose(model(x)[0], want, rtol=0, atol=bound)
+
+
+CONVOLUTION = """
+func.func @main(%x: tensor<1x6x6x4x{0}>, %w: tensor<3x3x4x5x{0}>) -> tensor<1x4x4x5xf32> {{
+  %y = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{}}
+    {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+    : (tensor<1x6x6x4x{0}>, tensor<3x3x4x5x{0}>) -> tensor<1x4x4x5xf32>
+  return %y : tensor<1x4x4x5xf32>
+}}
+"""
+BYTES = {**FP8, "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E3M4": ml_dtypes.float8_e3m4}
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("element", BYTES)
+def test_every_pair_of_bytes_is_multiplied_on_the_device(element: str, target: str):
+    for text, shapes in (
+        (product(5, 40, 7, element), ((5, 40), (40, 7))),
+        (CONVOLUTION.format(element), ((1, 6, 6, 4), (3, 3, 4, 5))),
+    ):
+        draw = [RNG.standard_normal(shape).astype(BYTES[element]) for shape in shapes]
+        (want,) = graph.parse(text).evaluate(*draw, float64=True)
+        got = opentrn.compile(text, target=target, strict=True)(*draw)[0]
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("result", ["i32", "f32", "i8"])
+def test_booleans_are_counted(result: str):
+    text = product(9, 300, 7, "i1").replace("xf32>", f"x{result}>")
+    x, w = RNG.integers(0, 2, (9, 300)).astype(bool), RNG.integers(0, 2, (300, 7)).astype(bool)
+    got = opentrn.compile(text, target="trn2", strict=True)(x, w)[0]
+    want = x.astype(np.int64) @ w.astype(np.int64)
+    np.testing.assert_array_equal(got, want.astype(got.dtype))

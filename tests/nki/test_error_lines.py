@@ -199,6 +199,44 @@ def test_a_number_beyond_64_bits_is_named(number):
     assert "argument offset: a number is beyond what 64 bits hold" in text and f"at {__file__}:" in text
 
 
+def endless():
+    numbers = []
+    numbers.append(numbers)
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        # A string is a list of strings without end; this ended the process once.
+        (lambda t: nisa.iota(dst=t, pattern=[[1, "a"]]), "pattern: 'str' object cannot be interpreted as an integer"),
+        (lambda t: nisa.nc_stream_shuffle(t, t, shuffle_mask="abc"), "shuffle_mask: 'str' object cannot be"),
+        (lambda t: nisa.iota(dst=t, pattern=[[1, 64]], offset=0.5), "offset: 'float' object cannot be"),
+        (lambda t: nisa.affine_select(t, [[1, 64]], 1, t, on_false_value=t), "on_false_value: must be real number"),
+        (lambda t: nisa.dma_copy(dst=t, src=X), "src: an array of the host is no tensor of this kernel"),
+        (lambda t: nisa.tensor_scalar(t, t, nl.add, X[:, :1]), "operand0: an array of the host is no tensor"),
+        (lambda t: nisa.tensor_tensor(t, t, t, op=3), "3 names no operator"),
+        (lambda t: nisa.dma_compute(t, srcs=t, reduce_op=nl.add), "srcs: a list of tensors is needed"),
+    ],
+)
+def test_a_value_of_another_kind_names_the_argument_and_the_line(call, text):
+    def kernel(x):
+        call(nl.load(x))
+        return x
+
+    said = message(kernel, X)
+    assert text in said and f"at {__file__}:" in said
+
+
+def test_a_list_of_numbers_that_holds_itself_ends():
+    def kernel(x):
+        nisa.iota(dst=nl.load(x), pattern=endless())
+        return x
+
+    with pytest.raises(RecursionError, match="while a list of numbers was read"):
+        nki.simulate(kernel)(X)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "text"),
     [

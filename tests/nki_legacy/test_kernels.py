@@ -1,5 +1,9 @@
 """Small kernels of the dialect against numpy, and the instructions they become."""
 
+import os
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,6 +13,7 @@ import opentrn.nki_legacy as nki
 import opentrn.nki_legacy.isa as nisa
 import opentrn.nki_legacy.language as nl
 from opentrn.errors import NkiValidationError, NotModelled
+from tests.package import PYTHON
 
 
 def array(*shape, dtype=np.float32, seed=0):
@@ -552,3 +557,85 @@ def test_a_product_lies_where_it_is_placed():
     np.testing.assert_allclose(run(product((64, 32)), a), a[64:96, :32].T @ a[64:96, :32], rtol=1e-5, atol=1e-5)
     with pytest.raises(NkiValidationError, match="nc_matmul"):
         run(product((16, 0)), a)
+
+
+# -- rows that are spread to many partitions ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        nl.power,
+        lambda a, b: nisa.tensor_tensor(a, b, nl.power),
+        lambda a, b: nisa.tensor_tensor(a, b, nl.multiply, engine=nisa.gpsimd_engine),
+    ],
+)
+def test_gpsimd_reads_a_spread_row(operation, swapped):
+    """The Tensor engine spreads a row into PSUM, which GpSimd does not reach."""
+
+    def kernel(a, b):
+        left, right = nl.load(a), nl.load(b)
+        return returning(operation(right, left) if swapped else operation(left, right))
+
+    a, b = np.abs(array(97, 37)) + 0.5, np.abs(array(1, 37, seed=1)) + 0.5
+    left, right = (b, a) if swapped else (a, b)
+    for result in (run(kernel, a, b), opentrn.run(nki.jit(kernel), a, b, target="trn2").outputs):
+        expected = left * right if "multiply" in operation.__code__.co_names else left**right
+        np.testing.assert_allclose(result, expected, rtol=1e-4)
+
+
+def test_a_spread_row_warns_of_no_argument():
+    """nc_matmul has arguments without effect, and says so once a process where the user gives one."""
+    program = """
+import warnings
+import numpy as np
+import opentrn.nki_legacy as nki
+import opentrn.nki_legacy.language as nl
+
+warnings.simplefilter("error")
+
+def kernel(a, b):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a) + nl.load(b))
+    return out
+
+result = nki.simulate_kernel(nki.jit(kernel), np.ones((64, 8), np.float32), np.ones((1, 8), np.float32))
+assert (result == 2).all()
+"""
+    environment = dict(os.environ, PYTHONPATH=str(PYTHON))
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+# -- numbers that are cut -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (lambda rows: list(nl.affine_range(rows / 128)), "a loop"),
+        (lambda rows: list(nl.sequential_range(0, rows / 128)), "a loop"),
+        (lambda rows: nl.ndarray((rows / 128, 8), dtype=nl.float32), "a shape"),
+        (lambda rows: nl.arange(rows / 128), "nl.arange"),
+        (lambda rows: nl.mgrid[0 : rows / 128, 0:8], "nl.mgrid"),
+    ],
+)
+def test_a_fraction_is_no_count(use, what):
+    """200 rows by 128 were one tile: the last 72 rows were left out without a word."""
+
+    def kernel(a):
+        use(a.shape[0])
+        return returning(nl.load(a[0:128]))
+
+    with pytest.raises(NkiValidationError, match=f"{what} takes whole numbers, got 1.5625"):
+        run(kernel, array(200, 8))
+    run(kernel, array(256, 8))  # 2.0 is a whole number
+
+
+def test_numbers_that_are_no_masks_and_no_positions():
+    with pytest.raises(NkiValidationError, match="mask must be a comparison of index expressions or a bool, got int"):
+        run(lambda a: returning(nl.load(a, mask=5)), array(16, 8))
+    with pytest.raises(NkiValidationError, match="indices are float32, which are no positions"):
+        run(lambda a: returning(nl.gather_flattened(nl.load(a), nl.load(a))), array(32, 8))

@@ -13,6 +13,7 @@ import opentrn  # noqa: E402
 import opentrn.nki as nki  # noqa: E402
 import opentrn.nki.isa as nisa  # noqa: E402
 import opentrn.nki.language as nl  # noqa: E402
+import opentrn.nki_legacy as legacy  # noqa: E402
 import opentrn.torch  # noqa: E402, F401
 
 RNG = np.random.default_rng(0)
@@ -121,3 +122,39 @@ def test_what_a_kernel_leaves_unwritten_is_told():
     with pytest.warns(opentrn.errors.UnwrittenOutputWarning, match="nothing wrote 3072 of the 6144 elements"):
         result = compiled(a)
     assert torch.equal(result[:64], a[:64]) and bool(result[64:].isnan().all())
+
+
+@nki.jit
+def by_scalars(a, ops, dtype, first=2.0):
+    tile, out = nl.load(a), nl.ndarray(a.shape, dtype=dtype, buffer=nl.sbuf)
+    result = nl.ndarray(a.shape, dtype=dtype, buffer=nl.shared_hbm)
+    nisa.tensor_scalar(dst=out, data=tile, op0=ops[0], operand0=first, op1=ops[1], operand1=1.0)
+    nisa.dma_copy(dst=result, src=out)
+    return result
+
+
+def test_operators_and_types_are_arguments_of_a_kernel() -> None:
+    """Dynamo has no form for a function in a graph's call: `nl.add` as an argument was refused."""
+    a, _ = operands()
+    result = torch.compile(lambda x: by_scalars(x, (nl.multiply, nl.add), nl.float32), backend="neuron", fullgraph=True)
+    torch.testing.assert_close(result(a), a * 2 + 1)
+    named = torch.compile(lambda x: by_scalars(x, ops=[nl.add, nl.multiply], dtype="float32"), backend="neuron")
+    torch.testing.assert_close(named(a), a + 2)
+
+
+@legacy.jit
+def lower_triangle(a):
+    rows, columns = a.shape
+    i, j = legacy.language.arange(rows)[:, None], legacy.language.arange(columns)[None, :]
+    out = legacy.language.ndarray(a.shape, dtype=a.dtype, buffer=legacy.language.shared_hbm)
+    tile = legacy.language.zeros(a.shape, a.dtype)
+    tile[i, j] = legacy.language.copy(legacy.language.load(a), mask=(i >= j))
+    legacy.language.store(out, tile)
+    return out
+
+
+def test_rows_of_a_kernel_of_nki_0_1_may_begin_on_any_partition() -> None:
+    """Its compiler moves rows: a mask that takes the kernel's rows one by one was refused inside of a model."""
+    a, _ = operands()
+    result = torch.compile(lambda x: lower_triangle(x) + 1, backend="neuron", fullgraph=True)(a)
+    torch.testing.assert_close(result, a.tril() + 1)

@@ -85,7 +85,9 @@ class _Plan:
                     return
         self.data = emit.broadcast(x, self.shape)
         self.other = emit.broadcast(y, self.shape)
-        if self.data.region is PSUM and self.other.region is PSUM:
+        if op == "power":  # GpSimd's, which cannot read PSUM
+            self.data, self.other = emit.to_sbuf(self.data), emit.to_sbuf(self.other)
+        elif self.data.region is PSUM and self.other.region is PSUM:
             self.other = emit.to_sbuf(self.other)
 
     @property

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from opentrn.errors import NkiValidationError
 
 
 class Range(NamedTuple):
@@ -15,6 +17,15 @@ class Range(NamedTuple):
 
 
 Box = tuple[Range, ...]
+
+
+def whole(value: Any, what: str) -> int:
+    """A count or an index as an int. A fraction is not cut: 200 rows by 128 are not one tile but two."""
+    if isinstance(value, float) and not value.is_integer():
+        raise NkiValidationError(
+            f"{what} takes whole numbers, got {value!r}", label="nki.operand", hint="//, or math.ceil(a / b)"
+        )
+    return int(value)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -182,9 +182,7 @@ def _spread(tile: Tile, partitions: int) -> Tile:
         count = min(PSUM_BANK_FLOATS, width - start)
         part = (Range(start, 1, count),)
         product = fresh((partitions, count), _FP32, PSUM)
-        nisa.nc_matmul(
-            write(product), read(ones), read(row.sub((Range(0, 1, 1), *part))), is_stationary_onezero=True
-        )
+        nisa.nc_matmul(write(product), read(ones), read(row.sub((Range(0, 1, 1), *part))))
         if spread is None:
             return product.reshape(shape)
         nisa.tensor_copy(write(spread.sub((Range(0, 1, partitions), *part))), read(product))

@@ -25,6 +25,7 @@ import numpy as np
 
 from opentrn.errors import NkiValidationError
 from opentrn.nki_legacy import base
+from opentrn.nki_legacy.box import whole
 from opentrn.nki_legacy.index_form import Form, affine_form, form_of
 
 _ALL = slice(None)
@@ -376,7 +377,7 @@ class Predicate:
 @functools.lru_cache(maxsize=4096)
 def arange(*args: int) -> IndexExpr:
     """Indices as `numpy.arange`, of shape [n]; add axes with `[:, None]`."""
-    values = range(*(int(a) for a in args))
+    values = range(*(whole(a, "nl.arange") for a in args))
     if not values:
         raise NkiValidationError(f"nl.arange{args} is empty", label="nki.index")
     return _expr(affine_form((len(values),), {-1: values.step}), values.start)
@@ -406,8 +407,11 @@ class _MGrid:
         for axis in slices:
             if not isinstance(axis, slice) or axis.stop is None:
                 raise NkiValidationError(f"nl.mgrid takes slices with an end, got {axis!r}", label="nki.index")
-            step = 1 if axis.step is None else int(axis.step)
-            vectors.append(np.arange(int(axis.start or 0), int(axis.stop), step, dtype=np.int64))
+            first, end, step = (
+                whole(default if v is None else v, "nl.mgrid")
+                for v, default in ((axis.start, 0), (axis.stop, 0), (axis.step, 1))
+            )
+            vectors.append(np.arange(first, end, step, dtype=np.int64))
             if vectors[-1].size == 0:
                 raise NkiValidationError(f"nl.mgrid: {axis!r} is empty", label="nki.index")
         shape = tuple(v.size for v in vectors)

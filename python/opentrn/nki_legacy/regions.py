@@ -39,7 +39,7 @@ def regions(mask: Any, shape: tuple[int, ...], what: str) -> list[Box]:
     """
     if mask is None or (isinstance(mask, (bool, np.bool_)) and mask):
         return [full_box(shape)]
-    if isinstance(mask, (bool, np.bool_, int)):
+    if isinstance(mask, (bool, np.bool_)) or (isinstance(mask, int) and mask in (0, 1)):
         return [full_box(shape)] if mask else []
     if not isinstance(mask, Predicate):
         raise NkiValidationError(

@@ -40,6 +40,7 @@ class Result:
     other: Any = None
     spec: Spec | None = None
     is_copy: bool = False  # an earlier result is the same value, and torch gives this one memory of its own
+    start: int | None = None  # elements of memory before its first one, where the caller asks (memory.find_starts)
 
 
 @dataclass

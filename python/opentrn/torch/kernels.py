@@ -25,7 +25,8 @@ from opentrn.torch.registry import RULES
 from opentrn.torch.text import Value
 from opentrn.types import dtypes
 
-# By id; nobody but the graph's call refers to them.
+_HELD = "opentrn: by number"
+# Kernels, and functions that they are called with, by id; nobody but the graph's call refers to them.
 _KERNELS: dict[int, Any] = {}
 _TARGET: list[str] = []  # of the program that is being compiled
 _LIBRARY = torch.library.Library("opentrn", "DEF")
@@ -96,6 +97,7 @@ RULES[torch.ops.opentrn.nki_call.default] = _emit
 @torch._dynamo.allow_in_graph
 def _traced(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     kernel = _KERNELS[number]
+    args, kwargs = _with_held(args), {name: _with_held(value) for name, value in kwargs.items()}
     own = getattr(kernel, "target", None) or getattr(kernel, "options", {}).get("platform_target")
     target = None if own or not _TARGET else _TARGET[-1]
     call = kernel_call.trace(kernel, *args, target=target, **kwargs)
@@ -106,7 +108,30 @@ def _traced(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def call(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a kernel's call is while dynamo traces it."""
-    return _traced(_number(type(kernel), kernel.parts()), args, kwargs)
+    taken = [_held(value) for value in args]
+    named = {name: _held(value) for name, value in kwargs.items()}
+    return _traced(_number(type(kernel), kernel.parts()), tuple(taken), named)
+
+
+def _held(value: Any) -> Any:
+    """What the graph's call can hold in place of a function (nl.add, np.exp) or a class, in tuples and lists too."""
+    if isinstance(value, (tuple, list)):
+        return type(value)([_held(each) for each in value])
+    return (_HELD, _number_of(value)) if callable(value) and not isinstance(value, torch.Tensor) else value
+
+
+def _with_held(value: Any) -> Any:
+    if not isinstance(value, (tuple, list)):
+        return value
+    if len(value) == 2 and isinstance(value[0], str) and value[0] == _HELD:
+        return _KERNELS[value[1]]
+    return type(value)(_with_held(each) for each in value)
+
+
+@torch._dynamo.assume_constant_result
+def _number_of(value: Any) -> int:
+    _KERNELS[id(value)] = value
+    return id(value)
 
 
 def call_with_tensors(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

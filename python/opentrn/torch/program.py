@@ -110,7 +110,8 @@ class Program:
         for check in emitted.checks:
             check.hold(outputs[check.program])
         return [
-            outputs[row.program].clone() if row.is_copy and _is_dense(row.spec)
+            memory.placed(outputs[row.program], row.spec, row.start) if row.start is not None
+            else outputs[row.program].clone() if row.is_copy and _is_dense(row.spec)
             else outputs[row.program] if row.program >= 0 and _is_dense(row.spec)
             else _strided(outputs[row.program], row.spec) if row.program >= 0
             else arguments[row.argument] if row.argument >= 0
@@ -292,6 +293,8 @@ class CallableGraph:
         emitted = emit(self.module, specs, sizes, self.name, holds_masks=True)
         for row in emitted.results[self.visible :] if self.visible is not None else ():
             row.spec = None
+        if self._is_symbolic:
+            memory.find_starts(self.module, emitted.results, sizes)
         return Program(emitted, self.settings, self.name, self.starts)
 
 

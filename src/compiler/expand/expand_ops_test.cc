@@ -319,6 +319,21 @@ std::vector<ExpansionCase> products() {
       {"%x: tensor<1x2x4x4xi8>, %w: tensor<3x2x2x2xi8>", "tensor<1x3x3x3xf32>",
        convolution("stride = [1, 1]", "(tensor<1x2x4x4xi8>, tensor<3x2x2x2xi8>) -> tensor<1x3x3x3xf32>"), 0,
        100},
+      // floats of eight bits that the kernel does not take, and booleans that are counted
+      {"%x: tensor<3x4xf8E4M3FN>, %w: tensor<4x2xf8E4M3FN>", "tensor<3x2xbf16>",
+       "%r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<3x4xf8E4M3FN>, "
+       "tensor<4x2xf8E4M3FN>) -> tensor<3x2xbf16>",
+       1e-2},
+      {"%x: tensor<1x2x4x4xf8E4M3>, %w: tensor<3x2x2x2xf8E4M3>", "tensor<1x3x3x3xf32>",
+       convolution("stride = [1, 1]",
+                   "(tensor<1x2x4x4xf8E4M3>, tensor<3x2x2x2xf8E4M3>) -> tensor<1x3x3x3xf32>"),
+       1e-5},
+      {"%x: tensor<3x4xi1>, %w: tensor<4x2xi1>", "tensor<3x2xi32>",
+       "%r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<3x4xi1>, tensor<4x2xi1>) "
+       "-> tensor<3x2xi32>"},
+      {"%x: tensor<3x4xi1>, %w: tensor<4x2xi1>", "tensor<3x2xf32>",
+       "%r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<3x4xi1>, tensor<4x2xi1>) "
+       "-> tensor<3x2xf32>"},
       {"%x: tensor<128x2x3xf32>, %w: tensor<128x3x2xf32>", "tensor<128x2x2xf32>",
        "%r = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : "
        "(tensor<128x2x3xf32>, tensor<128x3x2xf32>) -> tensor<128x2x2xf32>",
@@ -500,6 +515,9 @@ std::vector<ExpansionCase> places() {
                add_f) +
            "(tensor<3x5xf32>, tensor<4x2xi32>, tensor<4xf32>) -> tensor<3x5xf32>",
        1e-6},
+      {"%x: tensor<3x5xf32>, %i: tensor<2x1xui8>, %u: tensor<2x5xf32>", "tensor<3x5xf32>",
+       scatter_of(rows, region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>")) +
+           "(tensor<3x5xf32>, tensor<2x1xui8>, tensor<2x5xf32>) -> tensor<3x5xf32>"},
       {"%x: tensor<9xi32>, %u: tensor<4xi32>", "tensor<9xi32>",
        "%i = stablehlo.constant dense<[[0], [2], [0], [8]]> : tensor<4x1xi32>\n" +
            scatter_of("inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1",

@@ -164,12 +164,15 @@ Expr exact_dot(Builder& builder, const Op& op, ValueId lhs, ValueId rhs, int64_t
   return *sum;
 }
 
+// Integers, and booleans, which count as 0 and 1.
 bool has_integers(const Function& function, const Op& op) {
-  const auto integer = [&](ValueId id) {
+  const auto counts = [&](ValueId id) {
     const graph::Type& type = function.type(id);
-    return type.is_tensor() && type.is_static() && !type.quantization() && graph::is_integer(type.element());
+    return type.is_tensor() && type.is_static() && !type.quantization() &&
+           (graph::is_integer(type.element()) || graph::is_bool(type.element()));
   };
-  return integer(op.operands[0]) && integer(op.operands[1]) && integer(op.results[0]);
+  return counts(op.operands[0]) && counts(op.operands[1]) &&
+         graph::is_integer(function.type(op.results[0]).element());
 }
 
 std::vector<ValueId> integer_dot(Builder& builder, const Function& function, const Op& op,

@@ -1,5 +1,6 @@
-// Scatters of more windows than the kernel unrolls (lowering/scatter.cc), as a loop over parts of them: the
-// gradient of an embedding over a long batch. Parts follow each other in the order of the windows.
+// Scatters by places of 8 and 16 bits, and of more windows than the kernel unrolls (lowering/scatter.cc), as
+// a loop over parts of them: the gradient of an embedding over a long batch. Parts follow each other in the
+// order of the windows.
 #include <algorithm>
 
 #include "compiler/analysis/dims.h"
@@ -65,7 +66,27 @@ std::vector<ValueId> scatter_by_parts(Builder& builder, const Function& function
                            });
 }
 
-constexpr Expansion kLongScatterExpansions[] = {{OpKind::scatter_, is_long_scatter, scatter_by_parts}};
+// Registers hold 32 bits, and the kernel loads places as they lie. JAX's gradient of x[i] scatters by i's own
+// type.
+bool has_short_places(const Function& function, const Op& op) {
+  if (op.results.size() != 1 || op.operands.size() != 3) return false;
+  const Type& type = function.type(op.operands[1]);
+  return type.is_tensor() && type.is_static() && !type.quantization() && graph::is_integer(type.element()) &&
+         graph::bit_width(type.element()) < 32;
+}
+
+std::vector<ValueId> by_long_places(Builder& builder, const Function& function, const Op& op,
+                                    std::span<const ValueId> operands) {
+  const ValueId places = builder.convert(operands[1], ElementType::kI32);
+  graph::Copier copier(function, builder.function());
+  for (size_t i = 0; i < operands.size(); ++i) copier.set(op.operands[i], operands[i]);
+  Op& scatter = builder.function().op(copier.copy(op, builder.block()));
+  scatter.operands = {operands[0], places, operands[2]};
+  return scatter.results;
+}
+
+constexpr Expansion kLongScatterExpansions[] = {{OpKind::scatter_, has_short_places, by_long_places},
+                                                {OpKind::scatter_, is_long_scatter, scatter_by_parts}};
 
 }  // namespace
 

@@ -159,14 +159,41 @@ std::vector<ValueId> summed_products(Builder& builder, const Function& function,
   return {builder.convert(sum, type.element())};
 }
 
-// Whole numbers whose product is to be a float, and booleans, whose product says whether any pair is true.
+// Floats of eight bits that the kernel of the op does not take: E4M3FN and E3M4 in products, where E4M3 and
+// E5M2 are multiplied as they are, and all of them in convolutions.
+bool is_product_of_bytes(const Function& function, const Op& op) {
+  for (const ValueId operand : op.operands) {
+    const graph::Type& type = function.type(operand);
+    if (!type.is_tensor() || !type.is_static() || type.quantization() || !device_dtype(type.element()))
+      return false;
+    const ElementType element = type.element();
+    const bool odd = element == ElementType::kF8E4M3FN || element == ElementType::kF8E3M4;
+    const bool taken = element == ElementType::kF8E4M3 || element == ElementType::kF8E5M2;
+    if (!odd && !(taken && op.kind == OpKind::convolution_)) return false;
+  }
+  return graph::is_float(function.type(op.results[0]).element());
+}
+
+// bf16 holds every number of eight bits. The sum is rounded once.
+std::vector<ValueId> product_in_bf16(Builder& builder, const Function& function, const Op& op,
+                                     std::span<const ValueId> operands) {
+  std::vector<ValueId> wider;
+  for (const ValueId operand : operands) wider.push_back(builder.convert(operand, ElementType::kBF16));
+  const graph::Type& type = function.type(op.results[0]);
+  const Expr product(
+      builder, builder.add(op.kind, std::move(wider), op.attributes, {type.with_element(ElementType::kF32)}));
+  return {product.as(type.element()).id()};
+}
+
+// Whole numbers and booleans whose product is to be a float, and booleans whose product says whether any pair
+// is true.
 bool counts_in_floats(const Function& function, const Op& op) {
   const ElementType to = function.type(op.results[0]).element();
   for (const ValueId operand : op.operands) {
     const graph::Type& type = function.type(operand);
     if (!type.is_tensor() || !type.is_static() || type.quantization()) return false;
-    const bool fits =
-        to == ElementType::kI1 ? type.element() == ElementType::kI1 : graph::is_integer(type.element());
+    const bool is_bool = type.element() == ElementType::kI1;
+    const bool fits = is_bool || (to != ElementType::kI1 && graph::is_integer(type.element()));
     if (!fits) return false;
   }
   return to == ElementType::kI1 || graph::is_float(to);
@@ -185,6 +212,8 @@ std::vector<ValueId> product_in_f32(Builder& builder, const Function& function, 
 
 constexpr Expansion kProductExpansions[] = {{OpKind::dot_general_, counts_in_floats, product_in_f32},
                                             {OpKind::convolution_, counts_in_floats, product_in_f32},
+                                            {OpKind::dot_general_, is_product_of_bytes, product_in_bf16},
+                                            {OpKind::convolution_, is_product_of_bytes, product_in_bf16},
                                             {OpKind::dot_general_, is_many_small, summed_products},
                                             {OpKind::dot_general_, is_matrices_by_vectors, summed_products},
                                             {OpKind::dot_general_, is_long_product, sum_of_parts}};

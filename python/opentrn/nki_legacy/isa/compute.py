@@ -106,9 +106,14 @@ def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engines.unk
             f"tensor_tensor: {a!r} and {b!r} cannot both be in PSUM",
             label="nki.memory", hint="nl.copy one to SBUF",
         )
+    given = (a.region, b.region)
     a, b = emit.broadcast(a, shape), emit.broadcast(b, shape)
-    if a.region is PSUM and b.region is PSUM:
-        b = to_sbuf(b)  # a row that was spread to many partitions through PSUM
+    # A row that was spread to many partitions lies in PSUM, which GpSimd cannot read and which holds one operand.
+    on_gpsimd = name == "power" or to_engine(engine) == machine.engine.gpsimd
+    if a.region is PSUM and given[0] is not PSUM and on_gpsimd:
+        a = to_sbuf(a)
+    if b.region is PSUM and (a.region is PSUM or (given[1] is not PSUM and on_gpsimd)):
+        b = to_sbuf(b)
 
     def call(dst: Tile, box: Box) -> None:
         left, right = read(a, box), read(b, box)

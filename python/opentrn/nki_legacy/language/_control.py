@@ -12,7 +12,7 @@ from opentrn.base.notices import tell_once
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki import _machine
 from opentrn.nki_legacy import arithmetic, emit
-from opentrn.nki_legacy.box import full_box
+from opentrn.nki_legacy.box import full_box, whole
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.isa._common import no_options
 from opentrn.nki_legacy.regions import regions
@@ -34,7 +34,7 @@ class _Loop:
 def _iterate(args: tuple[Any, ...], independent: bool = False) -> Iterator[LoopIndex]:
     loop = _Loop()
     with written_loop(independent) as next_iteration:
-        for value in range(*(int(a) for a in args)):
+        for value in range(*(whole(a, "a loop") for a in args)):
             index = LoopIndex(value)
             index.loop = loop
             next_iteration()

@@ -12,6 +12,7 @@ from opentrn.nki import _machine
 from opentrn.nki import isa as machine
 from opentrn.nki import language as machine_nl
 from opentrn.nki_legacy import emit
+from opentrn.nki_legacy.box import whole
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.emit import session, write
 from opentrn.nki_legacy.isa._common import no_options
@@ -78,6 +79,7 @@ def _new(shape: Any, dtype: Any, buffer: Any, name: str, default: Buffer = sbuf)
     if place.address is not None:
         place = session().traced.body.place(place)
     sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    sizes = tuple(whole(s, "a shape") if isinstance(s, float) else s for s in sizes)
     if place.region is not MemoryRegion.shared_hbm:
         return Tensor(sizes, dtype, place, name)
     # Every program of the grid creates the same shared tensors in the same order, and gets the same memory.

@@ -188,6 +188,11 @@ def gather_flattened(data, indices, *, mask=None, dtype=None, **extra) -> Tile:
     emit.flush()
     region = move.options("nl.gather_flattened", extra)
     source, index = emit.operand(data, "nl.gather_flattened"), emit.operand(indices, "nl.gather_flattened")
+    if index.dtype.kind not in "iu":
+        raise NkiValidationError(
+            f"nl.gather_flattened: indices are {index.dtype}, which are no positions",
+            label="nki.dtype", hint="load them as nl.uint32",
+        )
     source, index = emit.to_sbuf(source), emit.to_sbuf(index)
     if index.dtype != np.uint32:
         converted = emit.fresh(index.shape, np.uint32)
