@@ -252,10 +252,9 @@ void add_fixed(CLI::App& command, PlanOptions& options) {
       ->check(CLI::IsMember({"none", "selective", "full"}));
   command
       .add_option("--schedule", options.schedules,
-                  "Pipeline schedules to search: 1f1b, zb-h1, zb-v, v-half, v-min, dualpipe, "
-                  "gpipe "
-                  "(default: 1f1b)")
-      ->check(CLI::IsMember({"1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe"}));
+                  fmt::format("Pipeline schedules to search: {} (default: 1f1b)",
+                              fmt::join(planner::schedule_names(), ", ")))
+      ->check(CLI::IsMember(planner::schedule_names()));
   command.add_flag("--offload", fixed.offload,
                    "Keep optimizer states in the host's memory; the host updates them");
   command.add_option("--sp", options.sp, "Fix sequence parallelism")->check(CLI::IsMember({"on", "off"}));

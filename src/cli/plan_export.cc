@@ -47,9 +47,10 @@ void check_stages(const Model& model, const Layout& layout) {
 std::string jax(const Job& job, const Line& line) {
   const Layout& layout = line.plan->layout;
   const Model& model = job.model;
-  if (layout.cp > 1)
-    refuse(fmt::format("{} for JAX", planner::to_string(layout)),
-           "--cp 1: its step has stages, data, tensor and expert parallelism");
+  if (layout.cp > 1 && model.experts > 0)
+    refuse(fmt::format("{} for JAX: its experts take so many tokens of each sequence, which CP cuts",
+                       planner::to_string(layout)),
+           "--cp 1");
   if (layout.pp > 1) check_stages(model, layout);
   if (model.latent() || model.window_layers > 0 || !model.causal || model.biases)
     refuse(fmt::format("{} for JAX", model.name),
@@ -86,6 +87,7 @@ std::string jax(const Job& job, const Line& line) {
                                     {"layout",
                                      {{"pp", layout.pp},
                                       {"dp", layout.dp},
+                                      {"cp", layout.cp},
                                       {"tp", layout.tp},
                                       {"ep", layout.ep},
                                       {"capacity", model.expert_capacity(job.seq)},

@@ -21,13 +21,15 @@ from jax.sharding import PartitionSpec as P
 PLAN = json.loads(r"""{{plan}}""")
 MODEL, LAYOUT = PLAN["model"], PLAN["layout"]
 DTYPE = {"bf16": jnp.bfloat16, "fp32": jnp.float32}[PLAN["precision"]]
-PP, DP, TP, ZERO, SP = LAYOUT["pp"], LAYOUT["dp"], LAYOUT["tp"], LAYOUT["zero"], LAYOUT["sp"]
+PP, DP, CP, TP, ZERO, SP = (LAYOUT[name] for name in ("pp", "dp", "cp", "tp", "zero", "sp"))
 HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
 FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
 # Of experts: how many a token meets, and how many tokens of a sequence each of them takes.
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
-# Data parallelism; ranks that share a set of experts are next to each other.
-DATA = ("dp", "ep") if EXPERTS else ("dp",)
+# Axes that cut a batch; ranks that share a set of experts are next to each other.
+BATCH = ("dp", "ep") if EXPERTS else ("dp",)
+# Devices with tokens of their own: context parallelism cuts each sequence.
+DATA = (*BATCH, "cp") if CP > 1 else BATCH
 # Axes that cut a model's ends. Stages go through a step together, so all of them have a part of both ends' work.
 ENDS = ("pp", "tp") if PP > 1 else ("tp",)
 
@@ -92,7 +94,7 @@ def holders(s: tuple) -> tuple[str, ...]:
 def cut_over_data(s: tuple) -> int | None:
     """The dimension that ZeRO cuts of a weight and its optimizer state: the first that only stages cut, if any do."""
     shape, axes = s
-    ranks = DP // EP if "ep" in axes_of(s) else DP
+    ranks = DP * CP // (EP if "ep" in axes_of(s) else 1)
     of_stage = lambda i: shape[i] // (PP if axes[i] == "pp" else 1)  # noqa: E731
     return next((i for i in range(len(shape)) if axes[i] in (None, "pp") and of_stage(i) % ranks == 0), None)
 
@@ -108,10 +110,11 @@ def specs(over_data: bool) -> dict:
     return jax.tree.map(lambda s: spec(s, over_data), shapes(), is_leaf=is_leaf)
 
 
-def attention_weights(q, k):
+def attention_weights(q, k, first):
     scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
-    length = q.shape[2]
-    return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((length, length), bool)), scores, -1e30), -1)
+    counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, scores.shape[2:], axis)  # noqa: E731
+    before = jnp.tril(jnp.ones(scores.shape[2:], bool)) if first is None else first + counted(0) >= counted(1)
+    return jax.nn.softmax(jnp.where(before, scores, -1e30), -1)
 
 
 def with_gradient(kept, gradient):
@@ -120,26 +123,27 @@ def with_gradient(kept, gradient):
 
 
 @jax.custom_vjp
-def attended(q, k, v):
-    """Causal attention of [sequences, heads, tokens, head]."""
-    return jnp.einsum("bhqk,bhkd->bhqd", attention_weights(q, k).astype(DTYPE), v)
+def attended(q, k, v, first):
+    """Causal attention of [sequences, heads, tokens, head]; `first`: where queries begin that are not all."""
+    return jnp.einsum("bhqk,bhkd->bhqd", attention_weights(q, k, first).astype(DTYPE), v)
 
 
-def attended_forward(q, k, v):
-    made = attended(q, k, v)
-    return made, (q, k, v, made)
+def attended_forward(q, k, v, first):
+    made = attended(q, k, v, first)
+    return made, ((q, k, v, made), first)
 
 
 def attended_backward(kept, gradient):
     """As flash attention: the weights are made again, and not kept, which would be most of the memory."""
+    kept, first = kept
     (q, k, v, made), gradient = with_gradient(kept, gradient)
-    weights = attention_weights(q, k)
+    weights = attention_weights(q, k, first)
     of_v = jnp.einsum("bhqk,bhqd->bhkd", weights.astype(DTYPE), gradient)
     of_weights = jnp.einsum("bhqd,bhkd->bhqk", gradient, v, preferred_element_type=jnp.float32)
     wide = jnp.float32
     of_row = jnp.sum(made.astype(wide) * gradient.astype(wide), -1, keepdims=True)
     of_scores = (weights * (of_weights - of_row) / np.sqrt(HEAD)).astype(DTYPE)
-    return jnp.einsum("bhqk,bhkd->bhqd", of_scores, k), jnp.einsum("bhqk,bhqd->bhkd", of_scores, q), of_v
+    return jnp.einsum("bhqk,bhkd->bhqd", of_scores, k), jnp.einsum("bhqk,bhqd->bhkd", of_scores, q), of_v, None
 
 
 attended.defvjp(attended_forward, attended_backward)
@@ -326,8 +330,7 @@ def dispatched_backward(kept, gradient):
     """Gathered too, by the places of each token."""
     place, token = kept
     wide = sum(row.astype(jnp.float32) * there for row, there in rows_by_choice(gradient, place))
-    none = lambda index: np.zeros(index.shape, jax.dtypes.float0)  # noqa: E731
-    return wide.astype(DTYPE), none(place), none(token)
+    return wide.astype(DTYPE), None, None
 
 
 dispatched.defvjp(lambda x, place, token: (dispatched(x, place, token), (place, token)), dispatched_backward)
@@ -346,8 +349,7 @@ def combined_backward(kept, gradient):
     of_made = (rows_of(gradient, token).astype(jnp.float32) * share[:, None]).astype(DTYPE)
     wide_rows = ((row.astype(jnp.float32), there[:, 0]) for row, there in rows_by_choice(made, place))
     of_shares = [jnp.sum(row * wide, -1) * there for row, there in wide_rows]
-    none = lambda index: np.zeros(index.shape, jax.dtypes.float0)  # noqa: E731
-    return of_made, jnp.stack(of_shares, -1), none(place), none(token), jnp.zeros_like(share)
+    return of_made, jnp.stack(of_shares, -1), None, None, None
 
 
 def combined_forward(made, shares, place, token, share):
@@ -394,7 +396,7 @@ def surprise(logits, labels):
 def surprise_backward(kept, gradient):
     (raised, total, labels), gradient = with_gradient(kept, gradient)
     of_label = is_label(raised, labels).astype(jnp.float32) * gradient[..., None]
-    return raised * (gradient / total)[..., None] - of_label, np.zeros(labels.shape, jax.dtypes.float0)
+    return raised * (gradient / total)[..., None] - of_label, None
 
 
 surprise.defvjp(surprise_forward, surprise_backward)
@@ -419,12 +421,22 @@ class Step:
         self.mesh = mesh
         self.tp = mesh.shape["tp"]
         self.stages = mesh.shape.get("pp", 1)
-        self.ranks = mesh.size // self.tp // self.stages  # of data parallelism
+        self.ranks = mesh.size // self.tp // self.stages  # with tokens of their own
+        self.length = PLAN["seq"] // mesh.shape.get("cp", 1)  # of what a device has of a sequence
+
+    def first(self):
+        """Of the tokens of a sequence that this device has; none where it has all."""
+        return jax.lax.axis_index("cp") * self.length if CP > 1 else None
+
+    def own(self, x, axis, more=0):
+        """What is this device's of a sequence."""
+        return jax.lax.dynamic_slice_in_dim(x, self.first(), self.length + more, axis) if CP > 1 else x
 
     def rotated(self, x):
-        length, half = x.shape[1], HEAD // 2
-        angles = np.outer(np.arange(length), 1e4 ** (-np.arange(half) / half))
-        both = lambda first, second: np.stack((first, second), 1)[None, :, None].astype(np.float32)  # noqa: E731
+        half = HEAD // 2
+        angles = np.outer(np.arange(PLAN["seq"]), 1e4 ** (-np.arange(half) / half))
+        table = lambda *halves: np.stack(halves, 1)[None, :, None].astype(np.float32)  # noqa: E731
+        both = lambda *halves: self.own(table(*halves), 1)  # noqa: E731
         cosine, sine = np.cos(angles), np.sin(angles)
         pairs = x.astype(jnp.float32).reshape(*x.shape[:3], 2, half)
         turned = pairs * both(cosine, cosine) + jax.lax.rev(pairs, (3,)) * both(-sine, sine)
@@ -441,13 +453,17 @@ class Step:
     def attention(self, h, w):
         batch, length, _ = h.shape
         split = lambda y: y.reshape(batch, length, -1, HEAD)  # noqa: E731
-        q, k, v = (split(product(h, self.own_heads(w[name]) if name in "kv" else w[name])) for name in "qkv")
+        q, k, v = (split(product(h, w[name])) for name in "qkv")
         if not MODEL["positions"]:
             q, k = self.rotated(q), self.rotated(k)
-        k, v = (self.of_queries(y, q.shape[2]) for y in (k, v))
+        k, v = (self.of_queries(self.of_sequence(y), q.shape[2]) for y in (k, v))
         by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
-        mixed = attended(by_head(q), by_head(k), by_head(v))
+        mixed = attended(by_head(q), by_head(k), by_head(v), self.first())
         return product(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1), w["o"])
+
+    def of_sequence(self, y):
+        """Keys or values of all tokens, of which a device of context parallelism has made its own."""
+        return jax.lax.all_gather(y, "cp", axis=1, tiled=True) if CP > 1 else y
 
     def key_heads(self) -> tuple:
         """Of the heads of keys, where tensor parallelism does not divide them: from which on queries of this device
@@ -456,12 +472,19 @@ class Step:
         count = max(((rank + 1) * own - 1) // each - rank * own // each + 1 for rank in range(self.tp))
         return jnp.minimum(jax.lax.axis_index("tp") * own // each, KEY_HEADS - count), count
 
-    def own_heads(self, w):
-        """The columns of a weight of keys or values, of which every device has all, that this device reads."""
+    def own_heads(self, layer):
+        """With the columns of weights of keys and values, of which every device has all, that this one reads."""
         if KEY_HEADS % self.tp == 0:
-            return w
+            return layer
         first, count = self.key_heads()
-        return jax.lax.dynamic_slice_in_dim(w, first * HEAD, count * HEAD, 1)
+        own = lambda w: jax.lax.dynamic_slice_in_dim(w, first * HEAD, count * HEAD, 1)  # noqa: E731
+        return {**layer, "k": own(layer["k"]), "v": own(layer["v"])}
+
+    def of_own_heads(self, layers):
+        """What all micro-batches read, and gradients of it as those of the weights."""
+        own = lambda layer: layer if ZERO >= 3 else self.own_heads(layer)  # noqa: E731  # in parts until a block
+        layers, back = jax.vjp(lambda layers: [own(each) for each in layers], layers)
+        return layers, lambda gradients: back(gradients)[0]
 
     def of_queries(self, y, heads):
         """Keys or values, one for each head of queries that this device has."""
@@ -476,7 +499,7 @@ class Step:
         return jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index("tp") * heads - before, heads, 2)
 
     def layer(self, x, w):
-        w = self.gathered(w, shapes()["layers"][0])
+        w = self.own_heads(self.gathered(w, shapes()["layers"][0])) if ZERO >= 3 else w
         x = x + self.summed(self.attention(self.whole_tokens(normed(x, w["norm1"])), w))
         h = self.whole_tokens(normed(x, w["norm2"]))
         return x + self.summed(self.experts(h, w) if EXPERTS else self.mlp(h, w, product))
@@ -512,7 +535,7 @@ class Step:
         """A part of the hidden dimension. Tokens are rows of the table: nothing is checked, and none is negative."""
         rows = ends["embedding"].at[tokens[..., :-1]]
         x = rows.get(mode="promise_in_bounds", wrap_negative_indices=False)
-        return x + ends["positions"][: x.shape[-2]] if MODEL["positions"] else x
+        return x + self.own(ends["positions"][: PLAN["seq"]], 0) if MODEL["positions"] else x
 
     def spread(self, x):
         """What was looked up, as blocks have it."""
@@ -589,7 +612,7 @@ class Step:
             x, gradient = with_gradient(x, gradient)
             return jax.vjp(lambda x, w: self.block(x, w, stage), x, w)[1](gradient)
 
-        first = jnp.zeros((*of_made.shape[1:2], PLAN["seq"], HIDDEN // (self.tp * self.stages)), DTYPE)
+        first = jnp.zeros((*of_made.shape[1:2], self.length, HIDDEN // (self.tp * self.stages)), DTYPE)
         first = self.varying(first, (*DATA, *ENDS))
 
         def tick(carried, of):
@@ -677,8 +700,11 @@ class Step:
         # Each device's own weights: their gradients are of its own tokens, and added up when all of them are there.
         own = lambda w, s: jax.lax.pcast(w, self.along(s), to="varying")  # noqa: E731
         weights = jax.tree.map(own, state["weights"], shapes())
-        loss, gradients = (self.pipelined if PP > 1 else self.summed_over_micro_batches)(weights, tokens)
-        count = len(tokens)
+        layers, back = self.of_own_heads(weights["layers"])
+        tokens = self.own(tokens, 2, 1)
+        summed = self.pipelined if PP > 1 else self.summed_over_micro_batches
+        loss, gradients = summed({**weights, "layers": layers}, tokens)
+        gradients, count = {**gradients, "layers": back(gradients["layers"])}, len(tokens)
         gradients = jax.tree.map(self.reduced, gradients, shapes())
         kept = ("master", "moment", "square")
         leaves = zip(*(jax.tree.leaves(each) for each in (*(state[name] for name in kept), gradients)), strict=True)
@@ -695,22 +721,17 @@ class Step:
         made = jax.shard_map(
             self,
             mesh=self.mesh,
-            in_specs=(state, P(None, DATA, None)),
+            in_specs=(state, P(None, BATCH, None)),
             out_specs=({**state, "weights": kept}, P()),
         )
         sharding = lambda p: NamedSharding(self.mesh, p)  # noqa: E731
         states = jax.tree.map(sharding, state, is_leaf=lambda p: isinstance(p, P))
-        data = sharding(P(None, DATA, None))
+        data = sharding(P(None, BATCH, None))
         return (
             jax.jit(made, in_shardings=(states, data), out_shardings=(states, sharding(P())), donate_argnums=0),
             states,
             data,
         )
-
-
-def types() -> dict:
-    """What the products read, and what the optimizer keeps in float32."""
-    return {"weights": DTYPE, "master": jnp.float32, "moment": jnp.float32, "square": jnp.float32}
 
 
 def initial(states) -> dict:
@@ -742,12 +763,12 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="on one device, not cut")
     parser.add_argument("--time", action="store_true", help="compile the step and print its predicted time")
     options = parser.parse_args()
-    ranks = 1 if options.whole else PP * DP * TP
+    ranks = 1 if options.whole else PP * DP * CP * TP
     devices = np.array(jax.devices()[:ranks])
     if len(devices) < ranks:
         parser.error(f"the plan has {ranks} ranks, and there are {len(devices)} devices")
-    sizes = {"dp": DP // EP, "ep": EP, "tp": TP} if EXPERTS else {"dp": DP, "tp": TP}
-    sizes = {"pp": PP, **sizes} if PP > 1 else sizes
+    sizes = {"pp": PP, "dp": DP // EP, "ep": EP, "cp": CP, "tp": TP}
+    sizes = {axis: sizes[axis] for axis in ("pp", *DATA, "tp") if axis in (*DATA, *ENDS)}
     mesh = Mesh(devices.reshape([1 if options.whole else size for size in sizes.values()]), tuple(sizes))
     step, states, data = Step(mesh).jitted()
     sequences = LAYOUT["micro_batch"] * DP
@@ -759,7 +780,7 @@ def main() -> None:
             kept,
             is_leaf=is_leaf,
         )
-        state = {name: of(kept, types()[name]) for name, kept in states.items()}
+        state = {name: of(kept, DTYPE if name == "weights" else jnp.float32) for name, kept in states.items()}
         compiled = step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile()
         cost, memory = compiled.cost_analysis(), compiled.memory_analysis()
         seconds = {name: value for name, value in cost.items() if "seconds" in name}

@@ -10,6 +10,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "cli/yaml_reader.h"
+#include "planner/schedule.h"
 
 namespace opentrn::cli {
 namespace {
@@ -27,12 +28,14 @@ class JobReader : public YamlReader {
   }
   // A whole number above zero, also as 15e12.
   double number(const YAML::Node& node, const char* key) const {
-    double value = 0;
-    const bool read = node.IsScalar() && YAML::convert<double>::decode(node, value);
-    if (!read || !std::isfinite(value) || value < 1 || std::floor(value) != value || value > 1e18)
-      refuse(node.Mark(), fmt::format("'{}' is '{}'", key, node.IsScalar() ? node.Scalar() : "no number"),
-             "a whole number above zero");
-    return value;
+    return read_number(node, key, "a whole number above zero", [](double value) {
+      return value >= 1 && std::floor(value) == value && value <= 1e18;
+    });
+  }
+  // What the command line takes as a fraction, too.
+  double amount(const YAML::Node& node, const char* key) const {
+    return read_number(node, key, "a number above zero",
+                       [](double value) { return value > 0 && value <= 1e18; });
   }
   std::vector<std::string> texts(const YAML::Node& node, const char* key) const {
     std::vector<std::string> out;
@@ -74,6 +77,15 @@ class JobReader : public YamlReader {
       refuse(node.Mark(), fmt::format("{} is also on the command line", option), "state it once");
     to = std::move(value);
   }
+  template <typename Is>
+  double read_number(const YAML::Node& node, const char* key, const char* wanted, Is is) const {
+    double value = 0;
+    const bool read = node.IsScalar() && YAML::convert<double>::decode(node, value);
+    if (!read || !std::isfinite(value) || !is(value))
+      refuse(node.Mark(), fmt::format("'{}' is '{}'", key, node.IsScalar() ? node.Scalar() : "no number"),
+             wanted);
+    return value;
+  }
 
  private:
   std::string file_;
@@ -90,8 +102,9 @@ void read_links(const JobReader& read, const YAML::Node& node, PlanOptions& opti
                             static_cast<int>(std::min(1e6, read.number(each, "pod"))));
                  }},
                 {"oversubscription", [&](const YAML::Node& each) {
+                   const auto is = [](double value) { return value >= 1 && value <= 1000; };
                    read.set(each, "--oversubscription", options.links.oversubscription, 1.0,
-                            read.number(each, "oversubscription"));
+                            read.read_number(each, "oversubscription", "a number from 1 to 1000", is));
                  }}});
 }
 
@@ -122,6 +135,19 @@ void read_fixed(const JobReader& read, const YAML::Node& node, PlanOptions& opti
   };
   keys["sp"] = [&](const YAML::Node& each) {
     read.set(each, "--sp", options.sp, {}, read.one_of(each, "sp", {"on", "off"}));
+  };
+  keys["schedule"] = [&](const YAML::Node& each) {
+    std::vector<std::string> words;
+    const auto add = [&](const YAML::Node& word) {
+      words.push_back(read.one_of(word, "schedule", planner::schedule_names()));
+    };
+    if (!each.IsSequence()) add(each);
+    if (each.IsSequence())
+      for (const auto& word : each) add(word);
+    read.set(each, "--schedule", options.schedules, {}, words);
+  };
+  keys["offload"] = [&](const YAML::Node& each) {
+    read.set(each, "--offload", fixed.offload, false, read.one_of(each, "offload", {"on", "off"}) == "on");
   };
   keys["mesh"] = [&](const YAML::Node& each) {
     read.set(each, "--mesh", options.program.mesh, {}, read.text(each, "mesh"));
@@ -155,7 +181,8 @@ void refuse_of_the_other_kind(const JobReader& read, const YAML::Node& node) {
     const char* hint = "leave it out: the program says it";
     refuse(node, "", {"model", "precision", "stack", "serve"}, hint);
     refuse(node["data"], "data.", {"seq", "global_batch", "tokens"}, hint);
-    refuse(node["fix"], "fix.", {"cp", "pp", "vpp", "ep", "zero", "micro_batch", "recompute", "sp"}, hint);
+    refuse(node["fix"], "fix.",
+           {"cp", "pp", "vpp", "ep", "zero", "micro_batch", "recompute", "sp", "schedule", "offload"}, hint);
   } else if (node.IsMap()) {
     refuse(node["data"], "data.", {"steps"}, "of a program: step: train.mlir");
     refuse(node["fix"], "fix.", {"mesh", "shard"}, "of a program: step: train.mlir");
@@ -227,6 +254,11 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
                          [&](const YAML::Node& each) {
                            read.set(each, "--count", options.counts, {}, read.counts(each));
                          }},
+                        {"lnc",
+                         [&](const YAML::Node& each) {
+                           read.set(each, "--lnc", options.lnc, {},
+                                    std::optional<int>(read.one_of(each, "lnc", {"1", "2"})[0] - '0'));
+                         }},
                         {"links", [&](const YAML::Node& links) { read_links(read, links, options); }}});
         }},
        {"reliability",
@@ -241,15 +273,18 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
                {"checkpoint_gb_s",
                 [&](const YAML::Node& each) {
                   read.set(each, "--checkpoint-gb-s", options.checkpoint_gb_s, 0.0,
-                           read.number(each, "checkpoint_gb_s"));
+                           read.amount(each, "checkpoint_gb_s"));
                 }},
                {"restart_s",
                 [&](const YAML::Node& each) {
-                  read.set(each, "--restart-s", options.restart_s, 0.0, read.number(each, "restart_s"));
+                  read.set(each, "--restart-s", options.restart_s, 0.0, read.amount(each, "restart_s"));
                 }},
                {"spares", [&](const YAML::Node& each) {
-                  read.set(each, "--spares", options.spares, -1,
-                           static_cast<int>(std::min(1e5, read.number(each, "spares"))));
+                  const auto is = [](double value) {
+                    return value >= 0 && value <= 1e5 && std::floor(value) == value;
+                  };
+                  const double spares = read.read_number(each, "spares", "a whole number to 100,000", is);
+                  read.set(each, "--spares", options.spares, -1, static_cast<int>(spares));
                 }}});
         }},
        {"serve",
@@ -267,7 +302,10 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
                        {number("prompt_tokens", "--prompt-tokens", serve.prompt),
                         number("output_tokens", "--output-tokens", serve.output),
                         number("max_model_len", "--max-model-len", serve.longest),
-                        number("requests_per_s", "--rate", serve.rate),
+                        {"requests_per_s",
+                         [&](const YAML::Node& each) {
+                           read.set(each, "--rate", serve.rate, 0.0, read.amount(each, "requests_per_s"));
+                         }},
                         number("batch", "--batch", serve.batch),
                         {"slo", [&](const YAML::Node& each) {
                            read.set(each, "--slo", serve.slo, {}, read.text(each, "slo"));

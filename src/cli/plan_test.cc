@@ -144,6 +144,43 @@ TEST_F(JobFile, IsTheSameAsTheOptions) {
   EXPECT_EQ(file.out, options.out);
 }
 
+TEST_F(JobFile, TakesWhatTheOptionsTake) {
+  const Ran file = run(
+      "model: Llama-3.1-8B\ndata: {seq: 4096, global_batch: 64, tokens: 1e12}\n"
+      "cluster: {instance: trn2.48xlarge, count: 2, lnc: 1}\nfix: {pp: 2, schedule: [zb-h1], offload: on}\n"
+      "reliability: {profile: llama3, checkpoint_gb_s: 0.5, restart_s: 0.5, spares: 0}\n");
+  ASSERT_EQ(file.code, 0) << file.err;
+  const Ran options = run_for_test({"plan",
+                                    "Llama-3.1-8B",
+                                    "--seq",
+                                    "4096",
+                                    "--global-batch",
+                                    "64",
+                                    "--tokens",
+                                    "1e12",
+                                    "--instance",
+                                    "trn2.48xlarge",
+                                    "--count",
+                                    "2",
+                                    "--lnc",
+                                    "1",
+                                    "--pp",
+                                    "2",
+                                    "--schedule",
+                                    "zb-h1",
+                                    "--offload",
+                                    "--reliability",
+                                    "llama3",
+                                    "--checkpoint-gb-s",
+                                    "0.5",
+                                    "--restart-s",
+                                    "0.5",
+                                    "--spares",
+                                    "0"});
+  EXPECT_EQ(file.out, options.out);
+  EXPECT_THAT(file.out, HasSubstr("ZB-H1"));
+}
+
 TEST_F(JobFile, ErrorsNameTheLineAndTheKey) {
   EXPECT_THAT(run(job + "nodes: 3\n").err, HasSubstr("line 6: 'the job file' has no key 'nodes'"));
   EXPECT_THAT(run("model: x\ndata:\n  sequence: 1\n").err, HasSubstr("line 3: 'data' has no key 'sequence'"));
@@ -337,6 +374,9 @@ TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
       {with("price: {as_of: 2026-13}"), {"line 4", "'as_of'", "'2026-13' is not a date"}},
       {with("reliability: {profile: nobody}"), {"line 4", "'profile'", "nobody", "llama3"}},
       {with("reliability: {profile: llama3, restart_s: -5}"), {"line 4", "'restart_s' is '-5'"}},
+      {with("reliability: {profile: llama3, spares: 0.5}"), {"line 4", "'spares' is '0.5'"}},
+      {with("fix: {schedule: gpip}"), {"line 4", "'schedule' is 'gpip'", "gpipe"}},
+      {with("fix: {offload: maybe}"), {"line 4", "'offload' is 'maybe'", "on, off"}},
       {with("stack: none-such"), {"line 4", "'stack'", "none-such", "neuron"}},
       {with("step: train.stablehlo"), {"line 1", "'model' beside 'step'"}},
       {"- a\n- b\n", {"line 1", "not a mapping"}},

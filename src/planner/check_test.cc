@@ -219,6 +219,19 @@ TEST(Check, UnitsAreThoseOfTheCell) {
   EXPECT_EQ(unclear.reasons.size(), 1u);
 }
 
+TEST(Check, ARowThatContradictsItselfIsLeftOutWithTheReason) {
+  const auto reason = [&](const std::string& layout, const std::string& rest) {
+    const Check check =
+        checked("made.x,H100,Llama-3.1-8B,8e9,64," + layout + ",8192,128," + rest + ",ours\n");
+    return check.reasons.empty() ? std::string() : check.reasons.begin()->first;
+  };
+  EXPECT_EQ(reason("TP2 PP4 DP8 mbs=1", "bf16,step_time,3,s"), "");
+  EXPECT_EQ(reason("TP2 PP4 DP8 mbs=1 TP2", "bf16,step time,3,s"), "");
+  EXPECT_THAT(reason("TP2 PP4 DP8 mbs=1 tp=4", "bf16,step time,3,s"), HasSubstr("tp is 2 and 4"));
+  EXPECT_THAT(reason("TP2 PP4 DP8 mbs=1", "int4,step time,3,s"), HasSubstr("int4"));
+  EXPECT_THAT(reason("TP2 PP4 DP8 mbs=1", "bf16,MFU,145,%"), HasSubstr("a utilisation above 1"));
+}
+
 // 126 layers on 16 stages: the embedding and the output layer stand for two more (Llama 3's report, 3.3.2).
 TEST(Stages, EndsOfAPipelineTakeABlocksPlace) {
   const Model model = model_named(tables(), "Llama-3.1-405B");

@@ -12,8 +12,9 @@ namespace opentrn::planner {
 
 // What a micro-batch's passes wait for collectives that go on beside them as they can, in seconds.
 struct CollectiveWaits {
-  double activations_s = 0;         // of tensor parallelism, and of experts
+  double activations_s = 0;         // of tensor parallelism, of experts and of keys
   double experts_s = 0;             // of that, what there is with experts' exchanges alone
+  double context_s = 0;             // ... and with keys and values of the other ranks of a sequence
   std::optional<double> weights_s;  // of weights and gradients beside those; nullopt: they are not there
 };
 
@@ -22,6 +23,7 @@ struct CollectiveWaits {
 struct TickWaits {
   double tick_s = 0;     // with the next
   double experts_s = 0;  // of that, what there is with experts' exchanges alone
+  double context_s = 0;  // ... with keys and values of the other ranks of a sequence
   double sends_s = 0;    // ... and with sends between stages
   double loss_s = 0;
   double once_s = 0;  // in a step: for a table that is both ends

@@ -5,12 +5,16 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "arch/closest.h"
 #include "base/text_file.h"
 #include "base/utf8.h"
+#include "planner/machine.h"
 
 namespace opentrn::planner {
 namespace {
@@ -41,6 +45,24 @@ std::chrono::sys_days need_day(const std::string& text) {
   return *day;
 }
 
+// A rate of a name that nothing is planned for would be of no effect, and the list's rate be taken.
+void expect_instance(const std::string& key, const std::string& path) {
+  const size_t first = key.find('.') + 1;
+  size_t end = key.rfind('.');
+  if (!key.starts_with("price."))
+    for (const std::string& kind : price_kinds())
+      if (const size_t at = key.find("." + kind + ".", first); at != std::string::npos) end = at;
+  const std::string name = key.substr(first, end > first ? end - first : std::string::npos);
+  std::vector<std::string> known = arch::default_tables().facts().items("price");
+  std::ranges::copy(plannable_instances(arch::default_tables()), std::back_inserter(known));
+  if (std::ranges::find(known, name) != known.end()) return;
+  std::ranges::sort(known);
+  known.erase(std::ranges::unique(known).begin(), known.end());
+  throw Fault(FaultKind::kInput, "plan.price",
+              fmt::format("{}: a rate of '{}', which is no instance", path, printable(name)),
+              arch::did_you_mean(name, known, fmt::format("one of: {}", fmt::join(known, ", "))));
+}
+
 // That a row of a file of the user's is a rate: nothing that is not one would be of effect.
 void expect_rate(const arch::Fact& fact, const std::string& path) {
   const std::vector<std::string> kinds = price_kinds();
@@ -54,11 +76,15 @@ void expect_rate(const arch::Fact& fact, const std::string& path) {
     throw Fault(FaultKind::kInput, "plan.price",
                 fmt::format("{}: '{}' is no rate", path, printable(fact.key)),
                 fmt::format("{}_usd_h: dollars an hour; {}", fmt::join(kinds, "_usd_h, "), form));
+  expect_instance(fact.key, path);
   if (!fact.known()) return;
   if (const double value = fact.as<double>(); !std::isfinite(value) || value <= 0)
     throw Fault(FaultKind::kInput, "plan.price",
                 fmt::format("{}: {} is {}", path, printable(fact.key), value), "dollars an hour, above zero");
-  if (!fact.date.empty()) need_day(fact.date);
+  if (!fact.date.empty() && !day_of(fact.date))
+    throw Fault(FaultKind::kInput, "plan.date",
+                fmt::format("{}: {}: '{}' is not a date", path, printable(fact.key), printable(fact.date)),
+                "2025-01-31, or 2025-01 for its end");
 }
 
 }  // namespace

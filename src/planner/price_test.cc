@@ -79,8 +79,20 @@ TEST(Price, WhatIsNoRateIsRefused) {
   EXPECT_THAT(refusal("on_demand_usd_h = 0"), testing::HasSubstr("is 0"));
   EXPECT_THAT(refusal("on_demand_usd_h = inf"), testing::HasSubstr("is inf"));
   EXPECT_THAT(refusal("on_demand_eur_h = 1.0"), testing::HasSubstr("on_demand_eur_h' is no rate"));
-  EXPECT_THAT(refusal("on_demand_usd_h = {value = 1.0, date = \"2026-02-31\"}"),
-              testing::HasSubstr("not a date"));
+  EXPECT_THAT(
+      refusal("on_demand_usd_h = {value = 1.0, date = \"2026-02-31\"}"),
+      testing::AllOf(testing::HasSubstr("prices.toml: price.p5.48xlarge"), testing::HasSubstr("not a date")));
+  // A misspelled name left the list's rate in place.
+  const std::string rest =
+      "spot_usd_h = 3.5\n[price.\"p5.48xlarg\"]\nconfidence = \"documented\"\n"
+      "source = \"contract\"\nspot_usd_h = 3.0";
+  EXPECT_THAT(refusal(rest), testing::AllOf(testing::HasSubstr("'p5.48xlarg', which is no instance"),
+                                            testing::HasSubstr("p5.48xlarge")));
+  const std::string history =
+      "spot_usd_h = 3.5\n[price_history]\nconfidence = \"documented\"\n"
+      "source = \"contract\"\n[price_history.\"p5.48xlarge\".spot]\n"
+      "last_year = {value = 3.0, date = \"2025-08-01\"}";
+  EXPECT_EQ(refusal(history), "taken");
 }
 
 TEST(Price, CountsDays) {

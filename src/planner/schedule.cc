@@ -317,6 +317,12 @@ std::string_view to_string(Schedule schedule) {
   OPENTRN_CHECK(false, "a schedule without a name");
 }
 
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const auto& [each, word, text] : kNames) names.emplace_back(word);
+  return names;
+}
+
 std::optional<Schedule> schedule_named(std::string_view name) {
   for (const auto& [each, word, text] : kNames)
     if (word == name) return each;

@@ -56,5 +56,6 @@ bool shares_ends(Schedule schedule);
 std::string_view to_string(Schedule schedule);  // "ZB-H1"
 // "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe"; nullopt for another.
 std::optional<Schedule> schedule_named(std::string_view name);
+std::vector<std::string> schedule_names();
 
 }  // namespace opentrn::planner

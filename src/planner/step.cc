@@ -452,13 +452,16 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                           stack.reduced_bytes == element;
   if (is_program) {
     out.time.ep = m * layers->waits->experts_s;
-    out.time.tp = m * layers->waits->activations_s - out.time.ep;
+    out.time.cp = m * layers->waits->context_s;
+    out.time.tp = m * layers->waits->activations_s - out.time.ep - out.time.cp;
   }
   if (layers != nullptr && layers->ticks && !machine.links && stack.hides_tp <= 0) {
     const TickWaits& ticks = *layers->ticks;
     out.time.ep = m * ticks.experts_s;
+    out.time.cp = m * ticks.context_s;
     out.time.pp = (m + layout.pp - 1) * ticks.sends_s;
-    out.time.tp = m * (ticks.tick_s - ticks.sends_s - ticks.experts_s + ticks.loss_s) + ticks.once_s;
+    out.time.tp =
+        m * (ticks.tick_s - ticks.sends_s - ticks.experts_s - ticks.context_s + ticks.loss_s) + ticks.once_s;
     out.time.bubble = (layout.pp - 1) * (stage.forward + stage.backward + stage.recompute + beside_blocks +
                                          ticks.tick_s - ticks.sends_s);
   }

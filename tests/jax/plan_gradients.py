@@ -30,7 +30,7 @@ def step_of(text: str, plan: dict) -> SimpleNamespace:
 def gradients(text: str, plan: dict, *, whole: bool = False) -> dict:
     """Of one step: what the first moments are made of."""
     program, layout = step_of(text, plan), plan["layout"]
-    sizes = {name: layout[name] for name in ("pp", "dp", "tp") if name != "pp" or layout["pp"] > 1}
+    sizes = {name: layout[name] for name in ("pp", "dp", "cp", "tp") if name in ("dp", "tp") or layout[name] > 1}
     shape = [1 if whole else size for size in sizes.values()]
     devices = np.array(jax.devices()[: int(np.prod(shape))]).reshape(shape)
     step, states, data = program.Step(program.Mesh(devices, tuple(sizes))).jitted()

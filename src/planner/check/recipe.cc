@@ -421,6 +421,7 @@ double by_rate(const Recipe& recipe, const Row& row, double value, double chips)
         model.active_parameters() - model.embedding_parameters() - model.output_parameters();
     const double counted = recipe.machine.kind == Kind::kNeuron ? 6 * blocks * tokens : flops;
     const double again = has(row.metric, "^hfu") && full ? 4.0 / 3 : 1;
+    if (share_of(row.unit, value) > 1) throw Refusal{"a utilisation above 1"};
     return counted * again /
            (share_of(row.unit, value) * recipe.machine.rates.peak[at] * double(recipe.machine.ranks));
   }
@@ -451,7 +452,7 @@ void set_measured(Recipe& recipe, const Row& row, double chips) {
   if (value <= 0) throw Refusal{"no measured value"};
   if (has(metric, "running average|evaluation")) throw Refusal{"the time holds more than steps"};
   if (has(metric,
-          "^((median |mean )?(step|iteration)[- ]time|(time|seconds) per (step|iteration))($| *[(,])")) {
+          "^((median |mean )?(step|iteration)[-_ ]time|(time|seconds) per (step|iteration))($| *[(,])")) {
     recipe.measured = value * seconds_of(row.unit);
   } else if (has(metric, "weak-scaling efficiency")) {
     recipe.metric = Metric::kScaling;
@@ -470,6 +471,8 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     Recipe recipe;
     // An activation's size is stated without a number of chips: the layout says which ranks.
     const Degrees degrees = degrees_of(row.parallelism);
+    if (const std::string twice = stated_twice(row.parallelism); !twice.empty())
+      throw Refusal{"two values for one degree: " + twice};
     double chips = chips_in(row.chips).value_or(0);
     if (chips <= 0 && has(row.metric, "activation memory") && degrees.tp > 0) chips = degrees.tp;
     if (chips <= 0) throw Refusal{"no number of chips"};
@@ -486,6 +489,7 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     if (recipe.job.seq <= 0) throw Refusal{"no sequence length"};
     recipe.job.global_batch = batch_in(row.global_batch, recipe.job.seq).value_or(0);
     if (has(row.metric, "activation memory") && recipe.job.global_batch <= 0) recipe.job.global_batch = 1;
+    if (!is_precision(row.dtype)) throw Refusal{"a precision that is none of those known: " + row.dtype};
     recipe.job.precision = precision_in(row.dtype);
     if (has(row.dtype, "fp4")) recipe.assumed.push_back("products of 4 bits at the rate of those of 8");
     if (recipe.job.seq > 1e8 || recipe.job.global_batch > 1e9) throw Refusal{"a batch that is none"};
@@ -497,7 +501,9 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     return {std::nullopt, refusal.reason};
   } catch (const Fault& fault) {
     if (fault.kind() == FaultKind::kInternal) throw;
-    return {std::nullopt, fault.message()};
+    // Of a value that a table does not have, its label says which.
+    const bool is_unknown = fault.kind() == FaultKind::kUnspecified;
+    return {std::nullopt, fault.message() + (is_unknown ? ": " + fault.label() : std::string())};
   }
 }
 

@@ -7,6 +7,8 @@
 #include <regex>
 #include <string_view>
 
+#include <fmt/format.h>
+
 namespace opentrn::planner {
 namespace {
 
@@ -86,6 +88,21 @@ double degree(const std::string& text, const char* short_name, const char* long_
   if (found <= 0) found = before(text, (std::string(short_name) + "|" + long_name).c_str());
   return found;
 }
+
+}  // namespace
+
+std::string stated_twice(const std::string& text) {
+  static const std::regex stated("(?:^|[^A-Za-z])(TP|PP|DP|CP|EP)[ =:_-]{0,3}([0-9]+)", std::regex::icase);
+  std::map<std::string, double> found;
+  for (std::sregex_iterator each(text.begin(), text.end(), stated), end; each != end; ++each) {
+    const double value = value_of((*each)[2]);
+    const auto [at, is_new] = found.try_emplace(lowered((*each)[1]), value);
+    if (!is_new && at->second != value) return fmt::format("{} is {} and {}", at->first, at->second, value);
+  }
+  return {};
+}
+
+namespace {
 
 // Neuron's pages: [8xNC(TP)x4(DP)] x 16nodes(DP).
 void add_bracketed(Degrees& out, const std::string& text) {
@@ -233,6 +250,12 @@ double network_in(const std::string& system) {
   const std::string text = shortened(system);
   if (!std::regex_search(text, match, std::regex("([0-9.]+) ?Gb/s"))) return 0;
   return value_of(match[1]) / 8 / (has(text, "per GPU") ? 1 : 8);
+}
+
+bool is_precision(const std::string& dtype) {
+  return dtype.find_first_not_of(' ') == std::string::npos || has(dtype, "not stated") ||
+         has(dtype,
+             "fp8|float8|int8|fp4|bf16|bfloat16|amp|f(p|loat)?16|half|autocast|mixed|f(p|loat)?32|tf32");
 }
 
 Precision precision_in(const std::string& dtype) {

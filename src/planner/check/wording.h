@@ -39,6 +39,9 @@ std::string chip_in(const std::string& system);
 double network_in(const std::string& system);
 
 // Whether the products are of 4 bits, and how they are counted.
+bool is_precision(const std::string& dtype);  // or none is stated
 Precision precision_in(const std::string& dtype);
+// "tp is 4 and 2" where a layout states two values for one of its degrees; empty where it does not.
+std::string stated_twice(const std::string& text);
 
 }  // namespace opentrn::planner

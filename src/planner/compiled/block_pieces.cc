@@ -18,8 +18,30 @@ Share share_of(const Model& model, int64_t parts) {
   return share;
 }
 
+namespace {
+
+// Heads of keys that queries of a rank meet: of the rank that meets most.
+int64_t met_heads(const Model& model, int64_t ranks) {
+  const int64_t own = model.heads / ranks, each = model.heads / model.kv_heads;
+  int64_t most = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    most = std::max(most, ((rank + 1) * own - 1) / each - rank * own / each + 1);
+  return most;
+}
+
+}  // namespace
+
+int64_t kept_key_columns(const Model& model, const BlockSizes& sizes) {
+  if (model.kv_heads % (sizes.parts / sizes.cores) == 0) return share_of(model, sizes).key_values;
+  return part_of(int64_t{model.kv_heads} * model.head_dim, sizes.cores);
+}
+
 Share share_of(const Model& model, const BlockSizes& sizes) {
   Share share = share_of(model, sizes.parts);
+  if (sizes.cores == 1 && model.heads % sizes.parts == 0) {
+    share.kv_heads = met_heads(model, sizes.parts);
+    share.key_values = share.kv_heads * model.head_dim;
+  }
   if (!sizes.by_rows) return share;
   const Share rank = share_of(model, sizes.parts / sizes.cores);
   share.heads = rank.heads;
@@ -170,7 +192,7 @@ void add_attention(std::vector<Counted>& pieces, const Model& model, Precision p
                    const BlockSizes& sizes) {
   const double share = windowed(model, sizes.keys);
   const Piece whole = attention_of(model, precision, sizes);
-  if (share < 1) pieces.push_back({whole, (1 - share) * sizes.attended});
+  if (share < 1) pieces.push_back({whole, 1 - share});
   if (share > 0) pieces.push_back({window_of(model, whole), share});
 }
 
@@ -227,7 +249,7 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
 
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
   if (model.expert_layers() == 0 || model.shared_ffn > 0 || model.latent() || !model.causal ||
-      sizes.cores > 1 || sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 ||
+      sizes.cores > 1 || sizes.context > 1 || sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 ||
       model.expert_ffn % sizes.parts != 0)
     return false;
   for (auto [route, experts, combine] = expert_pieces(model, precision, sizes);
@@ -286,6 +308,21 @@ void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes
 
 }  // namespace
 
+namespace {
+
+// Both parts of attention whose ranks, or cores, meet for keys and values.
+std::vector<Piece> around_keys(Piece piece, const BlockSizes& sizes) {
+  if (sizes.context > 1) piece.context = sizes.context;
+  Piece behind = piece;
+  piece.part = Part::kBeforeKeys;
+  behind.part = Part::kBehindKeys;
+  behind.normed = behind.gated = false;
+  behind.queries = behind.key_values = behind.inner = 0;
+  return {piece, behind};
+}
+
+}  // namespace
+
 std::vector<Piece> attention_half(const Model& model, Precision precision, const BlockSizes& sizes) {
   const Share share = share_of(model, sizes);
   Piece piece = norms_of(model, precision, sizes.rows);
@@ -294,30 +331,25 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   piece.heads = share.heads;
   piece.kv_heads = share.kv_heads;
   piece.features = model.head_dim;
-  piece.causal = sizes.causal;
+  piece.causal = model.causal && (sizes.causal || sizes.context > 1);
+  if (sizes.cores == 1 && model.kv_heads % sizes.parts != 0 && share.kv_heads > 1)
+    piece.shared = model.heads / model.kv_heads;
   piece.rotary = model.positions == 0 && model.causal;
   piece.normed = !sizes.norms_alone();
-  piece.barred = sizes.lean;
   if (!sizes.by_rows) {
     if (sizes.updates && piece.normed) set_updates_of_mlp(piece, model, sizes);
-    return {piece};
+    return sizes.context > 1 ? around_keys(piece, sizes) : std::vector<Piece>{piece};
   }
   piece.rows = part_of(sizes.rows, sizes.cores);
   piece.halves = true;
   if (sizes.updates && piece.normed) set_updates_of_attention(piece, model, sizes);
   if (sizes.micro_batch % sizes.cores == 0) return {piece};
-  Piece behind = piece;
-  piece.part = Part::kBeforeKeys;
-  behind.part = Part::kBehindKeys;
-  behind.normed = false;
-  behind.queries = behind.key_values = 0;
-  return {piece, behind};
+  return around_keys(piece, sizes);
 }
 
 Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
   piece.part = Part::kMlpHalf;
-  piece.barred = sizes.lean;
   piece.root_mean_square = !model.biases;
   piece.normed = sizes.norms_all_rows();
   if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
@@ -327,7 +359,6 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
 Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece piece = norms_of(model, precision, sizes.normed_rows);
   piece.part = Part::kNorm;
-  piece.barred = sizes.lean;
   return piece;
 }
 
@@ -340,15 +371,14 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
 }
 
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  if (model.latent() || model.streams != 1 || sizes.queries != sizes.keys || sizes.attended != 1)
-    return false;
+  if (model.latent() || model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
   double work = 0;
   for (Piece piece : attention_half(model, precision, sizes)) {
-    if (piece.heads % piece.kv_heads != 0) return false;
+    if (piece.shared == 0 && piece.heads % piece.kv_heads != 0) return false;
     piece.backward = true;
     work += work_of(piece);
   }
-  return sizes.rows % sizes.keys == 0 && work <= 2 * kWorkMost;
+  return sizes.rows % sizes.queries == 0 && work <= 2 * kWorkMost;
 }
 
 // A training block, cut where its rank meets others.

@@ -42,17 +42,19 @@ struct BlockSizes {
   bool by_rows = false;
   double local_experts = 0;  // of a rank
   int64_t ep = 1;            // ranks that share a set of experts
-  double attended = 1;       // of attention, by a rank of a ring
+  int64_t context = 1;       // ranks that share a sequence
   bool adds = false;         // gradients to those of micro-batches before
   bool updates = false;      // weights, beside the backward pass of the only micro-batch
-  bool again = false;        // blocks run forward again before their backward pass
-  bool lean = false;         // ... and their first passes keep nothing beside
+  bool again = false;        // blocks run forward again before their backward pass: first passes keep nothing
   bool norms_all_rows() const { return normed_rows == rows; }
   // Attention's norm is computed by the core that reads it.
   bool norms_alone() const { return by_rows ? normed_rows * cores < rows : normed_rows < rows; }
 };
 
 Share share_of(const Model& model, const BlockSizes& sizes);
+// Columns of a weight of keys that a core keeps: ranks that have no whole share of its heads have all of
+// them.
+int64_t kept_key_columns(const Model& model, const BlockSizes& sizes);
 
 // FLOP, as the products' time has them.
 double work_of(const Piece& piece);

@@ -139,7 +139,7 @@ class Weights {
   Weights(const MicroBatchPasses& passes, const Layout& layout, Steps& steps, bool sums)
       : passes_(passes),
         steps_(steps),
-        group_{layout.dp, layout.tp},
+        group_{int64_t{layout.dp} * layout.cp, layout.tp},
         of_experts_(group_),
         gathers_(sums && layout.zero >= 3),
         sums_(sums),
@@ -224,8 +224,9 @@ class MicroBatch {
         stand_alone_(passes.norm.seconds > 0),
         recomputes_late_(layout.zero >= 3),
         group_{layout.tp, 1},
-        stages_{passes.stages, int64_t{layout.tp} * layout.dp},
+        stages_{passes.stages, int64_t{layout.tp} * layout.cp * layout.dp},
         ends_{layout.tp * passes.stages, 1},
+        context_{passes.context, layout.tp},
         inside_(InsideRank::of(machine)),
         steps_(machine, times),
         weights_(passes, layout, steps_, sums) {}
@@ -305,6 +306,7 @@ class MicroBatch {
   Value half_forward(const HalfPasses& half, const Touches& weights, Value value) {
     if (is_attention(half) && passes_.by_rows)
       return attended_by_rows(weights, normed_alone(half.norm, value));
+    if (is_attention(half) && in_context()) return attended_in_context(weights, normed(half.norm, value));
     return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
   }
   // A block's other half where it has experts.
@@ -355,6 +357,31 @@ class MicroBatch {
                                 steps_.made_by(half.before_keys, joined({{value, 0}}, weights)),
                                 inside_.meeting_s);
     return summed_by_rows(steps_.made_by(half.forward, joined({{value, 0}}, weights)));
+  }
+  // Attention behind its norm, of ranks that have a part of each sequence and gather keys, then values.
+  bool in_context() const { return passes_.attention.key_bytes > 0 && !passes_.by_rows; }
+  Value attended_in_context(const Touches& weights, Value normal) {
+    const HalfPasses& half = passes_.attention;
+    const Touches all =
+        keys_met(Kind::kAllGather, steps_.made_by(half.before_keys, joined({{normal, 0}}, weights)));
+    return summed(steps_.made_by(half.forward, joined(all, weights)));
+  }
+  Touches keys_met(Kind kind, Value read) {
+    Touches both;
+    for (int i = 0; i < 2; ++i)
+      both.push_back({steps_.collective(kind, context_, passes_.attention.key_bytes / 2, read), 0});
+    return both;
+  }
+  // Gradients of the output layer's weight and of queries' come before those of keys' and values'.
+  void context_backward(const Touches& reads, const Touches& weights, bool is_last) {
+    const HalfPasses& half = passes_.attention;
+    const Value terms = steps_.fresh(), given = steps_.fresh();
+    Touches first{{terms, 1}}, rest{{given, half.given_at}};
+    for (size_t i = 0; i < weights.size(); ++i) (i < 2 ? first : rest).push_back(weights[i]);
+    steps_.part(half.backward, reads, first);
+    steps_.part(half.before_keys_backward, keys_met(Kind::kReduceScatter, terms), rest);
+    terms_ = given;
+    gradient_ = is_last && !is_cut_ && passes_.stages > 1 ? given : summed(given, is_last);
   }
   // What ranks of sequence parallelism have of each sequence; its halves are not the cores'.
   double turned_s() const { return is_cut_ && passes_.attention.key_bytes > 0 ? inside_.meeting_s : 0; }
@@ -416,7 +443,7 @@ class MicroBatch {
   // Attention of a block that runs forward again does so where it needs nothing that is not there: in the
   // middle of the piece above (one that waits for gathered weights, behind it).
   void part_with_again(const PieceTime& time, const Touches& reads, Touches writes, int again) {
-    if (again == kNone || stand_alone_ || recomputes_late_) {
+    if (again == kNone || stand_alone_ || recomputes_late_ || in_context()) {
       steps_.part(time, reads, writes);
       return;
     }
@@ -427,7 +454,7 @@ class MicroBatch {
   }
   // ... or, where norms stand alone, behind its own norm, which is beside that of the piece above.
   void norm_backward(const PieceTime& norm, double given_at, int again) {
-    if (again == kNone || (!stand_alone_ && !recomputes_late_)) {
+    if (again == kNone || (!stand_alone_ && !recomputes_late_ && !in_context())) {
       gradient_ = normed_alone(norm, gradient_, given_at);
       return;
     }
@@ -444,6 +471,10 @@ class MicroBatch {
     }
     if (passes_.by_rows) {
       again_ = attended_by_rows(attention_[size_t(again)], normal);
+      return;
+    }
+    if (in_context()) {
+      again_ = attended_in_context(attention_[size_t(again)], normal);
       return;
     }
     again_ =
@@ -465,6 +496,8 @@ class MicroBatch {
       for (const Touch& each : behind_) all.push_back({each.value, at(half.given_at)});
     if (is_attention(half) && passes_.by_rows) {
       rows_backward(all, writes, is_last);
+    } else if (is_attention(half) && in_context()) {
+      context_backward(all, writes, is_last);
     } else {
       part_with_again(time, all, joined({{given, at(half.given_at)}}, writes), again);
       terms_ = given;
@@ -542,7 +575,7 @@ class MicroBatch {
 
   const MicroBatchPasses& passes_;
   const bool is_cut_, stand_alone_, recomputes_late_;
-  const Group group_, stages_, ends_;
+  const Group group_, stages_, ends_, context_;
   const InsideRank inside_;
   Steps steps_;
   Weights weights_;
@@ -568,6 +601,16 @@ double CollectiveTimes::seconds(const Machine& machine, Kind kind, Group group, 
   return links->seconds(kind, group, bytes);
 }
 
+namespace {
+
+// Keys and values that nobody waits for.
+MicroBatchPasses without_context(MicroBatchPasses passes) {
+  passes.context = 1;
+  return passes;
+}
+
+}  // namespace
+
 TickWaits tick_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
                      CollectiveTimes& times) {
   const auto fresh = [&](const MicroBatchPasses& of) {
@@ -584,6 +627,7 @@ TickWaits tick_waits(const MicroBatchPasses& passes, const Machine& machine, con
     alone.experts->ranks = 1;
     waits.experts_s = waits.tick_s - tick_s(alone, true);
   }
+  if (passes.context > 1) waits.context_s = waits.tick_s - tick_s(without_context(passes), true);
   waits.loss_s = fresh(passes).loss_s();
   if (passes.output_bytes <= 0) waits.once_s = fresh(passes).exchange_s();
   return waits;
@@ -601,6 +645,7 @@ CollectiveWaits collective_waits(const MicroBatchPasses& passes, const Machine& 
     alone.experts->ranks = 1;
     waits.experts_s = waits.activations_s - wait_s(alone, false);
   }
+  if (passes.context > 1) waits.context_s = waits.activations_s - wait_s(without_context(passes), false);
   if (passes.sums) waits.weights_s = wait_s(passes, true) - waits.activations_s;
   return waits;
 }

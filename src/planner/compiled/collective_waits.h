@@ -51,8 +51,9 @@ struct HalfPasses {
   PieceTime norm, norm_backward;
   PieceTime forward, backward;
   PieceTime again;  // forward for the backward pass alone
-  // Where the cores of a rank have rows of queries: what comes before they meet for keys and values, which
-  // are so many bytes; backward it comes behind `backward`, which adds up over queries.
+  // Where the cores of a rank, or ranks of context parallelism, have rows of queries: what comes before they
+  // meet for keys and values, which are so many bytes; backward it comes behind `backward`, which adds up
+  // over queries.
   PieceTime before_keys, before_keys_backward;
   double key_bytes = 0;
   std::vector<WeightTensor> weights;
@@ -77,6 +78,7 @@ struct MicroBatchPasses {
   HalfPasses attention, mlp;
   std::optional<ExpertPasses> experts;  // then `mlp` has their weights, and its norm where that stands alone
   int layers = 0;                       // of a stage
+  int64_t context = 1;                  // ranks that each have a part of the sequences
   int64_t stages = 1;                   // that share the ends
   double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
   double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up

@@ -159,6 +159,19 @@ TEST_F(ActivationWaits, SequencesThatAreCutAreGatheredAndScattered) {
               0.01 * sum_s);
 }
 
+// Ranks with parts of a sequence gather keys, then values; backward their gradients are scattered.
+TEST_F(ActivationWaits, KeysOfASequenceAreWaitedFor) {
+  layout = {.cp = 2, .dp = 4, .zero = 1};
+  passes.sums = false;
+  const double before = waits().activations_s;
+  passes.context = 2;
+  passes.attention.before_keys = passes.attention.before_keys_backward = {1e-3, 0};
+  passes.attention.key_bytes = 2 * kBytes;
+  const CollectiveWaits found = waits();
+  EXPECT_NEAR(found.context_s, 2 * 2 * (gather_s + scatter_s), 0.01 * gather_s);
+  EXPECT_NEAR(found.activations_s - found.context_s, before, 0.01 * gather_s);
+}
+
 TEST_F(ActivationWaits, TokensAreWaitedForAtTheirExperts) {
   passes.sums = false;
   const double before = waits().activations_s;

@@ -68,7 +68,6 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 // `adds`: weights' gradients to those of micro-batches before.
 PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
   piece.backward = backward;
-  piece.barred = piece.barred && backward;
   const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
   const bool may = piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
                    piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
@@ -111,7 +110,7 @@ PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) 
 
 // Of a block whose passes on other ticks come before its backward pass, and that runs again for that.
 double first_pass_s(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
-  piece.lean = sizes.lean && (piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf);
+  piece.lean = sizes.again && (piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf);
   return seconds_of(times, piece, false, false);
 }
 
@@ -142,7 +141,7 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
   const bool is_cut = model.latent() || model.streams > 1;
   for (const Counted& each : is_cut ? pieces_of(model, precision, sizes, with_experts)
                                     : halves_of(model, precision, sizes, with_experts)) {
-    const bool runs_again = sizes.lean && !is_cut && !with_experts && each.piece.part == Part::kMlpHalf;
+    const bool runs_again = sizes.again && !is_cut && !with_experts && each.piece.part == Part::kMlpHalf;
     const double backward =
         each.count * (runs_again ? behind_again(times, each.piece, sizes).seconds
                                  : seconds_of(times, each.piece, true, sizes.adds, sizes.updates));
@@ -173,7 +172,6 @@ double output_s(PieceTimes& times, const Model& model, Precision precision, cons
     piece.backward = part == Part::kLogitsBackward;
     piece.normed = piece.backward && sizes.norms_all_rows();
     piece.adds = piece.backward && sizes.adds;
-    piece.barred = piece.backward && sizes.lean;
     seconds += rows_of(times, piece).seconds;
   }
   if (sizes.norms_all_rows()) return seconds;
@@ -216,7 +214,7 @@ struct Updates {
 void add_update(PieceTimes& times, Weight weight, const Layout& layout, bool wide, double large_s,
                 Updates& to) {
   int64_t& cut = weight.cuts_columns ? weight.columns : weight.rows;
-  const int64_t ranks = layout.dp / weight.ep;
+  const int64_t ranks = int64_t{layout.dp} * layout.cp / weight.ep;
   if (layout.zero >= 1 && cut % ranks == 0) cut /= ranks;
   const double parameters = double(weight.rows) * double(weight.columns);
   Piece piece;
@@ -240,7 +238,7 @@ void add_update(PieceTimes& times, Weight weight, const Layout& layout, bool wid
 void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machine& machine,
                              const Layout& layout, const BlockSizes& sizes, bool wide, LayerTimes& out) {
   const Share share = share_of(model, sizes);
-  const int64_t queries = share.queries, shared = share.key_values;
+  const int64_t queries = share.queries, shared = kept_key_columns(model, sizes);
   const auto vocabulary = static_cast<int64_t>(model.vocabulary);
   const int64_t of_ends = sizes.parts * sizes.stages;
   std::vector<Weight> weights{{1, model.hidden, true}};
@@ -325,7 +323,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   const double element = job.precision == Precision::kFp32 ? 4 : 2, h = model.hidden;
   const double cores = machine.cores_per_rank;
   const auto bytes = [&](double columns) { return h * columns * cores * element; };
-  const double queries = bytes(double(share.queries)), shared = bytes(double(share.key_values)),
+  const double queries = bytes(double(share.queries)), shared = bytes(double(kept_key_columns(model, sizes))),
                inner = bytes(double(share.ffn));
   const double of_attention = 2 * (queries + shared), of_mlp = (model.gated ? 3 : 2) * inner;
   MicroBatchPasses step;
@@ -337,11 +335,12 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     made.again = made.forward;
     made.weights = std::move(weights);
     if (mlp && sizes.again) made.again = again_of(times, half[0]);
-    if (mlp && sizes.lean) made.backward = behind_again(times, half[0], sizes);
+    if (mlp && sizes.again) made.backward = behind_again(times, half[0], sizes);
     if (half.size() > 1) {
       made.before_keys = time_of(times, half[0], false, false);
       made.before_keys_backward = time_of(times, half[0], true, sizes.adds, sizes.updates);
-      made.key_bytes = 2 * double(share.heads * sizes.rows * model.head_dim) * element;
+      const int64_t heads = sizes.by_rows ? share.heads : share.kv_heads * sizes.context;
+      made.key_bytes = 2 * double(heads * sizes.rows * model.head_dim) * element;
     }
     if (mlp ? !sizes.norms_all_rows() : sizes.norms_alone()) {
       const Piece norm = norm_behind(model, job.precision, sizes, mlp);
@@ -363,6 +362,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   };
   step.layers = static_cast<int>(model.layers / sizes.stages);
   step.stages = sizes.stages;
+  step.context = sizes.context;
   // The output layer's gradient comes before attention's inside, the projections' behind it.
   step.by_rows = sizes.by_rows;
   step.attention = passes(attention_half(model, job.precision, sizes),
@@ -403,7 +403,6 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   output.backward = true;
   output.normed = sizes.norms_all_rows();
   output.adds = sizes.adds;
-  output.barred = sizes.lean;
   step.logits_backward = rows_of(times, output);
   if (!sizes.norms_all_rows()) {
     step.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
@@ -416,10 +415,11 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.recompute = sizes.again;
   step.updates = sizes.updates;
   const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
-  step.sums = layout.dp > 1 && (sizes.updates || layout.zero >= 3 || (is_one && layout.zero >= 1));
+  step.sums =
+      layout.dp * layout.cp > 1 && (sizes.updates || layout.zero >= 3 || (is_one && layout.zero >= 1));
   if (is_one && out.optimizer_s_of_parameter) {
     constexpr double kReadAndWritten = 28;  // of a parameter: three float32 both ways, gradient and weight
-    const double all = model.parameters() / double(sizes.parts) / layout.dp;
+    const double all = model.parameters() / double(sizes.parts) / layout.dp / layout.cp;
     const double parameters = sizes.updates ? step.embedding_bytes / element / cores : all;
     step.optimizer = {parameters * *out.optimizer_s_of_parameter * cores, parameters * kReadAndWritten};
   }
@@ -451,12 +451,11 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.parts = parts;
   const bool in_ticks = layout.pp > 1 && shares_ends(layout.schedule);
   sizes.stages = in_ticks ? layout.pp : 1;
-  sizes.lean = in_ticks;
   sizes.cores = machine.cores_per_rank;
   sizes.by_rows = model.heads % parts != 0 && model.heads % layout.tp == 0 && machine.cores_per_rank == 2;
   sizes.local_experts = double(model.experts) / layout.ep;
   sizes.ep = layout.ep;
-  sizes.attended = model.causal && layout.cp > 1 ? 0.5 : 1;
+  sizes.context = layout.cp;
   sizes.again = layout.recompute == Recompute::kFull;
   if (why.empty() && (model.ffn % parts != 0 || !cores_share(model, job.precision, layout, sizes)))
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
@@ -495,9 +494,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       set_optimizer_by_tensor(times, model, machine, layout, sizes, embedding.wide, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
-    const bool is_known = is_program && layout.cp == 1 && layout.shard == 0 && are_alike &&
-                          model.vocabulary > 0 && windowed(model, sizes.keys) == 0 &&
-                          is_whole(model, job.precision, sizes);
+    const bool is_known = is_program && layout.shard == 0 && are_alike && model.vocabulary > 0 &&
+                          windowed(model, sizes.keys) == 0 && is_whole(model, job.precision, sizes);
     if (is_known) {
       const MicroBatchPasses passes = passes_of(times, job, machine, layout, sizes, embedding, out);
       if (in_ticks)

@@ -135,6 +135,52 @@ TEST(PieceGraph, WhatLiesBetweenMeetingsIsAGraphThatTheCompilerTakes) {
     }
 }
 
+// Of attention whose ranks each have a quarter of a sequence.
+TEST(PieceGraph, PartsOfASequenceAreGraphsThatTheCompilerTakes) {
+  Model model = small_model();
+  model.kv_heads = 2;
+  const BlockSizes sizes{
+      .rows = 128, .normed_rows = 128, .micro_batch = 2, .queries = 64, .keys = 256, .context = 4};
+  ASSERT_TRUE(is_whole(model, Precision::kBf16, sizes));
+  PieceTimes times(Generation::kV3, std::nullopt);
+  const std::vector<Piece> both = attention_half(model, Precision::kBf16, sizes);
+  ASSERT_EQ(both.size(), 2);
+  for (Piece each : both)
+    for (const bool backward : {false, true}) {
+      EXPECT_EQ(each.context, 4);
+      EXPECT_TRUE(each.causal);
+      each.backward = each.adds = backward;
+      graph::verify(graph_of(each));
+      EXPECT_GT(times.seconds(each), 0) << to_string(each);
+    }
+}
+
+// Of three heads of keys, queries of two ranks meet two each, and of four ranks one or two.
+TEST(PieceGraph, RanksMakeTheHeadsOfKeysThatTheirQueriesMeet) {
+  Model model = small_model();
+  model.heads = 12;
+  model.kv_heads = 3;
+  model.head_dim = 64;
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const int64_t ranks : {2, 4}) {
+    const BlockSizes sizes{
+        .rows = 128, .normed_rows = 128, .micro_batch = 1, .queries = 128, .keys = 128, .parts = ranks};
+    ASSERT_TRUE(is_whole(model, Precision::kBf16, sizes));
+    Piece half = attention_half(model, Precision::kBf16, sizes).front();
+    EXPECT_EQ(half.kv_heads, 2);
+    EXPECT_EQ(half.shared, 4);
+    EXPECT_EQ(kept_key_columns(model, sizes), 3 * 64);
+    for (const bool backward : {false, true}) {
+      half.backward = half.adds = backward;
+      graph::verify(graph_of(half));
+      EXPECT_GT(times.seconds(half), 0) << to_string(half);
+    }
+  }
+  const BlockSizes one{.rows = 128, .normed_rows = 128, .queries = 128, .keys = 128, .parts = 3};
+  EXPECT_EQ(attention_half(model, Precision::kBf16, one).front().shared, 0);
+  EXPECT_EQ(kept_key_columns(model, one), 64);
+}
+
 // Four experts of which a token meets two, a rank with two of them, and sequences of 64 tokens.
 TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
   Model model = small_model();

@@ -134,7 +134,9 @@ class ExpertSheet : PieceWords {
     }
     d_in = narrow(d_in);
     const Dims dims{piece_.rows, piece_.chosen};
-    const ValueId shares = argument(dims, kReal), experts = argument(dims, kReal), d = argument(dims, kReal);
+    const std::vector<ValueId> all =
+        barred({argument(dims, kReal), argument(dims, kReal), argument(dims, kReal)});
+    const ValueId shares = all[0], experts = all[1], d = all[2];
     const ValueId sum = builder_.reduce(OpKind::add_, times(shares, d), {1});
     const ValueId d_tops = times(shares, minus(d, along_columns(sum, d)));
     const Dims by_expert{piece_.rows, piece_.experts};
@@ -171,12 +173,14 @@ class ExpertSheet : PieceWords {
     const auto inside = [&] { return argument({piece_.experts, piece_.rows, piece_.inner}); };
     const ValueId d_out = argument({piece_.experts, piece_.rows, piece_.hidden});
     const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
-    const ValueId up = wide(inside());
-    const ValueId d_acted = wide(narrow(turned_each(d_out, argument(out_of()))));
+    const ValueId given_up = inside();
+    const ValueId given_acted = narrow(turned_each(d_out, argument(out_of())));
     give_gradient(rows_each(inside(), d_out));
     std::vector<ValueId> d_firsts;
+    const std::vector<ValueId> all = barred({given_up, piece_.gated ? inside() : given_up, given_acted});
+    const ValueId up = wide(all[0]), d_acted = wide(all[2]);
     if (piece_.gated) {
-      const ValueId gate = wide(inside());
+      const ValueId gate = wide(all[1]);
       const ValueId share = builder_.add(OpKind::logistic_, {gate});
       const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
       d_firsts = {narrow(times(times(d_acted, gate), share)),
@@ -209,10 +213,10 @@ class ExpertSheet : PieceWords {
   }
 
   void combine_backward() {
-    const ValueId d = argument({piece_.rows, piece_.hidden}), d_wide = wide(d);
-    const ValueId made = argument({places(), piece_.hidden});
-    const ValueId place = argument({piece_.rows, piece_.chosen}, kIndex);
-    const ValueId token = argument({places()}, kIndex), share = argument({places()}, kReal);
+    const std::vector<ValueId> all = barred(
+        {argument({places(), piece_.hidden}), argument({piece_.rows, piece_.chosen}, kIndex),
+         argument({places()}, kIndex), argument({places()}, kReal), argument({piece_.rows, piece_.hidden})});
+    const ValueId made = all[0], place = all[1], token = all[2], share = all[3], d = all[4], d_wide = wide(d);
     give(narrow(
         times(wide(rows_of(d, token)), builder_.broadcast_in_dim(share, {places(), piece_.hidden}, {0}))));
     std::vector<ValueId> d_shares;

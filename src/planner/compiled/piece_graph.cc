@@ -331,6 +331,7 @@ class Sheet : PieceWords {
     ValueId q = projected(queries), k = projected(shared), v = projected(shared);
     q = placed(q), k = placed(k);
     q = given(heads_first(q, piece_.heads));
+    if (piece_.context > 0) return {q, given(k), given(v)};
     k = given(heads_first(for_queries(k), piece_.heads));
     v = given(heads_first(for_queries(v), piece_.heads));
     return {q, k, v};
@@ -346,27 +347,35 @@ class Sheet : PieceWords {
   }
 
   void queries_forward() {
-    const ValueId q = argument(of_heads(positions())), k = argument(of_heads(piece_.keys));
-    give(mixed_of(q, k, argument(of_heads(piece_.keys))));
+    const ValueId q = argument(of_heads(positions())), k = keys_of_all();
+    give(mixed_of(q, k, keys_of_all()));
+  }
+
+  // Keys or values of whole sequences, by head of queries: ranks gather them by head of keys.
+  ValueId keys_of_all() {
+    if (piece_.context == 0) return argument(of_heads(piece_.keys));
+    const ValueId all = argument({sequences() * piece_.keys, piece_.kv_heads * piece_.features});
+    return given(heads_first(for_queries(all), piece_.heads, piece_.keys));
   }
 
   void queries_backward() {
     const ValueId d_out = argument({piece_.rows, piece_.hidden});
     const auto [d_q, d_k, d_v] = attention_inside_back(d_out);
-    give(d_k);
-    give(d_v);
+    for (const ValueId d : {d_k, d_v}) give(piece_.context > 0 ? of_shared(heads_last(d)) : d);
     ValueId d = heads_last(d_q);
     if (piece_.rotary) d = narrow(turned(wide(d)));
     give(d);
+    if (piece_.context > 0) gradient(argument({piece_.rows, piece_.hidden}), d);
     give(narrow(product_turned(d, argument({piece_.hidden, piece_.heads * piece_.features}))));
   }
 
   void keys_backward() {
     const ValueId in = rows_read(piece_.hidden);
     ValueId d_in = argument({piece_.rows, piece_.hidden});  // by way of queries
-    gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
+    if (piece_.context == 0) gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
     for (int i = 0; i < 2; ++i) {
-      ValueId d = of_shared(heads_last(argument(of_heads(positions()))));
+      ValueId d = piece_.context > 0 ? argument({piece_.rows, piece_.kv_heads * piece_.features})
+                                     : of_shared(heads_last(argument(of_heads(positions()))));
       if (i == 0 && piece_.rotary) d = narrow(turned(wide(d)));
       give(d);
       gradient(in, d);
@@ -391,7 +400,8 @@ class Sheet : PieceWords {
     const int64_t queries = piece_.heads * piece_.features;
     const ValueId d_mixed = narrow(product_turned(d_out, argument({queries, piece_.hidden})));
     gradient(rows_read(queries), d_out);
-    const Dims own = of_heads(positions()), all = of_heads(piece_.keys);
+    const Dims own = of_heads(positions());
+    const Dims all = of_heads(piece_.keys);
     const ValueId q = argument(own), k = argument(all), v = argument(all), made = argument(own);
     return attended_backward(q, k, v, made, heads_first(d_mixed, piece_.heads));
   }
@@ -418,30 +428,46 @@ class Sheet : PieceWords {
   }
 
   int64_t sequences() const { return piece_.rows / positions(); }
-  Dims by_head(int64_t heads) const { return {sequences(), positions(), heads, piece_.features}; }
   Dims of_heads(int64_t positions) const { return {sequences(), piece_.heads, positions, piece_.features}; }
 
   // [rows, heads of a row] to [sequences, heads, positions, features], and back.
-  ValueId heads_first(ValueId x, int64_t heads) {
-    return transposed(builder_.reshape(x, by_head(heads)), {0, 2, 1, 3});
+  ValueId heads_first(ValueId x, int64_t heads) { return heads_first(x, heads, positions()); }
+  ValueId heads_first(ValueId x, int64_t heads, int64_t positions) {
+    return transposed(builder_.reshape(x, {sequences(), positions, heads, piece_.features}), {0, 2, 1, 3});
   }
   ValueId heads_last(ValueId x) {
-    return builder_.reshape(transposed(x, {0, 2, 1, 3}), {piece_.rows, piece_.heads * piece_.features});
+    const Dims dims = builder_.type(x).dims_vector();
+    return builder_.reshape(transposed(x, {0, 2, 1, 3}), {dims[0] * dims[2], dims[1] * dims[3]});
   }
-  // Keys or values, one for each head of queries that meets them; and the sum of their gradients.
+  // Keys or values, one for each head of queries that meets them; and the sum of their gradients. Where the
+  // rank has queries of some heads of keys that others of them meet elsewhere, from where it says.
   ValueId for_queries(ValueId x) {
-    if (piece_.kv_heads == piece_.heads) return x;
-    const Dims one{piece_.rows, piece_.kv_heads, piece_.features};
-    const Dims all{piece_.rows, piece_.kv_heads, piece_.heads / piece_.kv_heads, piece_.features};
-    return builder_.reshape(builder_.broadcast_in_dim(builder_.reshape(x, one), all, {0, 1, 3}),
-                            {piece_.rows, piece_.heads * piece_.features});
+    if (piece_.kv_heads == piece_.heads && piece_.shared == 0) return x;
+    const int64_t rows = builder_.type(x).dim(0), heads = piece_.kv_heads * each_meets();
+    const Dims one{rows, piece_.kv_heads, piece_.features};
+    const Dims all{rows, piece_.kv_heads, each_meets(), piece_.features};
+    x = builder_.broadcast_in_dim(builder_.reshape(x, one), all, {0, 1, 3});
+    if (piece_.shared > 0)
+      x = builder_.add(OpKind::dynamic_slice_,
+                       {builder_.reshape(x, {rows, heads, piece_.features}), none(), first_head(), none()},
+                       {{Attr::slice_sizes, Attribute(Dims{rows, piece_.heads, piece_.features})}});
+    return builder_.reshape(x, {rows, piece_.heads * piece_.features});
   }
   ValueId of_shared(ValueId x) {
-    if (piece_.kv_heads == piece_.heads) return x;
-    const Dims all{piece_.rows, piece_.kv_heads, piece_.heads / piece_.kv_heads, piece_.features};
-    const ValueId sum = builder_.reduce(OpKind::add_, wide(builder_.reshape(x, all)), {2});
-    return narrow(builder_.reshape(sum, {piece_.rows, piece_.kv_heads * piece_.features}));
+    if (piece_.kv_heads == piece_.heads && piece_.shared == 0) return x;
+    const int64_t rows = builder_.type(x).dim(0), heads = piece_.kv_heads * each_meets();
+    if (piece_.shared > 0)
+      x = builder_.add(
+          OpKind::dynamic_update_slice_,
+          {splat(Type::tensor(element_, {rows, heads, piece_.features}), 0),
+           builder_.reshape(x, {rows, piece_.heads, piece_.features}), none(), first_head(), none()});
+    const Dims all{rows, piece_.kv_heads, each_meets(), piece_.features};
+    const ValueId sum = builder_.reduce(OpKind::add_, builder_.reshape(x, all), {2});
+    return builder_.reshape(sum, {rows, piece_.kv_heads * piece_.features});
   }
+  int64_t each_meets() const { return piece_.shared > 0 ? piece_.shared : piece_.heads / piece_.kv_heads; }
+  ValueId none() { return splat(Type::tensor(kIndex, {}), 0); }
+  ValueId first_head() { return argument({}, kIndex); }
 
   // -- the output layer and the loss where ranks share the vocabulary: they meet for the largest logit of a
   // row, for the sum of its powers, and for its label's.
@@ -640,7 +666,7 @@ std::string to_string(const Piece& piece) {
       {"kv_heads", piece.kv_heads}, {"features", piece.features}, {"values", piece.values},
       {"hidden", piece.hidden},     {"queries", piece.queries},   {"key_values", piece.key_values},
       {"inner", piece.inner},       {"experts", piece.experts},   {"chosen", piece.chosen},
-      {"capacity", piece.capacity}};
+      {"capacity", piece.capacity}, {"context", piece.context},   {"shared", piece.shared}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
   const std::pair<const char*, bool> flags[] = {
@@ -648,7 +674,7 @@ std::string to_string(const Piece& piece) {
       {"f32", piece.wide},        {"rotary", piece.rotary},        {"normed", piece.normed},
       {"turned", piece.turned},   {"halves", piece.halves},        {"adds", piece.adds},
       {"updates", piece.updates}, {"again", piece.again},          {"selects", piece.selects},
-      {"lean", piece.lean},       {"barred", piece.barred}};
+      {"lean", piece.lean}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;

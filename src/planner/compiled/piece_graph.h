@@ -27,7 +27,7 @@ enum class Part : uint8_t {
   kLinear,          // one product, `hidden` to `inner`
   kAttentionHalf,   // projections, rotary positions, attention and its output layer, with a norm where
                     // `normed`
-  kBeforeKeys,      // ... of a core with half of each sequence: up to where cores meet for keys and values
+  kBeforeKeys,      // ... of a core with a part of each sequence: up to where cores meet for keys and values
   kBehindKeys,      // ... and from there: attention of its queries, and the output layer
   kMlpHalf,         // the same of an MLP
   kNorm,            // one norm, and the residual before it
@@ -61,8 +61,12 @@ struct Piece {
   int64_t experts = 0;     // kRoute, kCombine: of the model; kExperts: of a rank
   int64_t chosen = 0;      // kRoute, kCombine: experts that a token meets
   int64_t capacity = 0;    // kRoute, kCombine: tokens of a sequence of `keys` that an expert takes
-  int64_t inner = 0;   // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
-  bool gated = false;  // two products into the MLP, and SiLU; else one, and GELU
+  // kBeforeKeys, kBehindKeys: ranks that each have a part of a sequence; 0: cores of one, with halves
+  int64_t context = 0;
+  int64_t shared =
+      0;              // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them
+  int64_t inner = 0;  // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
+  bool gated = false;             // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
   bool causal = false;
   bool wide = false;    // float32, not bfloat16
@@ -78,9 +82,6 @@ struct Piece {
   bool halves = false;
   bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
   bool selects = false;
-  // Of backward passes: with the barriers of the exported step, behind which norms, gates and attention's
-  // weights are made again.
-  bool barred = false;
   bool lean = false;  // of halves, a forward pass of a block that runs again: gives what comes of it alone
   // kMlpHalf: a forward pass for the backward pass, which does not read what it gives; or both of them.
   bool again = false;

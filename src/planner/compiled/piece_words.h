@@ -178,9 +178,8 @@ class PieceWords {
   ValueId norm_and_residual_back(ValueId d) {
     return norm_and_residual_back(argument({piece_.rows, piece_.hidden}), d);
   }
-  // Behind a barrier, where the piece has them.
+  // The barriers of the exported step, behind which norms, gates and attention's weights are made again.
   std::vector<ValueId> barred(std::vector<ValueId> values) {
-    if (!piece_.barred) return values;
     return function_.op(builder_.add_op(OpKind::optimization_barrier_, std::move(values))).results;
   }
   ValueId norm_and_residual_back(ValueId x, ValueId d) {
@@ -196,10 +195,10 @@ class PieceWords {
   ValueId transposed(ValueId x, Dims order) {
     return builder_.add(OpKind::transpose_, {x}, {{Attr::permutation, Attribute(std::move(order))}});
   }
-  // Of each sequence: all, or the core's half.
+  // Of each sequence: all, or the core's part.
   int64_t positions() const {
-    const bool is_half = piece_.part == Part::kBeforeKeys || piece_.part == Part::kBehindKeys;
-    return is_half ? piece_.keys / 2 : piece_.keys;
+    const bool is_part = piece_.part == Part::kBeforeKeys || piece_.part == Part::kBehindKeys;
+    return is_part ? piece_.keys / (piece_.context > 0 ? piece_.context : 2) : piece_.keys;
   }
   const Piece& piece_;
   ElementType element_;
