@@ -212,3 +212,27 @@ def test_a_generator_of_the_device_draws_the_same_places_again() -> None:
     drawn = [torch.multinomial(weights, 2, True, generator=generator.manual_seed(3)).cpu() for _ in range(2)]
     assert torch.equal(*drawn)
     assert not torch.equal(drawn[0], torch.multinomial(weights, 2, True, generator=generator).cpu())
+
+
+@pytest.mark.parametrize(
+    ("shape", "amounts"),
+    [
+        ((2, 3, 5), (2, 1)), ((2, 3, 1), (2, 3)), ((2, 3, 4, 5), (1, 2, 0, 3)), ((2, 3, 4, 5), (-1, 2, 1, -2)),
+        ((1, 2, 3, 4, 2), (1, 1, 2, 0, 0, 4)), ((3, 4, 5), (1, 1, 2, 2)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_repeated_edges(shape: tuple, amounts: tuple, dtype: torch.dtype) -> None:
+    x = torch.randn(shape).to(dtype)
+
+    def gradient(x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        made = nn.functional.pad(x, amounts, mode="replicate")
+        weights = torch.arange(made.numel(), dtype=torch.float32).reshape(made.shape).remainder(7).to(x)
+        return torch.autograd.grad((made * weights).sum(), x)[0]
+
+    wanted = gradient(x.double()).to(dtype)
+    torch.testing.assert_close(gradient(x.to("neuron")).cpu(), wanted)
+    compiled = torch.compile(lambda x: nn.functional.pad(x, amounts, mode="replicate"), backend="neuron")
+    y = x.detach().requires_grad_()
+    torch.testing.assert_close(compiled(y).detach(), nn.functional.pad(x, amounts, mode="replicate"))

@@ -26,10 +26,10 @@ const std::map<std::string, Rule, std::less<>>& rules() {
   static const auto all = [] {
     std::map<std::string, Rule, std::less<>> found;
     for (const auto family :
-         {arithmetic,     convolutions,       creation,         decompositions, distances, elementwise,
-          folding,        fourier_transforms, indexing,         losses,         pooling,   products,
-          random_numbers, rearrangement,      recurrent_layers, reductions,     samplers,  scans,
-          scatters,       searches,           triangular}) {
+         {arithmetic, convolutions,       creation,      decompositions,   distances,  elementwise,
+          folding,    fourier_transforms, indexing,      losses,           pooling,    products,
+          padding,    random_numbers,     rearrangement, recurrent_layers, reductions, samplers,
+          scans,      scatters,           searches,      triangular}) {
       for (const Row& row : family())
         for (const std::string_view name : row.names)
           OPENTRN_CHECK(found.emplace(name, row.rule).second, "{} has two rules", name);

@@ -61,6 +61,7 @@ Table folding();
 Table fourier_transforms();
 Table indexing();
 Table losses();
+Table padding();
 Table pooling();
 Table products();
 Table random_numbers();

@@ -38,8 +38,8 @@ std::string chip_in(const std::string& system);
 // GB/s of one chip's network, where the row says; 0 where it does not.
 double network_in(const std::string& system);
 
-// Whether the products are of 4 bits, and how they are counted.
-bool is_precision(const std::string& dtype);  // or none is stated
+// Whether a row's type is one that is known, or none is stated; and which it is.
+bool is_precision(const std::string& dtype);
 Precision precision_in(const std::string& dtype);
 // "tp is 4 and 2" where a layout states two values for one of its degrees; empty where it does not.
 std::string stated_twice(const std::string& text);
