@@ -236,3 +236,13 @@ def test_gradients_of_repeated_edges(shape: tuple, amounts: tuple, dtype: torch.
     compiled = torch.compile(lambda x: nn.functional.pad(x, amounts, mode="replicate"), backend="neuron")
     y = x.detach().requires_grad_()
     torch.testing.assert_close(compiled(y).detach(), nn.functional.pad(x, amounts, mode="replicate"))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((3, 4), 0), ((3, 4), 1), ((), 0), ((0, 3), 0)])
+def test_running_logarithms_of_sums_in_eager_mode(shape: tuple, axis: int) -> None:
+    x = torch.randn(shape) * 5
+    found, wanted = x.to("neuron").requires_grad_(), x.double().requires_grad_()
+    for leaf in (found, wanted):
+        leaf.logcumsumexp(axis).square().sum().backward()
+    torch.testing.assert_close(x.to("neuron").logcumsumexp(axis).cpu(), x.logcumsumexp(axis))
+    torch.testing.assert_close(found.grad.cpu(), wanted.grad.float())

@@ -148,7 +148,7 @@ Table scans() {
       {{"cumprod.default"}, running_total("multiply", 1)},
       {{"cummax.default"}, running_extreme(true)},
       {{"cummin.default"}, running_extreme(false)},
-      {{"logcumsumexp.default"}, logcumsumexp},
+      {{"logcumsumexp.default", "_logcumsumexp.default"}, logcumsumexp},
       {{"sort.default", "sort.stable"}, sort},
       {{"topk.default"}, topk},
       {{"kthvalue.default"}, kthvalue},
