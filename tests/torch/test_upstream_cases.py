@@ -236,6 +236,9 @@ def test_the_ops_of_synchronised_batch_norm(counted: bool) -> None:
         ("group_norm", lambda x: torch.nn.functional.group_norm(x, 3)),
         ("convolution", lambda x: torch.nn.functional.conv2d(x, torch.ones(4, 3, 3, 3, device=x.device))),
         ("reflection", lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1), "reflect")),
+        ("replication", lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1), "replicate")),
+        ("replication_3d", lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1, 1, 1), "replicate")),
+        ("reflection_3d", lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1, 1, 1), "reflect")),
         ("max_pool3d", lambda x: torch.nn.functional.max_pool3d(x, 2, return_indices=True)[0]),
     ],
 )

@@ -184,7 +184,7 @@ class _Tracer:
         self.written = self._mutated(out_only=True)
         self.returned: list[tuple[Any, ...]] = []
         self.outputs: list[Output] = []
-        self.strides = layouts.of_results(self._called, arguments, given, Ref)
+        self.strides = layouts.of_results(name, self._called, arguments, given, Ref)
 
     def _called(self, real: list[Any]) -> Any:
         positional, keywords = split(self.schema, real)
@@ -482,10 +482,12 @@ def copies_ns(count: int, size: int) -> float:
     return count * _copy_costs[0] + size * _copy_costs[1]
 
 
-# PyTorch takes these apart for a device without a kernel; the core has a program for each.
+# PyTorch takes these apart for a device without a kernel, or says where results lie (padding, as on no other device);
+# the core has a program for each.
 ONE_PROGRAM = (
     "aten::convolution", "aten::convolution_backward", "aten::native_layer_norm", "aten::native_group_norm",
     "aten::embedding", "aten::masked_fill.Scalar", "aten::masked_fill.Tensor", "aten::repeat",
     "aten::constant_pad_nd", "aten::_unsafe_index.Tensor", "aten::abs", "aten::isinf", "aten::stack",
-    "aten::cummin", "aten::cummin.out", "aten::cummax", "aten::cummax.out",
+    "aten::cummin", "aten::cummin.out", "aten::cummax", "aten::cummax.out", "aten::replication_pad2d",
+    "aten::replication_pad3d", "aten::reflection_pad3d",
 )  # fmt: skip

@@ -13,18 +13,22 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 
+# Ops whose meta functions give plain tensors, and whose kernels keep channels last.
+_KEEP = ("aten::replication_pad2d", "aten::replication_pad3d", "aten::reflection_pad3d")
+
+
 def _lies_channels_last(given: Any) -> bool:
     rank = len(given.shape)
     return rank in (4, 5) and given.order == [0, *range(2, rank), 1]
 
 
 def of_results(
-    call: Callable[[list[Any]], Any], arguments: list[Any], given: Sequence[Any], kind: type
+    name: str, call: Callable[[list[Any]], Any], arguments: list[Any], given: Sequence[Any], kind: type
 ) -> list[Any]:
     """The CPU's strides of each result, None of what is no tensor. Empty where no tensor of the call lies channels last
     and where torch does not say.
 
-    call: the op, for values of `arguments`, which hold tensors by their number, as objects of `kind`.
+    name: of the op. call: the op, for values of `arguments`, which hold tensors by their number, as objects of `kind`.
     """
     if not any(map(_lies_channels_last, given)):
         return []
@@ -43,5 +47,8 @@ def of_results(
             results = call(real)
         except (RuntimeError, ValueError, TypeError, IndexError):
             return []  # the trace says what is wrong
+    if name in _KEEP:
+        form = torch.channels_last if results.dim() == 4 else torch.channels_last_3d
+        return [tuple(results.contiguous(memory_format=form).stride())]
     parts = results if isinstance(results, (tuple, list)) else [results]
     return [tuple(part.stride()) if isinstance(part, torch.Tensor) else None for part in parts]
