@@ -246,3 +246,25 @@ def test_running_logarithms_of_sums_in_eager_mode(shape: tuple, axis: int) -> No
         leaf.logcumsumexp(axis).square().sum().backward()
     torch.testing.assert_close(x.to("neuron").logcumsumexp(axis).cpu(), x.logcumsumexp(axis))
     torch.testing.assert_close(found.grad.cpu(), wanted.grad.float())
+
+
+def of_batches(x: torch.Tensor) -> torch.Tensor:
+    return torch.addbmm(x[0], x, x.transpose(1, 2), beta=0.5, alpha=2) if x.shape[1] == x.shape[2] else x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: nn.functional.softshrink(x, 0.7), of_batches,
+        lambda x: x.put(torch.tensor([0, -1, 3, 3], device=x.device), torch.arange(4.0, device=x.device), True),
+        lambda x: x.take(torch.tensor([[0, -1], [3, 3]], device=x.device)),
+    ],
+    ids=["softshrink", "addbmm", "put", "take"],
+)  # fmt: skip
+def test_gradients_that_hosts_computed_in_eager_mode(function: Callable) -> None:
+    x = torch.randn(3, 4, 4)
+    found, wanted = x.to("neuron").requires_grad_(), x.clone().requires_grad_()
+    torch.testing.assert_close(function(found).detach().cpu(), function(wanted).detach())
+    for leaf in (found, wanted):
+        function(leaf).square().sum().backward()
+    torch.testing.assert_close(found.grad.cpu(), wanted.grad)

@@ -33,6 +33,16 @@ Value digamma(Call& call) {
   return body.select(at_zero, pole, body.unary("chlo.digamma", value));
 }
 
+// The gradient outside of [-lambda, lambda].
+Value softshrink_backward(Call& call) {
+  Body& body = call.body;
+  const Value& x = call.value(1);
+  const Value size = body.unary("abs", x);
+  const Value is_inside = body.compare("LE", size, body.like(call.at(2).number(), size));
+  const Value& gradient = call.value(0);
+  return body.select(is_inside, body.like(0, gradient), gradient);
+}
+
 Value polygamma(Call& call) {
   Body& body = call.body;
   const Value value = wide(call, 1);
@@ -269,6 +279,7 @@ Table elementwise() {
       {{"tanh.default", "prims.tanh"}, of_one("tanh")},
       {{"digamma.default", "prims.digamma"}, digamma},
       {{"polygamma.default"}, polygamma},
+      {{"softshrink_backward.default"}, softshrink_backward},
       {{"prims.bessel_i0"}, bessel(bessel_i0e, false)},
       {{"prims.bessel_i0e"}, bessel(bessel_i0e, true)},
       {{"prims.bessel_i1"}, bessel(bessel_i1e, false)},

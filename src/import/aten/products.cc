@@ -13,6 +13,7 @@ struct Contraction {
 const Contraction kMatrices = {{{1}, {0}}, {}};
 const Contraction kBatches = {{{2}, {1}}, {{0}, {0}}};
 const Contraction kVectors = {{{0}, {0}}, {}};
+const Contraction kSumOfBatches = {{{0, 2}, {0, 1}}, {}};
 
 Rule product(const Contraction& form) {
   return
@@ -62,6 +63,7 @@ Table products() {
       {{"_int_mm.default"}, int_mm},
       {{"vdot.default"}, vdot},
       {{"addmm.default", "addmv.default"}, added_product(kMatrices)},
+      {{"addbmm.default"}, added_product(kSumOfBatches)},
       {{"baddbmm.default"}, added_product(kBatches)},
   };
 }

@@ -135,6 +135,22 @@ Value index_put(Call& call) {
   return body.convert(made, call.out().dtype);
 }
 
+// By places in the flat value.
+Value put_flat(Call& call) {
+  Body& body = call.body;
+  const Value& value = call.value(0);
+  const bool accumulate = !call.at(3).is_none() && call.at(3).flag();
+  const ElementType wide = accumulate ? math_dtype(value.dtype) : value.dtype;
+  const int64_t count = size_of(value.shape);
+  const int64_t places = size_of(call.value(1).shape);
+  if (count == 0 || places == 0) return value;
+  const Value flat = body.reshape(body.convert(value, wide), {count});
+  const Value index = body.reshape(counted(body, call.value(1), count), {places, 1});
+  const Value updates = body.reshape(body.convert(call.value(2), wide), {places});
+  const Value made = scatter_op(body, flat, index, updates, {0}, {}, accumulate ? "add" : "");
+  return body.convert(body.reshape(made, value.shape), value.dtype);
+}
+
 Shape other_axes(int64_t axis, int rank) {
   Shape axes;
   for (int each = 0; each < rank; ++each)
@@ -358,6 +374,7 @@ Table scatters() {
       {{"scatter.value", "scatter.value_reduce"}, scatter_value},
       {{"scatter_add.default"}, scatter_add},
       {{"scatter_reduce.two"}, scatter_reduce},
+      {{"put.default"}, put_flat},
       {{"index_put.default", "_unsafe_index_put.default", "_index_put_impl.default"}, index_put},
       {{"index_add.default"}, index_add},
       {{"index_copy.default"}, index_copy},

@@ -12,7 +12,6 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-
 # Ops whose meta functions give plain tensors, and whose kernels keep channels last.
 _KEEP = ("aten::replication_pad2d", "aten::replication_pad3d", "aten::reflection_pad3d")
 
