@@ -76,3 +76,24 @@ def test_of_tensors_of_the_device():
             x = torch.arange(6.0 * length).reshape(3, length, 2)
             for a, b in zip(leaves(compiled(x.to("neuron"))), leaves(VIEWS[name](x)), strict=True):
                 torch.testing.assert_close(a.cpu(), b, rtol=0, atol=0)
+
+
+def test_an_op_without_a_form_is_the_hosts_at_changing_sizes_too(monkeypatch, capfd):
+    """The graph is compiled by its first call, whose error reached the caller."""
+
+    def function(x):
+        return x.put(torch.tensor([0, x.numel() - 1]), torch.ones(2), accumulate=True) * 2
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="neuron", dynamic=True)
+    for length in (4, 6):
+        x, y = (torch.arange(3.0 * length).reshape(3, length).requires_grad_() for _ in range(2))
+        torch.testing.assert_close(compiled(x), function(y))
+        compiled(x).sum().backward()
+        function(y).sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+    assert "runs on the host: not modelled [torch.no_emitter]: aten.put.default" in capfd.readouterr().err
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="aten.put.default has no form on the device"):
+        torch.compile(function, backend="neuron", dynamic=True)(torch.ones(3, 4))

@@ -254,6 +254,7 @@ class CallableGraph:
         self.is_single = not isinstance(results, (tuple, list))
         self._is_symbolic = any(map(_has_symbols, self._inputs))
         self._only: Program | None = None
+        self._on_host: Callable[[list[Any]], list[Any]] | None = None  # from the first call on that asked for it
         if not self._is_symbolic:
             self._only = self._compile(self._inputs)
 
@@ -263,10 +264,26 @@ class CallableGraph:
         arguments.clear()
         if self.settings.check:
             ranges.check(self.module, taken)
+        if self._on_host is not None:
+            return self._on_host(taken)
         program = self._only
         if program is None:
-            program = self._for_sizes(taken)
+            # Of symbolic sizes the graph is compiled here, and that an op has no form is known no earlier.
+            try:
+                program = self._for_sizes(taken)
+            except NotModelled as fault:
+                if self.settings.strict:
+                    raise
+                return self._host_form(fault)(taken)
         return program(taken)
+
+    def _host_form(self, fault: NotModelled) -> Callable[[list[Any]], list[Any]]:
+        from opentrn.torch.partition import with_host_parts
+
+        with self._lock:
+            if self._on_host is None:
+                self._on_host = with_host_parts(self.module, self.settings, self.name, fault)
+            return self._on_host
 
     def _for_sizes(self, taken: list[Any]) -> Program:
         key = tuple(tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in taken)
