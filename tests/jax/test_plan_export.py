@@ -379,6 +379,14 @@ def test_experts_that_every_token_meets_are_refused(tmp_path):
     assert refused.value.label == "plan.export"
 
 
+def test_experts_whose_sequences_are_cut_are_refused(tmp_path):
+    model = mixture(tmp_path, hidden_size=512, num_hidden_layers=2, num_attention_heads=8, intermediate_size=512,
+                    vocab_size=4096, num_local_experts=8)  # fmt: skip
+    with pytest.raises(InputError, match="CP cuts") as refused:
+        exported(tmp_path, model, seq=512, global_batch=16, cp=2)
+    assert refused.value.label == "plan.export"
+
+
 def test_what_jax_has_no_words_for_is_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         opentrn.plan("Llama-3.1-8B", instance="trn1.32xlarge", seq=4096, global_batch=32, pp=2, export="jax",

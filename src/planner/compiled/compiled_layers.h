@@ -6,8 +6,8 @@
 //
 // Heads and widths that the cores of a server's copy do not divide are filled up; a training layout must
 // divide them. Assumed: the two cores of a logical core (LNC2) cut a rank's work as two ranks of tensor
-// parallelism would, and what they exchange takes no time; with context parallelism a rank's causal attention
-// is half of the full one.
+// parallelism would, and what they exchange takes no time. With context parallelism a rank's queries meet all
+// keys, as in the exported step (decision 0231).
 #pragma once
 
 #include <map>
