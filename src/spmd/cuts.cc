@@ -210,6 +210,17 @@ Cuts AxisGrid::cuts_of(const Sharding& sharding, int rank) const {
   return cuts;
 }
 
+Axes AxisGrid::open_axes_of(const Sharding& sharding) const {
+  if (!expresses(sharding))
+    throw Fault(FaultKind::kNotModelled, "sdy.unreduced",
+                "a sum that stays open between devices of another mesh than the program's");
+  Sharding one{sharding.mesh, {{}}, {}};
+  for (const std::string& axis : sharding.unreduced) one.dims[0].push_back({axis, 1, 0});
+  Axes axes = cuts_of(one, 1)[0];
+  std::ranges::sort(axes);
+  return axes;
+}
+
 Sharding AxisGrid::sharding_of(const Cuts& cuts) const {
   Sharding sharding{mesh_, {}, {}};
   for (const Axes& axes : cuts) {

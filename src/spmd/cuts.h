@@ -52,6 +52,9 @@ class AxisGrid {
   // `rank`: of the array. The sharding may be of another mesh that the grid was made for. Input fault where
   // the sharding has more dimensions than that, or an axis twice.
   Cuts cuts_of(const Sharding& sharding, int rank) const;
+  // The axes along which devices hold terms, in the grid's order; as cuts_of(). NotModelled fault where the
+  // grid does not express the sharding.
+  Axes open_axes_of(const Sharding& sharding) const;
   Sharding sharding_of(const Cuts& cuts) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "spmd/partition.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -40,6 +41,28 @@ bool has_dynamic_values(const Function& function) {
   return false;
 }
 
+// Whether the op makes of terms of this operand (and of the others for which this holds) terms of its result.
+bool is_linear_in(const Op& op, const DimensionRule& rule, size_t operand) {
+  struct Linear {
+    OpKind kind;
+    size_t begin = 0, end = ~size_t{0};  // operands
+  };
+  static constexpr Linear kLinear[] = {
+      {OpKind::add_},          {OpKind::subtract_},
+      {OpKind::negate_},       {OpKind::multiply_},
+      {OpKind::convert_},      {OpKind::transpose_},
+      {OpKind::reshape_},      {OpKind::broadcast_in_dim_},
+      {OpKind::slice_},        {OpKind::concatenate_},
+      {OpKind::pad_},          {OpKind::reverse_},
+      {OpKind::reduce_},       {OpKind::divide_, 0, 1},
+      {OpKind::gather_, 0, 1}, {OpKind::dynamic_slice_, 0, 1},
+      {OpKind::select_, 1},    {OpKind::dynamic_update_slice_, 0, 2},
+  };
+  if (op.kind == OpKind::reduce_ && rule.combiner != OpKind::add_) return false;
+  const auto* found = std::ranges::find(kLinear, op.kind, &Linear::kind);
+  return found != std::end(kLinear) && operand >= found->begin && operand < found->end;
+}
+
 // Copies an op's regions as they are; what they read from outside has been made before.
 class RegionCopier : public graph::Copier {
  public:
@@ -68,17 +91,21 @@ class Partitioner {
   }
 
   SpmdModule run(const std::vector<const Cuts*>& outputs, const OpenSums& open, const OtherMeshes& other) {
+    open_ = &open;
+    find_kept();
     to_->attributes = from_.attributes;
     for (const ValueId argument : from_.arguments()) {
       if (const auto found = other.arguments.find(argument); found != other.arguments.end()) {
         const Type& type = from_.type(argument);
-        locals_[argument] = {to_->add_argument(to_->body(), local_type(type, found->second)),
-                             whole_cuts(type)};
+        locals_[argument] = {
+            to_->add_argument(to_->body(), local_type(type, found->second)), whole_cuts(type), {}};
         made_.inputs.push_back(found->second);
         continue;
       }
       const Cuts& cuts = cuts_[index_of(argument)];
-      locals_[argument] = {to_->add_argument(to_->body(), grid_.local(from_.type(argument), cuts)), cuts};
+      const auto terms = open.arguments.find(argument);
+      locals_[argument] = {to_->add_argument(to_->body(), grid_.local(from_.type(argument), cuts)), cuts,
+                           terms == open.arguments.end() ? Axes() : terms->second};
       made_.inputs.push_back(grid_.sharding_of(cuts));
     }
     to_->argument_attributes = from_.argument_attributes;
@@ -87,10 +114,6 @@ class Partitioner {
     for (const auto& [argument, sharding] : other.arguments) {
       ValueId& value = locals_.at(argument).value;
       value = gathered_by(sharding, value, from_.type(argument), made_.module, *to_, block_);
-    }
-    for (const auto& [argument, axes] : open.arguments) {
-      Local& local = locals_.at(argument);
-      local.value = resharder_->all_reduce(local.value, axes, OpKind::add_, block_);
     }
     ops_of(from_.body());
     give(outputs, open, other);
@@ -103,7 +126,23 @@ class Partitioner {
   struct Local {
     ValueId value;
     Cuts cuts;
+    Axes open;  // along which devices hold terms of it, in the grid's order
   };
+
+  // Values that somebody wants in terms: what makes them may leave them so.
+  void find_kept() {
+    graph::walk(from_, from_.body(), [&](OpId id) {
+      const Op& op = from_.op(id);
+      if (!is_sharding_constraint(op)) return;
+      if (const auto found = open_->values.find(op.results[0]); found != open_->values.end())
+        kept_[op.operands[0]] = found->second;
+    });
+    for (const auto& [place, axes] : open_->results) kept_.try_emplace(from_.returned()[place], axes);
+  }
+  Axes kept(ValueId value) const {
+    const auto found = kept_.find(value);
+    return found == kept_.end() ? Axes() : found->second;
+  }
 
   void give(const std::vector<const Cuts*>& outputs, const OpenSums& open, const OtherMeshes& other) {
     std::vector<ValueId> returned;
@@ -116,9 +155,8 @@ class Partitioner {
         continue;
       }
       const Cuts& wanted = i < outputs.size() && outputs[i] ? *outputs[i] : cuts_[index_of(values[i])];
-      returned.push_back(under(values[i], wanted));
-      if (const auto found = open.results.find(i); found != open.results.end())
-        returned.back() = resharder_->first_term(returned.back(), found->second, block_);
+      const auto terms = open.results.find(i);
+      returned.push_back(in_terms(values[i], wanted, terms == open.results.end() ? Axes() : terms->second));
       to_->result_types.push_back(to_->type(returned.back()));
       made_.outputs.push_back(grid_.sharding_of(wanted));
     }
@@ -145,24 +183,68 @@ class Partitioner {
       run_whole(op);
     for (const ValueId result : op.results)
       if (const auto found = stated_.find(result); found != stated_.end()) {
-        const ValueId moved = under(result, found->second);
-        locals_[result] = {moved, found->second};
+        const Axes open = locals_.at(result).open;
+        const ValueId moved = in_terms(result, found->second, open);
+        locals_[result] = {moved, found->second, open};
       }
   }
 
-  // A value's part under other cuts. A constant is made as it is wanted, unless it is stated how it lies.
-  ValueId under(ValueId value, const Cuts& wanted) {
+  // A value's part under other cuts, its sum made. A constant is made as it is wanted, unless it is stated
+  // how it lies.
+  ValueId under(ValueId value, const Cuts& wanted) { return in_terms(value, wanted, {}); }
+
+  // The same with terms along the axes.
+  ValueId in_terms(ValueId value, const Cuts& wanted, const Axes& open) {
     const Op* maker = compiler::maker(from_, value);
     const bool is_constant = maker && maker->kind == OpKind::constant_;
     const auto said = stated_.find(value);
-    if (is_constant && said == stated_.end()) return constant(*maker, wanted);
-    const Local local = is_constant ? Local{constant(*maker, said->second), said->second} : locals_.at(value);
-    if (local.cuts == wanted) return local.value;
+    if (is_constant && said == stated_.end() && open.empty()) return constant(*maker, wanted);
+    Local local;
+    if (!is_constant)
+      local = locals_.at(value);
+    else if (said == stated_.end())
+      local = {constant(*maker, wanted), wanted, {}};
+    else
+      local = {constant(*maker, said->second), said->second, {}};
+    if (local.cuts == wanted && local.open == open) return local.value;
     for (auto& [block, moved] : moved_)
-      if (const auto found = moved.find({value, wanted}); found != moved.end()) return found->second;
+      if (const auto found = moved.find({value, wanted, open}); found != moved.end()) return found->second;
+    open_along(local, open, from_.type(value));
     const ValueId made = resharder_->reshard(local.value, from_.type(value), local.cuts, wanted, block_);
     if (moved_.empty() || moved_.back().first != block_) moved_.push_back({block_, {}});
-    return moved_.back().second[{value, wanted}] = made;
+    return moved_.back().second[{value, wanted, open}] = made;
+  }
+
+  static Axes without(const Axes& axes, const Axes& others) {
+    Axes rest;
+    for (const int axis : axes)
+      if (std::ranges::find(others, axis) == others.end()) rest.push_back(axis);
+    return rest;
+  }
+
+  // Makes the sum along axes that are not wanted, and terms along those that are.
+  void open_along(Local& local, const Axes& open, const Type& whole) {
+    if (const Axes closed = without(local.open, open); !closed.empty())
+      local.value = resharder_->all_reduce(local.value, closed, OpKind::add_, block_);
+    Axes left = without(open, local.open);
+    local.open = open;
+    if (left.empty()) return;
+    for (size_t d = 0; d < local.cuts.size(); ++d) {
+      const Axes kept = without(local.cuts[d], left);
+      if (kept == local.cuts[d]) continue;
+      const Axes cut(local.cuts[d].begin() + static_cast<ptrdiff_t>(kept.size()), local.cuts[d].end());
+      Cuts wanted = local.cuts;
+      wanted[d] = kept;
+      const bool is_even = grid_.divides(local.cuts[d], whole.dim(static_cast<int>(d)));
+      if (is_even && common_prefix(kept, local.cuts[d]) == kept) {
+        local.value = resharder_->in_place(local.value, cut, static_cast<int64_t>(d), block_);
+        left = without(left, cut);
+      } else {  // not the innermost of the dimension: gathered, and in the first term
+        local.value = resharder_->reshard(local.value, whole, local.cuts, wanted, block_);
+      }
+      local.cuts = wanted;
+    }
+    if (!left.empty()) local.value = resharder_->first_term(local.value, left, block_);
   }
 
   ValueId whole(ValueId value) { return under(value, whole_cuts(from_.type(value))); }
@@ -181,7 +263,7 @@ class Partitioner {
       }
       return to_->op(made).results[0];
     }
-    const auto key = std::pair(op.results[0], wanted);
+    const auto key = std::tuple(op.results[0], wanted, Axes());
     if (const auto found = held_.find(key); found != held_.end()) return found->second;
     made_.constants.push_back({made_.module.location(op.location).name, literal, grid_.sharding_of(wanted)});
     return held_[key] = to_->add_argument(to_->body(), local);
@@ -205,7 +287,29 @@ class Partitioner {
     for (const ValueId value : op.operands) operands.push_back(whole(value));
     const OpId made = append_with_regions(op, std::move(operands));
     for (size_t i = 0; i < op.results.size(); ++i)
-      locals_[op.results[i]] = {to_->op(made).results[i], whole_cuts(from_.type(op.results[i]))};
+      locals_[op.results[i]] = {to_->op(made).results[i], whole_cuts(from_.type(op.results[i])), {}};
+  }
+
+  Axes open_of(ValueId value) const {
+    const auto found = locals_.find(value);
+    return found == locals_.end() ? Axes() : found->second.open;
+  }
+
+  // The axes along which the op is done on terms: those of its operands, where its result is wanted so.
+  Axes axes_of_terms(const Op& op, const DimensionRule& rule, const std::vector<Axes>& of_factors) const {
+    if (op.results.size() != 1) return {};
+    Axes open;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const Axes more = without(open_of(op.operands[i]), open);
+      if (more.empty()) continue;
+      if (!is_linear_in(op, rule, i) || (op.kind == OpKind::multiply_ && !open.empty())) return {};
+      open.insert(open.end(), more.begin(), more.end());
+    }
+    std::ranges::sort(open);
+    if (!without(open, kept(op.results[0])).empty()) return {};
+    for (const Axes& axes : of_factors)
+      if (without(open, axes) != open) return {};
+    return open;
   }
 
   std::vector<const Cuts*> propagated(const std::vector<ValueId>& values) const {
@@ -220,10 +324,11 @@ class Partitioner {
     for (size_t f = 0; f < axes.size(); ++f)
       if (rule.factors[f].kind == FactorKind::kReduction)
         reduced.insert(reduced.end(), axes[f].begin(), axes[f].end());
+    const Axes open = axes_of_terms(op, rule, axes);
     std::vector<ValueId> operands;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const Cuts wanted = cuts_from(rule.operands[i], axes);
-      operands.push_back(under(op.operands[i], wanted));
+      operands.push_back(in_terms(op.operands[i], wanted, wants_terms(op, rule, i) ? open : Axes()));
       if (!reduced.empty()) operands.back() = terms_only(op, rule, i, wanted, axes, operands.back());
     }
     std::optional<ValueId> start;
@@ -236,7 +341,7 @@ class Partitioner {
     localise(op, made, rule, axes);
     for (size_t i = 0; i < op.results.size(); ++i) {
       Local& local = locals_[op.results[i]];
-      local = {to_->op(made).results[i], cuts_from(rule.results[i], axes)};
+      local = {to_->op(made).results[i], cuts_from(rule.results[i], axes), open};
       if (!reduced.empty()) combine(local, rule.combiner, reduced, op.results[i], start);
     }
   }
@@ -253,10 +358,34 @@ class Partitioner {
                                        block_);
   }
 
+  // Of an operand of an op that is done on terms. One factor of a product is whole.
+  bool wants_terms(const Op& op, const DimensionRule& rule, size_t operand) const {
+    return is_linear_in(op, rule, operand) &&
+           (op.kind != OpKind::multiply_ || !open_of(op.operands[operand]).empty());
+  }
+
   // Terms of all devices. Where the result is wanted in parts along the same axes, each gets its own only.
   void combine(Local& local, OpKind combiner, const Axes& axes, ValueId result,
                std::optional<ValueId> start) {
     const Type& type = from_.type(result);
+    Axes closed = axes;
+    if (combiner == OpKind::add_) {
+      closed = without(axes, kept(result));
+      const Axes terms = without(axes, closed);
+      local.open.insert(local.open.end(), terms.begin(), terms.end());
+      std::ranges::sort(local.open);
+    }
+    if (!closed.empty()) close(local, combiner, closed, result, type);
+    if (!start) return;
+    ValueId first = *start;
+    if (const Axes terms = without(axes, closed); !terms.empty())
+      first = resharder_->first_term(first, terms, block_);
+    graph::Builder builder(made_.module, *to_, block_);
+    const ValueId all = builder.broadcast_in_dim(first, to_->type(local.value).dims_vector(), {});
+    local.value = builder.add(combiner, {local.value, all});
+  }
+
+  void close(Local& local, OpKind combiner, const Axes& axes, ValueId result, const Type& type) {
     const Cuts& wanted = cuts_[index_of(result)];
     size_t target = wanted.size();
     for (size_t d = 0; d < wanted.size(); ++d) {
@@ -271,10 +400,6 @@ class Partitioner {
     } else {
       local.value = resharder_->all_reduce(local.value, axes, combiner, block_);
     }
-    if (!start) return;
-    graph::Builder builder(made_.module, *to_, block_);
-    const ValueId all = builder.broadcast_in_dim(*start, to_->type(local.value).dims_vector(), {});
-    local.value = builder.add(combiner, {local.value, all});
   }
 
   // Types and sizes of one device's part.
@@ -326,13 +451,15 @@ class Partitioner {
     to_->op(numbers).set(Attr::iota_dimension, Attribute(int64_t{0}));
     const ValueId counted = builder.add(OpKind::add_, {to_->op(numbers).results[0], begin});
     locals_[op.results[0]] = {
-        builder.broadcast_in_dim(counted, local.dims_vector(), {static_cast<int64_t>(along)}), cuts};
+        builder.broadcast_in_dim(counted, local.dims_vector(), {static_cast<int64_t>(along)}), cuts, {}};
   }
 
   // An op that only says how its operand is to lie.
   void constrained(const Op& op) {
     const Cuts& cuts = cuts_[index_of(op.results[0])];
-    locals_[op.results[0]] = {under(op.operands[0], cuts), cuts};
+    const auto found = open_->values.find(op.results[0]);
+    const Axes open = found == open_->values.end() ? Axes() : found->second;
+    locals_[op.results[0]] = {in_terms(op.operands[0], cuts, open), cuts, open};
   }
 
   // A region in which the program is one device's already: its ops take the place of the op.
@@ -359,19 +486,29 @@ class Partitioner {
     for (size_t i = 0; i < op.results.size(); ++i) {
       const ValueId part = copier.at(returned[i]), result = op.results[i];
       if (grid_.expresses(shardings.out[i]))
-        locals_[result] = {part, grid_.cuts_of(shardings.out[i], static_cast<int>(rank(result)))};
+        locals_[result] = {part, grid_.cuts_of(shardings.out[i], static_cast<int>(rank(result))),
+                           grid_.open_axes_of(shardings.out[i])};
       else
         locals_[result] = {
-            gathered_by(shardings.out[i], part, from_.type(result), made_.module, *to_, block_),
-            whole_cuts(from_.type(result))};
+            gathered_by(closed(shardings.out[i]), part, from_.type(result), made_.module, *to_, block_),
+            whole_cuts(from_.type(result)),
+            {}};
     }
+  }
+
+  static const Sharding& closed(const Sharding& sharding) {
+    if (!sharding.unreduced.empty())
+      throw Fault(FaultKind::kNotModelled, "sdy.unreduced",
+                  "a sum that stays open between devices of another mesh than the program's");
+    return sharding;
   }
 
   // A value's part under a sharding of any mesh.
   ValueId lying(ValueId value, const Sharding& sharding) {
     if (grid_.expresses(sharding))
-      return under(value, grid_.cuts_of(sharding, static_cast<int>(rank(value))));
-    return shared_out_by(sharding, whole(value), made_.module, *to_, block_);
+      return in_terms(value, grid_.cuts_of(sharding, static_cast<int>(rank(value))),
+                      grid_.open_axes_of(sharding));
+    return shared_out_by(closed(sharding), whole(value), made_.module, *to_, block_);
   }
 
   size_t rank(ValueId value) const {
@@ -383,32 +520,38 @@ class Partitioner {
   void led(const Op& op) {
     const bool loops = op.kind == OpKind::while_;
     std::vector<ValueId> operands;
-    for (size_t i = 0; i < op.operands.size(); ++i)
-      operands.push_back(loops ? under(op.operands[i], cuts_[index_of(op.results[i])])
+    std::vector<Axes> open(op.results.size());  // what a loop begins with in terms stays in terms
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (const auto found = locals_.find(op.operands[i]); loops && found != locals_.end())
+        open[i] = found->second.open;
+      operands.push_back(loops ? in_terms(op.operands[i], cuts_[index_of(op.results[i])], open[i])
                                : whole(op.operands[i]));
+    }
     const OpId made = graph::copy_op(from_, op, std::move(operands), *to_, block_);
     for (size_t i = 0; i < op.results.size(); ++i) {
       const Cuts& cuts = cuts_[index_of(op.results[i])];
       const ValueId result = to_->op(made).results[i];
       to_->value(result).type = grid_.local(from_.type(op.results[i]), cuts);
-      locals_[op.results[i]] = {result, cuts};
+      locals_[op.results[i]] = {result, cuts, open[i]};
     }
-    for (size_t r = 0; r < op.regions.size(); ++r) region(op, made, r, loops && r == 0);
+    for (size_t r = 0; r < op.regions.size(); ++r) region(op, made, r, loops && r == 0, open);
   }
 
-  void region(const Op& op, OpId made, size_t number, bool is_condition) {
+  void region(const Op& op, OpId made, size_t number, bool is_condition, const std::vector<Axes>& open) {
     const BlockId outer = block_, from = op.regions[number];
     block_ = to_->add_block(made);
     const auto& arguments = from_.block(from).arguments;
     for (size_t i = 0; i < arguments.size(); ++i) {
       const Cuts& cuts = cuts_[index_of(op.results[i])];
-      locals_[arguments[i]] = {to_->add_argument(block_, grid_.local(from_.type(arguments[i]), cuts)), cuts};
+      locals_[arguments[i]] = {to_->add_argument(block_, grid_.local(from_.type(arguments[i]), cuts)), cuts,
+                               open[i]};
     }
     ops_of(from);
     std::vector<ValueId> returned;
     const auto& values = from_.op(from_.block(from).ops.back()).operands;
     for (size_t i = 0; i < values.size(); ++i)
-      returned.push_back(is_condition ? whole(values[i]) : under(values[i], cuts_[index_of(op.results[i])]));
+      returned.push_back(is_condition ? whole(values[i])
+                                      : in_terms(values[i], cuts_[index_of(op.results[i])], open[i]));
     to_->append(block_, OpKind::return_, std::move(returned), {});
     // What was moved inside is not there outside.
     std::erase_if(moved_, [&](const auto& each) { return each.first == block_; });
@@ -420,14 +563,16 @@ class Partitioner {
   const StatedCuts& stated_;
   const Meshes meshes_;
   const std::vector<Cuts> cuts_;  // propagated
+  const OpenSums* open_ = nullptr;
+  std::map<ValueId, Axes> kept_;
   SpmdModule made_;
   Function* to_ = nullptr;
   std::optional<Resharder> resharder_;
   BlockId block_{};
   std::unordered_map<ValueId, Local> locals_;
-  using Moved = std::map<std::pair<ValueId, Cuts>, ValueId>;
-  std::vector<std::pair<BlockId, Moved>> moved_;  // by the block that it was made in
-  Moved held_;                                    // constants that are arguments
+  using Moved = std::map<std::tuple<ValueId, Cuts, Axes>, ValueId>;  // with the axes of its terms
+  std::vector<std::pair<BlockId, Moved>> moved_;                     // by the block that it was made in
+  Moved held_;                                                       // constants that are arguments
 };
 
 }  // namespace

@@ -26,10 +26,13 @@ struct HeldConstant {
   Sharding sharding;
 };
 
-// Sums that stay open between devices: axes along which they hold terms. The value of a closed sum lies in
-// the first term, the others are zero.
+// Sums that stay open between devices: axes along which they hold terms. Of a value that lies in parts along
+// them each device's term is its part, zero elsewhere; of one that all hold whole the first term is the
+// value.
 struct OpenSums {
   std::map<graph::ValueId, Axes> arguments;
+  std::map<graph::ValueId, Axes>
+      values;                      // of ops that say how their operand is to lie (sdy.sharding_constraint)
   std::map<size_t, Axes> results;  // by place
 };
 

@@ -194,6 +194,19 @@ ValueId Resharder::first_term(ValueId value, const Axes& axes, BlockId block) {
   return made.add(OpKind::select_, {is_first, value, made.splat(type, 0)});
 }
 
+ValueId Resharder::in_place(ValueId value, const Axes& axes, int64_t dim, BlockId block) {
+  const Type type = function_.type(value);
+  const int64_t size = type.dim(static_cast<int>(dim));
+  const ValueId place = index(axes);
+  Builder made = builder(block);
+  const ValueId zero = made.splat(Type::scalar(ElementType::kI32), 0);
+  const ValueId step = made.splat(Type::scalar(ElementType::kI32), static_cast<double>(size));
+  std::vector<ValueId> operands{made.splat(with_dim(type, dim, size * grid_.count(axes)), 0), value};
+  operands.resize(2 + static_cast<size_t>(type.rank()), zero);
+  operands[2 + static_cast<size_t>(dim)] = made.add(OpKind::multiply_, {place, step});
+  return made.add(OpKind::dynamic_update_slice_, std::move(operands));
+}
+
 ValueId Resharder::reduce_scatter(ValueId value, const Axes& axes, OpKind combiner, int64_t dim,
                                   BlockId block) {
   const Type type = function_.type(value);

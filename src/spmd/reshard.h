@@ -25,6 +25,8 @@ class Resharder {
                             graph::BlockId block);
   // The value where index() of the axes is 0, zero elsewhere: terms whose sum it is.
   graph::ValueId first_term(graph::ValueId value, const Axes& axes, graph::BlockId block);
+  // Of a dimension of which each device holds a part along the axes: the dimension, zero outside of the part.
+  graph::ValueId in_place(graph::ValueId value, const Axes& axes, int64_t dim, graph::BlockId block);
   // The same as all_reduce() where each then keeps its share of a dimension.
   graph::ValueId reduce_scatter(graph::ValueId value, const Axes& axes, graph::OpKind combiner, int64_t dim,
                                 graph::BlockId block);

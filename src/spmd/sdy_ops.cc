@@ -31,13 +31,6 @@ bool is_call_of(const Op& op, std::string_view target) {
   return op.kind == OpKind::custom_call_ && op.string(Attr::call_target_name) == target;
 }
 
-// Of a value inside of a program, whose sums are made where they are wanted.
-Sharding closed(Sharding sharding) {
-  if (!sharding.unreduced.empty())
-    throw Fault(FaultKind::kNotModelled, "sdy.unreduced", "a sum that stays open between devices");
-  return sharding;
-}
-
 // The mesh of the first sharding that cuts anything, with axes as all that go together with it cut them.
 class MeshOfAll {
  public:
@@ -102,14 +95,19 @@ ProgramShardings program_shardings(const graph::Module& module, const Function& 
                                    std::span<const std::optional<Sharding>> outputs, int64_t devices) {
   const Meshes meshes = meshes_of(module);
   std::map<graph::ValueId, Sharding> stated;
+  std::map<graph::ValueId, Sharding> open;
   MeshOfAll mesh(devices);
   graph::walk(function, function.body(), [&](OpId id) {
     const Op& op = function.op(id);
-    if (is_sharding_constraint(op)) stated[op.results[0]] = closed(constraint_of(op, meshes));
+    if (is_sharding_constraint(op)) {
+      const Sharding sharding = constraint_of(op, meshes);
+      stated[op.results[0]] = sharding;
+      if (!sharding.unreduced.empty()) open[op.results[0]] = sharding;
+    }
     if (!is_manual_computation(op)) return;
     const ManualShardings shardings = manual_shardings(op, meshes);
-    for (const Sharding& sharding : shardings.in) mesh.add(closed(sharding));
-    for (size_t i = 0; i < op.results.size(); ++i) stated[op.results[i]] = closed(shardings.out[i]);
+    for (const Sharding& sharding : shardings.in) mesh.add(sharding);
+    for (size_t i = 0; i < op.results.size(); ++i) stated[op.results[i]] = shardings.out[i];
   });
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i]) {
@@ -119,18 +117,13 @@ ProgramShardings program_shardings(const graph::Module& module, const Function& 
   for (size_t i = 0; i < inputs.size(); ++i) stated[function.arguments()[i]] = inputs[i];
   for (const auto& [value, sharding] : stated) mesh.add(sharding);
   ProgramShardings made{mesh.grid(), {}, {}, {}};
-  const auto axes_of = [&](const Sharding& sharding) {
-    if (!made.grid.expresses(sharding))
-      throw Fault(FaultKind::kNotModelled, "sdy.unreduced",
-                  "a sum that stays open between devices of another mesh than the program's");
-    Sharding one{sharding.mesh, {{}}, {}};
-    for (const std::string& axis : sharding.unreduced) one.dims[0].push_back({axis, 1, 0});
-    return made.grid.cuts_of(one, 1)[0];
-  };
+  for (const auto& [value, sharding] : open) made.open.values[value] = made.grid.open_axes_of(sharding);
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].unreduced.empty()) made.open.arguments[function.arguments()[i]] = axes_of(inputs[i]);
+    if (!inputs[i].unreduced.empty())
+      made.open.arguments[function.arguments()[i]] = made.grid.open_axes_of(inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i] && !outputs[i]->unreduced.empty()) made.open.results[i] = axes_of(*outputs[i]);
+    if (outputs[i] && !outputs[i]->unreduced.empty())
+      made.open.results[i] = made.grid.open_axes_of(*outputs[i]);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!made.grid.expresses(inputs[i])) made.other.arguments[function.arguments()[i]] = inputs[i];
   for (size_t i = 0; i < outputs.size(); ++i)

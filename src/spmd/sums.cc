@@ -90,8 +90,8 @@ void exchange_operands(Op& product) {
   }
 }
 
-// Alike but for the operand and the channel's number.
-bool meet_alike(const Function& function, const Op& a, const Op& b) {
+// Sums of anything among the same devices.
+bool are_among_the_same(const Function& function, const Op& a, const Op& b) {
   const auto but_for_channel = [](const Op& op) {
     auto attributes = op.attributes;
     std::erase_if(attributes, [](const auto& each) { return each.first == Attr::channel_id; });
@@ -99,8 +99,22 @@ bool meet_alike(const Function& function, const Op& a, const Op& b) {
   };
   const auto adds = [&](const Op& op) { return compiler::combiner_of(function, op) == OpKind::add_; };
   return a.kind == b.kind && a.block == b.block && adds(a) && adds(b) &&
-         function.type(a.operands[0]) == function.type(b.operands[0]) &&
          but_for_channel(a) == but_for_channel(b);
+}
+
+// Alike but for the operand and the channel's number.
+bool meet_alike(const Function& function, const Op& a, const Op& b) {
+  return function.type(a.operands[0]) == function.type(b.operands[0]) && are_among_the_same(function, a, b);
+}
+
+// Results of a sum with one operand become those of another one with more; the region is that of one term
+// each.
+void join_into(Function& function, OpId first, OpId second) {
+  const Op joined = function.op(second);
+  const ValueId made = function.add_result(first, function.type(joined.results[0]));
+  function.op(first).operands.push_back(joined.operands[0]);
+  function.replace_uses(joined.results[0], made);
+  drop(function, second);
 }
 
 class EarlyCuts {
@@ -301,6 +315,32 @@ int join_sums(Function& function) {
   return joined;
 }
 
+int join_behind_loops(Function& function) {
+  int joined = 0;
+  std::map<OpId, std::vector<OpId>> sums;  // by loop: the first of each kind
+  for (const OpId id : all_ops(function)) {
+    const Op& op = function.op(id);
+    if (op.kind != OpKind::all_reduce_ || op.operands.size() != 1) continue;
+    const OpId maker = function.value(op.operands[0]).op;
+    if (maker == graph::kNoOp || function.op(maker).kind != OpKind::while_ ||
+        function.op(maker).block != op.block)
+      continue;
+    std::vector<OpId>& firsts = sums[maker];
+    const auto found = std::ranges::find_if(firsts, [&](OpId each) {
+      return function.type(function.op(each).operands[0]).element() ==
+                 function.type(op.operands[0]).element() &&
+             are_among_the_same(function, function.op(each), op);
+    });
+    if (found == firsts.end()) {
+      firsts.push_back(id);
+      continue;
+    }
+    join_into(function, *found, id);
+    ++joined;
+  }
+  return joined;
+}
+
 int cut_early(Function& function) { return EarlyCuts(function).run(); }
 
 void rearrange_sums(Module& module, Function& function, int64_t devices) {
@@ -309,6 +349,7 @@ void rearrange_sums(Module& module, Function& function, int64_t devices) {
   (void)cut_early(function);
   (void)scatter_sums(module, function, devices);
   (void)join_sums(function);
+  (void)join_behind_loops(function);
 }
 
 }  // namespace opentrn::spmd

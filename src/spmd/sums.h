@@ -22,6 +22,11 @@ int turn_products(graph::Function& function);
 // are added in another order. Returns how many additions there were.
 int join_sums(graph::Function& function);
 
+// All-reduces of results of one loop, among the same devices, become one of several values: all its operands
+// are there at one moment, so that nothing waits longer, and one collective begins in place of many. Returns
+// how many there were.
+int join_behind_loops(graph::Function& function);
+
 // Parts that a device cuts (dynamic_slice) out of what transpositions and element-wise ops make of a sum are
 // cut out of the sum, and the ops done on the part: f(sum)[part] becomes f(sum[part]), to the same bits.
 // Returns how many ops were moved.

@@ -174,5 +174,35 @@ TEST(Sums, WhatIsReadWholeTooIsNotCutEarly) {
   EXPECT_EQ(count(made, OpKind::all_reduce_), 1);
 }
 
+// What a loop leaves in terms, as JAX's sums over micro-batches: three sums behind it, of two shapes.
+TEST(JoinBehindLoops, SumsOfResultsOfOneLoopBecomeOne) {
+  const std::string loop = R"(
+    %n = stablehlo.constant dense<3> : tensor<i64>
+    %step = stablehlo.constant dense<1> : tensor<i64>
+    %l:4 = stablehlo.while(%i = %zero, %p = %x, %q = %y, %r = %m) : tensor<i64>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<2x6xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %next = stablehlo.add %i, %step : tensor<i64>
+      %p2 = stablehlo.add %p, %q : tensor<4x6xf32>
+      %r2 = stablehlo.add %r, %m : tensor<2x6xf32>
+      stablehlo.return %next, %p2, %q, %r2 : tensor<i64>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<2x6xf32>
+    }
+)";
+  const std::string end = R"(
+    %both = stablehlo.subtract %s1, %s2 : tensor<4x6xf32>
+    %wide = stablehlo.concatenate %both, %s3, dim = 0 : (tensor<4x6xf32>, tensor<2x6xf32>) -> tensor<6x6xf32>
+    %out = stablehlo.concatenate %wide, %s4, dim = 0 : (tensor<6x6xf32>, tensor<2x6xf32>) -> tensor<8x6xf32>
+)";
+  const graph::Module before =
+      module_of(loop + sum("%s1", "%l#1", "tensor<4x6xf32>") + sum("%s2", "%l#2", "tensor<4x6xf32>") +
+                    sum("%s3", "%l#3", "tensor<2x6xf32>") + sum("%s4", "%m", "tensor<2x6xf32>") + end,
+                "tensor<8x6xf32>");
+  const graph::Module after = rearranged(before);
+  EXPECT_EQ(count(before, OpKind::all_reduce_), 4);
+  EXPECT_EQ(count(after, OpKind::all_reduce_), 2);  // that of an argument stays alone
+}
+
 }  // namespace
 }  // namespace opentrn::spmd

@@ -6,6 +6,8 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -219,6 +221,45 @@ void service_interrupts() {
   });
 }
 
+namespace {
+
+bool may_ask_python() {
+  return Py_IsInitialized() != 0 && !_Py_IsFinalizing() && PyGILState_GetThisThreadState() != nullptr;
+}
+
+// Whether a file is of torch, of OpenTrn, or none.
+bool is_of_library(const char* file) {
+  static const auto* folders = [] {
+    auto* made = new std::vector<std::string>;
+    for (const char* name : {"torch", "opentrn"}) {
+      const auto path = py::module_::import(name).attr("__file__").cast<std::string>();
+      made->push_back(path.substr(0, path.rfind('/') + 1));
+    }
+    return made;
+  }();
+  return file[0] == '<' || std::ranges::any_of(*folders, [&](const std::string& folder) {
+           return std::strncmp(file, folder.c_str(), folder.size()) == 0;
+         });
+}
+
+}  // namespace
+
+std::string calling_line() {
+  if (!may_ask_python()) return "";
+  const py::gil_scoped_acquire locked;
+  auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame) {
+    auto* const at = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
+    const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
+    if (file == nullptr) PyErr_Clear();
+    if (file != nullptr && !is_of_library(file))
+      return " at " + std::string(file) + ":" + std::to_string(PyFrame_GetLineNumber(at));
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
+  }
+  return "";
+}
+
 void run_program(const Program& program, c10::DeviceIndex device, const void* const* inputs,
                  void* const* outputs) {
   const int core = configuration().cores[static_cast<size_t>(device)];
@@ -277,6 +318,17 @@ std::pair<c10::intrusive_ptr<c10d::Backend>, bool> make_group(const c10::intrusi
   return {made, made->shares_cores()};
 }
 
+// `count` gives how many other threads of the process may still call a group.
+void watch_for_deadlocks(double seconds, py::object count) {
+  set_deadlock_seconds(seconds);
+  static auto* held = new py::object;  // until the process ends
+  *held = std::move(count);
+  set_count_of_others([](const std::vector<uint64_t>& waiting) {
+    if (Py_IsInitialized() == 0 || _Py_IsFinalizing()) return 1;
+    return with_python([&] { return (*held)(waiting).cast<int>(); });
+  });
+}
+
 std::vector<int> cores_of_group(const c10::intrusive_ptr<c10d::Backend>& group) {
   const auto* own = dynamic_cast<const Backend*>(group.get());
   return own ? own->cores() : std::vector<int>{};
@@ -288,6 +340,7 @@ PYBIND11_MODULE(_torch, module) {
     set_collective_function(reinterpret_cast<runtime::CollectiveFunction>(address));
   });
   module.def("make_group", &make_group);
+  module.def("watch_for_deadlocks", &watch_for_deadlocks);
   module.def("cores_of_group", &cores_of_group, "The logical core of each rank; none of another backend's");
   module.def("stretch_collectives", &stretch_collectives,
              "Collectives that this thread starts take so much longer than alone");

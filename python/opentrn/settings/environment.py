@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from dataclasses import dataclass
 from typing import Any, overload
@@ -141,6 +142,23 @@ def eager_programs() -> int:
 def sized_programs() -> int:
     """How many programs a graph of dynamic sizes keeps: OPENTRN_SIZED_PROGRAMS, 0 for all. ValueError as read()."""
     return _programs(SIZED_PROGRAMS_ENV, SIZED_PROGRAMS)
+
+
+DEADLOCK_SECONDS_ENV = "OPENTRN_DEADLOCK_SECONDS"
+DEADLOCK_SECONDS = 60.0
+
+
+def deadlock_seconds() -> float:
+    """How long PyTorch's ranks wait for each other in a circle: OPENTRN_DEADLOCK_SECONDS. ValueError as read()."""
+    stated = os.environ.get(DEADLOCK_SECONDS_ENV, "")
+    if not stated:
+        return DEADLOCK_SECONDS
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,3})?", stated):
+        raise InputError(
+            f"{DEADLOCK_SECONDS_ENV} is {stated!r}; it takes seconds from 0 (ranks that wait for each other are no "
+            "error) to 999999", label="environment", hint=f"set {DEADLOCK_SECONDS_ENV} to such a value, or unset it",
+        )  # fmt: skip
+    return float(stated)
 
 
 def rounding() -> Rounding:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from concurrent.futures import thread as executor
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -80,10 +83,44 @@ def _make(options: Any, _backend_options: Any) -> Any:
     return group
 
 
+_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
+_WITHOUT_WORK = executor._worker.__code__  # innermost: a thread of a pool that has nothing to do
+
+
+def _joined(frame: FrameType) -> threading.Thread | None:
+    """The thread whose end this one waits for, without a limit."""
+    join: CodeType = threading.Thread.join.__code__
+    if frame.f_code is not join and frame.f_back is not None:
+        frame = frame.f_back
+    if frame.f_code is not join or frame.f_locals.get("timeout") is not None:
+        return None
+    joined = frame.f_locals.get("self")
+    return joined if isinstance(joined, threading.Thread) else None
+
+
+def threads_that_may_call(waiting: list[int]) -> int:
+    """How many threads that run Python, and wait in no group as those of `waiting` do, may still call one.
+
+    One that runs a backward pass goes on when the pass has ended: not where the thread of the pass waits. Neither does
+    one that joins a thread that waits, and a thread of a pool without work gets it from others.
+    """
+    of_python = {each.ident for each in threading.enumerate() if not isinstance(each, threading._DummyThread)}
+    in_backward = any(ident not in of_python for ident in waiting)
+
+    def may_call(ident: int, frame: FrameType) -> bool:
+        if ident in waiting or frame.f_code is _WITHOUT_WORK or (in_backward and frame.f_code is _BACKWARD):
+            return False
+        joined = _joined(frame)
+        return joined is None or joined.ident not in waiting
+
+    return sum(may_call(ident, frame) for ident, frame in sys._current_frames().items())
+
+
 def register(own: list[int]) -> None:
     """Gives torch.distributed the backend."""
     _cores[:] = own
     if not torch.distributed.is_available():
         return
+    _torch.watch_for_deadlocks(environment.deadlock_seconds(), threads_that_may_call)
     _torch.set_collective_function(_core.collective_function())
     torch.distributed.Backend.register_backend("neuron", _make, extended_api=True, devices=["neuron"])

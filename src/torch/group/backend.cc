@@ -18,21 +18,45 @@ namespace {
 runtime::CollectiveFunction the_function = nullptr;
 thread_local double the_stretch = 1;
 
+int64_t world_of(const Backend::Setting& setting, int rank) {
+  const auto i = static_cast<size_t>(rank);
+  return i < setting.ranks.size() ? setting.ranks[i] : rank;
+}
+
+// Throws where the rank does not come within the timeout, or cannot come.
+void wait_for_introduction(const c10::intrusive_ptr<c10d::Store>& store, const Backend::Setting& setting,
+                           int rank, const std::string& line) {
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  const std::string key = "opentrn/" + std::to_string(rank);
+  const auto began = std::chrono::steady_clock::now();
+  const int64_t own = world_of(setting, setting.rank);
+  WaitOnBoard on_board(own, "the making of group " + setting.name + line, true);
+  while (!store->check({key})) {
+    // As far as another group tells which process that is.
+    const auto known = Rendezvous::known(own, world_of(setting, rank));
+    TORCH_CHECK_WITH(DistBackendError, !known || !known->process.has_ended(), "process group neuron ",
+                     setting.name, ": rank ", setting.rank, " waits for rank ", rank, " (process ",
+                     known->process.pid, "), which has ended and has not made the group", line);
+    const std::string error = on_board.look([&] { return known ? Missing{{*known}, false} : Missing{}; });
+    if (!error.empty()) C10_THROW_ERROR(DistBackendError, error);
+    TORCH_CHECK_WITH(DistBackendError, std::chrono::steady_clock::now() - began < setting.timeout,
+                     "process group neuron ", setting.name, ": rank ", setting.rank, " has waited ",
+                     setting.timeout.count() / 1000, " s for rank ", rank, ", which has not made the group",
+                     line);
+    std::this_thread::sleep_for(kPause);
+    service_interrupts();
+  }
+}
+
 Rendezvous::Exchange through(const c10::intrusive_ptr<c10d::Store>& store, const Backend::Setting& setting) {
   return [&](const Rendezvous::Introduction& own) {
     store->set("opentrn/" + std::to_string(setting.rank), own.text());
+    note_rank_of_thread(world_of(setting, setting.rank));
+    const std::string line = calling_line();
     std::vector<Rendezvous::Introduction> all;
     for (int rank = 0; rank < setting.size; ++rank) {
-      const std::string key = "opentrn/" + std::to_string(rank);
-      try {
-        store->wait({key}, setting.timeout);
-      } catch (const std::exception& fault) {
-        C10_THROW_ERROR(DistBackendError,
-                        "process group neuron " + setting.name + ": rank " + std::to_string(setting.rank) +
-                            " has waited " + std::to_string(setting.timeout.count() / 1000) + " s for rank " +
-                            std::to_string(rank) + ", which has not made the group (" + fault.what() + ")");
-      }
-      all.push_back(Rendezvous::Introduction::read(store->get_to_str(key)));
+      wait_for_introduction(store, setting, rank, line);
+      all.push_back(Rendezvous::Introduction::read(store->get_to_str("opentrn/" + std::to_string(rank))));
     }
     return all;
   };
@@ -49,13 +73,15 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, const Setting& se
       options_(c10::make_intrusive<Options>("neuron", setting.timeout)),
       rendezvous_({setting.name, setting.rank, setting.size, setting.ranks}, setting.core, setting.device,
                   the_function, through(store, setting)) {
+  note_rank_of_thread(rank_of_world());
   init();
 }
 
 double now_ns(c10::DeviceIndex device) { return stream_time_ns(current_stream(device)); }
 
 Deadline Backend::deadline(std::chrono::milliseconds timeout) const {
-  return std::chrono::steady_clock::now() + (timeout.count() > 0 ? timeout : options_->timeout);
+  const bool is_stated = timeout.count() > 0;
+  return {std::chrono::steady_clock::now() + (is_stated ? timeout : options_->timeout), !is_stated};
 }
 
 c10::Stream Backend::stream(c10::DeviceIndex device) {
@@ -77,6 +103,8 @@ Backend::WorkPtr Backend::start(Call call) {
   pending->divisor = call.is_average ? getSize() : 1;
   call.post.arrival_ns = now_ns(pending->device);
   call.post.stretch = the_stretch;
+  call.post.line = calling_line();
+  note_rank_of_thread(rank_of_world());
   for (;;) {  // the call whose row this one takes is done first: nobody may have waited for it
     std::shared_ptr<Pending> oldest;
     {
@@ -164,6 +192,7 @@ void Backend::complete_one(Pending& pending, std::chrono::milliseconds timeout) 
 }
 
 void Backend::complete(Pending& pending, std::chrono::milliseconds timeout) {
+  note_rank_of_thread(rank_of_world());
   for (const auto& each : before(pending)) complete_one(*each, timeout);
   complete_one(pending, timeout);
 }
@@ -410,12 +439,14 @@ Backend::WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
   pending->results = tensors;
   Message message{.bytes = static_cast<int64_t>(tensor.nbytes()),
                   .arrival_ns = now_ns(tensor.device().index()),
-                  .dtype = c10::toString(tensor.scalar_type())};
+                  .dtype = c10::toString(tensor.scalar_type()),
+                  .line = calling_line()};
   {
     const std::lock_guard lock(mutex_);
     message.offset = Arena::own().allocate(message.bytes);
     if (message.bytes > 0) copy_in({tensor, 0}, Arena::own().base() + message.offset);
   }
+  note_rank_of_thread(rank_of_world());
   rendezvous_.send(to, tag, message, deadline({}), service_interrupts);
   pending->end_ns = message.arrival_ns + rendezvous_.message_ns(getRank(), to, message.bytes);
   pending->is_done = true;
@@ -436,7 +467,7 @@ Backend::WorkPtr Backend::receive(Tensors& tensors, int from, int tag) {
   what << "recv (" << tensors[0].scalar_type() << ' ' << tensors[0].sizes();
   if (from >= 0) what << ", from rank " << from;
   if (tag != 0) what << ", tag " << tag;
-  pending->what = what.str() + ")";
+  pending->what = what.str() + ")" + calling_line();
   pending->targets = {{tensors[0], 0}};
   pending->results = tensors;
   pending->device = tensors[0].device().index();

@@ -24,6 +24,8 @@ namespace opentrn::torch_device {
 void set_collective_function(runtime::CollectiveFunction function);
 // Lets signal handlers of Python run, and throws what they raise; module.cc.
 void service_interrupts();
+// " at train.py:12": the innermost line of Python that is neither torch's nor OpenTrn's; "" without one.
+std::string calling_line();
 
 // Collectives that this thread starts from here on take so much longer than alone, for others beside them.
 void stretch_collectives(double factor);
@@ -108,6 +110,7 @@ class Backend final : public c10d::Backend {
   }
   WorkPtr noted(WorkPtr work);
   Deadline deadline(std::chrono::milliseconds timeout) const;
+  int64_t rank_of_world() const { return rendezvous_.of_world(getRank()).rank; }
 
   c10::intrusive_ptr<Options> options_;
   Rendezvous rendezvous_;

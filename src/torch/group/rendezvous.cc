@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -51,12 +52,13 @@ struct Rendezvous::Seat {
 struct Rendezvous::Entry {
   uint64_t input, output, splits;  // offsets in the rank's arena
   double arrival_ns, stretch;
-  char what[kText];
+  char what[kText], line[kText];
 };
 
 struct Rendezvous::Result {
   std::atomic<uint64_t> done;  // number of the call + 1
   std::atomic<uint32_t> arrived;
+  std::atomic<uint32_t> computes;  // the rank that came last + 1, while it computes
   uint32_t has_failed;
   double end_ns;
   char error[4 * kText];
@@ -134,6 +136,16 @@ std::string this_machine() {
   return std::string(host) + "/" + boot;
 }
 
+// The groups of this process.
+struct Living {
+  std::mutex mutex;
+  std::set<const Rendezvous*> groups;
+};
+Living& living() {
+  static auto* held = new Living;
+  return *held;
+}
+
 }  // namespace
 
 Rendezvous::Rendezvous(Members members, int core, int device, runtime::CollectiveFunction compute,
@@ -164,9 +176,15 @@ Rendezvous::Rendezvous(Members members, int core, int device, runtime::Collectiv
   if (shares_cores_) std::iota(cores_.begin(), cores_.end(), 0);
   table_ = reinterpret_cast<Table*>(bases_[0] + introductions_[0].table);
   sent_.assign(size, std::vector<uint64_t>(kCells, Arena::kNothing));
+  const std::lock_guard lock(living().mutex);
+  living().groups.insert(this);
 }
 
 Rendezvous::~Rendezvous() {
+  {
+    const std::lock_guard lock(living().mutex);
+    living().groups.erase(this);
+  }
   seat(members_.rank).has_left = 1;
   notify();
   // The table of rank 0 stays: another rank may still look at it.
@@ -179,6 +197,21 @@ std::string Rendezvous::name_of(int rank) const {
   return own + " of the group (" + std::to_string(members_.ranks[i]) + " of all)";
 }
 
+RankOfWorld Rendezvous::of_world(int rank) const {
+  const auto i = static_cast<size_t>(rank);
+  return {introductions_[i].address, i < members_.ranks.size() ? members_.ranks[i] : rank};
+}
+
+std::optional<RankOfWorld> Rendezvous::known(int64_t own, int64_t other) {
+  const std::lock_guard lock(living().mutex);
+  for (const Rendezvous* group : living().groups) {
+    if (group->of_world(group->members_.rank).rank != own) continue;
+    for (int rank = 0; rank < group->members_.size; ++rank)
+      if (const RankOfWorld found = group->of_world(rank); found.rank == other) return found;
+  }
+  return std::nullopt;
+}
+
 uint64_t Rendezvous::posted() const { return seat(members_.rank).posted; }
 
 // ---- waiting
@@ -189,46 +222,46 @@ void Rendezvous::notify() const {
   ::syscall(SYS_futex, &table_->events, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-namespace {
-
-bool has_ended(int64_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  if (!std::getline(file, text)) return true;
-  const size_t after_name = text.rfind(") ");
-  return after_name != std::string::npos && (text[after_name + 2] == 'Z' || text[after_name + 2] == 'X');
-}
-
-}  // namespace
-
 bool Rendezvous::is_gone(int rank) const {
   if (seat(rank).has_left != 0) return true;
-  const int64_t pid = introductions_[static_cast<size_t>(rank)].address.pid;
-  return pid != ::getpid() && has_ended(pid);
+  return introductions_[static_cast<size_t>(rank)].address.has_ended();
 }
 
+struct Rendezvous::Wait {
+  const std::string& doing;
+  Deadline deadline;
+  const std::function<void()>& idle;
+  std::function<bool()> hopeless;
+  std::function<Missing()> missing;
+};
+
+// Whether it is ready; not where the deadline has passed or there is no hope. Throws where no rank can go on.
 template <typename Ready>
-bool Rendezvous::wait_until(const Ready& ready, const std::string& doing, Deadline deadline,
-                            const std::function<void()>& idle, const std::function<bool()>& hopeless) {
+bool Rendezvous::wait_until(const Ready& ready, const Wait& wait) {
   for (int i = 0; i < kLooks; ++i) {
     if (ready()) return true;
     std::this_thread::yield();
   }
   Seat& own = seat(members_.rank);
-  put(own.doing, doing);
+  put(own.doing, wait.doing);
   own.is_waiting = 1;
   struct Done {
     Seat& seat;
     ~Done() { seat.is_waiting = 0; }
   } const done{own};
+  WaitOnBoard on_board(of_world(members_.rank).rank, wait.doing, wait.deadline.is_of_group);
   for (;;) {
     const uint32_t seen = table_->events;
     if (ready()) return true;
-    if (hopeless()) return ready();
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (wait.hopeless()) return ready();
+    if (std::chrono::steady_clock::now() >= wait.deadline.at) return false;
     const timespec tick{0, std::chrono::nanoseconds(kTick).count()};
     ::syscall(SYS_futex, &table_->events, FUTEX_WAIT, seen, &tick, nullptr, 0);
-    idle();
+    wait.idle();
+    if (const std::string error = on_board.look(wait.missing); !error.empty()) {
+      if (ready()) return true;
+      C10_THROW_ERROR(DistBackendError, error);
+    }
   }
 }
 
@@ -246,7 +279,8 @@ std::string Rendezvous::whereabouts(int rank, uint64_t call) const {
     out << "waits in " << get(other.doing);
   } else {
     out << "is elsewhere, after call " << calls << " of this group";
-    if (calls > 0 && calls + kOutstanding > call) out << ", " << get(entry(rank, calls - 1).what);
+    if (calls > 0 && calls + kOutstanding > call)
+      out << ", " << get(entry(rank, calls - 1).what) << get(entry(rank, calls - 1).line);
   }
   return out.str();
 }
@@ -254,7 +288,8 @@ std::string Rendezvous::whereabouts(int rank, uint64_t call) const {
 std::string Rendezvous::told(uint64_t call, const std::string& what, double seconds) const {
   std::ostringstream out;
   out << "process group neuron " << members_.name << ": ";
-  out << name_of(members_.rank) << " waits in " << what << ", call " << call + 1;
+  out << name_of(members_.rank) << " waits in " << what << ", call " << call + 1
+      << get(entry(members_.rank, call).line);
   if (seconds > 0) out << ", for " << seconds << " s";
   bool is_first = true;
   for (int rank = 0; rank < members_.size; ++rank) {
@@ -262,7 +297,9 @@ std::string Rendezvous::told(uint64_t call, const std::string& what, double seco
     out << (is_first ? "; these have not come: " : "; ") << whereabouts(rank, call);
     is_first = false;
   }
-  if (is_first) out << "; all have come, and the last of them has not finished it";
+  if (const uint32_t computes = result(call).computes; is_first && computes > 0)
+    out << "; all have come, and the last of them computes it: "
+        << whereabouts(static_cast<int>(computes) - 1, call);
   out << ". All ranks of a group make the same calls in the same order; the timeout is that of "
          "init_process_group or new_group";
   return out.str();
@@ -290,7 +327,7 @@ class LongWait {
     constexpr auto kLong = std::chrono::seconds(60);
     constexpr int kPart = 10;  // of what the wait may take at most
     const auto now = std::chrono::steady_clock::now();
-    at_ = now + std::min<std::chrono::steady_clock::duration>(kLong, (deadline - now) / kPart);
+    at_ = now + std::min<std::chrono::steady_clock::duration>(kLong, (deadline.at - now) / kPart);
   }
   void look(const std::function<std::string()>& told) {
     if (is_said_ || std::chrono::steady_clock::now() < at_) return;
@@ -299,7 +336,7 @@ class LongWait {
   }
 
  private:
-  Deadline at_;
+  std::chrono::steady_clock::time_point at_;
   bool is_said_ = false;
 };
 
@@ -318,6 +355,7 @@ uint64_t Rendezvous::post(const Post& post) {
   mine.arrival_ns = post.arrival_ns;
   mine.stretch = post.stretch;
   put(mine.what, post.what);
+  put(mine.line, post.line);
   mine.splits = Arena::kNothing;
   if (!post.sends.empty()) {
     const size_t count = post.sends.size() + post.receives.size();
@@ -330,15 +368,22 @@ uint64_t Rendezvous::post(const Post& post) {
   own.posted = call + 1;
   Result& row = result(call);
   if (row.arrived.fetch_add(1) + 1 == static_cast<uint32_t>(members_.size)) {
+    row.computes = static_cast<uint32_t>(members_.rank) + 1;
     double end_ns = 0;
-    std::string error = mismatch(call);
-    if (error.empty()) error = compute_values(call, post, end_ns);
+    std::string error;
+    try {
+      error = mismatch(call);
+      if (error.empty()) error = compute_values(call, post, end_ns);
+    } catch (const std::exception& fault) {  // the others wait for this one
+      error = "process group neuron " + members_.name + ": " + post.what + ": " + fault.what();
+    }
     row.has_failed = error.empty() ? 0 : 1;
     const size_t size = std::min(error.size(), sizeof row.error - 1);
     std::memcpy(row.error, error.data(), size);
     row.error[size] = '\0';
     row.end_ns = end_ns;
     row.arrived = 0;
+    row.computes = 0;
     row.done = call + 1;
     notify();
   }
@@ -359,19 +404,29 @@ void Rendezvous::wait(uint64_t call, const std::string& what, Deadline deadline,
                       const std::function<void()>& idle) {
   const auto began = std::chrono::steady_clock::now();
   const auto cannot_come = [&] {
+    if (const uint32_t computes = result(call).computes; computes > 0)
+      return !is_done(call) && is_gone(static_cast<int>(computes) - 1);
     if (result(call).arrived == static_cast<uint32_t>(members_.size)) return false;
     for (int rank = 0; rank < members_.size; ++rank)
       if (seat(rank).posted <= call && is_gone(rank)) return true;
     return false;
   };
-  const std::string doing = what + ", call " + std::to_string(call + 1) + " of group " + members_.name;
+  const auto missing = [&] {
+    Missing found;
+    for (int rank = 0; rank < members_.size; ++rank)
+      if (seat(rank).posted <= call) found.ranks.push_back(of_world(rank));
+    return found;
+  };
+  const std::string doing = what + ", call " + std::to_string(call + 1) + " of group " + members_.name +
+                            get(entry(members_.rank, call).line);
   LongWait note(deadline);
   const auto idle_and_note = [&] {
     note.look([&] { return told(call, what, seconds_since(began)); });
     idle();
   };
-  if (wait_until([&] { return is_done(call); }, doing, deadline, idle_and_note, cannot_come)) return;
-  const bool timed_out = std::chrono::steady_clock::now() >= deadline;
+  if (wait_until([&] { return is_done(call); }, {doing, deadline, idle_and_note, cannot_come, missing}))
+    return;
+  const bool timed_out = std::chrono::steady_clock::now() >= deadline.at;
   C10_THROW_ERROR(DistBackendError, told(call, what, timed_out ? seconds_since(began) : 0));
 }
 
@@ -386,6 +441,9 @@ std::string Rendezvous::mismatch(uint64_t call) const {
     out << (what == by_what.begin()->first ? " " : "; ") << (ranks.size() == 1 ? "rank" : "ranks");
     for (const int rank : ranks) out << ' ' << rank;
     out << ": " << what;
+    std::set<std::string> lines;
+    for (const int rank : ranks) lines.insert(get(entry(rank, call).line));
+    for (const std::string& line : lines) out << line;
   }
   out << ". All ranks of a group make the same calls in the same order";
   return out.str();
@@ -471,8 +529,9 @@ void Rendezvous::send(int to, int tag, const Message& message, Deadline deadline
     }
     return free_cell >= 0;
   };
-  const std::string doing = "send to " + name_of(to) + " in group " + members_.name;
-  if (!wait_until(look, doing, deadline, idle, [&] { return is_gone(to); }))
+  const std::string doing = "send to " + name_of(to) + " in group " + members_.name + message.line;
+  const auto is_missing = [&] { return Missing{{of_world(to)}, false}; };
+  if (!wait_until(look, {doing, deadline, idle, [&] { return is_gone(to); }, is_missing}))
     C10_THROW_ERROR(DistBackendError, "process group neuron " + members_.name + ": " + name_of(from) +
                                           " has " + std::to_string(kCells) + " messages to " + name_of(to) +
                                           " that it has not received; " + whereabouts(to, 0));
@@ -499,7 +558,7 @@ std::optional<Rendezvous::Received> Rendezvous::find(int from, int tag) {
     }
     if (first == nullptr) continue;
     Received found;
-    found.message = {first->offset, first->bytes, source, first->arrival_ns, first->dtype};
+    found.message = {first->offset, first->bytes, source, first->arrival_ns, first->dtype, {}};
     found.data = first->offset == Arena::kNothing ? nullptr : base(source) + first->offset;
     found.cell = first;
     return found;
@@ -522,8 +581,14 @@ Rendezvous::Received Rendezvous::receive(int from, int tag, const std::string& w
     note.look([&] { return told_of_message(from, what, seconds_since(began)); });
     idle();
   };
-  if (wait_until([&] { return (found = find(from, tag)).has_value(); }, doing, deadline, idle_and_note,
-                 nobody_is_left))
+  const auto missing = [&] {
+    Missing senders{{}, from < 0};
+    for (int rank = 0; rank < members_.size; ++rank)
+      if (from < 0 ? rank != members_.rank : rank == from) senders.ranks.push_back(of_world(rank));
+    return senders;
+  };
+  if (wait_until([&] { return (found = find(from, tag)).has_value(); },
+                 {doing, deadline, idle_and_note, nobody_is_left, missing}))
     return *found;
   C10_THROW_ERROR(DistBackendError, told_of_message(from, what, seconds_since(began)));
 }

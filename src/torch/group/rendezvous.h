@@ -15,10 +15,14 @@
 
 #include "runtime/collective_call.h"
 #include "torch/group/shared_memory.h"
+#include "torch/group/waits.h"
 
 namespace opentrn::torch_device {
 
-using Deadline = std::chrono::steady_clock::time_point;
+struct Deadline {
+  std::chrono::steady_clock::time_point at;
+  bool is_of_group = true;  // or the caller stated it for this wait
+};
 
 // One collective as one rank sees it. `what` is the same for all ranks, or it is a mismatch.
 struct Post {
@@ -33,6 +37,7 @@ struct Post {
   std::vector<int64_t> sends, receives;
   double arrival_ns = 0;  // simulated
   double stretch = 1;     // how much longer it takes than alone: of that of all ranks the largest
+  std::string line;       // " at train.py:12", or nothing
 };
 
 // A message from one rank to another.
@@ -41,7 +46,7 @@ struct Message {
   int64_t bytes = 0;
   int source = 0;
   double arrival_ns = 0;
-  std::string dtype;
+  std::string dtype, line;  // " at train.py:12"
 };
 
 // What a group is made of; `ranks` are those of the world, for messages.
@@ -96,6 +101,8 @@ class Rendezvous {
   Received receive(int from, int tag, const std::string& what, Deadline deadline,
                    const std::function<void()>& idle);
   void taken(const Received& received);
+  // The rank that this process knows as this one of the world, by a group that both are in; nothing before.
+  static std::optional<RankOfWorld> known(int64_t own, int64_t other);
   // Predicted nanoseconds of a message.
   double message_ns(int from, int to, int64_t bytes) const;
 
@@ -103,6 +110,8 @@ class Rendezvous {
   // The first byte of a rank's arena, as this process sees it.
   std::byte* base(int rank) const { return bases_[static_cast<size_t>(rank)]; }
   uint64_t posted() const;
+  // As the boards of all processes name it.
+  RankOfWorld of_world(int rank) const;
   // "rank 3", with the number in the world where that is another.
   std::string name_of(int rank) const;
   // Whether ranks named the same core: they are placed by their numbers then.
@@ -130,9 +139,9 @@ class Rendezvous {
   // Who waits for whom; `seconds`: 0 where it is not for its length that the wait is told.
   std::string told(uint64_t call, const std::string& what, double seconds) const;
   std::string told_of_message(int from, const std::string& what, double seconds) const;
+  struct Wait;
   template <typename Ready>
-  bool wait_until(const Ready& ready, const std::string& doing, Deadline deadline,
-                  const std::function<void()>& idle, const std::function<bool()>& hopeless);
+  bool wait_until(const Ready& ready, const Wait& wait);
   void notify() const;
 
   Members members_;

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -32,6 +34,15 @@ uint64_t rounded(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / un
 
 }  // namespace
 
+bool ArenaAddress::has_ended() const {
+  if (pid == ::getpid()) return false;
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  if (!std::getline(file, text)) return true;
+  const size_t after_name = text.rfind(") ");
+  return after_name != std::string::npos && (text[after_name + 2] == 'Z' || text[after_name + 2] == 'X');
+}
+
 Arena& Arena::own() {
   static auto* mutex = new std::mutex;
   static Arena* arena = nullptr;
@@ -48,6 +59,7 @@ Arena::Arena() {
   address_ = {::getpid(), descriptor, memory};
   base_ = mapped(descriptor, memory);
   free_[0] = static_cast<uint64_t>(memory);
+  TORCH_INTERNAL_ASSERT(allocate(board_bytes()) == kBoard);  // the first of all
 }
 
 std::byte* Arena::of(const ArenaAddress& address) {

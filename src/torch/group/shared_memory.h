@@ -17,11 +17,14 @@ namespace opentrn::torch_device {
 // Where another process finds the memory of one.
 struct ArenaAddress {
   int64_t pid = 0, descriptor = 0, bytes = 0;
+  bool has_ended() const;  // the process
 };
 
 class Arena {
  public:
   static constexpr uint64_t kNothing = ~uint64_t{0};
+  // Where every arena has the board of its process, which says who waits for whom (waits.h).
+  static constexpr uint64_t kBoard = 0;
   // This process's; made at the first call, and again in a process that was forked.
   static Arena& own();
   // Memory of the process at `address`, mapped once; an error says what keeps it from being opened. It stays
@@ -37,6 +40,7 @@ class Arena {
 
  private:
   Arena();
+  static int64_t board_bytes();
   void commit(uint64_t end);
 
   std::byte* base_ = nullptr;
