@@ -83,7 +83,6 @@ std::mutex& rows_mutex() {
 uint64_t the_ends = 0;
 
 // ---- the ranks of this process
-// ---------------------------------------------------------------------------------
 
 struct Threads {
   std::set<uint64_t> alive;
@@ -154,7 +153,6 @@ void note_rank_of_thread(int64_t rank) {
 }
 
 // ---- a row
-// -----------------------------------------------------------------------------------------------------
 
 WaitOnBoard::WaitOnBoard(int64_t rank, std::string doing, bool is_told)
     : rank_(rank), began_ns_(now_ns()), next_look_ns_(0), doing_(std::move(doing)), is_told_(is_told) {}
@@ -220,7 +218,6 @@ void WaitOnBoard::refresh(int64_t now) {
 }
 
 // ---- the search
-// ----------------------------------------------------------------------------------------------
 
 namespace {
 
