@@ -328,3 +328,45 @@ def test_copies_into_another_type_see_negative_and_conjugate_views(wide: torch.d
         return found
 
     assert copies("neuron") == copies("cpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+@pytest.mark.parametrize("name", ["arange", "linspace", "logspace", "range"])
+def test_numbers_in_order_are_written_into_a_view_of_another_shape(name: str, dtype: torch.dtype) -> None:
+    """They filled the first elements of its memory."""
+
+    def made(place: str) -> list[Any]:
+        x = torch.zeros(2, 3, dtype=dtype, device=place)
+        ends = {"arange": (4,), "linspace": (0, 3, 4), "logspace": (0, 3, 4, 2), "range": (0, 3)}[name]
+        getattr(torch, name)(*ends, out=x.narrow(1, 1, 2))
+        return x.tolist()
+
+    assert made("neuron") == made("cpu")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: torch.mm(*torch.ones(2, 2, 2, device=d), out=torch.empty(2, 2, device=d).long()),
+        lambda d: torch.cat([torch.ones(2, device=d)], out=torch.empty(2, dtype=torch.int32, device=d)),
+        lambda d: torch.neg(torch.ones(2, device=d), out=torch.empty(2, dtype=torch.bool, device=d)),
+        lambda d: torch.sort(torch.ones(2, device=d), out=(torch.empty(2, device=d).long(),) * 2),
+        lambda d: torch.gather(
+            torch.ones(2, device=d), 0, torch.zeros(1, device=d).long(), out=torch.empty(1, device=d).int()
+        ),
+        lambda d: torch.floor(torch.ones(2, dtype=torch.complex64, device=d)),
+        lambda d: torch.clamp(torch.ones(2, dtype=torch.complex64, device=d), 0, 1),
+        lambda d: torch.rand(2, dtype=torch.int32, device=d),
+        lambda d: torch.empty(2, device=d).uniform_(3, 1),
+        lambda d: torch.empty(2, device=d).bernoulli_(1.5),
+        lambda d: torch.empty(2, device=d).normal_(0, -1),
+        lambda d: torch.empty(2, dtype=torch.uint8, device=d).random_(-5, 300),
+        lambda d: torch.empty(2, device=d).exponential_(-1),
+    ],
+)
+def test_types_and_limits_that_torch_refuses_are_refused(call: Any) -> None:
+    """They were taken: numbers of other types than the results', and draws between limits the wrong way round."""
+    with pytest.raises((RuntimeError, TypeError)) as wanted:
+        call("cpu")
+    with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value)[:40])):
+        call("neuron")

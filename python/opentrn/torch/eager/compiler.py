@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import os
 import sys
 import threading
@@ -294,6 +295,8 @@ class _Tracer:
             strides = dense_strides(value.shape, order)
         elif target >= 0:
             given = self.given[target]
+            if self.name.startswith(_SEQUENCES) and value.numel() == math.prod(given.shape):
+                value = value.reshape(given.shape)  # torch writes them one after the other, whatever the shape
             is_resized = tuple(value.shape) != given.shape
             if given.expanded and not is_resized or given.is_scattered and not is_resized:
                 order = None
@@ -323,6 +326,8 @@ def _traced(tracer: _Tracer) -> Any:
 def _plan(name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings) -> Plan:
     tracer = _Tracer(name, arguments, given)
     refused.hold_types(tracer.op, arguments, given, tracer.mutated if "index_put" in name else tracer.written)
+    if name.partition(".")[0] in refused.DRAWS:
+        refused.hold_draws(tracer.op, arguments, given)
     module = _traced(tracer)
     module.graph.eliminate_dead_code()
     memory = [(given[i].memory_shape, tracer.input_dtype(i)) for i in tracer.inputs]
@@ -481,6 +486,8 @@ def copies_ns(count: int, size: int) -> float:
         _copy_costs.extend([small - per_byte * 4 * 2**10, per_byte])
     return count * _copy_costs[0] + size * _copy_costs[1]
 
+
+_SEQUENCES = ("aten::arange.", "aten::linspace.", "aten::logspace.", "aten::range.")
 
 # PyTorch takes these apart for a device without a kernel, or says where results lie (padding, as on no other device);
 # the core has a program for each.

@@ -6,6 +6,7 @@ calls that its kernels take. The CPU has the last word: it is asked with zeros o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,24 +37,43 @@ def takes(op: Any, arguments: list[Any], given: Sequence[Any]) -> bool:
     return True
 
 
-_OF_TYPES = ("can't be cast", "dtypes match")  # errors that tracing does not find
+# Errors that tracing does not find.
+_OF_TYPES = (
+    "can't be cast", "dtypes match", "Found dtype", "Expected out type", "Expected out tensor to have dtype",
+    "must have the same scalar type", "not supported for complex",
+)  # fmt: skip
 
 
 def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Sequence[int]) -> None:
-    """Raises what torch raises where what an op writes into has a type that takes no such results.
+    """Raises what torch raises where what an op writes into has a type that takes no such results, and where an op has
+    none for complex numbers.
 
     written: numbers of those tensors. The CPU is asked where that can be: of types that differ, and of whole numbers.
     """
     names = {given[i].dtype for i in written}
-    if not written or (len({each.dtype for each in given}) == 1 and all(name.is_floating_point for name in names)):
+    if any(each.dtype.is_complex for each in given):
+        pass
+    elif not written or (len({each.dtype for each in given}) == 1 and all(name.is_floating_point for name in names)):
         return
     try:
         takes(op, arguments, given)
-    except RuntimeError as fault:
+    except (RuntimeError, TypeError) as fault:
         if any(words in str(fault) for words in _OF_TYPES):
             raise
     except Exception:  # noqa: BLE001  (of the zeros, not of the call)
         return
+
+
+# Ops that draw numbers into a tensor, between limits that tracing does not look at.
+DRAWS = frozenset(
+    f"aten::{name}_"
+    for name in ("bernoulli", "cauchy", "exponential", "geometric", "log_normal", "normal", "random", "uniform")
+)
+
+
+def hold_draws(op: Any, arguments: list[Any], given: Sequence[Any]) -> None:
+    """Raises what torch raises of the limits and of the type."""
+    takes(op, arguments, [dataclasses.replace(each, shape=(1,), stride=(1,)) for each in given])
 
 
 def _bytes(given: Any) -> int:
