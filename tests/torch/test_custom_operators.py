@@ -227,7 +227,10 @@ def test_names_and_files_that_cannot_be_are_refused(tmp_path: Path) -> None:
         load_library(tmp_path / "a.cpp")
 
 
-def test_a_library_is_loaded_by_another_process_under_awss_names(ops, tmp_path: Path) -> None:
+def test_a_library_is_loaded_by_another_process_under_awss_names(
+    ops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "c++ -DSTATED=1")
     shapes = DEFINES.replace("wrong", "small") % 'm.def("a", &shape, "kernel");'
     load("small", *write(tmp_path, HEAD + ONE, HEAD + REGISTER + shapes), tmp_path)
     program = (

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -249,17 +250,17 @@ def load(
             hint="a C++ name that is not 'builtin', which is Neuron's own",
         )  # fmt: skip
     computes, shapes = _sources("compute_srcs", compute_srcs), _sources("shape_srcs", shape_srcs)
-    compiler = os.environ.get("CXX", "c++")
-    if missing := next((tool for tool in (compiler, "nm") if shutil.which(tool) is None), None):
+    compiler = shlex.split(os.environ.get("CXX", "")) or ["c++"]  # "ccache g++" is two words
+    if missing := next((tool for tool in (compiler[0], "nm") if shutil.which(tool) is None), None):
         raise InputError(
             f"custom operators need {missing}", label="torch.custom_op", hint="install g++, or name a compiler by $CXX"
         )
     words: list[str | os.PathLike[str]] = [
-        compiler, "-std=c++17", "-fPIC", "-fvisibility=hidden", "-Wno-narrowing", "-Wno-init-list-lifetime",
+        *compiler, "-std=c++17", "-fPIC", "-fvisibility=hidden", "-Wno-narrowing", "-Wno-init-list-lifetime",
         f"-I{_INCLUDE}", f"-I{custom_op.ABI_HEADER.parent}", f"-DOPENTRN_MULTICORE={int(multicore)}",
         *(extra_cflags or ()),
     ]  # fmt: skip
-    if "clang" not in Path(compiler).name:
+    if not any("clang" in Path(word).name for word in compiler):
         words.append("-fno-gnu-unique")  # each library has tables of its own
     with tempfile.TemporaryDirectory(prefix="opentrn-custom-op-") as temporary:
         folder = Path(temporary)
@@ -280,6 +281,6 @@ def load(
         out.mkdir(parents=True, exist_ok=True)
         # Under another name first: a library of this name may be in use.
         fresh = out / f".lib{name}.{os.getpid()}.so"
-        _run([compiler, "-shared", *objects, "-o", fresh], verbose)
+        _run([*compiler, "-shared", *objects, "-o", fresh], verbose)
         fresh.replace(out / f"lib{name}.so")
         load_library(out / f"lib{name}.so")
