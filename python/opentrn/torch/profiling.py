@@ -44,6 +44,7 @@ class ProfileMode(enum.Enum):
     HOST_MEMORY = "host_memory"
 
 
+_SAME_NS = 2.0  # events have whole nanoseconds, and their ends are rounded
 _ON_HOST = (ProfileMode.CPU_UTIL, ProfileMode.HOST_MEMORY)
 
 
@@ -118,10 +119,20 @@ def _timeline(program: Any, path: Path, events_max: int | None) -> None:
         path.write_text(json.dumps(trace))
 
 
-def _ran(events: Iterable[Any]) -> dict[tuple[int, str], None]:
-    """(core, program) of a trace's events, each once."""
+def _ran(events: Iterable[Any]) -> dict[tuple[int, str], list[float]]:
+    """Nanoseconds of the runs of (core, program) in a trace's events."""
     device = torch.autograd.DeviceType.PrivateUse1
-    return dict.fromkeys((each.device_index, each.name) for each in events if each.device_type == device)
+    found: dict[tuple[int, str], list[float]] = {}
+    for each in events:
+        if each.device_type == device:
+            found.setdefault((each.device_index, each.name), []).append(each.time_range.elapsed_us() * 1e3)
+    return found
+
+
+def _is_of(program: Any, runs: Iterable[float]) -> bool:
+    """Whether one of the runs takes what this program takes: programs of one op for several sizes have one name."""
+    own = usage.on_stream_ns(program)
+    return any(abs(own - each) < _SAME_NS for each in runs)
 
 
 class NeuronProfiler:
@@ -148,10 +159,10 @@ class NeuronProfiler:
         by_name: dict[str, list[Any]] = {}
         for program in usage.that_ran():
             by_name.setdefault(program.name, []).append(program)
-        for core, name in _ran(events):
+        for (core, name), runs in _ran(events).items():
             if self.config.cores is not None and core not in self.config.cores:
                 continue
-            for i, program in enumerate(by_name.get(name, ())):
+            for i, program in enumerate(each for each in by_name.get(name, ()) if _is_of(each, runs)):
                 word = re.sub(r"\W+", "_", name).strip("_")
                 path = folder / f"nc_{core}_{word}{f'_{i}' if i else ''}.json"
                 _timeline(program, path, self.config.max_events_per_nc)
