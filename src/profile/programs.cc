@@ -190,14 +190,16 @@ Json summarise_programs(Json usage, double host_s) {
   for (const Json& clock : usage.value("clocks", Json::array()))
     clocks.push_back({clock.at("stream_us").get<double>(), clock.at("steps").get<int64_t>(),
                       clock.at("steps_us").get<double>()});
+  // Ranks run beside each other, each for as long.
+  const auto ranks = static_cast<double>(usage.value("ranks", int64_t{1}));
   const ProgramTotals totals =
-      add_up(programs, usage.at("tensor_peak_tflops_bf16").get<double>(), host_s, clocks);
+      add_up(programs, usage.at("tensor_peak_tflops_bf16").get<double>(), host_s * ranks, clocks);
   for (size_t i = 0; i < programs.size(); ++i) add_times(rows[i], programs[i], totals.device_us);
   usage["runs"] = totals.runs;
   usage["device_s"] = totals.device_us / 1e6;
   usage["launch_s"] = totals.launch_us / 1e6;
   usage["host_s"] = host_s;
-  usage["host_gap_s"] = totals.host_gap_s;
+  usage["host_gap_s"] = totals.host_gap_s / ranks;  // of a rank, in the mean
   usage["step_us"] = or_null(totals.step_us);
   usage["step"] = totals.step.empty() ? Json() : Json(totals.step);
   usage["steps"] = totals.steps;

@@ -103,6 +103,11 @@ TEST(Programs, UsagesOfRanksAreOne) {
   EXPECT_EQ(whole.at("programs")[0].at("runs"), 12);
   EXPECT_EQ(whole.at("programs")[1].at("runs"), 3);
   EXPECT_EQ(whole.at("programs")[2].at("host_s"), 3);
+  Json priced = whole;
+  priced["tensor_peak_tflops_bf16"] = 90;
+  priced["usd_h"] = Json::object();
+  for (Json& row : priced["programs"]) row["devices"] = 1;
+  EXPECT_THAT(summarise_programs(priced, 10).at("host_gap_s").get<double>(), DoubleEq(10 - 9.0 / 2));
   // Frameworks of one process are no ranks: each has programs of its own.
   const Json both = join_usages({usage_of(-1, 3, 100), usage_of(-1, 4, 300)});
   EXPECT_EQ(both.at("cores"), 1);

@@ -41,8 +41,15 @@ bool has_dynamic_values(const Function& function) {
   return false;
 }
 
+// Whether a conversion or a division of terms gives terms: not where it cuts fractions off, or asks whether a
+// number is zero.
+bool is_of_floats(const Function& function, const Op& op) {
+  return graph::is_float(function.type(op.operands[0]).element()) &&
+         graph::is_float(function.type(op.results[0]).element());
+}
+
 // Whether the op makes of terms of this operand (and of the others for which this holds) terms of its result.
-bool is_linear_in(const Op& op, const DimensionRule& rule, size_t operand) {
+bool is_linear_in(const Function& function, const Op& op, const DimensionRule& rule, size_t operand) {
   struct Linear {
     OpKind kind;
     size_t begin = 0, end = ~size_t{0};  // operands
@@ -59,6 +66,8 @@ bool is_linear_in(const Op& op, const DimensionRule& rule, size_t operand) {
       {OpKind::select_, 1},    {OpKind::dynamic_update_slice_, 0, 2},
   };
   if (op.kind == OpKind::reduce_ && rule.combiner != OpKind::add_) return false;
+  if ((op.kind == OpKind::convert_ || op.kind == OpKind::divide_) && !is_of_floats(function, op))
+    return false;
   const auto* found = std::ranges::find(kLinear, op.kind, &Linear::kind);
   return found != std::end(kLinear) && operand >= found->begin && operand < found->end;
 }
@@ -302,7 +311,7 @@ class Partitioner {
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const Axes more = without(open_of(op.operands[i]), open);
       if (more.empty()) continue;
-      if (!is_linear_in(op, rule, i) || (op.kind == OpKind::multiply_ && !open.empty())) return {};
+      if (!is_linear_in(from_, op, rule, i) || (op.kind == OpKind::multiply_ && !open.empty())) return {};
       open.insert(open.end(), more.begin(), more.end());
     }
     std::ranges::sort(open);
@@ -360,7 +369,7 @@ class Partitioner {
 
   // Of an operand of an op that is done on terms. One factor of a product is whole.
   bool wants_terms(const Op& op, const DimensionRule& rule, size_t operand) const {
-    return is_linear_in(op, rule, operand) &&
+    return is_linear_in(from_, op, rule, operand) &&
            (op.kind != OpKind::multiply_ || !open_of(op.operands[operand]).empty());
   }
 

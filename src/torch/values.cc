@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 
 #include "torch/host_view.h"
 
@@ -59,6 +60,14 @@ void hold_multinomial(c10::ArrayRef<c10::IValue> arguments) {
               "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
+// self, index, source
+void hold_put(c10::ArrayRef<c10::IValue> arguments) {
+  const at::Tensor& self = arguments[0].toTensor();
+  at::assert_no_internal_overlap(self);
+  at::assert_no_overlap(self, arguments[1].toTensor());
+  at::assert_no_overlap(self, arguments[2].toTensor());
+}
+
 }  // namespace
 
 Asks asks_of(const std::string& name) {
@@ -67,6 +76,7 @@ Asks asks_of(const std::string& name) {
     return Asks::kIndexPut;
   if (name == "aten::masked_scatter" || name == "aten::masked_scatter_") return Asks::kMaskedScatter;
   if (name == "aten::multinomial") return Asks::kMultinomial;
+  if (name == "aten::put_") return Asks::kPut;
   return Asks::kNothing;
 }
 
@@ -76,6 +86,7 @@ void hold_values(Asks asks, c10::ArrayRef<c10::IValue> arguments) {
     case Asks::kIndexPut: return hold_index_put(arguments);
     case Asks::kMaskedScatter: return hold_masked_scatter(arguments);
     case Asks::kMultinomial: return hold_multinomial(arguments);
+    case Asks::kPut: return hold_put(arguments);
   }
 }
 

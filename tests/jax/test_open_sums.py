@@ -41,6 +41,11 @@ for device, each in enumerate(shards(got)):
     np.testing.assert_array_equal(each, 2 * (a[:, half] @ b[half]).T.reshape(3, 2, 4))
 np.testing.assert_array_equal(reshard(got, P()), 2 * (a @ b).T.reshape(3, 2, 4))
 """,
+    "sums that are cut off are made before": """
+half = np.asarray(a) / 2
+f = jax.jit(lambda a, b: jnp.einsum("ab,bc->ac", a, b, out_sharding=P(None, None, unreduced={"x"})).astype(jnp.int32))
+np.testing.assert_array_equal(reshard(f(put(half, None, "x"), put(b, "x", None)), P()), (half @ b).astype(np.int32))
+""",
     "sums of a program's own": """
 @jax.jit
 def f(a, b):

@@ -370,3 +370,21 @@ def test_types_and_limits_that_torch_refuses_are_refused(call: Any) -> None:
         call("cpu")
     with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value)[:40])):
         call("neuron")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: torch.zeros(3, device=d).masked_scatter_(
+            torch.ones(2, 3, dtype=torch.bool, device=d), torch.arange(6.0, device=d)
+        ),
+        lambda d: (lambda x: x.put_(torch.tensor([2, 1, 0], device=d), x[:3]))(torch.rand(6, device=d)),
+    ],
+    ids=["a wider mask", "a source in the same memory"],
+)
+def test_writes_in_place_that_torch_refuses_are_refused(call: Any) -> None:
+    """The tensor took the mask's size; the source was read while it was written."""
+    with pytest.raises(RuntimeError) as wanted:
+        call("cpu")
+    with pytest.raises(RuntimeError, match=re.escape(str(wanted.value)[:12])):
+        call("neuron")

@@ -89,21 +89,6 @@ double degree(const std::string& text, const char* short_name, const char* long_
   return found;
 }
 
-}  // namespace
-
-std::string stated_twice(const std::string& text) {
-  static const std::regex stated("(?:^|[^A-Za-z])(TP|PP|DP|CP|EP)[ =:_-]{0,3}([0-9]+)", std::regex::icase);
-  std::map<std::string, double> found;
-  for (std::sregex_iterator each(text.begin(), text.end(), stated), end; each != end; ++each) {
-    const double value = value_of((*each)[2]);
-    const auto [at, is_new] = found.try_emplace(lowered((*each)[1]), value);
-    if (!is_new && at->second != value) return fmt::format("{} is {} and {}", at->first, at->second, value);
-  }
-  return {};
-}
-
-namespace {
-
 // Neuron's pages: [8xNC(TP)x4(DP)] x 16nodes(DP).
 void add_bracketed(Degrees& out, const std::string& text) {
   static const std::regex part("([0-9]+)(?:xNC|nodes)?\\((TP|PP|DP|CP|EP)\\)");
@@ -250,6 +235,17 @@ double network_in(const std::string& system) {
   const std::string text = shortened(system);
   if (!std::regex_search(text, match, std::regex("([0-9.]+) ?Gb/s"))) return 0;
   return value_of(match[1]) / 8 / (has(text, "per GPU") ? 1 : 8);
+}
+
+std::string stated_twice(const std::string& text) {
+  static const std::regex stated("(?:^|[^A-Za-z])(TP|PP|DP|CP|EP)[ =:_-]{0,3}([0-9]+)", std::regex::icase);
+  std::map<std::string, double> found;
+  for (std::sregex_iterator each(text.begin(), text.end(), stated), end; each != end; ++each) {
+    const double value = value_of((*each)[2]);
+    const auto [at, is_new] = found.try_emplace(lowered((*each)[1]), value);
+    if (!is_new && at->second != value) return fmt::format("{} is {} and {}", at->first, at->second, value);
+  }
+  return {};
 }
 
 bool is_precision(const std::string& dtype) {

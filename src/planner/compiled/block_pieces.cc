@@ -306,10 +306,6 @@ void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes
   piece.key_values = share.key_values;
 }
 
-}  // namespace
-
-namespace {
-
 // Both parts of attention whose ranks, or cores, meet for keys and values.
 std::vector<Piece> around_keys(Piece piece, const BlockSizes& sizes) {
   if (sizes.context > 1) piece.context = sizes.context;

@@ -298,6 +298,9 @@ class _Tracer:
             if self.name.startswith(_SEQUENCES) and value.numel() == math.prod(given.shape):
                 value = value.reshape(given.shape)  # torch writes them one after the other, whatever the shape
             is_resized = tuple(value.shape) != given.shape
+            # Only `out=` takes other sizes, which functionalize() does not ask.
+            sizes = f"{list(given.shape)} doesn't match the broadcast shape {list(value.shape)}"
+            torch._check(not is_resized or target in self.written, lambda: f"output with shape {sizes}")
             if given.expanded and not is_resized or given.is_scattered and not is_resized:
                 order = None
             elif not is_resized:

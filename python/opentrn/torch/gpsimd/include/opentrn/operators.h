@@ -14,34 +14,22 @@
 namespace torch {
 namespace neuron {
 
-// What a parameter is: 't' a tensor, 'd' a double, 'i' an int64_t, 's' a Scalar; '?' is what no operator
-// takes.
-template <typename T>
-struct Parameter {
-  static constexpr char kKind = '?';
-};
-template <>
-struct Parameter<Tensor> {
-  static constexpr char kKind = 't';
-};
-template <>
-struct Parameter<double> {
-  static constexpr char kKind = 'd';
-};
-template <>
-struct Parameter<int64_t> {
-  static constexpr char kKind = 'i';
-};
-template <>
-struct Parameter<Scalar> {
-  static constexpr char kKind = 's';
-};
 template <typename T>
 using Plain = std::remove_cv_t<std::remove_reference_t<T>>;
 
+// What a parameter is: 't' a tensor, 'd' a double, 'i' an int64_t, 's' a Scalar; '?' is what no operator
+// takes.
+template <typename T>
+constexpr char kind_of() {
+  if (std::is_same<Plain<T>, Tensor>::value) return 't';
+  if (std::is_same<Plain<T>, double>::value) return 'd';
+  if (std::is_same<Plain<T>, int64_t>::value) return 'i';
+  return std::is_same<Plain<T>, Scalar>::value ? 's' : '?';
+}
+
 template <typename... Args>
 constexpr bool are_parameters() {
-  return ((Parameter<Plain<Args>>::kKind != '?') && ...);
+  return ((kind_of<Args>() != '?') && ...);
 }
 
 struct Argument {
@@ -70,7 +58,7 @@ struct Function {
 
 template <typename... Args, size_t... I>
 Function function_of(Tensor (*function)(Args...), std::index_sequence<I...> /*places*/) {
-  return {{Parameter<Plain<Args>>::kKind...}, [function](const std::vector<Argument>& arguments) {
+  return {{kind_of<Args>()...}, [function](const std::vector<Argument>& arguments) {
             // What a kernel takes by reference lives as long as its call.
             std::tuple<Plain<Args>...> values(given<Plain<Args>>(arguments[I])...);
             return function(static_cast<Args>(std::get<I>(values))...);
