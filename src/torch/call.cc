@@ -103,6 +103,7 @@ class Reader {
     Argument row;
     row.tensor = tensor;
     row.is_wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+    call_.has_lazy = call_.has_lazy || tensor.is_conj() || tensor.is_neg();
     if (is_ours(tensor)) {
       if (!has_device_) call_.device = tensor.device().index();
       TORCH_CHECK(!has_device_ || call_.device == tensor.device().index(),

@@ -50,6 +50,7 @@ struct Call {
   std::string text;  // of the key: strings
   c10::DeviceIndex device = 0;
   bool has_foreign = false;
+  bool has_lazy = false;  // a tensor whose conjugate, or negative, is yet to be taken
   std::optional<at::Generator> generator;
 };
 

@@ -189,6 +189,47 @@ bool move_indices(const Call& call, torch::jit::Stack& stack) {
   return is_moved;
 }
 
+// A tensor's numbers as they are read, and whether that is another tensor.
+std::pair<at::Tensor, bool> resolved(const at::Tensor& tensor) {
+  if (!tensor.defined() || !(tensor.is_conj() || tensor.is_neg())) return {tensor, false};
+  return {tensor.resolve_conj().resolve_neg(), true};
+}
+
+// PyTorch leaves it to the kernels of products (mm, dot, addmm, ...) to conjugate operands whose conjugate is
+// yet to be taken, and to triangular solvers to negate theirs. Programs read memory as it is: what is read is
+// resolved before the call, and what is written is written through the lazy view after it.
+void run_resolved(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& declared = op.schema().arguments();
+  const size_t first = stack->size() - declared.size();
+  std::vector<std::pair<at::Tensor, at::Tensor>> written;  // as it was given, as it was called with
+  for (size_t i = 0; i < declared.size(); ++i) {
+    c10::IValue& value = (*stack)[first + i];
+    if (value.isTensor()) {
+      const at::Tensor given = value.toTensor();
+      const auto [read, is_other] = resolved(given);
+      const auto* alias = declared[i].alias_info();
+      if (is_other && alias != nullptr && alias->isWrite()) written.emplace_back(given, read);
+      value = read;
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& each : value.toTensorVector()) list.push_back(resolved(each).first);
+      value = list;
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector())
+        list.push_back(each ? std::optional(resolved(*each).first) : std::nullopt);
+      value = list;
+    }
+  }
+  op.callBoxed(stack);
+  for (const auto& [given, called] : written) {
+    at::native::resize_output(given, called.sizes());
+    given.copy_(called);
+    for (size_t i = first; i < stack->size(); ++i)
+      if ((*stack)[i].isTensor() && (*stack)[i].toTensor().is_same(called)) (*stack)[i] = given;
+  }
+}
+
 class Run {
  public:
   Run(Program& program, const Call& call) : program_(program), call_(call) {}
@@ -361,6 +402,7 @@ void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (!takes_host_indices(op.schema().name()) || !move_indices(call, *stack)) refuse_foreign(call);
     return op.callBoxed(stack);
   }
+  if (call.has_lazy) return run_resolved(op, stack);
   if (asks != Asks::kNothing) hold_values(asks, torch::jit::last(*stack, count));
   std::shared_ptr<Program> program = Cache::instance().find(call);
   if (program == nullptr) program = Cache::instance().add(call, compile(call, lifted));

@@ -289,7 +289,7 @@ Table elementwise() {
       {{"exp2.default", "prims.exp2"}, exp2},
       {{"reciprocal.default", "prims.reciprocal"}, reciprocal},
       {{"abs.default", "prims.abs"}, absolute},
-      {{"neg.default", "prims.neg"}, negative},
+      {{"neg.default", "_neg_view.default", "prims.neg"}, negative},
       {{"sign.default", "prims.sign", "sgn.default"}, sign},
       {{"signbit.default", "prims.signbit"}, signbit},
       {{"angle.default"}, angle},

@@ -137,17 +137,28 @@ Rule places(bool largest) {
   };
 }
 
-// (variance, mean), both without the axes and in the math of `dtype`.
+// |value| squared.
+Value magnitude_squared(Body& body, const Value& value) {
+  if (!graph::is_complex(value.dtype)) return body.multiply(value, value);
+  const ElementType part = graph::real_part(value.dtype);
+  const Value real = body.op("real", {value}, value.shape, part);
+  const Value imaginary = body.op("imag", {value}, value.shape, part);
+  return body.add(body.multiply(real, real), body.multiply(imaginary, imaginary));
+}
+
+// (variance, mean), both without the axes; of complex numbers the variance is real.
 std::pair<Value, Value> moments(Call& call, double correction) {
   Body& body = call.body;
   const Shape axes = axes_of(call);
-  const Value wide = body.convert(call.value(0), math_dtype(call.out().dtype));
+  const ElementType given = call.value(0).dtype;
+  const Value wide =
+      body.convert(call.value(0), graph::is_complex(given) ? given : math_dtype(call.out().dtype));
   const int64_t count = size_of(sizes_at(call.value(0), axes));
   const Value total = body.reduce("add", wide, axes, 0);
   const Value average = body.divide(total, body.like(count, total));
   const Value spread = body.broadcast_in_dim(average, wide.shape, all_but(axes, wide.rank()));
   const Value offset = body.subtract(wide, spread);
-  const Value squares = body.reduce("add", body.multiply(offset, offset), axes, 0);
+  const Value squares = body.reduce("add", magnitude_squared(body, offset), axes, 0);
   const double degrees = std::max(0.0, static_cast<double>(count) - correction);
   return {body.divide(squares, body.like(degrees, squares)), average};
 }
