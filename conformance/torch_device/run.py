@@ -1,11 +1,14 @@
 """PyTorch's own databases on the device `neuron`, op by op, against its CPU kernels.
 
     ./dev conformance torch-device [--what ops|modules|optimizers] [--ops GLOB ...] [--dtypes float32 ...]
-                                   [--samples N] [--part I/N] [--json FILE]
+                                   [--samples N] [--form strided|permuted|lazy] [--part I/N] [--json FILE]
 
 ops: OpInfo's samples, values and gradients. modules: module_db's inputs, forward, and for modules that train otherwise
 the training mode with what it writes into buffers. optimizers: optim_db's settings, five steps of a small model. An op
 that the host ran for the device passes, and is counted apart.
+
+--form: how the operands of ops lie in memory, on both sides: every other element of a row, rows from the last
+dimension, or views whose conjugate (of other numbers the negative) is yet to be taken.
 """
 
 from __future__ import annotations
@@ -55,11 +58,38 @@ def on_the_device(call: Any) -> Any:
     return call
 
 
-def check_op(op: Any, sample: Any, gradients: bool) -> list[str]:
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    """Every other element of the rows of one that is twice as wide; of one number, the second of two."""
+    if tensor.dim() == 0:
+        return torch.stack([tensor, tensor])[1]
+    return torch.stack([tensor, tensor], -1).flatten(-2)[..., ::2]
+
+
+def permuted(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.transpose(0, -1).contiguous().transpose(0, -1) if tensor.dim() > 1 else tensor
+
+
+def lazy(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers as a view of their conjugates or negatives; not of indices, which PyTorch reads as they lie."""
+    if tensor.is_complex():
+        return tensor.conj_physical().conj()
+    return torch._neg_view(tensor.neg()) if tensor.is_floating_point() else tensor
+
+
+FORMS = {"strided": strided, "permuted": permuted, "lazy": lazy}
+
+
+def check_op(op: Any, sample: Any, gradients: bool, form: str = "") -> list[str]:
     """Differences of one sample on the device; raises what the op raises."""
     call = compiled.Sample(op, sample)
-    host_in = call.tensors(gradients)
-    device_in = [each.detach().to(DEVICE).requires_grad_(each.requires_grad) for each in host_in]
+
+    def formed(tensor: torch.Tensor, wants: bool) -> torch.Tensor:
+        tensor = tensor.detach()
+        return (FORMS[form](tensor) if form else tensor).requires_grad_(wants)
+
+    given = call.tensors(gradients)
+    host_in = [formed(each, each.requires_grad) for each in given]
+    device_in = [formed(each.detach().to(DEVICE), each.requires_grad) for each in given]
     eager, device = call(*host_in), on_the_device(compiled.Sample(op, sample))(*device_in)
     if len(eager) != len(device):
         return [f"{len(eager)} results became {len(device)}"]
@@ -97,7 +127,7 @@ def device_gradients(results: list[torch.Tensor], tensors: list[torch.Tensor]) -
     return list(torch.autograd.grad(outs, wanted, seeds, allow_unused=True))
 
 
-def op_cases(patterns: list[str], dtypes: list[str], samples: int) -> Iterator[tuple[str, Any]]:
+def op_cases(patterns: list[str], dtypes: list[str], samples: int, form: str) -> Iterator[tuple[str, Any]]:
     """(name, how to check it) of OpInfo's samples."""
     held = compiled.lists()
     for op in compiled.ops(patterns, not patterns):
@@ -107,12 +137,16 @@ def op_cases(patterns: list[str], dtypes: list[str], samples: int) -> Iterator[t
         for text in dtypes:
             dtype = getattr(torch, text)
             if dtype in op.supported_dtypes("cpu"):
-                yield f"{name} {text}", (op, dtype, samples, compiled._is_of(name, held.random))
+                yield f"{name} {text}", (op, dtype, samples, form, compiled._is_of(name, held.random))
 
 
-def run_op(op: Any, dtype: torch.dtype, samples: int, may_be_random: bool) -> dict[str, Any]:
+def is_whole(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex)
+
+
+def run_op(op: Any, dtype: torch.dtype, samples: int, form: str, may_be_random: bool) -> dict[str, Any]:
     """Counts of an op's samples, and the first failure."""
-    gradients = dtype.is_floating_point and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    gradients = not is_whole(dtype) and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     outcome: dict[str, Any] = collections.Counter()
     reason = ""
     torch.manual_seed(0)
@@ -127,7 +161,7 @@ def run_op(op: Any, dtype: torch.dtype, samples: int, may_be_random: bool) -> di
             if may_be_random and compiled.is_random(op, sample):
                 outcome["skipped"] += 1
                 continue
-            found = check_op(op, sample, gradients)
+            found = check_op(op, sample, gradients, form)
         except Exception as error:  # noqa: BLE001  (a sample that raises has failed, whatever it raised)
             found = [compiled._short(error)]
         outcome["failed" if found else "passed"] += 1
@@ -248,7 +282,8 @@ def _apart(found: list[torch.Tensor], wide: list[torch.Tensor]) -> list[float]:
 def outcomes(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     part, parts = map(int, options.part.split("/"))
     if options.what == "ops":
-        for number, (name, given) in enumerate(op_cases(options.ops, options.dtypes, options.samples)):
+        every = op_cases(options.ops, options.dtypes, options.samples, options.form)
+        for number, (name, given) in enumerate(every):
             if number % parts == part:
                 yield name, run_op(*given)
         return
@@ -271,6 +306,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--ops", nargs="*", default=[], help="names or patterns; default: all of the database")
     parser.add_argument("--dtypes", nargs="*", default=["float32", "bfloat16", "int64", "bool"])
     parser.add_argument("--samples", type=int, default=2, help="of each op and type at most; 0: all")
+    parser.add_argument("--form", choices=FORMS, default="", help="how the operands of ops lie in memory")
     parser.add_argument("--part", default="0/1", metavar="I/N")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(words)

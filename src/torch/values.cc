@@ -60,6 +60,13 @@ void hold_multinomial(c10::ArrayRef<c10::IValue> arguments) {
               "invalid multinomial distribution (sum of probabilities <= 0)");
 }
 
+// self, dim, index
+void hold_index_select(c10::ArrayRef<c10::IValue> arguments) {
+  const int64_t count = arguments[2].toTensor().numel();
+  TORCH_CHECK_INDEX(arguments[0].toTensor().dim() > 0 || count == 1,
+                    "index_select(): Index to scalar can have only 1 value, got ", count, " value(s)");
+}
+
 // self, index, source
 void hold_put(c10::ArrayRef<c10::IValue> arguments) {
   const at::Tensor& self = arguments[0].toTensor();
@@ -76,6 +83,7 @@ Asks asks_of(const std::string& name) {
     return Asks::kIndexPut;
   if (name == "aten::masked_scatter" || name == "aten::masked_scatter_") return Asks::kMaskedScatter;
   if (name == "aten::multinomial") return Asks::kMultinomial;
+  if (name == "aten::index_select") return Asks::kIndexSelect;
   if (name == "aten::put_") return Asks::kPut;
   return Asks::kNothing;
 }
@@ -86,6 +94,7 @@ void hold_values(Asks asks, c10::ArrayRef<c10::IValue> arguments) {
     case Asks::kIndexPut: return hold_index_put(arguments);
     case Asks::kMaskedScatter: return hold_masked_scatter(arguments);
     case Asks::kMultinomial: return hold_multinomial(arguments);
+    case Asks::kIndexSelect: return hold_index_select(arguments);
     case Asks::kPut: return hold_put(arguments);
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -179,6 +180,38 @@ def test_flex_attention() -> None:
         k[:, :2],
         v[:, :2],
     )
+
+
+def _documents(device: str, function: Callable[..., Any]) -> list[torch.Tensor]:
+    """Result, log of the sums and gradients of attention within documents, whose slopes train too."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 32, 16).to(device).requires_grad_() for _ in range(3))
+    slopes = torch.rand(4).to(device).requires_grad_()
+    of_document = torch.randint(0, 3, (2, 32)).sort().values.to(device)
+    out, sums = function(q, k[:, ::2], v[:, ::2], slopes, of_document)
+    (out.sin().sum() + sums.cos().sum()).backward()
+    return [each.detach().cpu() for each in (out, sums, q.grad, k.grad, v.grad, slopes.grad)]
+
+
+def _by_hand(q: Any, k: Any, v: Any, slopes: Any, of_document: Any) -> Any:
+    places = torch.arange(32)
+    scores = q @ k.repeat_interleave(2, 1).mT / 4 - (places[:, None] - places).abs() * slopes[:, None, None]
+    is_seen = (of_document[:, :, None] == of_document[:, None]) & (places[:, None] >= places)
+    scores = scores.masked_fill(~is_seen[:, None], float("-inf"))
+    return scores.softmax(-1) @ v.repeat_interleave(2, 1), scores.logsumexp(-1)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
+def test_flex_attention_on_the_device_trains(is_compiled: bool) -> None:
+    def attend(q: Any, k: Any, v: Any, slopes: Any, of_document: Any) -> Any:
+        mask = create_block_mask(
+            lambda b, h, i, j: (of_document[b, i] == of_document[b, j]) & (i >= j), 2, None, 32, 32, device="neuron"
+        )
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s - (i - j).abs() * slopes[h],
+                              block_mask=mask, enable_gqa=True, return_lse=True)  # fmt: skip
+
+    found = _documents("neuron", torch.compile(attend, backend="neuron") if is_compiled else attend)
+    torch.testing.assert_close(found, _documents("cpu", _by_hand), rtol=1e-4, atol=1e-4)
 
 
 def test_as_strided_scatter() -> None:

@@ -388,3 +388,10 @@ def test_writes_in_place_that_torch_refuses_are_refused(call: Any) -> None:
         call("cpu")
     with pytest.raises(RuntimeError, match=re.escape(str(wanted.value)[:12])):
         call("neuron")
+
+
+def test_one_number_has_one_place() -> None:
+    number = torch.tensor(3.0, device="neuron")
+    assert number.index_select(0, torch.tensor([0], device="neuron")).item() == 3
+    with pytest.raises(IndexError, match=r"Index to scalar can have only 1 value, got 2 value\(s\)"):
+        number.index_select(0, torch.tensor([0, 0], device="neuron"))

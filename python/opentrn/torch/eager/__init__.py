@@ -43,7 +43,7 @@ def start() -> bool:
         print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
         return False
     from opentrn.torch import deepspeed, dtensor, lightning, neuron_module, process_group, usage
-    from opentrn.torch.eager import compiler, fused, lifted, printing
+    from opentrn.torch.eager import compiler, flex, fused, lifted, printing
 
     stated = environment.read()
     cores = process_group.cores(stated)
@@ -63,6 +63,7 @@ def start() -> bool:
     lightning.watch()
     deepspeed.watch()
     dtensor.watch()
+    flex.watch()
     printing.watch()
     atexit.register(_torch.settle_autograd_threads)
     if os.environ.get("OPENTRN_USAGE"):
