@@ -2,12 +2,17 @@
 """PyTorch's own device tests, from a checkout of it, on the device `neuron`.
 
     ./dev conformance torch-suite CHECKOUT [--files GLOB]... [--only GLOB]... [--part I/N] [--limit S] [--json FILE]
+                                  [--on-cpu]
 
 CHECKOUT: of pytorch/pytorch, of any release, or of Ascend/pytorch, whose copies of those tests are for another device
 beside PyTorch's own: its names (npu) are read as neuron's. Tests for a device (instantiate_device_type_tests) are made
 for this one by PyTorch's own means for out-of-tree devices; what a file imports that the installed torch no longer has
 is replaced by what skips the test that uses it. Tests run one after the other in a process that is started anew after
-a test that ends it or does not end. Ends with a row for each file, and "N passed, N failed, N skipped, N excluded".
+a test that ends it or does not end. What fails runs on the CPU afterwards: a test that fails there too, for which the
+installed torch is of another release than the checkout, counts as excluded. Ends with a row for each file, and "N
+passed, N failed, N skipped, N excluded".
+
+--on-cpu: the tests for the CPU instead of the device.
 """
 
 from __future__ import annotations
@@ -21,7 +26,9 @@ import os
 import re
 import select
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 import types
 import unittest
@@ -79,10 +86,12 @@ class Gone:
         return False
 
 
-def prepare(checkout: Path) -> bool:
+def prepare(checkout: Path, on_cpu: bool = False) -> bool:
     """The device for torch's helpers, which ask for devices and environment when they are imported; whether the
     checkout is the other device's."""
-    os.environ |= {"PYTORCH_TESTING_DEVICE_FOR_CUSTOM": "privateuse1", "PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
+    os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "cpu" if on_cpu else "privateuse1"
+    if not on_cpu:
+        os.environ["PYTORCH_TESTING_DEVICE_FOR_CUSTOM"] = "privateuse1"
     import opentrn.torch  # noqa: F401
 
     for name in HELPERS:
@@ -102,28 +111,32 @@ def prepare(checkout: Path) -> bool:
     return is_other
 
 
-def read(path: Path, is_other: bool) -> str:
+def read(path: Path, is_other: bool, on_cpu: bool = False) -> str:
     """The text of a file of tests. What is skipped for the other device alone is not skipped here."""
     text = path.read_text()
+    if on_cpu:
+        text = re.sub(r"\bonly_for=[^)]*\)", 'only_for="cpu")', text)
+        text = re.sub(r"^ *@only(PRIVATEUSE1|PrivateUse1)\n", "", text, flags=re.MULTILINE)
     if not is_other:
         return text
     return re.sub(r"^ *@unittest\.skip\((?!.*issue).*\)\n", "", translated(text), flags=re.MULTILINE)
 
 
-def load(path: Path, is_other: bool) -> types.ModuleType:
+def load(path: Path, is_other: bool, on_cpu: bool = False) -> types.ModuleType:
     """A file of the checkout as a module; "__main__" is what it must not think that it is."""
     module = types.ModuleType(path.stem)
     module.__file__ = str(path)
     sys.modules[path.stem] = module
     sys.path.append(str(path.parent))  # where files of tests find one another
-    exec(compile(read(path, is_other), str(path), "exec"), module.__dict__)
+    exec(compile(read(path, is_other, on_cpu), str(path), "exec"), module.__dict__)
     return module
 
 
-def cases(module: types.ModuleType) -> Iterator[tuple[type[unittest.TestCase], str]]:
+def cases(module: types.ModuleType, on_cpu: bool = False) -> Iterator[tuple[type[unittest.TestCase], str]]:
     """Tests of classes that were made for the device."""
+    suffixes = ("CPU",) if on_cpu else SUFFIXES
     for kind in list(vars(module).values()):
-        if isinstance(kind, type) and issubclass(kind, unittest.TestCase) and kind.__name__.endswith(SUFFIXES):
+        if isinstance(kind, type) and issubclass(kind, unittest.TestCase) and kind.__name__.endswith(suffixes):
             for name in sorted(dir(kind)):
                 if name.startswith("test") and callable(getattr(kind, name)):
                     yield kind, name
@@ -202,6 +215,28 @@ def run_all(tests: list[tuple[type[unittest.TestCase], str]], limit_s: float) ->
             tests = tests[1:]
 
 
+def name_on_cpu(test: str) -> str:
+    """What torch calls Class.test of the device where it makes it for the CPU."""
+    kind, _, name = test.partition(".")
+    return f"{re.sub('(PRIVATEUSE1|NEURON)$', 'CPU', kind)}.{re.sub('_neuron(?=_|$)', '_cpu', name)}"
+
+
+def said_on_the_cpu(checkout: Path, file: str, tests: Sequence[str], limit_s: float) -> dict[str, str]:
+    """What those of a file's tests say that fail on the CPU too, in a process of its own: helpers ask for devices
+    once."""
+    names = {name_on_cpu(test): test for test in tests}
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "found.json"
+        command = [sys.executable, "-m", "conformance.torch_suite.run", str(checkout), "--files", file, "--on-cpu"]
+        command += ["--limit", str(limit_s), "--json", str(found)]
+        for name in names:
+            command += ["--only", name]
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        rows = json.loads(found.read_text()) if found.exists() else {}
+    outcomes = {key.partition("::")[2]: row for key, row in rows.items()}
+    return {names[key]: why for key, (outcome, why) in outcomes.items() if outcome == "failed" and key in names}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
@@ -210,14 +245,15 @@ def main() -> int:
     parser.add_argument("--part", metavar="I/N", default="1/1", help="the I-th of N parts of each file's tests")
     parser.add_argument("--limit", type=float, default=60, metavar="S", help="processor seconds that a test may take")
     parser.add_argument("--json", type=Path, metavar="FILE", help="results by test")
+    parser.add_argument("--on-cpu", action="store_true", help="the tests for the CPU instead of the device")
     options = parser.parse_args()
     checkout = options.checkout.resolve()
-    exclusions = tomllib.loads((HERE / "exclusions.toml").read_text())
+    exclusions = {} if options.on_cpu else tomllib.loads((HERE / "exclusions.toml").read_text())
     files = sorted(str(path.relative_to(checkout)) for glob in options.files or FILES for path in checkout.glob(glob))
     if not files:
         parser.error(f"{checkout} has none of {', '.join(options.files or FILES)}")
     part, parts = map(int, options.part.split("/"))
-    is_other = prepare(checkout)
+    is_other = prepare(checkout, options.on_cpu)
     rows: dict[str, collections.Counter[str]] = {}
     results: dict[str, tuple[str, str]] = {}
 
@@ -230,7 +266,7 @@ def main() -> int:
     for file in files:
         rows[file] = collections.Counter()
         try:
-            found = list(cases(load(checkout / file, is_other)))[part - 1 :: parts]
+            found = list(cases(load(checkout / file, is_other, options.on_cpu), options.on_cpu))[part - 1 :: parts]
         except Exception as fault:  # noqa: BLE001  (a file of another release may fail in any way)
             note(file, "", "failed", f"cannot be imported: {type(fault).__name__}: {fault}")
             continue
@@ -243,8 +279,15 @@ def main() -> int:
                 note(file, test, "excluded", why)
             else:
                 chosen.append((kind, name))
-        for row in run_all(chosen, options.limit):
-            note(file, *row)
+        failed = []
+        for test, outcome, why in run_all(chosen, options.limit):
+            note(file, test, outcome, why)
+            if outcome == "failed" and not options.on_cpu:
+                failed.append(test)
+        for test, why in (said_on_the_cpu(checkout, file, failed, options.limit) if failed else {}).items():
+            rows[file]["failed"] -= 1
+            print(f"on the CPU, too: {file}::{test}: {why}", flush=True)
+            note(file, test, "excluded", f"fails on the CPU too: {why}")
         if options.json:
             options.json.write_text(json.dumps(results, indent=1))
     return closed(rows)

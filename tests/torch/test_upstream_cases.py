@@ -350,6 +350,14 @@ def test_numbers_in_order_are_written_into_a_view_of_another_shape(name: str, dt
         lambda d: torch.mm(*torch.ones(2, 2, 2, device=d), out=torch.empty(2, 2, device=d).long()),
         lambda d: torch.cat([torch.ones(2, device=d)], out=torch.empty(2, dtype=torch.int32, device=d)),
         lambda d: torch.neg(torch.ones(2, device=d), out=torch.empty(2, dtype=torch.bool, device=d)),
+        lambda d: torch.amax(torch.ones(2, device=d), 0, out=torch.empty([], device=d).long()),
+        lambda d: torch.complex(*torch.ones(2, 2, device=d), out=torch.empty(2, device=d).long()),
+        lambda d: torch.cummax(torch.ones(2, device=d), 0, out=(torch.empty(2, device=d).long(),) * 2),
+        lambda d: torch.kthvalue(torch.ones(2, device=d), 1, out=(torch.empty([], device=d).long(),) * 2),
+        lambda d: torch.heaviside(*torch.ones(2, 2, device=d), out=torch.empty(2, device=d).long()),
+        lambda d: torch.histc(torch.ones(2, device=d), 2, 0, 1, out=torch.empty(2, device=d).long()),
+        lambda d: torch.addbmm(*torch.ones(1, 2, 2, device=d), *torch.ones(2, 1, 2, 2, device=d),
+                               out=torch.empty(2, 2, device=d).long()),  # fmt: skip
         lambda d: torch.sort(torch.ones(2, device=d), out=(torch.empty(2, device=d).long(),) * 2),
         lambda d: torch.gather(
             torch.ones(2, device=d), 0, torch.zeros(1, device=d).long(), out=torch.empty(1, device=d).int()

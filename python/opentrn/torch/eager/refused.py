@@ -40,7 +40,9 @@ def takes(op: Any, arguments: list[Any], given: Sequence[Any]) -> bool:
 # Errors that tracing does not find.
 _OF_TYPES = (
     "can't be cast", "dtypes match", "Found dtype", "Expected out type", "Expected out tensor to have dtype",
-    "must have the same scalar type", "not supported for complex",
+    "must have the same scalar type", "not supported for complex", "have the same dtype", "input and out to match",
+    "Expected object of scalar type", "expected scalar type", "expected scalar_type", "of same type",
+    "with different dtypes", "have the same type", "safely castable",
 )  # fmt: skip
 
 
