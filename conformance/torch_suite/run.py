@@ -7,10 +7,10 @@
 CHECKOUT: of pytorch/pytorch, of any release, or of Ascend/pytorch, whose copies of those tests are for another device
 beside PyTorch's own: its names (npu) are read as neuron's. Tests for a device (instantiate_device_type_tests) are made
 for this one by PyTorch's own means for out-of-tree devices; what a file imports that the installed torch no longer has
-is replaced by what skips the test that uses it. Tests run one after the other in a process that is started anew after
-a test that ends it or does not end. What fails runs on the CPU afterwards: a test that fails there too, for which the
-installed torch is of another release than the checkout, counts as excluded. Ends with a row for each file, and "N
-passed, N failed, N skipped, N excluded".
+is replaced by what skips the test that uses it. Tests run one after the other in a process that is started anew after a
+test that ends it or does not end. What fails runs on the CPU afterwards: a test that fails there too, in the same
+words, for which the installed torch is of another release than the checkout, counts as excluded. Ends with a row for
+each file, and "N passed, N failed, N skipped, N excluded".
 
 --on-cpu: the tests for the CPU instead of the device.
 """
@@ -221,6 +221,10 @@ def name_on_cpu(test: str) -> str:
     return f"{re.sub('(PRIVATEUSE1|NEURON)$', 'CPU', kind)}.{re.sub('_neuron(?=_|$)', '_cpu', name)}"
 
 
+def same_place(text: str) -> str:
+    return re.sub(r"\bneuron(:\d+)?\b", "cpu", text)
+
+
 def said_on_the_cpu(checkout: Path, file: str, tests: Sequence[str], limit_s: float) -> dict[str, str]:
     """What those of a file's tests say that fail on the CPU too, in a process of its own: helpers ask for devices
     once."""
@@ -279,12 +283,14 @@ def main() -> int:
                 note(file, test, "excluded", why)
             else:
                 chosen.append((kind, name))
-        failed = []
+        failed = {}
         for test, outcome, why in run_all(chosen, options.limit):
             note(file, test, outcome, why)
             if outcome == "failed" and not options.on_cpu:
-                failed.append(test)
-        for test, why in (said_on_the_cpu(checkout, file, failed, options.limit) if failed else {}).items():
+                failed[test] = why
+        for test, why in (said_on_the_cpu(checkout, file, [*failed], options.limit) if failed else {}).items():
+            if same_place(why) != same_place(failed[test]):
+                continue
             rows[file]["failed"] -= 1
             print(f"on the CPU, too: {file}::{test}: {why}", flush=True)
             note(file, test, "excluded", f"fails on the CPU too: {why}")

@@ -301,6 +301,7 @@ def test_a_wrong_value_fails_the_conformance_run(monkeypatch: pytest.MonkeyPatch
     real = torch.Tensor.cpu
     monkeypatch.setattr(torch.Tensor, "cpu", lambda self: real(self) + 1)
     assert conformance.run_op(op, torch.float32, 1, False).get("failed")
+    assert conformance.run_op(op, torch.complex64, 1, False, "lazy").get("failed")
 
 
 def test_tensors_and_parameters_move_and_stay_the_same_objects() -> None:

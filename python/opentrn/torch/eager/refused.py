@@ -42,7 +42,7 @@ _OF_TYPES = (
     "can't be cast", "dtypes match", "Found dtype", "Expected out type", "Expected out tensor to have dtype",
     "must have the same scalar type", "not supported for complex", "have the same dtype", "input and out to match",
     "Expected object of scalar type", "expected scalar type", "expected scalar_type", "of same type",
-    "with different dtypes", "have the same type", "safely castable",
+    "with different dtypes", "have the same type", "safely castable", "canCast(", "should be same as input",
 )  # fmt: skip
 
 
