@@ -403,3 +403,27 @@ def test_one_number_has_one_place() -> None:
     assert number.index_select(0, torch.tensor([0], device="neuron")).item() == 3
     with pytest.raises(IndexError, match=r"Index to scalar can have only 1 value, got 2 value\(s\)"):
         number.index_select(0, torch.tensor([0, 0], device="neuron"))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [-200.0, -150, 0, -5, 100, 50],
+        [0.0, -20, -40],
+        [float("-inf"), float("-inf"), 1, float("inf"), 2],
+        [1.0, float("nan"), 2],
+        [complex(-200, 1), complex(-150, 3), complex(0.5, -2), complex(80, 1)],
+    ],
+    ids=["far apart", "far below", "infinite", "none", "complex"],
+)
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
+def test_running_log_sums_are_relative_to_what_they_sum(numbers: list[Any], is_compiled: bool) -> None:
+    """They were relative to the greatest of all: the first of -200 and 100 came out as -inf."""
+    x = torch.tensor(numbers)
+
+    def run(each: Any) -> Any:
+        return each.logcumsumexp(0)
+
+    found = torch.compile(run, backend="neuron")(x) if is_compiled else run(x.to("neuron")).cpu()
+    wide = torch.complex128 if x.is_complex() else torch.float64
+    torch.testing.assert_close(found.to(wide), run(x.to(wide)), rtol=1e-6, atol=1e-6, equal_nan=True)

@@ -1,8 +1,7 @@
 // Running sums and their like, sorting, the largest elements.
-#include <limits>
-
 #include <fmt/format.h>
 
+#include "import/aten/expression.h"
 #include "import/aten/rules.h"
 
 namespace opentrn::import::aten {
@@ -81,22 +80,30 @@ Rule running_extreme(bool largest) {
   };
 }
 
-// Relative to the greatest along the whole axis; -inf where all are.
+// log(exp(a) + exp(b)), relative to the greater one; of complex numbers, to the one with the greater real
+// part.
+Expr log_add_exp(const Expr& a, const Expr& b) {
+  const Expr is_first = a.real() >= b.real();
+  const Expr high = a.where(is_first, b), low = b.where(is_first, a);
+  const Expr made = high + (low - high).unary("exponential").unary("log_plus_one");
+  const Expr is_finite = high.of(high.body().is_finite(high.real().value()));
+  return made.where(is_finite, high);  // of infinities the difference is none
+}
+
+// By pairs, fours, eights and on: each of them relative to its own greatest, as the first ones may lie far
+// below the greatest of all.
 Value logcumsumexp(Call& call) {
   Body& body = call.body;
   const Value& value = call.value(0);
   if (value.rank() == 0 || is_empty(value.shape)) return value;
   const int64_t axis = axis_of(call.at(1).integer(), value.rank());
-  const Value wide = body.convert(value, math_dtype(call.out().dtype));
-  Shape kept = counted_up(value.rank());
-  kept.erase(kept.begin() + axis);
-  Value top = body.reduce("maximum", wide, {axis}, -std::numeric_limits<double>::infinity());
-  const Value finite = body.is_finite(top);
-  top = body.select(finite, top, body.like(0, top));
-  const Value spread = body.broadcast_in_dim(top, wide.shape, kept);
-  const Value raised = body.unary("exponential", body.subtract(wide, spread));
-  const Value log = body.unary("log", running(body, raised, axis, "add", 0));
-  return body.convert(body.add(log, spread), call.out().dtype);
+  const int64_t count = value.shape.at(static_cast<size_t>(axis));
+  Expr made(body, body.convert(value, math_dtype(call.out().dtype)));
+  for (int64_t step = 1; step < count; step *= 2) {
+    const Expr next = log_add_exp(made.part(axis, 0, count - step), made.part(axis, step, count));
+    made = made.of(body.concatenate({made.part(axis, 0, step).value(), next.value()}, axis));
+  }
+  return body.convert(made.value(), call.out().dtype);
 }
 
 // The k-th smallest along an axis, and its place.
