@@ -84,8 +84,13 @@ std::vector<int> micro_batches(const Job& job, int64_t dp, const Fixed& fixed) {
 void modes_of(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed, Layout layout,
               const std::function<void(const Layout&)>& take) {
   layout.offload = fixed.offload;
-  const std::vector<int> zeros =
-      either(fixed.zero, layout.pp > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3});
+  // Of one rank ZeRO 1 and 2 cut nothing: each would be a row that says what ZeRO 0's says.
+  const bool cuts = layout.dp * layout.cp > 1;
+  std::vector<int> some{0};
+  if (cuts) some.push_back(1);
+  if (cuts && layout.pp == 1) some.push_back(2);
+  if (layout.pp == 1) some.push_back(3);
+  const std::vector<int> zeros = either(fixed.zero, some);
   std::vector<bool> sps{false};
   if (layout.tp > 1) sps = {true, false};
   if (fixed.sp) sps = {*fixed.sp};
