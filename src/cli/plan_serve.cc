@@ -305,7 +305,7 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
 
 [[noreturn]] void refuse_none(const planner::ServeJob& job, const std::vector<Served>& machines) {
   std::string detail;
-  bool fits = false;
+  bool fits = false, none_divides = true;
   for (const Served& each : machines) {
     detail += fmt::format("; {} x {}: ", each.count, each.machine.instance);
     if (each.result.nearest) {
@@ -318,9 +318,15 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
           "the smallest, {}, needs {:.1f} GB of a rank's {:.1f}", layout_text(each.result.smallest->layout),
           each.result.smallest->memory.total() / kBytesPerGb, each.machine.memory_bytes / kBytesPerGb);
     } else {
-      detail += "no degree of TP divides its ranks";
+      detail += fmt::format("no degree of TP that is asked for divides its {} ranks and is at most {} heads",
+                            each.machine.ranks_per_server, job.model.heads);
+      continue;
     }
+    none_divides = false;
   }
+  if (none_divides)
+    throw Fault(FaultKind::kInput, "plan.layout", fmt::format("no plan of {}{}", job.model.name, detail),
+                "another --tp, or none: it is searched");
   if (fits)
     throw Fault(FaultKind::kCapacity, "plan.slo",
                 fmt::format("no plan of {} meets the limits{}", job.model.name, detail),
@@ -441,7 +447,7 @@ void print_serve_plans(const PlanOptions& options, const arch::Tables& tables, s
 void add_serve_options(CLI::App& command, PlanOptions& options) {
   PlanServeOptions& serve = options.serve;
   const char* group = "Serving";
-  const auto tokens = CLI::Range(1.0, 1e7);
+  const auto tokens = within(1.0, 1e7);
   command.add_flag("--serve", serve.on, "Plan inference, not training")->group(group);
   command.add_option("--prompt-tokens", serve.prompt, "Tokens of a prompt")->check(tokens)->group(group);
   command.add_option("--output-tokens", serve.output, "Tokens of an answer")->check(tokens)->group(group);
@@ -450,7 +456,7 @@ void add_serve_options(CLI::App& command, PlanOptions& options) {
       ->check(tokens)
       ->group(group);
   command.add_option("--batch", serve.batch, "Fix the sequences that a copy decodes at once")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole_within(1, 4096))
       ->group(group);
   command.add_option("--slo", serve.slo, "Limits in ms: ttft=500,tpot=50")->group(group);
   command.add_option("--rate", serve.rate, "Requests a second: how many instances that takes")
