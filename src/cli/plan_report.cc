@@ -199,11 +199,13 @@ planner::Interval clock_interval(const arch::Tables& tables, const Planned& on, 
 
 std::string plan_table(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
                        const std::vector<Planned>& machines, const std::vector<Line>& lines) {
-  std::string text = fmt::format(
-      "{}: {:.1f}B parameters{}, {} tokens a sequence, {} sequences a step, {}\n", job.model.name,
-      job.model.parameters() / 1e9,
-      job.model.experts > 0 ? fmt::format(" ({:.1f}B active)", job.model.active_parameters() / 1e9) : "",
-      job.seq, job.global_batch, planner::to_string(job.precision));
+  std::string text = wrapped(
+      fmt::format(
+          "{}: {:.1f}B parameters{}, {} tokens a sequence, {} sequences a step, {}", job.model.name,
+          job.model.parameters() / 1e9,
+          job.model.experts > 0 ? fmt::format(" ({:.1f}B active)", job.model.active_parameters() / 1e9) : "",
+          job.seq, job.global_batch, planner::to_string(job.precision)),
+      0);
   const bool several = machines.size() > 1;
   std::vector<std::string> header = {"#"};
   if (several) header.push_back("on");
