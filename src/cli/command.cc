@@ -36,17 +36,20 @@ std::pair<const CLI::App*, std::string> command_of(const CLI::App& app) {
   return {command, words};
 }
 
-// "--jsn" of "The following argument was not expected: --jsn"; empty for other errors.
+// "--jsn" of "The following arguments were not expected: 4 --jsn", which has an unknown option's value first;
+// empty for other errors.
 std::string unexpected_option(std::string_view error) {
-  constexpr std::string_view kText = "not expected: --";
-  const size_t found = error.find(kText);
-  if (found == std::string_view::npos) return {};
-  const std::string_view option = error.substr(found + kText.size() - 2);
+  const size_t found = error.find("not expected: ");
+  const size_t begin = found == std::string_view::npos ? found : error.find("--", found);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view option = error.substr(begin);
   return std::string(option.substr(0, option.find_first_of(" =")));
 }
 
 std::string said_by(const CLI::ParseError& error) {
   const std::string text = error.what();
+  if (const std::string option = unexpected_option(text); !option.empty())
+    return option + ": there is no such option";
   constexpr std::string_view kTwice = "At Most 1 required but received ";
   if (const size_t found = text.find(kTwice); found != std::string::npos)
     return fmt::format("{}{} values, and it takes one", text.substr(0, found),

@@ -56,8 +56,9 @@ TEST(Command, ABadCommandLineIsInputAndSaysSoInTwoLines) {
   EXPECT_EQ(run_words({}, &out, &err), 2);
   EXPECT_EQ(err, "opentrn: A subcommand is required\n    try: opentrn --help\n");
   EXPECT_EQ(run_words({"ls", "--jsn"}, &out, &err), 2);
-  EXPECT_EQ(err,
-            "opentrn ls: The following argument was not expected: --jsn\n    try: did you mean '--json'?\n");
+  EXPECT_EQ(err, "opentrn ls: --jsn: there is no such option\n    try: did you mean '--json'?\n");
+  EXPECT_EQ(run_words({"number", "--counts", "4"}, &out, &err), 2);
+  EXPECT_EQ(err, "opentrn number: --counts: there is no such option\n    try: did you mean '--count'?\n");
   EXPECT_EQ(run_words({"number", "--share", "0.5", "--share", "0.6"}, &out, &err), 2);
   EXPECT_EQ(err, "opentrn number: --share: 2 values, and it takes one\n    try: opentrn number --help\n");
 }
