@@ -137,6 +137,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
       planned.machine = planner::machine_of(tables, instance, count, options.lnc);
       planned.count = count;
       planned.rate = planner::rate_of(tables, planned.machine.instance, prices);
+      planned.published = planner::published_kinds(tables, planned.machine.instance, prices);
       machines.push_back(std::move(planned));
     }
   planner::compiled::CompiledLayers compiled;

@@ -27,6 +27,7 @@ struct Served {
   planner::Machine machine;
   int64_t count = 0;
   std::optional<planner::Rate> rate;
+  std::vector<std::string> published;  // kinds of rates
   planner::ServeProgram program;
   std::unique_ptr<planner::AllReduces> reduces;
   planner::ServeResult result;
@@ -222,13 +223,11 @@ std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
   text += table.str();
   for (const Served& each : machines) {
     text += wrapped(
-        fmt::format("{} x {}: {} ranks of {:.1f} GB, program {}; {} plans evaluated; {}", each.count,
+        fmt::format("{} x {}: {} ranks of {:.1f} GB, program {}; {} plans evaluated", each.count,
                     each.machine.instance, each.machine.ranks, each.machine.memory_bytes / kBytesPerGb,
-                    each.program.name, each.result.evaluated,
-                    each.rate ? fmt::format("{} USD/h {}, list of {}", each.rate->usd_h, each.rate->kind,
-                                            each.rate->date.empty() ? "no date" : each.rate->date)
-                              : "no rate is published, so nothing is priced"),
+                    each.program.name, each.result.evaluated),
         0);
+    text += wrapped(price_line(each.machine.instance, each.rate, each.published, options), 0);
     if (!each.why.empty()) text += wrapped("Curves, not compiled layers: " + each.why, 0);
   }
   if (compiled)
@@ -391,6 +390,7 @@ void print_serve_plans(const PlanOptions& options, const arch::Tables& tables, s
       served.machine = planner::machine_of(tables, instance, count, options.lnc);
       served.count = count;
       served.rate = planner::rate_of(tables, served.machine.instance, prices);
+      served.published = planner::published_kinds(tables, served.machine.instance, prices);
       served.program = planner::serve_program_of(tables, served.machine.kind);
       machines.push_back(std::move(served));
     }

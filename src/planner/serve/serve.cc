@@ -249,7 +249,9 @@ ServeEstimate serve(const ServeJob& job, const Machine& machine, const ServeProg
   out.memory = memory_of(job, machine, layout);
   out.fits = out.memory.total() <= machine.memory_bytes;
   out.meets = (!job.ttft_s || out.ttft_s <= *job.ttft_s) && (!job.tpot_s || out.tpot_s <= *job.tpot_s);
-  out.bound_by = bound(decode_blocks(job, machine, program, layout.tp, decode), out.decode);
+  out.bound_by = out.tpot_s > 2 * step_s
+                     ? "prefills"
+                     : bound(decode_blocks(job, machine, program, layout.tp, decode), out.decode);
   return out;
 }
 
