@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "planner/schedule.h"
 
 namespace opentrn::planner {
 namespace {
@@ -168,6 +169,10 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
 }
 
 std::string none_legal_because(const Job& job, const Machine& machine, const Fixed& fixed) {
+  if (fixed.vpp.value_or(1) > 1 && !fixed.schedules.empty() &&
+      std::ranges::find(fixed.schedules, Schedule::k1F1B) == fixed.schedules.end())
+    return fmt::format("vpp {} is of the interleaved 1F1B, and {} is asked for", *fixed.vpp,
+                       to_string(fixed.schedules.front()));
   Layout layout;
   layout.tp = static_cast<int16_t>(std::min(fixed.tp.value_or(1), 32767));
   layout.cp = static_cast<int16_t>(std::min(fixed.cp.value_or(1), 32767));

@@ -148,6 +148,16 @@ TEST(Search, NoTwoPlansSayTheSame) {
   }
 }
 
+// It said that micro-batches were no multiple of pp, which was 1.
+TEST(Search, ChunksAreOfOneSchedule) {
+  const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 4096, .global_batch = 256};
+  Fixed fixed;
+  fixed.vpp = 2;
+  fixed.schedules = {Schedule::kZbH1};
+  EXPECT_EQ(none_legal_because(job, machine_of(tables(), "trn1.32xlarge", 4), fixed),
+            "vpp 2 is of the interleaved 1F1B, and ZB-H1 is asked for");
+}
+
 TEST(Search, FixedDegreesStay) {
   const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 8192, .global_batch = 64};
   const Machine machine = machine_of(tables(), "p5.48xlarge", 2);

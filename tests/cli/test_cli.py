@@ -496,6 +496,18 @@ def test_output_that_cannot_be_written_is_no_success(tmp_path, command, stdout, 
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "is no file of numpy.save"), (b"\x80\x04K\x01.", "is no file of numpy.save"),
+     (b"\x93NUMPY\x01\x00v", "cannot be read")],
+)  # fmt: skip
+def test_files_that_are_no_arrays_are_named(kernels, tmp_path, capsys, content, said):
+    """NumPy says of any other file that it holds pickled objects, and how to load those."""
+    (tmp_path / "x.npy").write_bytes(content)
+    code, out, err = run(capsys, "run", f"{kernels}:copy", "-i", f"x={tmp_path}/x.npy")
+    assert code == cli.INPUT and out == "" and said in err and "pickle" not in err
+
+
 def test_files_are_written_where_nobody_reads_the_text(tmp_path):
     """`opentrn profile kernel.py --html page.html | head -1` had no page, and said nothing."""
     kernel = "\n".join(
