@@ -5,6 +5,7 @@
 
 #include "cli/claims_report.h"
 #include "cli/commands.h"
+#include "cli/validators.h"
 
 namespace opentrn::cli {
 namespace {
@@ -58,7 +59,8 @@ void add_claims(CLI::App& app, std::ostream& out) {
   command->add_option("--price-file", options->price_file, "Your rates, in the form of price.toml")
       ->envname("OPENTRN_PRICES");
   command->add_option("--as-of", options->claims.price.as_of, "Use prices that were valid then: 2024-12");
-  command->add_option("--seed", options->claims.seed, "Seed of the samples (default: 1)");
+  command->add_option("--seed", options->claims.seed, "Seed of the samples (default: 1)")
+      ->check(whole_within(0, INT64_MAX));
   command->add_option("--html", options->html, "Also write a page with the saving over time");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, command, &out] {

@@ -34,7 +34,8 @@ std::string claims_table(const std::vector<planner::Claim>& claims) {
   TextTable table({"claim", "verdict", "sentence"});
   for (const planner::Claim& claim : claims) {
     std::string sentence = claim.sentence;
-    if (sentence.size() > 68) sentence = sentence.substr(0, 65) + "...";
+    // In a narrower terminal it stands below its row, whole.
+    if (sentence.size() > 68 && line_width() == kLineWidth) sentence = sentence.substr(0, 65) + "...";
     table.add_row({claim.id, std::string(to_string(claim.verdict)), sentence});
   }
   return table.str() +

@@ -1,4 +1,5 @@
 #include "cli/cluster_options.h"
+#include "cli/validators.h"
 
 #include <charconv>
 
@@ -56,10 +57,10 @@ void ClusterOptions::add_to(CLI::App& command) {
   tables.add_to(command);
   command.add_option("-d,--datatype", datatype, "Type of the elements (default: bf16)");
   command.add_option("--ranks-per-chip", ranks_per_chip, "Ranks on each chip (default: by --lnc)")
-      ->check(CLI::Range(1, 8));
-  command.add_option("--pod", pod, "Machines of a pod (default: no pods)")->check(CLI::Range(1, 1 << 20));
+      ->check(whole_within(1, 8));
+  command.add_option("--pod", pod, "Machines of a pod (default: no pods)")->check(whole_within(1, 1 << 20));
   command.add_option("--rails", rails, "Parts of the network above the pods (default: 1)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_within(1, 1024));
   command.add_option("--oversubscription", oversubscription,
                      "Rate of a pod's adapters over that of its links upwards (default: 1; without --pod a "
                      "machine is a pod)");

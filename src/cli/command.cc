@@ -2,8 +2,11 @@
 
 #include <new>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "arch/closest.h"
 
 namespace opentrn::cli {
 
@@ -20,6 +23,52 @@ void declared_by(const CLI::App& command, const std::string& path, std::vector<D
   }
   for (const CLI::App* inner : command.get_subcommands({}))
     declared_by(*inner, path.empty() ? inner->get_name() : path + " " + inner->get_name(), found);
+}
+
+// The innermost command of a command line, and its words: "opentrn fabric predict".
+std::pair<const CLI::App*, std::string> command_of(const CLI::App& app) {
+  const CLI::App* command = &app;
+  std::string words = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().back();
+    words += " " + command->get_name();
+  }
+  return {command, words};
+}
+
+// "--jsn" of "The following arguments were not expected: 4 --jsn", which has an unknown option's value first;
+// empty for other errors.
+std::string unexpected_option(std::string_view error) {
+  const size_t found = error.find("not expected: ");
+  const size_t begin = found == std::string_view::npos ? found : error.find("--", found);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view option = error.substr(begin);
+  return std::string(option.substr(0, option.find_first_of(" =")));
+}
+
+std::string said_by(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  if (const std::string option = unexpected_option(text); !option.empty())
+    return option + ": there is no such option";
+  constexpr std::string_view kTwice = "At Most 1 required but received ";
+  if (const size_t found = text.find(kTwice); found != std::string::npos)
+    return fmt::format("{}{} values, and it takes one", text.substr(0, found),
+                       text.substr(found + kTwice.size()));
+  return text;
+}
+
+// A command line that is none is the caller's fault, and says so in two lines: the usage of a command with
+// fifty options would push what is wrong off the screen.
+void print_refusal(const CLI::App& app, const CLI::ParseError& error, std::ostream& err) {
+  const auto [command, words] = command_of(app);
+  std::string hint = fmt::format("{} --help", words);
+  if (const std::string option = unexpected_option(error.what()); !option.empty()) {
+    std::vector<std::string> names;
+    for (const CLI::Option* each : command->get_options({}))
+      for (const std::string& name : each->get_lnames()) names.push_back("--" + name);
+    hint = arch::did_you_mean(option, names, hint);
+  }
+  err << fmt::format("{}: {}\n    try: {}\n", words, said_by(error), hint);
 }
 
 }  // namespace
@@ -63,7 +112,6 @@ int run(std::span<const AddCommand> commands, int argc, const char* const* argv,
         std::ostream& err) {
   CLI::App app{"OpenTrn: an open AWS Trainium in software", "opentrn"};
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::help);
   for (AddCommand add : commands) add(app, out);
   try {
     app.parse(argc, argv);
@@ -71,7 +119,7 @@ int run(std::span<const AddCommand> commands, int argc, const char* const* argv,
   } catch (const CLI::Success& success) {  // --help
     return app.exit(success, out, err);
   } catch (const CLI::ParseError& error) {
-    app.exit(error, out, err);
+    print_refusal(app, error, err);
     return exit_code(FaultKind::kInput);
   } catch (const Fault& fault) {
     err << "opentrn: " << fault.what() << "\n";
@@ -94,7 +142,7 @@ std::string ask(std::span<const AddCommand> commands, std::span<const std::strin
     app.parse(words);
   } catch (const CLI::ParseError& error) {
     throw Fault(
-        FaultKind::kInput, "cli.argument", error.what(),
+        FaultKind::kInput, "cli.argument", said_by(error),
         fmt::format("`opentrn {} --help` lists what there is", arguments.empty() ? "" : arguments[0]));
   }
   return out.str();

@@ -19,6 +19,7 @@
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
 #include "cli/text_table.h"
+#include "cli/validators.h"
 #include "collectives/msccl.h"
 #include "collectives/summary.h"
 #include "collectives/verify.h"
@@ -128,7 +129,7 @@ void print_prediction(const FabricOptions& options, std::ostream& out) {
                      machine.lnc == 1 ? "" : "s",
                      group == ranks ? "" : fmt::format(", {} groups at once", ranks / group),
                      options.machine.nodes, machine.platform.name())
-      << table.str() << arch::to_text(error_band) << "\nWhat this rests on, by confidence:\n";
+      << table.str() << wrapped(arch::to_text(error_band), 0) << "What this rests on, by confidence:\n";
   for (const std::string& line : collectives::basis_of(*tables, machine.platform)) out << wrapped(line, 2);
 }
 
@@ -182,7 +183,8 @@ void add_fabric(CLI::App& app, std::ostream& out) {
     refuse_given(*show, {"--lnc"}, links_alone);
     const auto tables = options->tables.load();
     const fabric::Platform platform = options->machine.platform(*tables);
-    out << (options->json ? fabric::show_json(platform).dump(2) + "\n" : fabric::show(platform));
+    out << (options->json ? fabric::show_json(platform).dump(2) + "\n"
+                          : wrapped_lines(fabric::show(platform)));
   });
   CLI::App* verify = add("verify", "Check that all cores reach each other and that no rate is exceeded");
   verify->add_option("--msccl", options->msccl,
@@ -199,10 +201,10 @@ void add_fabric(CLI::App& app, std::ostream& out) {
   CLI::App* predict = add("predict", "Predict the time of a collective, its algorithm and its bottleneck");
   predict->add_option("operation", options->operation, kFabricOperations);
   predict->add_option("-r,--ranks", options->ranks, "Ranks (default: all of the machine)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole_within(1, 1 << 20));
   predict
       ->add_option("--group", options->group, "Ranks in a group; all groups run at once (default: one group)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole_within(1, 1 << 20));
   predict->add_option("--bytes", options->sizes, "Sizes, as of nccom-test: 1kb 1MB 1gb")->expected(1, 1000);
   predict->add_option("-d,--datatype", options->datatype, "Type of the elements (default: bf16)");
   predict->add_option("--algorithm", options->algorithm,

@@ -13,6 +13,7 @@
 #include "cli/fabric_operation.h"
 #include "cli/nccom_options.h"
 #include "cli/text_table.h"
+#include "cli/validators.h"
 #include "collectives/cluster.h"
 
 namespace opentrn::cli {
@@ -152,7 +153,7 @@ void add_fabric_cluster(CLI::App& fabric, std::ostream& out) {
   command
       ->add_option("--pipeline", options->pipeline,
                    "Parts of an all-reduce whose stages overlap (default: 3)")
-      ->check(CLI::Range(1, 3));
+      ->check(whole_within(1, 3));
   command->callback([options, &out] { print_cluster(*options, out); });
 }
 

@@ -85,6 +85,11 @@ TEST(FabricCluster, WhatCannotBeIsRefused) {
   refused({"-N", "4", "--taken", "efa=1"}, "fabric.cluster");
   refused({"-N", "4", "--taken", "efa@9=0.5", "--all-units"}, "fabric.cluster");
   refused({"-N", "4", "--taken", "efa@1=0.5"}, "collectives.unlike_units");
+  refused({"-N", "4", "--taken", "efa@9=0.5"}, "links of unit 9, and there are 4\n    try: units 0 to 3");
+  refused({"-N", "4", "--taken", "efa=nan"}, "a share of at least 0 and less than 1");
+  refused({"-N", "4", "--oversubscription", "nan"}, "1, a network that does not block, to ");
+  refused({"-N", "4", "--rails", "3"}, "a divisor of 16");
+  refused({"-N", "4", "--levels", "ring:3"}, "levels 'ring:3' are of 3 units together, and there are 4");
   refused({"-N", "1"}, "fabric.cluster");
   refused({"-N", "4", "--pod", "3"}, "fabric.cluster");
   refused({"-N", "4", "--oversubscription", "0.5"}, "fabric.cluster");

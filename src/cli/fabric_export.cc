@@ -11,6 +11,7 @@
 #include "cli/fabric_operation.h"
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
+#include "cli/validators.h"
 #include "collectives/messages.h"
 #include "collectives/msccl.h"
 #include "collectives/predict.h"
@@ -81,7 +82,7 @@ void add_fabric_export(CLI::App& fabric, std::ostream& out) {
   options->tables.add_to(*command);
   command->add_option("operation", options->operation, kFabricOperations)->required();
   command->add_option("-r,--ranks", options->ranks, "Ranks (default: all of the machine)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole_within(1, 1 << 20));
   command->add_option("--bytes", options->bytes, "Size, as nccom-test counts it (default: 1MB)");
   command->add_option("-d,--datatype", options->datatype, "Type of the elements (default: bf16)");
   command->add_option("--algorithm", options->algorithm, "This one, and not the one that AWS's rules choose");

@@ -205,7 +205,7 @@ void add_goodput(CLI::App& app, std::ostream& out) {
   options->tables.add_to(*command);
   planner::GoodputJob& job = options->job;
   const auto positive = above_zero();
-  command->add_option("--chips", job.chips, "Chips of the job")->check(CLI::Range(1.0, 1e8));
+  command->add_option("--chips", job.chips, "Chips of the job")->check(within(1.0, 1e8));
   command->add_option("--chips-per-host", job.chips_per_host, "Chips that fail with one host (default: 8)")
       ->check(positive);
   command->add_option("--instance", options->instance,
@@ -237,18 +237,19 @@ void add_goodput(CLI::App& app, std::ostream& out) {
   command->add_option("--restart-s", job.restart_s, "Time from a failure until training continues")
       ->check(positive);
   command->add_option("--spares", options->spares, "Spare hosts (default: always one more)")
-      ->check(CLI::Range(0, 100'000));
+      ->check(whole_within(0, 100'000));
   command->add_option("--repair-h", job.repair_h, "Hours until a failed host is a spare again")
       ->check(positive);
   command->add_option("--slow-hosts", job.slow_hosts, "Share of hosts that are slow")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(within(0.0, 1.0));
   command->add_option("--slowdown", job.slowdown, "Slowdown by a slow host: 0.1")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--runs", options->runs.runs, "Simulated runs (default: 1000)")
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(whole_within(1, 1'000'000));
   command->add_option("--days", options->runs.days, "Days of each simulated run (default: 30)")
       ->check(positive);
-  command->add_option("--seed", options->runs.seed, "Seed of the simulation (default: 1)");
+  command->add_option("--seed", options->runs.seed, "Seed of the simulation (default: 1)")
+      ->check(whole_within(0, INT64_MAX));
   command->add_option("--check", options->check, "Compare with published failure rates of a CSV file");
   command->add_flag("--profiles", options->list, "List the published failures");
   command->add_flag("--json", options->json, "Print JSON");

@@ -1,4 +1,5 @@
 #include "cli/machine_options.h"
+#include "cli/validators.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -31,7 +32,7 @@ void MachineOptions::add_to(CLI::App& command) {
       ->type_name("NAME")
       ->check([](const std::string& name) { return std::string(name.empty() ? "an empty name" : ""); });
   command.add_option("-N,--nnodes,--nodes", nodes, "How many of them, joined by EFA (default: 1)")
-      ->check(CLI::Range(1, kNodesMax));
+      ->check(whole_within(1, kNodesMax));
   command
       .add_option("--lnc", lnc,
                   "Physical cores per rank (default: $NEURON_LOGICAL_NC_CONFIG, else as the chip has it)")

@@ -88,7 +88,11 @@ std::vector<int64_t> sizes_of(const Operation& operation) {
     sizes.push_back(size);
   };
   if (!operation.stepfactor.empty()) {
-    const int64_t factor = bytes_of(operation.stepfactor, "--stepfactor");
+    const std::string& text = operation.stepfactor;
+    int64_t factor = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+    if (error != std::errc{} || rest != text.data() + text.size() || factor < 1)
+      refuse_argument(fmt::format("--stepfactor {}: not a whole number", text), "a factor of 2 or more");
     if (factor < 2) refuse_argument("--stepfactor 1: the size would stay as it is", "a factor of 2 or more");
     for (int64_t size = least; size <= most; size *= factor) {
       add(size);

@@ -16,6 +16,7 @@
 #include "cli/nccom_groups.h"
 #include "cli/nccom_options.h"
 #include "cli/nccom_report.h"
+#include "cli/validators.h"
 #include "collectives/predict.h"
 #include "mpi/world.h"
 #include "numerics/dtype.h"
@@ -293,7 +294,7 @@ void add_operation_options(CLI::App& command, NccomTestOptions& options) {
       ->required();
   command.add_option("-r,--nworkers", options.workers, "Number of ranks")
       ->required()
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole_within(1, 1 << 20));
   command.add_option("-b,--minbytes", operation.minbytes, "Smallest size (default: 32M)");
   command.add_option("-e,--maxbytes", operation.maxbytes, "Largest size (default: 32M)");
   command.add_option("-i,--stepbytes", operation.stepbytes,
@@ -305,13 +306,13 @@ void add_operation_options(CLI::App& command, NccomTestOptions& options) {
       .add_option("--coalesced-cc-size-ratio", operation.coalesced_cc_size_ratio,
                   "Splits each operation into several concurrent ones, in these proportions")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole_within(1, 1 << 20));
   command.add_option("--variable-size-op-metadata", operation.variable_size_op_metadata,
                      "JSON: send counts of alltoallv and all_gatherv");
   command
       .add_option("--data-parallel-dimension", operation.data_parallel_dimension,
                   "Ranks in a group; all groups run at once")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole_within(1, 1 << 20));
   command.add_option("--custom-replica-groups", operation.custom_replica_groups, "JSON: the groups");
   command.add_option("--custom-src-target-pairs", operation.custom_src_target_pairs,
                      "JSON: pairs of a permute");
@@ -324,7 +325,8 @@ void add_run_options(CLI::App& command, NccomTestOptions& options) {
       ->expected(0, 1)
       ->default_str("random")
       ->check(CLI::IsMember({"random", "all_ones"}));
-  command.add_option("--seed", options.seed, "Seed of the random values (default: 0)");
+  command.add_option("--seed", options.seed, "Seed of the random values (default: 0)")
+      ->check(whole_within(0, INT64_MAX));
   command
       .add_option("-t,--stats", options.stats,
                   "avg, p50, p99, ... : simulated runs do not vary, so all are equal")
@@ -344,7 +346,7 @@ void add_options_without_effect(CLI::App& command, NccomTestOptions& options) {
     command
         .add_option_function<int>(
             name, [&options, name](int) { options.without_effect.emplace_back(name); }, reason)
-        ->check(CLI::Range(0, 1 << 30));
+        ->check(whole_within(0, 1 << 30));
   for (const char* name : {"--non-interactive", "--debug", "--vcpu-pin-mode"})
     command.add_flag_function(
         name, [&options, name](int64_t) { options.without_effect.emplace_back(name); }, reason);

@@ -41,8 +41,10 @@ TEST(NccomSizes, StepsAndFactors) {
   operation.stepbytes = "4";
   EXPECT_THROW(sizes_of(operation), Fault);
   operation.stepbytes.clear();
-  operation.stepfactor = "1";
-  EXPECT_THROW(sizes_of(operation), Fault);
+  for (const char* none : {"1", "0.5", "-2", "2kb", "nan", "99999999999999999999"}) {  // 2kb was 2,048
+    operation.stepfactor = none;
+    EXPECT_THROW(sizes_of(operation), Fault) << none;
+  }
   EXPECT_THAT(sizes_of(nccom::Operation{}), ElementsAre(32 << 20));
 }
 

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/text_table.h"
+#include "cli/validators.h"
 #include "compiler/pipeline/phases.h"
 #include "graph/text/text.h"
 #include "import/load.h"
@@ -205,7 +206,7 @@ void add_opt(CLI::App& app, std::ostream& out) {
   command.add_flag("--evaluator-ops", options->evaluator_ops,
                    "Keep only ops that the reference evaluator knows: make no composite ops for kernels");
   command.add_option("--elide", options->elide, "Shorten constants with more elements than this; -1: none")
-      ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40))
+      ->check(whole_within(int64_t{-1}, int64_t{1} << 40))
       ->capture_default_str();
   command.add_flag("--locations", options->locations, "Print the location of each op in the model");
   command.add_option("-o,--output", options->output, "Write the model to a file")->type_name("FILE");

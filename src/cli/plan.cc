@@ -137,6 +137,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
       planned.machine = planner::machine_of(tables, instance, count, options.lnc);
       planned.count = count;
       planned.rate = planner::rate_of(tables, planned.machine.instance, prices);
+      planned.published = planner::published_kinds(tables, planned.machine.instance, prices);
       machines.push_back(std::move(planned));
     }
   planner::compiled::CompiledLayers compiled;
@@ -235,7 +236,7 @@ void answer(PlanOptions options, std::ostream& out) {
 void add_fixed(CLI::App& command, PlanOptions& options) {
   planner::Fixed& fixed = options.search.fixed;
   const auto degree = [&](const char* name, std::optional<int>& to, const char* text) {
-    command.add_option(name, to, text)->check(CLI::Range(1, 1 << 20));
+    command.add_option(name, to, text)->check(whole_within(1, 1 << 20));
   };
   degree("--tp", fixed.tp, "Fix the ranks of tensor parallelism");
   degree("--cp", fixed.cp, "Fix the ranks of context parallelism");
@@ -247,7 +248,7 @@ void add_fixed(CLI::App& command, PlanOptions& options) {
   command
       .add_option("--zero", fixed.zero,
                   "Fix what ZeRO shards: 0 nothing, 1 optimizer, 2 gradients, 3 weights")
-      ->check(CLI::Range(0, 3));
+      ->check(whole_within(0, 3));
   command.add_option("--recompute", options.recompute, "Fix the recomputation")
       ->check(CLI::IsMember({"none", "selective", "full"}));
   command
@@ -327,11 +328,12 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command
       ->add_option("--count", options->counts,
                    "Number of instances; several numbers are compared (default: 1)")
-      ->check(CLI::Range(int64_t{1}, int64_t{100'000}));
+      ->check(whole_within(int64_t{1}, int64_t{100'000}));
   command->add_option("--seq", options->seq, "Tokens in a sequence");
   command->add_option("--global-batch", options->global_batch, "Sequences in a step");
-  command->add_option("--tokens", options->tokens,
-                      "Tokens of the whole training, for hours and dollars: 15e12");
+  command
+      ->add_option("--tokens", options->tokens, "Tokens of the whole training, for hours and dollars: 15e12")
+      ->check(above_zero());
   command->add_option("--precision", options->precision, "Precision of the matrix products (default: bf16)")
       ->check(CLI::IsMember({"bf16", "fp8", "fp32"}));
   command->add_option("--stack", options->stack, "Training software to model (default: that of the chip)");
@@ -339,9 +341,9 @@ void add_plan(CLI::App& app, std::ostream& out) {
   add_serve_options(*command, *options);
   add_program_options(*command, *options);
   command->add_option("--top", options->search.top, "Plans to print (default: 10)")
-      ->check(CLI::Range(1, 1000));
+      ->check(whole_within(1, 1000));
   command->add_option("--explain", options->explain, "Show where the time and memory of plan N go")
-      ->check(CLI::Range(1, 1000));
+      ->check(whole_within(1, 1000));
   command
       ->add_option(
           "--compiled", options->compiled,
@@ -349,7 +351,7 @@ void add_plan(CLI::App& app, std::ostream& out) {
           "(N: 32)")
       ->expected(0, 1)
       ->default_str("32")
-      ->check(CLI::Range(1, 1000));
+      ->check(whole_within(1, 1000));
   command
       ->add_option(
           "--layer-times", options->layer_times,
@@ -359,13 +361,13 @@ void add_plan(CLI::App& app, std::ostream& out) {
                     "Simulate the collectives of the printed plans on the links of the instances and of the "
                     "network between them");
   command->add_option("--pod", options->links.pod, "With --links: instances of a pod (default: no pods)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole_within(1, 1 << 20));
   command
       ->add_option("--oversubscription", options->links.oversubscription,
                    "With --links: bandwidth of a pod's adapters over that of its uplinks (default: 1)")
-      ->check(CLI::Range(1.0, 1000.0));
+      ->check(within(1.0, 1000.0));
   command->add_option("--lnc", options->lnc, "Cores of a logical NeuronCore (default: the instance's)")
-      ->check(CLI::Range(1, 2));
+      ->check(whole_within(1, 2));
   command->add_flag("--exhaustive", options->exhaustive, "Evaluate every layout; the result is the same");
   command->add_option("--price", options->price.kind, "on_demand, reserved, capacity_block or spot");
   command
@@ -380,7 +382,7 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_option("--restart-s", options->restart_s, "Time from a failure until training continues")
       ->check(above_zero());
   command->add_option("--spares", options->spares, "Spare hosts (default: always one more)")
-      ->check(CLI::Range(0, 100'000));
+      ->check(whole_within(0, 100'000));
   command->add_flag("--models", options->list_models, "List the models of the catalogue");
   command->add_flag("--instances", options->list_instances, "List the instances");
   command

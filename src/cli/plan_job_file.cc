@@ -194,7 +194,9 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
   const auto beside = [&](const std::string& model) {
     const std::filesystem::path file = std::filesystem::path(path).parent_path() / model;
     std::error_code ignored;
-    return std::filesystem::is_regular_file(file, ignored) ? file.string() : model;
+    const bool is_there = std::filesystem::is_regular_file(file, ignored) ||
+                          std::filesystem::is_regular_file(file / "config.json", ignored);
+    return is_there ? file.string() : model;
   };
   refuse_of_the_other_kind(read, node);
   read.mapping(

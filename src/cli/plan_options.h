@@ -73,6 +73,7 @@ struct Planned {
   planner::Machine machine;
   int64_t count = 0;
   std::optional<planner::Rate> rate;
+  std::vector<std::string> published;  // kinds of rates
   planner::SearchResult result;
   planner::Stack stack;
   std::optional<planner::GoodputInterval> goodput;  // with --reliability
@@ -109,6 +110,8 @@ std::string plan_page(const arch::Tables& tables, const planner::Job& job, const
 // "0.5 s", and a rate with its kind, date and what is stale about it.
 std::string seconds_text(double value);
 std::string price_line(const Planned& on, const PlanOptions& options);
+std::string price_line(const std::string& instance, const std::optional<planner::Rate>& known,
+                       const std::vector<std::string>& published, const PlanOptions& options);
 
 // What failures leave of a job whose checkpoints have so many bytes, on this machine; nothing without
 // --reliability.

@@ -310,6 +310,7 @@ void print_program_plans(const PlanOptions& options, const arch::Tables& tables,
       each.on.machine = planner::machine_of(tables, instance, count, options.lnc);
       each.on.count = count;
       each.on.rate = planner::rate_of(tables, each.on.machine.instance, prices);
+      each.on.published = planner::published_kinds(tables, each.on.machine.instance, prices);
       plan_on(options, tables, program, each);
     }
   std::vector<ProgramLine> lines;

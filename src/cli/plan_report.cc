@@ -145,12 +145,18 @@ std::string seconds_text(double value) {
 }
 
 std::string price_line(const Planned& on, const PlanOptions& options) {
-  if (!on.rate)
-    return fmt::format("{}: no {} rate{} is published, so nothing is priced", on.machine.instance,
-                       options.price.kind,
-                       options.price.as_of.empty() ? "" : " as of " + options.price.as_of);
-  const planner::Rate& rate = *on.rate;
-  std::string line = fmt::format("{}: {} USD/h {}", on.machine.instance, rate.usd_h, rate.kind);
+  return price_line(on.machine.instance, on.rate, on.published, options);
+}
+
+std::string price_line(const std::string& instance, const std::optional<planner::Rate>& known,
+                       const std::vector<std::string>& published, const PlanOptions& options) {
+  if (!known)
+    return fmt::format("{}: no {} rate{} is published, so nothing is priced{}", instance, options.price.kind,
+                       options.price.as_of.empty() ? "" : " as of " + options.price.as_of,
+                       published.empty() ? "; --price-file states your own"
+                                         : fmt::format("; --price {} is", fmt::join(published, " or ")));
+  const planner::Rate& rate = *known;
+  std::string line = fmt::format("{}: {} USD/h {}", instance, rate.usd_h, rate.kind);
   if (!rate.region.empty()) line += ", " + rate.region;
   line += rate.date.empty() ? ", undated" : ", list of " + rate.date;
   const std::string now = options.price.as_of.empty() ? kTablesDate : options.price.as_of;
@@ -199,11 +205,13 @@ planner::Interval clock_interval(const arch::Tables& tables, const Planned& on, 
 
 std::string plan_table(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
                        const std::vector<Planned>& machines, const std::vector<Line>& lines) {
-  std::string text = fmt::format(
-      "{}: {:.1f}B parameters{}, {} tokens a sequence, {} sequences a step, {}\n", job.model.name,
-      job.model.parameters() / 1e9,
-      job.model.experts > 0 ? fmt::format(" ({:.1f}B active)", job.model.active_parameters() / 1e9) : "",
-      job.seq, job.global_batch, planner::to_string(job.precision));
+  std::string text = wrapped(
+      fmt::format(
+          "{}: {:.1f}B parameters{}, {} tokens a sequence, {} sequences a step, {}", job.model.name,
+          job.model.parameters() / 1e9,
+          job.model.experts > 0 ? fmt::format(" ({:.1f}B active)", job.model.active_parameters() / 1e9) : "",
+          job.seq, job.global_batch, planner::to_string(job.precision)),
+      0);
   const bool several = machines.size() > 1;
   std::vector<std::string> header = {"#"};
   if (several) header.push_back("on");

@@ -27,6 +27,7 @@ struct Served {
   planner::Machine machine;
   int64_t count = 0;
   std::optional<planner::Rate> rate;
+  std::vector<std::string> published;  // kinds of rates
   planner::ServeProgram program;
   std::unique_ptr<planner::AllReduces> reduces;
   planner::ServeResult result;
@@ -222,13 +223,11 @@ std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
   text += table.str();
   for (const Served& each : machines) {
     text += wrapped(
-        fmt::format("{} x {}: {} ranks of {:.1f} GB, program {}; {} plans evaluated; {}", each.count,
+        fmt::format("{} x {}: {} ranks of {:.1f} GB, program {}; {} plans evaluated", each.count,
                     each.machine.instance, each.machine.ranks, each.machine.memory_bytes / kBytesPerGb,
-                    each.program.name, each.result.evaluated,
-                    each.rate ? fmt::format("{} USD/h {}, list of {}", each.rate->usd_h, each.rate->kind,
-                                            each.rate->date.empty() ? "no date" : each.rate->date)
-                              : "no rate is published, so nothing is priced"),
+                    each.program.name, each.result.evaluated),
         0);
+    text += wrapped(price_line(each.machine.instance, each.rate, each.published, options), 0);
     if (!each.why.empty()) text += wrapped("Curves, not compiled layers: " + each.why, 0);
   }
   if (compiled)
@@ -305,7 +304,7 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
 
 [[noreturn]] void refuse_none(const planner::ServeJob& job, const std::vector<Served>& machines) {
   std::string detail;
-  bool fits = false;
+  bool fits = false, none_divides = true;
   for (const Served& each : machines) {
     detail += fmt::format("; {} x {}: ", each.count, each.machine.instance);
     if (each.result.nearest) {
@@ -318,9 +317,15 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
           "the smallest, {}, needs {:.1f} GB of a rank's {:.1f}", layout_text(each.result.smallest->layout),
           each.result.smallest->memory.total() / kBytesPerGb, each.machine.memory_bytes / kBytesPerGb);
     } else {
-      detail += "no degree of TP divides its ranks";
+      detail += fmt::format("no degree of TP that is asked for divides its {} ranks and is at most {} heads",
+                            each.machine.ranks_per_server, job.model.heads);
+      continue;
     }
+    none_divides = false;
   }
+  if (none_divides)
+    throw Fault(FaultKind::kInput, "plan.layout", fmt::format("no plan of {}{}", job.model.name, detail),
+                "another --tp, or none: it is searched");
   if (fits)
     throw Fault(FaultKind::kCapacity, "plan.slo",
                 fmt::format("no plan of {} meets the limits{}", job.model.name, detail),
@@ -385,6 +390,7 @@ void print_serve_plans(const PlanOptions& options, const arch::Tables& tables, s
       served.machine = planner::machine_of(tables, instance, count, options.lnc);
       served.count = count;
       served.rate = planner::rate_of(tables, served.machine.instance, prices);
+      served.published = planner::published_kinds(tables, served.machine.instance, prices);
       served.program = planner::serve_program_of(tables, served.machine.kind);
       machines.push_back(std::move(served));
     }
@@ -441,7 +447,7 @@ void print_serve_plans(const PlanOptions& options, const arch::Tables& tables, s
 void add_serve_options(CLI::App& command, PlanOptions& options) {
   PlanServeOptions& serve = options.serve;
   const char* group = "Serving";
-  const auto tokens = CLI::Range(1.0, 1e7);
+  const auto tokens = within(1.0, 1e7);
   command.add_flag("--serve", serve.on, "Plan inference, not training")->group(group);
   command.add_option("--prompt-tokens", serve.prompt, "Tokens of a prompt")->check(tokens)->group(group);
   command.add_option("--output-tokens", serve.output, "Tokens of an answer")->check(tokens)->group(group);
@@ -450,7 +456,7 @@ void add_serve_options(CLI::App& command, PlanOptions& options) {
       ->check(tokens)
       ->group(group);
   command.add_option("--batch", serve.batch, "Fix the sequences that a copy decodes at once")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole_within(1, 4096))
       ->group(group);
   command.add_option("--slo", serve.slo, "Limits in ms: ttft=500,tpot=50")->group(group);
   command.add_option("--rate", serve.rate, "Requests a second: how many instances that takes")

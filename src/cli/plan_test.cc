@@ -50,7 +50,12 @@ TEST(Plan, PricesWithADateAndMarksWhatIsStale) {
   EXPECT_THAT(with({}), HasSubstr("21.957642 USD/h on_demand, us-east-1"));
   EXPECT_THAT(with({"--as-of", "2025-01"}), HasSubstr("32.7726 USD/h on_demand"));
   EXPECT_THAT(with({"--price", "capacity_block"}), HasSubstr("STALE"));
-  EXPECT_THAT(with({"--price", "reserved"}), HasSubstr("nothing is priced"));
+  EXPECT_THAT(with({"--price", "reserved"}),
+              HasSubstr("nothing is priced; --price on_demand or capacity_block is"));
+  const Ran served =
+      run_for_test({"plan", "Llama-3.1-8B", "--serve", "--instance", "p4d.24xlarge", "--prompt-tokens", "512",
+                    "--output-tokens", "64", "--price", "capacity_block"});
+  EXPECT_THAT(served.out, HasSubstr("list of 2024-12 (STALE"));
 }
 
 TEST(Plan, CountsFailuresInHoursAndDollars) {
@@ -205,6 +210,9 @@ TEST(Plan, ServesWithinLimitsAndSaysWhatMissesThem) {
   for (const char* word : {"TTFT", "TPOT", "tokens/s", "$/Mtok", "instances", "12.98127 USD/h", "copies"})
     EXPECT_THAT(table.out, HasSubstr(word));
   EXPECT_LE(longest_line(table.out), 130u);
+  const Ran seven = with({"--tp", "7"});
+  EXPECT_EQ(seven.code, 2);
+  EXPECT_THAT(seven.err, HasSubstr("divides its 24 ranks"));
   const Ran ran = with({"--slo", "tpot=40", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   for (const auto& plan : nlohmann::json::parse(ran.out)["plans"]) {

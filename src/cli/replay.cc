@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/replay_report.h"
+#include "cli/validators.h"
 #include "serving/arrivals.h"
 #include "serving/step_times.h"
 
@@ -51,9 +52,17 @@ serving::Trace trace_of(const ReplayOptions& options) {
     std::ifstream in = opened(options.trace, "serving.trace");
     trace = serving::read_trace(in, options.trace, serving::trace_format_of(options.format), options.limit);
   }
-  if (options.speedup != 1)
-    for (auto& request : trace.requests)
-      request.arrival = serving::ps_of_seconds(serving::seconds(request.arrival) / options.speedup);
+  if (options.speedup == 1) return trace;
+  const double most = serving::seconds(serving::kPsMax);
+  for (auto& request : trace.requests) {
+    const double at = serving::seconds(request.arrival) / options.speedup;
+    if (at > most)
+      throw Fault(FaultKind::kInput, "serving.trace",
+                  fmt::format("{} times as fast, a request comes at {:.0f} s", options.speedup, at),
+                  fmt::format("at most {:.0f} s: --speedup of at least {:.3g}, or --limit", most,
+                              options.speedup * at / most));
+    request.arrival = serving::ps_of_seconds(at);
+  }
   return trace;
 }
 
@@ -70,13 +79,13 @@ std::shared_ptr<const serving::StepTimes> times_of(const ReplayOptions& options)
 std::string trace_text(const ReplayOptions& options, const serving::Trace& trace) {
   const auto most = options.replay.max_concurrency;
   const std::string under_way = most > 0 ? fmt::format(", at most {} under way", most) : "";
-  if (options.trace.empty())
-    return fmt::format("{} arrivals, {} requests a second, seed {}", options.arrivals,
-                       options.load.per_second, options.load.seed) +
-           under_way;
-  return fmt::format("{} ({}){}", options.trace, trace.format,
-                     options.speedup == 1 ? "" : fmt::format(", {} times as fast", options.speedup)) +
-         under_way;
+  const std::string faster = options.speedup == 1 ? "" : fmt::format(", {} times as fast", options.speedup);
+  if (!options.trace.empty())
+    return fmt::format("{} ({}){}{}", options.trace, trace.format, faster, under_way);
+  const bool burst = options.arrivals == "burst";
+  return fmt::format("{} arrivals{}, seed {}{}{}", options.arrivals,
+                     burst ? "" : fmt::format(", {} requests a second", options.load.per_second),
+                     options.load.seed, faster, under_way);
 }
 
 void find_price(const ReplayOptions& options, ReplayFacts& facts) {
@@ -184,9 +193,12 @@ void add_load_options(CLI::App& command, ReplayOptions& options) {
                   "Format of the file: auto, azure, mooncake, llmservingsim or plain")
       ->group(group);
   command.add_option("--limit", options.limit, "Read at most this many requests of the file (0: all)")
+      ->check(whole_within(0, INT64_MAX))
       ->group(group);
-  command.add_option("--speedup", options.speedup, "Requests arrive this many times as fast as in the file")
-      ->check(CLI::Range(1e-3, 1e6))
+  command
+      .add_option("--speedup", options.speedup,
+                  "Requests arrive this many times as fast as in the file, or as drawn")
+      ->check(within(1e-3, 1e6))
       ->group(group);
   command
       .add_option("--arrivals", options.arrivals,
@@ -210,15 +222,17 @@ void add_load_options(CLI::App& command, ReplayOptions& options) {
       .add_option(
           "--max-concurrency", options.replay.max_concurrency,
           "Clients have at most this many requests under way; the next follows when one ends (0: any)")
-      ->check(CLI::Range(0, 1 << 30))
+      ->check(whole_within(0, 1 << 30))
       ->group(group);
-  command.add_option("--seed", load.seed, "Seed of the generated requests")->group(group);
+  command.add_option("--seed", load.seed, "Seed of the generated requests")
+      ->check(whole_within(0, INT64_MAX))
+      ->group(group);
 }
 
 void add_fleet_options(CLI::App& command, ReplayOptions& options) {
   const char* group = "Several engines";
   auto& r = options.replay;
-  const auto seconds = CLI::Range(0.0, 1e6);
+  const auto seconds = within(0.0, 1e6);
   const auto add = [&](const char* name, auto& to, const char* text) {
     return command.add_option(name, to, text)->group(group);
   };
@@ -228,14 +242,14 @@ void add_fleet_options(CLI::App& command, ReplayOptions& options) {
       "Engines that only prefill, besides the --replicas, which decode");
   add("--kv-bytes-per-token", r.disaggregation.kv_bytes_per_token,
       "Bytes of keys and values that cross a link after prefill")
-      ->check(CLI::Range(0.0, 1e12));
+      ->check(within(0.0, 1e12));
   add("--kv-link-gb-s", r.disaggregation.link_gb_s,
       "Bandwidth of a prefill engine's link, in 1e9 bytes per second")
-      ->check(CLI::Range(1e-6, 1e9));
-  add("--kv-link-us", options.kv_link_us, "Latency of the link")->check(CLI::Range(0.0, 3.6e9));
+      ->check(within(1e-6, 1e9));
+  add("--kv-link-us", options.kv_link_us, "Latency of the link")->check(within(0.0, 3.6e9));
   add("--autoscale-min", r.autoscaling.least, "Scale from this many engines to --replicas (0: always all)");
   add("--autoscale-target", r.autoscaling.target, "Running and waiting requests per engine (default: 8)")
-      ->check(CLI::Range(1e-3, 1e6));
+      ->check(within(1e-3, 1e6));
   add("--autoscale-start-s", options.autoscale_start_s, "Seconds to start an engine (default: 120)")
       ->check(seconds);
   add("--autoscale-down-s", options.autoscale_down_s, "Seconds before engines stop (default: 300)")
@@ -299,19 +313,19 @@ void add_replay(CLI::App& app, std::ostream& out) {
                    "Linear model in us: step=500,prefill_token=40,decode_seq=150,context_token=0.02")
       ->group(group);
   command->add_option("--host-us", options->host_us, "Host time before each step (default: 0)")
-      ->check(CLI::Range(0.0, 3.6e9))
+      ->check(within(0.0, 3.6e9))
       ->group(group);
   command
       ->add_option("--host-request-us", options->host_request_us,
                    "Host time before each step for each request that it gives a token (default: 0)")
-      ->check(CLI::Range(0.0, 3.6e9))
+      ->check(within(0.0, 3.6e9))
       ->group(group);
   command->add_option("--instance", options->instance, "Instance, for the price: trn2.48xlarge")
       ->group(group);
   command
       ->add_option("--replicas-per-instance", options->replicas_per_instance,
                    "Engines per instance (default: 1)")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole_within(1, 4096))
       ->group(group);
   command->add_option("--slo", options->slo, "Limits in ms for goodput: ttft=500,tpot=50,e2e=20000")
       ->group(group);

@@ -98,8 +98,11 @@ std::string replay_text(const ReplayFacts& facts, const Replay& run) {
   line("scheduler", scheduler_text(facts.config.scheduler));
   if (run.replicas.size() > 1) line("replicas", replicas_text(facts.config, run));
   line("step times", facts.times);
-  line("requests",
-       fmt::format("{} completed{}", s.completed, s.refused ? fmt::format(", {} refused", s.refused) : ""));
+  const std::string refused =
+      s.refused == 0 ? ""
+                     : fmt::format(", {} refused: without a token, or prompts of {} tokens or more",
+                                   s.refused, facts.config.scheduler.max_model_len);
+  line("requests", fmt::format("{} completed{}", s.completed, refused));
   line("tokens", fmt::format("{} prompt, {} output", s.prompt_tokens, s.output_tokens));
   line("duration", fmt::format("{:.3f} s", s.duration_s()));
   line("throughput", fmt::format("{:.3f} requests/s, {:.1f} output tokens/s", per_second(s.completed, run),

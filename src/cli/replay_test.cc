@@ -37,6 +37,47 @@ TEST(ReplayCommand, PrintsTextJsonAndAPage) {
   EXPECT_TRUE(report["usd_per_million_output_tokens"].is_null());
 }
 
+TEST(ReplayCommand, NumbersThatAreNoneAreRefused) {
+  // "nan" passed CLI11's ranges: the first one crashed, the others gave times of their own.
+  for (const std::vector<const char*>& given : std::vector<std::vector<const char*>>{
+           {"--replicas", "2", "--autoscale-min", "1", "--autoscale-target", "nan"},
+           {"--speedup", "nan"},
+           {"--host-us", "nan"},
+           {"--host-request-us", "inf"},
+           {"--prefill-replicas", "1", "--kv-bytes-per-token", "nan", "--kv-link-gb-s", "1"},
+           {"--seed", "-1"},
+           {"--max-model-len", "2147483647"},
+           {"--num-gpu-blocks-override", "2147483647"},
+           {"--num-gpu-blocks-override", "-5"}}) {
+    std::vector<const char*> words{"replay", "--requests", "10", "--linear", kLinear};
+    words.insert(words.end(), given.begin(), given.end());
+    EXPECT_EQ(run_for_test(words).code, 2) << given.back();
+  }
+}
+
+TEST(ReplayCommand, ASpeedupThatNoClockHoldsIsRefused) {
+  const TemporaryFolderForTest folder;
+  const std::string trace = (folder.path() / "late.csv").string();
+  std::ofstream(trace) << "arrival_s,prompt_tokens,output_tokens\n0,10,5\n2000000,5,5\n";
+  const auto at = [&](const char* speedup) {
+    return run_for_test({"replay", trace.c_str(), "--speedup", speedup, "--linear", kLinear});
+  };
+  const Ran slow = at("0.001");  // 2e9 s, which took -9223372.019 s
+  EXPECT_EQ(slow.code, 2);
+  EXPECT_THAT(slow.err, HasSubstr("[serving.trace]: 0.001 times as fast, a request comes at 2000000000 s"));
+  EXPECT_THAT(at("0.9").out, HasSubstr("0.9 times as fast"));
+}
+
+TEST(ReplayCommand, SaysWhatWasDrawnAndWhyRequestsAreRefused) {
+  const Ran burst = run_for_test(
+      {"replay", "--requests", "3", "--arrivals", "burst", "--linear", kLinear, "--prompt-tokens", "40000"});
+  EXPECT_THAT(burst.out, HasSubstr("burst arrivals, seed 0\n"));
+  EXPECT_THAT(burst.out,
+              HasSubstr("0 completed, 3 refused: without a token, or prompts of 32768 tokens or more"));
+  const Ran drawn = run_for_test({"replay", "--requests", "3", "--speedup", "4", "--linear", kLinear});
+  EXPECT_THAT(drawn.out, HasSubstr("poisson arrivals, 1 requests a second, seed 0, 4 times as fast\n"));
+}
+
 // One request: what it takes can be added up by hand.
 TEST(ReplayCommand, TimesAreTheSumOfSteps) {
   const TemporaryFolderForTest folder;

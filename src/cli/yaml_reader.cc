@@ -21,7 +21,8 @@ YAML::Node YamlReader::load(const std::string& unreadable) const {
 }
 
 void YamlReader::refuse(const YAML::Mark& mark, const std::string& what, const std::string& hint) const {
-  throw Fault(FaultKind::kInput, label_, fmt::format("{}, line {}: {}", path_, mark.line + 1, what), hint);
+  throw Fault(FaultKind::kInput, label_,
+              fmt::format("{}, line {}: {}", path_, std::max(mark.line, 0) + 1, what), hint);
 }
 
 void YamlReader::mapping(const YAML::Node& node, const std::string& name,

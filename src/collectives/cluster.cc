@@ -110,6 +110,11 @@ class OnCluster {
       throw Fault(FaultKind::kInput, "fabric.cluster",
                   fmt::format("{} units{}", job.units, pod > 0 ? fmt::format(" in pods of {}", pod) : ""),
                   "two or more units, which the units of a pod divide");
+    for (const fabric::Taken& taken : job.cluster.taken)
+      if (taken.unit >= job.units)
+        throw Fault(FaultKind::kInput, "fabric.cluster",
+                    fmt::format("other jobs use links of unit {}, and there are {}", taken.unit, job.units),
+                    fmt::format("units 0 to {}", job.units - 1));
     return job;
   }
   static fabric::Cluster cluster_of(const ClusterJob& job, Extent extent) {

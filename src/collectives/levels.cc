@@ -100,7 +100,8 @@ std::vector<Level> levels_of(const std::string& text, int units, int pod_units) 
     if (product > units) break;
     at = comma + 1;
   }
-  if (product != units) refuse(Rule::kAlgorithm, "levels '{}' are not those of {} units", text, units);
+  if (product != units)
+    refuse(Rule::kAlgorithm, "levels '{}' are of {} units together, and there are {}", text, product, units);
   return levels;
 }
 

@@ -391,7 +391,8 @@ class Maker {
         const double rate =
             static_cast<double>(compute.hbm_bytes) * kPsPerSecond / static_cast<double>(compute.compute_ps);
         if (rate >= static_cast<double>(fabric::kBytesPerSecondMax))
-          refuse_job(fmt::format("{} B of HBM in {} ps of compute", compute.hbm_bytes, compute.compute_ps),
+          refuse_job(fmt::format("{:.6g} GB of HBM in {:.6g} us of compute", double(compute.hbm_bytes) / 1e9,
+                                 double(compute.compute_ps) / 1e6),
                      "hbm is what one rank reads and writes in that time");
         step.bytes_per_s_max = static_cast<int64_t>(std::ceil(rate));
         step.priority = 1;

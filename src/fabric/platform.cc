@@ -372,12 +372,14 @@ class PlatformBuilder {
     // The last pod need not be full. Its links to the core are those of a full one [assumed].
     const bool makes_pods = cluster.pod_units >= 1 && cluster.pod_units % cluster.one_in == 0;
     if (!makes_pods || (cluster.one_in > 1 && s.units % s.units_here() != 0))
-      refuse_cluster(fmt::format("{} units do not make pods of {}", s.units, cluster.pod_units));
+      refuse_cluster(fmt::format("{} units do not make pods of {}", s.units, cluster.pod_units),
+                     "a number of units in a pod that divides them");
     if (cluster.rails < 1 || s.adapters_per_server % cluster.rails != 0)
-      refuse_cluster(
-          fmt::format("{} rails, with {} adapters a server", cluster.rails, s.adapters_per_server));
+      refuse_cluster(fmt::format("{} rails, with {} adapters a server", cluster.rails, s.adapters_per_server),
+                     fmt::format("a divisor of {}", s.adapters_per_server));
     if (!(cluster.oversubscription >= 1 && cluster.oversubscription <= kOversubscriptionMax))
-      refuse_cluster(fmt::format("an oversubscription of {}", cluster.oversubscription));
+      refuse_cluster(fmt::format("an oversubscription of {}", cluster.oversubscription),
+                     fmt::format("1, a network that does not block, to {}", kOversubscriptionMax));
     const double adapters =
         static_cast<double>(s.adapters_per_server) * s.servers_per_unit * cluster.pod_units / cluster.rails;
     const auto adapter_rate =
@@ -400,8 +402,11 @@ class PlatformBuilder {
   void take(const Taken& taken) {
     Platform::State& s = *state_;
     if (!(taken.share >= 0 && taken.share < 1))
-      refuse_cluster(fmt::format("other jobs take {} of links", taken.share));
-    if (taken.unit >= s.units) refuse_cluster(fmt::format("unit {}, of {}", taken.unit, s.units));
+      refuse_cluster(fmt::format("other jobs take {} of links", taken.share),
+                     "a share of at least 0 and less than 1");
+    if (taken.unit >= s.units)
+      refuse_cluster(fmt::format("other jobs use links of unit {}, and there are {}", taken.unit, s.units),
+                     fmt::format("units 0 to {}", s.units - 1));
     bool found = false;
     for (size_t i = 0; i < s.network.links.size(); ++i) {
       Link& one = s.network.links[i];
@@ -420,9 +425,10 @@ class PlatformBuilder {
     return static_cast<int>(link - static_cast<size_t>(s.core_up[0])) / 2 / s.cluster.rails;
   }
 
-  [[noreturn]] void refuse_cluster(const std::string& what) const {
+  [[noreturn]] void refuse_cluster(const std::string& what,
+                                   std::string hint = "what docs/fabric.md, Clusters, says of it") const {
     throw Fault(FaultKind::kInput, "fabric.cluster", fmt::format("{}: {}", state_->name, what),
-                "see docs/fabric.md, Clusters");
+                std::move(hint));
   }
 
   const arch::Tables& tables_;

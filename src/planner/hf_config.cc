@@ -84,13 +84,17 @@ class Reader {
           std::floor(found->get<double>()) != found->get<double>() || found->get<double>() > 1e9)
         throw Fault(FaultKind::kInput, "plan.config",
                     fmt::format("{}: '{}' is {}", origin_, key, found->dump()),
-                    "a whole number of at least 0");
+                    "a whole number from 0 to 1000000000");
       return found->get<double>();
     }
     return 0;
   }
   int number(std::initializer_list<const char*> keys) const {
     const double value = number_or_none(keys);
+    for (const char* key : keys)
+      if (value <= 0 && has(key))
+        throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: '{}' is 0", origin_, key),
+                    "a whole number of at least 1");
     if (value <= 0)
       throw Fault(FaultKind::kInput, "plan.config",
                   fmt::format("{}: no '{}'", origin_, fmt::join(keys, "' or '")),
@@ -120,6 +124,17 @@ class Reader {
     if (found == config_.end() || !found->is_array()) return -1;
     return static_cast<int>(
         std::ranges::count_if(*found, [&](const json& each) { return each.is_string() && each == word; }));
+  }
+  // Refuses a list with other words than these.
+  void expect_words(const char* key, std::initializer_list<std::string_view> known) const {
+    const auto found = config_.find(key);
+    if (found == config_.end() || !found->is_array()) return;
+    for (const json& each : *found)
+      if (!each.is_string() || std::ranges::find(known, each.get<std::string>()) == known.end())
+        throw Fault(
+            FaultKind::kNotModelled, "plan.config",
+            fmt::format("{}: '{}' has {}, and the planner has no rule for it", origin_, key, each.dump()),
+            fmt::format("layers of {}", fmt::join(known, " and ")));
   }
   // Of whole numbers; empty where the config has none.
   std::vector<int64_t> numbers(const char* key) const {
@@ -204,6 +219,7 @@ int windowed_layers(const Model& model, const Reader& read) {
 }
 
 void read_window(Model& model, const Reader& read) {
+  read.expect_words("layer_types", {"full_attention", "sliding_attention"});
   const double window = read.number_or_none({"sliding_window"});
   // Qwen's files state a window that they do not use.
   if (window == 0 || !read.flag("use_sliding_window", !model.type.starts_with("qwen"))) return;
@@ -252,6 +268,24 @@ Model mmdit_of(const Reader& read) {
   return model;
 }
 
+json parsed(std::string_view text, const std::string& origin) {
+  const auto refuse = [&](const std::string& what) {
+    throw Fault(FaultKind::kInput, "plan.config", fmt::format("{} {}", origin, what),
+                "the config.json of a Hugging Face model, whole");
+  };
+  json config;
+  try {
+    config = json::parse(text);
+  } catch (const json::parse_error& error) {
+    const size_t at = std::min(error.byte, text.size());
+    const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
+    refuse(fmt::format("is not JSON: its text breaks off or goes wrong in line {}, byte {} of {}", line, at,
+                       text.size()));
+  }
+  if (!config.is_object()) refuse("is not a JSON object");
+  return config;
+}
+
 void check(const Model& model, const std::string& origin) {
   const auto refuse = [&](std::string what, std::string hint) {
     throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: {}", origin, what), std::move(hint));
@@ -269,10 +303,7 @@ void check(const Model& model, const std::string& origin) {
 }  // namespace
 
 Model model_from_config(std::string_view text, const std::string& origin) {
-  const json config = json::parse(text, nullptr, false);
-  if (config.is_discarded() || !config.is_object())
-    throw Fault(FaultKind::kInput, "plan.config", fmt::format("{} is not a JSON object", origin),
-                "the config.json of a Hugging Face model");
+  const json config = parsed(text, origin);
   const Reader read(config, origin);
   const std::string kind =
       read.text("_class_name") == "SD3Transformer2DModel" ? "mmdit" : read.text("model_type");
@@ -399,7 +430,18 @@ Model model_named(const arch::Tables& tables, std::string_view name) {
 
 Model model_of(const arch::Tables& tables, const std::string& path_or_name) {
   std::error_code ignored;
+  if (const auto inside = std::filesystem::path(path_or_name) / "config.json";
+      std::filesystem::is_regular_file(inside, ignored)) {  // a folder, as Hugging Face publishes models
+    Model model = model_of(tables, inside.string());
+    if (model.name == "config.json")
+      model.name = std::filesystem::absolute(inside).parent_path().filename().string();
+    return model;
+  }
   if (!std::filesystem::is_regular_file(path_or_name, ignored)) {
+    if (std::filesystem::is_directory(path_or_name, ignored) && !has_model(tables, path_or_name))
+      throw Fault(FaultKind::kInput, "plan.model",
+                  fmt::format("the folder '{}' has no config.json", path_or_name),
+                  "a folder as Hugging Face publishes models, or a name: `opentrn plan --models`");
     if (path_or_name.ends_with(".json") && !has_model(tables, path_or_name))
       throw Fault(FaultKind::kInput, "plan.model", fmt::format("there is no file '{}'", path_or_name),
                   "the path of a config.json, or a name: `opentrn plan --models`");

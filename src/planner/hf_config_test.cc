@@ -1,7 +1,12 @@
 #include "planner/hf_config.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/temporary_folder_for_test.h"
 
 namespace opentrn::planner {
 namespace {
@@ -52,6 +57,40 @@ TEST(HfConfig, TakesAConfig) {
   EXPECT_EQ(model.head_dim, 16);
   EXPECT_EQ(model.kv_heads, 4);
   EXPECT_DOUBLE_EQ(model.parameters(), 2.0 * 1000 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 128 + 2 * 64) + 64);
+}
+
+TEST(HfConfig, SaysWhatAConfigHasAndWhatItMayHave) {
+  EXPECT_THAT(refusal(std::string(kLlama).substr(0, 70)),
+              HasSubstr("is not JSON: its text breaks off or goes wrong in line 2, byte 70 of 70"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("config.json is not a JSON object"));
+  EXPECT_THAT(refusal(replaced(kLlama, "\"num_attention_heads\": 4", "\"num_attention_heads\": 0")),
+              HasSubstr("'num_attention_heads' is 0"));
+  EXPECT_THAT(refusal(replaced(kLlama, "64", "1000000000000")), HasSubstr("from 0 to 1000000000"));
+  // Hybrids state what their layers are; this was planned as attention in every layer.
+  const auto layers = [](const std::string& words) {
+    return refusal(replaced(kLlama, "\"vocab_size\"", "\"layer_types\": [" + words + "], \"vocab_size\""));
+  };
+  EXPECT_THAT(layers(R"("full_attention", "linear_attention")"),
+              HasSubstr("'layer_types' has \"linear_attention\", and the planner has no rule for it"));
+  EXPECT_EQ(layers(R"("full_attention", "sliding_attention")"), "taken");
+}
+
+TEST(HfConfig, TakesAFolder) {
+  const TemporaryFolderForTest folder;
+  const auto model = folder.path() / "My-Llama";
+  std::filesystem::create_directory(model);
+  const auto refused = [&] {
+    try {
+      model_of(arch::default_tables(), model.string());
+    } catch (const Fault& fault) {
+      return std::string(fault.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refused(), HasSubstr("My-Llama' has no config.json"));
+  std::ofstream(model / "config.json") << kLlama;
+  EXPECT_EQ(model_of(arch::default_tables(), model.string()).name, "My-Llama");
+  EXPECT_EQ(model_of(arch::default_tables(), model.string()).layers, 2);
 }
 
 Model of_type(const std::string& type, const std::string& keys) {

@@ -90,6 +90,16 @@ Linear linear_s(const Job& job, const Rates& rates, double tokens, double in, do
           product_s(rates, job.precision, tokens, in, out, count) + weights, weights};
 }
 
+// Keys that a query meets in the mean where `window` of them are in sight: of a causal product those in front
+// of it. The last rank of an unbalanced ring has the queries that meet most.
+double attended_keys(const Job& job, const Stack& stack, const Layout& layout, double window) {
+  const double seq = job.seq, seen = std::min(seq, window);
+  if (!job.model.causal) return seen;
+  const double first = stack.balances_context ? 0 : seq - seq / layout.cp;
+  const double filling = std::max(0.0, seen - first);  // queries that meet all keys in front of them
+  return ((seen + first) / 2 * filling + seen * (seq - first - filling)) / (seq - first);
+}
+
 // Attention's two products and its softmax.
 Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
   const Model& model = job.model;
@@ -99,16 +109,16 @@ Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, c
   const double value = model.latent() ? model.value_dim : model.head_dim;
   const double pairs = filled(model, stack, job.seq).pairs;
   const double windowed = model.layers > 0 ? double(model.window_layers) / model.layers : 0;
-  const double keys = (1 - windowed) * job.seq + windowed * std::min(job.seq, double(model.window));
-  // Of a causal product the half that is needed; the last rank of an unbalanced ring needs nearly all.
-  const double attended = !model.causal ? 1 : stack.balances_context ? 0.5 : 1 - 0.5 / layout.cp;
   if (stack.flash) {
-    const double flops = 2.0 * layout.micro_batch * heads * queries * keys * (key + value) * attended * pairs;
+    const double keys = (1 - windowed) * attended_keys(job, stack, layout, job.seq) +
+                        windowed * attended_keys(job, stack, layout, model.window);
+    const double flops = 2.0 * layout.micro_batch * heads * queries * keys * (key + value) * pairs;
     // A head of 64 leaves half of a tile's columns.
     const double slow = stack.flash_share * (key < 128 && machine.kind == Kind::kGpu ? 0.8 : 1);
     return {flops / (rates.flash_forward * slow), 2.5 * flops / (rates.flash_backward * slow)};
   }
   // Scores go through memory: written, masked and normalised, dropped, read again.
+  const double keys = (1 - windowed) * job.seq + windowed * std::min(job.seq, double(model.window));
   const double count = layout.micro_batch * heads;
   const double scores = count * queries * keys;
   const Precision precision = job.precision == Precision::kFp8 ? Precision::kBf16 : job.precision;
@@ -130,7 +140,8 @@ double elementwise_bytes(const Model& model, const Layout& layout, double ffn_pe
   const double replicated = layout.sp ? double(model.hidden) / layout.tp : model.hidden;
   const double norms = 2 * 2 * element;                                  // two norms read and write
   const double residuals = 2 * (3 * element + (model.dropout ? 1 : 0));  // two sums read two, write one
-  const double qkv = 2 * element * (double(model.heads) + 2 * model.kv_heads) * model.head_dim / layout.tp;
+  const double key_heads = std::max<double>(layout.tp, model.kv_heads);  // of all ranks together
+  const double qkv = 2 * element * (model.heads + 2 * key_heads) * model.head_dim / layout.tp;
   const double activation = element * ffn_per_rank * (model.gated ? 3 : 2);
   return replicated * (norms + residuals) + qkv + activation;
 }

@@ -54,5 +54,28 @@ TEST(LayerCost, MoreWorkTakesLonger) {
   EXPECT_GT(block_s(job, a100(), stack, layout, false).attention_inside, 3 * one.attention_inside);
 }
 
+// Queries meet s / 2 keys in the mean, and with a window w - w^2 / 2 s: fewer only at the begin.
+TEST(LayerCost, AWindowIsFullOfKeysBehindItsBegin) {
+  Job job{.model = model_named(arch::default_tables(), "Llama-2-7B"), .seq = 8192, .global_batch = 8};
+  Stack stack = stack_of(arch::default_tables(), "megatron-core");
+  stack.balances_context = true;
+  const auto inside = [&](const Job& of, const Layout& layout) {
+    return block_s(of, a100(), stack, layout, false).attention_inside;
+  };
+  Job windowed = job;
+  windowed.model.window = 1024;
+  windowed.model.window_layers = windowed.model.layers;
+  EXPECT_NEAR(inside(windowed, {}) / inside(job, {}), 960.0 / 4096, 1e-9);
+  windowed.model.window_layers = windowed.model.layers / 2;
+  EXPECT_NEAR(inside(windowed, {}) / inside(job, {}), (960.0 + 4096) / 2 / 4096, 1e-9);
+  windowed.model.window = 8192;
+  EXPECT_DOUBLE_EQ(inside(windowed, {}), inside(job, {}));
+  // The last of four ranks has queries from 6144 on: all meet a whole window, and 7168 keys without one.
+  stack.balances_context = false;
+  windowed.model.window_layers = windowed.model.layers;
+  windowed.model.window = 1024;
+  EXPECT_NEAR(inside(windowed, {.cp = 4}) / inside(job, {.cp = 4}), 1024.0 / 7168, 1e-9);
+}
+
 }  // namespace
 }  // namespace opentrn::planner

@@ -51,6 +51,8 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
   if (layout.tp < 1 || layout.cp < 1 || layout.pp < 1 || layout.dp < 1 || layout.vpp < 1 || layout.ep < 1 ||
       layout.micro_batch < 1)
     return "every degree is at least 1";
+  if (job.precision == Precision::kFp8 && !machine.has_fp8)
+    return fmt::format("{} has no products of float8: --precision bf16", machine.chip);
   if (layout.ranks() != machine.ranks)
     return fmt::format("tp x cp x pp x dp = {} ranks, and the machine has {}", layout.ranks(), machine.ranks);
   if (!divides(model.heads, layout.tp))

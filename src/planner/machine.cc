@@ -52,11 +52,13 @@ void set_rates(Machine& machine, const ChipFacts& facts, const arch::PeakTflops&
     const auto found = peaks.find(name);
     return found == peaks.end() || !found->second.known() ? 0.0 : double(found->second) * kTera * part;
   };
-  const double bf16 = peak("bf16"), fp8 = std::max({peak("fp8"), peak("mxfp8"), peak("int8")});
+  // Not int8's: the chips that have both say that theirs differ, and others have int8 alone.
+  const double bf16 = peak("bf16"), fp8 = std::max(peak("fp8"), peak("mxfp8"));
   const double tf32 = peak("tf32"), fp32 = peak("fp32");
   // In float32, a GPU's products run as TF32 by default; a NeuronCore's take four passes.
   const double single = machine.kind == Kind::kNeuron ? fp32 : tf32;
   rates.peak[0] = bf16;
+  machine.has_fp8 = fp8 > 0;
   rates.peak[1] = fp8 > 0 ? fp8 : bf16;
   rates.peak[2] = single > 0 ? single : bf16 / 2;
   rates.vector = fp32 > 0 ? fp32 : bf16 / 16;
@@ -69,7 +71,7 @@ void set_rates(Machine& machine, const ChipFacts& facts, const arch::PeakTflops&
   if (share <= 0) share = stated > 0 ? stated : facts.at("matmul_share");
   const double fp8_share = reached("fp8", rates.peak[1]);
   rates.matmul[0] = rates.peak[0] * share;
-  rates.matmul[1] = rates.peak[1] * (fp8_share > 0 ? fp8_share : share * 0.9);
+  rates.matmul[1] = rates.peak[1] * (fp8_share > 0 ? fp8_share : fp8 > 0 ? share * 0.9 : share);
   rates.matmul[2] = rates.peak[2] * share;
   // Power and heat let a chip sustain less in hours of training than in a benchmark's seconds.
   const double sustained = facts.at_or("sustained_share", 1);

@@ -42,6 +42,7 @@ struct Machine {
   int cores_per_rank = 1;                // physical cores of a Neuron rank: LNC
   int64_t ranks = 0;                     // of all servers
   double memory_bytes = 0;               // of a rank
+  bool has_fp8 = false;                  // products of float8
   Rates rates;
   Tier inside, across;  // inside: between ranks that share a server; across: between servers
   // Of groups of 1, 2, 4, ... neighbours, where the links are modelled; empty: `inside` for all.

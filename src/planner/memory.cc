@@ -26,10 +26,9 @@ struct Held {
 Held held(const Model& model, const Layout& layout, bool first, bool last) {
   const double blocks = blocks_of(model, layout, first, last), experts = blocks * expert_share(model);
   Held out;
-  out.dense =
-      model.streams *
-      (blocks * ((model.attention_parameters() + model.modulation) / layout.tp + model.norm_parameters()) +
-       (blocks - experts) * model.dense_mlp_parameters() / layout.tp);
+  out.dense = model.streams * (blocks * (model.attention_parameters_of_rank(layout.tp) +
+                                         model.modulation / layout.tp + model.norm_parameters()) +
+                               (blocks - experts) * model.dense_mlp_parameters() / layout.tp);
   if (model.experts > 0) {
     const double routed = model.experts * model.expert_parameters();
     out.dense += experts * (model.expert_block_parameters() - routed) / layout.tp;
@@ -148,8 +147,9 @@ double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& la
   const double wide =
       (2 * element + 2 * (job.precision == Precision::kFp8 ? 1 : element) + 2 * mask) * h / cut;
   const double q = double(model.heads) * (model.latent() ? model.nope_dim + model.rope_dim : model.head_dim);
+  // All ranks together: each has a head of keys and values, also where there are fewer heads than ranks.
   const double kv = model.latent() ? double(model.heads) * (model.nope_dim + model.rope_dim + model.value_dim)
-                                   : 2.0 * model.kv_heads * model.head_dim;
+                                   : 2.0 * std::max<double>(tp, model.kv_heads) * model.head_dim;
   const double out = double(model.heads) * (model.latent() ? model.value_dim : model.head_dim);
   const double ffn =
       with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn : double(model.ffn);

@@ -54,6 +54,33 @@ TEST(Memory, ExpertsAreCutOverTheirRanks) {
   EXPECT_NEAR(parameters_per_rank(model, layout, true, true), whole - experts * 7 / 8, 1e6);
 }
 
+// 32 ranks and 8 heads of keys and values: each rank has one, and four have the same.
+TEST(Memory, EachRankHasAHeadOfKeysAndValues) {
+  const Model model = model_named(tables(), "Llama-2-70B");
+  const double h = 8192, d = 128, ffn = 28672, layers = 80;
+  Layout layout{.tp = 32};
+  const double block = h * 2 * d + h * 2 * d + 2 * d * h + 3 * h * ffn / 32 + 2 * h;
+  const double both_ends = 2 * 32000.0 * h / 32;
+  EXPECT_DOUBLE_EQ(parameters_per_rank(model, layout, true, true), layers * block + both_ends);
+  layout.tp = 8;
+  EXPECT_NEAR(parameters_per_rank(model, layout, true, true), model.parameters() / 8,
+              2e-5 * model.parameters());
+  // Queries, keys, values and attention's result of a token, of two heads and one; the MLP's three.
+  const Stack stack = stack_of(tables(), "torchtitan");
+  const Job job{.model = model, .seq = 4096, .global_batch = 8};
+  layout.tp = 32;
+  layout.sp = true;
+  EXPECT_DOUBLE_EQ(kept_bytes_per_token(job, stack, layout, false),
+                   stack.kept_share * 2 * (4 * h / 32 + (2 + 2 + 2) * d + 3 * ffn / 32));
+}
+
+// DeepSeek-V3's projections to fewer features are whole on each rank, as Megatron-LM has them.
+TEST(Memory, EachRankHasTheLatentProjections) {
+  const Model model = model_named(tables(), "DeepSeek-V3");
+  const double down = 7168.0 * (1536 + 512 + 64) + 1536 + 512;
+  EXPECT_DOUBLE_EQ(model.attention_parameters_of_rank(8), down + (model.attention_parameters() - down) / 8);
+}
+
 TEST(Memory, TheFullestStageDecides) {
   const Machine machine = machine_of(tables(), "p5.48xlarge", 1);
   const Stack stack = stack_of(tables(), "megatron-core");

@@ -5,17 +5,19 @@
 
 namespace opentrn::planner {
 
-double Model::attention_parameters() const {
-  const double h = hidden;
+double Model::attention_parameters() const { return attention_parameters_of_rank(1); }
+
+double Model::attention_parameters_of_rank(int tp) const {
+  const double h = hidden, own_heads = double(heads) / tp;
   if (latent()) {
-    const double query_dim = double(heads) * (nope_dim + rope_dim);
+    const double query_dim = own_heads * (nope_dim + rope_dim);
     const double query =
         query_rank > 0 ? h * query_rank + query_rank * query_dim + query_rank : h * query_dim;
-    const double kv = h * (kv_rank + rope_dim) + double(kv_rank) * heads * (nope_dim + value_dim) + kv_rank;
-    return query + kv + double(heads) * value_dim * h;
+    const double kv = h * (kv_rank + rope_dim) + kv_rank * own_heads * (nope_dim + value_dim) + kv_rank;
+    return query + kv + own_heads * value_dim * h;
   }
-  const double q = double(heads) * head_dim, kv = double(kv_heads) * head_dim;
-  return h * (q + 2 * kv) + q * h + (biases ? q + 2 * kv + h : 0);
+  const double q = own_heads * head_dim, kv = std::max(1.0, double(kv_heads) / tp) * head_dim;
+  return h * (q + 2 * kv) + q * h + (biases ? q + 2 * kv + h / tp : 0);
 }
 
 double Model::dense_mlp_parameters() const {

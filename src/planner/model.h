@@ -50,7 +50,10 @@ struct Model {
   int64_t expert_capacity(double seq) const;
 
   // Parameters.
-  double attention_parameters() const;     // of one block
+  double attention_parameters() const;  // of one block
+  // Of one of `tp` ranks: each has at least one head of keys and values, and all of latent attention's
+  // projections to fewer features.
+  double attention_parameters_of_rank(int tp) const;
   double dense_mlp_parameters() const;     // of one block
   double expert_parameters() const;        // of one expert
   double expert_block_parameters() const;  // of one block's experts, shared ones and router

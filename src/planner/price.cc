@@ -144,4 +144,15 @@ std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& insta
   return latest;
 }
 
+std::vector<std::string> published_kinds(const arch::Tables& tables, const std::string& instance,
+                                         const PriceQuery& query) {
+  std::vector<std::string> out;
+  for (const std::string& kind : price_kinds()) {
+    PriceQuery other = query;
+    other.kind = kind;
+    if (rate_of(tables, instance, other)) out.push_back(kind);
+  }
+  return out;
+}
+
 }  // namespace opentrn::planner

@@ -34,6 +34,10 @@ struct PriceQuery {
 // that is none; a date that is none.
 std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& instance, const PriceQuery& query);
 
+// The kinds of which rate_of() has a rate for this instance on the query's day, whatever kind it asks for.
+std::vector<std::string> published_kinds(const arch::Tables& tables, const std::string& instance,
+                                         const PriceQuery& query);
+
 // Every rate that the tables hold of an instance, oldest first.
 std::vector<Rate> rates_of(const arch::FactTable& facts, const std::string& instance);
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "planner/schedule.h"
 
 namespace opentrn::planner {
 namespace {
@@ -84,8 +85,13 @@ std::vector<int> micro_batches(const Job& job, int64_t dp, const Fixed& fixed) {
 void modes_of(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed, Layout layout,
               const std::function<void(const Layout&)>& take) {
   layout.offload = fixed.offload;
-  const std::vector<int> zeros =
-      either(fixed.zero, layout.pp > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3});
+  // Of one rank ZeRO 1 and 2 cut nothing: each would be a row that says what ZeRO 0's says.
+  const bool cuts = layout.dp * layout.cp > 1;
+  std::vector<int> some{0};
+  if (cuts) some.push_back(1);
+  if (cuts && layout.pp == 1) some.push_back(2);
+  if (layout.pp == 1) some.push_back(3);
+  const std::vector<int> zeros = either(fixed.zero, some);
   std::vector<bool> sps{false};
   if (layout.tp > 1) sps = {true, false};
   if (fixed.sp) sps = {*fixed.sp};
@@ -163,6 +169,10 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
 }
 
 std::string none_legal_because(const Job& job, const Machine& machine, const Fixed& fixed) {
+  if (fixed.vpp.value_or(1) > 1 && !fixed.schedules.empty() &&
+      std::ranges::find(fixed.schedules, Schedule::k1F1B) == fixed.schedules.end())
+    return fmt::format("vpp {} is of the interleaved 1F1B, and {} is asked for", *fixed.vpp,
+                       to_string(fixed.schedules.front()));
   Layout layout;
   layout.tp = static_cast<int16_t>(std::min(fixed.tp.value_or(1), 32767));
   layout.cp = static_cast<int16_t>(std::min(fixed.cp.value_or(1), 32767));

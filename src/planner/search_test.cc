@@ -1,5 +1,8 @@
 #include "planner/search.h"
 
+#include <set>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "planner/hf_config.h"
@@ -128,6 +131,31 @@ TEST(Search, GPipeRunsBlocksAgainAndHasEqualStages) {
   fixed.pp = 2;
   fixed.recompute = Recompute::kNone;
   EXPECT_NE(none_legal_because(job, machine, fixed).find("--recompute full"), std::string::npos);
+}
+
+// A global batch of an odd number leaves one copy of the model, of which ZeRO 1 cuts nothing.
+TEST(Search, NoTwoPlansSayTheSame) {
+  const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 4096, .global_batch = 255};
+  const Machine machine = machine_of(tables(), "trn2.48xlarge", 1);
+  SearchOptions options;
+  options.top = 20;
+  const SearchResult found = search(job, machine, stack_of(tables(), "neuron"), options);
+  ASSERT_GT(found.best.size(), 3u);
+  std::set<std::pair<double, double>> seen;
+  for (const Estimate& each : found.best) {
+    if (each.layout.dp == 1) EXPECT_TRUE(each.layout.zero == 0 || each.layout.zero == 3);
+    EXPECT_TRUE(seen.emplace(each.step_s, each.memory.total()).second) << to_string(each.layout);
+  }
+}
+
+// It said that micro-batches were no multiple of pp, which was 1.
+TEST(Search, ChunksAreOfOneSchedule) {
+  const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 4096, .global_batch = 256};
+  Fixed fixed;
+  fixed.vpp = 2;
+  fixed.schedules = {Schedule::kZbH1};
+  EXPECT_EQ(none_legal_because(job, machine_of(tables(), "trn1.32xlarge", 4), fixed),
+            "vpp 2 is of the interleaved 1F1B, and ZB-H1 is asked for");
 }
 
 TEST(Search, FixedDegreesStay) {

@@ -115,6 +115,26 @@ TEST(Machine, KnowsEveryInstanceThatItLists) {
   EXPECT_THROW(machine_of(tables(), "p5.49xlarge", 1), Fault);
 }
 
+// Trainium's int8 peak is twice its bfloat16's, and its float8 peak is not.
+TEST(Machine, HasNoFloat8FasterThanItsOwn) {
+  const auto rates = [](const char* name) { return machine_of(arch::default_tables(), name, 1).rates; };
+  for (const char* name : {"trn1.32xlarge", "inf2.48xlarge"}) {
+    EXPECT_DOUBLE_EQ(rates(name).peak[1], rates(name).peak[0]) << name;
+    EXPECT_LE(rates(name).matmul[1], rates(name).matmul[0]) << name;
+  }
+  EXPECT_GT(rates("trn2.48xlarge").matmul[1], 1.5 * rates("trn2.48xlarge").matmul[0]);
+  EXPECT_GT(rates("p5.48xlarge").matmul[1], 1.5 * rates("p5.48xlarge").matmul[0]);
+  // An A100 has int8 alone: weights of 8 bits are widened to bfloat16, and float8 products are refused.
+  EXPECT_DOUBLE_EQ(rates("p4d.24xlarge").matmul[1], rates("p4d.24xlarge").matmul[0]);
+  const Job job{.model = model_named(arch::default_tables(), "Llama-2-7B"),
+                .seq = 4096,
+                .global_batch = 8,
+                .precision = Precision::kFp8};
+  EXPECT_THAT(illegal_because(job, machine_of(arch::default_tables(), "p4d.24xlarge", 1), {.dp = 8}),
+              testing::HasSubstr("A100 SXM 40GB has no products of float8"));
+  EXPECT_EQ(illegal_because(job, machine_of(arch::default_tables(), "p5.48xlarge", 1), {.dp = 8}), "");
+}
+
 TEST(Interval, IsWiderWhereNothingWasMeasured) {
   const Stack stack = stack_of(tables(), "neuron");
   const Interval one = interval_of(tables(), stack, machine_of(tables(), "trn1.32xlarge", 1), 1);

@@ -52,15 +52,15 @@ int32_t length(SplitMix64& random, int32_t mean, double spread) {
 
 Trace synthetic_trace(const SyntheticLoad& load) {
   expect(load.requests >= 1 && load.requests <= kRequestsMax, fmt::format("{} requests", load.requests),
-         "at least 1");
+         "1 to 100000000");
   expect(load.per_second > 1e-6 && load.per_second < 1e9,
-         fmt::format("{} requests a second", load.per_second), "more than 0");
+         fmt::format("{} requests a second", load.per_second), "more than 1e-6, and less than 1e9");
   expect(load.variation >= 0.01 && load.variation <= 100, fmt::format("a variation of {}", load.variation),
          "0.01 to 100; 1 is Poisson");
   expect(load.prompt_tokens >= 1 && load.output_tokens >= 1 && load.prompt_tokens <= 1 << 27 &&
              load.output_tokens <= 1 << 27,
          fmt::format("prompts of {} and answers of {} tokens", load.prompt_tokens, load.output_tokens),
-         "at least 1 of each");
+         "1 to 134217728 of each");
   expect(load.spread >= 0 && load.spread <= 1, fmt::format("a spread of {}", load.spread), "0 to 1");
   expect(
       static_cast<double>(load.requests) / load.per_second < static_cast<double>(kPsMax) / kPsPerSecond / 4,

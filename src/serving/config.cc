@@ -13,6 +13,8 @@ namespace {
 // The smallest prefill program that AWS's plugin compiles by default
 // (vllm-neuron/docs/design/vllm/neuron-scheduler.md, "Bucket Configuration").
 constexpr int32_t kFirstPrefillBucket = 128;
+// Of 20 bytes each: a pool of twice as many takes 3 GB of this machine, and serves nothing that exists.
+constexpr int64_t kBlocksMax = int64_t{1} << 26;
 
 [[noreturn]] void refuse(std::string message, std::string hint) {
   throw Fault(FaultKind::kInput, "serving.config", std::move(message), std::move(hint));
@@ -86,10 +88,16 @@ SchedulerConfig completed(SchedulerConfig c) {
   } else {
     complete_neuron_buckets(c);
   }
+  if (c.num_blocks < 0 || c.num_blocks > kBlocksMax)
+    refuse(fmt::format("{} blocks of KV cache", c.num_blocks), fmt::format("1 to {}", kBlocksMax));
   const int64_t each = c.blocks_of(c.max_model_len);
   if (c.num_blocks == 0) {
     const int64_t blocks = each * c.max_num_seqs + 1;
-    if (blocks > INT32_MAX) refuse(fmt::format("{} blocks of KV cache", blocks), "give num_blocks");
+    if (blocks > kBlocksMax)
+      refuse(fmt::format("{} requests of {} tokens need {} blocks of {} of KV cache", c.max_num_seqs,
+                         c.max_model_len, blocks, c.block_size),
+             fmt::format("at most {}: num_gpu_blocks_override, a smaller max_model_len or fewer requests",
+                         kBlocksMax));
     c.num_blocks = static_cast<int32_t>(blocks);
   }
   if (c.num_blocks - 1 < each)

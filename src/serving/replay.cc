@@ -325,7 +325,8 @@ void expect_fleet(const ReplayConfig& config) {
   const Autoscaling& a = config.autoscaling;
   if (a.least < 0 || a.least > config.replicas)
     refuse(fmt::format("at least {} replicas of {}", a.least, config.replicas), "0: all, always");
-  if (a.least > 0 && (a.target <= 0 || a.interval <= 0 || a.start_time < 0 || a.down_after < 0))
+  if (a.least > 0 && (!(a.target > 0) || !std::isfinite(a.target) || a.interval <= 0 || a.start_time < 0 ||
+                      a.down_after < 0))
     refuse("scaling without a target or an interval", "more than 0");
 }
 

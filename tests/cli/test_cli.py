@@ -496,6 +496,37 @@ def test_output_that_cannot_be_written_is_no_success(tmp_path, command, stdout, 
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "is no file of numpy.save"), (b"\x80\x04K\x01.", "is no file of numpy.save"),
+     (b"\x93NUMPY\x01\x00v", "cannot be read")],
+)  # fmt: skip
+def test_files_that_are_no_arrays_are_named(kernels, tmp_path, capsys, content, said):
+    """NumPy says of any other file that it holds pickled objects, and how to load those."""
+    (tmp_path / "x.npy").write_bytes(content)
+    code, out, err = run(capsys, "run", f"{kernels}:copy", "-i", f"x={tmp_path}/x.npy")
+    assert code == cli.INPUT and out == "" and said in err and "pickle" not in err
+
+
+def test_files_are_written_where_nobody_reads_the_text(tmp_path):
+    """`opentrn profile kernel.py --html page.html | head -1` had no page, and said nothing."""
+    kernel = "\n".join(
+        [
+            "import nki, nki.isa as nisa, nki.language as nl",
+            "@nki.jit",
+            "def copy(x):",
+            "    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)",
+            "    nisa.dma_copy(dst=out, src=x)",
+            "    return out",
+        ]
+    )
+    (tmp_path / "moved.py").write_text(kernel + "\n")
+    files = "--html page.html --json profile.json --perfetto trace.json"
+    done = shell(f"opentrn profile moved.py:copy -i x=128x64 --no-execute {files} | true", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {each.name for each in tmp_path.iterdir()} >= {"page.html", "profile.json", "trace.json"}
+
+
 def test_a_module_of_the_current_folder_is_found(tmp_path):
     (tmp_path / "some_package").mkdir()
     (tmp_path / "some_package" / "quiet.py").write_text("import nki\n@nki.jit\ndef quiet(x):\n    return x\n")

@@ -482,21 +482,22 @@ def _profile(options: argparse.Namespace) -> int:
         cli_model.refuse_given(options, {"depth": 0}, "only for a model's layers, and this is a kernel")
         with Progress(options) as progress:
             result = _launch(options, progress, execute=not options.no_execute)
-    if options.json != "-":
-        timings = result.timings if result.ranks is None else [result.timing]
-        for number, timing in enumerate(timings):
-            report = timing.text(options.lines) + timing.model_text(options.lines, options.depth)
-            print(("\n" if number else "") + cli_style.headed(report, sys.stdout), end="")
-        for line in collective_texts(result):
-            print(line)
+    # Files come first: who reads the text may stop reading (`| head`), which ends the command.
     if options.html:
-        print(f"\npage: {result.save_html(options.html, options.embed_source)}", file=sys.stderr)
+        print(f"page: {result.save_html(options.html, options.embed_source)}", file=sys.stderr)
     if options.perfetto:
         print(f"Perfetto trace: {result.save_perfetto(options.perfetto)}", file=sys.stderr)
     if options.json == "-":
         print(json.dumps(result.timing.profile(), indent=1))
-    elif options.json:
+        return 0
+    if options.json:
         print(f"JSON: {result.save_json(options.json)}", file=sys.stderr)
+    timings = result.timings if result.ranks is None else [result.timing]
+    for number, timing in enumerate(timings):
+        report = timing.text(options.lines) + timing.model_text(options.lines, options.depth)
+        print(("\n" if number else "") + cli_style.headed(report, sys.stdout), end="")
+    for line in collective_texts(result):
+        print(line)
     return 0
 
 

@@ -244,8 +244,19 @@ def read_value(value: Any, what: str, execute: bool = True) -> Any:
 def _read_npy(path: Path, dtype: str, what: str) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{what}: cannot read {path}: {error}", label="cli.input") from None
+    except OSError as error:
+        raise UsageError(
+            f"{what}: cannot read {path}: {error.strerror or error}", label="cli.input",
+            hint="the path of a file that numpy.save wrote",
+        ) from None  # fmt: skip
+    except (ValueError, EOFError) as error:
+        # Of other files NumPy says that they hold pickled objects, and how to load those from who is trusted.
+        with path.open("rb") as file:
+            is_npy = file.read(6) == b"\x93NUMPY"
+        raise UsageError(
+            f"{what}: {path} {f'cannot be read: {error}' if is_npy else 'is no file of numpy.save'}",
+            label="cli.input", hint="a file that numpy.save wrote, without objects of Python",
+        ) from None  # fmt: skip
     if not dtype:
         return array
     wanted = _numpy_dtype(dtype, what)

@@ -372,12 +372,7 @@ def profile_stages(model: Any, options: argparse.Namespace) -> int:
         print("inputs: seeded random numbers, which decide the sizes", file=sys.stderr)
     inputs.tell()
     _tell_stages(model)
-    if options.json == "-":
-        print(json.dumps(whole.profile(), indent=1))
-    else:
-        report = whole.text(options.lines) + whole.model_text(options.lines, options.depth)
-        print(cli_style.headed(report, sys.stdout), end="")
-    for stage, timing in whole.parts:
+    for stage, timing in whole.parts:  # files first, as who reads the text may stop reading
         if options.html:
             page = Path(options.html)
             print(
@@ -394,6 +389,11 @@ def profile_stages(model: Any, options: argparse.Namespace) -> int:
         with new_file(options.json) as part:
             part.write_text(json.dumps(whole.profile(), indent=1) + "\n", encoding="utf-8")
         print(f"JSON: {options.json}", file=sys.stderr)
+    if options.json == "-":
+        print(json.dumps(whole.profile(), indent=1))
+    else:
+        report = whole.text(options.lines) + whole.model_text(options.lines, options.depth)
+        print(cli_style.headed(report, sys.stdout), end="")
     return 0
 
 

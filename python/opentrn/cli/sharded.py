@@ -98,17 +98,24 @@ def profile_command(options: argparse.Namespace) -> int:
         progress.begin("timing")
         timing = model.time()
     profile = {"model": options.kernel, **_facts(model), **timing.profile()}
-    if options.json == "-":
-        print(json.dumps(profile, indent=1))
-    else:
-        print(_plan_text(model) + timing.text(options.lines), end="")
+    # Files come first: who reads the text may stop reading, which ends the command.
     if options.json and options.json != "-":
         with new_file(options.json) as part:
             part.write_text(json.dumps(profile, indent=1) + "\n", encoding="utf-8")
         print(f"JSON: {options.json}", file=sys.stderr)
     if (options.html or options.perfetto) and timing.traffic is None:
         print("no page and no trace: the program has no collectives", file=sys.stderr)
-        return 0
+    else:
+        _save_traffic(options, timing, profile, fabric)
+    if options.json == "-":
+        print(json.dumps(profile, indent=1))
+    else:
+        print(_plan_text(model) + timing.text(options.lines), end="")
+    return 0
+
+
+def _save_traffic(options: argparse.Namespace, timing: Any, profile: dict[str, Any], fabric: Any) -> None:
+    """The page and the trace of the program's collectives, where they are asked for."""
     if options.html:
         title = Path(options.kernel).name
         print(f"page: {fabric.save(title, [profile['traffic']], options.html)}", file=sys.stderr)
@@ -116,7 +123,6 @@ def profile_command(options: argparse.Namespace) -> int:
         with new_file(options.perfetto) as part:
             timing.traffic.save_perfetto(part)
         print(f"Perfetto trace: {options.perfetto}", file=sys.stderr)
-    return 0
 
 
 def compile_command(options: argparse.Namespace) -> int:

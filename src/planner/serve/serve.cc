@@ -55,7 +55,9 @@ Decode decode_blocks(const ServeJob& job, const Machine& machine, const ServePro
   const Rates& rates = machine.rates;
   const double rows = double(step.sequences), memory = rates.memory_bytes_s * program.memory_efficiency;
   const double dense_blocks = model.layers - model.expert_layers();
-  double weights = model.layers * model.attention_parameters() + dense_blocks * model.dense_mlp_parameters();
+  // Of all ranks together, as every rank has a head of keys and values.
+  double weights = model.layers * tp * model.attention_parameters_of_rank(tp) +
+                   dense_blocks * model.dense_mlp_parameters();
   double multiplied = weights;
   if (model.experts > 0) {
     const double met = experts_met(model, rows);
@@ -125,7 +127,9 @@ std::string_view bound(const Decode& decode, const ServeStepTime& step) {
 ServeMemory memory_of(const ServeJob& job, const Machine& machine, const ServeLayout& layout) {
   const Model model = padded(job.model, layout.tp);
   ServeMemory memory;
-  memory.weights = model.parameters() / layout.tp * weight_bytes(job.precision);
+  const double repeated =
+      model.attention_parameters_of_rank(layout.tp) - model.attention_parameters() / layout.tp;
+  memory.weights = (model.parameters() / layout.tp + model.layers * repeated) * weight_bytes(job.precision);
   memory.kv = layout.batch * job.longest * kv_bytes_per_token(model, layout.tp);
   const double ffn = model.experts > 0 ? double(model.active_experts) * model.expert_ffn + model.shared_ffn
                                        : double(model.ffn);
@@ -245,7 +249,9 @@ ServeEstimate serve(const ServeJob& job, const Machine& machine, const ServeProg
   out.memory = memory_of(job, machine, layout);
   out.fits = out.memory.total() <= machine.memory_bytes;
   out.meets = (!job.ttft_s || out.ttft_s <= *job.ttft_s) && (!job.tpot_s || out.tpot_s <= *job.tpot_s);
-  out.bound_by = bound(decode_blocks(job, machine, program, layout.tp, decode), out.decode);
+  out.bound_by = out.tpot_s > 2 * step_s
+                     ? "prefills"
+                     : bound(decode_blocks(job, machine, program, layout.tp, decode), out.decode);
   return out;
 }
 

@@ -54,7 +54,8 @@ struct ServeEstimate {
   ServeMemory memory;
   bool fits = false, meets = false;  // the limits
   bool compiled = false;             // layers are a LayerSource's, not curves
-  std::string_view bound_by;         // a decode step: "weights", "keys", "compute", "collectives" or "fixed"
+  std::string_view bound_by;  // a token: "prefills" of others where they take most of it, else the largest
+                              // part of a decode step: "weights", "keys", "compute", "collectives" or "fixed"
 };
 
 // What a serving program adds: planner.serve.<name> of planner.toml.

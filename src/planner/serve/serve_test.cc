@@ -38,6 +38,17 @@ TEST_F(Serve, NoStepIsFasterThanItsWeightsAndItsKeys) {
     }
 }
 
+// 32 ranks and 8 heads of keys and values: each rank has one, in memory and to read.
+TEST_F(Serve, EachRankHasAHeadOfKeysAndValues) {
+  const Machine trn1 = machine_of(tables(), "trn1.32xlarge", 1);
+  AllReduces on_trn1(tables(), trn1);
+  const ServeEstimate plan = serve(job, trn1, program, {32, 1}, on_trn1, nullptr, why);
+  const double own = job.model.parameters() / 32 + 32 * 4096.0 * 2 * 128 * (1 - 8.0 / 32);
+  EXPECT_NEAR(plan.memory.weights, 2 * own, 1e-6 * own);
+  const double ends = 2 * 128256.0 * 4096 / 32;
+  EXPECT_GE(plan.decode.layers, 2 * (own - ends) / trn1.rates.memory_bytes_s);
+}
+
 TEST_F(Serve, ThroughputIsThatOfTheCycle) {
   const ServeEstimate plan = at(8, 16);
   EXPECT_EQ(plan.copies, 3);
@@ -46,6 +57,13 @@ TEST_F(Serve, ThroughputIsThatOfTheCycle) {
   EXPECT_NEAR(plan.tokens_s, 3 * 16 * 256 / cycle, 1e-6 * plan.tokens_s);
   EXPECT_NEAR(plan.tpot_s, plan.decode.total() + 15 * plan.prefill.total() / 256, 1e-12);
   EXPECT_NEAR(plan.ttft_s, plan.prefill.total() + plan.decode.total(), 1e-12);
+}
+
+// Of the 202 ms of a token at 64 sequences some 150 are other requests' prefills.
+TEST_F(Serve, ATokenIsBoundByPrefillsWhereTheyTakeMostOfIt) {
+  EXPECT_GT(at(8, 64).tpot_s, 2 * at(8, 64).decode.total());
+  EXPECT_EQ(at(8, 64).bound_by, "prefills");
+  EXPECT_EQ(at(8, 1).bound_by, "weights");
 }
 
 TEST_F(Serve, MoreRanksAreQuickerAndMoreSequencesGiveMore) {
