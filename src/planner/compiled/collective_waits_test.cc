@@ -202,5 +202,29 @@ TEST_F(WeightWaits, ExpertsMeetTheirCopies) {
   EXPECT_LT(wait_s(passes), of_two);
 }
 
+// 1F1B in ticks on eight stages: one forward and one back alone wait for what they send; of chunks, a tick
+// has both, and what the pass forward sends goes beside the one back. A loss comes of what the last stage
+// made.
+TEST_F(Waits, TicksOfBothPassesHideWhatTheFirstSends) {
+  MicroBatchPasses passes = passes_of(0);
+  passes.stages = 8;
+  passes.sums = false;
+  passes.activation_bytes = kBytes;
+  passes.token_bytes = 1024;
+  Layout layout{.pp = 8, .schedule = Schedule::k1F1BInTicks, .zero = 0, .recompute = Recompute::kFull};
+  const double send = times.seconds(machine, Kind::kPermute, {8, 1}, kBytes),
+               sum = times.seconds(machine, Kind::kAllReduce, {8, 1}, kBytes);
+  const TickWaits alone = tick_waits(passes, machine, layout, times);
+  EXPECT_NEAR(alone.tick_s, 2 * send, 0.01 * send);
+  EXPECT_GT(alone.sends_s, 0.99 * send);
+  EXPECT_LT(alone.sends_s, 2.01 * send);
+  EXPECT_GT(alone.loss_s, 2 * sum - send);
+  EXPECT_GT(alone.ends_s, 0);
+  layout.vpp = 2;
+  const TickWaits both = tick_waits(passes, machine, layout, times);
+  EXPECT_NEAR(both.tick_s, send, 0.01 * send);
+  EXPECT_NEAR(both.tick_s + both.loss_s, alone.tick_s + alone.loss_s, 1e-9);
+}
+
 }  // namespace
 }  // namespace opentrn::planner::compiled
