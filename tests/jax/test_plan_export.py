@@ -75,7 +75,7 @@ PIPELINES = [
     # Queries of two ranks meet two of three heads of keys.
     {"pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "heads": 12, "kv": 3},
     # Two chunks on a stage, whose weights TP and ZeRO cut; stages and chunks that do not divide the layers.
-    {"pp": 2, "vpp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True, "kv": 2},
+    {"pp": 2, "vpp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True},
     {"pp": 4, "vpp": 2, "tp": 2, "sp": "off", "zero": 0, "micro_batch": 2, "layers": 10},
     {"pp": 4, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "layers": 6},
     {"pp": 4, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "layers": 5, **GPIPE},
