@@ -1,9 +1,10 @@
 # Writes OUTPUT, a .cc file that holds the texts of PAGES, a comma-separated list of NAME=FILE, with page.css where they
 # say {{style}}; pages of REPORT, the Python package of reports, say {{css}} and {{js}}: its page.css, and the script
-# beside the page. Run as:
+# beside the page. A program says {{stages}}: what the file of that name has behind the lines that lint it. Run as:
 # cmake -DOUTPUT=... -DREPORT=... -DPAGES=replay=a.html,claims=b.html -P embed_page.cmake
 string(REPLACE "," ";" pages "${PAGES}")
 set(functions "")
+set(behind "# The program has what follows.\n\n\n")
 file(READ ${CMAKE_CURRENT_LIST_DIR}/page.css style)
 file(READ ${REPORT}/page.css report_style)
 foreach(page IN LISTS pages)
@@ -17,6 +18,17 @@ foreach(page IN LISTS pages)
   if(text MATCHES "{{js}}")
     file(READ ${script} script)
     string(REPLACE "{{js}}" "${script}" text "${text}")
+  endif()
+  if(text MATCHES "# {{stages}}")
+    string(REPLACE "_jax.py" "_stages.py" stages "${path}")
+    file(READ ${stages} stages)
+    string(FIND "${stages}" "${behind}" at)
+    if(at EQUAL -1)
+      message(FATAL_ERROR "${path}: its stages do not say '${behind}'")
+    endif()
+    string(SUBSTRING "${stages}" ${at} -1 stages)
+    string(REPLACE "${behind}" "" stages "${stages}")
+    string(REPLACE "# {{stages}}" "${stages}" text "${text}")
   endif()
   string(APPEND functions "std::string_view embedded_${name}_page() { return R\"page_text(${text})page_text\"; }\n\n")
 endforeach()

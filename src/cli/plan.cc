@@ -88,6 +88,11 @@ planner::SearchOptions search_of(const PlanOptions& options) {
   search.cut = !options.exhaustive;
   for (const std::string& name : options.schedules)
     search.fixed.schedules.push_back(*planner::schedule_named(name));
+  if (options.format == "jax") {  // one program on all ranks has 1F1B in ticks
+    std::vector<planner::Schedule>& schedules = search.fixed.schedules;
+    if (schedules.empty()) schedules.push_back(planner::Schedule::k1F1B);
+    std::ranges::replace(schedules, planner::Schedule::k1F1B, planner::Schedule::k1F1BInTicks);
+  }
   search.top = std::max<size_t>(search.top, options.compiled);
   if (!options.sp.empty()) search.fixed.sp = options.sp == "on";
   if (options.recompute == "none") search.fixed.recompute = planner::Recompute::kNone;

@@ -28,10 +28,10 @@ int64_t whole(double value) { return static_cast<int64_t>(value); }
 
 // Stages of one program do the same, each with a part of both ends.
 void check_stages(const Model& model, const Layout& layout) {
-  if (layout.schedule != Schedule::kGPipe)
+  if (!planner::shares_ends(layout.schedule))
     refuse(fmt::format("{} for JAX: stages of one program do the same at the same time",
                        planner::to_string(layout)),
-           "--schedule gpipe, or --pp 1");
+           "--schedule 1f1b or gpipe, or --pp 1");
   const int64_t parts = int64_t{layout.pp} * layout.tp;
   const auto check = [&](double size, const char* what) {
     if (std::fmod(size, double(parts)) != 0)
@@ -41,6 +41,15 @@ void check_stages(const Model& model, const Layout& layout) {
   };
   check(model.vocabulary, "a vocabulary");
   check(model.hidden, "a width");
+}
+
+// Of each chunk in the order of the layers: the first ones have one more where they are not alike.
+std::vector<int> blocks_of_chunks(const Model& model, const Layout& layout) {
+  const int chunks = layout.pp * layout.vpp;
+  std::vector<int> blocks;
+  for (int i = 0; i < chunks; ++i)
+    blocks.push_back(model.layers / chunks + (i < model.layers % chunks ? 1 : 0));
+  return blocks;
 }
 
 // What a mesh of stages, data and tensor parallelism has; the rest is refused.
@@ -86,6 +95,9 @@ std::string jax(const Job& job, const Line& line) {
                                       {"expert_ffn", model.expert_ffn}}},
                                     {"layout",
                                      {{"pp", layout.pp},
+                                      {"vpp", layout.vpp},
+                                      {"schedule", layout.schedule == Schedule::kGPipe ? "gpipe" : "1f1b"},
+                                      {"blocks", blocks_of_chunks(model, layout)},
                                       {"dp", layout.dp},
                                       {"cp", layout.cp},
                                       {"tp", layout.tp},

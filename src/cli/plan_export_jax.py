@@ -22,6 +22,9 @@ PLAN = json.loads(r"""{{plan}}""")
 MODEL, LAYOUT = PLAN["model"], PLAN["layout"]
 DTYPE = {"bf16": jnp.bfloat16, "fp32": jnp.float32}[PLAN["precision"]]
 PP, DP, CP, TP, ZERO, SP = (LAYOUT[name] for name in ("pp", "dp", "cp", "tp", "zero", "sp"))
+# A stage has as many chunks of blocks; the blocks of each chunk in their order, and of the longest one.
+VPP, BLOCKS = LAYOUT["vpp"], LAYOUT["blocks"]
+LONGEST = max(BLOCKS)
 HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
 FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
 # Of experts: how many a token meets, and how many tokens of a sequence each of them takes.
@@ -32,12 +35,13 @@ BATCH = ("dp", "ep") if EXPERTS else ("dp",)
 DATA = (*BATCH, "cp") if CP > 1 else BATCH
 # Axes that cut a model's ends. Stages go through a step together, so all of them have a part of both ends' work.
 ENDS = ("pp", "tp") if PP > 1 else ("tp",)
+CHUNKS = ()  # the axes that cut the dimension of chunks
 
 
 def shapes() -> dict:
     """Name -> (shape, axis of the mesh by dimension): how tensor parallelism cuts each weight.
 
-    A layer of each stage is one weight, whose first dimension has those of all stages.
+    A layer of each stage is one weight, whose first dimension has those of all stages. Chunks are a dimension before.
     """
     layer, ends = one_layer(), {"norm": ((HIDDEN,), (None,)), "embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
     if not MODEL["tied"]:
@@ -46,12 +50,12 @@ def shapes() -> dict:
         ends["positions"] = ((MODEL["positions"], HIDDEN), (None, ENDS))
     if PP > 1:
         layer = {name: of_stages(*s) for name, s in layer.items()}
-    layers = [layer] * (MODEL["layers"] // PP)
-    return {"layers": layers, "ends": ends}
+    return {"layers": [layer] * LONGEST, "ends": ends}
 
 
 def of_stages(shape: tuple, axes: tuple) -> tuple:
-    return (PP * shape[0], *shape[1:]), ("pp" if axes[0] is None else ("pp", axes[0]), *axes[1:])
+    shape, axes = (PP * shape[0], *shape[1:]), ("pp" if axes[0] is None else ("pp", axes[0]), *axes[1:])
+    return ((VPP, *shape), (CHUNKS, *axes)) if VPP > 1 else (shape, axes)
 
 
 def one_layer() -> dict:
@@ -477,7 +481,7 @@ class Step:
         if KEY_HEADS % self.tp == 0:
             return layer
         first, count = self.key_heads()
-        own = lambda w: jax.lax.dynamic_slice_in_dim(w, first * HEAD, count * HEAD, 1)  # noqa: E731
+        own = lambda w: jax.lax.dynamic_slice_in_dim(w, first * HEAD, count * HEAD, w.ndim - 1)  # noqa: E731
         return {**layer, "k": own(layer["k"]), "v": own(layer["v"])}
 
     def of_own_heads(self, layers):
@@ -571,97 +575,6 @@ class Step:
         ends = self.gathered(w["ends"], shapes()["ends"])
         return self.loss_of(ends, self.through(self.spread(self.looked_up(ends, tokens)), w["layers"]), tokens)
 
-    def blocks(self):
-        """Of this device, in their order: which layer of its stage, and of which stage. One device has all stages'."""
-        return [(layer, stage) for stage in range(PP // self.stages) for layer in range(MODEL["layers"] // PP)]
-
-    def block(self, x, w, stage):
-        if self.stages < PP:
-            part = lambda w: w[stage * len(w) // PP : (stage + 1) * len(w) // PP]  # noqa: E731
-            w = jax.tree.map(part, w)
-        return self.layer(x, w)
-
-    def sent(self, x, by):
-        """To the next stage (by 1), or back to the one before."""
-        pairs = [(stage, stage + by) for stage in range(self.stages) if 0 <= stage + by < self.stages]
-        return jax.lax.ppermute(x, "pp", pairs) if pairs else x
-
-    def is_stage(self, stage):
-        return jax.lax.axis_index("pp") == stage
-
-    def through_stages(self, layers, looked_up):
-        """What blocks were given on every tick, and what the last one made. On a tick each stage has another
-        micro-batch, or none: it then computes what nobody reads, and no gradient comes back for it."""
-
-        def tick(x, first):
-            x = jnp.where(self.is_stage(0), self.spread(first), x)
-            given = []
-            for layer, stage in self.blocks():
-                given.append(x)
-                x = self.block(x, layers[layer], stage)
-            return self.sent(x, 1), (given, x)
-
-        sequences, length, _ = looked_up.shape[1:]
-        none = self.varying(jnp.zeros((sequences, length // (self.tp if SP else 1), HIDDEN), DTYPE), (*DATA, *ENDS))
-        return jax.lax.scan(tick, none, looked_up)[1]
-
-    def back_through_stages(self, layers, given, of_made):
-        """Gradients of what was looked up, tick by tick, and of layers. Each block runs forward again."""
-
-        def block_back(x, w, stage, gradient):
-            x, gradient = with_gradient(x, gradient)
-            return jax.vjp(lambda x, w: self.block(x, w, stage), x, w)[1](gradient)
-
-        first = jnp.zeros((*of_made.shape[1:2], self.length, HIDDEN // (self.tp * self.stages)), DTYPE)
-        first = self.varying(first, (*DATA, *ENDS))
-
-        def tick(carried, of):
-            gradient, sums = carried
-            of_given, of_made = of
-            gradient = jnp.where(self.is_stage(self.stages - 1), of_made, gradient)
-            sums = list(sums)
-            for x, (layer, stage) in zip(reversed(of_given), reversed(self.blocks()), strict=True):
-                gradient, of_layer = block_back(x, layers[layer], stage, gradient)
-                sums[layer] = jax.tree.map(jnp.add, sums[layer], of_layer)
-            of_first = jax.linear_transpose(self.spread, first)(jnp.where(self.is_stage(0), gradient, 0))[0]
-            return (self.sent(gradient, -1), sums), of_first
-
-        carried = (jnp.zeros_like(of_made[0]), self.zeros_of(layers))
-        (_, of_layers), of_first = jax.lax.scan(tick, carried, (given, of_made), reverse=True)
-        return of_first, of_layers
-
-    def of_last_stage(self, x):
-        """On every stage."""
-        return self.varying(jax.lax.psum(jnp.where(self.is_stage(self.stages - 1), x, 0), "pp"), "pp")
-
-    def pipelined(self, weights, tokens):
-        """Losses and gradients: all micro-batches through the stages, their losses one by one, and all of them back."""
-        ends, layers, filling = weights["ends"], weights["layers"], self.stages - 1
-        start = {name: ends[name] for name in ends if name in ("embedding", "positions")}
-        end = {name: ends[name] for name in ends if name not in start}
-        if MODEL["tied"]:  # once for all micro-batches
-            end["table"], table_back = jax.vjp(self.table, ends["embedding"])
-        looked_up, look_back = jax.vjp(lambda start: self.looked_up(start, tokens), start)
-        fill = [(0, filling)] + [(0, 0)] * 3
-        given, made = self.through_stages(layers, jnp.pad(looked_up, fill))
-
-        def add(sums, of):
-            (loss, of_end, of_made), (at, tokens) = sums, of
-            of_loss = lambda end, x: self.loss_of(end, self.of_last_stage(x), tokens)  # noqa: E731
-            x = jax.lax.dynamic_index_in_dim(made, at, 0, False)
-            each, (of_each, of_x) = jax.value_and_grad(of_loss, (0, 1))(end, x)
-            of_made = jax.lax.dynamic_update_index_in_dim(of_made, of_x, at, 0)
-            return (loss + each, jax.tree.map(jnp.add, of_end, of_each), of_made), None
-
-        zeros = (self.varying(jnp.float32(0), DATA), self.zeros_of(end), jnp.zeros_like(made))
-        counted = filling + jnp.arange(len(tokens))
-        (loss, of_end, of_made), _ = jax.lax.scan(add, zeros, (counted, tokens))
-        of_first, of_layers = self.back_through_stages(layers, given, of_made)
-        (of_start,) = look_back(of_first[: len(tokens)])
-        if MODEL["tied"]:
-            of_start["embedding"] += table_back(of_end.pop("table"))[0]
-        return loss, {"layers": of_layers, "ends": {**of_start, **of_end}}
-
     def reduced(self, gradient, s):
         """Summed over the devices that have the weight, once for all micro-batches; in parts where ZeRO keeps it so."""
         if whole := tuple(axis for axis in ENDS if axis not in axes_of(s)):
@@ -673,7 +586,7 @@ class Step:
             return gradient
         return jax.lax.psum_scatter(gradient, holders(s), scatter_dimension=at, tiled=True)
 
-    def summed_over_micro_batches(self, weights, tokens):
+    def over_micro_batches(self, weights, tokens):
         """Losses and gradients, one micro-batch after the other: the activations of one are alive at a time."""
         if len(tokens) == 1:
             return jax.value_and_grad(self.loss)(weights, tokens[0])
@@ -702,8 +615,7 @@ class Step:
         weights = jax.tree.map(own, state["weights"], shapes())
         layers, back = self.of_own_heads(weights["layers"])
         tokens = self.own(tokens, 2, 1)
-        summed = self.pipelined if PP > 1 else self.summed_over_micro_batches
-        loss, gradients = summed({**weights, "layers": layers}, tokens)
+        loss, gradients = self.over_micro_batches({**weights, "layers": layers}, tokens)
         gradients, count = {**gradients, "layers": back(gradients["layers"])}, len(tokens)
         gradients = jax.tree.map(self.reduced, gradients, shapes())
         kept = ("master", "moment", "square")
@@ -734,6 +646,32 @@ class Step:
         )
 
 
+# {{stages}}
+
+
+def step_on(mesh: Mesh) -> Step:
+    return (StagedStep if PP > 1 else Step)(mesh)  # noqa: F821  # it is where this file has it
+
+
+def arranged(layers: list) -> list:
+    """Layers as a step has them. A block that a shorter chunk does not have is zeros, whose block passes on what it
+    is given, and which stay zeros: all gradients of theirs are 0."""
+    if PP == 1:
+        return layers
+    first = np.cumsum([0, *BLOCKS])
+
+    def at(i, chunk):
+        layer = layers[first[chunk] + min(i, BLOCKS[chunk] - 1)]
+        return layer if i < BLOCKS[chunk] else jax.tree.map(np.zeros_like, layer)
+
+    def of_all(i):
+        chunks = ([at(i, chunk * PP + stage) for stage in range(PP)] for chunk in range(VPP))
+        chunks = [jax.tree.map(lambda *x: np.concatenate(x), *each) for each in chunks]
+        return chunks[0] if VPP == 1 else jax.tree.map(lambda *x: np.stack(x), *chunks)
+
+    return [of_all(i) for i in range(LONGEST)]
+
+
 def initial(states) -> dict:
     """Drawn on the host, the same for every mesh."""
     random = np.random.default_rng(0)
@@ -748,10 +686,7 @@ def initial(states) -> dict:
 
     drawn = {"ends": shapes()["ends"], "layers": [one_layer()] * MODEL["layers"]}
     master = jax.tree.map(draw, drawn, is_leaf=is_leaf)
-    if PP > 1:
-        joined = lambda *layers: np.concatenate(layers)  # noqa: E731
-        each = MODEL["layers"] // PP
-        master["layers"] = [jax.tree.map(joined, *master["layers"][i::each]) for i in range(each)]
+    master["layers"] = arranged(master["layers"])
     weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
     zeros = jax.tree.map(np.zeros_like, master)
     return jax.device_put({"weights": weights, "master": master, "moment": zeros, "square": zeros}, states)
@@ -770,7 +705,7 @@ def main() -> None:
     sizes = {"pp": PP, "dp": DP // EP, "ep": EP, "cp": CP, "tp": TP}
     sizes = {axis: sizes[axis] for axis in ("pp", *DATA, "tp") if axis in (*DATA, *ENDS)}
     mesh = Mesh(devices.reshape([1 if options.whole else size for size in sizes.values()]), tuple(sizes))
-    step, states, data = Step(mesh).jitted()
+    step, states, data = step_on(mesh).jitted()
     sequences = LAYOUT["micro_batch"] * DP
     shape = (PLAN["global_batch"] // sequences, sequences, PLAN["seq"] + 1)
     if options.time:

@@ -280,10 +280,21 @@ TEST(Plan, ExportsWhatTrainingProgramsRead) {
   EXPECT_THAT(text("train.toml"), HasSubstr("data_parallel_shard_degree = 8\n"));
   ASSERT_EQ(exported("jax", {"--tp", "8", "--pp", "1", "--zero", "1", "--recompute", "full"}).code, 0);
   EXPECT_THAT(text("train.py"), HasSubstr("\"kv_heads\": 8"));
-  const Ran pipeline = exported("jax", {"--tp", "8", "--pp", "2", "--zero", "1"});
+  const Ran pipeline = exported("jax", {"--tp", "8", "--pp", "2", "--zero", "1", "--schedule", "zb-h1"});
   EXPECT_EQ(pipeline.code, 2);
   EXPECT_THAT(pipeline.err, HasSubstr("plan.export"));
-  EXPECT_THAT(pipeline.err, HasSubstr("--schedule gpipe"));
+  EXPECT_THAT(pipeline.err, HasSubstr("--schedule 1f1b or gpipe"));
+  // 1F1B is of one program here, which a schedule that is asked for by name is too.
+  for (const char* schedule : {"1f1b", "1f1b-ticks"}) {
+    const Ran alternating =
+        exported("jax", {"--tp", "8", "--pp", "4", "--zero", "1", "--schedule", schedule});
+    ASSERT_EQ(alternating.code, 0) << alternating.err;
+    EXPECT_THAT(alternating.out, HasSubstr("1F1B in ticks"));
+    EXPECT_THAT(text("train.py"), HasSubstr("\"schedule\": \"1f1b\""));
+    EXPECT_EQ(text("train.py").find("{{"), std::string::npos);
+  }
+  ASSERT_EQ(exported("jax", {"--tp", "8", "--pp", "4", "--vpp", "2", "--zero", "1"}).code, 0);
+  EXPECT_THAT(text("train.py"), HasSubstr("\"vpp\": 2"));
   ASSERT_EQ(exported("jax", {"--tp", "8", "--pp", "4", "--zero", "1", "--schedule", "gpipe"}).code, 0);
   EXPECT_THAT(text("train.py"), HasSubstr("\"pp\": 4"));
   // A table of which 64 ranks have no equal parts.

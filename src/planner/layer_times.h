@@ -18,14 +18,16 @@ struct CollectiveWaits {
   std::optional<double> weights_s;  // of weights and gradients beside those; nullopt: they are not there
 };
 
-// Of a pipeline whose stages go through a step in ticks (GPipe): what is waited for on a tick, forward and
-// backward, and for a micro-batch's loss, which all stages share.
+// Of a pipeline whose stages go through a step in ticks: what is waited for on a tick, forward and backward,
+// and for a micro-batch's loss, which all stages share. Of 1F1B the loss is on a tick of its own, and has by
+// what that takes longer, with what is looked up for a tick to come.
 struct TickWaits {
   double tick_s = 0;     // with the next
   double experts_s = 0;  // of that, what there is with experts' exchanges alone
   double context_s = 0;  // ... with keys and values of the other ranks of a sequence
   double sends_s = 0;    // ... and with sends between stages
   double loss_s = 0;
+  double ends_s = 0;  // of 1F1B, on a tick without a loss that has what is looked up, with that
   double once_s = 0;  // in a step: for a table that is both ends
 };
 

@@ -62,7 +62,10 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
   if (layout.tp > machine.domain)
     return fmt::format("tp {} is more than the {} ranks that fast links join", layout.tp, machine.domain);
   if (layout.pp > model.layers) return fmt::format("pp {} is more than {} layers", layout.pp, model.layers);
-  if (layout.vpp > 1 && !chunks_are_whole(model, layout))
+  const bool in_ticks = layout.pp > 1 && shares_ends(layout.schedule);
+  if (in_ticks && int64_t{layout.pp} * layout.vpp > model.layers)
+    return fmt::format("pp x vpp = {} is more than {} layers", layout.pp * layout.vpp, model.layers);
+  if (layout.vpp > 1 && !in_ticks && !chunks_are_whole(model, layout))
     return fmt::format("pp x vpp = {} divides neither {} layers nor two more", layout.pp * layout.vpp,
                        model.layers);
   if (!divides(job.seq, int64_t{layout.cp} * (layout.cp > 1 ? 2 : 1) * (layout.sp ? layout.tp : 1)))
@@ -77,10 +80,8 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
   if (is_v_shaped(layout.schedule) && !divides(model.layers, 2 * int64_t{layout.pp}))
     return fmt::format("{} has two chunks on each of {} stages, which do not divide {} layers",
                        to_string(layout.schedule), layout.pp, model.layers);
-  if (layout.schedule == Schedule::kGPipe && model.layers % layout.pp != 0)
-    return fmt::format("GPipe's stages are alike, and {} do not divide {} layers", layout.pp, model.layers);
-  if (layout.schedule == Schedule::kGPipe && layout.recompute != Recompute::kFull)
-    return "GPipe's blocks run forward again: --recompute full";
+  if (in_ticks && layout.recompute != Recompute::kFull)
+    return fmt::format("blocks of {} run forward again: --recompute full", to_string(layout.schedule));
   if (layout.ep > 1 && model.experts == 0) return fmt::format("ep {} of a model without experts", layout.ep);
   if (layout.ep > 1 && !divides(model.experts, layout.ep))
     return fmt::format("ep {} does not divide {} experts", layout.ep, model.experts);

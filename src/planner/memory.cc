@@ -89,9 +89,11 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   if (last || shares)
     memory.working = std::max(
         memory.working, tokens * model.vocabulary / layout.tp / (shares ? layout.pp : 1) * stack.logit_bytes);
-  // What the last blocks give is kept until all micro-batches are through, and its gradients beside it.
+  // GPipe keeps what the last blocks give until all micro-batches are through, and its gradients beside it;
+  // 1F1B in ticks what is looked up, and what goes to other stages.
   if (shares)
-    memory.activations += 2 * tokens * element * model.hidden / (layout.sp ? layout.tp : 1) * flights;
+    memory.activations += tokens * element * model.hidden / (layout.sp ? layout.tp : 1) *
+                          (layout.schedule == Schedule::kGPipe ? 2 * flights : 4);
   if (fsdp && layout.pp > 1) {
     // Between micro-batches nothing is cut again: whole weights stay gathered, whole gradients add up.
     memory.working += (parameters.dense + parameters.experts) * (element + stack.gradient_bytes);
@@ -107,6 +109,10 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
 }  // namespace
 
 int blocks_per_stage(const Model& model, const Layout& layout) {
+  if (layout.pp > 1 && shares_ends(layout.schedule)) {  // all chunks are as long as the longest one
+    const int chunks = layout.pp * layout.vpp;
+    return (model.layers + chunks - 1) / chunks * layout.vpp;
+  }
   if (layout.pp <= 1 || model.layers % layout.pp == 0) return model.layers / std::max<int>(1, layout.pp);
   if (ends_count_as_blocks(model, layout)) return (model.layers + 2) / layout.pp;
   return (model.layers + layout.pp - 1) / layout.pp;
@@ -114,7 +120,7 @@ int blocks_per_stage(const Model& model, const Layout& layout) {
 
 int blocks_of(const Model& model, const Layout& layout, bool first, bool last) {
   const int most = blocks_per_stage(model, layout);
-  if (layout.pp <= 1 || model.layers % layout.pp == 0) return most;
+  if (layout.pp <= 1 || model.layers % layout.pp == 0 || shares_ends(layout.schedule)) return most;
   if (ends_count_as_blocks(model, layout)) return first || last ? most - 1 : most;
   return last ? model.layers / layout.pp : most;
 }

@@ -111,5 +111,39 @@ TEST(Memory, StagesOfGPipeAreAlike) {
   EXPECT_DOUBLE_EQ(memory_of(job, machine, stack, alternating).activations, 4 * 4096 * token * 8);
 }
 
+// 1F1B in ticks keeps what blocks were given for fewer ticks than twice the stages, of any number of
+// micro-batches, and four values that are under way.
+TEST(Memory, StagesOf1F1BInTicksKeepNoMoreThanIsUnderWay) {
+  const Machine machine = machine_of(tables(), "trn1.32xlarge", 1);
+  const Stack stack = stack_of(tables(), "opentrn");
+  Job job{.model = model_named(tables(), "Llama-2-7B"), .seq = 4096, .global_batch = 24};
+  Layout layout{.tp = 8,
+                .pp = 4,
+                .dp = 1,
+                .schedule = Schedule::k1F1BInTicks,
+                .zero = 0,
+                .recompute = Recompute::kFull};
+  const double token = 2.0 * job.model.hidden;
+  EXPECT_DOUBLE_EQ(memory_of(job, machine, stack, layout).activations, 4096 * token * (7 * 8 + 4));
+  job.global_batch = 2400;
+  EXPECT_DOUBLE_EQ(memory_of(job, machine, stack, layout).activations, 4096 * token * (7 * 8 + 4));
+  layout.vpp = 2;  // as many chunks, of half the blocks
+  EXPECT_DOUBLE_EQ(memory_of(job, machine, stack, layout).activations, 4096 * token * (15 * 4 + 4));
+}
+
+// Of stages, or chunks, that do not divide the layers, each has room for as many blocks as the longest one.
+TEST(Memory, StagesInTicksHaveTheBlocksOfTheLongest) {
+  Model model = model_named(tables(), "Llama-2-7B");
+  model.layers = 10;
+  Layout layout{.tp = 8, .pp = 4, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull};
+  for (const bool first : {true, false}) EXPECT_EQ(blocks_of(model, layout, first, !first), 3);
+  layout.schedule = Schedule::k1F1BInTicks;
+  layout.vpp = 2;
+  EXPECT_EQ(blocks_per_stage(model, layout), 4);
+  layout.schedule = Schedule::k1F1B;
+  layout.vpp = 1;
+  EXPECT_EQ(blocks_of(model, layout, false, true), 2);
+}
+
 }  // namespace
 }  // namespace opentrn::planner::memory_tests

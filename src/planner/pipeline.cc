@@ -6,13 +6,14 @@
 #include <tuple>
 
 #include "planner/pipeline_events.h"
+#include "planner/schedule.h"
 
 namespace opentrn::planner {
 namespace {
 
 bool has_closed_form(Schedule schedule) {
   return schedule == Schedule::k1F1B || schedule == Schedule::kZbH1 || schedule == Schedule::kDualPipe ||
-         schedule == Schedule::kGPipe;
+         shares_ends(schedule);
 }
 
 // Enough for a V-shaped schedule to repeat itself; an even number.
@@ -57,7 +58,9 @@ double bubble_s(const Pipeline& pipeline) {
       return (pipeline.stages / 2.0 - 1) *
              std::max(0.0, pipeline.forward_s + 2 * pipeline.backward_s - 3 * pipeline.weight_s);
     // On as many ticks each way every stage has no micro-batch, and computes all the same.
-    case Schedule::kGPipe: return (pipeline.stages - 1) * (pipeline.forward_s + pipeline.backward_s);
+    case Schedule::kGPipe:
+    case Schedule::k1F1BInTicks:
+      return (pipeline.stages - 1) * (pipeline.forward_s + pipeline.backward_s) / pipeline.chunks;
     default: return v_bubble_s(pipeline);
   }
 }
@@ -75,7 +78,7 @@ PipelineTime pipeline_s(const Pipeline& pipeline) {
   const double hops = 2.0 * (pipeline.stages - 1);
   const double steady = 2.0 * (double(pipeline.micro_batches) * chunks - 1);
   // Each tick ends with a send, the last one too, and the next one begins behind it.
-  if (pipeline.schedule == Schedule::kGPipe) {
+  if (shares_ends(pipeline.schedule)) {
     time.sends_s = (hops + steady + 2) * pipeline.send_s;
     return time;
   }
@@ -87,7 +90,9 @@ double in_flight(Schedule schedule, int stages, int chunks, int64_t micro_batche
   if (stages <= 1) return 1;
   if (!has_closed_form(schedule)) return v_in_flight(schedule, stages, micro_batches);
   // Ticks without a micro-batch keep theirs too.
-  if (schedule == Schedule::kGPipe) return double(micro_batches) + stages - 1;
+  const double ticks = double(micro_batches) * chunks + stages - 1;
+  if (schedule == Schedule::kGPipe) return ticks;
+  if (schedule == Schedule::k1F1BInTicks) return std::min(ticks, 2.0 * stages * chunks - 1) / chunks;
   double depth = stages;
   if (schedule == Schedule::kDualPipe) depth = stages + 1;
   if (chunks > 1) depth = stages * (1 + double(stages - 1) / (double(stages) * chunks));

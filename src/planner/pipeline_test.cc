@@ -93,9 +93,37 @@ TEST(Pipeline, GPipeIsItsScheduleExactlyWhereStagesAreEqual) {
       }
 }
 
+// As GPipe, with one chunk of a stage on a tick; what is kept is bounded by the stages.
+TEST(Pipeline, Alternating1F1BInTicksIsItsScheduleExactlyWhereStagesAreEqual) {
+  for (const StageTime& time : kTimes)
+    for (const int stages : {2, 3, 8})
+      for (const int chunks : {1, 2, 3})
+        for (const int64_t rounds : {1, 2, 6}) {
+          const int64_t micro_batches = rounds * stages;
+          const std::vector<StageTime> equal(stages, time);
+          Pipeline pipeline = closed_form(equal, chunks, micro_batches);
+          pipeline.schedule = Schedule::k1F1BInTicks;
+          pipeline.forward_s = time.forward;
+          pipeline.backward_s = time.backward;
+          const double ticks = double(micro_batches * chunks) + stages - 1;
+          EXPECT_NEAR(pipeline_s(pipeline).total_s(), ticks * (time.forward + time.backward) / chunks, 1e-9);
+          const PipelineRun run = run_pipeline(Schedule::k1F1BInTicks, equal, chunks, micro_batches, 0);
+          EXPECT_NEAR(pipeline_s(pipeline).total_s(), run.end_s, 1e-9);
+          const double kept = in_flight(Schedule::k1F1BInTicks, stages, chunks, micro_batches);
+          EXPECT_GE(kept, run.in_flight);  // places of chunks that are free stay
+          EXPECT_LT(kept, 2 * stages);
+          if (chunks == 1) {
+            EXPECT_EQ(run.in_flight, std::min<double>(double(micro_batches), 2 * stages - 1));
+          }
+          pipeline.send_s = 0.125;
+          EXPECT_NEAR(pipeline_s(pipeline).sends_s, 2 * ticks * 0.125, 1e-9);
+        }
+}
+
 TEST(Pipeline, EverySchedulePassesEveryMicroBatchOnce) {
-  for (const Schedule schedule : {Schedule::k1F1B, Schedule::kZbH1, Schedule::kZbV, Schedule::kVHalf,
-                                  Schedule::kVMin, Schedule::kDualPipe, Schedule::kGPipe}) {
+  for (const Schedule schedule :
+       {Schedule::k1F1B, Schedule::kZbH1, Schedule::kZbV, Schedule::kVHalf, Schedule::kVMin,
+        Schedule::kDualPipe, Schedule::kGPipe, Schedule::k1F1BInTicks}) {
     const int stages = 6;
     const int64_t micro_batches = 18;
     const Order order = order_of(schedule, stages, 1, micro_batches);
@@ -152,6 +180,11 @@ TEST(Pipeline, SaysWhatAScheduleNeeds) {
   EXPECT_NE(no_order_because(Schedule::kGPipe, 1, 1, 8), "");
   EXPECT_NE(no_order_because(Schedule::kGPipe, 4, 2, 8), "");
   EXPECT_EQ(schedule_named("gpipe"), Schedule::kGPipe);
+  EXPECT_EQ(no_order_because(Schedule::k1F1BInTicks, 8, 1, 1), "");
+  EXPECT_NE(no_order_because(Schedule::k1F1BInTicks, 1, 1, 8), "");
+  EXPECT_NE(no_order_because(Schedule::k1F1BInTicks, 4, 2, 6), "");
+  EXPECT_EQ(no_order_because(Schedule::k1F1BInTicks, 4, 2, 8), "");
+  EXPECT_EQ(schedule_named("1f1b-ticks"), Schedule::k1F1BInTicks);
   EXPECT_FALSE(schedule_named("pipedream"));
 }
 

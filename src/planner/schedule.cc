@@ -14,7 +14,9 @@ bool is_v_shaped(Schedule schedule) {
   return schedule == Schedule::kZbV || schedule == Schedule::kVHalf || schedule == Schedule::kVMin;
 }
 
-bool shares_ends(Schedule schedule) { return schedule == Schedule::kGPipe; }
+bool shares_ends(Schedule schedule) {
+  return schedule == Schedule::kGPipe || schedule == Schedule::k1F1BInTicks;
+}
 
 namespace {
 
@@ -33,8 +35,8 @@ Order all_forward_all_backward(int stages, int64_t micro_batches) {
 }
 
 // 1F1B, interleaved where there are chunks: forwards until the pipeline is full, then one of each, then the
-// backwards left.
-Order one_forward_one_backward(int stages, int chunks, int64_t micro_batches) {
+// backwards left. In ticks, interleaved with one chunk too.
+Order one_forward_one_backward(int stages, int chunks, int64_t micro_batches, bool in_ticks) {
   Order order;
   order.passes_per_rank = chunks;
   order.micro_batches = {micro_batches};
@@ -42,8 +44,9 @@ Order one_forward_one_backward(int stages, int chunks, int64_t micro_batches) {
   for (int at = 0; at < stages * chunks; ++at) order.path[0].push_back(at % stages);
   const int64_t all = micro_batches * chunks;
   for (int stage = 0; stage < stages; ++stage) {
-    const int64_t lead =
-        chunks > 1 ? int64_t{stages - stage - 1} * 2 + int64_t{chunks - 1} * stages : stages - stage - 1;
+    const int64_t lead = chunks > 1 || in_ticks
+                             ? int64_t{stages - stage - 1} * 2 + int64_t{chunks - 1} * stages
+                             : stages - stage - 1;
     const int64_t warm = std::min(all, lead);
     const auto pass = [&](int64_t index, bool backward) {
       const int64_t round = int64_t{stages} * chunks;
@@ -271,13 +274,15 @@ class DualPipe {
 }  // namespace
 
 std::string no_order_because(Schedule schedule, int stages, int chunks, int64_t micro_batches) {
-  if (schedule == Schedule::k1F1B) {
+  const bool in_ticks = schedule == Schedule::k1F1BInTicks;
+  if (stages < 2 && schedule != Schedule::k1F1B)
+    return fmt::format("{} is of pipelines", to_string(schedule));
+  if (schedule == Schedule::k1F1B || in_ticks) {
     if (chunks > 1 && (stages == 1 || micro_batches % stages != 0))
       return fmt::format("the interleaved schedule needs micro-batches ({}) in multiples of pp ({})",
                          micro_batches, stages);
     return {};
   }
-  if (stages < 2) return fmt::format("{} is of pipelines", to_string(schedule));
   if (chunks != 1) return fmt::format("{} has no vpp", to_string(schedule));
   if (schedule == Schedule::kDualPipe && (stages % 2 != 0 || micro_batches % 2 != 0))
     return fmt::format("{} needs even numbers of stages ({}) and micro-batches ({})", to_string(schedule),
@@ -298,16 +303,16 @@ Order order_of(Schedule schedule, int stages, int chunks, int64_t micro_batches)
   if (schedule == Schedule::kZbH1) return zero_bubble_h1(stages, micro_batches);
   if (schedule == Schedule::kDualPipe) return DualPipe(stages, micro_batches).order();
   if (schedule == Schedule::kGPipe) return all_forward_all_backward(stages, micro_batches);
-  return one_forward_one_backward(stages, chunks, micro_batches);
+  return one_forward_one_backward(stages, chunks, micro_batches, schedule == Schedule::k1F1BInTicks);
 }
 
 namespace {
 
 constexpr std::tuple<Schedule, std::string_view, std::string_view> kNames[] = {
-    {Schedule::k1F1B, "1f1b", "1F1B"},   {Schedule::kZbH1, "zb-h1", "ZB-H1"},
-    {Schedule::kZbV, "zb-v", "ZB-V"},    {Schedule::kVHalf, "v-half", "V-Half"},
-    {Schedule::kVMin, "v-min", "V-Min"}, {Schedule::kDualPipe, "dualpipe", "DualPipe"},
-    {Schedule::kGPipe, "gpipe", "GPipe"}};
+    {Schedule::k1F1B, "1f1b", "1F1B"},    {Schedule::kZbH1, "zb-h1", "ZB-H1"},
+    {Schedule::kZbV, "zb-v", "ZB-V"},     {Schedule::kVHalf, "v-half", "V-Half"},
+    {Schedule::kVMin, "v-min", "V-Min"},  {Schedule::kDualPipe, "dualpipe", "DualPipe"},
+    {Schedule::kGPipe, "gpipe", "GPipe"}, {Schedule::k1F1BInTicks, "1f1b-ticks", "1F1B in ticks"}};
 
 }  // namespace
 

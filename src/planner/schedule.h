@@ -5,10 +5,12 @@
 // for. Sources: ZB-H1, arXiv:2401.10241; ZB-V, V-Half and V-Min, arXiv:2405.15362; DualPipe, arXiv:2412.19437
 // and the README of deepseek-ai/DualPipe; GPipe, arXiv:1811.06965.
 //
-// GPipe is here as one program runs it on all ranks: stages go through a step in ticks, on each of which
-// every stage computes, with a micro-batch or without. Blocks run forward again in the backward pass, as
-// GPipe has it, and each stage has a part of the embedding and of the output layer (arXiv:2411.05288), as all
-// stages do the same.
+// GPipe and 1F1B in ticks are as one program runs them on all ranks: stages go through a step in ticks, on
+// each of which every stage computes, with a micro-batch or without. Blocks run forward again in the backward
+// pass, as GPipe has it, and each stage has a part of the embedding and of the output layer
+// (arXiv:2411.05288), as all stages do the same. 1F1B's ticks have a pass forward and one back, but for those
+// before the first loss and behind the last one; a stage has twice as many micro-batches under way as 1F1B's,
+// less one, since a gradient comes back as slowly as tokens go.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +40,7 @@ struct Pass {
   int64_t micro2 = 0;
 };
 
-// What every rank does, in order. `chunks`: of the interleaved 1F1B; 1 for the others, which fix their own.
+// What every rank does, in order. `chunks`: of 1F1B; 1 for the others, which fix their own.
 struct Order {
   std::vector<std::vector<Pass>> ranks;
   std::vector<std::vector<int>> path;  // rank of a virtual stage, by stream
@@ -51,10 +53,10 @@ Order order_of(Schedule schedule, int stages, int chunks, int64_t micro_batches)
 std::string no_order_because(Schedule schedule, int stages, int chunks, int64_t micro_batches);
 
 bool is_v_shaped(Schedule schedule);
-// Whether all stages have a part of the model's ends, and the same work.
+// Whether stages go through a step in ticks: all have a part of the model's ends, and the same work.
 bool shares_ends(Schedule schedule);
 std::string_view to_string(Schedule schedule);  // "ZB-H1"
-// "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe"; nullopt for another.
+// "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe", "1f1b-ticks"; nullopt for another.
 std::optional<Schedule> schedule_named(std::string_view name);
 std::vector<std::string> schedule_names();
 

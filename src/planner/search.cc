@@ -110,14 +110,14 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
       layout.vpp = static_cast<int16_t>(vpp);
       layout.micro_batch = micro;
       for (const auto& [schedule, sp] : ways) {
-        if (schedule != Schedule::k1F1B && vpp != 1) continue;
+        if (schedule != Schedule::k1F1B && schedule != Schedule::k1F1BInTicks && vpp != 1) continue;
         layout.schedule = schedule;
         layout.sp = sp;
-        layout.recompute = schedule == Schedule::kGPipe ? Recompute::kFull : Recompute::kNone;
+        layout.recompute = shares_ends(schedule) ? Recompute::kFull : Recompute::kNone;
         if (!illegal_because(job, machine, layout).empty()) continue;
         for (const int zero : zeros)
           for (const Recompute mode : modes) {
-            if (schedule == Schedule::kGPipe && mode != Recompute::kFull) continue;
+            if (shares_ends(schedule) && mode != Recompute::kFull) continue;
             interrupt::poll();
             layout.zero = static_cast<int8_t>(zero);
             layout.recompute = mode;
@@ -199,7 +199,7 @@ std::string none_legal_because(const Job& job, const Machine& machine, const Fix
   }
   if (!fixed.schedules.empty() && layout.pp > 1) layout.schedule = fixed.schedules.front();
   layout.recompute =
-      fixed.recompute.value_or(layout.schedule == Schedule::kGPipe ? Recompute::kFull : Recompute::kNone);
+      fixed.recompute.value_or(shares_ends(layout.schedule) ? Recompute::kFull : Recompute::kNone);
   return illegal_because(job, machine, layout);
 }
 
@@ -215,7 +215,7 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
   const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /
                          machine.rates.matmul[static_cast<int>(job.precision)] / stack.compute_efficiency;
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
-  const bool waits = layout.schedule == Schedule::k1F1B || layout.schedule == Schedule::kGPipe;
+  const bool waits = layout.schedule == Schedule::k1F1B || shares_ends(layout.schedule);
   return 0.999 * compute * (1 + (waits ? double(layout.pp - 1) / (m * layout.vpp) : 0));
 }
 

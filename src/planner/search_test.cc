@@ -1,5 +1,6 @@
 #include "planner/search.h"
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -107,27 +108,39 @@ TEST(StatedLayers, ReplaceTheCurvesWhereTheyAreStated) {
       StatedLayers("tp,cp,sp,micro_batch,forward_us,backward_us,output_us\n4,1,2,1,1,1,1\n", "x.csv"), Fault);
 }
 
-TEST(Search, GPipeRunsBlocksAgainAndHasEqualStages) {
+TEST(Search, SchedulesInTicksRunBlocksAgain) {
   const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 4096, .global_batch = 64};
   const Machine machine = machine_of(tables(), "trn1.32xlarge", 2);
   const Stack stack = stack_of(tables(), "opentrn");
   Fixed fixed;
-  fixed.schedules = {Schedule::kGPipe};
-  int stages = 0;
+  fixed.schedules = {Schedule::kGPipe, Schedule::k1F1BInTicks};
+  std::map<Schedule, int> stages, interleaved;
   for_each_layout(job, machine, stack, fixed, [&](const Layout& layout) {
     EXPECT_EQ(illegal_because(job, machine, layout), "");
     EXPECT_LE(least_step_s(job, machine, stack, layout), evaluate(job, machine, stack, layout).step_s)
         << to_string(layout);
     if (layout.pp == 1) return;
-    ++stages;
-    EXPECT_EQ(layout.schedule, Schedule::kGPipe);
+    ++stages[layout.schedule];
+    if (layout.vpp > 1) ++interleaved[layout.schedule];
     EXPECT_EQ(layout.recompute, Recompute::kFull);
-    EXPECT_EQ(job.model.layers % layout.pp, 0);
   });
-  EXPECT_GT(stages, 0);
+  EXPECT_EQ(stages.size(), 2);
+  EXPECT_GT(stages[Schedule::kGPipe], 0);
+  EXPECT_GT(stages[Schedule::k1F1BInTicks], stages[Schedule::kGPipe]);
+  EXPECT_EQ(interleaved[Schedule::kGPipe], 0);
+  EXPECT_GT(interleaved[Schedule::k1F1BInTicks], 0);
+  // Stages that do not divide the layers are as long as the longest, and there is no chunk without a block.
   fixed.pp = 5;
-  EXPECT_NE(none_legal_because(job, machine_of(tables(), "trn1.32xlarge", 5), fixed).find("32 layers"),
-            std::string::npos);
+  const Machine five = machine_of(tables(), "trn1.32xlarge", 5);
+  Job even = job;
+  even.global_batch = 160;
+  int uneven = 0;
+  for_each_layout(even, five, stack, fixed, [&](const Layout&) { ++uneven; });
+  EXPECT_GT(uneven, 0);
+  fixed.vpp = 7;
+  fixed.schedules = {Schedule::k1F1BInTicks};
+  EXPECT_NE(none_legal_because(even, five, fixed).find("35 is more than 32 layers"), std::string::npos);
+  fixed.vpp.reset();
   fixed.pp = 2;
   fixed.recompute = Recompute::kNone;
   EXPECT_NE(none_legal_because(job, machine, fixed).find("--recompute full"), std::string::npos);

@@ -340,12 +340,13 @@ int64_t micro_batches(const Job& job, const Layout& layout) {
       std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch))));
 }
 
-// That a program in ticks keeps: what blocks were given and what the last one made, with its gradient.
+// That a program in ticks keeps: what blocks were given; of GPipe what the last one made, with its gradient.
 double out_of_ticks_bytes(const Job& job, const Layout& layout) {
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
   const double tokens = layout.micro_batch * job.seq / layout.cp / (layout.sp ? layout.tp : 1);
   return in_flight(layout.schedule, layout.pp, layout.vpp, micro_batches(job, layout)) *
-         (blocks_per_stage(job.model, layout) + 2) * tokens * job.model.hidden * element;
+         (blocks_per_stage(job.model, layout) + (layout.schedule == Schedule::kGPipe ? 2 : 0)) * tokens *
+         job.model.hidden * element;
 }
 
 std::string_view bound(const StepTime& time) {
@@ -404,7 +405,7 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double per_batch = stage.all(), blocks = blocks_per_stage(job.model, layout);
   const End end = slowest_end(job.model, layout, per_batch, first, last, waits);
   const bool in_ticks = layout.pp > 1 && shares_ends(layout.schedule);
-  const double beside_blocks = in_ticks && layers != nullptr ? layers->tick_s : 0;
+  const double beside_blocks = in_ticks && layers != nullptr ? layers->tick_s * layout.vpp : 0;
   const double slowest = end.share * per_batch + end.more + beside_blocks;
   const double sent = sent_bytes(job, stack, layout);
   // Stages that share the embedding have their tokens from all of them on each tick.
@@ -459,11 +460,19 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
     const TickWaits& ticks = *layers->ticks;
     out.time.ep = m * ticks.experts_s;
     out.time.cp = m * ticks.context_s;
-    out.time.pp = (m + layout.pp - 1) * ticks.sends_s;
+    const double chunks = layout.vpp;
+    out.time.ep *= chunks;
+    out.time.cp *= chunks;
+    out.time.pp = (m * chunks + layout.pp - 1) * ticks.sends_s;
     out.time.tp =
-        m * (ticks.tick_s - ticks.sends_s - ticks.experts_s - ticks.context_s + ticks.loss_s) + ticks.once_s;
-    out.time.bubble = (layout.pp - 1) * (stage.forward + stage.backward + stage.recompute + beside_blocks +
-                                         ticks.tick_s - ticks.sends_s);
+        m * (chunks * (ticks.tick_s - ticks.sends_s - ticks.experts_s - ticks.context_s) + ticks.loss_s) +
+        ticks.once_s;
+    out.time.bubble =
+        (layout.pp - 1) * ((stage.forward + stage.backward + stage.recompute + beside_blocks) / chunks +
+                           ticks.tick_s - ticks.sends_s);
+    // 1F1B looks tokens up on ticks of their own, and once before all ticks, until there are losses.
+    if (layout.schedule == Schedule::k1F1BInTicks)
+      out.time.bubble += layout.pp * (ticks.ends_s + layers->embedding_s.value_or(0));
   }
   const bool goes_beside = is_program && layers->waits->weights_s.has_value();
   if (goes_beside) out.time.gradients = m * *layers->waits->weights_s;

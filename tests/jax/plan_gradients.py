@@ -33,7 +33,7 @@ def gradients(text: str, plan: dict, *, whole: bool = False) -> dict:
     sizes = {name: layout[name] for name in ("pp", "dp", "cp", "tp") if name in ("dp", "tp") or layout[name] > 1}
     shape = [1 if whole else size for size in sizes.values()]
     devices = np.array(jax.devices()[: int(np.prod(shape))]).reshape(shape)
-    step, states, data = program.Step(program.Mesh(devices, tuple(sizes))).jitted()
+    step, states, data = program.step_on(program.Mesh(devices, tuple(sizes))).jitted()
     sequences = layout["micro_batch"] * layout["dp"]
     shape = (plan["global_batch"] // sequences, sequences, plan["seq"] + 1)
     tokens = np.random.default_rng(1).integers(0, plan["model"]["vocabulary"], shape, np.int32)
@@ -41,11 +41,18 @@ def gradients(text: str, plan: dict, *, whole: bool = False) -> dict:
     return jax.tree.map(np.asarray, state["moment"])
 
 
-def by_stages(of: dict, stages: int) -> dict:
-    """As a step with stages has them: a layer of each as one weight."""
-    each = len(of["layers"]) // stages
-    joined = [jax.tree.map(lambda *x: np.concatenate(x), *of["layers"][i::each]) for i in range(each)]
-    return {**of, "layers": joined}
+def by_stages(text: str, plan: dict, of: dict) -> dict:
+    """As a step with stages has them: a block of each as one weight."""
+    return {**of, "layers": step_of(text, plan).arranged(of["layers"])}
+
+
+def of_absent_blocks(plan: dict, of: dict) -> dict:
+    """The largest gradients of a second block that no stage but the first has, and of the first's."""
+    stages = [np.split(w, plan["layout"]["pp"]) for w in jax.tree.leaves(of["layers"][1])]
+    return {
+        "absent": max(float(np.abs(part).max()) for each in stages for part in each[1:]),
+        "present": min(float(np.abs(each[0]).max()) for each in stages),
+    }
 
 
 def difference(a: dict, b: dict) -> float:
@@ -55,12 +62,16 @@ def difference(a: dict, b: dict) -> float:
 def main() -> None:
     text = Path(sys.argv[1]).read_text()
     plan = json.loads(text.split(START, 1)[1].split("\"\"\"", 1)[0])
-    found, stages = gradients(text, plan), plan["layout"]["pp"]
-    one_stage = {**plan, "layout": {**plan["layout"], "pp": 1}}
+    found = gradients(text, plan)
+    if "--absent" in sys.argv:
+        print(json.dumps(of_absent_blocks(plan, found)))
+        return
+    alone = {"pp": 1, "vpp": 1, "blocks": [plan["model"]["layers"]]}
+    one_stage = {**plan, "layout": {**plan["layout"], **alone}}
     made = {
         "largest": max(float(np.abs(x).max()) for x in jax.tree.leaves(found)),
         "whole": difference(found, gradients(text, plan, whole=True)),
-        "one_stage": difference(found, by_stages(gradients(text, one_stage), stages)),
+        "one_stage": difference(found, by_stages(text, plan, gradients(text, one_stage))),
     }
     print(json.dumps(made))
 

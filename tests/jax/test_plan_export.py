@@ -27,8 +27,6 @@ def config(folder: Path, **sizes: int | bool | str) -> str:
 def exported(folder: Path, model: str, instance: str = INSTANCE, lnc: int = 1, **options) -> dict:
     """The plan in that folder: of eight cores, or of all of another instance."""
     options = {"pp": 1, **options}
-    if options["pp"] > 1:
-        options["schedule"] = ["gpipe"]
     found = opentrn.plan(model, instance=instance, lnc=lnc, compiled=1, stack="opentrn", top=1, export="jax",
                          output=str(folder), **options)  # fmt: skip
     return found["plans"][0]
@@ -68,20 +66,28 @@ def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
     assert losses[0] == pytest.approx(losses[1], rel=5e-3)
 
 
+GPIPE = {"schedule": ["gpipe"]}
 PIPELINES = [
-    {"pp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True},
+    {"pp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True, **GPIPE},
     {"pp": 2, "tp": 1, "sp": "off", "zero": 0, "micro_batch": 2},
     {"pp": 4, "tp": 2, "sp": "off", "zero": 0, "micro_batch": 1, "kv": 1},
-    {"pp": 4, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "gated": False},
+    {"pp": 4, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "gated": False, **GPIPE},
     # Queries of two ranks meet two of three heads of keys.
     {"pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "heads": 12, "kv": 3},
+    # Two chunks on a stage, whose weights TP and ZeRO cut; stages and chunks that do not divide the layers.
+    {"pp": 2, "vpp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True},
+    {"pp": 4, "vpp": 2, "tp": 2, "sp": "off", "zero": 0, "micro_batch": 2, "layers": 10},
+    {"pp": 4, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "layers": 6},
+    {"pp": 4, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "layers": 5, **GPIPE},
+    # Fewer micro-batches than stages.
+    {"pp": 4, "tp": 1, "sp": "off", "zero": 0, "micro_batch": 4, "layers": 5},
 ]
 
 
 def pipeline(
-    folder: Path, *, heads: int = 4, kv: int = 4, tied: bool = False, gated: bool = True, **layout
+    folder: Path, *, heads: int = 4, kv: int = 4, tied: bool = False, gated: bool = True, layers: int = 4, **layout
 ) -> dict:
-    sizes = {"model_type": "llama" if gated else "nemotron", "hidden_size": 128, "num_hidden_layers": 4,
+    sizes = {"model_type": "llama" if gated else "nemotron", "hidden_size": 128, "num_hidden_layers": layers,
              "num_attention_heads": heads, "head_dim": 32, "intermediate_size": 256, "vocab_size": 256,
              "num_key_value_heads": kv, "tie_word_embeddings": tied}  # fmt: skip
     return exported(folder, config(folder, **sizes), seq=64, global_batch=16, **layout)
@@ -90,7 +96,8 @@ def pipeline(
 @pytest.mark.parametrize("options", PIPELINES)
 def test_a_plan_with_stages_has_the_losses_of_one_device(tmp_path, options):
     plan = pipeline(tmp_path, **options)
-    assert plan["ranks"] == 8 and plan["layout"]["schedule"] == "GPipe"
+    schedule = "GPipe" if "schedule" in options else "1F1B in ticks"
+    assert plan["ranks"] == 8 and plan["layout"]["schedule"] == schedule
     losses = [
         [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words))]
         for words in ((), ("--whole",))
@@ -104,7 +111,8 @@ CONTEXT = [
     {"cp": 2, "tp": 2, "sp": "on", "zero": 3, "micro_batch": 1, "kv": 2, "recompute": "none"},
     {"cp": 4, "tp": 1, "sp": "off", "zero": 0, "micro_batch": 2, "recompute": "full"},
     {"cp": 2, "tp": 4, "sp": "off", "zero": 0, "micro_batch": 1, "heads": 12, "kv": 3, "recompute": "none"},
-    {"cp": 2, "tp": 2, "pp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "kv": 2},
+    {"cp": 2, "tp": 2, "pp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "kv": 2, **GPIPE},
+    {"cp": 2, "tp": 1, "pp": 2, "vpp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "kv": 2},
 ]
 
 
@@ -121,12 +129,29 @@ def test_a_plan_has_the_gradients_of_one_device(tmp_path, options):
     assert found["whole"] < 2e-5 and found["one_stage"] < 2e-5
 
 
-def test_a_stage_takes_an_equal_part_of_the_layers(tmp_path):
-    model = config(tmp_path, hidden_size=128, num_hidden_layers=6, num_attention_heads=4, intermediate_size=256,
+def test_1f1b_keeps_what_its_stages_have_under_way(tmp_path):
+    """Of eight times as many micro-batches a stage keeps no more; GPipe keeps all of them."""
+    model = config(tmp_path, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=256,
                    vocab_size=256)  # fmt: skip
-    with pytest.raises(InputError, match="4 do not divide 6 layers") as refused:
-        exported(tmp_path, model, seq=64, global_batch=16, pp=4)
-    assert refused.value.label == "plan.layout"
+    needed = {}
+    for schedule, batch in (("1f1b", 16), ("1f1b", 128), ("gpipe", 128)):
+        plan = exported(tmp_path, model, seq=512, global_batch=batch, pp=4, tp=1, zero=1, micro_batch=1,
+                        schedule=[schedule])  # fmt: skip
+        program = json.loads(ran(tmp_path, "--time").splitlines()[-1])
+        needed[schedule, batch] = (plan["memory_by_cause"]["activations"], program["bytes"])
+    (few, few_bytes), (many, many_bytes), (all_, all_bytes) = needed.values()
+    assert few == many and many_bytes < 1.02 * few_bytes
+    assert all_ > 3 * many and all_bytes - many_bytes == pytest.approx(all_ - many, rel=0.25)
+
+
+def test_blocks_that_a_stage_does_not_have_stay_zeros(tmp_path):
+    """Five layers on four stages: three of them have one block, and a second one that is none."""
+    pipeline(tmp_path, pp=4, tp=1, sp="off", zero=1, micro_batch=1, layers=5)
+    done = run("cpu", "-m", "tests.jax.plan_gradients", str(tmp_path / "train.py"), "--absent",
+               XLA_FLAGS="--xla_force_host_platform_device_count=8")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["absent"] == 0 and found["present"] > 0
 
 
 def mixture(folder: Path, **sizes: int | str) -> str:
@@ -210,6 +235,25 @@ PIPELINE_TOYS = [
         {"pp": 4, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "seq": 256, "global_batch": 4},
     ),
 ]  # fmt: skip
+# 1F1B: drawn at random too, as those of docs/planner.md; and two chunks on a stage.
+ALTERNATING_TOYS = [
+    (
+        {"model_type": "qwen3", "hidden_size": 768, "num_hidden_layers": 6, "num_attention_heads": 16, "head_dim": 32,
+         "intermediate_size": 1024, "vocab_size": 8192, "tie_word_embeddings": True},
+        {"pp": 4, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "seq": 256, "global_batch": 4},
+    ),
+    (
+        {"model_type": "mixtral", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 64,
+         "num_key_value_heads": 2, "intermediate_size": 1024, "vocab_size": 4096, "num_local_experts": 8,
+         "num_experts_per_tok": 2},
+        {"pp": 2, "tp": 1, "ep": 4, "sp": "off", "zero": 0, "micro_batch": 1, "seq": 256, "global_batch": 16},
+    ),
+    (
+        {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 12,
+         "head_dim": 64, "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": 8192},
+        {"pp": 2, "vpp": 2, "tp": 2, "sp": "off", "zero": 0, "micro_batch": 2, "seq": 256, "global_batch": 16},
+    ),
+]  # fmt: skip
 
 
 # Drawn at random, or (the second) the sizes of a toy with stages that was 12 % short.
@@ -235,10 +279,12 @@ def test_ranks_that_share_keys_take_what_their_plans_say(tmp_path, sizes, layout
     assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
 
 
-@pytest.mark.parametrize(("sizes", "layout"), PIPELINE_TOYS)
+@pytest.mark.parametrize(
+    ("sizes", "layout"), [*((sizes, {**layout, **GPIPE}) for sizes, layout in PIPELINE_TOYS), *ALTERNATING_TOYS]
+)
 def test_a_step_in_ticks_takes_what_its_plan_says(tmp_path, sizes, layout):
     plan = exported(tmp_path, config(tmp_path, **sizes), **layout)
-    assert plan["layout"]["schedule"] == "GPipe" and plan["layers"] == "compiled by OpenTrn"
+    assert plan["layers"] == "compiled by OpenTrn"
     program = json.loads(ran(tmp_path, "--time").splitlines()[-1])
     assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
     # What it needs without the runtime's memory: blocks' inputs are kept on every tick.
@@ -390,5 +436,5 @@ def test_experts_whose_sequences_are_cut_are_refused(tmp_path):
 def test_what_jax_has_no_words_for_is_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         opentrn.plan("Llama-3.1-8B", instance="trn1.32xlarge", seq=4096, global_batch=32, pp=2, export="jax",
-                     output=str(tmp_path))  # fmt: skip
+                     schedule=["zb-h1"], output=str(tmp_path))  # fmt: skip
     assert refused.value.label == "plan.export"

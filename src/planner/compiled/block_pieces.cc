@@ -239,11 +239,13 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   route.part = Part::kRoute;
   route.root_mean_square = !model.biases;
   route.normed = sizes.norms_all_rows();
+  route.chunks = sizes.chunks;
   Piece experts = base_of(model, precision, Part::kExperts, 0);
   experts.experts = model.experts / sizes.ep;
   experts.rows = sizes.ep * sizes.rows / sizes.keys * combine.capacity;
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
+  experts.chunks = sizes.chunks;
   return {route, experts, combine};
 }
 
@@ -327,6 +329,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   piece.heads = share.heads;
   piece.kv_heads = share.kv_heads;
   piece.features = model.head_dim;
+  piece.chunks = sizes.chunks;
   piece.causal = model.causal && (sizes.causal || sizes.context > 1);
   if (sizes.cores == 1 && model.kv_heads % sizes.parts != 0 && share.kv_heads > 1)
     piece.shared = model.heads / model.kv_heads;
@@ -346,6 +349,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
 Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
   piece.part = Part::kMlpHalf;
+  piece.chunks = sizes.chunks;
   piece.root_mean_square = !model.biases;
   piece.normed = sizes.norms_all_rows();
   if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);

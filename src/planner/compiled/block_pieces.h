@@ -36,6 +36,7 @@ struct BlockSizes {
   bool causal = false;
   int64_t parts = 1;   // cores that heads and widths are cut over
   int64_t stages = 1;  // that share the model's ends, and go through a step in ticks
+  int64_t chunks = 0;  // of a stage, above 1
   int64_t cores = 1;   // of a rank
   // The cores of a rank do not divide its heads: each has half of the sequences, or else of the queries, and
   // all heads (decision 0216).

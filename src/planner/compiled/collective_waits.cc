@@ -238,14 +238,33 @@ class MicroBatch {
     return steps_.wait_s();
   }
   double backward_tick_s(bool sends) {
-    // Where sequences are not cut, ranks have terms of what the stage behind gave.
-    gradient_ = is_cut_ ? Value() : summed(Value());
-    attention_.resize(size_t(passes_.layers));
-    mlp_.resize(size_t(passes_.layers));
-    again_ = half_forward(passes_.attention, {}, {});  // of the last block, with no piece above
-    for (int i = passes_.layers; i-- > 0;) backward(i);
+    blocks_backward();
     if (sends) send(is_cut_ ? gradient_ : terms_);
     ends();
+    return steps_.wait_s();
+  }
+  // Of 1F1B in ticks. `ends`: with what is looked up for the next tick, what was before, and the loss.
+  struct Tick {
+    bool forward = false, backward = false, ends = false, sends = true;
+  };
+  double alternating_tick_s(const Tick& tick) {
+    const bool has_loss = tick.forward && tick.backward && tick.ends;
+    if (tick.ends && tick.backward) ends();  // of the tick before
+    if (tick.forward) {
+      blocks_forward(Value());
+      if (tick.sends) send(last_);
+      if (tick.ends) looked_up();
+    }
+    gradient_ = Value();
+    if (has_loss) {
+      last_ = shared(last_);
+      loss();
+      gradient_ = shared(gradient_);
+    }
+    if (tick.backward) {
+      blocks_backward();
+      if (tick.sends) send(is_cut_ ? gradient_ : terms_);
+    }
     return steps_.wait_s();
   }
   // Of a table that is both ends: once in a step, its gradient too.
@@ -394,7 +413,18 @@ class MicroBatch {
                              passes_.activation_bytes, value, 2 * turned_s());
   }
 
-  void forward() {
+  // What the stage behind gave goes back through this one's blocks.
+  void blocks_backward() {
+    if (!is_cut_) gradient_ = summed(gradient_);  // ranks have terms of it
+    attention_.resize(size_t(passes_.layers));
+    mlp_.resize(size_t(passes_.layers));
+    again_ = half_forward(passes_.attention, {}, {});  // of the last block, with no piece above
+    for (int i = passes_.layers; i-- > 0;) backward(i);
+  }
+
+  void forward() { blocks_forward(looked_up()); }
+
+  Value looked_up() {
     const double tokens = own_bytes();
     table_ = weights_.gathered(passes_.embedding_bytes);
     Value value = steps_.made_by(passes_.embedding, {{table_, 0}});
@@ -402,7 +432,10 @@ class MicroBatch {
     value = is_cut_ ? steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), value,
                                         inside_.meeting_s)
                     : steps_.collective(Kind::kAllGather, group_, tokens, value, inside_.meeting_s);
-    value = steps_.collective(Kind::kAllGather, stages_, cut_bytes(), value);
+    return steps_.collective(Kind::kAllGather, stages_, cut_bytes(), value);
+  }
+
+  void blocks_forward(Value value) {
     for (int i = 0; i < passes_.layers; ++i) {
       attention_.push_back(weights_.gathered(passes_.attention));
       value = half_forward(passes_.attention, attention_.back(), value);
@@ -611,8 +644,43 @@ MicroBatchPasses without_context(MicroBatchPasses passes) {
 
 }  // namespace
 
+namespace {
+
+// Of 1F1B: ticks before the first loss, those with one, and those behind the last.
+TickWaits alternating_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
+                            CollectiveTimes& times) {
+  const auto wait_s = [&](const MicroBatchPasses& of, MicroBatch::Tick tick) {
+    return MicroBatch(of, machine, layout, times, false).alternating_tick_s(tick);
+  };
+  const auto apart_s = [&](bool ends) {
+    return wait_s(passes, {.forward = true, .ends = ends}) + wait_s(passes, {.backward = true, .ends = ends});
+  };
+  const bool has_chunks = layout.vpp > 1;
+  const auto tick_s = [&](const MicroBatchPasses& of, bool sends) {
+    return wait_s(of, {.forward = true, .backward = true, .ends = !has_chunks, .sends = sends});
+  };
+  TickWaits waits;
+  // Where a loss is on every tick but a few, ticks without one stand for what fills the pipeline.
+  waits.tick_s = has_chunks ? tick_s(passes, true) : apart_s(false);
+  const double with_loss = wait_s(passes, {.forward = true, .backward = true, .ends = true});
+  waits.loss_s = with_loss - waits.tick_s;
+  waits.ends_s = apart_s(true) - waits.tick_s;
+  waits.sends_s = tick_s(passes, true) - tick_s(passes, false);
+  if (passes.experts) {
+    MicroBatchPasses alone = passes;
+    alone.experts->ranks = 1;
+    waits.experts_s = tick_s(passes, true) - tick_s(alone, true);
+  }
+  if (passes.context > 1) waits.context_s = tick_s(passes, true) - tick_s(without_context(passes), true);
+  if (passes.output_bytes <= 0) waits.once_s = MicroBatch(passes, machine, layout, times, false).exchange_s();
+  return waits;
+}
+
+}  // namespace
+
 TickWaits tick_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
                      CollectiveTimes& times) {
+  if (layout.schedule == Schedule::k1F1BInTicks) return alternating_waits(passes, machine, layout, times);
   const auto fresh = [&](const MicroBatchPasses& of) {
     return MicroBatch(of, machine, layout, times, false);
   };

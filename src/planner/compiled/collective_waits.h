@@ -77,7 +77,7 @@ struct MicroBatchPasses {
   PieceTime embedding, norm, logits, shares, logits_backward, norm_backward, embedding_backward;
   HalfPasses attention, mlp;
   std::optional<ExpertPasses> experts;  // then `mlp` has their weights, and its norm where that stands alone
-  int layers = 0;                       // of a stage
+  int layers = 0;                       // of a stage, or of its chunk
   int64_t context = 1;                  // ranks that each have a part of the sequences
   int64_t stages = 1;                   // that share the ends
   double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
@@ -90,7 +90,8 @@ struct MicroBatchPasses {
   bool sums = false;       // gradients are summed, and ZeRO-3's weights gathered, in each micro-batch
 };
 
-// By which a tick takes longer, forward and backward, and a loss, where stages share the ends.
+// By which a tick takes longer, forward and backward, and a loss, where stages share the ends; of the
+// layout's schedule.
 TickWaits tick_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
                      CollectiveTimes& times);
 

@@ -202,5 +202,33 @@ TEST_F(WeightWaits, ExpertsMeetTheirCopies) {
   EXPECT_LT(wait_s(passes), of_two);
 }
 
+// 1F1B in ticks on eight stages: one forward and one back alone wait for what they send; of chunks, a tick
+// has both, and what the pass forward sends goes beside the one back.
+TEST_F(Waits, TicksOfBothPassesHideWhatTheFirstSends) {
+  MicroBatchPasses passes = passes_of(0);
+  passes.stages = 8;
+  passes.sums = false;
+  passes.activation_bytes = kBytes;
+  passes.token_bytes = 1024;
+  Layout layout{.pp = 8, .schedule = Schedule::k1F1BInTicks, .zero = 0, .recompute = Recompute::kFull};
+  const double send = times.seconds(machine, Kind::kPermute, {8, 1}, kBytes),
+               sum = times.seconds(machine, Kind::kAllReduce, {8, 1}, kBytes);
+  const TickWaits alone = tick_waits(passes, machine, layout, times);
+  EXPECT_NEAR(alone.tick_s, 2 * send, 0.01 * send);
+  EXPECT_GT(alone.sends_s, 0.99 * send);
+  EXPECT_LT(alone.sends_s, 2.01 * send);
+  EXPECT_GT(alone.ends_s, 0);
+  layout.vpp = 2;
+  const TickWaits both = tick_waits(passes, machine, layout, times);
+  EXPECT_NEAR(both.tick_s, send, 0.01 * send);
+  EXPECT_NEAR(both.tick_s + both.loss_s, alone.tick_s + alone.loss_s, 1e-9);
+  // Where nothing takes time, a loss waits for what the last stage made, and for the sum of its gradients.
+  for (PieceTime* each : {&passes.embedding, &passes.logits, &passes.shares, &passes.logits_backward,
+                          &passes.embedding_backward, &passes.attention.forward, &passes.attention.backward,
+                          &passes.mlp.forward, &passes.mlp.backward})
+    each->seconds = 1e-9;
+  EXPECT_GT(tick_waits(passes, machine, layout, times).loss_s, 1.99 * sum);
+}
+
 }  // namespace
 }  // namespace opentrn::planner::compiled

@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "planner/compiled/block_pieces.h"
+#include "planner/memory.h"
 #include "planner/schedule.h"
 
 namespace opentrn::planner::compiled {
@@ -244,7 +245,10 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
   std::vector<Weight> weights{{1, model.hidden, true}};
   if (vocabulary > 0) weights.push_back({vocabulary, part_of(model.hidden, of_ends)});
   if (vocabulary > 0 && !model.tied) weights.push_back({model.hidden, part_of(vocabulary, of_ends)});
-  const double layers = double(model.layers) / double(sizes.stages);
+  // A block of all chunks of a stage is one tensor.
+  const int64_t chunks = sizes.stages > 1 ? layout.vpp : 1;
+  const double layers = double(blocks_per_stage(model, layout)) / double(chunks);
+  const size_t ends = weights.size();
   if (!sizes.updates)
     weights.insert(weights.end(), {{1, model.hidden, true, 2 * layers},
                                    {model.hidden, queries, false, layers},
@@ -260,6 +264,7 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
     weights.insert(weights.end(), {{model.hidden, share.ffn, false, (model.gated ? 2 : 1) * layers},
                                    {share.ffn, model.hidden, true, layers}});
   }
+  for (size_t i = ends; i < weights.size(); ++i) weights[i].rows *= chunks;
   Updates all;
   const double cores = machine.cores_per_rank;
   for (const Weight& each : weights)
@@ -293,8 +298,8 @@ PieceTime looked_up(PieceTimes& times, const Model& model, Precision precision, 
 
 // What a tick and a loss take beside their work: what another stage sent is read or not, and results are
 // kept.
-void set_ticks(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes,
-               LayerTimes& out) {
+void set_ticks(PieceTimes& times, const Model& model, Precision precision, const Layout& layout,
+               const BlockSizes& sizes, LayerTimes& out) {
   const auto moved = [&](Part part, int64_t values, bool selects, bool adds) {
     Piece piece = norms_of(model, precision, sizes.normed_rows);
     piece.part = part;
@@ -307,6 +312,13 @@ void set_ticks(PieceTimes& times, const Model& model, Precision precision, const
   Piece test;
   test.part = Part::kLoopTest;
   const double test_s = times.seconds(test);
+  if (layout.schedule == Schedule::k1F1BInTicks) {
+    // A tick forward and one back are one where there is a loss.
+    out.tick_s = 2 * test_s + moved(Part::kKeep, 1, false, true) + 2 * moved(Part::kFetch, 1, true, false);
+    out.output_s += moved(Part::kFetch, 1, true, false) - test_s;
+    *out.embedding_s += moved(Part::kFetch, 1, true, false);
+    return;
+  }
   const double parts_s = looked_up(times, model, precision, sizes, Part::kFetch).seconds +
                          looked_up(times, model, precision, sizes, Part::kKeep).seconds;
   // What blocks were given goes to its place and comes back beside their work.
@@ -360,7 +372,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     if (is_alone) made.normed_at = before(updates_s, made.norm_backward.seconds);
     return made;
   };
-  step.layers = static_cast<int>(model.layers / sizes.stages);
+  step.layers = blocks_per_stage(model, layout) / layout.vpp;
   step.stages = sizes.stages;
   step.context = sizes.context;
   // The output layer's gradient comes before attention's inside, the projections' behind it.
@@ -383,7 +395,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     if (model.gated) mlp.push_back({inner, 0.9});
     step.mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
   }
-  if (sizes.stages > 1) {
+  if (sizes.stages > 1 && layout.schedule == Schedule::kGPipe) {
     // Tokens are looked up before all ticks: a tick has its part of them.
     step.embedding = looked_up(times, model, job.precision, sizes, Part::kFetch);
     step.embedding_backward = looked_up(times, model, job.precision, sizes, Part::kKeep);
@@ -451,6 +463,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.parts = parts;
   const bool in_ticks = layout.pp > 1 && shares_ends(layout.schedule);
   sizes.stages = in_ticks ? layout.pp : 1;
+  sizes.chunks = in_ticks && layout.vpp > 1 ? layout.vpp : 0;
   sizes.cores = machine.cores_per_rank;
   sizes.by_rows = model.heads % parts != 0 && model.heads % layout.tp == 0 && machine.cores_per_rank == 2;
   sizes.local_experts = double(model.experts) / layout.ep;
@@ -471,7 +484,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   embedding.rows = sizes.rows;
   embedding.inner = static_cast<int64_t>(model.vocabulary);
   embedding.hidden = part_of(model.hidden, parts * sizes.stages);
-  if (in_ticks) embedding.rows *= static_cast<int64_t>(micro_batches);  // all at once
+  const bool at_once = in_ticks && layout.schedule == Schedule::kGPipe;
+  if (at_once) embedding.rows *= static_cast<int64_t>(micro_batches);
   embedding.wide = job.precision == Precision::kFp32;
   try {
     PieceTimes& times = times_of(machine);
@@ -483,9 +497,9 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes);
     if (model.vocabulary > 0)
       out.embedding_s = (seconds_of(times, embedding, false, false) +
-                         seconds_of(times, embedding, true, sizes.adds && !in_ticks)) /
-                        (in_ticks ? micro_batches : 1);
-    if (in_ticks) set_ticks(times, model, job.precision, sizes, out);
+                         seconds_of(times, embedding, true, sizes.adds && !at_once)) /
+                        (at_once ? micro_batches : 1);
+    if (in_ticks) set_ticks(times, model, job.precision, layout, sizes, out);
     set_optimizer(times, machine, embedding.wide, out);
     const bool are_alike = model.expert_layers() == 0 ||
                            (model.dense_layers == 0 && experts_are_whole(model, job.precision, sizes));

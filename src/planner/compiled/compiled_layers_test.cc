@@ -225,6 +225,28 @@ TEST(PieceGraph, TicksReadAndKeepTheirOwnValueAlone) {
   EXPECT_LT(times.seconds(test), 5e-6);
 }
 
+// Weights of one chunk of several are read where they lie, and their sums are added to in place: nothing of
+// the other chunks moves.
+TEST(PieceGraph, ChunksReadTheirOwnWeightsAndAddToTheirOwnSums) {
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const Part part : {Part::kMlpHalf, Part::kAttentionHalf})
+    for (const bool backward : {false, true}) {
+      Piece half;
+      half.part = part;
+      half.rows = half.keys = 256;
+      half.hidden = half.inner = 512;
+      half.heads = half.kv_heads = part == Part::kAttentionHalf ? 8 : 0;
+      half.features = part == Part::kAttentionHalf ? 64 : 0;
+      half.backward = half.adds = backward;
+      const PieceTime whole = times.time(half);
+      half.chunks = 4;
+      graph::verify(graph_of(half));
+      const PieceTime chunk = times.time(half);
+      EXPECT_NEAR(chunk.hbm_bytes, whole.hbm_bytes, 0.02 * whole.hbm_bytes) << to_string(half);
+      EXPECT_LT(chunk.seconds, 1.5 * whole.seconds) << to_string(half);
+    }
+}
+
 // Of an MLP that runs again, both passes are one part, which does not write what it reads itself.
 TEST(PieceGraph, AnMlpThatRunsAgainMovesLessThanItsPassesApart) {
   PieceTimes times(Generation::kV3, std::nullopt);

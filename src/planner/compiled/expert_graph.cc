@@ -28,7 +28,7 @@ class ExpertSheet : PieceWords {
   // -- the router, and tokens to the places of their experts
   void route() {
     const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
-    const ValueId logits = wide(narrow(product(in, argument({piece_.hidden, piece_.experts}))));
+    const ValueId logits = wide(narrow(product(in, weight({piece_.hidden, piece_.experts}))));
     const auto [tops, experts] = chosen(logits);
     std::vector<ValueId> raised;
     ValueId total{};
@@ -151,22 +151,22 @@ class ExpertSheet : PieceWords {
     d_logits = narrow(d_logits);
     const ValueId in = argument({piece_.rows, piece_.hidden});
     give_gradient(product_of_rows(in, d_logits));
-    d_in = plus(d_in, narrow(product_turned(d_logits, argument({piece_.hidden, piece_.experts}))));
+    d_in = plus(d_in, narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
   }
 
   // -- the products of a rank's experts, `rows` tokens each
   void experts() {
     const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
-    const ValueId up = kept(product_each(in, argument(into())));
+    const ValueId up = kept(product_each(in, weight(into())));
     ValueId acted{};
     if (piece_.gated) {
-      const ValueId gate = kept(product_each(in, argument(into())));
+      const ValueId gate = kept(product_each(in, weight(into())));
       acted = times(silu(wide(gate)), wide(up));
     } else {
       acted = gelu(wide(up));
     }
-    give(narrow(product_each(kept(acted), argument(out_of()))));
+    give(narrow(product_each(kept(acted), weight(out_of()))));
   }
 
   void experts_backward() {
@@ -174,7 +174,7 @@ class ExpertSheet : PieceWords {
     const ValueId d_out = argument({piece_.experts, piece_.rows, piece_.hidden});
     const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
     const ValueId given_up = inside();
-    const ValueId given_acted = narrow(turned_each(d_out, argument(out_of())));
+    const ValueId given_acted = narrow(turned_each(d_out, weight(out_of())));
     give_gradient(rows_each(inside(), d_out));
     std::vector<ValueId> d_firsts;
     const std::vector<ValueId> all = barred({given_up, piece_.gated ? inside() : given_up, given_acted});
@@ -191,7 +191,7 @@ class ExpertSheet : PieceWords {
     ValueId d_in{};
     for (size_t i = 0; i < d_firsts.size(); ++i) {
       give_gradient(rows_each(in, d_firsts[i]));
-      const ValueId back = narrow(turned_each(d_firsts[i], argument(into())));
+      const ValueId back = narrow(turned_each(d_firsts[i], weight(into())));
       d_in = i == 0 ? back : plus(d_in, back);
     }
     give(d_in);

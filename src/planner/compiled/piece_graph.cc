@@ -253,14 +253,14 @@ class Sheet : PieceWords {
   }
 
   ValueId mlp_of(ValueId in) {
-    return narrow(product(mlp_inside(in), argument({piece_.inner, piece_.hidden})));
+    return narrow(product(mlp_inside(in), weight({piece_.inner, piece_.hidden})));
   }
 
   ValueId mlp_inside(ValueId in) {
-    const ValueId up = kept(product(in, argument({piece_.hidden, piece_.inner})));
+    const ValueId up = kept(product(in, weight({piece_.hidden, piece_.inner})));
     ValueId acted{};
     if (piece_.gated) {
-      const ValueId gate = kept(product(in, argument({piece_.hidden, piece_.inner})));
+      const ValueId gate = kept(product(in, weight({piece_.hidden, piece_.inner})));
       acted = times(silu(wide(gate)), wide(up));
     } else {
       acted = gelu(wide(up));
@@ -272,7 +272,7 @@ class Sheet : PieceWords {
     const auto inside = [&] { return argument({piece_.rows, piece_.inner}); };
     const ValueId in = argument({piece_.rows, piece_.hidden});
     const ValueId up = inside();
-    const ValueId d_acted = narrow(product_turned(d_out, argument({piece_.inner, piece_.hidden})));
+    const ValueId d_acted = narrow(product_turned(d_out, weight({piece_.inner, piece_.hidden})));
     give_gradient(product_of_rows(inside(), d_out));
     const ValueId gate = piece_.gated ? inside() : up;
     return back_through(in, through_activation({up, gate, d_acted}));
@@ -286,12 +286,12 @@ class Sheet : PieceWords {
     const ValueId in = piece_.normed ? normed(x) : x;
     std::vector<ValueId> weights, made;
     for (int i = 0; i < (piece_.gated ? 2 : 1); ++i) {
-      weights.push_back(argument({piece_.hidden, piece_.inner}));
+      weights.push_back(weight({piece_.hidden, piece_.inner}));
       made.push_back(narrow(product(in, weights.back())));
     }
     const ValueId up = wide(made[0]), gate = wide(made.back());
     const ValueId acted = narrow(piece_.gated ? times(silu(gate), up) : gelu(up));
-    const ValueId d_acted = narrow(product_turned(d_out, argument({piece_.inner, piece_.hidden})));
+    const ValueId d_acted = narrow(product_turned(d_out, weight({piece_.inner, piece_.hidden})));
     give_gradient(product_of_rows(acted, d_out));
     ValueId d_in{};
     const std::vector<ValueId> d_firsts = through_activation({made[0], made.back(), d_acted});
@@ -325,7 +325,7 @@ class Sheet : PieceWords {
     const int64_t queries = piece_.heads * piece_.features, shared = piece_.kv_heads * piece_.features;
     // Products first, as the exported step has them.
     const auto projected = [&](int64_t columns) {
-      return narrow(product(in, argument({piece_.hidden, columns})));
+      return narrow(product(in, weight({piece_.hidden, columns})));
     };
     const auto placed = [&](ValueId x) { return piece_.rotary ? narrow(turned(wide(x))) : x; };
     ValueId q = projected(queries), k = projected(shared), v = projected(shared);
@@ -339,7 +339,7 @@ class Sheet : PieceWords {
 
   ValueId mixed_of(ValueId q, ValueId k, ValueId v) {
     const ValueId mixed = given(heads_last(given(attended(q, k, v))));
-    return narrow(product(mixed, argument({piece_.heads * piece_.features, piece_.hidden})));
+    return narrow(product(mixed, weight({piece_.heads * piece_.features, piece_.hidden})));
   }
 
   void keys_forward() {
@@ -366,7 +366,7 @@ class Sheet : PieceWords {
     if (piece_.rotary) d = narrow(turned(wide(d)));
     give(d);
     if (piece_.context > 0) gradient(argument({piece_.rows, piece_.hidden}), d);
-    give(narrow(product_turned(d, argument({piece_.hidden, piece_.heads * piece_.features}))));
+    give(narrow(product_turned(d, weight({piece_.hidden, piece_.heads * piece_.features}))));
   }
 
   void keys_backward() {
@@ -379,7 +379,7 @@ class Sheet : PieceWords {
       if (i == 0 && piece_.rotary) d = narrow(turned(wide(d)));
       give(d);
       gradient(in, d);
-      d_in = plus(d_in, narrow(product_turned(d, argument({piece_.hidden, builder_.type(d).dim(1)}))));
+      d_in = plus(d_in, narrow(product_turned(d, weight({piece_.hidden, builder_.type(d).dim(1)}))));
     }
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
     if (piece_.updates) update_other_half();
@@ -398,7 +398,7 @@ class Sheet : PieceWords {
 
   std::array<ValueId, 3> attention_inside_back(ValueId d_out) {
     const int64_t queries = piece_.heads * piece_.features;
-    const ValueId d_mixed = narrow(product_turned(d_out, argument({queries, piece_.hidden})));
+    const ValueId d_mixed = narrow(product_turned(d_out, weight({queries, piece_.hidden})));
     gradient(rows_read(queries), d_out);
     const Dims own = of_heads(positions());
     const Dims all = of_heads(piece_.keys);
@@ -420,8 +420,8 @@ class Sheet : PieceWords {
     ValueId d_in{};
     for (size_t i = 0; i < d_outs.size(); ++i) {
       gradient(in, d_outs[i]);
-      const ValueId weight = argument({piece_.hidden, builder_.type(d_outs[i]).dim(1)});
-      const ValueId back = narrow(product_turned(d_outs[i], weight));
+      const ValueId read = weight({piece_.hidden, builder_.type(d_outs[i]).dim(1)});
+      const ValueId back = narrow(product_turned(d_outs[i], read));
       d_in = i == 0 ? back : plus(d_in, back);
     }
     return d_in;
@@ -666,7 +666,8 @@ std::string to_string(const Piece& piece) {
       {"kv_heads", piece.kv_heads}, {"features", piece.features}, {"values", piece.values},
       {"hidden", piece.hidden},     {"queries", piece.queries},   {"key_values", piece.key_values},
       {"inner", piece.inner},       {"experts", piece.experts},   {"chosen", piece.chosen},
-      {"capacity", piece.capacity}, {"context", piece.context},   {"shared", piece.shared}};
+      {"capacity", piece.capacity}, {"context", piece.context},   {"shared", piece.shared},
+      {"chunks", piece.chunks}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
   const std::pair<const char*, bool> flags[] = {

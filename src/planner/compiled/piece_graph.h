@@ -60,6 +60,7 @@ struct Piece {
   int64_t key_values = 0;  // kProducts: columns of that to keys, and of that to values
   int64_t experts = 0;     // kRoute, kCombine: of the model; kExperts: of a rank
   int64_t chosen = 0;      // kRoute, kCombine: experts that a token meets
+  int64_t chunks = 0;      // above 1: a block's weights, and their sums, are parts of those of so many chunks
   int64_t capacity = 0;    // kRoute, kCombine: tokens of a sequence of `keys` that an expert takes
   // kBeforeKeys, kBehindKeys: ranks that each have a part of a sequence; 0: cores of one, with halves
   int64_t context = 0;

@@ -1,6 +1,7 @@
 // The words that graphs of pieces are written in: those of neural networks, over a builder.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,8 @@ class PieceWords {
     builder_.return_values(results_);
     for (const ValueId result : results_) function_.result_types.push_back(builder_.type(result));
     function_.result_attributes.resize(results_.size());
+    if (!function_.argument_attributes.empty())
+      function_.argument_attributes.resize(function_.arguments().size());
     return std::move(module_);
   }
 
@@ -59,8 +62,46 @@ class PieceWords {
   ValueId kept(ValueId value) { return given(narrow(value)); }
   void give_gradient(ValueId value) {
     value = narrow(value);
+    if (piece_.adds && piece_.chunks > 1) return give_sum_of_chunk(value);
     if (piece_.adds) value = plus(argument(builder_.type(value).dims_vector()), value);
     give(value);
+  }
+
+  // Of a block; of one of several chunks as its tick reads it, from where those of all of them lie.
+  ValueId weight(Dims dims) {
+    return piece_.chunks > 1 ? of_chunk(all_chunks(dims), dims) : argument(std::move(dims));
+  }
+  ValueId all_chunks(Dims dims) {
+    dims.insert(dims.begin(), piece_.chunks);
+    return argument(std::move(dims));
+  }
+  ValueId of_chunk(ValueId all, const Dims& dims) {
+    Dims sizes = dims;
+    sizes.insert(sizes.begin(), 1);
+    std::vector<ValueId> operands = chunk_place(dims.size());
+    operands.insert(operands.begin(), all);
+    return builder_.reshape(builder_.add(OpKind::dynamic_slice_, std::move(operands),
+                                         {{Attr::slice_sizes, Attribute(std::move(sizes))}}),
+                            dims);
+  }
+  // In place.
+  void give_sum_of_chunk(ValueId value) {
+    const Dims dims = builder_.type(value).dims_vector();
+    Dims sizes = dims;
+    sizes.insert(sizes.begin(), 1);
+    const ValueId all = all_chunks(dims);
+    function_.argument_attributes.resize(function_.arguments().size());
+    function_.argument_attributes.back()["tf.aliasing_output"] =
+        Attribute(static_cast<int64_t>(results_.size()));
+    std::vector<ValueId> operands = chunk_place(dims.size());
+    operands.insert(operands.begin(), {all, builder_.reshape(plus(of_chunk(all, dims), value), sizes)});
+    give(builder_.add(OpKind::dynamic_update_slice_, std::move(operands)));
+  }
+  std::vector<ValueId> chunk_place(size_t rank) {
+    if (!chunk_) chunk_ = argument({}, kIndex);
+    std::vector<ValueId> place(rank + 1, splat(Type::tensor(kIndex, {}), 0));
+    place.front() = *chunk_;
+    return place;
   }
 
   struct Unit {
@@ -206,6 +247,7 @@ class PieceWords {
   graph::Function& function_;
   Builder builder_;
   std::vector<ValueId> results_;
+  std::optional<ValueId> chunk_;  // its number
 };
 
 }  // namespace opentrn::planner::compiled

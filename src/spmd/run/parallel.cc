@@ -279,12 +279,27 @@ void ParallelProgram::read_past_barriers(const std::vector<std::pair<OpId, Place
       }
 }
 
-// Results of broadcasts that only ops of devices read, and what light ops make of constants (masks by index).
-// Each step makes those that it reads anew, as what they are made of is smaller, and as its compiler then
-// knows what they are: a causal mask that comes as an input is any mask.
+namespace {
+
+// A part of what a loop carries and never changes, at a place that is known: a chunk's weights on a tick.
+bool is_part_of_carried(const graph::Function& function, BlockId block, const Op& op) {
+  const std::vector<ValueId>& arguments = function.block(block).arguments;
+  const auto at = std::ranges::find(arguments, op.operands[0]);
+  const std::vector<ValueId>& returned = function.op(function.block(block).ops.back()).operands;
+  const auto index = static_cast<size_t>(at - arguments.begin());
+  return op.kind == OpKind::dynamic_slice_ && at != arguments.end() && index < returned.size() &&
+         returned[index] == *at;
+}
+
+}  // namespace
+
+// Results of broadcasts that only ops of devices read, what light ops make of constants (masks by index), and
+// parts of what a loop only reads. Each step makes those that it reads anew: what they are made of is smaller
+// or lies in memory anyway, and its compiler then knows what they are: a causal mask that comes as an input
+// is any mask, and products read a part where it lies.
 std::set<ValueId> ParallelProgram::remade(BlockId block) const {
   constexpr size_t kMaskOps = 16;  // more of them are a computation (random bits of a constant key)
-  std::set<ValueId> values;
+  std::set<ValueId> values, parts;
   std::map<ValueId, size_t> of_constants;  // and of how many ops
   const std::vector<OpId>& ops = function_.block(block).ops;
   for (const OpId id : ops) {
@@ -300,8 +315,13 @@ std::set<ValueId> ParallelProgram::remade(BlockId block) const {
     });
     if (is_constant && made_by <= kMaskOps && is_light(function_, op) && !synchronises(function_, id, host_))
       of_constants.emplace(op.results[0], made_by);
+    const auto is_part = [&](ValueId value) { return parts.contains(value); };
+    if (op.kind == OpKind::reshape_ ? is_part(op.operands[0])
+                                    : !op.operands.empty() && is_part_of_carried(function_, block, op))
+      parts.insert(op.results[0]);
     if (op.kind == OpKind::broadcast_in_dim_) values.insert(op.results[0]);
   }
+  values.insert(parts.begin(), parts.end());
   for (const auto& [value, made_by] : of_constants) values.insert(value);
   for (const OpId id : ops)
     if (id == ops.back() || synchronises(function_, id, host_))

@@ -145,6 +145,52 @@ TEST(Parallel, MemoryIsWhereARunTakesMost) {
 }
 
 // What a loop carries lies where it began: it is counted once, beside what a trip makes.
+// Both parts of a trip, before the sum and behind it, read the trip's row of the weights where it lies.
+TEST(Parallel, PartsOfWhatALoopOnlyReadsAreNotWrittenAgain) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%a: tensor<4xf32>, %w: tensor<2x4xf32>) -> tensor<4xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %v = %a, %u = %w) : tensor<i32>, tensor<4xf32>, tensor<2x4xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %n = stablehlo.add %i, %one : tensor<i32>
+      %r = stablehlo.dynamic_slice %u, %i, %zero, sizes = [1, 4]
+          : (tensor<2x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
+      %row = stablehlo.reshape %r : (tensor<1x4xf32>) -> tensor<4xf32>
+      %x = stablehlo.multiply %v, %row : tensor<4xf32>
+      %y = "stablehlo.all_reduce"(%x) ({
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          %s = stablehlo.add %p, %q : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+      }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+      %z = stablehlo.add %y, %row : tensor<4xf32>
+      stablehlo.return %n, %z, %u : tensor<i32>, tensor<4xf32>, tensor<2x4xf32>
+    }
+    return %0#1 : tensor<4xf32>
+  }
+})",
+                                                   "rows.mlir");
+  Parts parts;
+  DeviceOptions options;
+  options.parts = &parts;
+  const ParallelProgram program(module, module.entry(), 2, options);
+  size_t written = 0;
+  for_stages(program.stages(), [&](const ParallelProgram::Stage& stage) {
+    if (stage.program) written += stage.writes.size();
+  });
+  EXPECT_EQ(written, 4);  // the test, the next index, what is added up, and what a trip gives
+  const graph::Literal rows = floats({1, 2, 1, 2, 1, 1, 3, 3}).literal();
+  const graph::eval::RuntimeValue weights{graph::Literal(
+      graph::Type::tensor(graph::ElementType::kF32, {2, 4}), {rows.bytes().begin(), rows.bytes().end()})};
+  const auto results = program.run({{floats({1, 2, 3, 4}), weights}, {floats({0, 0, 0, 1}), weights}});
+  EXPECT_EQ(results[0][0].literal(), floats({5, 13, 27, 75}).literal());
+}
+
 TEST(Parallel, ALoopTakesWhatATripMakesBesideWhatItCarries) {
   const graph::Module module = graph::parse_module(R"(module {
   func.func public @main(%a: tensor<256xf32>) -> tensor<256xf32> {
