@@ -169,8 +169,11 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
 }
 
 std::string none_legal_because(const Job& job, const Machine& machine, const Fixed& fixed) {
+  const auto has_chunks = [](Schedule each) {
+    return each == Schedule::k1F1B || each == Schedule::k1F1BInTicks;
+  };
   if (fixed.vpp.value_or(1) > 1 && !fixed.schedules.empty() &&
-      std::ranges::find(fixed.schedules, Schedule::k1F1B) == fixed.schedules.end())
+      std::ranges::none_of(fixed.schedules, has_chunks))
     return fmt::format("vpp {} is of the interleaved 1F1B, and {} is asked for", *fixed.vpp,
                        to_string(fixed.schedules.front()));
   Layout layout;

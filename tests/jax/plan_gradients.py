@@ -30,7 +30,9 @@ def step_of(text: str, plan: dict) -> SimpleNamespace:
 def gradients(text: str, plan: dict, *, whole: bool = False) -> dict:
     """Of one step: what the first moments are made of."""
     program, layout = step_of(text, plan), plan["layout"]
-    sizes = {name: layout[name] for name in ("pp", "dp", "cp", "tp") if name in ("dp", "tp") or layout[name] > 1}
+    axes = {**layout, "dp": layout["dp"] // layout["ep"]}
+    kept = ("dp", "tp", "ep") if plan["model"]["experts"] else ("dp", "tp")
+    sizes = {name: axes[name] for name in ("pp", "dp", "ep", "cp", "tp") if name in kept or axes[name] > 1}
     shape = [1 if whole else size for size in sizes.values()]
     devices = np.array(jax.devices()[: int(np.prod(shape))]).reshape(shape)
     step, states, data = program.step_on(program.Mesh(devices, tuple(sizes))).jitted()

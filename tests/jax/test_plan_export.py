@@ -129,6 +129,28 @@ def test_a_plan_has_the_gradients_of_one_device(tmp_path, options):
     assert found["whole"] < 2e-5 and found["one_stage"] < 2e-5
 
 
+EXPERTS = [
+    {"pp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 1},
+    {"pp": 2, "vpp": 2, "tp": 1, "ep": 4, "sp": "off", "zero": 0},
+    {"pp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 1, **GPIPE},
+]
+
+
+@pytest.mark.parametrize("options", EXPERTS)
+def test_stages_with_experts_have_the_gradients_of_one_device(tmp_path, options):
+    """Of 1F1B too, whose passes back run the blocks, and their router, again."""
+    model = mixture(tmp_path, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=128,
+                    vocab_size=256, num_local_experts=8)  # fmt: skip
+    plan = exported(tmp_path, model, seq=64, global_batch=16, micro_batch=1, precision="fp32", **options)
+    assert plan["layout"]["ep"] == options["ep"]
+    done = run("cpu", "-m", "tests.jax.plan_gradients", str(tmp_path / "train.py"),
+               XLA_FLAGS="--xla_force_host_platform_device_count=8")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["largest"] > 0
+    assert found["whole"] < 2e-5 and found["one_stage"] < 2e-5
+
+
 def test_1f1b_keeps_what_its_stages_have_under_way(tmp_path):
     """Of eight times as many micro-batches a stage keeps no more; GPipe keeps all of them."""
     model = config(tmp_path, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=256,
