@@ -1,11 +1,12 @@
 """PyTorch's own databases on the device `neuron`, op by op, against its CPU kernels.
 
-    ./dev conformance torch-device [--what ops|modules|optimizers] [--ops GLOB ...] [--dtypes float32 ...]
+    ./dev conformance torch-device [--what ops|foreach|modules|optimizers] [--ops GLOB ...] [--dtypes float32 ...]
                                    [--samples N] [--form strided|permuted|lazy] [--part I/N] [--json FILE]
 
-ops: OpInfo's samples, values and gradients. modules: module_db's inputs, forward, and for modules that train otherwise
-the training mode with what it writes into buffers. optimizers: optim_db's settings, five steps of a small model. An op
-that the host ran for the device passes, and is counted apart.
+ops: OpInfo's samples, values and gradients. foreach: those of `torch._foreach_*`, with lists of three tensors.
+modules: module_db's inputs, forward, and for modules that train otherwise the training mode with what it writes into
+buffers. optimizers: optim_db's settings, five steps of a small model. An op that the host ran for the device passes,
+and is counted apart.
 
 --form: how the operands of ops lie in memory, on both sides: every other element of a row, rows from the last
 dimension, or views whose conjugate (of other numbers the negative) is yet to be taken.
@@ -33,6 +34,7 @@ from torch.utils import _pytree as pytree
 
 import opentrn.torch  # noqa: F401  (the device)
 from conformance.torch import run as compiled
+from conformance.torch_device import foreach
 from opentrn import _torch
 
 DEVICE = "neuron"
@@ -290,6 +292,14 @@ def _apart(found: list[torch.Tensor], wide: list[torch.Tensor]) -> list[float]:
     return [(a - b).abs().max().item() for a, b in zip(found, wide)]
 
 
+def foreach_outcomes(options: argparse.Namespace, part: int, parts: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, op in enumerate(foreach.database()):
+        if number % parts != part or options.ops and not any(fnmatch.fnmatch(op.name, glob) for glob in options.ops):
+            continue
+        for text in options.dtypes:
+            yield f"{op.name} {text}", foreach.run_foreach(op, getattr(torch, text), options.samples)
+
+
 def outcomes(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     part, parts = map(int, options.part.split("/"))
     if options.what == "ops":
@@ -297,6 +307,9 @@ def outcomes(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
         for number, (name, given) in enumerate(every):
             if number % parts == part:
                 yield name, run_op(*given)
+        return
+    if options.what == "foreach":
+        yield from foreach_outcomes(options, part, parts)
         return
     if options.what == "modules":
         from torch.testing._internal.common_modules import module_db as database
@@ -313,7 +326,7 @@ def outcomes(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="./dev conformance torch-device", description=__doc__.splitlines()[0])
-    parser.add_argument("--what", choices=("ops", "modules", "optimizers"), default="ops")
+    parser.add_argument("--what", choices=("ops", "foreach", "modules", "optimizers"), default="ops")
     parser.add_argument("--ops", nargs="*", default=[], help="names or patterns; default: all of the database")
     parser.add_argument("--dtypes", nargs="*", default=["float32", "bfloat16", "int64", "bool"])
     parser.add_argument("--samples", type=int, default=2, help="of each op and type at most; 0: all")

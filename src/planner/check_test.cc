@@ -142,6 +142,17 @@ TEST(Check, SetsErrorsBesideAConstants) {
   EXPECT_EQ(check_json(check).find('\n'), std::string::npos);
 }
 
+TEST(Check, OfNoRowsThereIsNoError) {
+  const Check check =
+      checked("made.a,a slide rule,GPT h4096 L32 a32,6.7e9,8,TP2,2048,64,bf16,step time,1,s,ours\n");
+  EXPECT_EQ(check.rows, 1);
+  const auto json = nlohmann::json::parse(check_json(check));
+  EXPECT_TRUE(json["mean_error"].is_null() && json["all"]["interval_coverage"].is_null());
+  const std::string text = check_text(check, false);
+  EXPECT_NE(text.find("1 rows, 0 predicted"), std::string::npos);
+  EXPECT_EQ(text.find("0.0"), std::string::npos) << text;
+}
+
 // One of the cells at a time is what nobody expects: the row is predicted, or counted with a reason, and the
 // others are scored as before.
 TEST(Check, AnOddCellCostsItsRowAlone) {

@@ -53,7 +53,7 @@ double Model::active_parameters() const {
          met_by_others - streams * layers * modulation;
 }
 
-double Model::flops_per_token(double seq, bool halve_causal) const {
+double Model::flops_per_token(double seq) const {
   const double products =
       active_parameters() - embedding_parameters() - output_parameters() + vocabulary * hidden;
   const double key_dim = latent() ? nope_dim + rope_dim : head_dim;
@@ -61,7 +61,7 @@ double Model::flops_per_token(double seq, bool halve_causal) const {
   const auto attended = [&](double keys) { return 6.0 * heads * (key_dim + value) * keys; };
   const double full = (layers - window_layers) * attended(seq);
   const double windowed = window_layers * attended(std::min(seq, double(window)));
-  return 6 * products + (full + windowed) * (halve_causal && causal ? 0.5 : 1.0);
+  return 6 * products + full + windowed;
 }
 
 }  // namespace opentrn::planner

@@ -64,9 +64,9 @@ struct Model {
   double active_parameters() const;  // that one token meets, embeddings included once
 
   // Useful floating-point operations of one token's forward and backward pass in a sequence of `seq`: six for
-  // each active weight of a matrix product, and attention's two products, halved where it is causal only if
-  // `halve_causal`. Published MFU counts attention in full (PaLM, appendix B); so does ours.
-  double flops_per_token(double seq, bool halve_causal = false) const;
+  // each active weight of a matrix product, and attention's two products, in full where it is causal too, as
+  // published MFU counts them (PaLM, appendix B).
+  double flops_per_token(double seq) const;
 };
 
 }  // namespace opentrn::planner

@@ -125,6 +125,14 @@ def test_zeta_and_polygamma():
         assert np.max(np.abs(got - want) / np.maximum(np.abs(want), 1e-3)) <= 2e-6
 
 
+def test_polygamma_of_large_numbers():
+    """Its terms are subnormal, or zeros, where their integral is not."""
+    q = np.logspace(6, 36, 31, dtype=np.float32)
+    (got,) = opentrn.compile(program("chlo.polygamma", q.shape, "f32", 2))(np.ones_like(q), q)
+    want = torch.special.polygamma(1, torch.from_numpy(q.astype(np.float64))).numpy()
+    np.testing.assert_allclose(got, want, rtol=2e-6)
+
+
 SHAPES = st.lists(st.integers(1, 40), min_size=0, max_size=3).map(tuple)
 FLOATS = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 INSIDE_ONE = {"chlo.asin", "chlo.acos", "chlo.atanh", "chlo.erf_inv"}

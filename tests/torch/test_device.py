@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the device is torch's")
 
 import opentrn.torch  # noqa: E402
+from conformance.torch_device import foreach  # noqa: E402
 from conformance.torch_device import run as conformance  # noqa: E402
 from opentrn.errors import InputError  # noqa: E402
 
@@ -296,12 +297,21 @@ def test_samples_of_torchs_database(name: str) -> None:
     assert row.get("passed") and not row.get("failed"), row["reason"]
 
 
+@pytest.mark.parametrize("name", ["_foreach_addcdiv", "_foreach_norm", "_foreach_copy", "_foreach_zero"])
+def test_samples_of_torchs_database_of_lists(name: str) -> None:
+    op = next(op for op in foreach.database() if op.name == name)
+    row = foreach.run_foreach(op, torch.float32, 2)
+    assert row.get("passed") and not row.get("failed"), row["reason"]
+
+
 def test_a_wrong_value_fails_the_conformance_run(monkeypatch: pytest.MonkeyPatch) -> None:
     op = next(op for op in conformance.compiled.ops(["add"], False))
     real = torch.Tensor.cpu
     monkeypatch.setattr(torch.Tensor, "cpu", lambda self: real(self) + 1)
     assert conformance.run_op(op, torch.float32, 1, False).get("failed")
     assert conformance.run_op(op, torch.complex64, 1, False, "lazy").get("failed")
+    lists = next(op for op in foreach.database() if op.name == "_foreach_add")
+    assert foreach.run_foreach(lists, torch.float32, 1).get("failed") == 2  # with a new list, and in place
 
 
 def test_tensors_and_parameters_move_and_stay_the_same_objects() -> None:

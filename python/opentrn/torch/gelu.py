@@ -23,8 +23,9 @@ def _of_tangent(x: Tensor) -> tuple[Tensor, Tensor]:
     square = x * x
     inner = (square * _CUBIC + 1) * x
     tangent = torch.tanh(inner * b)
-    slope = (square * (1.5 * b * _CUBIC) + 0.5 * b) * x
-    return tangent * 0.5, (tangent * tangent - 1) * slope
+    # The zero that a saturated tangent leaves meets x first: x^3 is infinite where x^2 is not.
+    left = (tangent * tangent - 1) * x
+    return tangent * 0.5, left * (square * (1.5 * b * _CUBIC) + 0.5 * b)
 
 
 def gelu_backward(grad: Tensor, given: Tensor, approximate: str = "none") -> Tensor:

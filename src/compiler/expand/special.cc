@@ -177,7 +177,8 @@ Expr zeta_of_positive(const Expr& s, const Expr& q) {
   }
   at = q + kTerms;
   const Expr last = power(at, minus_s);
-  Expr tail = last * at / (s - 1.0) + last * 0.5;
+  // The integral by a power of its own: the last term is subnormal long before at times it is.
+  Expr tail = power(at, 1.0 - s) / (s - 1.0) + last * 0.5;
   Expr factor = s * last / at;
   const Expr inverse_square = 1.0 / (at * at);
   for (size_t k = 0; k < kCorrections.size(); ++k) {

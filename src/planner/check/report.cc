@@ -8,22 +8,31 @@ namespace {
 
 std::string percent(double value) { return fmt::format("{:.1f}", 100 * value); }
 
+// Of no rows there is no error.
+std::string percent_of(int64_t rows, double value) { return rows > 0 ? percent(value) : "-"; }
+
+nlohmann::ordered_json error_of(int64_t rows, double value) {
+  return rows > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
 nlohmann::ordered_json json_of(const Errors& errors) {
   return {{"rows", errors.rows}, {"mean", errors.mean}, {"median", errors.median}, {"p90", errors.p90}};
 }
 
 nlohmann::ordered_json json_of(const Family& family) {
-  nlohmann::ordered_json out = {{"rows", family.time.rows},
-                                {"mean_error", family.time.mean},
-                                {"median_error", family.time.median},
-                                {"p90_error", family.time.p90},
-                                {"constant_utilisation", family.utilisation},
-                                {"constant_mean_error", family.constant.mean},
-                                {"constant_median_error", family.constant.median},
-                                {"constant_p90_error", family.constant.p90},
-                                {"interval_coverage", family.covered},
-                                {"calibration_rows", family.calibration},
-                                {"calibration_mean_error", family.calibration_time.mean}};
+  const auto number = [&](double value) { return error_of(family.time.rows, value); };
+  nlohmann::ordered_json out = {
+      {"rows", family.time.rows},
+      {"mean_error", number(family.time.mean)},
+      {"median_error", number(family.time.median)},
+      {"p90_error", number(family.time.p90)},
+      {"constant_utilisation", number(family.utilisation)},
+      {"constant_mean_error", number(family.constant.mean)},
+      {"constant_median_error", number(family.constant.median)},
+      {"constant_p90_error", number(family.constant.p90)},
+      {"interval_coverage", number(family.covered)},
+      {"calibration_rows", family.calibration},
+      {"calibration_mean_error", error_of(family.calibration, family.calibration_time.mean)}};
   if (family.regret_groups > 0)
     out["regret"] = {
         {"groups", family.regret_groups}, {"median", family.regret}, {"worst", family.worst_regret}};
@@ -37,10 +46,11 @@ nlohmann::ordered_json json_of(const Family& family) {
 }
 
 std::string line_of(const std::string& name, const Family& family) {
+  const auto number = [&](double value) { return percent_of(family.time.rows, value); };
   std::string line = fmt::format(
-      "{:<12}{:>5}{:>8}{:>8}{:>8}{:>10}{:>8}{:>8}{:>7}", name, family.time.rows, percent(family.time.mean),
-      percent(family.time.median), percent(family.time.p90), percent(family.constant.mean),
-      percent(family.constant.median), percent(family.constant.p90), percent(family.covered));
+      "{:<12}{:>5}{:>8}{:>8}{:>8}{:>10}{:>8}{:>8}{:>7}", name, family.time.rows, number(family.time.mean),
+      number(family.time.median), number(family.time.p90), number(family.constant.mean),
+      number(family.constant.median), number(family.constant.p90), number(family.covered));
   line += family.regret_groups > 0
               ? fmt::format("{:>8}{:>8}", percent(family.regret), percent(family.worst_regret))
               : fmt::format("{:>8}{:>8}", "-", "-");
@@ -68,8 +78,9 @@ std::string check_text(const Check& check, bool every_row) {
   if (all.activation.rows > 0)
     text += fmt::format("Activations: {} rows, median error {} %.\n", all.activation.rows,
                         percent(all.activation.median));
-  text += fmt::format("Calibration, no evidence: {} rows, mean error {} %.\n", all.calibration,
-                      percent(all.calibration_time.mean));
+  if (all.calibration > 0)
+    text += fmt::format("Calibration, no evidence: {} rows, mean error {} %.\n", all.calibration,
+                        percent(all.calibration_time.mean));
   for (const Scored& each : check.scored)
     if (each.calibration) text += fmt::format("  {}\n", each.row.id);
   if (!check.reasons.empty()) text += "Not predicted:\n";
@@ -85,9 +96,10 @@ std::string check_text(const Check& check, bool every_row) {
 }
 
 std::string check_json(const Check& check) {
-  nlohmann::ordered_json out = {{"rows", check.all.time.rows},
-                                {"mean_error", check.all.time.mean},
-                                {"constant_mean_error", check.all.constant.mean}};
+  nlohmann::ordered_json out = {
+      {"rows", check.all.time.rows},
+      {"mean_error", error_of(check.all.time.rows, check.all.time.mean)},
+      {"constant_mean_error", error_of(check.all.time.rows, check.all.constant.mean)}};
   nlohmann::ordered_json families = nlohmann::ordered_json::object();
   for (const auto& [name, family] : check.families) families[name] = json_of(family);
   out["families"] = std::move(families);

@@ -172,6 +172,13 @@ ServeCheck check_serving(const arch::Tables& tables, std::string_view text, cons
   return check;
 }
 
+// The share of predicted rows that their intervals hold; none of no rows.
+static std::optional<double> inside_interval(const ServeCheck& check) {
+  if (check.scored.empty()) return std::nullopt;
+  const auto inside = std::ranges::count_if(check.scored, &ServeScored::inside);
+  return double(inside) / double(check.scored.size());
+}
+
 std::string serve_check_text(const ServeCheck& check, bool every_row) {
   std::string text;
   if (every_row)
@@ -183,15 +190,12 @@ std::string serve_check_text(const ServeCheck& check, bool every_row) {
   for (const auto& [group, errors] : check.groups)
     text += fmt::format("{:<22}{:>6}{:>8.1f}%{:>8.1f}%{:>8.1f}%\n", group, errors.rows, 100 * errors.mean,
                         100 * errors.median, 100 * errors.p90);
-  int inside = 0, compiled = 0;
-  for (const ServeScored& each : check.scored) {
-    inside += each.inside ? 1 : 0;
-    compiled += each.compiled ? 1 : 0;
-  }
+  text += fmt::format("{} of {} rows predicted", check.scored.size(), check.rows);
   if (!check.scored.empty())
-    text +=
-        fmt::format("{} of {} rows predicted, {} with compiled layers; {:.0f} % inside the 80 % interval\n",
-                    check.scored.size(), check.rows, compiled, 100.0 * inside / double(check.scored.size()));
+    text += fmt::format(", {} with compiled layers; {:.0f} % inside the 80 % interval",
+                        std::ranges::count_if(check.scored, &ServeScored::compiled),
+                        100 * *inside_interval(check));
+  text += "\n";
   for (const auto& [reason, count] : check.reasons) text += fmt::format("{:>5} rows: {}\n", count, reason);
   return text;
 }
@@ -202,6 +206,7 @@ std::string serve_check_json(const ServeCheck& check) {
     groups[group] = {
         {"rows", errors.rows}, {"mean", errors.mean}, {"median", errors.median}, {"p90", errors.p90}};
   nlohmann::ordered_json out{{"rows", check.rows}, {"scored", check.scored.size()}, {"groups", groups}};
+  if (const auto share = inside_interval(check)) out["interval_coverage"] = *share;
   for (const auto& [reason, count] : check.reasons) out["not_predicted"][reason] = count;
   return out.dump();
 }
