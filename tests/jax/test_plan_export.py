@@ -93,7 +93,8 @@ def pipeline(
     return exported(folder, config(folder, **sizes), seq=64, global_batch=16, **layout)
 
 
-@pytest.mark.parametrize("options", PIPELINES)
+# Every fourth: the gradients below are of all of them.
+@pytest.mark.parametrize("options", PIPELINES[::4])
 def test_a_plan_with_stages_has_the_losses_of_one_device(tmp_path, options):
     plan = pipeline(tmp_path, **options)
     schedule = "GPipe" if "schedule" in options else "1F1B in ticks"
@@ -132,7 +133,6 @@ def test_a_plan_has_the_gradients_of_one_device(tmp_path, options):
 EXPERTS = [
     {"pp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 1},
     {"pp": 2, "vpp": 2, "tp": 1, "ep": 4, "sp": "off", "zero": 0},
-    {"pp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 1, **GPIPE},
 ]
 
 
@@ -265,10 +265,10 @@ ALTERNATING_TOYS = [
         {"pp": 4, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "seq": 256, "global_batch": 4},
     ),
     (
-        {"model_type": "mixtral", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 64,
-         "num_key_value_heads": 2, "intermediate_size": 1024, "vocab_size": 4096, "num_local_experts": 8,
+        {"model_type": "mixtral", "hidden_size": 768, "num_hidden_layers": 3, "num_attention_heads": 16, "head_dim": 64,
+         "num_key_value_heads": 16, "intermediate_size": 512, "vocab_size": 8192, "num_local_experts": 8,
          "num_experts_per_tok": 2},
-        {"pp": 2, "tp": 1, "ep": 4, "sp": "off", "zero": 0, "micro_batch": 1, "seq": 256, "global_batch": 16},
+        {"pp": 2, "tp": 1, "ep": 2, "sp": "off", "zero": 0, "micro_batch": 1, "seq": 256, "global_batch": 32},
     ),
     (
         {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 12,
