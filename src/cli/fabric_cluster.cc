@@ -46,11 +46,14 @@ std::string text_of(const std::vector<collectives::Level>& levels) {
   for (size_t i = 0; i < levels.size();) {
     size_t end = i + 1;
     while (end < levels.size() && levels[i].size == 2 && levels[end].size == 2 &&
-           levels[end].between_pods == levels[i].between_pods)
+           levels[end].between_pods == levels[i].between_pods &&
+           (levels[end].instance > 0) == (levels[i].instance > 0))
       ++end;
     parts.push_back(fmt::format("{} of {}{}", end > i + 1 ? "rdh" : levels[i].algorithm,
                                 end > i + 1 ? 1 << (end - i) : levels[i].size,
-                                levels[i].between_pods ? " (between pods)" : ""));
+                                levels[i].between_pods   ? " (between pods)"
+                                : levels[i].instance > 0 ? " (instances of an UltraServer)"
+                                                         : ""));
     i = end;
   }
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -58,14 +61,18 @@ std::string text_of(const std::vector<collectives::Level>& levels) {
 
 std::string way_of(const collectives::ClusterSummary& line) {
   if (line.summary.algorithm == "mesh") return "every rank to every other at once";
-  return fmt::format("hier, {} within a unit, then {}", line.within, text_of(line.levels));
+  const bool by_instances = !line.levels.empty() && line.levels[0].instance > 0;
+  return fmt::format("hier, {} within {}, then {}", line.within, by_instances ? "an instance" : "a unit",
+                     text_of(line.levels));
 }
 
 nlohmann::ordered_json cluster_json(const collectives::ClusterSummary& line) {
   auto levels = nlohmann::ordered_json::array();
-  for (const collectives::Level& level : line.levels)
+  for (const collectives::Level& level : line.levels) {
     levels.push_back(
         {{"size", level.size}, {"algorithm", level.algorithm}, {"between_pods", level.between_pods}});
+    if (level.instance > 0) levels.back()["between_instances"] = true;
+  }
   return {{"bytes", line.summary.bytes},
           {"us", line.summary.us},
           {"ps", line.end_ps},

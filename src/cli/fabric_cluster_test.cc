@@ -39,6 +39,23 @@ TEST(FabricCluster, WithoutPodsManyMachinesAreSeveralLevels) {
   EXPECT_EQ(one["times"][0]["ps"], whole["times"][0]["ps"]);
 }
 
+TEST(FabricCluster, InstancesOfAnUltraServerAreALevel) {
+  const std::vector<const char*> words = {
+      "fabric", "cluster",          "-N", "2", "--instance", "Trn2 UltraServer", "--bytes",
+      "64MB",   "--ranks-per-chip", "1"};
+  const Ran ran = run_for_test(words);
+  EXPECT_THAT(ran.out,
+              HasSubstr("hier, ring within an instance, then rdh of 4 (instances of an UltraServer), "
+                        "ring of 2"));
+  std::vector<const char*> json = words;
+  json.push_back("--json");
+  const auto time = nlohmann::json::parse(run_for_test(json).out)["times"][0];
+  EXPECT_EQ(time["levels"][0]["between_instances"], true);
+  EXPECT_FALSE(time["levels"][2].contains("between_instances"));
+  json.push_back("--all-steps");
+  EXPECT_EQ(nlohmann::json::parse(run_for_test(json).out)["times"][0]["ps"], time["ps"]);
+}
+
 TEST(FabricCluster, WrittenOutItTakesTheSameTime) {
   const std::vector<const char*> common = {"-N", "6", "--oversubscription", "3", "--taken", "efa=0.2"};
   std::vector<const char*> all = common, units = common;

@@ -24,7 +24,8 @@ class OnCluster {
         platform_(fabric::Platform::make(tables, job.machine,
                                          extent == Extent::kOneUnit ? 2 : checked(job).units,
                                          cluster_of(job, extent))) {
-    const int cores = platform_.cores() / platform_.units();
+    if (is_by_instances()) instances_ = platform_.alike_instances();
+    const int cores = platform_.cores() / platform_.units() / instances_;
     if (job.cores_per_rank < 1 || platform_.cores_per_chip() % job.cores_per_rank != 0)
       refuse(Rule::kRanks, "{} physical cores a rank, of the {} of a chip", job.cores_per_rank,
              platform_.cores_per_chip());
@@ -48,6 +49,7 @@ class OnCluster {
     if (extent_ == Extent::kOneUnit) {
       run.cores = unit_cores_;
       run.away = &away;
+      run.instances = instances_;
       if (!plan.alike.empty()) run.alike = &plan.alike;
     } else {
       run.cores = all_cores(plan);
@@ -55,7 +57,7 @@ class OnCluster {
     }
     const ClusterTime timing =
         cluster_time(platform_, run, extent_ == Extent::kAllSteps ? Folding::kNone : Folding::kByClasses);
-    out.steps = extent_ == Extent::kOneUnit ? steps_of(plan) * job_.units : timing.steps;
+    out.steps = extent_ == Extent::kOneUnit ? steps_of(plan) * units() : timing.steps;
     summarise(plan.request, timing, out);
     return out;
   }
@@ -69,6 +71,7 @@ class OnCluster {
     collectives::Run run{&plan.unit, costs_of(tables_, platform_.generation(), "hier"), unit_cores_, {}, 0};
     const auto away = away_of(plan);
     run.away = &away;
+    run.instances = instances_;
     run.alike_ranks = &plan;
     const auto timing = cluster_time_of_rank(platform_, run);
     if (!timing) return std::nullopt;
@@ -86,10 +89,11 @@ class OnCluster {
     collectives::Run run{&plan.unit, costs_of(tables_, platform_.generation(), "hier"), unit_cores_, {}, 0};
     const auto away = away_of(plan);
     run.away = &away;
+    run.instances = instances_;
     const auto timing = cluster_time_of_parts(platform_, run, plan, parts);
     if (!timing) return std::nullopt;
     ClusterSummary out = summary_of(plan, "hier");
-    out.steps = steps_of(plan) * parts * job_.units;
+    out.steps = steps_of(plan) * parts * units();
     plan.request.bytes *= parts;
     summarise(plan.request, *timing, out);
     return out;
@@ -138,6 +142,20 @@ class OnCluster {
     return steps;
   }
 
+  // An UltraServer's instances exchange as levels of their own, so that one instance stands for all: by
+  // exclusive or of their numbers, with their neighbours on the ring of cables.
+  bool is_by_instances() const {
+    return job_.kind != Kind::kAllToAll && job_.within.empty() &&
+           !is_for_mesh(tables_, platform_.generation(), job_.bytes);
+  }
+  std::vector<Level> levels_of_instances() const {
+    std::vector<Level> levels;
+    if (instances_ > 1) levels.push_back({2, "ring", false, 1});
+    if (instances_ > 2) levels.push_back({2, "ring", false, 3});
+    return levels;
+  }
+  int units() const { return job_.units * instances_; }
+
   Hierarchy hierarchy() const {
     const bool mesh = is_for_mesh(tables_, platform_.generation(), job_.bytes);
     Hierarchy hierarchy;
@@ -145,14 +163,15 @@ class OnCluster {
     hierarchy.within = job_.within.empty() && mesh ? "mesh" : job_.within;
     hierarchy.levels = job_.levels.empty() ? levels_by_default(job_.units, job_.cluster.pod_units, mesh)
                                            : levels_of(job_.levels, job_.units, job_.cluster.pod_units);
+    const std::vector<Level> first = levels_of_instances();
+    hierarchy.levels.insert(hierarchy.levels.begin(), first.begin(), first.end());
     return hierarchy;
   }
 
   // `part_of`: of one of as many parts of the message.
   SymmetricPlan make_plan(bool of_one_rank, int part_of = 1) const {
     const int per_unit = static_cast<int>(unit_cores_.size());
-    Request request{
-        .kind = job_.kind, .ranks = per_unit * job_.units, .bytes = job_.bytes, .dtype = job_.dtype};
+    Request request{.kind = job_.kind, .ranks = per_unit * units(), .bytes = job_.bytes, .dtype = job_.dtype};
     Hierarchy hierarchy = this->hierarchy();
     if (job_.kind == Kind::kAllGather) request.bytes = (job_.bytes + request.ranks - 1) / request.ranks;
     request.bytes = symmetric_bytes(hierarchy, job_.kind, request.bytes, job_.dtype, per_unit);
@@ -176,14 +195,16 @@ class OnCluster {
 
   // Units are numbered with the coordinate of the first level first, machines pod by pod.
   RankCores all_cores(const SymmetricPlan& plan) const {
-    const int units = plan.units(), in_pod = job_.cluster.pod_units > 0 ? job_.cluster.pod_units : units;
-    const int pods = units / in_pod, cores = platform_.cores() / units;
+    const int machines = job_.units, in_pod = job_.cluster.pod_units > 0 ? job_.cluster.pod_units : machines;
+    const int pods = machines / in_pod, cores = platform_.cores() / plan.units();
+    const std::vector<int> instance = plan.exchanging_instances();
     RankCores out;
-    for (int unit = 0; unit < units; ++unit)
+    for (int unit = 0; unit < plan.units(); ++unit)
       for (const auto& own : unit_cores_) {
-        const int at = unit % pods * in_pod + unit / pods;
+        const int machine = unit % machines;
+        const int at = machine % pods * in_pod + machine / pods;
         auto& moved = out.emplace_back(own);
-        for (int& core : moved) core += at * cores;
+        for (int& core : moved) core += (at * instances_ + instance[static_cast<size_t>(unit)]) * cores;
       }
     return out;
   }
@@ -204,6 +225,7 @@ class OnCluster {
   const ClusterJob& job_;
   Extent extent_;
   fabric::Platform platform_;
+  int instances_ = 1;  // of a machine, each of which is a unit of the plan
   RankCores unit_cores_;
 };
 

@@ -19,7 +19,8 @@ struct ClusterJob {
   Kind kind = Kind::kAllReduce;
   DType dtype = DType::kBFloat16;
   int64_t bytes = 0;  // as SizedJob::bytes; rounded up to what makes equal parts for all ranks
-  // "mesh", "ring", "rdh", "kangaring" within a unit; "": by the table's thresholds.
+  // "mesh", "ring", "rdh", "kangaring" within a unit; "": by the table's thresholds, and within each instance
+  // of an UltraServer, whose instances then exchange by halves [assumed].
   std::string within;
   // Levels between units, "rdh:32,ring:49": ring, mesh, or rdh (2^n units, by halves), units of each, those
   // of a pod first. "": those of a pod, then those between pods, each rdh where it is 2^n, else a ring, and

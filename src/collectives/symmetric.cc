@@ -537,6 +537,16 @@ std::vector<bool> SymmetricPlan::leaving_pod() const {
   return leaves;
 }
 
+std::vector<int> SymmetricPlan::exchanging_instances() const {
+  const Coordinates group(hierarchy);
+  std::vector<int> by(static_cast<size_t>(units()));
+  for (size_t level = 0; level < hierarchy.levels.size(); ++level)
+    for (int32_t unit = 0; unit < units(); ++unit)
+      if (group.digit(unit, static_cast<int>(level)) != 0)
+        by[static_cast<size_t>(unit)] ^= hierarchy.levels[level].instance;
+  return by;
+}
+
 int64_t symmetric_bytes(const Hierarchy& hierarchy, Kind kind, int64_t bytes, DType dtype,
                         int ranks_per_unit) {
   const int64_t ranks = int64_t{hierarchy.units()} * ranks_per_unit;

@@ -25,6 +25,9 @@ struct Level {
   int size = 1;
   std::string algorithm;  // "ring" or "mesh"
   bool between_pods = false;
+  // Not 0: the two units of the level are instances of one UltraServer, whose numbers in it differ by
+  // exclusive or with this. Such levels come first.
+  int instance = 0;
 };
 
 struct Hierarchy {
@@ -70,6 +73,8 @@ struct SymmetricPlan {
   int units() const { return hierarchy.units(); }
   // Whether each displacement of units leads to another pod.
   std::vector<bool> leaving_pod() const;
+  // What each displacement of units does to the number of an instance in its UltraServer, by exclusive or.
+  std::vector<int> exchanging_instances() const;
   // The parts of a displacement: of units, and of ranks.
   int32_t unit_of(int32_t displacement) const {
     return ranks_alike > 0 ? displacement / ranks_alike : displacement;

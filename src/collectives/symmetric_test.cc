@@ -162,6 +162,46 @@ TEST(Symmetric, OneUnitHasTheTimeOfAll) {
       }
 }
 
+// Instances of UltraServers are units of the plan, whose links and cables one instance stands for.
+TEST(Symmetric, OneInstanceHasTheTimeOfItsUltraServerAndOfAll) {
+  struct Case {
+    const char* machine;
+    int cores_per_rank, units, pod;
+    Kind kind;
+    const char* levels;
+  };
+  for (const Case& one : {Case{"Trn2 UltraServer", 8, 2, 0, Kind::kAllReduce, ""},
+                          Case{"Trn2 UltraServer", 8, 6, 2, Kind::kAllReduce, ""},
+                          Case{"Trn2 UltraServer", 8, 4, 2, Kind::kAllGather, "mesh:2,mesh:2"},
+                          Case{"Trn2 UltraServer", 4, 3, 0, Kind::kReduceScatter, ""},
+                          Case{"Trn2 UltraServer X2H", 4, 4, 2, Kind::kAllReduce, ""},
+                          Case{"Trn2 UltraServer X2H", 8, 3, 0, Kind::kAllGather, "ring:3"}}) {
+    ClusterJob job;
+    job.machine = one.machine;
+    job.units = one.units;
+    job.cores_per_rank = one.cores_per_rank;
+    job.kind = one.kind;
+    job.bytes = 300'000'000;
+    job.levels = one.levels;
+    job.cluster.pod_units = one.pod;
+    if (one.pod > 0) job.cluster.oversubscription = 3;
+    job.cluster.taken = {{fabric::LinkClass::kUltraServer, 0.25, -1}, {fabric::LinkClass::kEfa, 0.1, -1}};
+    expect_one_stands_for_all(job);
+    EXPECT_EQ(cluster_summary(default_tables(), job, Extent::kOneUnit).levels[0].instance, 1);
+  }
+  // What is said of the way within a unit is of the whole UltraServer, and so are small messages.
+  ClusterJob job;
+  job.machine = "Trn2 UltraServer";
+  job.cores_per_rank = 8;
+  job.bytes = 300'000'000;
+  job.within = "ring";
+  EXPECT_EQ(cluster_summary(default_tables(), job, Extent::kOneUnit).levels.size(), 1U);
+  job.within = "";
+  EXPECT_EQ(cluster_summary(default_tables(), job, Extent::kOneUnit).levels.size(), 3U);
+  job.bytes = 1 << 20;
+  EXPECT_EQ(cluster_summary(default_tables(), job, Extent::kOneUnit).levels.size(), 1U);
+}
+
 // Large meshes of 2^n ranks within units: one rank is written, on links that its unit's ranks load unevenly.
 TEST(Symmetric, OneRankHasTheTimeOfAll) {
   struct Case {

@@ -295,8 +295,9 @@ class GraphBuilder {
         const fabric::LinkClass kind = platform_.network().links[static_cast<size_t>(hop.link)].kind;
         const bool rings = kind == fabric::LinkClass::kDmaRings;
         // What one unit puts on the links of its pod, all of the pod do.
-        const int units =
-            how_far == Away::kOtherPod && kind == fabric::LinkClass::kCore ? platform_.one_in() : 1;
+        const int units = how_far == Away::kOtherPod && kind == fabric::LinkClass::kCore
+                              ? platform_.one_in() * run.instances
+                              : 1;
         const double share = hop.share * factor / (rings ? static_cast<double>(cores.size()) : 1.0);
         add_hop(path, {hop.link, static_cast<int32_t>(std::lround(share)) * units});
       }
@@ -316,6 +317,8 @@ class GraphBuilder {
 
   fabric::Path path_between(int from, int to, Away away) const {
     if (away == Away::kHere) return platform_.path(from, to);
+    if (away > Away::kOtherPod)
+      return path_to_instance(from, to, static_cast<int>(away) - static_cast<int>(Away::kOtherPod));
     const fabric::Path whole = platform_.path(from, to + platform_.cores() / platform_.units());
     fabric::Path path;
     path.latency_ps = whole.latency_ps;
@@ -329,6 +332,20 @@ class GraphBuilder {
       path.hops.push_back(hop);  // a link may be there twice: shares are rounded one by one
     }
     return path;
+  }
+
+  // Links of other instances are those of the first one that stand for them.
+  fabric::Path path_to_instance(int from, int to, int instance) const {
+    const int cores = platform_.chips_per_server() * platform_.cores_per_chip();
+    fabric::Path path = platform_.path(from, to + instance * cores);
+    for (fabric::Hop& hop : path.hops) hop.link = first_of_alike(hop.link);
+    return path;
+  }
+  fabric::LinkId first_of_alike(fabric::LinkId link) const {
+    fabric::LinkId first = link;
+    for (int by = 1; by < platform_.alike_instances(); ++by)
+      first = std::min(first, platform_.seen_from(by, link));
+    return first;
   }
 
   static void add_hop(fabric::Path& path, fabric::Hop hop) {
@@ -445,13 +462,17 @@ RunTime run_time(const Run& run, std::span<const StepTime> steps) {
 
 std::vector<std::vector<Away>> away_of(const SymmetricPlan& plan) {
   const std::vector<bool> leaves = plan.leaving_pod();
+  const std::vector<int> instances = plan.exchanging_instances();
+  const auto how_far = [&](int32_t toward) {
+    const auto unit = static_cast<size_t>(plan.unit_of(toward));
+    if (unit == 0) return Away::kHere;
+    if (instances[unit] > 0) return static_cast<Away>(static_cast<int>(Away::kOtherPod) + instances[unit]);
+    return leaves[unit] ? Away::kOtherPod : Away::kOtherUnit;
+  };
   std::vector<std::vector<Away>> away;
   for (const auto& list : plan.toward) {
     auto& own = away.emplace_back();
-    for (const int32_t toward : list)
-      own.push_back(plan.unit_of(toward) == 0                           ? Away::kHere
-                    : leaves[static_cast<size_t>(plan.unit_of(toward))] ? Away::kOtherPod
-                                                                        : Away::kOtherUnit);
+    for (const int32_t toward : list) own.push_back(how_far(toward));
   }
   return away;
 }

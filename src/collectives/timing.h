@@ -36,8 +36,9 @@ struct Costs {
 Costs costs_of(const arch::Tables& tables, Generation generation, const std::string& algorithm);
 
 // How far a step goes in a plan of one unit (symmetric.h): within it, to another unit of the pod, to another
-// pod.
-enum class Away : uint8_t { kHere, kOtherUnit, kOtherPod };
+// pod; where the unit is an instance of an UltraServer, to the instance of it whose number differs by
+// exclusive or with 1, 2 or 3.
+enum class Away : uint8_t { kHere, kOtherUnit, kOtherPod, kInstance1, kInstance2, kInstance3 };
 std::vector<std::vector<Away>> away_of(const SymmetricPlan& plan);
 
 // A plan on cores of a platform.
@@ -51,6 +52,7 @@ struct Run {
   // [rank][step]; null: all here. The platform has two units, and in a cluster with pods two pods: the links
   // of the first unit stand for those of all.
   const std::vector<std::vector<Away>>* away = nullptr;
+  int instances = 1;  // of a unit of the platform, all of which `away` steps of the first one stand for
   // [rank][step]: how many steps of the rank that are alike each stands for; null: one.
   const std::vector<std::vector<int32_t>>* alike = nullptr;
   // `plan` is that of one unit of this, and the run is that of all units: `cores` has those of the ranks of

@@ -441,6 +441,38 @@ class PlatformBuilder {
   int64_t on_chip_rate_ = 0, on_chip_latency_ = 0;
 };
 
+// Of each instance and each link of a unit: the link that takes its place when each instance has that of the
+// instance whose number differs by exclusive or with this one.
+std::vector<std::vector<LinkId>> exchanged_links(const Platform::State& s) {
+  std::vector<std::vector<LinkId>> out;
+  for (int by = 0; by < s.servers_per_unit; ++by) {
+    auto& map = out.emplace_back(static_cast<size_t>(s.links_per_unit), -1);
+    // Lists have the same number of links for each instance, one instance behind the other.
+    const auto exchange = [&](const std::vector<LinkId>& links) {
+      const size_t of_one = links.size() / static_cast<size_t>(s.servers_per_unit);
+      for (size_t i = 0; i < links.size(); ++i) {
+        const size_t instance = i / of_one ^ static_cast<size_t>(by);
+        if (links[i] >= 0) map[static_cast<size_t>(links[i])] = links[instance * of_one + i % of_one];
+      }
+    };
+    for (const auto* links :
+         {&s.hbm, &s.rings, &s.out_of_pair, &s.into_pair, &s.between_stacks, &s.to_adapter, &s.from_adapter,
+          &s.adapter_out, &s.adapter_in, &s.spine_up, &s.spine_down})
+      exchange(*links);
+    const auto exchanged = [&](int chip) {
+      return (chip / s.chips_per_server ^ by) * s.chips_per_server + chip % s.chips_per_server;
+    };
+    for (int chip = 0; chip < s.chips_per_unit(); ++chip)
+      for (const Platform::State::Exit& exit : s.exits[static_cast<size_t>(chip)]) {
+        const auto& parts = s.wire(exchanged(chip), exchanged(exit.to)).parts;
+        for (size_t i = 0; i < exit.links.parts.size(); ++i)
+          map[static_cast<size_t>(exit.links.parts[i].link)] = parts[i].link;
+      }
+    OPENTRN_CHECK(std::ranges::find(map, -1) == map.end(), "{}: a link that no instance has", s.name);
+  }
+  return out;
+}
+
 }  // namespace
 
 Platform Platform::make(const arch::Tables& tables, const std::string& name, int count) {
@@ -458,6 +490,7 @@ Platform Platform::make(const arch::Tables& tables, const std::string& name, int
   std::vector<int> all;
   for (int chip = 0; chip < platform.chips_per_server(); ++chip) all.push_back(chip);
   platform.state_->hamiltonian_cycles = platform.cycles(all);
+  if (platform.alike_instances() > 1) platform.state_->exchanged_links = exchanged_links(*platform.state_);
   return platform;
 }
 
@@ -470,6 +503,19 @@ Generation Platform::generation() const { return state_->generation; }
 const Network& Platform::network() const { return state_->network; }
 int Platform::units() const { return state_->units; }
 LinkId Platform::links_per_unit() const { return state_->links_per_unit; }
+int Platform::alike_instances() const {
+  const State& s = *state_;
+  const int n = s.servers_per_unit;
+  return s.rule == Rule::kTorus && s.grid.across_instances && s.grid.closed && (n == 2 || n == 4) ? n : 1;
+}
+
+LinkId Platform::seen_from(int instance, LinkId link) const {
+  const State& s = *state_;
+  if (link < 0 || link >= s.units * s.links_per_unit) return link;  // above the pods
+  const LinkId first = link / s.links_per_unit * s.links_per_unit;
+  return first + s.exchanged_links.at(static_cast<size_t>(instance))[static_cast<size_t>(link - first)];
+}
+
 int Platform::one_in() const { return state_->cluster.one_in; }
 int Platform::servers() const { return state_->units * state_->servers_per_unit; }
 int Platform::servers_per_unit() const { return state_->servers_per_unit; }

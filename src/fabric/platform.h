@@ -84,6 +84,12 @@ class Platform {
   LinkId dma_rings(int core) const;
   int units() const;
   LinkId links_per_unit() const;
+  // How many instances of a unit do the same when all do: exchanging them by exclusive or of their numbers
+  // maps an UltraServer's torus to itself, each link to one of its rate and latency. 1 where that is not so.
+  int alike_instances() const;
+  // Of a link of such a unit, the one that it is as seen from the first instance, when all are exchanged so
+  // that `instance` is the first. A link of another unit stays in it.
+  LinkId seen_from(int instance, LinkId link) const;
   int one_in() const;  // of the cluster
   // Where the rates of the links of a class come from, in the order of the tables; empty: no such links.
   std::vector<const arch::Fact*> facts(LinkClass kind) const;

@@ -53,6 +53,8 @@ struct Platform::State {
   std::vector<LinkId> core_up, core_down;  // by pod and rail; of the whole network, not of unit 0
   std::vector<std::pair<LinkClass, const arch::Fact*>> facts;
   std::vector<std::vector<int>> hamiltonian_cycles;
+  std::vector<std::vector<LinkId>>
+      exchanged_links;  // [instance][link]; where Platform::alike_instances() > 1
 
   int chips_per_unit() const { return servers_per_unit * chips_per_server; }
   int units_here() const { return cluster.pod_units / cluster.one_in; }  // of a pod

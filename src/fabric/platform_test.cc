@@ -1,7 +1,9 @@
 #include "fabric/platform.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -107,6 +109,47 @@ TEST(Platform, APairOfCoresOfTrainium2OwnsALink) {
   const Path crossing = p.path(2, 8 * 12);
   EXPECT_EQ(share_of(p, crossing, LinkClass::kOnChip), 2 * kWholeShare);
   EXPECT_EQ(crossing.latency_ps - own.latency_ps, 100'000);
+}
+
+// Exchanging instances maps each way to the way of the exchanged cores, over links that are as fast.
+TEST(Platform, AnUltraServersInstancesAreAlike) {
+  for (const char* name : {"Trn2 UltraServer", "Trn2 UltraServer X2H", "Trn2 UltraServer X2V"}) {
+    const Platform p = make(name, 2);
+    const int per_server = p.chips_per_server() * p.cores_per_chip();
+    ASSERT_EQ(p.alike_instances(), p.servers_per_unit());
+    const auto sorted = [](std::vector<Hop> hops) {
+      std::ranges::sort(hops, {}, [](const Hop& hop) { return std::pair(hop.link, hop.share); });
+      std::vector<std::pair<LinkId, int32_t>> out;
+      for (const Hop& hop : hops) out.emplace_back(hop.link, hop.share);
+      return out;
+    };
+    for (int by = 0; by < p.alike_instances(); ++by) {
+      std::set<LinkId> images;
+      for (LinkId link = 0; link < static_cast<LinkId>(p.network().links.size()); ++link) {
+        const Link &a = p.network().links[static_cast<size_t>(link)],
+                   &b = p.network().links[static_cast<size_t>(p.seen_from(by, link))];
+        EXPECT_EQ(std::tuple(a.kind, a.bytes_per_s, a.latency_ps),
+                  std::tuple(b.kind, b.bytes_per_s, b.latency_ps));
+        images.insert(p.seen_from(by, link));
+      }
+      EXPECT_EQ(images.size(), p.network().links.size());
+      const auto moved = [&](int core) {
+        const int server = core / per_server, unit = server / p.servers_per_unit();
+        const int other = unit * p.servers_per_unit() + (server % p.servers_per_unit() ^ by);
+        return other * per_server + core % per_server;
+      };
+      for (int from = 0; from < p.cores(); from += 37)
+        for (int to = 0; to < p.cores(); to += 23) {
+          Path path = p.path(from, to);
+          const Path image = p.path(moved(from), moved(to));
+          EXPECT_EQ(path.latency_ps, image.latency_ps);
+          for (Hop& hop : path.hops) hop.link = p.seen_from(by, hop.link);
+          ASSERT_EQ(sorted(path.hops), sorted(image.hops)) << name << " " << from << " " << to << " " << by;
+        }
+    }
+  }
+  for (const char* name : {"trn2.48xlarge", "Trn2 UltraServer X1", "Trn3 Gen2 UltraServer", "trn1.32xlarge"})
+    EXPECT_EQ(make(name).alike_instances(), 1) << name;
 }
 
 TEST(Platform, AnUltraServerHasCablesAtTwoPairs) {

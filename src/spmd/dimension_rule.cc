@@ -244,9 +244,12 @@ void gather(Rule& rule) {
 }
 
 // Operands are arrays, indices, and updates for each array. Dimensions of the arrays that updates have whole
-// pass, and those that are batches of the indices.
+// pass, and those that are batches of the indices. Along the other dimensions of indices devices have updates
+// of their own, where it is known how two are combined: the array is then added to once, by all of them.
 void scatter(Rule& rule) {
   const size_t arrays = rule.op.results.size();
+  const auto combiner = arrays == 1 ? compiler::combiner_of(rule.function(), rule.op) : std::nullopt;
+  if (combiner) rule.made.combiner = *combiner;
   const Dims window = dims_of(rule.op, Attr::update_window_dims);
   const Dims inserted = dims_of(rule.op, Attr::inserted_window_dims);
   const Dims batch = dims_of(rule.op, Attr::input_batching_dims);
@@ -278,6 +281,10 @@ void scatter(Rule& rule) {
     if (contains(batch_indices, index)) {
       const int f = rule.factor(updates.dim(static_cast<int>(d)));
       of_arrays(batch[static_cast<size_t>(place_in(batch_indices, index))], f);
+      rule.of_operand(arrays, index, f);
+      of_updates(d, f);
+    } else if (combiner) {
+      const int f = rule.factor(updates.dim(static_cast<int>(d)), FactorKind::kReduction);
       rule.of_operand(arrays, index, f);
       of_updates(d, f);
     }

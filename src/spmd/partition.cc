@@ -1,6 +1,7 @@
 #include "spmd/partition.h"
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -66,6 +67,8 @@ bool is_linear_in(const Function& function, const Op& op, const DimensionRule& r
       {OpKind::select_, 1},    {OpKind::dynamic_update_slice_, 0, 2},
   };
   if (op.kind == OpKind::reduce_ && rule.combiner != OpKind::add_) return false;
+  if (op.kind == OpKind::scatter_)
+    return op.results.size() == 1 && operand != 1 && compiler::combiner_of(function, op) == OpKind::add_;
   if ((op.kind == OpKind::convert_ || op.kind == OpKind::divide_) && !is_of_floats(function, op))
     return false;
   const auto* found = std::ranges::find(kLinear, op.kind, &Linear::kind);
@@ -346,6 +349,8 @@ class Partitioner {
       graph::Builder builder(made_.module, *to_, block_);
       operands.back() = builder.constant(graph::neutral_element(rule.combiner, to_->type(*start).element()));
     }
+    const bool adds_later = op.kind == OpKind::scatter_ && !reduced.empty() && !is_neutral(op, rule.combiner);
+    if (adds_later) operands[0] = neutral_like(operands[0], rule.combiner);
     const OpId made = append_with_regions(op, std::move(operands));
     localise(op, made, rule, axes);
     for (size_t i = 0; i < op.results.size(); ++i) {
@@ -353,6 +358,34 @@ class Partitioner {
       local = {to_->op(made).results[i], cuts_from(rule.results[i], axes), open};
       if (!reduced.empty()) combine(local, rule.combiner, reduced, op.results[i], start);
     }
+    if (adds_later) add_array(op, rule.combiner);
+  }
+
+  // Whether a scatter's array changes no update: then each device may begin with it.
+  bool is_neutral(const Op& op, OpKind combiner) const {
+    const Op* maker = compiler::maker(from_, op.operands[0]);
+    if (maker && maker->kind == OpKind::broadcast_in_dim_) maker = compiler::maker(from_, maker->operands[0]);
+    if (!maker || maker->kind != OpKind::constant_) return false;
+    const Literal& literal = maker->literal(Attr::value);
+    if (!literal.is_splat()) return false;
+    const Literal neutral = graph::neutral_element(combiner, literal.type().element());
+    const auto size = static_cast<size_t>(graph::storage_bytes(literal.type().element()));
+    return std::memcmp(literal.element(0), neutral.element(0), size) == 0;
+  }
+
+  ValueId neutral_like(ValueId value, OpKind combiner) {
+    const Type& type = to_->type(value);
+    graph::Builder builder(made_.module, *to_, block_);
+    const ValueId one = builder.constant(graph::neutral_element(combiner, type.element()));
+    return builder.broadcast_in_dim(one, type.dims_vector(), {});
+  }
+
+  // The array that a scatter adds to, behind what the devices' updates come to: in the first term of those.
+  void add_array(const Op& op, OpKind combiner) {
+    Local& local = locals_.at(op.results[0]);
+    const ValueId array = in_terms(op.operands[0], local.cuts, local.open);
+    graph::Builder builder(made_.module, *to_, block_);
+    local.value = builder.add(combiner, {array, local.value});
   }
 
   // Of an operand that is summed over, without what is padding of the dimensions that are.
@@ -427,6 +460,12 @@ class Partitioner {
     }
     if (op.kind == OpKind::dynamic_slice_)
       local.set(Attr::slice_sizes, Attribute(to_->type(local.results[0]).dims_vector()));
+    if (op.kind == OpKind::scatter_) {  // indices of padding are all the same place
+      for (size_t f = 0; f < axes.size(); ++f)
+        if (rule.factors[f].kind == FactorKind::kReduction && !grid_.divides(axes[f], rule.factors[f].size))
+          for (const Attr promise : {Attr::indices_are_sorted, Attr::unique_indices})
+            local.set(promise, Attribute(false));
+    }
     if (op.kind == OpKind::gather_) {
       std::vector<int64_t> sizes(op.integers(Attr::slice_sizes).begin(),
                                  op.integers(Attr::slice_sizes).end());

@@ -417,6 +417,71 @@ TEST(Partition, SumsStayOpenBetweenDevices) {
   EXPECT_EQ(on_many(spmd, arguments, entry.result_types, 6), on_one(module, arguments));
 }
 
+graph::Module scatter_of(const std::string& combiner, const std::string& array) {
+  return graph::parse_module(R"(module {
+  func.func public @main(%x: tensor<5x2xi32>, %i: tensor<7x1xi32>, %u: tensor<7x2xi32>) -> tensor<5x2xi32> {
+    %c = stablehlo.constant dense<0> : tensor<5x2xi32>
+    %0 = "stablehlo.scatter"()" + array +
+                                 R"(, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<
+        update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+        index_vector_dim = 1>, indices_are_sorted = true, unique_indices = true}> ({
+      ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+        %s = stablehlo.)" + combiner +
+                                 R"( %a, %b : tensor<i32>
+        stablehlo.return %s : tensor<i32>
+    }) : (tensor<5x2xi32>, tensor<7x1xi32>, tensor<7x2xi32>) -> tensor<5x2xi32>
+    return %0 : tensor<5x2xi32>
+  } })",
+                             "scatter");
+}
+
+// Each device scatters its own updates, and the array comes to them once; on three devices two of nine
+// updates are padding, and go nowhere.
+TEST(Partition, AScatterThatCombinesTakesEachDevicesUpdates) {
+  for (const char* combiner : {"add", "multiply", "maximum", "minimum"}) {
+    const graph::Module module = scatter_of(combiner, "%x");
+    for (const int64_t devices : {3, 7}) {
+      const SpmdModule spmd = expect_same(module, mesh_of({{"x", devices}}), {"", "x,-", "x,-"});
+      EXPECT_EQ(count_of(spmd.module, OpKind::all_gather_), 0) << combiner;
+      EXPECT_EQ(count_of(spmd.module, OpKind::all_reduce_), 1) << combiner;
+      const graph::Function& entry = spmd.module.entry();
+      graph::walk(entry, entry.body(), [&](graph::OpId id) {
+        if (entry.op(id).kind == OpKind::scatter_) {
+          EXPECT_EQ(entry.op(id).boolean_or(Attr::unique_indices, false), devices == 7);
+        }
+      });
+    }
+    expect_same(module, mesh_of({{"x", 4}, {"y", 2}}), {"-,y", "x,-", "x,y"});
+    expect_same(module, mesh_of({{"x", 5}}), {"x,-", "x,-", "x,-"});
+  }
+  // Zeros that are added to are in each device's own.
+  EXPECT_EQ(
+      count_of(expect_same(scatter_of("add", "%c"), mesh_of({{"x", 7}}), {"", "x,-"}).module, OpKind::add_),
+      count_of(expect_same(scatter_of("add", "%x"), mesh_of({{"x", 7}}), {"", "x,-"}).module, OpKind::add_) -
+          1);
+}
+
+// What JAX's segment_sum and bincount leave unreduced: each device has the sums of its own updates.
+TEST(Partition, AScatterLeavesItsSumOpen) {
+  for (const char* array : {"%x", "%c"}) {
+    const graph::Module module = scatter_of("add", array);
+    const Mesh mesh = mesh_of({{"x", 7}});
+    const AxisGrid grid(mesh);
+    const graph::Function& entry = module.entry();
+    OpenSums open;
+    open.results[0] = {0};
+    const Cuts by_updates{{0}, {}};
+    SpmdModule spmd =
+        partition(module, entry, grid,
+                  {{entry.arguments()[1], by_updates}, {entry.arguments()[2], by_updates}}, {}, open);
+    graph::verify(spmd.module);
+    EXPECT_EQ(count_of(spmd.module, OpKind::all_reduce_) + count_of(spmd.module, OpKind::all_gather_), 0);
+    spmd.outputs[0] = {mesh, {}, {"x"}};
+    const auto arguments = numbers_for(entry);
+    EXPECT_EQ(on_many(spmd, arguments, entry.result_types, 7), on_one(module, arguments)) << array;
+  }
+}
+
 TEST(Partition, DynamicShapesAreRefused) {
   const graph::Module module = graph::parse_module(
       "module { func.func public @main(%x: tensor<?xi32>) -> tensor<?xi32> {\n"
