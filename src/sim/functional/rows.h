@@ -553,43 +553,53 @@ inline void load_row_truth(const View& view, int64_t p, uint8_t* out) {
   }
 }
 
-inline uint32_t* plain_words(const View& view, int64_t p) {
+template <typename Word>
+Word* plain_words(const View& view, int64_t p) {
+  constexpr size_t kBytes = sizeof(Word);
   std::byte* const at = view.row(p);
-  const bool is_plain =
-      view.free_rank <= 1 && view.free_stride() == 4 && (reinterpret_cast<uintptr_t>(at) & 3) == 0;
-  return is_plain ? reinterpret_cast<uint32_t*>(at) : nullptr;
+  const bool is_plain = view.free_rank <= 1 && view.free_stride() == kBytes &&
+                        (reinterpret_cast<uintptr_t>(at) & (kBytes - 1)) == 0;
+  return is_plain ? reinterpret_cast<Word*>(at) : nullptr;
 }
 
-// Row p of 32-bit words: in place, or in `scratch`, which holds view.elements words.
-inline const uint32_t* load_words(const View& view, int64_t p, uint32_t* scratch) {
-  if (const uint32_t* words = plain_words(view, p)) return words;
-  uint32_t* out = scratch;
+template <typename Word>
+void copy_words(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t n) {
+  constexpr int64_t kBytes = sizeof(Word);
+  if (n < kShortRun) return move_words<Word>(from, from_stride, to, to_stride, n);
+  numerics::copy_bits(kBytes, from, from_stride / kBytes, to, to_stride / kBytes, static_cast<size_t>(n));
+}
+
+// Row p of words: in place, or in `scratch`, which holds view.elements of them.
+template <typename Word>
+const Word* load_words(const View& view, int64_t p, Word* scratch) {
+  if (const Word* words = plain_words<Word>(view, p)) return words;
+  Word* out = scratch;
   for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
-    for (int64_t i = 0; i < n; ++i) std::memcpy(out + i, at + i * stride, 4);
+    copy_words<Word>(at, stride, reinterpret_cast<std::byte*>(out), sizeof(Word), n);
     out += n;
   });
   return scratch;
 }
 
-// body(p, in[], out) over whole rows of 32-bit words; all views are of such types.
-template <size_t N, typename Body>
+// body(p, in[], out) over whole rows of words, of 32 bits or of fewer; all views are of such types.
+template <size_t N, typename Word = uint32_t, typename Body>
 void for_word_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
                    Body&& body) {
   const auto run = [&](const std::array<const View*, N>& from, const View& to, int64_t p0, int64_t begin,
                        int64_t end) {
     ScratchScope scope;
-    std::array<uint32_t*, N> scratch;
-    for (size_t i = 0; i < N; ++i) scratch[i] = scope.array<uint32_t>(from[i]->elements);
-    uint32_t* const made = scope.array<uint32_t>(to.elements);
-    std::array<const uint32_t*, N> in;
+    std::array<Word*, N> scratch;
+    for (size_t i = 0; i < N; ++i) scratch[i] = scope.array<Word>(from[i]->elements);
+    Word* const made = scope.array<Word>(to.elements);
+    std::array<const Word*, N> in;
     for (int64_t p = begin; p < end; ++p) {
-      for (size_t i = 0; i < N; ++i) in[i] = load_words(*from[i], p, scratch[i]);
-      uint32_t* const place = plain_words(to, p);
+      for (size_t i = 0; i < N; ++i) in[i] = load_words<Word>(*from[i], p, scratch[i]);
+      Word* const place = plain_words<Word>(to, p);
       body(p0 + p, in, place != nullptr ? place : made);
       if (place != nullptr) continue;
-      const uint32_t* row = made;
+      const Word* row = made;
       for_runs_of_partition(to, p, [&](std::byte* at, int64_t n, int64_t stride) {
-        for (int64_t i = 0; i < n; ++i) std::memcpy(at + i * stride, row + i, 4);
+        copy_words<Word>(reinterpret_cast<const std::byte*>(row), sizeof(Word), at, stride, n);
         row += n;
       });
     }

@@ -86,6 +86,37 @@ TEST(TensorTensor, BitVectorOperatorsKeepBits) {
       "tensor_tensor.shape");
 }
 
+// Halves and bytes of words, as they lie in them, by every operator that joins bits.
+TEST(TensorTensor, JoinsBitsOfPartsOfWords) {
+  for (const DType dtype : {DType::kUint8, DType::kInt8, DType::kUint16, DType::kInt16}) {
+    const int64_t high = is_signed_integer(dtype) ? -3 : 200;
+    const Integers x{12, high, 5, 1, 77, 0}, y{10, 1, high, 7, 3, 9};
+    for (const AluOp op : {AluOp::kBitwiseAnd, AluOp::kBitwiseOr, AluOp::kBitwiseXor}) {
+      TestKernel k;
+      const Tile a = k.sbuf_of(2, 6, {12.f, float(high), 5, 1, 77, 0, 12.f, float(high), 5, 1, 77, 0}, dtype);
+      const Tile b = k.sbuf_of(2, 6, {10, 1, float(high), 7, 3, 9, 10, 1, float(high), 7, 3, 9}, dtype);
+      const Tile whole = k.sbuf_of(2, 6, std::vector<float>(12, 1), dtype),
+                 parts = k.sbuf_of(2, 6, std::vector<float>(12, 1), dtype);
+      k.run(Opcode::kTensorTensor, {k.op(whole), k.op(a), k.op(b)}, {word(op)});
+      // Every other element of b beside a's, backwards through a's places in dst.
+      k.run(Opcode::kTensorTensor,
+            {k.op(parts, 1, {{6, 2}, {2, 3}}), k.op(a, 0, {{6, 2}, {2, 3}}), k.op(b, 1, {{6, 2}, {2, 3}})},
+            {word(op)});
+      const auto joined = [&](int64_t p, int64_t q) {
+        return op == AluOp::kBitwiseAnd ? p & q : op == AluOp::kBitwiseOr ? p | q : p ^ q;
+      };
+      Integers all, some;
+      for (int row = 0; row < 2; ++row)
+        for (size_t i = 0; i < 6; ++i) {
+          all.push_back(joined(x[i], y[i]));
+          some.push_back(i % 2 == 0 ? 1 : joined(x[i - 1], y[i]));
+        }
+      EXPECT_EQ(k.get_integers(whole), all) << name(dtype) << " " << name(op);
+      EXPECT_EQ(k.get_integers(parts), some) << name(dtype) << " " << name(op);
+    }
+  }
+}
+
 // A number for each run of a row, on either side, as broadcasts along the last dimension are read.
 TEST(TensorTensor, TakesOneNumberForEachRun) {
   TestKernel k;
