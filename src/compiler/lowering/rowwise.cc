@@ -573,8 +573,9 @@ class RowwiseKernel {
   std::optional<Rotation> rotation_in(const Op& op) const {
     const auto rotation = rotation_of(function_, op);
     const auto is_full = [&](ValueId half) { return only_user(half) == &op && !rules().is_column(half); };
-    return rotation && column_count_ > 1 && std::ranges::all_of(op.operands, is_full) ? rotation
-                                                                                      : std::nullopt;
+    constexpr int64_t kColumnsMin = 64;  // of shorter rows one engine more costs what it saves
+    const bool shares = rotation && column_count_ >= kColumnsMin && std::ranges::all_of(op.operands, is_full);
+    return shares ? rotation : std::nullopt;
   }
   bool as_rotation(const Op& op) {
     const auto rotation = rotation_in(op);

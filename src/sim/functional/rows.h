@@ -314,6 +314,7 @@ class Blocks {
   // Jobs [begin, end).
   template <typename Body>
   void run(int64_t begin, int64_t end, Body&& body) const {
+    if (runs_of_partitions(end - begin)) return run_grids(begin, end, body);
     for (int64_t job = begin; job < end; ++job) {
       const int64_t group = per_row_ == 1 ? job : job / per_row_;
       const int64_t p = group * block_rows_, first = (job - group * per_row_) * block_;
@@ -359,6 +360,31 @@ class Blocks {
       all = sources_.producers[i] == nullptr && (one_a_row_[i] || has_float_runs(view, true, length));
     }
     return all ? length : 0;
+  }
+
+  // Whether there are fewer runs in a row than rows: then blocks of one run of many rows are longer.
+  bool runs_of_partitions(int64_t rows) const {
+    if (run_ == 0 || elements_ / run_ >= rows) return false;
+    const int64_t row = elements_ / run_ * static_cast<int64_t>(runs_of(destination_, 0, 0).pitch) * 4;
+    return destination_.partition_stride >= row &&
+           std::ranges::all_of(sources_.views, [](const View* view) { return view->partition_stride >= 0; });
+  }
+
+  // Rows [begin, end), a run of several of them at a time.
+  template <typename Body>
+  void run_grids(int64_t begin, int64_t end, Body&& body) const {
+    const int64_t runs = elements_ / run_, group = std::max<int64_t>(kBlockElements / run_, 1);
+    const auto rows_of = [](const View& view, MutableFloatRows first) {
+      return MutableFloatRows{first.data, static_cast<size_t>(view.partition_stride / 4)};
+    };
+    for (int64_t p = begin; p < end; p += group)
+      for (int64_t run = 0; run < runs; ++run) {
+        Block<N> block{sources_.origin + p, std::min(group, end - p), run_, {}, {}, false, one_a_row_};
+        for (size_t i = 0; i < N; ++i)
+          block.in[i] = rows_of(*sources_.views[i], runs_of(*sources_.views[i], p, run));
+        block.out = rows_of(destination_, runs_of(destination_, p, run));
+        body(block);
+      }
   }
 
   MutableFloatRows runs_of(const View& view, int64_t p, int64_t first) const {

@@ -161,6 +161,42 @@ TEST(ScalarTensorTensor, WindowsHaveTheScalarOfTheirPartition) {
   EXPECT_EQ(k.get(sum), (Floats{106, 208, 314, 416, 6, 14, 18, 26}));
 }
 
+// The same over more partitions than runs, which are gone through run by run, and over fewer.
+TEST(ScalarTensorTensor, WindowsOfAnyFormAreRunByRun) {
+  for (const int64_t partitions : {1, 2, 3, 5, 40})
+    for (const int64_t runs : {2, 3, 4})
+      for (const int64_t run : {5, 300}) {
+        const int64_t columns = (runs + 1) * (run + 3), elements = runs * run;
+        Floats pixels, weights, numbers, sums;
+        for (int64_t i = 0; i < partitions * columns; ++i) pixels.push_back(float(i % 251));
+        for (int64_t p = 0; p < partitions; ++p) weights.push_back(float(p - 2));
+        for (int64_t i = 0; i < partitions * runs; ++i) numbers.push_back(float(i % 7));
+        for (int64_t i = 0; i < partitions * elements; ++i) sums.push_back(float(i % 13));
+        TestKernel k;
+        const Tile image = k.sbuf_of(partitions, columns, pixels), weight = k.sbuf_of(partitions, 1, weights);
+        const Tile number = k.sbuf_of(partitions, runs, numbers), sum = k.sbuf_of(partitions, elements, sums);
+        const Tile less = k.sbuf(partitions, elements);
+        const Operand window = k.op(image, 2, {{columns, partitions}, {run + 3, runs}, {1, run}});
+        k.run(Opcode::kScalarTensorTensor, {k.op(sum), window, k.op(weight), k.op(sum)},
+              {word(AluOp::kMultiply), word(AluOp::kAdd), kNo, kNo});
+        k.run(Opcode::kTensorTensor,
+              {k.op(less, 0, {{elements, partitions}, {run, runs}, {1, run}}),
+               k.op(sum, 0, {{elements, partitions}, {run, runs}, {1, run}}),
+               k.op(number, 0, {{runs, partitions}, {1, runs}, {0, run}})},
+              {word(AluOp::kSubtract)});
+        Floats expected_sum, expected_less;
+        for (int64_t p = 0; p < partitions; ++p)
+          for (int64_t i = 0; i < elements; ++i) {
+            const int64_t at = 2 + i / run * (run + 3) + i % run;
+            expected_sum.push_back(pixels[size_t(p * columns + at)] * weights[size_t(p)] +
+                                   sums[size_t(p * elements + i)]);
+            expected_less.push_back(expected_sum.back() - numbers[size_t(p * runs + i / run)]);
+          }
+        EXPECT_EQ(k.get(sum), expected_sum) << partitions << " " << runs << " " << run;
+        EXPECT_EQ(k.get(less), expected_less) << partitions << " " << runs << " " << run;
+      }
+}
+
 TEST(TensorScalar, TwoOperatorsReversedAndVectorOperands) {
   TestKernel k;
   const Tile data = k.sbuf_of(2, 2, {1, 2, 3, 4}), v = k.sbuf_of(2, 1, {10, 100}), dst = k.sbuf(2, 2);
