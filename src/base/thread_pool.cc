@@ -26,7 +26,7 @@
 namespace opentrn {
 
 namespace {
-constexpr int kSpinsBeforeSleep = 4000;
+constexpr int kSpinsBeforeSleep = 1000;  // some 26 us
 constexpr int kThreadsMax = 1024;
 
 thread_local LoopSharer* loop_sharer = nullptr;

@@ -127,6 +127,15 @@ HWY_ATTR bool visit(AluOp op, Visitor visitor) {
 using DF = hn::ScalableTag<float>;
 using D1 = hn::CappedTag<float, 1>;
 
+// What a row has beyond whole vectors, from element i on: step(tag, at) for four elements, then for one. Rows
+// of images are short.
+template <typename Step>
+HWY_ATTR HWY_INLINE void finish_row(size_t i, size_t n, Step&& step) {
+  const hn::CappedTag<float, 4> four;
+  for (const size_t lanes = hn::Lanes(four); i + lanes <= n; i += lanes) step(four, i);
+  for (; i < n; ++i) step(D1(), i);
+}
+
 template <class Op, class D, class V>
 HWY_ATTR HWY_INLINE V apply_canonical(D d, V a, V b) {
   const V r = Op::apply(d, a, b);
@@ -155,10 +164,9 @@ struct TensorTensor {
     for (; i + lanes <= n; i += lanes) {
       hn::StoreU(apply_canonical<Op>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
     }
-    const D1 one;
-    for (; i < n; ++i) {
-      hn::StoreU(apply_canonical<Op>(one, hn::LoadU(one, a + i), hn::LoadU(one, b + i)), one, out + i);
-    }
+    finish_row(i, n, [&](auto few, size_t at) HWY_ATTR {
+      hn::StoreU(apply_canonical<Op>(few, hn::LoadU(few, a + at), hn::LoadU(few, b + at)), few, out + at);
+    });
   }
 };
 
@@ -188,10 +196,9 @@ struct TensorScalar {
     const auto s = hn::Set(d, scalar);
     size_t i = 0;
     for (; i + lanes <= n; i += lanes) hn::StoreU(ordered<Op>(d, hn::LoadU(d, a + i), s), d, out + i);
-    const D1 one;
-    for (; i < n; ++i) {
-      hn::StoreU(ordered<Op>(one, hn::LoadU(one, a + i), hn::Set(one, scalar)), one, out + i);
-    }
+    finish_row(i, n, [&](auto few, size_t at) HWY_ATTR {
+      hn::StoreU(ordered<Op>(few, hn::LoadU(few, a + at), hn::Set(few, scalar)), few, out + at);
+    });
   }
 };
 
@@ -205,7 +212,6 @@ HWY_ATTR HWY_INLINE V both(D d, V a, V scalar, V b) {
 template <class Op0, class Op1>
 HWY_ATTR void scalar_tensor_tensor_rows(const ScalarTensorTensorRows& t) {
   const DF d;
-  const D1 one;
   const size_t lanes = hn::Lanes(d);
   for (size_t r = 0; r < t.rows; ++r) {
     const float* const a = t.a.data + r * t.a.pitch;
@@ -216,9 +222,11 @@ HWY_ATTR void scalar_tensor_tensor_rows(const ScalarTensorTensorRows& t) {
     size_t i = 0;
     for (; i + lanes <= t.n; i += lanes)
       hn::StoreU(both<Op0, Op1>(d, hn::LoadU(d, a + i), s, hn::LoadU(d, b + i)), d, out + i);
-    for (; i < t.n; ++i)
-      hn::StoreU(both<Op0, Op1>(one, hn::LoadU(one, a + i), hn::Set(one, scalar), hn::LoadU(one, b + i)), one,
-                 out + i);
+    finish_row(i, t.n, [&](auto few, size_t at) HWY_ATTR {
+      const auto made =
+          both<Op0, Op1>(few, hn::LoadU(few, a + at), hn::Set(few, scalar), hn::LoadU(few, b + at));
+      hn::StoreU(made, few, out + at);
+    });
   }
 }
 
@@ -318,7 +326,15 @@ struct Reduce {
       for (size_t v = 0; v < vectors; ++v) sum[v] = Op::apply(d, sum[v], hn::LoadU(d, a + i + v * lanes));
     }
     for (size_t v = 0; v < vectors; ++v) hn::Store(sum[v], d, p + v * lanes);
-    for (size_t j = 0; i + j < n; ++j) p[j] = combine<Op>(p[j], a[i + j]);
+    // The lanes of the rest lie in memory: a loop over `sum` of as many steps as there are would put it
+    // there.
+    const size_t first = i;
+    const auto step = [&](auto few, size_t at) HWY_ATTR {
+      float* const lane = p + (at - first);
+      hn::StoreU(Op::apply(few, hn::LoadU(few, lane), hn::LoadU(few, a + at)), few, lane);
+    };
+    for (; i + lanes <= n; i += lanes) step(d, i);
+    finish_row(i, n, step);
   }
 };
 

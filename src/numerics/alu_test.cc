@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -346,8 +347,7 @@ TEST(Power, SpecialValuesFollowC) {
   }
 }
 
-// Words as they lie in memory give what the reference gives of int64.
-TEST(Alu, RowsOfWordsEqualTheReference) {
+void expect_rows_of_words_as_the_reference() {
   SplitMix64 rng(7);
   const auto number = [&]() -> uint32_t {
     switch (rng.below(4)) {
@@ -384,6 +384,16 @@ TEST(Alu, RowsOfWordsEqualTheReference) {
     }
   }
   EXPECT_GE(taken, 40);
+}
+
+// Words as they lie in memory give what the reference gives of int64.
+TEST(Alu, RowsOfWordsEqualTheReference) {
+  for (const std::string& target : simd_targets()) {
+    SCOPED_TRACE(target);
+    force_simd_target(target);
+    expect_rows_of_words_as_the_reference();
+  }
+  force_simd_target("");
 }
 
 // By 1 remainders have a vector form of their own.

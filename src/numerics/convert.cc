@@ -266,6 +266,9 @@ void copy_bits(int element_bytes, const void* src, int64_t src_stride_elems, voi
     std::memmove(dst, src, n * static_cast<size_t>(element_bytes));
     return;
   }
+  constexpr size_t kLongRun = 16;  // whose loop takes longer than what comes before it
+  if (n >= kLongRun && simd::copy_steps(element_bytes, src, src_stride_elems, dst, dst_stride_elems, n))
+    return;
   switch (element_bytes) {
     case 1: return gather<uint8_t>(src, src_stride_elems, dst, dst_stride_elems, n);
     case 2: return gather<uint16_t>(src, src_stride_elems, dst, dst_stride_elems, n);

@@ -341,6 +341,67 @@ HWY_ATTR void StoreInt(IntType type, const float* src, void* dst, size_t n) {
   }
 }
 
+#if HWY_TARGET == HWY_AVX3
+// As many of the elements as whole vectors of the destination hold; gives how many. The last one lies at its
+// row's end.
+template <int64_t kFrom, int64_t kTo, typename T>
+HWY_ATTR size_t copy_masked(const T* from, T* to, size_t n) {
+  const hn::ScalableTag<T> d;
+  const hn::Half<decltype(d)> half;
+  const size_t lanes = hn::Lanes(d), step = lanes / kTo;
+  using Wide = std::conditional_t<kTo == 2, hn::RepartitionToWide<decltype(d)>, hn::ScalableTag<uint32_t>>;
+  const Wide wide;
+  const auto first = hn::Set(wide, static_cast<hn::TFromD<Wide>>(std::numeric_limits<T>::max()));
+  const auto mask = hn::Ne(hn::BitCast(d, first), hn::Zero(d));
+  size_t i = 0;
+  for (; kTo * i + lanes <= kTo * (n - 1) + 1; i += step) {
+    hn::Vec<decltype(d)> row;
+    if constexpr (kFrom == kTo)
+      row = hn::LoadU(d, from + kFrom * i);
+    else
+      row = hn::BitCast(d, hn::PromoteTo(wide, hn::LoadU(half, from + i)));
+    hn::BlendedStore(row, mask, d, to + kTo * i);
+  }
+  return i;
+}
+#endif
+
+// What lies between the elements is not touched, also not to be written back as it was: another instruction
+// may write it at the same time.
+template <typename T, int64_t kFrom, int64_t kTo>
+HWY_ATTR void copy_steps(const T* from, T* to, size_t n) {
+  size_t i = 0;
+#if HWY_TARGET == HWY_AVX3  // which can mask stores of any elements
+  if constexpr (sizeof(T) <= 2 && (kTo == 2 || (kTo == 4 && kFrom == 4 && sizeof(T) == 1)) &&
+                (kFrom == kTo || kFrom == 1))
+    i = copy_masked<kFrom, kTo>(from, to, n);
+#endif
+  for (; i < n; ++i) to[static_cast<int64_t>(i) * kTo] = from[static_cast<int64_t>(i) * kFrom];
+}
+
+template <typename T>
+HWY_ATTR bool copy_steps(const void* src, int64_t from_step, void* dst, int64_t to_step, size_t n) {
+  const T* from = static_cast<const T*>(src);
+  T* to = static_cast<T*>(dst);
+  const auto is = [&](int64_t a, int64_t b) HWY_ATTR { return from_step == a && to_step == b; };
+  if (is(2, 1)) return copy_steps<T, 2, 1>(from, to, n), true;
+  if (is(4, 1)) return copy_steps<T, 4, 1>(from, to, n), true;
+  if (is(0, 1)) return copy_steps<T, 0, 1>(from, to, n), true;
+  if (is(1, 2)) return copy_steps<T, 1, 2>(from, to, n), true;
+  if (is(2, 2)) return copy_steps<T, 2, 2>(from, to, n), true;
+  if (is(4, 4)) return copy_steps<T, 4, 4>(from, to, n), true;
+  return false;
+}
+
+HWY_ATTR bool CopySteps(int bytes, const void* src, int64_t from_step, void* dst, int64_t to_step, size_t n) {
+  switch (bytes) {
+    case 1: return copy_steps<uint8_t>(src, from_step, dst, to_step, n);
+    case 2: return copy_steps<uint16_t>(src, from_step, dst, to_step, n);
+    case 4: return copy_steps<uint32_t>(src, from_step, dst, to_step, n);
+    default: return false;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace opentrn::numerics::simd
 HWY_AFTER_NAMESPACE();
@@ -356,6 +417,7 @@ HWY_EXPORT(StoreTFloat32);
 HWY_EXPORT(StoreTFloat32Stochastic);
 HWY_EXPORT(LoadInt);
 HWY_EXPORT(StoreInt);
+HWY_EXPORT(CopySteps);
 
 void load_small_float(SmallFloat format, const void* src, float* dst, size_t n) {
   HWY_DYNAMIC_DISPATCH(LoadSmallFloat)(format, src, dst, n);
@@ -380,6 +442,9 @@ void load_int(IntType type, const void* src, float* dst, size_t n) {
 }
 void store_int(IntType type, const float* src, void* dst, size_t n) {
   HWY_DYNAMIC_DISPATCH(StoreInt)(type, src, dst, n);
+}
+bool copy_steps(int bytes, const void* src, int64_t from_step, void* dst, int64_t to_step, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(CopySteps)(bytes, src, from_step, dst, to_step, n);
 }
 
 }  // namespace opentrn::numerics::simd

@@ -34,4 +34,8 @@ void load_int(IntType type, const void* src, float* dst, size_t n);
 // Nearest even, saturating; NaN gives 0.
 void store_int(IntType type, const float* src, void* dst, size_t n);
 
+// Elements of so many bytes, so many elements apart, where a loop knows both steps: halves and bytes of words
+// lie 2 and 4 apart. False, and nothing is done, elsewhere.
+bool copy_steps(int bytes, const void* src, int64_t from_step, void* dst, int64_t to_step, size_t n);
+
 }  // namespace opentrn::numerics::simd

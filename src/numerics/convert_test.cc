@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -156,12 +157,12 @@ TEST(Convert, AnAdjustedBiasScalesAFormatByAPowerOfTwo) {
 
 TEST(Convert, StridedRowsEqualContiguousOnes) {
   const std::vector<float> row = awkward_floats(3, 1300);
-  for (const DType dtype :
-       {DType::kBFloat16, DType::kFloat8E5M2, DType::kInt32, DType::kFloat32, DType::kFloat64}) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat8E5M2, DType::kInt32, DType::kFloat32,
+                            DType::kFloat64, DType::kUint16, DType::kUint8, DType::kInt8}) {
     const auto bytes = static_cast<size_t>(size_bytes(dtype));
-    for (const int64_t stride : {3, -2}) {
-      std::vector<std::byte> spread(row.size() * 3 * bytes);
-      std::byte* base = stride > 0 ? spread.data() : spread.data() + (row.size() * 3 - 1) * bytes;
+    for (const int64_t stride : {3, -2, 2, 4}) {
+      std::vector<std::byte> spread(row.size() * 4 * bytes);
+      std::byte* base = stride > 0 ? spread.data() : spread.data() + (row.size() * 4 - 1) * bytes;
       const Rounding rounding{Rounding::Mode::kStochastic, 1, 100};
       store_f32_strided(dtype, row.data(), base, stride, row.size(), rounding);
       std::vector<float> back(row.size());
@@ -173,6 +174,33 @@ TEST(Convert, StridedRowsEqualContiguousOnes) {
       EXPECT_EQ(std::memcmp(back.data(), expected.data(), back.size() * sizeof(float)), 0) << name(dtype);
     }
   }
+}
+
+// Beside a loop over bytes; what lies between the elements of the destination stays.
+TEST(Convert, StepsThatALoopKnowsCopyWhatOthersDo) {
+  SplitMix64 random(7);
+  std::vector<uint8_t> from(4096), to(4096);
+  for (auto* row : {&from, &to})
+    for (uint8_t& byte : *row) byte = static_cast<uint8_t>(random.next32());
+  for (const std::string& target : simd_targets()) {
+    force_simd_target(target);
+    for (const int bytes : {1, 2, 4, 8})
+      for (const int64_t from_step : {0, 1, 2, 3, 4})
+        for (const int64_t to_step : {1, 2, 3, 4})
+          for (const size_t n : {1, 15, 16, 17, 31, 32, 33, 64, 65, 100, 127}) {
+            std::vector<uint8_t> made = to, wanted = to;
+            const int64_t first = bytes;  // not where a vector begins
+            copy_bits(bytes, from.data() + first, from_step, made.data() + first, to_step, n);
+            for (size_t i = 0; i < n * static_cast<size_t>(bytes); ++i) {
+              const auto element = static_cast<int64_t>(i) / bytes, byte = static_cast<int64_t>(i) % bytes;
+              wanted[static_cast<size_t>(first + element * to_step * bytes + byte)] =
+                  from[static_cast<size_t>(first + element * from_step * bytes + byte)];
+            }
+            ASSERT_EQ(made, wanted) << target << ": " << n << " elements of " << bytes << " bytes, "
+                                    << from_step << " and " << to_step << " apart";
+          }
+  }
+  force_simd_target("");
 }
 
 TEST(Convert, IntegerRowsKeepAllBits) {

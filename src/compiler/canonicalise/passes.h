@@ -88,6 +88,13 @@ int64_t simplify_loops(graph::Function& function);
 // Loops of a few iterations, as many as is known now, are written out. Gives how many.
 int64_t unroll_loops(graph::Function& function);
 
+// Comparisons of fractions that are made of random bits become those of whole numbers. Gives their number.
+int64_t compare_fractions(graph::Function& function);
+
+// Long chains that make a mask of nothing but a few numbers move in front of the product that makes what the
+// product beside the mask reads. Gives how many places got some.
+int64_t make_masks_early(graph::Function& function);
+
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
 void remove_dead_ops(graph::Function& function);
 

@@ -9,23 +9,27 @@
 // A group without a reduction whose operands are all plain memory is cut into 128 equal rows whatever its
 // shape, so that all partitions work. Reductions of more columns than a partition holds go by blocks.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 
+#include "arch/core_features.h"
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/equal_rows.h"
 #include "compiler/lowering/exact_reduction.h"
 #include "compiler/lowering/joint_transfers.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
-#include "compiler/lowering/readers.h"
+#include "compiler/lowering/rotated_words.h"
+#include "compiler/lowering/row_reduction.h"
 #include "compiler/lowering/slab_reduction.h"
 #include "compiler/lowering/step_rules.h"
 #include "compiler/lowering/steps.h"
+#include "compiler/lowering/tile_in_hand.h"
 #include "compiler/lowering/tile_source.h"
-#include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
 
@@ -72,13 +76,13 @@ class RowwiseKernel {
     if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
     const int64_t block = group_.whole_rows ? columns_ : std::min(columns_, kFreeColumns);
     for (int64_t column = 0; column < columns_; column += block) {
-      column_begin_ = column;
-      column_count_ = std::min(block, columns_ - column);
       invariant_.clear();
       for (int64_t row = 0; row < rows_; row += kPartitions) {
         row_begin_ = row;
         row_count_ = std::min(kPartitions, rows_ - row);
-        compute_tile();
+        column_begin_ = column;
+        column_count_ = std::min(block, columns_ - column);
+        goes_by_turns() ? compute_by_turns() : compute_tile();
       }
     }
   }
@@ -249,58 +253,18 @@ class RowwiseKernel {
     }
   }
 
-  // Without a reduction any cut of the elements is as good as another, if every operand and result is
-  // one run of memory (or one number).
+  // Without a reduction any cut of the elements is as good as another.
   void cut_into_equal_rows() {
-    // Rows that fill most partitions stay what they are: the next kernel may find them in SBUF.
-    const auto is_run = [](const auto& operand) { return operand.second.columns_are_runs(); };
-    const int64_t moved = std::ranges::count_if(operands_, is_run) + std::ssize(outputs_);
-    const bool wide =
-        pays_as_wide_rows(emitter_.generation(), {std::ssize(ops_), moved, rows_, columns_, kFreeColumns});
-    if (!wide && columns_ <= kFreeColumns && 4 * rows_ >= 3 * kPartitions) return;
-    const int64_t total = rows_ * columns_;
-    const auto plain = [&](const Matrix& m) {
-      return m.all().contiguous() || (m.same_in_every_row() && m.same_in_every_column());
-    };
-    for (const auto& [key, m] : operands_)
-      if (!plain(m)) return;
-    int64_t rows = std::min(kPartitions, total);
-    while (rows > 1 && total % rows != 0) --rows;
-    if (!(wide && rows == kPartitions) &&
-        (rows <= std::min(rows_, kPartitions) || holds_rows(total / rows) || finds_readers(total / rows)))
-      return;
-    rows_ = rows;
-    columns_ = total / rows;
+    const auto rows = equal_rows(lowering_, index_, operands_, std::ssize(outputs_), kFreeColumns);
+    if (!rows) return;
+    columns_ = rows_ * columns_ / *rows;
+    rows_ = *rows;
     const auto recut = [&](Matrix& m) {
       const bool still = m.same_in_every_row() && m.same_in_every_column();
       m = {m.all(), {{still ? 0 : columns_, rows_}}, {{still ? 0 : 1, columns_}}};
     };
     for (auto& [key, m] : operands_) recut(m);
     for (auto& [value, m] : outputs_) recut(m);
-  }
-
-  // All operands are kept by rows of their own, as what a loop carries is: cut otherwise they would go to HBM
-  // and back, which takes longer than a few idle partitions do in as many ops. Where one comes from HBM, the
-  // others are better there too than rows of two kinds.
-  bool holds_rows(int64_t columns) const {
-    constexpr int64_t kThroughMemory = 2000;  // in columns of the Vector engine
-    const auto ops = static_cast<int64_t>(group_.ops.size());
-    return ops * (columns_ - columns) <= kThroughMemory &&
-           std::ranges::all_of(operands_, [&](const auto& operand) {
-             const Matrix& m = operand.second;
-             const isa::TensorId tensor = m.all().tensor;
-             return (m.same_in_every_row() && m.same_in_every_column()) ||
-                    (emitter_.residency().holds(tensor) && emitter_.residency().columns(tensor) != columns);
-           });
-  }
-
-  // Everything that is made is read by kernels that come and that are not cut so themselves: as rows they may
-  // find it in SBUF, where that costs little more. Gathers want indices one in a partition.
-  bool finds_readers(int64_t columns) const {
-    constexpr int64_t kThroughMemory = 500;  // in columns of the Vector engine
-    return columns_ <= kFreeColumns &&
-           static_cast<int64_t>(group_.ops.size()) * (columns_ - columns) <= kThroughMemory &&
-           !(columns == 1 && only_gathers_read(lowering_, index_)) && rows_are_read(lowering_, index_);
   }
 
   bool is_lone_reduction() const {
@@ -368,6 +332,7 @@ class RowwiseKernel {
     m.store(emitter_, in_sbuf(emitter_, tile, m.dtype()), row_begin_, narrow ? 0 : column_begin_);
   }
 
+  Tile all_columns_of(const Term& t) { return all_columns(emitter_, t, row_count_, column_count_); }
   void put(const Tile& place, const Tile& tile) {
     if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
   }
@@ -425,49 +390,14 @@ class RowwiseKernel {
     return found->second;
   }
 
-  // After how many rows the operand's rows come again, as a mask's do that all heads share: its tiles are
-  // loaded once where they are few and every tile begins at a multiple of kPartitions.
+  // The tiles of rows that come again are loaded once where they are few.
   std::optional<int64_t> period_of_rows(const Matrix& m) const {
-    int64_t period = 1;
-    for (const isa::Dim& dim : m.row_dims()) period = dim.step == 0 ? period : period * dim.count;
-    const bool leads =
-        std::ranges::is_partitioned(m.row_dims(), [](const isa::Dim& d) { return d.step == 0; });
-    if (!leads || period == rows_ || period % kPartitions != 0 || rows_ % period != 0) return std::nullopt;
     if (row_begin_ % kPartitions != 0 || row_count_ != kPartitions || column_count_ != columns_)
       return std::nullopt;
-    const int64_t bytes = period / kPartitions * (narrow_ ? 1 : columns_) * size_bytes(m.dtype());
-    return bytes <= kRepeatedBytes ? std::optional(period) : std::nullopt;
-  }
-
-  // What a reduction reads: all columns, also where one number or one column stands for them.
-  Tile all_columns(const Term& data) {
-    if (!data.splat) return data.column ? data.tile.repeated(column_count_) : data.tile;
-    const Tile number = emitter_.sbuf(row_count_, 1, *device_dtype(data.element), "splat");
-    emitter_.memset(number, *data.splat);
-    return number.repeated(column_count_);
-  }
-
-  Term reduce(const Op& op, const Term& data) {
-    const OpKind combiner = *combiner_of(function_, op);
-    const graph::ElementType element = function_.type(op.results[0]).element();
-    if (!graph::is_float(element))
-      return {.element = element,
-              .splat = {},
-              .tile = reduce_exactly(emitter_, combiner, element, all_columns(data),
-                                     *splat_of(function_, op.operands[1]),
-                                     magnitude_bits(function_, op.operands[0])),
-              .column = true};
-    const Tile dst = emitter_.sbuf(row_count_, 1, *device_dtype(element), "reduce");
-    emitter_.reduce(alu_of(combiner), dst, all_columns(data));
-    return {.element = element, .splat = {}, .tile = with_initial(op, combiner, dst), .column = true};
-  }
-
-  Tile with_initial(const Op& op, OpKind combiner, const Tile& reduced) {
-    const double initial = *splat_of(function_, op.operands[1]);
-    if (is_neutral(combiner, function_.type(op.results[0]).element(), initial)) return reduced;
-    const Tile dst = emitter_.sbuf(row_count_, 1, reduced.dtype, "reduce");
-    emitter_.tensor_scalar(alu_of(combiner), dst, reduced, initial);
-    return dst;
+    const auto period = compiler::period_of_rows(m, rows_);
+    if (!period) return std::nullopt;
+    const int64_t bytes = *period / kPartitions * (narrow_ ? 1 : columns_) * size_bytes(m.dtype());
+    return bytes <= kRepeatedBytes ? period : std::nullopt;
   }
 
   // The sums where they are, as long as they have the type of the result; else in SBUF, rounded to it.
@@ -635,6 +565,34 @@ class RowwiseKernel {
     if (const auto output = outputs_.find(value); output != outputs_.end()) store(value, output->second, dst);
   }
 
+  // Both shifts of a rotation are done where they are joined.
+  bool waits_for_rotation(const Op& op) const {
+    const Op* user = only_user(op.results[0]);
+    return user && rotation_in(*user);
+  }
+  std::optional<Rotation> rotation_in(const Op& op) const {
+    const auto rotation = rotation_of(function_, op);
+    const auto is_full = [&](ValueId half) { return only_user(half) == &op && !rules().is_column(half); };
+    constexpr int64_t kColumnsMin = 64;  // of shorter rows one engine more costs what it saves
+    const bool shares = rotation && column_count_ >= kColumnsMin && std::ranges::all_of(op.operands, is_full);
+    return shares ? rotation : std::nullopt;
+  }
+  bool as_rotation(const Op& op) {
+    const auto rotation = rotation_in(op);
+    if (!rotation) return false;
+    const ValueId result = op.results[0];
+    const Term word = operand(rotation->word, false);
+    const Tile all = word.column ? word.tile.repeated(column_count_) : word.tile;
+    const auto place = place_of(result, std::array{word});
+    const DType dtype = wide_integer(function_.type(result).element());
+    const Tile dst = place ? *place : emitter_.sbuf(row_count_, column_count_, dtype, "rotated");
+    rotated_.emit(dst, all.as(dtype), rotation->left);
+    terms_[result] = {.element = function_.type(result).element(), .splat = {}, .tile = dst, .column = false};
+    if (const auto output = outputs_.find(result); output != outputs_.end())
+      store(result, output->second, dst);
+    return true;
+  }
+
   // The same tile under another name, where nobody outside reads it.
   bool as_same_bits(const Op& op) {
     if (!rules().keeps_words(op) || outputs_.contains(op.results[0])) return false;
@@ -656,13 +614,31 @@ class RowwiseKernel {
     if (!user || !rules().joins_words(*user)) return false;
     return user->operands[0] == value || !may(user->operands[0]);
   }
+  bool holds_word() const { return word_ && !terms_.contains(only_user(*word_)->results[0]); }
   std::optional<Tile> place_of(ValueId value, std::span<const Term> operands) {
     if (is_in_kept_place(value)) return place_beside(value, operands);
     if (const auto place = place_in_parts(value); place || !goes_to_psum(value)) return place;
-    for (const Term& term : operands)
-      if (!term.splat && term.tile.space == isa::MemorySpace::kPsum) return term.tile;
-    return emitter_.psum_banks(row_count_, column_count_, "words")
-        .as(wide_integer(function_.type(value).element()));
+    const bool there = std::ranges::any_of(
+        operands, [](const Term& term) { return !term.splat && term.tile.space == isa::MemorySpace::kPsum; });
+    // The tile has room there for one word.
+    if (!there && holds_word()) return std::nullopt;
+    if (!words_) words_ = emitter_.psum_banks(row_count_, column_count_, "words");
+    word_ = value;
+    return words_->as(wide_integer(function_.type(value).element()));
+  }
+
+  // Both words of an operator on bits are in SBUF, in a group that goes over several engines: the Scalar
+  // engine puts one into PSUM, where that engine copies bits as they are.
+  bool reads_words_twice(const Op& op, std::span<const Term> operands) const {
+    const auto in_sbuf = [](const Term& term) { return term.tile.space == isa::MemorySpace::kSbuf; };
+    return by_turns_ && rules().joins_words(op) && std::ranges::all_of(operands, in_sbuf) && !holds_word() &&
+           arch::core_features(emitter_.generation()).scalar_copies;
+  }
+  Tile word_in_psum(const Tile& word) {
+    if (!words_) words_ = emitter_.psum_banks(row_count_, column_count_, "words");
+    const Tile copy = words_->as(word.dtype);
+    emitter_.tensor_copy(copy, word, isa::Engine::kScalar);
+    return copy;
   }
 
   // Its own place, unless an operand lies there: an op may take several instructions.
@@ -686,38 +662,75 @@ class RowwiseKernel {
   }
 
   void compute_tile() {
-    terms_.clear();
-    waiting_.clear();
-    loads_.clear();
-    for (const OpId id : ops_) {
-      const Op& op = function_.op(id);
-      lowering_.begin_op(id);
-      const ValueId result = op.results[0];
-      const auto output = outputs_.find(result);
-      Term term;
-      if (group_.has_source && id == group_.ops[0]) {
-        term = source_term(op);
-        if (!source_) {
-          terms_[result] = term;
-          continue;
-        }
-      } else if (op.kind == OpKind::reduce_) {
-        term = reduce(op, operand_for(op, op.operands[0], false));
-      } else {
-        if (as_rounding(op) || as_step(op) || as_step_and_tensor(op) || as_activation(op) || as_same_bits(op))
-          continue;
-        const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
-        std::vector<Term> operands;
-        for (const ValueId value : op.operands) operands.push_back(operand_for(op, value, column_op));
-        if (op.kind == OpKind::select_) operands[2].is_last_read = is_last_read(op, operands[2]);
-        const auto into = column_op ? std::nullopt : place_of(result, operands);
-        term = emit_elementwise(emitter_, function_, op, operands, row_count_, column_op ? 1 : column_count_,
-                                into);
-        term.column = column_op;
+    hold({});
+    for (const OpId id : ops_) compute(id);
+  }
+
+  // Gives what was held.
+  TileInHand hold(TileInHand tile) {
+    if (tile.column_count > 0) column_begin_ = tile.column_begin, column_count_ = tile.column_count;
+    std::swap(terms_, tile.terms);
+    std::swap(waiting_, tile.waiting);
+    std::swap(loads_, tile.loads);
+    std::swap(words_, tile.words);
+    std::swap(word_, tile.word);
+    return tile;
+  }
+
+  // A rotation goes over several engines, each of which waits for another: halves of the tile are computed in
+  // turn, op by op, the second one round of a cipher behind the first.
+  bool goes_by_turns() const {
+    return column_count_ >= 2 * kPsumBankColumns && !group_.has_source && !group_.whole_rows &&
+           std::ranges::any_of(ops_, [&](OpId id) { return rotation_in(function_.op(id)).has_value(); });
+  }
+  void compute_by_turns() {
+    by_turns_ = true;
+    constexpr size_t kBehind = 5;  // an addition, two shifts, two operators on bits
+    const int64_t half = column_count_ / 2;
+    std::array<TileInHand, 2> tiles{
+        TileInHand{.column_begin = column_begin_, .column_count = half},
+        {.column_begin = column_begin_ + half, .column_count = column_count_ - half}};
+    for (size_t step = 0; step < ops_.size() + kBehind; ++step)
+      for (size_t tile = 0; tile < tiles.size(); ++tile) {
+        const size_t at = step - tile * kBehind;
+        if (at >= ops_.size()) continue;  // also of numbers below 0
+        TileInHand held = hold(std::move(tiles[tile]));
+        compute(ops_[at]);
+        tiles[tile] = hold(std::move(held));
       }
-      if (output != outputs_.end()) store(result, output->second, term.tile);
-      terms_[result] = term;
+    by_turns_ = false;
+  }
+
+  void compute(OpId id) {
+    const Op& op = function_.op(id);
+    lowering_.begin_op(id);
+    const ValueId result = op.results[0];
+    const auto output = outputs_.find(result);
+    Term term;
+    if (group_.has_source && id == group_.ops[0]) {
+      term = source_term(op);
+      if (!source_) {
+        terms_[result] = term;
+        return;
+      }
+    } else if (op.kind == OpKind::reduce_) {
+      term = reduce_rows(emitter_, function_, op, all_columns_of(operand_for(op, op.operands[0], false)));
+    } else {
+      if (waits_for_rotation(op) || as_rotation(op) || as_rounding(op) || as_step(op) ||
+          as_step_and_tensor(op) || as_activation(op) || as_same_bits(op))
+        return;
+      const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
+      std::vector<Term> operands;
+      for (const ValueId value : op.operands) operands.push_back(operand_for(op, value, column_op));
+      if (reads_words_twice(op, operands)) operands[0].tile = word_in_psum(operands[0].tile);
+      if (op.kind == OpKind::select_) operands[2].is_last_read = is_last_read(op, operands[2]);
+      const auto into = column_op ? std::nullopt : place_of(result, operands);
+      const int64_t columns = column_op ? 1 : column_count_;
+      term = emit_elementwise(emitter_, function_, op, operands, row_count_, columns, into);
+      term.column = column_op;
     }
+    if (output != outputs_.end()) store(result, output->second, term.tile);
+    terms_[result] = term;
   }
 
   bool reduced_in_slabs() {
@@ -729,31 +742,20 @@ class RowwiseKernel {
 
   void reduce_in_blocks() {
     const Op& op = function_.op(group_.ops[0]);
-    const OpKind combiner = *combiner_of(function_, op);
     for (int64_t row = 0; row < rows_; row += kPartitions) {
       row_begin_ = row;
       row_count_ = std::min(kPartitions, rows_ - row);
-      std::optional<Tile> total;
-      for (int64_t column = 0; column < columns_; column += kReductionColumns) {
-        column_begin_ = column;
-        column_count_ = std::min(kReductionColumns, columns_ - column);
+      const auto columns_from = [&](int64_t begin) {
+        column_begin_ = begin;
+        column_count_ = std::min(kReductionColumns, columns_ - begin);
         loads_.clear();
         invariant_.clear();
-        const Term data = operand(op.operands[0], false);
-        const Tile part = emitter_.sbuf(row_count_, 1, DType::kFloat32, "reduce");
-        emitter_.reduce(alu_of(combiner), part, all_columns(data));
-        if (total) {
-          const Tile sum = emitter_.sbuf(row_count_, 1, DType::kFloat32, "reduce");
-          emitter_.tensor_tensor(alu_of(combiner), sum, *total, part);
-          total = sum;
-        } else {
-          total = part;
-        }
-      }
+        return all_columns_of(operand(op.operands[0], false));
+      };
       const Matrix& target = outputs_.at(op.results[0]);
-      const Tile last = with_initial(op, combiner, *total);
+      const Tile total = reduce_parts(emitter_, function_, op, columns_, kReductionColumns, columns_from);
       const Tile rounded = emitter_.sbuf(row_count_, 1, target.dtype(), "reduce");
-      emitter_.tensor_copy(rounded, last);
+      emitter_.tensor_copy(rounded, total);
       store(op.results[0], target, rounded);
     }
   }
@@ -785,6 +787,10 @@ class RowwiseKernel {
   std::map<ValueId, Term> terms_;
   GroupUsers users_{function_, plan_, index_};
   std::map<ValueId, Steps> waiting_;
+  std::optional<Tile> words_;    // in PSUM: the tile's one word there
+  std::optional<ValueId> word_;  // that it is
+  bool by_turns_ = false;
+  RotatedWords rotated_{emitter_};
 };
 
 }  // namespace

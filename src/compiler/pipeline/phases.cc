@@ -152,7 +152,8 @@ class Pipeline {
     if (improves_) {
       improve();
       int64_t changes = 0;
-      for (const std::string_view name : {"unroll-loops", "hoist-products", "join-loops"})
+      for (const std::string_view name :
+           {"unroll-loops", "hoist-products", "join-loops", "compare-fractions"})
         changes += pass(name);
       if (changes > 0) improve();
       return;
@@ -193,6 +194,7 @@ class Pipeline {
     pass("write-constants");
     if (input_.options.weight_sparsity) pass("compress-weights");
     if (improves_ && pass("read-narrow-constants") > 0) pass("remove-dead-ops");
+    if (improves_) pass("make-masks-early");
   }
 
   const PassInput& input_;

@@ -248,7 +248,7 @@ View Context::resolve(const Operand& op, int slot) {
   int64_t offset_bytes;
   if (multiply_overflows(offset, element, &offset_bytes)) broken("bounds", "the offset overflows");
   int64_t first_row = 0, column = offset_bytes;
-  if (on_chip && offset_bytes != 0 && row_bytes > 0) {
+  if (on_chip && (offset_bytes < 0 || offset_bytes >= row_bytes) && row_bytes > 0) {
     first_row = offset_bytes / row_bytes;
     column = offset_bytes % row_bytes;
   }

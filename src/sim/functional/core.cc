@@ -46,7 +46,10 @@ Core::Core(Generation generation, ThreadPool* pool, CheckOptions checks)
       block_(sharing_.chains),
       engines_(std::make_unique<EngineState>()) {}
 
-Core::~Core() = default;
+// What is in HBM, too, is memory for the next run.
+Core::~Core() {
+  for (TensorId id = 0; id < tensors_.size(); ++id) release(id);
+}
 
 // -- tensors
 

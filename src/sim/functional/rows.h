@@ -314,6 +314,7 @@ class Blocks {
   // Jobs [begin, end).
   template <typename Body>
   void run(int64_t begin, int64_t end, Body&& body) const {
+    if (runs_of_partitions(end - begin)) return run_grids(begin, end, body);
     for (int64_t job = begin; job < end; ++job) {
       const int64_t group = per_row_ == 1 ? job : job / per_row_;
       const int64_t p = group * block_rows_, first = (job - group * per_row_) * block_;
@@ -359,6 +360,31 @@ class Blocks {
       all = sources_.producers[i] == nullptr && (one_a_row_[i] || has_float_runs(view, true, length));
     }
     return all ? length : 0;
+  }
+
+  // Whether there are fewer runs in a row than rows: then blocks of one run of many rows are longer.
+  bool runs_of_partitions(int64_t rows) const {
+    if (run_ == 0 || elements_ / run_ >= rows) return false;
+    const int64_t row = elements_ / run_ * static_cast<int64_t>(runs_of(destination_, 0, 0).pitch) * 4;
+    return destination_.partition_stride >= row &&
+           std::ranges::all_of(sources_.views, [](const View* view) { return view->partition_stride >= 0; });
+  }
+
+  // Rows [begin, end), a run of several of them at a time.
+  template <typename Body>
+  void run_grids(int64_t begin, int64_t end, Body&& body) const {
+    const int64_t runs = elements_ / run_, group = std::max<int64_t>(kBlockElements / run_, 1);
+    const auto rows_of = [](const View& view, MutableFloatRows first) {
+      return MutableFloatRows{first.data, static_cast<size_t>(view.partition_stride / 4)};
+    };
+    for (int64_t p = begin; p < end; p += group)
+      for (int64_t run = 0; run < runs; ++run) {
+        Block<N> block{sources_.origin + p, std::min(group, end - p), run_, {}, {}, false, one_a_row_};
+        for (size_t i = 0; i < N; ++i)
+          block.in[i] = rows_of(*sources_.views[i], runs_of(*sources_.views[i], p, run));
+        block.out = rows_of(destination_, runs_of(destination_, p, run));
+        body(block);
+      }
   }
 
   MutableFloatRows runs_of(const View& view, int64_t p, int64_t first) const {
@@ -553,43 +579,53 @@ inline void load_row_truth(const View& view, int64_t p, uint8_t* out) {
   }
 }
 
-inline uint32_t* plain_words(const View& view, int64_t p) {
+template <typename Word>
+Word* plain_words(const View& view, int64_t p) {
+  constexpr size_t kBytes = sizeof(Word);
   std::byte* const at = view.row(p);
-  const bool is_plain =
-      view.free_rank <= 1 && view.free_stride() == 4 && (reinterpret_cast<uintptr_t>(at) & 3) == 0;
-  return is_plain ? reinterpret_cast<uint32_t*>(at) : nullptr;
+  const bool is_plain = view.free_rank <= 1 && view.free_stride() == kBytes &&
+                        (reinterpret_cast<uintptr_t>(at) & (kBytes - 1)) == 0;
+  return is_plain ? reinterpret_cast<Word*>(at) : nullptr;
 }
 
-// Row p of 32-bit words: in place, or in `scratch`, which holds view.elements words.
-inline const uint32_t* load_words(const View& view, int64_t p, uint32_t* scratch) {
-  if (const uint32_t* words = plain_words(view, p)) return words;
-  uint32_t* out = scratch;
+template <typename Word>
+void copy_words(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t n) {
+  constexpr int64_t kBytes = sizeof(Word);
+  if (n < kShortRun) return move_words<Word>(from, from_stride, to, to_stride, n);
+  numerics::copy_bits(kBytes, from, from_stride / kBytes, to, to_stride / kBytes, static_cast<size_t>(n));
+}
+
+// Row p of words: in place, or in `scratch`, which holds view.elements of them.
+template <typename Word>
+const Word* load_words(const View& view, int64_t p, Word* scratch) {
+  if (const Word* words = plain_words<Word>(view, p)) return words;
+  Word* out = scratch;
   for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
-    for (int64_t i = 0; i < n; ++i) std::memcpy(out + i, at + i * stride, 4);
+    copy_words<Word>(at, stride, reinterpret_cast<std::byte*>(out), sizeof(Word), n);
     out += n;
   });
   return scratch;
 }
 
-// body(p, in[], out) over whole rows of 32-bit words; all views are of such types.
-template <size_t N, typename Body>
+// body(p, in[], out) over whole rows of words, of 32 bits or of fewer; all views are of such types.
+template <size_t N, typename Word = uint32_t, typename Body>
 void for_word_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
                    Body&& body) {
   const auto run = [&](const std::array<const View*, N>& from, const View& to, int64_t p0, int64_t begin,
                        int64_t end) {
     ScratchScope scope;
-    std::array<uint32_t*, N> scratch;
-    for (size_t i = 0; i < N; ++i) scratch[i] = scope.array<uint32_t>(from[i]->elements);
-    uint32_t* const made = scope.array<uint32_t>(to.elements);
-    std::array<const uint32_t*, N> in;
+    std::array<Word*, N> scratch;
+    for (size_t i = 0; i < N; ++i) scratch[i] = scope.array<Word>(from[i]->elements);
+    Word* const made = scope.array<Word>(to.elements);
+    std::array<const Word*, N> in;
     for (int64_t p = begin; p < end; ++p) {
-      for (size_t i = 0; i < N; ++i) in[i] = load_words(*from[i], p, scratch[i]);
-      uint32_t* const place = plain_words(to, p);
+      for (size_t i = 0; i < N; ++i) in[i] = load_words<Word>(*from[i], p, scratch[i]);
+      Word* const place = plain_words<Word>(to, p);
       body(p0 + p, in, place != nullptr ? place : made);
       if (place != nullptr) continue;
-      const uint32_t* row = made;
+      const Word* row = made;
       for_runs_of_partition(to, p, [&](std::byte* at, int64_t n, int64_t stride) {
-        for (int64_t i = 0; i < n; ++i) std::memcpy(at + i * stride, row + i, 4);
+        copy_words<Word>(reinterpret_cast<const std::byte*>(row), sizeof(Word), at, stride, n);
         row += n;
       });
     }

@@ -86,6 +86,37 @@ TEST(TensorTensor, BitVectorOperatorsKeepBits) {
       "tensor_tensor.shape");
 }
 
+// Halves and bytes of words, as they lie in them, by every operator that joins bits.
+TEST(TensorTensor, JoinsBitsOfPartsOfWords) {
+  for (const DType dtype : {DType::kUint8, DType::kInt8, DType::kUint16, DType::kInt16}) {
+    const int64_t high = is_signed_integer(dtype) ? -3 : 200;
+    const Integers x{12, high, 5, 1, 77, 0}, y{10, 1, high, 7, 3, 9};
+    for (const AluOp op : {AluOp::kBitwiseAnd, AluOp::kBitwiseOr, AluOp::kBitwiseXor}) {
+      TestKernel k;
+      const Tile a = k.sbuf_of(2, 6, {12.f, float(high), 5, 1, 77, 0, 12.f, float(high), 5, 1, 77, 0}, dtype);
+      const Tile b = k.sbuf_of(2, 6, {10, 1, float(high), 7, 3, 9, 10, 1, float(high), 7, 3, 9}, dtype);
+      const Tile whole = k.sbuf_of(2, 6, std::vector<float>(12, 1), dtype),
+                 parts = k.sbuf_of(2, 6, std::vector<float>(12, 1), dtype);
+      k.run(Opcode::kTensorTensor, {k.op(whole), k.op(a), k.op(b)}, {word(op)});
+      // Every other element of b beside a's, backwards through a's places in dst.
+      k.run(Opcode::kTensorTensor,
+            {k.op(parts, 1, {{6, 2}, {2, 3}}), k.op(a, 0, {{6, 2}, {2, 3}}), k.op(b, 1, {{6, 2}, {2, 3}})},
+            {word(op)});
+      const auto joined = [&](int64_t p, int64_t q) {
+        return op == AluOp::kBitwiseAnd ? p & q : op == AluOp::kBitwiseOr ? p | q : p ^ q;
+      };
+      Integers all, some;
+      for (int row = 0; row < 2; ++row)
+        for (size_t i = 0; i < 6; ++i) {
+          all.push_back(joined(x[i], y[i]));
+          some.push_back(i % 2 == 0 ? 1 : joined(x[i - 1], y[i]));
+        }
+      EXPECT_EQ(k.get_integers(whole), all) << name(dtype) << " " << name(op);
+      EXPECT_EQ(k.get_integers(parts), some) << name(dtype) << " " << name(op);
+    }
+  }
+}
+
 // A number for each run of a row, on either side, as broadcasts along the last dimension are read.
 TEST(TensorTensor, TakesOneNumberForEachRun) {
   TestKernel k;
@@ -128,6 +159,42 @@ TEST(ScalarTensorTensor, WindowsHaveTheScalarOfTheirPartition) {
       {k.op(sum), k.op(image, 1, {{12, 2}, {4, 2}, {1, 2}}), k.op(weight), Operand::imm(1), Operand::none()},
       {word(ActivationFunction::kRelu), word(AluOp::kAdd), word(ReduceCmd::kIdle)});
   EXPECT_EQ(k.get(sum), (Floats{106, 208, 314, 416, 6, 14, 18, 26}));
+}
+
+// The same over more partitions than runs, which are gone through run by run, and over fewer.
+TEST(ScalarTensorTensor, WindowsOfAnyFormAreRunByRun) {
+  for (const int64_t partitions : {1, 2, 3, 5, 40})
+    for (const int64_t runs : {2, 3, 4})
+      for (const int64_t run : {5, 300}) {
+        const int64_t columns = (runs + 1) * (run + 3), elements = runs * run;
+        Floats pixels, weights, numbers, sums;
+        for (int64_t i = 0; i < partitions * columns; ++i) pixels.push_back(float(i % 251));
+        for (int64_t p = 0; p < partitions; ++p) weights.push_back(float(p - 2));
+        for (int64_t i = 0; i < partitions * runs; ++i) numbers.push_back(float(i % 7));
+        for (int64_t i = 0; i < partitions * elements; ++i) sums.push_back(float(i % 13));
+        TestKernel k;
+        const Tile image = k.sbuf_of(partitions, columns, pixels), weight = k.sbuf_of(partitions, 1, weights);
+        const Tile number = k.sbuf_of(partitions, runs, numbers), sum = k.sbuf_of(partitions, elements, sums);
+        const Tile less = k.sbuf(partitions, elements);
+        const Operand window = k.op(image, 2, {{columns, partitions}, {run + 3, runs}, {1, run}});
+        k.run(Opcode::kScalarTensorTensor, {k.op(sum), window, k.op(weight), k.op(sum)},
+              {word(AluOp::kMultiply), word(AluOp::kAdd), kNo, kNo});
+        k.run(Opcode::kTensorTensor,
+              {k.op(less, 0, {{elements, partitions}, {run, runs}, {1, run}}),
+               k.op(sum, 0, {{elements, partitions}, {run, runs}, {1, run}}),
+               k.op(number, 0, {{runs, partitions}, {1, runs}, {0, run}})},
+              {word(AluOp::kSubtract)});
+        Floats expected_sum, expected_less;
+        for (int64_t p = 0; p < partitions; ++p)
+          for (int64_t i = 0; i < elements; ++i) {
+            const int64_t at = 2 + i / run * (run + 3) + i % run;
+            expected_sum.push_back(pixels[size_t(p * columns + at)] * weights[size_t(p)] +
+                                   sums[size_t(p * elements + i)]);
+            expected_less.push_back(expected_sum.back() - numbers[size_t(p * runs + i / run)]);
+          }
+        EXPECT_EQ(k.get(sum), expected_sum) << partitions << " " << runs << " " << run;
+        EXPECT_EQ(k.get(less), expected_less) << partitions << " " << runs << " " << run;
+      }
 }
 
 TEST(TensorScalar, TwoOperatorsReversedAndVectorOperands) {

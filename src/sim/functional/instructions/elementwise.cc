@@ -30,6 +30,27 @@ void require_arithmetic(const Context& cx, AluOp op) {
               fmt::format("{} is a bit-vector operator; this instruction takes arithmetic ones", name(op)));
 }
 
+bool joins_bits(AluOp op) {
+  return op == AluOp::kBitwiseAnd || op == AluOp::kBitwiseOr || op == AluOp::kBitwiseXor;
+}
+
+// Of words of fewer than 32 bits.
+template <typename Word>
+void join_bits(const Context& cx, AluOp op, const View& a, const View& b, const View& dst) {
+  const auto join = [&](auto&& joined) {
+    for_word_rows<2, Word>(
+        cx, {&a, &b}, dst,
+        [joined, n = dst.elements](int64_t, const std::array<const Word*, 2>& in, Word* out) {
+          for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Word>(joined(in[0][i], in[1][i]));
+        });
+  };
+  switch (op) {
+    case AluOp::kBitwiseAnd: return join([](auto x, auto y) { return x & y; });
+    case AluOp::kBitwiseOr: return join([](auto x, auto y) { return x | y; });
+    default: return join([](auto x, auto y) { return x ^ y; });
+  }
+}
+
 }  // namespace
 
 // 32-bit integers are exact on GpSimd, which is the default engine for them unless an operand is in PSUM;
@@ -63,6 +84,10 @@ void tensor_tensor(Context& cx) {
                                                          static_cast<size_t>(dst.elements));
                      });
     return;
+  }
+  if (joins_bits(op) && a.dtype == dst.dtype && b.dtype == dst.dtype) {
+    if (size_bytes(dst.dtype) == 2) return join_bits<uint16_t>(cx, op, a, b, dst);
+    if (size_bytes(dst.dtype) == 1) return join_bits<uint8_t>(cx, op, a, b, dst);
   }
   if (is_bitvec(op) || exact) {
     const DType width = is_bitvec(op) ? a.dtype : dst.dtype;
