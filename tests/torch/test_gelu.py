@@ -13,7 +13,8 @@ from opentrn.torch.gelu import gelu_backward  # noqa: E402
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_values_are_torchs(approximate: str, dtype: torch.dtype) -> None:
-    x = torch.cat([torch.linspace(-9, 9, 4001), torch.tensor([0.0, -0.0, 1e-30, 30.0, -30.0, 1e14, -1e14, -1e18])]).to(dtype)
+    corners = torch.tensor([0.0, -0.0, 1e-30, 30.0, -30.0, 1e14, -1e14, -1e18])
+    x = torch.cat([torch.linspace(-9, 9, 4001), corners]).to(dtype)
     grad = torch.randn(x.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
     wide = torch.ops.aten.gelu_backward(grad.double(), x.double(), approximate=approximate)
     found = gelu_backward(grad, x, approximate)
