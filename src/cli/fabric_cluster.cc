@@ -1,6 +1,7 @@
 // opentrn fabric cluster: how long a collective takes on thousands of machines that do the same.
 #include "cli/fabric_cluster.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -59,9 +60,13 @@ std::string text_of(const std::vector<collectives::Level>& levels) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+bool goes_by_instances(const collectives::ClusterSummary& line) {
+  return !line.levels.empty() && line.levels[0].instance > 0;
+}
+
 std::string way_of(const collectives::ClusterSummary& line) {
   if (line.summary.algorithm == "mesh") return "every rank to every other at once";
-  const bool by_instances = !line.levels.empty() && line.levels[0].instance > 0;
+  const bool by_instances = goes_by_instances(line);
   return fmt::format("hier, {} within {}, then {}", line.within, by_instances ? "an instance" : "a unit",
                      text_of(line.levels));
 }
@@ -102,7 +107,9 @@ void print_cluster(const FabricClusterOptions& options, std::ostream& out) {
   const int ranks = lines.empty() ? 0 : lines[0].ranks;
   const arch::Band error_band =
       arch::band(*tables, {.generation = tables->resolve_target(unit.name), .collective = true});
-  const std::string assumed = network_of(job.units, job.cluster);
+  std::string assumed = network_of(job.units, job.cluster);
+  if (std::ranges::any_of(lines, goes_by_instances))
+    assumed += ", nor which collective runs between the instances of an UltraServer: by halves here";
   if (options.cluster.json) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& line : lines) list.push_back(cluster_json(line));
