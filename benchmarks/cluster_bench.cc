@@ -89,10 +89,10 @@ int main(int argc, char** argv) {
   meshes.within = "mesh";
   meshes.levels = "rdh:32,mesh:7,mesh:7";
   run("1568 UltraServers, 1 rank a chip, meshes", meshes, Extent::kOneUnit);
-  run("1568 UltraServers, 1 rank a chip, as chosen", job_of("Trn2 UltraServer", 1568, 32, 8),
+  run("1568 UltraServers, 1 rank a chip", job_of("Trn2 UltraServer", 1568, 32, 8),
       Extent::kOneUnit);
-  run("1568 UltraServers, LNC 2, as AWS chooses", job_of("Trn2 UltraServer", 1568, 32, 2), Extent::kOneUnit);
-  run("1568 UltraServers, LNC 1, as AWS chooses", job_of("Trn2 UltraServer", 1568, 32, 1), Extent::kOneUnit);
+  run("1568 UltraServers, LNC 2", job_of("Trn2 UltraServer", 1568, 32, 2), Extent::kOneUnit);
+  run("1568 UltraServers, LNC 1", job_of("Trn2 UltraServer", 1568, 32, 1), Extent::kOneUnit);
   if (argc == 2 && std::strcmp(argv[1], "--all-units") == 0)
     same = are_the_same(one_unit, run("the first one, all units written out", light, Extent::kAllUnits));
   if (argc == 3 && std::strcmp(argv[1], "--all-steps") == 0) {

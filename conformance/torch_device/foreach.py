@@ -10,8 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from conformance.torch import run as compiled
+from conformance.torch_device.common import DEVICE, moved, tensors_of
 
-DEVICE = "neuron"
 KINDS = ("unary", "binary", "pointwise", "reduce", "other")
 LIST_SIZES = [3]  # tensors in a list; the database's own are of up to 20, each with a shape of its own
 
@@ -20,11 +20,6 @@ def database() -> list[Any]:
     from torch.testing._internal import common_methods_invocations as known
 
     return [op for kind in KINDS for op in getattr(known, f"foreach_{kind}_op_db")]
-
-
-def moved(tree: Any) -> Any:
-    """Its tensors on the device, each with its own memory; a tensor that is a number stays where PyTorch lets it."""
-    return pytree.tree_map_only(torch.Tensor, lambda each: each.detach().to(DEVICE), tree)
 
 
 def copied(tree: Any) -> Any:
@@ -39,19 +34,21 @@ def forms(op: Any) -> Iterator[tuple[str, Any]]:
         yield "_", op.inplace_variant
 
 
-def tensors_of(result: Any, given: Any) -> list[torch.Tensor]:
-    """Results, or what was written into."""
-    return [each for each in pytree.tree_leaves(given if result is None else result) if isinstance(each, torch.Tensor)]
+def results(call: Any, given: tuple[Any, Any, Any]) -> list[torch.Tensor]:
+    """What the call gives, or what it writes into."""
+    first, arguments, keywords = given
+    result = call(first, *arguments, **keywords)
+    return tensors_of(first if result is None else result)
 
 
 def check(call: Any, sample: Any) -> list[str] | None:
     """Differences of one sample, None of one that the CPU refuses; raises what the device raises of others."""
     host, device = (form((sample.input, sample.args, sample.kwargs)) for form in (copied, moved))
     try:
-        expected = tensors_of(call(host[0], *host[1], **host[2]), host[0])
+        expected = results(call, host)
     except (RuntimeError, TypeError, NotImplementedError):
         return None
-    found = tensors_of(call(device[0], *device[1], **device[2]), device[0])
+    found = results(call, device)
     if len(expected) != len(found):
         return [f"{len(expected)} results became {len(found)}"]
     if off := [each for each in found if each.device.type != DEVICE]:

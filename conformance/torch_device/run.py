@@ -35,19 +35,14 @@ from torch.utils import _pytree as pytree
 import opentrn.torch  # noqa: F401  (the device)
 from conformance.torch import run as compiled
 from conformance.torch_device import foreach
+from conformance.torch_device.common import DEVICE, moved, tensors_of
 from opentrn import _torch
 
-DEVICE = "neuron"
 Outcomes = dict[str, dict[str, Any]]
 
 
 def host_runs() -> int:
     return sum(runs for _, _, on_host, runs, _ in _torch.programs() if on_host)
-
-
-def moved(tree: Any) -> Any:
-    """Its tensors on the device, each with its own memory."""
-    return pytree.tree_map_only(torch.Tensor, lambda each: each.detach().to(DEVICE), tree)
 
 
 def on_device(value: Any) -> Any:
@@ -216,20 +211,16 @@ def module_differences(info: Any, given: Any, dtype: torch.dtype, training: bool
     if training and not draws_late:
         torch.manual_seed(1)
         again = third(*given.forward_input.args, **given.forward_input.kwargs)
-        if any(not torch.equal(a, b) for a, b in zip(_tensors(expected), _tensors(again))):
+        if any(not torch.equal(a, b) for a, b in zip(tensors_of(expected), tensors_of(again))):
             return None
     device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
     if draws_late:  # its weights, from its device's random numbers, at the first input
         other.load_state_dict(model.state_dict())
         device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
-    pairs = [*zip(_tensors(expected), _tensors(device))]
+    pairs = [*zip(tensors_of(expected), tensors_of(device))]
     if not draws_late:
         pairs += zip(model.buffers(), other.buffers())
     return [why for a, b in pairs if (why := compiled._difference(a.detach(), b.detach().cpu()))]
-
-
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [each for each in pytree.tree_leaves(tree) if isinstance(each, torch.Tensor)]
 
 
 def run_optimizer(info: Any) -> dict[str, Any]:

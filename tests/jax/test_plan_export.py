@@ -107,6 +107,14 @@ def test_a_plan_with_stages_has_the_losses_of_one_device(tmp_path, options):
     assert losses[0] == pytest.approx(losses[1], rel=5e-3)
 
 
+def gradients(folder: Path, *words: str) -> dict:
+    """What tests/jax/plan_gradients.py finds of the exported step."""
+    done = run("cpu", "-m", "tests.jax.plan_gradients", str(folder / "train.py"), *words,
+               XLA_FLAGS="--xla_force_host_platform_device_count=8")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 # XLA's simplifier gives wrong gradients of one head of keys on one device, so there are more of them here.
 CONTEXT = [
     {"cp": 2, "tp": 2, "sp": "on", "zero": 3, "micro_batch": 1, "kv": 2, "recompute": "none"},
@@ -122,10 +130,7 @@ def test_a_plan_has_the_gradients_of_one_device(tmp_path, options):
     """In float32; what a step without stages has of the same weights, too."""
     plan = pipeline(tmp_path, **options, precision="fp32")
     assert plan["layout"]["cp"] == options.get("cp", 1)
-    done = run("cpu", "-m", "tests.jax.plan_gradients", str(tmp_path / "train.py"),
-               XLA_FLAGS="--xla_force_host_platform_device_count=8")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = gradients(tmp_path)
     assert found["largest"] > 0
     assert found["whole"] < 2e-5 and found["one_stage"] < 2e-5
 
@@ -143,10 +148,7 @@ def test_stages_with_experts_have_the_gradients_of_one_device(tmp_path, options)
                     vocab_size=256, num_local_experts=8)  # fmt: skip
     plan = exported(tmp_path, model, seq=64, global_batch=16, micro_batch=1, precision="fp32", **options)
     assert plan["layout"]["ep"] == options["ep"]
-    done = run("cpu", "-m", "tests.jax.plan_gradients", str(tmp_path / "train.py"),
-               XLA_FLAGS="--xla_force_host_platform_device_count=8")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = gradients(tmp_path)
     assert found["largest"] > 0
     assert found["whole"] < 2e-5 and found["one_stage"] < 2e-5
 
@@ -169,10 +171,7 @@ def test_1f1b_keeps_what_its_stages_have_under_way(tmp_path):
 def test_blocks_that_a_stage_does_not_have_stay_zeros(tmp_path):
     """Five layers on four stages: three of them have one block, and a second one that is none."""
     pipeline(tmp_path, pp=4, tp=1, sp="off", zero=1, micro_batch=1, layers=5)
-    done = run("cpu", "-m", "tests.jax.plan_gradients", str(tmp_path / "train.py"), "--absent",
-               XLA_FLAGS="--xla_force_host_platform_device_count=8")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = gradients(tmp_path, "--absent")
     assert found["absent"] == 0 and found["present"] > 0
 
 

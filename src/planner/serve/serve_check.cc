@@ -172,12 +172,16 @@ ServeCheck check_serving(const arch::Tables& tables, std::string_view text, cons
   return check;
 }
 
+namespace {
+
 // The share of predicted rows that their intervals hold; none of no rows.
-static std::optional<double> inside_interval(const ServeCheck& check) {
+std::optional<double> inside_interval(const ServeCheck& check) {
   if (check.scored.empty()) return std::nullopt;
   const auto inside = std::ranges::count_if(check.scored, &ServeScored::inside);
   return double(inside) / double(check.scored.size());
 }
+
+}  // namespace
 
 std::string serve_check_text(const ServeCheck& check, bool every_row) {
   std::string text;

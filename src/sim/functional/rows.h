@@ -591,7 +591,9 @@ Word* plain_words(const View& view, int64_t p) {
 template <typename Word>
 void copy_words(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t n) {
   constexpr int64_t kBytes = sizeof(Word);
-  if (n < kShortRun) return move_words<Word>(from, from_stride, to, to_stride, n);
+  const auto places =
+      reinterpret_cast<intptr_t>(from) | reinterpret_cast<intptr_t>(to) | from_stride | to_stride;
+  if (n < kShortRun || places % kBytes != 0) return move_words<Word>(from, from_stride, to, to_stride, n);
   numerics::copy_bits(kBytes, from, from_stride / kBytes, to, to_stride / kBytes, static_cast<size_t>(n));
 }
 

@@ -42,6 +42,15 @@ constexpr const char* kSums = R"(module {
   }
 })";
 
+// How many values the program's parts write.
+size_t written_by_parts(const ParallelProgram& program) {
+  size_t written = 0;
+  for_stages(program.stages(), [&](const ParallelProgram::Stage& stage) {
+    if (stage.program) written += stage.writes.size();
+  });
+  return written;
+}
+
 TEST(Parallel, EachCollectiveIsAStageOfItsOwn) {
   const graph::Module module = graph::parse_module(kSums, "sums.mlir");
   Parts parts;
@@ -89,11 +98,7 @@ TEST(Parallel, WhatABarrierPassesOnIsNotWrittenAgain) {
   DeviceOptions options;
   options.parts = &parts;
   const ParallelProgram program(module, module.entry(), 2, options);
-  size_t written = 0;
-  for_stages(program.stages(), [&](const ParallelProgram::Stage& stage) {
-    if (stage.program) written += stage.writes.size();
-  });
-  EXPECT_EQ(written, 2);  // the negated sum, and the result
+  EXPECT_EQ(written_by_parts(program), 2);  // the negated sum, and the result
   const auto results = program.run(
       {{floats({1, 2, 3, 4}), floats({1, 2, 1, 2})}, {floats({0, 0, 0, 1}), floats({1, 2, 1, 2})}});
   EXPECT_EQ(results[0][0].literal(), floats({-2, -8, -6, -20}).literal());
@@ -179,11 +184,8 @@ TEST(Parallel, PartsOfWhatALoopOnlyReadsAreNotWrittenAgain) {
   DeviceOptions options;
   options.parts = &parts;
   const ParallelProgram program(module, module.entry(), 2, options);
-  size_t written = 0;
-  for_stages(program.stages(), [&](const ParallelProgram::Stage& stage) {
-    if (stage.program) written += stage.writes.size();
-  });
-  EXPECT_EQ(written, 4);  // the test, the next index, what is added up, and what a trip gives
+  EXPECT_EQ(written_by_parts(program),
+            4);  // the test, the next index, what is added up, and what a trip gives
   const graph::Literal rows = floats({1, 2, 1, 2, 1, 1, 3, 3}).literal();
   const graph::eval::RuntimeValue weights{graph::Literal(
       graph::Type::tensor(graph::ElementType::kF32, {2, 4}), {rows.bytes().begin(), rows.bytes().end()})};
