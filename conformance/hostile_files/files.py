@@ -346,6 +346,16 @@ CASES: dict[str, Case] = {
         ),
         "compiler.hbm",
     ),
+    # 40,000 x 40,000 numbers, made of one, and again in memory while they are added up across rows
+    "running_sum.onnx": Case(
+        _bytes(
+            model(
+                [node("ConstantOfShape", ["s"], ["c"]), node("CumSum", ["c", "a"], ["y"])],
+                tensors=(tensor("s", [40_000, 40_000]), tensor("a", 0)),
+            )
+        ),
+        "compiler.hbm",
+    ),
     "tiles.onnx": Case(
         _bytes(
             model(

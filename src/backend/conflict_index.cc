@@ -72,7 +72,7 @@ uint32_t ConflictIndex::allocate(const Record& record) {
 }
 
 void ConflictIndex::clear() {
-  for (auto& cell : cells_) cell.clear();
+  for (Cell& cell : cells_) cell.all.clear(), cell.writes.clear();
   entries_.clear();
   free_.clear();
 }

@@ -3,7 +3,8 @@
 // The memory is cut into cells (a row range by a byte range); each cell lists the accesses that touch it.
 // A write that covers an older access inside a cell removes it there: whoever conflicts with the older
 // one conflicts with the write too, and the write already comes after it. So cells stay short, and a pass
-// over a program is near-linear.
+// over a program is near-linear. Reads that nothing stands for, such as those of DMA, stay until something is
+// written over them: other reads do not look at them.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +39,11 @@ class ConflictIndex {
     uint32_t stamp = 0;  // last access that looked at it
     uint32_t cells = 0;  // cells that still list it; 0: free
   };
+  // In the order in which they were added.
+  struct Cell {
+    std::vector<uint32_t> all;
+    std::vector<uint32_t> writes;  // those of `all` that write
+  };
   struct CellRange {
     int64_t row_begin, row_end, column_begin, column_end;
   };
@@ -50,7 +56,7 @@ class ConflictIndex {
   }
 
   int64_t pitch_, cell_rows_, cell_bytes_, columns_, rows_;
-  std::vector<std::vector<uint32_t>> cells_;
+  std::vector<Cell> cells_;
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_;
   uint32_t clock_ = 0;
@@ -63,26 +69,37 @@ void ConflictIndex::add(const Record& record, Visit&& visit) {
   const uint32_t self = allocate(record);
   for (int64_t r = range.row_begin; r < range.row_end; ++r) {
     for (int64_t c = range.column_begin; c < range.column_end; ++c) {
-      std::vector<uint32_t>& cell = cells_[static_cast<size_t>(r * columns_ + c)];
-      size_t kept = 0;
-      for (const uint32_t id : cell) {
+      Cell& cell = cells_[static_cast<size_t>(r * columns_ + c)];
+      const auto look = [&](uint32_t id) {
         Entry& entry = entries_[id];
         const Record& old = entry.record;
-        const bool conflict = record.writes || old.writes;
-        if (conflict && entry.stamp != stamp) {
-          entry.stamp = stamp;
-          if (may_overlap(record.footprint, old.footprint)) visit(old);
+        if (entry.stamp == stamp || !(record.writes || old.writes)) return;
+        entry.stamp = stamp;
+        if (may_overlap(record.footprint, old.footprint)) visit(old);
+      };
+      if (!record.writes && !record.in_order) {
+        for (const uint32_t id : cell.writes) look(id);
+      } else {
+        const auto replaced = [&](uint32_t id) {
+          const Record& old = entries_[id].record;
+          const bool replaces = record.writes || (!old.writes && old.in_order && old.stream == record.stream);
+          return replaces && covers_in_cell(record.footprint, old.footprint, r, c);
+        };
+        size_t kept = 0, kept_writes = 0;
+        for (const uint32_t id : cell.all) {
+          look(id);
+          if (replaced(id)) {
+            drop(id);
+            continue;
+          }
+          cell.all[kept++] = id;
+          if (entries_[id].record.writes) cell.writes[kept_writes++] = id;
         }
-        const bool replaces =
-            record.writes || (!old.writes && old.in_order && record.in_order && old.stream == record.stream);
-        if (replaces && covers_in_cell(record.footprint, old.footprint, r, c)) {
-          drop(id);
-        } else {
-          cell[kept++] = id;
-        }
+        cell.all.resize(kept);
+        cell.writes.resize(kept_writes);
       }
-      cell.resize(kept);
-      cell.push_back(self);
+      cell.all.push_back(self);
+      if (record.writes) cell.writes.push_back(self);
       ++entries_[self].cells;
     }
   }

@@ -147,14 +147,20 @@ using Path = std::filesystem::path;
 
 using OptionNames = std::map<std::string, std::string>;
 
+// A model is held to the HBM of the logical core that it runs on, as programs of JAX and PyTorch are.
+compiler::Options options_for(const std::string& target, const OptionNames& given) {
+  compiler::Options options = compiler::options_from(arch::resolve_target(target), given);
+  options.hbm_bytes_of_core = runtime::hbm_bytes_of_core(target);
+  return options;
+}
+
 std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const Path& path,
                                            const std::string& target, const Dimensions& dimensions,
                                            const OptionNames& options) {
   const Unlocked unlocked;
   const Generation generation = arch::resolve_target(target);
   const graph::Module module = module_of(text, path, dimensions);
-  return noted(loaded(compiler::compile(module, compiler::options_from(generation, options)), generation),
-               module);
+  return noted(loaded(compiler::compile(module, options_for(target, options)), generation), module);
 }
 
 // As compile_model(), for a logical core as the environment has it: (the model, why one of its two physical
@@ -167,7 +173,7 @@ nb::tuple compile_for_logical_core(const std::string& text, const Path& path, co
   {
     const Unlocked unlocked;
     const graph::Module module = module_of(text, path, {});
-    const compiler::Options options = compiler::options_from(arch::resolve_target(target), given);
+    const compiler::Options options = options_for(target, given);
     runtime::Settings settings = runtime::settings_of_environment();
     if (settings.generation != options.generation) settings.physical_cores_per_core = 1;
     on_both = spmd::model_on_both_cores(module, options, settings, why);
@@ -462,10 +468,9 @@ nb::list coverage(const std::optional<std::string>& text, const Path& path, cons
 std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target,
                                            const OptionNames& given, bool recognise) {
   const Unlocked unlocked;
-  const Generation generation = arch::resolve_target(target);
-  compiler::Options options = compiler::options_from(generation, given);
+  compiler::Options options = options_for(target, given);
   options.recognise = recognise;
-  return noted(loaded(compiler::compile(module, options), generation), module);
+  return noted(loaded(compiler::compile(module, options), options.generation), module);
 }
 
 graph::Module prepare(const std::optional<std::string>& text, const Path& path, const std::string& target,
@@ -682,12 +687,7 @@ void bind_models(nb::module_& module) {
   module.def(
       "memory_of_core",
       [](const std::string& target, int physical_cores_per_core) {
-        const Generation generation = arch::resolve_target(target);
-        constexpr double kGiB = 1024.0 * 1024 * 1024;
-        for (const arch::Chip& chip : arch::default_tables().chips())
-          if (chip.generation == generation)
-            return static_cast<int64_t>(chip.memory_gib * kGiB) / chip.cores * physical_cores_per_core;
-        throw Fault(FaultKind::kInternal, "", "no chip of this generation");
+        return runtime::hbm_bytes_of_core(arch::resolve_target(target), physical_cores_per_core);
       },
       "target"_a, "physical_cores_per_core"_a = 1);
   // USD per hour of one logical core, and the instance whose rate it is, by kind of rate.

@@ -230,6 +230,23 @@ std::optional<std::string> environment_variable(const char* name) {
 
 Settings settings_of_environment() { return read_settings(environment_variable); }
 
+int64_t hbm_bytes_of_core(Generation generation, int physical_cores_per_core) {
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  for (const arch::Chip& chip : arch::default_tables().chips())
+    if (chip.generation == generation)
+      return static_cast<int64_t>(chip.memory_gib * kGiB) / chip.cores * physical_cores_per_core;
+  throw Fault(FaultKind::kInternal, "", "no chip of this generation");
+}
+
+int64_t hbm_bytes_of_core(const std::string& target) {
+  const Generation generation = arch::resolve_target(target);
+  if (!arch::core_features(generation).logical_cores) return hbm_bytes_of_core(generation, 1);
+  const std::optional<Machine> machine = machine_named(target);
+  const int usual = machine && machine->lnc ? *machine->lnc : 1;
+  const auto stated = environment_variable("NEURON_LOGICAL_NC_CONFIG");
+  return hbm_bytes_of_core(generation, stated ? number("NEURON_LOGICAL_NC_CONFIG", *stated, 1, 2) : usual);
+}
+
 RoundingSettings rounding_of_environment() { return read_rounding(environment_variable); }
 
 arch::DmaPackets dma_packets_of_environment() { return read_dma_packets(environment_variable); }

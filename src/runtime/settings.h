@@ -68,6 +68,12 @@ struct Settings {
 Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable);
 Settings settings_of_environment();
 
+// Bytes of HBM of a logical core, its share of its chip's: of so many physical cores; or of a target that a
+// command names, where NEURON_LOGICAL_NC_CONFIG says how many, else the instance or UltraServer. Input fault
+// for another target or value.
+int64_t hbm_bytes_of_core(Generation generation, int physical_cores_per_core);
+int64_t hbm_bytes_of_core(const std::string& target);
+
 // The two variables of stochastic rounding alone: a kernel's other variables mean something else.
 struct RoundingSettings {
   std::optional<bool> enabled;

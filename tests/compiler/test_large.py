@@ -76,24 +76,32 @@ func.func @main(%x: tensor<f32>) -> tensor<300000x300000xf32> {
 }""")
 
 
-def test_values_larger_than_a_chip_together_are_refused():
-    """Three values of 12 GiB; two of them fit."""
+def _three_values_of_5_gib() -> str:
     body = "\n".join(
         f"  %r{i} = stablehlo.slice %x [0:8, {i}:{i + 1}] : (tensor<8x9xf32>) -> tensor<8x1xf32>"
         for i in range(3)
     )
-    text = f"""
-func.func @main(%x: tensor<8x9xf32>, %a: tensor<3221225472xf32>, %b: tensor<3221225472xf32>, %c: tensor<3221225472xf32>)
+    big = f"tensor<{5 << 28}xf32>"
+    return f"""
+func.func @main(%x: tensor<8x9xf32>, %a: {big}, %b: {big}, %c: {big})
     -> (tensor<8x1xf32>, tensor<8x1xf32>, tensor<8x1xf32>) {{
 {body}
   return %r0, %r1, %r2 : tensor<8x1xf32>, tensor<8x1xf32>, tensor<8x1xf32>
 }}"""
+
+
+def test_a_model_is_held_to_the_memory_of_its_core(monkeypatch):
+    """The share of a NeuronCore-v2 is 16 GiB, of a NeuronCore-v3 12, of a logical core of two 24."""
+    text = _three_values_of_5_gib()
+    opentrn.compile(text, target="trn1")
     with pytest.raises(
-        NkiValidationError,
-        match=r"compiler.hbm.*36\.0 GiB of memory at once.*; the largest chip of NeuronCore-v2 has 32 GiB",
+        NkiValidationError, match=r"compiler.hbm.*15\.0 GiB of memory at once.*; a logical core has 12\.0 GiB"
     ):
-        opentrn.compile(text, target="trn1")
+        opentrn.compile(text, target="trn2")
+    opentrn.compile(text, target="trn2.48xlarge")
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
     opentrn.compile(text, target="trn2")
+    opentrn.compile(text, target="trn1")  # has no logical cores of two
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(3, 30_000), (2, 200), (130, 1_500)])

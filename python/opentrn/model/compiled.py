@@ -431,8 +431,13 @@ def _sharded(
 
     if not cache:
         return compile_it()
-    cores = os.environ.get("NEURON_LOGICAL_NC_CONFIG")  # how many physical ones the machine's logical cores have
-    return _through_cache(text, path, {"logical_cores": cores}, facts, compile_it)
+    return _through_cache(text, path, _logical_cores(), facts, compile_it)
+
+
+def _logical_cores() -> dict[str, Any]:
+    """How many physical cores the machine's logical ones have, where that is said: what they compute, and their HBM."""
+    cores = os.environ.get("NEURON_LOGICAL_NC_CONFIG")
+    return {} if cores is None else {"logical_cores": cores}
 
 
 class _NeedsStages(Exception):
@@ -511,7 +516,7 @@ def through_cache(
     source: str | Path, facts: dict[str, str], compile_it: Callable[[], CompiledModel]
 ) -> CompiledModel:
     """The entry of the cache, or what `compile_it` gives, which becomes the entry."""
-    return _through_cache(*_read(source), {}, facts, compile_it)
+    return _through_cache(*_read(source), _logical_cores(), facts, compile_it)
 
 
 _M = TypeVar("_M", bound="CompiledModel | ShardedModel")

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "arch/tables.h"
 #include "backend/lifetime.h"
 #include "base/fault.h"
@@ -22,12 +23,12 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
                                             static_cast<double>(*of_core) / kGiB)
                               : fmt::format("the largest chip of {} has {:.0f} GiB of HBM", name(generation),
                                             static_cast<double>(hbm_bytes_max(generation)) / kGiB);
-  Fault fault(FaultKind::kCapacity, "compiler.hbm", fmt::format("{}; {}", what, has),
-              of_core
-                  ? "a smaller batch, narrower types, shards on more devices, or NEURON_LOGICAL_NC_CONFIG=2, "
-                    "with which a logical core has the HBM of two"
-                  : "a smaller batch, narrower types or weights (--auto-cast, --weight-dtype), or a share of "
-                    "the model for each core");
+  std::string hint =
+      "a smaller batch, narrower types or weights (--auto-cast, --weight-dtype), or a share of the model for "
+      "each core";
+  if (of_core && arch::core_features(generation).logical_cores)
+    hint += "; with NEURON_LOGICAL_NC_CONFIG=2 a logical core has the HBM of two";
+  Fault fault(FaultKind::kCapacity, "compiler.hbm", fmt::format("{}; {}", what, has), hint);
   if (where.known()) fault.set_location(where);
   throw fault;
 }
@@ -49,14 +50,15 @@ int64_t hbm_bytes_max(Generation generation) {
 }
 
 void expect_hbm_for_written(const graph::Module& module, const graph::Function& function,
-                            Generation generation) {
+                            Generation generation, std::optional<int64_t> of_core) {
+  const int64_t most = of_core.value_or(hbm_bytes_max(generation));
   graph::walk(function, function.body(), [&](graph::OpId id) {
     const graph::Op& op = function.op(id);
     if (op.kind != graph::OpKind::iota_ && op.kind != graph::OpKind::constant_) return;
     const graph::Type& type = function.type(op.results[0]);
-    if (type.is_static() && type.byte_count() > hbm_bytes_max(generation))
+    if (type.is_static() && type.byte_count() > most)
       fail(fmt::format("a value of {} ({}) alone is larger", type.to_string(), graph::name(op.kind)),
-           generation, module.source(op.location));
+           generation, module.source(op.location), of_core);
   });
 }
 

@@ -12,20 +12,20 @@
 
 namespace opentrn::compiler {
 
-// HBM of the largest chip of the generation, all of which one core can address; INT64_MAX where no table
-// says.
+// HBM of the largest chip of the generation: the limit where nobody says what a core has of it (`of_core`).
+// INT64_MAX where no table says.
 int64_t hbm_bytes_max(Generation generation);
 
-// All throw Fault{kCapacity, "compiler.hbm"} when it is more than hbm_bytes_max().
+// All throw Fault{kCapacity, "compiler.hbm"} when it is more than `of_core`, else than hbm_bytes_max().
 //
 // Each iota and each constant, before it is written out: a splat of any size is one number until then.
 // `module` has the locations.
 void expect_hbm_for_written(const graph::Module& module, const graph::Function& function,
-                            Generation generation);
+                            Generation generation, std::optional<int64_t> of_core = {});
 // One tensor, before kernels are made for it.
 void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, Generation generation);
 // All tensors that live at the same time: `always` from begin to end (inputs, outputs, constants), others
-// from their first use to their last. `of_core`: what a core has of the chip's, where that is the limit.
+// from their first use to their last.
 void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always, Generation generation,
                     std::optional<int64_t> of_core = {});
 

@@ -190,7 +190,8 @@ class Pipeline {
   void ready() {
     if (!input_.kernel_ops) return;
     // After attention, whose kernel makes its masks: to other kernels they are data.
-    expect_hbm_for_written(input_.module, function_, input_.options.generation);
+    expect_hbm_for_written(input_.module, function_, input_.options.generation,
+                           input_.options.hbm_bytes_of_core);
     pass("write-constants");
     if (input_.options.weight_sparsity) pass("compress-weights");
     if (improves_ && pass("read-narrow-constants") > 0) pass("remove-dead-ops");

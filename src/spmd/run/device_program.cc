@@ -15,11 +15,7 @@
 namespace opentrn::spmd {
 
 int64_t hbm_bytes_of_core(const runtime::Settings& settings) {
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
-  for (const arch::Chip& chip : arch::default_tables().chips())
-    if (chip.generation == settings.generation)
-      return static_cast<int64_t>(chip.memory_gib * kGiB) / chip.cores * settings.physical_cores_per_core;
-  throw Fault(FaultKind::kInternal, "", "no chip of this generation");
+  return runtime::hbm_bytes_of_core(settings.generation, settings.physical_cores_per_core);
 }
 
 std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, const DeviceOptions& options) {
