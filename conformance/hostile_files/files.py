@@ -442,7 +442,7 @@ CASES: dict[str, Case] = {
     # StableHLO
     "splat.mlir": Case(_text(text_sum("stablehlo.constant dense<1.0>", 10**12)), "compiler.hbm"),
     "iota.mlir": Case(_text(text_sum("stablehlo.iota dim = 0", 10**12)), "compiler.hbm"),
-    "iota_16_gb.mlir": Case(_text(text_sum("stablehlo.iota dim = 0", 4 * 10**9)), "host_memory"),
+    "iota_16_gb.mlir": Case(_text(text_sum("stablehlo.iota dim = 0", 4 * 10**9)), "compiler.hbm"),
     "doubling.mlir": Case(_text(doubling_calls(40)), "graph.inline"),
     "rank.mlir": Case(_text(ranked(200_000)), "graph.rank"),
     "brackets.mlir": Case(_text(attribute("[" * 2_000_000)), "stablehlo.text"),

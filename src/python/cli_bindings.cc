@@ -108,6 +108,9 @@ void bind_errors() {
       raise_fault(fault);
     } catch (const Interrupted& stop) {
       raise_interrupted(stop);
+    } catch (const std::bad_alloc&) {
+      raise_fault(Fault(FaultKind::kCapacity, "host_memory", "this process was given no more memory",
+                        "smaller dimensions, or a higher limit of the process (ulimit -v, its container's)"));
     }
   });
 }

@@ -225,8 +225,8 @@ BOMBS = {
                  field(1, 1) + field(2, 7) + field(8, "s") + field(9, np.array([10**12]).tobytes())),
         "compiler.hbm",
     ),
-    # 16 GB, which the device has: this host has no room for the program that adds them up.
-    "iota_of_16_gb.mlir": (reduced("stablehlo.iota dim = 0", 4 * 10**9), "host_memory"),
+    # 12 GB, which a core has: this host has no room for the program that adds them up.
+    "iota_of_12_gb.mlir": (reduced("stablehlo.iota dim = 0", 3 * 10**9), "host_memory"),
     "rank.mlir": (ranked(200_000), "graph.rank"),
 }  # fmt: skip
 LIMITED = """
