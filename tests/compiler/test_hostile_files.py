@@ -225,8 +225,7 @@ BOMBS = {
                  field(1, 1) + field(2, 7) + field(8, "s") + field(9, np.array([10**12]).tobytes())),
         "compiler.hbm",
     ),
-    # 12 GB, which a core has: this host has no room for the program that adds them up.
-    "iota_of_12_gb.mlir": (reduced("stablehlo.iota dim = 0", 3 * 10**9), "host_memory"),
+    "iota_of_16_gb.mlir": (reduced("stablehlo.iota dim = 0", 4 * 10**9), "compiler.hbm"),
     "rank.mlir": (ranked(200_000), "graph.rank"),
 }  # fmt: skip
 LIMITED = """
@@ -245,6 +244,28 @@ def limited(*words: str) -> tuple[int, str, float]:
     done = subprocess.run([sys.executable, "-c", LIMITED, *words], capture_output=True, text=True, timeout=120,
                           check=False, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})  # fmt: skip
     return done.returncode, done.stderr, time.monotonic() - start
+
+
+WITHOUT_ROOM = """
+import resource, sys
+import opentrn
+from opentrn.errors import CapacityExceeded
+small, large = sys.argv[1:]
+opentrn.compile(small).time()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20), used + (32 << 20)))
+try:
+    opentrn.compile(large).time()
+except CapacityExceeded as error:
+    print(error.label)
+"""
+
+
+def test_a_host_without_room_for_a_program_is_an_error_of_capacity():
+    texts = [reduced("stablehlo.iota dim = 0", size) for size in (10**4, 4 * 10**8)]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_ROOM, *texts], capture_output=True, text=True, timeout=120,
+                          check=False, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})  # fmt: skip
+    assert done.stdout == "host_memory\n", done.stderr
 
 
 @pytest.mark.parametrize("name", BOMBS)

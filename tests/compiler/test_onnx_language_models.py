@@ -284,6 +284,17 @@ def test_places_outside_of_a_table_of_few_bits_give_zeros(tmp_path, entries):
     close(found, np.where(inside[..., None], table[np.where(inside, places, 0)], 0))
 
 
+@pytest.mark.parametrize(
+    "zeros, rows, said", [((4,), 10, "zero points of rank 1"), ((10, 4), 7, "7 rows of scales or zero points for 10")]
+)
+def test_tables_of_few_bits_whose_parts_do_not_go_together_are_refused(tmp_path, zeros, rows, said):
+    """A zero point of one dimension and one place ended the process."""
+    numbers, place = np.zeros((10, 32), np.uint8), np.array(3)
+    given = [numbers, place, normal(rows, 4), np.zeros(zeros, np.uint8)]
+    with pytest.raises(opentrn.errors.InputError, match=said):
+        run(tmp_path / "m.onnx", "GatherBlockQuantized", given, variable=(1,), bits=4, block_size=16)
+
+
 @pytest.mark.parametrize("queries, keys", [(5, 3), (3, 5)])
 def test_a_causal_mask_of_other_numbers_of_queries_and_keys(tmp_path, queries, keys):
     """As ONNX Runtime 1.32 has it: the last query reads every key."""

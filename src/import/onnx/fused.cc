@@ -179,6 +179,8 @@ void import_gather_block_quantized(Node& n) {
   const Dims data = n.dims(0);
   const auto rank = static_cast<int64_t>(data.size());
   n.check(rank > 0 && n.rank(2) == rank, "data of rank {} and scales of rank {}", rank, n.rank(2));
+  n.check(!n.has(3) || n.rank(3) == rank, "data of rank {} and zero points of rank {}", rank,
+          n.has(3) ? n.rank(3) : 0);
   const bool floats = graph::is_float(n.element(0));
   const bool bytes = n.element(0) == ElementType::kUI8;
   const int64_t bits = bytes ? n.integer("bits", 4) : 8;
@@ -197,6 +199,8 @@ void import_gather_block_quantized(Node& n) {
   // A scale that all entries share has one entry, which every place reads.
   const auto rows = [&](ValueId x) {
     const bool is_shared = e.dim(x, axis) == 1;
+    n.check(is_shared || e.dim(x, axis) == entries, "{} rows of scales or zero points for {}", e.dim(x, axis),
+            entries);
     return e.take_along(x, is_shared ? e.like(inside, 0) : inside, axis);
   };
   const auto numbers = [&](ValueId x) {
