@@ -48,17 +48,17 @@ OUTCOMES = ("passed", "failed", "skipped", "excluded")
 
 
 def translated(text: str) -> str:
-    """Source for the other device as source for this one."""
-    return re.sub(r"\b(is_)?(npu|hccl)\b", r"\1neuron", text)
+    """Source for another device, CUDA's or Ascend's, as source for this one."""
+    return re.sub(r"(?<!backends\.)(?<!version\.)\b(is_)?(npu|hccl|cuda|nccl)\b", r"\1neuron", text)
 
 
-def load(path: Path, name: str, translate: bool) -> types.ModuleType:
+def load(path: Path, name: str) -> types.ModuleType:
     """A file of the checkout as a module."""
     source = path.read_text()
     module = types.ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module
-    exec(compile(translated(source) if translate else source, str(path), "exec"), module.__dict__)
+    exec(compile(translated(source), str(path), "exec"), module.__dict__)
     return module
 
 
@@ -112,8 +112,8 @@ def needing_cores(count: int, **_: Any) -> Any:
     return decorate
 
 
-def prepare(checkout: Path) -> bool:
-    """torch's helpers of such tests, for this device; whether the checkout is the other device's."""
+def prepare(checkout: Path) -> None:
+    """torch's helpers of such tests, for this device."""
     import torch
 
     import opentrn.torch  # noqa: F401  (before the helpers, which ask at once what devices there are)
@@ -132,10 +132,13 @@ def prepare(checkout: Path) -> bool:
     placements._Partial = placements.Partial  # type: ignore[attr-defined]  (its name up to torch 2.4)
     older = importlib.import_module("torch.distributed._tensor.placement_types")
     older._Partial = placements.Partial  # type: ignore[attr-defined]
-    is_other = (checkout / "torch_npu").is_dir()
-    if is_other:
+    if (checkout / "torch_npu").is_dir():
         sys.meta_path.insert(0, OtherDevice(checkout))
-    return is_other
+    # Names that tests import to skip what needs a CUDA device, or so many: they have this one.
+    common_cuda = importlib.import_module("torch.testing._internal.common_cuda")
+    common_utils = importlib.import_module("torch.testing._internal.common_utils")
+    common_cuda.TEST_CUDA = common_utils.TEST_CUDA = True  # type: ignore[attr-defined]
+    common_cuda.TEST_MULTIGPU = torch.neuron.device_count() > 1  # type: ignore[attr-defined]
 
 
 def cases(module: types.ModuleType) -> Iterator[tuple[type[unittest.TestCase], str]]:
@@ -244,14 +247,14 @@ def main() -> int:
     if not files:
         parser.error(f"{checkout} has none of {', '.join(options.files or FILES)}")
     index, count = map(int, options.part.split("/"))
-    is_other = prepare(checkout)
+    prepare(checkout)
     rows: dict[str, collections.Counter[str]] = {}
     results: dict[str, tuple[str, str]] = {}
     for file in files[index - 1 :: count]:
         row = rows[file] = collections.Counter()
         why = reason_of(exclusions, file, "")
         try:
-            found = [] if why else list(cases(load(checkout / file, file.replace("/", ".")[:-3], is_other)))
+            found = [] if why else list(cases(load(checkout / file, file.replace("/", ".")[:-3])))
         except Exception as fault:
             why, found = f"{type(fault).__name__}: {fault}", []
         if why:
