@@ -123,6 +123,8 @@ def prepare(checkout: Path) -> None:
     common_fsdp = importlib.import_module("torch.testing._internal.common_fsdp")
     common_fsdp.DEVICE_TYPE, common_fsdp.DISTRIBUTED_BACKEND = "neuron", "neuron"
     common_fsdp.DEVICE_COUNT = torch.neuron.device_count()
+    # Ranks choose their device where it is one of two kinds; of the two this one waits by time.sleep().
+    common_fsdp.TEST_XPU = True  # type: ignore[attr-defined]
 
     def fork(self: Any) -> None:
         self._start_processes(torch.multiprocessing.get_context("fork").Process)

@@ -44,26 +44,6 @@ TEST(Compile, PropertyEveryConflictingPairIsOrderedAndNoLiveBytesAreShared) {
   }
 }
 
-// Each write of a row is waited for by each read of a column: 4,200 times 4,200 orders.
-TEST(Compile, OrdersBetweenInstructionsAreBounded) {
-  constexpr int64_t kSize = 4200;
-  ProgramBuilder b;
-  const isa::TensorId square = b.hbm({kSize, kSize}, DType::kFloat32, "square");
-  const isa::TensorId row = b.sbuf(1, kSize, DType::kFloat32), column = b.sbuf(1, kSize, DType::kFloat32);
-  b.memset(b.all(row));
-  for (int64_t i = 0; i < kSize; ++i) b.dma(b.part(square, i, 1, 0, kSize), b.all(row));
-  for (int64_t i = 0; i < kSize; ++i) {
-    isa::Operand down = b.part(square, 0, kSize, i, 1);
-    b.dma(b.all(column), down);
-  }
-  try {
-    compile(b.take(), {.generation = Generation::kV3});
-    FAIL() << "compiled";
-  } catch (const Fault& fault) {
-    EXPECT_EQ(fault.label(), "schedule.orders");
-  }
-}
-
 // Of which no instruction is a copy: the order stays as it is.
 TEST(Compile, PropertyCollectivesWithoutCopiesChangeNothing) {
   for (uint64_t seed = 0; seed < 50; ++seed) {

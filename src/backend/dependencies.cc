@@ -175,7 +175,7 @@ class DependencyFinder {
     result_.edges_.push_back({producer, reads_result});
   }
 
-  void flush(InstructionIndex i) {
+  void flush(InstructionIndex) {
     for (uint8_t stream = 0; stream < kComputeStreams; ++stream) {
       if ((touched_streams_ >> stream & 1) == 0) continue;
       const Producer& latest = latest_[stream];
@@ -183,25 +183,6 @@ class DependencyFinder {
       result_.edges_.push_back({latest.any, latest.reads_result});
     }
     result_.begin_.push_back(result_.edges_.size());
-    expect_bounded(i);
-  }
-
-  // Instructions wait for a few others each, some for hundreds. Where thousands each wait for thousands, the
-  // orders between them would take gigabytes, and minutes to find, for a program of any size.
-  void expect_bounded(InstructionIndex i) const {
-    constexpr size_t kOrdersFree = size_t{1} << 24, kOrdersPerInstruction = 64;
-    const size_t instructions = size_t{i} + 1, orders = result_.edges_.size();
-    if (orders <= kOrdersFree + kOrdersPerInstruction * instructions) return;
-    Fault fault(
-        FaultKind::kCapacity, "schedule.orders",
-        fmt::format("the first {} of {} instructions wait for {} others each in the mean, {} orders; a "
-                    "program of so many may have {} each beyond {}",
-                    instructions, program_.size(), orders / instructions, orders, kOrdersPerInstruction,
-                    kOrdersFree),
-        "write in fewer, larger pieces what many instructions read whole, or read it in the order in "
-        "which it was written; a model: smaller dimensions, or another layout of what is read across");
-    fault.set_location(program_.location(program_.instruction(i).location));
-    throw fault;
   }
 
   void sort_edges() {
