@@ -69,6 +69,14 @@ def _find_ours(folder: Path) -> None:
     (site / "opentrn-beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT / 'python'}\n")
 
 
+def add_entry_point(site: Path) -> None:
+    """What an installed OpenTrn has, in a folder of packages: the device comes with `import torch`."""
+    about = site / "opentrn_checkout-0.dist-info"
+    about.mkdir(exist_ok=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: opentrn-checkout\nVersion: 0\n")
+    (about / "entry_points.txt").write_text("[torch.backends]\nneuron = opentrn.autoload:torch_device\n")
+
+
 def unpack_debian(folder: Path, *packages: str) -> None:
     """Unpacks packages of the machine's Debian into `folder`, without installing them or what they depend on."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):

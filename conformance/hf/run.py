@@ -53,12 +53,7 @@ def environment(folder: Path) -> Path:
 
 
 def _with_entry_point(python: Path) -> None:
-    """What an installed OpenTrn has: the device comes with `import torch`."""
-    site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
-    about = site / "opentrn_checkout-0.dist-info"
-    about.mkdir(exist_ok=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: opentrn-checkout\nVersion: 0\n")
-    (about / "entry_points.txt").write_text("[torch.backends]\nneuron = opentrn.autoload:torch_device\n")
+    environments.add_entry_point(next((python.parent.parent / "lib").glob("python3*/site-packages")))
 
 
 def command(python: Path, name: str, ranks: int) -> list[str]:

@@ -39,6 +39,9 @@ else:
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+from conformance import environments  # noqa: E402
+
 FILES = (
     "test/distributed/_composable/fsdp/test_*.py", "test/distributed/fsdp2/test_*.py",
     "test/distributed/tensor/test_*.py", "test/distributed/_tensor/test_*.py",
@@ -112,6 +115,44 @@ def needing_cores(count: int, **_: Any) -> Any:
     return decorate
 
 
+def take_backend_of(base: Any) -> None:
+    """torch's base class of DTensor's tests knows some backends alone, and any device's own beside gloo."""
+    import torch
+
+    join = base.init_pg
+
+    def init_pg(self: Any, eager_init: bool, backend: str | None = None) -> None:
+        if self.device_type == "neuron":
+            torch.accelerator.set_device_index(self.rank)
+        if backend in (None, "neuron") and self.device_type == "neuron":
+            backend = "cpu:gloo,neuron:neuron"
+        join(self, eager_init, backend)
+
+    base.init_pg = init_pg
+
+
+def visible_to_children() -> None:
+    """Processes that tests start find the device as where OpenTrn is installed: by `import torch` alone."""
+    site = Path(tempfile.mkdtemp())
+    environments.add_entry_point(site)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(site), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+
+
+def names_of_earlier_releases(common_fsdp: Any) -> None:
+    """What tests of earlier releases import of torch's helpers, and no longer finds there."""
+
+    def as_it_is(test: Any = None, **_: Any) -> Any:
+        return test if callable(test) else as_it_is
+
+    if not hasattr(common_fsdp, "test_compiled_fsdp"):
+        common_fsdp.test_compiled_fsdp = as_it_is  # ran the test eagerly, and compiled by Inductor on CUDA
+    inductor_utils = importlib.import_module("torch.testing._internal.inductor_utils")
+    if not hasattr(inductor_utils, "HAS_CUDA"):
+        inductor_utils.HAS_CUDA = False  # type: ignore[attr-defined]
+
+
 def prepare(checkout: Path) -> None:
     """torch's helpers of such tests, for this device."""
     import torch
@@ -125,6 +166,10 @@ def prepare(checkout: Path) -> None:
     common_fsdp.DEVICE_COUNT = torch.neuron.device_count()
     # Ranks choose their device where it is one of two kinds; of the two this one waits by time.sleep().
     common_fsdp.TEST_XPU = True  # type: ignore[attr-defined]
+
+    names_of_earlier_releases(common_fsdp)
+    common_dtensor = importlib.import_module("torch.testing._internal.distributed._tensor.common_dtensor")
+    take_backend_of(common_dtensor.DTensorTestBase)
 
     def fork(self: Any) -> None:
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
@@ -249,6 +294,7 @@ def main() -> int:
     if not files:
         parser.error(f"{checkout} has none of {', '.join(options.files or FILES)}")
     index, count = map(int, options.part.split("/"))
+    visible_to_children()
     prepare(checkout)
     rows: dict[str, collections.Counter[str]] = {}
     results: dict[str, tuple[str, str]] = {}

@@ -189,6 +189,22 @@ bool move_indices(const Call& call, torch::jit::Stack& stack) {
   return is_moved;
 }
 
+// An optimizer's rate of one element on the host is read there, as for CUDA; whether there was one that has
+// dimensions.
+bool take_rate(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (op.schema().overload_name() != "tensor_lr") return false;
+  const auto& declared = op.schema().arguments();
+  for (size_t i = 0; i < declared.size(); ++i) {
+    c10::IValue& value = stack[stack.size() - declared.size() + i];
+    if (declared[i].name() != "lr" || !value.isTensor()) continue;
+    const at::Tensor rate = value.toTensor();
+    if (!rate.is_cpu() || rate.dim() == 0 || rate.numel() != 1) return false;
+    value = rate.reshape({});
+    return true;
+  }
+  return false;
+}
+
 // A tensor's numbers as they are read, and whether that is another tensor.
 std::pair<at::Tensor, bool> resolved(const at::Tensor& tensor) {
   if (!tensor.defined() || !(tensor.is_conj() || tensor.is_neg())) return {tensor, false};
@@ -399,7 +415,9 @@ void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   read_call(op, torch::jit::last(*stack, count), lifted, call);
   if (call.has_foreign) {
     // Once: what is foreign after it are no indices.
-    if (!takes_host_indices(op.schema().name()) || !move_indices(call, *stack)) refuse_foreign(call);
+    const bool is_taken =
+        takes_host_indices(op.schema().name()) ? move_indices(call, *stack) : take_rate(op, *stack);
+    if (!is_taken) refuse_foreign(call);
     return op.callBoxed(stack);
   }
   if (call.has_lazy) return run_resolved(op, stack);

@@ -206,6 +206,21 @@ def test_layers_have_values_and_gradients_of_the_cpu(kind: Any) -> None:
         assert torch.allclose(a.grad, b.grad.cpu(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rate", [0.1, torch.tensor(0.1), torch.tensor([0.1])], ids=str)
+def test_a_fused_optimizer_reads_a_rate_of_the_host(rate: float | torch.Tensor) -> None:
+    """As for CUDA; a tensor of one dimension was refused as one of another device."""
+    weights = []
+    for device in ("cpu", "neuron"):
+        weight = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3).to(device))
+        optimizer = torch.optim.Adam([weight], lr=rate, fused=True)
+        for _ in range(2):
+            optimizer.zero_grad()
+            weight.square().sum().backward()
+            optimizer.step()
+        weights.append(weight.detach().cpu())
+    torch.testing.assert_close(*weights)
+
+
 def test_an_op_without_a_program_is_named_or_refused() -> None:
     script = "import torch, opentrn.torch; print(torch.arange(4, device='neuron').nonzero().shape)"
     run = [sys.executable, "-c", script]

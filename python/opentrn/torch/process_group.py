@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from concurrent.futures import thread as executor
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ import torch
 from opentrn import _core, _torch
 from opentrn.errors import InputError
 from opentrn.settings import environment
+from opentrn.torch.imports import when_imported
 
 _cores: list[int] = []
 _told = False
@@ -116,6 +117,13 @@ def threads_that_may_call(waiting: list[int]) -> int:
     return sum(may_call(ident, frame) for ident, frame in sys._current_frames().items())
 
 
+def _join_fake(_module: ModuleType) -> None:
+    """Groups of the backend `fake`, which one process plans with, know devices by a list that torch writes down."""
+    kinds = torch.distributed.Backend.backend_capability["fake"]
+    if "neuron" not in kinds:
+        kinds.append("neuron")
+
+
 def register(own: list[int]) -> None:
     """Gives torch.distributed the backend."""
     _cores[:] = own
@@ -124,3 +132,4 @@ def register(own: list[int]) -> None:
     _torch.watch_for_deadlocks(environment.deadlock_seconds(), threads_that_may_call)
     _torch.set_collective_function(_core.collective_function())
     torch.distributed.Backend.register_backend("neuron", _make, extended_api=True, devices=["neuron"])
+    when_imported("torch.testing._internal.distributed.fake_pg", _join_fake)
