@@ -206,6 +206,22 @@ def test_layers_have_values_and_gradients_of_the_cpu(kind: Any) -> None:
         assert torch.allclose(a.grad, b.grad.cpu(), rtol=1e-4, atol=1e-4)
 
 
+def test_a_sleep_takes_time_of_the_current_stream() -> None:
+    """Streams that wait for each other take the sum, others the longer."""
+    side, events = torch.Stream(), [torch.Event(enable_timing=True) for _ in range(2)]
+    events[0].record()
+    side.wait_event(events[0])
+    with torch.neuron.stream(side):
+        torch.neuron._sleep(3_000_000)
+    torch.neuron._sleep(2_000_000)
+    torch.neuron.current_stream().wait_stream(side)
+    torch.neuron._sleep(1_000_000)
+    events[1].record()
+    assert events[0].elapsed_time(events[1]) == pytest.approx(4.0, rel=1e-3)
+    with pytest.raises(opentrn.errors.InputError, match="-1 cycles"):
+        torch.neuron._sleep(-1)
+
+
 @pytest.mark.parametrize("rate", [0.1, torch.tensor(0.1), torch.tensor([0.1])], ids=str)
 def test_a_fused_optimizer_reads_a_rate_of_the_host(rate: float | torch.Tensor) -> None:
     """As for CUDA; a tensor of one dimension was refused as one of another device."""

@@ -160,6 +160,13 @@ def simulated_time_us(device: Device = None) -> float:
     return _torch.stream_time_ns(index, current_stream(index).stream_id) / 1e3
 
 
+def _sleep(cycles: int) -> None:
+    """What tests of PyTorch take for a kernel that lasts long: the current stream takes so many nanoseconds more."""
+    if cycles < 0:
+        raise InputError(f"{cycles} cycles", label="torch.device", hint="zero or more")
+    _torch.note_time(_index(None), "sleep", float(cycles))
+
+
 def _advance(place: torch.device, what: str, ns: float) -> None:
     """For compiled graphs: the current stream of the device takes so much longer, for what the profiler calls so."""
     _torch.note_time(_index(place), what, ns)
