@@ -38,5 +38,8 @@ struct ClusterOptions {
 // "49 pods of 128, 1 rail with an oversubscription of 2 above them, other jobs take 0.3 of core; no public
 // page ...".
 std::string network_of(int units, const fabric::Cluster& cluster);
+// What is not known of collectives on several instances of an UltraServer, as a clause.
+inline constexpr const char* kInstancesAssumed =
+    "no public page says which collective runs between the instances of an UltraServer: by halves here";
 
 }  // namespace opentrn::cli

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/band.h"
+#include "cli/cluster_options.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/fabric_cluster.h"
@@ -129,7 +130,12 @@ void print_prediction(const FabricOptions& options, std::ostream& out) {
                      machine.lnc == 1 ? "" : "s",
                      group == ranks ? "" : fmt::format(", {} groups at once", ranks / group),
                      options.machine.nodes, machine.platform.name())
-      << table.str() << wrapped(arch::to_text(error_band), 0) << "What this rests on, by confidence:\n";
+      << table.str() << wrapped(arch::to_text(error_band), 0);
+  const bool has_hierarchies =
+      std::ranges::any_of(lines, [](const auto& line) { return line.algorithm == "hier"; });
+  if (has_hierarchies && machine.platform.alike_instances() > 1)
+    out << wrapped(fmt::format("Assumed: {}", kInstancesAssumed), 0);
+  out << "What this rests on, by confidence:\n";
   for (const std::string& line : collectives::basis_of(*tables, machine.platform)) out << wrapped(line, 2);
 }
 

@@ -108,8 +108,7 @@ void print_cluster(const FabricClusterOptions& options, std::ostream& out) {
   const arch::Band error_band =
       arch::band(*tables, {.generation = tables->resolve_target(unit.name), .collective = true});
   std::string assumed = network_of(job.units, job.cluster);
-  if (std::ranges::any_of(lines, goes_by_instances))
-    assumed += ", nor which collective runs between the instances of an UltraServer: by halves here";
+  if (std::ranges::any_of(lines, goes_by_instances)) assumed += fmt::format("; {}", kInstancesAssumed);
   if (options.cluster.json) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& line : lines) list.push_back(cluster_json(line));

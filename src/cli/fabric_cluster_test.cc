@@ -47,7 +47,7 @@ TEST(FabricCluster, InstancesOfAnUltraServerAreALevel) {
   EXPECT_THAT(ran.out,
               HasSubstr("hier, ring within an instance, then rdh of 4 (instances of an UltraServer), "
                         "ring of 2"));
-  EXPECT_THAT(ran.out, HasSubstr("nor which collective runs between the instances of an UltraServer"));
+  EXPECT_THAT(ran.out, HasSubstr("which collective runs between the instances of an UltraServer"));
   std::vector<const char*> json = words;
   json.push_back("--json");
   const auto time = nlohmann::json::parse(run_for_test(json).out)["times"][0];

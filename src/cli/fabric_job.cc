@@ -1,6 +1,7 @@
 // opentrn fabric job: how long a step of a training job takes on thousands of machines that do the same.
 #include "cli/fabric_job.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "cli/nccom_options.h"
 #include "cli/text_table.h"
 #include "collectives/training.h"
+#include "fabric/platform.h"
 
 namespace opentrn::cli {
 namespace {
@@ -82,7 +84,11 @@ void print_job(const FabricJobOptions& options, std::ostream& out) {
   job.dtype = nccom::dtype_of(cluster.datatype);
   read_training_file(options.file, job);
   const collectives::TrainingTime time = training_time(*tables, job, cluster.extent());
-  const std::string assumed = network_of(job.units, job.cluster);
+  std::string assumed = network_of(job.units, job.cluster);
+  const bool has_hierarchies =
+      std::ranges::any_of(time.collectives, [](const auto& use) { return use.algorithm == "hier"; });
+  if (has_hierarchies && fabric::Platform::make(*tables, unit.name).alike_instances() > 1)
+    assumed += fmt::format("; {}", kInstancesAssumed);
   const arch::Band error_band =
       arch::band(*tables, {.generation = tables->resolve_target(unit.name), .collective = true});
   if (cluster.json) {

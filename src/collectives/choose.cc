@@ -26,7 +26,7 @@ class Chooser {
       return take(std::string(name_of(request_.kind)));
     if (request_.kind == Kind::kReduce) return take("reduce");
     const auto servers = layout_.ranks_by_server();
-    if (servers.size() == 1) return take(on_one_server());
+    if (servers.size() == 1) return on_one_server();
     const bool one_each = std::ranges::all_of(servers, [](const auto& ranks) { return ranks.size() == 1; });
     if (one_each) return note("one rank on each server"), take(by_size({"rdh"}));
     if (fact("flat_ring_bytes_min") && !is_at_most("flat_ring_bytes_min") && serves("flat_ring"))
@@ -76,7 +76,14 @@ class Chooser {
     }
     return "ring";
   }
-  std::string on_one_server() { return by_size({"rdh", "kangaring"}); }
+  // On several instances of an UltraServer, above the mesh, that within an instance and between them
+  // [assumed].
+  Choice on_one_server() {
+    const std::string name = by_size({"rdh", "kangaring"});
+    if (name == "mesh" || name == "mesh_single_step" || !serves("hier")) return take(name);
+    note("on several instances of an UltraServer, by halves between them [assumed]");
+    return take("hier");
+  }
 
   Choice hierarchy() {
     HierarchicalOptions options;

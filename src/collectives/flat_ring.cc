@@ -16,14 +16,18 @@ constexpr size_t kRingsMax = 8;
 // Members of each server by chip: in the order of the first cycle, else of the chips' numbers.
 std::map<int, std::vector<std::vector<int>>> chips_by_server(const Layout& layout,
                                                              const std::vector<int>& members) {
-  const auto place_on_cycle = [&](int chip) {
-    if (layout.cycles.empty()) return chip;
-    return static_cast<int>(std::ranges::find(layout.cycles[0], chip) - layout.cycles[0].begin());
+  // Through one instance of an UltraServer, back through the next.
+  const auto place_on_cycle = [&](const Layout::Rank& rank) {
+    if (layout.cycles.empty()) return rank.chip;
+    const auto& cycle = layout.cycles[0];
+    const auto size = static_cast<int>(cycle.size()), instance = layout.instance(rank);
+    const auto at = static_cast<int>(std::ranges::find(cycle, layout.chip_in_instance(rank)) - cycle.begin());
+    return instance * size + (instance % 2 == 0 ? at : size - 1 - at);
   };
   std::map<int, std::map<int, std::vector<int>>> found;
   for (size_t i = 0; i < members.size(); ++i) {
     const Layout::Rank& rank = layout.ranks[static_cast<size_t>(members[i])];
-    found[rank.server][place_on_cycle(rank.chip)].push_back(static_cast<int>(i));
+    found[rank.server][place_on_cycle(rank)].push_back(static_cast<int>(i));
   }
   std::map<int, std::vector<std::vector<int>>> servers;
   for (auto& [server, chips] : found)

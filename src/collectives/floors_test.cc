@@ -7,7 +7,9 @@
 #include "base/fault.h"
 #include "base/units.h"
 #include "collectives/algorithms.h"
+#include "collectives/exchange.h"
 #include "collectives/predict.h"
+#include "collectives/ring_orders.h"
 #include "fabric/verify.h"
 
 namespace opentrn::collectives {
@@ -86,6 +88,112 @@ TEST(Floors, BusyLinksTakeTheirClosedForm) {
   // Every part of a mesh crosses every link of a row of four chips once.
   const Request mesh{.kind = Kind::kAllGather, .ranks = 8, .bytes = kBytes / 8, .dtype = DType::kUint8};
   EXPECT_NEAR(seconds(platform, mesh, "mesh") / (bytes / link), 1, 1e-3);
+}
+
+// -- closed forms of others ------------------------------------------------------------------------------
+// One rank on each chip of some machines of one kind.
+class OnePerChip {
+ public:
+  OnePerChip(const char* machine, int count)
+      : platform_(Platform::make(default_tables(), machine, count)), chips_(platform_.cores() / per_chip()) {}
+
+  // All-gather of `kAll` bytes in all, and all-to-all of as many from each rank.
+  double seconds(Kind kind, const std::string& algorithm) const {
+    Request request{.kind = kind, .ranks = chips_, .bytes = kAll, .dtype = DType::kUint8};
+    if (kind == Kind::kAllGather) request.bytes /= chips_;
+    Job job{request, {}, algorithm, 0, 1};
+    for (int chip = 0; chip < chips_; ++chip) job.cores.push_back({chip * per_chip()});
+    return static_cast<double>(predict(default_tables(), platform_, std::span(&job, 1)).end_ps) / kPsPerS;
+  }
+  // What all of these take at once if the busiest link never stops: bytes over it by its rate.
+  struct Move {
+    int from = 0, to = 0;  // chips
+    double bytes = 0;
+  };
+  double stage_s(const std::vector<Move>& moves) const {
+    std::vector<double> load(platform_.network().links.size());
+    for (const Move& move : moves)
+      for (const fabric::Hop& hop : platform_.path(move.from * per_chip(), move.to * per_chip()).hops)
+        load[static_cast<size_t>(hop.link)] += move.bytes * hop.share / fabric::kWholeShare;
+    double seconds = 0;
+    for (size_t link = 0; link < load.size(); ++link)
+      if (load[link] > 0)
+        seconds =
+            std::max(seconds, load[link] / static_cast<double>(platform_.network().links[link].bytes_per_s));
+    return seconds;
+  }
+  // An all-gather of `bytes` by rings within each machine or instance of 16 chips.
+  double rings_s(double bytes) const {
+    std::vector<Move> moves;
+    for (int first = 0; first < chips_; first += 16) {
+      RankCores cores;
+      for (int chip = 0; chip < 16; ++chip) cores.push_back({(first + chip) * per_chip()});
+      const auto orders = ring_orders(layout_of(platform_, cores), all_ranks(16));
+      for (const auto& order : orders)
+        for (size_t i = 0; i < order.size(); ++i)
+          moves.push_back({first + order[i], first + order[(i + 1) % order.size()],
+                           bytes * 15 / 16 / static_cast<double>(orders.size())});
+    }
+    return stage_s(moves);
+  }
+  // One of halves: the chips of a number of each two of the machines or instances exchange so much.
+  double exchange_s(const std::vector<std::pair<int, int>>& pairs, double bytes) const {
+    std::vector<Move> moves;
+    for (const auto& [a, b] : pairs)
+      for (int chip = 0; chip < 16; ++chip) {
+        moves.push_back({a * 16 + chip, b * 16 + chip, bytes});
+        moves.push_back({b * 16 + chip, a * 16 + chip, bytes});
+      }
+    return stage_s(moves);
+  }
+  static constexpr int64_t kAll = int64_t{1} << 42;
+
+ private:
+  int per_chip() const { return platform_.cores_per_chip(); }
+  Platform platform_;
+  int chips_;
+};
+
+// Each stage moves all that a rank has over one link to a neighbour, so all of them what it lacks.
+TEST(Floors, RdhTakesWhatARankLacksOverOneLink) {
+  for (const char* machine : {"trn1n.32xlarge", "trn2.48xlarge"}) {
+    const OnePerChip torus(machine, 1);
+    const double lacks = OnePerChip::kAll * 15.0 / 16;
+    EXPECT_NEAR(torus.seconds(Kind::kAllGather, "rdh") / torus.stage_s({{0, 1, lacks}}), 1, 1e-3) << machine;
+  }
+}
+
+// All 256 transfers at once at one rate: two hops in the mean over 64 links, of which each carries the parts
+// of eight.
+TEST(Floors, AllToAllKeepsAllLinksOfATorusBusy) {
+  for (const char* machine : {"trn1n.32xlarge", "trn2.48xlarge"}) {
+    const OnePerChip torus(machine, 1);
+    const double part = OnePerChip::kAll / 16.0;
+    EXPECT_NEAR(torus.seconds(Kind::kAllToAll, "all_to_all") / torus.stage_s({{0, 1, 8 * part}}), 1, 1e-3)
+        << machine;
+  }
+}
+
+// First what a rank lacks of those of its number on other servers, by halves; then by four rings within the
+// server, which on trn2.48xlarge what moves bytes on the chip holds back, not links.
+TEST(Floors, HierarchiesTakeTheirStages) {
+  for (const char* machine : {"trn1n.32xlarge", "trn2.48xlarge"})
+    for (const int servers : {2, 4}) {
+      const OnePerChip cluster(machine, servers);
+      const double all = OnePerChip::kAll, part = all / 16 / servers;
+      double expected = cluster.rings_s(all) + cluster.exchange_s({{0, 1}}, part);
+      if (servers == 4) expected += cluster.exchange_s({{0, 2}}, 2 * part);
+      EXPECT_NEAR(cluster.seconds(Kind::kAllGather, "hier") / expected, 1, 1e-3) << machine << " " << servers;
+    }
+}
+
+// Halves between the instances of an UltraServer over a cable each, then four rings within each instance.
+TEST(Floors, InstancesOfAnUltraServerTakeTheirStages) {
+  const OnePerChip ultraserver("Trn2 UltraServer", 1);
+  const double all = OnePerChip::kAll, part = all / 64;
+  const double expected = ultraserver.exchange_s({{0, 1}, {2, 3}}, part) +
+                          ultraserver.exchange_s({{0, 3}, {1, 2}}, 2 * part) + ultraserver.rings_s(all);
+  EXPECT_NEAR(ultraserver.seconds(Kind::kAllGather, "hier") / expected, 1, 1e-3);
 }
 
 }  // namespace

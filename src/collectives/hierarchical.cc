@@ -1,6 +1,9 @@
 #include "collectives/hierarchical.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "collectives/rules.h"
 #include "collectives/two_level.h"
@@ -14,15 +17,77 @@ const ExchangeAlgorithm* exchange_named(const std::string& name) {
   refuse(Rule::kAlgorithm, "there is no algorithm '{}' for a stage; there are {}", name, names_of_stages());
 }
 
-// The ranks of each server, in order of their places.
+const ExchangeAlgorithm& within_instance(const Layout& layout, const std::vector<int>& members) {
+  return kangaring_exchange().why_not(layout, members).empty() ? kangaring_exchange() : ring_exchange();
+}
+
+// Members by instance of their server, in order of their places.
+std::vector<std::vector<int>> members_by_instance(const Layout& layout, const std::vector<int>& members) {
+  std::map<std::pair<int, int>, std::vector<int>> found;
+  const auto place = [&](int member) {
+    return layout.ranks[static_cast<size_t>(members[static_cast<size_t>(member)])];
+  };
+  for (int i = 0; i < static_cast<int>(members.size()); ++i)
+    found[{place(i).server, layout.instance(place(i))}].push_back(i);
+  std::vector<std::vector<int>> lists;
+  for (auto& [instance, list] : found) {
+    std::ranges::sort(list, {}, place);
+    lists.push_back(std::move(list));
+  }
+  return lists;
+}
+
+// "": all instances have members at the same chips and slots.
+std::string why_not_by_instance(const Layout& layout, const std::vector<int>& members) {
+  const auto sites = members_by_instance(layout, members);
+  if (sites.size() < 2) return "its ranks are on one instance";
+  const auto place = [&](int member) {
+    const auto& rank = layout.ranks[static_cast<size_t>(members[static_cast<size_t>(member)])];
+    return std::tuple(rank.server, layout.chip_in_instance(rank), rank.slot);
+  };
+  for (const auto& site : sites)
+    if (!std::ranges::equal(site, sites[0], {}, place, place))
+      return "the instances have ranks at different places";
+  return "";
+}
+
+TwoLevel by_instance(const Layout& layout, const std::vector<int>& members) {
+  TwoLevel levels;
+  levels.sites = members_by_instance(layout, members);
+  std::vector<int> site, across;
+  for (const int member : levels.sites[0]) site.push_back(members[static_cast<size_t>(member)]);
+  for (const auto& one : levels.sites) across.push_back(members[static_cast<size_t>(one[0])]);
+  levels.within = &within_instance(layout, site);
+  levels.between = rdh_exchange().why_not(layout, across).empty() ? &rdh_exchange() : &ring_exchange();
+  return levels;
+}
+
+const ExchangeAlgorithm& instances_exchange() {
+  static const ExchangeAlgorithm kInstances{
+      "instances", why_not_by_instance,
+      [](const Layout& layout, const std::vector<int>& members) {
+        return channels_of(by_instance(layout, members), layout, members);
+      },
+      [](Builder& builder, const Layout& layout, const Exchange& exchange) {
+        gather_two_level(builder, layout, exchange, by_instance(layout, exchange.members));
+      },
+      [](Builder& builder, const Layout& layout, const Exchange& exchange) {
+        reduce_two_level(builder, layout, exchange, by_instance(layout, exchange.members));
+      }};
+  return kInstances;
+}
+
+// The ranks of each server, or of each instance of the one UltraServer, in order of their places.
 TwoLevel two_levels_of(const HierarchicalOptions& options, const Layout& layout) {
   TwoLevel levels;
-  levels.sites = layout.ranks_by_server();
-  const bool has_pairs = kangaring_exchange().why_not(layout, levels.sites[0]).empty();
+  levels.sites = layout.servers() == 1
+                     ? members_by_instance(layout, all_ranks(static_cast<int>(layout.ranks.size())))
+                     : layout.ranks_by_server();
   std::vector<int> across;
   for (const auto& site : levels.sites) across.push_back(site[0]);
   const bool is_cube = rdh_exchange().why_not(layout, across).empty();
-  levels.within = exchange_named(!options.within.empty() ? options.within : has_pairs ? "kangaring" : "ring");
+  levels.within =
+      options.within.empty() ? &default_within(layout, levels.sites[0]) : exchange_named(options.within);
   levels.between = exchange_named(!options.between.empty() ? options.between : is_cube ? "rdh" : "ring");
   return levels;
 }
@@ -32,7 +97,11 @@ std::string why_not_hierarchical(const HierarchicalOptions& options, const Reque
   if (request.kind != Kind::kAllReduce && request.kind != Kind::kAllGather &&
       request.kind != Kind::kReduceScatter)
     return fmt::format("it serves all_reduce, all_gather and reduce_scatter, not {}", name_of(request.kind));
-  if (layout.servers() < 2) return "there is one server";
+  if (layout.servers() < 2) {
+    if (layout.chips_of_instance == 0) return "there is one server";
+    const auto reason = why_not_by_instance(layout, all_ranks(request.ranks));
+    if (!reason.empty()) return reason;
+  }
   if (!layout.symmetric()) return "the servers have ranks at different places";
   const TwoLevel levels = two_levels_of(options, layout);
   if (levels.sites[0].size() < 2) return "there is one rank on each server";
@@ -107,6 +176,11 @@ Plan one_way(const HierarchicalOptions& options, const Request& request, const L
 }
 
 }  // namespace
+
+const ExchangeAlgorithm& default_within(const Layout& layout, const std::vector<int>& members) {
+  const bool joins = layout.chips_of_instance > 0 && why_not_by_instance(layout, members).empty();
+  return joins ? instances_exchange() : within_instance(layout, members);
+}
 
 Algorithm hierarchical() { return hierarchical(HierarchicalOptions{}); }
 

@@ -54,7 +54,7 @@ namespace {
 void check_passes(const Layout& layout) {
   if (layout.passes.empty()) return;
   std::map<int, std::set<int>> slots;  // of each chip
-  for (const Layout::Rank& place : layout.ranks) slots[place.chip].insert(place.slot);
+  for (const Layout::Rank& place : layout.ranks) slots[layout.chip_in_instance(place)].insert(place.slot);
   bool fits = layout.passes.size() == layout.cycles.size();
   for (size_t c = 0; fits && c < layout.cycles.size(); ++c) {
     fits = layout.passes[c].size() == layout.cycles[c].size();
@@ -80,8 +80,10 @@ void check(const Layout& layout, int ranks) {
     if (!places.insert(place).second)
       refuse(Rule::kLayout, "two ranks stand on server {} chip {} slot {}", place.server, place.chip,
              place.slot);
-    chips.insert(place.chip);
+    chips.insert(layout.chip_in_instance(place));
   }
+  if (layout.chips_of_instance < 0)
+    refuse(Rule::kLayout, "{} chips of an instance", layout.chips_of_instance);
   if (layout.rows < 1 || layout.columns < 1)
     refuse(Rule::kLayout, "a grid of {} x {} chips", layout.rows, layout.columns);
   for (const std::vector<int>& cycle : layout.cycles) {

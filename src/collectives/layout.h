@@ -23,7 +23,16 @@ struct Layout {
   std::vector<std::vector<std::vector<int>>> passes;
   // Chips of a server as a grid, for algorithms by axes: 4, 4 on a torus; 1, n elsewhere.
   int rows = 1, columns = 1;
+  // Not 0: a server is an UltraServer, of instances of so many chips, of which each that has ranks has them
+  // at the same chips. Cycles, passes and the grid are then those of each instance, and number its chips from
+  // 0. Cables join a chip to those of its number in the next instance and the one before, round the
+  // UltraServer.
+  int chips_of_instance = 0;
 
+  int instance(const Rank& rank) const { return chips_of_instance > 0 ? rank.chip / chips_of_instance : 0; }
+  int chip_in_instance(const Rank& rank) const {
+    return chips_of_instance > 0 ? rank.chip % chips_of_instance : rank.chip;
+  }
   int servers() const;
   // The same number of ranks on each server, and on each chip that has any, at the same chips and slots.
   bool symmetric() const;

@@ -57,7 +57,9 @@ std::vector<std::vector<std::vector<int>>> passes_of(const fabric::Platform& pla
   for (size_t rank = 0; rank < cores.size(); ++rank) {
     const Layout::Rank& at = layout.ranks[rank];
     const int pair = platform.place(cores[rank].at(0)).seng;
-    if (!pairs.try_emplace({at.chip, at.slot}, pair).second && pairs[{at.chip, at.slot}] != pair) return {};
+    if (!pairs.try_emplace({layout.chip_in_instance(at), at.slot}, pair).second &&
+        pairs[{layout.chip_in_instance(at), at.slot}] != pair)
+      return {};
   }
   std::vector<std::vector<std::vector<int>>> passes;
   for (size_t cycle = 0; cycle < layout.cycles.size(); ++cycle) {
@@ -147,17 +149,22 @@ Layout layout_of(const fabric::Platform& platform, const RankCores& cores) {
   Layout layout;
   const int joined = platform.servers_per_unit();
   std::map<std::pair<int, int>, int> slots;  // taken on each chip
-  std::map<int, std::set<int>> chips;        // with ranks, of each server of the layout
+  std::map<int, std::set<int>> chips;        // with ranks, of each server of the layout, or instance
+  if (platform.alike_instances() > 1) layout.chips_of_instance = platform.chips_per_server();
   for (const std::vector<int>& own : cores) {
     const fabric::Place place = platform.place(own.at(0));
     const int server = place.server / joined;
     const int chip = place.server % joined * platform.chips_per_server() + place.chip;
     layout.ranks.push_back({server, chip, slots[{server, chip}]++});
-    chips[server].insert(chip);
+    if (layout.chips_of_instance > 0)
+      chips[place.server].insert(place.chip);
+    else
+      chips[server].insert(chip);
   }
   const std::set<int>& first = chips.begin()->second;
   const bool same = std::ranges::all_of(chips, [&](const auto& entry) { return entry.second == first; });
   const bool one_server = *first.rbegin() < platform.chips_per_server();
+  if (!same) layout.chips_of_instance = 0;
   if (same && one_server) layout.cycles = platform.cycles(std::vector<int>(first.begin(), first.end()));
   layout.passes = passes_of(platform, cores, layout);
   layout.columns = static_cast<int>(first.size());

@@ -38,28 +38,32 @@ std::vector<std::vector<int>> members_by_chip(const Layout& layout, const std::v
   return lists;
 }
 
-// The member at each corner of the cube. On chips that fill a grid of powers of two, bits are steps along its
-// axes; else the bits of the member's number.
+// The member at each corner of the cube. On chips that fill a grid of powers of two, in each of 2^n instances
+// of an UltraServer, bits are steps along its axes and along the cables, which go round; else the bits of the
+// member's number.
 std::vector<int> corners(const Layout& layout, const std::vector<int>& members) {
-  std::set<int> rows, columns, servers;
+  std::set<int> rows, columns, instances, servers;
   const auto place = [&](size_t i) { return layout.ranks[static_cast<size_t>(members[i])]; };
+  const auto row = [&](size_t i) { return layout.chip_in_instance(place(i)) / layout.columns; };
+  const auto column = [&](size_t i) { return layout.chip_in_instance(place(i)) % layout.columns; };
   for (size_t i = 0; i < members.size(); ++i) {
     servers.insert(place(i).server);
-    rows.insert(place(i).chip / layout.columns);
-    columns.insert(place(i).chip % layout.columns);
+    instances.insert(layout.instance(place(i)));
+    rows.insert(row(i));
+    columns.insert(column(i));
   }
   std::vector<int> at(members.size());
-  const bool is_grid = servers.size() == 1 && rows.size() * columns.size() == members.size() &&
-                       is_power_of_two(rows.size()) && is_power_of_two(columns.size());
+  const bool is_grid =
+      servers.size() == 1 && instances.size() * rows.size() * columns.size() == members.size() &&
+      is_power_of_two(instances.size()) && is_power_of_two(rows.size()) && is_power_of_two(columns.size());
   const auto position = [](const std::set<int>& all, int one) {
-    return static_cast<int>(std::distance(all.begin(), all.find(one)));
+    return gray(static_cast<int>(std::distance(all.begin(), all.find(one))));
   };
   for (size_t i = 0; i < members.size(); ++i) {
-    const int corner =
-        is_grid ? gray(position(rows, place(i).chip / layout.columns)) * static_cast<int>(columns.size()) +
-                      gray(position(columns, place(i).chip % layout.columns))
-                : static_cast<int>(i);
-    at[static_cast<size_t>(corner)] = static_cast<int>(i);
+    const int of_instance = position(instances, layout.instance(place(i))) * static_cast<int>(rows.size()),
+              of_row = (of_instance + position(rows, row(i))) * static_cast<int>(columns.size());
+    at[static_cast<size_t>(is_grid ? of_row + position(columns, column(i)) : static_cast<int>(i))] =
+        static_cast<int>(i);
   }
   return at;
 }

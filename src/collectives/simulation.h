@@ -3,22 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <queue>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "base/interrupt.h"
+#include "collectives/event_queue.h"
 #include "collectives/timing_graph.h"
 
 namespace opentrn::collectives {
 
-// A copy goes on by itself.
-class Simulation {
+// A copy goes on by itself. `TheFlows`: fabric::Flows, or fabric::AlikeFlows for large graphs.
+template <typename TheFlows>
+class SimulationOver {
  public:
   // The graph has to outlive it; steps may be added to it behind those that it has (extend()).
-  explicit Simulation(const TimingGraph& graph) : graph_(&graph), flows_(graph.network) { extend(); }
+  explicit SimulationOver(const TimingGraph& graph) : graph_(&graph), flows_(graph.network) { extend(); }
 
   // Takes what has been added to the graph: none of it is ready before what has happened.
   void extend() {
@@ -36,21 +34,30 @@ class Simulation {
       by_ready_.push_back(number);
     }
     followers_ = graph_->waits.turned();
-    std::ranges::stable_sort(by_ready_.begin() + static_cast<ptrdiff_t>(next_ready_), by_ready_.end(), {},
-                             [&](int32_t step) {
-                               interrupt::poll();
-                               return of(step).ready_ps;
-                             });
+    const auto when = [&](int32_t step) {
+      interrupt::poll();
+      return of(step).ready_ps;
+    };
+    const auto first = by_ready_.begin() + static_cast<ptrdiff_t>(next_ready_);
+    if (!std::ranges::is_sorted(first, by_ready_.end(), {}, when))
+      std::ranges::stable_sort(first, by_ready_.end(), {}, when);
   }
 
   int64_t steps_left() const { return left_; }
+  // False: it has stopped, and fabric::Flows would be faster.
+  bool pays() const {
+    if constexpr (requires { flows_.pays(); })
+      return flows_.pays();
+    else
+      return true;
+  }
 
   // All that happens before a moment; false where it stops for want of a link, or of what a step waits for.
   bool run_until(int64_t limit_ps) {
-    while (left_ > 0) {
+    while (left_ > 0 && pays()) {
       interrupt::poll();
       const int64_t flow_end = flows_.next_end();
-      const int64_t event = events_.empty() ? INT64_MAX : std::get<0>(events_.top());
+      const int64_t event = events_.empty() ? INT64_MAX : events_.next_ps();
       const int64_t ready = next_ready_ < by_ready_.size() ? of(by_ready_[next_ready_]).ready_ps : INT64_MAX;
       const int64_t now = std::min({flow_end, event, ready});
       if (now == INT64_MAX) return false;
@@ -59,14 +66,7 @@ class Simulation {
         moved(step_of_flow_[static_cast<size_t>(flow)], now);
       for (; next_ready_ < by_ready_.size() && of(by_ready_[next_ready_]).ready_ps == now; ++next_ready_)
         release(by_ready_[next_ready_], now);
-      while (!events_.empty() && std::get<0>(events_.top()) == now) {
-        const auto [at, what, step] = events_.top();
-        events_.pop();
-        if (what == What::kStart)
-          start(step, now);
-        else
-          end(step, now);
-      }
+      while (!events_.empty() && events_.next_ps() == now) take_events(now);
     }
     return true;
   }
@@ -82,8 +82,20 @@ class Simulation {
   }
 
  private:
-  enum class What : uint8_t { kStart, kEnd };
-  using Event = std::tuple<int64_t, What, int32_t>;
+  // Of steps whose first byte leaves, and, as ~step, of those whose last byte is there.
+  void take_events(int64_t now) {
+    happening_.clear();
+    events_.pop(happening_);
+    // What is close in number is close in memory, and starts alike.
+    if (!std::ranges::is_sorted(happening_)) std::ranges::sort(happening_);
+    for (const int32_t event : happening_) {
+      interrupt::poll();
+      if (event >= 0)
+        start(event, now);
+      else
+        end(~event, now);
+    }
+  }
 
   const TimedStep& of(int32_t step) const { return graph_->steps[static_cast<size_t>(step)]; }
 
@@ -92,8 +104,7 @@ class Simulation {
     const TimedStep& timed = of(step);
     out_.steps[static_cast<size_t>(step)].start_ps = now;
     if (timed.bursts) join_burst(step, timed, now);
-    events_.emplace(now + timed.begin_ps + graph_->way_latency_ps[static_cast<size_t>(timed.way)],
-                    What::kStart, step);
+    events_.push(now + timed.begin_ps + graph_->way_latency_ps[static_cast<size_t>(timed.way)], step);
   }
 
   void join_burst(int32_t step, const TimedStep& timed, int64_t now) {
@@ -130,7 +141,7 @@ class Simulation {
     const int64_t bytes = burst_bytes_[static_cast<size_t>(burst_[static_cast<size_t>(step)])];
     const double part = std::min(1.0, static_cast<double>(timed.packet_bytes) / static_cast<double>(bytes));
     const double last = static_cast<double>(now - moves_from_[static_cast<size_t>(step)]) * part;
-    events_.emplace(now + std::llround(last), What::kEnd, step);
+    events_.push(now + std::llround(last), ~step);
   }
 
   void end(int32_t step, int64_t now) {
@@ -146,7 +157,7 @@ class Simulation {
   }
 
   const TimingGraph* graph_;
-  fabric::Flows flows_;
+  TheFlows flows_;
   GraphTimes out_;
   std::vector<int32_t> pending_, by_ready_;
   // What a rank was allowed to move at one time is a burst: [step], its bytes, and the last one of each rank.
@@ -160,9 +171,12 @@ class Simulation {
   Lists followers_;
   std::vector<int32_t> step_of_flow_;
   fabric::Flow flow_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  EventQueue events_;
+  std::vector<int32_t> happening_;
   int64_t left_ = 0;
   size_t next_ready_ = 0;  // of by_ready_
 };
+
+using Simulation = SimulationOver<fabric::Flows>;
 
 }  // namespace opentrn::collectives

@@ -5,6 +5,7 @@
 #include "base/interrupt.h"
 #include "collectives/coordinates.h"
 #include "collectives/exchange.h"
+#include "collectives/hierarchical.h"
 #include "collectives/mesh.h"
 #include "collectives/rules.h"
 
@@ -18,8 +19,7 @@ constexpr int kAlikeRanksMax = 1 << 22;  // displacements are keys of the builde
 
 const ExchangeAlgorithm* within_named(const std::string& name, const Layout& layout,
                                       const std::vector<int>& members) {
-  if (name.empty())
-    return kangaring_exchange().why_not(layout, members).empty() ? &kangaring_exchange() : &ring_exchange();
+  if (name.empty()) return &default_within(layout, members);
   const ExchangeAlgorithm* found = find_stage(name);
   if (found == nullptr)
     refuse(Rule::kAlgorithm, "there is no algorithm '{}' within units; there are {}", name,

@@ -345,6 +345,30 @@ TEST(Symmetric, AUnitThatDiffers) {
   EXPECT_LT(classes.classes * 2, all.classes);
 }
 
+// 200,000 steps and more, and one instance with a slow adapter among them: so many are simulated with what is
+// alike of their flows solved once.
+TEST(Symmetric, EveryStepOfManyUnits) {
+  ClusterJob job;
+  job.machine = "trn2.48xlarge";
+  job.units = 245;
+  job.cores_per_rank = 8;
+  job.bytes = 100'000'000;
+  job.cluster.pod_units = 5;
+  job.cluster.oversubscription = 2;
+  job.within = "mesh";
+  job.levels = "mesh:5,mesh:7,mesh:7";
+  job.pipeline = 1;
+  const ClusterSummary one = cluster_summary(default_tables(), job, Extent::kOneUnit),
+                       all = cluster_summary(default_tables(), job, Extent::kAllSteps);
+  EXPECT_GT(all.steps, 200'000);
+  EXPECT_EQ(one.end_ps, all.end_ps);
+  job.cluster.taken = {{fabric::LinkClass::kEfa, 0.5, 100}};
+  const ClusterSummary classes = cluster_summary(default_tables(), job, Extent::kAllUnits),
+                       slower = cluster_summary(default_tables(), job, Extent::kAllSteps);
+  EXPECT_EQ(classes.end_ps, slower.end_ps);
+  EXPECT_GT(slower.end_ps, all.end_ps);
+}
+
 TEST(Symmetric, WhatIsNoClusterIsRefused) {
   ClusterJob job;
   job.machine = "trn2.48xlarge";

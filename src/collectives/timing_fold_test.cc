@@ -6,7 +6,9 @@
 #include "collectives/algorithms.h"
 #include "collectives/predict.h"
 #include "collectives/ring_orders.h"
+#include "collectives/simulation.h"
 #include "collectives/values.h"
+#include "fabric/alike_flows.h"
 
 namespace opentrn::collectives {
 namespace {
@@ -26,6 +28,21 @@ void expect_same(const Timing& folded, const Timing& all, const std::string& wha
         ASSERT_EQ(folded.runs[run].steps[rank][step].end_ps, all.runs[run].steps[rank][step].end_ps) << what;
       }
   }
+}
+
+// What simulate() does with large graphs: components of flows that are alike are solved once.
+void expect_same_over_alike_flows(const Platform& platform, std::span<const collectives::Run> runs,
+                                  const Timing& all, const std::string& what) {
+  const TimingGraph graph = timing_graph(platform, runs);
+  const GraphTimes times = SimulationOver<fabric::AlikeFlows>(graph).run();
+  EXPECT_EQ(times.carried, all.carried) << what;
+  size_t next = 0;
+  for (const RunTime& run : all.runs)
+    for (const auto& list : run.steps)
+      for (const StepTime& step : list) {
+        ASSERT_EQ(times.steps[next].start_ps, step.start_ps) << what;
+        ASSERT_EQ(times.steps[next++].end_ps, step.end_ps) << what;
+      }
 }
 
 // Random machines, operations, algorithms, sizes, late ranks and groups: regular ones and such that have no
@@ -75,6 +92,7 @@ TEST(TimingFold, EveryStepHasTheTimeOfTheRunOfAll) {
     const Timing folded = time_of(platform, runs), all = time_of(platform, runs, Folding::kNone);
     expect_same(folded, all, "seed " + std::to_string(seed));
     ASSERT_EQ(all.classes, all.steps);
+    expect_same_over_alike_flows(platform, runs, all, "seed " + std::to_string(seed));
     ++runs_seen;
     folded_runs += folded.classes < folded.steps;
   }

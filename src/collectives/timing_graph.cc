@@ -2,6 +2,7 @@
 
 #include "base/interrupt.h"
 #include "collectives/simulation.h"
+#include "fabric/alike_flows.h"
 
 namespace opentrn::collectives {
 
@@ -39,6 +40,15 @@ int32_t TimingGraph::add_way(std::span<const fabric::Hop> way, int64_t latency_p
   return static_cast<int32_t>(way_latency_ps.size()) - 1;
 }
 
-GraphTimes simulate(const TimingGraph& graph) { return Simulation(graph).run(); }
+GraphTimes simulate(const TimingGraph& graph) {
+  // Where so many steps are simulated, much of it is alike, or what is tried in vain is a small part.
+  constexpr size_t kMany = 200'000;
+  if (graph.steps.size() >= kMany) {
+    SimulationOver<fabric::AlikeFlows> simulation(graph);
+    GraphTimes times = simulation.run();
+    if (simulation.pays()) return times;
+  }
+  return Simulation(graph).run();
+}
 
 }  // namespace opentrn::collectives

@@ -7,23 +7,16 @@
 
 #include "base/fault.h"
 #include "base/interrupt.h"
+#include "fabric/flow_work.h"
 
 namespace opentrn::fabric {
 
 namespace {
 
-// ISO C++ has no 128-bit integers; GCC and Clang do.
-__extension__ using Wide = __int128;
-
-// Rates are in units of 2^-16 bytes per second, and what a flow has left in units of rate times picoseconds.
-constexpr int kRateBits = 16;
-constexpr int64_t kPsPerSecond = 1'000'000'000'000;
 constexpr int64_t kRateMax = kBytesPerSecondMax << kRateBits;
 constexpr int32_t kNone = -1;
 constexpr int64_t kNew = INT64_MAX;   // the level of a flow that has had no rate yet
 constexpr int64_t kOpen = INT64_MAX;  // the level of a link that holds nobody back
-
-constexpr Wide work_of(int64_t bytes) { return (Wide{bytes} * kPsPerSecond) << kRateBits; }
 
 // A hop of a running flow.
 struct HopEntry {
@@ -631,12 +624,7 @@ struct Flows::State {
     if (f.end_ps != INT64_MAX) ends.push({f.end_ps, f.id});
   }
 
-  static int64_t end_of(const Running& f) {
-    if (f.left <= 0) return f.since_ps;
-    if (f.rate == 0) return INT64_MAX;
-    const Wide ps = (f.left + f.rate - 1) / f.rate;
-    return ps > INT64_MAX - f.since_ps ? INT64_MAX : f.since_ps + static_cast<int64_t>(ps);
-  }
+  static int64_t end_of(const Running& f) { return end_of_work(f.left, f.rate, f.since_ps); }
 
   void solve() {
     if (changed_links.empty() && new_flows.empty()) return;
@@ -729,19 +717,16 @@ std::span<const FlowId> Flows::advance(int64_t at_ps) {
   return s.ended;
 }
 
-int64_t Flows::rate(FlowId id) {
+int64_t Flows::rate_units(FlowId id) {
   State& s = *state_;
   s.solve();
   const int32_t slot = s.slot_of.at(static_cast<size_t>(id));
-  return slot == kNone ? 0 : s.flow(slot).rate >> kRateBits;
+  return slot == kNone ? 0 : s.flow(slot).rate;
 }
 
-double Flows::exact_rate(FlowId id) {
-  State& s = *state_;
-  s.solve();
-  const int32_t slot = s.slot_of.at(static_cast<size_t>(id));
-  return slot == kNone ? 0 : std::ldexp(static_cast<double>(s.flow(slot).rate), -kRateBits);
-}
+int64_t Flows::rate(FlowId id) { return rate_units(id) >> kRateBits; }
+
+double Flows::exact_rate(FlowId id) { return std::ldexp(static_cast<double>(rate_units(id)), -kRateBits); }
 
 void Flows::set_rate(LinkId id, int64_t bytes_per_s) {
   State& s = *state_;

@@ -59,9 +59,10 @@ class Flows {
   std::span<const FlowId> advance(int64_t at_ps);
   // How many flows were solved again until now, for tests and statistics.
   int64_t solved() const;
-  // Now, in bytes per second: rounded down, and with the fraction.
+  // Now, in bytes per second: rounded down, with the fraction, and in units of 2^-16.
   int64_t rate(FlowId flow);
   double exact_rate(FlowId flow);
+  int64_t rate_units(FlowId flow);
   // From now on; 0 takes the link down.
   void set_rate(LinkId link, int64_t bytes_per_s);
   // What has crossed the link until now, in bytes: for utilisation.
