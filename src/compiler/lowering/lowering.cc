@@ -115,7 +115,7 @@ Lowering::Lowering(const graph::Module& module, const graph::Function& function,
                    std::shared_ptr<isa::Program> program, Generation generation, const Choices& choices)
     : module_(module),
       function_(function),
-      emitter_(std::move(program), generation),
+      emitter_(std::move(program), generation, choices.costs_of.value_or(generation)),
       choices_(choices),
       residency_(emitter_, kUsualRoom),
       views_(function.value_count()),
