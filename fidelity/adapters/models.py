@@ -1,4 +1,4 @@
-"""Rows of category `model_inference`: encoders, CNNs and vision transformers on Trn1 and Inf2.
+"""Rows of category `model_inference`: encoders, CNNs and vision transformers on Trn1, Inf2 and Inf1.
 
 Everything comes from the workload's text: the model and, in brackets, its sizes; instance, batch, sequence or image,
 types, how it was served. The network is written by its published architecture (fidelity/networks), compiled for one
@@ -31,6 +31,7 @@ from networks import (
     vision_encoder,
 )
 
+from adapters import inf1
 from adapters._common import NotReproducible, fields, roofline_us
 
 CATEGORY = "model_inference"
@@ -55,7 +56,8 @@ class Workload:
     """What a row's text says.
 
     family: "encoder", "decoder", "cnn" or "vit". side: of the square images; 0 for text. sizes: the bracket of the
-    model, such as "enc 12L h768 a12 ffn3072 110M".
+    model, such as "enc 12L h768 a12 ffn3072 110M". element: of what lies between products. inf1: what works at once on
+    NeuronCore-v1.
     """
 
     model: str
@@ -70,6 +72,8 @@ class Workload:
     product_type: str
     realtime: bool
     task: str
+    element: str = "f32"
+    inf1: inf1.Use | None = None
 
     def size(self, pattern: str, default: int | None = None) -> int:
         """The number of the bracket that `pattern` has in its group."""
@@ -99,6 +103,8 @@ def family_of(row: dict[str, str]) -> str:
 def parse(row: dict[str, str]) -> Workload:
     """Raises NotReproducible when the text lacks what a prediction needs."""
     items = fields(row)
+    if inf1.is_of(items):
+        return _parse_inf1(row, items)
     named = re.match(r"([^(]+?)\s*(?:\((.*)\))?$", items["model"])
     instance = re.match(r"(\S+) x1 \((\d+) chips (\d+) cores .*NC-v2\)", items.get("instance", ""))
     if not named or not instance:
@@ -128,6 +134,30 @@ def parse(row: dict[str, str]) -> Workload:
         product_type=_product_type(items),
         realtime=items.get("run") == "RealTime",
         task=items.get("task", ""),
+    )
+
+
+def _parse_inf1(row: dict[str, str], items: dict[str, str]) -> Workload:
+    (model, sizes), use, family = inf1.name_of(items), inf1.use_of(items), family_of(row)
+    image = re.fullmatch(r"(\d+)x\1", items.get("image", "224x224" if family == "cnn" else ""))
+    is_text = family in ("encoder", "decoder")
+    if not is_text and not image:
+        raise NotReproducible("the image's size is not stated")
+    return Workload(
+        model=model,
+        sizes=sizes,
+        family=family,
+        instance=items["instance"].split()[0],
+        chips=1,
+        cores=use.cores,
+        batch=inf1.batch_of(items, use),
+        tokens=int(items.get("seq", inf1.PAGE_TOKENS)) if is_text else 0,
+        side=0 if is_text else int(image[1]),
+        product_type=inf1.ELEMENT,
+        realtime=items.get("run") == "RealTime",
+        task=items.get("task", ""),
+        element=inf1.ELEMENT,
+        inf1=use,
     )
 
 
@@ -163,12 +193,24 @@ def _encoder(w: Workload) -> Network:
         positions=514 if roberta else 512,
         embedding=w.size(r"emb(\d+)", 0),
         token_types=0 if distil else 1 if roberta else 2,
-        pooled=not (distil or electra),
+        pooled=not (distil or electra) or w.inf1 is not None,
         gelu="tanh" if albert else "erf",
-        # The checkpoint of MRPC is one of a classifier, whether its row has a task or not.
-        classes=2 if w.task == "Sequence Classification" or name.endswith("-mrpc") else 0,
+        classes=inf1.CLASSES if w.inf1 else _classes(w.task, name),
     )
-    return encoder(config, w.batch, w.tokens, w.product_type, shared=albert)
+    return encoder(
+        config,
+        w.batch,
+        w.tokens,
+        w.product_type,
+        shared=albert,
+        element=w.element,
+        words_by_host=w.inf1 is not None,
+    )
+
+
+def _classes(task: str, name: str) -> int:
+    """The checkpoint of MRPC is one of a classifier, whether its row has a task or not."""
+    return 2 if task == "Sequence Classification" or name.endswith("-mrpc") else 0
 
 
 def _decoder(w: Workload) -> Network:
@@ -183,7 +225,9 @@ def _cnn(w: Workload) -> Network:
     named = re.fullmatch(r"(resnet|vgg)-?(\d+)", w.model.lower())
     if not named:
         raise NotReproducible(f"no architecture for {w.model}")
-    return {"resnet": resnet, "vgg": vgg}[named[1]](int(named[2]), w.batch, w.side, w.product_type)
+    if named[1] == "resnet":
+        return resnet(int(named[2]), w.batch, w.side, w.product_type, w.element)
+    return vgg(int(named[2]), w.batch, w.side, w.product_type)
 
 
 def _vit(w: Workload) -> Network:
@@ -205,7 +249,7 @@ def _vit(w: Workload) -> Network:
             positions=tokens,
             classes=1000,
         )
-        return vision_encoder(config, w.batch, w.side, int(patch[1]), w.product_type)
+        return vision_encoder(config, w.batch, w.side, int(patch[1]), w.product_type, w.element)
 
     def tower(part: str, positions: int, vocabulary: int) -> Encoder:
         layers, hidden = w.size(rf"{part} (\d+)L"), w.size(rf"{part} \d+L h(\d+)")
@@ -264,6 +308,8 @@ def serving(w: Workload, moved_bytes: int) -> Serving:
     moved_bytes: inputs and results of one inference.
     """
     host_us = host_us_of(moved_bytes)
+    if w.inf1:
+        return Serving(w.inf1.cores, w.inf1.workers, w.batch, host_us)
     cores = w.cores // w.chips
     if w.family in ("encoder", "decoder") or "perceiver" in w.model:
         return Serving(cores, 1, w.batch, host_us)
@@ -276,18 +322,20 @@ def host_us_of(moved_bytes: int) -> float:
     return host["kernel_launch_us"] + moved_bytes / host["host_transfer_gb_s"] / 1e3
 
 
-@cache
 def host_costs() -> dict[str, float]:
     """The table `runtime` of src/arch/tables: microseconds and GB/s of the host."""
+    return {key.removeprefix("runtime."): value for key, value in facts_of("runtime").items()}
+
+
+@cache
+def facts_of(table: str) -> dict[str, float]:
+    """A table of src/arch/tables."""
     from opentrn import _core
 
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        _core.run_cli(["describe", "runtime", "--json"])
-    return {
-        fact["key"].removeprefix("runtime."): fact["value"]
-        for fact in json.loads(printed.getvalue())["facts"]
-    }
+        _core.run_cli(["describe", table, "--json"])
+    return {fact["key"]: fact["value"] for fact in json.loads(printed.getvalue())["facts"]}
 
 
 # -- prediction
@@ -351,15 +399,20 @@ def run_key(row: dict[str, str]) -> Any:
         w = parse(row)
     except NotReproducible as reason:
         return str(reason), ""
-    return w.model, w.sizes, w.batch, w.tokens, w.side, w.product_type, w.task
+    beside = w.inf1.of_chip if w.inf1 else 0
+    return w.model, w.sizes, w.batch, w.tokens, w.side, w.product_type, w.task, beside
 
 
 def predict(row: dict[str, str], checkouts: Path) -> Served:
-    """Compiles and times one batch of the row's network on one NeuronCore-v2."""
+    """Compiles and times one batch of the row's network on one NeuronCore."""
     from opentrn.model import compiled as model
 
-    written = network(parse(row))
-    timing = model.compile(written.text, target="trn1", strict=True).time()
+    w = parse(row)
+    written = network(w)
+    if w.inf1:
+        timing = inf1.time_of(model.compile(written.text, target=inf1.TARGET, strict=True), w.inf1)
+    else:
+        timing = model.compile(written.text, target="trn1", strict=True).time()
     return Served(
         timing.time_us, timing.bound_by, written.moved_bytes, timing.kind, roofline_us(timing.profile())
     )

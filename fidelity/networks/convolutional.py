@@ -24,10 +24,13 @@ VGGS = {
 
 
 class Layers:
-    """Writes convolutions and dense layers with their biases."""
+    """Writes convolutions and dense layers with their biases.
 
-    def __init__(self, name: str, product_type: str) -> None:
-        self.graph = Graph(name, product_type)
+    kept: the element type in which images lie between layers; a layer with its bias and ReLU is rounded to it once.
+    """
+
+    def __init__(self, name: str, product_type: str, kept: str = "f32") -> None:
+        self.graph, self.kept = Graph(name, product_type), kept
 
     def images(self, batch: int, channels: int, side: int) -> Value:
         """The input is [batch, channels, side, side]."""
@@ -41,7 +44,11 @@ class Layers:
         return g.binary("add", y, g.argument(features), [0])
 
     def relu(self, x: Value) -> Value:
-        return self.graph.binary("maximum", x, 0.0)
+        return self.graph.converted(self.graph.binary("maximum", x, 0.0), self.kept)
+
+    def added(self, x: Value, y: Value) -> Value:
+        g = self.graph
+        return g.binary("add", g.converted(x, "f32"), g.converted(y, "f32"))
 
     def linear(self, x: Value, outputs: int) -> Value:
         """x: [batch, inputs]."""
@@ -50,10 +57,15 @@ class Layers:
         return g.binary("add", y, g.argument(outputs))
 
 
-def resnet(depth: int, batch: int, side: int = 224, product_type: str = "bf16") -> Network:
-    """Images to 1000 class scores. Raises KeyError for a depth that the paper does not have."""
+def resnet(
+    depth: int, batch: int, side: int = 224, product_type: str = "bf16", kept: str = "f32"
+) -> Network:
+    """Images to 1000 class scores. Raises KeyError for a depth that the paper does not have.
+
+    kept: the element type of images between layers.
+    """
     blocks, bottleneck = RESNETS[depth]
-    net = Layers("resnet", product_type)
+    net = Layers("resnet", product_type, kept)
     g = net.graph
     x = net.relu(net.convolution(net.images(batch, 3, side), 64, 7, 2))
     x = g.max_pool(x, 3, 2, 1)
@@ -71,7 +83,8 @@ def resnet(depth: int, batch: int, side: int = 224, product_type: str = "bf16") 
                 y = net.convolution(y, outer, 3)
             if x.shape[0] != outer or stride != 1:
                 x = net.convolution(x, outer, 1, stride)
-            x = net.relu(g.binary("add", y, x))
+            x = net.relu(net.added(y, x))
+    x = g.converted(x, "f32")
     mean = g.binary("divide", g.reduce("add", x, [2, 3]), float(x.shape[2] * x.shape[3]))
     return g.network(net.linear(g.transpose(mean, 1, 0), 1000))
 

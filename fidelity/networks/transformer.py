@@ -152,21 +152,34 @@ def _additive(g: Graph, keep: Value) -> Value:
 
 
 def encoder(
-    config: Encoder, batch: int, tokens: int, product_type: str = "bf16", shared: bool = False
+    config: Encoder,
+    batch: int,
+    tokens: int,
+    product_type: str = "bf16",
+    shared: bool = False,
+    element: str = "f32",
+    words_by_host: bool = False,
 ) -> Network:
-    """BERT, RoBERTa, DistilBERT, ELECTRA, and with `shared` layers ALBERT: ids and mask to hidden states."""
-    g = Graph("encoder", product_type)
+    """BERT, RoBERTa, DistilBERT, ELECTRA, and with `shared` layers ALBERT: ids and mask to hidden states.
+
+    element: of what lies between products. words_by_host: it brings rows of the table of words, in fp32, not ids.
+    """
+    g = Graph("encoder", product_type, element)
     net = Transformer(g, config)
-    ids, keep = g.input(batch, tokens, element="i32"), g.input(batch, tokens, element="i32")
     width = config.embedding or config.hidden
-    x = net.positioned(g.rows_of(g.argument(config.vocabulary, width), ids))
+    given = g.input(*(batch, tokens, width)[: 3 if words_by_host else 2], element="f32" if words_by_host else "i32")
+    keep = g.input(batch, tokens, element="i32")
+    words = (
+        g.converted(given, element) if words_by_host else g.rows_of(g.argument(config.vocabulary, width), given)
+    )
+    x = net.positioned(words)
     if config.token_types:
         first = g.slice(g.argument(config.token_types, width), (0, 1), (0, width))
         x = g.binary("add", x, g.reshape(first, width))
     x = net.norm(x)
     if width != config.hidden:
         x = net.linear(x, config.hidden)
-    mask = _additive(g, keep)
+    mask = g.converted(_additive(g, keep), element)
     first_of_layer = g.argument_count
     for layer in range(config.layers):
         with g.sharing(first_of_layer) if shared and layer else nullcontext():
@@ -221,10 +234,10 @@ def _vision(
 
 
 def vision_encoder(
-    config: Encoder, batch: int, image: int, patch: int, product_type: str = "bf16"
+    config: Encoder, batch: int, image: int, patch: int, product_type: str = "bf16", element: str = "f32"
 ) -> Network:
-    """ViT: images to class scores."""
-    g = Graph("vit", product_type)
+    """ViT: images to class scores. element: of what lies between products."""
+    g = Graph("vit", product_type, element)
     return g.network(
         Transformer(g, config).linear(_vision(g, config, batch, image, patch, False)[1], config.classes)
     )

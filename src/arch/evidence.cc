@@ -35,7 +35,6 @@ const Fact* overridden(const Tables& tables, const TimedKind& kind) {
 std::string why_unknown(const Tables& tables, const TimedKind& kind) {
   if (const Fact* fact = overridden(tables, kind)) return fmt::format("{} was overridden", fact->key);
   if (kind.generation == Generation::kV4) return "no measurement on Trainium3 is public";
-  if (kind.generation == Generation::kV1) return "AWS publishes no instruction costs of Inferentia";
   return fmt::format("no independent published time of {} is known", kind.text());
 }
 

@@ -159,8 +159,8 @@ TEST(Overrides, ReachTheTimingTable) {
 }
 
 TEST(Overrides, AnUnknownValueCanBeSet) {
-  const auto tables = load_tables({{}, {"neuron_core.v1.tensor_clock_ghz=1.0"}});
-  EXPECT_EQ(tables->neuron_core(Generation::kV1).tensor_clock_ghz, 1.0);
+  const auto tables = load_tables({{}, {"neuron_core.v1.gpsimd_clock_ghz=1.0"}});
+  EXPECT_EQ(tables->neuron_core(Generation::kV1).clock_ghz("gpsimd"), 1.0);
 }
 
 TEST(Overrides, AFileHoldsFullKeys) {

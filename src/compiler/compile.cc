@@ -43,6 +43,7 @@ Lowered lower(const graph::Module& module, const Function& function, const Optio
   compiled.program->name = printable(module.name.empty() ? function.name : module.name);
   Choices chosen = choices;
   chosen.donated_inputs = options.donate_inputs;
+  chosen.costs_of = options.costs_of;
   Lowering lowering(module, function, compiled.program, options.generation, chosen);
   try {
     interrupt::during("compiling: making kernels", [&] { lowering.run(); });

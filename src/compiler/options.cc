@@ -176,6 +176,7 @@ const std::vector<OptionRow>& option_rows() {
 Options options_from(Generation generation, const std::map<std::string, std::string>& given) {
   Options options;
   options.generation = arch::stand_in(generation);
+  if (options.generation != generation) options.costs_of = generation;
   for (const auto& [name, value] : given) set(options, name, value);
   check(options);
   return options;

@@ -23,6 +23,9 @@ enum class Level : uint8_t { k1 = 1, k2 = 2, k3 = 3 };
 
 struct Options {
   Generation generation = Generation::kV3;
+  // Whose costs choose between lowerings, where they are not those of `generation`: of a generation whose
+  // instructions another one's stand in for (arch/stated.h).
+  std::optional<Generation> costs_of;
   Level level = Level::k2;
   AutoCastMode auto_cast = AutoCastMode::kNone;
   graph::ElementType auto_cast_type = graph::ElementType::kBF16;

@@ -36,8 +36,7 @@ const Limits& limits(Generation generation) {
     auto* table = new std::array<Limits, size_t{version(kGenerations.back())} + 1>{};
     for (Generation g : kGenerations) {
       const arch::NeuronCore& core = arch::neuron_core(g);
-      // Nothing is public about the memories of NeuronCore-v1; NKI starts with v2.
-      if (!core.sbuf_bytes_per_partition.known()) continue;
+      if (g == Generation::kV1) continue;  // NKI starts with v2
       (*table)[static_cast<size_t>(version(g))] = {core.partitions,
                                                    core.sbuf_bytes_per_partition,
                                                    core.psum_bytes_per_partition,

@@ -55,22 +55,28 @@ HWY_INLINE void fetch(const float* row, int columns) {
 
 // Adds the ones of row k to the list; false where another number stands, or too many ones.
 HWY_ATTR bool find_ones(const float* row, int k, int columns, size_t most, std::vector<uint32_t>& ones) {
-  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 16> d;  // whole vectors make up a word of bits
   const int lanes = static_cast<int>(hn::Lanes(d));
-  const auto zero = hn::Zero(d);
-  int m = 0;
-  for (; m + lanes <= columns; m += lanes) {
-    const auto others = hn::Not(hn::Eq(hn::LoadU(d, row + m), zero));
-    if (hn::AllFalse(d, others)) continue;
-    uint64_t bits = 0;
-    hn::StoreMaskBits(d, others, reinterpret_cast<uint8_t*>(&bits));
-    for (; bits != 0; bits &= bits - 1) {
-      const int i = m + std::countr_zero(bits);
-      if (row[i] != 1.0f || ones.size() == most) return false;
-      ones.push_back(static_cast<uint32_t>(k) << 16 | static_cast<uint32_t>(i));
+  const auto zero = hn::Zero(d), one = hn::Set(d, 1.0f);
+  const int whole = columns / lanes * lanes;
+  for (int begin = 0; begin < whole; begin += 64) {
+    uint64_t ones_here = 0, others = 0;
+    for (int m = begin; m < std::min(begin + 64, whole); m += lanes) {
+      const auto values = hn::LoadU(d, row + m);
+      uint64_t bits = 0;
+      hn::StoreMaskBits(d, hn::Eq(values, one), reinterpret_cast<uint8_t*>(&bits));
+      ones_here |= bits << (m - begin);
+      bits = 0;
+      hn::StoreMaskBits(d, hn::Eq(values, zero), reinterpret_cast<uint8_t*>(&bits));
+      others |= (~bits & ((uint64_t{1} << lanes) - 1)) << (m - begin);
     }
+    if (others != ones_here || ones.size() + static_cast<size_t>(std::popcount(ones_here)) > most)
+      return false;
+    for (; ones_here != 0; ones_here &= ones_here - 1)
+      ones.push_back(static_cast<uint32_t>(k) << 16 |
+                     static_cast<uint32_t>(begin + std::countr_zero(ones_here)));
   }
-  for (; m < columns; ++m) {
+  for (int m = whole; m < columns; ++m) {
     if (row[m] == 0.0f) continue;
     if (row[m] != 1.0f || ones.size() == most) return false;
     ones.push_back(static_cast<uint32_t>(k) << 16 | static_cast<uint32_t>(m));
@@ -125,6 +131,7 @@ HWY_ATTR void AddChosenRowsSimd(const MatmulTile& t, const ChosenRows& chosen) {
     float* to = t.acc + static_cast<size_t>(m) * t.acc_pitch;
     int n = 0;
     for (; n + 4 * lanes <= t.N; n += 4 * lanes) add_rows<4>(t, rows, count, n, to + n);
+    for (; n + 2 * lanes <= t.N; n += 2 * lanes) add_rows<2>(t, rows, count, n, to + n);
     for (; n + lanes <= t.N; n += lanes) add_rows<1>(t, rows, count, n, to + n);
     for (; n < t.N; ++n) {
       float sum = 0;

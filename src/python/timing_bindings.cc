@@ -124,7 +124,6 @@ std::shared_ptr<Timing> compiled(const Programs& programs, Generation generation
                                  const TimeOptions& options) {
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(options.settings);
-  arch::expect_stated(*timing->tables, generation);
   timing->assumptions = arch::assumptions(*timing->tables, generation);
   PhaseClock clock(timing->phase_seconds);
   const int look_ahead =
@@ -719,11 +718,8 @@ void bind_timing(nb::module_& module) {
   module.def("target_generation",
              [](const std::string& target) { return version(arch::stand_in(arch::resolve_target(target))); });
   module.def(
-      "expect_stated",
-      [](const std::string& target, const std::vector<std::string>& settings) {
-        arch::expect_stated(*tables_of(settings), arch::resolve_target(target));
-      },
-      "Raises for values of the target that a time needs and that nobody has stated.");
+      "check_settings", [](const std::vector<std::string>& settings) { tables_of(settings); }, "settings"_a,
+      "Raises for a value that the tables do not have or that nothing computes with.");
 }
 
 }  // namespace opentrn::python

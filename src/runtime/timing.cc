@@ -131,7 +131,6 @@ class TouchSink final : public trace::TraceSink {
 
 trace::Summary simulate(const Model& model, const LoopTrips& trips,
                         const std::vector<backend::CorePart>& parts, trace::TraceSink* sink, int copies = 1) {
-  arch::expect_stated(arch::default_tables(), model.generation);
   std::vector<isa::Executable> executables;
   std::vector<const isa::Executable*> cores;
   for (const backend::CorePart& part : parts)

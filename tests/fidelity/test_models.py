@@ -60,7 +60,7 @@ def test_a_workload_is_what_its_text_says():
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"instance": "inf1.xlarge x1 (1 chips 4 cores Inferentia/NC-v1)"}, "NeuronCore-v2"),
+        ({"instance": "trn2.48xlarge x1 (16 chips 128 cores Trainium2/NC-v3)"}, "NeuronCore-v2"),
         ({"where": "batch=1"}, "sequence length"),
         ({"model": "resnet34 (CNN 21.8M)", "where": "batch=1"}, "image"),
         ({"mode": "TensorParallel"}, "more than one core"),

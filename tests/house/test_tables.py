@@ -81,7 +81,7 @@ def test_what_is_computed_with_is_not_marked_as_information():
 
 def test_overriding_information_is_refused_with_a_reason():
     with pytest.raises((RuntimeError, ValueError), match="nothing computes with this value"):
-        _core.expect_stated("trn2", ["timing.v3.constant.dma_32kib_engine_ns=2000"])
+        _core.check_settings(["timing.v3.constant.dma_32kib_engine_ns=2000"])
 
 
 # Rows of instructions are read by src/cost; constants of time also by the timing model, for its queues and latencies,

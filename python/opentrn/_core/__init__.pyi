@@ -479,9 +479,9 @@ def calibrations() -> list[tuple[str, list[str]]]: ...
 
 def target_generation(arg: str, /) -> int: ...
 
-def expect_stated(arg0: str, arg1: Sequence[str], /) -> None:
+def check_settings(settings: Sequence[str]) -> None:
     """
-    Raises for values of the target that a time needs and that nobody has stated.
+    Raises for a value that the tables do not have or that nothing computes with.
     """
 
 def run_cli(arguments: Sequence[str]) -> int: ...

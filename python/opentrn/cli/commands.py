@@ -150,8 +150,8 @@ def _add_kernel_options(parser: argparse.ArgumentParser, also: str = "") -> cli_
     cli_model.add_stochastic_rounding(groups.inputs)
     groups.target.add_argument(
         "--target",
-        help="trn1, inf2, trn2, trn3, or an instance, chip or core as opentrn ls names it "
-        f"({cli_model.TARGET_DEFAULT}); inf1 needs --set for values that are not public",
+        help="trn1, inf1, inf2, trn2, trn3, or an instance, chip or core as opentrn ls names it "
+        f"({cli_model.TARGET_DEFAULT})",
     )
     cli_model.add_overrides(groups.target, "change a table value, timing.v3.constant.hbm_sustained_gb_s=300")
     _add_kernel_only(groups.kernel)

@@ -339,7 +339,7 @@ def run(
         raise InputError("rank_inputs is of a run with ranks", label="launch.ranks", hint="ranks=N too")
     timed_on = chosen.name if isinstance(chosen, nc_version) else chosen
     if time:
-        _core.expect_stated(timed_on, _settings(overrides))
+        _core.check_settings(_settings(overrides))
     report = on_progress or (lambda phase, machines: None)
     observed = core.observed_launches(
         _mode(execute, eager),

@@ -111,7 +111,7 @@ def compare(
     on_progress: told which NeuronCore
     is compiled for. how: arguments of
     opentrn.compile(), for every target alike; dimensions with one size each. Raises ValueError for an unknown target
-    and what compile() raises for the model; a NeuronCore whose time no public source lets us tell has a row that says
+    and what compile() raises for the model; a NeuronCore that cannot run the model has a row that says
     why.
     """
     from opentrn.model import compiled as model
@@ -132,7 +132,7 @@ def compare(
             seconds = time.perf_counter() - begin
             timing = compiled.time(overrides, loop_iterations=loop_iterations)
         except (NotModelled, UndefinedBehavior) as error:
-            if name != "inf1":  # of the others it is the model's fault, not the chip's
+            if name != "inf1":  # which has no GpSimd; of the others it is the model's fault, not the chip's
                 raise
             rows.add_unknown(target, str(error).partition("\n")[0])
             continue

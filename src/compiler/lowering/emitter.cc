@@ -134,12 +134,12 @@ constexpr int64_t kPreparedDescriptorsMax = int64_t{1} << 20;
 
 }  // namespace
 
-Emitter::Emitter(std::shared_ptr<isa::Program> program, Generation generation)
+Emitter::Emitter(std::shared_ptr<isa::Program> program, Generation generation, Generation costs_of)
     : program_(std::move(program)),
       generation_(generation),
       psum_banks_(arch::neuron_core(generation).psum_banks),
       psum_bank_bytes_(arch::neuron_core(generation).psum_bank_bytes_per_partition),
-      costs_(cost::default_costs(generation)) {}
+      costs_(cost::default_costs(costs_of)) {}
 
 void Emitter::set_op(uint32_t op, const SourceLocation& location) {
   span_.op = op;

@@ -80,7 +80,10 @@ class Residency;
 
 class Emitter {
  public:
-  Emitter(std::shared_ptr<isa::Program> program, Generation generation);
+  // costs_of: the generation by whose costs engines share work.
+  Emitter(std::shared_ptr<isa::Program> program, Generation generation, Generation costs_of);
+  Emitter(std::shared_ptr<isa::Program> program, Generation generation)
+      : Emitter(std::move(program), generation, generation) {}
 
   const isa::Program& program() const { return *program_; }
   Generation generation() const { return generation_; }

@@ -115,7 +115,7 @@ Lowering::Lowering(const graph::Module& module, const graph::Function& function,
                    std::shared_ptr<isa::Program> program, Generation generation, const Choices& choices)
     : module_(module),
       function_(function),
-      emitter_(std::move(program), generation),
+      emitter_(std::move(program), generation, choices.costs_of.value_or(generation)),
       choices_(choices),
       residency_(emitter_, kUsualRoom),
       views_(function.value_count()),
@@ -179,10 +179,12 @@ void Lowering::lower_block(graph::BlockId block, std::optional<size_t> counter,
 
 void Lowering::lower_groups() {
   const Activity activity("making kernels", static_cast<int64_t>(scopes_.back()->order.size()));
+  if (scopes_.size() == 1) find_shared_weights();
   for (size_t place = 0; place < scopes_.back()->order.size(); ++place) {
     Activity::at(static_cast<int64_t>(place));
     const int group = scopes_.back()->order[place];
     residency_.begin_kernel(place, room_beside(plan().groups()[static_cast<size_t>(group)]));
+    if (scopes_.size() == 1) keep_shared_weights(place);
     lower_group(group);
     drop_what_nobody_reads(place);
   }

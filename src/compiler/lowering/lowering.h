@@ -136,6 +136,10 @@ class Lowering {
   void begin_scope(graph::BlockId block, std::optional<size_t> counter);
   void end_scope();
   void lower_groups();
+  // Shared weights (shared_weights.cc): by value, the places of the outermost block at which products read
+  // them.
+  void find_shared_weights();
+  void keep_shared_weights(size_t place);
   void lower_group(int group);
   void lower_kernel(int index, const Group& group);
   void find_readers(Scope& scope) const;
@@ -161,8 +165,9 @@ class Lowering {
   std::map<TileKey, Tile> tiles_of_inputs_;
   int64_t small_once_bytes_ = 0;                 // of a partition, by small_once()
   std::map<graph::ValueId, int> product_reads_;  // empty until products_share() is asked
-  std::set<graph::ValueId> taken_over_;          // values whose place is another's now
-  std::vector<uint32_t> origin_op_;              // by op: its number in the origin
+  std::map<graph::ValueId, std::vector<size_t>> shared_weights_;
+  std::set<graph::ValueId> taken_over_;  // values whose place is another's now
+  std::vector<uint32_t> origin_op_;      // by op: its number in the origin
   std::vector<isa::TensorId> inputs_, outputs_;
   std::vector<Constant> constants_;
   std::vector<graph::OpId> failed_;

@@ -278,12 +278,19 @@ class ScatterSums {
   // -- numbers
 
   void by_digits() {
+    // A window is compared with all high digits and all low ones, and each of its parts put at a low one:
+    // fewer low than high digits, and all rows in one pass where two digits reach.
+    const int64_t per_low = every_update_ == 1.0 ? 1 : 1 + parts_;
     int64_t low = 8;
-    while (low < kDigit && low * low < sums_.table_rows) low *= 2;
+    while (low < kDigit && (per_low * low * low < sums_.table_rows || low * kDigit < sums_.table_rows))
+      low *= 2;
     const std::vector<int64_t> shape{sums_.table_rows};
     const View before = lowering_.reshaped_or_copied(lowering_.view(op_.operands[0]), shape);
     const View after = *Lowering::reshaped(lowering_.allocate(op_.results[0]), shape);
-    const int64_t high = std::min(kDigit, (sums_.table_rows + low - 1) / low);
+    // Whole vectors of hosts' processors, where that is little more.
+    constexpr int64_t kUnit = 8;
+    int64_t high = std::min(kDigit, (sums_.table_rows + low - 1) / low);
+    if (high > 4 * kUnit) high = (high + kUnit - 1) / kUnit * kUnit;
     const View counted = lowering_.counted(kDigit);
     const Tile digits = floats(kPartitions, kDigit, "digits");
     emitter_.load(digits, {counted.tensor, counted.dtype, counted.offset, {{0, kPartitions}, {1, kDigit}}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "arch/tables.h"
@@ -73,8 +74,8 @@ backend::Options timed(Generation generation) {
 
 class Search {
  public:
-  Search(const std::function<Lowered(const Choices&)>& lower, Generation generation)
-      : lower_(lower), generation_(generation) {}
+  Search(const std::function<Lowered(const Choices&)>& lower, const Options& options)
+      : lower_(lower), generation_(options.generation), costs_of_(options.costs_of) {}
 
   void offer(Lowered lowered, const Choices& choices) {
     const double ns = time_ns(lowered.module);
@@ -92,6 +93,16 @@ class Search {
   // By the timing model, or by the scheduler's own estimate where an instruction has no sourced cost: then
   // none of the lowerings is timed.
   double time_ns(const CompiledModule& module) {
+    if (costs_of_) {
+      try {
+        return compiler::time_ns(module, timed(*costs_of_), true);
+      } catch (const Fault& fault) {
+        if (fault.kind() != FaultKind::kNotModelled) throw;
+        // It has no engine for an instruction of the generation that stands in for it.
+        if (best_) return kNever;
+        costs_of_.reset();
+      }
+    }
     const backend::Options options = timed(generation_);
     if (has_costs_) {
       try {
@@ -107,6 +118,7 @@ class Search {
 
   const std::function<Lowered(const Choices&)>& lower_;
   Generation generation_;
+  std::optional<Generation> costs_of_;
   bool has_costs_ = true;
   std::optional<CompiledModule> best_;
   double best_ns_ = kNever;
@@ -169,7 +181,7 @@ CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, cons
     return std::move(first.module);
   }
   // What Level::k2 gives is among what Level::k3 looks at, which is so no slower.
-  Search search(lower, options.generation);
+  Search search(lower, options);
   const bool has_prologues = first.module.passes.prologues > 0;
   search.offer(std::move(first), choices);
   if (has_prologues)

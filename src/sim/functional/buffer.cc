@@ -100,6 +100,12 @@ template <typename Word>
 void ByteMask::for_words_of_each(int64_t begin, int64_t length, int64_t stride, int64_t count, Word&& word) {
   if (length <= 0 || count <= 0) return;
   if (stride == length) return for_words(begin, length * count, word);
+  if (stride % 64 == 0 && begin / 64 == (begin + length - 1) / 64) {  // the same bits of one word each
+    for_words(begin, length, [&](int64_t first, uint64_t bits) {
+      for (int64_t i = 0; i < count; ++i) word(first + i * (stride / 64), bits);
+    });
+    return;
+  }
   if (stride > 64 || stride < length || !std::has_single_bit(static_cast<uint64_t>(stride))) {
     for (int64_t i = 0; i < count; ++i) for_words(begin + i * stride, length, word);
     return;

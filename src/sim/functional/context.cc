@@ -485,6 +485,12 @@ bool is_one_range(const View& view) {
          view.elements * view.element_bytes == buffer.logical(buffer.data() + buffer.row_pitch());
 }
 
+// Whether each partition has several runs of bytes, as far apart from each other.
+bool is_runs_apart(const View& view) {
+  return view.table == nullptr && view.free_rank == 2 && view.free[1].stride == view.element_bytes &&
+         view.free[0].stride >= view.free[1].count * view.element_bytes;
+}
+
 }  // namespace
 
 int64_t Context::first_unwritten(const View& view) const {
@@ -560,6 +566,13 @@ void Context::mark_written(const View& view, Writer writer) const {
     if (clears) buffer.accumulatable().clear(begin, bytes);
   };
   if (is_one_range(view)) return mark(buffer.logical(view.base), view.total() * view.element_bytes);
+  if (!sets && !clears && is_runs_apart(view)) {
+    const int64_t run_bytes = view.free[1].count * view.element_bytes, stride = view.free[0].stride,
+                  runs = view.free[0].count;
+    for (int64_t p = 0; p < view.partitions; ++p)
+      buffer.initialised().set_each(buffer.logical(view.row(p)), run_bytes, stride, runs);
+    return;
+  }
   for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
     if (stride == view.element_bytes) {
       mark(buffer.logical(at), count * stride);

@@ -28,7 +28,7 @@ const std::map<std::string_view, std::string_view>& without_rows() {
 }
 
 TEST(CostRows, EveryInstructionHasOneOnEveryGenerationThatHasIt) {
-  // Of NeuronCore-v1 no costs are public, and what a user states of it is checked by arch::expect_stated().
+  // NeuronCore-v1 has those of v2 (arch/stated.h).
   for (const Generation generation : {Generation::kV2, Generation::kV3, Generation::kV4})
     for (const isa::InstructionDefinition& row : isa::definitions()) {
       if (row.engines == 0 || row.first_generation > generation) continue;
