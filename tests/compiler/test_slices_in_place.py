@@ -45,7 +45,8 @@ class Body:
         self.stacks.append(
             self.name(
                 f"stablehlo.dynamic_update_slice {self.stacks[-1]}, {one}, {place}, %c0, %c0 : "
-                f"(tensor<{KEPT}x{SLICE}>, tensor<1x{SLICE}>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<{KEPT}x{SLICE}>"
+                f"(tensor<{KEPT}x{SLICE}>, tensor<1x{SLICE}>, tensor<i32>, tensor<i32>, "
+                f"tensor<i32>) -> tensor<{KEPT}x{SLICE}>"
             )
         )
 
