@@ -22,8 +22,9 @@ void AccessReader::add(const isa::Operand& operand, isa::Role role) {
     const isa::Operand& index = program_.indirect(operand).index;
     if (index.present() && index.kind != isa::OperandKind::kImmediate) add(index, isa::Role::kIn);
   }
-  accesses_.push_back(
-      {operand.tensor, role != isa::Role::kOut, role != isa::Role::kIn, footprints_.read(operand)});
+  accesses_.push_back({operand.tensor, role != isa::Role::kOut, role != isa::Role::kIn,
+                       footprints_.read(operand),
+                       operand.indirect == isa::kNoIndirect ? nullptr : &program_.indirect(operand)});
 }
 
 }  // namespace opentrn::backend

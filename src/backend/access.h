@@ -14,6 +14,7 @@ struct Access {
   bool reads = false;
   bool writes = false;
   Footprint footprint;
+  const isa::Indirect* indirect = nullptr;  // of the operand, where its address is known at run time
 };
 
 struct RegisterAccess {

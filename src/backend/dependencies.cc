@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
+#include <map>
 #include <memory>
 
 #include <fmt/format.h>
@@ -65,6 +67,14 @@ class DependencyFinder {
     std::vector<uint32_t> readers;
   };
 
+  struct Move {
+    isa::RegisterId id;
+    uint32_t writer;
+    int64_t stride;
+    int32_t element_bytes;
+    auto operator<=>(const Move&) const = default;
+  };
+
   void visit(InstructionIndex i) {
     const isa::Instruction& in = program_.instruction(i);
     const uint8_t stream = stream_of(choices_[i]);
@@ -114,6 +124,7 @@ class DependencyFinder {
     ConflictIndex* index = index_of(access.tensor, tensor.space);
     if (index == nullptr) return;  // read only
     Record record{access.footprint, i, stream, access.writes, in_order_ && !is_dma_stream(stream)};
+    if (access.footprint.unmoved_end > 0) record.footprint.moved_by = name_of_move(access);
     if (isa::is_on_chip(tensor.space)) {
       const isa::Address at = placements_[access.tensor].address;
       record.footprint.row_begin += at.partition;
@@ -124,6 +135,14 @@ class DependencyFinder {
     index->add(record, [&](const Record& old) {
       if (old.instruction != i) depend(i, old.instruction, access.reads && old.writes);
     });
+  }
+
+  // One name for what a register adds between two of its writes.
+  uint64_t name_of_move(const Access& access) {
+    const isa::Indirect& indirect = *access.indirect;
+    const isa::RegisterId id = indirect.index.tensor;
+    const Move move{id, registers_[id].writer, indirect.stride, access.footprint.element_bytes};
+    return moves_.try_emplace(move, moves_.size() + 1).first->second;
   }
 
   ConflictIndex* index_of(TensorId id, isa::MemorySpace space) {
@@ -147,6 +166,7 @@ class DependencyFinder {
     for (auto& index : hbm_)
       if (index) index->clear();
     for (Register& reg : registers_) reg = {};
+    moves_.clear();
     barrier_ = i;
   }
 
@@ -250,6 +270,7 @@ class DependencyFinder {
   std::vector<std::unique_ptr<ConflictIndex>> hbm_;  // by TensorId; null: never written
   std::vector<uint32_t> seen_;                       // by producer: 1 + last consumer that listed it
   std::vector<Register> registers_;
+  std::map<Move, uint64_t> moves_;
   std::vector<isa::DependencyEdge> edges_;
   size_t next_edge_ = 0;
   std::array<uint32_t, kStreamsMax> last_of_stream_{};

@@ -39,6 +39,7 @@ bool disjoint_modulo(const Footprint& a, const Footprint& b, int64_t pitch) {
 }  // namespace
 
 bool may_overlap(const Footprint& a, const Footprint& b) {
+  if (a.moved_by != 0 && a.moved_by == b.moved_by) return may_overlap(a.unmoved(), b.unmoved());
   if (a.row_end <= b.row_begin || b.row_end <= a.row_begin) return false;
   if (a.byte_end <= b.byte_begin || b.byte_end <= a.byte_begin) return false;
   if (a.dense || b.dense || a.steps == nullptr || b.steps == nullptr) return true;
@@ -111,10 +112,18 @@ void FootprintReader::widen(const isa::Operand& operand, Footprint& f) const {
   const isa::Indirect& indirect = program_.indirect(operand);
   const bool on_chip = isa::is_on_chip(tensor.space);
   const int64_t limit = on_chip ? tensor.row_bytes() : tensor.bytes();
+  const bool by_register =
+      indirect.kind == isa::IndirectKind::kScalar && indirect.index.kind == isa::OperandKind::kRegister;
+  const Footprint before = f;
   f.dense = false;
   f.steps = nullptr;
   const bool bounded = !on_chip && indirect.kind != isa::IndirectKind::kTensor && indirect.bound > 0;
   if (bounded) {
+    if (by_register) {
+      f.unmoved_end = before.byte_end;
+      f.unmoved_steps = before.steps;
+      f.unmoved_dense = before.dense;
+    }
     f.byte_end =
         std::min(limit, f.byte_end + (indirect.bound - 1) * indirect.stride * size_bytes(operand.dtype));
     return;

@@ -34,12 +34,29 @@ struct Footprint {
   const Steps* steps = nullptr;  // null: nothing is known of the inside
   int32_t element_bytes = 1;
   bool dense = false;
+  // What a register moves begins in this rectangle, and ends as many bytes further on as it is moved by: what
+  // the same number moves lies as it would without it. `moved_by` names that number; 0: it has no name, or
+  // there is none. `unmoved_end` is 0 where more than a register's number is not known.
+  uint64_t moved_by = 0;
+  int64_t unmoved_end = 0;
+  const Steps* unmoved_steps = nullptr;
+  bool unmoved_dense = false;
+
+  Footprint unmoved() const {
+    Footprint f = *this;
+    f.moved_by = 0;
+    f.byte_end = unmoved_end;
+    f.steps = unmoved_steps;
+    f.dense = unmoved_dense;
+    return f;
+  }
 
   // Nothing inside the rectangle is known to be left out: may_overlap() takes all of it for touched.
-  bool solid() const { return dense || steps == nullptr; }
+  bool solid() const { return moved_by == 0 && (dense || steps == nullptr); }
 
   // Whatever may overlap `other` may overlap this too.
   bool covers(const Footprint& other) const {
+    if (moved_by != 0) return moved_by == other.moved_by && unmoved().covers(other.unmoved());
     const bool same = steps != nullptr && steps == other.steps && element_bytes == other.element_bytes &&
                       byte_begin == other.byte_begin;
     return row_begin <= other.row_begin && other.row_end <= row_end &&

@@ -183,5 +183,36 @@ TEST(Footprint, WhateverMeetsTheCoveredMeetsTheCover) {
       (Footprint{.row_end = 1, .byte_end = 8}).covers({.row_end = 1, .byte_begin = 2, .byte_end = 4}));
 }
 
+// What one number moves lies as it would without it; of another's nothing is known but the bounds.
+TEST(Footprint, WhatOneRegisterMovesIsComparedAsItLies) {
+  isa::Program program;
+  const auto t = program.add_tensor(tile(isa::MemorySpace::kHbm, 1, 4096));
+  const auto moved = [&](int64_t offset) {
+    Operand operand = access(program, t, {{64, 4}, {1, 64}}, offset);
+    isa::Indirect indirect;
+    indirect.kind = isa::IndirectKind::kScalar;
+    indirect.index = Operand::reg(program.add_register());
+    indirect.stride = 1;
+    indirect.bound = 1025;
+    operand.indirect = program.add_indirect(indirect);
+    return operand;
+  };
+  const Operand first = moved(0), second = moved(256);
+  FootprintReader reader(program);
+  Footprint a = reader.read(first), b = reader.read(second);
+  EXPECT_EQ(a.byte_end, 4 * (256 + 1024));
+  EXPECT_EQ(a.unmoved_end, 4 * 256);
+  EXPECT_TRUE(may_overlap(a, b));
+  EXPECT_TRUE(a.covers(a));
+  a.moved_by = b.moved_by = 1;
+  EXPECT_FALSE(may_overlap(a, b));
+  EXPECT_TRUE(may_overlap(a, a));
+  EXPECT_TRUE(a.covers(a));
+  EXPECT_FALSE(a.covers(b));
+  b.moved_by = 2;
+  EXPECT_TRUE(may_overlap(a, b));
+  EXPECT_FALSE(a.covers(b));
+}
+
 }  // namespace
 }  // namespace opentrn::backend

@@ -219,12 +219,10 @@ class Alternating:
         return jax.tree.map(part, weights) if self.chunks > 1 else weights
 
     def added_to_chunk(self, chunk, sums, gradient):
-        """Sums of a chunk are read when there is something to add, and not written before that."""
         if self.chunks == 1:
             return sums + gradient
-        at, gradient = with_gradient(chunk, gradient)
-        of_chunk = jax.lax.dynamic_index_in_dim(sums, at, 0, False) + gradient
-        return jax.lax.dynamic_update_index_in_dim(sums, of_chunk, at, 0)
+        of_chunk = jax.lax.dynamic_index_in_dim(sums, chunk, 0, False) + gradient
+        return jax.lax.dynamic_update_index_in_dim(sums, of_chunk, chunk, 0)
 
     def forward(self, state, tick):
         """What this stage makes of its micro-batch, and what is kept of it."""

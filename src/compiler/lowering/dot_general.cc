@@ -76,7 +76,9 @@ bool keeps_left(const ProductSize& size, int64_t panel) {
 
 // Columns of a right panel: of those that find room, the best by the cost model. One block of rows uses a
 // panel once: it is smaller then, so that panels of the next products, too, are on their way early.
-int64_t right_panel(const Choices& choices, Generation generation, const ProductSize& size) {
+// `wanted`: not fewer than these, where they find room.
+int64_t right_panel(const Choices& choices, Generation generation, const ProductSize& size,
+                    int64_t wanted = 0) {
   const int64_t k_tiles = std::max<int64_t>(1, tiles(size.contracted, kPartitions));
   const int64_t bytes = size.rows <= kPartitions ? choices.panel_bytes / 2 : choices.panel_bytes;
   // Fewer columns than this keep the Tensor engine at its least interval.
@@ -88,7 +90,8 @@ int64_t right_panel(const Choices& choices, Generation generation, const Product
   };
   int64_t best = std::min(size.columns, even(room));
   double best_ns = product_ns(generation, size, best, keeps_left(size, best));
-  for (int64_t columns = even(best / 2); columns * size.right_element_bytes >= kLeastRunBytes;
+  for (int64_t columns = even(best / 2);
+       columns * size.right_element_bytes >= kLeastRunBytes && columns >= wanted;
        columns = even(columns / 2)) {
     const double ns = product_ns(generation, size, columns, keeps_left(size, columns));
     if (ns < best_ns) best = columns, best_ns = ns;
@@ -156,7 +159,9 @@ class Product : public TileSource {
     const auto panel_of = [&](int64_t rows, int64_t columns) {
       const ProductSize size{rows,     k,           columns, size_bytes(l_dtype_), size_bytes(r_dtype_),
                              batches_, right_waits_};
-      return columns == 0 ? 0 : right_panel(choices_, lowering.emitter().generation(), size);
+      return columns == 0
+                 ? 0
+                 : right_panel(choices_, lowering.emitter().generation(), size, form.transfer_columns);
     };
     panel_ = panel_of(left_.matrix().rows(), n);
     if (panel_ > 0 && !transposed_) panelled_ = panelled(lowering, op, k, n, panel_);

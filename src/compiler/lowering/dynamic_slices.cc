@@ -26,26 +26,39 @@ struct MovedBox {
 class BoxFinder {
  public:
   BoxFinder(Lowering& lowering, const View& whole, std::span<const int64_t> sizes)
-      : lowering_(lowering), registers_(lowering.registers()), whole_(whole), found_{whole, std::nullopt, 1} {
-    for (size_t d = 0; d < sizes.size(); ++d) found_.box.dims[d].count = sizes[d];
+      : lowering_(lowering), registers_(lowering.registers()), whole_(whole), box_(whole) {
+    for (size_t d = 0; d < sizes.size(); ++d) box_.dims[d].count = sizes[d];
   }
 
   MovedBox at(std::span<const ValueId> indices) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      const int64_t last = whole_.dims[d].count - found_.box.dims[d].count;
-      if (last == 0) continue;
-      Lowering::Scalar index = lowering_.scalar(indices[d]);
-      const auto* number = std::get_if<int64_t>(&index);
-      if (!number && graph::is_unsigned_integer(lowering_.function().type(indices[d]).element()))
-        index = signed_word(index, last);
-      add(number ? std::clamp<int64_t>(*number, 0, last) : registers_.clamped(index, 0, last), last,
-          whole_.dims[d].step);
-    }
-    return found_;
+    std::vector<int64_t> places;
+    for (size_t d = 0; d < indices.size(); ++d)
+      if (last(d) > 0)
+        places.insert(places.end(),
+                      {static_cast<int64_t>(index_of(indices[d])), last(d), whole_.dims[d].step});
+    const Lowering::Offset& found = lowering_.offset_of(places, [&] { return offset(indices); });
+    box_.offset += found.fixed;
+    return {box_, found.moved, found.bound};
   }
 
  private:
   using Scalar = Lowering::Scalar;
+
+  int64_t last(size_t d) const { return whole_.dims[d].count - box_.dims[d].count; }
+
+  Lowering::Offset offset(std::span<const ValueId> indices) {
+    Lowering::Offset found;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (last(d) == 0) continue;
+      Lowering::Scalar index = lowering_.scalar(indices[d]);
+      const auto* number = std::get_if<int64_t>(&index);
+      if (!number && graph::is_unsigned_integer(lowering_.function().type(indices[d]).element()))
+        index = signed_word(index, last(d));
+      add(found, number ? std::clamp<int64_t>(*number, 0, last(d)) : registers_.clamped(index, 0, last(d)),
+          last(d), whole_.dims[d].step);
+    }
+    return found;
+  }
 
   // The registers are signed: unsigned numbers with the highest bit lie above, not below.
   Scalar signed_word(const Scalar& index, int64_t last) {
@@ -54,35 +67,38 @@ class BoxFinder {
   }
 
   // place: in [0, last].
-  void add(Scalar place, int64_t last, int64_t step) {
+  void add(Lowering::Offset& found, Scalar place, int64_t last, int64_t step) {
     if (const auto* number = std::get_if<int64_t>(&place)) {
-      found_.box.offset += *number * step;
+      found.fixed += *number * step;
       return;
     }
     if (step < 0) {  // from the far end, so that the register never goes below 0
-      found_.box.offset += last * step;
+      found.fixed += last * step;
       place = registers_.alu(AluOp::kSubtract, last, place);
       step = -step;
     }
     place = registers_.alu(AluOp::kMultiply, place, step);
-    if (found_.offset) place = registers_.alu(AluOp::kAdd, *found_.offset, place);
-    found_.bound += last * step;
-    found_.offset = registers_.in_register(place);
+    if (found.moved) place = registers_.alu(AluOp::kAdd, *found.moved, place);
+    found.bound += last * step;
+    found.moved = registers_.in_register(place);
   }
 
   Lowering& lowering_;
   Registers& registers_;
-  View whole_;
-  MovedBox found_;
+  View whole_, box_;
 };
 
 int64_t columns_of(const View& view) { return view.dims.empty() ? 1 : view.dims.back().count; }
 int row_rank_of(const View& view) { return view.dims.empty() ? 0 : static_cast<int>(view.dims.size()) - 1; }
 
+MovedBox box_of_slice(Lowering& lowering, const Op& op) {
+  return BoxFinder(lowering, lowering.view(op.operands[0]), op.integers(Attr::slice_sizes))
+      .at(std::span(op.operands).subspan(1));
+}
+
 void load(Lowering& lowering, const Op& op) {
   Emitter& emitter = lowering.emitter();
-  const MovedBox from = BoxFinder(lowering, lowering.view(op.operands[0]), op.integers(Attr::slice_sizes))
-                            .at(std::span(op.operands).subspan(1));
+  const MovedBox from = box_of_slice(lowering, op);
   const View out = lowering.allocate(op.results[0]);
   if (out.element_count() == 0) return;
   lowering.keep(out);
@@ -104,12 +120,27 @@ void load(Lowering& lowering, const Op& op) {
 
 }  // namespace
 
+View slice_in_place(Lowering& lowering, const Op& op) {
+  const MovedBox from = box_of_slice(lowering, op);
+  return from.offset ? lowering.emitter().moved(from.box, *from.offset, from.bound) : from.box;
+}
+
+namespace {
+
+bool stays_in_sbuf(Lowering& lowering, ValueId value) {
+  const Residency& residency = lowering.emitter().residency();
+  const isa::TensorId tensor = lowering.view(value).tensor;
+  return residency.holds(tensor) && residency.is_fixed(tensor);
+}
+
+}  // namespace
+
 View place_of_update(Lowering& lowering, const Op& op) {
   Residency& residency = lowering.emitter().residency();
   const ValueId operand = op.operands[0];
   const View source = lowering.view(operand);
-  const bool stays = residency.holds(source.tensor) && residency.is_fixed(source.tensor);
-  if (!stays && lowering.plan().may_overwrite(lowering.function().value(op.results[0]).op, 0)) {
+  if (!stays_in_sbuf(lowering, operand) &&
+      lowering.plan().may_overwrite(lowering.function().value(op.results[0]).op, 0)) {
     residency.flush(source.tensor);
     residency.drop(source.tensor);
     return lowering.take_over(operand, op.results[0]);
@@ -121,14 +152,33 @@ View place_of_update(Lowering& lowering, const Op& op) {
 
 namespace {
 
+MovedBox box_of_update(Lowering& lowering, const Op& op, const View& out) {
+  return BoxFinder(lowering, out, lowering.function().type(op.operands[1]).dims())
+      .at(std::span(op.operands).subspan(2));
+}
+
+}  // namespace
+
+std::optional<View> place_in_update(Lowering& lowering, const Op& op, std::span<const int64_t> dims) {
+  if (stays_in_sbuf(lowering, op.operands[0])) return std::nullopt;
+  const MovedBox to = box_of_update(lowering, op, place_of_update(lowering, op));
+  const View place = to.offset ? lowering.emitter().moved(to.box, *to.offset, to.bound) : to.box;
+  const auto shaped = reshaped(place, dims);
+  OPENTRN_CHECK(shaped.has_value(), "a run of a tensor has no form of {} dimensions", dims.size());
+  return shaped;
+}
+
+namespace {
+
 void update(Lowering& lowering, const Op& op) {
+  if (lowering.is_placed(op.results[0])) return;  // what it puts there was made there
   Emitter& emitter = lowering.emitter();
   const View fresh = lowering.view(op.operands[1]);
   const View out = place_of_update(lowering, op);
   if (fresh.element_count() == 0) return;
   std::vector<int64_t> sizes;
   for (const isa::Dim& dim : fresh.dims) sizes.push_back(dim.count);
-  const MovedBox to = BoxFinder(lowering, out, sizes).at(std::span(op.operands).subspan(2));
+  const MovedBox to = box_of_update(lowering, op, out);
   const int64_t columns = columns_of(fresh), rows = fresh.element_count() / columns;
   const Matrix from(fresh, row_rank_of(fresh)), box(to.box, row_rank_of(to.box));
   std::vector<Tile> tiles;

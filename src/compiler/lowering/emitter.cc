@@ -279,14 +279,18 @@ Operand Emitter::box_operand(const View& box) {
   Operand result;
   result.kind = isa::OperandKind::kAccess;
   result.dtype = box.dtype;
-  result.tensor = box.tensor;
+  result.tensor = memory_of(box.tensor);
   result.pattern = program_->intern_pattern(pattern);
   result.offset = box.offset;
+  if (is_moved(box.tensor)) {
+    const Moved& moved = moved_[box.tensor - kFirstMoved];
+    result.indirect = by_register(moved.offset, moved.bound);
+  }
   return result;
 }
 
 Operand Emitter::read_operand(const View& view) {
-  if (residency_) residency_->flush(view.tensor);
+  if (residency_) residency_->flush(memory_of(view.tensor));
   return operand(view);
 }
 
@@ -398,6 +402,7 @@ void Emitter::transfer(const Operand& dst, const Operand& src) {
   for (int d = 0; d < into.rank; ++d) elements *= into.dims[d].count;
   const int64_t descriptors = elements / std::min(run_elements(into), run_elements(from));
   const bool prepared = arch::core_features(generation()).hardware_descriptors &&
+                        dst.indirect == isa::kNoIndirect && src.indirect == isa::kNoIndirect &&
                         prepared_descriptors_ + descriptors <= kPreparedDescriptorsMax;
   if (prepared) prepared_descriptors_ += descriptors;
   append(Opcode::kDmaCopy, Engine::kUnknown, {dst, src},
@@ -486,7 +491,7 @@ void Emitter::custom_op(std::string_view name, std::span<const View> outputs, st
   std::vector<Operand> operands;
   for (const View& output : outputs) operands.push_back(box_operand(output));
   for (const View& input : inputs) {
-    if (residency_) residency_->flush(input.tensor);
+    if (residency_) residency_->flush(memory_of(input.tensor));
     operands.push_back(box_operand(input));
   }
   append_custom_op(name, isa::custom_op_time(name), operands, outputs.size());
@@ -511,8 +516,8 @@ void Emitter::append_custom_op(std::string_view name, isa::CustomOpTime time,
 
 // The rows of a table that an index tile names.
 Operand Emitter::indexed_rows(const View& table, int64_t rows, const Tile& index) {
-  OPENTRN_CHECK(table.dims.size() == 2, "a table has rows and columns, this one {} dimensions",
-                table.dims.size());
+  OPENTRN_CHECK(table.dims.size() == 2 && !is_moved(table.tensor),
+                "a table has rows and columns where it begins, this one {} dimensions", table.dims.size());
   isa::Pattern pattern;
   pattern.rank = 2;
   pattern.dims[0] = {table.dims[0].step, rows};
@@ -604,48 +609,6 @@ void Emitter::end_loop() {
 void Emitter::register_alu(AluOp op, isa::RegisterId dst, RegisterOrNumber a, RegisterOrNumber b) {
   append(Opcode::kRegisterAlu, Engine::kUnknown, {Operand::reg(dst), either(a), either(b)},
          {static_cast<int64_t>(op)});
-}
-
-Operand Emitter::moved_operand(const View& view, isa::RegisterId offset, int64_t bound) {
-  Operand moved = operand(view);
-  isa::Indirect indirect;
-  indirect.kind = isa::IndirectKind::kScalar;
-  indirect.index = Operand::reg(offset);
-  indirect.stride = 1;
-  indirect.bound = bound;
-  moved.indirect = program_->add_indirect(indirect);
-  return moved;
-}
-
-void Emitter::load_at(const Tile& dst, const View& src, isa::RegisterId offset, int64_t bound) {
-  if (residency_) residency_->flush(src.tensor);
-  const Operand source = moved_operand(src, offset, bound);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
-}
-
-void Emitter::store_at(const View& dst, isa::RegisterId offset, int64_t bound, const Tile& src) {
-  append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), operand(src)}, {-1, 0, 0});
-}
-
-void Emitter::copy_from(const View& dst, const View& src, isa::RegisterId offset, int64_t bound) {
-  if (residency_) residency_->flush(src.tensor);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), moved_operand(src, offset, bound)}, {-1, 0, 0});
-}
-
-void Emitter::copy_to(const View& dst, isa::RegisterId offset, int64_t bound, const View& src) {
-  const Operand source = read_operand(src);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), source}, {-1, 0, 0});
-}
-
-void Emitter::update_at(AluOp op, const Tile& place, isa::RegisterId number, int64_t step, int64_t bound,
-                        const Tile& with) {
-  Operand moved = operand(place);
-  moved.indirect = program_->add_indirect({.kind = isa::IndirectKind::kScalar,
-                                           .dim = 0,
-                                           .index = Operand::reg(number),
-                                           .stride = step,
-                                           .bound = bound});
-  append(Opcode::kTensorTensor, Engine::kUnknown, {moved, moved, operand(with)}, {static_cast<int64_t>(op)});
 }
 
 void Emitter::memset(const Tile& dst, double value) {

@@ -164,6 +164,11 @@ class Emitter {
   void register_move(isa::RegisterId dst, RegisterOrNumber src) {
     register_alu(AluOp::kAdd, dst, src, int64_t{0});
   }
+  // The box, `offset` elements further on, as a view like others: under a tensor's id of its own, which only
+  // operands of this emitter know. The register holds a number in [0, bound), and nothing else while the view
+  // is used.
+  View moved(const View& box, isa::RegisterId offset, int64_t bound);
+  bool is_moved(isa::TensorId tensor) const { return tensor >= kFirstMoved; }
   // As load and store, `offset` elements further on; the register holds a number in [0, bound).
   void load_at(const Tile& dst, const View& src, isa::RegisterId offset, int64_t bound);
   void store_at(const View& dst, isa::RegisterId offset, int64_t bound, const Tile& src);
@@ -257,12 +262,22 @@ class Emitter {
   void append(isa::Opcode opcode, isa::Engine engine, std::initializer_list<isa::Operand> operands,
               std::initializer_list<int64_t> attributes);
   View in_hbm(std::span<const int64_t> shape, DType dtype, std::string name, bool is_input);
+  isa::TensorId memory_of(isa::TensorId tensor) const;
+  uint32_t by_register(isa::RegisterId offset, int64_t bound);
   Tile on_chip(isa::MemorySpace space, int64_t rows, int64_t columns, DType dtype, std::string name);
 
   isa::InstructionIndex append(isa::Opcode opcode, std::span<const isa::Operand> operands,
                                std::span<const isa::AttributeWord> attributes, isa::Engine engine);
 
+  struct Moved {
+    isa::TensorId memory;
+    isa::RegisterId offset;
+    int64_t bound;
+  };
+  static constexpr isa::TensorId kFirstMoved = isa::TensorId{1} << 31;
+
   std::shared_ptr<isa::Program> program_;
+  std::vector<Moved> moved_;                       // by id, from kFirstMoved on
   std::vector<isa::InstructionIndex> open_loops_;  // innermost last
   Generation generation_;
   isa::LocationId location_ = 0;

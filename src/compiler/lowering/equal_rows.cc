@@ -74,11 +74,13 @@ std::optional<int64_t> equal_rows(Lowering& lowering, int group,
   return (wide && rows == kPartitions) || !stays ? std::optional(rows) : std::nullopt;
 }
 
-std::optional<int64_t> period_of_rows(const Matrix& m, int64_t rows) {
+std::optional<int64_t> period_of_rows(const Matrix& m, int64_t rows, int64_t row_bytes) {
+  constexpr int64_t kRepeatedBytes = 4 * 1024;  // of a partition
   int64_t period = 1;
   for (const isa::Dim& dim : m.row_dims()) period = dim.step == 0 ? period : period * dim.count;
   const bool leads = std::ranges::is_partitioned(m.row_dims(), [](const isa::Dim& d) { return d.step == 0; });
-  const bool comes_again = leads && period != rows && period % kPartitions == 0 && rows % period == 0;
+  const bool comes_again = leads && period != rows && period % kPartitions == 0 && rows % period == 0 &&
+                           period / kPartitions * row_bytes <= kRepeatedBytes;
   return comes_again ? std::optional(period) : std::nullopt;
 }
 

@@ -20,7 +20,7 @@ std::optional<int64_t> equal_rows(Lowering& lowering, int group,
                                   int64_t widest);
 
 // After how many rows, whole blocks of kPartitions, those of the operand come again, as a mask's do that all
-// heads share.
-std::optional<int64_t> period_of_rows(const Matrix& m, int64_t rows);
+// heads share; where they are so few that their tiles, of so many bytes in a partition, are loaded once.
+std::optional<int64_t> period_of_rows(const Matrix& m, int64_t rows, int64_t row_bytes);
 
 }  // namespace opentrn::compiler

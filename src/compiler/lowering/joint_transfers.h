@@ -3,6 +3,7 @@
 // (dma_transfer_min_ns of the tables), in which it moves 1.3 KiB for each of its eight partitions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -16,6 +17,14 @@ namespace opentrn::compiler {
 
 // Columns that are loaded and stored together, at least.
 inline constexpr int64_t kTransferColumns = 1000;
+// Where an address is computed: the unit that makes descriptors then is busy for as long as many columns
+// move.
+inline constexpr int64_t kMovedTransferColumns = 2048;
+
+bool any_moved(const Emitter& emitter, const auto& matrices) {
+  return std::ranges::any_of(matrices,
+                             [&](const auto& each) { return emitter.is_moved(each.second.all().tensor); });
+}
 
 // How many parts of a source of `columns` move together: where each is one small tile, as many as make a
 // transfer worth its time; a divisor of their number, so that they lie as regularly as all of them.

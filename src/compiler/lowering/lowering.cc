@@ -152,6 +152,7 @@ void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) 
                                     {},
                                     {},
                                     {},
+                                    {},
                                     {}}));
   Scope& scope = *scopes_.back();
   scope.order = scope.plan.order();
@@ -240,12 +241,24 @@ void Lowering::set_scalar(ValueId value, Scalar scalar) {
   scopes_.back()->scalars_set.push_back(value);
 }
 
+const Lowering::Offset& Lowering::offset_of(const std::vector<int64_t>& places,
+                                            const std::function<Offset()>& find) {
+  auto& offsets = scopes_.back()->offsets;
+  const auto known = offsets.find(places);
+  return known != offsets.end() ? known->second : offsets.emplace(places, find()).first->second;
+}
+
 // Whether the value is there to be loaded, made by a kernel.
 bool Lowering::lies_in_memory(ValueId value) const {
   return views_[index_of(value)].has_value() || plan().group_of(value) >= 0;
 }
 
 View Lowering::place_of(ValueId result) {
+  if (const auto by = plan().update_with(result))
+    if (const auto place = place_in_update(*this, function_.op(*by), function_.type(result).dims())) {
+      set_view(result, *place);
+      return *place;
+    }
   const auto update = plan().updated_input(result);
   if (!update) return allocate(result);
   const View place = view(update->input);
@@ -271,6 +284,7 @@ bool Lowering::fits_kept_place(ValueId result, isa::TensorId tensor) const {
 }
 
 bool Lowering::is_in_place(ValueId result) {
+  if (const auto by = plan().update_with(result); by && is_placed(function_.op(*by).results[0])) return true;
   const auto update = plan().updated_input(result);
   return update && view(update->input).tensor == view(result).tensor;
 }
@@ -535,6 +549,7 @@ Tile Lowering::fetch(const Matrix& matrix, int64_t row_begin, int64_t row_count,
 }
 
 View Lowering::view_of_op(const Op& op, uint32_t result) {
+  if (op.kind == OpKind::dynamic_slice_) return slice_in_place(*this, op);
   const View source = view(op.operands[result]);
   if (auto made = rearranged(function_, op, result, source)) return *made;
   return reshaped_or_copied(source, function_.type(op.results[result]).dims());

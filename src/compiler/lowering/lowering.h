@@ -62,6 +62,8 @@ class Lowering {
   View allocate(graph::ValueId value);
   // Where a row-wise group writes its result: fresh memory, or an input's place (Plan::updated_input).
   View place_of(graph::ValueId result);
+  // Whether a place has been given to the value.
+  bool is_placed(graph::ValueId value) const { return views_[graph::index_of(value)].has_value(); }
   // What the group loads has the same place: the result is stored there, and not kept.
   bool is_in_place(graph::ValueId result);
   // The place is a tile in SBUF, of what the loop around carries.
@@ -96,6 +98,15 @@ class Lowering {
   Scalar scalar(graph::ValueId value);
   Registers& registers() { return registers_; }
   void set_scalar(graph::ValueId value, Scalar scalar);
+  // How far on the box at these places lies: of each the value, the last one that is allowed and the step,
+  // one after another. One register for all boxes of the block that lie alike, so that it can be seen that
+  // they do.
+  struct Offset {
+    int64_t fixed = 0;  // elements
+    std::optional<isa::RegisterId> moved;
+    int64_t bound = 1;  // of the register
+  };
+  const Offset& offset_of(const std::vector<int64_t>& places, const std::function<Offset()>& find);
   void set_view(graph::ValueId value, const View& view);
   // What the region takes from outside is brought to where it is best read: views are made, and for a loop
   // what SBUF holds is written to HBM too, once.
@@ -132,6 +143,7 @@ class Lowering {
     std::map<graph::ValueId, std::vector<size_t>> reads;  // places, of values that the block makes
     std::map<graph::ValueId, Arrangement> arrangements;   // of values that are not kept by rows
     std::vector<graph::ValueId> views_set, scalars_set;   // to be forgotten
+    std::map<std::vector<int64_t>, Offset> offsets;
   };
   void begin_scope(graph::BlockId block, std::optional<size_t> counter);
   void end_scope();
@@ -174,6 +186,11 @@ class Lowering {
   int64_t prologues_ = 0;
 };
 
+// Where a slice lies in its operand (Plan::is_read_in_place).
+View slice_in_place(Lowering& lowering, const graph::Op& op);
+// Where an update, which comes later, puts a result of these dimensions (Plan::update_with): the operand's
+// place is the update's from here on. nullopt where the operand has to stay in SBUF.
+std::optional<View> place_in_update(Lowering& lowering, const graph::Op& op, std::span<const int64_t> dims);
 // Where the operand of an update lies, which becomes its result, or a copy of it.
 View place_of_update(Lowering& lowering, const graph::Op& op);
 

@@ -136,7 +136,8 @@ Plan::Plan(const Function& function, graph::BlockId block, Generation generation
   uint32_t place_in_block = 0;
   for (const OpId id : function.block(block).ops) place_of_op_[index_of(id)] = place_in_block++;
   find_register_ops(in_register);
-  find_read_through();
+  find_widening();
+  find_read_in_place();
   for (const OpId id : function.block(block).ops) place(id);
   find_prologues();
   find_outputs(in_register);
@@ -193,7 +194,7 @@ bool Plan::widens_as_it_reads(const Op& op, size_t operand) const {
 
 // Conversions of 16-bit floats to fp32 whose every reader takes the narrow number. A value that others read
 // too, as products, lies as they want it, and its readers by rows have a copy of their own.
-void Plan::find_read_through() {
+void Plan::find_widening() {
   is_widening_.assign(function_.op_count(), false);
   std::vector<bool> widens(function_.value_count(), true), by_rows(function_.value_count(), true);
   const auto& ops = function_.block(block_).ops;
@@ -219,7 +220,27 @@ void Plan::find_read_through() {
 }
 
 bool Plan::is_read_through(OpId id) const {
-  return is_view_op(function_.op(id).kind) || is_widening_[index_of(id)];
+  return is_view_op(function_.op(id).kind) || is_widening_[index_of(id)] || is_read_in_place_[index_of(id)];
+}
+
+ValueId Plan::made_or_sliced(ValueId value) const {
+  for (;;) {
+    const OpId id = function_.value(value).op;
+    if (id == graph::kNoOp || !is_read_through(id) || is_read_in_place_[index_of(id)]) return value;
+    value = function_.op(id).operands[function_.value(value).index];
+  }
+}
+
+// What the places of slices depend on that lie between the value and its base.
+void Plan::add_addresses(ValueId value, std::vector<ValueId>& bases) const {
+  for (;;) {
+    const OpId id = function_.value(value).op;
+    if (id == graph::kNoOp || !is_read_through(id)) return;
+    const Op& op = function_.op(id);
+    if (is_read_in_place_[index_of(id)])
+      for (size_t i = 1; i < op.operands.size(); ++i) add_base(op.operands[i], bases);
+    value = op.operands[function_.value(value).index];
+  }
 }
 
 void Plan::add_base(ValueId value, std::vector<ValueId>& bases) const {
@@ -232,7 +253,10 @@ void Plan::add_base(ValueId value, std::vector<ValueId>& bases) const {
 std::vector<ValueId> Plan::bases_read_by(OpId id) const {
   const Op& op = function_.op(id);
   std::vector<ValueId> bases;
-  for (const ValueId operand : op.operands) add_base(operand, bases);
+  for (const ValueId operand : op.operands) {
+    add_base(operand, bases);
+    add_addresses(operand, bases);
+  }
   for (const ValueId value : captured_by(function_, op)) add_base(value, bases);
   return bases;
 }
@@ -532,7 +556,7 @@ std::optional<int> Plan::prologue_of(int group, size_t operand,
         if (group_of_op_[index_of(user)] != found) return std::nullopt;
     for (const ValueId read : op.operands) {
       if (group_of(read) == found || splat_of(function_, read)) continue;
-      const bool full = function_.type(base_of(read)).element_count() == elements;
+      const bool full = function_.type(made_or_sliced(read)).element_count() == elements;
       any_full |= full, all_full &= full;
     }
   }
@@ -589,137 +613,6 @@ std::vector<int> Plan::order() const {
   return result;
 }
 
-bool Plan::may_overwrite(OpId id, size_t operand) const { return overwritten_.contains({id, operand}); }
-
-// A loop copies what it begins with; only the function's own block updates an input.
-bool Plan::is_donated(ValueId value) const {
-  if (!donated_inputs_ || block_ != function_.body()) return false;
-  const graph::Value& made = function_.value(value);
-  if (made.block != block_ || made.index >= function_.argument_attributes.size()) return false;
-  return function_.argument_attributes[made.index].contains("tf.aliasing_output");
-}
-
-bool Plan::is_loop_body() const {
-  const OpId parent = function_.block(block_).parent;
-  return parent != graph::kNoOp && function_.op(parent).kind == OpKind::while_ &&
-         function_.op(parent).regions[1] == block_;
-}
-
-// What a kernel of the block has made, or what a loop's body is given, lies in memory of its own.
-void Plan::find_overwritten() {
-  std::map<ValueId, std::vector<OpId>> readers;  // an op that reads twice is there twice
-  for (const OpId id : function_.block(block_).ops) {
-    const Op& op = function_.op(id);
-    if (op.kind != OpKind::dynamic_update_slice_ && op.kind != OpKind::while_ &&
-        !scatters_rows(function_, op))
-      continue;
-    if (readers.empty())
-      for (const OpId other : function_.block(block_).ops)
-        if (!is_read_through(other) && !in_registers_[index_of(other)])
-          for (const ValueId base : bases_read_by(other)) readers[base].push_back(other);
-    const size_t count = op.kind == OpKind::while_ ? op.operands.size() : 1;
-    for (size_t i = 0; i < count; ++i) {
-      const ValueId value = op.operands[i];
-      const bool own = group_of(value) >= 0 || is_donated(value) ||
-                       (is_loop_body() && function_.value(value).block == block_);
-      if (own && order_before(id, readers[value])) overwritten_.insert({id, i});
-    }
-  }
-}
-
-// Whether kernels of other groups that read the input can come before the result's, and no other op reads it.
-bool Plan::comes_last(ValueId input, ValueId result) {
-  const int writer = group_of(result);
-  std::set<int> before;
-  for (const OpId id : function_.block(block_).ops) {
-    if (is_read_through(id)) continue;
-    const std::vector<ValueId> bases = bases_read_by(id);
-    if (std::ranges::find(bases, input) == bases.end()) continue;
-    const int group = group_of_op_[index_of(id)];
-    if (group < 0 || in_registers_[index_of(id)]) return false;
-    if (group == writer) continue;
-    if (depends(group, writer)) return false;
-    before.insert(group);
-  }
-  for (const auto& [operand, ops] : groups_[writer].prologues)
-    for (const OpId id : ops)
-      if (std::ranges::find(function_.op(id).operands, input) != function_.op(id).operands.end())
-        return false;
-  if (!before.empty()) in_order_of_block_ = false;
-  auto& reads = reads_[static_cast<size_t>(writer)];
-  reads.insert(reads.end(), before.begin(), before.end());
-  return true;
-}
-
-// False when some reader cannot come first, or the op itself reads the value twice.
-bool Plan::order_before(OpId id, std::span<const OpId> readers) {
-  const int writer = group_of_op_[index_of(id)];
-  if (std::count(readers.begin(), readers.end(), id) != 1) return false;
-  std::vector<int> before;
-  for (const OpId reader : readers) {
-    if (reader == id) continue;
-    const int group = group_of_op_[index_of(reader)];
-    if (group < 0 || depends(group, writer)) return false;
-    before.push_back(group);
-  }
-  if (!before.empty()) in_order_of_block_ = false;
-  auto& reads = reads_[static_cast<size_t>(writer)];
-  reads.insert(reads.end(), before.begin(), before.end());
-  return true;
-}
-
-std::optional<Plan::Update> Plan::updated_input(ValueId result) const {
-  const auto found = updated_.find(result);
-  return found == updated_.end() ? std::nullopt : std::optional(found->second);
-}
-
-// Of the function's donated inputs, and of what a loop carries, whose memory is the loop's own.
-void Plan::find_updated() {
-  const auto& arguments = function_.block(block_).arguments;
-  const auto& returned = function_.op(function_.block(block_).ops.back()).operands;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    std::optional<int64_t> at;
-    if (is_loop_body()) {
-      at = static_cast<int64_t>(i);
-    } else if (is_donated(arguments[i])) {
-      const auto* result = function_.argument_attributes[i].find("tf.aliasing_output")->second.get<int64_t>();
-      if (result != nullptr) at = *result;
-    }
-    if (!at || *at < 0 || *at >= static_cast<int64_t>(returned.size())) continue;
-    const ValueId result = returned[static_cast<size_t>(*at)];
-    if (updated_.contains(result)) continue;
-    const auto update = update_of(arguments[i], result);
-    if (update && (update->reads || is_loop_body()) && comes_last(arguments[i], result))
-      updated_.emplace(result, *update);
-  }
-}
-
-// Element by element: each op of the group that reads the input leads to the result, so that a tile is loaded
-// before the result's tile of the same elements is stored.
-std::optional<Plan::Update> Plan::update_of(ValueId input, ValueId result) const {
-  const int index = group_of(result);
-  if (index < 0 || !groups_[index].rowwise || !(function_.type(input) == function_.type(result)))
-    return std::nullopt;
-  const Group& group = groups_[index];
-  if (form_of_value_[index_of(result)] != Form::kFull ||
-      !std::ranges::equal(group.shape, function_.type(result).dims()))
-    return std::nullopt;
-  std::set<ValueId> leads{result};
-  bool reads = false;
-  for (auto id = group.ops.rbegin(); id != group.ops.rend(); ++id) {
-    const Op& op = function_.op(*id);
-    const bool led = std::ranges::any_of(op.results, [&](ValueId value) { return leads.contains(value); });
-    const bool is_source = group.has_source && *id == group.ops.front();
-    for (const ValueId operand : op.operands) {
-      if (led) leads.insert(base_of(operand));
-      if (base_of(operand) != input) continue;
-      if (operand != input || !led || is_source || op.kind == OpKind::reduce_) return std::nullopt;
-      reads = true;
-    }
-  }
-  return Update{input, reads};
-}
-
 void Plan::find_outputs(std::optional<size_t> in_register) {
   read_outside_.assign(function_.value_count(), false);
   std::optional<ValueId> counter;  // of a loop, which only readers of memory need there
@@ -733,9 +626,11 @@ void Plan::find_outputs(std::optional<size_t> in_register) {
     for (size_t i = 0; i < op.operands.size(); ++i) {
       if (op.kind == OpKind::return_ && counter && in_register == i) continue;
       if (group >= 0 && seen_inside(group, op.operands[i])) continue;
-      const size_t before = bases.size();
+      size_t before = bases.size();
       add_base(op.operands[i], bases);
-      if (counter && is_address(op, i))
+      if (!is_address(op, i)) before = bases.size();
+      add_addresses(op.operands[i], bases);
+      if (counter)
         bases.erase(std::remove(bases.begin() + static_cast<std::ptrdiff_t>(before), bases.end(), *counter),
                     bases.end());
     }

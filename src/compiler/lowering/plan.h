@@ -98,6 +98,8 @@ class Plan {
   // A consumer reads through the op: it rearranges, or it widens what engines read as it is.
   bool is_read_through(graph::OpId id) const;
   bool is_widening(graph::OpId id) const { return is_widening_[graph::index_of(id)]; }
+  // A dynamic_slice whose readers load it from where it lies, at the place that registers hold.
+  bool is_read_in_place(graph::OpId id) const { return is_read_in_place_[graph::index_of(id)]; }
   // The op is done in registers where its value is needed.
   bool in_registers(graph::OpId id) const { return in_registers_[graph::index_of(id)]; }
   // The op may write its result where its operand lies: nobody reads the operand afterwards. Updates and
@@ -110,6 +112,9 @@ class Plan {
     bool reads;
   };
   std::optional<Update> updated_input(graph::ValueId result) const;
+  // The dynamic_update_slice that only puts this result of a row-wise group into its operand: the group may
+  // write it there.
+  std::optional<graph::OpId> update_with(graph::ValueId result) const;
   // A value of the block has a reader that takes it from memory.
   bool read_from_memory(graph::ValueId value) const { return read_outside_[graph::index_of(value)]; }
 
@@ -118,13 +123,25 @@ class Plan {
   bool is_donated(graph::ValueId value) const;
   void find_register_ops(std::optional<size_t> in_register);
   bool widens_as_it_reads(const graph::Op& op, size_t operand) const;
-  void find_read_through();
+  void find_widening();
+  void find_read_in_place();
+  bool reads_in_place(const graph::Op& op, size_t operand) const;
+  bool is_large(graph::ValueId value) const;
+  // The value behind views that are no slices in place.
+  graph::ValueId made_or_sliced(graph::ValueId value) const;
+  using Readers =
+      std::map<graph::ValueId, std::vector<graph::OpId>>;  // an op that reads twice is there twice
   void find_overwritten();
+  void find_written(graph::OpId id, const Readers& readers);
+  std::optional<graph::ValueId> same_order(graph::ValueId value) const;
+  bool makes_full(int group, graph::ValueId value) const;
+  bool reads_what_it_writes(int writer, graph::ValueId result, const graph::Op& update) const;
   void find_updated();
   std::optional<Update> update_of(graph::ValueId input, graph::ValueId result) const;
   bool comes_last(graph::ValueId input, graph::ValueId result);
   bool order_before(graph::OpId id, std::span<const graph::OpId> readers);
   void add_base(graph::ValueId value, std::vector<graph::ValueId>& bases) const;
+  void add_addresses(graph::ValueId value, std::vector<graph::ValueId>& bases) const;
   void place(graph::OpId id);
   bool try_join(graph::OpId id, int group);
   bool try_merge(int from, int into);
@@ -144,12 +161,13 @@ class Plan {
   Generation generation_;
   int64_t columns_max_, prologue_elements_;
   bool donated_inputs_;
-  std::vector<bool> in_registers_;     // by op
-  std::vector<bool> is_widening_;      // by op
-  std::vector<uint32_t> place_of_op_;  // in the block's list
-  bool in_order_of_block_ = true;      // a group reads only what comes before it in the block
+  std::vector<bool> in_registers_;                    // by op
+  std::vector<bool> is_widening_, is_read_in_place_;  // by op
+  std::vector<uint32_t> place_of_op_;                 // in the block's list
+  bool in_order_of_block_ = true;                     // a group reads only what comes before it in the block
   std::set<std::pair<graph::OpId, size_t>> overwritten_;
-  std::map<graph::ValueId, Update> updated_;  // by result
+  std::map<graph::ValueId, Update> updated_;       // by result
+  std::map<graph::ValueId, graph::OpId> written_;  // by result
   std::vector<Group> groups_;
   std::vector<std::vector<int>> reads_, readers_;  // by group
   std::vector<uint32_t> latest_;  // by group: the place of the last op of it and of all that it depends on

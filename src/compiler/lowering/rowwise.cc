@@ -38,8 +38,6 @@ namespace {
 // Columns of a group that no reduction holds together: long enough to hide the fixed cost of an
 // instruction, short enough for several tiles of several rows in SBUF.
 constexpr int64_t kFreeColumns = 2048;
-// Bytes of a partition for rows of an operand that come again.
-constexpr int64_t kRepeatedBytes = 4 * 1024;
 // Columns of a lone reduction's block.
 constexpr int64_t kReductionColumns = 8192;
 
@@ -93,7 +91,9 @@ class RowwiseKernel {
   const Op& source_op() const { return function_.op(group_.ops[0]); }
 
   std::unique_ptr<TileSource> make_source() {
-    ProductForm form{.transposed = transposed_, .group_rows = 0};
+    ProductForm form{.transposed = transposed_, .group_rows = 0, .transfer_columns = 0};
+    if (any_moved(emitter_, operands_) || any_moved(emitter_, outputs_))
+      form.transfer_columns = transfer_columns_ = kMovedTransferColumns;
     for (const auto& [value, m] : outputs_)
       if (!transposed_) form.group_rows = lowering_.arrangement_of(value).group_rows;
     switch (source_op().kind) {
@@ -182,7 +182,7 @@ class RowwiseKernel {
     ColumnBlock columns = *from;
     auto to = from + 1;
     while (!transposed_ && to != tiles_.cend() && to->begin == columns.begin + columns.count &&
-           columns.count < kTransferColumns)
+           columns.count < transfer_columns_)
       columns.count += to++->count;
     joint_.begin_columns(columns);
     for (auto tile = from; tile != to; ++tile) {
@@ -390,14 +390,10 @@ class RowwiseKernel {
     return found->second;
   }
 
-  // The tiles of rows that come again are loaded once where they are few.
   std::optional<int64_t> period_of_rows(const Matrix& m) const {
     if (row_begin_ % kPartitions != 0 || row_count_ != kPartitions || column_count_ != columns_)
       return std::nullopt;
-    const auto period = compiler::period_of_rows(m, rows_);
-    if (!period) return std::nullopt;
-    const int64_t bytes = *period / kPartitions * (narrow_ ? 1 : columns_) * size_bytes(m.dtype());
-    return bytes <= kRepeatedBytes ? period : std::nullopt;
+    return compiler::period_of_rows(m, rows_, (narrow_ ? 1 : columns_) * size_bytes(m.dtype()));
   }
 
   // The sums where they are, as long as they have the type of the result; else in SBUF, rounded to it.
@@ -768,7 +764,7 @@ class RowwiseKernel {
   const Group& group_;
   std::vector<OpId> ops_;  // of the group, as long as all are computed together
   bool whole_rows_;
-  int64_t rows_, columns_;
+  int64_t rows_, columns_, transfer_columns_ = kTransferColumns;
   bool transposed_ = false;  // rows are the group's columns
   std::unique_ptr<TileSource> source_;
   std::vector<ColumnBlock> tiles_;  // of the panel

@@ -57,10 +57,10 @@ int64_t packed_product_bytes(const graph::Function& function, const graph::Op& o
 int64_t convolution_bytes(const graph::Function& function, const graph::Op& op);
 
 // transposed: rows and columns exchanged, one batch only. group_rows: blocks of rows begin anew after so
-// many.
+// many. transfer_columns: so many are loaded and stored together, where panels of as many find room.
 struct ProductForm {
   bool transposed = false;
-  int64_t group_rows = 0;
+  int64_t group_rows = 0, transfer_columns = 0;
 };
 using Prologues = std::map<size_t, std::vector<graph::OpId>>;  // Group::prologues
 std::unique_ptr<TileSource> product_source(Lowering& lowering, const graph::Op& op,

@@ -217,8 +217,8 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
 }
 
 // An op is in the first phase that has what it reads. What is made of arguments, constants and small values
-// (a device's number) alone by light ops is made in the phase that reads it first: it would lie in memory
-// until then.
+// (a device's number) alone by light ops, or is a part of an argument, is made in the phase that reads it
+// first: it would lie in memory until then.
 std::vector<std::pair<OpId, ParallelProgram::Place>> ParallelProgram::places(BlockId block) const {
   std::vector<std::pair<OpId, Place>> all;
   std::map<ValueId, size_t> made;  // value -> which of `all`
@@ -228,7 +228,7 @@ std::vector<std::pair<OpId, ParallelProgram::Place>> ParallelProgram::places(Blo
     const Op& op = function_.op(id);
     if (op.kind == OpKind::constant_ || id == ops.back()) continue;
     Place place{0, !synchronises(function_, id, host_)};
-    bool waits = place.on_device && is_light(function_, op);
+    bool waits = place.on_device && (is_light(function_, op) || op.kind == OpKind::dynamic_slice_);
     for (const ValueId value : values_read(function_, std::span(&id, 1)))
       if (const auto found = made.find(value); found != made.end()) {
         const Place& from = all[found->second].second;
@@ -296,7 +296,7 @@ bool is_part_of_carried(const graph::Function& function, BlockId block, const Op
 // Results of broadcasts that only ops of devices read, what light ops make of constants (masks by index), and
 // parts of what a loop only reads. Each step makes those that it reads anew: what they are made of is smaller
 // or lies in memory anyway, and its compiler then knows what they are: a causal mask that comes as an input
-// is any mask, and a part that is small stays in SBUF (a large one is still copied in memory).
+// is any mask, and a part that is large is read where it lies.
 std::set<ValueId> ParallelProgram::remade(BlockId block) const {
   constexpr size_t kMaskOps = 16;  // more of them are a computation (random bits of a constant key)
   std::set<ValueId> values, parts;
