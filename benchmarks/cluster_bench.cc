@@ -89,8 +89,7 @@ int main(int argc, char** argv) {
   meshes.within = "mesh";
   meshes.levels = "rdh:32,mesh:7,mesh:7";
   run("1568 UltraServers, 1 rank a chip, meshes", meshes, Extent::kOneUnit);
-  run("1568 UltraServers, 1 rank a chip", job_of("Trn2 UltraServer", 1568, 32, 8),
-      Extent::kOneUnit);
+  run("1568 UltraServers, 1 rank a chip", job_of("Trn2 UltraServer", 1568, 32, 8), Extent::kOneUnit);
   run("1568 UltraServers, LNC 2", job_of("Trn2 UltraServer", 1568, 32, 2), Extent::kOneUnit);
   run("1568 UltraServers, LNC 1", job_of("Trn2 UltraServer", 1568, 32, 1), Extent::kOneUnit);
   if (argc == 2 && std::strcmp(argv[1], "--all-units") == 0)
