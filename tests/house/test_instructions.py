@@ -69,10 +69,11 @@ def test_numbers_of_opcodes_stay(name: str, number: int):
     ["bn_aggr", "bn_stats", "rand2", "rand_get_state", "select_reduce"],
 )
 def test_an_instruction_is_in_five_files(name: str):
-    """Header and source of its family, body, reference, row of costs; NKI 0.1's functions are another interface."""
+    """Header and source of its family, body, reference, row of costs; NKI 0.1's functions are another interface, and
+    what Inf1's engines need for an element is stated of every instruction that they have."""
     naming = []
     for path in tracked("src/*.cc", "src/*.h", "src/*.toml", "python/opentrn/*.py"):
-        if path.name.endswith("_test.cc") or "nki_legacy" in path.parts:
+        if path.name.endswith("_test.cc") or "nki_legacy" in path.parts or path.name == "timing_v1.toml":
             continue
         if re.search(rf"\b{name}\b", re.sub(r"//.*", "", path.read_text())):
             naming.append(relative(path))
