@@ -20,8 +20,18 @@ std::string_view to_string(FaultKind kind) {
 
 namespace {
 
-// Messages quote what they are about, which may be a damaged file.
-std::string readable(std::string text) { return is_utf8(text) ? std::move(text) : printable(text); }
+// Messages quote what they are about, which may be a damaged file; what() ends at a zero byte.
+std::string readable(std::string text) {
+  if (!is_utf8(text)) text = printable(text);
+  if (text.find('\0') == std::string::npos) return text;
+  std::string shown;
+  for (const char each : text)
+    if (each == '\0')
+      shown += "\\x00";
+    else
+      shown += each;
+  return shown;
+}
 
 }  // namespace
 

@@ -18,6 +18,12 @@ TEST(Fault, SaysWhoseFaultWhatWhereAndWhatToTry) {
                "    try: split x into tiles of nl.tile_size.gemm_moving_fmax columns");
 }
 
+TEST(Fault, ZeroBytesOfWhatIsQuotedDoNotEndTheMessage) {
+  Fault fault(FaultKind::kInput, "file", std::string("name \0 of", 9));
+  fault.add_note(std::string("in \0x", 5));
+  EXPECT_STREQ(fault.what(), "input error [file]: name \\x00 of\n    in \\x00x");
+}
+
 TEST(Fault, TheFirstKnownLocationWins) {
   Fault fault(FaultKind::kInput, "", "bad");
   fault.set_location({});

@@ -628,7 +628,7 @@ int64_t AlikeFlows::solved() const { return state_->flows_solved; }
 int64_t AlikeFlows::spared() const { return state_->flows_spared; }
 
 bool AlikeFlows::pays() const {
-  constexpr int64_t kTried = 300'000, kPart = 2;
+  constexpr int64_t kTried = 60'000, kPart = 2;
   return state_->flows_solved < kTried + state_->flows_spared / kPart;
 }
 
