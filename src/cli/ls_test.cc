@@ -25,7 +25,7 @@ TEST(Ls, NamesEveryMachineWithinTheWidthOfATerminal) {
 TEST(Ls, JsonHoldsValuesAndNullForUnknown) {
   const auto json = nlohmann::json::parse(run_for_test({"ls", "--json"}).out);
   EXPECT_EQ(json["neuron_cores"][2]["sbuf_bytes_per_partition"], 229376);
-  EXPECT_TRUE(json["neuron_cores"][0]["tensor_clock_ghz"].is_null());
+  EXPECT_TRUE(json["neuron_cores"][0]["gpsimd_clock_ghz"].is_null());
   EXPECT_EQ(json["ultraservers"][4]["servers"], 36);
 }
 

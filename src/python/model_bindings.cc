@@ -177,7 +177,8 @@ nb::tuple compile_for_logical_core(const std::string& text, const Path& path, co
     runtime::Settings settings = runtime::settings_of_environment();
     if (settings.generation != options.generation) settings.physical_cores_per_core = 1;
     on_both = spmd::model_on_both_cores(module, options, settings, why);
-    if (!on_both) on_one = noted(loaded(compiler::compile(module, options), options.generation), module);
+    if (!on_both)
+      on_one = noted(loaded(compiler::compile(module, options), arch::resolve_target(target)), module);
   }
   return on_both ? nb::make_tuple(on_both, why) : nb::make_tuple(on_one, why);
 }
@@ -470,7 +471,7 @@ std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const st
   const Unlocked unlocked;
   compiler::Options options = options_for(target, given);
   options.recognise = recognise;
-  return noted(loaded(compiler::compile(module, options), options.generation), module);
+  return noted(loaded(compiler::compile(module, options), arch::resolve_target(target)), module);
 }
 
 graph::Module prepare(const std::optional<std::string>& text, const Path& path, const std::string& target,

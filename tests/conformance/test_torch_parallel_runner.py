@@ -18,6 +18,7 @@ import unittest
 class TestThings(unittest.TestCase):
     def test_device(self):
         self.assertEqual("npu:0 hccl FSDPNPUTest", "neuron:0 neuron FSDPNPUTest")
+        self.assertEqual("cuda:0 nccl common_cuda version.cuda", "neuron:0 neuron common_cuda version." + "cu" "da")
     def test_wrong(self):
         raise ValueError("not what was asked")
     @unittest.skip("no reason")
@@ -28,7 +29,7 @@ class TestThings(unittest.TestCase):
 def test_a_file_for_the_other_device_is_run_for_this_one(tmp_path: Path) -> None:
     path = tmp_path / "test_things.py"
     path.write_text(SOURCE)
-    found = list(suite.cases(suite.load(path, "test_things_of_another", translate=True)))
+    found = list(suite.cases(suite.load(path, "test_things_of_another")))
     outcomes = {name: suite.run_one(kind, name, 60) for kind, name in found}
     assert outcomes == {
         "test_device": ("passed", ""),
