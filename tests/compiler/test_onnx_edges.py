@@ -19,13 +19,15 @@ def tensor(name: str, array: np.ndarray) -> bytes:
     return dims + ob.field(2, KINDS[array.dtype.name]) + ob.field(8, name) + ob.field(9, array.tobytes())
 
 
-def run(path: Path, op: str, x: np.ndarray, constants: dict[str, np.ndarray], attributes: bytes = b"") -> np.ndarray:
-    """The first result of one operator of opset 13, strictly on the device."""
+def run(
+    path: Path, op: str, x: np.ndarray, constants: dict[str, np.ndarray], attributes: bytes = b"", opset: int = 13
+) -> np.ndarray:
+    """The first result of one operator, strictly on the device."""
     names = ["x", *constants]
     graph = ob.field(1, ob.node(op, names, ["y"], attributes)) + ob.field(2, "g")
     graph += b"".join(ob.field(5, tensor(name, array)) for name, array in constants.items() if name)
     graph += ob.field(11, ob.value_info("x", list(x.shape), KINDS[x.dtype.name])) + ob.field(12, ob.value_info("y", []))
-    path.write_bytes(ob.field(1, 8) + ob.field(7, graph) + ob.field(8, ob.field(1, "") + ob.field(2, 13)))
+    path.write_bytes(ob.field(1, 8) + ob.field(7, graph) + ob.field(8, ob.field(1, "") + ob.field(2, opset)))
     return opentrn.compile(path, strict=True)(x)[0]
 
 
@@ -75,3 +77,13 @@ def test_logarithms_of_sums_of_whole_numbers_are_cut_to_whole_numbers(tmp_path, 
     along = ob.integers("axes", [1]) + ob.integer("keepdims", 0)
     np.testing.assert_array_equal(run(tmp_path / "m.onnx", "ReduceLogSum", x, {}, along), [3, 2])
     np.testing.assert_array_equal(run(tmp_path / "m.onnx", "ReduceLogSumExp", x, {}, along), [30, 6])
+
+
+def test_whole_numbers_between_whole_numbers_are_cut_as_they_are_upsampled(tmp_path):
+    """The numbers of ONNX Runtime 1.32, whose weights lie at the first of two neighbours; it was an internal error."""
+    x = np.array([[[[0, 3, -5], [10, -7, 100]]]], np.int32)
+    mode = ob.field(5, ob.field(1, "mode") + ob.field(4, "linear") + ob.field(20, 3))
+    scales = {"scales": np.array([1, 1, 2, 2], np.float32)}
+    found = run(tmp_path / "m.onnx", "Upsample", x, scales, mode, opset=9)
+    wanted = [[0, 1, 3, -1, -5, -5], [5, 1, -2, 22, 47, 47], [10, 1, -7, 46, 100, 100], [10, 1, -7, 46, 100, 100]]
+    np.testing.assert_array_equal(found, [[wanted]])

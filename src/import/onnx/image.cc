@@ -209,7 +209,11 @@ void import_upsample(Node& n) {
           n.rank(0));
   const std::string mode = n.string("mode", "nearest");
   n.check(mode == "nearest" || mode == "linear" || mode == "bilinear", "mode is '{}'", mode);
-  ValueId x = n.in(0);
+  // Integers between integers are cut, as ONNX Runtime does.
+  const ElementType narrow = n.element(0);
+  const bool is_exact = mode == "nearest" || graph::is_float(narrow);
+  n.check(is_exact || graph::is_integer(narrow), "mode is '{}' of {}", mode, graph::name(narrow));
+  ValueId x = is_exact ? n.in(0) : e.cast(n.in(0), ElementType::kF32);
   for (int64_t axis = 0; axis < n.rank(0); ++axis) {
     const int64_t from = e.dim(x, axis);
     const double scale = scales[static_cast<size_t>(axis)];
@@ -236,7 +240,7 @@ void import_upsample(Node& n) {
     const ValueId above = e.take_along(x, e.integers(high), axis);
     x = e.add(below, e.mul(e.sub(above, below), e.reals(fraction, e.element(x), dims)));
   }
-  n.set(0, x);
+  n.set(0, e.cast(x, narrow));
 }
 
 namespace {
