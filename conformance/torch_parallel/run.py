@@ -326,6 +326,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    for folder in (ROOT, ROOT / "python"):
-        sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(ROOT / "python"))
     sys.exit(main())

@@ -602,12 +602,7 @@ AlikeFlows::~AlikeFlows() = default;
 
 FlowId AlikeFlows::start(int64_t at_ps, const Flow& flow) {
   State& s = *state_;
-  OPENTRN_CHECK(at_ps >= s.now_ps, "a flow starts at {} ps, but it is {} ps", at_ps, s.now_ps);
-  if (at_ps > s.now_ps) {
-    OPENTRN_CHECK(at_ps <= s.next_end(), "a flow starts at {} ps, but one ends at {} ps", at_ps,
-                  s.next_end());
-    s.now_ps = at_ps;
-  }
+  go_on_to_start(s, at_ps);
   return s.start(flow);
 }
 
@@ -616,9 +611,7 @@ int64_t AlikeFlows::next_end() { return state_->next_end(); }
 
 std::span<const FlowId> AlikeFlows::advance(int64_t at_ps) {
   State& s = *state_;
-  OPENTRN_CHECK(at_ps >= s.now_ps, "time goes from {} ps to {} ps", s.now_ps, at_ps);
-  OPENTRN_CHECK(at_ps <= s.next_end(), "advance to {} ps would pass the end of a flow at {} ps", at_ps,
-                s.next_end());
+  expect_advance(s, at_ps);
   s.advance(at_ps);
   return s.ended;
 }

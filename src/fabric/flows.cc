@@ -686,12 +686,7 @@ Flows::~Flows() = default;
 
 FlowId Flows::start(int64_t at_ps, Flow flow) {
   State& s = *state_;
-  OPENTRN_CHECK(at_ps >= s.now_ps, "a flow starts at {} ps, but it is {} ps", at_ps, s.now_ps);
-  if (at_ps > s.now_ps) {
-    OPENTRN_CHECK(at_ps <= s.next_end(), "a flow starts at {} ps, but one ends at {} ps", at_ps,
-                  s.next_end());
-    s.now_ps = at_ps;
-  }
+  go_on_to_start(s, at_ps);
   return s.start(flow);
 }
 
@@ -701,9 +696,7 @@ int64_t Flows::solved() const { return state_->flows_solved; }
 
 std::span<const FlowId> Flows::advance(int64_t at_ps) {
   State& s = *state_;
-  OPENTRN_CHECK(at_ps >= s.now_ps, "time goes from {} ps to {} ps", s.now_ps, at_ps);
-  OPENTRN_CHECK(at_ps <= s.next_end(), "advance to {} ps would pass the end of a flow at {} ps", at_ps,
-                s.next_end());
+  expect_advance(s, at_ps);
   s.now_ps = at_ps;
   s.ended.clear();
   while (!s.ends.empty() && s.ends.top().at_ps <= at_ps) {

@@ -108,11 +108,9 @@ def compare(
     targets: of TARGETS. overrides: table values to change ("key=value"), as for opentrn.run. loop_iterations: of
     loops whose bounds depend on values. inputs: of a model in stages (opentrn.model.stages), which runs once to know
     the sizes that are compared: its arrays, or a function of the model that gives them.
-    on_progress: told which NeuronCore
-    is compiled for. how: arguments of
-    opentrn.compile(), for every target alike; dimensions with one size each. Raises ValueError for an unknown target
-    and what compile() raises for the model; a NeuronCore that cannot run the model has a row that says
-    why.
+    on_progress: told which NeuronCore is compiled for. how: arguments of opentrn.compile(), for every target alike;
+    dimensions with one size each. Raises ValueError for an unknown target and what compile() raises for the model; a
+    NeuronCore that cannot run the model has a row that says why.
     """
     from opentrn.model import compiled as model
 
