@@ -93,7 +93,7 @@ class Matcher {
       const Factor& values = left ? product->right : product->left;
       const auto rank = static_cast<int64_t>(function_.type(weights.value).rank());
       if (weights.contracted != rank - 1 || weights.free.empty() || weights.free.back() != rank - 2 ||
-          values.free.size() != 1)
+          values.free.size() != 1 || repeats_positions(weights))
         continue;
       const auto softmax_of = softmax_input(weights.value);
       if (!softmax_of) continue;
@@ -159,6 +159,17 @@ class Matcher {
         factor(op.operands[1], Attr::rhs_batching_dimensions, Attr::rhs_contracting_dimensions);
     if (!left || !right || type(left->value).element() != type(right->value).element()) return std::nullopt;
     return Product{*left, *right};
+  }
+
+  // Of the weights' free dimensions the last one is that of queries. A longer one before it, of a tile or more,
+  // is no dimension of heads that share keys, but of positions: attention of each by itself would have a few
+  // rows, where the products have all of them.
+  bool repeats_positions(const Factor& weights) const {
+    constexpr int64_t kTile = 128;
+    const auto size = [&](int64_t d) { return type(weights.value).dim(static_cast<int>(d)); };
+    return std::any_of(weights.free.begin(), weights.free.end() - 1, [&](int64_t d) {
+      return size(d) >= kTile && size(d) > size(weights.free.back());
+    });
   }
 
   // Batch dimensions of the weights that the product has as free ones (the heads that share keys, as JAX's

@@ -255,6 +255,34 @@ TEST(RecogniseAttention, TakesHeadsThatShareKeysAsAFreeDimension) {
   }
 }
 
+// Positions in front of the heads that share keys: a kernel for each position would have two rows.
+TEST(RecogniseAttention, LeavesPositionsInFrontOfHeadsThatShareKeys) {
+  graph::Module module = parsed(main_of(
+      "(%q: tensor<3x256x2x64xbf16>, %k: tensor<3x128x64xbf16>, %v: tensor<3x128x64xbf16>) -> "
+      "tensor<3x256x2x64xbf16>",
+      R"(
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %scale = stablehlo.constant dense<0.125> : tensor<3x256x2x128xf32>
+    %p = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [3] x [2]
+         : (tensor<3x256x2x64xbf16>, tensor<3x128x64xbf16>) -> tensor<3x256x2x128xf32>
+    %s = stablehlo.multiply %p, %scale : tensor<3x256x2x128xf32>
+    %m = stablehlo.reduce(%s init: %low) applies stablehlo.maximum across dimensions = [3]
+         : (tensor<3x256x2x128xf32>, tensor<f32>) -> tensor<3x256x2xf32>
+    %mb = stablehlo.broadcast_in_dim %m, dims = [0, 1, 2] : (tensor<3x256x2xf32>) -> tensor<3x256x2x128xf32>
+    %d = stablehlo.subtract %s, %mb : tensor<3x256x2x128xf32>
+    %e = stablehlo.exponential %d : tensor<3x256x2x128xf32>
+    %t = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [3]
+         : (tensor<3x256x2x128xf32>, tensor<f32>) -> tensor<3x256x2xf32>
+    %tb = stablehlo.broadcast_in_dim %t, dims = [0, 1, 2] : (tensor<3x256x2xf32>) -> tensor<3x256x2x128xf32>
+    %w = stablehlo.divide %e, %tb : tensor<3x256x2x128xf32>
+    %wb = stablehlo.convert %w : (tensor<3x256x2x128xf32>) -> tensor<3x256x2x128xbf16>
+    %o = stablehlo.dot_general %wb, %v, batching_dims = [0] x [0], contracting_dims = [3] x [1]
+         : (tensor<3x256x2x128xbf16>, tensor<3x128x64xbf16>) -> tensor<3x256x2x64xbf16>
+    return %o : tensor<3x256x2x64xbf16>)"));
+  EXPECT_EQ(recognise_attention(module.entry()), 0);
+}
+
 // The maxima of other rows: batch and heads of the maximum are exchanged, where both have as many.
 TEST(RecogniseAttention, LeavesMaximaInAnotherOrder) {
   graph::Module module = parsed(shared_heads(false, "0, 3, 1, 2"));
