@@ -235,6 +235,7 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   combine.experts = model.experts;
   combine.chosen = model.active_experts;
   combine.capacity = model.expert_capacity(double(sizes.keys));
+  combine.shared = part_of(model.shared_ffn, sizes.parts);
   Piece route = combine;
   route.part = Part::kRoute;
   route.root_mean_square = !model.biases;
@@ -246,20 +247,28 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
   experts.chunks = sizes.chunks;
-  return {route, experts, combine};
+  if (model.shared_ffn == 0) return {route, experts, combine, std::nullopt};
+  Piece shared = mlp_of(model, precision, sizes.rows, combine.shared);
+  shared.part = Part::kMlpHalf;
+  shared.chunks = sizes.chunks;
+  return {route, experts, combine, shared};
+}
+
+std::vector<Piece> ExpertPieces::all() const {
+  std::vector<Piece> pieces{route, experts, combine};
+  if (shared) pieces.push_back(*shared);
+  return pieces;
 }
 
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  if (model.expert_layers() == 0 || model.shared_ffn > 0 || model.latent() || !model.causal ||
-      sizes.cores > 1 || sizes.context > 1 || sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 ||
-      model.expert_ffn % sizes.parts != 0)
+  if (model.expert_layers() == 0 || model.latent() || !model.causal || sizes.cores > 1 || sizes.context > 1 ||
+      sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 || model.expert_ffn % sizes.parts != 0 ||
+      model.shared_ffn % sizes.parts != 0)
     return false;
-  for (auto [route, experts, combine] = expert_pieces(model, precision, sizes);
-       Piece * each : {&route, &experts, &combine}) {
-    each->backward = true;
-    if (work_of(*each) > 2 * kWorkMost) return false;
-  }
-  return true;
+  return std::ranges::all_of(expert_pieces(model, precision, sizes).all(), [](Piece each) {
+    each.backward = true;
+    return work_of(each) <= 2 * kWorkMost;
+  });
 }
 
 // A decode step of latent attention, which reads the compressed keys and values as they lie: queries are
@@ -402,8 +411,7 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
     if (sizes.norms_all_rows()) norms += 1 - whole;
   }
   if (with_experts && experts_are_whole(model, precision, sizes)) {
-    const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
-    for (const Piece& each : {route, experts, combine}) pieces.push_back({each});
+    for (const Piece& each : expert_pieces(model, precision, sizes).all()) pieces.push_back({each});
   } else if (with_experts) {
     add_experts(pieces, model, precision, sizes);
     if (sizes.norms_all_rows()) ++norms;

@@ -150,6 +150,7 @@ class Weights {
       for (const WeightTensor& each : half->weights) all_bytes_ += passes.layers * each.bytes;
     if (!passes.experts) return;
     all_bytes_ += passes.layers * passes.experts->router_bytes;
+    for (const WeightTensor& each : passes.experts->shared.weights) all_bytes_ += passes.layers * each.bytes;
     of_experts_ = {group_.ranks / passes.experts->ranks, group_.stride * passes.experts->ranks};
   }
 
@@ -329,24 +330,28 @@ class MicroBatch {
     return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
   }
   // A block's other half where it has experts.
-  Value experts_forward(const Touches& weights, Value value) {
-    return summed(steps_.made_by(passes_.experts->combine.forward, {{experts_made(weights, value), 0}}));
+  Value experts_forward(int layer, Value value) {
+    return summed(steps_.made_by(passes_.experts->combine.forward, {{experts_made(layer, value), 0}}));
   }
-  // What experts make of tokens, back at the tokens' ranks.
-  Value experts_made(const Touches& weights, Value value) {
+  // What experts make of tokens, back at the tokens' ranks. Those that every token meets work while tokens go
+  // to theirs.
+  Value experts_made(int layer, Value value) {
     const ExpertPasses& experts = *passes_.experts;
+    const Touches& weights = mlp_[size_t(layer)];
     const Value there =
         exchanged(steps_.made_by(experts.route.forward, {{normed(passes_.mlp.norm, value), 0}}));
+    steps_.part(experts.shared.forward, shared_[size_t(layer)], {});
     return exchanged(steps_.made_by(experts.experts.forward, joined({{there, 0}}, weights)));
   }
   Value exchanged(Value value) {
     return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks},
                              passes_.experts->exchanged_bytes, value);
   }
-  void experts_backward(const Touches& reads) {
+  void experts_backward(int layer) {
     const ExpertPasses& experts = *passes_.experts;
+    const Touches& reads = mlp_[size_t(layer)];
     Touches all{{whole_gradient_, 0}};
-    if (passes_.recompute) all.push_back({experts_made(reads, again_), 0});
+    if (passes_.recompute) all.push_back({experts_made(layer, again_), 0});
     const Value d_places = steps_.fresh();
     steps_.part(experts.combine.backward, all, {{d_places, kPlacesAt}});
     const Value d_made = exchanged(d_places);
@@ -358,11 +363,23 @@ class MicroBatch {
     const Value back = exchanged(d_tokens);
     for (size_t i = 0; i < writes.size(); ++i)
       weights_.sum(passes_.mlp, writes[i].value, passes_.mlp.weights[i].bytes);
+    shared_backward(layer);
     steps_.part(experts.route.backward, {{back, kTokensReadAt}}, {{given, 1}, {of_router, kTokensReadAt}});
     gradient_ = summed(given);
     weights_.sum(of_router, experts.router_bytes);
     weights_.update(known);
     norm_backward(passes_.mlp.norm_backward, 1, kNone);
+  }
+
+  // While gradients of tokens are on their way back.
+  void shared_backward(int layer) {
+    const HalfPasses& shared = passes_.experts->shared;
+    if (shared.weights.empty()) return;
+    Touches writes;
+    for (const WeightTensor& each : shared.weights) writes.push_back({steps_.fresh(), each.made_at});
+    steps_.part(shared.backward, joined({{whole_gradient_, 0}}, shared_[size_t(layer)]), writes);
+    for (size_t i = 0; i < writes.size(); ++i)
+      weights_.sum(shared, writes[i].value, shared.weights[i].bytes);
   }
 
   bool is_attention(const HalfPasses& half) const { return &half == &passes_.attention; }
@@ -418,8 +435,13 @@ class MicroBatch {
     if (!is_cut_) gradient_ = summed(gradient_);  // ranks have terms of it
     attention_.resize(size_t(passes_.layers));
     mlp_.resize(size_t(passes_.layers));
+    shared_.resize(size_t(passes_.layers));
     again_ = half_forward(passes_.attention, {}, {});  // of the last block, with no piece above
     for (int i = passes_.layers; i-- > 0;) backward(i);
+  }
+
+  Touches shared_gathered(Value after = {}) {
+    return passes_.experts ? weights_.gathered(passes_.experts->shared, after) : Touches();
   }
 
   void forward() { blocks_forward(looked_up()); }
@@ -440,7 +462,8 @@ class MicroBatch {
       attention_.push_back(weights_.gathered(passes_.attention));
       value = half_forward(passes_.attention, attention_.back(), value);
       mlp_.push_back(weights_.gathered(passes_.mlp));
-      value = passes_.experts ? experts_forward(mlp_.back(), value)
+      shared_.push_back(shared_gathered());
+      value = passes_.experts ? experts_forward(i, value)
                               : half_forward(passes_.mlp, mlp_.back(), value);
     }
     last_ = value;
@@ -494,6 +517,7 @@ class MicroBatch {
     if (recomputes_late_) {  // a block that runs again gathers again, when its gradient is there
       attention_[size_t(again)] = weights_.gathered(passes_.attention, gradient_);
       mlp_[size_t(again)] = weights_.gathered(passes_.mlp, gradient_);
+      shared_[size_t(again)] = shared_gathered(gradient_);
     }
     Value normal = gradient_;
     if (stand_alone_) {
@@ -564,12 +588,11 @@ class MicroBatch {
   }
 
   void backward(int layer) {
-    const Touches& reads = mlp_[size_t(layer)];
     whole_gradient_ = whole(gradient_);
     if (passes_.experts) {
-      experts_backward(reads);
+      experts_backward(layer);
     } else {
-      mlp_backward(reads);
+      mlp_backward(mlp_[size_t(layer)]);
     }
     whole_gradient_ = whole(gradient_);
     const bool goes_on = passes_.recompute && layer > 0;
@@ -612,7 +635,7 @@ class MicroBatch {
   const InsideRank inside_;
   Steps steps_;
   Weights weights_;
-  std::vector<Touches> attention_, mlp_;  // weights as pieces read them, by layer
+  std::vector<Touches> attention_, mlp_, shared_;  // weights as pieces read them, by layer
   Value table_, last_, gradient_, whole_gradient_, d_tied_, again_;
   Value terms_;     // of a gradient, before ranks add it up
   Touches behind_;  // sums of the piece before

@@ -71,6 +71,7 @@ struct ExpertPasses {
   double exchanged_bytes = 0;  // of a rank's places, each time
   int64_t ranks = 1;           // that share a set of experts, next to each other but for tensor parallelism
   double router_bytes = 0;
+  HalfPasses shared = {};  // experts that every token meets, on its own rank; no time where there are none
 };
 
 struct MicroBatchPasses {

@@ -260,6 +260,9 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
                    {{model.hidden, model.experts, false, layers},
                     {local * model.hidden, inner, false, (model.gated ? 2 : 1) * layers, layout.ep},
                     {local * inner, model.hidden, true, layers, layout.ep}});
+    if (const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts); shared_ffn > 0)
+      weights.insert(weights.end(), {{model.hidden, shared_ffn, false, (model.gated ? 2 : 1) * layers},
+                                     {shared_ffn, model.hidden, true, layers}});
   } else if (!sizes.updates) {
     weights.insert(weights.end(), {{model.hidden, share.ffn, false, (model.gated ? 2 : 1) * layers},
                                    {share.ffn, model.hidden, true, layers}});
@@ -276,13 +279,24 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
 // Of a block with experts: what stands in place of its MLP.
 ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision precision, const Layout& layout,
                            const BlockSizes& sizes) {
-  const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
+  const auto [route, experts, combine, shared] = expert_pieces(model, precision, sizes);
   const auto both = [&](const Piece& piece) {
     return BothWays{time_of(times, piece, false, false), time_of(times, piece, true, sizes.adds)};
   };
   const double element = precision == Precision::kFp32 ? 4 : 2;
   const int64_t places = model.experts * (sizes.rows / sizes.keys) * route.capacity;
-  return {both(route), both(experts), both(combine), double(places) * model.hidden * element, layout.ep};
+  ExpertPasses made{both(route), both(experts), both(combine), double(places) * model.hidden * element,
+                    layout.ep};
+  made.router_bytes = double(model.hidden) * model.experts * element;
+  if (shared) {
+    const BothWays time = both(*shared);
+    const double bytes = double(model.hidden) * double(shared->inner) * element;
+    made.shared.forward = time.forward;
+    made.shared.backward = time.backward;
+    made.shared.weights = {{bytes, 0.33}, {bytes, 0.67}};
+    if (model.gated) made.shared.weights.push_back({bytes, 0.9});
+  }
+  return made;
 }
 
 // Of a tick's tokens a device has a part of their numbers; it reads what it looked up, or keeps the gradient.
@@ -385,7 +399,6 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
         h * double(model.experts) / layout.ep * double(part_of(model.expert_ffn, sizes.parts)) * element;
     step.mlp.weights = {{of_experts, 0.33}, {of_experts, 0.67}};
     if (model.gated) step.mlp.weights.push_back({of_experts, 0.9});
-    step.experts->router_bytes = h * model.experts * element;
     if (!sizes.norms_all_rows()) {
       step.mlp.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
       step.mlp.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);

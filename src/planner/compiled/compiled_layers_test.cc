@@ -190,18 +190,24 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
   BlockSizes sizes{.rows = 128, .normed_rows = 128, .micro_batch = 2, .queries = 64, .keys = 64, .ep = 2};
   ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
   PieceTimes times(Generation::kV3, std::nullopt);
-  auto [route, experts, combine] = expert_pieces(model, Precision::kBf16, sizes);
+  model.shared_ffn = 384;
+  sizes.parts = 2;
+  ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
+  auto [route, experts, combine, shared] = expert_pieces(model, Precision::kBf16, sizes);
   EXPECT_EQ(route.capacity, 32);  // of each sequence
   EXPECT_EQ(experts.experts, 2);
   EXPECT_EQ(experts.rows, 2 * 2 * 32);  // of two ranks' two sequences
-  for (Piece* each : {&route, &experts, &combine})
+  ASSERT_TRUE(shared);  // on its own rank, of all of its tokens
+  EXPECT_EQ(shared->rows, 128);
+  EXPECT_EQ(shared->inner, 192);
+  for (Piece* each : {&route, &experts, &combine, &*shared})
     for (const bool backward : {false, true}) {
       each->backward = backward;
       each->adds = backward && each->part != Part::kCombine;
       graph::verify(graph_of(*each));
       EXPECT_GT(times.seconds(*each), 0) << to_string(*each);
     }
-  model.shared_ffn = 256;
+  model.shared_ffn = 385;  // two ranks do not divide them
   EXPECT_FALSE(experts_are_whole(model, Precision::kBf16, sizes));
 }
 

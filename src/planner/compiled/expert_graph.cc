@@ -151,6 +151,7 @@ class ExpertSheet : PieceWords {
     d_logits = narrow(d_logits);
     const ValueId in = argument({piece_.rows, piece_.hidden});
     give_gradient(product_of_rows(in, d_logits));
+    if (piece_.shared > 0) d_in = plus(d_in, argument({piece_.rows, piece_.hidden}));
     d_in = plus(d_in, narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
   }
@@ -209,7 +210,8 @@ class ExpertSheet : PieceWords {
       const ValueId each = times(wide(row), along_columns_of(by, piece_.hidden));
       sum = i == 0 ? each : plus(sum, each);
     }
-    give(narrow(sum));
+    sum = narrow(sum);
+    give(piece_.shared > 0 ? plus(sum, argument({piece_.rows, piece_.hidden})) : sum);
   }
 
   void combine_backward() {
