@@ -87,8 +87,8 @@ double work_of(const Piece& piece) {
     case Part::kEmbedding: return 2e8 * d(piece.rows);
     case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
     case Part::kExperts:
-      return (piece.backward ? 4 : 2) * d(piece.experts) * d(piece.rows) * d(piece.hidden) *
-             (piece.gated ? 3 : 2) * d(piece.inner);
+      return (piece.backward ? 4 : 2) * d(piece.hidden) * (piece.gated ? 3 : 2) *
+             (d(piece.experts) * d(piece.rows) * d(piece.inner) + d(piece.keys) * d(piece.shared));
     // Rows that are gathered, a choice at a time; places are counted by a product.
     case Part::kRoute:
     case Part::kCombine:
@@ -247,17 +247,15 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
   experts.chunks = sizes.chunks;
-  if (model.shared_ffn == 0) return {route, experts, combine, std::nullopt};
-  Piece shared = mlp_of(model, precision, sizes.rows, combine.shared);
-  shared.part = Part::kMlpHalf;
-  shared.chunks = sizes.chunks;
-  return {route, experts, combine, shared};
+  experts.shared = combine.shared;
+  experts.keys = combine.shared > 0 ? sizes.rows : 0;
+  return {route, experts, combine};
 }
 
-std::vector<Piece> ExpertPieces::all() const {
-  std::vector<Piece> pieces{route, experts, combine};
-  if (shared) pieces.push_back(*shared);
-  return pieces;
+Piece ExpertPieces::experts_alone() const {
+  Piece alone = experts;
+  alone.shared = alone.keys = 0;
+  return alone;
 }
 
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
@@ -265,7 +263,8 @@ bool experts_are_whole(const Model& model, Precision precision, const BlockSizes
       sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 || model.expert_ffn % sizes.parts != 0 ||
       model.shared_ffn % sizes.parts != 0)
     return false;
-  return std::ranges::all_of(expert_pieces(model, precision, sizes).all(), [](Piece each) {
+  const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
+  return std::ranges::all_of(std::vector{route, experts, combine}, [](Piece each) {
     each.backward = true;
     return work_of(each) <= 2 * kWorkMost;
   });
@@ -411,7 +410,8 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
     if (sizes.norms_all_rows()) norms += 1 - whole;
   }
   if (with_experts && experts_are_whole(model, precision, sizes)) {
-    for (const Piece& each : expert_pieces(model, precision, sizes).all()) pieces.push_back({each});
+    const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
+    for (const Piece& each : {route, experts, combine}) pieces.push_back({each});
   } else if (with_experts) {
     add_experts(pieces, model, precision, sizes);
     if (sizes.norms_all_rows()) ++norms;

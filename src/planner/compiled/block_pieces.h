@@ -1,7 +1,6 @@
 // The pieces that a block is compiled in, at the sizes of one core's share.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "planner/compiled/piece_graph.h"
@@ -72,9 +71,9 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
 // The same of a training step, cut where a rank meets those that have the other experts.
 struct ExpertPieces {
   Piece route, experts, combine;
-  std::optional<Piece> shared;  // experts that every token meets: an MLP that reads what the router does
 
-  std::vector<Piece> all() const;
+  // Without the experts that every token meets.
+  Piece experts_alone() const;
 };
 ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes);
 // Whether each of them is compiled whole: of decoders whose experts are all chosen.

@@ -70,6 +70,12 @@ struct Touch {
 };
 using Touches = std::vector<Touch>;
 
+// Of a part that goes from `first` to `last` of another.
+Touches within(Touches touches, double first, double last) {
+  for (Touch& each : touches) each.at = first + each.at * (last - first);
+  return touches;
+}
+
 Touches joined(Touches a, const Touches& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -340,8 +346,9 @@ class MicroBatch {
     const Touches& weights = mlp_[size_t(layer)];
     const Value there =
         exchanged(steps_.made_by(experts.route.forward, {{normed(passes_.mlp.norm, value), 0}}));
-    steps_.part(experts.shared.forward, shared_[size_t(layer)], {});
-    return exchanged(steps_.made_by(experts.experts.forward, joined({{there, 0}}, weights)));
+    const double behind = experts.shared_forward;
+    const Touches own = joined(within(shared_[size_t(layer)], 0, behind), within(weights, behind, 1));
+    return exchanged(steps_.made_by(experts.experts.forward, joined({{there, behind}}, own)));
   }
   Value exchanged(Value value) {
     return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks},
@@ -355,15 +362,20 @@ class MicroBatch {
     const Value d_places = steps_.fresh();
     steps_.part(experts.combine.backward, all, {{d_places, kPlacesAt}});
     const Value d_made = exchanged(d_places);
-    Touches writes;
-    for (const WeightTensor& each : passes_.mlp.weights) writes.push_back({steps_.fresh(), each.made_at});
+    const double before = 1 - experts.shared_backward;
+    const Touches& shared = shared_[size_t(layer)];
+    const Touches writes = within(fresh_of(passes_.mlp), 0, before),
+                  of_shared = within(fresh_of(experts.shared), before, 1);
     const Value d_tokens = steps_.fresh(), given = steps_.fresh(), of_router = steps_.fresh();
     const size_t known = weights_.count();
-    steps_.part(experts.experts.backward, joined({{d_made, 0}}, reads), joined({{d_tokens, 1}}, writes));
+    steps_.part(experts.experts.backward,
+                joined({{d_made, 0}}, joined(within(reads, 0, before), within(shared, before, 1))),
+                joined({{d_tokens, before}}, joined(writes, of_shared)));
     const Value back = exchanged(d_tokens);
     for (size_t i = 0; i < writes.size(); ++i)
       weights_.sum(passes_.mlp, writes[i].value, passes_.mlp.weights[i].bytes);
-    shared_backward(layer);
+    for (size_t i = 0; i < of_shared.size(); ++i)
+      weights_.sum(experts.shared, of_shared[i].value, experts.shared.weights[i].bytes);
     steps_.part(experts.route.backward, {{back, kTokensReadAt}}, {{given, 1}, {of_router, kTokensReadAt}});
     gradient_ = summed(given);
     weights_.sum(of_router, experts.router_bytes);
@@ -371,15 +383,11 @@ class MicroBatch {
     norm_backward(passes_.mlp.norm_backward, 1, kNone);
   }
 
-  // While gradients of tokens are on their way back.
-  void shared_backward(int layer) {
-    const HalfPasses& shared = passes_.experts->shared;
-    if (shared.weights.empty()) return;
+  // Gradients of a half's weights.
+  Touches fresh_of(const HalfPasses& half) {
     Touches writes;
-    for (const WeightTensor& each : shared.weights) writes.push_back({steps_.fresh(), each.made_at});
-    steps_.part(shared.backward, joined({{whole_gradient_, 0}}, shared_[size_t(layer)]), writes);
-    for (size_t i = 0; i < writes.size(); ++i)
-      weights_.sum(shared, writes[i].value, shared.weights[i].bytes);
+    for (const WeightTensor& each : half.weights) writes.push_back({steps_.fresh(), each.made_at});
+    return writes;
   }
 
   bool is_attention(const HalfPasses& half) const { return &half == &passes_.attention; }

@@ -71,7 +71,10 @@ struct ExpertPasses {
   double exchanged_bytes = 0;  // of a rank's places, each time
   int64_t ranks = 1;           // that share a set of experts, next to each other but for tensor parallelism
   double router_bytes = 0;
-  HalfPasses shared = {};  // experts that every token meets, on its own rank; no time where there are none
+  // Weights of the experts that every token meets, on its own rank, and their share of `experts`, where they
+  // come first forward and last backward.
+  HalfPasses shared = {};
+  double shared_forward = 0, shared_backward = 0;
 };
 
 struct MicroBatchPasses {

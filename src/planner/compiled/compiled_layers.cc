@@ -279,7 +279,8 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
 // Of a block with experts: what stands in place of its MLP.
 ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision precision, const Layout& layout,
                            const BlockSizes& sizes) {
-  const auto [route, experts, combine, shared] = expert_pieces(model, precision, sizes);
+  const ExpertPieces pieces = expert_pieces(model, precision, sizes);
+  const auto& [route, experts, combine] = pieces;
   const auto both = [&](const Piece& piece) {
     return BothWays{time_of(times, piece, false, false), time_of(times, piece, true, sizes.adds)};
   };
@@ -288,11 +289,14 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
   ExpertPasses made{both(route), both(experts), both(combine), double(places) * model.hidden * element,
                     layout.ep};
   made.router_bytes = double(model.hidden) * model.experts * element;
-  if (shared) {
-    const BothWays time = both(*shared);
-    const double bytes = double(model.hidden) * double(shared->inner) * element;
-    made.shared.forward = time.forward;
-    made.shared.backward = time.backward;
+  if (experts.shared > 0) {
+    const BothWays alone = both(pieces.experts_alone());
+    const auto beside = [](const PieceTime& all, const PieceTime& others) {
+      return std::max(0.0, 1 - others.seconds / all.seconds);
+    };
+    made.shared_forward = beside(made.experts.forward, alone.forward);
+    made.shared_backward = beside(made.experts.backward, alone.backward);
+    const double bytes = double(model.hidden) * double(experts.shared) * element;
     made.shared.weights = {{bytes, 0.33}, {bytes, 0.67}};
     if (model.gated) made.shared.weights.push_back({bytes, 0.9});
   }

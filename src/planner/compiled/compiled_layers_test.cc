@@ -193,14 +193,15 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
   model.shared_ffn = 384;
   sizes.parts = 2;
   ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
-  auto [route, experts, combine, shared] = expert_pieces(model, Precision::kBf16, sizes);
+  ExpertPieces pieces = expert_pieces(model, Precision::kBf16, sizes);
+  auto& [route, experts, combine] = pieces;
   EXPECT_EQ(route.capacity, 32);  // of each sequence
   EXPECT_EQ(experts.experts, 2);
   EXPECT_EQ(experts.rows, 2 * 2 * 32);  // of two ranks' two sequences
-  ASSERT_TRUE(shared);  // on its own rank, of all of its tokens
-  EXPECT_EQ(shared->rows, 128);
-  EXPECT_EQ(shared->inner, 192);
-  for (Piece* each : {&route, &experts, &combine, &*shared})
+  EXPECT_EQ(experts.keys, 128);  // all of the rank's tokens
+  EXPECT_EQ(experts.shared, 192);
+  EXPECT_GT(times.seconds(experts), times.seconds(pieces.experts_alone()));
+  for (Piece* each : {&route, &experts, &combine})
     for (const bool backward : {false, true}) {
       each->backward = backward;
       each->adds = backward && each->part != Part::kCombine;

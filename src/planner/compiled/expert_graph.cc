@@ -156,8 +156,10 @@ class ExpertSheet : PieceWords {
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
   }
 
-  // -- the products of a rank's experts, `rows` tokens each
+  // -- the products of a rank's experts, `rows` tokens each; those that every token meets go first forward, as
+  // others wait for their tokens, and last backward
   void experts() {
+    if (piece_.shared > 0) give(mlp_of(argument({piece_.keys, piece_.hidden}), piece_.shared));
     const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
     const ValueId up = kept(product_each(in, weight(into())));
     ValueId acted{};
@@ -177,18 +179,8 @@ class ExpertSheet : PieceWords {
     const ValueId given_up = inside();
     const ValueId given_acted = narrow(turned_each(d_out, weight(out_of())));
     give_gradient(rows_each(inside(), d_out));
-    std::vector<ValueId> d_firsts;
-    const std::vector<ValueId> all = barred({given_up, piece_.gated ? inside() : given_up, given_acted});
-    const ValueId up = wide(all[0]), d_acted = wide(all[2]);
-    if (piece_.gated) {
-      const ValueId gate = wide(all[1]);
-      const ValueId share = builder_.add(OpKind::logistic_, {gate});
-      const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
-      d_firsts = {narrow(times(times(d_acted, gate), share)),
-                  narrow(times(times(times(d_acted, up), share), slope))};
-    } else {
-      d_firsts = {narrow(times(d_acted, gelu_slope(up)))};
-    }
+    const std::vector<ValueId> d_firsts =
+        through_activation({given_up, piece_.gated ? inside() : given_up, given_acted});
     ValueId d_in{};
     for (size_t i = 0; i < d_firsts.size(); ++i) {
       give_gradient(rows_each(in, d_firsts[i]));
@@ -196,6 +188,8 @@ class ExpertSheet : PieceWords {
       d_in = i == 0 ? back : plus(d_in, back);
     }
     give(d_in);
+    if (piece_.shared > 0)
+      give(mlp_back(argument({piece_.keys, piece_.hidden}), piece_.keys, piece_.shared));
   }
 
   // -- what a token gets

@@ -216,9 +216,9 @@ class Sheet : PieceWords {
   void half_forward() {
     const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
     if (piece_.again)
-      mlp_inside(in);
+      mlp_inside(in, piece_.inner);
     else
-      give(piece_.part == Part::kMlpHalf ? mlp_of(in) : attention_of(in));
+      give(piece_.part == Part::kMlpHalf ? mlp_of(in, piece_.inner) : attention_of(in));
   }
 
   // `d`: gradient of what the block adds to, and of what it adds (summed over ranks).
@@ -229,7 +229,8 @@ class Sheet : PieceWords {
       return;
     }
     const ValueId d_out = argument({piece_.rows, piece_.hidden});
-    const ValueId d_in = piece_.part == Part::kMlpHalf ? mlp_back(d_out) : attention_back(d_out);
+    const ValueId d_in =
+        piece_.part == Part::kMlpHalf ? mlp_back(d_out, piece_.rows, piece_.inner) : attention_back(d_out);
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
     if (piece_.updates) update_other_half();
   }
@@ -250,32 +251,6 @@ class Sheet : PieceWords {
   void norm_backward() {
     give(norm_and_residual_back(argument({piece_.rows, piece_.hidden})));
     if (piece_.updates) update_other_half();
-  }
-
-  ValueId mlp_of(ValueId in) {
-    return narrow(product(mlp_inside(in), weight({piece_.inner, piece_.hidden})));
-  }
-
-  ValueId mlp_inside(ValueId in) {
-    const ValueId up = kept(product(in, weight({piece_.hidden, piece_.inner})));
-    ValueId acted{};
-    if (piece_.gated) {
-      const ValueId gate = kept(product(in, weight({piece_.hidden, piece_.inner})));
-      acted = times(silu(wide(gate)), wide(up));
-    } else {
-      acted = gelu(wide(up));
-    }
-    return kept(acted);
-  }
-
-  ValueId mlp_back(ValueId d_out) {
-    const auto inside = [&] { return argument({piece_.rows, piece_.inner}); };
-    const ValueId in = argument({piece_.rows, piece_.hidden});
-    const ValueId up = inside();
-    const ValueId d_acted = narrow(product_turned(d_out, weight({piece_.inner, piece_.hidden})));
-    give_gradient(product_of_rows(inside(), d_out));
-    const ValueId gate = piece_.gated ? inside() : up;
-    return back_through(in, through_activation({up, gate, d_acted}));
   }
 
   // An MLP that runs forward again does so in the part that its backward pass is.
@@ -301,19 +276,6 @@ class Sheet : PieceWords {
       d_in = i == 0 ? back : plus(d_in, back);
     }
     give(piece_.normed ? norm_and_residual_back(x, d_in) : d_in);
-  }
-
-  // Gradients of what an MLP's first products gave, from those, the gate's (or the same) and the gradient of
-  // what comes of them. In the exported step's order, which is another for the engines that share this work.
-  std::vector<ValueId> through_activation(std::vector<ValueId> kept_and_gradient) {
-    kept_and_gradient = barred(std::move(kept_and_gradient));
-    const ValueId up = wide(kept_and_gradient[0]), d_acted = wide(kept_and_gradient[2]);
-    const ValueId gate = piece_.gated ? wide(kept_and_gradient[1]) : up;
-    if (!piece_.gated) return {narrow(times(d_acted, gelu_slope(up)))};
-    const ValueId share = builder_.add(OpKind::logistic_, {gate});
-    const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
-    return {narrow(times(times(d_acted, gate), share)),
-            narrow(times(times(times(d_acted, up), share), slope))};
   }
 
   ValueId attention_of(ValueId in) {

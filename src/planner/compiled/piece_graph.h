@@ -64,8 +64,8 @@ struct Piece {
   int64_t capacity = 0;    // kRoute, kCombine: tokens of a sequence of `keys` that an expert takes
   // kBeforeKeys, kBehindKeys: ranks that each have a part of a sequence; 0: cores of one, with halves
   int64_t context = 0;
-  // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them; kRoute, kCombine:
-  // width of the experts that every token meets, whose work is a piece of its own
+  // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them; kRoute, kExperts,
+  // kCombine: width of the experts that every one of a rank's tokens meets (`keys` of kExperts)
   int64_t shared = 0;
   int64_t inner = 0;  // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
   bool gated = false;             // two products into the MLP, and SiLU; else one, and GELU
