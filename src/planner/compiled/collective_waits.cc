@@ -337,18 +337,18 @@ class MicroBatch {
   }
   // A block's other half where it has experts.
   Value experts_forward(int layer, Value value) {
-    return summed(steps_.made_by(passes_.experts->combine.forward, {{experts_made(layer, value), 0}}));
-  }
-  // What experts make of tokens, back at the tokens' ranks. Those that every token meets work while tokens go
-  // to theirs.
-  Value experts_made(int layer, Value value) {
     const ExpertPasses& experts = *passes_.experts;
+    const Value made =
+        experts_made(layer, value, experts.route.forward, experts.experts.forward, experts.shared_forward);
+    return summed(steps_.made_by(experts.combine.forward, {{made, 0}}));
+  }
+  // What experts make of tokens, back at the tokens' ranks. Those that every token meets, a `share` of the
+  // piece, work while tokens go to theirs.
+  Value experts_made(int layer, Value value, const PieceTime& route, const PieceTime& time, double share) {
     const Touches& weights = mlp_[size_t(layer)];
-    const Value there =
-        exchanged(steps_.made_by(experts.route.forward, {{normed(passes_.mlp.norm, value), 0}}));
-    const double behind = experts.shared_forward;
-    const Touches own = joined(within(shared_[size_t(layer)], 0, behind), within(weights, behind, 1));
-    return exchanged(steps_.made_by(experts.experts.forward, joined({{there, behind}}, own)));
+    const Value there = exchanged(steps_.made_by(route, {{normed(passes_.mlp.norm, value), 0}}));
+    const Touches own = joined(within(shared_[size_t(layer)], 0, share), within(weights, share, 1));
+    return exchanged(steps_.made_by(time, joined({{there, share}}, own)));
   }
   Value exchanged(Value value) {
     return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks},
@@ -358,7 +358,9 @@ class MicroBatch {
     const ExpertPasses& experts = *passes_.experts;
     const Touches& reads = mlp_[size_t(layer)];
     Touches all{{whole_gradient_, 0}};
-    if (passes_.recompute) all.push_back({experts_made(layer, again_), 0});
+    if (passes_.recompute)
+      all.push_back(
+          {experts_made(layer, again_, experts.route_again, experts.experts_again, experts.shared_again), 0});
     const Value d_places = steps_.fresh();
     steps_.part(experts.combine.backward, all, {{d_places, kPlacesAt}});
     const Value d_made = exchanged(d_places);

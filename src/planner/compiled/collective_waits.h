@@ -74,7 +74,8 @@ struct ExpertPasses {
   // Weights of the experts that every token meets, on its own rank, and their share of `experts`, where they
   // come first forward and last backward.
   HalfPasses shared = {};
-  double shared_forward = 0, shared_backward = 0;
+  double shared_forward = 0, shared_again = 0, shared_backward = 0;
+  PieceTime route_again = {}, experts_again = {};  // forward for the backward pass alone
 };
 
 struct MicroBatchPasses {

@@ -110,8 +110,17 @@ PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) 
 }
 
 // Of a block whose passes on other ticks come before its backward pass, and that runs again for that.
-double first_pass_s(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
-  piece.lean = sizes.again && (piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf);
+PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
+  const bool keeps = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf ||
+                     piece.part == Part::kRoute || piece.part == Part::kExperts;
+  piece.lean = sizes.again && keeps;
+  return time_of(times, piece, false, false);
+}
+
+// The pass of a piece for the backward pass alone, which does not read what a token gets of its experts.
+double again_s(PieceTimes& times, const Piece& piece) {
+  if (piece.part == Part::kCombine) return 0;
+  if (piece.part == Part::kMlpHalf || piece.part == Part::kExperts) return again_of(times, piece).seconds;
   return seconds_of(times, piece, false, false);
 }
 
@@ -146,15 +155,14 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
     const double backward =
         each.count * (runs_again ? behind_again(times, each.piece, sizes).seconds
                                  : seconds_of(times, each.piece, true, sizes.adds, sizes.updates));
-    out.forward += each.count * first_pass_s(times, each.piece, sizes);
+    out.forward += each.count * first_pass(times, each.piece, sizes).seconds;
     out.backward += backward;
     out.weights += weights_share(each.piece) * backward;
-    if (sizes.again)
-      again += each.count * (each.piece.part == Part::kMlpHalf ? again_of(times, each.piece).seconds
-                                                               : seconds_of(times, each.piece, false, false));
+    if (sizes.again) again += each.count * again_s(times, each.piece);
   }
-  if (sizes.again && !is_cut && !with_experts) out.again = again;
-  if (with_experts && (is_cut || !experts_are_whole(model, precision, sizes))) {
+  const bool is_whole = !is_cut && (!with_experts || experts_are_whole(model, precision, sizes));
+  if (sizes.again && is_whole) out.again = again;
+  if (with_experts && !is_whole) {
     const double routing = routing_s(model, precision, machine, sizes.rows);
     out.forward += routing;
     out.backward += routing;
@@ -282,19 +290,22 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
   const ExpertPieces pieces = expert_pieces(model, precision, sizes);
   const auto& [route, experts, combine] = pieces;
   const auto both = [&](const Piece& piece) {
-    return BothWays{time_of(times, piece, false, false), time_of(times, piece, true, sizes.adds)};
+    return BothWays{first_pass(times, piece, sizes), time_of(times, piece, true, sizes.adds)};
   };
   const double element = precision == Precision::kFp32 ? 4 : 2;
   const int64_t places = model.experts * (sizes.rows / sizes.keys) * route.capacity;
   ExpertPasses made{both(route), both(experts), both(combine), double(places) * model.hidden * element,
                     layout.ep};
   made.router_bytes = double(model.hidden) * model.experts * element;
+  made.route_again = time_of(times, route, false, false);
+  made.experts_again = again_of(times, experts);
   if (experts.shared > 0) {
     const BothWays alone = both(pieces.experts_alone());
     const auto beside = [](const PieceTime& all, const PieceTime& others) {
       return std::max(0.0, 1 - others.seconds / all.seconds);
     };
     made.shared_forward = beside(made.experts.forward, alone.forward);
+    made.shared_again = beside(made.experts_again, time_of(times, pieces.experts_alone(), false, false));
     made.shared_backward = beside(made.experts.backward, alone.backward);
     const double bytes = double(model.hidden) * double(experts.shared) * element;
     made.shared.weights = {{bytes, 0.33}, {bytes, 0.67}};

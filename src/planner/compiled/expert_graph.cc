@@ -159,7 +159,13 @@ class ExpertSheet : PieceWords {
   // -- the products of a rank's experts, `rows` tokens each; those that every token meets go first forward, as
   // others wait for their tokens, and last backward
   void experts() {
-    if (piece_.shared > 0) give(mlp_of(argument({piece_.keys, piece_.hidden}), piece_.shared));
+    if (piece_.shared > 0) {
+      const ValueId all = argument({piece_.keys, piece_.hidden});
+      if (piece_.again)
+        mlp_inside(all, piece_.shared);
+      else
+        give(mlp_of(all, piece_.shared));
+    }
     const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
     const ValueId up = kept(product_each(in, weight(into())));
     ValueId acted{};

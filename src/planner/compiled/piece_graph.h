@@ -86,6 +86,7 @@ struct Piece {
   bool selects = false;
   bool lean = false;  // of halves, a forward pass of a block that runs again: gives what comes of it alone
   // kMlpHalf: a forward pass for the backward pass, which does not read what it gives; or both of them.
+  // kExperts: the first, of those of `shared`.
   bool again = false;
 
   auto operator<=>(const Piece&) const = default;
