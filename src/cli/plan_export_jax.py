@@ -305,7 +305,9 @@ def places(shares, experts):
     hot = [counted == experts[..., i : i + 1] for i in range(CHOSEN)]
     meets = sum(each.astype(jnp.bfloat16) for each in hot)
     earlier = jnp.tril(jnp.ones((length, length), jnp.bfloat16), -1)
-    before = jnp.einsum("tu,sue->ste", earlier, meets, preferred_element_type=jnp.float32)
+    # Tokens first, as they are read below.
+    before = jax.lax.dot_general(earlier, meets, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+    before = jnp.swapaxes(before, 0, 1)
     before = jnp.stack([jnp.sum(jnp.where(each, before, 0), -1) for each in hot], -1)
     sequence = jax.lax.broadcasted_iota(jnp.float32, before.shape, 0)
     place = ((experts * sequences + sequence) * CAPACITY + before).reshape(-1)

@@ -87,13 +87,15 @@ double work_of(const Piece& piece) {
     case Part::kEmbedding: return 2e8 * d(piece.rows);
     case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
     case Part::kExperts:
-      return (piece.backward ? 4 : 2) * d(piece.hidden) * (piece.gated ? 3 : 2) *
-             (d(piece.experts) * d(piece.rows) * d(piece.inner) + d(piece.keys) * d(piece.shared));
+      return (piece.backward ? 4 : 2) * d(piece.experts) * d(piece.rows) * d(piece.hidden) *
+             (piece.gated ? 3 : 2) * d(piece.inner);
     // Rows that are gathered, a choice at a time; places are counted by a product.
     case Part::kRoute:
     case Part::kCombine:
       return 100 * 10 * d(piece.rows) * d(piece.hidden) * d(piece.chosen) +
-             2 * d(piece.rows) * d(piece.experts) * (d(piece.hidden) + d(piece.keys));
+             2 * d(piece.rows) * d(piece.experts) * (d(piece.hidden) + d(piece.keys)) +
+             (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
+                 d(piece.shared);
     case Part::kFetch:
     case Part::kKeep: return 100 * 4 * d(piece.rows) * d(piece.hidden) * d(piece.heads);
     case Part::kLoopTest: return 0;
@@ -236,6 +238,7 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   combine.chosen = model.active_experts;
   combine.capacity = model.expert_capacity(double(sizes.keys));
   combine.shared = part_of(model.shared_ffn, sizes.parts);
+  combine.gated = combine.shared > 0 && model.gated;
   Piece route = combine;
   route.part = Part::kRoute;
   route.root_mean_square = !model.biases;
@@ -247,15 +250,14 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
   experts.chunks = sizes.chunks;
-  experts.shared = combine.shared;
-  experts.keys = combine.shared > 0 ? sizes.rows : 0;
+
   return {route, experts, combine};
 }
 
-Piece ExpertPieces::experts_alone() const {
-  Piece alone = experts;
-  alone.shared = alone.keys = 0;
-  return alone;
+Piece without_shared(Piece piece) {
+  piece.shared = 0;
+  piece.gated = false;
+  return piece;
 }
 
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {

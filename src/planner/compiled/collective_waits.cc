@@ -338,17 +338,18 @@ class MicroBatch {
   // A block's other half where it has experts.
   Value experts_forward(int layer, Value value) {
     const ExpertPasses& experts = *passes_.experts;
-    const Value made =
-        experts_made(layer, value, experts.route.forward, experts.experts.forward, experts.shared_forward);
+    const Value made = experts_made(layer, value, experts.route.forward, experts.shared_forward);
     return summed(steps_.made_by(experts.combine.forward, {{made, 0}}));
   }
-  // What experts make of tokens, back at the tokens' ranks. Those that every token meets, a `share` of the
-  // piece, work while tokens go to theirs.
-  Value experts_made(int layer, Value value, const PieceTime& route, const PieceTime& time, double share) {
-    const Touches& weights = mlp_[size_t(layer)];
-    const Value there = exchanged(steps_.made_by(route, {{normed(passes_.mlp.norm, value), 0}}));
-    const Touches own = joined(within(shared_[size_t(layer)], 0, share), within(weights, share, 1));
-    return exchanged(steps_.made_by(time, joined({{there, share}}, own)));
+  // What experts make of tokens, back at the tokens' ranks. Those that every token meets, the last `share` of
+  // `route`, work while tokens go to theirs.
+  Value experts_made(int layer, Value value, const PieceTime& route, double share) {
+    const Touches reads{{normed(passes_.mlp.norm, value), 0}};
+    const Value sent = steps_.fresh();
+    steps_.part(route, joined(reads, within(shared_[size_t(layer)], 1 - share, 1)), {{sent, 1 - share}});
+    const Value there = exchanged(sent);
+    return exchanged(
+        steps_.made_by(passes_.experts->experts.forward, joined({{there, 0}}, mlp_[size_t(layer)])));
   }
   Value exchanged(Value value) {
     return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks},
@@ -359,25 +360,21 @@ class MicroBatch {
     const Touches& reads = mlp_[size_t(layer)];
     Touches all{{whole_gradient_, 0}};
     if (passes_.recompute)
-      all.push_back(
-          {experts_made(layer, again_, experts.route_again, experts.experts_again, experts.shared_again), 0});
+      all.push_back({experts_made(layer, again_, experts.route_again, experts.shared_again), 0});
     const Value d_places = steps_.fresh();
-    steps_.part(experts.combine.backward, all, {{d_places, kPlacesAt}});
-    const Value d_made = exchanged(d_places);
     const double before = 1 - experts.shared_backward;
-    const Touches& shared = shared_[size_t(layer)];
-    const Touches writes = within(fresh_of(passes_.mlp), 0, before),
-                  of_shared = within(fresh_of(experts.shared), before, 1);
+    const Touches of_shared = within(fresh_of(experts.shared), before, 1), writes = fresh_of(passes_.mlp);
+    steps_.part(experts.combine.backward, joined(all, within(shared_[size_t(layer)], before, 1)),
+                joined({{d_places, kPlacesAt * before}}, of_shared));
+    const Value d_made = exchanged(d_places);
     const Value d_tokens = steps_.fresh(), given = steps_.fresh(), of_router = steps_.fresh();
     const size_t known = weights_.count();
-    steps_.part(experts.experts.backward,
-                joined({{d_made, 0}}, joined(within(reads, 0, before), within(shared, before, 1))),
-                joined({{d_tokens, before}}, joined(writes, of_shared)));
+    for (size_t i = 0; i < of_shared.size(); ++i)
+      weights_.sum(experts.shared, of_shared[i].value, experts.shared.weights[i].bytes);
+    steps_.part(experts.experts.backward, joined({{d_made, 0}}, reads), joined({{d_tokens, 1}}, writes));
     const Value back = exchanged(d_tokens);
     for (size_t i = 0; i < writes.size(); ++i)
       weights_.sum(passes_.mlp, writes[i].value, passes_.mlp.weights[i].bytes);
-    for (size_t i = 0; i < of_shared.size(); ++i)
-      weights_.sum(experts.shared, of_shared[i].value, experts.shared.weights[i].bytes);
     steps_.part(experts.route.backward, {{back, kTokensReadAt}}, {{given, 1}, {of_router, kTokensReadAt}});
     gradient_ = summed(given);
     weights_.sum(of_router, experts.router_bytes);
@@ -473,8 +470,7 @@ class MicroBatch {
       value = half_forward(passes_.attention, attention_.back(), value);
       mlp_.push_back(weights_.gathered(passes_.mlp));
       shared_.push_back(shared_gathered());
-      value = passes_.experts ? experts_forward(i, value)
-                              : half_forward(passes_.mlp, mlp_.back(), value);
+      value = passes_.experts ? experts_forward(i, value) : half_forward(passes_.mlp, mlp_.back(), value);
     }
     last_ = value;
   }

@@ -79,7 +79,7 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
     if (of_mlp) piece.gated = false;
   }
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
-               piece.part != Part::kCombine;
+               (piece.part != Part::kCombine || piece.shared > 0);
   switch (piece.part) {
     case Part::kAttentionHalf:
     case Part::kBeforeKeys:
@@ -96,9 +96,10 @@ double seconds_of(PieceTimes& times, const Piece& piece, bool backward, bool add
   return time_of(times, piece, backward, adds, updates).seconds;
 }
 
-// A forward pass of an MLP whose result the backward pass does not read.
+// A forward pass of an MLP, or of experts that every token meets, whose result the backward pass does not
+// read.
 PieceTime again_of(PieceTimes& times, Piece piece) {
-  piece.again = true;
+  piece.again = piece.part != Part::kRoute || piece.shared > 0;
   return time_of(times, piece, false, false);
 }
 
@@ -120,7 +121,7 @@ PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
 // The pass of a piece for the backward pass alone, which does not read what a token gets of its experts.
 double again_s(PieceTimes& times, const Piece& piece) {
   if (piece.part == Part::kCombine) return 0;
-  if (piece.part == Part::kMlpHalf || piece.part == Part::kExperts) return again_of(times, piece).seconds;
+  if (piece.part == Part::kMlpHalf || piece.part == Part::kRoute) return again_of(times, piece).seconds;
   return seconds_of(times, piece, false, false);
 }
 
@@ -131,8 +132,8 @@ double weights_share(Piece piece) {
     case Part::kNorms:
     case Part::kNorm:
     case Part::kRoute:
-    case Part::kCombine:
     case Part::kAttention: return 0;
+    case Part::kCombine: return piece.shared > 0 ? 0.25 : 0;
     case Part::kAttentionHalf:
     case Part::kBehindKeys: {
       piece.backward = true;
@@ -287,8 +288,7 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
 // Of a block with experts: what stands in place of its MLP.
 ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision precision, const Layout& layout,
                            const BlockSizes& sizes) {
-  const ExpertPieces pieces = expert_pieces(model, precision, sizes);
-  const auto& [route, experts, combine] = pieces;
+  const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
   const auto both = [&](const Piece& piece) {
     return BothWays{first_pass(times, piece, sizes), time_of(times, piece, true, sizes.adds)};
   };
@@ -297,17 +297,16 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
   ExpertPasses made{both(route), both(experts), both(combine), double(places) * model.hidden * element,
                     layout.ep};
   made.router_bytes = double(model.hidden) * model.experts * element;
-  made.route_again = time_of(times, route, false, false);
-  made.experts_again = again_of(times, experts);
-  if (experts.shared > 0) {
-    const BothWays alone = both(pieces.experts_alone());
-    const auto beside = [](const PieceTime& all, const PieceTime& others) {
+  made.route_again = again_of(times, route);
+  if (route.shared > 0) {
+    const BothWays of_route = both(without_shared(route)), of_combine = both(without_shared(combine));
+    const auto behind = [](const PieceTime& all, const PieceTime& others) {
       return std::max(0.0, 1 - others.seconds / all.seconds);
     };
-    made.shared_forward = beside(made.experts.forward, alone.forward);
-    made.shared_again = beside(made.experts_again, time_of(times, pieces.experts_alone(), false, false));
-    made.shared_backward = beside(made.experts.backward, alone.backward);
-    const double bytes = double(model.hidden) * double(experts.shared) * element;
+    made.shared_forward = behind(made.route.forward, of_route.forward);
+    made.shared_again = behind(made.route_again, again_of(times, without_shared(route)));
+    made.shared_backward = behind(made.combine.backward, of_combine.backward);
+    const double bytes = double(model.hidden) * double(route.shared) * element;
     made.shared.weights = {{bytes, 0.33}, {bytes, 0.67}};
     if (model.gated) made.shared.weights.push_back({bytes, 0.9});
   }

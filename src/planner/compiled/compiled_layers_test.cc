@@ -193,14 +193,12 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
   model.shared_ffn = 384;
   sizes.parts = 2;
   ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
-  ExpertPieces pieces = expert_pieces(model, Precision::kBf16, sizes);
-  auto& [route, experts, combine] = pieces;
+  auto [route, experts, combine] = expert_pieces(model, Precision::kBf16, sizes);
   EXPECT_EQ(route.capacity, 32);  // of each sequence
   EXPECT_EQ(experts.experts, 2);
   EXPECT_EQ(experts.rows, 2 * 2 * 32);  // of two ranks' two sequences
-  EXPECT_EQ(experts.keys, 128);  // all of the rank's tokens
-  EXPECT_EQ(experts.shared, 192);
-  EXPECT_GT(times.seconds(experts), times.seconds(pieces.experts_alone()));
+  EXPECT_EQ(route.shared, 192);         // beside those, on all of the rank's tokens
+  EXPECT_GT(times.seconds(route), times.seconds(without_shared(route)));
   for (Piece* each : {&route, &experts, &combine})
     for (const bool backward : {false, true}) {
       each->backward = backward;

@@ -40,6 +40,12 @@ class ExpertSheet : PieceWords {
     const ValueId shares = given(beside(raised));
     const ValueId chosen = given(beside(experts));
     give(rows_of(in, token_of_places(shares, chosen, experts)));
+    // Experts that every token meets, while those of the others go to theirs.
+    if (piece_.shared == 0) return;
+    if (piece_.again)
+      mlp_inside(in, piece_.shared);
+    else
+      give(mlp_of(in, piece_.shared));
   }
 
   // The largest logit of each token first: logits, and which they are.
@@ -156,16 +162,8 @@ class ExpertSheet : PieceWords {
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
   }
 
-  // -- the products of a rank's experts, `rows` tokens each; those that every token meets go first forward,
-  // as others wait for their tokens, and last backward
+  // -- the products of a rank's experts, `rows` tokens each
   void experts() {
-    if (piece_.shared > 0) {
-      const ValueId all = argument({piece_.keys, piece_.hidden});
-      if (piece_.again)
-        mlp_inside(all, piece_.shared);
-      else
-        give(mlp_of(all, piece_.shared));
-    }
     const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
     const ValueId up = kept(product_each(in, weight(into())));
     ValueId acted{};
@@ -194,7 +192,6 @@ class ExpertSheet : PieceWords {
       d_in = i == 0 ? back : plus(d_in, back);
     }
     give(d_in);
-    if (piece_.shared > 0) give(mlp_back(argument({piece_.keys, piece_.hidden}), piece_.keys, piece_.shared));
   }
 
   // -- what a token gets
@@ -212,9 +209,10 @@ class ExpertSheet : PieceWords {
   }
 
   void combine_backward() {
+    const ValueId d_out = argument({piece_.rows, piece_.hidden});
     const std::vector<ValueId> all =
         barred({argument({places(), piece_.hidden}), argument({places()}, kIndex),
-                argument({places()}, kReal), argument({piece_.rows, piece_.hidden})});
+                argument({places()}, kReal), d_out});
     const ValueId made = all[0], token = all[1], share = all[2], d = all[3], d_wide = wide(d);
     give(narrow(
         times(wide(rows_of(d, token)), builder_.broadcast_in_dim(share, {places(), piece_.hidden}, {0}))));
@@ -224,6 +222,7 @@ class ExpertSheet : PieceWords {
       d_shares.push_back(times(builder_.reduce(OpKind::add_, times(wide(row), d_wide), {1}), there));
     }
     give(beside(d_shares));
+    if (piece_.shared > 0) give(mlp_back(d_out, piece_.rows, piece_.shared));
   }
 
   // -- words

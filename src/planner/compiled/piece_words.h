@@ -233,8 +233,8 @@ class PieceWords {
     return plus(argument({piece_.rows, piece_.hidden}), narrow(through));
   }
 
-  // -- an MLP of `inner` columns between those of a token. What the backward pass reads is given by the forward
-  // pass, as it leaves the program that made it.
+  // -- an MLP of `inner` columns between those of a token. What the backward pass reads is given by the
+  // forward pass, as it leaves the program that made it.
   ValueId mlp_of(ValueId in, int64_t inner) {
     return narrow(product(mlp_inside(in, inner), weight({inner, piece_.hidden})));
   }
