@@ -64,10 +64,10 @@ std::string jax(const Job& job, const Line& line) {
   if (model.latent() || model.window_layers > 0 || !model.causal || model.biases)
     refuse(fmt::format("{} for JAX", model.name),
            "decoders without biases: no latent or windowed attention, no encoders");
-  if (model.experts > 0 && (model.shared_ffn > 0 || model.dense_layers > 0))
-    refuse(fmt::format("{} for JAX: experts that every token meets, or blocks without experts beside those",
-                       model.name),
-           "a model whose blocks have chosen experts only, as Mixtral and Qwen3-MoE");
+  if (model.experts > 0 && model.dense_layers > 0)
+    refuse(fmt::format("{} for JAX: {} blocks without experts beside those that have them", model.name,
+                       model.dense_layers),
+           "a model whose blocks all have experts, as Mixtral, Qwen2-MoE and Qwen3-MoE");
   if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
   if (layout.offload) refuse("offload for JAX", "a plan without --offload");
   const nlohmann::ordered_json plan{{"instance", line.on->machine.instance},
@@ -92,7 +92,8 @@ std::string jax(const Job& job, const Line& line) {
                                       {"positions", model.positions},
                                       {"experts", model.experts},
                                       {"active_experts", model.active_experts},
-                                      {"expert_ffn", model.expert_ffn}}},
+                                      {"expert_ffn", model.expert_ffn},
+                                      {"shared_ffn", model.shared_ffn}}},
                                     {"layout",
                                      {{"pp", layout.pp},
                                       {"vpp", layout.vpp},

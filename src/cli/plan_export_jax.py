@@ -29,6 +29,7 @@ HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_head
 FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
 # Of experts: how many a token meets, and how many tokens of a sequence each of them takes.
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
+SHARED = MODEL["shared_ffn"]  # width of the experts that every token meets, together
 # Axes that cut a batch; ranks that share a set of experts are next to each other.
 BATCH = ("dp", "ep") if EXPERTS else ("dp",)
 # Devices with tokens of their own: context parallelism cuts each sequence.
@@ -73,11 +74,15 @@ def one_layer() -> dict:
         layer["router"] = ((HIDDEN, EXPERTS), (None, None))
         layer["up"] = ((EXPERTS, HIDDEN, inner), ("ep", None, "tp"))
         layer["down"] = ((EXPERTS, inner, HIDDEN), ("ep", "tp", None))
+        if SHARED:
+            layer["shared_up"] = ((HIDDEN, SHARED), (None, "tp"))
+            layer["shared_down"] = ((SHARED, HIDDEN), ("tp", None))
     else:
         layer["up"] = ((HIDDEN, FFN), (None, "tp"))
         layer["down"] = ((FFN, HIDDEN), ("tp", None))
     if MODEL["gated"]:
-        layer["gate"] = layer["up"]
+        for name in [name for name in layer if name in ("up", "shared_up")]:
+            layer[name.replace("up", "gate")] = layer[name]
     return layer
 
 
@@ -300,7 +305,9 @@ def places(shares, experts):
     hot = [counted == experts[..., i : i + 1] for i in range(CHOSEN)]
     meets = sum(each.astype(jnp.bfloat16) for each in hot)
     earlier = jnp.tril(jnp.ones((length, length), jnp.bfloat16), -1)
-    before = jnp.einsum("tu,sue->ste", earlier, meets, preferred_element_type=jnp.float32)
+    # Tokens first, as they are read below.
+    before = jax.lax.dot_general(earlier, meets, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+    before = jnp.swapaxes(before, 0, 1)
     before = jnp.stack([jnp.sum(jnp.where(each, before, 0), -1) for each in hot], -1)
     sequence = jax.lax.broadcasted_iota(jnp.float32, before.shape, 0)
     place = ((experts * sequences + sequence) * CAPACITY + before).reshape(-1)
@@ -508,21 +515,23 @@ class Step:
         h = self.whole_tokens(normed(x, w["norm2"]))
         return x + self.summed(self.experts(h, w) if EXPERTS else self.mlp(h, w, product))
 
-    def mlp(self, h, w, product):
-        up = product(h, w["up"])
-        inner = gated(product(h, w["gate"]), up) if MODEL["gated"] else gelu(up)
-        return product(inner, w["down"])
+    def mlp(self, h, w, product, of=""):
+        up = product(h, w[of + "up"])
+        inner = gated(product(h, w[of + "gate"]), up) if MODEL["gated"] else gelu(up)
+        return product(inner, w[of + "down"])
 
     def experts(self, h, w):
-        """Tokens go to the devices that have their experts, and what those make of them comes back."""
+        """Tokens go to the devices that have their experts, and what those make of them comes back. The experts that
+        every token meets are on its own device, and work while tokens are under way."""
         sequences = h.shape[0]
         shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))
         place, token, share = places(*jax.lax.stop_gradient((shares, experts)))
         tokens = dispatched(h.reshape(-1, HIDDEN), place, token).reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
         tokens = jax.lax.all_to_all(tokens, "ep", split_axis=0, concat_axis=1, tiled=True)
+        shared = self.mlp(h, w, product, "shared_") if SHARED else 0
         made = jax.lax.all_to_all(self.mlp(tokens, w, product_each), "ep", split_axis=1, concat_axis=0, tiled=True)
         made = combined(made.reshape(-1, HIDDEN), shares.reshape(-1, CHOSEN), place, token, share)
-        return made.reshape(h.shape)
+        return made.reshape(h.shape) + shared
 
     def gathered(self, weights, of):
         """Weights that ZeRO-3 keeps in parts, whole; their gradients come back in parts."""

@@ -138,14 +138,16 @@ def test_a_plan_has_the_gradients_of_one_device(tmp_path, options):
 EXPERTS = [
     {"pp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 1},
     {"pp": 2, "vpp": 2, "tp": 1, "ep": 4, "sp": "off", "zero": 0},
+    {"pp": 2, "tp": 2, "ep": 2, "sp": "on", "zero": 1, "shared": 192},
 ]
 
 
 @pytest.mark.parametrize("options", EXPERTS)
 def test_stages_with_experts_have_the_gradients_of_one_device(tmp_path, options):
     """Of 1F1B too, whose passes back run the blocks, and their router, again."""
+    options = {**options}
     model = mixture(tmp_path, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=128,
-                    vocab_size=256, num_local_experts=8)  # fmt: skip
+                    vocab_size=256, num_local_experts=8, **of_every_token(options.pop("shared", 0)))  # fmt: skip
     plan = exported(tmp_path, model, seq=64, global_batch=16, micro_batch=1, precision="fp32", **options)
     assert plan["layout"]["ep"] == options["ep"]
     found = gradients(tmp_path)
@@ -180,6 +182,13 @@ def mixture(folder: Path, **sizes: int | str) -> str:
     return config(folder, **{"model_type": "mixtral", "num_experts_per_tok": 2, **sizes})
 
 
+def of_every_token(width: int) -> dict:
+    """A Qwen2-MoE whose experts that every token meets have this width; 0: nothing."""
+    if width == 0:
+        return {}
+    return {"model_type": "qwen2_moe", "shared_expert_intermediate_size": width, "moe_intermediate_size": 128}
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -187,12 +196,14 @@ def mixture(folder: Path, **sizes: int | str) -> str:
         {"tp": 2, "ep": 4, "sp": "off", "zero": 3, "micro_batch": 1, "recompute": "none"},
         {"tp": 1, "ep": 8, "sp": "off", "zero": 0, "micro_batch": 1, "recompute": "none"},
         {"tp": 4, "ep": 1, "sp": "off", "zero": 2, "micro_batch": 2, "recompute": "none"},
+        {"tp": 2, "ep": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full", "shared": 192},
     ],
 )
 def test_a_plan_with_experts_has_the_losses_of_one_device(tmp_path, options):
     """The same tokens find no room at their experts, however the step is cut."""
+    options = {**options}
     model = mixture(tmp_path, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
-                    vocab_size=256, num_local_experts=8)  # fmt: skip
+                    vocab_size=256, num_local_experts=8, **of_every_token(options.pop("shared", 0)))  # fmt: skip
     plan = exported(tmp_path, model, seq=64, global_batch=8, **options)
     assert plan["ranks"] == 8
     losses = [

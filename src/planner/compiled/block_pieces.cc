@@ -93,7 +93,9 @@ double work_of(const Piece& piece) {
     case Part::kRoute:
     case Part::kCombine:
       return 100 * 10 * d(piece.rows) * d(piece.hidden) * d(piece.chosen) +
-             2 * d(piece.rows) * d(piece.experts) * (d(piece.hidden) + d(piece.keys));
+             2 * d(piece.rows) * d(piece.experts) * (d(piece.hidden) + d(piece.keys)) +
+             (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
+                 d(piece.shared);
     case Part::kFetch:
     case Part::kKeep: return 100 * 4 * d(piece.rows) * d(piece.hidden) * d(piece.heads);
     case Part::kLoopTest: return 0;
@@ -235,6 +237,8 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   combine.experts = model.experts;
   combine.chosen = model.active_experts;
   combine.capacity = model.expert_capacity(double(sizes.keys));
+  combine.shared = part_of(model.shared_ffn, sizes.parts);
+  combine.gated = combine.shared > 0 && model.gated;
   Piece route = combine;
   route.part = Part::kRoute;
   route.root_mean_square = !model.biases;
@@ -246,20 +250,26 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
   experts.chunks = sizes.chunks;
+
   return {route, experts, combine};
 }
 
+Piece without_shared(Piece piece) {
+  piece.shared = 0;
+  piece.gated = false;
+  return piece;
+}
+
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  if (model.expert_layers() == 0 || model.shared_ffn > 0 || model.latent() || !model.causal ||
-      sizes.cores > 1 || sizes.context > 1 || sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 ||
-      model.expert_ffn % sizes.parts != 0)
+  if (model.expert_layers() == 0 || model.latent() || !model.causal || sizes.cores > 1 || sizes.context > 1 ||
+      sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 || model.expert_ffn % sizes.parts != 0 ||
+      model.shared_ffn % sizes.parts != 0)
     return false;
-  for (auto [route, experts, combine] = expert_pieces(model, precision, sizes);
-       Piece * each : {&route, &experts, &combine}) {
-    each->backward = true;
-    if (work_of(*each) > 2 * kWorkMost) return false;
-  }
-  return true;
+  const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
+  return std::ranges::all_of(std::vector{route, experts, combine}, [](Piece each) {
+    each.backward = true;
+    return work_of(each) <= 2 * kWorkMost;
+  });
 }
 
 // A decode step of latent attention, which reads the compressed keys and values as they lie: queries are

@@ -72,6 +72,8 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
 struct ExpertPieces {
   Piece route, experts, combine;
 };
+// Without the experts that every token meets.
+Piece without_shared(Piece piece);
 ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes);
 // Whether each of them is compiled whole: of decoders whose experts are all chosen.
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes);

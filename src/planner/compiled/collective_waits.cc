@@ -70,6 +70,12 @@ struct Touch {
 };
 using Touches = std::vector<Touch>;
 
+// Of a part that goes from `first` to `last` of another.
+Touches within(Touches touches, double first, double last) {
+  for (Touch& each : touches) each.at = first + each.at * (last - first);
+  return touches;
+}
+
 Touches joined(Touches a, const Touches& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -150,6 +156,7 @@ class Weights {
       for (const WeightTensor& each : half->weights) all_bytes_ += passes.layers * each.bytes;
     if (!passes.experts) return;
     all_bytes_ += passes.layers * passes.experts->router_bytes;
+    for (const WeightTensor& each : passes.experts->shared.weights) all_bytes_ += passes.layers * each.bytes;
     of_experts_ = {group_.ranks / passes.experts->ranks, group_.stride * passes.experts->ranks};
   }
 
@@ -329,31 +336,41 @@ class MicroBatch {
     return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
   }
   // A block's other half where it has experts.
-  Value experts_forward(const Touches& weights, Value value) {
-    return summed(steps_.made_by(passes_.experts->combine.forward, {{experts_made(weights, value), 0}}));
-  }
-  // What experts make of tokens, back at the tokens' ranks.
-  Value experts_made(const Touches& weights, Value value) {
+  Value experts_forward(int layer, Value value) {
     const ExpertPasses& experts = *passes_.experts;
-    const Value there =
-        exchanged(steps_.made_by(experts.route.forward, {{normed(passes_.mlp.norm, value), 0}}));
-    return exchanged(steps_.made_by(experts.experts.forward, joined({{there, 0}}, weights)));
+    const Value made = experts_made(layer, value, experts.route.forward, experts.shared_forward);
+    return summed(steps_.made_by(experts.combine.forward, {{made, 0}}));
+  }
+  // What experts make of tokens, back at the tokens' ranks. Those that every token meets, the last `share` of
+  // `route`, work while tokens go to theirs.
+  Value experts_made(int layer, Value value, const PieceTime& route, double share) {
+    const Touches reads{{normed(passes_.mlp.norm, value), 0}};
+    const Value sent = steps_.fresh();
+    steps_.part(route, joined(reads, within(shared_[size_t(layer)], 1 - share, 1)), {{sent, 1 - share}});
+    const Value there = exchanged(sent);
+    return exchanged(
+        steps_.made_by(passes_.experts->experts.forward, joined({{there, 0}}, mlp_[size_t(layer)])));
   }
   Value exchanged(Value value) {
     return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks},
                              passes_.experts->exchanged_bytes, value);
   }
-  void experts_backward(const Touches& reads) {
+  void experts_backward(int layer) {
     const ExpertPasses& experts = *passes_.experts;
+    const Touches& reads = mlp_[size_t(layer)];
     Touches all{{whole_gradient_, 0}};
-    if (passes_.recompute) all.push_back({experts_made(reads, again_), 0});
+    if (passes_.recompute)
+      all.push_back({experts_made(layer, again_, experts.route_again, experts.shared_again), 0});
     const Value d_places = steps_.fresh();
-    steps_.part(experts.combine.backward, all, {{d_places, kPlacesAt}});
+    const double before = 1 - experts.shared_backward;
+    const Touches of_shared = within(fresh_of(experts.shared), before, 1), writes = fresh_of(passes_.mlp);
+    steps_.part(experts.combine.backward, joined(all, within(shared_[size_t(layer)], before, 1)),
+                joined({{d_places, kPlacesAt * before}}, of_shared));
     const Value d_made = exchanged(d_places);
-    Touches writes;
-    for (const WeightTensor& each : passes_.mlp.weights) writes.push_back({steps_.fresh(), each.made_at});
     const Value d_tokens = steps_.fresh(), given = steps_.fresh(), of_router = steps_.fresh();
     const size_t known = weights_.count();
+    for (size_t i = 0; i < of_shared.size(); ++i)
+      weights_.sum(experts.shared, of_shared[i].value, experts.shared.weights[i].bytes);
     steps_.part(experts.experts.backward, joined({{d_made, 0}}, reads), joined({{d_tokens, 1}}, writes));
     const Value back = exchanged(d_tokens);
     for (size_t i = 0; i < writes.size(); ++i)
@@ -363,6 +380,13 @@ class MicroBatch {
     weights_.sum(of_router, experts.router_bytes);
     weights_.update(known);
     norm_backward(passes_.mlp.norm_backward, 1, kNone);
+  }
+
+  // Gradients of a half's weights.
+  Touches fresh_of(const HalfPasses& half) {
+    Touches writes;
+    for (const WeightTensor& each : half.weights) writes.push_back({steps_.fresh(), each.made_at});
+    return writes;
   }
 
   bool is_attention(const HalfPasses& half) const { return &half == &passes_.attention; }
@@ -418,8 +442,13 @@ class MicroBatch {
     if (!is_cut_) gradient_ = summed(gradient_);  // ranks have terms of it
     attention_.resize(size_t(passes_.layers));
     mlp_.resize(size_t(passes_.layers));
+    shared_.resize(size_t(passes_.layers));
     again_ = half_forward(passes_.attention, {}, {});  // of the last block, with no piece above
     for (int i = passes_.layers; i-- > 0;) backward(i);
+  }
+
+  Touches shared_gathered(Value after = {}) {
+    return passes_.experts ? weights_.gathered(passes_.experts->shared, after) : Touches();
   }
 
   void forward() { blocks_forward(looked_up()); }
@@ -440,8 +469,8 @@ class MicroBatch {
       attention_.push_back(weights_.gathered(passes_.attention));
       value = half_forward(passes_.attention, attention_.back(), value);
       mlp_.push_back(weights_.gathered(passes_.mlp));
-      value = passes_.experts ? experts_forward(mlp_.back(), value)
-                              : half_forward(passes_.mlp, mlp_.back(), value);
+      shared_.push_back(shared_gathered());
+      value = passes_.experts ? experts_forward(i, value) : half_forward(passes_.mlp, mlp_.back(), value);
     }
     last_ = value;
   }
@@ -494,6 +523,7 @@ class MicroBatch {
     if (recomputes_late_) {  // a block that runs again gathers again, when its gradient is there
       attention_[size_t(again)] = weights_.gathered(passes_.attention, gradient_);
       mlp_[size_t(again)] = weights_.gathered(passes_.mlp, gradient_);
+      shared_[size_t(again)] = shared_gathered(gradient_);
     }
     Value normal = gradient_;
     if (stand_alone_) {
@@ -564,12 +594,11 @@ class MicroBatch {
   }
 
   void backward(int layer) {
-    const Touches& reads = mlp_[size_t(layer)];
     whole_gradient_ = whole(gradient_);
     if (passes_.experts) {
-      experts_backward(reads);
+      experts_backward(layer);
     } else {
-      mlp_backward(reads);
+      mlp_backward(mlp_[size_t(layer)]);
     }
     whole_gradient_ = whole(gradient_);
     const bool goes_on = passes_.recompute && layer > 0;
@@ -612,7 +641,7 @@ class MicroBatch {
   const InsideRank inside_;
   Steps steps_;
   Weights weights_;
-  std::vector<Touches> attention_, mlp_;  // weights as pieces read them, by layer
+  std::vector<Touches> attention_, mlp_, shared_;  // weights as pieces read them, by layer
   Value table_, last_, gradient_, whole_gradient_, d_tied_, again_;
   Value terms_;     // of a gradient, before ranks add it up
   Touches behind_;  // sums of the piece before

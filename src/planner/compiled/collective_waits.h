@@ -71,6 +71,11 @@ struct ExpertPasses {
   double exchanged_bytes = 0;  // of a rank's places, each time
   int64_t ranks = 1;           // that share a set of experts, next to each other but for tensor parallelism
   double router_bytes = 0;
+  // Weights of the experts that every token meets, on its own rank; and what they are of `route` forward and
+  // of `combine` backward, behind what other ranks wait for.
+  HalfPasses shared = {};
+  double shared_forward = 0, shared_again = 0, shared_backward = 0;
+  PieceTime route_again = {};  // forward for the backward pass alone
 };
 
 struct MicroBatchPasses {

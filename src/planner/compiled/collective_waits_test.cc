@@ -187,6 +187,11 @@ TEST_F(ActivationWaits, TokensAreWaitedForAtTheirExperts) {
   EXPECT_NEAR(beside.experts_s, 4 * exchange_s, 0.01 * exchange_s);
   EXPECT_NEAR(beside.activations_s - beside.experts_s, before, 0.01 * sum_s);
   EXPECT_NEAR(found(0).experts_s, 8 * exchange_s, 0.01 * exchange_s);
+  // Experts that every token meets work meanwhile: forward beside the way there, backward beside the way
+  // back.
+  passes.experts->route.forward = passes.experts->combine.backward = {exchange_s, 0};
+  passes.experts->shared_forward = passes.experts->shared_backward = 1;
+  EXPECT_NEAR(waits().experts_s, 4 * exchange_s, 0.01 * exchange_s);
 }
 
 // Two ranks of four have a copy of an expert's weights, whose gradients meet there.

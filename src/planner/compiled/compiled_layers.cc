@@ -79,7 +79,7 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
     if (of_mlp) piece.gated = false;
   }
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
-               piece.part != Part::kCombine;
+               (piece.part != Part::kCombine || piece.shared > 0);
   switch (piece.part) {
     case Part::kAttentionHalf:
     case Part::kBeforeKeys:
@@ -96,9 +96,10 @@ double seconds_of(PieceTimes& times, const Piece& piece, bool backward, bool add
   return time_of(times, piece, backward, adds, updates).seconds;
 }
 
-// A forward pass of an MLP whose result the backward pass does not read.
+// A forward pass of an MLP, or of experts that every token meets, whose result the backward pass does not
+// read.
 PieceTime again_of(PieceTimes& times, Piece piece) {
-  piece.again = true;
+  piece.again = piece.part != Part::kRoute || piece.shared > 0;
   return time_of(times, piece, false, false);
 }
 
@@ -110,8 +111,17 @@ PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) 
 }
 
 // Of a block whose passes on other ticks come before its backward pass, and that runs again for that.
-double first_pass_s(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
-  piece.lean = sizes.again && (piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf);
+PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
+  const bool keeps = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf ||
+                     piece.part == Part::kRoute || piece.part == Part::kExperts;
+  piece.lean = sizes.again && keeps;
+  return time_of(times, piece, false, false);
+}
+
+// The pass of a piece for the backward pass alone, which does not read what a token gets of its experts.
+double again_s(PieceTimes& times, const Piece& piece) {
+  if (piece.part == Part::kCombine) return 0;
+  if (piece.part == Part::kMlpHalf || piece.part == Part::kRoute) return again_of(times, piece).seconds;
   return seconds_of(times, piece, false, false);
 }
 
@@ -122,8 +132,8 @@ double weights_share(Piece piece) {
     case Part::kNorms:
     case Part::kNorm:
     case Part::kRoute:
-    case Part::kCombine:
     case Part::kAttention: return 0;
+    case Part::kCombine: return piece.shared > 0 ? 0.25 : 0;
     case Part::kAttentionHalf:
     case Part::kBehindKeys: {
       piece.backward = true;
@@ -146,15 +156,14 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
     const double backward =
         each.count * (runs_again ? behind_again(times, each.piece, sizes).seconds
                                  : seconds_of(times, each.piece, true, sizes.adds, sizes.updates));
-    out.forward += each.count * first_pass_s(times, each.piece, sizes);
+    out.forward += each.count * first_pass(times, each.piece, sizes).seconds;
     out.backward += backward;
     out.weights += weights_share(each.piece) * backward;
-    if (sizes.again)
-      again += each.count * (each.piece.part == Part::kMlpHalf ? again_of(times, each.piece).seconds
-                                                               : seconds_of(times, each.piece, false, false));
+    if (sizes.again) again += each.count * again_s(times, each.piece);
   }
-  if (sizes.again && !is_cut && !with_experts) out.again = again;
-  if (with_experts && (is_cut || !experts_are_whole(model, precision, sizes))) {
+  const bool is_whole = !is_cut && (!with_experts || experts_are_whole(model, precision, sizes));
+  if (sizes.again && is_whole) out.again = again;
+  if (with_experts && !is_whole) {
     const double routing = routing_s(model, precision, machine, sizes.rows);
     out.forward += routing;
     out.backward += routing;
@@ -260,6 +269,9 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
                    {{model.hidden, model.experts, false, layers},
                     {local * model.hidden, inner, false, (model.gated ? 2 : 1) * layers, layout.ep},
                     {local * inner, model.hidden, true, layers, layout.ep}});
+    if (const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts); shared_ffn > 0)
+      weights.insert(weights.end(), {{model.hidden, shared_ffn, false, (model.gated ? 2 : 1) * layers},
+                                     {shared_ffn, model.hidden, true, layers}});
   } else if (!sizes.updates) {
     weights.insert(weights.end(), {{model.hidden, share.ffn, false, (model.gated ? 2 : 1) * layers},
                                    {share.ffn, model.hidden, true, layers}});
@@ -278,11 +290,27 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
                            const BlockSizes& sizes) {
   const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
   const auto both = [&](const Piece& piece) {
-    return BothWays{time_of(times, piece, false, false), time_of(times, piece, true, sizes.adds)};
+    return BothWays{first_pass(times, piece, sizes), time_of(times, piece, true, sizes.adds)};
   };
   const double element = precision == Precision::kFp32 ? 4 : 2;
   const int64_t places = model.experts * (sizes.rows / sizes.keys) * route.capacity;
-  return {both(route), both(experts), both(combine), double(places) * model.hidden * element, layout.ep};
+  ExpertPasses made{both(route), both(experts), both(combine), double(places) * model.hidden * element,
+                    layout.ep};
+  made.router_bytes = double(model.hidden) * model.experts * element;
+  made.route_again = again_of(times, route);
+  if (route.shared > 0) {
+    const BothWays of_route = both(without_shared(route)), of_combine = both(without_shared(combine));
+    const auto behind = [](const PieceTime& all, const PieceTime& others) {
+      return std::max(0.0, 1 - others.seconds / all.seconds);
+    };
+    made.shared_forward = behind(made.route.forward, of_route.forward);
+    made.shared_again = behind(made.route_again, again_of(times, without_shared(route)));
+    made.shared_backward = behind(made.combine.backward, of_combine.backward);
+    const double bytes = double(model.hidden) * double(route.shared) * element;
+    made.shared.weights = {{bytes, 0.33}, {bytes, 0.67}};
+    if (model.gated) made.shared.weights.push_back({bytes, 0.9});
+  }
+  return made;
 }
 
 // Of a tick's tokens a device has a part of their numbers; it reads what it looked up, or keeps the gradient.
@@ -385,7 +413,6 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
         h * double(model.experts) / layout.ep * double(part_of(model.expert_ffn, sizes.parts)) * element;
     step.mlp.weights = {{of_experts, 0.33}, {of_experts, 0.67}};
     if (model.gated) step.mlp.weights.push_back({of_experts, 0.9});
-    step.experts->router_bytes = h * model.experts * element;
     if (!sizes.norms_all_rows()) {
       step.mlp.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
       step.mlp.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);

@@ -190,10 +190,15 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
   BlockSizes sizes{.rows = 128, .normed_rows = 128, .micro_batch = 2, .queries = 64, .keys = 64, .ep = 2};
   ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
   PieceTimes times(Generation::kV3, std::nullopt);
+  model.shared_ffn = 384;
+  sizes.parts = 2;
+  ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
   auto [route, experts, combine] = expert_pieces(model, Precision::kBf16, sizes);
   EXPECT_EQ(route.capacity, 32);  // of each sequence
   EXPECT_EQ(experts.experts, 2);
   EXPECT_EQ(experts.rows, 2 * 2 * 32);  // of two ranks' two sequences
+  EXPECT_EQ(route.shared, 192);         // beside those, on all of the rank's tokens
+  EXPECT_GT(times.seconds(route), times.seconds(without_shared(route)));
   for (Piece* each : {&route, &experts, &combine})
     for (const bool backward : {false, true}) {
       each->backward = backward;
@@ -201,7 +206,7 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
       graph::verify(graph_of(*each));
       EXPECT_GT(times.seconds(*each), 0) << to_string(*each);
     }
-  model.shared_ffn = 256;
+  model.shared_ffn = 385;  // two ranks do not divide them
   EXPECT_FALSE(experts_are_whole(model, Precision::kBf16, sizes));
 }
 

@@ -40,6 +40,12 @@ class ExpertSheet : PieceWords {
     const ValueId shares = given(beside(raised));
     const ValueId chosen = given(beside(experts));
     give(rows_of(in, token_of_places(shares, chosen, experts)));
+    // Experts that every token meets, while those of the others go to theirs.
+    if (piece_.shared == 0) return;
+    if (piece_.again)
+      mlp_inside(in, piece_.shared);
+    else
+      give(mlp_of(in, piece_.shared));
   }
 
   // The largest logit of each token first: logits, and which they are.
@@ -96,7 +102,8 @@ class ExpertSheet : PieceWords {
         builder_.compare(graph::ComparisonDirection::kLt, before, splat(before, double(piece_.capacity)));
     place = select(builder_.reshape(fits, {choices}),
                    builder_.convert(builder_.reshape(place, {choices}), kIndex), behind);
-    give(place);
+    give_columns(builder_.reshape(place, dims));
+    give_columns(shares);
     const ValueId token = builder_.reshape(iota(dims, 0), {choices, 1});
     const ValueId rows = builder_.concatenate({token, builder_.reshape(shares, {choices, 1})}, 1);
     const ValueId table = scattered(place, rows);
@@ -125,10 +132,9 @@ class ExpertSheet : PieceWords {
   // Gradients of places come back to their tokens, and those of shares to the router.
   void route_backward() {
     const ValueId d_places = argument({places(), piece_.hidden});
-    const ValueId place = argument({piece_.rows, piece_.chosen}, kIndex);
     ValueId d_in{};
     for (int64_t i = 0; i < piece_.chosen; ++i) {
-      const auto [row, there] = row_by_choice(d_places, place, i);
+      const auto [row, there] = row_by_choice(d_places, argument({piece_.rows, 1}, kIndex));
       const ValueId each = times(wide(row), along_columns_of(there, piece_.hidden));
       d_in = i == 0 ? each : plus(d_in, each);
     }
@@ -151,6 +157,7 @@ class ExpertSheet : PieceWords {
     d_logits = narrow(d_logits);
     const ValueId in = argument({piece_.rows, piece_.hidden});
     give_gradient(product_of_rows(in, d_logits));
+    if (piece_.shared > 0) d_in = plus(d_in, argument({piece_.rows, piece_.hidden}));
     d_in = plus(d_in, narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
   }
@@ -176,18 +183,8 @@ class ExpertSheet : PieceWords {
     const ValueId given_up = inside();
     const ValueId given_acted = narrow(turned_each(d_out, weight(out_of())));
     give_gradient(rows_each(inside(), d_out));
-    std::vector<ValueId> d_firsts;
-    const std::vector<ValueId> all = barred({given_up, piece_.gated ? inside() : given_up, given_acted});
-    const ValueId up = wide(all[0]), d_acted = wide(all[2]);
-    if (piece_.gated) {
-      const ValueId gate = wide(all[1]);
-      const ValueId share = builder_.add(OpKind::logistic_, {gate});
-      const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
-      d_firsts = {narrow(times(times(d_acted, gate), share)),
-                  narrow(times(times(times(d_acted, up), share), slope))};
-    } else {
-      d_firsts = {narrow(times(d_acted, gelu_slope(up)))};
-    }
+    const std::vector<ValueId> d_firsts =
+        through_activation({given_up, piece_.gated ? inside() : given_up, given_acted});
     ValueId d_in{};
     for (size_t i = 0; i < d_firsts.size(); ++i) {
       give_gradient(rows_each(in, d_firsts[i]));
@@ -200,31 +197,32 @@ class ExpertSheet : PieceWords {
   // -- what a token gets
   void combine() {
     const ValueId made = argument({places(), piece_.hidden});
-    const ValueId place = argument({piece_.rows, piece_.chosen}, kIndex);
-    const ValueId shares = argument({piece_.rows, piece_.chosen}, kReal);
     ValueId sum{};
     for (int64_t i = 0; i < piece_.chosen; ++i) {
-      const auto [row, there] = row_by_choice(made, place, i);
-      const ValueId by = times(there, column(shares, i));
+      const auto [row, there] = row_by_choice(made, argument({piece_.rows, 1}, kIndex));
+      const ValueId by = times(there, builder_.reshape(argument({piece_.rows, 1}, kReal), {piece_.rows}));
       const ValueId each = times(wide(row), along_columns_of(by, piece_.hidden));
       sum = i == 0 ? each : plus(sum, each);
     }
-    give(narrow(sum));
+    sum = narrow(sum);
+    give(piece_.shared > 0 ? plus(sum, argument({piece_.rows, piece_.hidden})) : sum);
   }
 
   void combine_backward() {
-    const std::vector<ValueId> all = barred(
-        {argument({places(), piece_.hidden}), argument({piece_.rows, piece_.chosen}, kIndex),
-         argument({places()}, kIndex), argument({places()}, kReal), argument({piece_.rows, piece_.hidden})});
-    const ValueId made = all[0], place = all[1], token = all[2], share = all[3], d = all[4], d_wide = wide(d);
+    const ValueId d_out = argument({piece_.rows, piece_.hidden});
+    const std::vector<ValueId> all =
+        barred({argument({places(), piece_.hidden}), argument({places()}, kIndex),
+                argument({places()}, kReal), d_out});
+    const ValueId made = all[0], token = all[1], share = all[2], d = all[3], d_wide = wide(d);
     give(narrow(
         times(wide(rows_of(d, token)), builder_.broadcast_in_dim(share, {places(), piece_.hidden}, {0}))));
     std::vector<ValueId> d_shares;
     for (int64_t i = 0; i < piece_.chosen; ++i) {
-      const auto [row, there] = row_by_choice(made, place, i);
+      const auto [row, there] = row_by_choice(made, argument({piece_.rows, 1}, kIndex));
       d_shares.push_back(times(builder_.reduce(OpKind::add_, times(wide(row), d_wide), {1}), there));
     }
     give(beside(d_shares));
+    if (piece_.shared > 0) give(mlp_back(d_out, piece_.rows, piece_.shared));
   }
 
   // -- words
@@ -257,9 +255,14 @@ class ExpertSheet : PieceWords {
                          {Attr::index_vector_dim, Attribute(int64_t{1})},
                          {Attr::slice_sizes, Attribute(Dims{1, piece_.hidden})}});
   }
+  // As the parts behind this one read what each choice has.
+  void give_columns(ValueId x) {
+    for (int64_t i = 0; i < piece_.chosen; ++i)
+      give(builder_.slice(x, {0, i}, {builder_.type(x).dim(0), i + 1}));
+  }
   // The row of each token's choice, and whether there is one: 0 or 1.
-  std::pair<ValueId, ValueId> row_by_choice(ValueId x, ValueId place, int64_t choice) {
-    const ValueId at = column(place, choice), last = splat(at, double(places() - 1));
+  std::pair<ValueId, ValueId> row_by_choice(ValueId x, ValueId place) {
+    const ValueId at = builder_.reshape(place, {piece_.rows}), last = splat(at, double(places() - 1));
     const ValueId there = builder_.compare(graph::ComparisonDirection::kLe, at, last);
     return {rows_of(x, builder_.add(OpKind::minimum_, {at, last})), builder_.convert(there, kReal)};
   }

@@ -216,9 +216,9 @@ class Sheet : PieceWords {
   void half_forward() {
     const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
     if (piece_.again)
-      mlp_inside(in);
+      mlp_inside(in, piece_.inner);
     else
-      give(piece_.part == Part::kMlpHalf ? mlp_of(in) : attention_of(in));
+      give(piece_.part == Part::kMlpHalf ? mlp_of(in, piece_.inner) : attention_of(in));
   }
 
   // `d`: gradient of what the block adds to, and of what it adds (summed over ranks).
@@ -229,7 +229,8 @@ class Sheet : PieceWords {
       return;
     }
     const ValueId d_out = argument({piece_.rows, piece_.hidden});
-    const ValueId d_in = piece_.part == Part::kMlpHalf ? mlp_back(d_out) : attention_back(d_out);
+    const ValueId d_in =
+        piece_.part == Part::kMlpHalf ? mlp_back(d_out, piece_.rows, piece_.inner) : attention_back(d_out);
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
     if (piece_.updates) update_other_half();
   }
@@ -250,32 +251,6 @@ class Sheet : PieceWords {
   void norm_backward() {
     give(norm_and_residual_back(argument({piece_.rows, piece_.hidden})));
     if (piece_.updates) update_other_half();
-  }
-
-  ValueId mlp_of(ValueId in) {
-    return narrow(product(mlp_inside(in), weight({piece_.inner, piece_.hidden})));
-  }
-
-  ValueId mlp_inside(ValueId in) {
-    const ValueId up = kept(product(in, weight({piece_.hidden, piece_.inner})));
-    ValueId acted{};
-    if (piece_.gated) {
-      const ValueId gate = kept(product(in, weight({piece_.hidden, piece_.inner})));
-      acted = times(silu(wide(gate)), wide(up));
-    } else {
-      acted = gelu(wide(up));
-    }
-    return kept(acted);
-  }
-
-  ValueId mlp_back(ValueId d_out) {
-    const auto inside = [&] { return argument({piece_.rows, piece_.inner}); };
-    const ValueId in = argument({piece_.rows, piece_.hidden});
-    const ValueId up = inside();
-    const ValueId d_acted = narrow(product_turned(d_out, weight({piece_.inner, piece_.hidden})));
-    give_gradient(product_of_rows(inside(), d_out));
-    const ValueId gate = piece_.gated ? inside() : up;
-    return back_through(in, through_activation({up, gate, d_acted}));
   }
 
   // An MLP that runs forward again does so in the part that its backward pass is.
@@ -303,19 +278,6 @@ class Sheet : PieceWords {
     give(piece_.normed ? norm_and_residual_back(x, d_in) : d_in);
   }
 
-  // Gradients of what an MLP's first products gave, from those, the gate's (or the same) and the gradient of
-  // what comes of them. In the exported step's order, which is another for the engines that share this work.
-  std::vector<ValueId> through_activation(std::vector<ValueId> kept_and_gradient) {
-    kept_and_gradient = barred(std::move(kept_and_gradient));
-    const ValueId up = wide(kept_and_gradient[0]), d_acted = wide(kept_and_gradient[2]);
-    const ValueId gate = piece_.gated ? wide(kept_and_gradient[1]) : up;
-    if (!piece_.gated) return {narrow(times(d_acted, gelu_slope(up)))};
-    const ValueId share = builder_.add(OpKind::logistic_, {gate});
-    const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
-    return {narrow(times(times(d_acted, gate), share)),
-            narrow(times(times(times(d_acted, up), share), slope))};
-  }
-
   ValueId attention_of(ValueId in) {
     const auto [q, k, v] = projections(in);
     return mixed_of(q, k, v);
@@ -332,8 +294,8 @@ class Sheet : PieceWords {
     q = placed(q), k = placed(k);
     q = given(heads_first(q, piece_.heads));
     if (piece_.context > 0) return {q, given(k), given(v)};
-    k = given(heads_first(for_queries(k), piece_.heads));
-    v = given(heads_first(for_queries(v), piece_.heads));
+    k = given(for_queries(k, positions()));
+    v = given(for_queries(v, positions()));
     return {q, k, v};
   }
 
@@ -355,13 +317,13 @@ class Sheet : PieceWords {
   ValueId keys_of_all() {
     if (piece_.context == 0) return argument(of_heads(piece_.keys));
     const ValueId all = argument({sequences() * piece_.keys, piece_.kv_heads * piece_.features});
-    return given(heads_first(for_queries(all), piece_.heads, piece_.keys));
+    return given(for_queries(all, piece_.keys));
   }
 
   void queries_backward() {
     const ValueId d_out = argument({piece_.rows, piece_.hidden});
     const auto [d_q, d_k, d_v] = attention_inside_back(d_out);
-    for (const ValueId d : {d_k, d_v}) give(piece_.context > 0 ? of_shared(heads_last(d)) : d);
+    for (const ValueId d : {d_k, d_v}) give(piece_.context > 0 ? of_keys(d) : d);
     ValueId d = heads_last(d_q);
     if (piece_.rotary) d = narrow(turned(wide(d)));
     give(d);
@@ -375,7 +337,7 @@ class Sheet : PieceWords {
     if (piece_.context == 0) gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
     for (int i = 0; i < 2; ++i) {
       ValueId d = piece_.context > 0 ? argument({piece_.rows, piece_.kv_heads * piece_.features})
-                                     : of_shared(heads_last(argument(of_heads(positions()))));
+                                     : of_keys(argument(of_heads(positions())));
       if (i == 0 && piece_.rotary) d = narrow(turned(wide(d)));
       give(d);
       gradient(in, d);
@@ -387,8 +349,7 @@ class Sheet : PieceWords {
 
   ValueId attention_back(ValueId d_out) {
     const auto d = attention_inside_back(d_out);
-    std::vector<ValueId> d_projected = {heads_last(d[0]), of_shared(heads_last(d[1])),
-                                        of_shared(heads_last(d[2]))};
+    std::vector<ValueId> d_projected = {heads_last(d[0]), of_keys(d[1]), of_keys(d[2])};
     for (int i = 0; i < 2; ++i)
       if (piece_.rotary) d_projected[i] = narrow(turned(wide(d_projected[i])));
     if (piece_.halves)
@@ -439,31 +400,35 @@ class Sheet : PieceWords {
     const Dims dims = builder_.type(x).dims_vector();
     return builder_.reshape(transposed(x, {0, 2, 1, 3}), {dims[0] * dims[2], dims[1] * dims[3]});
   }
-  // Keys or values, one for each head of queries that meets them; and the sum of their gradients. Where the
-  // rank has queries of some heads of keys that others of them meet elsewhere, from where it says.
-  ValueId for_queries(ValueId x) {
-    if (piece_.kv_heads == piece_.heads && piece_.shared == 0) return x;
-    const int64_t rows = builder_.type(x).dim(0), heads = piece_.kv_heads * each_meets();
-    const Dims one{rows, piece_.kv_heads, piece_.features};
-    const Dims all{rows, piece_.kv_heads, each_meets(), piece_.features};
-    x = builder_.broadcast_in_dim(builder_.reshape(x, one), all, {0, 1, 3});
-    if (piece_.shared > 0)
-      x = builder_.add(OpKind::dynamic_slice_,
-                       {builder_.reshape(x, {rows, heads, piece_.features}), none(), first_head(), none()},
-                       {{Attr::slice_sizes, Attribute(Dims{rows, piece_.heads, piece_.features})}});
-    return builder_.reshape(x, {rows, piece_.heads * piece_.features});
+  // Keys or values, one for each head of queries that meets them, heads first; and the sum of their
+  // gradients. Where the rank has queries of some heads of keys that others of them meet elsewhere, from
+  // where it says.
+  ValueId for_queries(ValueId x, int64_t positions) {
+    if (!is_shared()) return heads_first(x, piece_.heads, positions);
+    const Dims one{sequences(), positions, piece_.kv_heads, piece_.features};
+    x = builder_.broadcast_in_dim(builder_.reshape(x, one), by_meeting(positions), {0, 1, 2, 4});
+    x = builder_.reshape(x, {sequences(), positions, piece_.kv_heads * each_meets(), piece_.features});
+    if (piece_.shared > 0) {
+      Dims sizes{sequences(), positions, piece_.heads, piece_.features};
+      x = builder_.add(OpKind::dynamic_slice_, {x, none(), none(), first_head(), none()},
+                       {{Attr::slice_sizes, Attribute(std::move(sizes))}});
+    }
+    return transposed(x, {0, 2, 1, 3});
   }
-  ValueId of_shared(ValueId x) {
-    if (piece_.kv_heads == piece_.heads && piece_.shared == 0) return x;
-    const int64_t rows = builder_.type(x).dim(0), heads = piece_.kv_heads * each_meets();
+  ValueId of_keys(ValueId d) {
+    if (!is_shared()) return heads_last(d);
+    const int64_t positions = builder_.type(d).dim(2), rows = sequences() * positions;
+    d = transposed(d, {0, 2, 1, 3});
+    const Dims all{sequences(), positions, piece_.kv_heads * each_meets(), piece_.features};
     if (piece_.shared > 0)
-      x = builder_.add(
-          OpKind::dynamic_update_slice_,
-          {splat(Type::tensor(element_, {rows, heads, piece_.features}), 0),
-           builder_.reshape(x, {rows, piece_.heads, piece_.features}), none(), first_head(), none()});
-    const Dims all{rows, piece_.kv_heads, each_meets(), piece_.features};
-    const ValueId sum = builder_.reduce(OpKind::add_, builder_.reshape(x, all), {2});
+      d = builder_.add(OpKind::dynamic_update_slice_,
+                       {splat(Type::tensor(element_, all), 0), d, none(), none(), first_head(), none()});
+    const ValueId sum = builder_.reduce(OpKind::add_, builder_.reshape(d, by_meeting(positions)), {3});
     return builder_.reshape(sum, {rows, piece_.kv_heads * piece_.features});
+  }
+  bool is_shared() const { return piece_.kv_heads != piece_.heads || piece_.shared > 0; }
+  Dims by_meeting(int64_t positions) const {
+    return {sequences(), positions, piece_.kv_heads, each_meets(), piece_.features};
   }
   int64_t each_meets() const { return piece_.shared > 0 ? piece_.shared : piece_.heads / piece_.kv_heads; }
   ValueId none() { return splat(Type::tensor(kIndex, {}), 0); }

@@ -64,10 +64,11 @@ struct Piece {
   int64_t capacity = 0;    // kRoute, kCombine: tokens of a sequence of `keys` that an expert takes
   // kBeforeKeys, kBehindKeys: ranks that each have a part of a sequence; 0: cores of one, with halves
   int64_t context = 0;
-  int64_t shared =
-      0;              // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them
-  int64_t inner = 0;  // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
-  bool gated = false;             // two products into the MLP, and SiLU; else one, and GELU
+  // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them; kRoute, kCombine:
+  // width of the experts that every token meets, which work in kRoute forward and in kCombine backward
+  int64_t shared = 0;
+  int64_t inner = 0;   // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
+  bool gated = false;  // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
   bool causal = false;
   bool wide = false;    // float32, not bfloat16
@@ -85,6 +86,7 @@ struct Piece {
   bool selects = false;
   bool lean = false;  // of halves, a forward pass of a block that runs again: gives what comes of it alone
   // kMlpHalf: a forward pass for the backward pass, which does not read what it gives; or both of them.
+  // kRoute: the first, of the experts of `shared`.
   bool again = false;
 
   auto operator<=>(const Piece&) const = default;

@@ -233,6 +233,51 @@ class PieceWords {
     return plus(argument({piece_.rows, piece_.hidden}), narrow(through));
   }
 
+  // -- an MLP of `inner` columns between those of a token. What the backward pass reads is given by the
+  // forward pass, as it leaves the program that made it.
+  ValueId mlp_of(ValueId in, int64_t inner) {
+    return narrow(product(mlp_inside(in, inner), weight({inner, piece_.hidden})));
+  }
+  ValueId mlp_inside(ValueId in, int64_t inner) {
+    const ValueId up = kept(product(in, weight({piece_.hidden, inner})));
+    ValueId acted{};
+    if (piece_.gated) {
+      const ValueId gate = kept(product(in, weight({piece_.hidden, inner})));
+      acted = times(silu(wide(gate)), wide(up));
+    } else {
+      acted = gelu(wide(up));
+    }
+    return kept(acted);
+  }
+  ValueId mlp_back(ValueId d_out, int64_t rows, int64_t inner) {
+    const auto inside = [&] { return argument({rows, inner}); };
+    const ValueId in = argument({rows, piece_.hidden});
+    const ValueId up = inside();
+    const ValueId d_acted = narrow(product_turned(d_out, weight({inner, piece_.hidden})));
+    give_gradient(product_of_rows(inside(), d_out));
+    const ValueId gate = piece_.gated ? inside() : up;
+    ValueId d_in{};
+    const std::vector<ValueId> d_firsts = through_activation({up, gate, d_acted});
+    for (size_t i = 0; i < d_firsts.size(); ++i) {
+      give_gradient(product_of_rows(in, d_firsts[i]));
+      const ValueId back = narrow(product_turned(d_firsts[i], weight({piece_.hidden, inner})));
+      d_in = i == 0 ? back : plus(d_in, back);
+    }
+    return d_in;
+  }
+  // Gradients of what an MLP's first products gave, from those, the gate's (or the same) and the gradient of
+  // what comes of them. In the exported step's order, which is another for the engines that share this work.
+  std::vector<ValueId> through_activation(std::vector<ValueId> kept_and_gradient) {
+    kept_and_gradient = barred(std::move(kept_and_gradient));
+    const ValueId up = wide(kept_and_gradient[0]), d_acted = wide(kept_and_gradient[2]);
+    if (!piece_.gated) return {narrow(times(d_acted, gelu_slope(up)))};
+    const ValueId gate = wide(kept_and_gradient[1]);
+    const ValueId share = builder_.add(OpKind::logistic_, {gate});
+    const ValueId slope = plus(splat(share, 1), times(gate, minus(splat(share, 1), share)));
+    return {narrow(times(times(d_acted, gate), share)),
+            narrow(times(times(times(d_acted, up), share), slope))};
+  }
+
   ValueId transposed(ValueId x, Dims order) {
     return builder_.add(OpKind::transpose_, {x}, {{Attr::permutation, Attribute(std::move(order))}});
   }

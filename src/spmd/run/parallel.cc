@@ -293,14 +293,20 @@ bool is_part_of_carried(const graph::Function& function, BlockId block, const Op
 
 }  // namespace
 
-// Results of broadcasts that only ops of devices read, what light ops make of constants (masks by index), and
-// parts of what a loop only reads. Each step makes those that it reads anew: what they are made of is smaller
-// or lies in memory anyway, and its compiler then knows what they are: a causal mask that comes as an input
-// is any mask, and a part that is large is read where it lies.
+// Results of broadcasts that only ops of devices read, what light ops make of constants (masks by index), parts
+// of what a loop only reads, and new shapes of arguments and of what collectives give. Each step makes those
+// that it reads anew: what they are made of is smaller or lies in memory anyway, and its compiler then knows
+// what they are: a causal mask that comes as an input is any mask, and a part that is large is read where it
+// lies.
 std::set<ValueId> ParallelProgram::remade(BlockId block) const {
   constexpr size_t kMaskOps = 16;  // more of them are a computation (random bits of a constant key)
   std::set<ValueId> values, parts;
   std::map<ValueId, size_t> of_constants;  // and of how many ops
+  const auto lies_in_memory = [&](ValueId value) {
+    const OpId maker = function_.value(value).op;
+    if (maker == graph::kNoOp || is_collective(function_.op(maker).kind)) return true;
+    return function_.op(maker).kind == OpKind::reshape_ && values.contains(value);
+  };
   const std::vector<OpId>& ops = function_.block(block).ops;
   for (const OpId id : ops) {
     const Op& op = function_.op(id);
@@ -320,6 +326,7 @@ std::set<ValueId> ParallelProgram::remade(BlockId block) const {
                                     : !op.operands.empty() && is_part_of_carried(function_, block, op))
       parts.insert(op.results[0]);
     if (op.kind == OpKind::broadcast_in_dim_) values.insert(op.results[0]);
+    if (op.kind == OpKind::reshape_ && lies_in_memory(op.operands[0])) values.insert(op.results[0]);
   }
   values.insert(parts.begin(), parts.end());
   for (const auto& [value, made_by] : of_constants) values.insert(value);
