@@ -1,5 +1,6 @@
 #include "collectives/algorithms.h"
 
+#include <map>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -7,7 +8,9 @@
 
 #include "collectives/choose.h"
 #include "collectives/hierarchical.h"
+#include "collectives/predict.h"
 #include "collectives/testing/samples.h"
+#include "collectives/verify.h"
 
 namespace opentrn::collectives {
 namespace {
@@ -71,6 +74,35 @@ TEST(Algorithms, KangaringReadsOnceForTwoWrites) {
   for (size_t rank = 0; rank < 8; ++rank)
     for (const Step& step : reduce.steps[rank])
       EXPECT_LE(reduce.more_sources(static_cast<int>(rank), step).size(), 2u);
+}
+
+// As many rings as adapters; each adapter is left by one, and another one comes by it.
+TEST(Algorithms, RingsThroughAllServersLeaveByAllAdapters) {
+  struct Case {
+    const char* machine;
+    int ranks, adapters;
+  };
+  for (const Case& one : {Case{"trn1.32xlarge", 64, 8}, Case{"trn1.32xlarge", 32, 4},
+                          Case{"trn1n.32xlarge", 64, 16}, Case{"trn1n.32xlarge", 128, 16}}) {
+    const int servers = one.ranks == 128 ? 4 : 2;
+    const fabric::Platform platform = fabric::Platform::make(arch::default_tables(), one.machine, servers);
+    const RankCores cores = place_ranks(platform, one.ranks, 1, servers);
+    const Layout layout = layout_of(platform, cores);
+    Request request{.kind = Kind::kAllGather, .ranks = one.ranks, .bytes = 1 << 12, .dtype = DType::kUint8};
+    const Plan plan = make_plan("flat_ring", request, layout);
+    prove(plan);
+    std::map<fabric::LinkId, int64_t> bytes;  // by way of each adapter, out and in
+    for (int rank = 0; rank < one.ranks; ++rank)
+      for (const Step& step : plan.steps[static_cast<size_t>(rank)])
+        for (const fabric::Hop& hop :
+             platform.path(cores[static_cast<size_t>(rank)][0], cores[static_cast<size_t>(step.peer)][0])
+                 .hops)
+          if (platform.network().links[static_cast<size_t>(hop.link)].kind == fabric::LinkClass::kEfa)
+            bytes[hop.link] += step.bytes;
+    ASSERT_EQ(bytes.size(), static_cast<size_t>(one.adapters * servers * 2)) << one.machine << one.ranks;
+    for (const auto& [link, carried] : bytes)
+      EXPECT_EQ(carried, bytes.begin()->second) << one.machine << one.ranks;
+  }
 }
 
 TEST(Algorithms, PlansOf256RanksStaySmall) {

@@ -1,6 +1,7 @@
 // No collective is faster than the links allow any algorithm to be (fabric/verify.h), and those whose links
 // are all busy all the time take that long.
 #include <numeric>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include "base/units.h"
 #include "collectives/algorithms.h"
 #include "collectives/exchange.h"
+#include "collectives/hierarchical.h"
 #include "collectives/predict.h"
 #include "collectives/ring_orders.h"
 #include "fabric/verify.h"
@@ -105,16 +107,37 @@ class OnePerChip {
     for (int chip = 0; chip < chips_; ++chip) job.cores.push_back({chip * per_chip()});
     return static_cast<double>(predict(default_tables(), platform_, std::span(&job, 1)).end_ps) / kPsPerS;
   }
+  // The same of an all-reduce of `kAll` bytes by hierarchy, in one part.
+  double hierarchy_s() const {
+    const Request request{.kind = Kind::kAllReduce, .ranks = chips_, .bytes = kAll, .dtype = DType::kUint8};
+    RankCores cores;
+    for (int chip = 0; chip < chips_; ++chip) cores.push_back({chip * per_chip()});
+    const Plan plan = hierarchical({.pipeline = 1}).plan(request, layout_of(platform_, cores));
+    const collectives::Run run{&plan, costs("hier"), cores, {}, 0};
+    return static_cast<double>(time_of(platform_, std::span(&run, 1)).end_ps()) / kPsPerS;
+  }
+  Costs costs(const std::string& algorithm) const {
+    return costs_of(default_tables(), platform_.generation(), algorithm);
+  }
   // What all of these take at once if the busiest link never stops: bytes over it by its rate.
   struct Move {
     int from = 0, to = 0;  // chips
     double bytes = 0;
+    int addends = 1;  // in the memory of `from`, whose engines sum them
   };
   double stage_s(const std::vector<Move>& moves) const {
-    std::vector<double> load(platform_.network().links.size());
-    for (const Move& move : moves)
-      for (const fabric::Hop& hop : platform_.path(move.from * per_chip(), move.to * per_chip()).hops)
-        load[static_cast<size_t>(hop.link)] += move.bytes * hop.share / fabric::kWholeShare;
+    const auto& links = platform_.network().links;
+    std::vector<double> load(links.size());
+    for (const Move& move : moves) {
+      const bool sums_on_the_way = move.addends > 1 && move.from != move.to;
+      for (const fabric::Hop& hop : platform_.path(move.from * per_chip(), move.to * per_chip()).hops) {
+        const fabric::LinkClass kind = links[static_cast<size_t>(hop.link)].kind;
+        const bool is_network = kind == fabric::LinkClass::kPcie || kind == fabric::LinkClass::kEfa;
+        load[static_cast<size_t>(hop.link)] +=
+            move.bytes * hop.share / fabric::kWholeShare * (sums_on_the_way && !is_network ? kReduction : 1);
+      }
+      load[static_cast<size_t>(platform_.hbm(move.from * per_chip()))] += move.bytes * (move.addends - 1);
+    }
     double seconds = 0;
     for (size_t link = 0; link < load.size(); ++link)
       if (load[link] > 0)
@@ -136,17 +159,36 @@ class OnePerChip {
     }
     return stage_s(moves);
   }
+  // A reduce-scatter of `bytes` by rings within a machine of 16 chips: a copy, sums of two on all hops behind
+  // it, and the last one in the own memory.
+  double reducing_rings_s(double bytes) const {
+    RankCores cores;
+    for (int chip = 0; chip < 16; ++chip) cores.push_back({chip * per_chip()});
+    const auto orders = ring_orders(layout_of(platform_, cores), all_ranks(16));
+    const double part = bytes / 16 / static_cast<double>(orders.size());
+    double seconds = 0;
+    for (int hop = 0; hop < 16; ++hop) {
+      std::vector<Move> moves;
+      for (const auto& order : orders)
+        for (size_t i = 0; i < order.size(); ++i)
+          moves.push_back(
+              {order[i], hop == 15 ? order[i] : order[(i + 1) % order.size()], part, hop == 0 ? 1 : 2});
+      seconds += stage_s(moves);
+    }
+    return seconds;
+  }
   // One of halves: the chips of a number of each two of the machines or instances exchange so much.
-  double exchange_s(const std::vector<std::pair<int, int>>& pairs, double bytes) const {
+  double exchange_s(const std::vector<std::pair<int, int>>& pairs, double bytes, int addends = 1) const {
     std::vector<Move> moves;
     for (const auto& [a, b] : pairs)
       for (int chip = 0; chip < 16; ++chip) {
-        moves.push_back({a * 16 + chip, b * 16 + chip, bytes});
-        moves.push_back({b * 16 + chip, a * 16 + chip, bytes});
+        moves.push_back({a * 16 + chip, b * 16 + chip, bytes, addends});
+        moves.push_back({b * 16 + chip, a * 16 + chip, bytes, addends});
       }
     return stage_s(moves);
   }
   static constexpr int64_t kAll = int64_t{1} << 42;
+  static constexpr double kReduction = 1.24;  // of the table: what a summing transfer takes of a copy
 
  private:
   int per_chip() const { return platform_.cores_per_chip(); }
@@ -194,6 +236,88 @@ TEST(Floors, InstancesOfAnUltraServerTakeTheirStages) {
   const double expected = ultraserver.exchange_s({{0, 1}, {2, 3}}, part) +
                           ultraserver.exchange_s({{0, 3}, {1, 2}}, 2 * part) + ultraserver.rings_s(all);
   EXPECT_NEAR(ultraserver.seconds(Kind::kAllGather, "hier") / expected, 1, 1e-3);
+}
+
+// -- of reductions: a step that sums reads all addends, and takes the links longer than a copy ------------
+// An all-reduce gathers then, without the copy of its own part that an all-gather makes.
+TEST(Floors, RingsReduceHopByHop) {
+  for (const char* machine : {"trn1n.32xlarge", "trn2.48xlarge"}) {
+    const OnePerChip torus(machine, 1);
+    const double reduced = torus.reducing_rings_s(OnePerChip::kAll);
+    EXPECT_NEAR(torus.seconds(Kind::kReduceScatter, "ring") / reduced, 1, 1e-3) << machine;
+    EXPECT_NEAR(torus.seconds(Kind::kAllReduce, "ring") / (reduced + torus.rings_s(OnePerChip::kAll)), 1,
+                1e-3)
+        << machine;
+  }
+}
+
+// Halves of what is left, each with all that came before it; the last sum is in the own memory.
+TEST(Floors, RdhSumsWhatItSends) {
+  for (const char* machine : {"trn1n.32xlarge", "trn2.48xlarge"}) {
+    const OnePerChip torus(machine, 1);
+    const double part = OnePerChip::kAll / 16.0;
+    double reduced = torus.stage_s({{0, 0, part, 5}});
+    for (int axis = 0; axis < 4; ++axis) {
+      const double half = part * (8 >> axis);
+      reduced += torus.stage_s({{0, 1, half, axis + 1}, {1, 0, half, axis + 1}});
+    }
+    const double gathered = torus.stage_s({{0, 1, 15 * part}});
+    EXPECT_NEAR(torus.seconds(Kind::kReduceScatter, "rdh") / reduced, 1, 1e-3) << machine;
+    EXPECT_NEAR(torus.seconds(Kind::kAllReduce, "rdh") / (reduced + gathered), 1, 1e-3) << machine;
+  }
+}
+
+// A mesh brings all parts to their owner, which sums them at the rate of its engines.
+TEST(Floors, MeshesSumAtTheOwner) {
+  for (const char* machine : {"trn1n.32xlarge", "trn2.48xlarge"}) {
+    const OnePerChip torus(machine, 1);
+    const double moved = torus.stage_s({{0, 1, OnePerChip::kAll / 16.0 * 8}});
+    const double summed =
+        OnePerChip::kAll / static_cast<double>(torus.costs("mesh").local_reduction_bytes_per_s);
+    EXPECT_NEAR(torus.seconds(Kind::kReduceScatter, "mesh") / (moved + summed), 1, 1e-3) << machine;
+    EXPECT_NEAR(torus.seconds(Kind::kAllReduce, "mesh") / (2 * moved + summed), 1, 1e-3) << machine;
+  }
+}
+
+// Where stages follow each other. Of four servers the ranges of a reduce-scatter come one behind the other,
+// so that servers begin to exchange at different times and meet at adapters. On trn2.48xlarge HBM holds back
+// the rings of an all-reduce, and those whose share needs no other server begin before the others.
+TEST(Floors, HierarchiesReduceInTheirStages) {
+  for (const char* machine : {"trn1n.32xlarge", "trn2.48xlarge"})
+    for (const int servers : {2, 4}) {
+      const OnePerChip cluster(machine, servers);
+      const bool of_links = std::string(machine) == "trn1n.32xlarge";
+      const double all = OnePerChip::kAll, part = all / 16 / servers;
+      double reduced = cluster.reducing_rings_s(all), gathered = cluster.exchange_s({{0, 1}}, part);
+      if (servers == 2) {
+        reduced += cluster.exchange_s({{0, 1}}, part) + cluster.stage_s({{0, 0, part, 2}});
+      } else {
+        reduced += cluster.exchange_s({{0, 2}}, 2 * part) + cluster.exchange_s({{0, 1}}, part, 2) +
+                   cluster.stage_s({{0, 0, part, 3}});
+        gathered += cluster.exchange_s({{0, 2}}, 2 * part);
+      }
+      gathered += cluster.rings_s(all);
+      const double scattered = cluster.seconds(Kind::kReduceScatter, "hier") / reduced;
+      EXPECT_NEAR(scattered, 1, servers == 2 ? 1e-3 : 1e-2) << machine << " " << servers;
+      EXPECT_GE(scattered, 1 - 1e-3) << machine << " " << servers;
+      const double summed = cluster.hierarchy_s() / (reduced + gathered);
+      EXPECT_NEAR(summed, 1, of_links ? 1e-3 : 5e-2) << machine << " " << servers;
+      EXPECT_LE(summed, 1 + 1e-3) << machine << " " << servers;
+    }
+}
+
+TEST(Floors, InstancesOfAnUltraServerReduceInTheirStages) {
+  const OnePerChip ultraserver("Trn2 UltraServer", 1);
+  const double all = OnePerChip::kAll, part = all / 64;
+  const double reduced =
+      ultraserver.reducing_rings_s(all) + ultraserver.exchange_s({{0, 3}, {1, 2}}, 2 * part) +
+      ultraserver.exchange_s({{0, 1}, {2, 3}}, part, 2) + ultraserver.stage_s({{0, 0, part, 3}});
+  const double gathered = ultraserver.exchange_s({{0, 1}, {2, 3}}, part) +
+                          ultraserver.exchange_s({{0, 3}, {1, 2}}, 2 * part) + ultraserver.rings_s(all);
+  EXPECT_NEAR(ultraserver.seconds(Kind::kReduceScatter, "hier") / reduced, 1, 5e-3);
+  const double summed = ultraserver.hierarchy_s() / (reduced + gathered);
+  EXPECT_NEAR(summed, 1, 3e-2);
+  EXPECT_LE(summed, 1 + 1e-3);
 }
 
 }  // namespace

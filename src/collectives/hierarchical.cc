@@ -134,6 +134,17 @@ Stages stages_of(const TwoLevel& levels, Range message, int ranks, int element_b
   return stages;
 }
 
+// Part `index` of the message. Parts are cut where each rank's part of them, and each directed ring's share
+// of that, is equally long, if the message allows it: an element more here and there would leave no two steps
+// alike. So it is not where that makes the parts themselves unequal by more than one in 32.
+Range pipeline_part(int64_t message, int parts, int index, const Layout& layout, int element_bytes) {
+  constexpr int64_t kUnitsMin = 32;
+  const auto rings = static_cast<int64_t>(std::max<size_t>(1, layout.cycles.size())) * 2;
+  const int64_t unit = static_cast<int64_t>(layout.ranks.size()) * rings * element_bytes;
+  const bool fits = message % unit == 0 && message / unit >= kUnitsMin * parts;
+  return part_of(Range{0, message}, parts, index, fits ? static_cast<int>(unit) : element_bytes);
+}
+
 // The stages of part i run while those of part i + 1 are one behind: reduce within, all-reduce between,
 // gather within.
 Plan all_reduce(const HierarchicalOptions& options, const Request& request, const Layout& layout) {
@@ -141,9 +152,9 @@ Plan all_reduce(const HierarchicalOptions& options, const Request& request, cons
   const TwoLevel levels = two_levels_of(options, layout);
   std::vector<Stages> parts;
   for (int i = 0; i < options.pipeline; ++i)
-    parts.push_back(stages_of(levels,
-                              part_of(Range{0, request.bytes}, options.pipeline, i, builder.element_bytes()),
-                              request.ranks, builder.element_bytes()));
+    parts.push_back(
+        stages_of(levels, pipeline_part(request.bytes, options.pipeline, i, layout, builder.element_bytes()),
+                  request.ranks, builder.element_bytes()));
   const auto in_turn = [&](int part) -> Stages* {
     return part >= 0 && part < options.pipeline ? &parts[static_cast<size_t>(part)] : nullptr;
   };

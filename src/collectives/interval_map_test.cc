@@ -1,5 +1,6 @@
 #include "collectives/interval_map.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,14 +10,21 @@
 namespace opentrn::collectives {
 namespace {
 
-TEST(IntervalMap, IsAnArrayOfBytes) {
+// Of a few segments, and of hundreds, which come and go.
+class IntervalMapOf : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, IntervalMapOf, testing::Values(1, 40, 900));
+
+TEST_P(IntervalMapOf, BytesIsAnArrayOfThem) {
   SplitMix64 random(1);
-  constexpr int64_t kSize = 40;
-  IntervalMap<int> map(kSize);
-  std::vector<int> bytes(kSize, 0);
-  for (int i = 0; i < 2000; ++i) {
-    const auto a = static_cast<int64_t>(random.below(kSize + 1)),
-               b = static_cast<int64_t>(random.below(kSize + 1));
+  const int64_t size = GetParam();
+  IntervalMap<int> map(size);
+  std::vector<int> bytes(static_cast<size_t>(size), 0);
+  size_t most = 0;
+  for (int i = 0; i < 4000; ++i) {
+    // Mostly short ranges, so that there are many, and long ones now and then.
+    const auto longest = static_cast<uint64_t>(random.below(50) == 0 ? size : std::min<int64_t>(size, 20));
+    const auto a = static_cast<int64_t>(random.below(static_cast<uint64_t>(size) + 1)),
+               b = std::min(size, a + static_cast<int64_t>(random.below(longest + 1)));
     const int64_t begin = std::min(a, b), end = std::max(a, b);
     const int value = static_cast<int>(random.below(100));
     if (random.below(2) == 0) {
@@ -33,8 +41,10 @@ TEST(IntervalMap, IsAnArrayOfBytes) {
       for (int64_t at = from; at < to; ++at) EXPECT_EQ(bytes[static_cast<size_t>(at)], one);
     });
     EXPECT_EQ(next, end);
+    most = std::max(most, map.segment_count());
   }
-  EXPECT_LE(map.segment_count(), static_cast<size_t>(kSize));
+  EXPECT_LE(most, static_cast<size_t>(size));
+  EXPECT_GE(most, static_cast<size_t>(size / 5));
 }
 
 }  // namespace

@@ -80,6 +80,8 @@ void check(const Layout& layout, int ranks) {
     if (!places.insert(place).second)
       refuse(Rule::kLayout, "two ranks stand on server {} chip {} slot {}", place.server, place.chip,
              place.slot);
+    if (!layout.adapters.empty() && place.chip >= static_cast<int>(layout.adapters.size()))
+      refuse(Rule::kLayout, "chip {} has no adapter", place.chip);
     chips.insert(layout.chip_in_instance(place));
   }
   if (layout.chips_of_instance < 0)

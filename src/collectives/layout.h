@@ -28,6 +28,9 @@ struct Layout {
   // 0. Cables join a chip to those of its number in the next instance and the one before, round the
   // UltraServer.
   int chips_of_instance = 0;
+  // Of each chip of a server, by number: the adapter by which it reaches other servers. Empty: not known, or
+  // there is one server; each chip may have its own.
+  std::vector<int> adapters;
 
   int instance(const Rank& rank) const { return chips_of_instance > 0 ? rank.chip / chips_of_instance : 0; }
   int chip_in_instance(const Rank& rank) const {

@@ -78,6 +78,28 @@ std::vector<std::vector<std::vector<int>>> passes_of(const fabric::Platform& pla
   return passes;
 }
 
+// Layout::adapters, as bytes of the first rank's server leave by them; nothing where ranks are on one server,
+// or no adapter is between them.
+std::vector<int> adapters_of(const fabric::Platform& platform, const RankCores& cores, const Layout& layout) {
+  const auto server = [&](size_t rank) { return layout.ranks[rank].server; };
+  size_t elsewhere = 0;
+  while (elsewhere < cores.size() && server(elsewhere) == server(0)) ++elsewhere;
+  if (elsewhere == cores.size()) return {};
+  std::vector<int> adapters;
+  for (size_t rank = 0; rank < cores.size(); ++rank) {
+    const auto chip = static_cast<size_t>(layout.ranks[rank].chip);
+    if (adapters.size() <= chip) adapters.resize(chip + 1, -1);
+    if (server(rank) != server(0) || adapters[chip] >= 0) continue;
+    for (const fabric::Hop& hop : platform.path(cores[rank].at(0), cores[elsewhere].at(0)).hops)
+      if (platform.network().links[static_cast<size_t>(hop.link)].kind == fabric::LinkClass::kEfa) {
+        adapters[chip] = hop.link;
+        break;
+      }
+    if (adapters[chip] < 0) return {};
+  }
+  return adapters;
+}
+
 }  // namespace
 
 RankCores place_ranks(const fabric::Platform& platform, int ranks, int cores_per_rank, int servers) {
@@ -167,6 +189,7 @@ Layout layout_of(const fabric::Platform& platform, const RankCores& cores) {
   if (!same) layout.chips_of_instance = 0;
   if (same && one_server) layout.cycles = platform.cycles(std::vector<int>(first.begin(), first.end()));
   layout.passes = passes_of(platform, cores, layout);
+  layout.adapters = adapters_of(platform, cores, layout);
   layout.columns = static_cast<int>(first.size());
   if (one_server && platform.rows() * platform.columns() == layout.columns) {
     layout.rows = platform.rows();

@@ -281,6 +281,11 @@ class GraphBuilder {
     if (const At* second = run.plan->second_target(move.rank, step)) key_.push_back(~second->rank);
   }
 
+  static bool is_network(fabric::LinkClass kind) {
+    return kind == fabric::LinkClass::kPcie || kind == fabric::LinkClass::kEfa ||
+           kind == fabric::LinkClass::kSpine || kind == fabric::LinkClass::kCore;
+  }
+
   // All that the step moves at once: from its sources, to its targets.
   fabric::Path make_path(int32_t run_index, const Move& move, const Step& step) const {
     const Run& run = runs_[static_cast<size_t>(run_index)];
@@ -298,7 +303,9 @@ class GraphBuilder {
         const int units = how_far == Away::kOtherPod && kind == fabric::LinkClass::kCore
                               ? platform_.one_in() * run.instances
                               : 1;
-        const double share = hop.share * factor / (rings ? static_cast<double>(cores.size()) : 1.0);
+        // Sums are made by the DMA engines of the rank: the network takes what has been summed.
+        const double times = is_network(kind) ? 1.0 : factor;
+        const double share = hop.share * times / (rings ? static_cast<double>(cores.size()) : 1.0);
         add_hop(path, {hop.link, static_cast<int32_t>(std::lround(share)) * units});
       }
     };

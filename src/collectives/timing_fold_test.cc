@@ -182,6 +182,25 @@ TEST(TimingFold, StepsOfTheMeshOfAnUltraServerAreAlike) {
   expect_same(folded, time_of(platform, std::span(&run, 1), Folding::kNone), "mesh of an UltraServer");
 }
 
+// The parts of its pipeline are cut where the ranks' parts of them are equally long: 2^n bytes in thirds keep
+// what is alike. A ring whose share is the part of its own instance starts before the others, so that two of
+// the four instances are alike.
+TEST(TimingFold, StepsOfThePipelineOverInstancesAreAlike) {
+  const Platform platform = Platform::make(default_tables(), "Trn2 UltraServer");
+  const RankCores cores = place_ranks(platform, 128, 4, 0);
+  Request request;
+  request.kind = Kind::kAllReduce;
+  request.ranks = 128;
+  request.bytes = 1 << 26;
+  request.dtype = DType::kFloat32;
+  const Plan plan = make_plan("hier", request, layout_of(platform, cores));
+  const collectives::Run run{&plan, costs_of(default_tables(), platform.generation(), "hier"), cores, {}, 0};
+  const Timing folded = time_of(platform, std::span(&run, 1));
+  prove(plan);
+  EXPECT_LE(folded.classes * 2, folded.steps);
+  expect_same(folded, time_of(platform, std::span(&run, 1), Folding::kNone), "hier of an UltraServer");
+}
+
 TEST(TimingFold, PassesThatAreNoOrderOfAChipsRanksAreRefused) {
   Layout layout = simple_layout(4, 2);
   layout.passes = {{{1, 0}, {0, 1}}};

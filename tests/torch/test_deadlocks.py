@@ -146,6 +146,47 @@ def test_a_rank_that_has_ended_is_named_at_once(how: str, what: str, tmp_path: P
     assert time.monotonic() - began < 15
 
 
+ELSEWHERE = """
+import datetime, os, sys, time
+import torch, torch.distributed as dist
+import opentrn.torch
+dist.init_process_group("cpu:gloo,neuron:neuron", timeout=datetime.timedelta(seconds=6))
+x = torch.ones(1, device="neuron")
+dist.all_reduce(x)
+x.item()
+try:
+    if dist.get_rank() == 1:
+        dist.all_reduce(x)
+        x.item()
+    elif sys.argv[1] == "gloo":
+        dist.all_reduce(torch.ones(1))
+    else:
+        dist.distributed_c10d._get_default_store().get("what nobody sets")
+except (RuntimeError, dist.DistBackendError) as fault:
+    print("raised", fault, flush=True)
+time.sleep(5)  # the other's error is of a rank that is still there
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("where", ["gloo", "store"])
+def test_a_rank_that_waits_in_gloo_or_a_store_is_named_by_those_that_wait_for_it(where: str, tmp_path: Path) -> None:
+    """Its own wait is PyTorch's and ends by the timeout of its group; nobody waits longer."""
+    script = tmp_path / "elsewhere.py"
+    script.write_text(ELSEWHERE)
+    began = time.monotonic()
+    (theirs, _), (ours, note) = [one.communicate(timeout=120) for one in start([str(script), where], 2, patience=60)]
+    named = (
+        r"rank 1 waits in all_reduce \(SUM of Float, 1 elements\), call 2 at \S*elsewhere.py:11, for [\d.]+ s; these "
+        r"have not come: rank 0 \(process \d+, neuron:0\) is elsewhere, after call 1 of this group, all_reduce "
+        r"\(SUM of Float, 1 elements\) at \S*elsewhere.py:7"
+    )
+    assert re.search(rf"^raised process group neuron 0: {named}", ours), ours
+    assert re.search(rf"^opentrn: process group neuron 0: {named}", note, re.MULTILINE), note  # before the timeout
+    assert re.search("^raised .*([Tt]imed out|timeout|closed by peer|reset by peer)", theirs), theirs
+    assert time.monotonic() - began < 110
+
+
 def test_the_variable_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     from opentrn.errors import InputError
     from opentrn.settings import environment as settings
