@@ -41,6 +41,10 @@ constexpr int kLanes = 16;
 constexpr int kBlockRows = 8;
 constexpr int kPanelVectors = 3;
 constexpr int kRowsAhead = 16;
+// Of `moving`, while it is packed.
+constexpr int kRowsTogether = 8;
+// 528 columns: all of an nc_matmul.
+constexpr int kPanelsTogether = 11;
 
 // Magnitudes of bf16 as bits.
 constexpr uint32_t kLeastNormal = 0x0080;
@@ -197,15 +201,14 @@ struct Piece {
   int to, columns;
 };
 
+// Rows [begin, end) of a piece; begin is even.
 template <typename T>
-void pack_piece(const MatmulTile& t, Piece piece, int width, uint32_t* to, Seen& seen) {
+void pack_piece(const MatmulTile& t, Piece piece, int begin, int end, int width, uint32_t* to, Seen& seen) {
   const size_t pitch = t.moving.pitch;
-  const T* row = static_cast<const T*>(t.moving.data) + piece.from;
-  to += piece.to;
-  for (int k = 0; k < t.K; k += 2, row += 2 * pitch, to += width) {
-    if (k + kRowsAhead + 1 < t.K)
-      for (size_t i = 0; i < 2; ++i) fetch(row + (kRowsAhead + i) * pitch, piece.columns);
-    const bool second = k + 1 < t.K;
+  const T* row = static_cast<const T*>(t.moving.data) + piece.from + static_cast<size_t>(begin) * pitch;
+  to += piece.to + begin / 2 * width;
+  for (int k = begin; k < end; k += 2, row += 2 * pitch, to += width) {
+    const bool second = k + 1 < end;
     int n = 0;
     for (; second && n + kLanes <= piece.columns; n += kLanes)
       _mm512_storeu_si512(to + n, row_pair(row + n, pitch, seen));
@@ -216,17 +219,41 @@ void pack_piece(const MatmulTile& t, Piece piece, int width, uint32_t* to, Seen&
   }
 }
 
-// `columns` columns from n on; those up to `width` are zeros.
+// Some columns of `moving`, as pairs: a row of `width` words for each two rows of the operand.
+struct Panel {
+  uint32_t* packed;
+  int n, columns, width;
+  Seen seen;
+};
+
 template <typename T>
-void pack_panel(const MatmulTile& t, int n, int columns, int width, uint32_t* to, Seen& seen) {
-  if (columns < width)
-    std::fill_n(to, static_cast<size_t>(pairs_of(t.K)) * static_cast<size_t>(width), uint32_t{0});
-  for (int done = 0; done < columns;) {
-    const int run = t.moving.run;
-    const int in_run = run == 0 ? columns : run - (t.moving.first_column + n + done) % run;
-    const Piece piece{t.moving.offset(n + done), done, std::min(in_run, columns - done)};
-    pack_piece<T>(t, piece, width, to, seen);
+void pack_rows(const MatmulTile& t, int begin, int end, Panel& panel) {
+  const int run = t.moving.run;
+  for (int done = 0; done < panel.columns;) {
+    const int n = panel.n + done;
+    const int in_run = run == 0 ? panel.columns : run - (t.moving.first_column + n) % run;
+    const Piece piece{t.moving.offset(n), done, std::min(in_run, panel.columns - done)};
+    pack_piece<T>(t, piece, begin, end, panel.width, panel.packed, panel.seen);
     done += piece.columns;
+  }
+}
+
+// All panels, some rows at a time: each line of the operand is read once, and the next ones are fetched
+// meanwhile. Rows of a core's memory lie kilobytes apart, so that few of them stay in a cache.
+template <typename T>
+void pack_panels(const MatmulTile& t, Panel* panels, int count) {
+  for (int i = 0; i < count; ++i) {
+    const Panel& panel = panels[i];
+    if (panel.columns < panel.width)
+      std::fill_n(panel.packed, static_cast<size_t>(pairs_of(t.K)) * static_cast<size_t>(panel.width),
+                  uint32_t{0});
+  }
+  const int columns = panels[count - 1].n + panels[count - 1].columns - panels[0].n;
+  const T* first = static_cast<const T*>(t.moving.data) + t.moving.offset(panels[0].n);
+  for (int k = 0; k < t.K; k += kRowsTogether) {
+    for (int next = k + kRowsTogether; next < std::min(k + 2 * kRowsTogether, t.K); ++next)
+      fetch(first + static_cast<size_t>(next) * t.moving.pitch, columns);
+    for (int i = 0; i < count; ++i) pack_rows<T>(t, k, std::min(k + kRowsTogether, t.K), panels[i]);
   }
 }
 
@@ -324,11 +351,11 @@ void rows_of_panel(const MatmulTile& t, const uint32_t* stationary, const uint32
   }
 }
 
-void panel(const MatmulTile& t, const uint32_t* stationary, const uint32_t* moving, int n, int columns) {
-  switch ((columns + kLanes - 1) / kLanes) {
-    case 1: return rows_of_panel<1>(t, stationary, moving, n, columns);
-    case 2: return rows_of_panel<2>(t, stationary, moving, n, columns);
-    default: return rows_of_panel<3>(t, stationary, moving, n, columns);
+void multiply_panel(const MatmulTile& t, const uint32_t* stationary, const Panel& panel) {
+  switch (panel.width / kLanes) {
+    case 1: return rows_of_panel<1>(t, stationary, panel.packed, panel.n, panel.columns);
+    case 2: return rows_of_panel<2>(t, stationary, panel.packed, panel.n, panel.columns);
+    default: return rows_of_panel<3>(t, stationary, panel.packed, panel.n, panel.columns);
   }
 }
 
@@ -435,26 +462,42 @@ uint32_t* scratch(size_t words) {
   return memory.words<uint32_t>(words);
 }
 
-// The tile, whose stationary operand is packed, panel by panel.
-void panels(const MatmulTile& t, const uint32_t* stationary, const Magnitudes& left, uint32_t* packed,
-            void (*others)(const MatmulTile&)) {
-  int refused = 0;  // columns before n, from here on, are for `others`
+// Words between panels; no multiple of a page.
+size_t panel_pitch(int K) {
+  return static_cast<size_t>(kPanelVectors * kLanes) * static_cast<size_t>(pairs_of(K)) + 4 * kLanes;
+}
+
+// The panels of columns [n, end), kPanelsTogether or fewer, packed; how many they are.
+int packed_panels(const MatmulTile& t, int n, uint32_t* packed, Panel* panels) {
+  constexpr int kWidth = kPanelVectors * kLanes;
+  int count = 0;
+  for (; count < kPanelsTogether && n < t.N; ++count, n += kWidth, packed += panel_pitch(t.K)) {
+    const int columns = std::min(kWidth, t.N - n);
+    panels[count] = {packed, n, columns, (columns + kLanes - 1) / kLanes * kLanes, {}};
+  }
+  for_type_of(t.moving, [&]<typename T>(T) { pack_panels<T>(t, panels, count); });
+  return count;
+}
+
+// The tile, whose stationary operand is packed.
+void multiply_panels(const MatmulTile& t, const uint32_t* stationary, const Magnitudes& left,
+                     uint32_t* packed, void (*others)(const MatmulTile&)) {
+  int refused = 0;  // columns from here on to the panel's are for `others`
   const auto pass_on = [&](int n) {
     if (refused < n) others(columns_of(t, refused, n));
   };
-  constexpr int kWidth = kPanelVectors * kLanes;
-  for (int n = 0; n < t.N; n += kWidth) {
-    const int columns = std::min(kWidth, t.N - n);
-    const int width = (columns + kLanes - 1) / kLanes * kLanes;
-    Seen seen;
-    for_type_of(t.moving, [&]<typename T>(T) { pack_panel<T>(t, n, columns, width, packed, seen); });
-    // What is no bf16 here is none in the next panel.
-    if (!seen.all_bf16()) break;
-    const Magnitudes right = seen.magnitudes();
-    if (!right.ordinary() || !in_range(left, right)) continue;
-    pass_on(n);
-    panel(t, stationary, packed, n, columns);
-    refused = n + columns;
+  Panel panels[kPanelsTogether];
+  for (int n = 0; n < t.N;) {
+    const int count = packed_panels(t, n, packed, panels);
+    for (int i = 0; i < count; ++i) {
+      const Panel& panel = panels[i];
+      n = panel.n + panel.columns;
+      const Magnitudes right = panel.seen.magnitudes();
+      if (!panel.seen.all_bf16() || !right.ordinary() || !in_range(left, right)) continue;
+      pass_on(panel.n);
+      multiply_panel(t, stationary, panel);
+      refused = n;
+    }
   }
   pass_on(t.N);
 }
@@ -465,14 +508,16 @@ bool multiply_pairs(const MatmulTile& t, void (*others)(const MatmulTile&)) {
   if (!is_worth_packing(t) || !may_be_bf16(t.stationary, t.K, t.M) || !may_be_bf16(t.moving, t.K, t.N))
     return false;
   const size_t blocks = static_cast<size_t>((t.M + kBlockRows - 1) / kBlockRows);
-  const size_t panel_words = static_cast<size_t>(kPanelVectors * kLanes) * static_cast<size_t>(pairs_of(t.K));
+  const size_t panels =
+      std::min<size_t>(kPanelsTogether, static_cast<size_t>(t.N) / (kPanelVectors * kLanes) + 1);
+  const size_t panel_words = panels * panel_pitch(t.K);
   uint32_t* packed = scratch(panel_words + blocks * block_pitch(t.K));
   uint32_t* stationary = packed + panel_words;
   Seen seen;
   for_type_of(t.stationary, [&]<typename T>(T) { pack_stationary<T>(t, stationary, seen); });
   const Magnitudes left = seen.magnitudes();
   if (!seen.all_bf16() || !left.ordinary()) return false;
-  panels(t, stationary, left, packed, others);
+  multiply_panels(t, stationary, left, packed, others);
   return true;
 }
 
