@@ -17,6 +17,8 @@
 #include "base/fault.h"
 #include "numerics/convert.h"
 #include "numerics/matmul.h"
+#include "numerics/pair_products.h"
+#include "numerics/thread_scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "numerics/matmul.cc"
@@ -28,22 +30,9 @@
 #ifndef OPENTRN_NUMERICS_MATMUL_ONCE_
 #define OPENTRN_NUMERICS_MATMUL_ONCE_
 namespace opentrn::numerics {
-// Grows and never shrinks; one per thread.
 inline float* matmul_scratch(size_t floats) {
-  struct Buffer {
-    float* data = nullptr;
-    size_t floats = 0;
-    ~Buffer() { ::operator delete[](data, std::align_val_t{64}); }
-  };
-  thread_local Buffer buffer;
-  if (buffer.floats < floats) {
-    ::operator delete[](buffer.data, std::align_val_t{64});
-    buffer.data = nullptr;
-    buffer.floats = 0;
-    buffer.data = static_cast<float*>(::operator new[](floats * sizeof(float), std::align_val_t{64}));
-    buffer.floats = floats;
-  }
-  return buffer.data;
+  thread_local ThreadScratch memory;
+  return memory.words<float>(floats);
 }
 }  // namespace opentrn::numerics
 #endif
@@ -347,13 +336,6 @@ HWY_ATTR void pack_stationary(const MatmulTile& t, float* to) {
   if (k < t.K) pack_rows<1>(t, row, k, to);
 }
 
-// Where column n of an operand's first row lies, in elements.
-HWY_INLINE size_t column_offset(const MatmulOperand& operand, int n) {
-  const int at = operand.first_column + n;
-  if (operand.run == 0) return static_cast<size_t>(at);
-  return static_cast<size_t>(at / operand.run) * operand.run_pitch + static_cast<size_t>(at % operand.run);
-}
-
 // Columns that lie next to each other, with those of the same run before them; `to` is their place in a
 // panel.
 struct Piece {
@@ -388,8 +370,7 @@ HWY_ATTR void pack_panel(const MatmulTile& t, int n, size_t columns, size_t widt
     const int at = t.moving.first_column + n + static_cast<int>(done);
     const size_t in_run =
         t.moving.run == 0 ? columns - done : static_cast<size_t>(t.moving.run - at % t.moving.run);
-    const Piece piece{column_offset(t.moving, n + static_cast<int>(done)), done,
-                      std::min(in_run, columns - done)};
+    const Piece piece{t.moving.offset(n + static_cast<int>(done)), done, std::min(in_run, columns - done)};
     pack_piece<T>(t, piece, width, to);
     done += piece.columns;
   }
@@ -560,7 +541,7 @@ HWY_ATTR void columns_of_rows(Rows<T> left, const float* right, int count, int K
 template <typename T>
 HWY_ATTR void pack_few_columns(const MatmulTile& t, int n, int count, float* to) {
   size_t column[kFewColumns] = {};
-  for (int c = 0; c < count; ++c) column[c] = column_offset(t.moving, n + c);
+  for (int c = 0; c < count; ++c) column[c] = t.moving.offset(n + c);
   const T* row = static_cast<const T*>(t.moving.data);
   for (int k = 0; k < t.K; ++k, row += t.moving.pitch)
     for (int c = 0; c < count; ++c) *to++ = widen(row[column[c]]);
@@ -598,7 +579,7 @@ HWY_INLINE int columns_left_over(const MatmulTile& t) {
 // Columns n on as they lie, to be packed on the way.
 template <typename M>
 HWY_INLINE Rows<M> rows_in_place(const MatmulTile& t, int n, float* packed) {
-  return {static_cast<const M*>(t.moving.data) + column_offset(t.moving, n), t.moving.pitch, packed};
+  return {static_cast<const M*>(t.moving.data) + t.moving.offset(n), t.moving.pitch, packed};
 }
 
 HWY_ATTR void tile_of_few_rows(const MatmulTile& t, float* packed, float* stationary, int end) {
@@ -747,7 +728,8 @@ void matmul_tile(const MatmulTile& tile) {
   check_operand(tile.moving);
   OPENTRN_CHECK(tile.stationary.run == 0 && tile.stationary.first_column == 0,
                 "columns of a stationary operand follow each other");
-  HWY_DYNAMIC_DISPATCH(MatmulTileSimd)(tile);
+  const auto single = [](const MatmulTile& part) { HWY_DYNAMIC_DISPATCH(MatmulTileSimd)(part); };
+  if (!uses_pair_products() || !multiply_pairs(tile, single)) single(tile);
 }
 
 void matmul_tile_range(const MatmulTile& tile, int m_begin, int m_end, int n_begin, int n_end) {
@@ -771,13 +753,7 @@ void matmul_tile(const float* stationary, const float* moving, float* acc, int K
 
 void matmul_tile_reference(const MatmulTile& tile) {
   const auto element = [](const MatmulOperand& operand, int row, int column) {
-    column += operand.first_column;
-    size_t at = static_cast<size_t>(row) * operand.pitch;
-    if (operand.run == 0)
-      at += static_cast<size_t>(column);
-    else
-      at += static_cast<size_t>(column / operand.run) * operand.run_pitch +
-            static_cast<size_t>(column % operand.run);
+    const size_t at = static_cast<size_t>(row) * operand.pitch + operand.offset(column);
     float value;
     const std::byte* bytes = static_cast<const std::byte*>(operand.data);
     load_f32(operand.dtype, bytes + at * static_cast<size_t>(size_bytes(operand.dtype)), &value, 1);

@@ -6,7 +6,8 @@
 // row; the public pages say fp32 accumulation and no more]
 // A result that is NaN is the quiet NaN 0x7fc00000.
 //
-// The same bits on every host, vector width and split into ranges.
+// The same bits on every host, vector width and split into ranges; operands of bf16 go by pair_products.h
+// where that is faster.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,13 @@ struct MatmulOperand {
   int run = 0;
   size_t run_pitch = 0;
   int first_column = 0;
+
+  // Where a column's element of the first row lies, in elements.
+  size_t offset(int column) const {
+    const int at = first_column + column;
+    if (run == 0) return static_cast<size_t>(at);
+    return static_cast<size_t>(at / run) * run_pitch + static_cast<size_t>(at % run);
+  }
 };
 
 // `acc` must not overlap the operands.

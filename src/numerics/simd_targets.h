@@ -16,11 +16,15 @@
 
 namespace opentrn::numerics {
 
-// Targets that this build contains and this processor runs, best first; "AVX3", "AVX2", "EMU128".
+// Targets that this build contains and this processor runs, best first: "AVX3", "AVX2", "EMU128"; "AVX3_BF16"
+// is AVX3 with products of pairs of bf16 (pair_products.h).
 std::vector<std::string> simd_targets();
 // The one in use.
 std::string simd_target();
-// Tests only: every kernel uses the named target from now on; empty restores the best. Not thread-safe.
+// Whether products of bf16 go by pairs: where that is faster, or the named target says so.
+bool uses_pair_products();
+// Tests and benchmarks only: every kernel uses the named target from now on; empty restores the best. Not
+// thread-safe.
 void force_simd_target(const std::string& name);
 
 }  // namespace opentrn::numerics

@@ -316,6 +316,18 @@ void Buffer::fill_fresh(DType dtype) {
   for (int64_t i = 0; i < bytes_; i += size_bytes(dtype)) data_[i] = std::byte{4};
 }
 
+void Buffer::fill_when_needed(DType dtype) {
+  fill_dtype_ = dtype;
+  awaits_fill_.store(true, std::memory_order_release);
+}
+
+void Buffer::settle_fill(bool every_byte_is_written) {
+  std::lock_guard guard(mask_lock_);
+  if (!awaits_fill_.load(std::memory_order_relaxed)) return;  // another thread was faster
+  if (!every_byte_is_written) fill_fresh(fill_dtype_);
+  awaits_fill_.store(false, std::memory_order_release);
+}
+
 std::shared_ptr<Buffer> BufferPool::allocate(int64_t bytes) {
   bytes_in_use_ += bytes;
   bytes_peak_ = std::max(bytes_peak_, bytes_in_use_);

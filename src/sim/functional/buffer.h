@@ -125,6 +125,11 @@ class Buffer {
   ByteMask& accumulatable() { return accumulatable_; }
   // Gives every byte the value of CheckOptions::fill_fresh_memory; the masks stay clear.
   void fill_fresh(DType dtype);
+  // The same when somebody needs it: many tiles are written as a whole before anyone reads them.
+  void fill_when_needed(DType dtype);
+  bool awaits_fill() const { return awaits_fill_.load(std::memory_order_acquire); }
+  // What was put off, unless every byte is about to be written.
+  void settle_fill(bool every_byte_is_written);
   void mark_all_initialised() { initialised_.set_all(); }
   // Who first moved unwritten elements here, in words; empty when nobody did.
   const std::string& unwritten_origin() const { return unwritten_origin_; }
@@ -158,6 +163,8 @@ class Buffer {
   ByteMask accumulatable_;
   std::string unwritten_origin_;
   std::shared_ptr<SharedAccesses> shared_;
+  std::atomic<bool> awaits_fill_ = false;
+  DType fill_dtype_ = DType::kFloat32;
 };
 
 // A few free blocks, the newest taken first.

@@ -193,6 +193,12 @@ int64_t Context::largest_operand_bytes() const {
 }
 
 View Context::resolve(const Operand& op, int slot) {
+  const View view = resolve_as_it_is(op, slot);
+  if (view.buffer->awaits_fill()) settle_fill(view, false);
+  return view;
+}
+
+View Context::resolve_as_it_is(const Operand& op, int slot) {
   check_operand(op, slot);
   const Pattern& pattern = program.pattern(op);
   const int64_t element = size_bytes(op.dtype);
@@ -379,7 +385,8 @@ View Context::destination(int slot, Writer writer) {
     scatters_.push_back(tile);
     return rounding(tile.values, slot);
   }
-  const View view = resolve(operand(slot), slot);
+  const View view = resolve_as_it_is(operand(slot), slot);
+  if (view.buffer->awaits_fill()) settle_fill(view, true);
   if (view.skipped) return rounding(view, slot);
   write(view, writer);
   return rounding(view, slot);
@@ -423,6 +430,8 @@ View Context::in_out(int slot, Writer writer) {
 }
 
 View Context::unchecked(int slot) { return rounding(resolve(operand(slot), slot), slot); }
+
+View Context::unchecked_as_it_is(int slot) { return rounding(resolve_as_it_is(operand(slot), slot), slot); }
 
 View Context::column(int slot, int64_t partitions) {
   const View view = destination(slot);
@@ -515,16 +524,6 @@ int64_t Context::first_unwritten(const View& view) const {
     }
   });
   return missing;
-}
-
-void Context::list_unwritten(const View& view, std::vector<bool>& unwritten) const {
-  const ByteMask& mask = view.buffer->initialised();
-  std::unique_lock guard(view.buffer->mask_lock());
-  for (int64_t p = 0; p < view.partitions; ++p)
-    for_runs_of_partition(view, p, [&](std::byte* at, int64_t count, int64_t stride) {
-      for (int64_t i = 0; i < count; ++i)
-        unwritten.push_back(!mask.test_all(view.buffer->logical(at + i * stride), view.element_bytes));
-    });
 }
 
 void Context::check_initialised(const View& view, int slot) const {

@@ -86,6 +86,10 @@ class Context {
   View in_out(int slot, Writer writer = Writer::kOther);
   // Bounds only: for bodies that mark by themselves.
   View unchecked(int slot);
+  // The same of a destination whose fresh memory is not filled yet (Buffer::fill_when_needed).
+  View unchecked_as_it_is(int slot);
+  // The bytes of the view are read, or `overwritten` as a whole before anyone reads them.
+  void settle_fill(const View& view, bool overwritten) const;
   PerPartition per_partition(int slot, int64_t partitions);
   // A [P, 1] destination.
   View column(int slot, int64_t partitions);
@@ -196,6 +200,7 @@ class Context {
   };
 
   View resolve(const isa::Operand& operand, int slot);
+  View resolve_as_it_is(const isa::Operand& operand, int slot);
   int64_t largest_operand_bytes() const;
   View source_of(const isa::Operand& operand, int slot);
   // Takes note of unwritten elements that spoil results only; fails for others.

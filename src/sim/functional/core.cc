@@ -66,13 +66,16 @@ void Core::bind(TensorId id, std::shared_ptr<Buffer> buffer) {
 }
 
 std::shared_ptr<Buffer> Core::buffer(TensorId id) const {
-  return id < tensors_.size() ? tensors_[id].buffer : nullptr;
+  if (id >= tensors_.size()) return nullptr;
+  const std::shared_ptr<Buffer>& buffer = tensors_[id].buffer;
+  if (buffer != nullptr && buffer->awaits_fill()) buffer->settle_fill(false);
+  return buffer;
 }
 
 std::shared_ptr<Buffer> Core::buffer(const Program& program, TensorId id) {
   OPENTRN_CHECK(id < program.tensor_count(), "tensor {} of {}", id, program.tensor_count());
   touch(program, id);
-  return tensors_[id].buffer;
+  return buffer(id);
 }
 
 void Core::release(TensorId id) {
@@ -102,7 +105,10 @@ std::shared_ptr<Buffer> buffer_in(const std::shared_ptr<Buffer>& home, const Pla
 // What a tensor reads as before anything writes it, where that is no fault.
 void Core::fill_fresh(const isa::Tensor& tensor, Buffer& buffer) const {
   if (!tensor.filled && !checks_.fill_fresh_memory) return;
-  buffer.fill_fresh(tensor.dtype);
+  if (isa::is_on_chip(tensor.space))
+    buffer.fill_when_needed(tensor.dtype);
+  else
+    buffer.fill_fresh(tensor.dtype);
   // The mask of HBM tells which outputs were written. Nobody asks that of a tile here, and rows of one
   // element would be marked one by one.
   const bool asked = checks_.uninitialised_reads || checks_.nan_origin || isa::is_hbm(tensor.space);

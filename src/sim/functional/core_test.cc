@@ -230,6 +230,55 @@ TEST(Registers, ReadingOneThatNothingHasSetIsAFault) {
   EXPECT_EQ(unchecked.get_integers(cell)[0], 0);
 }
 
+// Tiles that are written as a whole before anyone reads them are not filled first; what others read is the
+// same.
+TEST(FreshMemory, ReadsAsNanAndFourWhereNothingWasWritten) {
+  TestKernel k(Generation::kV3, nullptr, {.uninitialised_reads = false, .fill_fresh_memory = true});
+  const auto nan_of = [](const std::vector<float>& values) {
+    std::vector<bool> found;
+    for (const float value : values) found.push_back(std::isnan(value));
+    return found;
+  };
+  const Tile whole = k.sbuf(2, 4), half = k.sbuf(2, 4), never = k.sbuf(2, 4), onto = k.sbuf(2, 4);
+  const Tile numbers = k.sbuf(2, 4, DType::kInt32), some = k.sbuf(2, 4, DType::kInt32);
+  const Tile repeated = k.sbuf(2, 4), out = k.sbuf(2, 4), out_of_half = k.sbuf(2, 4);
+  k.run(Opcode::kMemset, {k.op(whole), Operand::imm(1)});
+  EXPECT_EQ(k.get(whole), std::vector<float>(8, 1.0f));
+  k.run(Opcode::kMemset, {k.op(half, 0, {{4, 2}, {2, 2}}), Operand::imm(1)});
+  k.run(Opcode::kTensorCopy, {k.op(out_of_half), k.op(half)});
+  EXPECT_EQ(nan_of(k.get(out_of_half)), (std::vector<bool>{0, 1, 0, 1, 0, 1, 0, 1}));
+  k.run(Opcode::kTensorCopy, {k.op(out), k.op(never)});
+  EXPECT_EQ(nan_of(k.get(out)), std::vector<bool>(8, true));
+  // In place: the source is read before the whole is written.
+  k.run(Opcode::kTensorCopy, {k.op(onto), k.op(onto)});
+  EXPECT_EQ(nan_of(k.get(onto)), std::vector<bool>(8, true));
+  EXPECT_EQ(k.get_integers(numbers), std::vector<int64_t>(8, 4));
+  k.run(Opcode::kMemset, {k.op(some, 2, {{4, 2}, {1, 2}}), Operand::imm(1)});
+  EXPECT_EQ(k.get_integers(some), (std::vector<int64_t>{4, 4, 1, 1, 4, 4, 1, 1}));
+  // As many elements as the tile has, all of them the first of a row.
+  k.run(Opcode::kMemset, {k.op(repeated, 0, {{4, 2}, {0, 4}}), Operand::imm(1)});
+  EXPECT_EQ(nan_of(k.get(repeated)), (std::vector<bool>{0, 1, 1, 1, 0, 1, 1, 1}));
+}
+
+TEST(FreshMemory, ProductsFillWhatTheyDoNotOverwrite) {
+  TestKernel k(Generation::kV3, nullptr,
+               {.uninitialised_reads = false, .fill_fresh_memory = true, .psum_accumulation = false});
+  const Tile ones = k.sbuf_of(1, 4, {1, 1, 1, 1});
+  const isa::AttributeWord zero = word(int64_t{0});
+  const auto product = [&](const Operand& dst, int64_t columns, int64_t accumulate) {
+    k.run(Opcode::kNcMatmul, {dst, k.op(ones, 0, {{4, 1}, {1, 2}}), k.op(ones, 0, {{4, 1}, {1, columns}})},
+          {word(accumulate), zero, zero, zero, zero, zero, zero, zero, zero}, isa::Engine::kTensor);
+  };
+  const Tile whole = k.psum(2, 4), part = k.psum(2, 4), onto = k.psum(2, 4);
+  product(k.op(whole), 4, 0);
+  EXPECT_EQ(k.get(whole), std::vector<float>(8, 1.0f));
+  product(k.op(part, 0, {{4, 2}, {1, 3}}), 3, 0);
+  const std::vector<float> values = k.get(part);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(std::isnan(values[i]), i % 4 == 3);
+  product(k.op(onto), 4, 1);
+  for (const float value : k.get(onto)) EXPECT_TRUE(std::isnan(value));
+}
+
 TEST(Loops, NestedCountsAndScalarOffsets) {
   TestKernel k;
   const Tile t = k.sbuf_of(1, 12, std::vector<float>(12, 0));

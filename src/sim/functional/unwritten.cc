@@ -47,6 +47,23 @@ void make_unwritten(Buffer& buffer, int64_t byte, int64_t bytes) {
 
 }  // namespace
 
+void Context::settle_fill(const View& view, bool overwritten) const {
+  // A transfer that may skip indices leaves elements as they are.
+  const bool whole = overwritten && !view.skipped && !skip_indices_out_of_bounds && view.dense() &&
+                     view.total() * view.element_bytes == view.buffer->bytes();
+  view.buffer->settle_fill(whole);
+}
+
+void Context::list_unwritten(const View& view, std::vector<bool>& unwritten) const {
+  const ByteMask& mask = view.buffer->initialised();
+  std::unique_lock guard(view.buffer->mask_lock());
+  for (int64_t p = 0; p < view.partitions; ++p)
+    for_runs_of_partition(view, p, [&](std::byte* at, int64_t count, int64_t stride) {
+      for (int64_t i = 0; i < count; ++i)
+        unwritten.push_back(!mask.test_all(view.buffer->logical(at + i * stride), view.element_bytes));
+    });
+}
+
 void leave_unwritten(Context& cx, const View& dst, int slot, const std::function<bool(int64_t)>& which) {
   if (dst.buffer == nullptr) return;
   std::lock_guard guard(dst.buffer->mask_lock());

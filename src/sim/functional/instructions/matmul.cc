@@ -115,8 +115,9 @@ class ProductTarget {
       view_ = mode_ == kAccumulate ? cx.in_out(slot, Writer::kMatmul) : cx.destination(slot, Writer::kMatmul);
       return;
     }
-    view_ = cx.unchecked(slot);
+    view_ = cx.unchecked_as_it_is(slot);
     mode_ = accumulate == kOverwrite ? kOverwrite : decide(slot, accumulate);
+    if (view_.buffer->awaits_fill()) cx.settle_fill(view_, mode_ == kOverwrite);
     cx.mark_written(view_, Writer::kMatmul);
   }
 
