@@ -119,7 +119,7 @@ def prepare(checkout: Path, on_cpu: bool = False) -> bool:
 
 def read(path: Path, is_other: bool, on_cpu: bool = False) -> str:
     """The text of a file of tests. What is skipped for the other device alone is not skipped here."""
-    text = path.read_text()
+    text = path.read_text().replace("super(self.__class__, self)", "super()")  # endless in classes made of the test's
     if on_cpu:
         text = re.sub(r"\bonly_for=[^)]*\)", 'only_for="cpu")', text)
         text = re.sub(r"^ *@only(PRIVATEUSE1|PrivateUse1)\n", "", text, flags=re.MULTILINE)

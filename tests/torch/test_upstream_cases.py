@@ -427,3 +427,28 @@ def test_running_log_sums_are_relative_to_what_they_sum(numbers: list[Any], is_c
     found = torch.compile(run, backend="neuron")(x) if is_compiled else run(x.to("neuron")).cpu()
     wide = torch.complex128 if x.is_complex() else torch.float64
     torch.testing.assert_close(found.to(wide), run(x.to(wide)), rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin", "max", "sort", "sum"])
+def test_any_byte_but_zero_is_true(name: str) -> None:
+    m = torch.tensor([[2, 0, 255], [1, 4, 0]], dtype=torch.uint8).view(torch.bool)
+    function = getattr(torch, name)
+    for wanted, found in (
+        (function(m, 1), function(m.to("neuron"), 1)), (function(m.t(), 1), function(m.to("neuron").t(), 1)),
+        (function(m[:, ::2], 1), function(m.to("neuron")[:, ::2], 1)),
+    ):  # fmt: skip
+        pairs = zip(wanted, found, strict=True) if isinstance(wanted, tuple) else [(wanted, found)]
+        if name in ("max", "sort"):  # of equal elements torch leaves open which
+            pairs = list(pairs)[:1]
+        for of_cpu, of_device in pairs:
+            assert of_device.cpu().tolist() == of_cpu.tolist()
+
+
+def test_unsigned_numbers_of_64_bits_are_compared_with_numbers() -> None:
+    assert (torch.tensor([1, 2], dtype=torch.uint64, device="neuron") == 2).cpu().tolist() == [False, True]
+
+
+def test_powers_of_a_complex_zero() -> None:
+    zero = torch.zeros(5, dtype=torch.complex64, device="neuron")
+    found = zero.pow(torch.tensor([0, 1 + 2j, -1, 2j, -1j], dtype=torch.complex64, device="neuron")).cpu()
+    assert found[:2].tolist() == [1, 0] and torch.view_as_real(found[2:]).isnan().all()  # as NumPy has them

@@ -135,7 +135,8 @@ def beside_numbers(schema: Any, given: Sequence[Given]) -> torch.dtype | None:
     name = schema.name.partition("::")[2]
     if torch._C._should_allow_numbers_as_tensors(name):
         return None
-    return functools.reduce(torch.promote_types, (each.dtype for each in given if each.number is None), torch.bool)
+    types = {each.dtype for each in given if each.number is None}
+    return functools.reduce(torch.promote_types, types) if types else torch.bool
 
 
 def dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
