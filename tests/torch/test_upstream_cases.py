@@ -452,3 +452,31 @@ def test_powers_of_a_complex_zero() -> None:
     zero = torch.zeros(5, dtype=torch.complex64, device="neuron")
     found = zero.pow(torch.tensor([0, 1 + 2j, -1, 2j, -1j], dtype=torch.complex64, device="neuron")).cpu()
     assert found[:2].tolist() == [1, 0] and torch.view_as_real(found[2:]).isnan().all()  # as NumPy has them
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64, torch.float32, torch.bool])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 17)])
+def test_modes_are_a_program(shape: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    x = torch.randint(0, 4, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    wanted, found = torch.mode(x, -1, True), torch.mode(x.to("neuron"), -1, True)
+    assert found.values.cpu().tolist() == wanted.values.tolist()
+    if x.dim():  # which of the places is open
+        assert x.gather(-1, found.indices.cpu()).tolist() == wanted.values.tolist()
+    held = torch.empty(0, dtype=dtype, device="neuron"), torch.empty(0, dtype=torch.int64, device="neuron")
+    torch.mode(x.to("neuron"), -1, True, out=held)
+    assert held[0].cpu().tolist() == wanted.values.tolist()
+
+
+def test_modes_of_numbers_that_are_none_and_their_gradients() -> None:
+    x = torch.tensor([1.0, float("nan"), float("nan"), 2.0, 2.0], device="neuron").requires_grad_()
+    found = torch.mode(x)
+    found.values.backward()
+    assert (found.values.item(), found.indices.item()) == (2, 4) and x.grad.cpu().tolist() == [0, 0, 0, 0, 1]
+
+
+def test_outer_products_of_whole_numbers_take_no_fractions() -> None:
+    m, v = torch.ones(2, 3, dtype=torch.int32, device="neuron"), torch.ones(3, dtype=torch.int32, device="neuron")
+    with pytest.raises(RuntimeError, match="beta must not be a floating point number"):
+        torch.addr(m, m[:, 0], v, beta=0.5)
+    assert torch.addr(m, m[:, 0], v, beta=2, alpha=3).cpu().tolist() == [[5] * 3] * 2
