@@ -249,7 +249,7 @@ HWY_ATTR HWY_INLINE V tanh_of(V x) {
   const V e = exp_of(clamp(hn::Add(a, a), 0.0f, 90.0f));
   const V one = constant(1.0f);
   const V large = hn::Sub(one, hn::Div(constant(2.0f), hn::Add(e, one)));
-  return hn::IfThenElse(hn::Lt(a, constant(0.65f)), small, hn::CopySign(large, x));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(a, constant(0.65f)), small, large), x);  // of both: -0 + 0 is 0
 }
 
 HWY_ATTR HWY_INLINE V erf_of(V x) {

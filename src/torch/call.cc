@@ -41,6 +41,7 @@ class Reader {
 
   void read(const c10::IValue& value, bool is_written) {
     is_written_ = is_written;
+    is_listed_ = !value.isTensor();
     read(value);
   }
 
@@ -103,6 +104,7 @@ class Reader {
     Argument row;
     row.tensor = tensor;
     row.is_wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+    row.is_written = is_written_ && !is_listed_;
     call_.has_lazy = call_.has_lazy || tensor.is_conj() || tensor.is_neg();
     if (is_ours(tensor)) {
       if (!has_device_) call_.device = tensor.device().index();
@@ -145,7 +147,7 @@ class Reader {
 
   Call& call_;
   const bool lifts_;
-  bool has_device_ = false, is_written_ = false;
+  bool has_device_ = false, is_written_ = false, is_listed_ = false;
 };
 
 }  // namespace

@@ -38,6 +38,7 @@ struct Argument {
   at::Tensor tensor;
   Kind kind = kDevice;
   bool is_wrapped = false;  // a Python number: gives way to tensors' types
+  bool is_written = false;  // and no part of a list
   Layout layout;
 };
 

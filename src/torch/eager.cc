@@ -20,6 +20,7 @@
 #include "torch/autograd_threads.h"
 #include "torch/generator.h"
 #include "torch/host_view.h"
+#include "torch/overlaps.h"
 #include "torch/values.h"
 
 namespace opentrn::torch_device {
@@ -143,14 +144,16 @@ std::atomic<bool> counts_host_time = false;
 // What is asked once per op: whether it takes numbers as inputs, and what torch asks of its arguments'
 // values.
 struct Traits {
-  bool lifts = false;
+  bool lifts = false, refuses_same_memory = false;
   Asks asks = Asks::kNothing;
 };
 
 Traits traits(const c10::OperatorHandle& op) {
   thread_local std::unordered_map<const void*, Traits> known;
   const auto [row, is_new] = known.try_emplace(&op.schema());
-  if (is_new) row->second = {lifts_numbers(c10::toString(op.operator_name())), asks_of(op.schema().name())};
+  if (is_new)
+    row->second = {lifts_numbers(c10::toString(op.operator_name())), refuses_same_memory(op.schema().name()),
+                   asks_of(op.schema().name())};
   return row->second;
 }
 
@@ -306,11 +309,33 @@ class Run {
   const void* address(const Argument& row) {
     const at::Tensor& tensor = row.tensor;
     if (tensor.numel() == 0) return nullptr;
-    if (row.layout.kind != Layout::kScattered) return tensor.const_data_ptr();  // a lazy copy stays one
+    if (row.layout.kind != Layout::kScattered)
+      return as_truths(tensor, tensor.const_data_ptr(), elements_in_memory(tensor));  // a lazy copy stays one
     // A copy that the core makes before.
-    scratch_.push_back(host_view(tensor).contiguous());
+    scratch_.push_back(read_view(tensor).contiguous());
     note_copy(call_.device, static_cast<int64_t>(scratch_.back().nbytes()));
+    return as_truths(tensor, scratch_.back().data_ptr(), tensor.numel());
+  }
+
+  static int64_t elements_in_memory(const at::Tensor& tensor) {
+    int64_t count = 1;
+    for (int64_t i = 0; i < tensor.dim(); ++i)
+      if (tensor.stride(i) != 0) count *= tensor.size(i);
+    return count;
+  }
+
+  // A byte other than 0 is true, and bytes that were made by `view(torch.bool)` may be any; programs take 1.
+  const void* as_truths(const at::Tensor& tensor, const void* data, int64_t count) {
+    if (tensor.scalar_type() != at::kBool || !has_other_truths(static_cast<const uint8_t*>(data), count))
+      return data;
+    scratch_.push_back(at::from_blob(const_cast<void*>(data), {count}, at::kByte).ne(0));
     return scratch_.back().data_ptr();
+  }
+
+  static bool has_other_truths(const uint8_t* data, int64_t count) {
+    uint8_t found = 0;
+    for (int64_t i = 0; i < count; ++i) found |= data[i];
+    return found > 1;
   }
 
   at::Tensor destination(const Output& output) const {
@@ -349,15 +374,8 @@ class Run {
 
   void copy_within(const at::Tensor& from, const at::Tensor& to) {
     const bool is_ours = from.device().type() == c10::DeviceType::PrivateUse1;
-    at::Tensor place = host_view(to), value = is_ours ? host_view(from) : from;
-    if (const std::string& name = call_.op->schema().name(); name == "aten::fill_" || name == "aten::zero_") {
-      for (int64_t i = 0; i < place.dim(); ++i) {  // which torch allows where elements share memory
-        if (place.stride(i) != 0) continue;
-        place = place.narrow(i, 0, std::min<int64_t>(place.size(i), 1));
-        value = value.narrow(i, 0, std::min<int64_t>(value.size(i), 1));
-      }
-    }
-    place.copy_(value);
+    const at::Tensor place = host_view(to), value = is_ours ? read_view(from) : from;
+    copy_to_shared(value, place);
     note_copy(call_.device, static_cast<int64_t>(to.nbytes()));
   }
 
@@ -411,7 +429,7 @@ void run_on_device(Program& program, const Call& call, torch::jit::Stack& stack)
 void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   Call call;
-  const auto [lifted, asks] = traits(op);
+  const auto [lifted, refuses_same, asks] = traits(op);
   read_call(op, torch::jit::last(*stack, count), lifted, call);
   if (call.has_foreign) {
     // Once: what is foreign after it are no indices.
@@ -421,6 +439,7 @@ void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     return op.callBoxed(stack);
   }
   if (call.has_lazy) return run_resolved(op, stack);
+  if (has_overlap(call, refuses_same)) hold_overlap(op, torch::jit::last(*stack, count));
   if (asks != Asks::kNothing) hold_values(asks, torch::jit::last(*stack, count));
   std::shared_ptr<Program> program = Cache::instance().find(call);
   if (program == nullptr) program = Cache::instance().add(call, compile(call, lifted));

@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/NativeFunctions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/native/Resize.h>
@@ -17,12 +18,22 @@
 
 namespace opentrn::torch_device {
 
-at::Tensor host_view(const at::Tensor& tensor) {
-  const at::Tensor view = at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
+namespace {
+
+at::Tensor view_at(void* data, const at::Tensor& tensor) {
+  const at::Tensor view = at::from_blob(data, tensor.sizes(), tensor.strides(),
                                         at::TensorOptions().dtype(tensor.dtype()).device(at::kCPU));
   view._set_conj(tensor.is_conj());
   view._set_neg(tensor.is_neg());
   return view;
+}
+
+}  // namespace
+
+at::Tensor host_view(const at::Tensor& tensor) { return view_at(tensor.data_ptr(), tensor); }
+
+at::Tensor read_view(const at::Tensor& tensor) {
+  return view_at(const_cast<void*>(tensor.const_data_ptr()), tensor);
 }
 
 namespace {
@@ -90,10 +101,10 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::option
 
 const Tensor& resize(const Tensor& self, c10::SymIntArrayRef sizes, std::optional<at::MemoryFormat> format) {
   const c10::DeviceGuard guard(self.device());
-  const int64_t before = whole(self).numel();
+  const auto before = static_cast<int64_t>(self.storage().nbytes() / self.dtype().itemsize());
   at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(sizes), format);
-  const Tensor all = whole(self);
-  if (all.numel() > before) fill_new(all.narrow(0, before, all.numel() - before));
+  const auto now = static_cast<int64_t>(self.storage().nbytes() / self.dtype().itemsize());
+  if (now > before) fill_new(whole(self).narrow(0, before, now - before));
   return self;
 }
 
@@ -116,7 +127,7 @@ bool copied_as_bytes(const Tensor& from, const Tensor& to) {
                      from.sizes() == to.sizes() && from.strides() == to.strides() &&
                      from.is_conj() == to.is_conj() && from.is_neg() == to.is_neg() &&
                      to.is_non_overlapping_and_dense();
-  if (alike) std::memmove(to.data_ptr(), from.data_ptr(), to.nbytes());
+  if (alike) std::memmove(to.data_ptr(), from.const_data_ptr(), to.nbytes());
   return alike;
 }
 
@@ -124,13 +135,15 @@ bool copied_as_bytes(const Tensor& from, const Tensor& to) {
 // source.
 Tensor copy_from(const Tensor& from, const Tensor& to, bool) {
   if (from.numel() == 0 && to.numel() == 0) return to;
+  at::assert_no_internal_overlap(to);
+  at::assert_no_partial_overlap(to, from);
   Tensor source = from;
   // Copies see negative and conjugate views as they are; a program reads what lies in memory.
   if (on_device(from) && from.dtype() != to.dtype())
     source = converted(from.resolve_conj().resolve_neg(), to.scalar_type());
   if (!copied_as_bytes(source, to)) {
     const Tensor left = on_device(to) ? host_view(to) : to;
-    const Tensor right = on_device(source) ? host_view(source) : source;
+    const Tensor right = on_device(source) ? read_view(source) : source;
     left.copy_(right);
   }
   if (on_device(from) && on_device(to)) note_copy(to.device().index(), static_cast<int64_t>(to.nbytes()));
@@ -143,7 +156,7 @@ Tensor copy_from_and_resize(const Tensor& from, const Tensor& to) {
 }
 
 at::Scalar local_scalar_dense(const Tensor& self) {
-  return at::native::_local_scalar_dense_cpu(host_view(self));
+  return at::native::_local_scalar_dense_cpu(read_view(self));
 }
 
 Tensor& set_from_tensor(Tensor& self, const Tensor& source) { return at::native::set_tensor_(self, source); }

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include <ATen/Functions.h>
-#include <ATen/MemoryOverlap.h>
 
 #include "torch/host_view.h"
 
@@ -11,7 +10,7 @@ namespace opentrn::torch_device {
 
 namespace {
 
-int64_t count_of(const at::Tensor& mask) { return host_view(mask).count_nonzero().item<int64_t>(); }
+int64_t count_of(const at::Tensor& mask) { return read_view(mask).count_nonzero().item<int64_t>(); }
 
 bool is_mask(const c10::IValue& index) {
   if (!index.isTensor() || !index.toTensor().defined()) return false;
@@ -52,7 +51,7 @@ void hold_masked_scatter(c10::ArrayRef<c10::IValue> arguments) {
 
 // weights, count, replacement. Sizes and types are the meta function's to refuse.
 void hold_multinomial(c10::ArrayRef<c10::IValue> arguments) {
-  const at::Tensor weights = host_view(arguments[0].toTensor());
+  const at::Tensor weights = read_view(arguments[0].toTensor());
   if (weights.numel() == 0 || !weights.is_floating_point()) return;
   const at::Tensor is_valid = weights.ge(0).logical_and(weights.lt(INFINITY));  // a NaN is neither
   TORCH_CHECK(is_valid.all().item<bool>(), "probability tensor contains either `inf`, `nan` or element < 0");
@@ -67,14 +66,6 @@ void hold_index_select(c10::ArrayRef<c10::IValue> arguments) {
                     "index_select(): Index to scalar can have only 1 value, got ", count, " value(s)");
 }
 
-// self, index, source
-void hold_put(c10::ArrayRef<c10::IValue> arguments) {
-  const at::Tensor& self = arguments[0].toTensor();
-  at::assert_no_internal_overlap(self);
-  at::assert_no_overlap(self, arguments[1].toTensor());
-  at::assert_no_overlap(self, arguments[2].toTensor());
-}
-
 }  // namespace
 
 Asks asks_of(const std::string& name) {
@@ -84,7 +75,6 @@ Asks asks_of(const std::string& name) {
   if (name == "aten::masked_scatter" || name == "aten::masked_scatter_") return Asks::kMaskedScatter;
   if (name == "aten::multinomial") return Asks::kMultinomial;
   if (name == "aten::index_select") return Asks::kIndexSelect;
-  if (name == "aten::put_") return Asks::kPut;
   return Asks::kNothing;
 }
 
@@ -95,7 +85,6 @@ void hold_values(Asks asks, c10::ArrayRef<c10::IValue> arguments) {
     case Asks::kMaskedScatter: return hold_masked_scatter(arguments);
     case Asks::kMultinomial: return hold_multinomial(arguments);
     case Asks::kIndexSelect: return hold_index_select(arguments);
-    case Asks::kPut: return hold_put(arguments);
   }
 }
 

@@ -1,5 +1,5 @@
 // Calls that torch refuses for the values of their arguments: a mask that chooses other places than there are
-// values for, weights that are none, operands that share memory. The device's programs do not ask.
+// values for, weights that are none. The device's programs do not ask.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace opentrn::torch_device {
 
-enum class Asks { kNothing, kIndexPut, kMaskedScatter, kMultinomial, kIndexSelect, kPut };
+enum class Asks { kNothing, kIndexPut, kMaskedScatter, kMultinomial, kIndexSelect };
 
 // name: of an op, "aten::index_put".
 Asks asks_of(const std::string& name);

@@ -17,6 +17,11 @@ import os, time, unittest, warnings
 import torch
 from torch.testing._internal.common_utils import TestCase, skipIfNothingOfTheKind, a_helper_of_the_past
 from torch.testing._internal.common_device_type import dtypes, instantiate_device_type_tests, onlyCUDA
+from torch.testing._internal.common_methods_invocations import binary_ufuncs_and_refs  # by its name of 2.6
+from torch.testing._internal.common_mkldnn import a_switch_of_the_past
+from torch.testing._internal.common_utils import a_list_of_the_past
+
+assert len(binary_ufuncs_and_refs) > 10 and ["cpu"] + a_list_of_the_past == ["cpu"]
 
 class TestThings(TestCase):
     @skipIfNothingOfTheKind
@@ -24,6 +29,7 @@ class TestThings(TestCase):
     def test_sum(self, device, dtype):
         x = torch.ones(3, device=device, dtype=dtype)
         self.assertEqual((x.device.type, x.sum().item()), ("neuron", 3))
+    @a_switch_of_the_past(0.05)
     def test_wrong(self, device):
         self.assertEqual(device, "cpu")
     def test_old(self, device):

@@ -427,3 +427,56 @@ def test_running_log_sums_are_relative_to_what_they_sum(numbers: list[Any], is_c
     found = torch.compile(run, backend="neuron")(x) if is_compiled else run(x.to("neuron")).cpu()
     wide = torch.complex128 if x.is_complex() else torch.float64
     torch.testing.assert_close(found.to(wide), run(x.to(wide)), rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin", "max", "sort", "sum"])
+def test_any_byte_but_zero_is_true(name: str) -> None:
+    m = torch.tensor([[2, 0, 255], [1, 4, 0]], dtype=torch.uint8).view(torch.bool)
+    function = getattr(torch, name)
+    for wanted, found in (
+        (function(m, 1), function(m.to("neuron"), 1)), (function(m.t(), 1), function(m.to("neuron").t(), 1)),
+        (function(m[:, ::2], 1), function(m.to("neuron")[:, ::2], 1)),
+    ):  # fmt: skip
+        pairs = zip(wanted, found, strict=True) if isinstance(wanted, tuple) else [(wanted, found)]
+        if name in ("max", "sort"):  # of equal elements torch leaves open which
+            pairs = list(pairs)[:1]
+        for of_cpu, of_device in pairs:
+            assert of_device.cpu().tolist() == of_cpu.tolist()
+
+
+def test_unsigned_numbers_of_64_bits_are_compared_with_numbers() -> None:
+    assert (torch.tensor([1, 2], dtype=torch.uint64, device="neuron") == 2).cpu().tolist() == [False, True]
+
+
+def test_powers_of_a_complex_zero() -> None:
+    zero = torch.zeros(5, dtype=torch.complex64, device="neuron")
+    found = zero.pow(torch.tensor([0, 1 + 2j, -1, 2j, -1j], dtype=torch.complex64, device="neuron")).cpu()
+    assert found[:2].tolist() == [1, 0] and torch.view_as_real(found[2:]).isnan().all()  # as NumPy has them
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64, torch.float32, torch.bool])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 17)])
+def test_modes_are_a_program(shape: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    x = torch.randint(0, 4, shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    wanted, found = torch.mode(x, -1, True), torch.mode(x.to("neuron"), -1, True)
+    assert found.values.cpu().tolist() == wanted.values.tolist()
+    if x.dim():  # which of the places is open
+        assert x.gather(-1, found.indices.cpu()).tolist() == wanted.values.tolist()
+    held = torch.empty(0, dtype=dtype, device="neuron"), torch.empty(0, dtype=torch.int64, device="neuron")
+    torch.mode(x.to("neuron"), -1, True, out=held)
+    assert held[0].cpu().tolist() == wanted.values.tolist()
+
+
+def test_modes_of_numbers_that_are_none_and_their_gradients() -> None:
+    x = torch.tensor([1.0, float("nan"), float("nan"), 2.0, 2.0], device="neuron").requires_grad_()
+    found = torch.mode(x)
+    found.values.backward()
+    assert (found.values.item(), found.indices.item()) == (2, 4) and x.grad.cpu().tolist() == [0, 0, 0, 0, 1]
+
+
+def test_outer_products_of_whole_numbers_take_no_fractions() -> None:
+    m, v = torch.ones(2, 3, dtype=torch.int32, device="neuron"), torch.ones(3, dtype=torch.int32, device="neuron")
+    with pytest.raises(RuntimeError, match="beta must not be a floating point number"):
+        torch.addr(m, m[:, 0], v, beta=0.5)
+    assert torch.addr(m, m[:, 0], v, beta=2, alpha=3).cpu().tolist() == [[5] * 3] * 2

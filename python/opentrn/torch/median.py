@@ -1,4 +1,4 @@
-"""Ops that torch has no decomposition for: medians, by sorting, and the gradient of weight normalisation."""
+"""Ops that torch has no decomposition for: medians and modes, by sorting, the gradient of weight normalisation."""
 
 from __future__ import annotations
 
@@ -40,6 +40,20 @@ def _median(x: Tensor, ignores_nan: bool) -> Tensor:
     return _along(x.reshape(-1), 0, False, ignores_nan)[0]
 
 
+def _mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The smallest of the most frequent values, and the last place where it is. No two NaN are equal."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    values, places = x.movedim(dim, -1).sort(dim=-1, stable=True)
+    place = torch.arange(values.shape[-1], dtype=torch.int32, device=x.device).expand(values.shape)
+    repeats = values[..., 1:] == values[..., :-1]
+    begins = torch.where(torch.nn.functional.pad(repeats, (1, 0)), 0, place).cummax(-1).values
+    last = (place - begins).argmax(-1, keepdim=True)  # of the first of the longest runs
+    found = [each.gather(-1, last).movedim(-1, dim) for each in (values, places)]
+    value, index = found if keepdim else [each.squeeze(dim) for each in found]
+    return value, index
+
+
 def _weight_norm_backward(
     gradient: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int
 ) -> tuple[Tensor, Tensor]:
@@ -57,5 +71,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.nanmedian.default: lambda x: _median(x, True),
     aten.median.dim: lambda x, dim, keepdim=False: _along(x, dim, keepdim, False),
     aten.nanmedian.dim: lambda x, dim, keepdim=False: _along(x, dim, keepdim, True),
+    aten.mode.default: _mode,
     aten._weight_norm_interface_backward.default: _weight_norm_backward,
 }

@@ -118,8 +118,11 @@ Parts power(const Parts& base, const Parts& exponent) {
   const Parts value = exp(exponent * log(base));
   const Expr zero = (base.re == 0.0) & (base.im == 0.0);
   const Expr one = (exponent.re == 0.0) & (exponent.im == 0.0);
-  const Expr at_zero = select(one, value.re.number(1), value.re.number(0));
-  return {select(zero, at_zero, value.re), select(zero, value.im.number(0), value.im)};
+  // A power of zero is zero right of the imaginary axis alone, where its size is. Elsewhere it has none.
+  const Expr none = value.re.number(std::numeric_limits<double>::quiet_NaN());
+  const Expr rest = select(exponent.re > 0.0, value.re.number(0), none);
+  const Expr imaginary = select(one, value.re.number(0), rest);
+  return {select(zero, select(one, value.re.number(1), rest), value.re), select(zero, imaginary, value.im)};
 }
 
 Parts sign(const Parts& z) {

@@ -363,16 +363,13 @@ class Body {
     return dst;
   }
 
-  // mod(-x, 1) - -x
+  // -(-x - mod(-x, 1)): not mod(-x, 1) - -x, which is 0 and not -0 right below zero.
   Tile ceiling(const Tile& x) {
-    const Tile negative = fp32(AluOp::kMultiply, x, -1.0), dst = fresh(DType::kFloat32);
-    emitter_.scalar_tensor_tensor(AluOp::kMod, 1.0, AluOp::kSubtract, dst, with_remainder(negative),
-                                  negative);
-    return dst;
+    return fp32(AluOp::kMultiply, whole_part(fp32(AluOp::kMultiply, x, -1.0), AluOp::kMod), -1.0);
   }
 
   // Adding and taking away 2^23, with the number's sign, leaves the nearest whole number, ties to even, for
-  // |x| < 2^23. From there on all numbers are whole.
+  // |x| < 2^23. From there on all numbers are whole. What is rounded to zero keeps its sign, which sums lose.
   Tile nearest_even(const Tile& x) {
     const Tile up = fresh(DType::kFloat32), down = fresh(DType::kFloat32), near = fresh(DType::kFloat32);
     emitter_.tensor_scalar(AluOp::kMaximum, 0.0, AluOp::kAdd, kWhole, up, x);
@@ -383,7 +380,7 @@ class Body {
     emitter_.tensor_scalar(AluOp::kAbs, 0.0, AluOp::kLess, kWhole, small, x);
     emitter_.tensor_copy(dst, x);
     emitter_.copy_where(dst, near, small);
-    return dst;
+    return with_sign(dst, in_fp32(x));
   }
 
   // The Scalar engine takes sines of [-pi, pi] alone. In place of pi, turns are of its nearest fp32 number,
@@ -452,7 +449,7 @@ class Body {
     return with_sign(angle, x);
   }
 
-  // |magnitude| with the sign bit of `from`.
+  // With the sign bit of `from`; the number itself is of that sign, or not negative.
   Tile with_sign(const Tile& magnitude, const Tile& from) {
     const Tile sign = fresh(DType::kUint32), dst = fresh(DType::kFloat32);
     emitter_.tensor_tensor(AluOp::kBitwiseAnd, sign, from.as(DType::kUint32),

@@ -57,6 +57,12 @@ Value signs_differ(Body& body, const Value& left, const Value& right, const Valu
   return body.compare("NE", first, second);
 }
 
+// A quotient that is zero once it is whole, with the sign that it had before.
+Value with_sign_of_zero(Body& body, const Value& whole, const Value& quotient) {
+  const Value zero = body.like(0, whole);
+  return body.select(body.compare("EQ", whole, zero), body.multiply(quotient, zero), whole);
+}
+
 // As torch computes it: exact where the quotient is a whole number, and of the remainder's sign.
 Value floored_floats(Body& body, const Value& a, const Value& b) {
   const Value rest = body.binary("remainder", a, b);
@@ -71,8 +77,8 @@ Value floored_floats(Body& body, const Value& a, const Value& b) {
   const Value fraction = body.subtract(quotient, down);
   const Value above = body.compare("GT", fraction, body.like(0.5, a));
   const Value up = body.add(down, one);
-  const Value rounded = body.select(above, up, down);
   const Value plain = body.divide(a, b);
+  const Value rounded = with_sign_of_zero(body, body.select(above, up, down), plain);
   return body.select(body.compare("EQ", b, zero), plain, rounded);
 }
 
@@ -83,7 +89,7 @@ Value whole_quotient(Body& body, const Value& a, const Value& b) {
   const Value rest = body.binary("remainder", a, b);
   const Value exact = body.unary("round_nearest_even", body.divide(body.subtract(a, rest), b));
   const Value finite = body.is_finite(rest);
-  return body.select(finite, exact, truncated(body, plain));
+  return body.select(finite, with_sign_of_zero(body, exact, plain), truncated(body, plain));
 }
 
 Value floor_divide(Call& call) {

@@ -135,7 +135,8 @@ def beside_numbers(schema: Any, given: Sequence[Given]) -> torch.dtype | None:
     name = schema.name.partition("::")[2]
     if torch._C._should_allow_numbers_as_tensors(name):
         return None
-    return functools.reduce(torch.promote_types, (each.dtype for each in given if each.number is None), torch.bool)
+    types = {each.dtype for each in given if each.number is None}
+    return functools.reduce(torch.promote_types, types) if types else torch.bool
 
 
 def dense_strides(shape: Sequence[int], order: Sequence[int]) -> list[int]:
@@ -499,5 +500,6 @@ ONE_PROGRAM = (
     "aten::embedding", "aten::masked_fill.Scalar", "aten::masked_fill.Tensor", "aten::repeat",
     "aten::constant_pad_nd", "aten::_unsafe_index.Tensor", "aten::abs", "aten::isinf", "aten::stack",
     "aten::cummin", "aten::cummin.out", "aten::cummax", "aten::cummax.out", "aten::replication_pad2d",
-    "aten::replication_pad3d", "aten::reflection_pad3d",
+    "aten::replication_pad3d", "aten::reflection_pad3d", "aten::mode.values",
+    "aten::addr", "aten::addr.out",
 )  # fmt: skip

@@ -43,19 +43,20 @@ _OF_TYPES = (
     "must have the same scalar type", "not supported for complex", "have the same dtype", "input and out to match",
     "Expected object of scalar type", "expected scalar type", "expected scalar_type", "of same type",
     "with different dtypes", "have the same type", "safely castable", "canCast(", "should be same as input",
+    "must not be a floating point number", "must not be a complex number",
 )  # fmt: skip
 
 
 def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Sequence[int]) -> None:
     """Raises what torch raises where what an op writes into has a type that takes no such results, and where an op has
-    none for complex numbers.
+    none for complex numbers, or for floats beside whole ones.
 
     written: numbers of those tensors. The CPU is asked where that can be: of types that differ, and of whole numbers.
     """
-    names = {given[i].dtype for i in written}
-    if any(each.dtype.is_complex for each in given):
-        pass
-    elif not written or (len({each.dtype for each in given}) == 1 and all(name.is_floating_point for name in names)):
+    types, names = {each.dtype for each in given}, {given[i].dtype for i in written}
+    is_float = any(each.is_floating_point for each in types)
+    asks = any(each.is_complex for each in types) or not is_float and _has_fractions(arguments)
+    if not asks and (not written or (len(types) == 1 and all(name.is_floating_point for name in names))):
         return
     try:
         takes(op, arguments, given)
@@ -64,6 +65,14 @@ def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Seq
             raise
     except Exception:  # noqa: BLE001  (of the zeros, not of the call)
         return
+
+
+def _has_fractions(arguments: list[Any]) -> bool:
+    """Whether a number among the arguments is a float; those that are inputs of a program are."""
+    from opentrn.torch.eager.compiler import Ref
+
+    leaves = pytree.tree_leaves(arguments)
+    return any(isinstance(leaf, (float, complex)) or isinstance(leaf, Ref) and leaf.index < 0 for leaf in leaves)
 
 
 # Ops that draw numbers into a tensor, between limits that tracing does not look at.
