@@ -68,15 +68,19 @@ def summarise(predictions: Sequence[Any], runs: Sequence[Run]) -> dict[str, Any]
         "calibration": [r for r in runs if not r.is_evidence],
     }
     families = sorted({run.family for run in runs})
+    of_kind = {
+        name: {run.family for run in runs if run.kind.startswith(kind)}
+        for name, kind in (("kernels", "kernel."), ("models", "model."))
+    }
     return {
         "rows": accounts(predictions),
         **{
             name: {
                 "all": errors_of(members),
                 **{
-                    family: errors_of(of_family)
-                    for family in families
-                    if (of_family := [run for run in members if run.family == family])
+                    name: errors_of(of_group)
+                    for name, group in (*of_kind.items(), *((family, {family}) for family in families))
+                    if (of_group := [run for run in members if run.family in group])
                 },
             }
             for name, members in groups.items()

@@ -226,6 +226,16 @@ def test_a_run_is_calibration_when_a_value_was_read_off_any_of_its_rows():
     assert summary["evidence"]["all"]["rows"] == 1 and summary["calibration"]["all"]["rows"] == 2
 
 
+def test_kernels_and_models_have_a_line_of_their_own():
+    made = [prediction(f"{family}.lat", 100, 100 + off, family) for family, off in (("f", 10), ("g", 20), ("h", 40))]
+    for each, kind in zip(made, ("kernel.v3.nki", "model.v2", "model.v1"), strict=True):
+        each.kind = kind
+    found = report.summarise(made, votes.runs_of(made, []))["evidence"]
+    assert list(found)[:3] == ["all", "kernels", "models"]
+    assert [found[name]["runs"] for name in ("all", "kernels", "models")] == [3, 1, 2]
+    assert found["kernels"]["time"]["median_error"] == pytest.approx(0.1)
+
+
 def test_a_launch_of_a_quarter_of_the_time_is_no_evidence_of_the_kernel():
     (diluted,) = votes.runs_of([prediction("f.a.lat", 40, 40, "a", launch=26)], [])
     (mostly,) = votes.runs_of([prediction("f.a.lat", 226, 126, "a", launch=26)], [])
