@@ -140,8 +140,9 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, simple_layout(6, 2)), "kangaring");  // 3 chips are no cube
   EXPECT_EQ(chosen(Generation::kV2, kMiB, simple_layout(8, 2)), "mesh");
   EXPECT_EQ(chosen(Generation::kV2, kMiB + 4, simple_layout(8, 2)), "ring");
-  EXPECT_EQ(chosen(Generation::kV2, kMiB, simple_layout(32, 2)), "mesh");
-  EXPECT_EQ(chosen(Generation::kV2, kMiB + 4, simple_layout(32, 2)), "ring");  // whatever the number of ranks
+  EXPECT_EQ(chosen(Generation::kV2, 4 * kMiB, simple_layout(32, 2)), "mesh");  // 128 KiB for each rank
+  EXPECT_EQ(chosen(Generation::kV2, 4 * kMiB + 4, simple_layout(32, 2)), "ring");
+  EXPECT_EQ(chosen(Generation::kV2, 4 * kMiB, torus_layout(2, 2)), "hier");
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, simple_servers(4, 1)), "rdh");
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, torus_layout(4, 2)), "hier");
   EXPECT_EQ(chosen(Generation::kV2, 128 * kMiB, torus_layout(2, 2)), "flat_ring");
