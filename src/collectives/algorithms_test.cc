@@ -105,6 +105,14 @@ TEST(Algorithms, RingsThroughAllServersLeaveByAllAdapters) {
   }
 }
 
+// No page says what network joins these: plans of values need none.
+TEST(Algorithms, RingsWithoutKnownAdaptersGoByChips) {
+  const fabric::Platform platform = fabric::Platform::make(arch::default_tables(), "inf2.48xlarge", 2);
+  const Layout layout = layout_of(platform, place_ranks(platform, 16, 1, 2));
+  EXPECT_TRUE(layout.adapters.empty());
+  prove(make_plan("flat_ring", all_reduce(16, 1 << 12), layout));
+}
+
 TEST(Algorithms, PlansOf256RanksStaySmall) {
   for (const char* name : {"mesh", "ring", "rdh", "kangaring"})
     EXPECT_LE(make_plan(name, all_reduce(256, 1 << 20), torus_layout(16)).step_count(), 2'000'000u) << name;
