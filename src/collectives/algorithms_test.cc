@@ -105,6 +105,14 @@ TEST(Algorithms, RingsThroughAllServersLeaveByAllAdapters) {
   }
 }
 
+// No page says what network joins these: plans of values need none.
+TEST(Algorithms, RingsWithoutKnownAdaptersGoByChips) {
+  const fabric::Platform platform = fabric::Platform::make(arch::default_tables(), "inf2.48xlarge", 2);
+  const Layout layout = layout_of(platform, place_ranks(platform, 16, 1, 2));
+  EXPECT_TRUE(layout.adapters.empty());
+  prove(make_plan("flat_ring", all_reduce(16, 1 << 12), layout));
+}
+
 TEST(Algorithms, PlansOf256RanksStaySmall) {
   for (const char* name : {"mesh", "ring", "rdh", "kangaring"})
     EXPECT_LE(make_plan(name, all_reduce(256, 1 << 20), torus_layout(16)).step_count(), 2'000'000u) << name;
@@ -140,8 +148,9 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, simple_layout(6, 2)), "kangaring");  // 3 chips are no cube
   EXPECT_EQ(chosen(Generation::kV2, kMiB, simple_layout(8, 2)), "mesh");
   EXPECT_EQ(chosen(Generation::kV2, kMiB + 4, simple_layout(8, 2)), "ring");
-  EXPECT_EQ(chosen(Generation::kV2, kMiB, simple_layout(32, 2)), "mesh");
-  EXPECT_EQ(chosen(Generation::kV2, kMiB + 4, simple_layout(32, 2)), "ring");  // whatever the number of ranks
+  EXPECT_EQ(chosen(Generation::kV2, 4 * kMiB, simple_layout(32, 2)), "mesh");  // 128 KiB for each rank
+  EXPECT_EQ(chosen(Generation::kV2, 4 * kMiB + 4, simple_layout(32, 2)), "ring");
+  EXPECT_EQ(chosen(Generation::kV2, 4 * kMiB, torus_layout(2, 2)), "hier");
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, simple_servers(4, 1)), "rdh");
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, torus_layout(4, 2)), "hier");
   EXPECT_EQ(chosen(Generation::kV2, 128 * kMiB, torus_layout(2, 2)), "flat_ring");

@@ -60,6 +60,8 @@ class Chooser {
   bool is_for_mesh() {
     if (on_one_chip() && fact("mesh_bytes_max_per_rank_one_chip"))
       return is_at_most("mesh_bytes_max_per_rank_one_chip", request_.ranks);
+    if (layout_.servers() == 1 && fact("mesh_bytes_max_per_rank"))
+      return is_at_most("mesh_bytes_max_per_rank", request_.ranks);
     return is_at_most("mesh_bytes_max");
   }
 

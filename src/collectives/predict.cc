@@ -84,7 +84,10 @@ std::vector<int> adapters_of(const fabric::Platform& platform, const RankCores& 
   const auto server = [&](size_t rank) { return layout.ranks[rank].server; };
   size_t elsewhere = 0;
   while (elsewhere < cores.size() && server(elsewhere) == server(0)) ++elsewhere;
-  if (elsewhere == cores.size()) return {};
+  const bool has_adapters = std::ranges::any_of(platform.network().links, [](const fabric::Link& link) {
+    return link.kind == fabric::LinkClass::kEfa;
+  });
+  if (elsewhere == cores.size() || !has_adapters) return {};
   std::vector<int> adapters;
   for (size_t rank = 0; rank < cores.size(); ++rank) {
     const auto chip = static_cast<size_t>(layout.ranks[rank].chip);
