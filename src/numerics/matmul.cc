@@ -702,13 +702,15 @@ namespace opentrn::numerics {
 HWY_EXPORT(MatmulTileSimd);
 
 bool is_matmul_operand(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16 ||
+         (is_fp8(dtype) && uses_pair_products());
 }
 
 namespace {
 
 void check_operand(const MatmulOperand& operand) {
-  OPENTRN_CHECK(is_matmul_operand(operand.dtype), "matmul tile of {}", name(operand.dtype));
+  OPENTRN_CHECK(is_matmul_operand(operand.dtype) || is_fp8(operand.dtype), "matmul tile of {}",
+                name(operand.dtype));
   OPENTRN_CHECK(operand.run >= 0 && operand.first_column >= 0, "runs of {} columns, from {} on", operand.run,
                 operand.first_column);
 }
@@ -717,6 +719,34 @@ MatmulOperand from_column(const MatmulOperand& operand, int column) {
   MatmulOperand part = operand;
   part.data = static_cast<const std::byte*>(operand.data) + column * size_bytes(operand.dtype);
   return part;
+}
+
+// fp8 as a matrix of fp32 in `to`, without gaps; others as they are.
+MatmulOperand widened_fp8(const MatmulOperand& operand, int rows, int columns, float* to) {
+  if (!is_fp8(operand.dtype)) return operand;
+  for (int k = 0; k < rows; ++k) {
+    const auto* row = static_cast<const std::byte*>(operand.data) + static_cast<size_t>(k) * operand.pitch;
+    float* const out = to + static_cast<size_t>(k) * static_cast<size_t>(columns);
+    for (int n = 0, in_run = columns; n < columns; n += in_run) {
+      if (operand.run > 0) in_run = operand.run - (operand.first_column + n) % operand.run;
+      in_run = std::min(in_run, columns - n);
+      load_f32(operand.dtype, row + operand.offset(n), out + n, static_cast<size_t>(in_run));
+    }
+  }
+  return {to, static_cast<size_t>(columns)};
+}
+
+// One multiply-add after the other.
+void multiply_singly(const MatmulTile& tile) {
+  if (!is_fp8(tile.stationary.dtype) && !is_fp8(tile.moving.dtype))
+    return HWY_DYNAMIC_DISPATCH(MatmulTileSimd)(tile);
+  thread_local ThreadScratch memory;
+  const size_t left = static_cast<size_t>(tile.K) * static_cast<size_t>(tile.M);
+  float* const room = memory.words<float>(left + static_cast<size_t>(tile.K) * static_cast<size_t>(tile.N));
+  MatmulTile wide = tile;
+  wide.stationary = widened_fp8(tile.stationary, tile.K, tile.M, room);
+  wide.moving = widened_fp8(tile.moving, tile.K, tile.N, room + left);
+  HWY_DYNAMIC_DISPATCH(MatmulTileSimd)(wide);
 }
 
 }  // namespace
@@ -728,8 +758,7 @@ void matmul_tile(const MatmulTile& tile) {
   check_operand(tile.moving);
   OPENTRN_CHECK(tile.stationary.run == 0 && tile.stationary.first_column == 0,
                 "columns of a stationary operand follow each other");
-  const auto single = [](const MatmulTile& part) { HWY_DYNAMIC_DISPATCH(MatmulTileSimd)(part); };
-  if (!uses_pair_products() || !multiply_pairs(tile, single)) single(tile);
+  if (!uses_pair_products() || !multiply_pairs(tile, multiply_singly)) multiply_singly(tile);
 }
 
 void matmul_tile_range(const MatmulTile& tile, int m_begin, int m_end, int n_begin, int n_end) {

@@ -16,7 +16,8 @@
 
 namespace opentrn::numerics {
 
-// A matrix in rows of fp32, or of bf16 or fp16, which are widened on the way in; other types are refused.
+// A matrix in rows of fp32, or of bf16, fp16 or fp8, which are widened on the way in; other types are
+// refused.
 struct MatmulOperand {
   const void* data;
   size_t pitch;  // elements between rows
@@ -44,7 +45,8 @@ struct MatmulTile {
   size_t acc_pitch;  // floats between rows
   bool accumulate;
 };
-// Whether a MatmulOperand may have this type.
+// Whether a MatmulOperand of this type is read as it lies. Of fp8 only where products go by pairs: elsewhere
+// each call widens all of it, and who makes several calls does that once before.
 bool is_matmul_operand(DType dtype);
 void matmul_tile(const MatmulTile& tile);
 // Only rows [m_begin, m_end) of acc and columns [n_begin, n_end): for sharing a tile between threads.

@@ -31,9 +31,10 @@ std::vector<float> random_matrix(SplitMix64& rng, size_t n, Values values) {
   return matrix;
 }
 
-// As bf16, the upper halves of fp32 values; as fp16, rounded. Also NaN, infinities and subnormals.
+// As bf16, the upper halves of fp32 values; as fp16 and fp8, rounded. Also NaN, infinities and subnormals.
 std::vector<uint16_t> as_16_bits(const std::vector<float>& matrix, DType dtype) {
   std::vector<uint16_t> codes(matrix.size());
+  if (is_fp8(dtype)) store_f32(dtype, matrix.data(), codes.data(), codes.size());  // half of the bytes
   if (dtype == DType::kFloat16) store_f32(dtype, matrix.data(), codes.data(), codes.size());
   if (dtype == DType::kBFloat16)
     for (size_t i = 0; i < matrix.size(); ++i)
@@ -77,8 +78,9 @@ struct Runs {
 void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t seed, Runs runs = {},
                                bool dense = false) {
   SplitMix64 rng(seed);
-  constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-  const auto type = [&] { return dense ? DType::kFloat32 : kTypes[rng.below(3)]; };
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3,
+                              DType::kFloat8E5M2};
+  const auto type = [&] { return dense ? DType::kFloat32 : kTypes[rng.below(5)]; };
   const size_t columns_m = static_cast<size_t>(c.M), columns_n = static_cast<size_t>(c.N);
   const Operand stationary(rng, c.K, columns_m + 3, values, type());
   const Operand moving(rng, c.K, runs.extent(c.N) + 5, values, type());

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "numerics/convert.h"
 #include "numerics/thread_scratch.h"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -19,6 +20,28 @@
 namespace opentrn::numerics {
 
 #if OPENTRN_PAIR_PRODUCTS
+
+namespace {
+
+// bf16 of a format's 128 magnitudes, by their codes; exact, as bf16 has more of all digits.
+const std::array<uint16_t, 128>& bf16_of_fp8(DType dtype) {
+  static const auto tables = [] {
+    std::array<std::array<uint16_t, 128>, kDTypeCount> all{};
+    for (int type = 0; type < kDTypeCount; ++type) {
+      if (!is_fp8(static_cast<DType>(type))) continue;
+      for (size_t code = 0; code < 128; ++code) {
+        const auto byte = static_cast<uint8_t>(code);
+        float value;
+        load_f32(static_cast<DType>(type), &byte, &value, 1);
+        all[static_cast<size_t>(type)][code] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+      }
+    }
+    return all;
+  }();
+  return tables[static_cast<size_t>(dtype)];
+}
+
+}  // namespace
 
 // The rest of the file may be compiled for other processors: what is inline in headers must be above.
 #ifdef __clang__
@@ -105,43 +128,72 @@ __mmask16 first_lanes(int count) {
 inline __m512i pairs_from(__m512i above, __m512i below) {
   return _mm512_or_si512(_mm512_slli_epi32(above, 16), below);
 }
-inline __m512i pairs_from_fp32(__m512i above, __m512i below, Seen& seen) {
-  seen.fp32(_mm512_or_si512(above, below));
-  return _mm512_or_si512(_mm512_and_si512(above, _mm512_set1_epi32(static_cast<int>(0xffff0000u))),
-                         _mm512_srli_epi32(below, 16));
-}
 
-inline __m512i widened(const uint16_t* at) {
-  return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
-}
-inline __m512i widened(__mmask16 lanes, const uint16_t* at) {
-  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, at));
-}
+// How elements of each type are read: as numbers of 32 bits each, of which two rows become pairs.
+struct Fp32Source {
+  using Element = float;
+  explicit Fp32Source(const MatmulOperand&) {}
+  __m512i codes(const float* at) const { return _mm512_loadu_si512(at); }
+  __m512i codes(__mmask16 lanes, const float* at) const { return _mm512_maskz_loadu_epi32(lanes, at); }
+  __m512i pairs(__m512i above, __m512i below, Seen& seen) const {
+    seen.fp32(_mm512_or_si512(above, below));
+    const __m512i upper = _mm512_and_si512(above, _mm512_set1_epi32(static_cast<int>(0xffff0000u)));
+    return _mm512_or_si512(upper, _mm512_srli_epi32(below, 16));
+  }
+};
+
+struct Bf16Source {
+  using Element = uint16_t;
+  explicit Bf16Source(const MatmulOperand&) {}
+  __m512i codes(const uint16_t* at) const {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+  }
+  __m512i codes(__mmask16 lanes, const uint16_t* at) const {
+    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, at));
+  }
+  __m512i pairs(__m512i above, __m512i below, Seen&) const { return pairs_from(above, below); }
+};
+
+// fp8 of any format, as bf16 from a table of all magnitudes.
+struct Fp8Source {
+  using Element = uint8_t;
+  explicit Fp8Source(const MatmulOperand& operand) {
+    const uint16_t* table = bf16_of_fp8(operand.dtype).data();
+    for (int i = 0; i < 4; ++i) magnitudes[i] = _mm512_loadu_si512(table + 2 * kLanes * i);
+  }
+  __m512i codes(const uint8_t* at) const {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+  }
+  __m512i codes(__mmask16 lanes, const uint8_t* at) const {
+    return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, at));
+  }
+  __m512i pairs(__m512i above, __m512i below, Seen&) const {
+    const __m512i codes = pairs_from(above, below);  // fp8 in the low byte of each half
+    const __m512i small = _mm512_permutex2var_epi16(magnitudes[0], codes, magnitudes[1]);
+    const __m512i large = _mm512_permutex2var_epi16(magnitudes[2], codes, magnitudes[3]);
+    const __mmask32 is_large = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(0x40));
+    const __m512i sign = _mm512_slli_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(0x80)), 8);
+    return _mm512_or_si512(_mm512_mask_mov_epi16(small, is_large, large), sign);
+  }
+
+  __m512i magnitudes[4];
+};
 
 // A vector of two rows of an operand, as pairs; the first row is above.
-inline __m512i row_pair(const uint16_t* at, size_t pitch, Seen& seen) {
-  const __m512i pairs = pairs_from(widened(at), widened(at + pitch));
-  seen.pairs(pairs);
-  return pairs;
-}
-inline __m512i row_pair(const float* at, size_t pitch, Seen& seen) {
-  const __m512i pairs = pairs_from_fp32(_mm512_loadu_si512(at), _mm512_loadu_si512(at + pitch), seen);
+template <typename Source>
+inline __m512i row_pair(const Source& source, const typename Source::Element* at, size_t pitch, Seen& seen) {
+  const __m512i pairs = source.pairs(source.codes(at), source.codes(at + pitch), seen);
   seen.pairs(pairs);
   return pairs;
 }
 
 // Of fewer columns, or without a second row: zeros there.
-inline __m512i part_of_row_pair(const uint16_t* at, size_t pitch, bool second, int columns, Seen& seen) {
+template <typename Source>
+inline __m512i part_of_row_pair(const Source& source, const typename Source::Element* at, size_t pitch,
+                                bool second, int columns, Seen& seen) {
   const __mmask16 lanes = first_lanes(columns);
-  const __m512i below = second ? widened(lanes, at + pitch) : _mm512_setzero_si512();
-  const __m512i pairs = pairs_from(widened(lanes, at), below);
-  seen.pairs(pairs);
-  return pairs;
-}
-inline __m512i part_of_row_pair(const float* at, size_t pitch, bool second, int columns, Seen& seen) {
-  const __mmask16 lanes = first_lanes(columns);
-  const __m512i below = second ? _mm512_maskz_loadu_epi32(lanes, at + pitch) : _mm512_setzero_si512();
-  const __m512i pairs = pairs_from_fp32(_mm512_maskz_loadu_epi32(lanes, at), below, seen);
+  const __m512i below = second ? source.codes(lanes, at + pitch) : _mm512_setzero_si512();
+  const __m512i pairs = source.pairs(source.codes(lanes, at), below, seen);
   seen.pairs(pairs);
   return pairs;
 }
@@ -171,11 +223,12 @@ inline void store_halves(__m512i pairs, uint32_t* block, size_t blocks) {
 
 // Blocks of kBlockRows rows of the result, each a row of pairs for each two rows of the operand; rows beyond
 // M are zeros.
-template <typename T>
+template <typename Source>
 void pack_stationary(const MatmulTile& t, uint32_t* to, Seen& seen) {
+  const Source source(t.stationary);
   static_assert(kLanes == 2 * kBlockRows);
   const size_t pitch = t.stationary.pitch, blocks = block_pitch(t.K);
-  const T* row = static_cast<const T*>(t.stationary.data);
+  const auto* row = static_cast<const typename Source::Element*>(t.stationary.data);
   for (int k = 0; k < t.K; k += 2, row += 2 * pitch, to += kBlockRows) {
     if (k + kRowsAhead + 1 < t.K)
       for (size_t i = 0; i < 2; ++i) fetch(row + (kRowsAhead + i) * pitch, t.M);
@@ -183,9 +236,9 @@ void pack_stationary(const MatmulTile& t, uint32_t* to, Seen& seen) {
     uint32_t* block = to;
     int m = 0;
     for (; second && m + kLanes <= t.M; m += kLanes, block += 2 * blocks)
-      store_halves(row_pair(row + m, pitch, seen), block, blocks);
+      store_halves(row_pair(source, row + m, pitch, seen), block, blocks);
     for (; m < t.M; m += kLanes, block += 2 * blocks) {
-      const __m512i pairs = part_of_row_pair(row + m, pitch, second, t.M - m, seen);
+      const __m512i pairs = part_of_row_pair(source, row + m, pitch, second, t.M - m, seen);
       if (m + kBlockRows < t.M)
         store_halves(pairs, block, blocks);
       else
@@ -202,18 +255,20 @@ struct Piece {
 };
 
 // Rows [begin, end) of a piece; begin is even.
-template <typename T>
-void pack_piece(const MatmulTile& t, Piece piece, int begin, int end, int width, uint32_t* to, Seen& seen) {
+template <typename Source>
+void pack_piece(const Source& source, const MatmulTile& t, Piece piece, int begin, int end, int width,
+                uint32_t* to, Seen& seen) {
   const size_t pitch = t.moving.pitch;
-  const T* row = static_cast<const T*>(t.moving.data) + piece.from + static_cast<size_t>(begin) * pitch;
+  const auto* row = static_cast<const typename Source::Element*>(t.moving.data) + piece.from +
+                    static_cast<size_t>(begin) * pitch;
   to += piece.to + begin / 2 * width;
   for (int k = begin; k < end; k += 2, row += 2 * pitch, to += width) {
     const bool second = k + 1 < end;
     int n = 0;
     for (; second && n + kLanes <= piece.columns; n += kLanes)
-      _mm512_storeu_si512(to + n, row_pair(row + n, pitch, seen));
+      _mm512_storeu_si512(to + n, row_pair(source, row + n, pitch, seen));
     for (; n < piece.columns; n += kLanes) {
-      const __m512i pairs = part_of_row_pair(row + n, pitch, second, piece.columns - n, seen);
+      const __m512i pairs = part_of_row_pair(source, row + n, pitch, second, piece.columns - n, seen);
       _mm512_mask_storeu_epi32(to + n, first_lanes(piece.columns - n), pairs);
     }
   }
@@ -226,22 +281,23 @@ struct Panel {
   Seen seen;
 };
 
-template <typename T>
-void pack_rows(const MatmulTile& t, int begin, int end, Panel& panel) {
+template <typename Source>
+void pack_rows(const Source& source, const MatmulTile& t, int begin, int end, Panel& panel) {
   const int run = t.moving.run;
   for (int done = 0; done < panel.columns;) {
     const int n = panel.n + done;
     const int in_run = run == 0 ? panel.columns : run - (t.moving.first_column + n) % run;
     const Piece piece{t.moving.offset(n), done, std::min(in_run, panel.columns - done)};
-    pack_piece<T>(t, piece, begin, end, panel.width, panel.packed, panel.seen);
+    pack_piece(source, t, piece, begin, end, panel.width, panel.packed, panel.seen);
     done += piece.columns;
   }
 }
 
 // All panels, some rows at a time: each line of the operand is read once, and the next ones are fetched
 // meanwhile. Rows of a core's memory lie kilobytes apart, so that few of them stay in a cache.
-template <typename T>
+template <typename Source>
 void pack_panels(const MatmulTile& t, Panel* panels, int count) {
+  const Source source(t.moving);
   for (int i = 0; i < count; ++i) {
     const Panel& panel = panels[i];
     if (panel.columns < panel.width)
@@ -249,21 +305,13 @@ void pack_panels(const MatmulTile& t, Panel* panels, int count) {
                   uint32_t{0});
   }
   const int columns = panels[count - 1].n + panels[count - 1].columns - panels[0].n;
-  const T* first = static_cast<const T*>(t.moving.data) + t.moving.offset(panels[0].n);
+  const auto* first =
+      static_cast<const typename Source::Element*>(t.moving.data) + t.moving.offset(panels[0].n);
   for (int k = 0; k < t.K; k += kRowsTogether) {
     for (int next = k + kRowsTogether; next < std::min(k + 2 * kRowsTogether, t.K); ++next)
       fetch(first + static_cast<size_t>(next) * t.moving.pitch, columns);
-    for (int i = 0; i < count; ++i) pack_rows<T>(t, k, std::min(k + kRowsTogether, t.K), panels[i]);
+    for (int i = 0; i < count; ++i) pack_rows(source, t, k, std::min(k + kRowsTogether, t.K), panels[i]);
   }
-}
-
-// body(element) with a value of the type that the operand's elements have.
-template <typename Body>
-void for_type_of(const MatmulOperand& operand, Body&& body) {
-  if (operand.dtype == DType::kBFloat16)
-    body(uint16_t{});
-  else
-    body(float{});
 }
 
 struct Output {
@@ -369,7 +417,7 @@ MatmulTile columns_of(const MatmulTile& tile, int begin, int end) {
 
 // A look at a few numbers of fp32, before any are packed: most matrices that are no bf16 show it there.
 bool may_be_bf16(const MatmulOperand& operand, int rows, int columns) {
-  if (operand.dtype == DType::kBFloat16) return true;
+  if (operand.dtype == DType::kBFloat16 || is_fp8(operand.dtype)) return true;
   if (operand.dtype != DType::kFloat32) return false;
   const auto* data = static_cast<const uint32_t*>(operand.data);
   constexpr int kLooks = 8;
@@ -382,8 +430,8 @@ bool may_be_bf16(const MatmulOperand& operand, int rows, int columns) {
 
 // Whether packing is little of the work: smaller tiles read each operand but a few times.
 bool is_worth_packing(const MatmulTile& t) {
-  const bool bf16 = t.stationary.dtype == DType::kBFloat16 && t.moving.dtype == DType::kBFloat16;
-  const int least_columns = bf16 ? 12 : 48;
+  const bool fp32 = t.stationary.dtype == DType::kFloat32 || t.moving.dtype == DType::kFloat32;
+  const int least_columns = fp32 ? 48 : 12;
   return t.M >= 9 && t.K >= 8 && t.K * t.M >= 256 && t.N >= least_columns;
 }
 
@@ -475,7 +523,11 @@ int packed_panels(const MatmulTile& t, int n, uint32_t* packed, Panel* panels) {
     const int columns = std::min(kWidth, t.N - n);
     panels[count] = {packed, n, columns, (columns + kLanes - 1) / kLanes * kLanes, {}};
   }
-  for_type_of(t.moving, [&]<typename T>(T) { pack_panels<T>(t, panels, count); });
+  switch (t.moving.dtype) {
+    case DType::kFloat32: pack_panels<Fp32Source>(t, panels, count); break;
+    case DType::kBFloat16: pack_panels<Bf16Source>(t, panels, count); break;
+    default: pack_panels<Fp8Source>(t, panels, count);
+  }
   return count;
 }
 
@@ -514,7 +566,11 @@ bool multiply_pairs(const MatmulTile& t, void (*others)(const MatmulTile&)) {
   uint32_t* packed = scratch(panel_words + blocks * block_pitch(t.K));
   uint32_t* stationary = packed + panel_words;
   Seen seen;
-  for_type_of(t.stationary, [&]<typename T>(T) { pack_stationary<T>(t, stationary, seen); });
+  switch (t.stationary.dtype) {
+    case DType::kFloat32: pack_stationary<Fp32Source>(t, stationary, seen); break;
+    case DType::kBFloat16: pack_stationary<Bf16Source>(t, stationary, seen); break;
+    default: pack_stationary<Fp8Source>(t, stationary, seen);
+  }
   const Magnitudes left = seen.magnitudes();
   if (!seen.all_bf16() || !left.ordinary()) return false;
   multiply_panels(t, stationary, left, packed, others);

@@ -19,8 +19,8 @@ bool has_pair_products();
 // Whether it does at least 1.3 times the products of fp32 multiply-adds here: measured at the first call.
 bool are_pair_products_fast();
 
-// Computes the tile, if its operands are of bf16, or of fp32 with numbers of bf16, and its shape makes that
-// worth while; columns whose numbers do not allow it are given to `others` as tiles of their own. False:
+// Computes the tile, if its operands are of bf16, of fp8 or of fp32 with numbers of bf16, and its shape makes
+// that worth while; columns whose numbers do not allow it are given to `others` as tiles of their own. False:
 // nothing was done. Needs has_pair_products().
 bool multiply_pairs(const MatmulTile& tile, void (*others)(const MatmulTile&));
 

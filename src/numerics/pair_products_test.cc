@@ -1,6 +1,7 @@
 #include "numerics/pair_products.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "numerics/convert.h"
 #include "numerics/simd_targets.h"
 
 namespace opentrn::numerics {
@@ -123,6 +125,35 @@ TEST_F(PairProducts, OrdinaryNumbersAllGoByPairs) {
     const int run = i % 4 == 0 ? static_cast<int>(1 + rng.below(30)) : 0;
     EXPECT_EQ(product_by_pairs(rng, shape, {100, 130}, {100, 130}, run), shape.N);
     EXPECT_EQ(product_by_pairs(rng, shape, {120, 122, 0, true}, {120, 122, 0, true}, run), shape.N);
+  }
+}
+
+// All codes of a format, in every pair of columns.
+TEST_F(PairProducts, Fp8) {
+  constexpr int kK = 40, kM = 20, kN = 100;
+  SplitMix64 rng(8);
+  for (const DType dtype :
+       {DType::kFloat8E3M4, DType::kFloat8E4M3, DType::kFloat8E4M3Fn, DType::kFloat8E5M2}) {
+    for (const bool specials : {false, true}) {
+      const auto code = [&] {
+        const auto any = static_cast<uint8_t>(rng.below(256));
+        float value;
+        load_f32(dtype, &any, &value, 1);
+        return specials || std::isfinite(value) ? any : uint8_t{1};
+      };
+      std::vector<uint8_t> left(kK * kM), right(kK * kN);
+      for (uint8_t& x : left) x = static_cast<uint8_t>(rng.below(0x60));  // finite
+      for (uint8_t& x : right) x = code();
+      std::vector<float> pairs(kM * kN), expected(kM * kN);
+      MatmulTile tile{
+          {left.data(), kM, dtype}, {right.data(), kN, dtype}, pairs.data(), kK, kM, kN, kN, false};
+      passed_on.clear();
+      ASSERT_TRUE(multiply_pairs(tile, by_contract));
+      EXPECT_EQ(columns_passed_on(), specials ? kN : 0) << name(dtype);
+      tile.acc = expected.data();
+      matmul_tile_reference(tile);
+      EXPECT_EQ(std::memcmp(pairs.data(), expected.data(), pairs.size() * sizeof(float)), 0) << name(dtype);
+    }
   }
 }
 

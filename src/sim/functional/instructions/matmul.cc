@@ -239,11 +239,15 @@ Matrix double_rows(Context& cx, const View& view, int slot) {
   const isa::Pattern& pattern = cx.program.pattern(cx.operand(slot));
   if (pattern.rank < 2 || pattern.dims[1].count != 2 || view.elements % 2 != 0)
     cx.broken("double_row", fmt::format("the first free dimension of {} must be 2", cx.operand_name(slot)));
-  Matrix matrix = as_matrix(cx, view);
+  Matrix matrix = as_matrix(cx, view, Widen::kStationaryIfNeeded);
   if (matrix.pitch != static_cast<size_t>(matrix.columns)) {
-    float* packed = cx.scratch.floats(view.total());
+    const int64_t element = size_bytes(matrix.dtype), row = matrix.columns * element;
+    std::byte* packed = cx.scratch.bytes(view.partitions * row);
     for (int64_t p = 0; p < view.partitions; ++p)
-      std::copy_n(matrix.row(p), view.elements, packed + p * view.elements);
+      std::memcpy(
+          packed + p * row,
+          static_cast<const std::byte*>(matrix.data) + p * static_cast<int64_t>(matrix.pitch) * element,
+          static_cast<size_t>(row));
     matrix.data = packed;
   }
   matrix.rows *= 2;

@@ -82,7 +82,14 @@ TEST_F(MatmulTest, DoubleRowContractsOverTheFirstFreeDimensionToo) {
   const Tile dst = k.psum(1, 2);
   matmul(k, k.op(dst), k.op(a, 0, {{2, 2}, {1, 2}, {1, 1}}), k.op(b, 0, {{4, 2}, {2, 2}, {1, 2}}), kOverwrite,
          false, 1);
-  EXPECT_EQ(k.get(dst), (Floats{1 * 1 + 2 * 3 + 3 * 5 + 4 * 7, 1 * 2 + 2 * 4 + 3 * 6 + 4 * 8}));
+  const Floats product = {1 * 1 + 2 * 3 + 3 * 5 + 4 * 7, 1 * 2 + 2 * 4 + 3 * 6 + 4 * 8};
+  EXPECT_EQ(k.get(dst), product);
+  // The same within wider tiles.
+  const Tile wide_a = k.sbuf_of(2, 3, {1, 2, 9, 3, 4, 9}, DType::kFloat8E4M3),
+             wide_b = k.sbuf_of(2, 5, {9, 1, 2, 3, 4, 9, 5, 6, 7, 8}, DType::kFloat8E5M2);
+  matmul(k, k.op(dst), k.op(wide_a, 0, {{3, 2}, {1, 2}, {1, 1}}), k.op(wide_b, 1, {{5, 2}, {2, 2}, {1, 2}}),
+         kOverwrite, false, 1);
+  EXPECT_EQ(k.get(dst), product);
 }
 
 TEST_F(MatmulTest, ShapesMustAgree) {
