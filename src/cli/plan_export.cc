@@ -65,8 +65,8 @@ std::string jax(const Job& job, const Line& line) {
     refuse(fmt::format("{} for JAX", model.name),
            "decoders without biases: no latent or windowed attention, no encoders");
   if (model.experts > 0 && model.dense_layers > 0)
-    refuse(fmt::format("{} for JAX: {} blocks without experts beside those that have them", model.name,
-                       model.dense_layers),
+    refuse(fmt::format("{} for JAX: blocks without experts, of which it has {}, beside those that have them",
+                       model.name, model.dense_layers),
            "a model whose blocks all have experts, as Mixtral, Qwen2-MoE and Qwen3-MoE");
   if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
   if (layout.offload) refuse("offload for JAX", "a plan without --offload");

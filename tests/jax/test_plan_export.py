@@ -448,11 +448,11 @@ def test_micro_batches_take_their_turn_in_memory(tmp_path):
     assert bytes_by_count[1] < 1.25 * bytes_by_count[0]
 
 
-def test_experts_that_every_token_meets_are_refused(tmp_path):
+def test_blocks_without_experts_beside_others_are_refused(tmp_path):
     model = config(tmp_path, model_type="qwen2_moe", hidden_size=512, num_hidden_layers=2, num_attention_heads=8,
                    intermediate_size=512, moe_intermediate_size=256, shared_expert_intermediate_size=512,
-                   vocab_size=4096, num_experts=8, num_experts_per_tok=2)  # fmt: skip
-    with pytest.raises(InputError, match="every token") as refused:
+                   vocab_size=4096, num_experts=8, num_experts_per_tok=2, mlp_only_layers=[0])  # fmt: skip
+    with pytest.raises(InputError, match="blocks without experts, of which it has 1") as refused:
         exported(tmp_path, model, seq=512, global_batch=16)
     assert refused.value.label == "plan.export"
 

@@ -161,15 +161,14 @@ class Matcher {
     return Product{*left, *right};
   }
 
-  // Of the weights' free dimensions the last one is that of queries. A longer one before it, of a tile or more,
-  // is no dimension of heads that share keys, but of positions: attention of each by itself would have a few
-  // rows, where the products have all of them.
+  // Of the weights' free dimensions the last one is that of queries. A longer one before it, of a tile or
+  // more, is no dimension of heads that share keys, but of positions: attention of each by itself would have
+  // a few rows, where the products have all of them.
   bool repeats_positions(const Factor& weights) const {
     constexpr int64_t kTile = 128;
     const auto size = [&](int64_t d) { return type(weights.value).dim(static_cast<int>(d)); };
-    return std::any_of(weights.free.begin(), weights.free.end() - 1, [&](int64_t d) {
-      return size(d) >= kTile && size(d) > size(weights.free.back());
-    });
+    return std::any_of(weights.free.begin(), weights.free.end() - 1,
+                       [&](int64_t d) { return size(d) >= kTile && size(d) > size(weights.free.back()); });
   }
 
   // Batch dimensions of the weights that the product has as free ones (the heads that share keys, as JAX's

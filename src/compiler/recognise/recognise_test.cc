@@ -257,10 +257,10 @@ TEST(RecogniseAttention, TakesHeadsThatShareKeysAsAFreeDimension) {
 
 // Positions in front of the heads that share keys: a kernel for each position would have two rows.
 TEST(RecogniseAttention, LeavesPositionsInFrontOfHeadsThatShareKeys) {
-  graph::Module module = parsed(main_of(
-      "(%q: tensor<3x256x2x64xbf16>, %k: tensor<3x128x64xbf16>, %v: tensor<3x128x64xbf16>) -> "
-      "tensor<3x256x2x64xbf16>",
-      R"(
+  graph::Module module =
+      parsed(main_of("(%q: tensor<3x256x2x64xbf16>, %k: tensor<3x128x64xbf16>, %v: tensor<3x128x64xbf16>) -> "
+                     "tensor<3x256x2x64xbf16>",
+                     R"(
     %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %scale = stablehlo.constant dense<0.125> : tensor<3x256x2x128xf32>

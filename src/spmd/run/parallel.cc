@@ -293,11 +293,11 @@ bool is_part_of_carried(const graph::Function& function, BlockId block, const Op
 
 }  // namespace
 
-// Results of broadcasts that only ops of devices read, what light ops make of constants (masks by index), parts
-// of what a loop only reads, and new shapes of arguments and of what collectives give. Each step makes those
-// that it reads anew: what they are made of is smaller or lies in memory anyway, and its compiler then knows
-// what they are: a causal mask that comes as an input is any mask, and a part that is large is read where it
-// lies.
+// Results of broadcasts that only ops of devices read, what light ops make of constants (masks by index),
+// parts of what a loop only reads, and new shapes of arguments and of what collectives give. Each step makes
+// those that it reads anew: what they are made of is smaller or lies in memory anyway, and its compiler then
+// knows what they are: a causal mask that comes as an input is any mask, and a part that is large is read
+// where it lies.
 std::set<ValueId> ParallelProgram::remade(BlockId block) const {
   constexpr size_t kMaskOps = 16;  // more of them are a computation (random bits of a constant key)
   std::set<ValueId> values, parts;
