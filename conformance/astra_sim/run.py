@@ -16,6 +16,7 @@ import argparse
 import os
 import subprocess
 import sys
+from ctypes.util import find_library
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -42,9 +43,11 @@ def compile_program(checkout: Path) -> Path:
         f"-I{each}"
         for each in (ROOT / "src", checkout / "include", checkout / "include/astra-network-analytical")
     ]
+    # What reads MSCCL's XML is compiled in one file with the rest, where the build found this library.
+    xml = ["-lpugixml"] if find_library("pugixml") else []
     command = [
         os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-DNDEBUG", *includes, HERE / "compare.cc", *sources, "-o",
-        program, *archives, "-lfmt", "-ltomlplusplus", "-lcrypto", "-lhwy", "-lpthread",
+        program, *archives, "-lfmt", "-ltomlplusplus", "-lcrypto", "-lhwy", "-lpthread", *xml,
     ]  # fmt: skip
     subprocess.run(command, check=True)
     return program
