@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "base/fault.h"
 #include "numerics/convert.h"
@@ -778,27 +777,6 @@ void matmul_tile_range(const MatmulTile& tile, int m_begin, int m_end, int n_beg
 void matmul_tile(const float* stationary, const float* moving, float* acc, int K, int M, int N, size_t lds,
                  size_t ldm, size_t lda, bool accumulate) {
   matmul_tile(MatmulTile{{stationary, lds}, {moving, ldm}, acc, K, M, N, lda, accumulate});
-}
-
-void matmul_tile_reference(const MatmulTile& tile) {
-  const auto element = [](const MatmulOperand& operand, int row, int column) {
-    const size_t at = static_cast<size_t>(row) * operand.pitch + operand.offset(column);
-    float value;
-    const std::byte* bytes = static_cast<const std::byte*>(operand.data);
-    load_f32(operand.dtype, bytes + at * static_cast<size_t>(size_bytes(operand.dtype)), &value, 1);
-    return value;
-  };
-  for (int m = 0; m < tile.M; ++m) {
-    for (int n = 0; n < tile.N; ++n) {
-      float s = 0;
-      for (int k = 0; k < tile.K; ++k) {
-        s = std::fma(element(tile.stationary, k, m), element(tile.moving, k, n), s);
-      }
-      float& out = tile.acc[m * tile.acc_pitch + n];
-      out = tile.accumulate ? out + s : s;
-      if (std::isnan(out)) out = std::bit_cast<float>(0x7fc00000u);
-    }
-  }
 }
 
 }  // namespace opentrn::numerics
