@@ -480,3 +480,13 @@ def test_outer_products_of_whole_numbers_take_no_fractions() -> None:
     with pytest.raises(RuntimeError, match="beta must not be a floating point number"):
         torch.addr(m, m[:, 0], v, beta=0.5)
     assert torch.addr(m, m[:, 0], v, beta=2, alpha=3).cpu().tolist() == [[5] * 3] * 2
+
+
+def test_ops_without_whole_numbers_refuse_them_as_the_cpu_does() -> None:
+    x = torch.ones(3, dtype=torch.int32, device="neuron")
+    with pytest.raises(NotImplementedError, match="\"lerp_kernel_scalar\" not implemented for 'Int'"):
+        torch.lerp(x, x, 0.5)
+    image = torch.ones(1, 1, 4, 4, dtype=torch.int16, device="neuron")
+    with pytest.raises(NotImplementedError, match="not implemented for 'Short'"):
+        torch.nn.functional.interpolate(image, size=(2, 2), mode="bilinear", antialias=True)
+    assert (x + x).cpu().tolist() == [2, 2, 2]

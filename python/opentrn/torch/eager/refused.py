@@ -47,21 +47,27 @@ _OF_TYPES = (
 )  # fmt: skip
 
 
+# Calls of whole numbers up to here are tried on the CPU, whose products of them are slow.
+_TRIED_BYTES_MAX = 1 << 20
+
+
 def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Sequence[int]) -> None:
     """Raises what torch raises where what an op writes into has a type that takes no such results, and where an op has
-    none for complex numbers, or for floats beside whole ones.
+    no kernel for whole or complex numbers, or none for floats beside whole ones.
 
-    written: numbers of those tensors. The CPU is asked where that can be: of types that differ, and of whole numbers.
+    written: numbers of those tensors. The CPU is asked where that can be: of types that differ, and of such numbers.
     """
     types, names = {each.dtype for each in given}, {given[i].dtype for i in written}
-    is_float = any(each.is_floating_point for each in types)
-    asks = any(each.is_complex for each in types) or not is_float and _has_fractions(arguments)
+    is_complex = any(each.is_complex for each in types)
+    is_whole = bool(types) and not is_complex and not any(each.is_floating_point for each in types)
+    asks = is_complex or is_whole and (_has_fractions(arguments) or sum(map(_bytes, given)) <= _TRIED_BYTES_MAX)
     if not asks and (not written or (len(types) == 1 and all(name.is_floating_point for name in names))):
         return
+    words = (*_OF_TYPES, "not implemented for '") if is_whole or is_complex else _OF_TYPES
     try:
         takes(op, arguments, given)
     except (RuntimeError, TypeError) as fault:
-        if any(words in str(fault) for words in _OF_TYPES):
+        if any(each in str(fault) for each in words):
             raise
     except Exception:  # noqa: BLE001  (of the zeros, not of the call)
         return
