@@ -268,3 +268,10 @@ def test_gradients_that_hosts_computed_in_eager_mode(function: Callable) -> None
     for leaf in (found, wanted):
         function(leaf).square().sum().backward()
     torch.testing.assert_close(found.grad.cpu(), wanted.grad)
+
+
+def test_counts_of_whole_numbers_are_made_where_the_cpu_has_none():
+    """As mixtures of experts in transformers ask for them; PyTorch's CPU has `histc` of floats alone."""
+    chosen = torch.tensor([0, 3, 1, 1, 3, 3], dtype=torch.int32)
+    found = torch.histc(chosen.to("neuron"), bins=4, min=0, max=3)
+    assert found.dtype == torch.int32 and found.tolist() == [1, 2, 0, 3]

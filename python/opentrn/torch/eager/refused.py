@@ -47,6 +47,10 @@ _OF_TYPES = (
 )  # fmt: skip
 
 
+# Ops that PyTorch's other devices have of whole numbers and its CPU has not: counts of tokens by expert, as mixtures of
+# experts in transformers ask for them on any device but the CPU.
+_BEYOND_THE_CPU = frozenset({"aten::histc"})
+
 # Calls of whole numbers up to here are tried on the CPU, whose products of them are slow.
 _TRIED_BYTES_MAX = 1 << 20
 
@@ -60,6 +64,7 @@ def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Seq
     types, names = {each.dtype for each in given}, {given[i].dtype for i in written}
     is_complex = any(each.is_complex for each in types)
     is_whole = bool(types) and not is_complex and not any(each.is_floating_point for each in types)
+    is_whole = is_whole and op._schema.name not in _BEYOND_THE_CPU
     asks = is_complex or is_whole and (_has_fractions(arguments) or sum(map(_bytes, given)) <= _TRIED_BYTES_MAX)
     if not asks and (not written or (len(types) == 1 and all(name.is_floating_point for name in names))):
         return
