@@ -78,9 +78,9 @@ def summarise(predictions: Sequence[Any], runs: Sequence[Run]) -> dict[str, Any]
             name: {
                 "all": errors_of(members),
                 **{
-                    name: errors_of(of_group)
-                    for name, group in (*of_kind.items(), *((family, {family}) for family in families))
-                    if (of_group := [run for run in members if run.family in group])
+                    group: errors_of(of_group)
+                    for group, its_families in (*of_kind.items(), *((family, {family}) for family in families))
+                    if (of_group := [run for run in members if run.family in its_families])
                 },
             }
             for name, members in groups.items()

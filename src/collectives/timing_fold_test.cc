@@ -164,41 +164,35 @@ TEST(TimingFold, StepsOfTheRingsOfAWholeTorusAreAlike) {
   }
 }
 
-// Chains of sums are relative to their owner, so displacements by two along each axis of the UltraServer keep
-// them: two rows, two columns, two instances.
-TEST(TimingFold, StepsOfTheMeshOfAnUltraServerAreAlike) {
+// An all-reduce over the 128 ranks of an UltraServer, of which at most one step in `alike` is simulated.
+void expect_alike_in_an_ultraserver(const char* algorithm, int64_t bytes, DType dtype, int64_t alike) {
   const Platform platform = Platform::make(default_tables(), "Trn2 UltraServer");
   const RankCores cores = place_ranks(platform, 128, 4, 0);
   Request request;
   request.kind = Kind::kAllReduce;
   request.ranks = 128;
-  request.bytes = 1 << 15;
-  request.dtype = DType::kUint8;
-  const Plan plan = make_plan("mesh", request, layout_of(platform, cores));
-  const collectives::Run run{&plan, costs_of(default_tables(), platform.generation(), "mesh"), cores, {}, 0};
+  request.bytes = bytes;
+  request.dtype = dtype;
+  const Plan plan = make_plan(algorithm, request, layout_of(platform, cores));
+  const collectives::Run run{
+      &plan, costs_of(default_tables(), platform.generation(), algorithm), cores, {}, 0};
   const Timing folded = time_of(platform, std::span(&run, 1));
   prove(plan);
-  EXPECT_LE(folded.classes * 8, folded.steps);
-  expect_same(folded, time_of(platform, std::span(&run, 1), Folding::kNone), "mesh of an UltraServer");
+  EXPECT_LE(folded.classes * alike, folded.steps);
+  expect_same(folded, time_of(platform, std::span(&run, 1), Folding::kNone), algorithm);
+}
+
+// Chains of sums are relative to their owner, so displacements by two along each axis of the UltraServer keep
+// them: two rows, two columns, two instances.
+TEST(TimingFold, StepsOfTheMeshOfAnUltraServerAreAlike) {
+  expect_alike_in_an_ultraserver("mesh", 1 << 15, DType::kUint8, 8);
 }
 
 // The parts of its pipeline are cut where the ranks' parts of them are equally long: 2^n bytes in thirds keep
 // what is alike. A ring whose share is the part of its own instance starts before the others, so that two of
 // the four instances are alike.
 TEST(TimingFold, StepsOfThePipelineOverInstancesAreAlike) {
-  const Platform platform = Platform::make(default_tables(), "Trn2 UltraServer");
-  const RankCores cores = place_ranks(platform, 128, 4, 0);
-  Request request;
-  request.kind = Kind::kAllReduce;
-  request.ranks = 128;
-  request.bytes = 1 << 26;
-  request.dtype = DType::kFloat32;
-  const Plan plan = make_plan("hier", request, layout_of(platform, cores));
-  const collectives::Run run{&plan, costs_of(default_tables(), platform.generation(), "hier"), cores, {}, 0};
-  const Timing folded = time_of(platform, std::span(&run, 1));
-  prove(plan);
-  EXPECT_LE(folded.classes * 2, folded.steps);
-  expect_same(folded, time_of(platform, std::span(&run, 1), Folding::kNone), "hier of an UltraServer");
+  expect_alike_in_an_ultraserver("hier", 1 << 26, DType::kFloat32, 2);
 }
 
 TEST(TimingFold, PassesThatAreNoOrderOfAChipsRanksAreRefused) {

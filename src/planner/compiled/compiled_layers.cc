@@ -161,9 +161,9 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
     out.weights += weights_share(each.piece) * backward;
     if (sizes.again) again += each.count * again_s(times, each.piece);
   }
-  const bool is_whole = !is_cut && (!with_experts || experts_are_whole(model, precision, sizes));
-  if (sizes.again && is_whole) out.again = again;
-  if (with_experts && !is_whole) {
+  const bool has_all_parts = !is_cut && (!with_experts || experts_are_whole(model, precision, sizes));
+  if (sizes.again && has_all_parts) out.again = again;
+  if (with_experts && !has_all_parts) {
     const double routing = routing_s(model, precision, machine, sizes.rows);
     out.forward += routing;
     out.backward += routing;

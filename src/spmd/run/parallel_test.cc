@@ -104,6 +104,39 @@ TEST(Parallel, WhatABarrierPassesOnIsNotWrittenAgain) {
   EXPECT_EQ(results[0][0].literal(), floats({-2, -8, -6, -20}).literal());
 }
 
+// The new shape of a sum, which two parts read, is written by neither: the sum lies in memory.
+TEST(Parallel, NewShapesOfWhatDevicesExchangeAreMadeWhereTheyAreRead) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%a: tensor<4xf32>) -> tensor<2x2xf32> {
+    %0 = "stablehlo.all_reduce"(%a) ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = stablehlo.reshape %0 : (tensor<4xf32>) -> tensor<2x2xf32>
+    %2 = stablehlo.negate %1 : tensor<2x2xf32>
+    %3 = "stablehlo.all_reduce"(%2) ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %4 = stablehlo.multiply %3, %1 : tensor<2x2xf32>
+    return %4 : tensor<2x2xf32>
+  }
+})",
+                                                   "shapes.mlir");
+  Parts parts;
+  DeviceOptions options;
+  options.parts = &parts;
+  const ParallelProgram program(module, module.entry(), 2, options);
+  EXPECT_EQ(written_by_parts(program), 2);  // the negated sum, and the result
+  const auto results = program.run({{floats({1, 2, 3, 4})}, {floats({0, 0, 1, 1})}});
+  const auto* bytes = reinterpret_cast<const float*>(results[0][0].literal().bytes().data());
+  EXPECT_EQ(std::vector<float>(bytes, bytes + 4), (std::vector<float>{-2, -8, -32, -50}));
+}
+
 // What is made of arguments alone and read behind the sum is no result of the part before it.
 TEST(Parallel, WhatOnlyALaterPartReadsIsMadeThere) {
   const graph::Module module = graph::parse_module(R"(module {
