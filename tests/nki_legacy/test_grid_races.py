@@ -106,6 +106,17 @@ def test_a_tile_on_the_chip_is_no_result(kernel, execute):
     assert f"at {__file__}:" in str(caught.value)
 
 
+@nki.jit(mode="simulation")
+def returns_a_tile_simulated(x):
+    return nl.load(x)
+
+
+def test_the_simulator_returns_a_tile_with_a_warning():
+    """As the documents' range_select example does (test_nki_isa_range_select.py of aws-neuron-sdk)."""
+    with pytest.warns(UserWarning, match="a tile in SBUF, which the simulator of NKI 0.1 takes"):
+        np.testing.assert_array_equal(returns_a_tile_simulated(X), X)
+
+
 @nki.jit
 def keeps_its_result(x):
     nl.exp(nl.load(x))

@@ -510,6 +510,22 @@ def test_error_names_the_line_of_the_instruction_not_of_its_first_use():
     assert "the faulty line" in lines[-1]
 
 
+@pytest.mark.parametrize("mode", ["simulation", "auto"])
+def test_an_index_out_of_range_has_the_simulators_class_there(mode):
+    """test_nki_isa_dma_copy.py of aws-neuron-sdk compares type(error) with IndexError."""
+
+    @nki.jit(mode=mode)
+    def kernel(a, index):
+        rows = nl.load(index)[nl.arange(2)[:, None], 0]
+        return returning(nl.load(a[rows, nl.arange(8)[None, :]]))
+
+    with pytest.raises(IndexError, match="index 128 is out of bounds for axis 0 with size 128") as caught:
+        kernel(array(16, 8), np.array([[3], [16]], np.int32))
+    assert (type(caught.value) is IndexError) == (mode == "simulation")
+    fault = caught.value.__cause__ if mode == "simulation" else caught.value
+    assert fault.label and fault.location.line
+
+
 def test_loop_reduce_includes_what_the_destination_holds():
     def kernel(a):
         t = nl.ndarray((4, 16), dtype=a.dtype)
