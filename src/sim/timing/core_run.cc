@@ -111,15 +111,25 @@ void CoreRun::load_head(size_t engine) {
   resolve(head, engine);
 }
 
-// A program of many tensors does not fit the cache; what an instruction costs depends on each of its tensors.
-// Matmuls come back to a few.
+// A long program does not fit the cache, and each step to what an instruction costs (its place in the
+// schedule, itself, its operands, their tensors) is a miss that the next needs: they are fetched for
+// instructions ever nearer.
 void CoreRun::fetch_ahead(size_t engine) const {
-  if (engine == index(Engine::kTensor)) return;
-  constexpr size_t kInstructionsAhead = 4;
-  const size_t ahead = cursor_[engine] + kInstructionsAhead;
-  if (ahead >= queue_[engine].size()) return;
-  const isa::ScheduledInstruction& entry = executable_.schedule[queue_[engine][ahead]];
-  for (const isa::Operand& operand : program_.operands(program_.instruction(entry.instruction)))
+  constexpr size_t kPlace = 16, kInstruction = 12, kOperands = 8, kTensors = 4;
+  const std::vector<uint32_t>& queue = queue_[engine];
+  const size_t at = cursor_[engine];
+  const auto instruction = [&](size_t ahead) -> const isa::Instruction& {
+    return program_.instruction(executable_.schedule[queue[at + ahead]].instruction);
+  };
+  if (at + kPlace < queue.size()) {
+    __builtin_prefetch(&executable_.schedule[queue[at + kPlace]]);
+    __builtin_prefetch(&records_[queue[at + kPlace]], 1);
+  }
+  if (at + kInstruction < queue.size()) __builtin_prefetch(&instruction(kInstruction));
+  if (at + kOperands < queue.size()) __builtin_prefetch(program_.operands(instruction(kOperands)).data());
+  // Matmuls come back to a few tensors.
+  if (engine == index(Engine::kTensor) || at + kTensors >= queue.size()) return;
+  for (const isa::Operand& operand : program_.operands(instruction(kTensors)))
     if (operand.is_access()) __builtin_prefetch(&program_.tensor(operand.tensor));
 }
 
