@@ -490,3 +490,20 @@ def test_ops_without_whole_numbers_refuse_them_as_the_cpu_does() -> None:
     with pytest.raises(NotImplementedError, match="not implemented for 'Short'"):
         torch.nn.functional.interpolate(image, size=(2, 2), mode="bilinear", antialias=True)
     assert (x + x).cpu().tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("permuted", [(0, 1, 2), (2, 0, 1), (1, 0, 2)])
+def test_results_of_views_with_gaps_keep_the_order_of_their_dimensions(permuted: tuple[int, ...]) -> None:
+    x = torch.arange(48.0).view(2, 3, 8)[:, :, ::2].permute(permuted)
+    y = torch.arange(48.0).to("neuron").view(2, 3, 8)[:, :, ::2].permute(permuted)
+    for op in (torch.exp, torch.neg, lambda each: each + each, lambda each: each.cumsum(0), lambda each: each.sum(1)):
+        wanted, found = op(x), op(y)
+        assert found.stride() == wanted.stride()
+        torch.testing.assert_close(found.cpu(), wanted)
+
+
+@pytest.mark.parametrize("name", ["nansum", "all", "any"])
+def test_results_of_a_type_that_torch_does_not_give_are_refused(name: str) -> None:
+    place = torch.empty((), dtype=torch.int64 if name == "nansum" else torch.int8, device="neuron")
+    with pytest.raises(RuntimeError, match="not implemented for 'Long'|only supports bool tensor for result"):
+        getattr(torch, name)(torch.ones(3, device="neuron"), 0, out=place)
