@@ -500,5 +500,6 @@ ONE_PROGRAM = (
     "aten::constant_pad_nd", "aten::_unsafe_index.Tensor", "aten::abs", "aten::isinf", "aten::stack",
     "aten::cummin", "aten::cummin.out", "aten::cummax", "aten::cummax.out", "aten::replication_pad2d",
     "aten::replication_pad3d", "aten::reflection_pad3d", "aten::mode.values",
-    "aten::addr", "aten::addr.out",
+    "aten::addr", "aten::addr.out", "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::channel_shuffle",
+    "aten::native_channel_shuffle", "aten::reflection_pad3d_backward",
 )  # fmt: skip
