@@ -4,9 +4,9 @@
                                    [--samples N] [--form strided|permuted|lazy] [--part I/N] [--json FILE]
 
 ops: OpInfo's samples, values and gradients. foreach: those of `torch._foreach_*`, with lists of three tensors.
-modules: module_db's inputs, forward, and for modules that train otherwise the training mode with what it writes into
-buffers. optimizers: optim_db's settings, five steps of a small model. An op that the host ran for the device passes,
-and is counted apart.
+modules: module_db's inputs, results and gradients, and for modules that train otherwise the training mode with what it
+writes into buffers. optimizers: optim_db's settings, five steps of a small model. An op that the host ran for the
+device passes, and is counted apart.
 
 --form: how the operands of ops lie in memory, on both sides: every other element of a row, rows from the last
 dimension, or views whose conjugate (of other numbers the negative) is yet to be taken.
@@ -35,7 +35,7 @@ from torch.utils import _pytree as pytree
 import opentrn.torch  # noqa: F401  (the device)
 from conformance.torch import run as compiled
 from conformance.torch_device import foreach
-from conformance.torch_device.common import DEVICE, moved, tensors_of
+from conformance.torch_device.common import DEVICE, tensors_of
 from opentrn import _torch
 
 Outcomes = dict[str, dict[str, Any]]
@@ -111,7 +111,14 @@ def check_op(op: Any, sample: Any, gradients: bool, form: str = "") -> list[str]
             found.append(f"result {i} {why}")
     if found or not wants:
         return found
-    for i, (a, b) in enumerate(zip(wanted, device_gradients(device, device_in))):
+    return gradient_differences(wanted, device_gradients(device, device_in))
+
+
+def gradient_differences(wanted: list[Any], made: list[Any]) -> list[str]:
+    if bool(wanted) != bool(made):
+        return ["gradients are missing on one side"]
+    found = []
+    for i, (a, b) in enumerate(zip(wanted, made)):
         if (a is None) != (b is None):
             held = a if b is None else b
             if bool((held.cpu() != 0).any()):
@@ -183,7 +190,7 @@ def run_module(info: Any, dtype: torch.dtype) -> dict[str, Any]:
     outcome: dict[str, Any] = collections.Counter()
     reason = ""
     for training in (False, True) if info.train_and_eval_differ else (False,):
-        inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=False, training=training)
+        inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
         for number, given in enumerate(inputs):
             if given.forward_input is None:
                 continue
@@ -200,27 +207,52 @@ def run_module(info: Any, dtype: torch.dtype) -> dict[str, Any]:
     return {**outcome, "reason": reason}
 
 
+def own(tree: Any, device: str) -> tuple[list[torch.Tensor], Any]:
+    """Leaves of its tensors that have a gradient, on a device, and the tree of what is computed from them: modules that
+    work in place take no leaf."""
+    leaves = []
+
+    def one(each: torch.Tensor) -> torch.Tensor:
+        leaf = each.detach().clone().to(device).requires_grad_(each.requires_grad)
+        if leaf.requires_grad:
+            leaves.append(leaf)
+        return leaf.clone()
+
+    return leaves, pytree.tree_map_only(torch.Tensor, one, tree)
+
+
 def module_differences(info: Any, given: Any, dtype: torch.dtype, training: bool) -> list[str] | None:
-    """None of a module that draws random numbers."""
+    """Of results, of what is written into buffers, and of the gradients of inputs and parameters. None of a module that
+    draws random numbers."""
     torch.manual_seed(0)
     arguments, keywords = given.constructor_input.args, given.constructor_input.kwargs
     model = info.module_cls(*arguments, **keywords).to(dtype).train(training)
     other, third = copy.deepcopy(model).to(DEVICE), copy.deepcopy(model)
     draws_late = any(map(nn.parameter.is_lazy, other.parameters()))
-    expected = model(*given.forward_input.args, **given.forward_input.kwargs)
+    both = (given.forward_input.args, given.forward_input.kwargs)
+    host_in, (arguments, keywords) = own(both, "cpu")
+    expected = model(*arguments, **keywords)
     if training and not draws_late:
         torch.manual_seed(1)
-        again = third(*given.forward_input.args, **given.forward_input.kwargs)
+        _, (arguments, keywords) = own(both, "cpu")
+        again = third(*arguments, **keywords)
         if any(not torch.equal(a, b) for a, b in zip(tensors_of(expected), tensors_of(again))):
             return None
-    device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
+    device_in, (arguments, keywords) = own(both, DEVICE)
+    device = other(*arguments, **keywords)
     if draws_late:  # its weights, from its device's random numbers, at the first input
         other.load_state_dict(model.state_dict())
-        device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
-    pairs = [*zip(tensors_of(expected), tensors_of(device))]
+        device_in, (arguments, keywords) = own(both, DEVICE)
+        device = other(*arguments, **keywords)
+    results = tensors_of(expected), tensors_of(device)
+    pairs = [*zip(*results)]
     if not draws_late:
         pairs += zip(model.buffers(), other.buffers())
-    return [why for a, b in pairs if (why := compiled._difference(a.detach(), b.detach().cpu()))]
+    if found := [why for a, b in pairs if (why := compiled._difference(a.detach(), b.detach().cpu()))]:
+        return found
+    wanted = device_gradients(results[0], [*model.parameters(), *host_in])
+    made = device_gradients(results[1], [*other.parameters(), *device_in])
+    return gradient_differences(wanted, made)
 
 
 def run_optimizer(info: Any) -> dict[str, Any]:

@@ -150,6 +150,17 @@ class Reader {
   bool has_device_ = false, is_written_ = false, is_listed_ = false;
 };
 
+// Whether dimensions of more than one element stand in their own order.
+bool is_in_sequence(c10::ArrayRef<int64_t> order, at::IntArrayRef sizes) {
+  int64_t before = -1;
+  for (const int64_t i : order) {
+    if (sizes[static_cast<size_t>(i)] == 1) continue;
+    if (i < before) return false;
+    before = i;
+  }
+  return true;
+}
+
 }  // namespace
 
 Layout layout_of(const at::Tensor& tensor) {
@@ -173,8 +184,9 @@ Layout layout_of(const at::Tensor& tensor) {
     const auto at = static_cast<size_t>(order[i]);
     if (sizes[at] == 1 || strides[at] == 0) continue;
     if (strides[at] != step) {
-      layout.expanded.clear();
       layout.kind = Layout::kScattered;
+      if (layout.expanded.empty() && !is_in_sequence(order, sizes)) layout.order = std::move(order);
+      layout.expanded.clear();
       return layout;
     }
     step *= sizes[at];

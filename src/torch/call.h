@@ -20,8 +20,8 @@ namespace opentrn::torch_device {
 struct Layout {
   enum Kind : uint8_t { kContiguous, kPermuted, kScattered };
   Kind kind = kContiguous;
-  // kPermuted: dimensions from the slowest to the fastest in memory. Those that are expanded (stride 0) hold
-  // one element there.
+  // Dimensions from the slowest to the fastest in memory: kPermuted; kScattered too where that is not their
+  // own order, and a copy without gaps keeps it. Those that are expanded (stride 0) hold one element there.
   c10::SmallVector<int64_t, 6> order;
   c10::SmallVector<int64_t, 6> expanded;
 };

@@ -312,7 +312,10 @@ class Run {
     if (row.layout.kind != Layout::kScattered)
       return as_truths(tensor, tensor.const_data_ptr(), elements_in_memory(tensor));  // a lazy copy stays one
     // A copy that the core makes before.
-    scratch_.push_back(read_view(tensor).contiguous());
+    const at::Tensor view = read_view(tensor);
+    const auto& order = row.layout.order;
+    scratch_.push_back(
+        (order.empty() ? view : view.permute(at::IntArrayRef(order.data(), order.size()))).contiguous());
     note_copy(call_.device, static_cast<int64_t>(scratch_.back().nbytes()));
     return as_truths(tensor, scratch_.back().data_ptr(), tensor.numel());
   }

@@ -109,7 +109,7 @@ py::list describe(const Call& call) {
     py::object number = py::none();
     if (row.kind == Argument::kNumber) number = torch::jit::toPyObject(c10::IValue(row.tensor.item()));
     py::object order = py::none();
-    if (row.layout.kind == Layout::kPermuted)
+    if (!row.layout.order.empty())
       order = py::cast(std::vector<int64_t>(row.layout.order.begin(), row.layout.order.end()));
     rows.append(py::make_tuple(
         static_cast<int>(row.kind), row.tensor.sizes().vec(), dtype_object(row.tensor.scalar_type()), order,

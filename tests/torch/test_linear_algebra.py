@@ -136,3 +136,11 @@ def test_cholesky_factors_solve_op_by_op(upper: bool) -> None:
     wanted = [torch.cholesky_solve(b, factor, upper=upper), torch.cholesky_inverse(factor, upper=upper)]
     for a, e in zip(found, wanted, strict=True):
         torch.testing.assert_close(a.cpu(), e, **CLOSE)
+
+
+@pytest.mark.parametrize("shape", [(5, 0), (2, 4, 0)])
+def test_the_whole_q_of_a_matrix_without_columns_is_the_identity(shape: tuple[int, ...]) -> None:
+    wanted = torch.linalg.qr(torch.zeros(shape), mode="complete")
+    found = torch.linalg.qr(torch.zeros(shape, device="neuron"), mode="complete")
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)

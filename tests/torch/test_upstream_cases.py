@@ -490,3 +490,54 @@ def test_ops_without_whole_numbers_refuse_them_as_the_cpu_does() -> None:
     with pytest.raises(NotImplementedError, match="not implemented for 'Short'"):
         torch.nn.functional.interpolate(image, size=(2, 2), mode="bilinear", antialias=True)
     assert (x + x).cpu().tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("permuted", [(0, 1, 2), (2, 0, 1), (1, 0, 2)])
+def test_results_of_views_with_gaps_keep_the_order_of_their_dimensions(permuted: tuple[int, ...]) -> None:
+    x = torch.arange(48.0).view(2, 3, 8)[:, :, ::2].permute(permuted)
+    y = torch.arange(48.0).to("neuron").view(2, 3, 8)[:, :, ::2].permute(permuted)
+    for op in (torch.exp, torch.neg, lambda each: each + each, lambda each: each.cumsum(0), lambda each: each.sum(1)):
+        wanted, found = op(x), op(y)
+        assert found.stride() == wanted.stride()
+        torch.testing.assert_close(found.cpu(), wanted)
+
+
+@pytest.mark.parametrize("name", ["nansum", "all", "any"])
+def test_results_of_a_type_that_torch_does_not_give_are_refused(name: str) -> None:
+    place = torch.empty((), dtype=torch.int64 if name == "nansum" else torch.int8, device="neuron")
+    with pytest.raises(RuntimeError, match="not implemented for 'Long'|only supports bool tensor for result"):
+        getattr(torch, name)(torch.ones(3, device="neuron"), 0, out=place)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("sizes", [{"scale_factor": 2}, {"scale_factor": 1.5}, {"size": 7}, {"size": 2}])
+def test_gradients_of_nearest_interpolation_are_programs(
+    mode: str, sizes: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for shape in ((2, 3, 5), (2, 3, 5, 4), (1, 2, 3, 4, 5)):
+        found = []
+        for place in ("cpu", "neuron"):
+            x = torch.arange(float(torch.Size(shape).numel())).reshape(shape).to(place).requires_grad_()
+            out = torch.nn.functional.interpolate(x, mode=mode, **sizes)
+            (out * torch.arange(float(out.numel())).reshape(out.shape).to(place)).sum().backward()
+            found.append(x.grad.cpu())
+        torch.testing.assert_close(*found)
+    assert "runs on the host" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("layer", [
+    lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1), mode="reflect"),
+    lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1), mode="replicate"),
+    lambda x: torch.nn.functional.pixel_unshuffle(x, 2),
+    lambda x: torch.nn.functional.channel_shuffle(x, 2),
+    lambda x: torch.nn.functional.batch_norm(x, None, None, training=True),
+])  # fmt: skip
+def test_channels_last_stay_last_through_layers_and_their_gradients(layer: Any) -> None:
+    found = []
+    for place in ("cpu", "neuron"):
+        x = torch.arange(288.0).reshape(2, 4, 6, 6).to(place).to(memory_format=torch.channels_last)
+        out = layer(x.requires_grad_())
+        (given,) = torch.autograd.grad(out, x, torch.ones_like(out))
+        found.append((out.stride(), given.stride()))
+        assert out.is_contiguous(memory_format=torch.channels_last)
+    assert found[0] == found[1]

@@ -37,12 +37,13 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch.losses import DECOMPOSITIONS as LOSSES
     from opentrn.torch.median import DECOMPOSITIONS as MEDIANS
     from opentrn.torch.multinomial import DECOMPOSITIONS as DRAWN
+    from opentrn.torch.nearest import DECOMPOSITIONS as NEAREST
     from opentrn.torch.random_integers import DECOMPOSITIONS as INTEGERS
     from opentrn.torch.registry import RULES
     from opentrn.torch.windows import DECOMPOSITIONS as WINDOWS
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
-    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | LOSSES | DRAWN | INTEGERS | GELU | WINDOWS | over_lists()
+    chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | LOSSES | DRAWN | INTEGERS | GELU | WINDOWS | NEAREST | over_lists()
     for op in RULES:
         chosen.pop(op, None)
     return chosen

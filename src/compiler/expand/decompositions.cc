@@ -35,7 +35,9 @@ Batch vectors_of(Writer& writer, ValueId id, int64_t batch) {
   return Batch(writer, id).reshape({batch, 1, type.dims().back()}).as(computed(type.element()));
 }
 
-Values of_nothing(Builder& builder, const Function& function, const Op& op) {
+Values of_nothing(Builder& builder, const Function& function, const Op& op,
+                  std::span<const ValueId> operands) {
+  if (graph::solver_of(op) == graph::Solver::kOrmqr) return {operands[2]};  // Nothing is reflected.
   Values results;
   for (const ValueId id : op.results) {
     const graph::Type& type = function.type(id);
@@ -101,10 +103,8 @@ bool is_solver(const Function& function, const Op& op) {
 
 Values make(Builder& builder, const Function& function, const Op& op, std::span<const ValueId> operands) {
   const auto is_empty = [&](ValueId id) { return function.type(id).element_count() == 0; };
-  if (is_empty(op.operands[0])) return of_nothing(builder, function, op);
-  if (std::ranges::any_of(op.results, is_empty)) return of_nothing(builder, function, op);
-  // Nothing is reflected.
-  if (std::ranges::any_of(op.operands, is_empty)) return {operands[2]};
+  if (std::ranges::any_of(op.operands, is_empty) || std::ranges::any_of(op.results, is_empty))
+    return of_nothing(builder, function, op, operands);
   Writer writer(builder);
   const auto is_read = [&](ValueId value) {
     bool found = false;

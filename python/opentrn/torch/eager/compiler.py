@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
@@ -30,7 +29,7 @@ from opentrn.errors import NotModelled
 from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
 from opentrn.torch.compile_cache import Compiled
-from opentrn.torch.eager import batch_norm, fused, integers, layouts, lifted, refused, stored
+from opentrn.torch.eager import batch_norm, fused, integers, layouts, lifted, refused, stored, tracing
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
@@ -324,7 +323,7 @@ def _traced(tracer: _Tracer) -> Any:
         mode,
         torch.no_grad(),
     ):
-        return make_fx(function, decomposition_table=decompositions.eager_table())(*tracer.example(mode))
+        return tracing.graph_of(function, tracer.example(mode), decompositions.eager_table())
 
 
 def _plan(name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings) -> Plan:
@@ -501,5 +500,6 @@ ONE_PROGRAM = (
     "aten::constant_pad_nd", "aten::_unsafe_index.Tensor", "aten::abs", "aten::isinf", "aten::stack",
     "aten::cummin", "aten::cummin.out", "aten::cummax", "aten::cummax.out", "aten::replication_pad2d",
     "aten::replication_pad3d", "aten::reflection_pad3d", "aten::mode.values",
-    "aten::addr", "aten::addr.out",
+    "aten::addr", "aten::addr.out", "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::channel_shuffle",
+    "aten::native_channel_shuffle", "aten::reflection_pad3d_backward",
 )  # fmt: skip

@@ -12,8 +12,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-# Ops whose meta functions give plain tensors, and whose kernels keep channels last.
-_KEEP = ("aten::replication_pad2d", "aten::replication_pad3d", "aten::reflection_pad3d")
+# Ops whose meta functions give plain tensors, and whose kernels give the first result in the order of an argument.
+_KEEP = {
+    "aten::replication_pad2d": 0, "aten::replication_pad3d": 0, "aten::reflection_pad3d": 0,
+    "aten::reflection_pad2d_backward": 1, "aten::reflection_pad3d_backward": 1,
+    "aten::replication_pad2d_backward": 1, "aten::replication_pad3d_backward": 1,
+    "aten::native_batch_norm_backward": 1,
+    "aten::pixel_shuffle": 0, "aten::pixel_unshuffle": 0, "aten::native_channel_shuffle": 0, "aten::channel_shuffle": 0,
+}  # fmt: skip
 
 
 def _lies_channels_last(given: Any) -> bool:
@@ -46,8 +52,9 @@ def of_results(
             results = call(real)
         except (RuntimeError, ValueError, TypeError, IndexError):
             return []  # the trace says what is wrong
-    if name in _KEEP:
-        form = torch.channels_last if results.dim() == 4 else torch.channels_last_3d
-        return [tuple(results.contiguous(memory_format=form).stride())]
-    parts = results if isinstance(results, (tuple, list)) else [results]
+    parts = list(results) if isinstance(results, (tuple, list)) else [results]
+    if name in _KEEP and parts[0] is not None and _lies_channels_last(given[arguments[_KEEP[name]].index]):
+        form = torch.channels_last if parts[0].dim() == 4 else torch.channels_last_3d
+        with FakeTensorMode():
+            parts[0] = torch.empty(parts[0].shape, device="cpu", memory_format=form)
     return [tuple(part.stride()) if isinstance(part, torch.Tensor) else None for part in parts]

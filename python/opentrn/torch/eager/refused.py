@@ -43,7 +43,7 @@ _OF_TYPES = (
     "must have the same scalar type", "not supported for complex", "have the same dtype", "input and out to match",
     "Expected object of scalar type", "expected scalar type", "expected scalar_type", "of same type",
     "with different dtypes", "have the same type", "safely castable", "canCast(", "should be same as input",
-    "must not be a floating point number", "must not be a complex number",
+    "must not be a floating point number", "must not be a complex number", "only supports bool tensor for result",
 )  # fmt: skip
 
 
@@ -57,18 +57,22 @@ _TRIED_BYTES_MAX = 1 << 20
 
 def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Sequence[int]) -> None:
     """Raises what torch raises where what an op writes into has a type that takes no such results, and where an op has
-    no kernel for whole or complex numbers, or none for floats beside whole ones.
+    no kernel for whole or complex numbers, none for floats beside whole ones, or none that gives such.
 
     written: numbers of those tensors. The CPU is asked where that can be: of types that differ, and of such numbers.
     """
     types, names = {each.dtype for each in given}, {given[i].dtype for i in written}
+    read = {each.dtype for i, each in enumerate(given) if i not in written}
     is_complex = any(each.is_complex for each in types)
     is_whole = bool(types) and not is_complex and not any(each.is_floating_point for each in types)
     is_whole = is_whole and op._schema.name not in _BEYOND_THE_CPU
     asks = is_complex or is_whole and (_has_fractions(arguments) or sum(map(_bytes, given)) <= _TRIED_BYTES_MAX)
     if not asks and (not written or (len(types) == 1 and all(name.is_floating_point for name in names))):
         return
-    words = (*_OF_TYPES, "not implemented for '") if is_whole or is_complex else _OF_TYPES
+    words: tuple[str, ...] = _OF_TYPES
+    if is_whole or is_complex:
+        words += ("not implemented for '",)
+    words += tuple(f"not implemented for '{_name_of(each)}'" for each in names - read if not each.is_floating_point)
     try:
         takes(op, arguments, given)
     except (RuntimeError, TypeError) as fault:
@@ -76,6 +80,11 @@ def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Seq
             raise
     except Exception:  # noqa: BLE001  (of the zeros, not of the call)
         return
+
+
+def _name_of(dtype: torch.dtype) -> str:
+    """As torch's kernels name a type: Long."""
+    return torch.empty(0, dtype=dtype).type().rpartition(".")[2].removesuffix("Tensor")
 
 
 def _has_fractions(arguments: list[Any]) -> bool:
