@@ -33,6 +33,7 @@ class IntervalMap {
   template <typename Visit>
   void visit(int64_t begin, int64_t end, Visit visit) {
     if (begin >= end) return;
+    if (const Place one = find(begin); is_all_of(one, begin, end)) return visit(begin, end, value_of(one));
     if (end < size_) cut(end);
     for (Place at = cut(begin); is_there(at) && begin_of(at) < end; at = next(at))
       visit(begin_of(at), end_of(at), value_of(at));
@@ -47,6 +48,10 @@ class IntervalMap {
   // One value for all of [begin, end).
   void assign(int64_t begin, int64_t end, T value) {
     if (begin >= end) return;
+    if (const Place one = find(begin); is_all_of(one, begin, end)) {
+      value_of(one) = std::move(value);
+      return;
+    }
     if (end < size_) cut(end);
     const Place first = cut(begin);
     value_of(first) = std::move(value);
@@ -80,13 +85,21 @@ class IntervalMap {
   size_t index_of(Place place) const {
     return static_cast<size_t>(block(place.block).value[static_cast<size_t>(place.at)]);
   }
+  bool is_all_of(Place place, int64_t begin, int64_t end) const {
+    return begin_of(place) == begin && end_of(place) == end;
+  }
   Place next(Place place) const {
     if (place.at + 1 < block(place.block).count) return {place.block, place.at + 1};
     return {place.block + 1, 0};
   }
 
-  // The segment that holds `at`.
+  // The segment that holds `at`: often the one that was asked for last, as who looks at one changes it next.
   Place find(int64_t at) const {
+    if (is_there(last_) && last_.at < block(last_.block).count && begin_of(last_) <= at && at < end_of(last_))
+      return last_;
+    return last_ = search(at);
+  }
+  Place search(int64_t at) const {
     const auto number = std::ranges::upper_bound(firsts_, at) - firsts_.begin() - 1;
     const Block& in = block(static_cast<size_t>(number));
     const auto last = std::upper_bound(in.begin.begin(), in.begin.begin() + in.count, at) - in.begin.begin();
@@ -171,6 +184,7 @@ class IntervalMap {
   std::vector<int32_t> free_blocks_;
   std::vector<int32_t> order_;   // of blocks
   std::vector<int64_t> firsts_;  // where each begins, in order
+  mutable Place last_;           // that find() gave; another segment may be there now
 };
 
 }  // namespace opentrn::collectives

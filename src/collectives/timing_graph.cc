@@ -3,6 +3,7 @@
 #include "base/interrupt.h"
 #include "collectives/simulation.h"
 #include "fabric/alike_flows.h"
+#include "fabric/recurring_flows.h"
 
 namespace opentrn::collectives {
 
@@ -40,15 +41,27 @@ int32_t TimingGraph::add_way(std::span<const fabric::Hop> way, int64_t latency_p
   return static_cast<int32_t>(way_latency_ps.size()) - 1;
 }
 
+namespace {
+
+// Nothing where it does not pay.
+template <typename TheFlows>
+std::optional<GraphTimes> simulated_over(const TimingGraph& graph) {
+  SimulationOver<TheFlows> simulation(graph);
+  GraphTimes times = simulation.run();
+  if (!simulation.pays()) return std::nullopt;
+  return times;
+}
+
+}  // namespace
+
 GraphTimes simulate(const TimingGraph& graph) {
-  // Where so many steps are simulated, much of it is alike, or what is tried in vain is a small part.
+  // Where so many steps are simulated, much of it is alike at one time. Where there are fewer, some of them
+  // classes of alike ones, the same flows come together time and again. What is tried in vain is a small
+  // part.
   constexpr size_t kMany = 200'000;
-  if (graph.steps.size() >= kMany) {
-    SimulationOver<fabric::AlikeFlows> simulation(graph);
-    GraphTimes times = simulation.run();
-    if (simulation.pays()) return times;
-  }
-  return Simulation(graph).run();
+  auto times = graph.steps.size() >= kMany ? simulated_over<fabric::AlikeFlows>(graph)
+                                           : simulated_over<fabric::RecurringFlows>(graph);
+  return times ? std::move(*times) : Simulation(graph).run();
 }
 
 }  // namespace opentrn::collectives

@@ -47,8 +47,33 @@ Array::Array(Device* on, graph::Type of, MinorToMajor in)
 Array::~Array() { device->give_back(type.byte_count()); }
 
 void Array::set(graph::Literal literal) {
-  value = std::move(literal);
+  {
+    std::lock_guard lock(mutex_);
+    value_ = std::move(literal);
+  }
   ready->set(std::nullopt);
+}
+
+graph::Literal Array::value() const {
+  std::lock_guard lock(mutex_);
+  return value_;
+}
+
+graph::Literal Array::value_for_another() const {
+  std::lock_guard lock(mutex_);
+  return has_pointer_ ? graph::Literal(value_.type(), value_.dense()) : value_;
+}
+
+const std::byte* Array::pointer() {
+  std::lock_guard lock(mutex_);
+  if (!has_pointer_) value_ = graph::Literal(value_.type(), value_.dense());
+  has_pointer_ = true;
+  return value_.bytes().data();
+}
+
+bool Array::has_pointer() const {
+  std::lock_guard lock(mutex_);
+  return has_pointer_;
 }
 
 Buffer::Buffer(std::shared_ptr<Array> holds)

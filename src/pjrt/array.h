@@ -28,10 +28,22 @@ struct Array {
   const graph::Type type;
   const MinorToMajor order;  // in the device's memory; empty: row-major
   std::shared_ptr<Completion> ready = std::make_shared<Completion>();
-  graph::Literal value;  // once ready
 
   void set(graph::Literal literal);
   void fail(Status status) { ready->set(std::move(status)); }
+  // Once ready. Other arrays may have the same bytes, of which a program hands arguments through, as long as
+  // nobody can tell: until a pointer to them is asked for.
+  graph::Literal value() const;
+  // For another array. Whoever has a pointer to these bytes may write to them, so they are copied then.
+  graph::Literal value_for_another() const;
+  // Where the elements lie from now on: in memory of their own.
+  const std::byte* pointer();
+  bool has_pointer() const;
+
+ private:
+  mutable std::mutex mutex_;
+  graph::Literal value_;
+  bool has_pointer_ = false;
 };
 
 // PJRT_Buffer: a handle to an array, until it is deleted or donated, which another thread may do at any time.

@@ -14,7 +14,7 @@ Event* read_later(const std::shared_ptr<Array>& array, std::function<void(const 
   auto event = std::make_shared<Completion>();
   array->ready->then([event, array, read = std::move(read)](const Completion::Outcome& failed) {
     if (failed) return event->set(failed);
-    read(array->value);
+    read(array->value());
     event->set(std::nullopt);
   });
   return new Event{event};
@@ -31,7 +31,7 @@ Buffer* copy_to(const Buffer& buffer, Device* device) {
   auto copy = std::make_shared<Array>(device, source->type, source->order);
   source->ready->then([source, copy](const Completion::Outcome& failed) {
     if (failed) return copy->fail(*failed);
-    copy->set(source->value);
+    copy->set(source->value_for_another());
   });
   return new Buffer(copy);
 }
@@ -122,7 +122,7 @@ void buffer_pointer(abi::BufferPointer& args) {
                 fmt::format("an array in the layout {} has no pointer", to_text(array->order)),
                 "copy it to the default layout");
   if (const auto& failed = array->ready->wait()) throw Failed{*failed};
-  args.pointer = reinterpret_cast<uintptr_t>(array->value.bytes().data());
+  args.pointer = reinterpret_cast<uintptr_t>(array->pointer());
 }
 
 // What a pointer leads to outlives the deletion and the donation of the buffer while there are references.

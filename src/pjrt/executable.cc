@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -56,6 +57,18 @@ struct Call {
     return made;
   }
 
+  // What a program hands through has the bytes of its argument; not where somebody has a pointer to them.
+  void keep_from_pointers(std::vector<std::vector<graph::Literal>>& made) const {
+    std::set<const std::byte*> pointers;
+    for (const auto& of_device : arguments)
+      for (const auto& argument : of_device)
+        if (argument->has_pointer()) pointers.insert(argument->pointer());
+    if (pointers.empty()) return;
+    for (auto& of_device : made)
+      for (graph::Literal& result : of_device)
+        if (pointers.contains(result.bytes().data())) result = graph::Literal(result.type(), result.dense());
+  }
+
   // By device of the program that runs, which may be a physical core.
   std::vector<int> cores_of_program() const {
     if (program->both_cores_way().empty()) return cores;
@@ -72,7 +85,7 @@ struct Call {
         std::vector<graph::Literal>& each = values.emplace_back();
         for (const auto& argument : of_device) {
           if (const auto& failed = argument->ready->wait()) return finish(failed);
-          each.push_back(argument->value);
+          each.push_back(argument->value());
         }
       }
       Timeline& timeline = Timeline::instance();
@@ -86,6 +99,7 @@ struct Call {
       const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
       program->took(took);
       if (usage->wanted()) usage->add(program, results.size(), std::chrono::duration<double>(took).count());
+      keep_from_pointers(made);
       for (size_t device = 0; device < results.size(); ++device)
         for (size_t i = 0; i < results[device].size(); ++i)
           results[device][i]->set(std::move(made[device][i]));

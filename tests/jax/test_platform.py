@@ -299,6 +299,37 @@ def test_a_serialised_executable_runs_in_another_process(tmp_path):
     assert run("neuron", "-c", head + load, path, NEURON_PLATFORM_TARGET_OVERRIDE="trn1").stdout == "750.0\n"
 
 
+def test_a_pointer_leads_to_memory_of_one_array():
+    """Programs hand arguments through without a copy, which a pointer would show."""
+    code = (
+        "import ctypes, jax, jax.numpy as jnp, numpy as np\n"
+        "from jax.sharding import NamedSharding, PartitionSpec as P\n"
+        "mesh = jax.make_mesh((4,), ('x',))\n"
+        "def floats(shard):\n"
+        "    return (ctypes.c_float * shard.data.size).from_address(shard.data.unsafe_buffer_pointer())\n"
+        "whole = jax.device_put(np.arange(8, dtype=np.float32), jax.devices()[0])\n"
+        "cut = jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P('x')))\n"
+        "same = jax.jit(lambda x: (x, x))\n"
+        "for x in (whole, cut):\n"
+        "    early = same(x)\n"
+        "    arrays = [x, *early, jnp.array(x, copy=True), jnp.copy(x)]\n"
+        "    arrays.append(jax.device_put(x, x.sharding, may_alias=False))\n"
+        "    for i, y in enumerate(arrays):\n"
+        "        for shard in y.addressable_shards: floats(shard)[0] = i\n"
+        "    arrays += jax.block_until_ready(same(x))\n"
+        "    for shard in x.addressable_shards: floats(shard)[0] = 100\n"
+        "    print([sum(floats(shard)[0] for shard in y.addressable_shards) for y in arrays])\n"
+        "print([list(floats(shard)) for shard in jax.jit(lambda: jnp.ones(3))().addressable_shards])\n"
+    )
+    done = run("neuron", "-c", code, NEURON_RT_NUM_CORES="4")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "[100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 0.0]",
+        "[400.0, 4.0, 8.0, 12.0, 16.0, 20.0, 0.0, 0.0]",
+        "[[1.0, 1.0, 1.0]]",
+    ]
+
+
 def test_arrays_go_out_and_in_by_dlpack():
     code = (
         "import jax, jax.numpy as jnp, numpy as np\n"
