@@ -436,6 +436,25 @@ def test_steps_of_logical_cores_have_the_losses_of_one_device(tmp_path, heads, k
     assert len(both) == 3 and both == pytest.approx(whole, rel=5e-3)
 
 
+@pytest.mark.parametrize(
+    "layout",
+    [
+        # Tokens of a sequence are cut over the cores of a rank, or sequences.
+        {"tp": 2, "ep": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
+        {"tp": 1, "ep": 4, "sp": "off", "zero": 0, "micro_batch": 2, "recompute": "none"},
+    ],
+)
+def test_experts_of_logical_cores_have_the_losses_of_one_device(tmp_path, layout):
+    model = mixture(tmp_path, hidden_size=256, num_hidden_layers=2, num_attention_heads=4, head_dim=64,
+                    num_key_value_heads=4, intermediate_size=256, vocab_size=1024, num_local_experts=8)  # fmt: skip
+    exported(tmp_path, model, lnc=2, seq=64, global_batch=8, **layout)
+    both, whole = (
+        [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words, lnc=lnc))]
+        for words, lnc in (((), 2), (("--whole",), 1))
+    )
+    assert len(both) == 3 and both == pytest.approx(whole, rel=5e-3)
+
+
 def test_micro_batches_take_their_turn_in_memory(tmp_path):
     """Four micro-batches keep the activations of one; the gradients of the others lie beside them."""
     model = config(tmp_path, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256,
