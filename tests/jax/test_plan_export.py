@@ -415,6 +415,30 @@ def test_steps_of_logical_cores_take_what_their_plans_say(tmp_path, sizes, layou
 
 
 @pytest.mark.parametrize(
+    ("sizes", "layout"),
+    [
+        # A sequence on each core of a rank (24 % longer than its plan once), and half of the tokens of one.
+        (
+            {"hidden_size": 512, "intermediate_size": 512, "num_local_experts": 8},
+            {"seq": 512, "global_batch": 8, "tp": 1, "ep": 2, "sp": "off", "zero": 0, "micro_batch": 2,
+             "recompute": "none"},
+        ),
+        (
+            {"hidden_size": 512, "intermediate_size": 768, "num_local_experts": 16},
+            {"seq": 256, "global_batch": 8, "tp": 1, "ep": 2, "sp": "off", "zero": 2, "micro_batch": 1,
+             "recompute": "none"},
+        ),
+    ],
+)  # fmt: skip
+def test_experts_of_logical_cores_take_what_their_plans_say(tmp_path, sizes, layout):
+    model = mixture(tmp_path, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=8, head_dim=64,
+                    vocab_size=4096, **sizes)  # fmt: skip
+    plan = exported(tmp_path, model, lnc=2, **layout)
+    program = json.loads(ran(tmp_path, "--time", lnc=2).splitlines()[-1])
+    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
+
+
+@pytest.mark.parametrize(
     ("heads", "keys", "layout"),
     [
         (4, 2, {"sp": "on", "micro_batch": 2, "recompute": "none"}),
@@ -429,6 +453,25 @@ def test_steps_of_logical_cores_have_the_losses_of_one_device(tmp_path, heads, k
     model = config(tmp_path, hidden_size=256, num_hidden_layers=2, num_attention_heads=heads, head_dim=64,
                    num_key_value_heads=keys, intermediate_size=512, vocab_size=1024)  # fmt: skip
     exported(tmp_path, model, lnc=2, seq=64, global_batch=8, tp=2, zero=1, **layout)
+    both, whole = (
+        [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words, lnc=lnc))]
+        for words, lnc in (((), 2), (("--whole",), 1))
+    )
+    assert len(both) == 3 and both == pytest.approx(whole, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        # Tokens of a sequence are cut over the cores of a rank, or sequences.
+        {"tp": 2, "ep": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
+        {"tp": 1, "ep": 4, "sp": "off", "zero": 0, "micro_batch": 2, "recompute": "none"},
+    ],
+)
+def test_experts_of_logical_cores_have_the_losses_of_one_device(tmp_path, layout):
+    model = mixture(tmp_path, hidden_size=256, num_hidden_layers=2, num_attention_heads=4, head_dim=64,
+                    num_key_value_heads=4, intermediate_size=256, vocab_size=1024, num_local_experts=8)  # fmt: skip
+    exported(tmp_path, model, lnc=2, seq=64, global_batch=8, **layout)
     both, whole = (
         [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words, lnc=lnc))]
         for words, lnc in (((), 2), (("--whole",), 1))

@@ -91,6 +91,8 @@ double work_of(const Piece& piece) {
              (piece.gated ? 3 : 2) * d(piece.inner);
     // Rows that are gathered, a choice at a time; places are counted by a product.
     case Part::kRoute:
+    case Part::kCounts:
+    case Part::kPlaces:
     case Part::kCombine:
       return 100 * 10 * d(piece.rows) * d(piece.hidden) * d(piece.chosen) +
              2 * d(piece.rows) * d(piece.experts) * (d(piece.hidden) + d(piece.keys)) +
@@ -232,17 +234,20 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
 }
 
 ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes) {
-  Piece combine = base_of(model, precision, Part::kCombine, sizes.rows);
+  Piece combine = base_of(model, precision, Part::kCombine, part_of(sizes.rows, sizes.cores));
   combine.keys = sizes.keys;
   combine.experts = model.experts;
   combine.chosen = model.active_experts;
   combine.capacity = model.expert_capacity(double(sizes.keys));
   combine.shared = part_of(model.shared_ffn, sizes.parts);
   combine.gated = combine.shared > 0 && model.gated;
+  combine.halves = sizes.cores > 1;
+  // Sequences are cut over the cores, or else tokens of each.
+  if (combine.halves && sizes.micro_batch % sizes.cores != 0) combine.context = sizes.cores;
   Piece route = combine;
   route.part = Part::kRoute;
   route.root_mean_square = !model.biases;
-  route.normed = sizes.norms_all_rows();
+  route.normed = sizes.norms_own_rows();
   route.chunks = sizes.chunks;
   Piece experts = base_of(model, precision, Part::kExperts, 0);
   experts.experts = model.experts / sizes.ep;
@@ -250,8 +255,15 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
   experts.chunks = sizes.chunks;
-
-  return {route, experts, combine};
+  ExpertPieces made{route, experts, combine};
+  if (!combine.halves) return made;
+  Piece piece = route;
+  piece.normed = piece.root_mean_square = false;
+  for (const Part part : {Part::kCounts, Part::kPlaces}) {
+    piece.part = part;
+    if (part == Part::kPlaces || piece.context > 0) made.behind_route.push_back(piece);
+  }
+  return made;
 }
 
 Piece without_shared(Piece piece) {
@@ -261,12 +273,15 @@ Piece without_shared(Piece piece) {
 }
 
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  if (model.expert_layers() == 0 || model.latent() || !model.causal || sizes.cores > 1 || sizes.context > 1 ||
-      sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 || model.expert_ffn % sizes.parts != 0 ||
-      model.shared_ffn % sizes.parts != 0)
+  // Of the experts that every token meets two cores would have other parts.
+  const bool has_halves =
+      sizes.cores == 2 && sizes.keys % 2 == 0 && model.hidden % 2 == 0 && model.shared_ffn == 0;
+  if (model.expert_layers() == 0 || model.latent() || !model.causal || (sizes.cores > 1 && !has_halves) ||
+      sizes.context > 1 || sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 ||
+      model.expert_ffn % sizes.parts != 0 || model.shared_ffn % sizes.parts != 0)
     return false;
-  const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
-  return std::ranges::all_of(std::vector{route, experts, combine}, [](Piece each) {
+  const ExpertPieces made = expert_pieces(model, precision, sizes);
+  return std::ranges::all_of(std::vector{made.route, made.experts, made.combine}, [](Piece each) {
     each.backward = true;
     return work_of(each) <= 2 * kWorkMost;
   });
@@ -396,7 +411,9 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
                                bool with_experts) {
   std::vector<Counted> pieces;
   double norms = 0;
-  if (!sizes.norms_all_rows()) pieces.push_back({norm_behind(model, precision, sizes, true)});
+  const bool whole_experts = with_experts && experts_are_whole(model, precision, sizes);
+  if (whole_experts ? !sizes.norms_own_rows() : !sizes.norms_all_rows())
+    pieces.push_back({norm_behind(model, precision, sizes, true)});
   if (sizes.norms_alone()) pieces.push_back({norm_behind(model, precision, sizes, false)});
   // Layers whose attention sees a window, and attention that is too large, are cut further.
   const double window = windowed(model, sizes.keys);
@@ -411,9 +428,10 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
     pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), 1 - whole});
     if (sizes.norms_all_rows()) norms += 1 - whole;
   }
-  if (with_experts && experts_are_whole(model, precision, sizes)) {
-    const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
-    for (const Piece& each : {route, experts, combine}) pieces.push_back({each});
+  if (whole_experts) {
+    const ExpertPieces made = expert_pieces(model, precision, sizes);
+    for (const Piece& each : {made.route, made.experts, made.combine}) pieces.push_back({each});
+    for (const Piece& each : made.behind_route) pieces.push_back({each});
   } else if (with_experts) {
     add_experts(pieces, model, precision, sizes);
     if (sizes.norms_all_rows()) ++norms;

@@ -48,6 +48,8 @@ struct BlockSizes {
   bool updates = false;      // weights, beside the backward pass of the only micro-batch
   bool again = false;        // blocks run forward again before their backward pass: first passes keep nothing
   bool norms_all_rows() const { return normed_rows == rows; }
+  // Of experts: the norm is one of all tokens, of which each core has its own.
+  bool norms_own_rows() const { return normed_rows * cores == rows; }
   // Attention's norm is computed by the core that reads it.
   bool norms_alone() const { return by_rows ? normed_rows * cores < rows : normed_rows < rows; }
 };
@@ -71,6 +73,7 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
 // The same of a training step, cut where a rank meets those that have the other experts.
 struct ExpertPieces {
   Piece route, experts, combine;
+  std::vector<Piece> behind_route = {};  // of cores with halves of a rank's tokens, up to the exchange
 };
 // Without the experts that every token meets.
 Piece without_shared(Piece piece);

@@ -338,6 +338,10 @@ class MicroBatch {
   // A block's other half where it has experts.
   Value experts_forward(int layer, Value value) {
     const ExpertPasses& experts = *passes_.experts;
+    if (has_halves()) {
+      const Value made = made_of_halves(layer, value, experts.route.forward);
+      return summed_of_halves(steps_.made_by(experts.combine.forward, {{made, 0}}));
+    }
     const Value made = experts_made(layer, value, experts.route.forward, experts.shared_forward);
     return summed(steps_.made_by(experts.combine.forward, {{made, 0}}));
   }
@@ -355,6 +359,61 @@ class MicroBatch {
     return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks},
                              passes_.experts->exchanged_bytes, value);
   }
+  // -- experts of a rank whose cores have halves of its tokens (decision 0251)
+  bool has_halves() const { return passes_.experts->places.forward.seconds > 0; }
+  Value inside(Value value) { return steps_.collective(Kind::kAllGather, {}, 0, value, inside_.meeting_s); }
+  // Sequence parallelism cuts tokens, and so do the cores where they cannot cut sequences: otherwise.
+  double halves_turned_s() const {
+    return is_cut_ && passes_.experts->counts.forward.seconds > 0 ? inside_.meeting_s : 0;
+  }
+  Value own_halves(Value value) {
+    return is_cut_ ? steps_.collective(Kind::kAllGather, group_, passes_.activation_bytes, value,
+                                       halves_turned_s())
+                   : value;
+  }
+  Value summed_of_halves(Value value) {
+    return steps_.collective(is_cut_ ? Kind::kReduceScatter : Kind::kAllReduce, group_,
+                             passes_.activation_bytes, value, 2 * halves_turned_s());
+  }
+  // What the experts' cores have terms of, to or from the places' ranks.
+  Value exchanged_sum(Value terms) {
+    return exchanged(steps_.collective(Kind::kAllReduce, {}, 0, terms,
+                                       inside_.summed_s(passes_.experts->exchanged_bytes)));
+  }
+  Value made_of_halves(int layer, Value value, const PieceTime& route) {
+    const ExpertPasses& experts = *passes_.experts;
+    const Value own = own_halves(normed_alone(passes_.mlp.norm, value));
+    Value chosen = steps_.made_by(route, {{own, 0}});
+    if (experts.counts.forward.seconds > 0)
+      chosen = steps_.made_by(experts.counts.forward, {{inside(chosen), 0}});
+    // Places, what is there, and the tokens' numbers.
+    const Touches all{{inside(chosen), 0}, {inside(chosen), 0}, {inside(chosen), 0}};
+    const Value there = inside(exchanged(steps_.made_by(experts.places.forward, all)));
+    return exchanged_sum(steps_.made_by(experts.experts.forward, joined({{there, 0}}, mlp_[size_t(layer)])));
+  }
+  void halves_backward(int layer) {
+    const ExpertPasses& experts = *passes_.experts;
+    Touches all{{own_halves(gradient_), 0}};
+    if (passes_.recompute) all.push_back({made_of_halves(layer, again_, experts.route_again), 0});
+    const Value d_own = steps_.made_by(experts.combine.backward, all);
+    const Value d_tokens = inside(d_own), d_logits = inside(d_own);
+    const Value d_places = steps_.fresh(), of_router = steps_.fresh(), d_made = steps_.fresh();
+    const size_t known = weights_.count();
+    steps_.part(experts.places.backward, {{d_tokens, 0}, {d_logits, kPlacesAt}},
+                {{d_places, kPlacesAt}, {of_router, 1}});
+    const Value there = inside(exchanged(d_places));
+    weights_.sum(of_router, experts.router_bytes);
+    const Touches writes = fresh_of(passes_.mlp);
+    steps_.part(experts.experts.backward, joined({{there, 0}}, mlp_[size_t(layer)]),
+                joined({{d_made, 1}}, writes));
+    const Value back = exchanged_sum(d_made);
+    for (size_t i = 0; i < writes.size(); ++i)
+      weights_.sum(passes_.mlp, writes[i].value, passes_.mlp.weights[i].bytes);
+    gradient_ = summed_of_halves(steps_.made_by(experts.route.backward, {{back, 0}, {d_own, 0}}));
+    weights_.update(known);
+    norm_backward(passes_.mlp.norm_backward, 1, kNone);
+  }
+
   void experts_backward(int layer) {
     const ExpertPasses& experts = *passes_.experts;
     const Touches& reads = mlp_[size_t(layer)];
@@ -594,10 +653,13 @@ class MicroBatch {
   }
 
   void backward(int layer) {
-    whole_gradient_ = whole(gradient_);
-    if (passes_.experts) {
+    if (passes_.experts && has_halves()) {
+      halves_backward(layer);
+    } else if (passes_.experts) {
+      whole_gradient_ = whole(gradient_);
       experts_backward(layer);
     } else {
+      whole_gradient_ = whole(gradient_);
       mlp_backward(mlp_[size_t(layer)]);
     }
     whole_gradient_ = whole(gradient_);

@@ -76,6 +76,9 @@ struct ExpertPasses {
   HalfPasses shared = {};
   double shared_forward = 0, shared_again = 0, shared_backward = 0;
   PieceTime route_again = {};  // forward for the backward pass alone
+  // Of cores with halves of a rank's tokens, behind `route`: where tokens go, if halves are of each sequence;
+  // and what is at all places.
+  BothWays counts = {}, places = {};
 };
 
 struct MicroBatchPasses {

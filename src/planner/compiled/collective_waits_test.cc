@@ -194,6 +194,21 @@ TEST_F(ActivationWaits, TokensAreWaitedForAtTheirExperts) {
   EXPECT_NEAR(waits().experts_s, 4 * exchange_s, 0.01 * exchange_s);
 }
 
+// Cores with halves of a rank's tokens: what both bring to places is whole before it is sent, and so is what
+// their experts made. Backward, places' gradients leave before the router's is there.
+TEST_F(ActivationWaits, HalvesOfTokensAreWaitedForAtTheirExperts) {
+  passes.sums = false;
+  const double exchange_s = times.seconds(machine, Kind::kAllToAll, {2, 2}, kBytes);
+  const auto found = [&](double seconds) {
+    const BothWays piece{{seconds, 0}, {seconds, 0}};
+    passes.experts = ExpertPasses{piece, piece, piece, kBytes, 2, 0};
+    passes.experts->places = piece;
+    return waits().experts_s;
+  };
+  EXPECT_NEAR(found(1e-3), 6 * exchange_s, 0.01 * exchange_s);
+  EXPECT_NEAR(found(1e-9), 8 * exchange_s, 0.01 * exchange_s);
+}
+
 // Two ranks of four have a copy of an expert's weights, whose gradients meet there.
 TEST_F(WeightWaits, ExpertsMeetTheirCopies) {
   MicroBatchPasses passes = passes_of(memory_of_a_piece);

@@ -68,6 +68,7 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 
 // `adds`: weights' gradients to those of micro-batches before.
 PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
+  if (backward && piece.part == Part::kCounts) return {};  // nothing comes back to what was counted
   piece.backward = backward;
   const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
   const bool may = piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
@@ -86,6 +87,8 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
     case Part::kBehindKeys:
     case Part::kRoute:
     case Part::kExperts:
+    case Part::kCounts:
+    case Part::kPlaces:
     case Part::kCombine: return times.time(piece);
     default: break;
   }
@@ -113,7 +116,8 @@ PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) 
 // Of a block whose passes on other ticks come before its backward pass, and that runs again for that.
 PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
   const bool keeps = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf ||
-                     piece.part == Part::kRoute || piece.part == Part::kExperts;
+                     piece.part == Part::kRoute || piece.part == Part::kPlaces ||
+                     piece.part == Part::kExperts;
   piece.lean = sizes.again && keeps;
   return time_of(times, piece, false, false);
 }
@@ -132,6 +136,8 @@ double weights_share(Piece piece) {
     case Part::kNorms:
     case Part::kNorm:
     case Part::kRoute:
+    case Part::kCounts:
+    case Part::kPlaces:
     case Part::kAttention: return 0;
     case Part::kCombine: return piece.shared > 0 ? 0.25 : 0;
     case Part::kAttentionHalf:
@@ -266,7 +272,7 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
   if (!sizes.updates && model.experts > 0) {
     const int64_t local = model.experts / layout.ep, inner = part_of(model.expert_ffn, sizes.parts);
     weights.insert(weights.end(),
-                   {{model.hidden, model.experts, false, layers},
+                   {{part_of(model.hidden, sizes.cores), model.experts, false, layers},
                     {local * model.hidden, inner, false, (model.gated ? 2 : 1) * layers, layout.ep},
                     {local * inner, model.hidden, true, layers, layout.ep}});
     if (const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts); shared_ffn > 0)
@@ -288,7 +294,7 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
 // Of a block with experts: what stands in place of its MLP.
 ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision precision, const Layout& layout,
                            const BlockSizes& sizes) {
-  const auto [route, experts, combine] = expert_pieces(model, precision, sizes);
+  const auto [route, experts, combine, behind_route] = expert_pieces(model, precision, sizes);
   const auto both = [&](const Piece& piece) {
     return BothWays{first_pass(times, piece, sizes), time_of(times, piece, true, sizes.adds)};
   };
@@ -298,6 +304,8 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
                     layout.ep};
   made.router_bytes = double(model.hidden) * model.experts * element;
   made.route_again = again_of(times, route);
+  for (const Piece& piece : behind_route)
+    (piece.part == Part::kCounts ? made.counts : made.places) = both(piece);
   if (route.shared > 0) {
     const BothWays of_route = both(without_shared(route)), of_combine = both(without_shared(combine));
     const auto behind = [](const PieceTime& all, const PieceTime& others) {
@@ -410,10 +418,10 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   if (model.experts > 0) {
     step.experts = expert_passes(times, model, job.precision, layout, sizes);
     const double of_experts =
-        h * double(model.experts) / layout.ep * double(part_of(model.expert_ffn, sizes.parts)) * element;
+        bytes(double(model.experts) / layout.ep * double(part_of(model.expert_ffn, sizes.parts)));
     step.mlp.weights = {{of_experts, 0.33}, {of_experts, 0.67}};
     if (model.gated) step.mlp.weights.push_back({of_experts, 0.9});
-    if (!sizes.norms_all_rows()) {
+    if (!sizes.norms_own_rows()) {
       step.mlp.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
       step.mlp.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
     }

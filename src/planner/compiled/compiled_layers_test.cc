@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -193,7 +194,8 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
   model.shared_ffn = 384;
   sizes.parts = 2;
   ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
-  auto [route, experts, combine] = expert_pieces(model, Precision::kBf16, sizes);
+  auto [route, experts, combine, behind] = expert_pieces(model, Precision::kBf16, sizes);
+  EXPECT_TRUE(behind.empty());
   EXPECT_EQ(route.capacity, 32);  // of each sequence
   EXPECT_EQ(experts.experts, 2);
   EXPECT_EQ(experts.rows, 2 * 2 * 32);  // of two ranks' two sequences
@@ -207,6 +209,51 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
       EXPECT_GT(times.seconds(*each), 0) << to_string(*each);
     }
   model.shared_ffn = 385;  // two ranks do not divide them
+  EXPECT_FALSE(experts_are_whole(model, Precision::kBf16, sizes));
+}
+
+// The two cores of a rank have a sequence each, or else half of the tokens of each, and all places.
+TEST(PieceGraph, ExpertsOfTwoCoresHaveHalvesOfTheTokens) {
+  Model model = small_model();
+  model.experts = 4;
+  model.active_experts = 2;
+  model.expert_ffn = 256;
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const int64_t batch : {2, 1}) {
+    const BlockSizes sizes{.rows = 64 * batch,
+                           .normed_rows = 32 * batch,
+                           .micro_batch = batch,
+                           .queries = 64,
+                           .keys = 64,
+                           .parts = 2,
+                           .cores = 2,
+                           .ep = 2};
+    ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
+    const auto [route, experts, combine, behind] = expert_pieces(model, Precision::kBf16, sizes);
+    EXPECT_EQ(route.rows, 32 * batch);
+    EXPECT_TRUE(route.normed);
+    EXPECT_EQ(experts.inner, 128);
+    ASSERT_EQ(behind.size(), batch == 1 ? 2 : 1);  // what the other core's tokens meet, and places
+    std::vector<Piece> all{route, experts, combine};
+    all.insert(all.end(), behind.begin(), behind.end());
+    for (Piece& each : all)
+      for (const bool backward : {false, true}) {
+        if (backward && each.part == Part::kCounts) continue;
+        each.backward = backward;
+        each.adds = backward && each.part != Part::kCombine;
+        const graph::Module module = graph_of(each);
+        graph::verify(module);
+        EXPECT_GT(times.seconds(each), 0) << to_string(each);
+        if (each.part != Part::kPlaces) continue;
+        // Of four experts' places for as many tokens as an even spread brings them, half of each row.
+        const graph::Function& function = module.entry();
+        EXPECT_EQ(function.type(function.returned()[backward ? 0 : 2]).to_string(),
+                  fmt::format("tensor<{}x{}xbf16>", 4 * batch * 32, model.hidden / 2));
+      }
+  }
+  model.shared_ffn = 384;
+  const BlockSizes sizes{
+      .rows = 128, .normed_rows = 64, .micro_batch = 2, .queries = 64, .keys = 64, .parts = 2, .cores = 2};
   EXPECT_FALSE(experts_are_whole(model, Precision::kBf16, sizes));
 }
 

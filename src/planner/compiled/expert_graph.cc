@@ -16,9 +16,21 @@ class ExpertSheet : PieceWords {
 
   graph::Module run() {
     switch (piece_.part) {
-      case Part::kRoute: piece_.backward ? route_backward() : route(); break;
+      case Part::kRoute:
+        if (piece_.halves)
+          piece_.backward ? tokens_backward() : choice();
+        else
+          piece_.backward ? route_backward() : route();
+        break;
+      case Part::kCounts: counts(); break;
+      case Part::kPlaces: piece_.backward ? places_backward() : filled_places(); break;
       case Part::kExperts: piece_.backward ? experts_backward() : experts(); break;
-      case Part::kCombine: piece_.backward ? combine_backward() : combine(); break;
+      case Part::kCombine:
+        if (piece_.backward)
+          piece_.halves ? choice_backward() : combine_backward();
+        else
+          combine();
+        break;
       default: OPENTRN_CHECK(false, "not a part of experts");
     }
     return finished();
@@ -27,7 +39,23 @@ class ExpertSheet : PieceWords {
  private:
   // -- the router, and tokens to the places of their experts
   void route() {
-    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
+    const ValueId in = read();
+    const auto [shares, chosen, experts] = shared_out(in);
+    give(rows_of(in, table_of(placed(shares, chosen, beside(counted(experts))))));
+    // Experts that every token meets, while those of the others go to theirs.
+    if (piece_.shared == 0) return;
+    if (piece_.again)
+      mlp_inside(in, piece_.shared);
+    else
+      give(mlp_of(in, piece_.shared));
+  }
+
+  ValueId read() { return piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden}); }
+  struct Choice {
+    ValueId shares, chosen;
+    std::vector<ValueId> experts;  // `chosen` by choice
+  };
+  Choice shared_out(ValueId in) {
     const ValueId logits = wide(narrow(product(in, weight({piece_.hidden, piece_.experts}))));
     const auto [tops, experts] = chosen(logits);
     std::vector<ValueId> raised;
@@ -39,13 +67,61 @@ class ExpertSheet : PieceWords {
     for (ValueId& each : raised) each = builder_.add(OpKind::divide_, {each, total});
     const ValueId shares = given(beside(raised));
     const ValueId chosen = given(beside(experts));
-    give(rows_of(in, token_of_places(shares, chosen, experts)));
-    // Experts that every token meets, while those of the others go to theirs.
-    if (piece_.shared == 0) return;
-    if (piece_.again)
-      mlp_inside(in, piece_.shared);
+    return {shares, chosen, experts};
+  }
+
+  // -- of a core with half of a rank's tokens (decision 0251): what they choose, and where they go; what is
+  // at each place, of which a core reads a part of each row; and the same backward
+  void choice() {
+    const ValueId in = read();
+    const auto [shares, chosen, experts] = shared_out(in);
+    if (piece_.context > 0)
+      give(met(hot_of(experts)));
     else
-      give(mlp_of(in, piece_.shared));
+      give_places(placed(shares, chosen, beside(counted(experts))));
+  }
+  // Where tokens of the other core come before the own ones of each sequence.
+  void counts() {
+    const Dims dims{piece_.rows, piece_.chosen};
+    const ValueId shares = argument(dims, kReal), chosen = argument(dims, kReal);
+    std::vector<ValueId> experts;
+    for (int64_t i = 0; i < piece_.chosen; ++i) experts.push_back(column(chosen, i));
+    const ValueId meets = argument({sequences(), piece_.keys, piece_.experts}, ElementType::kBF16);
+    give_places(placed(shares, chosen, beside(counted(experts, meets))));
+  }
+  void give_places(const std::pair<ValueId, ValueId>& placed) {
+    give(builder_.reshape(placed.first, {builder_.type(placed.first).dim(0), 1}));
+    give(placed.second);
+  }
+  void filled_places() {
+    const int64_t choices = kHalves * piece_.rows * piece_.chosen;
+    const ValueId place = argument({choices, 1}, kIndex), rows = argument({choices, 2}, kReal);
+    const ValueId token = table_of({place, rows});
+    give(rows_of(argument({kHalves * piece_.rows, piece_.hidden / kHalves}), token));
+  }
+
+  void choice_backward() {
+    const ValueId d_out = argument({piece_.rows, piece_.hidden});
+    const std::vector<ValueId> all = barred_of_places(d_out);
+    const ValueId d_wide = wide(all[3]);
+    std::vector<ValueId> d_shares;
+    for (int64_t i = 0; i < piece_.chosen; ++i) d_shares.push_back(d_share(all[0], d_wide));
+    for (size_t i = 1; i < all.size(); ++i) give(all[i]);
+    const ValueId d_logits = narrow(d_logits_of(beside(d_shares)));
+    give(d_logits);
+    give(narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
+  }
+  void places_backward() {
+    const int64_t rows = kHalves * piece_.rows, columns = piece_.hidden / kHalves;
+    const ValueId token = argument({places()}, kIndex), d = argument({rows, columns});
+    const ValueId share = argument({places()}, kReal);
+    give(narrow(times(wide(rows_of(d, token)), builder_.broadcast_in_dim(share, {places(), columns}, {0}))));
+    give_gradient(product_of_rows(argument({rows, columns}), argument({rows, piece_.experts})));
+  }
+  void tokens_backward() {
+    const ValueId d_in =
+        plus(d_tokens(argument({places(), piece_.hidden})), argument({piece_.rows, piece_.hidden}));
+    give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
   }
 
   // The largest logit of each token first: logits, and which they are.
@@ -63,37 +139,49 @@ class ExpertSheet : PieceWords {
     return {tops, experts};
   }
 
-  // By place, which token is there; and its share, of which the backward pass has need.
-  ValueId token_of_places(ValueId shares, ValueId chosen, const std::vector<ValueId>& experts) {
-    const Dims by_expert{sequences(), piece_.keys, piece_.experts}, by_token{sequences(), piece_.keys};
+  std::vector<ValueId> hot_of(const std::vector<ValueId>& experts) {
+    const Dims by_expert{sequences(), length(), piece_.experts}, by_token{sequences(), length()};
     const ValueId counted = iota(by_expert, 2);
     std::vector<ValueId> hot;
-    ValueId meets{};
-    for (const ValueId expert : experts) {
+    for (const ValueId expert : experts)
       hot.push_back(
           equal(counted, builder_.broadcast_in_dim(builder_.reshape(expert, by_token), by_expert, {0, 1})));
-      const ValueId one = builder_.convert(hot.back(), ElementType::kBF16);
-      meets = hot.size() == 1 ? one : plus(meets, one);
+    return hot;
+  }
+  ValueId met(const std::vector<ValueId>& hot) {
+    ValueId meets{};
+    for (size_t i = 0; i < hot.size(); ++i) {
+      const ValueId one = builder_.convert(hot[i], ElementType::kBF16);
+      meets = i == 0 ? one : plus(meets, one);
     }
-    const Dims square{piece_.keys, piece_.keys};
+    return meets;
+  }
+
+  // Of each choice, how many tokens before its own meet that expert. `all`: what all tokens of a sequence
+  // meet, where it is more than those.
+  std::vector<ValueId> counted(const std::vector<ValueId>& experts, std::optional<ValueId> all = {}) {
+    const std::vector<ValueId> hot = hot_of(experts);
+    const ValueId meets = all ? *all : met(hot);
+    const Dims square{length(), piece_.keys};
     const auto index = [&](int64_t dimension) { return iota(square, dimension, kIndex); };
     const ValueId earlier = builder_.convert(
         builder_.compare(graph::ComparisonDirection::kGt, index(0), index(1)), ElementType::kBF16);
-    ValueId before = dot(earlier, {}, 1, meets, {}, 1, {piece_.keys, sequences(), piece_.experts});
+    ValueId before = dot(earlier, {}, 1, meets, {}, 1, {length(), sequences(), piece_.experts});
     before = builder_.transpose(before, {1, 0, 2});
     std::vector<ValueId> counts;
     for (const ValueId each : hot) {
       const ValueId of_expert = builder_.reduce(OpKind::add_, select(each, before, splat(before, 0)), {2});
       counts.push_back(builder_.reshape(of_expert, {piece_.rows}));
     }
-    return table_of(shares, chosen, beside(counts));
+    return counts;
   }
 
-  ValueId table_of(ValueId shares, ValueId chosen, ValueId before) {
+  // Of each choice its place, and its token and share.
+  std::pair<ValueId, ValueId> placed(ValueId shares, ValueId chosen, ValueId before) {
     const int64_t choices = piece_.rows * piece_.chosen;
     const Dims dims{piece_.rows, piece_.chosen};
-    const ValueId sequence = builder_.reshape(iota({sequences(), piece_.keys, piece_.chosen}, 0), dims);
-    ValueId place = times(chosen, splat(chosen, double(sequences())));
+    const ValueId sequence = builder_.reshape(iota({sequences(), length(), piece_.chosen}, 0), dims);
+    ValueId place = times(chosen, splat(chosen, double(all_sequences())));
     place = plus(place, sequence);
     place = plus(times(place, splat(place, double(piece_.capacity))), before);
     const ValueId behind =
@@ -105,8 +193,12 @@ class ExpertSheet : PieceWords {
     give_columns(builder_.reshape(place, dims));
     give_columns(shares);
     const ValueId token = builder_.reshape(iota(dims, 0), {choices, 1});
-    const ValueId rows = builder_.concatenate({token, builder_.reshape(shares, {choices, 1})}, 1);
-    const ValueId table = scattered(place, rows);
+    return {place, builder_.concatenate({token, builder_.reshape(shares, {choices, 1})}, 1)};
+  }
+
+  // By place, which token is there; and its share, of which the backward pass has need.
+  ValueId table_of(const std::pair<ValueId, ValueId>& placed) {
+    const ValueId table = scattered(placed.first, placed.second);
     give(builder_.reshape(builder_.slice(table, {0, 1}, {places(), 2}), {places()}));
     return given(
         builder_.convert(builder_.reshape(builder_.slice(table, {0, 0}, {places(), 1}), {places()}), kIndex));
@@ -131,17 +223,28 @@ class ExpertSheet : PieceWords {
 
   // Gradients of places come back to their tokens, and those of shares to the router.
   void route_backward() {
-    const ValueId d_places = argument({places(), piece_.hidden});
+    ValueId d_in = d_tokens(argument({places(), piece_.hidden}));
+    const ValueId d_logits = narrow(d_logits_of(argument({piece_.rows, piece_.chosen}, kReal)));
+    const ValueId in = argument({piece_.rows, piece_.hidden});
+    give_gradient(product_of_rows(in, d_logits));
+    if (piece_.shared > 0) d_in = plus(d_in, argument({piece_.rows, piece_.hidden}));
+    d_in = plus(d_in, narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
+    give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+  }
+  // Of tokens, from those of their places.
+  ValueId d_tokens(ValueId d_places) {
     ValueId d_in{};
     for (int64_t i = 0; i < piece_.chosen; ++i) {
       const auto [row, there] = row_by_choice(d_places, argument({piece_.rows, 1}, kIndex));
       const ValueId each = times(wide(row), along_columns_of(there, piece_.hidden));
       d_in = i == 0 ? each : plus(d_in, each);
     }
-    d_in = narrow(d_in);
+    return narrow(d_in);
+  }
+  // Of the router's logits, from those of shares.
+  ValueId d_logits_of(ValueId d_shares) {
     const Dims dims{piece_.rows, piece_.chosen};
-    const std::vector<ValueId> all =
-        barred({argument(dims, kReal), argument(dims, kReal), argument(dims, kReal)});
+    const std::vector<ValueId> all = barred({argument(dims, kReal), argument(dims, kReal), d_shares});
     const ValueId shares = all[0], experts = all[1], d = all[2];
     const ValueId sum = builder_.reduce(OpKind::add_, times(shares, d), {1});
     const ValueId d_tops = times(shares, minus(d, along_columns(sum, d)));
@@ -154,12 +257,7 @@ class ExpertSheet : PieceWords {
           select(is_it, builder_.broadcast_in_dim(column(d_tops, i), by_expert, {0}), splat(counted, 0));
       d_logits = i == 0 ? each : plus(d_logits, each);
     }
-    d_logits = narrow(d_logits);
-    const ValueId in = argument({piece_.rows, piece_.hidden});
-    give_gradient(product_of_rows(in, d_logits));
-    if (piece_.shared > 0) d_in = plus(d_in, argument({piece_.rows, piece_.hidden}));
-    d_in = plus(d_in, narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
-    give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+    return d_logits;
   }
 
   // -- the products of a rank's experts, `rows` tokens each
@@ -210,24 +308,34 @@ class ExpertSheet : PieceWords {
 
   void combine_backward() {
     const ValueId d_out = argument({piece_.rows, piece_.hidden});
-    const std::vector<ValueId> all =
-        barred({argument({places(), piece_.hidden}), argument({places()}, kIndex),
-                argument({places()}, kReal), d_out});
+    const std::vector<ValueId> all = barred_of_places(d_out);
     const ValueId made = all[0], token = all[1], share = all[2], d = all[3], d_wide = wide(d);
     give(narrow(
         times(wide(rows_of(d, token)), builder_.broadcast_in_dim(share, {places(), piece_.hidden}, {0}))));
     std::vector<ValueId> d_shares;
-    for (int64_t i = 0; i < piece_.chosen; ++i) {
-      const auto [row, there] = row_by_choice(made, argument({piece_.rows, 1}, kIndex));
-      d_shares.push_back(times(builder_.reduce(OpKind::add_, times(wide(row), d_wide), {1}), there));
-    }
+    for (int64_t i = 0; i < piece_.chosen; ++i) d_shares.push_back(d_share(made, d_wide));
     give(beside(d_shares));
     if (piece_.shared > 0) give(mlp_back(d_out, piece_.rows, piece_.shared));
   }
+  std::vector<ValueId> barred_of_places(ValueId d_out) {
+    return barred({argument({places(), piece_.hidden}), argument({places()}, kIndex),
+                   argument({places()}, kReal), d_out});
+  }
+  ValueId d_share(ValueId made, ValueId d_wide) {
+    const auto [row, there] = row_by_choice(made, argument({piece_.rows, 1}, kIndex));
+    return times(builder_.reduce(OpKind::add_, times(wide(row), d_wide), {1}), there);
+  }
 
   // -- words
-  int64_t sequences() const { return piece_.rows / piece_.keys; }
-  int64_t places() const { return piece_.experts * sequences() * piece_.capacity; }
+  static constexpr int64_t kHalves = 2;
+  // Of cores: sequences of their own, or the same tokens of each of all.
+  bool cuts_sequences() const { return piece_.halves && piece_.context > 0; }
+  int64_t length() const { return cuts_sequences() ? piece_.keys / kHalves : piece_.keys; }
+  int64_t sequences() const { return piece_.rows / length(); }
+  int64_t all_sequences() const {
+    return piece_.halves && !cuts_sequences() ? kHalves * sequences() : sequences();
+  }
+  int64_t places() const { return piece_.experts * all_sequences() * piece_.capacity; }
   Dims into() const { return {piece_.experts, piece_.hidden, piece_.inner}; }
   Dims out_of() const { return {piece_.experts, piece_.inner, piece_.hidden}; }
   ValueId iota(const Dims& dims, int64_t dimension, ElementType element = kReal) {
@@ -253,7 +361,7 @@ class ExpertSheet : PieceWords {
                          {Attr::collapsed_slice_dims, Attribute(Dims{0})},
                          {Attr::start_index_map, Attribute(Dims{0})},
                          {Attr::index_vector_dim, Attribute(int64_t{1})},
-                         {Attr::slice_sizes, Attribute(Dims{1, piece_.hidden})}});
+                         {Attr::slice_sizes, Attribute(Dims{1, builder_.type(x).dim(1)})}});
   }
   // As the parts behind this one read what each choice has.
   void give_columns(ValueId x) {

@@ -41,6 +41,8 @@ class Sheet : PieceWords {
       case Part::kRoute:
       case Part::kExperts:
       case Part::kCombine:
+      case Part::kCounts:
+      case Part::kPlaces:
       case Part::kFetch:
       case Part::kKeep:
       case Part::kLoopTest: OPENTRN_CHECK(false, "a part of another file");
@@ -615,6 +617,8 @@ std::string_view name_of(Part part) {
     case Part::kRoute: return "route";
     case Part::kExperts: return "experts";
     case Part::kCombine: return "combine";
+    case Part::kCounts: return "counts";
+    case Part::kPlaces: return "places";
     case Part::kFetch: return "fetch";
     case Part::kKeep: return "keep";
     case Part::kLoopTest: return "loop_test";
@@ -650,7 +654,9 @@ graph::Module graph_of(const Piece& piece) {
   switch (piece.part) {
     case Part::kRoute:
     case Part::kExperts:
-    case Part::kCombine: return graph_of_experts(piece);
+    case Part::kCombine:
+    case Part::kCounts:
+    case Part::kPlaces: return graph_of_experts(piece);
     case Part::kFetch:
     case Part::kKeep:
     case Part::kLoopTest: return graph_of_ticks(piece);

@@ -37,6 +37,10 @@ enum class Part : uint8_t {
   kRoute,           // of a block with experts: the router, and tokens gathered for their experts
   kExperts,         // ... `experts` MLPs of as many rows each
   kCombine,         // ... what tokens get of them
+  // Of cores that each have half of a rank's tokens, kRoute ends with where tokens go; backward kCombine goes
+  // on to the router's input, and kRoute has what comes back from places.
+  kCounts,  // where cores have halves of each sequence: kRoute ends with what tokens meet, and this goes on
+  kPlaces,  // the tokens at all places, for a core a part of each row
   // Of a loop that goes on in ticks: `heads` values of rows of `hidden`
   kFetch,    // read from where all ticks' lie; where `selects`, some devices have others
   kKeep,     // written there; where `adds`, the last of them is a block's sum
@@ -62,7 +66,8 @@ struct Piece {
   int64_t chosen = 0;      // kRoute, kCombine: experts that a token meets
   int64_t chunks = 0;      // above 1: a block's weights, and their sums, are parts of those of so many chunks
   int64_t capacity = 0;    // kRoute, kCombine: tokens of a sequence of `keys` that an expert takes
-  // kBeforeKeys, kBehindKeys: ranks that each have a part of a sequence; 0: cores of one, with halves
+  // kBeforeKeys, kBehindKeys: ranks that each have a part of a sequence; 0: cores of one, with halves. Of
+  // experts' with `halves`: cores that do
   int64_t context = 0;
   // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them; kRoute, kCombine:
   // width of the experts that every token meets, which work in kRoute forward and in kCombine backward
@@ -79,8 +84,8 @@ struct Piece {
   // say that they are the MLP's, `queries` and `key_values` that they are attention's.
   bool updates = false;
   bool turned = false;  // kLogits, kLogitsBackward: the table's rows are the vocabulary's, as of embeddings
-  // Of attention's: `rows` are half of a rank's, and gradients of weights are of all, a half of each
-  // weight's.
+  // Of experts': `rows` are half of a rank's. Of attention's: so too, and gradients of weights are of all, a
+  // half of each weight's.
   bool halves = false;
   bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
   bool selects = false;

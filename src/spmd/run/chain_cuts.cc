@@ -147,6 +147,7 @@ class Chains {
       : function_(std::move(function)), grid_(grid), axes_(axes) {}
 
   std::optional<ChainCuts> run() {
+    divide_splats();
     mark_inputs();
     cut_tables();
     turn_tables();
@@ -155,12 +156,60 @@ class Chains {
     find_uneven_heads();
     if (!cut_columns() && around_heads_.empty()) return std::nullopt;
     cut_rows_between();
+    cut_choices();
     cut_state();
+    join_splats();
     stated_.results.resize(function_.returned().size());
     return ChainCuts{std::move(function_), std::move(stated_)};
   }
 
  private:
+  // What is the same everywhere is made for each use: that two read one says nothing of how what they stand
+  // beside lies (a constant of the optimizer, or zeros to which gradients are added, which is one for all
+  // weights of a shape).
+  void divide_splats() {
+    const auto readers = readers_of_values();
+    std::vector<OpId> splats;
+    graph::walk(function_, function_.body(), [&](OpId id) {
+      const Op& op = function_.op(id);
+      if (op.kind == OpKind::broadcast_in_dim_ && function_.type(op.operands[0]).rank() == 0)
+        splats.push_back(id);
+    });
+    for (const OpId id : splats) {
+      const ValueId made = function_.op(id).results[0];
+      const auto found = readers.find(made);
+      if (found == readers.end()) continue;
+      bool is_first = true;
+      for (const OpId reader : std::set<OpId>(found->second.begin(), found->second.end()))
+        for (size_t i = 0; i < function_.op(reader).operands.size(); ++i) {
+          if (function_.op(reader).operands[i] != made) continue;
+          if (!std::exchange(is_first, false)) function_.op(reader).operands[i] = copy_of(id);
+        }
+    }
+  }
+
+  ValueId copy_of(OpId id) {
+    const Op& op = function_.op(id);
+    const auto& ops = function_.block(op.block).ops;
+    const auto at = static_cast<size_t>(std::ranges::find(ops, id) - ops.begin()) + 1;
+    const OpId copy = function_.insert(op.block, at, op.kind, op.operands, {function_.type(op.results[0])});
+    function_.op(copy).attributes = op.attributes;
+    const ValueId made = function_.op(copy).results[0];
+    splats_[op.results[0]].push_back(made);
+    return made;
+  }
+
+  // Those that came to lie alike are one again: each is written somewhere.
+  void join_splats() {
+    known_ = propagate(function_, grid_, stated_.values);
+    for (const auto& [splat, copies] : splats_) {
+      std::map<Cuts, ValueId> kept{{known_[graph::index_of(splat)], splat}};
+      for (const ValueId copy : copies)
+        if (!stated_.values.contains(copy))
+          function_.replace_uses(copy, kept.try_emplace(known_[graph::index_of(copy)], copy).first->second);
+    }
+  }
+
   std::map<ValueId, std::vector<OpId>> readers_of_values() const {
     std::map<ValueId, std::vector<OpId>> all;
     graph::walk(function_, function_.body(), [&](OpId id) {
@@ -213,8 +262,10 @@ class Chains {
 
   void cut_last(ValueId table, const DimensionFactors& dimensions) {
     const Type& type = function_.type(table);
+    constexpr int64_t kLeast = 64;  // elements of a row: of fewer a part takes as long as all
     for (int d = type.rank(); d-- > 0;)
-      if (!dimensions[static_cast<size_t>(d)].empty() && grid_.divides(axes_, type.dim(d)))
+      if (type.dim(d) >= kLeast && !dimensions[static_cast<size_t>(d)].empty() &&
+          grid_.divides(axes_, type.dim(d)))
         return (void)stated_.values.try_emplace(table, cut_by(type, d));
   }
 
@@ -263,7 +314,7 @@ class Chains {
   }
 
   // Whether all that depends on the dimension can be cut along it, up to where it is summed over.
-  bool ends_well(Place from) const {
+  bool ends_well(Place from, bool in_products = true) const {
     constexpr size_t kMost = 4096;
     std::set<Place> seen{from};
     std::vector<Place> waiting{from};
@@ -277,7 +328,8 @@ class Chains {
       const auto readers = readers_.find(value);
       if (readers == readers_.end()) continue;
       for (const OpId id : readers->second)
-        if (!goes_on(id, value, dim, go)) return false;
+        if ((!in_products && function_.op(id).kind == OpKind::dot_general_) || !goes_on(id, value, dim, go))
+          return false;
     }
     return true;
   }
@@ -395,6 +447,20 @@ class Chains {
     return false;
   }
 
+  // Whether few columns are only compared with each other, as those of a router's experts: half of them fill
+  // the array no better, and each step of a comparison would wait for the other core's.
+  // Products with the same weight, of the pass back, go with it.
+  bool chooses(const Product& product, int columns) {
+    constexpr int64_t kArray = 128;  // columns of the Tensor engine
+    if (rows_of(product) < 0) return false;
+    const Op& op = function_.op(product.op);
+    const auto weight = given_origin(function_, op.operands[product.weight]);
+    const ValueId made = op.results[0];
+    if (function_.type(made).dim(columns) <= kArray * grid_.count(axes_) && ends_well({made, columns}, false))
+      choosing_weights_.insert(*weight);
+    return choosing_weights_.contains(*weight);
+  }
+
   // In the order of the program: a product behind another one's columns ends that chain. Tables that several
   // chains read (of positions) bring the first one's cut to the others.
   bool cut_columns() {
@@ -411,6 +477,7 @@ class Chains {
       const ValueId made = function_.op(id).results[0];
       const int dim = free_dimension(last, last.weight, true);
       if (dim < 0) return;
+      if (chooses(last, dim)) return (void)choices_.insert(id);
       const Cuts columns = cut_by(function_.type(made), dim), &cuts = known_[graph::index_of(made)];
       if (cuts != columns && (!is_whole(cuts) || !ends_well({made, dim}))) return;
       stated_.values.insert_or_assign(made, columns);
@@ -541,6 +608,7 @@ class Chains {
           stated_.values.try_emplace(made, cut_by(function_.type(made), rows));
         continue;
       }
+      if (choices_.contains(product.op)) continue;
       const ValueId read = function_.op(product.op).operands[1 - product.weight];
       if (sums(product)) {
         const ValueId terms = function_.op(product.op).results[0];
@@ -551,6 +619,25 @@ class Chains {
         stated_.values.try_emplace(read, cut_by(function_.type(read), -1));
       }
     }
+  }
+
+  // Rows of what chooses, and of what is read as it chose: by rows too where those that read are cut, else a
+  // part of each row.
+  void cut_choices() {
+    if (choices_.empty()) return;
+    for (const OpId id : choices_) {
+      const auto product = product_of(id);
+      const ValueId made = function_.op(id).results[0];
+      stated_.values.insert_or_assign(made, cut_by(function_.type(made), rows_of(*product)));
+    }
+    known_ = propagate(function_, grid_, stated_.values);
+    graph::walk(function_, function_.body(), [&](OpId id) {
+      const Op& op = function_.op(id);
+      if (op.kind != OpKind::gather_ || is_given(function_, op.operands[0])) return;
+      const ValueId made = op.results[0];
+      if (const auto rule = dimension_rule(function_, op); rule && is_whole(known_[graph::index_of(made)]))
+        cut_last(made, rule->results[0]);
+    });
   }
 
   // Where devices of the program get rows of a sum, rows of ours are columns there.
@@ -652,9 +739,12 @@ class Chains {
   const AxisGrid& grid_;
   const Axes axes_;
   std::map<ValueId, std::vector<OpId>> readers_;
+  std::map<ValueId, std::vector<ValueId>> splats_;  // copies of each
   std::vector<Product> products_;
   std::vector<ValueId> inputs_;
   std::set<OpId> around_heads_;  // products in front of and behind heads that the devices do not divide
+  std::set<OpId> choices_;       // products whose columns are only compared, and those with their weights:
+  std::set<ValueId> choosing_weights_;
   std::set<ValueId> ends_;       // of those behind
   std::vector<Place> key_rows_;  // sums over queries between them, and their rows
   std::vector<Cuts> known_;      // propagated

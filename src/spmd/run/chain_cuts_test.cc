@@ -78,6 +78,64 @@ Module three_heads() {
                              "three_heads");
 }
 
+// A choice of one of eight for each row, rows read as was chosen, and two products of them.
+Module chosen_rows() {
+  return graph::parse_module(R"(module {
+  func.func @main(%given: tensor<1024x512xf32>, %choose: tensor<512x8xf32>, %up: tensor<512x8192xf32>,
+                  %down: tensor<8192x512xf32>) -> tensor<1024x512xf32> {
+    %x = stablehlo.sign %given : tensor<1024x512xf32>
+    %0 = stablehlo.dot_general %x, %choose, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x8xf32>) -> tensor<1024x8xf32>
+    %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %1 = stablehlo.reduce(%0 init: %least) applies stablehlo.maximum across dimensions = [1]
+      : (tensor<1024x8xf32>, tensor<f32>) -> tensor<1024xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<1024xf32>) -> tensor<1024x8xf32>
+    %3 = stablehlo.compare EQ, %0, %2 : (tensor<1024x8xf32>, tensor<1024x8xf32>) -> tensor<1024x8xi1>
+    %4 = stablehlo.iota dim = 1 : tensor<1024x8xf32>
+    %eight = stablehlo.constant dense<8.0> : tensor<f32>
+    %5 = stablehlo.broadcast_in_dim %eight, dims = [] : (tensor<f32>) -> tensor<1024x8xf32>
+    %6 = stablehlo.select %3, %4, %5 : tensor<1024x8xi1>, tensor<1024x8xf32>
+    %7 = stablehlo.reduce(%6 init: %eight) applies stablehlo.minimum across dimensions = [1]
+      : (tensor<1024x8xf32>, tensor<f32>) -> tensor<1024xf32>
+    %8 = stablehlo.convert %7 : (tensor<1024xf32>) -> tensor<1024xi32>
+    %9 = stablehlo.reverse %8, dims = [0] : tensor<1024xi32>
+    %10 = "stablehlo.gather"(%x, %9) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+        slice_sizes = array<i64: 1, 512>}> : (tensor<1024x512xf32>, tensor<1024xi32>) -> tensor<1024x512xf32>
+    %11 = stablehlo.dot_general %10, %up, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x8192xf32>) -> tensor<1024x8192xf32>
+    %12 = stablehlo.sign %11 : tensor<1024x8192xf32>
+    %13 = stablehlo.dot_general %12, %down, contracting_dims = [1] x [0]
+      : (tensor<1024x8192xf32>, tensor<8192x512xf32>) -> tensor<1024x512xf32>
+    return %13 : tensor<1024x512xf32>
+  } })",
+                             "chosen_rows");
+}
+
+// An MLP, and both of its weights scaled by one constant.
+Module one_constant() {
+  return graph::parse_module(R"(module {
+  func.func @main(%x: tensor<1024x512xf32>, %up: tensor<512x512xf32>, %down: tensor<512x512xf32>)
+      -> (tensor<512x512xf32>, tensor<512x512xf32>, tensor<1024x512xf32>) {
+    %0 = stablehlo.sign %x : tensor<1024x512xf32>
+    %1 = stablehlo.dot_general %0, %up, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x512xf32>) -> tensor<1024x512xf32>
+    %2 = stablehlo.sign %1 : tensor<1024x512xf32>
+    %3 = stablehlo.dot_general %2, %down, contracting_dims = [1] x [0]
+      : (tensor<1024x512xf32>, tensor<512x512xf32>) -> tensor<1024x512xf32>
+    %half = stablehlo.constant dense<0.5> : tensor<f32>
+    %4 = stablehlo.broadcast_in_dim %half, dims = [] : (tensor<f32>) -> tensor<512x512xf32>
+    %5 = stablehlo.dot_general %0, %1, contracting_dims = [0] x [0]
+      : (tensor<1024x512xf32>, tensor<1024x512xf32>) -> tensor<512x512xf32>
+    %6 = stablehlo.dot_general %2, %0, contracting_dims = [0] x [0]
+      : (tensor<1024x512xf32>, tensor<1024x512xf32>) -> tensor<512x512xf32>
+    %7 = stablehlo.multiply %5, %4 : tensor<512x512xf32>
+    %8 = stablehlo.multiply %6, %4 : tensor<512x512xf32>
+    return %7, %8, %3 : tensor<512x512xf32>, tensor<512x512xf32>, tensor<1024x512xf32>
+  } })",
+                             "one_constant");
+}
+
 runtime::Settings logical_core() {
   runtime::Settings settings;
   settings.target = "trn2.3xlarge";
@@ -122,8 +180,26 @@ TEST(ChainCuts, QueriesAreCutWhereHeadsCannotBe) {
   EXPECT_EQ(exchanges, (Types{"tensor<3x1024x128xf32>"}));
 }
 
+// Rows of what chooses, so that only what was chosen is exchanged; what is read as was chosen is read in
+// parts of rows.
+TEST(ChainCuts, ChoicesAreCutByRows) {
+  const auto [products, exchanges] = cut_types(chosen_rows());
+  EXPECT_EQ(products, (Types{"tensor<512x8xf32>", "tensor<1024x4096xf32>", "tensor<1024x512xf32>"}));
+  // Rows that choose, what they chose, rows that are read, and the chain's sum.
+  EXPECT_EQ(exchanges, (Types{"tensor<512x512xf32>", "tensor<1024xi32>", "tensor<1024x512xf32>",
+                              "tensor<512x512xf32>"}));
+}
+
+// The gradients of both are cut along the inner width, and nothing but the chain's sum is exchanged.
+TEST(ChainCuts, WhatIsTheSameEverywhereSaysNothingOfItsReaders) {
+  const auto [products, exchanges] = cut_types(one_constant());
+  EXPECT_EQ(products, (Types{"tensor<1024x256xf32>", "tensor<1024x512xf32>", "tensor<512x256xf32>",
+                             "tensor<256x512xf32>"}));
+  EXPECT_EQ(exchanges, (Types{"tensor<512x512xf32>"}));
+}
+
 class ChainValues : public testing::TestWithParam<Module (*)()> {};
-INSTANTIATE_TEST_SUITE_P(Programs, ChainValues, testing::Values(shared_keys, three_heads));
+INSTANTIATE_TEST_SUITE_P(Programs, ChainValues, testing::Values(shared_keys, three_heads, chosen_rows));
 
 TEST_P(ChainValues, AreThoseOfOneCore) {
   const Module module = GetParam()();

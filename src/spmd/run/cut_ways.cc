@@ -47,7 +47,7 @@ std::optional<ValueId> read_through(const Op& op, ValueId value) {
 
 }  // namespace
 
-bool is_given(const Function& function, ValueId value) {
+std::optional<ValueId> given_origin(const Function& function, ValueId value) {
   for (;;) {
     const Op* op = compiler::maker(function, value);
     if (!op) {
@@ -56,13 +56,16 @@ bool is_given(const Function& function, ValueId value) {
       value = outer;
       continue;
     }
-    if (op->kind == OpKind::constant_) return true;
+    if (op->kind == OpKind::constant_) return value;
     const auto from = read_through(*op, value);
-    if (!from) return false;
+    if (!from) return std::nullopt;
     value = *from;
   }
-  return std::ranges::find(function.arguments(), value) != function.arguments().end();
+  if (std::ranges::find(function.arguments(), value) == function.arguments().end()) return std::nullopt;
+  return value;
 }
+
+bool is_given(const Function& function, ValueId value) { return given_origin(function, value).has_value(); }
 
 namespace {
 

@@ -32,5 +32,7 @@ std::vector<CutWay> cut_ways(const graph::Function& function, const AxisGrid& gr
 // Whether a value is a constant or an argument, or such a one laid out anew, gathered, a part of it (a
 // loop's: its layer), or of another type: a weight.
 bool is_given(const graph::Function& function, graph::ValueId value);
+// The argument or constant that it is; nullopt of what is not given.
+std::optional<graph::ValueId> given_origin(const graph::Function& function, graph::ValueId value);
 
 }  // namespace opentrn::spmd
