@@ -113,6 +113,26 @@ TEST(Algorithms, RingsWithoutKnownAdaptersGoByChips) {
   prove(make_plan("flat_ring", all_reduce(16, 1 << 12), layout));
 }
 
+// Four ranks of a chip, four links: at no time are all of them on one.
+TEST(Algorithms, RanksOfAChipTakeTheAxesOfTheCubeInTurn) {
+  const fabric::Platform platform = fabric::Platform::make(arch::default_tables(), "trn2.48xlarge");
+  const Layout layout = layout_of(platform, place_ranks(platform, 64, 2, 1));
+  Request request = all_reduce(64, 1 << 20);
+  request.kind = Kind::kAllGather;
+  const Plan plan = make_plan("rdh", request, layout);
+  std::map<int, std::set<int>> first;  // [chip]: to which chips its ranks send first
+  for (size_t rank = 0; rank < plan.steps.size(); ++rank) {
+    const int chip = layout.ranks[rank].chip;
+    for (const Step& step : plan.steps[rank])
+      if (const int to = layout.ranks[static_cast<size_t>(step.peer)].chip; to != chip) {
+        first[chip].insert(to);
+        break;
+      }
+  }
+  ASSERT_EQ(first.size(), 16u);
+  for (const auto& [chip, to] : first) EXPECT_EQ(to.size(), 4u) << chip;
+}
+
 TEST(Algorithms, PlansOf256RanksStaySmall) {
   for (const char* name : {"mesh", "ring", "rdh", "kangaring"})
     EXPECT_LE(make_plan(name, all_reduce(256, 1 << 20), torus_layout(16)).step_count(), 2'000'000u) << name;
