@@ -180,7 +180,9 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(
       choose(tables, Generation::kV2, all_reduce(64, 128 * kMiB), torus_layout(2, 2)).rival.value().name,
       "flat_ring");
-  EXPECT_FALSE(choose(tables, Generation::kV2, all_reduce(64, 64 * kMiB), torus_layout(2, 2)).rival);
+  EXPECT_EQ(choose(tables, Generation::kV2, all_reduce(64, 64 * kMiB), torus_layout(2, 2)).rival.value().name,
+            "hier");  // with meshes within servers
+  EXPECT_FALSE(choose(tables, Generation::kV2, all_reduce(64, kMiB), torus_layout(2, 2)).rival);
   EXPECT_FALSE(choose(tables, Generation::kV3, all_reduce(128, 128 * kMiB), torus_layout(4, 2)).rival);
   const Request a2a = sample_request(Kind::kAllToAll, 4);
   EXPECT_EQ(choose(tables, Generation::kV3, a2a, simple_layout(4)).algorithm.name, "all_to_all");
@@ -210,6 +212,22 @@ TEST(Choose, AFlatRingIsTakenWhereItIsFaster) {
       EXPECT_THAT(plan_of(tables, platform, job).why, HasSubstr("flat_ring"));
     }
   EXPECT_THAT(chosen, testing::ElementsAre("flat_ring", "hier"));
+}
+
+// "The most optimal one for each communication stage": no jump where meshes within servers end.
+TEST(Choose, AHierarchyTakesAMeshWithinServersWhereItIsFaster) {
+  const arch::Tables& tables = arch::default_tables();
+  for (const auto& [machine, ranks, cores] :
+       {std::tuple{"trn1.32xlarge", 64, 1}, {"trn1n.32xlarge", 16, 1}, {"trn2.48xlarge", 32, 2}}) {
+    const fabric::Platform platform = fabric::Platform::make(tables, machine, 2);
+    const auto end = [&](int64_t bytes) {
+      const Job job{.request = {.kind = Kind::kAllReduce, .ranks = ranks, .bytes = bytes},
+                    .cores = place_ranks(platform, ranks, cores, 2),
+                    .algorithm = {}};
+      return static_cast<double>(predict(tables, platform, std::span(&job, 1)).end_ps);
+    };
+    EXPECT_LT(end(9 << 17) / end(1 << 20), 1.5) << machine;  // 1/8 more bytes
+  }
 }
 
 // Between 1 MiB and 56 MiB RDH is documented; of ranks that it cannot serve nothing is.

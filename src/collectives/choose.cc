@@ -32,9 +32,7 @@ class Chooser {
     const bool is_for_flat_ring =
         fact("flat_ring_bytes_min") && !is_at_most("flat_ring_bytes_min") && serves("flat_ring");
     if (!serves("hier")) return note("servers that differ"), take(is_for_flat_ring ? "flat_ring" : "ring");
-    Choice choice = hierarchy();
-    if (is_for_flat_ring) choice.rival = algorithm("flat_ring");
-    return choice;
+    return hierarchy(is_for_flat_ring);
   }
 
  private:
@@ -96,10 +94,20 @@ class Chooser {
     return choice;
   }
 
-  Choice hierarchy() {
+  // AWS takes "the most optimal [algorithm] for each communication stage": within servers, of messages that
+  // are neither small nor large, a mesh where it is faster.
+  Choice hierarchy(bool is_for_flat_ring) {
     HierarchicalOptions options;
-    if (is_for_mesh()) options.within = options.between = "mesh";
-    return {hierarchical(options), why_ + ": hier"};
+    const bool is_small = is_for_mesh();
+    if (is_small) options.within = options.between = "mesh";
+    Choice choice{hierarchical(options), why_ + ": hier"};
+    HierarchicalOptions by_mesh;
+    by_mesh.within = "mesh";
+    if (is_for_flat_ring)
+      choice.rival = algorithm("flat_ring");
+    else if (!is_small && message_ <= fact("rdh_bytes_max").value_or(message_))
+      choice.rival = hierarchical(by_mesh);
+    return choice;
   }
   Choice take(const std::string& name) { return {algorithm(name), why_ + ": " + name}; }
 

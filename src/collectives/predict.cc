@@ -240,7 +240,9 @@ Choice choose_on(const arch::Tables& tables, const fabric::Platform& platform, c
   const int64_t least = rival.name == "flat_ring" ? flat_ring_ps_min(tables, platform, request, layout) : 0;
   const int64_t other = least < own ? alone_ps(tables, platform, rival, request, cores, layout) : least;
   const auto us = [](int64_t ps) { return static_cast<double>(ps) / kPsPerUs; };
-  choice.why += fmt::format(", in {:.1f} us; {} takes {}{:.1f}", us(own), rival.name,
+  const std::string named =
+      rival.name == choice.algorithm.name ? "with meshes within servers it" : rival.name;
+  choice.why += fmt::format(", in {:.1f} us; {} takes {}{:.1f}", us(own), named,
                             least < own ? "" : "at least ", us(other));
   if (other < own) {
     choice.algorithm = rival;
