@@ -113,6 +113,26 @@ TEST(Algorithms, RingsWithoutKnownAdaptersGoByChips) {
   prove(make_plan("flat_ring", all_reduce(16, 1 << 12), layout));
 }
 
+// Four ranks of a chip, four links: at no time are all of them on one.
+TEST(Algorithms, RanksOfAChipTakeTheAxesOfTheCubeInTurn) {
+  const fabric::Platform platform = fabric::Platform::make(arch::default_tables(), "trn2.48xlarge");
+  const Layout layout = layout_of(platform, place_ranks(platform, 64, 2, 1));
+  Request request = all_reduce(64, 1 << 20);
+  request.kind = Kind::kAllGather;
+  const Plan plan = make_plan("rdh", request, layout);
+  std::map<int, std::set<int>> first;  // [chip]: to which chips its ranks send first
+  for (size_t rank = 0; rank < plan.steps.size(); ++rank) {
+    const int chip = layout.ranks[rank].chip;
+    for (const Step& step : plan.steps[rank])
+      if (const int to = layout.ranks[static_cast<size_t>(step.peer)].chip; to != chip) {
+        first[chip].insert(to);
+        break;
+      }
+  }
+  ASSERT_EQ(first.size(), 16u);
+  for (const auto& [chip, to] : first) EXPECT_EQ(to.size(), 4u) << chip;
+}
+
 TEST(Algorithms, PlansOf256RanksStaySmall) {
   for (const char* name : {"mesh", "ring", "rdh", "kangaring"})
     EXPECT_LE(make_plan(name, all_reduce(256, 1 << 20), torus_layout(16)).step_count(), 2'000'000u) << name;
@@ -146,6 +166,9 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(chosen(Generation::kV3, 64 * kMiB, torus_layout(4)), "kangaring");
   EXPECT_EQ(chosen(Generation::kV3, 64 * kMiB, torus_layout(1)), "ring");
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, simple_layout(6, 2)), "kangaring");  // 3 chips are no cube
+  EXPECT_EQ(choose(tables, Generation::kV3, all_reduce(6, 2 * kMiB), simple_layout(6, 2)).rival.value().name,
+            "mesh");
+  EXPECT_FALSE(choose(tables, Generation::kV3, all_reduce(6, 60 * kMiB), simple_layout(6, 2)).rival);
   EXPECT_EQ(chosen(Generation::kV2, kMiB, simple_layout(8, 2)), "mesh");
   EXPECT_EQ(chosen(Generation::kV2, kMiB + 4, simple_layout(8, 2)), "ring");
   EXPECT_EQ(chosen(Generation::kV2, 4 * kMiB, simple_layout(32, 2)), "mesh");  // 128 KiB for each rank
@@ -153,11 +176,79 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(chosen(Generation::kV2, 4 * kMiB, torus_layout(2, 2)), "hier");
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, simple_servers(4, 1)), "rdh");
   EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, torus_layout(4, 2)), "hier");
-  EXPECT_EQ(chosen(Generation::kV2, 128 * kMiB, torus_layout(2, 2)), "flat_ring");
+  EXPECT_EQ(chosen(Generation::kV2, 128 * kMiB, torus_layout(2, 2)), "hier");
+  EXPECT_EQ(
+      choose(tables, Generation::kV2, all_reduce(64, 128 * kMiB), torus_layout(2, 2)).rival.value().name,
+      "flat_ring");
+  EXPECT_EQ(choose(tables, Generation::kV2, all_reduce(64, 64 * kMiB), torus_layout(2, 2)).rival.value().name,
+            "hier");  // with meshes within servers
+  EXPECT_FALSE(choose(tables, Generation::kV2, all_reduce(64, kMiB), torus_layout(2, 2)).rival);
+  EXPECT_FALSE(choose(tables, Generation::kV3, all_reduce(128, 128 * kMiB), torus_layout(4, 2)).rival);
   const Request a2a = sample_request(Kind::kAllToAll, 4);
   EXPECT_EQ(choose(tables, Generation::kV3, a2a, simple_layout(4)).algorithm.name, "all_to_all");
   EXPECT_THAT(choose(tables, Generation::kV3, all_reduce(64, 2 * kMiB), torus_layout(4)).why,
               HasSubstr("above 1048576 B (collective.trn2.mesh_bytes_max)"));
+}
+
+// AWS takes flat rings on Trn1 for large messages "where [they have] a clear edge": what is chosen is the
+// faster one of the two, on every number of servers.
+TEST(Choose, AFlatRingIsTakenWhereItIsFaster) {
+  const arch::Tables& tables = arch::default_tables();
+  std::set<std::string> chosen;
+  for (const auto& [machine, ranks, servers] :
+       {std::tuple{"trn1.32xlarge", 64, 2}, {"trn1n.32xlarge", 32, 2}, {"trn1n.32xlarge", 128, 4}})
+    for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter}) {
+      const fabric::Platform platform = fabric::Platform::make(tables, machine, servers);
+      Job job{.request = {.kind = kind, .ranks = ranks, .bytes = int64_t{1} << 28},
+              .cores = place_ranks(platform, ranks, 1, servers),
+              .algorithm = {}};
+      const auto end = [&](const std::string& algorithm) {
+        job.algorithm = algorithm;
+        return predict(tables, platform, std::span(&job, 1)).end_ps;
+      };
+      const int64_t hierarchy = end("hier"), ring = end("flat_ring");
+      EXPECT_EQ(end(""), std::min(hierarchy, ring)) << machine << " " << ranks << " " << name_of(kind);
+      chosen.insert(plan_of(tables, platform, job).algorithm);
+      EXPECT_THAT(plan_of(tables, platform, job).why, HasSubstr("flat_ring"));
+    }
+  EXPECT_THAT(chosen, testing::ElementsAre("flat_ring", "hier"));
+}
+
+// "The most optimal one for each communication stage": no jump where meshes within servers end.
+TEST(Choose, AHierarchyTakesAMeshWithinServersWhereItIsFaster) {
+  const arch::Tables& tables = arch::default_tables();
+  for (const auto& [machine, ranks, cores] :
+       {std::tuple{"trn1.32xlarge", 64, 1}, {"trn1n.32xlarge", 16, 1}, {"trn2.48xlarge", 32, 2}}) {
+    const fabric::Platform platform = fabric::Platform::make(tables, machine, 2);
+    const auto end = [&](int64_t bytes) {
+      const Job job{.request = {.kind = Kind::kAllReduce, .ranks = ranks, .bytes = bytes},
+                    .cores = place_ranks(platform, ranks, cores, 2),
+                    .algorithm = {}};
+      return static_cast<double>(predict(tables, platform, std::span(&job, 1)).end_ps);
+    };
+    EXPECT_LT(end(9 << 17) / end(1 << 20), 1.5) << machine;  // 1/8 more bytes
+  }
+}
+
+// Between 1 MiB and 56 MiB RDH is documented; of ranks that it cannot serve nothing is.
+TEST(Choose, WhatRdhCannotServeTakesTheFasterOfMeshAndRings) {
+  const arch::Tables& tables = arch::default_tables();
+  const fabric::Platform platform = fabric::Platform::make(tables, "trn2.48xlarge");
+  std::set<std::string> chosen;
+  for (const int ranks : {5, 24, 31, 48})
+    for (const int64_t bytes : {5 << 18, 5 << 20, 5 << 22}) {
+      Job job{.request = {.kind = Kind::kAllReduce, .ranks = ranks, .bytes = bytes},
+              .cores = place_ranks(platform, ranks, 2, 1),
+              .algorithm = {}};
+      const auto end = [&](const std::string& algorithm) {
+        job.algorithm = algorithm;
+        return predict(tables, platform, std::span(&job, 1)).end_ps;
+      };
+      const int64_t ring = end(ranks % 4 == 0 ? "kangaring" : "ring"), mesh = end("mesh");
+      EXPECT_EQ(end(""), std::min(ring, mesh)) << ranks << " " << bytes;
+      chosen.insert(plan_of(tables, platform, job).algorithm);
+    }
+  EXPECT_THAT(chosen, testing::ElementsAre("kangaring", "mesh", "ring"));
 }
 
 }  // namespace

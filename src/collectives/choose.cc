@@ -29,10 +29,10 @@ class Chooser {
     if (servers.size() == 1) return on_one_server();
     const bool one_each = std::ranges::all_of(servers, [](const auto& ranks) { return ranks.size() == 1; });
     if (one_each) return note("one rank on each server"), take(by_size({"rdh"}));
-    if (fact("flat_ring_bytes_min") && !is_at_most("flat_ring_bytes_min") && serves("flat_ring"))
-      return take("flat_ring");
-    if (!serves("hier")) return note("servers that differ"), take("ring");
-    return hierarchy();
+    const bool is_for_flat_ring =
+        fact("flat_ring_bytes_min") && !is_at_most("flat_ring_bytes_min") && serves("flat_ring");
+    if (!serves("hier")) return note("servers that differ"), take(is_for_flat_ring ? "flat_ring" : "ring");
+    return hierarchy(is_for_flat_ring);
   }
 
  private:
@@ -71,6 +71,7 @@ class Chooser {
     if (is_for_mesh()) return "mesh";
     if (!fact("rdh_bytes_max")) return "ring";
     const bool is_medium = is_at_most("rdh_bytes_max");
+    may_be_mesh_ = is_medium && !serves("rdh");
     for (const std::string name : medium) {
       if (name == "rdh" && !is_medium) continue;
       if (serves(name)) return name;
@@ -81,16 +82,32 @@ class Chooser {
   // On several instances of an UltraServer, above the mesh, that within an instance and between them
   // [assumed].
   Choice on_one_server() {
-    const std::string name = by_size({"rdh", "kangaring"});
-    if (name == "mesh" || name == "mesh_single_step" || !serves("hier")) return take(name);
-    note("on several instances of an UltraServer, by halves between them [assumed]");
-    return take("hier");
+    std::string name = by_size({"rdh", "kangaring"});
+    if (name != "mesh" && name != "mesh_single_step" && serves("hier")) {
+      note("on several instances of an UltraServer, by halves between them [assumed]");
+      name = "hier";
+    }
+    Choice choice = take(name);
+    // What medium messages take of ranks that RDH cannot serve is documented nowhere: the faster one of what
+    // small and what large ones take [assumed].
+    if (may_be_mesh_) choice.rival = algorithm("mesh");
+    return choice;
   }
 
-  Choice hierarchy() {
+  // AWS takes "the most optimal [algorithm] for each communication stage": within servers, of messages that
+  // are neither small nor large, a mesh where it is faster.
+  Choice hierarchy(bool is_for_flat_ring) {
     HierarchicalOptions options;
-    if (is_for_mesh()) options.within = options.between = "mesh";
-    return {hierarchical(options), why_ + ": hier"};
+    const bool is_small = is_for_mesh();
+    if (is_small) options.within = options.between = "mesh";
+    Choice choice{hierarchical(options), why_ + ": hier"};
+    HierarchicalOptions by_mesh;
+    by_mesh.within = "mesh";
+    if (is_for_flat_ring)
+      choice.rival = algorithm("flat_ring");
+    else if (!is_small && message_ <= fact("rdh_bytes_max").value_or(message_))
+      choice.rival = hierarchical(by_mesh);
+    return choice;
   }
   Choice take(const std::string& name) { return {algorithm(name), why_ + ": " + name}; }
 
@@ -99,6 +116,7 @@ class Chooser {
   const Request& request_;
   const Layout& layout_;
   int64_t message_ = 0;
+  bool may_be_mesh_ = false;
   std::string why_;
 };
 

@@ -2,6 +2,7 @@
 // the tables (fabric.toml, [collective.*]).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "arch/tables.h"
@@ -12,6 +13,9 @@ namespace opentrn::collectives {
 struct Choice {
   Algorithm algorithm;
   std::string why;  // "all_reduce of 2097152 B: above 1048576 B (collective.trn2.mesh_bytes_max), ..."
+  // What AWS takes in its place where that is faster: choose_on() of predict.h, which knows the links,
+  // decides.
+  std::optional<Algorithm> rival = {};
 };
 
 // The request and the layout have been checked. An input fault for a generation without collectives (v1).

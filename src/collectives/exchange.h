@@ -42,6 +42,7 @@ struct Exchange {
   std::vector<Ranges> parts;  // [member]: what it brings (gather) or owns in the end (reduce)
   View source, target;        // may be the same place
   int first_channel = 0;
+  int turn = 0;  // which one it is, of those that the ranks of a chip take part in at the same time
 };
 
 // Steps of one rank are on channels first_channel to first_channel + channels() - 1.

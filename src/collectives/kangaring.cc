@@ -8,6 +8,8 @@
 // The first hop of a secondary's part is a step of the secondary here, as steps read memory of their rank
 // first [assumed: AWS has the primary read it].
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "collectives/ring.h"
 #include "collectives/ring_orders.h"
@@ -138,16 +140,17 @@ void reduce_by_kangaring(Builder& builder, const PairRing& ring) {
       int64_t packed = 0;
       for (const int member : {owner.primary, owner.secondary})
         for (const Range& range : ring.shares[static_cast<size_t>(member)]) {
-          std::vector<At> sources;
+          std::array<At, 3> sources;  // not a vector: there are tens of thousands of steps
+          size_t count = 0;
           const int rank = ring.rank(station.primary);
           if (hop > 0)
-            sources.push_back({rank, {Buffer::kScratch, slots[(hop - 1) % kKangaringSlots] + packed}});
-          sources.push_back(ring.source(station.primary, range));
-          sources.push_back(ring.source(station.secondary, range));
+            sources[count++] = {rank, {Buffer::kScratch, slots[(hop - 1) % kKangaringSlots] + packed}};
+          sources[count++] = ring.source(station.primary, range);
+          sources[count++] = ring.source(station.secondary, range);
           const At to = hop == last ? ring.target(member, range)
                                     : At{ring.rank(ring.at(position + 1).primary),
                                          {Buffer::kScratch, slots[hop % kKangaringSlots] + packed}};
-          builder.combine(ring.channel, sources, to, range.bytes);
+          builder.combine(ring.channel, std::span(sources).first(count), to, range.bytes);
           packed += range.bytes;
         }
     }

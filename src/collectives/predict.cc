@@ -201,13 +201,63 @@ Layout layout_of(const fabric::Platform& platform, const RankCores& cores) {
   return layout;
 }
 
+namespace {
+
+// No flat ring is faster: a hop of a ring begins when the one before has ended, and each server's adapters
+// carry the part of all ranks but those of the next server, once in each pass.
+int64_t flat_ring_ps_min(const arch::Tables& tables, const fabric::Platform& platform, const Request& request,
+                         const Layout& layout) {
+  const Costs costs = costs_of(tables, platform.generation(), "flat_ring");
+  const int passes = request.kind == Kind::kAllReduce ? 2 : 1;
+  const auto hops = static_cast<double>(passes) * (request.ranks - 1);
+  const auto bytes = static_cast<double>(std::max(input_bytes(request, 0), output_bytes(request, 0)));
+  const std::set<int> adapters(layout.adapters.begin(), layout.adapters.end());
+  double rate = 0;
+  for (const fabric::Link& link : platform.network().links)
+    if (link.kind == fabric::LinkClass::kEfa) rate = std::max(rate, static_cast<double>(link.bytes_per_s));
+  const double latency = hops * static_cast<double>(costs.step_ps);
+  if (adapters.empty() || rate == 0) return std::llround(latency);
+  const double passed = bytes * passes * (1.0 - 1.0 / layout.servers());
+  return std::llround(std::max(latency, passed / (rate * static_cast<double>(adapters.size())) * kPsPerS));
+}
+
+int64_t alone_ps(const arch::Tables& tables, const fabric::Platform& platform, const Algorithm& algorithm,
+                 const Request& request, const RankCores& cores, const Layout& layout) {
+  const Plan plan = algorithm.plan(request, layout);
+  const Run run{&plan, costs_of(tables, platform.generation(), algorithm.name), cores, {}, 0};
+  return time_of(platform, std::span(&run, 1)).end_ps();
+}
+
+}  // namespace
+
+Choice choose_on(const arch::Tables& tables, const fabric::Platform& platform, const Request& request,
+                 const RankCores& cores, const Layout& layout) {
+  Choice choice = choose(tables, platform.generation(), request, layout);
+  if (!choice.rival) return choice;
+  const Algorithm rival = *choice.rival;
+  choice.rival.reset();
+  const int64_t own = alone_ps(tables, platform, choice.algorithm, request, cores, layout);
+  const int64_t least = rival.name == "flat_ring" ? flat_ring_ps_min(tables, platform, request, layout) : 0;
+  const int64_t other = least < own ? alone_ps(tables, platform, rival, request, cores, layout) : least;
+  const auto us = [](int64_t ps) { return static_cast<double>(ps) / kPsPerUs; };
+  const std::string named =
+      rival.name == choice.algorithm.name ? "with meshes within servers it" : rival.name;
+  choice.why += fmt::format(", in {:.1f} us; {} takes {}{:.1f}", us(own), named,
+                            least < own ? "" : "at least ", us(other));
+  if (other < own) {
+    choice.algorithm = rival;
+    choice.why += ": " + rival.name;
+  }
+  return choice;
+}
+
 Planned plan_of(const arch::Tables& tables, const fabric::Platform& platform, const Job& job) {
   const Layout layout = layout_of(platform, job.cores);
   Planned made;
   check(job.request);
   check(layout, job.request.ranks);
   if (job.algorithm.empty()) {
-    const Choice choice = choose(tables, platform.generation(), job.request, layout);
+    const Choice choice = choose_on(tables, platform, job.request, job.cores, layout);
     made.algorithm = choice.algorithm.name;
     made.why = choice.why;
     made.plan = choice.algorithm.plan(job.request, layout);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/tables.h"
+#include "collectives/choose.h"
 #include "collectives/layout.h"
 #include "collectives/plan.h"
 #include "collectives/timing.h"
@@ -35,6 +36,11 @@ fabric::Platform machine_of(const arch::Tables& tables, const std::string& targe
 // Of the ranks of a group. A server of the layout is what NeuronLink joins: an instance, or a whole
 // UltraServer.
 Layout layout_of(const fabric::Platform& platform, const RankCores& cores);
+
+// As choose(); where it leaves a choice to what is faster, what is over these links. `layout`: that of
+// `cores`.
+Choice choose_on(const arch::Tables& tables, const fabric::Platform& platform, const Request& request,
+                 const RankCores& cores, const Layout& layout);
 
 struct Job {
   Request request;

@@ -3,6 +3,10 @@
 // dimensions, as the four positions of a ring are the corners of a square. Ranks of one chip exchange what
 // they have in a stage of their own, by mesh: after the cube when gathering, before it when reducing.
 //
+// The ranks of a chip take the axes in turn, each beginning with another, so that they are never all on one
+// link [assumed: AWS says that ranks contend for links "only [...] in some of the cases", and shows the order
+// of one].
+//
 // Reducing, a rank keeps what it receives on each axis apart, and sums it with its own where that is sent or
 // written next [assumed: AWS documents that it is summed, not when].
 #include <algorithm>
@@ -40,8 +44,9 @@ std::vector<std::vector<int>> members_by_chip(const Layout& layout, const std::v
 
 // The member at each corner of the cube. On chips that fill a grid of powers of two, in each of 2^n instances
 // of an UltraServer, bits are steps along its axes and along the cables, which go round; else the bits of the
-// member's number.
-std::vector<int> corners(const Layout& layout, const std::vector<int>& members) {
+// member's number. The lowest bit is the axis that gathering begins with: `turn` counts from the first.
+std::vector<int> corners(const Layout& layout, const Exchange& exchange) {
+  const std::vector<int>& members = exchange.members;
   std::set<int> rows, columns, instances, servers;
   const auto place = [&](size_t i) { return layout.ranks[static_cast<size_t>(members[i])]; };
   const auto row = [&](size_t i) { return layout.chip_in_instance(place(i)) / layout.columns; };
@@ -53,6 +58,10 @@ std::vector<int> corners(const Layout& layout, const std::vector<int>& members) 
     columns.insert(column(i));
   }
   std::vector<int> at(members.size());
+  const int axes = std::bit_width(members.size()) - 1, turn = axes > 0 ? exchange.turn % axes : 0;
+  const auto turned = [&](int corner) {
+    return (corner >> turn | corner << (axes - turn)) & (static_cast<int>(members.size()) - 1);
+  };
   const bool is_grid =
       servers.size() == 1 && instances.size() * rows.size() * columns.size() == members.size() &&
       is_power_of_two(instances.size()) && is_power_of_two(rows.size()) && is_power_of_two(columns.size());
@@ -62,7 +71,7 @@ std::vector<int> corners(const Layout& layout, const std::vector<int>& members) 
   for (size_t i = 0; i < members.size(); ++i) {
     const int of_instance = position(instances, layout.instance(place(i))) * static_cast<int>(rows.size()),
               of_row = (of_instance + position(rows, row(i))) * static_cast<int>(columns.size());
-    at[static_cast<size_t>(is_grid ? of_row + position(columns, column(i)) : static_cast<int>(i))] =
+    at[static_cast<size_t>(turned(is_grid ? of_row + position(columns, column(i)) : static_cast<int>(i)))] =
         static_cast<int>(i);
   }
   return at;
@@ -72,7 +81,7 @@ std::vector<int> corners(const Layout& layout, const std::vector<int>& members) 
 int cube_channels(const Layout&, const std::vector<int>&) { return 2; }
 
 void gather_on_cube(Builder& builder, const Layout& layout, const Exchange& exchange) {
-  const std::vector<int> at = corners(layout, exchange.members);
+  const std::vector<int> at = corners(layout, exchange);
   const int size = static_cast<int>(at.size());
   for (int axis = 0; 1 << axis < size; ++axis)
     for (int corner = 0; corner < size; ++corner) {
@@ -91,7 +100,7 @@ void gather_on_cube(Builder& builder, const Layout& layout, const Exchange& exch
 }
 
 void reduce_on_cube(Builder& builder, const Layout& layout, const Exchange& exchange) {
-  const std::vector<int> at = corners(layout, exchange.members);
+  const std::vector<int> at = corners(layout, exchange);
   const int size = static_cast<int>(at.size()), axes = std::bit_width(at.size()) - 1;
   int64_t largest = 0;
   for (const Ranges& part : exchange.parts) largest = std::max(largest, bytes_of(part));

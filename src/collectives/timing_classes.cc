@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include "base/fault.h"
 #include "base/interrupt.h"
@@ -128,6 +129,26 @@ class Refinement {
   std::vector<uint64_t> step_hash_, link_hash_, rank_hash_;
 };
 
+// What each class of steps puts on each class of links, one class of steps behind the other.
+struct LoadsOfSteps {
+  Counts all;
+  std::vector<size_t> first;
+
+  LoadsOfSteps(size_t steps, const std::vector<Counts>& of_links) : first(steps + 1) {
+    for (const Counts& of_link : of_links)
+      for (const auto& [step, load] : of_link) ++first[static_cast<size_t>(step) + 1];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    all.resize(first.back());
+    std::vector<size_t> at(first.begin(), first.end() - 1);
+    for (size_t link = 0; link < of_links.size(); ++link)
+      for (const auto& [step, load] : of_links[link])
+        all[at[static_cast<size_t>(step)]++] = {static_cast<int32_t>(link), load};
+  }
+  std::span<const Counts::value_type> of(size_t step) const {
+    return std::span(all).subspan(first[step], first[step + 1] - first[step]);
+  }
+};
+
 // Holds the classes to their definition, and makes the quotient of what it saw on the way.
 class Quotient {
  public:
@@ -146,26 +167,29 @@ class Quotient {
     for (const int32_t link : first_link_)
       out.network.links.push_back(graph_.network.links[static_cast<size_t>(link)]);
     out.ranks = graph_.ranks;
-    std::vector<Counts> loads(first_step_.size());  // of each class of steps on each class of links
-    for (size_t link = 0; link < link_loads_.size(); ++link)
-      for (const auto& [step, load] : link_loads_[link])
-        loads[static_cast<size_t>(step)].emplace_back(static_cast<int32_t>(link), load);
+    const LoadsOfSteps loads(first_step_.size(), link_loads_);
+    out.steps.reserve(first_step_.size());
+    out.waits.first.reserve(first_step_.size() + 1);
+    out.waits.items.reserve(waits_.items.size());
+    out.way_first.reserve(first_step_.size() + 1);
+    out.way_latency_ps.reserve(first_step_.size());
+    out.hops.reserve(loads.all.size());
     std::vector<fabric::Hop> hops;
     for (size_t c = 0; c < first_step_.size(); ++c) {
       interrupt::poll();
       TimedStep step = graph_.steps[static_cast<size_t>(first_step_[c])];
       int64_t common = 0;
-      for (const auto& [link, load] : loads[c]) common = std::gcd(common, load);
+      for (const auto& [link, load] : loads.of(c)) common = std::gcd(common, load);
       step.multiplicity = std::max<int64_t>(common, 1);
       hops.clear();
-      for (const auto& [link, load] : loads[c]) {
+      for (const auto& [link, load] : loads.of(c)) {
         if (load / step.multiplicity > std::numeric_limits<int32_t>::max()) return std::nullopt;
         hops.push_back({link, static_cast<int32_t>(load / step.multiplicity)});
       }
       step.way = out.add_way(hops, graph_.way_latency_ps[static_cast<size_t>(step.way)]);
       if (step.bursts) step.at_rank = at_rank_[c];
       out.steps.push_back(step);
-      for (const int32_t before : waits_[c]) out.waits.items.push_back(before);
+      for (const int32_t before : waits_.of(static_cast<int32_t>(c))) out.waits.items.push_back(before);
       out.waits.close();
     }
     return out;
@@ -189,16 +213,18 @@ class Quotient {
 
   // The classes that the first member of each class waits for.
   void look_at_waits() {
+    auto& waits = waits_.items;
     for (const int32_t first : first_step_) {
-      auto& waits = waits_.emplace_back();
+      const auto own = static_cast<std::ptrdiff_t>(waits.size());
       for (const int32_t before : graph_.waits.of(first))
         waits.push_back(found_.step[static_cast<size_t>(before)]);
-      std::ranges::sort(waits);
-      waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+      std::sort(waits.begin() + own, waits.end());
+      waits.erase(std::unique(waits.begin() + own, waits.end()), waits.end());
+      waits_.close();
     }
   }
   // `seen`: for each class, the step that was asked for when it was met last.
-  bool waits_as_class(int32_t step, const std::vector<int32_t>& waits, std::vector<int32_t>& seen) const {
+  bool waits_as_class(int32_t step, std::span<const int32_t> waits, std::vector<int32_t>& seen) const {
     size_t met = 0;
     for (const int32_t before : graph_.waits.of(step)) {
       const int32_t c = found_.step[static_cast<size_t>(before)];
@@ -229,7 +255,7 @@ class Quotient {
       if (a.bursts && found_.rank[static_cast<size_t>(a.rank)] != found_.rank[static_cast<size_t>(b.rank)])
         return false;
       if (kind_of_way[static_cast<size_t>(a.way)] != kind_of_way[static_cast<size_t>(b.way)]) return false;
-      if (!waits_as_class(static_cast<int32_t>(i), waits_[c], seen)) return false;
+      if (!waits_as_class(static_cast<int32_t>(i), waits_.of(static_cast<int32_t>(c)), seen)) return false;
     }
     return true;
   }
@@ -334,7 +360,7 @@ class Quotient {
   const TimingGraph& graph_;
   const Refinement& found_;
   std::vector<int32_t> first_step_, first_link_;
-  std::vector<std::vector<int32_t>> waits_;
+  Lists waits_;  // [class]
   std::vector<Counts> link_loads_;
   std::vector<int32_t> at_rank_;
 };

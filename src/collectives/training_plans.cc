@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "base/interrupt.h"
-#include "collectives/choose.h"
 #include "collectives/coordinates.h"
 #include "collectives/levels.h"
 #include "collectives/rules.h"
@@ -220,8 +219,9 @@ class Maker {
       for (int rank = 0; rank < ranks; ++rank) request.pairs.emplace_back(rank, (rank + 1) % ranks);
     check(request);
     for (const auto& members : groups) {
-      const Layout layout = layout_of(platform_, cores_of(members, 0));
-      const Choice choice = choose(tables_, platform_.generation(), request, layout);
+      const RankCores cores = cores_of(members, 0);
+      const Layout layout = layout_of(platform_, cores);
+      const Choice choice = choose_on(tables_, platform_, request, cores, layout);
       kind.use.algorithm = choice.algorithm.name;
       kind.use.why = choice.why;
       const Plan& plan = plans_.emplace_back(choice.algorithm.plan(request, layout));

@@ -58,6 +58,7 @@ Exchange exchange_between(const Layout& layout, const Exchange& exchange, const 
   part.target = view_for(exchange.target, chosen);
   part.first_channel =
       exchange.first_channel + levels.within->channels(layout, ranks_of(levels.sites[0], exchange.members));
+  part.turn = index;
   return part;
 }
 

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,7 +14,6 @@
 #include "base/fork.h"
 #include "collectives/algorithms.h"
 #include "collectives/arithmetic.h"
-#include "collectives/choose.h"
 #include "collectives/predict.h"
 #include "collectives/values.h"
 #include "nki/collective.h"
@@ -35,11 +35,17 @@ collectives::Reduction reduction_of(AluOp op) {
 
 // By AWS's thresholds, as everything that computes or times a collective. A rank that is alone sends to
 // itself.
-collectives::Plan plan_of(const Request& request, const collectives::Layout& layout,
-                          const fabric::Platform* platform) {
-  if (platform == nullptr) return collectives::make_plan(std::string(name_of(request.kind)), request, layout);
-  return collectives::choose(arch::default_tables(), platform->generation(), request, layout)
-      .algorithm.plan(request, layout);
+struct Places {
+  const fabric::Platform* platform;  // none: one rank alone
+  collectives::RankCores cores;      // where there is a platform
+  collectives::Layout layout;
+};
+collectives::Plan plan_of(const Request& request, const Places& places) {
+  if (places.platform == nullptr)
+    return collectives::make_plan(std::string(name_of(request.kind)), request, places.layout);
+  return collectives::choose_on(arch::default_tables(), *places.platform, request, places.cores,
+                                places.layout)
+      .algorithm.plan(request, places.layout);
 }
 
 // Kernels repeat their collectives: the last plans are kept, each proved once.
@@ -77,20 +83,20 @@ class PlanCache {
   std::list<Entry> plans_;
 };
 
-std::string run(const Request& request, const collectives::Layout& layout, const fabric::Platform* platform,
+std::string run(const Request& request, const Places& places,
                 const std::vector<std::span<const std::byte>>& inputs,
                 const std::vector<std::span<std::byte>>& outputs) {
   static PlanCache cache;
   std::vector<collectives::RankBuffers> buffers;
   for (size_t r = 0; r < inputs.size(); ++r) buffers.push_back({inputs[r], outputs[r]});
-  const std::string machine = platform == nullptr ? "" : platform->name();
-  if (const auto known = cache.find(request, layout, machine)) {
+  const std::string machine = places.platform == nullptr ? "" : places.platform->name();
+  if (const auto known = cache.find(request, places.layout, machine)) {
     collectives::execute_proved(*known, buffers);
     return known->algorithm;
   }
-  const auto plan = std::make_shared<const collectives::Plan>(plan_of(request, layout, platform));
+  const auto plan = std::make_shared<const collectives::Plan>(plan_of(request, places));
   collectives::execute(*plan, buffers);
-  cache.add(plan, layout, machine);
+  cache.add(plan, places.layout, machine);
   return plan->algorithm;
 }
 
@@ -101,6 +107,13 @@ collectives::RankCores cores_of(const std::vector<int>& group, const RankLayout&
   collectives::RankCores cores;
   for (const int rank : group) cores.push_back(layout.cores.at(static_cast<size_t>(rank)));
   return cores;
+}
+
+Places places_of(const std::vector<int>& group, const RankLayout& layout) {
+  if (!layout.platform) return {nullptr, {}, collectives::simple_layout(static_cast<int>(group.size()))};
+  collectives::RankCores cores = cores_of(group, layout);
+  collectives::Layout of = collectives::layout_of(*layout.platform, cores);
+  return {layout.platform.get(), std::move(cores), std::move(of)};
 }
 
 class Requests {
@@ -196,9 +209,7 @@ class Exchange {
         call_(*members[0]->call),
         n_(group.size()),
         requests_(requests_of(group, members)),
-        platform_(layout.platform.get()),
-        layout_(platform_ ? collectives::layout_of(*platform_, cores_of(group, layout))
-                          : collectives::simple_layout(static_cast<int>(n_))) {}
+        places_(places_of(group, layout)) {}
 
   std::string run() {
     switch (call_.kind) {
@@ -240,7 +251,7 @@ class Exchange {
       inputs.emplace_back(packed[r]);
       outputs.emplace_back(received[r]);
     }
-    std::string algorithm = nki::run(requests_[0], layout_, platform_, inputs, outputs);
+    std::string algorithm = nki::run(requests_[0], places_, inputs, outputs);
     for (size_t r = 0; r < n_; ++r)
       if (!received[r].empty()) unpack(*members_[r], received[r], out_parts ? n_ : 1);
     return algorithm;
@@ -264,7 +275,7 @@ class Exchange {
     for (Contribution* member : members_) outputs.push_back(member->out[tensor]);
     for (const auto& [source, target] : pushed.pairs)
       members_[static_cast<size_t>(target)]->receives[tensor] = true;
-    return nki::run(pushed, layout_, platform_, inputs, outputs);
+    return nki::run(pushed, places_, inputs, outputs);
   }
 
   std::string permute() { return permute_by(0, inputs_of(0)); }
@@ -349,8 +360,7 @@ class Exchange {
   const Collective& call_;
   size_t n_;
   const std::vector<Request> requests_;
-  const fabric::Platform* platform_;  // none: one rank alone
-  const collectives::Layout layout_;
+  const Places places_;
 };
 
 // What was unwritten where it came from is unwritten where it arrives: the same exchange, of flags.

@@ -11,8 +11,8 @@
 
 #include "base/activity.h"
 #include "base/fault.h"
-#include "collectives/choose.h"
 #include "collectives/ongoing.h"
+#include "collectives/predict.h"
 
 namespace opentrn::sim::ranks {
 
@@ -114,7 +114,7 @@ class Simulation {
     const collectives::Layout layout = collectives::layout_of(platform_, cores);
     times.plans.reserve(one.requests.size());  // runs point to them
     for (const collectives::Request& request : one.requests) {
-      const auto choice = collectives::choose(tables, platform_.generation(), request, layout);
+      const auto choice = collectives::choose_on(tables, platform_, request, cores, layout);
       times.algorithms.push_back(choice.algorithm.name);
       times.why.push_back(choice.why);
       times.plans.push_back(choice.algorithm.plan(request, layout));
