@@ -564,3 +564,12 @@ def test_types_that_torch_does_not_support_are_refused_in_its_words(call: Any) -
             call(place)
         said.append(str(found.value))
     assert said[0] == said[1]
+
+
+def test_limits_that_a_float_does_not_hold_are_warned_of_each_time() -> None:
+    x = torch.empty(3, dtype=torch.float16, device="neuron")
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"to - 1 is out of bounds \[-\(2\^11\), 2\^11\]"):
+            x.random_(0, 2**12)
+    with pytest.raises(RuntimeError, match="from is out of bounds for"):
+        torch.empty(3, dtype=torch.int8, device="neuron").random_(-200, 5)
