@@ -94,6 +94,13 @@ class Cache {
     }
     shrink();
   }
+  c10::WarningHandler* ignores_warnings() {
+    static struct : c10::WarningHandler {
+      void process(const c10::Warning&) override {}
+    } handler;
+    return &handler;
+  }
+
   std::vector<std::shared_ptr<Program>> programs() {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<Program>> all;
@@ -171,6 +178,11 @@ bool takes_host_indices(const std::string& name) {
   return name == "aten::index" || name == "aten::index_put" || name == "aten::index_put_" ||
          name == "aten::_index_put_impl_" || name == "aten::_unsafe_index" ||
          name == "aten::_unsafe_index_put";
+}
+
+// Torch finds the size of x[mask] before it asks for the values, and warns there of masks that are bytes.
+bool has_warned_of_bytes(const c10::FunctionSchema& schema) {
+  return schema.name() == "aten::index" && schema.overload_name() == "Tensor_out";
 }
 
 // The host's tensors among indices, which PyTorch takes from anywhere, become the device's; whether there was
@@ -449,6 +461,8 @@ void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (program->kind == Program::kHost) {
     ++program->runs;
     const c10::DeviceGuard guard(c10::Device(c10::DeviceType::PrivateUse1, call.device));
+    std::optional<c10::WarningUtils::WarningHandlerGuard> quiet;
+    if (has_warned_of_bytes(op.schema())) quiet.emplace(ignores_warnings());
     return at::native::cpu_fallback(op, stack);
   }
   run_on_device(*program, call, *stack);
@@ -483,6 +497,13 @@ void take_over(const std::vector<std::string>& names) {
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   for (const std::string& name : names)
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_boxed>());
+}
+
+c10::WarningHandler* ignores_warnings() {
+  static struct : c10::WarningHandler {
+    void process(const c10::Warning&) override {}
+  } handler;
+  return &handler;
 }
 
 std::vector<std::shared_ptr<Program>> programs() { return Cache::instance().programs(); }

@@ -26,4 +26,7 @@ void bound_programs(size_t most);
 // Counts host time of runs from now on: two readings of a clock for each.
 void count_host_time(bool on);
 
+// Of what PyTorch warns while a call is only asked about, as when it is traced: it warns when the call runs.
+c10::WarningHandler* ignores_warnings();
+
 }  // namespace opentrn::torch_device

@@ -340,6 +340,9 @@ PYBIND11_MODULE(_torch, module) {
     set_collective_function(reinterpret_cast<runtime::CollectiveFunction>(address));
   });
   module.def("make_group", &make_group);
+  module.def(
+      "ignore_warnings", [] { c10::WarningUtils::set_warning_handler(ignores_warnings()); },
+      "PyTorch's C++ warns of nothing in this thread any more");
   module.def("watch_for_deadlocks", &watch_for_deadlocks);
   module.def("cores_of_group", &cores_of_group, "The logical core of each rank; none of another backend's");
   module.def("stretch_collectives", &stretch_collectives,

@@ -66,6 +66,14 @@ void hold_index_select(c10::ArrayRef<c10::IValue> arguments) {
                     "index_select(): Index to scalar can have only 1 value, got ", count, " value(s)");
 }
 
+// self, from, to, generator; or without from, or without both. The CPU asks, and warns of floats that do not
+// hold every number between, before it looks whether there is anything to draw.
+void hold_random(c10::ArrayRef<c10::IValue> arguments) {
+  const at::Tensor nothing = at::empty({0}, arguments[0].toTensor().options().device(at::kCPU));
+  if (arguments.size() == 4) nothing.random_(arguments[1].toInt(), arguments[2].toOptional<int64_t>());
+  if (arguments.size() == 3) nothing.random_(arguments[1].toInt());
+}
+
 }  // namespace
 
 Asks asks_of(const std::string& name) {
@@ -75,6 +83,7 @@ Asks asks_of(const std::string& name) {
   if (name == "aten::masked_scatter" || name == "aten::masked_scatter_") return Asks::kMaskedScatter;
   if (name == "aten::multinomial") return Asks::kMultinomial;
   if (name == "aten::index_select") return Asks::kIndexSelect;
+  if (name == "aten::random_") return Asks::kRandom;
   return Asks::kNothing;
 }
 
@@ -85,6 +94,7 @@ void hold_values(Asks asks, c10::ArrayRef<c10::IValue> arguments) {
     case Asks::kMaskedScatter: return hold_masked_scatter(arguments);
     case Asks::kMultinomial: return hold_multinomial(arguments);
     case Asks::kIndexSelect: return hold_index_select(arguments);
+    case Asks::kRandom: return hold_random(arguments);
   }
 }
 

@@ -75,3 +75,17 @@ def test_tests_for_a_device_run_on_this_one_and_one_that_ends_its_process_does_n
 def test_exclusions_say_why() -> None:
     rows = suite.tomllib.loads((suite.HERE / "exclusions.toml").read_text())
     assert all(len(reason) > 10 for tests in rows.values() for reason in tests.values())
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ("torch.autograd.gradcheck.GradcheckError: Jacobian mismatch for output 0", "finite differences"),
+    ("x.GradcheckError: Jacobian computed with forward mode mismatch for output 0", "finite differences"),
+    ("InputError: input error [model.range]: -9 of input2[0] does not fit the 32 bits that", "need 64 bits"),
+    ("The following dtypes worked in forward but are not listed by the OpInfo: {torch.float16}.", "16 bits"),
+    ("The following dtypes worked in forward but are not listed by the OpInfo: {torch.float16, torch.int8}.", ""),
+    ("The following dtypes did not work in forward but are listed by the OpInfo: {torch.float16}.", ""),
+    ("AssertionError: Tensor-likes are not close!", ""),
+])  # fmt: skip
+def test_what_the_device_does_not_claim_is_told_from_failures(text: str, reason: str) -> None:
+    found = suite.beyond_the_device(text)
+    assert reason in found and bool(found) == bool(reason)

@@ -541,3 +541,35 @@ def test_channels_last_stay_last_through_layers_and_their_gradients(layer: Any) 
         found.append((out.stride(), given.stride()))
         assert out.is_contiguous(memory_format=torch.channels_last)
     assert found[0] == found[1]
+
+
+def test_a_mask_of_bytes_warns_once_and_what_is_traced_does_not_warn(capfd: pytest.CaptureFixture[str]) -> None:
+    x, mask = torch.ones(5, 6, device="neuron"), torch.tensor([1, 0, 1, 1, 0], dtype=torch.uint8, device="neuron")
+    with pytest.warns(UserWarning, match="torch.uint8") as given:
+        assert x[mask].shape == (3, 6)
+    assert len(given) == 1
+    assert "Warning" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("call", [
+    lambda place: torch.nn.functional.relu(torch.ones(3, dtype=torch.bool, device=place)),
+    lambda place: torch.var(torch.arange(6, device=place)),
+    lambda place: torch.nansum(torch.ones(3, dtype=torch.complex64, device=place)),
+    lambda place: torch.normal(1.0, torch.ones(3, dtype=torch.complex64, device=place)),
+])  # fmt: skip
+def test_types_that_torch_does_not_support_are_refused_in_its_words(call: Any) -> None:
+    said = []
+    for place in ("cpu", "neuron"):
+        with pytest.raises((RuntimeError, TypeError)) as found:
+            call(place)
+        said.append(str(found.value))
+    assert said[0] == said[1]
+
+
+def test_limits_that_a_float_does_not_hold_are_warned_of_each_time() -> None:
+    x = torch.empty(3, dtype=torch.float16, device="neuron")
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"to - 1 is out of bounds \[-\(2\^11\), 2\^11\]"):
+            x.random_(0, 2**12)
+    with pytest.raises(RuntimeError, match="from is out of bounds for"):
+        torch.empty(3, dtype=torch.int8, device="neuron").random_(-200, 5)

@@ -25,6 +25,7 @@ from torch._subclasses import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
+from opentrn import _torch
 from opentrn.errors import NotModelled
 from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
@@ -440,7 +441,7 @@ class _Worker:
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(1, "opentrn-eager")
+                self._pool = ThreadPoolExecutor(1, "opentrn-eager", initializer=_torch.ignore_warnings)
         return self._pool.submit(function, *arguments).result()
 
 

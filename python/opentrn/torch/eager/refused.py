@@ -71,7 +71,7 @@ def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Seq
         return
     words: tuple[str, ...] = _OF_TYPES
     if is_whole or is_complex:
-        words += ("not implemented for '",)
+        words += ("not implemented for '", "only support", "not support", "to be non-complex")
     words += tuple(f"not implemented for '{_name_of(each)}'" for each in names - read if not each.is_floating_point)
     try:
         takes(op, arguments, given)
