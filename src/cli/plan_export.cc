@@ -56,18 +56,19 @@ std::vector<int> blocks_of_chunks(const Model& model, const Layout& layout) {
 std::string jax(const Job& job, const Line& line) {
   const Layout& layout = line.plan->layout;
   const Model& model = job.model;
-  if (layout.cp > 1 && model.experts > 0)
-    refuse(fmt::format("{} for JAX: its experts take so many tokens of each sequence, which CP cuts",
-                       planner::to_string(layout)),
-           "--cp 1");
+  if (model.experts > 0 && layout.dp % layout.ep != 0)
+    refuse(fmt::format("{} for JAX: its EP {} does not divide DP {}, whose ranks share a set of experts",
+                       planner::to_string(layout), layout.ep, layout.dp),
+           "another --ep, or fewer --cp");
   if (layout.pp > 1) check_stages(model, layout);
   if (model.latent() || model.window_layers > 0 || !model.causal || model.biases)
     refuse(fmt::format("{} for JAX", model.name),
            "decoders without biases: no latent or windowed attention, no encoders");
-  if (model.experts > 0 && model.dense_layers > 0)
-    refuse(fmt::format("{} for JAX: blocks without experts, of which it has {}, beside those that have them",
-                       model.name, model.dense_layers),
-           "a model whose blocks all have experts, as Mixtral, Qwen2-MoE and Qwen3-MoE");
+  if (layout.pp > 1 && model.experts > 0 && model.dense_layers > 0)
+    refuse(fmt::format("{} for JAX: stages of one program do the same at the same time, and {} blocks of {} "
+                       "have no experts",
+                       planner::to_string(layout), model.dense_layers, model.name),
+           "--pp 1");
   if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
   if (layout.offload) refuse("offload for JAX", "a plan without --offload");
   const nlohmann::ordered_json plan{{"instance", line.on->machine.instance},
@@ -93,7 +94,8 @@ std::string jax(const Job& job, const Line& line) {
                                       {"experts", model.experts},
                                       {"active_experts", model.active_experts},
                                       {"expert_ffn", model.expert_ffn},
-                                      {"shared_ffn", model.shared_ffn}}},
+                                      {"shared_ffn", model.shared_ffn},
+                                      {"dense_layers", model.experts > 0 ? model.dense_layers : 0}}},
                                     {"layout",
                                      {{"pp", layout.pp},
                                       {"vpp", layout.vpp},
@@ -103,7 +105,7 @@ std::string jax(const Job& job, const Line& line) {
                                       {"cp", layout.cp},
                                       {"tp", layout.tp},
                                       {"ep", layout.ep},
-                                      {"capacity", model.expert_capacity(job.seq)},
+                                      {"capacity", model.expert_capacity(job.seq / layout.cp)},
                                       {"sp", layout.sp},
                                       {"zero", int{layout.zero}},
                                       {"micro_batch", layout.micro_batch},

@@ -27,9 +27,10 @@ VPP, BLOCKS = LAYOUT["vpp"], LAYOUT["blocks"]
 LONGEST = max(BLOCKS)
 HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
 FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
-# Of experts: how many a token meets, and how many tokens of a sequence each of them takes.
+# Of experts: how many a token meets, and how many tokens of a sequence (or of a device's run of one) each takes.
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
 SHARED = MODEL["shared_ffn"]  # width of the experts that every token meets, together
+DENSE = MODEL["dense_layers"]  # first blocks, which have no experts
 # Axes that cut a batch; ranks that share a set of experts are next to each other.
 BATCH = ("dp", "ep") if EXPERTS else ("dp",)
 # Devices with tokens of their own: context parallelism cuts each sequence.
@@ -44,14 +45,15 @@ def shapes() -> dict:
 
     A layer of each stage is one weight, whose first dimension has those of all stages. Chunks are a dimension before.
     """
-    layer, ends = one_layer(), {"norm": ((HIDDEN,), (None,)), "embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
+    ends = {"norm": ((HIDDEN,), (None,)), "embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
     if not MODEL["tied"]:
         ends["output"] = ((HIDDEN, VOCABULARY), (None, ENDS))
     if MODEL["positions"]:
         ends["positions"] = ((MODEL["positions"], HIDDEN), (None, ENDS))
+    layers = [one_layer(i) for i in range(LONGEST)]
     if PP > 1:
-        layer = {name: of_stages(*s) for name, s in layer.items()}
-    return {"layers": [layer] * LONGEST, "ends": ends}
+        layers = [{name: of_stages(*s) for name, s in layer.items()} for layer in layers]
+    return {"layers": layers, "ends": ends}
 
 
 def of_stages(shape: tuple, axes: tuple) -> tuple:
@@ -59,7 +61,7 @@ def of_stages(shape: tuple, axes: tuple) -> tuple:
     return ((VPP, *shape), (CHUNKS, *axes)) if VPP > 1 else (shape, axes)
 
 
-def one_layer() -> dict:
+def one_layer(place: int) -> dict:
     key_values = "tp" if KEY_HEADS % TP == 0 else None
     layer = {
         "norm1": ((HIDDEN,), (None,)),
@@ -69,7 +71,7 @@ def one_layer() -> dict:
         "v": ((HIDDEN, KEY_HEADS * HEAD), (None, key_values)),
         "o": ((HEADS * HEAD, HIDDEN), ("tp", None)),
     }
-    if EXPERTS:
+    if EXPERTS and place >= DENSE:
         inner = MODEL["expert_ffn"]
         layer["router"] = ((HIDDEN, EXPERTS), (None, None))
         layer["up"] = ((EXPERTS, HIDDEN, inner), ("ep", None, "tp"))
@@ -510,10 +512,10 @@ class Step:
         return jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index("tp") * heads - before, heads, 2)
 
     def layer(self, x, w):
-        w = self.own_heads(self.gathered(w, shapes()["layers"][0])) if ZERO >= 3 else w
+        w = self.own_heads(self.gathered(w, shapes()["layers"][-1 if "router" in w else 0])) if ZERO >= 3 else w
         x = x + self.summed(self.attention(self.whole_tokens(normed(x, w["norm1"])), w))
         h = self.whole_tokens(normed(x, w["norm2"]))
-        return x + self.summed(self.experts(h, w) if EXPERTS else self.mlp(h, w, product))
+        return x + self.summed(self.experts(h, w) if "router" in w else self.mlp(h, w, product))
 
     def mlp(self, h, w, product, of=""):
         up = product(h, w[of + "up"])
@@ -523,8 +525,9 @@ class Step:
     def experts(self, h, w):
         """Tokens go to the devices that have their experts, and what those make of them comes back. The experts that
         every token meets are on its own device, and work while tokens are under way."""
-        sequences = h.shape[0]
+        sequences = h.shape[0] * h.shape[1] * CP // PLAN["seq"]  # or runs of them, as devices of CP have
         shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))
+        shares, experts = (each.reshape(sequences, -1, CHOSEN) for each in (shares, experts))
         place, token, share = places(*jax.lax.stop_gradient((shares, experts)))
         tokens = dispatched(h.reshape(-1, HIDDEN), place, token).reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
         tokens = jax.lax.all_to_all(tokens, "ep", split_axis=0, concat_axis=1, tiled=True)
@@ -693,7 +696,7 @@ def initial(states) -> dict:
             0.02 if shape[0] == VOCABULARY else shape[-2] ** -0.5
         )
 
-    drawn = {"ends": shapes()["ends"], "layers": [one_layer()] * MODEL["layers"]}
+    drawn = {"ends": shapes()["ends"], "layers": [one_layer(i) for i in range(MODEL["layers"])]}
     master = jax.tree.map(draw, drawn, is_leaf=is_leaf)
     master["layers"] = arranged(master["layers"])
     weights = jax.tree.map(lambda w: w.astype(DTYPE), master)

@@ -17,7 +17,7 @@ from tests.jax.test_programs import run  # noqa: E402
 INSTANCE = "trn2.3xlarge"
 
 
-def config(folder: Path, **sizes: int | bool | str) -> str:
+def config(folder: Path, **sizes: int | bool | str | list[int]) -> str:
     """A Llama of these sizes, or a model of another type."""
     model = {"model_type": "llama", "num_key_value_heads": sizes["num_attention_heads"], **sizes}
     (folder / "config.json").write_text(json.dumps(model))
@@ -139,15 +139,21 @@ EXPERTS = [
     {"pp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 1},
     {"pp": 2, "vpp": 2, "tp": 1, "ep": 4, "sp": "off", "zero": 0},
     {"pp": 2, "tp": 2, "ep": 2, "sp": "on", "zero": 1, "shared": 192},
+    # Experts take tokens of each device's run of a sequence; first blocks without experts.
+    {"pp": 2, "cp": 2, "tp": 1, "ep": 2, "sp": "off", "zero": 1},
+    {"pp": 1, "cp": 2, "tp": 2, "ep": 2, "sp": "on", "zero": 3, "shared": 192, "dense": 1},
+    {"pp": 1, "tp": 2, "ep": 4, "sp": "off", "zero": 0, "shared": 192, "dense": 2},
 ]
 
 
 @pytest.mark.parametrize("options", EXPERTS)
-def test_stages_with_experts_have_the_gradients_of_one_device(tmp_path, options):
+def test_experts_have_the_gradients_of_one_device(tmp_path, options):
     """Of 1F1B too, whose passes back run the blocks, and their router, again."""
     options = {**options}
+    dense = {"mlp_only_layers": list(range(options.pop("dense")))} if "dense" in options else {}
     model = mixture(tmp_path, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=128,
-                    vocab_size=256, num_local_experts=8, **of_every_token(options.pop("shared", 0)))  # fmt: skip
+                    vocab_size=256, num_local_experts=8, **of_every_token(options.pop("shared", 0)),
+                    **dense)  # fmt: skip
     plan = exported(tmp_path, model, seq=64, global_batch=16, micro_batch=1, precision="fp32", **options)
     assert plan["layout"]["ep"] == options["ep"]
     found = gradients(tmp_path)
@@ -177,7 +183,7 @@ def test_blocks_that_a_stage_does_not_have_stay_zeros(tmp_path):
     assert found["absent"] == 0 and found["present"] > 0
 
 
-def mixture(folder: Path, **sizes: int | str) -> str:
+def mixture(folder: Path, **sizes: int | str | list[int]) -> str:
     """A Mixtral of these sizes, or another model with experts."""
     return config(folder, **{"model_type": "mixtral", "num_experts_per_tok": 2, **sizes})
 
@@ -351,6 +357,17 @@ def test_other_steps_take_what_their_plans_say(tmp_path, name):
              "intermediate_size": 1536, "moe_intermediate_size": 384, "num_experts": 16, "num_experts_per_tok": 4},
             {"seq": 512, "global_batch": 8, "tp": 2, "ep": 4, "sp": "off", "zero": 1, "recompute": "none"},
         ),
+        # Drawn at random: a first block without experts, and sequences of which a device has half.
+        (
+            {"model_type": "qwen3_moe", "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 64,
+             "intermediate_size": 1024, "moe_intermediate_size": 768, "num_experts": 4, "mlp_only_layers": [0]},
+            {"seq": 512, "global_batch": 2, "tp": 4, "ep": 1, "sp": "on", "zero": 2, "recompute": "full"},
+        ),
+        (
+            {"model_type": "qwen3_moe", "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 64,
+             "intermediate_size": 1024, "moe_intermediate_size": 256, "num_experts": 16},
+            {"seq": 256, "global_batch": 2, "cp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 2, "recompute": "full"},
+        ),
     ],
 )  # fmt: skip
 def test_steps_of_experts_take_what_their_plans_say(tmp_path, sizes, layout):
@@ -491,20 +508,20 @@ def test_micro_batches_take_their_turn_in_memory(tmp_path):
     assert bytes_by_count[1] < 1.25 * bytes_by_count[0]
 
 
-def test_blocks_without_experts_beside_others_are_refused(tmp_path):
+def test_stages_whose_blocks_are_not_alike_are_refused(tmp_path):
     model = config(tmp_path, model_type="qwen2_moe", hidden_size=512, num_hidden_layers=2, num_attention_heads=8,
                    intermediate_size=512, moe_intermediate_size=256, shared_expert_intermediate_size=512,
                    vocab_size=4096, num_experts=8, num_experts_per_tok=2, mlp_only_layers=[0])  # fmt: skip
-    with pytest.raises(InputError, match="blocks without experts, of which it has 1") as refused:
-        exported(tmp_path, model, seq=512, global_batch=16)
+    with pytest.raises(InputError, match="1 blocks of .* have no experts") as refused:
+        exported(tmp_path, model, seq=512, global_batch=16, pp=2)
     assert refused.value.label == "plan.export"
 
 
-def test_experts_whose_sequences_are_cut_are_refused(tmp_path):
+def test_experts_that_ranks_of_a_sequence_share_are_refused(tmp_path):
     model = mixture(tmp_path, hidden_size=512, num_hidden_layers=2, num_attention_heads=8, intermediate_size=512,
                     vocab_size=4096, num_local_experts=8)  # fmt: skip
-    with pytest.raises(InputError, match="CP cuts") as refused:
-        exported(tmp_path, model, seq=512, global_batch=16, cp=2)
+    with pytest.raises(InputError, match="EP 8 does not divide DP 4") as refused:
+        exported(tmp_path, model, seq=512, global_batch=16, cp=2, tp=1, ep=8)
     assert refused.value.label == "plan.export"
 
 

@@ -235,10 +235,11 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
 
 ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece combine = base_of(model, precision, Part::kCombine, part_of(sizes.rows, sizes.cores));
-  combine.keys = sizes.keys;
+  // Ranks that share a sequence have a run of its tokens each, of which experts take so many.
+  combine.keys = sizes.queries;
   combine.experts = model.experts;
   combine.chosen = model.active_experts;
-  combine.capacity = model.expert_capacity(double(sizes.keys));
+  combine.capacity = model.expert_capacity(double(sizes.queries));
   combine.shared = part_of(model.shared_ffn, sizes.parts);
   combine.gated = combine.shared > 0 && model.gated;
   combine.halves = sizes.cores > 1;
@@ -251,7 +252,7 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   route.chunks = sizes.chunks;
   Piece experts = base_of(model, precision, Part::kExperts, 0);
   experts.experts = model.experts / sizes.ep;
-  experts.rows = sizes.ep * sizes.rows / sizes.keys * combine.capacity;
+  experts.rows = sizes.ep * sizes.rows / sizes.queries * combine.capacity;
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
   experts.chunks = sizes.chunks;
@@ -274,10 +275,10 @@ Piece without_shared(Piece piece) {
 
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
   // Of the experts that every token meets two cores would have other parts.
-  const bool has_halves =
-      sizes.cores == 2 && sizes.keys % 2 == 0 && model.hidden % 2 == 0 && model.shared_ffn == 0;
+  const bool has_halves = sizes.cores == 2 && sizes.context == 1 && sizes.keys % 2 == 0 &&
+                          model.hidden % 2 == 0 && model.shared_ffn == 0;
   if (model.expert_layers() == 0 || model.latent() || !model.causal || (sizes.cores > 1 && !has_halves) ||
-      sizes.context > 1 || sizes.rows % sizes.keys != 0 || model.experts % sizes.ep != 0 ||
+      sizes.rows % sizes.queries != 0 || model.experts % sizes.ep != 0 ||
       model.expert_ffn % sizes.parts != 0 || model.shared_ffn % sizes.parts != 0)
     return false;
   const ExpertPieces made = expert_pieces(model, precision, sizes);

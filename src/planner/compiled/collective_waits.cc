@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <optional>
 
-#include "arch/dma_packets.h"
 #include "arch/tables.h"
-#include "arch/timing_table.h"
 #include "base/fault.h"
+#include "planner/compiled/waiting_steps.h"
 #include "planner/links.h"
-#include "spmd/schedule.h"
 
 namespace opentrn::planner::compiled {
 namespace {
 
 using collectives::Kind;
-using spmd::ValueNumber;
 
 // When in a piece something is there or wanted, as a share of its time, as in compiled steps of a few
 // exported models (decision 0193) [assumed]: the largest logit of each token; behind the logits' gradient
@@ -34,111 +31,6 @@ double by_tiers_s(const Machine& machine, Kind kind, Group group, double bytes) 
   }
 }
 
-// Bytes of a rank's memory that a ring reads and writes: its own part it copies.
-double moved_bytes(Kind kind, double bytes, double ranks) {
-  constexpr double kPassedOn = 2, kSummed = 3;
-  const double passes = kind == Kind::kAllReduce       ? kSummed + kPassedOn
-                        : kind == Kind::kReduceScatter ? kSummed
-                                                       : kPassedOn;
-  return bytes * (passes * (ranks - 1) + 2) / ranks;
-}
-
-// Exchanges between the cores of a rank, which read the memory that what both bring lies in (decision 0171).
-struct InsideRank {
-  double meeting_s = 0;  // 0: a rank of one core
-  double byte_s = 0;     // of a sum
-
-  static InsideRank of(const Machine& machine) {
-    if (machine.cores_per_rank <= 1) return {};
-    constexpr double kHalvesReadAndWritten = 1.5;
-    const arch::TimingTable& table = arch::timing(*machine.generation);
-    const double share = std::min(1.0, 1 / table.constant("hbm_cores_per_stack"));
-    return {table.constant("core_rendezvous_ns") * 1e-9,
-            kHalvesReadAndWritten / (table.constant("hbm_sustained_gb_s") * share * 1e9)};
-  }
-  // Of what each then has a half, and of what both have whole.
-  double scattered_s(double bytes) const { return meeting_s + byte_s * bytes; }
-  double summed_s(double bytes) const { return 2 * meeting_s + byte_s * bytes; }
-};
-
-using Value = std::optional<ValueNumber>;  // none: there from the beginning
-
-// `at`: when, as a share of the part's time.
-struct Touch {
-  Value value;
-  double at = 0;
-};
-using Touches = std::vector<Touch>;
-
-// Of a part that goes from `first` to `last` of another.
-Touches within(Touches touches, double first, double last) {
-  for (Touch& each : touches) each.at = first + each.at * (last - first);
-  return touches;
-}
-
-Touches joined(Touches a, const Touches& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// The steps of a micro-batch, one after the other.
-class Steps {
- public:
-  Steps(const Machine& machine, CollectiveTimes& times) : machine_(machine), times_(times) {}
-
-  void part(const PieceTime& time, const Touches& reads, const Touches& writes) {
-    if (time.seconds <= 0 && writes.empty()) return;
-    spmd::Part made;
-    made.ns = time.seconds * 1e9;
-    made.hbm_bytes = time.hbm_bytes;
-    for (const Touch& each : reads)
-      if (each.value) made.reads.push_back({*each.value, each.at * made.ns});
-    for (const Touch& each : writes) made.writes.push_back({*each.value, each.at * made.ns});
-    alone_ns_ += made.ns;
-    steps_.emplace_back(std::move(made));
-  }
-  // A part whose result is there at its end.
-  Value made_by(const PieceTime& time, const Touches& reads) {
-    const Value value = fresh();
-    part(time, reads, {{value, 1}});
-    return value;
-  }
-  Value fresh() { return next_++; }
-
-  // What comes of `read`. `before_s`: what the cores of a rank take to add up theirs first.
-  Value collective(Kind kind, Group group, double bytes, Value read, double before_s = 0) {
-    if (group.ranks <= 1 && before_s <= 0) return read;
-    spmd::Collective made;
-    made.ns = before_s * 1e9;
-    if (group.ranks > 1) {
-      made.ns += times_.seconds(machine_, kind, group, bytes) * 1e9;
-      made.hbm_bytes = moved_bytes(kind, bytes, double(group.ranks)) / machine_.cores_per_rank;
-    }
-    if (read) made.reads.push_back(*read);
-    const Value value = fresh();
-    made.writes.push_back(*value);
-    steps_.emplace_back(std::move(made));
-    return value;
-  }
-
-  double wait_s() const {
-    const arch::TimingTable& table = arch::timing(*machine_.generation);
-    const double share = arch::dma_packets(arch::default_tables()).of_collectives();
-    return (spmd::schedule(
-                steps_, {.hbm_bytes_per_ns = table.constant("hbm_bandwidth_gb_s"), .of_collectives = share})
-                .end_ns -
-            alone_ns_) *
-           1e-9;
-  }
-
- private:
-  const Machine& machine_;
-  CollectiveTimes& times_;
-  ValueNumber next_ = 0;
-  double alone_ns_ = 0;
-  std::vector<spmd::Step> steps_;
-};
-
 // What becomes of weights and their gradients: gathered, summed, updated.
 class Weights {
  public:
@@ -152,11 +44,16 @@ class Weights {
         scatters_(layout.zero >= 1),
         gathers_updated_(layout.zero == 1 || layout.zero == 2),
         all_bytes_(passes.embedding_bytes + passes.output_bytes) {
-    for (const auto* half : {&passes.attention, &passes.mlp})
-      for (const WeightTensor& each : half->weights) all_bytes_ += passes.layers * each.bytes;
+    const auto add = [&](const HalfPasses& half, int layers) {
+      for (const WeightTensor& each : half.weights) all_bytes_ += layers * each.bytes;
+    };
+    const int others = passes.layers - passes.dense;
+    add(passes.attention, passes.layers);
+    add(passes.mlp, others);
+    add(passes.dense_mlp, passes.dense);
     if (!passes.experts) return;
-    all_bytes_ += passes.layers * passes.experts->router_bytes;
-    for (const WeightTensor& each : passes.experts->shared.weights) all_bytes_ += passes.layers * each.bytes;
+    all_bytes_ += others * passes.experts->router_bytes;
+    add(passes.experts->shared, others);
     of_experts_ = {group_.ranks / passes.experts->ranks, group_.stride * passes.experts->ranks};
   }
 
@@ -197,7 +94,9 @@ class Weights {
 
  private:
   // Ranks that have a half's weights: of experts, fewer.
-  Group group_of(const HalfPasses& half) const { return &half == &passes_.mlp ? of_experts_ : group_; }
+  Group group_of(const HalfPasses& half) const {
+    return passes_.experts && &half == &passes_.mlp ? of_experts_ : group_;
+  }
   Value gathered(Group group, double bytes, Value after) {
     return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group, bytes, after) : Value();
   }
@@ -356,7 +255,7 @@ class MicroBatch {
         steps_.made_by(passes_.experts->experts.forward, joined({{there, 0}}, mlp_[size_t(layer)])));
   }
   Value exchanged(Value value) {
-    return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks},
+    return steps_.collective(Kind::kAllToAll, {passes_.experts->ranks, group_.ranks * passes_.context},
                              passes_.experts->exchanged_bytes, value);
   }
   // -- experts of a rank whose cores have halves of its tokens (decision 0251)
@@ -506,8 +405,12 @@ class MicroBatch {
     for (int i = passes_.layers; i-- > 0;) backward(i);
   }
 
-  Touches shared_gathered(Value after = {}) {
-    return passes_.experts ? weights_.gathered(passes_.experts->shared, after) : Touches();
+  Touches shared_gathered(int layer, Value after = {}) {
+    return has_experts(layer) ? weights_.gathered(passes_.experts->shared, after) : Touches();
+  }
+  bool has_experts(int layer) const { return passes_.experts && layer >= passes_.dense; }
+  const HalfPasses& mlp_of(int layer) const {
+    return layer < passes_.dense ? passes_.dense_mlp : passes_.mlp;
   }
 
   void forward() { blocks_forward(looked_up()); }
@@ -527,9 +430,9 @@ class MicroBatch {
     for (int i = 0; i < passes_.layers; ++i) {
       attention_.push_back(weights_.gathered(passes_.attention));
       value = half_forward(passes_.attention, attention_.back(), value);
-      mlp_.push_back(weights_.gathered(passes_.mlp));
-      shared_.push_back(shared_gathered());
-      value = passes_.experts ? experts_forward(i, value) : half_forward(passes_.mlp, mlp_.back(), value);
+      mlp_.push_back(weights_.gathered(mlp_of(i)));
+      shared_.push_back(shared_gathered(i));
+      value = has_experts(i) ? experts_forward(i, value) : half_forward(mlp_of(i), mlp_.back(), value);
     }
     last_ = value;
   }
@@ -581,8 +484,8 @@ class MicroBatch {
     }
     if (recomputes_late_) {  // a block that runs again gathers again, when its gradient is there
       attention_[size_t(again)] = weights_.gathered(passes_.attention, gradient_);
-      mlp_[size_t(again)] = weights_.gathered(passes_.mlp, gradient_);
-      shared_[size_t(again)] = shared_gathered(gradient_);
+      mlp_[size_t(again)] = weights_.gathered(mlp_of(again), gradient_);
+      shared_[size_t(again)] = shared_gathered(again, gradient_);
     }
     Value normal = gradient_;
     if (stand_alone_) {
@@ -653,14 +556,14 @@ class MicroBatch {
   }
 
   void backward(int layer) {
-    if (passes_.experts && has_halves()) {
+    if (has_experts(layer) && has_halves()) {
       halves_backward(layer);
-    } else if (passes_.experts) {
+    } else if (has_experts(layer)) {
       whole_gradient_ = whole(gradient_);
       experts_backward(layer);
     } else {
       whole_gradient_ = whole(gradient_);
-      mlp_backward(mlp_[size_t(layer)]);
+      mlp_backward(mlp_of(layer), mlp_[size_t(layer)]);
     }
     whole_gradient_ = whole(gradient_);
     const bool goes_on = passes_.recompute && layer > 0;
@@ -668,19 +571,19 @@ class MicroBatch {
                   goes_on ? layer - 1 : kNone, layer == 0);
   }
 
-  void mlp_backward(Touches reads) {
-    PieceTime before, own = passes_.mlp.backward;
+  void mlp_backward(const HalfPasses& half, Touches reads) {
+    PieceTime before, own = half.backward;
     if (passes_.recompute) {
       // The first of the MLP's products needs nothing of what runs again.
       if (stand_alone_) {
-        const double first = 0.5 / double(passes_.mlp.weights.size());
+        const double first = 0.5 / double(half.weights.size());
         steps_.part(first * own, {{whole_gradient_, 0}}, {});
         own = (1 - first) * own;
       }
-      before = passes_.mlp.again;
-      reads.push_back({normed(passes_.mlp.norm, again_), 0});
+      before = half.again;
+      reads.push_back({normed(half.norm, again_), 0});
     }
-    half_backward(passes_.mlp, reads, before, own, kNone, false);
+    half_backward(half, reads, before, own, kNone, false);
   }
 
   void ends() {

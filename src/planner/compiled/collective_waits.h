@@ -85,9 +85,11 @@ struct MicroBatchPasses {
   PieceTime embedding, norm, logits, shares, logits_backward, norm_backward, embedding_backward;
   HalfPasses attention, mlp;
   std::optional<ExpertPasses> experts;  // then `mlp` has their weights, and its norm where that stands alone
-  int layers = 0;                       // of a stage, or of its chunk
-  int64_t context = 1;                  // ranks that each have a part of the sequences
-  int64_t stages = 1;                   // that share the ends
+  HalfPasses dense_mlp;                 // of as many first blocks, which have no experts
+  int dense = 0;
+  int layers = 0;                                // of a stage, or of its chunk
+  int64_t context = 1;                           // ranks that each have a part of the sequences
+  int64_t stages = 1;                            // that share the ends
   double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
   double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up
   double token_bytes = 0;                        // of a number for each token

@@ -209,6 +209,20 @@ TEST_F(ActivationWaits, HalvesOfTokensAreWaitedForAtTheirExperts) {
   EXPECT_NEAR(found(1e-9), 8 * exchange_s, 0.01 * exchange_s);
 }
 
+// First blocks without experts meet what blocks of a model without any do.
+TEST_F(ActivationWaits, FirstBlocksHaveAnMlpOfTheirOwn) {
+  passes.sums = false;
+  const CollectiveWaits before = waits();
+  const BothWays piece{{1e-3, 0}, {1e-3, 0}};
+  passes.experts = ExpertPasses{piece, piece, piece, kBytes, 2, 0};
+  const double of_all = waits().experts_s;
+  passes.dense_mlp = passes.mlp;
+  passes.dense = 1;
+  EXPECT_NEAR(waits().experts_s, of_all / 2, 0.01 * of_all);
+  passes.dense = passes.layers;
+  EXPECT_NEAR(waits().activations_s, before.activations_s, 1e-9);
+}
+
 // Two ranks of four have a copy of an expert's weights, whose gradients meet there.
 TEST_F(WeightWaits, ExpertsMeetTheirCopies) {
   MicroBatchPasses passes = passes_of(memory_of_a_piece);

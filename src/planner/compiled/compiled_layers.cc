@@ -269,18 +269,20 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
                                    {model.hidden, queries, false, layers},
                                    {model.hidden, shared, false, 2 * layers},
                                    {queries, model.hidden, true, layers}});
+  const double dense = model.experts > 0 ? model.dense_layers : layers, sparse = layers - dense;
   if (!sizes.updates && model.experts > 0) {
     const int64_t local = model.experts / layout.ep, inner = part_of(model.expert_ffn, sizes.parts);
     weights.insert(weights.end(),
-                   {{part_of(model.hidden, sizes.cores), model.experts, false, layers},
-                    {local * model.hidden, inner, false, (model.gated ? 2 : 1) * layers, layout.ep},
-                    {local * inner, model.hidden, true, layers, layout.ep}});
+                   {{part_of(model.hidden, sizes.cores), model.experts, false, sparse},
+                    {local * model.hidden, inner, false, (model.gated ? 2 : 1) * sparse, layout.ep},
+                    {local * inner, model.hidden, true, sparse, layout.ep}});
     if (const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts); shared_ffn > 0)
-      weights.insert(weights.end(), {{model.hidden, shared_ffn, false, (model.gated ? 2 : 1) * layers},
-                                     {shared_ffn, model.hidden, true, layers}});
-  } else if (!sizes.updates) {
-    weights.insert(weights.end(), {{model.hidden, share.ffn, false, (model.gated ? 2 : 1) * layers},
-                                   {share.ffn, model.hidden, true, layers}});
+      weights.insert(weights.end(), {{model.hidden, shared_ffn, false, (model.gated ? 2 : 1) * sparse},
+                                     {shared_ffn, model.hidden, true, sparse}});
+  }
+  if (!sizes.updates && dense > 0) {
+    weights.insert(weights.end(), {{model.hidden, share.ffn, false, (model.gated ? 2 : 1) * dense},
+                                   {share.ffn, model.hidden, true, dense}});
   }
   for (size_t i = ends; i < weights.size(); ++i) weights[i].rows *= chunks;
   Updates all;
@@ -299,7 +301,7 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
     return BothWays{first_pass(times, piece, sizes), time_of(times, piece, true, sizes.adds)};
   };
   const double element = precision == Precision::kFp32 ? 4 : 2;
-  const int64_t places = model.experts * (sizes.rows / sizes.keys) * route.capacity;
+  const int64_t places = model.experts * (sizes.rows / sizes.queries) * route.capacity;
   ExpertPasses made{both(route), both(experts), both(combine), double(places) * model.hidden * element,
                     layout.ep};
   made.router_bytes = double(model.hidden) * model.experts * element;
@@ -415,7 +417,11 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.by_rows = sizes.by_rows;
   step.attention = passes(attention_half(model, job.precision, sizes),
                           {{queries, 0.1}, {queries, 0.75}, {shared, 0.8}, {shared, 0.85}});
+  std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
+  if (model.gated) mlp.push_back({inner, 0.9});
   if (model.experts > 0) {
+    step.dense = model.dense_layers;
+    if (step.dense > 0) step.dense_mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
     step.experts = expert_passes(times, model, job.precision, layout, sizes);
     const double of_experts =
         bytes(double(model.experts) / layout.ep * double(part_of(model.expert_ffn, sizes.parts)));
@@ -426,8 +432,6 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
       step.mlp.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
     }
   } else {
-    std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
-    if (model.gated) mlp.push_back({inner, 0.9});
     step.mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
   }
   if (sizes.stages > 1 && layout.schedule == Schedule::kGPipe) {
@@ -536,8 +540,9 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
                         (at_once ? micro_batches : 1);
     if (in_ticks) set_ticks(times, model, job.precision, layout, sizes, out);
     set_optimizer(times, machine, embedding.wide, out);
-    const bool are_alike = model.expert_layers() == 0 ||
-                           (model.dense_layers == 0 && experts_are_whole(model, job.precision, sizes));
+    // Stages have their blocks in turn, so that all of them are alike.
+    const bool are_alike = model.expert_layers() == 0 || ((model.dense_layers == 0 || layout.pp == 1) &&
+                                                          experts_are_whole(model, job.precision, sizes));
     const bool is_program = layout.pp == 1 || in_ticks;
     if (is_program && are_alike && !model.latent() && model.streams == 1)
       set_optimizer_by_tensor(times, model, machine, layout, sizes, embedding.wide, out);

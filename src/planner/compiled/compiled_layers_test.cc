@@ -208,6 +208,12 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
       graph::verify(graph_of(*each));
       EXPECT_GT(times.seconds(*each), 0) << to_string(*each);
     }
+  // Of a sequence of which two ranks have a run each, as many of a run.
+  BlockSizes of_runs = sizes;
+  of_runs.keys = 2 * sizes.queries;
+  of_runs.context = 2;
+  ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, of_runs));
+  EXPECT_EQ(expert_pieces(model, Precision::kBf16, of_runs).route.capacity, 32);
   model.shared_ffn = 385;  // two ranks do not divide them
   EXPECT_FALSE(experts_are_whole(model, Precision::kBf16, sizes));
 }
