@@ -10,7 +10,7 @@ What rows do not say is taken so: keys and values of a sequence lie side by side
 Inference without `is_block_kv_layout` and AWS's vLLM plugin before 0.21 have them; decode reads the positions of the
 whole cache (`seq`), as AWS's programs of one bucket do; a prompt is padded to a power of two, or to the longest
 sequence where that is less, as both libraries make buckets; with logical cores (LNC=2) each physical core is a rank's
-half. What the stack's own code and pages say:
+half, of its heads or, where it has one alone, of that (decision 0266). What the stack's own code and pages say:
 
 - Transformers NeuronX before SDK 2.19 has no attention kernel for prompts: `layers/attention.py` computes scores, masks
   them, and multiplies their softmax. From 2.19 on one is taken above 8192 tokens (its developer guide).
@@ -235,7 +235,7 @@ def _step_time(work: Workload, layers: int) -> object:
     fused = not work.prefill or (work.fused_above is not None and bucket[1] > work.fused_above)
     ranks = work.sequence_ranks if bucket[1] >= work.sequence_ranks else 1
     return _core.time_of_config(
-        work.config, work.target, "bf16", bucket, work.ranks, layers, True, fused, ranks
+        work.config, work.target, "bf16", bucket, work.ranks, layers, True, fused, ranks, cores_per_rank=work.lnc
     )
 
 

@@ -72,6 +72,7 @@ class StepBuilder {
       results.push_back(choice.logit);
     }
     if (config_.features) results.push_back(features_);
+    results.insert(results.end(), sent_.begin(), sent_.end());
     finish(std::move(results));
     return std::move(module_);
   }
@@ -197,26 +198,26 @@ class StepBuilder {
     ValueId x = begun();
     positions_ = positions;
     find_positions(-1);
-    std::vector<ValueId> results{x}, sent;
-    const auto gathered = [&](const char* norm) {
-      sent.push_back(narrow(normed(x, norm)));
-      return argument(Type::tensor(element_, {rows_, config_.hidden}),
-                      fmt::format("gathered{}", sent.size() / 2));
+    std::vector<ValueId> results{x};
+    const auto gathered = [&](const char* norm, int64_t cores) {
+      sent_.push_back(narrow(normed(x, norm)));
+      return argument(Type::tensor(element_, {cores * rows_, config_.hidden}),
+                      fmt::format("gathered{}", sent_.size() / 2));
     };
     const auto scattered = [&](ValueId term) {
-      sent.push_back(narrow(term));
-      return builder_.convert(builder_.slice(sent.back(), {0, 0}, {own, config_.hidden}), kReal);
+      sent_.push_back(narrow(term));
+      return builder_.convert(builder_.slice(sent_.back(), {0, 0}, {own, config_.hidden}), kReal);
     };
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       layer_ = layer;
       at("attention");
-      x = plus(x, after(scattered(attended(gathered("attention_norm"), results)), "after_attention_norm"));
+      x = plus(x, after(scattered(attended(gathered("attention_norm", 1), results)), "after_attention_norm"));
       at("feed_forward");
-      x = plus(x, after(scattered(fed_forward(gathered("feed_forward_norm"))), "after_feed_forward_norm"));
+      const ValueId in = gathered("feed_forward_norm", options_.cores_per_head);
+      x = plus(x, after(scattered(fed_forward(in)), "after_feed_forward_norm"));
     }
     layer_ = -1;
     results[0] = ended(x);
-    results.insert(results.end(), sent.begin(), sent.end());
     return results;
   }
 
@@ -518,7 +519,15 @@ class StepBuilder {
   ValueId feed_forward(ValueId x) {
     at("feed_forward");
     if (config_.experts > 0) return mixture(x);
-    return fed_forward(narrow(normed(x, "feed_forward_norm")));
+    const ValueId in = narrow(normed(x, "feed_forward_norm"));
+    return options_.cores_per_head == 1 ? fed_forward(in) : fed_forward_of_cores(in);
+  }
+  // Of the rows of all cores that share heads; the own ones of the sum.
+  ValueId fed_forward_of_cores(ValueId in) {
+    const Type others = Type::tensor(element_, {(options_.cores_per_head - 1) * rows_, config_.hidden});
+    const ValueId all = builder_.concatenate({in, argument(others, fmt::format("others{}", layer_))}, 0);
+    sent_.push_back(narrow(fed_forward(all)));
+    return builder_.convert(builder_.slice(sent_.back(), {0, 0}, {rows_, config_.hidden}), kReal);
   }
   ValueId fed_forward(ValueId in) {
     if (config_.plain) {
@@ -757,7 +766,7 @@ class StepBuilder {
       window_mask_{}, features_{};
   Turns turns_, local_turns_;
   std::map<std::string, ValueId> weights_;
-  std::vector<ValueId> pools_;
+  std::vector<ValueId> pools_, sent_;  // to other ranks and cores
   std::optional<PartGraph> part_;      // where one is made
   std::map<std::string, Type> types_;  // of its weights
   int64_t part_layer_ = -1;
@@ -773,6 +782,7 @@ graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool
                 fmt::format("{} rows of a model{} divided by {} ranks", bucket.rows(),
                             config.experts > 0 ? " of experts" : "", ranks),
                 "sequence parallelism is for dense models and as many rows as ranks");
+  OPENTRN_CHECK(options.cores_per_head == 1 || config.experts == 0, "cores with their own rows of experts");
   return StepBuilder(config, bucket, pool, element, options).run();
 }
 

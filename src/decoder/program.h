@@ -47,6 +47,10 @@ struct StepOptions {
   // and feed-forward layer) and results behind them. An input fault "decoder.ranks" for models of experts,
   // and for fewer rows than ranks.
   int64_t sequence_ranks = 1;
+  // Above 1: so many cores share the heads of the model's part, and the step's tokens are one core's. The
+  // rows of the others are arguments in front of feed-forward layers, whose terms of all rows are results.
+  // Not of models of experts.
+  int64_t cores_per_head = 1;
 };
 
 // An argument of the step besides the numbers of tokens.

@@ -18,6 +18,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "decoder/core_part.h"
 #include "decoder/eagle.h"
 #include "decoder/engine.h"
 #include "decoder/exchange.h"
@@ -236,24 +237,25 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
 // decoder::Bucket.
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
                           const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous,
-                          bool fuse_attention, int64_t sequence_ranks, bool chooses) {
+                          bool fuse_attention, int64_t sequence_ranks, bool chooses, int cores_per_rank) {
   constexpr int64_t kBlockTokens = 32;
-  const Bucket bucket = to_bucket(of, chooses);
+  const Bucket whole = to_bucket(of, chooses);
   const Generation generation = arch::resolve_target(target);
   std::unique_ptr<runtime::Model> model;
   {
     const Unlocked unlocked;
-    decoder::Config config = decoder::part_of(decoder::config_of_json(json), ranks);
+    auto [config, bucket, options] =
+        decoder::core_part(decoder::config_of_json(json), whole, ranks, cores_per_rank,
+                           {.fuse_attention = fuse_attention, .sequence_ranks = sequence_ranks});
     if (layers > 0) config.layers = std::min(config.layers, layers);
-    if (bucket.context < bucket.tokens || bucket.context % kBlockTokens != 0)
+    if (bucket.context < whole.tokens || bucket.context % kBlockTokens != 0)
       throw Fault(FaultKind::kInput, "decoder.buckets",
-                  fmt::format("a program of {} tokens and {} positions", bucket.tokens, bucket.context),
+                  fmt::format("a program of {} tokens and {} positions", whole.tokens, bucket.context),
                   "as many positions as tokens at least, in blocks of 32");
     config.context = std::max(config.context, bucket.context);
     const decoder::Pool blocks{kBlockTokens, bucket.sequences * bucket.context / kBlockTokens + 1};
     const decoder::Pool pool = contiguous ? decoder::Pool{bucket.context, bucket.sequences} : blocks;
-    model = decoder::compiled_step(config, bucket, pool, element_of(element), generation,
-                                   {fuse_attention, sequence_ranks});
+    model = decoder::compiled_step(config, bucket, pool, element_of(element), generation, options);
   }
   return time_program(model->program, model->generation, {}, model->origin, nullptr, std::nullopt, true);
 }
@@ -426,11 +428,11 @@ void bind_decoder(nb::module_& module) {
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
-      "chooses"_a = false,
+      "chooses"_a = false, "cores_per_rank"_a = 1,
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
-          "sequence_ranks: int = 1, chooses: bool = False) -> Timing"));
+          "sequence_ranks: int = 1, chooses: bool = False, cores_per_rank: int = 1) -> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a, "instance"_a, "cores_per_rank"_a = 1, "chooses"_a = false);
   module.def("results_us_of_config", &results_us_of_config, "config"_a, "bucket"_a, "chooses"_a = false);

@@ -119,3 +119,33 @@ def test_attention_without_a_kernel_and_a_sequence_in_parts_change_the_time() ->
     assert 0 < layers[1] < layers[0]  # norms and sums are of an eighth of the rows
     with pytest.raises(Exception, match="512 rows of a model divided by 1024 ranks"):
         time_of(True, 1024)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "sequence_ranks"),
+    [((1, 1, 1024, False), 1), ((2, 512, 1024, False), 1), ((1, 512, 512, False), 8), ((1, 33, 64, False), 1)],
+)
+def test_cores_of_a_rank_share_its_head(bucket: tuple[int, int, int, bool], sequence_ranks: int) -> None:
+    """Four heads on four logical cores (Llama 3.3 70B on trn2.48xlarge has 64 on 64): a core computes half of a rank's
+    products, and takes more than half of its time and less than all of it."""
+    from opentrn import _core
+
+    config = json.dumps({
+        "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 1024, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 128, "intermediate_size": 4096, "vocab_size": 4096,
+        "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+    })  # fmt: skip
+
+    def step(cores: int, lnc: int, ranks: int) -> tuple[float, float]:
+        made = _core.time_of_config(
+            config, "trn2", "bf16", bucket, cores, 2, True, True, ranks, cores_per_rank=lnc
+        )
+        return made.tensor_flops, made.time_us
+
+    (whole, longest), (half, time) = step(4, 1, min(sequence_ranks, 4)), step(8, 2, sequence_ranks)
+    assert half == pytest.approx(whole / 2, rel=0.01)
+    assert longest / 2 < time < longest
+    with pytest.raises(Exception, match="8 ranks share 4 heads"):
+        step(8, 1, sequence_ranks)
+    with pytest.raises(Exception, match="9 cores are no ranks of 2"):
+        step(9, 2, sequence_ranks)

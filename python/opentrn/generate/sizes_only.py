@@ -62,7 +62,8 @@ class SizesOnly:
             raise InputError(f"{shown(path)} is not a JSON object", label="generate.step_times")
         expect_instance(ranks, instance, lnc)
         self._cores, self._lnc = ranks * lnc, lnc
-        _core.time_of_config(self._text, self.target, dtype, (1, 1, BLOCK_TOKENS, False), self._cores, 1)  # or refuses
+        refusing = (1, 1, BLOCK_TOKENS, False)
+        _core.time_of_config(self._text, self.target, dtype, refusing, self._cores, 1, cores_per_rank=lnc)
         gpt2 = "n_layer" in found
         self._layers = int(found["n_layer" if gpt2 else "num_hidden_layers"])
         trained = int(found["n_positions" if gpt2 else "max_position_embeddings"])
@@ -86,7 +87,9 @@ class SizesOnly:
         return StepTime(predicted, exchange, long.bound_by, band, trust)
 
     def _timed(self, bucket: Bucket, layers: int, chooses: bool) -> Any:
-        return _core.time_of_config(self._text, self.target, self.dtype, bucket, self._cores, layers, chooses=chooses)
+        return _core.time_of_config(
+            self._text, self.target, self.dtype, bucket, self._cores, layers, chooses=chooses, cores_per_rank=self._lnc
+        )
 
     def _exchange(self, bucket: Bucket, chooses: bool) -> float:
         """Microseconds: sums of the rows of the hidden size after attention and after the feed-forward layer, and the
