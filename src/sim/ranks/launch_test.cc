@@ -15,7 +15,7 @@
 #include "backend/sample_programs.h"
 #include "base/fault.h"
 #include "base/random.h"
-#include "collectives/choose.h"
+#include "collectives/predict.h"
 #include "isa/definitions.h"
 
 namespace opentrn::sim::ranks {
@@ -202,7 +202,7 @@ class Reference {
     auto& runs = runs_.emplace_back();
     for (const collectives::Request& request : one.requests) {
       const auto layout = collectives::layout_of(platform_, cores);
-      const auto choice = collectives::choose(arch::default_tables(), kGeneration, request, layout);
+      const auto choice = collectives::choose_on(arch::default_tables(), platform_, request, cores, layout);
       plans_.push_back(choice.algorithm.plan(request, layout));
       runs.push_back({&plans_.back(),
                       collectives::costs_of(arch::default_tables(), kGeneration, choice.algorithm.name),
