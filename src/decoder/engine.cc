@@ -53,7 +53,9 @@ std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket
       std::make_unique<runtime::Model>(model::model_of(compiler::compile(module, options), generation));
   const auto pools = static_cast<size_t>(2 * config.layers);
   // Arguments in front of attention and feed-forward layers (StepOptions).
-  const size_t exchanged = of.sequence_ranks > 1 ? pools : of.cores_per_head > 1 ? pools / 2 : 0,
+  const size_t exchanged = of.sequence_ranks > 1   ? pools
+                           : of.cores_per_head > 1 ? pools / 2
+                                                   : 0,
                first = model->inputs.size() - exchanged - pools;
   for (size_t i = 0; i < pools; ++i) {
     const runtime::Port& port = model->inputs[first + i];

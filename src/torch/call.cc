@@ -49,6 +49,7 @@ class Reader {
     if (value.isNone()) return put(kNone);
     if (value.isTensor()) return read_tensor(value.toTensor());
     if (value.isInt()) return put(kInt, static_cast<uint64_t>(value.toInt()));
+    if (value.isUnsigned()) return put(kInt, value.toUInt());
     if (value.isBool()) return put(kBool, value.toBool() ? 1 : 0);
     if (value.isDouble()) return read_double(value.toDouble());
     if (value.isComplexDouble()) {

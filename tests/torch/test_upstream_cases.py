@@ -573,3 +573,9 @@ def test_limits_that_a_float_does_not_hold_are_warned_of_each_time() -> None:
             x.random_(0, 2**12)
     with pytest.raises(RuntimeError, match="from is out of bounds for"):
         torch.empty(3, dtype=torch.int8, device="neuron").random_(-200, 5)
+
+
+def test_numbers_without_a_sign_are_compared_and_filled() -> None:
+    x = torch.tensor([1, 2, 5], dtype=torch.uint64, device="neuron")
+    assert (x == x).cpu().tolist() == [True] * 3 and (x == 5).cpu().tolist() == [False, False, True]
+    assert x.fill_(x[1].item()).cpu().tolist() == [2, 2, 2]

@@ -131,9 +131,10 @@ def _op(name: str) -> Any:
 
 
 def beside_numbers(schema: Any, given: Sequence[Given]) -> torch.dtype | None:
-    """The type of a call's tensors, where numbers are to be tensors too; None where the schema takes them for such."""
+    """The type of a call's tensors, where numbers are to be tensors too; None where the schema takes them for such, and
+    where there are none."""
     name = schema.name.partition("::")[2]
-    if torch._C._should_allow_numbers_as_tensors(name):
+    if torch._C._should_allow_numbers_as_tensors(name) or all(each.number is None for each in given):
         return None
     types = {each.dtype for each in given if each.number is None}
     return functools.reduce(torch.promote_types, types) if types else torch.bool
