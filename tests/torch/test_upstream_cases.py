@@ -502,6 +502,17 @@ def test_results_of_views_with_gaps_keep_the_order_of_their_dimensions(permuted:
         torch.testing.assert_close(found.cpu(), wanted)
 
 
+@pytest.mark.parametrize(
+    ("op", "count", "words"), [(torch.complex, 2, "ComplexFloat"), (torch.isposinf, 1, "non-boolean outputs")]
+)
+def test_results_of_another_type_than_the_operands_have_that_type(op: Any, count: int, words: str) -> None:
+    given = [torch.rand(4, device="neuron")] * count
+    with pytest.raises(RuntimeError, match=words):
+        op(*given, out=torch.empty(4, device="neuron"))
+    of_its_type = torch.empty(4, dtype=op(*given).dtype, device="neuron")
+    assert torch.equal(op(*given, out=of_its_type).cpu(), op(*[each.cpu() for each in given]))
+
+
 @pytest.mark.parametrize("name", ["nansum", "all", "any"])
 def test_results_of_a_type_that_torch_does_not_give_are_refused(name: str) -> None:
     place = torch.empty((), dtype=torch.int64 if name == "nansum" else torch.int8, device="neuron")

@@ -44,6 +44,7 @@ _OF_TYPES = (
     "Expected object of scalar type", "expected scalar type", "expected scalar_type", "of same type",
     "with different dtypes", "have the same type", "safely castable", "canCast(", "should be same as input",
     "must not be a floating point number", "must not be a complex number", "only supports bool tensor for result",
+    "not support non-boolean",
 )  # fmt: skip
 
 
@@ -59,14 +60,18 @@ def hold_types(op: Any, arguments: list[Any], given: Sequence[Any], written: Seq
     """Raises what torch raises where what an op writes into has a type that takes no such results, and where an op has
     no kernel for whole or complex numbers, none for floats beside whole ones, or none that gives such.
 
-    written: numbers of those tensors. The CPU is asked where that can be: of types that differ, and of such numbers.
+    written: numbers of those tensors. The CPU is asked where that can be: of types that differ, of such numbers, and of
+    what is given for results.
     """
     types, names = {each.dtype for each in given}, {given[i].dtype for i in written}
     read = {each.dtype for i, each in enumerate(given) if i not in written}
     is_complex = any(each.is_complex for each in types)
     is_whole = bool(types) and not is_complex and not any(each.is_floating_point for each in types)
     is_whole = is_whole and op._schema.name not in _BEYOND_THE_CPU
-    asks = is_complex or is_whole and (_has_fractions(arguments) or sum(map(_bytes, given)) <= _TRIED_BYTES_MAX)
+    is_small = sum(map(_bytes, given)) <= _TRIED_BYTES_MAX
+    asks = is_complex or is_whole and (_has_fractions(arguments) or is_small)
+    # Some results have a type of their own: truths, or complex numbers of two tensors of floats.
+    asks = asks or is_small and any(each.is_out for each in op._schema.arguments)
     if not asks and (not written or (len(types) == 1 and all(name.is_floating_point for name in names))):
         return
     words: tuple[str, ...] = _OF_TYPES
