@@ -513,6 +513,17 @@ def test_results_of_another_type_than_the_operands_have_that_type(op: Any, count
     assert torch.equal(op(*given, out=of_its_type).cpu(), op(*[each.cpu() for each in given]))
 
 
+@pytest.mark.parametrize("name", ["fmod", "remainder", "pow"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_number_beside_a_tensor_of_16_bits_is_rounded_first(name: str, dtype: torch.dtype) -> None:
+    x, op = torch.linspace(0.5, 20, 300).to(dtype), getattr(torch, name)
+    calls = [lambda x: op(x, 2.3)] + [lambda x: op(2.3, x / 4)] * (name != "fmod")  # torch has no fmod of a number
+    for call in calls:
+        wanted = call(x)
+        torch.testing.assert_close(call(x.to("neuron")).cpu(), wanted, rtol=0.004 if name == "pow" else 0, atol=0)
+        assert name != "pow" or (call(x.to("neuron")).cpu() == wanted).float().mean() > 0.97
+
+
 @pytest.mark.parametrize("name", ["nansum", "all", "any"])
 def test_results_of_a_type_that_torch_does_not_give_are_refused(name: str) -> None:
     place = torch.empty((), dtype=torch.int64 if name == "nansum" else torch.int8, device="neuron")

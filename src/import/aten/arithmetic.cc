@@ -109,10 +109,18 @@ Value div(Call& call) {
   return call.body.convert(whole_quotient(call.body, a, b), call.out().dtype);
 }
 
+// Both in the type they are computed in, of values of the result's type: torch rounds a number beside a
+// tensor of 16 bits before it takes a remainder or a power.
+std::pair<Value, Value> both_of_result(Call& call) {
+  const ElementType dtype = math_dtype(call.out().dtype);
+  const auto [a, b] = both(call, call.at(0), call.at(1));
+  return {call.body.convert(a, dtype), call.body.convert(b, dtype)};
+}
+
 // With the divisor's sign.
 Value remainder(Call& call) {
   Body& body = call.body;
-  const auto [a, b] = both(call, call.at(0), call.at(1), math_dtype(call.out().dtype));
+  const auto [a, b] = both_of_result(call);
   Value rest = body.binary("remainder", a, b);
   if (is_signed(a.dtype)) {
     const Value zero = body.like(0, a);
@@ -126,7 +134,7 @@ Value remainder(Call& call) {
 
 // With the dividend's sign.
 Value fmod(Call& call) {
-  const auto [a, b] = both(call, call.at(0), call.at(1), math_dtype(call.out().dtype));
+  const auto [a, b] = both_of_result(call);
   return call.body.convert(call.body.binary("remainder", a, b), call.out().dtype);
 }
 
@@ -154,7 +162,7 @@ std::optional<Value> simple_power(Call& call, const Number& exponent) {
 Value power(Call& call) {
   if (const Arg& exponent = call.at(1); exponent.is_number())
     if (const auto made = simple_power(call, exponent.number())) return *made;
-  const auto [a, b] = both(call, call.at(0), call.at(1), math_dtype(call.out().dtype));
+  const auto [a, b] = both_of_result(call);
   return call.body.convert(call.body.binary("power", a, b), call.out().dtype);
 }
 
