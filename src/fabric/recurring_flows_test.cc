@@ -1,92 +1,39 @@
 #include "fabric/recurring_flows.h"
 
-#include <algorithm>
-#include <random>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fabric/drawn_flows_for_test.h"
+
 namespace opentrn::fabric::recurring_flows_tests {
 namespace {
 
-class Draw {
- public:
-  explicit Draw(uint32_t seed) : random_(seed) {}
-  int operator()(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
-  bool one_in(int n) { return (*this)(1, n) == 1; }
-
- private:
-  std::mt19937 random_;
-};
-
-struct Begin {
-  int64_t at_ps = 0;
-  Flow flow;
-};
-
-struct Case {
-  Network network;
-  std::vector<Begin> begins;  // by time
-};
-
-Flow drawn_flow(Draw& draw, int links) {
-  Flow out;
-  for (int link = 0; link < links; ++link)
-    if (draw(0, links / 2) == 0)
-      out.hops.push_back({link, draw.one_in(3) ? kWholeShare / draw(1, 4) : kWholeShare});
-  if (draw.one_in(5)) out.bytes_per_s_max = int64_t{draw(1, 20)} * 500'000'000;
-  out.priority = draw.one_in(4) ? draw(0, 2) : 0;
-  out.weight = draw.one_in(4) ? draw(1, 8) : 1;
-  out.multiplicity = draw.one_in(6) ? draw(2, 5) : 1;
-  return out;
-}
+using namespace for_test;
 
 // A few kinds of flows that start again and again, with other bytes.
-Case drawn(uint32_t seed) {
+DrawnFlows drawn(uint32_t seed) {
   Draw draw(seed);
-  Case out;
+  DrawnFlows out;
   const int links = draw(1, 12), kinds = draw(1, 6), flows = draw(1, 80);
-  for (int i = 0; i < links; ++i)
-    out.network.links.push_back(
-        {0, 1, draw.one_in(40) ? 0 : int64_t{draw(1, 100)} * 1'000'000'000, 0, LinkClass::kHbm});
+  for (int i = 0; i < links; ++i) out.network.links.push_back(drawn_link(draw));
   std::vector<Flow> of_kind;
   for (int i = 0; i < kinds; ++i) of_kind.push_back(drawn_flow(draw, links));
   int64_t at_ps = 0;
   for (int i = 0; i < flows; ++i) {
     if (draw.one_in(2)) at_ps += int64_t{draw(1, 60)} * 1'000'000;
     Begin begin{at_ps, of_kind[static_cast<size_t>(draw(0, kinds - 1))]};
-    begin.flow.bytes = draw.one_in(12) ? 0 : int64_t{draw(1, 40)} * 25'000;
+    begin.flow.bytes = drawn_bytes(draw);
     out.begins.push_back(begin);
   }
   return out;
 }
 
-struct History {
-  std::vector<std::pair<int64_t, FlowId>> ends;
-  std::vector<int64_t> carried;  // over each link, at each time
-};
-
-template <typename TheFlows>
-History history_of(const Case& c, TheFlows& flows) {
-  History out;
-  for (size_t next = 0;;) {
-    const int64_t begin = next < c.begins.size() ? c.begins[next].at_ps : INT64_MAX;
-    const int64_t now = std::min(begin, flows.next_end());
-    if (now == INT64_MAX) return out;
-    for (const FlowId id : flows.advance(now)) out.ends.emplace_back(now, id);
-    for (; next < c.begins.size() && c.begins[next].at_ps == now; ++next)
-      flows.start(now, c.begins[next].flow);
-    for (size_t link = 0; link < c.network.links.size(); ++link)
-      out.carried.push_back(flows.carried(static_cast<LinkId>(link)));
-  }
-}
-
 TEST(RecurringFlows, EndWhenFlowsDo) {
   int64_t solved = 0, spared = 0;
   for (uint32_t seed = 0; seed < 1500; ++seed) {
-    const Case c = drawn(seed);
+    const DrawnFlows c = drawn(seed);
     Flows flows(c.network);
     RecurringFlows recurring(c.network);
     const History wanted = history_of(c, flows), found = history_of(c, recurring);
