@@ -11,6 +11,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
@@ -441,6 +442,23 @@ void run_on_device(Program& program, const Call& call, torch::jit::Stack& stack)
 
 }  // namespace
 
+namespace {
+
+// An op of the host draws from a generator of the host, which begins at the next numbers of the device's.
+void give_host_generator(c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
+  const size_t first = stack.size() - arguments.size();
+  for (size_t i = first; i < stack.size(); ++i) {
+    if (!stack[i].isGenerator()) continue;
+    at::Generator given = stack[i].toGenerator();
+    if (given.device().type() != c10::DeviceType::PrivateUse1) continue;
+    const std::array<uint32_t, 4> words = given.get<Generator>()->draw();
+    const uint64_t seed = (uint64_t{words[1]} << 32 | words[0]) ^ uint64_t { words[3] } << 16;
+    stack[i] = at::detail::createCPUGenerator(seed);
+  }
+}
+
+}  // namespace
+
 void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   Call call;
@@ -463,6 +481,7 @@ void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const c10::DeviceGuard guard(c10::Device(c10::DeviceType::PrivateUse1, call.device));
     std::optional<c10::WarningUtils::WarningHandlerGuard> quiet;
     if (has_warned_of_bytes(op.schema())) quiet.emplace(ignores_warnings());
+    if (call.generator) give_host_generator(torch::jit::last(*stack, count), *stack);
     return at::native::cpu_fallback(op, stack);
   }
   run_on_device(*program, call, *stack);

@@ -15,6 +15,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the device is torch's")
 
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 import opentrn.torch  # noqa: E402
 from conformance.torch_device import foreach  # noqa: E402
 from conformance.torch_device import run as conformance  # noqa: E402
@@ -128,6 +130,31 @@ def test_random_numbers_come_from_the_devices_generator() -> None:
     assert torch.equal(first, torch.randn(2000, device="neuron"))
     assert not torch.equal(first, second)
     assert abs(first.mean().item()) < 0.1 and abs(first.std().item() - 1) < 0.1
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda on, generator: torch.randperm(64, generator=generator, device="neuron"),
+        lambda on, generator: torch.multinomial(on, 20, generator=generator),
+        lambda on, generator: torch.poisson(3 * on, generator=generator),  # on the host
+        lambda on, generator: torch.binomial(8 * on, on / 2, generator=generator),  # on the host
+    ],
+)
+def test_a_generator_of_the_device_is_taken_by_every_op_that_draws(draw: Any) -> None:
+    generator, on = torch.Generator("neuron"), torch.ones(64, device="neuron")
+    first, second = (draw(on, generator.manual_seed(7)).cpu() for _ in range(2))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, draw(on, generator).cpu())
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_checkpointed_block_draws_the_same_numbers_again(use_reentrant: bool) -> None:
+    dropout, x = torch.nn.Dropout(0.5), torch.ones(64, device="neuron", requires_grad=True)
+    y = checkpoint(dropout, x, use_reentrant=use_reentrant)
+    torch.rand(8, device="neuron")  # numbers that the program draws between the two runs of the block
+    y.sum().backward()
+    assert x.grad is not None and torch.equal(x.grad, y)
 
 
 def test_numbers_that_an_op_overwrites_may_be_anything() -> None:

@@ -51,6 +51,11 @@ def is_initialized() -> bool:
     return True
 
 
+# torch.utils.checkpoint keeps the state of a device's random numbers only where its module has this name; without it a
+# block that is run again for its gradient would draw other numbers than it did the first time.
+_initialized = True
+
+
 def init() -> None:
     """Does nothing: the simulated cores are there from the import on."""
 

@@ -129,7 +129,7 @@ Table random_numbers() {
        normal},
       {{"bernoulli.default", "bernoulli.p", "bernoulli.Tensor"}, bernoulli},
       {{"randint.default", "randint.low", "randint_like.default", "randint_like.low_dtype"}, randint},
-      {{"randperm.default"}, randperm},
+      {{"randperm.default", "randperm.generator"}, randperm},
       {{"native_dropout.default"}, native_dropout},
   };
 }
