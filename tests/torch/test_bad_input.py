@@ -161,3 +161,8 @@ def test_an_op_in_an_installed_package_names_the_users_line_too(
     line = first + next(number for number, text in enumerate(lines) if text.endswith("# line\n"))
     assert f"at {folder / 'counting_library.py'}:3\n" in told and f"called from {__file__}:{line}: " in told
     assert "aten.linalg_eig.default of counted" in told
+
+
+def test_inductor_says_which_backend_has_code_for_the_device() -> None:
+    with pytest.raises(RuntimeError, match=r'(?s)Inductor, .* no code for the device neuron.*backend="neuron"'):
+        torch.compile(torch.nn.Linear(3, 2).to("neuron"))(torch.ones(1, 3, device="neuron"))

@@ -273,6 +273,13 @@ def test_an_op_without_a_program_is_named_or_refused() -> None:
     assert strict.returncode and "NoDeviceForm" in strict.stderr
 
 
+def test_numbers_of_64_bits_are_told_once_an_op_and_not_once_a_shape() -> None:
+    script = "import torch, opentrn.torch\nfor n in (2, 3, 4): torch.ones(n, dtype=torch.int64, device='neuron') * 3"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stderr
+    assert [line for line in told.splitlines() if "aten::mul" in line and "64-bit" in line][1:] == [], told
+    assert "aten::mul" in told
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool, torch.complex64])
 def test_torch_equal_is_a_program_of_the_core(dtype: torch.dtype) -> None:
     one = torch.arange(-8, 8).reshape(4, 4).to(dtype).to("neuron")

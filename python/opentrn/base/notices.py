@@ -14,10 +14,10 @@ __all__ = ["tell_narrowing", "tell_once", "tell_without_effect"]
 _told: set[str] = set()
 
 
-def tell_once(line: str) -> None:
-    """Print the line on stderr, unless this process has."""
-    if line not in _told:
-        _told.add(line)
+def tell_once(line: str, matter: str = "") -> None:
+    """Print the line on stderr, unless this process has, or has had another line of the same `matter`."""
+    if (matter or line) not in _told:
+        _told.add(matter or line)
         print(f"opentrn: {line}", file=sys.stderr)
 
 
@@ -32,10 +32,11 @@ def tell_narrowing(name: str, narrowing: str) -> None:
     """Say that a program computes 64-bit numbers in 32 bits; with OPENTRN_NARROWING=off nothing.
 
     name: of the program. narrowing: `CompiledModel.narrowing`, or that of _core.compile_model's result; empty where
-    there is nothing to say. ValueError for another value of the variable.
+    there is nothing to say. Of an op of torch's eager mode, whose programs are one for each shape, the first alone is
+    told. ValueError for another value of the variable.
     """
     wanted = os.environ.get("OPENTRN_NARROWING", "tell")
     if wanted not in ("tell", "off"):
         raise InputError(f"OPENTRN_NARROWING is {wanted!r}: tell or off", label="environment")
     if narrowing and wanted == "tell":
-        tell_once(f"{name} {narrowing}")
+        tell_once(f"{name} {narrowing}", f"narrowing of {name}" if name.startswith("aten::") else "")

@@ -266,3 +266,26 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
         rows.append(("tensors", memory_stats(device).get("allocation.all.current", 0)))
     lines = [f"{name:<18} {value:>16,}" for name, value in rows]
     return "\n".join([f"neuron:{_index(device)}, bytes", *lines])
+
+
+# ---- torch.compile with its default backend ----------------------------------------------------------------------
+
+
+class _Refuses(type):
+    """Of a class whose members nobody can read: the first that Inductor asks for ends the compilation."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise InputError(
+            "Inductor, the default backend of torch.compile, makes no code for the device neuron",
+            label="torch.inductor",
+            hint='torch.compile(..., backend="neuron")',
+        )
+
+
+class _NoInductor(metaclass=_Refuses):
+    """What Inductor asks a device's module for when it is to make code for it."""
+
+
+Scheduling = PythonWrapperCodegen = CppWrapperCodegen = WrapperFxCodegen = _NoInductor
