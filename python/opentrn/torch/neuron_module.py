@@ -276,7 +276,7 @@ class _Refuses(type):
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(name)
+            return type.__getattribute__(cls, name)  # that it is missing
         raise InputError(
             "Inductor, the default backend of torch.compile, makes no code for the device neuron",
             label="torch.inductor",
