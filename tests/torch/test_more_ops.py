@@ -275,3 +275,17 @@ def test_counts_of_whole_numbers_are_made_where_the_cpu_has_none():
     chosen = torch.tensor([0, 3, 1, 1, 3, 3], dtype=torch.int32)
     found = torch.histc(chosen.to("neuron"), bins=4, min=0, max=3)
     assert found.dtype == torch.int32 and found.tolist() == [1, 2, 0, 3]
+
+
+@pytest.mark.parametrize("batch", [(4,), (2, 3), ()])
+def test_bilinear(batch: tuple[int, ...]) -> None:
+    layer = nn.Bilinear(5, 6, 3)
+    other = torch.randn(*batch, 6)
+    check(lambda x: layer(x, other), torch.randn(*batch, 5))
+    check(lambda weight: nn.functional.bilinear(other[..., :5], other, weight), torch.randn(3, 5, 6))
+
+
+@pytest.mark.parametrize("sums", [[2, 3], [0], [3], []])
+def test_sums_of_products_of_three(sums: list[int]) -> None:
+    left, right = torch.randn(2, 5), torch.randn(2, 6)
+    check(lambda x: torch._trilinear(left, x, right, [1, 3], [0], [1, 2], sums), torch.randn(3, 5, 6))
