@@ -1,15 +1,61 @@
 #include "backend/access.h"
 
+#include <algorithm>
+
 namespace opentrn::backend {
 
 void AccessReader::read(const isa::Instruction& in) {
   accesses_.clear();
   registers_.clear();
+  current_ = &accesses_;
   int slot = 0;
   for (const isa::Operand& operand : program_.operands(in)) {
     if (operand.kind == isa::OperandKind::kAccess || operand.kind == isa::OperandKind::kRegister)
       add(operand, role_of(program_, in, slot));
     ++slot;
+  }
+}
+
+void AccessReader::read_first(OfKind& kind, const isa::Instruction& in) {
+  if (kind.known) return read(in);
+  kind.known = true;
+  for (int slot = 0; slot < in.operand_count; ++slot) {
+    isa::Operand operand = program_.operand(in, slot);
+    if (operand.kind == isa::OperandKind::kRegister) return read(in);
+    if (!operand.is_access()) continue;
+    if (operand.indirect != isa::kNoIndirect) return read(in);
+    operand.offset = 0;
+    const isa::Tensor& tensor = program_.tensor(operand.tensor);
+    const int64_t element = size_bytes(operand.dtype);
+    const int64_t row_elements =
+        isa::is_on_chip(tensor.space) ? std::max<int64_t>(1, tensor.row_bytes() / element) : 0;
+    const isa::Role role = role_of(program_, in, slot);
+    const Footprint f = footprints_.read(operand);
+    kind.accesses.push_back({operand.tensor, role != isa::Role::kOut, role != isa::Role::kIn, f, nullptr});
+    kind.bases.push_back({slot, f.row_begin, f.row_end, f.byte_begin, f.byte_end, row_elements, element});
+  }
+  kind.is_plain = true;
+  move(kind, in);
+}
+
+void AccessReader::move(OfKind& kind, const isa::Instruction& in) {
+  registers_.clear();
+  current_ = &kind.accesses;
+  const isa::Operand* operands = program_.operands(in).data();
+  for (size_t i = 0; i < kind.bases.size(); ++i) {
+    const Base& base = kind.bases[i];
+    const isa::Operand& operand = operands[base.slot];
+    Access& access = kind.accesses[i];
+    access.tensor = operand.tensor;
+    int64_t row = 0, bytes = 0;
+    if (operand.offset != 0) {
+      if (base.row_elements > 0) row = operand.offset / base.row_elements;
+      bytes = (operand.offset - row * base.row_elements) * base.element_bytes;
+    }
+    access.footprint.row_begin = base.row_begin + static_cast<int32_t>(row);
+    access.footprint.row_end = base.row_end + static_cast<int32_t>(row);
+    access.footprint.byte_begin = base.byte_begin + bytes;
+    access.footprint.byte_end = base.byte_end + bytes;
   }
 }
 

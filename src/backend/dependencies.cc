@@ -25,12 +25,13 @@ uint8_t stream_of(const EngineChoice& choice) {
 // One pass; holds what the pass remembers.
 class DependencyFinder {
  public:
-  DependencyFinder(const isa::Program& program, const std::vector<EngineChoice>& choices,
-                   const std::vector<isa::Placement>& placements, const arch::NeuronCore& core, bool in_order)
+  DependencyFinder(const isa::Program& program, const isa::Kinds& kinds,
+                   const std::vector<EngineChoice>& choices, const std::vector<isa::Placement>& placements,
+                   const arch::NeuronCore& core, bool in_order)
       : program_(program),
         choices_(choices),
         placements_(placements),
-        reader_(program),
+        reader_(program, &kinds),
         in_order_(in_order),
         sbuf_(core.partitions, core.sbuf_bytes_per_partition, 0, core.partitions, kCellBytes),
         psum_(core.partitions, core.psum_bytes_per_partition, 0, core.partitions, kCellBytes),
@@ -84,7 +85,7 @@ class DependencyFinder {
     } else if (barrier_ != kNone) {
       depend(i, barrier_, false);
     }
-    reader_.read(in);
+    reader_.read_at(i);
     for (const RegisterAccess& access : reader_.registers()) use_register(i, access);
     // Reads before writes: an in-place instruction must see who wrote its input before it takes over.
     for (const Access& access : reader_.accesses())
@@ -132,8 +133,8 @@ class DependencyFinder {
       record.footprint.byte_begin += at.byte_offset;
       record.footprint.byte_end += at.byte_offset;
     }
-    index->add(record, [&](const Record& old) {
-      if (old.instruction != i) depend(i, old.instruction, access.reads && old.writes);
+    index->add(record, [&](uint32_t earlier, bool writes) {
+      if (earlier != i) depend(i, earlier, access.reads && writes);
     });
   }
 
@@ -222,12 +223,13 @@ class DependencyFinder {
       int64_t writes = 0, rows = 0, bytes = 0, pitch = 0;
     };
     std::vector<Shape> shapes(program_.tensor_count());
-    for (const isa::Instruction& in : program_.instructions()) {
+    for (InstructionIndex i = 0; i < program_.size(); ++i) {
       interrupt::poll();
+      const isa::Instruction& in = program_.instruction(i);
       if (!runs_on_dma(program_, in) && in.opcode < isa::Opcode::kCustomOp &&
           in.opcode != isa::Opcode::kCoreBarrier)
         continue;
-      reader_.read(in);
+      reader_.read_at(i);
       for (const Access& access : reader_.accesses()) {
         if (!access.writes || !isa::is_hbm(program_.tensor(access.tensor).space)) continue;
         Shape& shape = shapes[access.tensor];
@@ -283,10 +285,11 @@ class DependencyFinder {
   Dependencies result_;
 };
 
-Dependencies find_dependencies(const isa::Program& program, const std::vector<EngineChoice>& choices,
+Dependencies find_dependencies(const isa::Program& program, const isa::Kinds& kinds,
+                               const std::vector<EngineChoice>& choices,
                                const std::vector<isa::Placement>& placements, const arch::NeuronCore& core,
                                bool in_order) {
-  return DependencyFinder(program, choices, placements, core, in_order).run();
+  return DependencyFinder(program, kinds, choices, placements, core, in_order).run();
 }
 
 }  // namespace opentrn::backend

@@ -45,7 +45,8 @@ class Dependencies {
 };
 
 // `in_order`: streams of compute engines will keep program order. Without it every producer is listed.
-Dependencies find_dependencies(const isa::Program& program, const std::vector<EngineChoice>& choices,
+Dependencies find_dependencies(const isa::Program& program, const isa::Kinds& kinds,
+                               const std::vector<EngineChoice>& choices,
                                const std::vector<isa::Placement>& placements, const arch::NeuronCore& core,
                                bool in_order);
 

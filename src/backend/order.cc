@@ -40,12 +40,12 @@ std::vector<InstructionIndex> find_deadlines(const Dependencies& dependencies, s
 
 class RoughRun {
  public:
-  RoughRun(const isa::Program& program, const std::vector<EngineChoice>& choices,
+  RoughRun(const isa::Program& program, const isa::Kinds& kinds, const std::vector<EngineChoice>& choices,
            const Dependencies& dependencies, const Options& options, const arch::Tables& tables)
       : program_(program),
         choices_(choices),
         dependencies_(dependencies),
-        estimator_(program, tables, options.generation),
+        estimator_(program, kinds, tables, options.generation),
         dma_(estimator_.dma_bytes_per_ns() / cost::kPsPerNs, cost::to_ps(kSliceNs)),
         start_ns_(program.size()),
         done_ns_(program.size()) {
@@ -110,14 +110,14 @@ class RoughRun {
     }
     if (choices_[i].engine == Engine::kDma) {
       start_ns_[i] = ready;
-      const auto bytes = static_cast<int64_t>(estimator_.dma_bytes(in));
+      const auto bytes = static_cast<int64_t>(estimator_.dma_bytes(i));
       done_ns_[i] = cost::to_ns(dma_.reserve(cost::to_ps(ready), bytes)) + estimator_.dma_latency_ns();
       if (in.opcode == isa::Opcode::kSendRecv) last_synchronisation_ns_ = start_ns_[i];
       return;
     }
     double& free = free_ns_[static_cast<size_t>(choices_[i].engine)];
     start_ns_[i] = std::max(ready, free);
-    free = start_ns_[i] + estimator_.busy_ns(in, choices_[i].engine);
+    free = start_ns_[i] + estimator_.busy_ns(i, choices_[i].engine);
     if (const int wanted = table(i); wanted != 0 && std::exchange(table_, wanted) != wanted)
       free += estimator_.table_load_ns();
     done_ns_[i] = free + estimator_.latency_ns(choices_[i].engine);
@@ -241,9 +241,10 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
 
 }  // namespace
 
-Order choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
-                   const Dependencies& dependencies, const Options& options, const arch::Tables& tables) {
-  RoughRun run(program, choices, dependencies, options, tables);
+Order choose_order(const isa::Program& program, const isa::Kinds& kinds,
+                   const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
+                   const Options& options, const arch::Tables& tables) {
+  RoughRun run(program, kinds, choices, dependencies, options, tables);
   const std::vector<double>& start = options.look_ahead > 0
                                          ? run.with_look_ahead(static_cast<uint32_t>(options.look_ahead))
                                          : run.in_program_order();
