@@ -8,6 +8,7 @@ void AccessReader::read(const isa::Instruction& in) {
   accesses_.clear();
   registers_.clear();
   current_ = &accesses_;
+  bases_ = nullptr;
   int slot = 0;
   for (const isa::Operand& operand : program_.operands(in)) {
     if (operand.kind == isa::OperandKind::kAccess || operand.kind == isa::OperandKind::kRegister)
@@ -32,31 +33,13 @@ void AccessReader::read_first(OfKind& kind, const isa::Instruction& in) {
     const isa::Role role = role_of(program_, in, slot);
     const Footprint f = footprints_.read(operand);
     kind.accesses.push_back({operand.tensor, role != isa::Role::kOut, role != isa::Role::kIn, f, nullptr});
-    kind.bases.push_back({slot, f.row_begin, f.row_end, f.byte_begin, f.byte_end, row_elements, element});
+    kind.bases.push_back({slot, row_elements, element});
   }
   kind.is_plain = true;
-  move(kind, in);
-}
-
-void AccessReader::move(OfKind& kind, const isa::Instruction& in) {
   registers_.clear();
   current_ = &kind.accesses;
-  const isa::Operand* operands = program_.operands(in).data();
-  for (size_t i = 0; i < kind.bases.size(); ++i) {
-    const Base& base = kind.bases[i];
-    const isa::Operand& operand = operands[base.slot];
-    Access& access = kind.accesses[i];
-    access.tensor = operand.tensor;
-    int64_t row = 0, bytes = 0;
-    if (operand.offset != 0) {
-      if (base.row_elements > 0) row = operand.offset / base.row_elements;
-      bytes = (operand.offset - row * base.row_elements) * base.element_bytes;
-    }
-    access.footprint.row_begin = base.row_begin + static_cast<int32_t>(row);
-    access.footprint.row_end = base.row_end + static_cast<int32_t>(row);
-    access.footprint.byte_begin = base.byte_begin + bytes;
-    access.footprint.byte_end = base.byte_end + bytes;
-  }
+  bases_ = kind.bases.data();
+  operands_ = program_.operands(in).data();
 }
 
 void AccessReader::add(const isa::Operand& operand, isa::Role role) {

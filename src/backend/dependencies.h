@@ -20,9 +20,12 @@
 
 namespace opentrn::backend {
 
-// The stream of an instruction: compute engines first, then DMA queues.
-uint8_t stream_of(const EngineChoice& choice);
 inline constexpr int kComputeStreams = isa::kEngineCount;  // stream number = engine number
+// The stream of an instruction: compute engines first, then DMA queues.
+inline uint8_t stream_of(const EngineChoice& choice) {
+  const bool dma = choice.engine == isa::Engine::kDma;
+  return static_cast<uint8_t>(dma ? kComputeStreams + choice.queue : static_cast<int>(choice.engine));
+}
 inline constexpr int kStreamsMax = kComputeStreams + 2 * isa::kEngineCount;
 constexpr bool is_dma_stream(uint8_t stream) { return stream >= kComputeStreams; }
 
