@@ -295,7 +295,7 @@ class DependencyFinder {
   ConflictIndex sbuf_, psum_;
   std::vector<std::unique_ptr<ConflictIndex>> hbm_;  // by TensorId; null: never written
   std::vector<MemorySpace> spaces_;                  // by TensorId
-  std::vector<uint32_t> seen_;                       // by producer: 1 + last consumer that listed it
+  LargeVector<uint32_t> seen_;                       // by producer: 1 + last consumer that listed it
   std::vector<Register> registers_;
   std::map<Move, uint64_t> moves_;
   std::vector<isa::DependencyEdge> edges_;

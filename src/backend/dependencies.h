@@ -16,6 +16,7 @@
 
 #include "backend/engine_choice.h"
 #include "backend/lifetime.h"
+#include "base/large_pages.h"
 #include "isa/executable.h"
 
 namespace opentrn::backend {
@@ -43,8 +44,8 @@ class Dependencies {
 
  private:
   friend class DependencyFinder;
-  std::vector<uint64_t> begin_;
-  std::vector<Dependency> edges_;
+  LargeVector<uint64_t> begin_;
+  LargeVector<Dependency> edges_;
 };
 
 // `in_order`: streams of compute engines will keep program order. Without it every producer is listed.
