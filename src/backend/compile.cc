@@ -62,19 +62,22 @@ std::optional<Placed> place_within(double share, const std::shared_ptr<const isa
 
 struct Scheduled {
   Placed placed;
+  std::shared_ptr<const isa::Kinds> kinds;
   std::vector<EngineChoice> choices;
   Dependencies dependencies;
   Order order;
 };
 
 Scheduled schedule(Placed placed, const Options& options, const arch::Tables& tables) {
-  Scheduled result{std::move(placed), {}, {}, {}};
+  Scheduled result{std::move(placed), {}, {}, {}, {}};
   const isa::Program& program = *result.placed.program;
-  result.choices = choose_engines(program, options, tables);
+  result.kinds = std::make_shared<isa::Kinds>(program);
+  const isa::Kinds& kinds = *result.kinds;
+  result.choices = choose_engines(program, kinds, options, tables);
   const bool in_order = options.look_ahead == 0;
-  result.dependencies = find_dependencies(program, result.choices, result.placed.allocation.placements,
+  result.dependencies = find_dependencies(program, kinds, result.choices, result.placed.allocation.placements,
                                           tables.neuron_core(options.generation), in_order);
-  result.order = choose_order(program, result.choices, result.dependencies, options, tables);
+  result.order = choose_order(program, kinds, result.choices, result.dependencies, options, tables);
   return result;
 }
 
@@ -160,6 +163,7 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
 
   isa::Executable executable;
   executable.program = std::move(placed.program);
+  executable.kinds = std::move(scheduled.kinds);
   executable.generation = options.generation;
   executable.placements = std::move(placed.allocation.placements);
   executable.sbuf_bytes_per_partition_used = placed.allocation.sbuf_bytes_per_partition_used;

@@ -15,30 +15,30 @@
 namespace opentrn::backend {
 
 using isa::InstructionIndex;
+using isa::MemorySpace;
 using isa::TensorId;
-
-uint8_t stream_of(const EngineChoice& choice) {
-  if (choice.engine == isa::Engine::kDma) return static_cast<uint8_t>(kComputeStreams + choice.queue);
-  return static_cast<uint8_t>(choice.engine);
-}
 
 // One pass; holds what the pass remembers.
 class DependencyFinder {
  public:
-  DependencyFinder(const isa::Program& program, const std::vector<EngineChoice>& choices,
-                   const std::vector<isa::Placement>& placements, const arch::NeuronCore& core, bool in_order)
+  DependencyFinder(const isa::Program& program, const isa::Kinds& kinds,
+                   const std::vector<EngineChoice>& choices, const std::vector<isa::Placement>& placements,
+                   const arch::NeuronCore& core, bool in_order)
       : program_(program),
         choices_(choices),
         placements_(placements),
-        reader_(program),
+        reader_(program, &kinds),
         in_order_(in_order),
         sbuf_(core.partitions, core.sbuf_bytes_per_partition, 0, core.partitions, kCellBytes),
-        psum_(core.partitions, core.psum_bytes_per_partition, 0, core.partitions, kCellBytes),
+        psum_(core.partitions, core.psum_bytes_per_partition, 0, core.partitions,
+              core.psum_bank_bytes_per_partition),
         hbm_(program.tensor_count()),
+        spaces_(program.tensor_count()),
         seen_(program.size(), 0),
         registers_(program.register_count()) {
     last_of_stream_.fill(kNone);
     last_stateful_.fill(kNone);
+    for (TensorId id = 0; id < spaces_.size(); ++id) spaces_[id] = program.tensor(id).space;
     sort_edges();
     plan_hbm();
   }
@@ -84,13 +84,14 @@ class DependencyFinder {
     } else if (barrier_ != kNone) {
       depend(i, barrier_, false);
     }
-    reader_.read(in);
+    reader_.read_at(i);
     for (const RegisterAccess& access : reader_.registers()) use_register(i, access);
     // Reads before writes: an in-place instruction must see who wrote its input before it takes over.
-    for (const Access& access : reader_.accesses())
-      if (!access.writes) use_memory(i, stream, access);
-    for (const Access& access : reader_.accesses())
-      if (access.writes) use_memory(i, stream, access);
+    const std::vector<Access>& accesses = reader_.accesses();
+    for (size_t a = 0; a < accesses.size(); ++a)
+      if (!accesses[a].writes) use_memory(i, stream, accesses[a], reader_.place_of(a));
+    for (size_t a = 0; a < accesses.size(); ++a)
+      if (accesses[a].writes) use_memory(i, stream, accesses[a], reader_.place_of(a));
     if (!in_order_ && isa::engine_state_used(program_, in) != 0) {
       uint32_t& last = last_stateful_[stream];
       if (last != kNone) depend(i, last, false);
@@ -119,21 +120,43 @@ class DependencyFinder {
     reg.writer = i;
   }
 
-  void use_memory(InstructionIndex i, uint8_t stream, const Access& access) {
-    const isa::Tensor& tensor = program_.tensor(access.tensor);
-    ConflictIndex* index = index_of(access.tensor, tensor.space);
+  void use_memory(InstructionIndex i, uint8_t stream, const Access& access,
+                  const AccessReader::Place& place) {
+    const MemorySpace space = spaces_[place.tensor];
+    ConflictIndex* index = index_of(place.tensor, space);
     if (index == nullptr) return;  // read only
-    Record record{access.footprint, i, stream, access.writes, in_order_ && !is_dma_stream(stream)};
-    if (access.footprint.unmoved_end > 0) record.footprint.moved_by = name_of_move(access);
-    if (isa::is_on_chip(tensor.space)) {
-      const isa::Address at = placements_[access.tensor].address;
-      record.footprint.row_begin += at.partition;
-      record.footprint.row_end += at.partition;
-      record.footprint.byte_begin += at.byte_offset;
-      record.footprint.byte_end += at.byte_offset;
+    const Footprint& f = access.footprint;
+    int32_t row = place.row;
+    int64_t bytes = place.bytes;
+    if (isa::is_on_chip(space)) {
+      const isa::Address& at = placements_[place.tensor].address;
+      row += at.partition;
+      bytes += at.byte_offset;
     }
-    index->add(record, [&](const Record& old) {
-      if (old.instruction != i) depend(i, old.instruction, access.reads && old.writes);
+    Record record;
+    record.row_begin = f.row_begin + row;
+    record.row_end = f.row_end + row;
+    record.byte_begin = f.byte_begin + bytes;
+    record.byte_end = f.byte_end + bytes;
+    record.steps = f.steps;
+    record.element_bytes = f.element_bytes;
+    record.dense = f.dense;
+    record.instruction = i;
+    record.stream = stream;
+    record.writes = access.writes;
+    record.in_order = in_order_ && !is_dma_stream(stream);
+    Footprint moved;
+    if (f.unmoved_end > 0) [[unlikely]] {
+      moved = f;
+      moved.moved_by = name_of_move(access);
+      moved.row_begin += row;
+      moved.row_end += row;
+      moved.byte_begin += bytes;
+      moved.byte_end += bytes;
+      record.moved = &moved;
+    }
+    index->add(record, [&](uint32_t earlier, bool writes) {
+      if (earlier != i) depend(i, earlier, access.reads && writes);
     });
   }
 
@@ -145,9 +168,9 @@ class DependencyFinder {
     return moves_.try_emplace(move, moves_.size() + 1).first->second;
   }
 
-  ConflictIndex* index_of(TensorId id, isa::MemorySpace space) {
-    if (space == isa::MemorySpace::kSbuf) return &sbuf_;
-    if (space == isa::MemorySpace::kPsum) return &psum_;
+  ConflictIndex* index_of(TensorId id, MemorySpace space) {
+    if (space == MemorySpace::kSbuf) return &sbuf_;
+    if (space == MemorySpace::kPsum) return &psum_;
     return hbm_[id].get();
   }
 
@@ -222,15 +245,18 @@ class DependencyFinder {
       int64_t writes = 0, rows = 0, bytes = 0, pitch = 0;
     };
     std::vector<Shape> shapes(program_.tensor_count());
-    for (const isa::Instruction& in : program_.instructions()) {
+    for (InstructionIndex i = 0; i < program_.size(); ++i) {
       interrupt::poll();
+      const isa::Instruction& in = program_.instruction(i);
       if (!runs_on_dma(program_, in) && in.opcode < isa::Opcode::kCustomOp &&
           in.opcode != isa::Opcode::kCoreBarrier)
         continue;
-      reader_.read(in);
-      for (const Access& access : reader_.accesses()) {
-        if (!access.writes || !isa::is_hbm(program_.tensor(access.tensor).space)) continue;
-        Shape& shape = shapes[access.tensor];
+      reader_.read_at(i);
+      for (size_t a = 0; a < reader_.accesses().size(); ++a) {
+        const Access& access = reader_.accesses()[a];
+        const TensorId tensor = reader_.place_of(a).tensor;
+        if (!access.writes || !isa::is_hbm(spaces_[tensor])) continue;
+        Shape& shape = shapes[tensor];
         const Footprint& f = access.footprint;
         ++shape.writes;
         if (f.steps ==
@@ -268,7 +294,8 @@ class DependencyFinder {
   bool in_order_;
   ConflictIndex sbuf_, psum_;
   std::vector<std::unique_ptr<ConflictIndex>> hbm_;  // by TensorId; null: never written
-  std::vector<uint32_t> seen_;                       // by producer: 1 + last consumer that listed it
+  std::vector<MemorySpace> spaces_;                  // by TensorId
+  LargeVector<uint32_t> seen_;                       // by producer: 1 + last consumer that listed it
   std::vector<Register> registers_;
   std::map<Move, uint64_t> moves_;
   std::vector<isa::DependencyEdge> edges_;
@@ -283,10 +310,11 @@ class DependencyFinder {
   Dependencies result_;
 };
 
-Dependencies find_dependencies(const isa::Program& program, const std::vector<EngineChoice>& choices,
+Dependencies find_dependencies(const isa::Program& program, const isa::Kinds& kinds,
+                               const std::vector<EngineChoice>& choices,
                                const std::vector<isa::Placement>& placements, const arch::NeuronCore& core,
                                bool in_order) {
-  return DependencyFinder(program, choices, placements, core, in_order).run();
+  return DependencyFinder(program, kinds, choices, placements, core, in_order).run();
 }
 
 }  // namespace opentrn::backend

@@ -16,13 +16,17 @@
 
 #include "backend/engine_choice.h"
 #include "backend/lifetime.h"
+#include "base/large_pages.h"
 #include "isa/executable.h"
 
 namespace opentrn::backend {
 
-// The stream of an instruction: compute engines first, then DMA queues.
-uint8_t stream_of(const EngineChoice& choice);
 inline constexpr int kComputeStreams = isa::kEngineCount;  // stream number = engine number
+// The stream of an instruction: compute engines first, then DMA queues.
+inline uint8_t stream_of(const EngineChoice& choice) {
+  const bool dma = choice.engine == isa::Engine::kDma;
+  return static_cast<uint8_t>(dma ? kComputeStreams + choice.queue : static_cast<int>(choice.engine));
+}
 inline constexpr int kStreamsMax = kComputeStreams + 2 * isa::kEngineCount;
 constexpr bool is_dma_stream(uint8_t stream) { return stream >= kComputeStreams; }
 
@@ -40,12 +44,13 @@ class Dependencies {
 
  private:
   friend class DependencyFinder;
-  std::vector<uint64_t> begin_;
-  std::vector<Dependency> edges_;
+  LargeVector<uint64_t> begin_;
+  LargeVector<Dependency> edges_;
 };
 
 // `in_order`: streams of compute engines will keep program order. Without it every producer is listed.
-Dependencies find_dependencies(const isa::Program& program, const std::vector<EngineChoice>& choices,
+Dependencies find_dependencies(const isa::Program& program, const isa::Kinds& kinds,
+                               const std::vector<EngineChoice>& choices,
                                const std::vector<isa::Placement>& placements, const arch::NeuronCore& core,
                                bool in_order);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -31,33 +32,62 @@ bool is_32bit_integer(DType dtype) { return dtype == DType::kInt32 || dtype == D
 
 class Chooser {
  public:
-  Chooser(const isa::Program& program, const Options& options, const arch::Tables& tables,
-          WorkSharing sharing)
+  Chooser(const isa::Program& program, const isa::Kinds& kinds, const Options& options,
+          const arch::Tables& tables, WorkSharing sharing)
       : program_(program),
+        kinds_(kinds),
         generation_(options.generation),
         can_(arch::core_features(options.generation)),
         neuronx_cc_(options.neuronx_cc),
         dge_(options.dge),
         has_gpsimd_(arch::has_engine(tables.timing(options.generation), isa::name(Engine::kGpSimd))),
         sharing_(sharing),
-        estimator_(program, tables, options.generation),
+        estimator_(program, kinds, tables, options.generation),
+        of_kind_(kinds.count()),
         ready_ns_(sharing == WorkSharing::kByEnd ? program.tensor_count() : 0) {}
 
-  EngineChoice choose(const Instruction& in) {
-    const bool is_dma = runs_on_dma(program_, in);
-    EngineChoice choice;
-    if (is_dma)
-      choice = choose_dma(in);
-    else
-      choice.engine = names_engine(in) ? in.engine : least_loaded(in, candidates(in));
-    if (sharing_ == WorkSharing::kByEnd) note_end(in, choice.engine);
-    if (is_dma) return choice;
+  EngineChoice choose(isa::InstructionIndex i) {
+    OfKind& kind = of_kind_[kinds_.of(i)];
+    const Instruction& in = program_.instruction(i);
+    if (!kind.known) [[unlikely]]
+      kind = of_kind(i);
+    EngineChoice choice = kind.choice;
+    if (kind.is_dma && kind.takes_turns)
+      choice = dma_choice(in, kind.choice.dge, dge_count_++ % 2 == 0 ? Engine::kSync : Engine::kScalar);
+    else if (!kind.is_dma)
+      choice.engine = least_loaded(i, kind.engines);
+    if (sharing_ == WorkSharing::kByEnd) note_end(i, choice.engine);
+    if (kind.is_dma) return choice;
     expect_engine(in, choice.engine);
-    load_ns_[static_cast<size_t>(choice.engine)] += estimator_.work_ns(in, choice.engine);
+    load_ns_[static_cast<size_t>(choice.engine)] += estimator_.work_ns(i, choice.engine);
     return choice;
   }
 
  private:
+  struct OfKind {
+    bool known = false, is_dma = false;
+    // A core has two descriptor units, which Sync and Scalar command (v3 guide); profiles of kernels that
+    // neuronx-cc compiled show both at work. Which of them the compiler of later dialects takes is not
+    // public.
+    bool takes_turns = false;
+    EngineChoice choice;     // of a transfer
+    EngineMask engines = 0;  // of which one is to be chosen
+  };
+  OfKind of_kind(isa::InstructionIndex i) {
+    const Instruction& in = program_.instruction(i);
+    OfKind kind;
+    kind.known = true;
+    kind.is_dma = runs_on_dma(program_, in);
+    if (kind.is_dma) {
+      const DgeMode mode = dge_mode(in);
+      kind.takes_turns = neuronx_cc_ && mode == DgeMode::kHwdge && !names_trigger(in);
+      kind.choice = dma_choice(in, mode, Engine::kSync);
+      return kind;
+    }
+    kind.engines = names_engine(in) ? mask(in.engine) : candidates(i);
+    return kind;
+  }
+
   bool any_in_psum(const Instruction& in) const {
     return std::ranges::any_of(program_.operands(in), [&](const Operand& operand) {
       return operand.is_access() && program_.tensor(operand.tensor).space == MemorySpace::kPsum;
@@ -100,14 +130,15 @@ class Chooser {
   // copies out of PSUM, even where Vector is idle; products with a number or one value per partition; and
   // reciprocals for which Vector would need longer even if Scalar had to load a function table first. An
   // activation does the work there. Read off published profiles: compiler_model.toml, fidelity/neuronx_cc.md.
-  bool neuronx_cc_gives_scalar(const Instruction& in) const {
+  bool neuronx_cc_gives_scalar(isa::InstructionIndex i) const {
+    const Instruction& in = program_.instruction(i);
     if (!neuronx_cc_ || generation_ != Generation::kV2 || in.operand_count < 2) return false;
     const Operand &dst = program_.operand(in, 0), &src = program_.operand(in, 1);
     if (!dst.is_access() || !src.is_access() || !is_float(dst.dtype) || !is_float(src.dtype)) return false;
     if (in.opcode == Opcode::kTensorCopy) return program_.tensor(src.tensor).space == MemorySpace::kPsum;
     if (in.opcode == Opcode::kReciprocal)
-      return estimator_.work_ns(in, Engine::kVector) >
-             estimator_.work_ns(in, Engine::kScalar) + estimator_.table_load_ns();
+      return estimator_.work_ns(i, Engine::kVector) >
+             estimator_.work_ns(i, Engine::kScalar) + estimator_.table_load_ns();
     if (in.opcode != Opcode::kTensorScalar) return false;
     namespace s = isa::slot::tensor_scalar;
     const Operand& factor = program_.operand(in, s::kOperand0);
@@ -135,12 +166,13 @@ class Chooser {
   EngineMask for_exchange(const Instruction&) const { return kGpSimd; }
 
   // Those that are not in the table go to Vector where it has them.
-  EngineMask candidates(const Instruction& in) const {
+  EngineMask candidates(isa::InstructionIndex i) const {
+    const Instruction& in = program_.instruction(i);
     struct Preference {
       Opcode opcode;
       EngineMask (Chooser::*engines)(const Instruction&) const;
     };
-    if (neuronx_cc_gives_scalar(in)) return kScalar;
+    if (neuronx_cc_gives_scalar(i)) return kScalar;
     static constexpr Preference kPreferences[] = {
         {Opcode::kTensorCopy, &Chooser::for_copy},
         {Opcode::kMemset, &Chooser::for_memset},
@@ -170,18 +202,20 @@ class Chooser {
     return tensor_can && !small ? mask(Engine::kTensor) : mask(Engine::kVector);
   }
 
-  Engine least_loaded(const Instruction& in, EngineMask engines) {
+  Engine least_loaded(isa::InstructionIndex i, EngineMask engines) const {
+    if (std::has_single_bit(engines)) return static_cast<Engine>(std::countr_zero(engines));
     Engine best = Engine::kUnknown;
     double best_ns = 0;
     for (Engine engine :
          {Engine::kVector, Engine::kScalar, Engine::kTensor, Engine::kGpSimd, Engine::kSync}) {
       if ((engines & mask(engine)) == 0) continue;
       const double ns = sharing_ == WorkSharing::kByEnd
-                            ? end_ns(in, engine)
-                            : load_ns_[static_cast<size_t>(engine)] + estimator_.work_ns(in, engine);
+                            ? end_ns(i, engine)
+                            : load_ns_[static_cast<size_t>(engine)] + estimator_.work_ns(i, engine);
       if (best == Engine::kUnknown || ns < best_ns) best = engine, best_ns = ns;
     }
-    OPENTRN_CHECK(best != Engine::kUnknown, "no engine can run {}", isa::name(in.opcode));
+    OPENTRN_CHECK(best != Engine::kUnknown, "no engine can run {}",
+                  isa::name(program_.instruction(i).opcode));
     return best;
   }
 
@@ -192,15 +226,16 @@ class Chooser {
       if (operand.is_access()) ready = std::max(ready, ready_ns_[operand.tensor]);
     return ready;
   }
-  double end_ns(const Instruction& in, Engine engine) const {
-    const double ready = operands_ready_ns(in);
+  double end_ns(isa::InstructionIndex i, Engine engine) const {
+    const double ready = operands_ready_ns(program_.instruction(i));
     if (engine == Engine::kDma)
-      return ready + estimator_.dma_latency_ns() + estimator_.dma_bytes(in) / estimator_.dma_bytes_per_ns();
-    return std::max(ready, free_ns_[static_cast<size_t>(engine)]) + estimator_.work_ns(in, engine) +
+      return ready + estimator_.dma_latency_ns() + estimator_.dma_bytes(i) / estimator_.dma_bytes_per_ns();
+    return std::max(ready, free_ns_[static_cast<size_t>(engine)]) + estimator_.work_ns(i, engine) +
            estimator_.latency_ns(engine);
   }
-  void note_end(const Instruction& in, Engine engine) {
-    const double end = end_ns(in, engine);
+  void note_end(isa::InstructionIndex i, Engine engine) {
+    const Instruction& in = program_.instruction(i);
+    const double end = end_ns(i, engine);
     if (engine != Engine::kDma) free_ns_[static_cast<size_t>(engine)] = end - estimator_.latency_ns(engine);
     for (const Operand& operand : program_.operands(in)) {
       if (!operand.is_access()) continue;
@@ -241,10 +276,15 @@ class Chooser {
     return dynamic ? DgeMode::kSwdge : DgeMode::kNone;
   }
 
-  EngineChoice choose_dma(const Instruction& in) {
+  static bool names_trigger(const Instruction& in) {
+    return in.engine != Engine::kUnknown && in.engine != Engine::kDma;
+  }
+
+  // `generator`: the engine that starts it where nothing else says which.
+  EngineChoice dma_choice(const Instruction& in, DgeMode mode, Engine generator) const {
     EngineChoice choice;
     choice.engine = Engine::kDma;
-    choice.dge = dge_mode(in);
+    choice.dge = mode;
     const Operand& dst = program_.operand(in, 0);
     const bool store = dst.is_access() && isa::is_hbm(program_.tensor(dst.tensor).space);
     // neuronx-cc has GpSimd start the stores of results: its active time in AccelOpt's profiles is 60 ns for
@@ -252,10 +292,9 @@ class Chooser {
     // spills not counted).
     const bool result = store && neuronx_cc_ && has_gpsimd_ && choice.dge == DgeMode::kNone &&
                         program_.tensor(dst.tensor).space != isa::MemorySpace::kPrivateHbm;
-    const bool names_trigger = in.engine != Engine::kUnknown && in.engine != Engine::kDma;
-    choice.trigger = names_trigger                             ? in.engine
+    choice.trigger = names_trigger(in)                         ? in.engine
                      : result || choice.dge == DgeMode::kSwdge ? Engine::kGpSimd
-                                                               : generator(choice.dge);
+                                                               : generator;
     expect_engine(in, choice.trigger);
     if (choice.dge == DgeMode::kHwdge && choice.trigger != Engine::kSync && choice.trigger != Engine::kScalar)
       throw fault(in, "dma.hwdge_trigger",
@@ -264,13 +303,6 @@ class Chooser {
     // Loads and stores have queues of their own, so that neither waits behind the other's transfers.
     choice.queue = static_cast<uint8_t>(2 * static_cast<int>(choice.trigger) + (store ? 1 : 0));
     return choice;
-  }
-
-  // A core has two units, which Sync and Scalar command (v3 guide); profiles of kernels that neuronx-cc
-  // compiled show both at work. Which of them the compiler of later dialects takes is not public.
-  Engine generator(DgeMode mode) {
-    if (mode != DgeMode::kHwdge || !neuronx_cc_) return Engine::kSync;
-    return dge_count_++ % 2 == 0 ? Engine::kSync : Engine::kScalar;
   }
 
   void expect_engine(const Instruction& in, Engine engine) const {
@@ -290,11 +322,13 @@ class Chooser {
   }
 
   const isa::Program& program_;
+  const isa::Kinds& kinds_;
   Generation generation_;
   const arch::CoreFeatures& can_;
   bool neuronx_cc_, dge_, has_gpsimd_;
   WorkSharing sharing_;
   Estimator estimator_;
+  std::vector<OfKind> of_kind_;
   std::vector<double> ready_ns_;  // of kByEnd, by tensor
   std::array<double, isa::kEngineCount> free_ns_{};
   std::array<double, isa::kEngineCount> load_ns_{};
@@ -310,14 +344,15 @@ bool runs_on_dma(const isa::Program& program, const Instruction& in) {
   return how == isa::DmaEngine::kDma;
 }
 
-std::vector<EngineChoice> choose_engines(const isa::Program& program, const Options& options,
-                                         const arch::Tables& tables, WorkSharing sharing) {
-  Chooser chooser(program, options, tables, sharing);
+std::vector<EngineChoice> choose_engines(const isa::Program& program, const isa::Kinds& kinds,
+                                         const Options& options, const arch::Tables& tables,
+                                         WorkSharing sharing) {
+  Chooser chooser(program, kinds, options, tables, sharing);
   std::vector<EngineChoice> choices;
   choices.reserve(program.size());
-  for (const Instruction& in : program.instructions()) {
+  for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
     interrupt::poll();
-    choices.push_back(chooser.choose(in));
+    choices.push_back(chooser.choose(i));
   }
   return choices;
 }
@@ -326,7 +361,7 @@ std::shared_ptr<isa::Program> with_engines_by_end(const std::shared_ptr<isa::Pro
                                                   const Options& options) {
   if (has_control_flow(*program)) return program;
   const std::vector<EngineChoice> choices =
-      choose_engines(*program, options, tables_of(options.tables), WorkSharing::kByEnd);
+      choose_engines(*program, isa::Kinds(*program), options, tables_of(options.tables), WorkSharing::kByEnd);
   Rewrite rewrite(*program);
   for (isa::InstructionIndex i = 0; i < program->size(); ++i) {
     const Instruction& in = program->instruction(i);

@@ -30,8 +30,8 @@ struct EngineChoice {
 enum class WorkSharing : uint8_t { kByLoad, kByEnd };
 
 // One choice per instruction. kProgram when the program asks for what the generation does not have.
-std::vector<EngineChoice> choose_engines(const isa::Program& program, const Options& options,
-                                         const arch::Tables& tables,
+std::vector<EngineChoice> choose_engines(const isa::Program& program, const isa::Kinds& kinds,
+                                         const Options& options, const arch::Tables& tables,
                                          WorkSharing sharing = WorkSharing::kByLoad);
 
 // The program with copies, fills and steps with a number on the engines on which they end first, stated; the

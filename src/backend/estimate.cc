@@ -13,12 +13,23 @@ int64_t Estimator::elements(const isa::Instruction& in) const {
   return longest;
 }
 
-double Estimator::busy_ns(const isa::Instruction& in, Engine engine) const {
-  if (engine == Engine::kDma) return dma_bytes(in) / dma_bytes_per_ns();
-  return costs_.usual.stream_ns(in.opcode, engine, elements(in));
+// Which DMA engines work depends on the rows; tiles are not placed yet.
+bool Estimator::begins_at_first_rows(const isa::Instruction& in) const {
+  for (const isa::Operand& operand : program_.operands(in))
+    if (operand.is_access() && operand.offset != 0 && isa::is_on_chip(program_.tensor(operand.tensor).space))
+      return false;
+  return true;
 }
 
-double Estimator::dma_bytes(const isa::Instruction& in) const {
+double Estimator::dma_bytes(isa::InstructionIndex i) const {
+  const isa::Instruction& in = program_.instruction(i);
+  if (!begins_at_first_rows(in)) return find_dma_bytes(in);
+  double& bytes = of_kind_[kinds_.of(i)].dma_bytes;
+  if (bytes < 0) bytes = find_dma_bytes(in);
+  return bytes;
+}
+
+double Estimator::find_dma_bytes(const isa::Instruction& in) const {
   const auto work = costs_.instructions.find_transfer(program_, in, {}, patterns_);
   if (!work) return 0;
   double busy_ns = cost::to_ns(work->first_busy);

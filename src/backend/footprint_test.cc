@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "backend/access.h"
+#include "backend/sample_programs.h"
 #include "base/random.h"
 
 namespace opentrn::backend {
@@ -212,6 +214,42 @@ TEST(Footprint, WhatOneRegisterMovesIsComparedAsItLies) {
   b.moved_by = 2;
   EXPECT_TRUE(may_overlap(a, b));
   EXPECT_FALSE(a.covers(b));
+}
+
+Footprint at(Footprint f, const AccessReader::Place& place) {
+  f.row_begin += place.row;
+  f.row_end += place.row;
+  f.byte_begin += place.bytes;
+  f.byte_end += place.bytes;
+  return f;
+}
+
+TEST(AccessReader, PropertyWhatIsLookedUpByKindIsWhatEachInstructionAccesses) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const auto program = seed % 2 == 0 ? random_program(seed, 100) : random_tiles(seed, 3);
+    const isa::Kinds kinds(*program);
+    AccessReader by_kind(*program, &kinds), plain(*program);
+    for (isa::InstructionIndex i = 0; i < program->size(); ++i) {
+      by_kind.read_at(i);
+      plain.read(program->instruction(i));
+      ASSERT_EQ(by_kind.registers().size(), plain.registers().size());
+      ASSERT_EQ(by_kind.accesses().size(), plain.accesses().size());
+      for (size_t a = 0; a < plain.accesses().size(); ++a) {
+        const Access &one = by_kind.accesses()[a], &other = plain.accesses()[a];
+        const AccessReader::Place place = by_kind.place_of(a);
+        const Footprint f = at(one.footprint, place);
+        ASSERT_EQ(place.tensor, other.tensor) << "seed " << seed << " instruction " << i;
+        ASSERT_EQ(one.reads, other.reads);
+        ASSERT_EQ(one.writes, other.writes);
+        ASSERT_EQ(f.row_begin, other.footprint.row_begin) << "seed " << seed << " instruction " << i;
+        ASSERT_EQ(f.row_end, other.footprint.row_end);
+        ASSERT_EQ(f.byte_begin, other.footprint.byte_begin) << "seed " << seed << " instruction " << i;
+        ASSERT_EQ(f.byte_end, other.footprint.byte_end);
+        ASSERT_EQ(f.dense, other.footprint.dense);
+        ASSERT_EQ(f.steps->run_elements, other.footprint.steps->run_elements);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "backend/collective_order.h"
 #include "backend/estimate.h"
 #include "base/interrupt.h"
+#include "base/large_pages.h"
 #include "cost/bandwidth_slices.h"
 
 namespace opentrn::backend {
@@ -40,12 +41,12 @@ std::vector<InstructionIndex> find_deadlines(const Dependencies& dependencies, s
 
 class RoughRun {
  public:
-  RoughRun(const isa::Program& program, const std::vector<EngineChoice>& choices,
+  RoughRun(const isa::Program& program, const isa::Kinds& kinds, const std::vector<EngineChoice>& choices,
            const Dependencies& dependencies, const Options& options, const arch::Tables& tables)
       : program_(program),
         choices_(choices),
         dependencies_(dependencies),
-        estimator_(program, tables, options.generation),
+        estimator_(program, kinds, tables, options.generation),
         dma_(estimator_.dma_bytes_per_ns() / cost::kPsPerNs, cost::to_ps(kSliceNs)),
         start_ns_(program.size()),
         done_ns_(program.size()) {
@@ -70,7 +71,7 @@ class RoughRun {
   int table(InstructionIndex i) const { return tables_.empty() ? 0 : tables_[i]; }
   double end_ns() const { return done_ns_.empty() ? 0 : *std::ranges::max_element(done_ns_); }
 
-  const std::vector<double>& in_program_order() {
+  const LargeVector<double>& in_program_order() {
     for (InstructionIndex i = 0; i < program_.size(); ++i) {
       interrupt::poll();
       start(i, ready_ns(i));
@@ -80,7 +81,7 @@ class RoughRun {
 
   // List scheduling: each engine takes the oldest ready instruction among those within `window` of the
   // oldest one not yet started; see alternates() for the exception.
-  const std::vector<double>& with_look_ahead(uint32_t window);
+  const LargeVector<double>& with_look_ahead(uint32_t window);
 
  private:
   double ready_ns(InstructionIndex i) const {
@@ -110,14 +111,14 @@ class RoughRun {
     }
     if (choices_[i].engine == Engine::kDma) {
       start_ns_[i] = ready;
-      const auto bytes = static_cast<int64_t>(estimator_.dma_bytes(in));
+      const auto bytes = static_cast<int64_t>(estimator_.dma_bytes(i));
       done_ns_[i] = cost::to_ns(dma_.reserve(cost::to_ps(ready), bytes)) + estimator_.dma_latency_ns();
       if (in.opcode == isa::Opcode::kSendRecv) last_synchronisation_ns_ = start_ns_[i];
       return;
     }
     double& free = free_ns_[static_cast<size_t>(choices_[i].engine)];
     start_ns_[i] = std::max(ready, free);
-    free = start_ns_[i] + estimator_.busy_ns(in, choices_[i].engine);
+    free = start_ns_[i] + estimator_.busy_ns(i, choices_[i].engine);
     if (const int wanted = table(i); wanted != 0 && std::exchange(table_, wanted) != wanted)
       free += estimator_.table_load_ns();
     done_ns_[i] = free + estimator_.latency_ns(choices_[i].engine);
@@ -130,14 +131,14 @@ class RoughRun {
   Estimator estimator_;
   cost::BandwidthSlices dma_;
   std::array<double, isa::kEngineCount> free_ns_{};
-  std::vector<double> start_ns_, done_ns_;
+  LargeVector<double> start_ns_, done_ns_;   // by instruction, once it was started
   std::vector<InstructionIndex> deadlines_;  // empty: program order
   std::vector<int> tables_;                  // empty: loads are not counted, and order nothing
   int table_ = 0;                            // that was loaded last
   double last_synchronisation_ns_ = 0;
 };
 
-const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
+const LargeVector<double>& RoughRun::with_look_ahead(uint32_t window) {
   const uint32_t n = static_cast<uint32_t>(program_.size());
   std::vector<uint32_t> open(n), first_user(n + 1, 0);
   std::vector<uint32_t> users;
@@ -241,10 +242,11 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
 
 }  // namespace
 
-Order choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
-                   const Dependencies& dependencies, const Options& options, const arch::Tables& tables) {
-  RoughRun run(program, choices, dependencies, options, tables);
-  const std::vector<double>& start = options.look_ahead > 0
+Order choose_order(const isa::Program& program, const isa::Kinds& kinds,
+                   const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
+                   const Options& options, const arch::Tables& tables) {
+  RoughRun run(program, kinds, choices, dependencies, options, tables);
+  const LargeVector<double>& start = options.look_ahead > 0
                                          ? run.with_look_ahead(static_cast<uint32_t>(options.look_ahead))
                                          : run.in_program_order();
   std::vector<InstructionIndex> order(program.size());

@@ -22,7 +22,8 @@ struct Order {
   std::vector<isa::InstructionIndex> instructions;  // a topological order of the dependencies
   double estimated_ns = 0;  // of the whole, roughly: to compare ways to compile one kernel
 };
-Order choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
-                   const Dependencies& dependencies, const Options& options, const arch::Tables& tables);
+Order choose_order(const isa::Program& program, const isa::Kinds& kinds,
+                   const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
+                   const Options& options, const arch::Tables& tables);
 
 }  // namespace opentrn::backend

@@ -279,4 +279,85 @@ std::shared_ptr<const isa::Program> random_program(uint64_t seed, int instructio
   return b.take();
 }
 
+namespace {
+
+class TileWork {
+ public:
+  TileWork(ProgramBuilder& b, SplitMix64& random) : b_(b), random_(random) {
+    dram_ = b.hbm({128, 512}, DType::kFloat32, "dram", true);
+    half_dram_ = b.hbm({128, 512}, DType::kBFloat16, "half_dram", true);
+    for (int i = 0; i < 6; ++i) tiles_.push_back(b.sbuf(128, 512, DType::kFloat32));
+    for (int i = 0; i < 6; ++i) halves_.push_back(b.sbuf(128, 512, DType::kBFloat16));
+    for (int i = 0; i < 3; ++i) banks_.push_back(b.psum(128, 512));
+  }
+
+  void append(int count) {
+    for (int i = 0; i < count; ++i) append();
+  }
+
+ private:
+  int64_t pick(int64_t n) { return static_cast<int64_t>(random_.below(static_cast<uint32_t>(n))); }
+  bool heads() { return random_.below(2) == 0; }
+  Operand of(const std::vector<TensorId>& tensors, int64_t columns) {
+    return b_.part(tensors[static_cast<size_t>(pick(static_cast<int64_t>(tensors.size())))], 0, 128, 0,
+                   columns);
+  }
+
+  void load_rows(int64_t columns) {
+    const int64_t first = pick(128), rows = 1 + pick(128 - first);
+    b_.dma(b_.part(tiles_[static_cast<size_t>(pick(6))], first, rows, 0, columns),
+           b_.part(dram_, 0, rows, 0, columns),
+           random_.below(3) == 0 ? isa::DgeMode::kSwdge : isa::DgeMode::kNone);
+  }
+
+  void append() {
+    const int64_t columns = 1 + pick(512);
+    const auto tile = [&] { return of(tiles_, columns); };
+    const auto half = [&] { return of(halves_, columns); };
+    const auto bank = [&] { return of(banks_, columns); };
+    switch (pick(12)) {
+      case 0: load_rows(columns); break;
+      case 1: b_.dma(b_.part(dram_, 0, 128, 0, columns), tile()); break;
+      case 2: b_.dma(half(), b_.part(half_dram_, 0, 128, 0, columns)); break;
+      case 3:
+      case 4: b_.matmul(bank(), of(halves_, 128), half(), heads()); break;
+      case 5: b_.copy(half(), bank(), heads() ? Engine::kUnknown : Engine::kScalar); break;
+      case 6: b_.copy(half(), half(), heads() ? Engine::kGpSimd : Engine::kVector); break;
+      case 7:
+        b_.activation(tile(), tile(), heads() ? ActivationFunction::kExp : ActivationFunction::kTanh);
+        break;
+      case 8: b_.tensor_tensor(tile(), tile(), bank(), AluOp::kAdd, Engine::kVector); break;
+      case 9: b_.memset(half(), heads() ? Engine::kGpSimd : Engine::kVector); break;
+      case 10: b_.tensor_tensor(half(), half(), half(), AluOp::kAdd, Engine::kVector); break;
+      default: b_.tensor_scalar(tile(), tile(), 3); break;
+    }
+  }
+
+  ProgramBuilder& b_;
+  SplitMix64& random_;
+  TensorId dram_, half_dram_;
+  std::vector<TensorId> tiles_, halves_, banks_;
+};
+
+}  // namespace
+
+std::shared_ptr<const isa::Program> random_tiles(uint64_t seed, int64_t rounds) {
+  SplitMix64 random(seed);
+  ProgramBuilder b;
+  TileWork work(b, random);
+  work.append(20);
+  if (rounds > 0) {
+    const auto outer = b.program().add_register(), inner = b.program().add_register();
+    const auto begin = b.loop_begin(outer, 0, rounds);
+    work.append(30);
+    const auto begin_inner = b.loop_begin(inner, 0, static_cast<int64_t>(random.below(7)));
+    work.append(10);
+    b.loop_end(inner, begin_inner);
+    work.append(10);
+    b.loop_end(outer, begin);
+    work.append(20);
+  }
+  return b.take();
+}
+
 }  // namespace opentrn::backend

@@ -68,5 +68,8 @@ std::shared_ptr<const isa::Program> stream_tiles(int64_t count, int64_t columns,
 
 // A random program over a few small tiles: for property tests.
 std::shared_ptr<const isa::Program> random_program(uint64_t seed, int instructions);
+// Work on whole tiles drawn at random: transfers of any partitions, products, copies between memories, all
+// engines; with `rounds` > 0 a loop of so many rounds around another loop.
+std::shared_ptr<const isa::Program> random_tiles(uint64_t seed, int64_t rounds = 0);
 
 }  // namespace opentrn::backend

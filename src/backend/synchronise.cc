@@ -1,5 +1,6 @@
 #include "backend/synchronise.h"
 #include "base/interrupt.h"
+#include "base/large_pages.h"
 
 #include <algorithm>
 #include <array>
@@ -109,10 +110,10 @@ class Synchroniser {
   const std::vector<isa::InstructionIndex>& order_;
   const isa::CollectiveFinder collectives_;
   isa::Executable& out_;
-  std::vector<uint32_t> position_;  // by instruction: index in the schedule
-  std::vector<uint32_t> sequence_;  // by instruction: 1 + place in its engine's stream
-  std::vector<Clock> clock_;        // by instruction: what is complete when it starts
-  std::vector<uint32_t> dma_known_by_;
+  LargeVector<uint32_t> position_;  // by instruction: index in the schedule
+  LargeVector<uint32_t> sequence_;  // by instruction: 1 + place in its engine's stream
+  LargeVector<Clock> clock_;        // by instruction: what is complete when it starts
+  LargeVector<uint32_t> dma_known_by_;
   std::array<Clock, kStreamsMax> known_{};
   std::array<uint32_t, kStreamsMax> issued_{};
   std::array<int, kStreamsMax> stream_ids_{};

@@ -4,8 +4,10 @@ namespace opentrn::isa {
 
 std::optional<int64_t> quadrant_offset(const Program& program, const Operand& operand) {
   const Tensor& tensor = program.tensor(operand.tensor);
-  const int64_t row = tensor.row_bytes() / size_bytes(operand.dtype);
+  const int64_t row =
+      operand.dtype == tensor.dtype ? tensor.row_elements : tensor.row_bytes() / size_bytes(operand.dtype);
   if (operand.indirect != kNoIndirect || row <= 0) return std::nullopt;
+  if (0 <= operand.offset && operand.offset < row) return 0;  // nearly always; the rest divides twice
   const int64_t partition = operand.offset / row;
   if (partition % kQuadrant != 0) return std::nullopt;
   return partition / kQuadrant;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/generation.h"
+#include "isa/kinds.h"
 #include "isa/program.h"
 
 namespace opentrn::isa {
@@ -50,8 +51,9 @@ struct Executable {
   int64_t sbuf_bytes_per_partition_used = 0;  // live at once, at most
   int64_t psum_banks_used = 0;
   int64_t hbm_bytes_used = 0;
-  int64_t spill_save_bytes = 0;    // to HBM
-  int64_t spill_reload_bytes = 0;  // from there, each time
+  int64_t spill_save_bytes = 0;        // to HBM
+  int64_t spill_reload_bytes = 0;      // from there, each time
+  std::shared_ptr<const Kinds> kinds;  // of the program's instructions, where the backend looked them up
 
   std::span<const uint32_t> waits_of(const ScheduledInstruction& in) const {
     return {waits.data() + in.waits, in.wait_count};

@@ -13,11 +13,14 @@ namespace opentrn::sim::timing {
 void CoreRun::set_collectives(std::span<const CollectiveCopies> collectives) {
   collectives_.resize(collectives.size());
   finder_ = isa::CollectiveFinder(collectives);
+  // What a collective's end lets start depends on when that is told.
+  runs_ahead_ = runs_ahead_ && collectives.empty();
   for (uint32_t at = 0; at < executable_.schedule.size(); ++at)
     if (const int32_t of = collective_of(at); of >= 0) ++collectives_[static_cast<size_t>(of)].left;
 }
 
 int32_t CoreRun::collective_of(uint32_t at) const {
+  if (collectives_.empty()) return -1;
   const isa::ScheduledInstruction& entry = executable_.schedule[at];
   return finder_.of(program_, program_.instruction(entry.instruction), entry.engine == isa::Engine::kDma);
 }
@@ -57,8 +60,8 @@ void CoreRun::complete(int32_t collective, Ps end, std::string_view label) {
   of.end = end;
   --pending_;
   for (const uint32_t at : of.copies) {
-    records_[at].visible = std::max(end, records_[at].engine_free) + machine_.semaphore;
-    if (records_[at].visible > now_) now_ = records_[at].visible, last_to_finish_ = at;
+    visible_[at] = std::max(end, records_[at].engine_free) + machine_.semaphore;
+    if (visible_[at] > now_) now_ = visible_[at], last_to_finish_ = at;
   }
   if (sink_ == nullptr) return;
   if (collective_track_ == kNobody)

@@ -20,8 +20,13 @@ constexpr size_t index(Engine engine) { return static_cast<size_t>(engine); }
 constexpr Engine kIssuing[] = {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd,
                                Engine::kSync};
 
-Engine issuer_of(const isa::ScheduledInstruction& entry) {
-  return entry.engine == Engine::kDma ? entry.trigger : entry.engine;
+// Of what waits for nobody.
+InstructionRecord at_once(Ps start, Ps end) { return {start, end, kNobody, kNobody, kNobody, Stall::kNone}; }
+
+// Of two that can start together the engine that comes first here goes first.
+constexpr size_t rank(Engine engine) {
+  return static_cast<size_t>(std::find(std::begin(kIssuing), std::end(kIssuing), engine) -
+                             std::begin(kIssuing));
 }
 
 }  // namespace
@@ -44,25 +49,22 @@ CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const i
     : machine_(machine),
       executable_(executable),
       program_(*executable.program),
-      patterns_(all_pattern_facts(program_)),
+      steps_(executable, machine),
       core_(core),
       hbm_(hbm),
       dma_active_(dma_active),
       rendezvous_(rendezvous),
       sink_(sink),
       options_(options),
+      // A trace is told in time order; a transpose in the background may start before what was started; and
+      // a result that is there at once could let another instruction of the same moment start.
+      runs_ahead_(sink == nullptr && machine.semaphore > 0),
       array_(table),
       dma_(table, machine.costs.dma_engines()),
-      records_(executable.schedule.size()) {
-  std::array<size_t, kEngines> length{};
-  for (const isa::ScheduledInstruction& entry : executable.schedule) ++length[index(issuer_of(entry))];
-  for (size_t e = 0; e < kEngines; ++e) queue_[e].reserve(length[e]);
-  for (uint32_t at = 0; at < executable.schedule.size(); ++at) {
-    interrupt::poll();
-    const isa::ScheduledInstruction& entry = executable.schedule[at];
-    if (!isa::is_loop_marker(program_.instruction(entry.instruction).opcode))
-      queue_[index(issuer_of(entry))].push_back(at);
-  }
+      records_(executable.schedule.size()),
+      visible_(executable.schedule.size(), -1) {
+  if (array_.has_background()) runs_ahead_ = false;
+  transfers_.reserve(steps_.transfer_count());
   last_.fill(kNobody);
   for (auto& port : port_holder_) port.fill(kNobody);
   if (sink_ == nullptr) return;
@@ -81,56 +83,28 @@ void CoreRun::begin_block(uint32_t begin, uint32_t end, uint32_t iteration) {
   iteration_ = iteration;
   block_start_ = now_;
   last_to_finish_ = kNobody;
-  for (uint32_t at = begin; at < end; ++at) records_[at].visible = records_[at].engine_free = -1;
+  std::fill(visible_.begin() + begin, visible_.begin() + end, -1);
+  if (!collectives_.empty())
+    for (uint32_t at = begin; at < end; ++at) records_[at].engine_free = -1;
   last_.fill(kNobody);
+  transfers_.clear();
   dma_.forget_holders();
-  for (Engine engine : kIssuing) {
-    const size_t e = index(engine);
-    const auto it = std::lower_bound(queue_[e].begin(), queue_[e].end(), begin);
-    cursor_[e] = static_cast<size_t>(it - queue_[e].begin());
-    load_head(e);
-  }
+  const auto& first = steps_.first_of_block(begin);
+  for (Engine engine : kIssuing) load_head(index(engine), first[index(engine)]);
 }
 
-void CoreRun::load_head(size_t engine) {
+void CoreRun::load_head(size_t engine, uint32_t at) {
   Head& head = heads_[engine];
+  head.at = at;
+  if (at == kNobody) return;
   head.resolved = false;
   head.blocker = kNobody;
-  if (cursor_[engine] >= queue_[engine].size() || queue_[engine][cursor_[engine]] >= block_end_) {
-    head.at = kNobody;
-    return;
+  head.kind = &steps_.kind(at);
+  if (head.kind->synchronises) {
+    const isa::Instruction& in = program_.instruction(executable_.schedule[at].instruction);
+    head.round = rendezvous_round_[rendezvous_key(in) % rendezvous_round_.size()];
   }
-  head.at = queue_[engine][cursor_[engine]];
-  fetch_ahead(engine);
-  const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
-  const isa::Instruction& in = program_.instruction(entry.instruction);
-  head.dma = entry.engine == Engine::kDma;
-  head.synchronises = isa::has(in.opcode, isa::kSynchronisesCores);
-  if (head.synchronises) head.round = rendezvous_round_[rendezvous_key(in) % rendezvous_round_.size()];
-  if (!head.dma) head.cost = machine_.costs.of(program_, in, entry.engine, patterns_);
   resolve(head, engine);
-}
-
-// A long program does not fit the cache, and each step to what an instruction costs (its place in the
-// schedule, itself, its operands, their tensors) is a miss that the next needs: they are fetched for
-// instructions ever nearer.
-void CoreRun::fetch_ahead(size_t engine) const {
-  constexpr size_t kPlace = 16, kInstruction = 12, kOperands = 8, kTensors = 4;
-  const std::vector<uint32_t>& queue = queue_[engine];
-  const size_t at = cursor_[engine];
-  const auto instruction = [&](size_t ahead) -> const isa::Instruction& {
-    return program_.instruction(executable_.schedule[queue[at + ahead]].instruction);
-  };
-  if (at + kPlace < queue.size()) {
-    __builtin_prefetch(&executable_.schedule[queue[at + kPlace]]);
-    __builtin_prefetch(&records_[queue[at + kPlace]], 1);
-  }
-  if (at + kInstruction < queue.size()) __builtin_prefetch(&instruction(kInstruction));
-  if (at + kOperands < queue.size()) __builtin_prefetch(program_.operands(instruction(kOperands)).data());
-  // Matmuls come back to a few tensors.
-  if (engine == index(Engine::kTensor) || at + kTensors >= queue.size()) return;
-  for (const isa::Operand& operand : program_.operands(instruction(kTensors)))
-    if (operand.is_access()) __builtin_prefetch(&program_.tensor(operand.tensor));
 }
 
 // Cores meet under the pipe of a sendrecv, or at barriers.
@@ -140,13 +114,14 @@ uint64_t CoreRun::rendezvous_key(const isa::Instruction& in) const {
 }
 
 bool CoreRun::resolve(Head& head, size_t engine) {
-  if (head.blocker != kNobody && records_[head.blocker].visible < 0 && !issued_with(head.blocker, head.at))
+  if (head.blocker != kNobody && visible_[head.blocker] < 0 && !issued_with(head.blocker, head.at))
     return false;
-  const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
+  const Step& step = steps_[head.at];
   head.ready = block_start_;
   head.waited_for = kNobody;
-  for (uint32_t wait : executable_.waits_of(entry)) {
-    const Ps visible = records_[wait].visible;
+  for (uint32_t w = step.waits, end = step.waits + step.wait_count; w < end; ++w) {
+    const uint32_t wait = executable_.waits[w];
+    const Ps visible = visible_[wait];
     if (visible < 0) {
       // Copies of one collective wait for each other's being issued, which they are.
       if (issued_with(wait, head.at)) {
@@ -159,11 +134,11 @@ bool CoreRun::resolve(Head& head, size_t engine) {
     if (visible > head.ready) head.ready = visible, head.waited_for = wait;
   }
   head.own_ready = head.ready;
-  if (head.synchronises) {
+  if (head.kind->synchronises) [[unlikely]] {
     Ps at = 0;
     const Ps ready = std::max(head.ready, free_[engine]);
-    if (!rendezvous_.arrive(rendezvous_key(program_.instruction(entry.instruction)), head.round, core_, ready,
-                            &at)) {
+    const isa::Instruction& in = program_.instruction(executable_.schedule[head.at].instruction);
+    if (!rendezvous_.arrive(rendezvous_key(in), head.round, core_, ready, &at)) {
       head.blocker = kNobody;
       return false;
     }
@@ -175,69 +150,116 @@ bool CoreRun::resolve(Head& head, size_t engine) {
 
 Ps CoreRun::earliest(const Head& head, size_t engine, bool* port) const {
   *port = false;
-  const Ps free = engine == index(Engine::kTensor) && !head.dma
-                      ? std::max(array_.free_at(head.cost.tensor), free_[engine])
-                      : free_[engine];
-  Ps start = std::max(head.ready, free);
-  if (head.dma) return start;
+  const StepKind& kind = *head.kind;
+  Ps start = std::max(head.ready, free_[engine]);
+  if (kind.dma) return start;
+  if (engine == index(Engine::kTensor)) return std::max(start, array_.free_at(kind.cost.tensor));
   const auto wait_for = [&](size_t which, Engine other) {
     const Ps until = port_until_[which][index(other)];
     if (until > start) start = until, *port = true;
   };
   constexpr size_t vector = index(Engine::kVector), scalar = index(Engine::kScalar),
                    gpsimd = index(Engine::kGpSimd);
-  if (head.cost.uses_sbuf) {
+  if (kind.cost.uses_sbuf) {
     const bool vector_shares =
-        machine_.vector_gpsimd_share_sbuf || (machine_.fast_modes_share_gpsimd_bus && head.cost.fast_mode);
+        machine_.vector_gpsimd_share_sbuf || (machine_.fast_modes_share_gpsimd_bus && kind.cost.fast_mode);
     if (engine == vector && vector_shares) wait_for(kPortSbuf, Engine::kGpSimd);
     if (engine == gpsimd) wait_for(kPortSbuf, Engine::kVector);
   }
-  if (head.cost.uses_psum && machine_.vector_scalar_share_psum) {
+  if (kind.cost.uses_psum && machine_.vector_scalar_share_psum) {
     if (engine == vector) wait_for(kPortPsum, Engine::kScalar);
     if (engine == scalar) wait_for(kPortPsum, Engine::kVector);
   }
   return start;
 }
 
-Ps CoreRun::find_next() {
-  next_start_ = -1;
-  for (Engine engine : kIssuing) {
-    const size_t e = index(engine);
-    Head& head = heads_[e];
-    if (head.at == kNobody || (!head.resolved && !resolve(head, e))) continue;
+bool CoreRun::is_private(const StepKind& kind, size_t engine) const {
+  if (kind.shares_nothing) return true;
+  if (kind.dma || kind.synchronises) return false;
+  const auto is_alone = [&](Engine other) { return heads_[index(other)].at == kNobody; };
+  const bool vector = engine == index(Engine::kVector);
+  if (kind.shares_vector_gpsimd && !is_alone(vector ? Engine::kGpSimd : Engine::kVector)) return false;
+  return !kind.shares_vector_scalar || is_alone(vector ? Engine::kScalar : Engine::kVector);
+}
+
+bool CoreRun::run_ahead(size_t engine) {
+  Head& head = heads_[engine];
+  bool moved = false;
+  while (is_private(*head.kind, engine)) {
+    interrupt::poll();
     bool port = false;
-    const Ps start = earliest(head, e, &port);
-    if (next_start_ < 0 || start < next_start_) next_start_ = start, next_engine_ = e, next_port_ = port;
+    const Ps start = earliest(head, engine, &port);
+    execute(engine, start, port);
+    moved = true;
+    if (head.at == kNobody || !head.resolved) return true;
+  }
+  return moved;
+}
+
+Ps CoreRun::find_next() {
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    next_start_ = -1;
+    for (Engine engine : kIssuing) {
+      const size_t e = index(engine);
+      Head& head = heads_[e];
+      if (head.at == kNobody || (!head.resolved && !resolve(head, e))) continue;
+      if (runs_ahead_ && run_ahead(e)) {
+        moved = true;
+        if (head.at == kNobody || !head.resolved) continue;
+      }
+      bool port = false;
+      const Ps start = earliest(head, e, &port);
+      if (next_start_ < 0 || start < next_start_) next_start_ = start, next_engine_ = e, next_port_ = port;
+    }
   }
   return next_start_;
 }
 
-void CoreRun::step() {
-  const size_t engine = next_engine_;
+void CoreRun::step() { execute(next_engine_, next_start_, next_port_); }
+
+void CoreRun::execute(size_t engine, Ps start, bool port) {
   Head& head = heads_[engine];
   const uint32_t at = head.at;
   InstructionRecord& record = records_[at];
-  record.start = next_start_;
+  record.start = start;
   record.previous = last_[engine];
   record.transfer = kNobody;
-  account(head, engine, next_start_, next_port_);
-  if (head.synchronises)
+  account(head, engine, start, port);
+  if (head.kind->synchronises) [[unlikely]]
     ++rendezvous_round_[rendezvous_key(program_.instruction(executable_.schedule[at].instruction)) %
                         rendezvous_round_.size()];
   const int32_t collective = collective_of(at);
   if (collective >= 0) {
-    start_collective(collective, head, engine, next_start_);
-  } else if (head.dma) {
-    start_dma(head, engine, next_start_);
+    start_collective(collective, head, engine, start);
+  } else if (head.kind->dma) {
+    start_dma(head, engine, start);
   } else {
-    start_compute(head, engine, next_start_);
+    start_compute(head, engine, start);
   }
   last_[engine] = at;
-  if (record.visible > now_) now_ = record.visible, last_to_finish_ = at;
+  note_end(at);
   --left_;
   if (sink_ != nullptr) emit(at, engine);
-  ++cursor_[engine];
-  load_head(engine);
+  load_head(engine, steps_[at].next);
+}
+
+// Of those that end last the one that started first.
+void CoreRun::note_end(uint32_t at) {
+  const Ps visible = visible_[at];
+  if (visible < now_) return;
+  const bool may_be_first = runs_ahead_ && last_to_finish_ != kNobody;
+  if (visible == now_ && !(may_be_first && started_before(at, last_to_finish_))) return;
+  now_ = visible;
+  last_to_finish_ = at;
+}
+
+bool CoreRun::started_before(uint32_t at, uint32_t other) const {
+  const Ps start = records_[at].start, others = records_[other].start;
+  if (start != others) return start < others;
+  const Engine engine = steps_.issuer(at), others_engine = steps_.issuer(other);
+  return engine == others_engine ? at < other : rank(engine) < rank(others_engine);
 }
 
 // How long the engine had been idle, and why.
@@ -245,24 +267,25 @@ void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
   InstructionRecord& record = records_[head.at];
   record.waited_for = kNobody;
   record.stall = Stall::kNone;
-  const bool tensor = engine == index(Engine::kTensor) && !head.dma;
-  const Ps free = std::max(tensor ? array_.free_at(head.cost.tensor) : free_[engine], block_start_);
+  const StepKind& kind = *head.kind;
+  const bool tensor = engine == index(Engine::kTensor) && !kind.dma;
+  const Ps free = std::max(tensor ? array_.free_at(kind.cost.tensor) : free_[engine], block_start_);
   const Ps idle = start - free;
   ++totals_.instructions[engine];
   if (idle <= 0) return;
   if (port) {
     record.stall = Stall::kPort;
-    const size_t which = head.cost.uses_psum && machine_.vector_scalar_share_psum ? kPortPsum : kPortSbuf;
+    const size_t which = kind.cost.uses_psum && machine_.vector_scalar_share_psum ? kPortPsum : kPortSbuf;
     for (size_t other = 0; other < kEngines; ++other)
       if (port_until_[which][other] == start) record.waited_for = port_holder_[which][other];
-  } else if (head.synchronises && head.ready > head.own_ready) {
+  } else if (kind.synchronises && head.ready > head.own_ready) {
     record.stall = Stall::kPeer;
   } else if (head.waited_for != kNobody) {
     record.waited_for = head.waited_for;
-    const isa::ScheduledInstruction& producer = executable_.schedule[head.waited_for];
+    const Engine producer = steps_.engine(head.waited_for);
     record.stall = collective_of(head.waited_for) >= 0 ? Stall::kCollective
-                   : producer.engine == Engine::kDma   ? Stall::kDma
-                   : index(producer.engine) == engine  ? Stall::kOwnResult
+                   : producer == Engine::kDma          ? Stall::kDma
+                   : index(producer) == engine         ? Stall::kOwnResult
                                                        : Stall::kEngine;
   }
   if (record.stall == Stall::kDma)
@@ -274,59 +297,53 @@ void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
 }
 
 // A switch of the function table goes before the activation that needs it.
-Ps CoreRun::activation_table(const isa::Instruction& in) {
-  if (in.opcode != Opcode::kActivation && in.opcode != Opcode::kActivationReduce &&
-      in.opcode != Opcode::kActivate2)
-    return 0;
-  const auto function = program_.attribute_activation(in, isa::slot::activation::kAOp);
-  if (!machine_.needs_table(function) || last_function_ == static_cast<int>(function)) return 0;
-  last_function_ = static_cast<int>(function);
+Ps CoreRun::activation_table(const StepKind& kind) {
+  if (kind.table < 0 || last_function_ == kind.table) return 0;
+  last_function_ = kind.table;
   return machine_.table_load;
 }
 
 void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
-  const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
-  const isa::Instruction& in = program_.instruction(entry.instruction);
+  const StepKind& kind = *head.kind;
+  const InstructionCost& cost = kind.cost;
   InstructionRecord& record = records_[head.at];
   Ps streamed = 0;
-  if (engine == index(Engine::kTensor) && (isa::is_matmul(in.opcode) || in.opcode == Opcode::kNcTranspose)) {
-    const TensorArray::Issue issue = array_.issue(std::max(head.ready, free_[engine]), head.cost.tensor);
+  if (kind.on_array) {
+    const TensorArray::Issue issue = array_.issue(std::max(head.ready, free_[engine]), cost.tensor);
     const Ps before = std::max(array_last_end_, start);
     record.engine_free = issue.end;
     streamed = issue.end;
     totals_.busy[engine] += std::max<Ps>(0, issue.end - before);
     array_last_end_ = std::max(array_last_end_, issue.end);
-    totals_.flops[static_cast<size_t>(head.cost.tensor.kind)] += head.cost.tensor.flops;
+    totals_.flops[static_cast<size_t>(cost.tensor.kind)] += cost.tensor.flops;
   } else {
-    const Ps table = activation_table(in);
-    const Ps busy = head.cost.busy + table;
+    const Ps table = activation_table(kind);
+    const Ps busy = cost.busy + table;
     record.engine_free = start + busy;
-    streamed = start + table + head.cost.stream;
+    streamed = start + table + cost.stream;
     free_[engine] = record.engine_free;
     totals_.busy[engine] += busy;
-    totals_.operations += head.cost.operations;
-    totals_.sbuf_bytes += head.cost.sbuf_bytes;
-    if (head.cost.uses_sbuf &&
-        (machine_.vector_gpsimd_share_sbuf || head.cost.fast_mode || engine == index(Engine::kGpSimd)))
+    totals_.operations += cost.operations;
+    totals_.sbuf_bytes += cost.sbuf_bytes;
+    if (cost.uses_sbuf &&
+        (machine_.vector_gpsimd_share_sbuf || cost.fast_mode || engine == index(Engine::kGpSimd)))
       port_until_[kPortSbuf][engine] = record.engine_free, port_holder_[kPortSbuf][engine] = head.at;
-    if (head.cost.uses_psum)
+    if (cost.uses_psum)
       port_until_[kPortPsum][engine] = record.engine_free, port_holder_[kPortPsum][engine] = head.at;
   }
-  record.visible = streamed + machine_.result_latency[engine] + machine_.semaphore;
+  visible_[head.at] = streamed + machine_.result_latency[engine] + machine_.semaphore;
 }
 
 void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
-  const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
-  const DmaWork work = machine_.costs.of_transfer(program_, program_.instruction(entry.instruction),
-                                                  executable_.placements, patterns_);
+  const StepKind& kind = *head.kind;
+  const DmaWork& work = steps_.transfer(head.at);
   InstructionRecord& record = records_[head.at];
   const Ps active = dma_active_.sum(), busy = dma_.busy();
-  const Transfer transfer = dma_.run(start, entry.trigger, entry.dge, executable_.streams[entry.stream].queue,
-                                     work, hbm_, dma_active_, head.at);
-  record.engine_free = transfer.trigger_free;
-  record.visible = transfer.complete;
   record.transfer = static_cast<uint32_t>(transfers_.size());
-  transfers_.push_back(transfer);
+  Transfer& transfer = transfers_.emplace_back(Transfer{});
+  dma_.run(start, kind.trigger, kind.dge, kind.queue, work, hbm_, dma_active_, head.at, transfer);
+  record.engine_free = transfer.trigger_free;
+  visible_[head.at] = transfer.complete;
   free_[engine] = transfer.trigger_free;
   totals_.busy[engine] += transfer.trigger_free - start;
   ++totals_.transfers;
@@ -343,10 +360,9 @@ void CoreRun::end_block() { walk_critical_path(); }
 void CoreRun::pass_marker(uint32_t marker) {
   const isa::ScheduledInstruction& entry = executable_.schedule[marker];
   const InstructionCost cost =
-      machine_.costs.of(program_, program_.instruction(entry.instruction), Engine::kSync, patterns_);
-  InstructionRecord& record = records_[marker];
-  record.start = now_;
-  record.engine_free = record.visible = now_ + cost.busy;
+      machine_.costs.of(program_, program_.instruction(entry.instruction), Engine::kSync, steps_.patterns());
+  visible_[marker] = now_ + cost.busy;
+  const InstructionRecord& record = records_[marker] = at_once(now_, now_ + cost.busy);
   ++totals_.instructions[index(Engine::kSync)];
   totals_.busy[index(Engine::kSync)] += cost.busy;
   totals_.bound_by[static_cast<size_t>(Resource::kSync)] += cost.busy;
@@ -364,8 +380,7 @@ void CoreRun::pass_marker(uint32_t marker) {
 }
 
 void CoreRun::skip(uint32_t begin, uint32_t end) {
-  for (uint32_t at = begin; at < end; ++at)
-    records_[at].start = records_[at].engine_free = records_[at].visible = now_;
+  for (uint32_t at = begin; at < end; ++at) records_[at] = at_once(now_, visible_[at] = now_);
 }
 
 void CoreRun::extrapolate(Ps period, const Totals& each, int64_t rounds) {
@@ -423,8 +438,7 @@ void CoreRun::walk_critical_path() {
                   "the critical path of {} instructions comes back to instruction {}",
                   block_end_ - block_begin_, executable_.schedule[at].instruction);
     const InstructionRecord& record = records_[at];
-    const isa::ScheduledInstruction& entry = executable_.schedule[at];
-    const bool dma = entry.engine == Engine::kDma;
+    const bool dma = steps_.engine(at) == Engine::kDma;
     if (dma && record.transfer == kNobody && time > record.engine_free) {
       // From the end of a collective back to the last of what triggered it.
       const uint32_t trigger = trigger_of(at);
@@ -457,7 +471,7 @@ void CoreRun::walk_critical_path() {
       spend(record.start, Resource::kDmaLatency);
     }
     if (!dma) spend(record.engine_free, Resource::kSemaphore);  // pipeline latency, then the signal
-    spend(record.start, trace::resource_of(dma ? entry.trigger : entry.engine));
+    spend(record.start, trace::resource_of(steps_.issuer(at)));
     if (in_block(record.waited_for)) {
       // A port is free when its holder is through; a result is there when it is visible.
       const Ps release = record.stall == Stall::kPort ? records_[record.waited_for].engine_free : time;
@@ -500,13 +514,12 @@ void CoreRun::emit(uint32_t at, size_t engine) {
   event.stall = record.stall;
   if (record.waited_for != kNobody) event.waited_for = executable_.schedule[record.waited_for].instruction;
   event.track = engine_track_[engine];
-  event.end_ns =
-      to_ns(entry.engine == Engine::kDma ? record.engine_free : record.visible - machine_.semaphore);
+  event.end_ns = to_ns(entry.engine == Engine::kDma ? record.engine_free : visible_[at] - machine_.semaphore);
   if (record.stall != Stall::kNone) {
     const Ps before = record.previous == kNobody ? block_start_ : records_[record.previous].engine_free;
     event.stall_ns = to_ns(std::max<Ps>(0, record.start - before));
   }
-  if (entry.engine == Engine::kTensor) event.flops = heads_[engine].cost.tensor.flops;
+  if (entry.engine == Engine::kTensor) event.flops = heads_[engine].kind->cost.tensor.flops;
   sink_->add_event(event);
   if (entry.engine == Engine::kDma && record.transfer != kNobody) emit_transfer(at, event);
 }
@@ -526,8 +539,7 @@ uint32_t CoreRun::track_of(const isa::ScheduledInstruction& entry) {
 void CoreRun::emit_transfer(uint32_t at, trace::Event event) {
   const isa::ScheduledInstruction& entry = executable_.schedule[at];
   const Transfer& transfer = transfers_[records_[at].transfer];
-  const DmaWork work = machine_.costs.of_transfer(program_, program_.instruction(entry.instruction),
-                                                  executable_.placements, patterns_);
+  const DmaWork& work = steps_.transfer(at);
   event.track = track_of(entry);
   event.start_ns = to_ns(std::min(transfer.arrival, transfer.data_begin));
   event.end_ns = to_ns(transfer.data_end);

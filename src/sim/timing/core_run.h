@@ -3,6 +3,8 @@
 // The run goes from loop marker to loop marker; between two markers ("a block") every engine works
 // through its own part of the schedule. step() starts the instruction that can start first, so that shared
 // resources are taken in time order; cores of a logical core are stepped together for the same reason.
+// Instructions that share nothing but what they wait for are started before their turn, an engine's one after
+// the other: nobody's time depends on when they are looked at (docs/decisions/0270).
 #pragma once
 
 #include <array>
@@ -13,11 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/large_pages.h"
 #include "isa/collective_copies.h"
 #include "isa/executable.h"
 #include "sim/timing/dma_engines.h"
 #include "sim/timing/machine.h"
 #include "sim/timing/simulate.h"
+#include "sim/timing/steps.h"
 #include "sim/timing/tensor_engine.h"
 #include "sim/timing/totals.h"
 
@@ -38,13 +42,12 @@ class Rendezvous {
 
 // Why and when an instruction started; what the critical path needs.
 struct InstructionRecord {
-  Ps start = 0;
-  Ps visible = -1;                // an instruction that waits for it may start; -1: not yet known
-  Ps engine_free = 0;             // its engine, or the engine that triggered it, can go on
-  uint32_t waited_for = kNobody;  // schedule index that let it start; kNobody: its engine did
-  uint32_t previous = kNobody;    // schedule index before it on its engine, in this block
-  uint32_t transfer = kNobody;    // DMA: index into transfers()
-  trace::Stall stall = trace::Stall::kNone;
+  Ps start;
+  Ps engine_free;       // its engine, or the engine that triggered it, can go on
+  uint32_t waited_for;  // schedule index that let it start; kNobody: its engine did
+  uint32_t previous;    // schedule index before it on its engine, in this block; or kNobody
+  uint32_t transfer;    // DMA: index of what happened to it; or kNobody
+  trace::Stall stall;
 };
 
 using isa::CollectiveCopies;  // they move nothing here
@@ -59,6 +62,7 @@ class CoreRun {
   void begin_block(uint32_t begin, uint32_t end, uint32_t iteration);
   uint32_t left() const { return left_; }
   // The earliest start among the heads of all queues; -1 when every head waits for another core.
+  // Instructions that share nothing with others may be started meanwhile.
   Ps find_next();
   void step();       // starts what find_next() found
   void end_block();  // adds its critical path to the totals
@@ -82,8 +86,10 @@ class CoreRun {
 
   const Totals& totals() const { return totals_; }
   const DmaEngines& dma() const { return dma_; }
-  const std::vector<InstructionRecord>& records() const { return records_; }
-  const std::vector<Transfer>& transfers() const { return transfers_; }
+  // By schedule index; and when an instruction that waits for it may start.
+  std::span<const InstructionRecord> records() const { return records_; }
+  std::span<const Ps> visible() const { return visible_; }
+  const Steps& steps() const { return steps_; }
   const isa::Executable& executable() const { return executable_; }
   const std::vector<trace::CriticalSegment>& critical_path() const { return critical_; }
 
@@ -92,19 +98,25 @@ class CoreRun {
   struct Head {
     uint32_t at = kNobody;  // schedule index; kNobody: the queue is empty
     bool resolved = false;  // everything it waits for has a known time
-    bool dma = false;
-    bool synchronises = false;
+    const StepKind* kind = nullptr;
     uint32_t blocker = kNobody;  // schedule index without a known time
     uint32_t waited_for = kNobody;
     uint32_t round = 0;  // of the rendezvous
     Ps ready = 0;
     Ps own_ready = 0;  // before the other core came
-    InstructionCost cost;
   };
 
-  void load_head(size_t engine);
-  void fetch_ahead(size_t engine) const;
+  void load_head(size_t engine, uint32_t at);
   bool resolve(Head& head, size_t engine);
+  // Whether when it is looked at changes nothing: it takes no DMA engines, no port that another engine may
+  // take, and meets no other core.
+  bool is_private(const StepKind& kind, size_t engine) const;
+  // Starts the resolved head of a queue and what comes behind it, as long as that is private and can start.
+  bool run_ahead(size_t engine);
+  void execute(size_t engine, Ps start, bool port);
+  void note_end(uint32_t at);
+  // Whether the first of two instructions was started before the other, in time order.
+  bool started_before(uint32_t at, uint32_t other) const;
   Ps earliest(const Head& head, size_t engine, bool* port) const;
   void start_compute(Head& head, size_t engine, Ps start);
   void start_dma(Head& head, size_t engine, Ps start);
@@ -117,7 +129,7 @@ class CoreRun {
   uint32_t trigger_of(uint32_t at) const;
   void account(const Head& head, size_t engine, Ps start, bool port);
   uint64_t rendezvous_key(const isa::Instruction& in) const;
-  Ps activation_table(const isa::Instruction& in);
+  Ps activation_table(const StepKind& kind);
   bool keep_path() const { return sink_ != nullptr || options_.keep_instructions; }
   void walk_critical_path();
   void emit(uint32_t at, size_t engine);
@@ -128,7 +140,7 @@ class CoreRun {
   const Machine& machine_;
   const isa::Executable& executable_;
   const isa::Program& program_;
-  std::vector<PatternFacts> patterns_;
+  Steps steps_;
   size_t core_;
   HbmStack& hbm_;
   ActiveTime& dma_active_;
@@ -136,8 +148,7 @@ class CoreRun {
   trace::TraceSink* sink_;
   const SimulateOptions& options_;
 
-  std::array<std::vector<uint32_t>, kEngines> queue_;  // schedule indices by issuing engine
-  std::array<size_t, kEngines> cursor_{};
+  bool runs_ahead_;
   std::array<Head, kEngines> heads_{};
   uint32_t block_begin_ = 0, block_end_ = 0, left_ = 0, iteration_ = 0;
   Ps block_start_ = 0;
@@ -159,8 +170,9 @@ class CoreRun {
   Ps now_ = 0;
   uint32_t last_to_finish_ = kNobody;
 
-  std::vector<InstructionRecord> records_;  // by schedule index
-  std::vector<Transfer> transfers_;
+  LargeVector<InstructionRecord> records_;  // by schedule index
+  LargeVector<Ps> visible_;                 // an instruction that waits for it may start; -1: not yet known
+  LargeVector<Transfer> transfers_;         // of the block
 
   struct Collective {
     uint32_t left = 0;             // copies that have not been issued

@@ -62,23 +62,27 @@ void DmaEngines::Engine::drain(Ps now, int queues) {
   Ps elapsed = now - time;
   if (elapsed <= 0) return;
   time = now;
-  while (elapsed > 0) {
+  while (elapsed > 0 && all_left > 0) {
     int active = 0;
     Ps least = 0;
     for (int q = 0; q < queues; ++q) {
       const Ps work = left[static_cast<size_t>(q)];
       if (work > 0 && (active++ == 0 || work < least)) least = work;
     }
-    if (active == 0) return;
-    const Ps share = std::max<Ps>(1, std::min(least, elapsed / active));
+    // The least of what is left and an equal part of the time.
+    const Ps share = least * active <= elapsed ? least
+                     : active == 1             ? elapsed
+                                               : std::max<Ps>(1, elapsed / active);
     for (int q = 0; q < queues; ++q)
       if (left[static_cast<size_t>(q)] > 0) left[static_cast<size_t>(q)] -= share;
     elapsed -= share * active;
+    all_left -= share * active;
   }
 }
 
 Ps DmaEngines::Engine::foresee(int queue, Ps work, int queues) const {
   Ps end = time + work;
+  if (all_left == left[static_cast<size_t>(queue)]) return end;
   for (int q = 0; q < queues; ++q)
     if (q != queue) end += std::min(left[static_cast<size_t>(q)], work);
   return end;
@@ -122,9 +126,8 @@ int DmaEngines::slot_of(int queue) {
   return slots_++;
 }
 
-Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, const DmaWork& work,
-                         HbmStack& hbm, ActiveTime& active, uint32_t id) {
-  Transfer transfer;
+void DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, const DmaWork& work,
+                     HbmStack& hbm, ActiveTime& active, uint32_t id, Transfer& transfer) {
   generate(issue, trigger, mode, work, id, transfer);
   const int slot = slot_of(queue);
   const Ps later = spread(mode, work);
@@ -150,9 +153,8 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
     const Ps begin = queued ? engine.foresee(slot, left, slots_) : std::max(arrival, engine.time);
     const Ps end = engine.foresee(slot, left + busy, slots_);
     left += busy;
-    Ps until = engine.time;
-    for (int q = 0; q < slots_; ++q) until += engine.left[static_cast<size_t>(q)];
-    busy_until = std::max(busy_until, until);
+    engine.all_left += busy;
+    busy_until = std::max(busy_until, engine.time + engine.all_left);
     if (e == work.first_engine || begin < first_begin) first_begin = begin;
     if (end > transfer.engines_end) {
       transfer.engines_end = end;
@@ -172,7 +174,6 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
   // Some engine has work until then, whatever the order in which queues are served.
   active.add(first_begin, busy_until);
   transfer.complete = transfer.data_end + completion_;
-  return transfer;
 }
 
 void DmaEngines::forget_holders() {

@@ -69,9 +69,10 @@ struct Transfer {
 class DmaEngines {
  public:
   DmaEngines(const arch::TimingTable& table, int engines);
-  // `id` names the transfer for queued_behind and generated_behind, until forget_holders().
-  Transfer run(Ps issue, isa::Engine trigger, isa::DgeMode mode, int queue, const DmaWork& work,
-               HbmStack& hbm, ActiveTime& active, uint32_t id);
+  // `id` names the transfer for queued_behind and generated_behind, until forget_holders(). Fills `transfer`,
+  // a new one.
+  void run(Ps issue, isa::Engine trigger, isa::DgeMode mode, int queue, const DmaWork& work, HbmStack& hbm,
+           ActiveTime& active, uint32_t id, Transfer& transfer);
   // Later transfers name none of the transfers so far: a loop gives the same ids again in each round.
   void forget_holders();
   // Summed over engines.
@@ -85,6 +86,7 @@ class DmaEngines {
   struct Engine {
     std::array<Ps, kDmaQueuesMax> left{};  // work in each queue, at `time`
     std::array<uint32_t, kDmaQueuesMax> last{};
+    Ps all_left = 0;  // of all queues
     Ps time = 0;
     void drain(Ps now, int queues);
     // When `work` more of `queue` will be through.

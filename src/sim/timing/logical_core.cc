@@ -14,14 +14,13 @@ namespace {
 using isa::Opcode;
 
 bool opens(Opcode opcode) { return opcode == Opcode::kLoopBegin || opcode == Opcode::kWhileBegin; }
-bool is_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd; }
 
 InstructionTimes times_of(const CoreRun& core) {
   InstructionTimes times;
+  for (const Ps end : core.visible()) times.end_ns.push_back(to_ns(end));
   for (const InstructionRecord& record : core.records()) {
     interrupt::poll();
     times.start_ns.push_back(to_ns(record.start));
-    times.end_ns.push_back(to_ns(record.visible));
     times.stall.push_back(record.stall);
     times.waited_for.push_back(record.waited_for);
   }
@@ -43,7 +42,7 @@ LogicalCore::LogicalCore(std::span<const isa::Executable* const> cores, const ar
   for (size_t c = 0; c < cores.size(); ++c) {
     cores_.push_back(std::make_unique<CoreRun>(machine_, table, *cores[c], c, *hbm_, dma_active_, rendezvous_,
                                                sink, options_));
-    markers_.push_back(find_markers(*cores[c]));
+    markers_.push_back(cores_[c]->steps().markers());
     if (markers_[c].size() != markers_[0].size())
       throw Fault(FaultKind::kNotModelled, "timing.loops", "the cores of a logical core have different loops",
                   "time each core on its own");
@@ -57,14 +56,6 @@ void LogicalCore::set_collectives(size_t core, std::span<const CollectiveCopies>
 }
 
 // -- where markers are
-
-std::vector<uint32_t> LogicalCore::find_markers(const isa::Executable& executable) {
-  std::vector<uint32_t> markers;
-  for (uint32_t at = 0; at < executable.schedule.size(); ++at)
-    if (is_marker(executable.program->instruction(executable.schedule[at].instruction).opcode))
-      markers.push_back(at);
-  return markers;
-}
 
 const isa::Instruction& LogicalCore::instruction_at(size_t core, uint32_t at) const {
   const isa::Executable& executable = cores_[core]->executable();
@@ -96,11 +87,7 @@ std::vector<uint32_t> LogicalCore::block_end() const {
 void LogicalCore::begin_block() {
   const Block& block = frames_.back().block;
   const std::vector<uint32_t> end = block_end();
-  left_ = 0;
-  for (size_t c = 0; c < cores_.size(); ++c) {
-    cores_[c]->begin_block(block.begin[c], end[c], block.iteration);
-    left_ += cores_[c]->left();
-  }
+  for (size_t c = 0; c < cores_.size(); ++c) cores_[c]->begin_block(block.begin[c], end[c], block.iteration);
   in_block_ = true;
 }
 
@@ -108,8 +95,8 @@ void LogicalCore::end_block() {
   const Block& block = frames_.back().block;
   const uint32_t end = block_end()[0];
   for (const auto& core : cores_) core->end_block();
-  for (uint32_t at = block.begin[0]; at < end; ++at)
-    if (const isa::Instruction& in = instruction_at(0, at); isa::is_control(in.opcode)) registers_.follow(in);
+  for (const uint32_t at : cores_[0]->steps().controls(block.begin[0], end))
+    registers_.follow(instruction_at(0, at));
   in_block_ = false;
 }
 
@@ -123,14 +110,16 @@ Ps LogicalCore::next() {
       if (frames_.empty()) return kDone;
       begin_block();
     }
-    if (left_ > 0) {
-      next_ = nullptr;
-      Ps best = 0;
-      for (const auto& core : cores_) {
-        const Ps start = core->find_next();
-        if (start >= 0 && (next_ == nullptr || start < best)) next_ = core.get(), best = start;
-      }
-      if (next_ != nullptr) return best;
+    next_ = nullptr;
+    Ps best = 0;
+    bool is_left = false;
+    for (const auto& core : cores_) {
+      const Ps start = core->find_next();
+      is_left = is_left || core->left() > 0;
+      if (start >= 0 && (next_ == nullptr || start < best)) next_ = core.get(), best = start;
+    }
+    if (next_ != nullptr) return best;
+    if (is_left) {
       if (awaits_collectives()) return kAwaitsCollective;
       throw Fault(FaultKind::kProgram, "timing.deadlock",
                   "no core can go on: each waits for the other at a different sendrecv or core_barrier",
@@ -151,7 +140,6 @@ Ps LogicalCore::next() {
 void LogicalCore::step() {
   interrupt::poll();
   next_->step();
-  --left_;
 }
 
 // -- loops

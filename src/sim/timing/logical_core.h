@@ -72,7 +72,6 @@ class LogicalCore {
     std::optional<Loop> loop;
   };
 
-  static std::vector<uint32_t> find_markers(const isa::Executable& executable);
   const isa::Instruction& instruction_at(size_t core, uint32_t at) const;
   std::vector<uint32_t> at_marker(size_t marker) const;
   size_t matching(size_t open, size_t last) const;
@@ -103,7 +102,6 @@ class LogicalCore {
   Ps extrapolated_ = 0;
   std::vector<Frame> frames_;  // innermost last
   bool in_block_ = false;
-  uint64_t left_ = 0;  // of the block
   CoreRun* next_ = nullptr;
 };
 

@@ -1,0 +1,30 @@
+#include "base/large_pages.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <numeric>
+
+namespace opentrn {
+namespace {
+
+TEST(LargePages, VectorsOfAnySizeHoldWhatIsWritten) {
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{1000}, (size_t{4} << 20) / 8, (size_t{4} << 20) / 8 + 1}) {
+    LargeVector<uint64_t> values(size);
+    std::iota(values.begin(), values.end(), 7u);
+    LargeVector<uint64_t> grown = values;
+    for (uint64_t i = 0; i < 10; ++i) grown.push_back(i);
+    ASSERT_EQ(grown.size(), size + 10);
+    for (size_t i = 0; i < size; ++i) ASSERT_EQ(grown[i], i + 7);
+    for (size_t i = 0; i < 10; ++i) ASSERT_EQ(grown[size + i], i);
+  }
+}
+
+TEST(LargePages, WhatCannotBeHadIsRefused) {
+  LargePages<char> pages;
+  EXPECT_THROW(pages.allocate(SIZE_MAX / 2), std::bad_alloc);
+}
+
+}  // namespace
+}  // namespace opentrn
