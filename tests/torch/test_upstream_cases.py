@@ -524,6 +524,27 @@ def test_a_number_beside_a_tensor_of_16_bits_is_rounded_first(name: str, dtype: 
         assert name != "pow" or (call(x.to("neuron")).cpu() == wanted).float().mean() > 0.97
 
 
+def _with_numbers(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    wide = torch.full((), 2.3, device=x.device)
+    return (
+        x * 2.3, 0.3 * x, x / 2.3, x * 301, x + 2.3, 2.3 - x, x - 0.7, x * wide, wide * x, x / wide, x + wide,
+        torch.add(x, y, alpha=1.7), torch.sub(x, y, alpha=1.7), torch.rsub(x, y, alpha=0.3),
+        torch.add(x, 2.3, alpha=1.7), x.clone().mul_(0.1), x.clone().add_(y, alpha=-0.01), *torch._foreach_mul([x, y], 1.1),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_numbers_beside_tensors_of_16_bits_are_pytorchs(dtype: torch.dtype, is_compiled: bool) -> None:
+    """In products and quotients they are float32's, in sums those of the type. The CPU takes what is left of whole
+    vectors otherwise: there is nothing left of 3,072 elements."""
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 3072).to(dtype)
+    call = torch.compile(_with_numbers, backend="neuron") if is_compiled else _with_numbers
+    for made, wanted in zip(call(x.to("neuron"), y.to("neuron")), _with_numbers(x, y), strict=True):
+        assert torch.equal(made.cpu(), wanted)
+
+
 @pytest.mark.parametrize("name", ["nansum", "all", "any"])
 def test_results_of_a_type_that_torch_does_not_give_are_refused(name: str) -> None:
     place = torch.empty((), dtype=torch.int64 if name == "nansum" else torch.int8, device="neuron")
