@@ -21,6 +21,7 @@
 #include "torch/generator.h"
 #include "torch/host_view.h"
 #include "torch/overlaps.h"
+#include "torch/places.h"
 #include "torch/values.h"
 
 namespace opentrn::torch_device {
@@ -153,6 +154,7 @@ std::atomic<bool> counts_host_time = false;
 struct Traits {
   bool lifts = false, refuses_same_memory = false;
   Asks asks = Asks::kNothing;
+  Places places = Places::kNone;
 };
 
 Traits traits(const c10::OperatorHandle& op) {
@@ -160,7 +162,7 @@ Traits traits(const c10::OperatorHandle& op) {
   const auto [row, is_new] = known.try_emplace(&op.schema());
   if (is_new)
     row->second = {lifts_numbers(c10::toString(op.operator_name())), refuses_same_memory(op.schema().name()),
-                   asks_of(op.schema().name())};
+                   asks_of(op.schema().name()), places_of(op.schema().name())};
   return row->second;
 }
 
@@ -444,7 +446,7 @@ void run_on_device(Program& program, const Call& call, torch::jit::Stack& stack)
 void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   Call call;
-  const auto [lifted, refuses_same, asks] = traits(op);
+  const auto [lifted, refuses_same, asks, places] = traits(op);
   read_call(op, torch::jit::last(*stack, count), lifted, call);
   if (call.has_foreign) {
     // Once: what is foreign after it are no indices.
@@ -456,6 +458,8 @@ void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (call.has_lazy) return run_resolved(op, stack);
   if (has_overlap(call, refuses_same)) hold_overlap(op, torch::jit::last(*stack, count));
   if (asks != Asks::kNothing) hold_values(asks, torch::jit::last(*stack, count));
+  if (places != Places::kNone && has_places_out_of_range(places, torch::jit::last(*stack, count)))
+    return at::native::cpu_fallback(op, stack);  // which raises what the CPU says of them
   std::shared_ptr<Program> program = Cache::instance().find(call);
   if (program == nullptr) program = Cache::instance().add(call, compile(call, lifted));
   if (program->kind == Program::kHost) {
