@@ -91,6 +91,22 @@ class Gone:
         return False
 
 
+def compare_on_the_cpu() -> None:
+    """What tests compare is computed on the device and compared on the CPU, as torch compares what lies on two devices
+    and what lies on MPS: numbers of 64 bits too."""
+    from torch.testing import _comparison
+
+    pair = _comparison.TensorLikePair
+    equalized = pair._equalize_attributes
+
+    def moved(self: Any, actual: Any, expected: Any) -> Any:
+        if "neuron" in (actual.device.type, expected.device.type):
+            actual, expected = actual.cpu(), expected.cpu()
+        return equalized(self, actual, expected)
+
+    pair._equalize_attributes = moved  # type: ignore[method-assign]
+
+
 def prepare(checkout: Path, on_cpu: bool = False) -> bool:
     """The device for torch's helpers, which ask for devices and environment when they are imported; whether the
     checkout is the other device's."""
@@ -99,6 +115,7 @@ def prepare(checkout: Path, on_cpu: bool = False) -> bool:
         os.environ["PYTORCH_TESTING_DEVICE_FOR_CUSTOM"] = "privateuse1"
     import opentrn.torch  # noqa: F401
 
+    compare_on_the_cpu()
     for name in HELPERS:
         module = importlib.import_module(f"torch.testing._internal.{name}")
 
