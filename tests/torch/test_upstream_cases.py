@@ -529,7 +529,8 @@ def _with_numbers(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (
         x * 2.3, 0.3 * x, x / 2.3, x * 301, x + 2.3, 2.3 - x, x - 0.7, x * wide, wide * x, x / wide, x + wide,
         torch.add(x, y, alpha=1.7), torch.sub(x, y, alpha=1.7), torch.rsub(x, y, alpha=0.3),
-        torch.add(x, 2.3, alpha=1.7), x.clone().mul_(0.1), x.clone().add_(y, alpha=-0.01), *torch._foreach_mul([x, y], 1.1),
+        torch.add(x, 2.3, alpha=1.7), x.clone().mul_(0.1), x.clone().add_(y, alpha=-0.01),
+        *torch._foreach_mul([x, y], 1.1),
     )  # fmt: skip
 
 
