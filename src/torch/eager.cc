@@ -361,7 +361,8 @@ class Run {
                            .device(c10::Device(c10::DeviceType::PrivateUse1, call_.device));
     if (output.target < 0) return at::empty_strided(output.sizes, output.strides, place);
     const at::Tensor& target = argument(static_cast<size_t>(output.target));
-    at::native::resize_output(target, output.sizes);
+    if (at::native::resize_output(target, output.sizes))
+      target.unsafeGetTensorImpl()->set_sizes_and_strides(output.sizes, output.strides);
     return target;
   }
 

@@ -623,3 +623,42 @@ def test_numbers_without_a_sign_are_compared_and_filled() -> None:
     x = torch.tensor([1, 2, 5], dtype=torch.uint64, device="neuron")
     assert (x == x).cpu().tolist() == [True] * 3 and (x == 5).cpu().tolist() == [False, False, True]
     assert x.fill_(x[1].item()).cpu().tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("op", [torch.add, torch.eq, torch.exp, torch.clamp_min, torch.maximum])
+def test_out_that_is_given_its_size_lies_as_a_result_does(op: Any) -> None:
+    for permutation in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        x = torch.randn(2, 3, 4).permute(permutation)
+        operands = (x,) if op is torch.exp else (x, x * 2) if op is not torch.clamp_min else (x, x - 1)
+        ours = [each.to("neuron").contiguous() for each in operands]
+        ours = [torch.empty_strided(x.shape, x.stride(), device="neuron").copy_(each) for each in ours]
+        wanted = op(*operands)
+        made = op(*ours, out=torch.empty(0, dtype=wanted.dtype, device="neuron"))
+        assert made.stride() == op(*ours).stride()
+        torch.testing.assert_close(made.cpu(), wanted)
+
+
+def test_cat_into_one_of_its_operands_is_refused() -> None:
+    for shape in ((0,), (4, 6)):
+        x, y = torch.zeros(shape, device="neuron"), torch.randn(4, 6, device="neuron")
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            torch.cat((x, y), out=x)
+
+
+def test_a_histogram_of_what_is_not_finite_needs_limits() -> None:
+    for value, said in ((float("inf"), r"range of \[1, inf\]"), (float("nan"), r"range of \[-?nan, -?nan\]")):
+        x = torch.tensor([1.0, 2.0, value], device="neuron")
+        with pytest.raises(RuntimeError, match=said):
+            torch.histc(x)
+        assert torch.histc(x, bins=4, max=3).cpu().tolist() == [0, 1, 1, 0]
+
+
+def test_put_says_that_its_order_is_left_open() -> None:
+    x, index = torch.zeros(3, device="neuron"), torch.tensor([1, 1], device="neuron")
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="put_ does not have a deterministic implementation"):
+            x.put_(index, torch.ones(2, device="neuron"))
+        assert x.put_(index, torch.ones(2, device="neuron"), accumulate=True).cpu().tolist() == [0, 2, 0]
+    finally:
+        torch.use_deterministic_algorithms(False)
