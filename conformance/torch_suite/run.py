@@ -113,23 +113,31 @@ LEFT_OUT: dict[str, str] = {}
 
 def note_what_is_left_out() -> None:
     """Fills LEFT_OUT while tests are made."""
+    from torch.testing._internal.common_modules import ModuleInfo
     from torch.testing._internal.opinfo.core import OpInfo
 
-    decorators = OpInfo.get_decorators
+    def leaves_out(decorators: Sequence[Any]) -> bool:
+        return any(
+            each is unittest.expectedFailure or getattr(each, "__qualname__", "").startswith("skip.")
+            for each in decorators
+        )
 
-    def leaves_out(decorator: Any) -> bool:
-        return decorator is unittest.expectedFailure or getattr(decorator, "__qualname__", "").startswith("skip.")
+    def note(info: Any) -> None:
+        decorators = info.get_decorators
 
-    def noted(self: Any, kind: str, test: str, device: str, dtype: Any, given: Any) -> Any:
-        ours = decorators(self, kind, test, device, dtype, given)
-        dtypes = [str(dtype).removeprefix("torch.")] if dtype else []
-        name = "_".join([test, self.formatted_name, "neuron", *dtypes])
-        for other in () if any(map(leaves_out, ours)) else ("cpu", "cuda"):
-            if any(map(leaves_out, decorators(self, kind, test, other, dtype, given))):
-                LEFT_OUT.setdefault(f"{kind}.{name}", other)
-        return ours
+        def noted(self: Any, kind: str, test: str, device: str, dtype: Any, given: Any) -> Any:
+            ours = decorators(self, kind, test, device, dtype, given)
+            dtypes = [str(dtype).removeprefix("torch.")] if dtype else []
+            name = "_".join([test, self.formatted_name, "neuron", *dtypes])
+            for other in () if leaves_out(ours) else ("cpu", "cuda"):
+                if leaves_out(decorators(self, kind, test, other, dtype, given)):
+                    LEFT_OUT.setdefault(f"{kind}.{name}", other)
+            return ours
 
-    OpInfo.get_decorators = noted
+        info.get_decorators = noted
+
+    note(OpInfo)
+    note(ModuleInfo)
 
 
 def prepare(checkout: Path, on_cpu: bool = False) -> bool:
@@ -348,7 +356,8 @@ def main() -> int:
             test = f"{kind.__name__}.{name}"
             if options.only and not any(fnmatch.fnmatch(test, glob) for glob in options.only):
                 continue
-            if why := reason_of(exclusions, file, test):
+            why = reason_of(exclusions, file, test) or is_other and reason_of(exclusions, f"copies of {file}", test)
+            if why:
                 note(file, test, "excluded", why)
             else:
                 chosen.append((kind, name))
