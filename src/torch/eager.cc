@@ -263,6 +263,21 @@ void run_resolved(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
+// PyTorch's words where `out=` has another number of elements than a sequence; whether this is one.
+bool resized_as_sequence(const std::string& name, const at::Tensor& target, int64_t count) {
+  const bool warns = name == "aten::arange" || name == "aten::range";
+  if (!warns && name != "aten::linspace" && name != "aten::logspace") return false;
+  if (warns && target.numel() > 0)
+    TORCH_WARN(
+        "The number of elements in the out tensor of shape ", target.sizes(), " is ", target.numel(),
+        " which does not match the computed number of elements ", count,
+        ". Note that this may occur as a result of rounding error. The out tensor will be resized to a "
+        "tensor of shape (",
+        count, ",).");
+  target.resize_({count});
+  return true;
+}
+
 class Run {
  public:
   Run(Program& program, const Call& call) : program_(program), call_(call) {}
@@ -361,6 +376,10 @@ class Run {
                            .device(c10::Device(c10::DeviceType::PrivateUse1, call_.device));
     if (output.target < 0) return at::empty_strided(output.sizes, output.strides, place);
     const at::Tensor& target = argument(static_cast<size_t>(output.target));
+    if (target.sizes() == output.sizes) return target;
+    if (output.sizes.size() == 1 && target.numel() != output.sizes[0] &&
+        resized_as_sequence(call_.op->schema().name(), target, output.sizes[0]))
+      return target;
     if (at::native::resize_output(target, output.sizes))
       target.unsafeGetTensorImpl()->set_sizes_and_strides(output.sizes, output.strides);
     return target;

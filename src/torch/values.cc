@@ -79,7 +79,8 @@ void hold_histogram(c10::ArrayRef<c10::IValue> arguments) {
   if (low != high || values.numel() == 0 || !values.is_floating_point()) return;
   const auto [least, most] = values.aminmax();
   const double first = least.item<double>(), last = most.item<double>();
-  TORCH_CHECK(std::isfinite(first) && std::isfinite(last), "torch.histc: range of [", first, ", ", last, "] is not finite");
+  TORCH_CHECK(std::isfinite(first) && std::isfinite(last), "torch.histc: range of [", first, ", ", last,
+              "] is not finite");
 }
 
 // self, from, to, generator; or without from, or without both. The CPU asks, and warns of floats that do not

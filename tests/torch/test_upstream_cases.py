@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -662,3 +663,18 @@ def test_put_says_that_its_order_is_left_open() -> None:
         assert x.put_(index, torch.ones(2, device="neuron"), accumulate=True).cpu().tolist() == [0, 2, 0]
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_sequences_say_that_they_resize_out() -> None:
+    with pytest.warns(UserWarning, match="is 4 .* computed number of elements 5.*will be resized"):
+        assert torch.arange(5, out=torch.empty(4, dtype=torch.int64, device="neuron")).cpu().tolist() == [0, 1, 2, 3, 4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = torch.linspace(0, 1, 3, out=torch.empty(2, device="neuron"))
+    assert made.cpu().tolist() == [0, 0.5, 1]
+
+
+def test_whole_numbers_beyond_32_bits_between_ends_are_the_hosts() -> None:
+    ends = -(2**62), 2**62
+    made = torch.linspace(*ends, 5, dtype=torch.int64, device="neuron")
+    assert torch.equal(made.cpu(), torch.linspace(*ends, 5, dtype=torch.int64))
