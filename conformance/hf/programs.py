@@ -457,5 +457,19 @@ def titan_parallel() -> None:
     assert off < 1e-3
 
 
+def fp16_script() -> None:
+    """accelerate's test_script, where its list of devices with fp16 names this one: what that list refuses."""
+    from accelerate import Accelerator
+    from accelerate.test_utils.scripts import test_script
+
+    code = Accelerator.__init__.__code__
+    is_list = [isinstance(each, tuple) and {"cuda", "xpu", "mps", "hpu"} <= set(each) for each in code.co_consts]
+    assert sum(is_list) == 1, "accelerate has another list"
+    constants = [(*each, "neuron") if its else each for its, each in zip(is_list, code.co_consts)]
+    Accelerator.__init__.__code__ = code.replace(co_consts=tuple(constants))
+    test_script.main()
+    print("RESULT accelerate's test_script passed with neuron in its list of devices for fp16")
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

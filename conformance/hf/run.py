@@ -29,7 +29,7 @@ LIMIT_S = 900
 SCRIPTS = ("test_script", "test_sync", "test_ops", "test_distributed_data_loop", "test_ddp_comm_hook", "test_notebook")
 PROGRAMS = (
     "accelerator", "trainer", "trainer_ranks", "lora", "pipeline", "sft", "diffusion", "lightning", "titan",
-    "titan_parallel", "deepspeed",
+    "titan_parallel", "deepspeed", "fp16_script",
 )  # fmt: skip
 SINGLE = ("accelerator", "trainer", "lora", "sft", "diffusion", "lightning", "titan_parallel")  # start ranks themselves
 

@@ -22,6 +22,7 @@
 #include "torch/generator.h"
 #include "torch/host_view.h"
 #include "torch/overlaps.h"
+#include "torch/places.h"
 #include "torch/values.h"
 
 namespace opentrn::torch_device {
@@ -154,6 +155,7 @@ std::atomic<bool> counts_host_time = false;
 struct Traits {
   bool lifts = false, refuses_same_memory = false;
   Asks asks = Asks::kNothing;
+  Places places = Places::kNone;
 };
 
 Traits traits(const c10::OperatorHandle& op) {
@@ -161,7 +163,7 @@ Traits traits(const c10::OperatorHandle& op) {
   const auto [row, is_new] = known.try_emplace(&op.schema());
   if (is_new)
     row->second = {lifts_numbers(c10::toString(op.operator_name())), refuses_same_memory(op.schema().name()),
-                   asks_of(op.schema().name())};
+                   asks_of(op.schema().name()), places_of(op.schema().name())};
   return row->second;
 }
 
@@ -262,6 +264,21 @@ void run_resolved(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
 }
 
+// PyTorch's words where `out=` has another number of elements than a sequence; whether this is one.
+bool resized_as_sequence(const std::string& name, const at::Tensor& target, int64_t count) {
+  const bool warns = name == "aten::arange" || name == "aten::range";
+  if (!warns && name != "aten::linspace" && name != "aten::logspace") return false;
+  if (warns && target.numel() > 0)
+    TORCH_WARN(
+        "The number of elements in the out tensor of shape ", target.sizes(), " is ", target.numel(),
+        " which does not match the computed number of elements ", count,
+        ". Note that this may occur as a result of rounding error. The out tensor will be resized to a "
+        "tensor of shape (",
+        count, ",).");
+  target.resize_({count});
+  return true;
+}
+
 class Run {
  public:
   Run(Program& program, const Call& call) : program_(program), call_(call) {}
@@ -360,7 +377,12 @@ class Run {
                            .device(c10::Device(c10::DeviceType::PrivateUse1, call_.device));
     if (output.target < 0) return at::empty_strided(output.sizes, output.strides, place);
     const at::Tensor& target = argument(static_cast<size_t>(output.target));
-    at::native::resize_output(target, output.sizes);
+    if (target.sizes() == output.sizes) return target;
+    if (output.sizes.size() == 1 && target.numel() != output.sizes[0] &&
+        resized_as_sequence(call_.op->schema().name(), target, output.sizes[0]))
+      return target;
+    if (at::native::resize_output(target, output.sizes))
+      target.unsafeGetTensorImpl()->set_sizes_and_strides(output.sizes, output.strides);
     return target;
   }
 
@@ -462,7 +484,7 @@ void give_host_generator(c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack
 void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   Call call;
-  const auto [lifted, refuses_same, asks] = traits(op);
+  const auto [lifted, refuses_same, asks, places] = traits(op);
   read_call(op, torch::jit::last(*stack, count), lifted, call);
   if (call.has_foreign) {
     // Once: what is foreign after it are no indices.
@@ -474,6 +496,8 @@ void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (call.has_lazy) return run_resolved(op, stack);
   if (has_overlap(call, refuses_same)) hold_overlap(op, torch::jit::last(*stack, count));
   if (asks != Asks::kNothing) hold_values(asks, torch::jit::last(*stack, count));
+  if (places != Places::kNone && has_places_out_of_range(places, torch::jit::last(*stack, count)))
+    return at::native::cpu_fallback(op, stack);  // which raises what the CPU says of them
   std::shared_ptr<Program> program = Cache::instance().find(call);
   if (program == nullptr) program = Cache::instance().add(call, compile(call, lifted));
   if (program->kind == Program::kHost) {

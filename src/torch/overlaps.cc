@@ -19,6 +19,12 @@ class Twins {
  public:
   at::Tensor of(const at::Tensor& tensor) {
     if (!tensor.defined() || tensor.device().type() != c10::DeviceType::PrivateUse1) return tensor;
+    at::Tensor& twin = twins_[tensor.unsafeGetTensorImpl()];  // a tensor that is given twice has one
+    if (!twin.defined()) twin = made(tensor);
+    return twin;
+  }
+
+  at::Tensor made(const at::Tensor& tensor) {
     const c10::Storage& storage = tensor.storage();
     auto [row, is_new] = memory_.try_emplace(storage.unsafeGetStorageImpl());
     if (is_new) row->second = at::zeros({static_cast<int64_t>(storage.nbytes())}, at::kByte);
@@ -46,6 +52,7 @@ class Twins {
 
  private:
   std::unordered_map<const c10::StorageImpl*, at::Tensor> memory_;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> twins_;
 };
 
 int64_t bytes_of(const Call& call) {
@@ -73,7 +80,7 @@ struct KeepsNumbers {
 }  // namespace
 
 bool refuses_same_memory(const std::string& name) {
-  for (const char* part : {"index", "scatter", "gather", "put", "masked", "take"})
+  for (const char* part : {"index", "scatter", "gather", "put", "masked", "take", "::cat", "::stack"})
     if (name.find(part) != std::string::npos) return true;
   return false;
 }

@@ -10,7 +10,7 @@
 
 namespace opentrn::torch_device {
 
-// Whether the same memory for a result and an operand may be refused: ops that move elements by indices.
+// Whether the same memory for a result and an operand may be refused: ops that move elements.
 bool refuses_same_memory(const std::string& name);
 
 // Lists that are written are not looked at, as PyTorch does not.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 
 #include "torch/host_view.h"
@@ -66,6 +67,22 @@ void hold_index_select(c10::ArrayRef<c10::IValue> arguments) {
                     "index_select(): Index to scalar can have only 1 value, got ", count, " value(s)");
 }
 
+// self, index, source, accumulate: PyTorch leaves the order open on every device.
+void hold_put(c10::ArrayRef<c10::IValue> arguments) {
+  if (!arguments[3].toBool()) at::globalContext().alertNotDeterministic("put_");
+}
+
+// self, bins, min, max: without limits, those of the values.
+void hold_histogram(c10::ArrayRef<c10::IValue> arguments) {
+  const at::Tensor values = read_view(arguments[0].toTensor());
+  const double low = arguments[2].toScalar().toDouble(), high = arguments[3].toScalar().toDouble();
+  if (low != high || values.numel() == 0 || !values.is_floating_point()) return;
+  const auto [least, most] = values.aminmax();
+  const double first = least.item<double>(), last = most.item<double>();
+  TORCH_CHECK(std::isfinite(first) && std::isfinite(last), "torch.histc: range of [", first, ", ", last,
+              "] is not finite");
+}
+
 // self, from, to, generator; or without from, or without both. The CPU asks, and warns of floats that do not
 // hold every number between, before it looks whether there is anything to draw.
 void hold_random(c10::ArrayRef<c10::IValue> arguments) {
@@ -83,6 +100,8 @@ Asks asks_of(const std::string& name) {
   if (name == "aten::masked_scatter" || name == "aten::masked_scatter_") return Asks::kMaskedScatter;
   if (name == "aten::multinomial") return Asks::kMultinomial;
   if (name == "aten::index_select") return Asks::kIndexSelect;
+  if (name == "aten::put_" || name == "aten::put") return Asks::kPut;
+  if (name == "aten::histc") return Asks::kHistogram;
   if (name == "aten::random_") return Asks::kRandom;
   return Asks::kNothing;
 }
@@ -94,6 +113,8 @@ void hold_values(Asks asks, c10::ArrayRef<c10::IValue> arguments) {
     case Asks::kMaskedScatter: return hold_masked_scatter(arguments);
     case Asks::kMultinomial: return hold_multinomial(arguments);
     case Asks::kIndexSelect: return hold_index_select(arguments);
+    case Asks::kPut: return hold_put(arguments);
+    case Asks::kHistogram: return hold_histogram(arguments);
     case Asks::kRandom: return hold_random(arguments);
   }
 }

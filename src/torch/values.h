@@ -8,7 +8,16 @@
 
 namespace opentrn::torch_device {
 
-enum class Asks { kNothing, kIndexPut, kMaskedScatter, kMultinomial, kIndexSelect, kRandom };
+enum class Asks {
+  kNothing,
+  kIndexPut,
+  kMaskedScatter,
+  kMultinomial,
+  kIndexSelect,
+  kRandom,
+  kHistogram,
+  kPut
+};
 
 // name: of an op, "aten::index_put".
 Asks asks_of(const std::string& name);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -524,6 +525,28 @@ def test_a_number_beside_a_tensor_of_16_bits_is_rounded_first(name: str, dtype: 
         assert name != "pow" or (call(x.to("neuron")).cpu() == wanted).float().mean() > 0.97
 
 
+def _with_numbers(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    wide = torch.full((), 2.3, device=x.device)
+    return (
+        x * 2.3, 0.3 * x, x / 2.3, x * 301, x + 2.3, 2.3 - x, x - 0.7, x * wide, wide * x, x / wide, x + wide,
+        torch.add(x, y, alpha=1.7), torch.sub(x, y, alpha=1.7), torch.rsub(x, y, alpha=0.3),
+        torch.add(x, 2.3, alpha=1.7), x.clone().mul_(0.1), x.clone().add_(y, alpha=-0.01),
+        *torch._foreach_mul([x, y], 1.1),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_numbers_beside_tensors_of_16_bits_are_pytorchs(dtype: torch.dtype, is_compiled: bool) -> None:
+    """In products and quotients they are float32's, in sums those of the type. The CPU takes what is left of whole
+    vectors otherwise: there is nothing left of 3,072 elements."""
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 3072).to(dtype)
+    call = torch.compile(_with_numbers, backend="neuron") if is_compiled else _with_numbers
+    for made, wanted in zip(call(x.to("neuron"), y.to("neuron")), _with_numbers(x, y), strict=True):
+        assert torch.equal(made.cpu(), wanted)
+
+
 @pytest.mark.parametrize("name", ["nansum", "all", "any"])
 def test_results_of_a_type_that_torch_does_not_give_are_refused(name: str) -> None:
     place = torch.empty((), dtype=torch.int64 if name == "nansum" else torch.int8, device="neuron")
@@ -601,3 +624,57 @@ def test_numbers_without_a_sign_are_compared_and_filled() -> None:
     x = torch.tensor([1, 2, 5], dtype=torch.uint64, device="neuron")
     assert (x == x).cpu().tolist() == [True] * 3 and (x == 5).cpu().tolist() == [False, False, True]
     assert x.fill_(x[1].item()).cpu().tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("op", [torch.add, torch.eq, torch.exp, torch.clamp_min, torch.maximum])
+def test_out_that_is_given_its_size_lies_as_a_result_does(op: Any) -> None:
+    for permutation in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        x = torch.randn(2, 3, 4).permute(permutation)
+        operands = (x,) if op is torch.exp else (x, x * 2) if op is not torch.clamp_min else (x, x - 1)
+        ours = [each.to("neuron").contiguous() for each in operands]
+        ours = [torch.empty_strided(x.shape, x.stride(), device="neuron").copy_(each) for each in ours]
+        wanted = op(*operands)
+        made = op(*ours, out=torch.empty(0, dtype=wanted.dtype, device="neuron"))
+        assert made.stride() == op(*ours).stride()
+        torch.testing.assert_close(made.cpu(), wanted)
+
+
+def test_cat_into_one_of_its_operands_is_refused() -> None:
+    for shape in ((0,), (4, 6)):
+        x, y = torch.zeros(shape, device="neuron"), torch.randn(4, 6, device="neuron")
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            torch.cat((x, y), out=x)
+
+
+def test_a_histogram_of_what_is_not_finite_needs_limits() -> None:
+    for value, said in ((float("inf"), r"range of \[1, inf\]"), (float("nan"), r"range of \[-?nan, -?nan\]")):
+        x = torch.tensor([1.0, 2.0, value], device="neuron")
+        with pytest.raises(RuntimeError, match=said):
+            torch.histc(x)
+        assert torch.histc(x, bins=4, max=3).cpu().tolist() == [0, 1, 1, 0]
+
+
+def test_put_says_that_its_order_is_left_open() -> None:
+    x, index = torch.zeros(3, device="neuron"), torch.tensor([1, 1], device="neuron")
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="put_ does not have a deterministic implementation"):
+            x.put_(index, torch.ones(2, device="neuron"))
+        assert x.put_(index, torch.ones(2, device="neuron"), accumulate=True).cpu().tolist() == [0, 2, 0]
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_sequences_say_that_they_resize_out() -> None:
+    with pytest.warns(UserWarning, match="is 4 .* computed number of elements 5.*will be resized"):
+        assert torch.arange(5, out=torch.empty(4, dtype=torch.int64, device="neuron")).cpu().tolist() == [0, 1, 2, 3, 4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = torch.linspace(0, 1, 3, out=torch.empty(2, device="neuron"))
+    assert made.cpu().tolist() == [0, 0.5, 1]
+
+
+def test_whole_numbers_beyond_32_bits_between_ends_are_the_hosts() -> None:
+    ends = -(2**62), 2**62
+    made = torch.linspace(*ends, 5, dtype=torch.int64, device="neuron")
+    assert torch.equal(made.cpu(), torch.linspace(*ends, 5, dtype=torch.int64))

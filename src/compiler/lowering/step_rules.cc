@@ -85,7 +85,7 @@ bool StepRules::keeps_words(const Op& op) const {
 
 std::optional<size_t> StepRules::place_of_scalar(const Op& op) const {
   if (is_bitwise(op)) return place_of_bits(op);
-  if (op.kind == OpKind::remainder_ && is_f32(op.results[0]))
+  if ((op.kind == OpKind::remainder_ || op.kind == OpKind::divide_) && is_f32(op.results[0]))
     return splat_of(function, op.operands[1]) && !splat_of(function, op.operands[0])
                ? std::optional<size_t>(1)
                : std::nullopt;

@@ -152,6 +152,7 @@ AluOp alu_of_step(graph::OpKind kind) {
     case graph::OpKind::subtract_: return AluOp::kSubtract;
     case graph::OpKind::maximum_: return AluOp::kMaximum;
     case graph::OpKind::remainder_: return AluOp::kFmod;
+    case graph::OpKind::divide_: return AluOp::kDivide;
     case graph::OpKind::and_: return AluOp::kBitwiseAnd;
     case graph::OpKind::or_: return AluOp::kBitwiseOr;
     case graph::OpKind::xor_: return AluOp::kBitwiseXor;

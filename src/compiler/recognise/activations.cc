@@ -50,11 +50,13 @@ class Recogniser {
       case ElementType::kBF16: tolerance_ = 4e-3; break;
       default: return std::nullopt;
     }
+    is_narrow_ = element != ElementType::kF32;
     const Factors factors = factors_of(op.results[0], 0);
     if (factors.values.size() != 2) return std::nullopt;
     for (const size_t i : {0, 1}) {
       input = factors.values[i];
       const ValueId gate = factors.values[1 - i];
+      if (function_.type(input).element() != element) continue;
       if (is(factors.number, 1.0) && is_logistic(gate, input)) return kSilu;
       if (!is(factors.number, 0.5)) continue;
       if (is_erfc(gate, input) || is_one_plus_erf(gate, input)) return kGelu;
@@ -88,7 +90,22 @@ class Recogniser {
     return std::abs(number - wanted) <= tolerance_ * std::abs(wanted);
   }
 
+  // In a graph of 16 bits, products with numbers that these bits do not hold are taken in float32 and rounded
+  // (torch's): the value before a convert that widens it, and a product before one that rounds it.
+  ValueId without_widening(ValueId value) const {
+    for (;;) {
+      const Op* op = is_narrow_ ? maker(value, OpKind::convert_) : nullptr;
+      if (!op || !graph::is_float(function_.type(op->operands[0]).element())) return value;
+      const bool widens = function_.type(value).element() == ElementType::kF32;
+      const Op* before = maker(op->operands[0]);
+      if (!widens && !(before && (before->kind == OpKind::multiply_ || before->kind == OpKind::divide_)))
+        return value;
+      value = op->operands[0];
+    }
+  }
+
   Factors factors_of(ValueId value, int depth) const {
+    value = without_widening(value);
     const Op* op = depth < kDepthMax ? maker(value) : nullptr;
     if (const auto number = splat_of(function_, value)) return {*number, {}};
     if (op && op->kind == OpKind::multiply_) {
@@ -173,6 +190,7 @@ class Recogniser {
 
   const Function& function_;
   mutable double tolerance_ = 0;
+  mutable bool is_narrow_ = false;
 };
 
 }  // namespace

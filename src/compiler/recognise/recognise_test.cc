@@ -33,6 +33,27 @@ constexpr PassCase kActivations[] = {
         %w = stablehlo.multiply %x, %v : tensor<4x8xf32>
         return %w : tensor<4x8xf32>)",
      "opentrn.gelu_tanh"},
+    // Products of 16 bits with numbers that these do not hold, as PyTorch takes them: in float32.
+    {"gelu_tanh of bf16", "(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16>",
+     R"(%c = stablehlo.constant dense<0.044715> : tensor<4x8xf32>
+        %r = stablehlo.constant dense<0.797884583> : tensor<4x8xf32>
+        %one = stablehlo.constant dense<1.0> : tensor<4x8xbf16>
+        %half = stablehlo.constant dense<0.5> : tensor<4x8xbf16>
+        %x2 = stablehlo.multiply %x, %x : tensor<4x8xbf16>
+        %x3 = stablehlo.multiply %x2, %x : tensor<4x8xbf16>
+        %x3w = stablehlo.convert %x3 : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+        %pw = stablehlo.multiply %x3w, %c : tensor<4x8xf32>
+        %p = stablehlo.convert %pw : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+        %q = stablehlo.add %x, %p : tensor<4x8xbf16>
+        %qw = stablehlo.convert %q : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+        %sw = stablehlo.multiply %qw, %r : tensor<4x8xf32>
+        %s = stablehlo.convert %sw : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+        %t = stablehlo.tanh %s : tensor<4x8xbf16>
+        %u = stablehlo.add %one, %t : tensor<4x8xbf16>
+        %v = stablehlo.multiply %x, %half : tensor<4x8xbf16>
+        %w = stablehlo.multiply %v, %u : tensor<4x8xbf16>
+        return %w : tensor<4x8xbf16>)",
+     "opentrn.gelu_tanh"},
 };
 
 TEST(RecogniseActivations, MakesOneCompositeOfThem) {

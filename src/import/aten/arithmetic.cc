@@ -24,26 +24,60 @@ Arg times_alpha(Body& body, const Arg& right, const Arg& alpha, ElementType dtyp
   return {product.imag() == 0 ? Number(product.real()) : Number(product)};
 }
 
-Value add(Call& call) {
-  const Arg right = times_alpha(call.body, call.at(1), call.named("alpha"), call.out().dtype);
-  const auto [a, b] = both(call, call.at(0), right);
-  return call.body.add(a, b);
+bool is_of_16_bits(ElementType dtype) { return dtype == ElementType::kBF16 || dtype == ElementType::kF16; }
+
+// Both in the type they are computed in, of values of the result's type: torch rounds a number beside a
+// tensor of 16 bits before it takes a sum, a remainder or a power.
+std::pair<Value, Value> both_of_result(Call& call, const Arg& left, const Arg& right) {
+  const ElementType dtype = math_dtype(call.out().dtype);
+  const auto [a, b] = both(call, left, right);
+  return {call.body.convert(a, dtype), call.body.convert(b, dtype)};
 }
 
-Value subtracted(Call& call, const Arg& left, const Arg& right, const Arg& alpha) {
-  const Arg factor = times_alpha(call.body, right, alpha, call.out().dtype);
-  const auto [a, b] = both(call, left, factor);
-  return call.body.subtract(a, b);
+std::pair<Value, Value> both_of_result(Call& call) { return both_of_result(call, call.at(0), call.at(1)); }
+
+// Whether torch multiplies a tensor of 16 bits by such an operand in float32: by a number that these bits do
+// not hold, and by a wider tensor without dimensions.
+bool stays_wide(const Arg& factor, ElementType dtype) {
+  if (!is_of_16_bits(dtype)) return false;
+  if (!factor.is_value()) return !holds(dtype, factor.number());
+  const ElementType given = factor.value().dtype;
+  return factor.value().rank() == 0 && !is_of_16_bits(given) && given != ElementType::kI1;
 }
 
-Value sub(Call& call) { return subtracted(call, call.at(0), call.at(1), call.named("alpha")); }
-
-Value rsub(Call& call) { return subtracted(call, call.at(1), call.at(0), call.named("alpha")); }
-
-Value mul(Call& call) {
-  const auto [a, b] = both(call, call.at(0), call.at(1));
-  return call.body.multiply(a, b);
+// A product or a quotient, which torch rounds once.
+Value scaled(Call& call, std::string_view name) {
+  Body& body = call.body;
+  const ElementType dtype = call.out().dtype;
+  if (!stays_wide(call.at(1), dtype)) {
+    const auto [a, b] = both(call, call.at(0), call.at(1));
+    return name == "multiply" ? body.multiply(a, b) : body.binary(name, a, b);
+  }
+  const Value left = body.convert(body.tensor(call.at(0), dtype, call.out().shape), math_dtype(dtype));
+  const Value right = body.tensor(call.at(1), left.dtype, call.out().shape);
+  return body.convert(body.binary(name, left, right), dtype);
 }
+
+// left + right alpha, or left - right alpha; of 16 bits torch rounds alpha, and then the sum alone.
+Value combined(Call& call, const Arg& left, const Arg& right, const Arg& alpha, std::string_view name) {
+  Body& body = call.body;
+  const ElementType dtype = call.out().dtype;
+  if (is_of_16_bits(dtype) && !alpha.is_none() && !equals(alpha.number(), 1)) {
+    const auto [a, b] = both_of_result(call, left, right);
+    const Value factor = body.convert(body.splat(alpha.number(), dtype, b.shape), b.dtype);
+    return body.convert(body.binary(name, a, body.multiply(b, factor)), dtype);
+  }
+  const auto [a, b] = both(call, left, times_alpha(body, right, alpha, dtype));
+  return name == "add" ? body.add(a, b) : body.binary(name, a, b);
+}
+
+Value add(Call& call) { return combined(call, call.at(0), call.at(1), call.named("alpha"), "add"); }
+
+Value sub(Call& call) { return combined(call, call.at(0), call.at(1), call.named("alpha"), "subtract"); }
+
+Value rsub(Call& call) { return combined(call, call.at(1), call.at(0), call.named("alpha"), "subtract"); }
+
+Value mul(Call& call) { return scaled(call, "multiply"); }
 
 // Whether a remainder and its divisor have different signs, and the remainder is not zero.
 Value is_inexact(Body& body, const Value& rest, const Value& zero, const Value& differs) {
@@ -100,21 +134,10 @@ Value floor_divide(Call& call) {
 // rounding_mode "trunc" or "floor" gives whole numbers.
 Value div(Call& call) {
   const Arg& mode = call.named("rounding_mode");
-  if (mode.is_none()) {
-    const auto [a, b] = both(call, call.at(0), call.at(1));
-    return call.body.divide(a, b);
-  }
+  if (mode.is_none()) return scaled(call, "divide");
   if (mode.text() == "floor") return floor_divide(call);
   const auto [a, b] = both(call, call.at(0), call.at(1), math_dtype(call.out().dtype));
   return call.body.convert(whole_quotient(call.body, a, b), call.out().dtype);
-}
-
-// Both in the type they are computed in, of values of the result's type: torch rounds a number beside a
-// tensor of 16 bits before it takes a remainder or a power.
-std::pair<Value, Value> both_of_result(Call& call) {
-  const ElementType dtype = math_dtype(call.out().dtype);
-  const auto [a, b] = both(call, call.at(0), call.at(1));
-  return {call.body.convert(a, dtype), call.body.convert(b, dtype)};
 }
 
 // With the divisor's sign.

@@ -67,6 +67,8 @@ struct Arg {
 
 double real_of(const Number& number);
 bool equals(const Number& number, double other);
+// Whether a float type of 16 bits holds a number that is no complex one as float32 does.
+bool holds(ElementType dtype, const Number& number);
 
 // tensor<2x3xf32>
 std::string type_text(const Shape& shape, ElementType dtype);

@@ -106,6 +106,14 @@ bool equals(const Number& number, double other) {
   return real_of(number) == other;
 }
 
+bool holds(ElementType dtype, const Number& number) {
+  const auto wide = static_cast<float>(real_of(number));
+  const float narrow = dtype == ElementType::kBF16
+                           ? std::bit_cast<float>(static_cast<uint32_t>(bits_of_bfloat(wide)) << 16)
+                           : numerics::to_float(DType::kFloat16, bits_of_half(wide));
+  return std::isnan(wide) || narrow == wide;
+}
+
 std::string type_text(const Shape& shape, ElementType dtype) {
   std::string text = "tensor<";
   for (const int64_t size : shape) text += fmt::to_string(size) + "x";

@@ -187,7 +187,11 @@ class _Tracer:
         self.written = self._mutated(out_only=True)
         self.returned: list[tuple[Any, ...]] = []
         self.outputs: list[Output] = []
-        self.strides = layouts.of_results(name, self._called, arguments, given, Ref)
+        self.strides = layouts.of_results(name, self._laid_out, arguments, given, Ref, self.written)
+
+    def _laid_out(self, real: list[Any]) -> Any:
+        gives_size = any(0 in self.given[i].shape for i in self.written)
+        return layouts.given_size(self.op, real) if gives_size else self._called(real)
 
     def _called(self, real: list[Any]) -> Any:
         positional, keywords = split(self.schema, real)
@@ -261,8 +265,9 @@ class _Tracer:
     def _results(self, result: Any, seen: dict[int, Any]) -> list[Tensor]:
         """All that the program gives: what is written, then what is new."""
         self.outputs, self.returned, values = [], [], []
-        for i in self.mutated:
-            values.append(self._ordered(seen[i], i))
+        for place, i in enumerate(self.mutated):
+            is_out = i in self.written and place < len(self.strides)
+            values.append(self._ordered(seen[i], i, self.strides[place] if is_out else None))
         returns = self.schema.returns
         parts = result if isinstance(result, (tuple, list)) and len(returns) != 1 else [result]
         written = iter(self.declared)
@@ -292,7 +297,8 @@ class _Tracer:
     def _ordered(self, value: Tensor, target: int, pattern: Sequence[int] | None = None) -> Tensor:
         """In the order in which it is to lie in memory: that of the strides in `pattern`, where there are some."""
         order, strides = _memory_order(value), list(value.stride())
-        if pattern is not None and len(pattern) == value.dim():
+        is_kept = target >= 0 and tuple(value.shape) == self.given[target].shape
+        if pattern is not None and len(pattern) == value.dim() and not is_kept:
             order = sorted(range(value.dim()), key=lambda dim: -pattern[dim])
             strides = dense_strides(value.shape, order)
         elif target >= 0:
@@ -307,8 +313,9 @@ class _Tracer:
                 order = None
             elif not is_resized:
                 order = given.order or list(range(value.dim()))
-            else:
-                order = list(range(value.dim()))
+            else:  # it lies as the op's own result would
+                order = order or list(range(value.dim()))
+                strides = dense_strides(value.shape, order)
         elif order is None:  # overlapping elements become single ones
             value = value.contiguous()
             order, strides = list(range(value.dim())), list(value.stride())

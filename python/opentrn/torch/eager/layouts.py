@@ -5,6 +5,7 @@ Tracing takes ops apart, and their parts do not always keep the order that the o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,15 +28,44 @@ def _lies_channels_last(given: Any) -> bool:
     return rank in (4, 5) and given.order == [0, *range(2, rank), 1]
 
 
+def _is_plain(given: Any) -> bool:
+    return not given.is_scattered and given.order in (None, list(range(len(given.shape))))
+
+
+@functools.cache
+def _without_out(op: Any) -> Any:
+    """The overload that gives what `op` writes into `out=`; None where there is none."""
+    wanted = [(each.name, str(each.type)) for each in op._schema.arguments if not each.is_out]
+    overloads = [getattr(op.overloadpacket, name) for name in op.overloadpacket.overloads()]
+    for each in overloads:
+        declared = [(argument.name, str(argument.type)) for argument in each._schema.arguments]
+        if declared == wanted and not each._schema.is_mutable:
+            return each
+    return None
+
+
+def given_size(op: Any, arguments: list[Any]) -> Any:
+    """Results of an op with `out=` as it makes them itself, which meta functions do not lay out for an `out=`."""
+    form = _without_out(op)
+    if form is None:
+        raise ValueError(f"{op} has no form without out=")
+    pairs = [(each, value) for each, value in zip(op._schema.arguments, arguments) if not each.is_out]
+    positional = [value for each, value in pairs if not each.kwarg_only]
+    return form(*positional, **{each.name: value for each, value in pairs if each.kwarg_only})
+
+
 def of_results(
-    name: str, call: Callable[[list[Any]], Any], arguments: list[Any], given: Sequence[Any], kind: type
-) -> list[Any]:
+    name: str, call: Callable[[list[Any]], Any], arguments: list[Any], given: Sequence[Any], kind: type,
+    written: Sequence[int] = (),
+) -> list[Any]:  # fmt: skip
     """The CPU's strides of each result, None of what is no tensor. Empty where no tensor of the call lies channels last
-    and where torch does not say.
+    and where torch does not say. Of `written` tensors without elements, which the op gives their size, those of other
+    orders too.
 
     name: of the op. call: the op, for values of `arguments`, which hold tensors by their number, as objects of `kind`.
     """
-    if not any(map(_lies_channels_last, given)):
+    sizes_given = [0 in given[i].shape for i in written]
+    if not any(map(_lies_channels_last, given)) and not (any(sizes_given) and not all(map(_is_plain, given))):
         return []
 
     def value(ref: Any) -> Any:

@@ -26,14 +26,23 @@ def _result(value: Tensor, *tensors: Tensor) -> Tensor:
     return value.to(dtype)
 
 
-def add(left: Tensor, right: Tensor, *, alpha: Any = 1) -> Tensor:
-    a, b = _wide(left, right)
-    return _result(a + b * alpha, left, right)
+def _terms(left: Tensor, right: Any, alpha: Any) -> tuple[Tensor, Any, torch.dtype]:
+    """Terms of a sum, and its type. Beside tensors of 16 bits torch rounds numbers to that type, and the sum once."""
+    dtype = torch.result_type(left, right)
+    if dtype not in (torch.float16, torch.bfloat16):
+        return left, right * alpha, dtype
+    a, b, factor = (each.to(dtype).float() if isinstance(each, Tensor) else each for each in (left, right, alpha))
+    return a, b * factor, dtype
 
 
-def sub(left: Tensor, right: Tensor, *, alpha: Any = 1) -> Tensor:
-    a, b = _wide(left, right)
-    return _result(a - b * alpha, left, right)
+def add(left: Tensor, right: Any, *, alpha: Any = 1) -> Tensor:
+    a, b, dtype = _terms(left, right, alpha)
+    return (a + b).to(dtype)
+
+
+def sub(left: Tensor, right: Any, *, alpha: Any = 1) -> Tensor:
+    a, b, dtype = _terms(left, right, alpha)
+    return (a - b).to(dtype)
 
 
 def addcmul(x: Tensor, left: Tensor, right: Tensor, *, value: Any = 1) -> Tensor:
