@@ -61,9 +61,17 @@ std::string jax(const Job& job, const Line& line) {
                        planner::to_string(layout), layout.ep, layout.dp),
            "another --ep, or fewer --cp");
   if (layout.pp > 1) check_stages(model, layout);
-  if (model.latent() || model.window_layers > 0 || !model.causal || model.biases)
-    refuse(fmt::format("{} for JAX", model.name),
-           "decoders without biases: no latent or windowed attention, no encoders");
+  const bool has_windows = model.window_layers > 0 && model.window < job.seq;
+  if (has_windows || !model.causal || (model.biases && (model.gated || model.experts > 0)))
+    refuse(
+        fmt::format("{} for JAX", model.name),
+        "decoders: no attention in windows shorter than a sequence, no encoders, and biases where an MLP has "
+        "no gate and no experts");
+  if (model.biases && layout.pp > 1 && model.layers % (layout.pp * layout.vpp) != 0)
+    refuse(fmt::format("{} for JAX: {} blocks with biases on {} stages of {} chunks, of which blocks that a "
+                       "chunk lacks would not stay zeros",
+                       planner::to_string(layout), model.layers, layout.pp, layout.vpp),
+           "--pp and --vpp that divide the layers");
   if (layout.pp > 1 && model.experts > 0 && model.dense_layers > 0)
     refuse(fmt::format("{} for JAX: stages of one program do the same at the same time, and {} blocks of {} "
                        "have no experts",
@@ -90,7 +98,13 @@ std::string jax(const Job& job, const Line& line) {
                                       {"gated", model.gated},
                                       {"tied", model.tied},
                                       {"root_mean_square", !model.biases},
+                                      {"biases", model.biases},
                                       {"positions", model.positions},
+                                      {"query_rank", model.query_rank},
+                                      {"kv_rank", model.kv_rank},
+                                      {"nope_dim", model.nope_dim},
+                                      {"rope_dim", model.rope_dim},
+                                      {"value_dim", model.value_dim},
                                       {"experts", model.experts},
                                       {"active_experts", model.active_experts},
                                       {"expert_ffn", model.expert_ffn},

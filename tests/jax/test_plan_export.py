@@ -84,12 +84,19 @@ PIPELINES = [
 ]
 
 
+# Latent attention of four heads, whose queries have positions in 16 of 48 features; and a GPT, with biases.
+LATENT = {"model_type": "deepseek_v3", "q_lora_rank": 48, "kv_lora_rank": 64, "qk_nope_head_dim": 32,
+          "qk_rope_head_dim": 16, "v_head_dim": 32}  # fmt: skip
+GPT = {"model_type": "opt", "max_position_embeddings": 128, "tie_word_embeddings": True}
+
+
 def pipeline(
-    folder: Path, *, heads: int = 4, kv: int = 4, tied: bool = False, gated: bool = True, layers: int = 4, **layout
-) -> dict:
+    folder: Path, *, heads: int = 4, kv: int = 4, tied: bool = False, gated: bool = True, layers: int = 4,
+    of: dict | None = None, **layout
+) -> dict:  # fmt: skip
     sizes = {"model_type": "llama" if gated else "nemotron", "hidden_size": 128, "num_hidden_layers": layers,
              "num_attention_heads": heads, "head_dim": 32, "intermediate_size": 256, "vocab_size": 256,
-             "num_key_value_heads": kv, "tie_word_embeddings": tied}  # fmt: skip
+             "num_key_value_heads": kv, "tie_word_embeddings": tied, **(of or {})}  # fmt: skip
     return exported(folder, config(folder, **sizes), seq=64, global_batch=16, **layout)
 
 
@@ -125,7 +132,16 @@ CONTEXT = [
 ]
 
 
-@pytest.mark.parametrize("options", PIPELINES + CONTEXT)
+OTHER_BLOCKS = [
+    {"of": LATENT, "pp": 1, "tp": 2, "sp": "on", "zero": 3, "micro_batch": 1, "recompute": "full"},
+    {"of": {**LATENT, "q_lora_rank": None}, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 2, "layers": 5},
+    {"of": LATENT, "cp": 2, "tp": 2, "pp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
+    {"of": GPT, "pp": 1, "tp": 4, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "none"},
+    {"of": GPT, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1},
+]
+
+
+@pytest.mark.parametrize("options", PIPELINES + CONTEXT + OTHER_BLOCKS)
 def test_a_plan_has_the_gradients_of_one_device(tmp_path, options):
     """In float32; what a step without stages has of the same weights, too."""
     plan = pipeline(tmp_path, **options, precision="fp32")

@@ -13,8 +13,14 @@ int64_t part_of(int64_t whole, int64_t parts) { return (whole + parts - 1) / par
 Share share_of(const Model& model, int64_t parts) {
   Share share{part_of(model.heads, parts), part_of(model.kv_heads, parts), part_of(model.ffn, parts),
               part_of(static_cast<int64_t>(model.vocabulary), parts)};
-  share.queries = share.heads * model.head_dim;
+  share.queries = share.mixed = share.heads * model.head_dim;
   share.key_values = share.kv_heads * model.head_dim;
+  if (model.latent()) {
+    share.kv_heads = share.heads;
+    share.queries = share.heads * (model.nope_dim + model.rope_dim);
+    share.key_values = share.heads * (model.nope_dim + model.value_dim);
+    share.mixed = share.heads * model.value_dim;
+  }
   return share;
 }
 
@@ -38,6 +44,7 @@ int64_t kept_key_columns(const Model& model, const BlockSizes& sizes) {
 
 Share share_of(const Model& model, const BlockSizes& sizes) {
   Share share = share_of(model, sizes.parts);
+  if (model.latent()) return share;
   if (sizes.cores == 1 && model.heads % sizes.parts == 0) {
     share.kv_heads = met_heads(model, sizes.parts);
     share.key_values = share.kv_heads * model.head_dim;
@@ -50,6 +57,43 @@ Share share_of(const Model& model, const BlockSizes& sizes) {
   share.key_values = part_of(rank.key_values, sizes.cores);
   return share;
 }
+
+void set_latent(Piece& piece, const Model& model) {
+  piece.query_rank = model.query_rank;
+  piece.kv_rank = model.kv_rank;
+  piece.rope = model.rope_dim;
+}
+
+std::vector<WeightSize> attention_weights(const Model& model, const BlockSizes& sizes) {
+  const Share share = share_of(model, sizes);
+  const int64_t hidden = model.hidden;
+  if (!model.latent()) {
+    const int64_t shared = kept_key_columns(model, sizes);
+    return {{share.mixed, hidden, true}, {hidden, share.queries}, {hidden, shared}, {hidden, shared}};
+  }
+  std::vector<WeightSize> weights{{share.mixed, hidden, true},
+                                  {model.kv_rank, share.key_values},
+                                  {hidden, part_of(model.kv_rank + model.rope_dim, sizes.cores)},
+                                  {model.query_rank > 0 ? model.query_rank : hidden, share.queries}};
+  if (model.query_rank > 0) weights.push_back({hidden, part_of(model.query_rank, sizes.cores)});
+  return weights;
+}
+
+namespace {
+
+// Multiplications of a token by attention's projections and its output layer, of a core.
+double projected(const Piece& piece) {
+  const auto d = [](int64_t value) { return double(value); };
+  if (piece.kv_rank == 0)
+    return d(piece.hidden) * d(piece.features) * (2 * d(piece.heads) + 2 * d(piece.kv_heads));
+  const double values = d(piece.values > 0 ? piece.values : piece.features), hidden = d(piece.hidden);
+  const double of_queries = piece.query_rank > 0 ? d(piece.query_rank) : hidden;
+  return hidden * d(piece.query_rank + piece.kv_rank + piece.rope) +
+         d(piece.heads) * (of_queries * d(piece.features) +
+                           d(piece.kv_rank) * (d(piece.features - piece.rope) + values) + values * hidden);
+}
+
+}  // namespace
 
 // FLOP, as the products' time has them.
 double work_of(const Piece& piece) {
@@ -70,8 +114,7 @@ double work_of(const Piece& piece) {
     case Part::kDecode: return 0;
     case Part::kAttentionHalf:
     case Part::kBehindKeys:
-      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
-                 (2 * d(piece.heads) + 2 * d(piece.kv_heads)) +
+      return (piece.backward ? 4 : 2) * d(piece.rows) * projected(piece) +
              (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
     case Part::kBeforeKeys:
       return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
@@ -84,8 +127,9 @@ double work_of(const Piece& piece) {
     case Part::kShares: return 100 * 10 * d(piece.rows) * d(piece.inner);
     case Part::kLogitsBackward: return 4 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     // A row takes about as long as its way to memory and back.
-    case Part::kEmbedding: return 2e8 * d(piece.rows);
+    case Part::kEmbedding: return 2e7 * d(piece.rows);
     case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
+    case Part::kSum: return 1e3 * d(piece.heads) * d(piece.rows) * d(piece.hidden);
     case Part::kExperts:
       return (piece.backward ? 4 : 2) * d(piece.experts) * d(piece.rows) * d(piece.hidden) *
              (piece.gated ? 3 : 2) * d(piece.inner);
@@ -135,6 +179,7 @@ Piece mlp_of(const Model& model, Precision precision, int64_t rows, int64_t inne
 Piece norms_of(const Model& model, Precision precision, int64_t rows) {
   Piece piece = base_of(model, precision, Part::kNorms, rows);
   piece.root_mean_square = !model.biases;
+  piece.biased = model.biases;
   return piece;
 }
 
@@ -277,8 +322,8 @@ bool experts_are_whole(const Model& model, Precision precision, const BlockSizes
   // Of the experts that every token meets two cores would have other parts.
   const bool has_halves = sizes.cores == 2 && sizes.context == 1 && sizes.keys % 2 == 0 &&
                           model.hidden % 2 == 0 && model.shared_ffn == 0;
-  if (model.expert_layers() == 0 || model.latent() || !model.causal || (sizes.cores > 1 && !has_halves) ||
-      sizes.rows % sizes.queries != 0 || model.experts % sizes.ep != 0 ||
+  if (model.expert_layers() == 0 || (model.latent() && !is_whole(model, precision, sizes)) || !model.causal ||
+      (sizes.cores > 1 && !has_halves) || sizes.rows % sizes.queries != 0 || model.experts % sizes.ep != 0 ||
       model.expert_ffn % sizes.parts != 0 || model.shared_ffn % sizes.parts != 0)
     return false;
   const ExpertPieces made = expert_pieces(model, precision, sizes);
@@ -332,6 +377,9 @@ void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes
   const Share share = share_of(model, sizes);
   piece.queries = share.queries;
   piece.key_values = share.key_values;
+  if (!model.latent()) return;
+  set_latent(piece, model);
+  piece.values = share.mixed;
 }
 
 // Both parts of attention whose ranks, or cores, meet for keys and values.
@@ -354,10 +402,12 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   piece.keys = sizes.keys;
   piece.heads = share.heads;
   piece.kv_heads = share.kv_heads;
-  piece.features = model.head_dim;
+  piece.features = model.latent() ? model.nope_dim + model.rope_dim : model.head_dim;
+  if (model.latent()) set_latent(piece, model);
+  if (model.latent() && model.value_dim != piece.features) piece.values = model.value_dim;
   piece.chunks = sizes.chunks;
   piece.causal = model.causal && (sizes.causal || sizes.context > 1);
-  if (sizes.cores == 1 && model.kv_heads % sizes.parts != 0 && share.kv_heads > 1)
+  if (sizes.cores == 1 && !model.latent() && model.kv_heads % sizes.parts != 0 && share.kv_heads > 1)
     piece.shared = model.heads / model.kv_heads;
   piece.rotary = model.positions == 0 && model.causal;
   piece.normed = !sizes.norms_alone();
@@ -377,6 +427,7 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
   piece.part = Part::kMlpHalf;
   piece.chunks = sizes.chunks;
   piece.root_mean_square = !model.biases;
+  piece.biased = model.biases;
   piece.normed = sizes.norms_all_rows();
   if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
   return piece;
@@ -397,7 +448,8 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
 }
 
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  if (model.latent() || model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
+  if (model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
+  if (model.latent() && sizes.by_rows) return false;
   double work = 0;
   for (Piece piece : attention_half(model, precision, sizes)) {
     if (piece.shared == 0 && piece.heads % piece.kv_heads != 0) return false;

@@ -17,6 +17,7 @@ inline constexpr double kWorkMost = 60e9;
 struct Share {
   int64_t heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0;
   int64_t queries = 0, key_values = 0;  // columns of attention's weights
+  int64_t mixed = 0;                    // rows of its output layer
 };
 int64_t part_of(int64_t whole, int64_t parts);
 Share share_of(const Model& model, int64_t parts);
@@ -58,6 +59,16 @@ Share share_of(const Model& model, const BlockSizes& sizes);
 // Columns of a weight of keys that a core keeps: ranks that have no whole share of its heads have all of
 // them.
 int64_t kept_key_columns(const Model& model, const BlockSizes& sizes);
+
+// Latent attention, of one rank's or core's heads.
+void set_latent(Piece& piece, const Model& model);
+// Weights of a block's attention and MLP, [rows, columns], in the order of their gradients backward; those of
+// a core.
+struct WeightSize {
+  int64_t rows = 0, columns = 0;
+  bool cuts_columns = false;  // ZeRO cuts those, as TP cuts the rows
+};
+std::vector<WeightSize> attention_weights(const Model& model, const BlockSizes& sizes);
 
 // FLOP, as the products' time has them.
 double work_of(const Piece& piece);

@@ -43,7 +43,7 @@ class Weights {
         sums_(sums),
         scatters_(layout.zero >= 1),
         gathers_updated_(layout.zero == 1 || layout.zero == 2),
-        all_bytes_(passes.embedding_bytes + passes.output_bytes) {
+        all_bytes_(passes.embedding_bytes + passes.position_bytes + passes.output_bytes) {
     const auto add = [&](const HalfPasses& half, int layers) {
       for (const WeightTensor& each : half.weights) all_bytes_ += layers * each.bytes;
     };
@@ -595,8 +595,13 @@ class MicroBatch {
     if (is_cut_)
       gradient_ = steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), gradient_,
                                     inside_.meeting_s);
-    const Value d_embedding = steps_.made_by(passes_.embedding_backward, {{gradient_, 0}, {d_tied_, 0}});
+    Value d_embedding = steps_.made_by(passes_.embedding_backward, {{gradient_, 0}, {d_tied_, 0}});
+    if (passes_.table_sum.seconds > 0)
+      d_embedding =
+          steps_.made_by(passes_.table_sum,
+                         {{steps_.collective(Kind::kAllToAll, {}, 0, d_embedding, inside_.meeting_s), 0}});
     weights_.sum(d_embedding, passes_.embedding_bytes);
+    if (passes_.position_bytes > 0) weights_.sum(d_embedding, passes_.position_bytes);
     weights_.update_rest();
   }
 
