@@ -285,9 +285,9 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   combine.experts = model.experts;
   combine.chosen = model.active_experts;
   combine.capacity = model.expert_capacity(double(sizes.queries));
-  combine.shared = part_of(model.shared_ffn, sizes.parts);
-  combine.gated = combine.shared > 0 && model.gated;
   combine.halves = sizes.cores > 1;
+  if (!combine.halves) combine.shared = part_of(model.shared_ffn, sizes.parts);
+  combine.gated = combine.shared > 0 && model.gated;
   // Sequences are cut over the cores, or else tokens of each.
   if (combine.halves && sizes.micro_batch % sizes.cores != 0) combine.context = sizes.cores;
   Piece route = combine;
@@ -303,6 +303,11 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.chunks = sizes.chunks;
   ExpertPieces made{route, experts, combine};
   if (!combine.halves) return made;
+  if (model.shared_ffn > 0) {
+    made.shared = mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts));
+    made.shared->part = Part::kMlpHalf;
+    made.shared->chunks = sizes.chunks;
+  }
   Piece piece = route;
   piece.normed = piece.root_mean_square = false;
   for (const Part part : {Part::kCounts, Part::kPlaces}) {
@@ -319,9 +324,8 @@ Piece without_shared(Piece piece) {
 }
 
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  // Of the experts that every token meets two cores would have other parts.
-  const bool has_halves = sizes.cores == 2 && sizes.context == 1 && sizes.keys % 2 == 0 &&
-                          model.hidden % 2 == 0 && model.shared_ffn == 0;
+  const bool has_halves =
+      sizes.cores == 2 && sizes.context == 1 && sizes.keys % 2 == 0 && model.hidden % 2 == 0;
   if (model.expert_layers() == 0 || (model.latent() && !is_whole(model, precision, sizes)) || !model.causal ||
       (sizes.cores > 1 && !has_halves) || sizes.rows % sizes.queries != 0 || model.experts % sizes.ep != 0 ||
       model.expert_ffn % sizes.parts != 0 || model.shared_ffn % sizes.parts != 0)
@@ -485,6 +489,7 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
     const ExpertPieces made = expert_pieces(model, precision, sizes);
     for (const Piece& each : {made.route, made.experts, made.combine}) pieces.push_back({each});
     for (const Piece& each : made.behind_route) pieces.push_back({each});
+    if (made.shared) pieces.push_back({*made.shared});
   } else if (with_experts) {
     add_experts(pieces, model, precision, sizes);
     if (sizes.norms_all_rows()) ++norms;

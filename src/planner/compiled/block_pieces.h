@@ -1,6 +1,7 @@
 // The pieces that a block is compiled in, at the sizes of one core's share.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/compiled/piece_graph.h"
@@ -85,6 +86,7 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
 struct ExpertPieces {
   Piece route, experts, combine;
   std::vector<Piece> behind_route = {};  // of cores with halves of a rank's tokens, up to the exchange
+  std::optional<Piece> shared = {};  // ... and experts that every token meets, of which each core has columns
 };
 // Without the experts that every token meets.
 Piece without_shared(Piece piece);

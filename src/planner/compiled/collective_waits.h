@@ -79,6 +79,9 @@ struct ExpertPasses {
   // Of cores with halves of a rank's tokens, behind `route`: where tokens go, if halves are of each sequence;
   // and what is at all places.
   BothWays counts = {}, places = {};
+  // ... and the experts that every token meets, of which cores have columns.
+  BothWays shared_alone = {};
+  PieceTime shared_again_alone = {};
 };
 
 struct MicroBatchPasses {

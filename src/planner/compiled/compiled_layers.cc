@@ -301,7 +301,7 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
 // Of a block with experts: what stands in place of its MLP.
 ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision precision, const Layout& layout,
                            const BlockSizes& sizes) {
-  const auto [route, experts, combine, behind_route] = expert_pieces(model, precision, sizes);
+  const auto [route, experts, combine, behind_route, shared] = expert_pieces(model, precision, sizes);
   const auto both = [&](const Piece& piece) {
     return BothWays{first_pass(times, piece, sizes), time_of(times, piece, true, sizes.adds)};
   };
@@ -313,6 +313,12 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
   made.route_again = again_of(times, route);
   for (const Piece& piece : behind_route)
     (piece.part == Part::kCounts ? made.counts : made.places) = both(piece);
+  const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts) * sizes.cores;
+  const double shared_bytes = double(model.hidden) * double(shared_ffn) * element;
+  if (shared_ffn > 0) made.shared.weights = {{shared_bytes, 0.33}, {shared_bytes, 0.67}};
+  if (shared_ffn > 0 && model.gated) made.shared.weights.push_back({shared_bytes, 0.9});
+  if (shared) made.shared_alone = both(*shared);
+  if (shared) made.shared_again_alone = again_of(times, *shared);
   if (route.shared > 0) {
     const BothWays of_route = both(without_shared(route)), of_combine = both(without_shared(combine));
     const auto behind = [](const PieceTime& all, const PieceTime& others) {
@@ -321,9 +327,6 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
     made.shared_forward = behind(made.route.forward, of_route.forward);
     made.shared_again = behind(made.route_again, again_of(times, without_shared(route)));
     made.shared_backward = behind(made.combine.backward, of_combine.backward);
-    const double bytes = double(model.hidden) * double(route.shared) * element;
-    made.shared.weights = {{bytes, 0.33}, {bytes, 0.67}};
-    if (model.gated) made.shared.weights.push_back({bytes, 0.9});
   }
   return made;
 }
