@@ -569,8 +569,11 @@ class Step:
         first, count = self.key_heads()
         if count == 1:
             return jnp.repeat(y, heads, 2)
-        every, before = jnp.repeat(y, HEADS // KEY_HEADS, 2), first * (HEADS // KEY_HEADS)
-        return jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index("tp") * heads - before, heads, 2)
+        number = jax.lax.axis_index("tp") * heads + jax.lax.broadcasted_iota(jnp.int32, (1, 1, heads, 1), 2)
+        *others, met = jnp.split(y, count, 2)
+        for i in reversed(range(len(others))):
+            met = jnp.where(number < (first + i + 1) * (HEADS // KEY_HEADS), others[i], met)
+        return met
 
     def layer(self, x, w):
         w = self.own_heads(self.gathered(w, shapes()["layers"][-1 if "router" in w else 0])) if ZERO >= 3 else w

@@ -45,14 +45,17 @@ int64_t kept_key_columns(const Model& model, const BlockSizes& sizes) {
 Share share_of(const Model& model, const BlockSizes& sizes) {
   Share share = share_of(model, sizes.parts);
   if (model.latent()) return share;
-  if (sizes.cores == 1 && model.heads % sizes.parts == 0) {
-    share.kv_heads = met_heads(model, sizes.parts);
+  // Of a rank's heads of keys whose queries other ranks have too, both cores make all.
+  const int64_t ranks = sizes.parts / sizes.cores;
+  const bool are_shared = model.kv_heads % ranks != 0 && model.heads % ranks == 0;
+  if (sizes.cores == 1 ? model.heads % sizes.parts == 0 : are_shared) {
+    share.kv_heads = met_heads(model, ranks);
     share.key_values = share.kv_heads * model.head_dim;
   }
   if (!sizes.by_rows) return share;
-  const Share rank = share_of(model, sizes.parts / sizes.cores);
+  const Share rank = share_of(model, ranks);
   share.heads = rank.heads;
-  share.kv_heads = rank.kv_heads;
+  share.kv_heads = are_shared ? met_heads(model, ranks) : rank.kv_heads;
   share.queries = part_of(rank.queries, sizes.cores);
   share.key_values = part_of(rank.key_values, sizes.cores);
   return share;
@@ -411,7 +414,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   if (model.latent() && model.value_dim != piece.features) piece.values = model.value_dim;
   piece.chunks = sizes.chunks;
   piece.causal = model.causal && (sizes.causal || sizes.context > 1);
-  if (sizes.cores == 1 && !model.latent() && model.kv_heads % sizes.parts != 0 && share.kv_heads > 1)
+  if (!model.latent() && model.kv_heads % (sizes.parts / sizes.cores) != 0 && share.kv_heads > 1)
     piece.shared = model.heads / model.kv_heads;
   piece.rotary = model.positions == 0 && model.causal;
   piece.normed = !sizes.norms_alone();

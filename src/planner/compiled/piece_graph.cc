@@ -498,28 +498,61 @@ class Sheet : PieceWords {
     return builder_.reshape(transposed(x, {0, 2, 1, 3}), {dims[0] * dims[2], dims[1] * dims[3]});
   }
   // Keys or values, one for each head of queries that meets them, heads first; and the sum of their
-  // gradients. Where the rank has queries of some heads of keys that others of them meet elsewhere, from
-  // where it says.
+  // gradients. Where the rank has queries of some heads of keys that others of them meet elsewhere, a number
+  // says for each head of keys where queries of the next one begin.
   ValueId for_queries(ValueId x, int64_t positions) {
     if (!is_shared()) return heads_first(x, piece_.heads, positions);
     const Dims one{sequences(), positions, piece_.kv_heads, piece_.features};
+    if (piece_.shared > 0) return transposed(met_heads(builder_.reshape(x, one)), {0, 2, 1, 3});
     x = builder_.broadcast_in_dim(builder_.reshape(x, one), by_meeting(positions), {0, 1, 2, 4});
     x = builder_.reshape(x, {sequences(), positions, piece_.kv_heads * each_meets(), piece_.features});
-    if (piece_.shared > 0) {
-      Dims sizes{sequences(), positions, piece_.heads, piece_.features};
-      x = builder_.add(OpKind::dynamic_slice_, {x, none(), none(), first_head(), none()},
-                       {{Attr::slice_sizes, Attribute(std::move(sizes))}});
-    }
     return transposed(x, {0, 2, 1, 3});
+  }
+  // Of queries [sequences, positions, heads, features], whether each meets a head of keys before the next
+  // one.
+  ValueId meets_before(const Dims& dims, ValueId next) {
+    const ValueId number = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{0})}},
+                                        {Type::tensor(kIndex, {dims[2]})});
+    const ValueId all = builder_.broadcast_in_dim(next, {dims[2]}, {});
+    return builder_.broadcast_in_dim(builder_.compare(graph::ComparisonDirection::kLt, number, all), dims,
+                                     {2});
+  }
+  ValueId met_heads(ValueId x) {
+    Dims dims = builder_.type(x).dims_vector();
+    const auto head = [&](int64_t i) {
+      const ValueId one = builder_.slice(x, {0, 0, i, 0}, {dims[0], dims[1], i + 1, dims[3]});
+      const Dims all{dims[0], dims[1], piece_.heads, dims[3]};
+      return builder_.broadcast_in_dim(builder_.reshape(one, {dims[0], dims[1], dims[3]}), all, {0, 1, 3});
+    };
+    ValueId met = head(piece_.kv_heads - 1);
+    for (int64_t i = piece_.kv_heads - 1; i-- > 0;) {
+      const ValueId own = head(i);
+      met = builder_.add(OpKind::select_,
+                         {meets_before(builder_.type(met).dims_vector(), argument({}, kIndex)), own, met});
+    }
+    return met;
+  }
+  ValueId met_heads_back(ValueId d) {
+    const Dims dims = builder_.type(d).dims_vector();
+    std::vector<ValueId> parts;
+    const auto add = [&](ValueId of_head) {
+      parts.push_back(
+          builder_.reshape(builder_.reduce(OpKind::add_, of_head, {2}), {dims[0], dims[1], 1, dims[3]}));
+    };
+    for (int64_t i = 0; i + 1 < piece_.kv_heads; ++i) {
+      const ValueId before = meets_before(dims, argument({}, kIndex)), zero = splat(d, 0);
+      add(builder_.add(OpKind::select_, {before, d, zero}));
+      d = builder_.add(OpKind::select_, {before, zero, d});
+    }
+    add(d);
+    return builder_.concatenate(std::move(parts), 2);
   }
   ValueId of_keys(ValueId d) {
     if (!is_shared()) return heads_last(d);
     const int64_t positions = builder_.type(d).dim(2), rows = sequences() * positions;
     d = transposed(d, {0, 2, 1, 3});
-    const Dims all{sequences(), positions, piece_.kv_heads * each_meets(), piece_.features};
     if (piece_.shared > 0)
-      d = builder_.add(OpKind::dynamic_update_slice_,
-                       {splat(Type::tensor(element_, all), 0), d, none(), none(), first_head(), none()});
+      return builder_.reshape(met_heads_back(d), {rows, piece_.kv_heads * piece_.features});
     const ValueId sum = builder_.reduce(OpKind::add_, builder_.reshape(d, by_meeting(positions)), {3});
     return builder_.reshape(sum, {rows, piece_.kv_heads * piece_.features});
   }
@@ -527,8 +560,7 @@ class Sheet : PieceWords {
   Dims by_meeting(int64_t positions) const {
     return {sequences(), positions, piece_.kv_heads, each_meets(), piece_.features};
   }
-  int64_t each_meets() const { return piece_.shared > 0 ? piece_.shared : piece_.heads / piece_.kv_heads; }
-  ValueId first_head() { return argument({}, kIndex); }
+  int64_t each_meets() const { return piece_.heads / piece_.kv_heads; }
 
   // One new token of each sequence: its keys and values lie in a cache of `keys` positions already.
   void decode() {
