@@ -44,6 +44,13 @@ int64_t kept_key_columns(const Model& model, const BlockSizes& sizes) {
 
 Share share_of(const Model& model, const BlockSizes& sizes) {
   Share share = share_of(model, sizes.parts);
+  if (model.latent() && sizes.by_rows) {  // all heads of the rank, and a part of each weight to update
+    const Share rank = share_of(model, sizes.parts / sizes.cores);
+    share.heads = share.kv_heads = rank.heads;
+    share.queries = part_of(rank.queries, sizes.cores);
+    share.key_values = part_of(rank.key_values, sizes.cores);
+    share.mixed = part_of(rank.mixed, sizes.cores);
+  }
   if (model.latent()) return share;
   // Of a rank's heads of keys whose queries other ranks have too, both cores make all.
   const int64_t ranks = sizes.parts / sizes.cores;
@@ -456,7 +463,6 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
 
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
   if (model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
-  if (model.latent() && sizes.by_rows) return false;
   double work = 0;
   for (Piece piece : attention_half(model, precision, sizes)) {
     if (piece.shared == 0 && piece.heads % piece.kv_heads != 0) return false;

@@ -385,7 +385,7 @@ class Sheet : PieceWords {
 
   // Keys or values of whole sequences, by head of queries: ranks gather them by head of keys.
   ValueId keys_of_all(int64_t features) {
-    if (piece_.context == 0) return argument(of_heads(piece_.keys));
+    if (piece_.context == 0) return argument({sequences(), piece_.heads, piece_.keys, features});
     if (piece_.kv_rank > 0)
       return given(heads_first(argument({sequences() * piece_.keys, piece_.heads, features})));
     const ValueId all = argument({sequences() * piece_.keys, piece_.kv_heads * piece_.features});
@@ -409,16 +409,16 @@ class Sheet : PieceWords {
   }
 
   void keys_backward() {
-    const ValueId in = rows_read(piece_.hidden);
     ValueId d_in = argument({piece_.rows, piece_.hidden});  // by way of queries
     if (piece_.kv_rank > 0) {
       const auto of_heads = [&](int64_t features) { return argument({piece_.rows, piece_.heads, features}); };
-      const ValueId d_k = of_heads(piece_.features);
-      d_in = plus(d_in, latent_keys_back(in, d_k, of_heads(values())));
+      const ValueId d_k = of_heads(piece_.features), read = argument({piece_.rows, piece_.hidden});
+      d_in = plus(d_in, latent_keys_back(read, d_k, of_heads(values())));
       give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
       if (piece_.updates) update_other_half();
       return;
     }
+    const ValueId in = rows_read(piece_.hidden);
     if (piece_.context == 0) gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
     for (int i = 0; i < 2; ++i) {
       ValueId d = piece_.context > 0 ? argument({piece_.rows, piece_.kv_heads * piece_.features})
