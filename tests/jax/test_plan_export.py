@@ -140,7 +140,8 @@ OTHER_BLOCKS = [
     {"of": LATENT, "pp": 1, "tp": 2, "sp": "on", "zero": 3, "micro_batch": 1, "recompute": "full"},
     {"of": {**LATENT, "q_lora_rank": None}, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 2, "layers": 5},
     {"of": LATENT, "cp": 2, "tp": 2, "pp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
-    {"of": GPT, "pp": 1, "tp": 4, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "none"},
+    # Four ranks fill the vocabulary up.
+    {"of": {**GPT, "vocab_size": 251}, "pp": 1, "tp": 4, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "none"},
     {"of": GPT, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1},
 ]
 
@@ -602,6 +603,9 @@ def test_blocks_that_jax_has_no_words_for_are_refused(tmp_path):
     with pytest.raises(InputError, match="config.json for JAX") as refused:
         exported(tmp_path, windows, seq=1024, global_batch=16)
     assert refused.value.label == "plan.export"
+    turned = config(tmp_path, **{**sizes, **LATENT, "qk_rope_head_dim": 15})
+    with pytest.raises(InputError, match="pairs of 15 features"):
+        exported(tmp_path, turned, seq=512, global_batch=16)
     biases = config(tmp_path, model_type="opt", max_position_embeddings=512, **sizes)
     with pytest.raises(InputError, match="3 blocks with biases on 2 stages"):
         exported(tmp_path, biases, seq=512, global_batch=16, pp=2)
