@@ -1,6 +1,5 @@
 #include "cli/plan_export.h"
 
-#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -26,21 +25,27 @@ using planner::Schedule;
 
 int64_t whole(double value) { return static_cast<int64_t>(value); }
 
+// Ranks that share a model's ends have as many rows of a vocabulary each, and so have the cores of a rank: it
+// is filled up.
+int64_t filled_vocabulary(const Model& model, const Layout& layout, int cores) {
+  const int64_t parts = int64_t{layout.pp} * layout.tp * cores;
+  return (whole(model.vocabulary) + parts - 1) / parts * parts;
+}
+
 // Stages of one program do the same, each with a part of both ends.
-void check_stages(const Model& model, const Layout& layout) {
-  if (!planner::shares_ends(layout.schedule))
+void check_ends(const Model& model, const Layout& layout) {
+  if (layout.pp > 1 && !planner::shares_ends(layout.schedule))
     refuse(fmt::format("{} for JAX: stages of one program do the same at the same time",
                        planner::to_string(layout)),
            "--schedule 1f1b or gpipe, or --pp 1");
-  const int64_t parts = int64_t{layout.pp} * layout.tp;
-  const auto check = [&](double size, const char* what) {
-    if (std::fmod(size, double(parts)) != 0)
-      refuse(fmt::format("{} for JAX: {} stages of {} ranks share {} of {}, which {} does not divide",
-                         planner::to_string(layout), layout.pp, layout.tp, what, size, parts),
-             "other --pp and --tp, or a vocabulary filled up to a multiple");
-  };
-  check(model.vocabulary, "a vocabulary");
-  check(model.hidden, "a width");
+  if (const int parts = layout.pp * layout.tp; model.hidden % parts != 0)
+    refuse(fmt::format("{} for JAX: {} stages of {} ranks share a width of {}, which {} does not divide",
+                       planner::to_string(layout), layout.pp, layout.tp, model.hidden, parts),
+           "other --pp and --tp");
+  const int turned = model.latent() ? model.rope_dim : model.head_dim;
+  if (model.positions == 0 && turned % 2 != 0)
+    refuse(fmt::format("{} for JAX: positions turn pairs of {} features of a head", model.name, turned),
+           "an even number");
 }
 
 // Of each chunk in the order of the layers: the first ones have one more where they are not alike.
@@ -60,10 +65,18 @@ std::string jax(const Job& job, const Line& line) {
     refuse(fmt::format("{} for JAX: its EP {} does not divide DP {}, whose ranks share a set of experts",
                        planner::to_string(layout), layout.ep, layout.dp),
            "another --ep, or fewer --cp");
-  if (layout.pp > 1) check_stages(model, layout);
-  if (model.latent() || model.window_layers > 0 || !model.causal || model.biases)
-    refuse(fmt::format("{} for JAX", model.name),
-           "decoders without biases: no latent or windowed attention, no encoders");
+  check_ends(model, layout);
+  const bool has_windows = model.window_layers > 0 && model.window < job.seq;
+  if (has_windows || !model.causal || (model.biases && (model.gated || model.experts > 0)))
+    refuse(
+        fmt::format("{} for JAX", model.name),
+        "decoders: no attention in windows shorter than a sequence, no encoders, and biases where an MLP has "
+        "no gate and no experts");
+  if (model.biases && layout.pp > 1 && model.layers % (layout.pp * layout.vpp) != 0)
+    refuse(fmt::format("{} for JAX: {} blocks with biases on {} stages of {} chunks, of which blocks that a "
+                       "chunk lacks would not stay zeros",
+                       planner::to_string(layout), model.layers, layout.pp, layout.vpp),
+           "--pp and --vpp that divide the layers");
   if (layout.pp > 1 && model.experts > 0 && model.dense_layers > 0)
     refuse(fmt::format("{} for JAX: stages of one program do the same at the same time, and {} blocks of {} "
                        "have no experts",
@@ -71,45 +84,52 @@ std::string jax(const Job& job, const Line& line) {
            "--pp 1");
   if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
   if (layout.offload) refuse("offload for JAX", "a plan without --offload");
-  const nlohmann::ordered_json plan{{"instance", line.on->machine.instance},
-                                    {"count", line.on->count},
-                                    {"step_s", line.plan->step_s},
-                                    {"layers", line.plan->layers},
-                                    {"seq", whole(job.seq)},
-                                    {"global_batch", whole(job.global_batch)},
-                                    {"precision", planner::to_string(job.precision)},
-                                    {"model",
-                                     {{"name", model.name},
-                                      {"layers", model.layers},
-                                      {"hidden", model.hidden},
-                                      {"heads", model.heads},
-                                      {"kv_heads", model.kv_heads},
-                                      {"head_dim", model.head_dim},
-                                      {"ffn", model.ffn},
-                                      {"vocabulary", whole(model.vocabulary)},
-                                      {"gated", model.gated},
-                                      {"tied", model.tied},
-                                      {"root_mean_square", !model.biases},
-                                      {"positions", model.positions},
-                                      {"experts", model.experts},
-                                      {"active_experts", model.active_experts},
-                                      {"expert_ffn", model.expert_ffn},
-                                      {"shared_ffn", model.shared_ffn},
-                                      {"dense_layers", model.experts > 0 ? model.dense_layers : 0}}},
-                                    {"layout",
-                                     {{"pp", layout.pp},
-                                      {"vpp", layout.vpp},
-                                      {"schedule", layout.schedule == Schedule::kGPipe ? "gpipe" : "1f1b"},
-                                      {"blocks", blocks_of_chunks(model, layout)},
-                                      {"dp", layout.dp},
-                                      {"cp", layout.cp},
-                                      {"tp", layout.tp},
-                                      {"ep", layout.ep},
-                                      {"capacity", model.expert_capacity(job.seq / layout.cp)},
-                                      {"sp", layout.sp},
-                                      {"zero", int{layout.zero}},
-                                      {"micro_batch", layout.micro_batch},
-                                      {"recompute", planner::to_string(layout.recompute)}}}};
+  const nlohmann::ordered_json plan{
+      {"instance", line.on->machine.instance},
+      {"count", line.on->count},
+      {"step_s", line.plan->step_s},
+      {"layers", line.plan->layers},
+      {"seq", whole(job.seq)},
+      {"global_batch", whole(job.global_batch)},
+      {"precision", planner::to_string(job.precision)},
+      {"model",
+       {{"name", model.name},
+        {"layers", model.layers},
+        {"hidden", model.hidden},
+        {"heads", model.heads},
+        {"kv_heads", model.kv_heads},
+        {"head_dim", model.head_dim},
+        {"ffn", model.ffn},
+        {"vocabulary", filled_vocabulary(model, layout, line.on->machine.cores_per_rank)},
+        {"gated", model.gated},
+        {"tied", model.tied},
+        {"root_mean_square", !model.biases},
+        {"biases", model.biases},
+        {"positions", model.positions},
+        {"query_rank", model.query_rank},
+        {"kv_rank", model.kv_rank},
+        {"nope_dim", model.nope_dim},
+        {"rope_dim", model.rope_dim},
+        {"value_dim", model.value_dim},
+        {"experts", model.experts},
+        {"active_experts", model.active_experts},
+        {"expert_ffn", model.expert_ffn},
+        {"shared_ffn", model.shared_ffn},
+        {"dense_layers", model.experts > 0 ? model.dense_layers : 0}}},
+      {"layout",
+       {{"pp", layout.pp},
+        {"vpp", layout.vpp},
+        {"schedule", layout.schedule == Schedule::kGPipe ? "gpipe" : "1f1b"},
+        {"blocks", blocks_of_chunks(model, layout)},
+        {"dp", layout.dp},
+        {"cp", layout.cp},
+        {"tp", layout.tp},
+        {"ep", layout.ep},
+        {"capacity", model.expert_capacity(job.seq / layout.cp)},
+        {"sp", layout.sp},
+        {"zero", int{layout.zero}},
+        {"micro_batch", layout.micro_batch},
+        {"recompute", planner::to_string(layout.recompute)}}}};
   std::string text(embedded_jax_page());
   constexpr std::string_view kPlace = "{{plan}}";
   const size_t at = text.find(kPlace);

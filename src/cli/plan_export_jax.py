@@ -26,6 +26,10 @@ PP, DP, CP, TP, ZERO, SP = (LAYOUT[name] for name in ("pp", "dp", "cp", "tp", "z
 VPP, BLOCKS = LAYOUT["vpp"], LAYOUT["blocks"]
 LONGEST = max(BLOCKS)
 HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
+# Of latent attention (0: none): widths of what queries, and keys with values, are made of; features of a head that
+# have no position, and that have one; and of its values.
+QUERY_RANK, KV_RANK = MODEL["query_rank"], MODEL["kv_rank"]
+NOPE, ROPE, VALUE = MODEL["nope_dim"], MODEL["rope_dim"], MODEL["value_dim"]
 FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
 # Of experts: how many a token meets, and how many tokens of a sequence (or of a device's run of one) each takes.
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
@@ -45,7 +49,7 @@ def shapes() -> dict:
 
     A layer of each stage is one weight, whose first dimension has those of all stages. Chunks are a dimension before.
     """
-    ends = {"norm": ((HIDDEN,), (None,)), "embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
+    ends = {**norm("norm"), "embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
     if not MODEL["tied"]:
         ends["output"] = ((HIDDEN, VOCABULARY), (None, ENDS))
     if MODEL["positions"]:
@@ -61,16 +65,37 @@ def of_stages(shape: tuple, axes: tuple) -> tuple:
     return ((VPP, *shape), (CHUNKS, *axes)) if VPP > 1 else (shape, axes)
 
 
-def one_layer(place: int) -> dict:
+def norm(name: str, width: int = HIDDEN) -> dict:
+    made = {name: ((width,), (None,))}
+    return {**made, name + "_bias": made[name]} if MODEL["biases"] else made
+
+
+def with_biases(weights: dict) -> dict:
+    """Of products; a bias is cut as what its product gives."""
+    if not MODEL["biases"]:
+        return weights
+    return {**weights, **{name + "_bias": ((s[0][-1],), (s[1][-1],)) for name, s in weights.items()}}
+
+
+def attention_layer() -> dict:
     key_values = "tp" if KEY_HEADS % TP == 0 else None
-    layer = {
-        "norm1": ((HIDDEN,), (None,)),
-        "norm2": ((HIDDEN,), (None,)),
-        "q": ((HIDDEN, HEADS * HEAD), (None, "tp")),
-        "k": ((HIDDEN, KEY_HEADS * HEAD), (None, key_values)),
-        "v": ((HIDDEN, KEY_HEADS * HEAD), (None, key_values)),
-        "o": ((HEADS * HEAD, HIDDEN), ("tp", None)),
+    if not KV_RANK:
+        of_keys = ((HIDDEN, KEY_HEADS * HEAD), (None, key_values))
+        of_queries = {"q": ((HIDDEN, HEADS * HEAD), (None, "tp"))}
+        return with_biases({**of_queries, "k": of_keys, "v": of_keys, "o": ((HEADS * HEAD, HIDDEN), ("tp", None))})
+    of_queries = {"q_down": ((HIDDEN, QUERY_RANK), (None, None)), **norm("q_norm", QUERY_RANK)} if QUERY_RANK else {}
+    return {
+        **of_queries,
+        "q": ((QUERY_RANK or HIDDEN, HEADS * (NOPE + ROPE)), (None, "tp")),
+        "kv_down": ((HIDDEN, KV_RANK + ROPE), (None, None)),
+        **norm("kv_norm", KV_RANK),
+        "kv_up": ((KV_RANK, HEADS * (NOPE + VALUE)), (None, "tp")),
+        "o": ((HEADS * VALUE, HIDDEN), ("tp", None)),
     }
+
+
+def one_layer(place: int) -> dict:
+    layer = {**norm("norm1"), **norm("norm2"), **attention_layer()}
     if EXPERTS and place >= DENSE:
         inner = MODEL["expert_ffn"]
         layer["router"] = ((HIDDEN, EXPERTS), (None, None))
@@ -80,8 +105,7 @@ def one_layer(place: int) -> dict:
             layer["shared_up"] = ((HIDDEN, SHARED), (None, "tp"))
             layer["shared_down"] = ((SHARED, HIDDEN), ("tp", None))
     else:
-        layer["up"] = ((HIDDEN, FFN), (None, "tp"))
-        layer["down"] = ((FFN, HIDDEN), ("tp", None))
+        layer |= with_biases({"up": ((HIDDEN, FFN), (None, "tp")), "down": ((FFN, HIDDEN), ("tp", None))})
     if MODEL["gated"]:
         for name in [name for name in layer if name in ("up", "shared_up")]:
             layer[name.replace("up", "gate")] = layer[name]
@@ -122,7 +146,7 @@ def specs(over_data: bool) -> dict:
 
 
 def attention_weights(q, k, first):
-    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(q.shape[-1])
     counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, scores.shape[2:], axis)  # noqa: E731
     before = jnp.tril(jnp.ones(scores.shape[2:], bool)) if first is None else first + counted(0) >= counted(1)
     return jax.nn.softmax(jnp.where(before, scores, -1e30), -1)
@@ -153,7 +177,7 @@ def attended_backward(kept, gradient):
     of_weights = jnp.einsum("bhqd,bhkd->bhqk", gradient, v, preferred_element_type=jnp.float32)
     wide = jnp.float32
     of_row = jnp.sum(made.astype(wide) * gradient.astype(wide), -1, keepdims=True)
-    of_scores = (weights * (of_weights - of_row) / np.sqrt(HEAD)).astype(DTYPE)
+    of_scores = (weights * (of_weights - of_row) / np.sqrt(q.shape[-1])).astype(DTYPE)
     return jnp.einsum("bhqk,bhkd->bhqd", of_scores, k), jnp.einsum("bhqk,bhqd->bhkd", of_scores, q), of_v, None
 
 
@@ -216,6 +240,29 @@ def normed_backward(kept, gradient):
 
 
 normed.defvjp(lambda x, scale: (normed(x, scale), (x, scale)), normed_backward)
+
+
+@jax.custom_vjp
+def shifted(x, bias):
+    return x + bias
+
+
+def shifted_backward(bias, gradient):
+    return gradient, jnp.sum(gradient.astype(jnp.float32), tuple(range(gradient.ndim - 1))).astype(bias.dtype)
+
+
+shifted.defvjp(lambda x, bias: (shifted(x, bias), bias), shifted_backward)
+
+
+def norm_of(x, w, name):
+    x = normed(x, w[name])
+    return shifted(x, w[name + "_bias"]) if MODEL["biases"] else x
+
+
+def linear(x, w, name, shares=1):
+    """A product, and a share of its bias: of one that ranks add up."""
+    x = product(x, w[name])
+    return shifted(x, w[name + "_bias"] / shares) if MODEL["biases"] else x
 
 
 @jax.custom_vjp
@@ -446,7 +493,7 @@ class Step:
         return jax.lax.dynamic_slice_in_dim(x, self.first(), self.length + more, axis) if CP > 1 else x
 
     def rotated(self, x):
-        half = HEAD // 2
+        half = x.shape[-1] // 2
         angles = np.outer(np.arange(PLAN["seq"]), 1e4 ** (-np.arange(half) / half))
         table = lambda *halves: np.stack(halves, 1)[None, :, None].astype(np.float32)  # noqa: E731
         both = lambda *halves: self.own(table(*halves), 1)  # noqa: E731
@@ -464,15 +511,28 @@ class Step:
         return jax.lax.psum_scatter(x, "tp", scatter_dimension=1, tiled=True) if SP else jax.lax.psum(x, "tp")
 
     def attention(self, h, w):
-        batch, length, _ = h.shape
-        split = lambda y: y.reshape(batch, length, -1, HEAD)  # noqa: E731
-        q, k, v = (split(product(h, w[name])) for name in "qkv")
-        if not MODEL["positions"]:
-            q, k = self.rotated(q), self.rotated(k)
+        q, k, v = self.latent_heads(h, w) if KV_RANK else self.heads(h, w)
         k, v = (self.of_queries(self.of_sequence(y), q.shape[2]) for y in (k, v))
         by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
         mixed = attended(by_head(q), by_head(k), by_head(v), self.first())
-        return product(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1), w["o"])
+        return linear(jnp.swapaxes(mixed, 1, 2).reshape(*h.shape[:2], -1), w, "o", self.tp)
+
+    def heads(self, h, w):
+        q, k, v = (linear(h, w, name).reshape(*h.shape[:2], -1, HEAD) for name in "qkv")
+        return (q, k, v) if MODEL["positions"] else (self.rotated(q), self.rotated(k), v)
+
+    def latent_heads(self, h, w):
+        """Every device makes the compressed queries, and keys and values, and of them its own heads. All heads have
+        the same features of keys that have positions."""
+        of_head = lambda y: y.reshape(*h.shape[:2], -1, y.shape[-1] * self.tp // HEADS)  # noqa: E731
+        q = of_head(product(norm_of(product(h, w["q_down"]), w, "q_norm") if QUERY_RANK else h, w["q"]))
+        down, placed_k = jnp.split(product(h, w["kv_down"]), [KV_RANK], -1)
+        up = of_head(product(norm_of(down, w, "kv_norm"), w["kv_up"]))
+        q, placed_q = jnp.split(q, [NOPE], -1)
+        k, v = jnp.split(up, [NOPE], -1)
+        placed_k = jnp.broadcast_to(self.rotated(placed_k[:, :, None]), placed_q.shape)
+        both = lambda *parts: jnp.concatenate(parts, -1)  # noqa: E731
+        return both(q, self.rotated(placed_q)), both(k, placed_k), v
 
     def of_sequence(self, y):
         """Keys or values of all tokens, of which a device of context parallelism has made its own."""
@@ -487,11 +547,12 @@ class Step:
 
     def own_heads(self, layer):
         """With the columns of weights of keys and values, of which every device has all, that this one reads."""
-        if KEY_HEADS % self.tp == 0:
+        if KEY_HEADS % self.tp == 0 or KV_RANK:
             return layer
         first, count = self.key_heads()
         own = lambda w: jax.lax.dynamic_slice_in_dim(w, first * HEAD, count * HEAD, w.ndim - 1)  # noqa: E731
-        return {**layer, "k": own(layer["k"]), "v": own(layer["v"])}
+        names = ("k", "v", "k_bias", "v_bias") if MODEL["biases"] else ("k", "v")
+        return {**layer, **{name: own(layer[name]) for name in names}}
 
     def of_own_heads(self, layers):
         """What all micro-batches read, and gradients of it as those of the weights."""
@@ -501,26 +562,29 @@ class Step:
 
     def of_queries(self, y, heads):
         """Keys or values, one for each head of queries that this device has."""
-        if KEY_HEADS == HEADS:
+        if KEY_HEADS == HEADS or KV_RANK:
             return y
         if KEY_HEADS % self.tp == 0:
             return jnp.repeat(y, HEADS // KEY_HEADS, 2)
         first, count = self.key_heads()
         if count == 1:
             return jnp.repeat(y, heads, 2)
-        every, before = jnp.repeat(y, HEADS // KEY_HEADS, 2), first * (HEADS // KEY_HEADS)
-        return jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index("tp") * heads - before, heads, 2)
+        number = jax.lax.axis_index("tp") * heads + jax.lax.broadcasted_iota(jnp.int32, (1, 1, heads, 1), 2)
+        *others, met = jnp.split(y, count, 2)
+        for i in reversed(range(len(others))):
+            met = jnp.where(number < (first + i + 1) * (HEADS // KEY_HEADS), others[i], met)
+        return met
 
     def layer(self, x, w):
         w = self.own_heads(self.gathered(w, shapes()["layers"][-1 if "router" in w else 0])) if ZERO >= 3 else w
-        x = x + self.summed(self.attention(self.whole_tokens(normed(x, w["norm1"])), w))
-        h = self.whole_tokens(normed(x, w["norm2"]))
-        return x + self.summed(self.experts(h, w) if "router" in w else self.mlp(h, w, product))
+        x = x + self.summed(self.attention(self.whole_tokens(norm_of(x, w, "norm1")), w))
+        h = self.whole_tokens(norm_of(x, w, "norm2"))
+        return x + self.summed(self.experts(h, w) if "router" in w else self.mlp(h, w, linear))
 
-    def mlp(self, h, w, product, of=""):
-        up = product(h, w[of + "up"])
-        inner = gated(product(h, w[of + "gate"]), up) if MODEL["gated"] else gelu(up)
-        return product(inner, w[of + "down"])
+    def mlp(self, h, w, linear, of=""):
+        up = linear(h, w, of + "up")
+        inner = gated(linear(h, w, of + "gate"), up) if MODEL["gated"] else gelu(up)
+        return linear(inner, w, of + "down", self.tp)
 
     def experts(self, h, w):
         """Tokens go to the devices that have their experts, and what those make of them comes back. The experts that
@@ -531,8 +595,9 @@ class Step:
         place, token, share = places(*jax.lax.stop_gradient((shares, experts)))
         tokens = dispatched(h.reshape(-1, HIDDEN), place, token).reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
         tokens = jax.lax.all_to_all(tokens, "ep", split_axis=0, concat_axis=1, tiled=True)
-        shared = self.mlp(h, w, product, "shared_") if SHARED else 0
-        made = jax.lax.all_to_all(self.mlp(tokens, w, product_each), "ep", split_axis=1, concat_axis=0, tiled=True)
+        shared = self.mlp(h, w, linear, "shared_") if SHARED else 0
+        each = lambda x, w, name, _=1: product_each(x, w[name])  # noqa: E731
+        made = jax.lax.all_to_all(self.mlp(tokens, w, each), "ep", split_axis=1, concat_axis=0, tiled=True)
         made = combined(made.reshape(-1, HIDDEN), shares.reshape(-1, CHOSEN), place, token, share)
         return made.reshape(h.shape) + shared
 
@@ -555,11 +620,10 @@ class Step:
 
     def spread(self, x):
         """What was looked up, as blocks have it."""
-        x = (
-            jax.lax.all_to_all(x, "tp", split_axis=1, concat_axis=2, tiled=True)
-            if SP
-            else jax.lax.all_gather(x, "tp", axis=2, tiled=True)
-        )
+        if SP:
+            x = jax.lax.all_to_all(x, "tp", split_axis=1, concat_axis=2, tiled=True)
+        else:
+            x = jax.lax.all_gather(x, "tp", axis=2, tiled=True)
         return jax.lax.all_gather(x, "pp", axis=2, tiled=True) if PP > 1 else x
 
     def through(self, x, layers):
@@ -574,7 +638,7 @@ class Step:
 
     def loss_of(self, ends, x, tokens):
         """This device's share of the mean over all tokens of the micro-batch, of what the last block gives."""
-        x = self.whole_tokens(normed(x, ends["norm"]))
+        x = self.whole_tokens(norm_of(x, ends, "norm"))
         if MODEL["tied"]:
             logits = product_turned(x, ends["table"] if "table" in ends else self.table(ends["embedding"]))
         else:
@@ -651,11 +715,8 @@ class Step:
         sharding = lambda p: NamedSharding(self.mesh, p)  # noqa: E731
         states = jax.tree.map(sharding, state, is_leaf=lambda p: isinstance(p, P))
         data = sharding(P(None, BATCH, None))
-        return (
-            jax.jit(made, in_shardings=(states, data), out_shardings=(states, sharding(P())), donate_argnums=0),
-            states,
-            data,
-        )
+        cuts = {"in_shardings": (states, data), "out_shardings": (states, sharding(P()))}
+        return jax.jit(made, donate_argnums=0, **cuts), states, data
 
 
 # {{stages}}
@@ -688,16 +749,15 @@ def initial(states) -> dict:
     """Drawn on the host, the same for every mesh."""
     random = np.random.default_rng(0)
 
-    def draw(s: tuple) -> np.ndarray:
+    def draw(path: tuple, s: tuple) -> np.ndarray:
         shape = s[0]
         if len(shape) == 1:
-            return np.ones(shape, np.float32)
-        return random.standard_normal(shape, np.float32) * (
-            0.02 if shape[0] == VOCABULARY else shape[-2] ** -0.5
-        )
+            return np.full(shape, 0 if path[-1].key.endswith("_bias") else 1, np.float32)
+        scale = 0.02 if shape[0] == VOCABULARY else shape[-2] ** -0.5
+        return random.standard_normal(shape, np.float32) * scale
 
     drawn = {"ends": shapes()["ends"], "layers": [one_layer(i) for i in range(MODEL["layers"])]}
-    master = jax.tree.map(draw, drawn, is_leaf=is_leaf)
+    master = jax.tree.map_with_path(draw, drawn, is_leaf=is_leaf)
     master["layers"] = arranged(master["layers"])
     weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
     zeros = jax.tree.map(np.zeros_like, master)
@@ -721,12 +781,8 @@ def main() -> None:
     sequences = LAYOUT["micro_batch"] * DP
     shape = (PLAN["global_batch"] // sequences, sequences, PLAN["seq"] + 1)
     if options.time:
-        of = lambda kept, dtype: jax.tree.map(  # noqa: E731
-            lambda s, cut: jax.ShapeDtypeStruct(s[0], dtype, sharding=cut),
-            shapes(),
-            kept,
-            is_leaf=is_leaf,
-        )
+        one = lambda dtype: lambda s, cut: jax.ShapeDtypeStruct(s[0], dtype, sharding=cut)  # noqa: E731
+        of = lambda kept, dtype: jax.tree.map(one(dtype), shapes(), kept, is_leaf=is_leaf)  # noqa: E731
         state = {name: of(kept, DTYPE if name == "weights" else jnp.float32) for name, kept in states.items()}
         compiled = step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile()
         cost, memory = compiled.cost_analysis(), compiled.memory_analysis()

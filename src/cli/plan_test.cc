@@ -1,6 +1,7 @@
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -297,15 +298,22 @@ TEST(Plan, ExportsWhatTrainingProgramsRead) {
   EXPECT_THAT(text("train.py"), HasSubstr("\"vpp\": 2"));
   ASSERT_EQ(exported("jax", {"--tp", "8", "--pp", "4", "--zero", "1", "--schedule", "gpipe"}).code, 0);
   EXPECT_THAT(text("train.py"), HasSubstr("\"pp\": 4"));
-  // A table of which 64 ranks have no equal parts.
+  // A table of which 16 ranks have no equal parts is filled up; a width is not.
   const std::string config = (folder.path() / "config.json").string();
-  std::ofstream(config) << R"({"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 8,
-    "num_attention_heads": 8, "num_key_value_heads": 8, "intermediate_size": 1024, "vocab_size": 50257})";
-  const Ran uneven =
-      run_for_test({"plan", config.c_str(), "--instance", "trn1.32xlarge", "--seq", "256", "--global-batch",
-                    "64", "--pp", "2", "--schedule", "gpipe", "--export", "jax", "-o", into.c_str()});
+  const auto of_width = [&](int width) {
+    std::ofstream(config) << fmt::format(
+        R"({{"model_type": "llama", "hidden_size": {}, "num_hidden_layers": 8, "num_attention_heads": 8,
+    "head_dim": 128, "num_key_value_heads": 8, "intermediate_size": 1024, "vocab_size": 50257}})",
+        width);
+    return run_for_test({"plan", config.c_str(), "--instance", "trn1.32xlarge", "--seq", "256",
+                         "--global-batch", "64", "--tp", "8", "--pp", "2", "--schedule", "gpipe", "--export",
+                         "jax", "-o", into.c_str()});
+  };
+  ASSERT_EQ(of_width(1024).code, 0);
+  EXPECT_THAT(text("train.py"), HasSubstr("\"vocabulary\": 50272"));
+  const Ran uneven = of_width(1028);
   EXPECT_EQ(uneven.code, 2);
-  EXPECT_THAT(uneven.err, HasSubstr("a vocabulary of 50257"));
+  EXPECT_THAT(uneven.err, HasSubstr("a width of 1028"));
   EXPECT_THAT(exported("megatron", {"--tp", "8", "--pp", "1", "--zero", "3"}).err, HasSubstr("ZeRO-3"));
 }
 

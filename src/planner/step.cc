@@ -432,8 +432,8 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                                                  : 0;
   const bool adds_inside = layers != nullptr && layers->add_gradients;
   const double adds = m <= 1             ? 0
-                      : layout.zero >= 3 ? adds_of_parts
                       : adds_inside      ? parameters * stack.gradient_bytes / machine.rates.memory_bytes_s
+                      : layout.zero >= 3 ? adds_of_parts
                       : stack.adds_gradients ? (m - 1) * parameters * (2 * stack.gradient_bytes + 2) /
                                                    machine.rates.memory_bytes_s
                                              : 0;

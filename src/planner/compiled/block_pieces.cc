@@ -13,8 +13,14 @@ int64_t part_of(int64_t whole, int64_t parts) { return (whole + parts - 1) / par
 Share share_of(const Model& model, int64_t parts) {
   Share share{part_of(model.heads, parts), part_of(model.kv_heads, parts), part_of(model.ffn, parts),
               part_of(static_cast<int64_t>(model.vocabulary), parts)};
-  share.queries = share.heads * model.head_dim;
+  share.queries = share.mixed = share.heads * model.head_dim;
   share.key_values = share.kv_heads * model.head_dim;
+  if (model.latent()) {
+    share.kv_heads = share.heads;
+    share.queries = share.heads * (model.nope_dim + model.rope_dim);
+    share.key_values = share.heads * (model.nope_dim + model.value_dim);
+    share.mixed = share.heads * model.value_dim;
+  }
   return share;
 }
 
@@ -38,18 +44,66 @@ int64_t kept_key_columns(const Model& model, const BlockSizes& sizes) {
 
 Share share_of(const Model& model, const BlockSizes& sizes) {
   Share share = share_of(model, sizes.parts);
-  if (sizes.cores == 1 && model.heads % sizes.parts == 0) {
-    share.kv_heads = met_heads(model, sizes.parts);
+  if (model.latent() && sizes.by_rows) {  // all heads of the rank, and a part of each weight to update
+    const Share rank = share_of(model, sizes.parts / sizes.cores);
+    share.heads = share.kv_heads = rank.heads;
+    share.queries = part_of(rank.queries, sizes.cores);
+    share.key_values = part_of(rank.key_values, sizes.cores);
+    share.mixed = part_of(rank.mixed, sizes.cores);
+  }
+  if (model.latent()) return share;
+  // Of a rank's heads of keys whose queries other ranks have too, both cores make all.
+  const int64_t ranks = sizes.parts / sizes.cores;
+  const bool are_shared = model.kv_heads % ranks != 0 && model.heads % ranks == 0;
+  if (sizes.cores == 1 ? model.heads % sizes.parts == 0 : are_shared) {
+    share.kv_heads = met_heads(model, ranks);
     share.key_values = share.kv_heads * model.head_dim;
   }
   if (!sizes.by_rows) return share;
-  const Share rank = share_of(model, sizes.parts / sizes.cores);
+  const Share rank = share_of(model, ranks);
   share.heads = rank.heads;
-  share.kv_heads = rank.kv_heads;
+  share.kv_heads = are_shared ? met_heads(model, ranks) : rank.kv_heads;
   share.queries = part_of(rank.queries, sizes.cores);
   share.key_values = part_of(rank.key_values, sizes.cores);
   return share;
 }
+
+void set_latent(Piece& piece, const Model& model) {
+  piece.query_rank = model.query_rank;
+  piece.kv_rank = model.kv_rank;
+  piece.rope = model.rope_dim;
+}
+
+std::vector<WeightSize> attention_weights(const Model& model, const BlockSizes& sizes) {
+  const Share share = share_of(model, sizes);
+  const int64_t hidden = model.hidden;
+  if (!model.latent()) {
+    const int64_t shared = kept_key_columns(model, sizes);
+    return {{share.mixed, hidden, true}, {hidden, share.queries}, {hidden, shared}, {hidden, shared}};
+  }
+  std::vector<WeightSize> weights{{share.mixed, hidden, true},
+                                  {model.kv_rank, share.key_values},
+                                  {hidden, part_of(model.kv_rank + model.rope_dim, sizes.cores)},
+                                  {model.query_rank > 0 ? model.query_rank : hidden, share.queries}};
+  if (model.query_rank > 0) weights.push_back({hidden, part_of(model.query_rank, sizes.cores)});
+  return weights;
+}
+
+namespace {
+
+// Multiplications of a token by attention's projections and its output layer, of a core.
+double projected(const Piece& piece) {
+  const auto d = [](int64_t value) { return double(value); };
+  if (piece.kv_rank == 0)
+    return d(piece.hidden) * d(piece.features) * (2 * d(piece.heads) + 2 * d(piece.kv_heads));
+  const double values = d(piece.values > 0 ? piece.values : piece.features), hidden = d(piece.hidden);
+  const double of_queries = piece.query_rank > 0 ? d(piece.query_rank) : hidden;
+  return hidden * d(piece.query_rank + piece.kv_rank + piece.rope) +
+         d(piece.heads) * (of_queries * d(piece.features) +
+                           d(piece.kv_rank) * (d(piece.features - piece.rope) + values) + values * hidden);
+}
+
+}  // namespace
 
 // FLOP, as the products' time has them.
 double work_of(const Piece& piece) {
@@ -70,8 +124,7 @@ double work_of(const Piece& piece) {
     case Part::kDecode: return 0;
     case Part::kAttentionHalf:
     case Part::kBehindKeys:
-      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
-                 (2 * d(piece.heads) + 2 * d(piece.kv_heads)) +
+      return (piece.backward ? 4 : 2) * d(piece.rows) * projected(piece) +
              (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
     case Part::kBeforeKeys:
       return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
@@ -84,8 +137,9 @@ double work_of(const Piece& piece) {
     case Part::kShares: return 100 * 10 * d(piece.rows) * d(piece.inner);
     case Part::kLogitsBackward: return 4 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     // A row takes about as long as its way to memory and back.
-    case Part::kEmbedding: return 2e8 * d(piece.rows);
+    case Part::kEmbedding: return 2e7 * d(piece.rows);
     case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
+    case Part::kSum: return 1e3 * d(piece.heads) * d(piece.rows) * d(piece.hidden);
     case Part::kExperts:
       return (piece.backward ? 4 : 2) * d(piece.experts) * d(piece.rows) * d(piece.hidden) *
              (piece.gated ? 3 : 2) * d(piece.inner);
@@ -135,6 +189,7 @@ Piece mlp_of(const Model& model, Precision precision, int64_t rows, int64_t inne
 Piece norms_of(const Model& model, Precision precision, int64_t rows) {
   Piece piece = base_of(model, precision, Part::kNorms, rows);
   piece.root_mean_square = !model.biases;
+  piece.biased = model.biases;
   return piece;
 }
 
@@ -240,9 +295,9 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   combine.experts = model.experts;
   combine.chosen = model.active_experts;
   combine.capacity = model.expert_capacity(double(sizes.queries));
-  combine.shared = part_of(model.shared_ffn, sizes.parts);
-  combine.gated = combine.shared > 0 && model.gated;
   combine.halves = sizes.cores > 1;
+  if (!combine.halves) combine.shared = part_of(model.shared_ffn, sizes.parts);
+  combine.gated = combine.shared > 0 && model.gated;
   // Sequences are cut over the cores, or else tokens of each.
   if (combine.halves && sizes.micro_batch % sizes.cores != 0) combine.context = sizes.cores;
   Piece route = combine;
@@ -258,6 +313,11 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.chunks = sizes.chunks;
   ExpertPieces made{route, experts, combine};
   if (!combine.halves) return made;
+  if (model.shared_ffn > 0) {
+    made.shared = mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts));
+    made.shared->part = Part::kMlpHalf;
+    made.shared->chunks = sizes.chunks;
+  }
   Piece piece = route;
   piece.normed = piece.root_mean_square = false;
   for (const Part part : {Part::kCounts, Part::kPlaces}) {
@@ -274,11 +334,10 @@ Piece without_shared(Piece piece) {
 }
 
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  // Of the experts that every token meets two cores would have other parts.
-  const bool has_halves = sizes.cores == 2 && sizes.context == 1 && sizes.keys % 2 == 0 &&
-                          model.hidden % 2 == 0 && model.shared_ffn == 0;
-  if (model.expert_layers() == 0 || model.latent() || !model.causal || (sizes.cores > 1 && !has_halves) ||
-      sizes.rows % sizes.queries != 0 || model.experts % sizes.ep != 0 ||
+  const bool has_halves =
+      sizes.cores == 2 && sizes.context == 1 && sizes.keys % 2 == 0 && model.hidden % 2 == 0;
+  if (model.expert_layers() == 0 || (model.latent() && !is_whole(model, precision, sizes)) || !model.causal ||
+      (sizes.cores > 1 && !has_halves) || sizes.rows % sizes.queries != 0 || model.experts % sizes.ep != 0 ||
       model.expert_ffn % sizes.parts != 0 || model.shared_ffn % sizes.parts != 0)
     return false;
   const ExpertPieces made = expert_pieces(model, precision, sizes);
@@ -332,6 +391,9 @@ void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes
   const Share share = share_of(model, sizes);
   piece.queries = share.queries;
   piece.key_values = share.key_values;
+  if (!model.latent()) return;
+  set_latent(piece, model);
+  piece.values = share.mixed;
 }
 
 // Both parts of attention whose ranks, or cores, meet for keys and values.
@@ -354,10 +416,12 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   piece.keys = sizes.keys;
   piece.heads = share.heads;
   piece.kv_heads = share.kv_heads;
-  piece.features = model.head_dim;
+  piece.features = model.latent() ? model.nope_dim + model.rope_dim : model.head_dim;
+  if (model.latent()) set_latent(piece, model);
+  if (model.latent() && model.value_dim != piece.features) piece.values = model.value_dim;
   piece.chunks = sizes.chunks;
   piece.causal = model.causal && (sizes.causal || sizes.context > 1);
-  if (sizes.cores == 1 && model.kv_heads % sizes.parts != 0 && share.kv_heads > 1)
+  if (!model.latent() && model.kv_heads % (sizes.parts / sizes.cores) != 0 && share.kv_heads > 1)
     piece.shared = model.heads / model.kv_heads;
   piece.rotary = model.positions == 0 && model.causal;
   piece.normed = !sizes.norms_alone();
@@ -377,6 +441,7 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
   piece.part = Part::kMlpHalf;
   piece.chunks = sizes.chunks;
   piece.root_mean_square = !model.biases;
+  piece.biased = model.biases;
   piece.normed = sizes.norms_all_rows();
   if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
   return piece;
@@ -397,7 +462,7 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
 }
 
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  if (model.latent() || model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
+  if (model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
   double work = 0;
   for (Piece piece : attention_half(model, precision, sizes)) {
     if (piece.shared == 0 && piece.heads % piece.kv_heads != 0) return false;
@@ -433,6 +498,7 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
     const ExpertPieces made = expert_pieces(model, precision, sizes);
     for (const Piece& each : {made.route, made.experts, made.combine}) pieces.push_back({each});
     for (const Piece& each : made.behind_route) pieces.push_back({each});
+    if (made.shared) pieces.push_back({*made.shared});
   } else if (with_experts) {
     add_experts(pieces, model, precision, sizes);
     if (sizes.norms_all_rows()) ++norms;

@@ -1,6 +1,7 @@
 // The pieces that a block is compiled in, at the sizes of one core's share.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/compiled/piece_graph.h"
@@ -17,6 +18,7 @@ inline constexpr double kWorkMost = 60e9;
 struct Share {
   int64_t heads = 0, kv_heads = 0, ffn = 0, vocabulary = 0;
   int64_t queries = 0, key_values = 0;  // columns of attention's weights
+  int64_t mixed = 0;                    // rows of its output layer
 };
 int64_t part_of(int64_t whole, int64_t parts);
 Share share_of(const Model& model, int64_t parts);
@@ -59,6 +61,16 @@ Share share_of(const Model& model, const BlockSizes& sizes);
 // them.
 int64_t kept_key_columns(const Model& model, const BlockSizes& sizes);
 
+// Latent attention, of one rank's or core's heads.
+void set_latent(Piece& piece, const Model& model);
+// Weights of a block's attention and MLP, [rows, columns], in the order of their gradients backward; those of
+// a core.
+struct WeightSize {
+  int64_t rows = 0, columns = 0;
+  bool cuts_columns = false;  // ZeRO cuts those, as TP cuts the rows
+};
+std::vector<WeightSize> attention_weights(const Model& model, const BlockSizes& sizes);
+
 // FLOP, as the products' time has them.
 double work_of(const Piece& piece);
 
@@ -74,6 +86,7 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
 struct ExpertPieces {
   Piece route, experts, combine;
   std::vector<Piece> behind_route = {};  // of cores with halves of a rank's tokens, up to the exchange
+  std::optional<Piece> shared = {};  // ... and experts that every token meets, of which each core has columns
 };
 // Without the experts that every token meets.
 Piece without_shared(Piece piece);

@@ -43,7 +43,7 @@ class Weights {
         sums_(sums),
         scatters_(layout.zero >= 1),
         gathers_updated_(layout.zero == 1 || layout.zero == 2),
-        all_bytes_(passes.embedding_bytes + passes.output_bytes) {
+        all_bytes_(passes.embedding_bytes + passes.position_bytes + passes.output_bytes) {
     const auto add = [&](const HalfPasses& half, int layers) {
       for (const WeightTensor& each : half.weights) all_bytes_ += layers * each.bytes;
     };
@@ -238,8 +238,8 @@ class MicroBatch {
   Value experts_forward(int layer, Value value) {
     const ExpertPasses& experts = *passes_.experts;
     if (has_halves()) {
-      const Value made = made_of_halves(layer, value, experts.route.forward);
-      return summed_of_halves(steps_.made_by(experts.combine.forward, {{made, 0}}));
+      const Value made = made_of_halves(layer, value, false);
+      return summed_of_halves(steps_.made_by(experts.combine.forward, {{made, 0}, {shared_sum_, 0}}));
     }
     const Value made = experts_made(layer, value, experts.route.forward, experts.shared_forward);
     return summed(steps_.made_by(experts.combine.forward, {{made, 0}}));
@@ -279,28 +279,51 @@ class MicroBatch {
     return exchanged(steps_.collective(Kind::kAllReduce, {}, 0, terms,
                                        inside_.summed_s(passes_.experts->exchanged_bytes)));
   }
-  Value made_of_halves(int layer, Value value, const PieceTime& route) {
+  // `again`: for the backward pass, which does not read what the experts that every token meets give.
+  Value made_of_halves(int layer, Value value, bool again) {
     const ExpertPasses& experts = *passes_.experts;
     const Value own = own_halves(normed_alone(passes_.mlp.norm, value));
-    Value chosen = steps_.made_by(route, {{own, 0}});
+    Value chosen = steps_.made_by(again ? experts.route_again : experts.route.forward, {{own, 0}});
     if (experts.counts.forward.seconds > 0)
       chosen = steps_.made_by(experts.counts.forward, {{inside(chosen), 0}});
     // Places, what is there, and the tokens' numbers.
     const Touches all{{inside(chosen), 0}, {inside(chosen), 0}, {inside(chosen), 0}};
-    const Value there = inside(exchanged(steps_.made_by(experts.places.forward, all)));
+    const Value sent = exchanged(steps_.made_by(experts.places.forward, all));
+    const Touches& weights = shared_[size_t(layer)];
+    if (again)
+      steps_.part(experts.shared_again_alone, joined({{inside(own), 0}}, weights), {});
+    else
+      shared_sum_ = of_shared(experts.shared_alone.forward, inside(own), weights, {});
+    const Value there = inside(sent);
     return exchanged_sum(steps_.made_by(experts.experts.forward, joined({{there, 0}}, mlp_[size_t(layer)])));
+  }
+  // Of all tokens, while those of other experts are under way; then cores add up what their columns give.
+  Value of_shared(const PieceTime& time, Value tokens, const Touches& weights, Touches writes) {
+    if (time.seconds <= 0) return Value();
+    const Value terms = steps_.fresh();
+    writes.push_back({terms, 1});
+    steps_.part(time, joined({{tokens, 0}}, weights), writes);
+    return steps_.collective(Kind::kReduceScatter, {}, 0, terms,
+                             inside_.scattered_s(passes_.activation_bytes));
   }
   void halves_backward(int layer) {
     const ExpertPasses& experts = *passes_.experts;
-    Touches all{{own_halves(gradient_), 0}};
-    if (passes_.recompute) all.push_back({made_of_halves(layer, again_, experts.route_again), 0});
+    const Value d_halves = own_halves(gradient_);
+    Touches all{{d_halves, 0}};
+    if (passes_.recompute) all.push_back({made_of_halves(layer, again_, true), 0});
     const Value d_own = steps_.made_by(experts.combine.backward, all);
     const Value d_tokens = inside(d_own), d_logits = inside(d_own);
     const Value d_places = steps_.fresh(), of_router = steps_.fresh(), d_made = steps_.fresh();
     const size_t known = weights_.count();
     steps_.part(experts.places.backward, {{d_tokens, 0}, {d_logits, kPlacesAt}},
                 {{d_places, kPlacesAt}, {of_router, 1}});
-    const Value there = inside(exchanged(d_places));
+    const Value sent = exchanged(d_places);
+    const Touches shared_gradients = fresh_of(experts.shared);
+    const Value d_shared =
+        of_shared(experts.shared_alone.backward, inside(d_halves), shared_[size_t(layer)], shared_gradients);
+    for (size_t i = 0; i < shared_gradients.size(); ++i)
+      weights_.sum(experts.shared, shared_gradients[i].value, experts.shared.weights[i].bytes);
+    const Value there = inside(sent);
     weights_.sum(of_router, experts.router_bytes);
     const Touches writes = fresh_of(passes_.mlp);
     steps_.part(experts.experts.backward, joined({{there, 0}}, mlp_[size_t(layer)]),
@@ -308,7 +331,8 @@ class MicroBatch {
     const Value back = exchanged_sum(d_made);
     for (size_t i = 0; i < writes.size(); ++i)
       weights_.sum(passes_.mlp, writes[i].value, passes_.mlp.weights[i].bytes);
-    gradient_ = summed_of_halves(steps_.made_by(experts.route.backward, {{back, 0}, {d_own, 0}}));
+    gradient_ =
+        summed_of_halves(steps_.made_by(experts.route.backward, {{back, 0}, {d_own, 0}, {d_shared, 0}}));
     weights_.update(known);
     norm_backward(passes_.mlp.norm_backward, 1, kNone);
   }
@@ -595,8 +619,13 @@ class MicroBatch {
     if (is_cut_)
       gradient_ = steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), gradient_,
                                     inside_.meeting_s);
-    const Value d_embedding = steps_.made_by(passes_.embedding_backward, {{gradient_, 0}, {d_tied_, 0}});
+    Value d_embedding = steps_.made_by(passes_.embedding_backward, {{gradient_, 0}, {d_tied_, 0}});
+    if (passes_.table_sum.seconds > 0)
+      d_embedding =
+          steps_.made_by(passes_.table_sum,
+                         {{steps_.collective(Kind::kAllToAll, {}, 0, d_embedding, inside_.meeting_s), 0}});
     weights_.sum(d_embedding, passes_.embedding_bytes);
+    if (passes_.position_bytes > 0) weights_.sum(d_embedding, passes_.position_bytes);
     weights_.update_rest();
   }
 
@@ -607,7 +636,7 @@ class MicroBatch {
   Steps steps_;
   Weights weights_;
   std::vector<Touches> attention_, mlp_, shared_;  // weights as pieces read them, by layer
-  Value table_, last_, gradient_, whole_gradient_, d_tied_, again_;
+  Value table_, last_, gradient_, whole_gradient_, d_tied_, again_, shared_sum_;
   Value terms_;     // of a gradient, before ranks add it up
   Touches behind_;  // sums of the piece before
 };

@@ -79,6 +79,9 @@ struct ExpertPasses {
   // Of cores with halves of a rank's tokens, behind `route`: where tokens go, if halves are of each sequence;
   // and what is at all places.
   BothWays counts = {}, places = {};
+  // ... and the experts that every token meets, of which cores have columns.
+  BothWays shared_alone = {};
+  PieceTime shared_again_alone = {};
 };
 
 struct MicroBatchPasses {
@@ -91,8 +94,12 @@ struct MicroBatchPasses {
   int64_t context = 1;                           // ranks that each have a part of the sequences
   int64_t stages = 1;                            // that share the ends
   double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
+  double position_bytes = 0;                     // of a table of them
   double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up
   double token_bytes = 0;                        // of a number for each token
+  // Where cores of a rank add up one table's gradients otherwise than they look rows up: behind
+  // `embedding_backward`.
+  PieceTime table_sum;
   PieceTime optimizer;     // behind the backward pass, where there is one micro-batch; else nothing
   bool by_rows = false;    // the cores of a rank have rows in attention, and add up nothing behind it
   bool recompute = false;  // blocks run forward again in the backward pass

@@ -70,6 +70,7 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
   if (backward && piece.part == Part::kCounts) return {};  // nothing comes back to what was counted
   piece.backward = backward;
+  if (backward && piece.part == Part::kEmbedding) piece.selects = false;
   const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
   const bool may = piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
                    piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
@@ -78,6 +79,7 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
     piece.queries = piece.key_values = 0;
     if (of_mlp) piece.inner = 0;
     if (of_mlp) piece.gated = false;
+    if (of_attention) piece.query_rank = piece.kv_rank = piece.rope = piece.values = 0;
   }
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
                (piece.part != Part::kCombine || piece.shared > 0);
@@ -155,7 +157,7 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
                    const BlockSizes& sizes, bool with_experts) {
   BlockTime out;
   double again = 0;
-  const bool is_cut = model.latent() || model.streams > 1;
+  const bool is_cut = (model.latent() && !is_whole(model, precision, sizes)) || model.streams > 1;
   for (const Counted& each : is_cut ? pieces_of(model, precision, sizes, with_experts)
                                     : halves_of(model, precision, sizes, with_experts)) {
     const bool runs_again = sizes.again && !is_cut && !with_experts && each.piece.part == Part::kMlpHalf;
@@ -187,6 +189,7 @@ double output_s(PieceTimes& times, const Model& model, Precision precision, cons
     piece.turned = model.tied && part != Part::kShares;
     piece.backward = part == Part::kLogitsBackward;
     piece.normed = piece.backward && sizes.norms_all_rows();
+    piece.keys = piece.backward ? sizes.queries : 0;
     piece.adds = piece.backward && sizes.adds;
     seconds += rows_of(times, piece).seconds;
   }
@@ -213,9 +216,7 @@ void set_optimizer(PieceTimes& times, const Machine& machine, bool wide, LayerTi
 }
 
 // A tensor of weights that a rank updates: `rows` and `columns` as TP leaves them.
-struct Weight {
-  int64_t rows = 0, columns = 0;
-  bool cuts_columns = false;  // ZeRO cuts those, as TP cuts the rows
+struct Weight : WeightSize {
   double count = 1;
   int64_t ep = 1;  // of experts: ranks that have others
 };
@@ -254,35 +255,39 @@ void add_update(PieceTimes& times, Weight weight, const Layout& layout, bool wid
 void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machine& machine,
                              const Layout& layout, const BlockSizes& sizes, bool wide, LayerTimes& out) {
   const Share share = share_of(model, sizes);
-  const int64_t queries = share.queries, shared = kept_key_columns(model, sizes);
   const auto vocabulary = static_cast<int64_t>(model.vocabulary);
   const int64_t of_ends = sizes.parts * sizes.stages;
-  std::vector<Weight> weights{{1, model.hidden, true}};
-  if (vocabulary > 0) weights.push_back({vocabulary, part_of(model.hidden, of_ends)});
-  if (vocabulary > 0 && !model.tied) weights.push_back({model.hidden, part_of(vocabulary, of_ends)});
+  std::vector<Weight> weights;
+  weights.push_back({{1, model.hidden, true}});
+  if (vocabulary > 0) weights.push_back({{vocabulary, part_of(model.hidden, of_ends)}});
+  if (model.positions > 0) weights.push_back({{model.positions, part_of(model.hidden, of_ends)}});
+  if (vocabulary > 0 && !model.tied) weights.push_back({{model.hidden, part_of(vocabulary, of_ends)}});
   // A block of all chunks of a stage is one tensor.
   const int64_t chunks = sizes.stages > 1 ? layout.vpp : 1;
   const double layers = double(blocks_per_stage(model, layout)) / double(chunks);
   const size_t ends = weights.size();
-  if (!sizes.updates)
-    weights.insert(weights.end(), {{1, model.hidden, true, 2 * layers},
-                                   {model.hidden, queries, false, layers},
-                                   {model.hidden, shared, false, 2 * layers},
-                                   {queries, model.hidden, true, layers}});
+  // What each product and norm has beside its weight.
+  const auto with_bias = [&](WeightSize size, double count) {
+    weights.push_back({size, count});
+    if (model.biases) weights.push_back({{1, size.columns, size.cuts_columns}, count});
+  };
+  if (!sizes.updates) {
+    with_bias({1, model.hidden, true}, 2 * layers);
+    for (const WeightSize& each : attention_weights(model, sizes)) with_bias(each, layers);
+  }
   const double dense = model.experts > 0 ? model.dense_layers : layers, sparse = layers - dense;
   if (!sizes.updates && model.experts > 0) {
     const int64_t local = model.experts / layout.ep, inner = part_of(model.expert_ffn, sizes.parts);
-    weights.insert(weights.end(),
-                   {{part_of(model.hidden, sizes.cores), model.experts, false, sparse},
-                    {local * model.hidden, inner, false, (model.gated ? 2 : 1) * sparse, layout.ep},
-                    {local * inner, model.hidden, true, sparse, layout.ep}});
+    weights.insert(weights.end(), {{{part_of(model.hidden, sizes.cores), model.experts}, sparse},
+                                   {{local * model.hidden, inner}, (model.gated ? 2 : 1) * sparse, layout.ep},
+                                   {{local * inner, model.hidden, true}, sparse, layout.ep}});
     if (const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts); shared_ffn > 0)
-      weights.insert(weights.end(), {{model.hidden, shared_ffn, false, (model.gated ? 2 : 1) * sparse},
-                                     {shared_ffn, model.hidden, true, sparse}});
+      weights.insert(weights.end(), {{{model.hidden, shared_ffn}, (model.gated ? 2 : 1) * sparse},
+                                     {{shared_ffn, model.hidden, true}, sparse}});
   }
   if (!sizes.updates && dense > 0) {
-    weights.insert(weights.end(), {{model.hidden, share.ffn, false, (model.gated ? 2 : 1) * dense},
-                                   {share.ffn, model.hidden, true, dense}});
+    with_bias({model.hidden, share.ffn}, (model.gated ? 2 : 1) * dense);
+    with_bias({share.ffn, model.hidden, true}, dense);
   }
   for (size_t i = ends; i < weights.size(); ++i) weights[i].rows *= chunks;
   Updates all;
@@ -296,7 +301,7 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machin
 // Of a block with experts: what stands in place of its MLP.
 ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision precision, const Layout& layout,
                            const BlockSizes& sizes) {
-  const auto [route, experts, combine, behind_route] = expert_pieces(model, precision, sizes);
+  const auto [route, experts, combine, behind_route, shared] = expert_pieces(model, precision, sizes);
   const auto both = [&](const Piece& piece) {
     return BothWays{first_pass(times, piece, sizes), time_of(times, piece, true, sizes.adds)};
   };
@@ -308,6 +313,12 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
   made.route_again = again_of(times, route);
   for (const Piece& piece : behind_route)
     (piece.part == Part::kCounts ? made.counts : made.places) = both(piece);
+  const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts) * sizes.cores;
+  const double shared_bytes = double(model.hidden) * double(shared_ffn) * element;
+  if (shared_ffn > 0) made.shared.weights = {{shared_bytes, 0.33}, {shared_bytes, 0.67}};
+  if (shared_ffn > 0 && model.gated) made.shared.weights.push_back({shared_bytes, 0.9});
+  if (shared) made.shared_alone = both(*shared);
+  if (shared) made.shared_again_alone = again_of(times, *shared);
   if (route.shared > 0) {
     const BothWays of_route = both(without_shared(route)), of_combine = both(without_shared(combine));
     const auto behind = [](const PieceTime& all, const PieceTime& others) {
@@ -316,11 +327,41 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
     made.shared_forward = behind(made.route.forward, of_route.forward);
     made.shared_again = behind(made.route_again, again_of(times, without_shared(route)));
     made.shared_backward = behind(made.combine.backward, of_combine.backward);
-    const double bytes = double(model.hidden) * double(route.shared) * element;
-    made.shared.weights = {{bytes, 0.33}, {bytes, 0.67}};
-    if (model.gated) made.shared.weights.push_back({bytes, 0.9});
   }
   return made;
+}
+
+// What comes back to the table that tokens are looked up in, and, where it is the output layer too, the sum
+// of both gradients: of the rank's cores, which look up parts of rows, each has a part of the output layer's
+// vocabulary unless other ranks exchange those parts.
+struct TableGradient {
+  PieceTime scattered, sum;
+};
+// Gradients of positions, which a table has more of than a sequence, and the sum with those before.
+PieceTime position_gradient(PieceTimes& times, const Model& model, const BlockSizes& sizes, Piece sum,
+                            bool adds) {
+  if (model.positions == 0 || !adds) return {};
+  sum.part = Part::kSum;
+  sum.rows = model.positions;
+  sum.hidden = part_of(model.hidden, sizes.parts * sizes.stages);
+  sum.inner = sum.keys = 0;
+  sum.selects = false;
+  sum.heads = 2;
+  return rows_of(times, sum);
+}
+TableGradient table_gradient(PieceTimes& times, const Model& model, const Layout& layout,
+                             const BlockSizes& sizes, Piece embedding, bool adds) {
+  const PieceTime positions = position_gradient(times, model, sizes, embedding, adds);
+  embedding.turned = model.tied && sizes.stages == 1 && (sizes.cores == 1 || layout.tp > 1);
+  if (!model.tied || sizes.stages > 1 || embedding.turned)
+    return {positions + time_of(times, embedding, true, adds), {}};
+  Piece sum;
+  sum.part = Part::kSum;
+  sum.wide = embedding.wide;
+  sum.rows = part_of(embedding.inner, sizes.cores);
+  sum.hidden = model.hidden;
+  sum.heads = adds ? 3 : 2;
+  return {positions + time_of(times, embedding, true, false), rows_of(times, sum)};
 }
 
 // Of a tick's tokens a device has a part of their numbers; it reads what it looked up, or keeps the gradient.
@@ -373,9 +414,16 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   const double element = job.precision == Precision::kFp32 ? 4 : 2, h = model.hidden;
   const double cores = machine.cores_per_rank;
   const auto bytes = [&](double columns) { return h * columns * cores * element; };
-  const double queries = bytes(double(share.queries)), shared = bytes(double(kept_key_columns(model, sizes))),
-               inner = bytes(double(share.ffn));
-  const double of_attention = 2 * (queries + shared), of_mlp = (model.gated ? 3 : 2) * inner;
+  const double inner = bytes(double(share.ffn));
+  std::vector<WeightTensor> attention;
+  double of_attention = 0;
+  // The output layer's gradient comes before attention's inside, the projections' behind it.
+  for (const WeightSize& each : attention_weights(model, sizes)) {
+    attention.push_back({double(each.rows) * double(each.columns) * cores * element,
+                         attention.empty() ? 0.1 : 0.7 + 0.05 * double(attention.size())});
+    of_attention += attention.back().bytes;
+  }
+  const double of_mlp = (model.gated ? 3 : 2) * inner;
   MicroBatchPasses step;
   const auto passes = [&](const std::vector<Piece>& half, std::vector<WeightTensor> weights) {
     const bool mlp = half[0].part == Part::kMlpHalf;
@@ -390,7 +438,9 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
       made.before_keys = time_of(times, half[0], false, false);
       made.before_keys_backward = time_of(times, half[0], true, sizes.adds, sizes.updates);
       const int64_t heads = sizes.by_rows ? share.heads : share.kv_heads * sizes.context;
-      made.key_bytes = 2 * double(heads * sizes.rows * model.head_dim) * element;
+      const int64_t features =
+          model.latent() ? model.nope_dim + model.rope_dim + model.value_dim : 2 * model.head_dim;
+      made.key_bytes = double(heads * sizes.rows * features) * element;
     }
     if (mlp ? !sizes.norms_all_rows() : sizes.norms_alone()) {
       const Piece norm = norm_behind(model, job.precision, sizes, mlp);
@@ -413,10 +463,8 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.layers = blocks_per_stage(model, layout) / layout.vpp;
   step.stages = sizes.stages;
   step.context = sizes.context;
-  // The output layer's gradient comes before attention's inside, the projections' behind it.
   step.by_rows = sizes.by_rows;
-  step.attention = passes(attention_half(model, job.precision, sizes),
-                          {{queries, 0.1}, {queries, 0.75}, {shared, 0.8}, {shared, 0.85}});
+  step.attention = passes(attention_half(model, job.precision, sizes), std::move(attention));
   std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
   if (model.gated) mlp.push_back({inner, 0.9});
   if (model.experts > 0) {
@@ -440,7 +488,9 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     step.embedding_backward = looked_up(times, model, job.precision, sizes, Part::kKeep);
   } else {
     step.embedding = time_of(times, embedding, false, false);
-    step.embedding_backward = time_of(times, embedding, true, sizes.adds);
+    const TableGradient table = table_gradient(times, model, layout, sizes, embedding, sizes.adds);
+    step.embedding_backward = table.scattered;
+    step.table_sum = table.sum;
   }
   Piece output = output_of(model, job.precision, sizes.rows, sizes.parts * sizes.stages);
   output.part = Part::kLogits;
@@ -453,6 +503,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   output.turned = model.tied;
   output.backward = true;
   output.normed = sizes.norms_all_rows();
+  output.keys = sizes.queries;
   output.adds = sizes.adds;
   step.logits_backward = rows_of(times, output);
   if (!sizes.norms_all_rows()) {
@@ -460,6 +511,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     step.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
   }
   step.embedding_bytes = bytes(model.vocabulary / double(sizes.parts * sizes.stages));
+  step.position_bytes = bytes(model.positions / double(sizes.parts * sizes.stages));
   step.output_bytes = model.tied ? 0 : step.embedding_bytes;
   step.activation_bytes = double(sizes.rows) * h * element;
   step.token_bytes = double(sizes.rows) * sizeof(float);
@@ -513,7 +565,9 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
   if (!why.empty()) return std::nullopt;
   const double micro_batches = job.global_batch / (double(layout.dp) * layout.micro_batch);
-  sizes.adds = layout.zero < 3 && (in_ticks || micro_batches > 1);
+  // Where no ranks share gradients, ZeRO-3's are whole, too.
+  const bool are_whole = layout.zero < 3 || layout.dp * layout.cp == 1;
+  sizes.adds = are_whole && (in_ticks || micro_batches > 1);
   // The only micro-batch's gradients are complete while its backward pass goes on.
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
                   model.expert_layers() == 0 && windowed(model, sizes.keys) == 0 &&
@@ -523,6 +577,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   embedding.rows = sizes.rows;
   embedding.inner = static_cast<int64_t>(model.vocabulary);
   embedding.hidden = part_of(model.hidden, parts * sizes.stages);
+  embedding.keys = sizes.queries;
+  embedding.selects = sizes.adds && !in_ticks;
   const bool at_once = in_ticks && layout.schedule == Schedule::kGPipe;
   if (at_once) embedding.rows *= static_cast<int64_t>(micro_batches);
   embedding.wide = job.precision == Precision::kFp32;
@@ -534,17 +590,21 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     if (model.expert_layers() > 0)
       out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
     if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes);
-    if (model.vocabulary > 0)
-      out.embedding_s = (seconds_of(times, embedding, false, false) +
-                         seconds_of(times, embedding, true, sizes.adds && !at_once)) /
-                        (at_once ? micro_batches : 1);
+    if (model.vocabulary > 0) {
+      const TableGradient table =
+          table_gradient(times, model, layout, sizes, embedding, sizes.adds && !at_once);
+      out.embedding_s =
+          (seconds_of(times, embedding, false, false) + table.scattered.seconds + table.sum.seconds) /
+          (at_once ? micro_batches : 1);
+    }
     if (in_ticks) set_ticks(times, model, job.precision, layout, sizes, out);
     set_optimizer(times, machine, embedding.wide, out);
     // Stages have their blocks in turn, so that all of them are alike.
     const bool are_alike = model.expert_layers() == 0 || ((model.dense_layers == 0 || layout.pp == 1) &&
                                                           experts_are_whole(model, job.precision, sizes));
     const bool is_program = layout.pp == 1 || in_ticks;
-    if (is_program && are_alike && !model.latent() && model.streams == 1)
+    const bool is_known_latent = !model.latent() || is_whole(model, job.precision, sizes);
+    if (is_program && are_alike && is_known_latent && model.streams == 1)
       set_optimizer_by_tensor(times, model, machine, layout, sizes, embedding.wide, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;

@@ -194,8 +194,8 @@ TEST(PieceGraph, ExpertsAreGraphsThatTheCompilerTakes) {
   model.shared_ffn = 384;
   sizes.parts = 2;
   ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
-  auto [route, experts, combine, behind] = expert_pieces(model, Precision::kBf16, sizes);
-  EXPECT_TRUE(behind.empty());
+  auto [route, experts, combine, behind, shared] = expert_pieces(model, Precision::kBf16, sizes);
+  EXPECT_TRUE(behind.empty() && !shared);
   EXPECT_EQ(route.capacity, 32);  // of each sequence
   EXPECT_EQ(experts.experts, 2);
   EXPECT_EQ(experts.rows, 2 * 2 * 32);  // of two ranks' two sequences
@@ -235,7 +235,7 @@ TEST(PieceGraph, ExpertsOfTwoCoresHaveHalvesOfTheTokens) {
                            .cores = 2,
                            .ep = 2};
     ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
-    const auto [route, experts, combine, behind] = expert_pieces(model, Precision::kBf16, sizes);
+    const auto [route, experts, combine, behind, shared] = expert_pieces(model, Precision::kBf16, sizes);
     EXPECT_EQ(route.rows, 32 * batch);
     EXPECT_TRUE(route.normed);
     EXPECT_EQ(experts.inner, 128);
@@ -260,7 +260,51 @@ TEST(PieceGraph, ExpertsOfTwoCoresHaveHalvesOfTheTokens) {
   model.shared_ffn = 384;
   const BlockSizes sizes{
       .rows = 128, .normed_rows = 64, .micro_batch = 2, .queries = 64, .keys = 64, .parts = 2, .cores = 2};
-  EXPECT_FALSE(experts_are_whole(model, Precision::kBf16, sizes));
+  // Experts that every token meets: all tokens, and half of their columns.
+  ASSERT_TRUE(experts_are_whole(model, Precision::kBf16, sizes));
+  const ExpertPieces pieces = expert_pieces(model, Precision::kBf16, sizes);
+  ASSERT_TRUE(pieces.shared);
+  EXPECT_EQ(pieces.route.shared + pieces.combine.shared, 0);
+  EXPECT_EQ(pieces.shared->rows, 128);
+  EXPECT_EQ(pieces.shared->inner, 192);
+}
+
+// Gradients of latent attention's weights, and of biases, are those of their shapes; float32 and with stages.
+TEST(PieceGraph, LatentAttentionAndBiasesHaveTheirWeights) {
+  Model model = small_model();
+  model.query_rank = 48;
+  model.kv_rank = 32;
+  model.nope_dim = 16, model.rope_dim = 8, model.value_dim = 24;
+  const BlockSizes sizes{
+      .rows = 64, .normed_rows = 64, .micro_batch = 1, .queries = 64, .keys = 64, .causal = true, .parts = 1};
+  ASSERT_TRUE(is_whole(model, Precision::kBf16, sizes));
+  std::multiset<std::string> expected;
+  for (const WeightSize& each : attention_weights(model, sizes))
+    expected.insert(fmt::format("tensor<{}x{}xbf16>", each.rows, each.columns));
+  EXPECT_EQ(expected.size(), 5);
+  Piece piece = attention_half(model, Precision::kBf16, sizes)[0];
+  for (const bool backward : {false, true}) {
+    piece.backward = backward;
+    const graph::Module module = graph_of(piece);
+    graph::verify(module);
+    const graph::Function& function = module.entry();
+    std::multiset<std::string> weights;
+    for (const graph::ValueId value : function.arguments())
+      if (const std::string type = function.type(value).to_string(); expected.contains(type))
+        weights.insert(type);
+    EXPECT_EQ(weights, expected) << to_string(piece);
+  }
+  Model gpt = small_model();
+  gpt.gated = false;
+  for (const bool biases : {false, true}) {
+    gpt.biases = biases;
+    Piece mlp = mlp_half(gpt, Precision::kBf16, sizes);
+    mlp.backward = true;
+    const graph::Module module = graph_of(mlp);
+    graph::verify(module);
+    // Two weights, the norm's scale and what was read; three biases.
+    EXPECT_EQ(module.entry().returned().size(), biases ? 7 : 4);
+  }
 }
 
 // In place: as many bytes as one tick's value has, read and written, of however many ticks.

@@ -24,9 +24,7 @@ class Sheet : PieceWords {
       case Part::kNorms: piece_.backward ? norms_backward() : norms_forward(); break;
       case Part::kProducts: piece_.backward ? products_backward() : products_forward(); break;
       case Part::kAttention: piece_.backward ? attention_backward() : attention_forward(); break;
-      case Part::kOutput: piece_.backward ? output_and_loss() : output_forward(); break;
       case Part::kDecode: decode(); break;
-      case Part::kEmbedding: piece_.backward ? lookup_backward() : lookup(); break;
       case Part::kOptimizer: optimizer(); break;
       case Part::kMlp: piece_.backward ? mlp_backward() : mlp_forward(); break;
       case Part::kLinear: linear(); break;
@@ -35,17 +33,7 @@ class Sheet : PieceWords {
       case Part::kBeforeKeys: piece_.backward ? keys_backward() : keys_forward(); break;
       case Part::kBehindKeys: piece_.backward ? queries_backward() : queries_forward(); break;
       case Part::kNorm: piece_.backward ? norm_backward() : norm_forward(); break;
-      case Part::kLogits: logits(); break;
-      case Part::kShares: shares(); break;
-      case Part::kLogitsBackward: logits_backward(); break;
-      case Part::kRoute:
-      case Part::kExperts:
-      case Part::kCombine:
-      case Part::kCounts:
-      case Part::kPlaces:
-      case Part::kFetch:
-      case Part::kKeep:
-      case Part::kLoopTest: OPENTRN_CHECK(false, "a part of another file");
+      default: OPENTRN_CHECK(false, "a part of another file");
     }
     return finished();
   }
@@ -239,14 +227,27 @@ class Sheet : PieceWords {
 
   // An MLP's half has `inner` of its own and updates attention's weights, of `queries`.
   void update_other_half() {
+    if (piece_.queries > 0 && piece_.kv_rank > 0) return update_latent();
     if (piece_.queries > 0) {
       for (const int64_t columns : {piece_.queries, piece_.key_values, piece_.key_values})
-        update({piece_.hidden, columns});
-      update({piece_.queries, piece_.hidden});
+        update_product({piece_.hidden, columns});
+      update_product({piece_.queries, piece_.hidden});
       return;
     }
-    for (int i = 0; i < (piece_.gated ? 2 : 1); ++i) update({piece_.hidden, piece_.inner});
-    update({piece_.inner, piece_.hidden});
+    for (int i = 0; i < (piece_.gated ? 2 : 1); ++i) update_product({piece_.hidden, piece_.inner});
+    update_product({piece_.inner, piece_.hidden});
+  }
+  void update_product(const Dims& dims) {
+    update(dims);
+    if (piece_.biased) update({dims[1]});
+  }
+  // Of latent attention, `values` are columns of all heads.
+  void update_latent() {
+    if (piece_.query_rank > 0) update({piece_.hidden, piece_.query_rank});
+    update({piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden, piece_.queries});
+    update({piece_.hidden, piece_.kv_rank + piece_.rope});
+    update({piece_.kv_rank, piece_.key_values});
+    update({piece_.values, piece_.hidden});
   }
 
   void norm_forward() { residual_and_norm(); }
@@ -264,16 +265,16 @@ class Sheet : PieceWords {
     std::vector<ValueId> weights, made;
     for (int i = 0; i < (piece_.gated ? 2 : 1); ++i) {
       weights.push_back(weight({piece_.hidden, piece_.inner}));
-      made.push_back(narrow(product(in, weights.back())));
+      made.push_back(shifted(narrow(product(in, weights.back()))));
     }
     const ValueId up = wide(made[0]), gate = wide(made.back());
     const ValueId acted = narrow(piece_.gated ? times(silu(gate), up) : gelu(up));
     const ValueId d_acted = narrow(product_turned(d_out, weight({piece_.inner, piece_.hidden})));
-    give_gradient(product_of_rows(acted, d_out));
+    give_gradients(acted, d_out);
     ValueId d_in{};
     const std::vector<ValueId> d_firsts = through_activation({made[0], made.back(), d_acted});
     for (size_t i = 0; i < d_firsts.size(); ++i) {
-      give_gradient(product_of_rows(in, d_firsts[i]));
+      give_gradients(in, d_firsts[i]);
       const ValueId back = narrow(product_turned(d_firsts[i], weights[i]));
       d_in = i == 0 ? back : plus(d_in, back);
     }
@@ -286,13 +287,11 @@ class Sheet : PieceWords {
   }
 
   std::array<ValueId, 3> projections(ValueId in) {
+    if (piece_.kv_rank > 0) return latent_projections(in);
     const int64_t queries = piece_.heads * piece_.features, shared = piece_.kv_heads * piece_.features;
     // Products first, as the exported step has them.
-    const auto projected = [&](int64_t columns) {
-      return narrow(product(in, weight({piece_.hidden, columns})));
-    };
     const auto placed = [&](ValueId x) { return piece_.rotary ? narrow(turned(wide(x))) : x; };
-    ValueId q = projected(queries), k = projected(shared), v = projected(shared);
+    ValueId q = projected(in, queries), k = projected(in, shared), v = projected(in, shared);
     q = placed(q), k = placed(k);
     q = given(heads_first(q, piece_.heads));
     if (piece_.context > 0) return {q, given(k), given(v)};
@@ -301,9 +300,78 @@ class Sheet : PieceWords {
     return {q, k, v};
   }
 
+  // -- latent attention: queries, and keys with values, by way of fewer features, of which a norm is taken;
+  // all heads have the same features of keys that have positions
+  std::array<ValueId, 3> latent_projections(ValueId in) {
+    const int64_t fixed = piece_.features - piece_.rope;
+    const auto compressed = [&](ValueId x) { return given(normed(given(x))); };
+    const ValueId of_queries = piece_.query_rank > 0 ? compressed(projected(in, piece_.query_rank)) : in;
+    const ValueId q = projected(of_queries, piece_.heads * piece_.features);
+    const ValueId down = projected(in, piece_.kv_rank + piece_.rope);
+    const ValueId up =
+        projected(compressed(columns_of(down, 0, piece_.kv_rank)), piece_.heads * (fixed + values()));
+    const ValueId all_q = by_head(q, piece_.features), all_up = by_head(up, fixed + values());
+    const Dims of_rope{piece_.rows, piece_.heads, piece_.rope};
+    const ValueId turned_q =
+        by_head(narrow(turned(wide(builder_.reshape(columns_of(all_q, fixed, piece_.rope),
+                                                    {piece_.rows, piece_.heads * piece_.rope})),
+                              piece_.rope)),
+                piece_.rope);
+    const ValueId turned_k = narrow(turned(wide(columns_of(down, piece_.kv_rank, piece_.rope)), piece_.rope));
+    const ValueId q_heads = concatenated({columns_of(all_q, 0, fixed), turned_q});
+    const ValueId k_heads =
+        concatenated({columns_of(all_up, 0, fixed), builder_.broadcast_in_dim(turned_k, of_rope, {0, 2})});
+    const ValueId v_heads = columns_of(all_up, fixed, values());
+    if (piece_.context > 0) return {given(heads_first(q_heads)), given(k_heads), given(v_heads)};
+    return {given(heads_first(q_heads)), given(heads_first(k_heads)), given(heads_first(v_heads))};
+  }
+  // Of what was read, from gradients of queries, keys and values of heads [rows, heads, features].
+  ValueId latent_queries_back(ValueId in, ValueId d) {
+    const int64_t fixed = piece_.features - piece_.rope;
+    const ValueId d_turned = flat(columns_of(d, fixed, piece_.rope));
+    const ValueId placed = by_head(narrow(turned(wide(d_turned), piece_.rope)), piece_.rope);
+    const ValueId d_q = flat(concatenated({columns_of(d, 0, fixed), placed}));
+    if (piece_.query_rank == 0) return back_by(in, d_q);
+    return back_by(in, norm_back(back_by(argument({piece_.rows, piece_.query_rank}), d_q)));
+  }
+  ValueId latent_keys_back(ValueId in, ValueId d_k, ValueId d_v) {
+    const int64_t fixed = piece_.features - piece_.rope;
+    const ValueId d_placed = builder_.reduce(OpKind::add_, columns_of(d_k, fixed, piece_.rope), {1});
+    const ValueId d_up = flat(concatenated({columns_of(d_k, 0, fixed), d_v}));
+    const ValueId d_compressed = norm_back(back_by(argument({piece_.rows, piece_.kv_rank}), d_up));
+    return back_by(in, concatenated({d_compressed, narrow(turned(wide(d_placed), piece_.rope))}));
+  }
+  // The gradient of the weight by which `d` is of a product of `in`, and of `in`.
+  ValueId back_by(ValueId in, ValueId d) {
+    give_gradient(product_of_rows(in, d));
+    return narrow(product_turned(d, weight({builder_.type(in).dim(1), builder_.type(d).dim(1)})));
+  }
+  ValueId flat(ValueId x) {
+    const Dims dims = builder_.type(x).dims_vector();
+    return builder_.reshape(x, {dims[0], dims[1] * dims[2]});
+  }
+  // Of the last dimension.
+  ValueId columns_of(ValueId x, int64_t first, int64_t count) {
+    Dims limits = builder_.type(x).dims_vector();
+    Dims starts(limits.size(), 0);
+    starts.back() = first;
+    limits.back() = first + count;
+    return builder_.slice(x, std::move(starts), std::move(limits));
+  }
+  ValueId concatenated(std::vector<ValueId> parts) {
+    const int64_t last = builder_.type(parts[0]).rank() - 1;
+    return builder_.concatenate(std::move(parts), last);
+  }
+  ValueId by_head(ValueId x, int64_t features) {
+    return builder_.reshape(x, {piece_.rows, builder_.type(x).dim(1) / features, features});
+  }
+  ValueId of_rows(ValueId x) {
+    const Dims dims = builder_.type(x).dims_vector();
+    return builder_.reshape(transposed(x, {0, 2, 1, 3}), {dims[0] * dims[2], dims[1], dims[3]});
+  }
+
   ValueId mixed_of(ValueId q, ValueId k, ValueId v) {
-    const ValueId mixed = given(heads_last(given(attended(q, k, v))));
-    return narrow(product(mixed, weight({piece_.heads * piece_.features, piece_.hidden})));
+    return projected(given(heads_last(given(attended(q, k, v)))), piece_.hidden);
   }
 
   void keys_forward() {
@@ -311,13 +379,15 @@ class Sheet : PieceWords {
   }
 
   void queries_forward() {
-    const ValueId q = argument(of_heads(positions())), k = keys_of_all();
-    give(mixed_of(q, k, keys_of_all()));
+    const ValueId q = argument(of_heads(positions())), k = keys_of_all(piece_.features);
+    give(mixed_of(q, k, keys_of_all(values())));
   }
 
   // Keys or values of whole sequences, by head of queries: ranks gather them by head of keys.
-  ValueId keys_of_all() {
-    if (piece_.context == 0) return argument(of_heads(piece_.keys));
+  ValueId keys_of_all(int64_t features) {
+    if (piece_.context == 0) return argument({sequences(), piece_.heads, piece_.keys, features});
+    if (piece_.kv_rank > 0)
+      return given(heads_first(argument({sequences() * piece_.keys, piece_.heads, features})));
     const ValueId all = argument({sequences() * piece_.keys, piece_.kv_heads * piece_.features});
     return given(for_queries(all, piece_.keys));
   }
@@ -325,6 +395,11 @@ class Sheet : PieceWords {
   void queries_backward() {
     const ValueId d_out = argument({piece_.rows, piece_.hidden});
     const auto [d_q, d_k, d_v] = attention_inside_back(d_out);
+    if (piece_.kv_rank > 0) {
+      for (const ValueId d : {d_k, d_v}) give(of_rows(d));
+      give(latent_queries_back(argument({piece_.rows, piece_.hidden}), of_rows(d_q)));
+      return;
+    }
     for (const ValueId d : {d_k, d_v}) give(piece_.context > 0 ? of_keys(d) : d);
     ValueId d = heads_last(d_q);
     if (piece_.rotary) d = narrow(turned(wide(d)));
@@ -334,8 +409,16 @@ class Sheet : PieceWords {
   }
 
   void keys_backward() {
-    const ValueId in = rows_read(piece_.hidden);
     ValueId d_in = argument({piece_.rows, piece_.hidden});  // by way of queries
+    if (piece_.kv_rank > 0) {
+      const auto of_heads = [&](int64_t features) { return argument({piece_.rows, piece_.heads, features}); };
+      const ValueId d_k = of_heads(piece_.features), read = argument({piece_.rows, piece_.hidden});
+      d_in = plus(d_in, latent_keys_back(read, d_k, of_heads(values())));
+      give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+      if (piece_.updates) update_other_half();
+      return;
+    }
+    const ValueId in = rows_read(piece_.hidden);
     if (piece_.context == 0) gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
     for (int i = 0; i < 2; ++i) {
       ValueId d = piece_.context > 0 ? argument({piece_.rows, piece_.kv_heads * piece_.features})
@@ -351,6 +434,11 @@ class Sheet : PieceWords {
 
   ValueId attention_back(ValueId d_out) {
     const auto d = attention_inside_back(d_out);
+    if (piece_.kv_rank > 0) {
+      const ValueId in = argument({piece_.rows, piece_.hidden});
+      const ValueId of_keys = latent_keys_back(in, of_rows(d[1]), of_rows(d[2]));
+      return plus(of_keys, latent_queries_back(in, of_rows(d[0])));
+    }
     std::vector<ValueId> d_projected = {heads_last(d[0]), of_keys(d[1]), of_keys(d[2])};
     for (int i = 0; i < 2; ++i)
       if (piece_.rotary) d_projected[i] = narrow(turned(wide(d_projected[i])));
@@ -360,12 +448,13 @@ class Sheet : PieceWords {
   }
 
   std::array<ValueId, 3> attention_inside_back(ValueId d_out) {
-    const int64_t queries = piece_.heads * piece_.features;
-    const ValueId d_mixed = narrow(product_turned(d_out, weight({queries, piece_.hidden})));
-    gradient(rows_read(queries), d_out);
-    const Dims own = of_heads(positions());
-    const Dims all = of_heads(piece_.keys);
-    const ValueId q = argument(own), k = argument(all), v = argument(all), made = argument(own);
+    const int64_t columns = piece_.heads * values();
+    const ValueId d_mixed = narrow(product_turned(d_out, weight({columns, piece_.hidden})));
+    gradient(rows_read(columns), d_out);
+    Dims own = of_heads(positions()), all = of_heads(piece_.keys);
+    const ValueId q = argument(own), k = argument(all);
+    own.back() = all.back() = values();
+    const ValueId v = argument(all), made = argument(own);
     return attended_backward(q, k, v, made, heads_first(d_mixed, piece_.heads));
   }
 
@@ -375,7 +464,7 @@ class Sheet : PieceWords {
   }
   void gradient(ValueId in, ValueId d) {
     if (piece_.halves) d = argument({2 * piece_.rows, builder_.type(d).dim(1)});
-    give_gradient(product_of_rows(in, d));
+    give_gradients(in, d);
   }
 
   // Gradients of weights that read `in`, and of `in`, from those of what they gave.
@@ -396,35 +485,74 @@ class Sheet : PieceWords {
   // [rows, heads of a row] to [sequences, heads, positions, features], and back.
   ValueId heads_first(ValueId x, int64_t heads) { return heads_first(x, heads, positions()); }
   ValueId heads_first(ValueId x, int64_t heads, int64_t positions) {
-    return transposed(builder_.reshape(x, {sequences(), positions, heads, piece_.features}), {0, 2, 1, 3});
+    const int64_t features = builder_.type(x).dim(1) / heads;
+    return transposed(builder_.reshape(x, {sequences(), positions, heads, features}), {0, 2, 1, 3});
+  }
+  ValueId heads_first(ValueId x) {
+    const Dims dims = builder_.type(x).dims_vector();
+    return transposed(builder_.reshape(x, {sequences(), dims[0] / sequences(), dims[1], dims[2]}),
+                      {0, 2, 1, 3});
   }
   ValueId heads_last(ValueId x) {
     const Dims dims = builder_.type(x).dims_vector();
     return builder_.reshape(transposed(x, {0, 2, 1, 3}), {dims[0] * dims[2], dims[1] * dims[3]});
   }
   // Keys or values, one for each head of queries that meets them, heads first; and the sum of their
-  // gradients. Where the rank has queries of some heads of keys that others of them meet elsewhere, from
-  // where it says.
+  // gradients. Where the rank has queries of some heads of keys that others of them meet elsewhere, a number
+  // says for each head of keys where queries of the next one begin.
   ValueId for_queries(ValueId x, int64_t positions) {
     if (!is_shared()) return heads_first(x, piece_.heads, positions);
     const Dims one{sequences(), positions, piece_.kv_heads, piece_.features};
+    if (piece_.shared > 0) return transposed(met_heads(builder_.reshape(x, one)), {0, 2, 1, 3});
     x = builder_.broadcast_in_dim(builder_.reshape(x, one), by_meeting(positions), {0, 1, 2, 4});
     x = builder_.reshape(x, {sequences(), positions, piece_.kv_heads * each_meets(), piece_.features});
-    if (piece_.shared > 0) {
-      Dims sizes{sequences(), positions, piece_.heads, piece_.features};
-      x = builder_.add(OpKind::dynamic_slice_, {x, none(), none(), first_head(), none()},
-                       {{Attr::slice_sizes, Attribute(std::move(sizes))}});
-    }
     return transposed(x, {0, 2, 1, 3});
+  }
+  // Of queries [sequences, positions, heads, features], whether each meets a head of keys before the next
+  // one.
+  ValueId meets_before(const Dims& dims, ValueId next) {
+    const ValueId number = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{0})}},
+                                        {Type::tensor(kIndex, {dims[2]})});
+    const ValueId all = builder_.broadcast_in_dim(next, {dims[2]}, {});
+    return builder_.broadcast_in_dim(builder_.compare(graph::ComparisonDirection::kLt, number, all), dims,
+                                     {2});
+  }
+  ValueId met_heads(ValueId x) {
+    Dims dims = builder_.type(x).dims_vector();
+    const auto head = [&](int64_t i) {
+      const ValueId one = builder_.slice(x, {0, 0, i, 0}, {dims[0], dims[1], i + 1, dims[3]});
+      const Dims all{dims[0], dims[1], piece_.heads, dims[3]};
+      return builder_.broadcast_in_dim(builder_.reshape(one, {dims[0], dims[1], dims[3]}), all, {0, 1, 3});
+    };
+    ValueId met = head(piece_.kv_heads - 1);
+    for (int64_t i = piece_.kv_heads - 1; i-- > 0;) {
+      const ValueId own = head(i);
+      met = builder_.add(OpKind::select_,
+                         {meets_before(builder_.type(met).dims_vector(), argument({}, kIndex)), own, met});
+    }
+    return met;
+  }
+  ValueId met_heads_back(ValueId d) {
+    const Dims dims = builder_.type(d).dims_vector();
+    std::vector<ValueId> parts;
+    const auto add = [&](ValueId of_head) {
+      parts.push_back(
+          builder_.reshape(builder_.reduce(OpKind::add_, of_head, {2}), {dims[0], dims[1], 1, dims[3]}));
+    };
+    for (int64_t i = 0; i + 1 < piece_.kv_heads; ++i) {
+      const ValueId before = meets_before(dims, argument({}, kIndex)), zero = splat(d, 0);
+      add(builder_.add(OpKind::select_, {before, d, zero}));
+      d = builder_.add(OpKind::select_, {before, zero, d});
+    }
+    add(d);
+    return builder_.concatenate(std::move(parts), 2);
   }
   ValueId of_keys(ValueId d) {
     if (!is_shared()) return heads_last(d);
     const int64_t positions = builder_.type(d).dim(2), rows = sequences() * positions;
     d = transposed(d, {0, 2, 1, 3});
-    const Dims all{sequences(), positions, piece_.kv_heads * each_meets(), piece_.features};
     if (piece_.shared > 0)
-      d = builder_.add(OpKind::dynamic_update_slice_,
-                       {splat(Type::tensor(element_, all), 0), d, none(), none(), first_head(), none()});
+      return builder_.reshape(met_heads_back(d), {rows, piece_.kv_heads * piece_.features});
     const ValueId sum = builder_.reduce(OpKind::add_, builder_.reshape(d, by_meeting(positions)), {3});
     return builder_.reshape(sum, {rows, piece_.kv_heads * piece_.features});
   }
@@ -432,84 +560,7 @@ class Sheet : PieceWords {
   Dims by_meeting(int64_t positions) const {
     return {sequences(), positions, piece_.kv_heads, each_meets(), piece_.features};
   }
-  int64_t each_meets() const { return piece_.shared > 0 ? piece_.shared : piece_.heads / piece_.kv_heads; }
-  ValueId none() { return splat(Type::tensor(kIndex, {}), 0); }
-  ValueId first_head() { return argument({}, kIndex); }
-
-  // -- the output layer and the loss where ranks share the vocabulary: they meet for the largest logit of a
-  // row, for the sum of its powers, and for its label's.
-  void logits() {
-    const ValueId x = normed(argument({piece_.rows, piece_.hidden}));
-    give(x);
-    const ValueId made = wide(narrow(piece_.turned ? product_turned(x, table()) : product(x, table())));
-    give(made);
-    give(builder_.reduce(OpKind::maximum_, made, {1}));
-    give(builder_.reduce(OpKind::add_,
-                         builder_.add(OpKind::select_, {label_mask(made), made, splat(made, 0)}), {1}));
-  }
-
-  void shares() {
-    const ValueId logits = argument({piece_.rows, piece_.inner}, kReal);
-    const ValueId raised = builder_.add(
-        OpKind::exponential_, {minus(logits, along_columns(argument({piece_.rows}, kReal), logits))});
-    give(raised);
-    give(builder_.reduce(OpKind::add_, raised, {1}));
-  }
-
-  void logits_backward() {
-    const ValueId raised = argument({piece_.rows, piece_.inner}, kReal);
-    const ValueId factor = along_columns(argument({piece_.rows}, kReal), raised);
-    const ValueId one = builder_.convert(label_mask(raised), kReal);
-    const ValueId d = narrow(minus(times(raised, factor), times(one, splat(one, 1e-3))));
-    const ValueId in = argument({piece_.rows, piece_.hidden});
-    give_gradient(piece_.turned ? product_of_rows(d, in) : product_of_rows(in, d));
-    const ValueId back = narrow(piece_.turned ? product(d, table()) : product_turned(d, table()));
-    give(piece_.normed ? norm_back(back) : back);
-  }
-
-  ValueId table() {
-    return argument(piece_.turned ? Dims{piece_.inner, piece_.hidden} : Dims{piece_.hidden, piece_.inner});
-  }
-
-  ValueId label_mask(ValueId like) {
-    const Dims dims = builder_.type(like).dims_vector();
-    const ValueId column = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}},
-                                        {Type::tensor(kIndex, dims)});
-    return builder_.compare(graph::ComparisonDirection::kEq, column,
-                            builder_.broadcast_in_dim(argument({piece_.rows}, kIndex), dims, {0}));
-  }
-
-  void output_forward() {
-    const ValueId x = normed(argument({piece_.rows, piece_.hidden}));
-    give(product(x, argument({piece_.hidden, piece_.inner})));
-  }
-
-  void output_and_loss() {
-    const Unit made = unit(wide(argument({piece_.rows, piece_.hidden})));
-    const ValueId scale = along_rows(vector(piece_.hidden));
-    const ValueId x = narrow(times(made.normal, scale));
-    const ValueId table = argument({piece_.hidden, piece_.inner});
-    const ValueId logits = product(x, table);
-    const ValueId labels = argument({piece_.rows}, kIndex);
-    const ValueId largest = builder_.reduce(OpKind::maximum_, logits, {1});
-    const ValueId raised =
-        builder_.add(OpKind::exponential_, {minus(logits, along_columns(largest, logits))});
-    const ValueId sum = builder_.reduce(OpKind::add_, raised, {1});
-    const Dims dims = builder_.type(logits).dims_vector();
-    const ValueId column = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}},
-                                        {Type::tensor(kIndex, dims)});
-    const ValueId is_label = builder_.compare(graph::ComparisonDirection::kEq, column,
-                                              builder_.broadcast_in_dim(labels, dims, {0}));
-    const ValueId one = builder_.convert(is_label, kReal);
-    give(minus(plus(builder_.add(OpKind::log_, {sum}), largest),
-               builder_.reduce(OpKind::add_, times(one, logits), {1})));
-    const ValueId shares = builder_.add(OpKind::divide_, {raised, along_columns(sum, logits)});
-    const ValueId d = narrow(minus(shares, one));
-    give_gradient(product_of_rows(x, d));
-    const ValueId of_normal = product_turned(d, table);
-    give_gradient(builder_.reduce(OpKind::add_, times(of_normal, made.normal), {0}));
-    give(narrow(norm_slope(made, times(of_normal, scale))));
-  }
+  int64_t each_meets() const { return piece_.heads / piece_.kv_heads; }
 
   // One new token of each sequence: its keys and values lie in a cache of `keys` positions already.
   void decode() {
@@ -545,43 +596,19 @@ class Sheet : PieceWords {
     give(narrow(product(narrow(acted), argument({piece_.inner, piece_.hidden}))));
   }
 
-  // Rows of the table.
-  void lookup() {
-    const ValueId table = argument({piece_.inner, piece_.hidden}), rows = argument({piece_.rows}, kIndex);
-    give(builder_.add(OpKind::gather_, {table, rows},
-                      {{Attr::offset_dims, Attribute(Dims{1})},
-                       {Attr::collapsed_slice_dims, Attribute(Dims{0})},
-                       {Attr::start_index_map, Attribute(Dims{0})},
-                       {Attr::index_vector_dim, Attribute(int64_t{1})},
-                       {Attr::slice_sizes, Attribute(Dims{1, piece_.hidden})}}));
-  }
-
-  // Their gradients added to a table of zeros.
-  void lookup_backward() {
-    const ValueId table = splat(Type::tensor(element_, {piece_.inner, piece_.hidden}), 0);
-    const ValueId rows = argument({piece_.rows}, kIndex);
-    const Type scalar = Type::scalar(element_);
-    const graph::RegionBody add{{scalar, scalar}, [](Builder& body, std::span<const ValueId> arguments) {
-                                  return std::vector{body.add(OpKind::add_, {arguments[0], arguments[1]})};
-                                }};
-    const graph::OpId made = builder_.add_with_regions(
-        OpKind::scatter_,
-        {table, builder_.reshape(rows, {piece_.rows, 1}), argument({piece_.rows, piece_.hidden})},
-        {{Attr::update_window_dims, Attribute(Dims{1})},
-         {Attr::inserted_window_dims, Attribute(Dims{0})},
-         {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
-         {Attr::index_vector_dim, Attribute(int64_t{1})}},
-        {builder_.type(table)}, {add});
-    give_gradient(function_.op(made).results[0]);
-  }
-
   // Adam on weights and moments in float32, and the weights as products read them.
   void optimizer() {
     for (int64_t i = 0; i < std::max<int64_t>(1, piece_.heads); ++i) update({piece_.rows, piece_.hidden});
   }
 
   void update(const Dims& dims) {
-    const auto real = [&] { return argument(dims, kReal); };
+    // Where it lies, as the exported step's state.
+    size_t result = results_.size();
+    const auto real = [&] {
+      const ValueId kept = argument(dims, kReal);
+      give_at(result++);
+      return kept;
+    };
     const ValueId weights = real(), moment = real(), square = real();
     const ValueId gradient = wide(argument(dims));
     const auto mixed = [&](ValueId kept, double share, ValueId fresh) {
@@ -590,7 +617,7 @@ class Sheet : PieceWords {
     const ValueId m = mixed(moment, 0.9, gradient), v = mixed(square, 0.99, times(gradient, gradient));
     const ValueId root = builder_.add(OpKind::rsqrt_, {plus(v, splat(v, 1e-12))});
     const ValueId made = minus(weights, times(times(m, root), splat(m, 1e-3)));
-    for (const ValueId result : {made, m, v}) give(result);
+    for (const ValueId each : {made, m, v}) give(each);
     if (!piece_.wide) give(narrow(made));
   }
 };
@@ -604,6 +631,7 @@ std::string_view name_of(Part part) {
     case Part::kDecode: return "decode";
     case Part::kEmbedding: return "embedding";
     case Part::kOptimizer: return "optimizer";
+    case Part::kSum: return "sum";
     case Part::kMlp: return "mlp";
     case Part::kLinear: return "linear";
     case Part::kAttentionHalf: return "attention_half";
@@ -630,13 +658,25 @@ std::string_view name_of(Part part) {
 
 std::string to_string(const Piece& piece) {
   std::string text = fmt::format("{} {}", name_of(piece.part), piece.backward ? "backward" : "forward");
-  const std::pair<const char*, int64_t> sizes[] = {
-      {"rows", piece.rows},         {"keys", piece.keys},         {"heads", piece.heads},
-      {"kv_heads", piece.kv_heads}, {"features", piece.features}, {"values", piece.values},
-      {"hidden", piece.hidden},     {"queries", piece.queries},   {"key_values", piece.key_values},
-      {"inner", piece.inner},       {"experts", piece.experts},   {"chosen", piece.chosen},
-      {"capacity", piece.capacity}, {"context", piece.context},   {"shared", piece.shared},
-      {"chunks", piece.chunks}};
+  const std::pair<const char*, int64_t> sizes[] = {{"rows", piece.rows},
+                                                   {"keys", piece.keys},
+                                                   {"heads", piece.heads},
+                                                   {"kv_heads", piece.kv_heads},
+                                                   {"features", piece.features},
+                                                   {"values", piece.values},
+                                                   {"hidden", piece.hidden},
+                                                   {"queries", piece.queries},
+                                                   {"key_values", piece.key_values},
+                                                   {"inner", piece.inner},
+                                                   {"experts", piece.experts},
+                                                   {"chosen", piece.chosen},
+                                                   {"capacity", piece.capacity},
+                                                   {"context", piece.context},
+                                                   {"shared", piece.shared},
+                                                   {"chunks", piece.chunks},
+                                                   {"query_rank", piece.query_rank},
+                                                   {"kv_rank", piece.kv_rank},
+                                                   {"rope", piece.rope}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
   const std::pair<const char*, bool> flags[] = {
@@ -644,7 +684,7 @@ std::string to_string(const Piece& piece) {
       {"f32", piece.wide},        {"rotary", piece.rotary},        {"normed", piece.normed},
       {"turned", piece.turned},   {"halves", piece.halves},        {"adds", piece.adds},
       {"updates", piece.updates}, {"again", piece.again},          {"selects", piece.selects},
-      {"lean", piece.lean}};
+      {"lean", piece.lean},       {"biased", piece.biased}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;
@@ -660,6 +700,12 @@ graph::Module graph_of(const Piece& piece) {
     case Part::kFetch:
     case Part::kKeep:
     case Part::kLoopTest: return graph_of_ticks(piece);
+    case Part::kOutput:
+    case Part::kEmbedding:
+    case Part::kSum:
+    case Part::kLogits:
+    case Part::kShares:
+    case Part::kLogitsBackward: return graph_of_ends(piece);
     default: return Sheet(piece).run();
   }
 }

@@ -23,6 +23,7 @@ enum class Part : uint8_t {
   kDecode,
   kEmbedding,
   kOptimizer,
+  kSum,             // of `heads` tensors
   kMlp,             // the MLP alone: an expert's, or behind latent attention
   kLinear,          // one product, `hidden` to `inner`
   kAttentionHalf,   // projections, rotary positions, attention and its output layer, with a norm where
@@ -72,9 +73,13 @@ struct Piece {
   // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them; kRoute, kCombine:
   // width of the experts that every token meets, which work in kRoute forward and in kCombine backward
   int64_t shared = 0;
+  // Latent attention's, of kAttentionHalf and its two parts, and of those that update its weights: widths of
+  // what queries (0: none), and keys with values, are made of; and features of a head that have positions.
+  int64_t query_rank = 0, kv_rank = 0, rope = 0;
   int64_t inner = 0;   // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
   bool gated = false;  // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
+  bool biased = false;            // halves and norms: a bias behind each product and norm
   bool causal = false;
   bool wide = false;    // float32, not bfloat16
   bool rotary = false;  // kAttentionHalf: positions
@@ -83,7 +88,9 @@ struct Piece {
   // the other one's; kNorm, where it is a piece of its own, those of the half before it. `inner` and `gated`
   // say that they are the MLP's, `queries` and `key_values` that they are attention's.
   bool updates = false;
-  bool turned = false;  // kLogits, kLogitsBackward: the table's rows are the vocabulary's, as of embeddings
+  // kLogits, kLogitsBackward: the table's rows are the vocabulary's, as of embeddings; kEmbedding, backward:
+  // it is the output layer too, whose gradient is added.
+  bool turned = false;
   // Of experts': `rows` are half of a rank's. Of attention's: so too, and gradients of weights are of all, a
   // half of each weight's.
   bool halves = false;
@@ -102,6 +109,7 @@ std::string to_string(const Piece& piece);
 
 graph::Module graph_of(const Piece& piece);
 graph::Module graph_of_experts(const Piece& piece);  // of their parts
+graph::Module graph_of_ends(const Piece& piece);
 graph::Module graph_of_ticks(const Piece& piece);
 
 }  // namespace opentrn::planner::compiled

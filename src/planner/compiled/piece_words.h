@@ -84,15 +84,18 @@ class PieceWords {
                                          {{Attr::slice_sizes, Attribute(std::move(sizes))}}),
                             dims);
   }
+  // The last argument is where the result of that number is written.
+  void give_at(size_t result) {
+    function_.argument_attributes.resize(function_.arguments().size());
+    function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(static_cast<int64_t>(result));
+  }
   // In place.
   void give_sum_of_chunk(ValueId value) {
     const Dims dims = builder_.type(value).dims_vector();
     Dims sizes = dims;
     sizes.insert(sizes.begin(), 1);
     const ValueId all = all_chunks(dims);
-    function_.argument_attributes.resize(function_.arguments().size());
-    function_.argument_attributes.back()["tf.aliasing_output"] =
-        Attribute(static_cast<int64_t>(results_.size()));
+    give_at(results_.size());
     std::vector<ValueId> operands = chunk_place(dims.size());
     operands.insert(operands.begin(), {all, builder_.reshape(plus(of_chunk(all, dims), value), sizes)});
     give(builder_.add(OpKind::dynamic_update_slice_, std::move(operands)));
@@ -115,9 +118,9 @@ class PieceWords {
   }
   // The gradient of what was normalised, from that of the rows of mean square 1.
   ValueId norm_slope(const Unit& made, ValueId g) {
-    ValueId inner = minus(g, times(made.normal, along_columns(mean(times(g, made.normal)))));
-    if (!piece_.root_mean_square) inner = minus(inner, along_columns(mean(g)));
-    return times(inner, along_columns(made.root));
+    ValueId inner = minus(g, times(made.normal, along_columns(mean(times(g, made.normal)), g)));
+    if (!piece_.root_mean_square) inner = minus(inner, along_columns(mean(g), g));
+    return times(inner, along_columns(made.root, g));
   }
   ValueId mean(ValueId x) {
     const ValueId sum = builder_.reduce(OpKind::add_, x, {1});
@@ -126,11 +129,11 @@ class PieceWords {
   ValueId along_columns(ValueId rows, ValueId like) {
     return builder_.broadcast_in_dim(rows, builder_.type(like).dims_vector(), {0});
   }
-  ValueId along_columns(ValueId rows) {
-    return builder_.broadcast_in_dim(rows, {piece_.rows, piece_.hidden}, {0});
-  }
   ValueId along_rows(ValueId columns) {
     return builder_.broadcast_in_dim(columns, {piece_.rows, piece_.hidden}, {1});
+  }
+  ValueId along_rows(ValueId columns, ValueId like) {
+    return builder_.broadcast_in_dim(columns, builder_.type(like).dims_vector(), {1});
   }
   ValueId over_keys(ValueId rows, ValueId like) {
     Dims kept;
@@ -139,13 +142,14 @@ class PieceWords {
   }
   // Rotary positions: each pair of features (i, i + half) of a head turned by its row's angle; backward too,
   // with other signs in the table.
-  ValueId turned(ValueId x) {
-    if (piece_.features == 0) return x;
+  ValueId turned(ValueId x) { return turned(x, piece_.features); }
+  ValueId turned(ValueId x, int64_t features) {
+    if (features == 0) return x;
     const Dims dims = builder_.type(x).dims_vector();
-    const int64_t half = piece_.features / 2;
+    const int64_t half = features / 2;
     // Sequences have the same angles.
     const int64_t length = piece_.keys > 0 ? positions() : dims[0];
-    const Dims halves{dims[0] / length, length, dims[1] / piece_.features, 2, half};
+    const Dims halves{dims[0] / length, length, dims[1] / features, 2, half};
     const ValueId pairs = builder_.reshape(x, halves);
     const ValueId swapped = builder_.add(OpKind::reverse_, {pairs}, {{Attr::dimensions, Attribute(Dims{3})}});
     const auto table = [&] {
@@ -161,6 +165,7 @@ class PieceWords {
   ValueId times(ValueId x, ValueId y) { return builder_.add(OpKind::multiply_, {x, y}); }
   ValueId splat(ValueId like, double value) { return splat(builder_.type(like), value); }
   ValueId splat(const Type& type, double value) { return builder_.splat(type, value); }
+  ValueId none() { return splat(Type::tensor(kIndex, {}), 0); }
   ValueId silu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {x})); }
   // GELU's usual approximation, by tanh: x s, s = logistic(2 sqrt(2 / pi) (x + 0.044715 x^3)).
   static constexpr double kGeluScale = 1.5957691216057308, kGeluCube = 0.044715;
@@ -185,6 +190,11 @@ class PieceWords {
   ValueId product_of_rows(ValueId x, ValueId y) {
     return dot(x, {}, 0, y, {}, 0, {builder_.type(x).dim(1), builder_.type(y).dim(1)});
   }
+  // A product as the next one reads it, by a weight of so many columns, and its bias.
+  ValueId projected(ValueId in, int64_t columns) {
+    const ValueId made = narrow(product(in, weight({builder_.type(in).dim(1), columns})));
+    return shifted(made);
+  }
   ValueId batched(ValueId a, int64_t a_contracted, ValueId b, int64_t b_contracted, Dims dims) {
     Dims batch;
     for (int64_t d = 0; d + 2 < static_cast<int64_t>(dims.size()); ++d) batch.push_back(d);
@@ -200,14 +210,34 @@ class PieceWords {
                         {Type::tensor(kReal, std::move(dims))});
   }
 
-  ValueId normed(ValueId x) { return narrow(times(unit(wide(x)).normal, along_rows(vector(piece_.hidden)))); }
+  ValueId normed(ValueId x) {
+    const ValueId scale = along_rows(vector(builder_.type(x).dim(1)), x);
+    return shifted(narrow(times(unit(wide(x)).normal, scale)));
+  }
+  ValueId shifted(ValueId x) {
+    if (!piece_.biased) return x;
+    const Dims dims = builder_.type(x).dims_vector();
+    return plus(x, builder_.broadcast_in_dim(weight({dims[1]}), dims, {1}));
+  }
+  // What a weight that reads `in` has, and the bias behind it.
+  void give_gradients(ValueId in, ValueId d) {
+    give_gradient(product_of_rows(in, d));
+    give_gradient_of_bias(d);
+  }
+  void give_gradient_of_bias(ValueId d) {
+    if (piece_.biased) give_gradient(builder_.reduce(OpKind::add_, wide(d), {0}));
+  }
 
-  ValueId norm_back(ValueId d) {
-    const std::vector<ValueId> both = barred({argument({piece_.rows, piece_.hidden}), d});
-    d = both[1];
+  ValueId norm_back(ValueId d) { return narrow(norm_back(argument(builder_.type(d).dims_vector()), d)); }
+  // Through a norm of `x`, in float32.
+  ValueId norm_back(ValueId x, ValueId d) {
+    give_gradient_of_bias(d);
+    const std::vector<ValueId> both = barred({x, d});
     const Unit made = unit(wide(both[0]));
-    give_gradient(builder_.reduce(OpKind::add_, times(wide(d), made.normal), {0}));
-    return narrow(norm_slope(made, times(wide(d), along_rows(vector(piece_.hidden)))));
+    const ValueId slope = wide(both[1]);
+    give_gradient(builder_.reduce(OpKind::add_, times(slope, made.normal), {0}));
+    const ValueId scale = along_rows(vector(builder_.type(x).dim(1)), slope);
+    return norm_slope(made, times(slope, scale));
   }
 
   ValueId residual_and_norm() {
@@ -224,25 +254,18 @@ class PieceWords {
     return function_.op(builder_.add_op(OpKind::optimization_barrier_, std::move(values))).results;
   }
   ValueId norm_and_residual_back(ValueId x, ValueId d) {
-    const std::vector<ValueId> both = barred({x, d});
-    x = both[0], d = both[1];
-    const Unit made = unit(wide(x));
-    const ValueId slope = wide(d);
-    give_gradient(builder_.reduce(OpKind::add_, times(slope, made.normal), {0}));
-    const ValueId through = norm_slope(made, times(slope, along_rows(vector(piece_.hidden))));
+    const ValueId through = norm_back(x, d);
     return plus(argument({piece_.rows, piece_.hidden}), narrow(through));
   }
 
   // -- an MLP of `inner` columns between those of a token. What the backward pass reads is given by the
   // forward pass, as it leaves the program that made it.
-  ValueId mlp_of(ValueId in, int64_t inner) {
-    return narrow(product(mlp_inside(in, inner), weight({inner, piece_.hidden})));
-  }
+  ValueId mlp_of(ValueId in, int64_t inner) { return projected(mlp_inside(in, inner), piece_.hidden); }
   ValueId mlp_inside(ValueId in, int64_t inner) {
-    const ValueId up = kept(product(in, weight({piece_.hidden, inner})));
+    const ValueId up = given(projected(in, inner));
     ValueId acted{};
     if (piece_.gated) {
-      const ValueId gate = kept(product(in, weight({piece_.hidden, inner})));
+      const ValueId gate = given(projected(in, inner));
       acted = times(silu(wide(gate)), wide(up));
     } else {
       acted = gelu(wide(up));
@@ -254,12 +277,12 @@ class PieceWords {
     const ValueId in = argument({rows, piece_.hidden});
     const ValueId up = inside();
     const ValueId d_acted = narrow(product_turned(d_out, weight({inner, piece_.hidden})));
-    give_gradient(product_of_rows(inside(), d_out));
+    give_gradients(inside(), d_out);
     const ValueId gate = piece_.gated ? inside() : up;
     ValueId d_in{};
     const std::vector<ValueId> d_firsts = through_activation({up, gate, d_acted});
     for (size_t i = 0; i < d_firsts.size(); ++i) {
-      give_gradient(product_of_rows(in, d_firsts[i]));
+      give_gradients(in, d_firsts[i]);
       const ValueId back = narrow(product_turned(d_firsts[i], weight({piece_.hidden, inner})));
       d_in = i == 0 ? back : plus(d_in, back);
     }

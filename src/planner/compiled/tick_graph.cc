@@ -56,7 +56,6 @@ class TickSheet : PieceWords {
     give(builder_.compare(graph::ComparisonDirection::kLt, tick, splat(tick, kTicks)));
   }
 
-  ValueId none() { return splat(Type::tensor(kIndex, {}), 0); }
   // On one stage this, on all others what they have instead.
   ValueId selected(ValueId value) {
     if (!piece_.selects) return value;

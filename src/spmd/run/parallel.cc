@@ -281,6 +281,14 @@ void ParallelProgram::read_past_barriers(const std::vector<std::pair<OpId, Place
 
 namespace {
 
+// Ops of one place: an element of the result depends on the same element of an operand.
+bool is_by_element(const graph::Function& function, const Op& op) {
+  if (op.results.size() != 1 || !op.regions.empty()) return false;
+  const graph::OpClass of = graph::definition(op.kind).op_class;
+  return op.kind == OpKind::convert_ || op.kind == OpKind::select_ || op.kind == OpKind::clamp_ ||
+         of == graph::OpClass::kUnaryElementwise || of == graph::OpClass::kBinaryElementwise;
+}
+
 // A part of what a loop carries and never changes, at a place that is known: a chunk's weights on a tick.
 bool is_part_of_carried(const graph::Function& function, BlockId block, const Op& op) {
   const std::vector<ValueId>& arguments = function.block(block).arguments;
@@ -291,13 +299,41 @@ bool is_part_of_carried(const graph::Function& function, BlockId block, const Op
          returned[index] == *at;
 }
 
+// Of a slice that is read where it lies: bytes in all, as of the compiler (decision 0255), and of what lies
+// together, of which shorter runs take DMA as long.
+constexpr int64_t kReadWhereItLies = 1 << 20, kRunLeast = 512;
+
+int64_t bytes_together(const graph::Type& part, const graph::Type& whole) {
+  int64_t count = 1;
+  for (int d = part.rank(); d-- > 0;) {
+    count *= part.dim(d);
+    if (part.dim(d) != whole.dim(d)) break;
+  }
+  return count * graph::storage_bytes(part.element());
+}
+
+// A large part of what a collective gives that all who read it can read where it lies: a core's part of a
+// table that ranks exchange.
+bool is_part_of_given(const graph::Function& function, const Op& op, const std::vector<OpId>& readers) {
+  if (op.kind != OpKind::dynamic_slice_ || op.operands.empty()) return false;
+  const OpId maker = function.value(op.operands[0]).op;
+  if (maker == graph::kNoOp || !is_collective(function.op(maker).kind)) return false;
+  const graph::Type& type = function.type(op.results[0]);
+  return type.byte_count() >= kReadWhereItLies &&
+         bytes_together(type, function.type(op.operands[0])) >= kRunLeast &&
+         std::ranges::all_of(readers, [&](OpId id) {
+           const Op& reader = function.op(id);
+           return reader.kind == OpKind::dot_general_ || is_by_element(function, reader);
+         });
+}
+
 }  // namespace
 
 // Results of broadcasts that only ops of devices read, what light ops make of constants (masks by index),
-// parts of what a loop only reads, and new shapes of arguments and of what collectives give. Each step makes
-// those that it reads anew: what they are made of is smaller or lies in memory anyway, and its compiler then
-// knows what they are: a causal mask that comes as an input is any mask, and a part that is large is read
-// where it lies.
+// parts of what a loop only reads or a collective gives, and new shapes of arguments and of what collectives
+// give. Each step makes those that it reads anew: what they are made of is smaller or lies in memory anyway,
+// and its compiler then knows what they are: a causal mask that comes as an input is any mask, and a part
+// that is large is read where it lies.
 std::set<ValueId> ParallelProgram::remade(BlockId block) const {
   constexpr size_t kMaskOps = 16;  // more of them are a computation (random bits of a constant key)
   std::set<ValueId> values, parts;
@@ -308,6 +344,10 @@ std::set<ValueId> ParallelProgram::remade(BlockId block) const {
     return function_.op(maker).kind == OpKind::reshape_ && values.contains(value);
   };
   const std::vector<OpId>& ops = function_.block(block).ops;
+  std::map<OpId, std::vector<OpId>> readers;  // of an op's results
+  for (const OpId id : ops)
+    for (const ValueId value : values_read(function_, std::span(&id, 1)))
+      if (const OpId maker = function_.value(value).op; maker != graph::kNoOp) readers[maker].push_back(id);
   for (const OpId id : ops) {
     const Op& op = function_.op(id);
     size_t made_by = 1;
@@ -323,7 +363,8 @@ std::set<ValueId> ParallelProgram::remade(BlockId block) const {
       of_constants.emplace(op.results[0], made_by);
     const auto is_part = [&](ValueId value) { return parts.contains(value); };
     if (op.kind == OpKind::reshape_ ? is_part(op.operands[0])
-                                    : !op.operands.empty() && is_part_of_carried(function_, block, op))
+                                    : !op.operands.empty() && (is_part_of_carried(function_, block, op) ||
+                                                               is_part_of_given(function_, op, readers[id])))
       parts.insert(op.results[0]);
     if (op.kind == OpKind::broadcast_in_dim_) values.insert(op.results[0]);
     if (op.kind == OpKind::reshape_ && lies_in_memory(op.operands[0])) values.insert(op.results[0]);
@@ -378,18 +419,6 @@ std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<Op
   compile(*step, options);
   return step;
 }
-
-namespace {
-
-// Ops of one place: an element of the result depends on the same element of an operand.
-bool is_by_element(const graph::Function& function, const Op& op) {
-  if (op.results.size() != 1 || !op.regions.empty()) return false;
-  const graph::OpClass of = graph::definition(op.kind).op_class;
-  return op.kind == OpKind::convert_ || op.kind == OpKind::select_ || op.kind == OpKind::clamp_ ||
-         of == graph::OpClass::kUnaryElementwise || of == graph::OpClass::kBinaryElementwise;
-}
-
-}  // namespace
 
 // The first input in whose place an output may be written, element by element; `may`: those that nobody reads
 // any more.
