@@ -28,13 +28,11 @@ LONGEST = max(BLOCKS)
 HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
 # Of latent attention (0: none): widths of what queries, and keys with values, are made of; features of a head that
 # have no position, and that have one; and of its values.
-QUERY_RANK, KV_RANK = MODEL["query_rank"], MODEL["kv_rank"]
-NOPE, ROPE, VALUE = MODEL["nope_dim"], MODEL["rope_dim"], MODEL["value_dim"]
-FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
+QUERY_RANK, KV_RANK, NOPE = MODEL["query_rank"], MODEL["kv_rank"], MODEL["nope_dim"]
+ROPE, VALUE, FFN, VOCABULARY = MODEL["rope_dim"], MODEL["value_dim"], MODEL["ffn"], MODEL["vocabulary"]
 # Of experts: how many a token meets, and how many tokens of a sequence (or of a device's run of one) each takes.
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
-SHARED = MODEL["shared_ffn"]  # width of the experts that every token meets, together
-DENSE = MODEL["dense_layers"]  # first blocks, which have no experts
+SHARED, DENSE = MODEL["shared_ffn"], MODEL["dense_layers"]  # width of experts of all tokens; first blocks without any
 # Axes that cut a batch; ranks that share a set of experts are next to each other.
 BATCH = ("dp", "ep") if EXPERTS else ("dp",)
 # Devices with tokens of their own: context parallelism cuts each sequence.
