@@ -289,3 +289,9 @@ def test_bilinear(batch: tuple[int, ...]) -> None:
 def test_sums_of_products_of_three(sums: list[int]) -> None:
     left, right = torch.randn(2, 5), torch.randn(2, 6)
     check(lambda x: torch._trilinear(left, x, right, [1, 3], [0], [1, 2], sums), torch.randn(3, 5, 6))
+
+
+@pytest.mark.parametrize("of_row", [lambda row: row / 30, lambda row: torch.fmod(row, 3.0), lambda row: row * 30])
+def test_one_number_in_each_row_beside_a_constant(of_row: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    check(lambda x: of_row(x.sum(1, keepdim=True).expand(5, 6)) - x, torch.randn(5, 6))
+    check(lambda x: of_row(x.sum(1, keepdim=True)).expand(5, 6) * x, torch.randn(5, 6))

@@ -85,12 +85,13 @@ bool StepRules::keeps_words(const Op& op) const {
 
 std::optional<size_t> StepRules::place_of_scalar(const Op& op) const {
   if (is_bitwise(op)) return place_of_bits(op);
-  if ((op.kind == OpKind::remainder_ || op.kind == OpKind::divide_) && is_f32(op.results[0]))
-    return splat_of(function, op.operands[1]) && !splat_of(function, op.operands[0])
-               ? std::optional<size_t>(1)
-               : std::nullopt;
-  if (!is_arithmetic(op)) return std::nullopt;
   const bool narrow = is_column(op.results[0]) || one_column;
+  if ((op.kind == OpKind::remainder_ || op.kind == OpKind::divide_) && is_f32(op.results[0])) {
+    const ValueId data = op.operands[0];
+    const bool is_full = !splat_of(function, data) && (narrow || !is_one_per_row(data));
+    return is_full && splat_of(function, op.operands[1]) ? std::optional<size_t>(1) : std::nullopt;
+  }
+  if (!is_arithmetic(op)) return std::nullopt;
   const auto is_scalar = [&](ValueId value) {
     return splat_of(function, value).has_value() || (!narrow && is_one_per_row(value));
   };

@@ -13,6 +13,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
+from opentrn.errors import NotModelled
+
 # Ops whose meta functions give plain tensors, and whose kernels give the first result in the order of an argument.
 _KEEP = {
     "aten::replication_pad2d": 0, "aten::replication_pad3d": 0, "aten::reflection_pad3d": 0,
@@ -48,7 +50,7 @@ def given_size(op: Any, arguments: list[Any]) -> Any:
     """Results of an op with `out=` as it makes them itself, which meta functions do not lay out for an `out=`."""
     form = _without_out(op)
     if form is None:
-        raise ValueError(f"{op} has no form without out=")
+        raise NotModelled(f"{op} has no form without out=", label="torch.no_emitter")
     pairs = [(each, value) for each, value in zip(op._schema.arguments, arguments) if not each.is_out]
     positional = [value for each, value in pairs if not each.kwarg_only]
     return form(*positional, **{each.name: value for each, value in pairs if each.kwarg_only})
