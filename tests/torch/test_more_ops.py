@@ -295,3 +295,11 @@ def test_sums_of_products_of_three(sums: list[int]) -> None:
 def test_one_number_in_each_row_beside_a_constant(of_row: Callable[[torch.Tensor], torch.Tensor]) -> None:
     check(lambda x: of_row(x.sum(1, keepdim=True).expand(5, 6)) - x, torch.randn(5, 6))
     check(lambda x: of_row(x.sum(1, keepdim=True)).expand(5, 6) * x, torch.randn(5, 6))
+
+
+@pytest.mark.parametrize("asks", [torch.isinf, torch.isfinite, torch.isnan])
+def test_what_complex_numbers_are_not(asks: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    parts = torch.tensor([0.0, 1.0, math.inf, -math.inf, math.nan])
+    x = torch.complex(parts.repeat(5), parts.repeat_interleave(5))
+    assert torch.equal(asks(x.to("neuron")).cpu(), asks(x))
+    assert torch.equal(torch.compile(asks, backend="neuron", fullgraph=True)(x), asks(x))

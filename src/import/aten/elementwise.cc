@@ -180,17 +180,33 @@ Value isnan(Call& call) {
   return call.body.is_nan(value);
 }
 
+Value is_infinite(Body& body, const Value& value) {
+  const Value size = body.unary("abs", value);
+  return body.compare("EQ", size, body.like(std::numeric_limits<double>::infinity(), size));
+}
+
+// `of_float` of both parts of a complex number, in one by `combiner`.
+Value of_parts(Body& body, const Value& value, Value (*of_float)(Body&, const Value&),
+               std::string_view combiner) {
+  if (!graph::is_complex(value.dtype)) return of_float(body, value);
+  const ElementType part = graph::real_part(value.dtype);
+  const Value real = of_float(body, body.op("real", {value}, value.shape, part));
+  return body.binary(combiner, real, of_float(body, body.op("imag", {value}, value.shape, part)));
+}
+
+bool has_infinity(ElementType dtype) { return graph::is_float(dtype) || graph::is_complex(dtype); }
+
 Value isinf(Call& call) {
   const Value& value = call.value(0);
-  if (!graph::is_float(value.dtype)) return call.body.splat(false, ElementType::kI1, value.shape);
-  const Value size = call.body.unary("abs", value);
-  return call.body.compare("EQ", size, call.body.like(std::numeric_limits<double>::infinity(), size));
+  if (!has_infinity(value.dtype)) return call.body.splat(false, ElementType::kI1, value.shape);
+  return of_parts(call.body, value, is_infinite, "or");
 }
 
 Value isfinite(Call& call) {
   const Value& value = call.value(0);
-  if (!graph::is_float(value.dtype)) return call.body.splat(true, ElementType::kI1, value.shape);
-  return call.body.is_finite(value);
+  if (!has_infinity(value.dtype)) return call.body.splat(true, ElementType::kI1, value.shape);
+  return of_parts(
+      call.body, value, [](Body& body, const Value& part) { return body.is_finite(part); }, "and");
 }
 
 // Of a real number 0 or pi.
