@@ -40,30 +40,26 @@ ConflictIndex::CellRange ConflictIndex::folded_cells_of(const Record& f) const {
   return range;
 }
 
-Footprint ConflictIndex::footprint_of(const Entry& entry) const {
-  if (entry.moved != 0) return moved_[entry.moved - 1];
+// Entries and records have a footprint's fields under the same names, in fewer bytes.
+template <typename Packed>
+static Footprint unpacked(const Packed& from) {
   Footprint f;
-  f.row_begin = entry.row_begin;
-  f.row_end = entry.row_end;
-  f.byte_begin = entry.byte_begin;
-  f.byte_end = entry.byte_end;
-  f.steps = entry.steps;
-  f.element_bytes = entry.element_bytes;
-  f.dense = entry.dense;
+  f.row_begin = from.row_begin;
+  f.row_end = from.row_end;
+  f.byte_begin = from.byte_begin;
+  f.byte_end = from.byte_end;
+  f.steps = from.steps;
+  f.element_bytes = from.element_bytes;
+  f.dense = from.dense;
   return f;
 }
 
+Footprint ConflictIndex::footprint_of(const Entry& entry) const {
+  return entry.moved != 0 ? moved_[entry.moved - 1] : unpacked(entry);
+}
+
 Footprint ConflictIndex::footprint_of(const Record& record) {
-  if (record.moved != nullptr) return *record.moved;
-  Footprint f;
-  f.row_begin = record.row_begin;
-  f.row_end = record.row_end;
-  f.byte_begin = record.byte_begin;
-  f.byte_end = record.byte_end;
-  f.steps = record.steps;
-  f.element_bytes = record.element_bytes;
-  f.dense = record.dense;
-  return f;
+  return record.moved != nullptr ? *record.moved : unpacked(record);
 }
 
 void ConflictIndex::clear() {
