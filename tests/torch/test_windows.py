@@ -70,6 +70,21 @@ def compare(function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, 
         torch.testing.assert_close(compiled(x), results[0][0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["linear", "bilinear", "bicubic", "trilinear"])
+def test_interpolation_to_an_open_size(mode: str) -> None:
+    shape = MODES[mode]
+
+    def resize(x: torch.Tensor, size: list[int]) -> torch.Tensor:
+        return F.interpolate(x, size=[extent + 1 for extent in size], mode=mode)
+
+    compiled = torch.compile(resize, backend="neuron", dynamic=True)
+    x = torch.randn(shape)
+    for extent in (6, 9):
+        size = [extent] * (len(shape) - 2)
+        torch.testing.assert_close(compiled(x, size), resize(x, size), rtol=1e-5, atol=1e-5)
+
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_interpolation_of_other_types(dtype: torch.dtype) -> None:
     x = torch.randn(2, 3, 8, 8).to(dtype)

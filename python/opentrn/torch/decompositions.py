@@ -67,13 +67,18 @@ def _drops_out(node: torch.fx.Node) -> bool:
 @contextmanager
 def not_torchs_own() -> Iterator[None]:
     """While a graph is traced: forms in Python that torch registers for ops, which go before any table of
-    decompositions, are not used for interpolation, which has rules, nor for a loss that they get wrong.
+    decompositions, are not used for interpolation, which has rules, nor for a loss that they get wrong. Interpolation
+    by factors gets one of its own: what torch has in C++ takes no size that is open.
     """
     from opentrn.torch.ops import interpolation
 
+    by_factors = interpolation.by_sizes()
     ops = [*interpolation.ops(), torch.ops.aten.multilabel_margin_loss_forward.default]
     keys = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
     before = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
+    for op, key, _ in before:
+        if op in by_factors:
+            op.py_kernels[key] = by_factors[op]
     for op in ops:
         op._dispatch_cache.clear()
     try:

@@ -10,7 +10,7 @@ A value that is not finite spreads over its row and column: zero times infinity 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -114,3 +114,19 @@ def ops() -> list[Any]:
     return [
         getattr(getattr(torch.ops.aten, name), overload) for name in _OPS for overload in ("default", "vec")
     ]
+
+
+def by_sizes() -> dict[Any, Callable[..., Any]]:
+    """Of each overload that may have factors in place of a size: the form that gives the overload of sizes the size,
+    which may be open (a SymInt).
+    """
+
+    def form(op: Any, axes: int) -> Callable[..., Any]:
+        def interpolate(value: Any, size: Any, align_corners: bool, factors: Any = None) -> Any:
+            size = upsample_compute_output_size(value.size(), size, factors)
+            return op.default(value, size, align_corners, *(factors or [None] * axes))
+
+        return interpolate
+
+    overloads = {getattr(torch.ops.aten, name): axes for name, axes in _OPS.items()}
+    return {op.vec: form(op, axes) for op, axes in overloads.items()}
