@@ -147,6 +147,16 @@ def test_gradients_with_dynamic_sizes() -> None:
         torch.testing.assert_close(given, wanted, **CLOSE)
 
 
+def test_checks_with_dynamic_sizes() -> None:
+    """A check of values hands a token on, which the caller gives as None."""
+    device = compiled(lambda x: torch.linalg.solve(x, x.cos()), dynamic=True)
+    for rows in (4, 7):
+        x = torch.randn(rows, rows) + 5 * torch.eye(rows)
+        torch.testing.assert_close(device(x), torch.linalg.solve(x, x.cos()), **CLOSE)
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        device(torch.zeros(5, 5))
+
+
 def test_views_mutation_and_results_that_are_arguments() -> None:
     def change(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         row = x[1]

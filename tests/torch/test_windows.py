@@ -78,10 +78,14 @@ def test_interpolation_to_an_open_size(mode: str) -> None:
         return F.interpolate(x, size=[extent + 1 for extent in size], mode=mode)
 
     compiled = torch.compile(resize, backend="neuron", dynamic=True)
-    x = torch.randn(shape)
     for extent in (6, 9):
         size = [extent] * (len(shape) - 2)
-        torch.testing.assert_close(compiled(x, size), resize(x, size), rtol=1e-5, atol=1e-5)
+        x, y = (torch.randn(shape, generator=torch.manual_seed(3), requires_grad=True) for _ in range(2))
+        given, wanted = compiled(x, size), resize(y, size)
+        torch.testing.assert_close(given, wanted, rtol=1e-5, atol=1e-5)
+        for each in given, wanted:
+            (each * torch.linspace(-1, 1, each.numel()).reshape(each.shape)).sum().backward()
+        torch.testing.assert_close(x.grad, y.grad, rtol=1e-5, atol=1e-5)
 
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -68,23 +68,25 @@ def _drops_out(node: torch.fx.Node) -> bool:
 def not_torchs_own() -> Iterator[None]:
     """While a graph is traced: forms in Python that torch registers for ops, which go before any table of
     decompositions, are not used for interpolation, which has rules, nor for a loss that they get wrong. Interpolation
-    by factors gets one of its own: what torch has in C++ takes no size that is open.
+    has others, because what torch has in C++ takes no size that is open.
     """
     from opentrn.torch.ops import interpolation
 
-    by_factors = interpolation.by_sizes()
-    ops = [*interpolation.ops(), torch.ops.aten.multilabel_margin_loss_forward.default]
+    without = [*interpolation.ops(), torch.ops.aten.multilabel_margin_loss_forward.default]
     keys = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
-    before = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
-    for op, key, _ in before:
-        if op in by_factors:
-            op.py_kernels[key] = by_factors[op]
-    for op in ops:
-        op._dispatch_cache.clear()
+    instead = {(op, key): None for op in without for key in keys} | interpolation.of_open_sizes()
+    before = {each: each[0].py_kernels.pop(each[1], None) for each in instead}
+    _set_python_kernels(instead)
     try:
         yield
     finally:
-        for op, key, kernel in before:
+        _set_python_kernels(before)
+
+
+def _set_python_kernels(kernels: Mapping[tuple[Any, DispatchKey], Callable[..., Any] | None]) -> None:
+    """Of each op and key; None: it has none."""
+    for (op, key), kernel in kernels.items():
+        op.py_kernels.pop(key, None)
+        if kernel is not None:
             op.py_kernels[key] = kernel
-        for op in ops:
-            op._dispatch_cache.clear()
+        op._dispatch_cache.clear()

@@ -304,7 +304,8 @@ class CallableGraph:
         specs: list[Any] = []
         for traced, actual in zip(self._inputs, given):
             if isinstance(traced, torch.Tensor):
-                specs.append(Spec(tuple(int(size) for size in actual.shape), traced.dtype))
+                shape = (traced if actual is None else actual).shape  # None: of what orders effects, which is no value
+                specs.append(Spec(tuple(int(size) for size in shape), traced.dtype))
             else:
                 specs.append(actual)
         emitted = emit(self.module, specs, sizes, self.name, holds_masks=True)
@@ -325,6 +326,8 @@ def _bound(traced: Sequence[Any], given: Sequence[Any]) -> dict[Any, int]:
     """Symbols of the sizes, from arguments that are one or a tensor with one."""
     values: dict[Any, int] = {}
     for kind, actual in zip(traced, given):
+        if actual is None:  # of what orders effects
+            continue
         pairs = list(zip(kind.shape, actual.shape)) if isinstance(kind, torch.Tensor) else [(kind, actual)]
         for size, number in pairs:
             if isinstance(size, torch.SymInt) and size.node.expr.is_symbol:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 from torch._decomp.decompositions import upsample_compute_output_size
 
 from opentrn.torch.emitter import Emitter
@@ -116,17 +117,22 @@ def ops() -> list[Any]:
     ]
 
 
-def by_sizes() -> dict[Any, Callable[..., Any]]:
-    """Of each overload that may have factors in place of a size: the form that gives the overload of sizes the size,
-    which may be open (a SymInt).
+def of_open_sizes() -> dict[tuple[Any, DispatchKey], Callable[..., Any]]:
+    """Kernels in Python, by op and key, of what torch has in C++ for whole numbers only, where a size may be open (a
+    SymInt): interpolation by factors, which is interpolation to a size, and the shape of a gradient.
     """
+    made: dict[tuple[Any, DispatchKey], Callable[..., Any]] = {}
+    for name, axes in _OPS.items():
+        op, backward = getattr(torch.ops.aten, name), getattr(torch.ops.aten, f"{name}_backward")
+        made[op.vec, DispatchKey.CompositeImplicitAutograd] = functools.partial(_to_size, op.default, axes)
+        made[backward.default, DispatchKey.Meta] = _gradient_shape
+    return made
 
-    def form(op: Any, axes: int) -> Callable[..., Any]:
-        def interpolate(value: Any, size: Any, align_corners: bool, factors: Any = None) -> Any:
-            size = upsample_compute_output_size(value.size(), size, factors)
-            return op.default(value, size, align_corners, *(factors or [None] * axes))
 
-        return interpolate
+def _to_size(op: Any, axes: int, value: Any, size: Any, align_corners: bool, factors: Any = None) -> Any:
+    size = upsample_compute_output_size(value.size(), size, factors)
+    return op(value, size, align_corners, *(factors or [None] * axes))
 
-    overloads = {getattr(torch.ops.aten, name): axes for name, axes in _OPS.items()}
-    return {op.vec: form(op, axes) for op, axes in overloads.items()}
+
+def _gradient_shape(given: Any, _size: Any, of_input: Any, _align_corners: bool, *_scales: Any) -> Any:
+    return given.new_empty(of_input)
