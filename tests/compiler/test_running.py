@@ -47,7 +47,7 @@ def expected(x: np.ndarray, axis: int, op: str, backward: bool) -> np.ndarray:
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize(
     ("shape", "axis"),
-    [((300,), 0), ((5, 40), 1), ((40, 5), 0), ((3, 130, 7), 1), ((20000,), 0), ((3, 9001), 1)],
+    [((300,), 0), ((5, 40), 1), ((40, 5), 0), ((3, 130, 7), 1), ((5, 130, 130), 1), ((20000,), 0), ((3, 9001), 1)],
 )
 def test_values_are_numpys(shape: tuple[int, ...], axis: int, op: str, backward: bool) -> None:
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)

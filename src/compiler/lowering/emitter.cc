@@ -421,7 +421,6 @@ bool engines_reach_rows(const Tile& tile) {
 
 }  // namespace
 
-// Within SBUF: by an engine where both ends may be reached by one, else by DMA.
 void Emitter::move(const Tile& dst, const Tile& src) {
   if (engines_reach_rows(dst) && engines_reach_rows(src)) return tensor_copy(dst, src);
   transfer(operand(dst), operand(src));

@@ -136,6 +136,8 @@ class Emitter {
   // Elements pass in row-major order of either side. dst and src: SBUF tiles or views.
   void load(const Tile& dst, const View& src);
   void store(const View& dst, const Tile& src);
+  // Within SBUF: by an engine where both ends may be reached by one, else by DMA.
+  void move(const Tile& dst, const Tile& src);
   // gaps_are_written: all of what lies between the elements of dst has been written, and may be written
   // again.
   void copy(const View& dst, const View& src, bool gaps_are_written = false);
@@ -253,7 +255,6 @@ class Emitter {
                         size_t outputs);
   isa::Operand read_operand(const View& view);
   isa::Operand moved_operand(const View& view, isa::RegisterId offset, int64_t bound);
-  void move(const Tile& dst, const Tile& src);
   bool load_resident(const Tile& dst, const View& src);
   bool copy_resident(const View& dst, const View& src);
   void transfer(const isa::Operand& dst, const isa::Operand& src);

@@ -303,6 +303,14 @@ bool is_transposed_tile(const Tile& tile, const View& memory, std::vector<isa::D
 
 namespace {
 
+// The tile, or a copy of it on partitions where an engine may begin.
+Tile reached(Emitter& emitter, const Tile& tile) {
+  if (engines_reach(tile.offset / tile.row_elements, tile.rows)) return tile;
+  const Tile copy = emitter.sbuf(tile.rows, tile.columns, tile.dtype, "reached");
+  emitter.move(copy, tile);
+  return copy;
+}
+
 // Rows of a tile that are runs of memory, in one piece or in several (the channels of several images), and
 // columns that are not: `columns` is what one row has of them.
 struct TransposedRows {
@@ -382,9 +390,10 @@ bool load_transposed(Emitter& emitter, const Tile& dst, const View& src) {
   return true;
 }
 
-bool store_transposed(Emitter& emitter, const View& dst, const Tile& src) {
+bool store_transposed(Emitter& emitter, const View& dst, const Tile& whole) {
   std::vector<isa::Dim> dims;
-  if (dst.dtype != src.dtype || !turns(src.dtype) || !is_transposed_tile(src, dst, dims)) return false;
+  if (dst.dtype != whole.dtype || !turns(whole.dtype) || !is_transposed_tile(whole, dst, dims)) return false;
+  const Tile src = reached(emitter, whole);
   for (int64_t column = 0; column < src.columns; column += kPartitions) {
     const int64_t count = std::min(kPartitions, src.columns - column);
     const Tile transposed = emitter.sbuf(count, src.rows, src.dtype, "transposed");
