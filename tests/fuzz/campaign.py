@@ -13,8 +13,8 @@ out/fuzz. Status 0: no slice found anything. 1: one did.
 --record adds the ledger up, by commit and target, in docs/measurements/fuzzing.tsv, which is committed and which later
 campaigns on any machine count, and empties it.
 
-Targets: those of `opentrn_fuzz --targets`; `kernels` and `tools`, written in Python; `guided:NAME`, libFuzzer's, where
-`./dev fuzz --coverage-guided` has built them.
+Targets: those of `opentrn_fuzz --targets`; `kernels`, `tools` and `jax`, written in Python; `guided:NAME`, libFuzzer's,
+where `./dev fuzz --coverage-guided` has built them.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _ENDED = (-signal.SIGINT, -signal.SIGTERM)
 HEAD = "when\tcommit\ttarget\tseed\tcpu_s\tcases\tstatus\n"
 RECORD_HEAD = "date\tcommit\ttarget\tcpu_s\tcases\tfindings\n"
 GUIDED = ROOT / "build-fuzz"
+_IN_PYTHON = ("kernels", "tools", "jax")  # of tests.fuzz.fuzz_NAME
 NICEST = 19
 FAILURES_MAX = 10  # of one target in one run: it is left then, as what fails at once would be run without end
 # libFuzzer's limits; those of one file are in coverage_guided.cc (of processor time) and far behind here.
@@ -133,13 +134,13 @@ def all_targets() -> list[str]:
     listed = subprocess.run([fuzz_binary(), "--targets"], capture_output=True, text=True, check=True).stdout.split()
     programs = sorted((GUIDED / "tests" / "fuzz").glob("opentrn_fuzz_*"))
     guided = [f"guided:{path.name.removeprefix('opentrn_fuzz_')}" for path in programs if os.access(path, os.X_OK)]
-    return [*listed, "kernels", "tools", *guided]
+    return [*listed, *_IN_PYTHON, *guided]
 
 
 def command(target: str, seed: int, seconds: float) -> list[str]:
     """What runs a target for this long: processor time, but for libFuzzer, which has a clock of wall time."""
     budget = ["--cpu-seconds", str(seconds), "--seed", str(seed)]
-    if target in ("kernels", "tools"):
+    if target in _IN_PYTHON:
         return [sys.executable, "-m", f"tests.fuzz.fuzz_{target}", *budget]
     if not target.startswith("guided:"):
         return [str(fuzz_binary()), "--only", target, *budget]

@@ -15,7 +15,6 @@ import math
 import os
 import re
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +31,6 @@ from opentrn.nki import language as nl  # noqa: E402
 from tests.fuzz import watchdog  # noqa: E402
 
 CASE_SECONDS = 60
-CASE_MARK = "@case "
 COLUMNS = 16
 ROWS = (32, 64, 128)
 DTYPES = ("float32", "bfloat16", "float16", "int32")
@@ -372,7 +370,7 @@ def run_cases(options: argparse.Namespace) -> int:
     while not any(counts.values()) or (options.case is None and goes_on()):
         seed = options.case if options.case is not None else (options.seed << 32) + sum(counts.values())
         target = options.target or ("trn2", "trn3")[seed % 2]
-        print(f"{CASE_MARK}{seed} --target {target}", flush=True)
+        print(f"{watchdog.CASE_MARK}{seed} --target {target}", flush=True)
         watchdog.watch(CASE_SECONDS)
         outcome, problem = run_case(seed, target)
         if outcome == "failed":
@@ -388,21 +386,8 @@ def run_cases(options: argparse.Namespace) -> int:
 
 
 def watch(arguments: list[str]) -> int:
-    """Runs the cases in a child, which ends itself where one does not end, and reports its crash or hang."""
-    command = [sys.executable, "-X", "faulthandler", __file__, *arguments, "--child"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True)
-    case = ""
-    for line in child.stdout:
-        if line.startswith(CASE_MARK):
-            case = line.removeprefix(CASE_MARK).rstrip()
-        else:
-            print(line, end="", flush=True)
-    status = child.wait()
-    if status not in (0, 1):
-        hang = status in (-signal.SIGPROF, -signal.SIGALRM)
-        what = f"HANG: no end in {CASE_SECONDS} s of processor time" if hang else f"CRASH with status {status}"
-        print(f"fuzz_kernels: {what}\n  again: python -m tests.fuzz.fuzz_kernels --case {case}")
-    return 1 if status else 0
+    """Runs the cases in a child, and reports its crash or hang."""
+    return watchdog.run_child("fuzz_kernels", arguments, CASE_SECONDS)
 
 
 def main() -> int:

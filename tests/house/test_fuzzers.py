@@ -58,7 +58,7 @@ def test_a_kernel_that_hangs_is_named_by_the_parent(monkeypatch: pytest.MonkeyPa
     )
     started, command = subprocess.Popen, [sys.executable, "-c", body]
     monkeypatch.setattr(
-        fuzz_kernels.subprocess, "Popen", lambda _, **how: started(command, **how, stderr=subprocess.PIPE)
+        watchdog.subprocess, "Popen", lambda _, **how: started(command, **how, stderr=subprocess.PIPE)
     )
     assert fuzz_kernels.watch([]) == 1
     assert "HANG" in (said := capsys.readouterr().out) and "--case 7 --target" in said
