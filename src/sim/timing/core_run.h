@@ -55,8 +55,8 @@ using isa::CollectiveCopies;  // they move nothing here
 class CoreRun {
  public:
   CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
-          size_t core, HbmStack& hbm, ActiveTime& dma_active, Rendezvous& rendezvous, trace::TraceSink* sink,
-          const SimulateOptions& options);
+          size_t core, HbmStack& hbm, bool owns_memory, ActiveTime& dma_active, Rendezvous& rendezvous,
+          trace::TraceSink* sink, const SimulateOptions& options);
 
   // -- a block of the schedule without loop markers
   void begin_block(uint32_t begin, uint32_t end, uint32_t iteration);
@@ -108,8 +108,8 @@ class CoreRun {
 
   void load_head(size_t engine, uint32_t at);
   bool resolve(Head& head, size_t engine);
-  // Whether when it is looked at changes nothing: it takes no DMA engines, no port that another engine may
-  // take, and meets no other core.
+  // Whether when it is looked at changes nothing: it takes no DMA engines that another engine may want, no
+  // port that another engine may take, and meets no other core.
   bool is_private(const StepKind& kind, size_t engine) const;
   // Starts the resolved head of a queue and what comes behind it, as long as that is private and can start.
   bool run_ahead(size_t engine);
@@ -149,6 +149,8 @@ class CoreRun {
   const SimulateOptions& options_;
 
   bool runs_ahead_;
+  bool owns_memory_;             // no other core moves anything
+  bool dma_is_private_ = false;  // and in this block one engine starts all transfers
   std::array<Head, kEngines> heads_{};
   uint32_t block_begin_ = 0, block_end_ = 0, left_ = 0, iteration_ = 0;
   Ps block_start_ = 0;
