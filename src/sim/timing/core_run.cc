@@ -368,17 +368,24 @@ void CoreRun::pass_marker(uint32_t marker) {
   const InstructionRecord& record = records_[marker] = at_once(now_, now_ + cost.busy);
   ++totals_.instructions[index(Engine::kSync)];
   totals_.busy[index(Engine::kSync)] += cost.busy;
-  totals_.bound_by[static_cast<size_t>(Resource::kSync)] += cost.busy;
-  if (keep_path())
-    critical_.push_back({to_ns(now_), to_ns(now_ + cost.busy), Resource::kSync, entry.instruction,
-                         static_cast<uint16_t>(core_)});
   if (sink_ != nullptr) {
     trace::Event event = event_of(marker);
     event.track = engine_track_[index(Engine::kSync)];
     event.end_ns = to_ns(record.engine_free);
     sink_->add_event(event);
   }
-  now_ += cost.busy;
+  let_pass(marker, cost.busy);
+}
+
+void CoreRun::jump_back(uint32_t marker) { let_pass(marker, machine_.loop_jump); }
+
+// Time of the sequencers, in which nothing else happens.
+void CoreRun::let_pass(uint32_t marker, Ps time) {
+  totals_.bound_by[static_cast<size_t>(Resource::kSync)] += time;
+  if (keep_path())
+    critical_.push_back({to_ns(now_), to_ns(now_ + time), Resource::kSync,
+                         executable_.schedule[marker].instruction, static_cast<uint16_t>(core_)});
+  now_ += time;
   free_.fill(now_);
 }
 

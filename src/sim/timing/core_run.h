@@ -75,6 +75,8 @@ class CoreRun {
   bool awaits_collectives() const { return pending_ > 0; }
   // -- a loop marker: everything before is complete, every engine spends one register instruction
   void pass_marker(uint32_t marker);
+  // From the end of a loop back to its beginning, for all engines.
+  void jump_back(uint32_t marker);
   // The body of a loop that does not run: who waits for it, waits no longer.
   void skip(uint32_t begin, uint32_t end);
 
@@ -132,6 +134,7 @@ class CoreRun {
   Ps activation_table(const StepKind& kind);
   bool keep_path() const { return sink_ != nullptr || options_.keep_instructions; }
   void walk_critical_path();
+  void let_pass(uint32_t marker, Ps time);
   void emit(uint32_t at, size_t engine);
   trace::Event event_of(uint32_t at) const;  // what does not depend on its track
   void emit_transfer(uint32_t at, trace::Event event);

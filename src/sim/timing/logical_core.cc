@@ -177,6 +177,8 @@ void LogicalCore::begin_round() {
   loop.start.resize(cores_.size());
   for (size_t c = 0; c < cores_.size(); ++c)
     loop.before[c] = cores_[c]->totals(), loop.start[c] = cores_[c]->now();
+  if (loop.round > 0)
+    for (size_t c = 0; c < cores_.size(); ++c) cores_[c]->jump_back(markers_[c][loop.close]);
   frame.block.marker = loop.open + 1;
   frame.block.begin = at_marker(loop.open);
   for (uint32_t& at : frame.block.begin) ++at;
