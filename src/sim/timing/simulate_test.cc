@@ -714,8 +714,6 @@ TEST(Loops, SequencersJumpBackBetweenIterations) {
     EXPECT_NEAR(ns(100'001) - ns(100'000), ns(3) - ns(2), 1e-3);
     const TimingResult result = timed(looped_memset(3), generation);
     EXPECT_GT(result.bound_by_ns[static_cast<size_t>(trace::Resource::kSync)], 2 * jump);
-    EXPECT_NEAR(std::accumulate(result.bound_by_ns.begin(), result.bound_by_ns.end(), 0.0), result.total_ns,
-                1e-3);
   }
 }
 
