@@ -251,7 +251,7 @@ class OnChip {
                             : is_tiny  ? SpaceMap::Policy::kLowest
                                        : policy);
       if (!found) return id;
-      map.take(found->offset, request.bytes, found->quadrants);
+      map.take(*found, request.bytes);
       tenants.push_back({life.last, found->offset, request.bytes, found->quadrants, &map});
       std::ranges::push_heap(tenants, std::greater{});
       if (is_apart) found->offset += rotation.apart;

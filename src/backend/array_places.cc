@@ -63,9 +63,24 @@ ArrayPlaces::ArrayPlaces(const isa::Program& program, bool moves_rows)
   }
   places_ = possible_;
   if (moves_rows) return;
+  // What fills more than half of the partitions, and is accessed in its first row, has one place, whatever
+  // products ask for: by tensor, the bytes of such a row.
+  std::vector<int64_t> fixed(program.tensor_count(), 0);
+  for (TensorId id = 0; id < program.tensor_count(); ++id)
+    if (possible_[id] == widened(1, 0)) fixed[id] = program.tensor(id).row_bytes();
+  const auto is_fixed = [&](const Operand& operand) {
+    constexpr int64_t kWidest = 8;  // bytes
+    return operand.offset >= 0 && (operand.offset * kWidest < fixed[operand.tensor] ||
+                                   operand.offset * size_bytes(operand.dtype) < fixed[operand.tensor]);
+  };
   for (const isa::Instruction& in : program.instructions()) {
     const isa::ArraySlots* product = isa::definition(in.opcode).array;
     if (product == nullptr) continue;
+    const bool is_whole = used(program, in, product->row, product->rows) == isa::kAllQuadrants &&
+                          used(program, in, product->column, product->columns) == isa::kAllQuadrants;
+    if (is_whole && is_fixed(program.operand(in, product->stationary)) &&
+        is_fixed(program.operand(in, product->moving)))
+      continue;
     const auto place = [&](int slot, QuadrantMask allowed, int rule) {
       const Operand& operand = program.operand(in, slot);
       if (allowed == isa::kAllQuadrants || possible_[member(operand.tensor).set] == 0) return;

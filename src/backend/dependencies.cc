@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <compare>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "backend/access.h"
 #include "backend/conflict_index.h"
+#include "backend/kind_accesses.h"
 #include "base/interrupt.h"
 
 namespace opentrn::backend {
@@ -25,31 +27,37 @@ class DependencyFinder {
                    const std::vector<EngineChoice>& choices, const std::vector<isa::Placement>& placements,
                    const arch::NeuronCore& core, bool in_order)
       : program_(program),
+        kinds_(kinds),
         choices_(choices),
-        placements_(placements),
-        reader_(program, &kinds),
+        reader_(program),
+        by_kind_(program, kinds, reader_.footprints()),
         in_order_(in_order),
-        sbuf_(core.partitions, core.sbuf_bytes_per_partition, 0, core.partitions, kCellBytes),
-        psum_(core.partitions, core.psum_bytes_per_partition, 0, core.partitions,
+        sbuf_(arena_, core.partitions, core.sbuf_bytes_per_partition, 0, core.partitions, kCellBytes),
+        psum_(arena_, core.partitions, core.psum_bytes_per_partition, 0, core.partitions,
               core.psum_bank_bytes_per_partition),
         hbm_(program.tensor_count()),
-        spaces_(program.tensor_count()),
+        places_(program.tensor_count()),
         seen_(program.size(), 0),
         registers_(program.register_count()) {
     last_of_stream_.fill(kNone);
     last_stateful_.fill(kNone);
-    for (TensorId id = 0; id < spaces_.size(); ++id) spaces_[id] = program.tensor(id).space;
+    for (TensorId id = 0; id < places_.size(); ++id) {
+      const MemorySpace space = program.tensor(id).space;
+      const isa::Address& at = placements[id].address;
+      places_[id] = isa::is_on_chip(space) ? Place{at.byte_offset, at.partition, space} : Place{0, 0, space};
+    }
     sort_edges();
     plan_hbm();
   }
 
   Dependencies run() {
     result_.begin_.reserve(program_.size() + 1);
+    result_.edges_.reserve(2 * program_.size());
     result_.begin_.push_back(0);
     for (InstructionIndex i = 0; i < program_.size(); ++i) {
       interrupt::poll();
       visit(i);
-      flush(i);
+      flush();
     }
     return std::move(result_);
   }
@@ -67,6 +75,13 @@ class DependencyFinder {
     std::vector<uint32_t> readers;
   };
 
+  // Of a tensor: what is added to its accesses' rows and bytes.
+  struct Place {
+    int64_t bytes = 0;
+    int32_t row = 0;
+    MemorySpace space = MemorySpace::kSbuf;
+  };
+
   struct Move {
     isa::RegisterId id;
     uint32_t writer;
@@ -78,30 +93,36 @@ class DependencyFinder {
   void visit(InstructionIndex i) {
     const isa::Instruction& in = program_.instruction(i);
     const uint8_t stream = stream_of(choices_[i]);
+    now_ = {i, stream, choices_[i].engine == isa::Engine::kTensor, in_order_ && !is_dma_stream(stream)};
     touched_streams_ = 0;
-    if (isa::is_loop_marker(in.opcode)) {
+    if (isa::is_loop_marker(in.opcode)) [[unlikely]] {
       barrier(i);
     } else if (barrier_ != kNone) {
-      depend(i, barrier_, false);
+      depend(barrier_, false);
     }
-    reader_.read_at(i);
-    for (const RegisterAccess& access : reader_.registers()) use_register(i, access);
     // Reads before writes: an in-place instruction must see who wrote its input before it takes over.
-    const std::vector<Access>& accesses = reader_.accesses();
-    for (size_t a = 0; a < accesses.size(); ++a)
-      if (!accesses[a].writes) use_memory(i, stream, accesses[a], reader_.place_of(a));
-    for (size_t a = 0; a < accesses.size(); ++a)
-      if (accesses[a].writes) use_memory(i, stream, accesses[a], reader_.place_of(a));
+    const uint32_t kind = kinds_.of(i);
+    if (by_kind_.is_plain(kind)) [[likely]] {
+      const isa::Operand* operands = program_.operands(in).data();
+      for (const KindAccess& access : by_kind_.of(kind)) use_memory(access, operands[access.slot]);
+    } else {
+      reader_.read(in);
+      for (const RegisterAccess& access : reader_.registers()) use_register(i, access);
+      for (const bool writes : {false, true})
+        for (const Access& access : reader_.accesses())
+          if (access.writes == writes) use_memory(access);
+    }
     if (!in_order_ && isa::engine_state_used(program_, in) != 0) {
       uint32_t& last = last_stateful_[stream];
-      if (last != kNone) depend(i, last, false);
+      if (last != kNone) depend(last, false);
       last = i;
     }
-    const bool chained = (in.flags & isa::kFlagNoReorder) != 0;
-    if (chained && last_chained_ != kNone && last_chained_ + 1 == i) depend(i, last_chained_, true);
-    if (chained) last_chained_ = i;
+    if ((in.flags & isa::kFlagNoReorder) != 0) [[unlikely]] {
+      if (last_chained_ != kNone && last_chained_ + 1 == i) depend(last_chained_, true);
+      last_chained_ = i;
+    }
     while (next_edge_ < edges_.size() && edges_[next_edge_].consumer == i)
-      depend(i, edges_[next_edge_++].producer, true);
+      depend(edges_[next_edge_++].producer, true);
     last_of_stream_[stream] = i;
     if (is_dma_stream(stream)) dma_since_barrier_.push_back(i);
   }
@@ -109,54 +130,59 @@ class DependencyFinder {
   void use_register(InstructionIndex i, const RegisterAccess& access) {
     // An instruction may read the register that it writes.
     Register& reg = registers_[access.id];
-    if (reg.writer != kNone && reg.writer != i) depend(i, reg.writer, true);
+    if (reg.writer != kNone && reg.writer != i) depend(reg.writer, true);
     if (!access.writes) {
       reg.readers.push_back(i);
       return;
     }
     for (uint32_t reader : reg.readers)
-      if (reader != i) depend(i, reader, false);
+      if (reader != i) depend(reader, false);
     reg.readers.clear();
     reg.writer = i;
   }
 
-  void use_memory(InstructionIndex i, uint8_t stream, const Access& access,
-                  const AccessReader::Place& place) {
-    const MemorySpace space = spaces_[place.tensor];
-    ConflictIndex* index = index_of(place.tensor, space);
+  [[gnu::noinline]] void use_memory(const KindAccess& access, const isa::Operand& operand) {
+    ConflictIndex* index = index_of(operand.tensor, access.space);
+    if (index == nullptr) return;  // read only
+    const Place& place = places_[operand.tensor];
+    const KindAccess::Move move = access.move_by(operand.offset);
+    const Record record =
+        record_of(access.footprint, place.row + move.rows, place.bytes + move.bytes, access.writes);
+    add(*index, record, nullptr, access.reads);
+  }
+
+  [[gnu::noinline]] void use_memory(const Access& access) {
+    const Place& place = places_[access.tensor];
+    ConflictIndex* index = index_of(access.tensor, place.space);
     if (index == nullptr) return;  // read only
     const Footprint& f = access.footprint;
-    int32_t row = place.row;
-    int64_t bytes = place.bytes;
-    if (isa::is_on_chip(space)) {
-      const isa::Address& at = placements_[place.tensor].address;
-      row += at.partition;
-      bytes += at.byte_offset;
-    }
-    Record record;
-    record.row_begin = f.row_begin + row;
-    record.row_end = f.row_end + row;
-    record.byte_begin = f.byte_begin + bytes;
-    record.byte_end = f.byte_end + bytes;
-    record.steps = f.steps;
-    record.element_bytes = f.element_bytes;
-    record.dense = f.dense;
-    record.instruction = i;
-    record.stream = stream;
-    record.writes = access.writes;
-    record.in_order = in_order_ && !is_dma_stream(stream);
-    Footprint moved;
-    if (f.unmoved_end > 0) [[unlikely]] {
-      moved = f;
-      moved.moved_by = name_of_move(access);
-      moved.row_begin += row;
-      moved.row_end += row;
-      moved.byte_begin += bytes;
-      moved.byte_end += bytes;
-      record.moved = &moved;
-    }
-    index->add(record, [&](uint32_t earlier, bool writes) {
-      if (earlier != i) depend(i, earlier, access.reads && writes);
+    const Record record = record_of(f, place.row, place.bytes, access.writes);
+    if (f.unmoved_end == 0) return add(*index, record, nullptr, access.reads);
+    Footprint moved = f;
+    moved.moved_by = name_of_move(access);
+    moved.row_begin = record.row_begin();
+    moved.row_end = record.row_end();
+    moved.byte_begin = record.byte_begin;
+    moved.byte_end = record.byte_end;
+    add(*index, record, &moved, access.reads);
+  }
+
+  [[gnu::always_inline]] Record record_of(const Footprint& f, int32_t row, int64_t bytes, bool writes) const {
+    return {f.byte_begin + bytes,
+            f.byte_end + bytes,
+            f.steps,
+            f.row_begin + row,
+            f.row_end + row,
+            now_.instruction,
+            {static_cast<uint16_t>(f.element_bytes), f.dense, now_.stream, writes, now_.in_order}};
+  }
+
+  [[gnu::always_inline]] void add(ConflictIndex& index, Record record, const Footprint* moved, bool reads) {
+    index.add(record, moved, [&](const Record& earlier) {
+      if (earlier.instruction() == now_.instruction) return;
+      const bool reads_result = reads && earlier.writes();
+      if (now_.in_order && earlier.stream() == now_.stream && (!reads_result || now_.adds_in_order)) return;
+      depend(earlier.instruction(), earlier.stream(), reads_result);
     });
   }
 
@@ -178,11 +204,11 @@ class DependencyFinder {
   void barrier(InstructionIndex i) {
     for (int stream = 0; stream < kComputeStreams; ++stream)
       if (last_of_stream_[static_cast<size_t>(stream)] != kNone)
-        depend(i, last_of_stream_[static_cast<size_t>(stream)], true);
+        depend(last_of_stream_[static_cast<size_t>(stream)], true);
     if (!in_order_)
       for (InstructionIndex earlier = barrier_ == kNone ? 0 : barrier_; earlier < i; ++earlier)
-        depend(i, earlier, true);
-    for (uint32_t dma : dma_since_barrier_) depend(i, dma, true);
+        depend(earlier, true);
+    for (uint32_t dma : dma_since_barrier_) depend(dma, true);
     dma_since_barrier_.clear();
     sbuf_.clear();
     psum_.clear();
@@ -193,12 +219,16 @@ class DependencyFinder {
     barrier_ = i;
   }
 
-  void depend(InstructionIndex i, uint32_t producer, bool reads_result) {
-    OPENTRN_CHECK(producer < i, "instruction {} depends on {}, which comes later", i, producer);
-    const uint8_t from = stream_of(choices_[producer]);
-    const uint8_t to = stream_of(choices_[i]);
-    if (from == to && !is_dma_stream(from)) {
-      if (choices_[i].engine == isa::Engine::kTensor) reads_result = false;  // the array adds in order
+  void depend(uint32_t producer, bool reads_result) {
+    depend(producer, stream_of(choices_[producer]), reads_result);
+  }
+
+  // Of the instruction at hand on an earlier one, which is on stream `from`.
+  [[gnu::noinline]] void depend(uint32_t producer, uint8_t from, bool reads_result) {
+    OPENTRN_CHECK(producer < now_.instruction, "instruction {} depends on {}, which comes later",
+                  now_.instruction, producer);
+    if (from == now_.stream && !is_dma_stream(from)) {
+      if (now_.adds_in_order) reads_result = false;
       if (!reads_result && in_order_) return;
     }
     if (in_order_ && !is_dma_stream(from)) {  // keep the latest of each in-order stream
@@ -208,20 +238,22 @@ class DependencyFinder {
       latest.reads_result |= reads_result;
       return;
     }
-    if (seen_[producer] == i + 1) {
-      if (reads_result)
-        for (size_t e = result_.begin_.back(); e < result_.edges_.size(); ++e)
-          if (result_.edges_[e].producer == producer) result_.edges_[e].reads_result = 1;
-      return;
+    // Two in each word: who listed it, and whether its result is read.
+    const uint32_t listed = 2 * (now_.instruction + 1);
+    uint32_t& seen = seen_[producer];
+    if (seen == (listed | 1u) || (seen == listed && !reads_result)) return;
+    if (seen == listed) {
+      for (size_t e = result_.begin_.back(); e < result_.edges_.size(); ++e)
+        if (result_.edges_[e].producer == producer) result_.edges_[e].reads_result = 1;
+    } else {
+      result_.edges_.push_back({producer, reads_result});
     }
-    seen_[producer] = i + 1;
-    result_.edges_.push_back({producer, reads_result});
+    seen = listed | static_cast<uint32_t>(reads_result);
   }
 
-  void flush(InstructionIndex) {
-    for (uint8_t stream = 0; stream < kComputeStreams; ++stream) {
-      if ((touched_streams_ >> stream & 1) == 0) continue;
-      const Producer& latest = latest_[stream];
+  void flush() {
+    for (uint32_t streams = touched_streams_; streams != 0; streams &= streams - 1) {
+      const Producer& latest = latest_[static_cast<size_t>(std::countr_zero(streams))];
       // When the latest is complete, so are the older ones of its stream whose results are read.
       result_.edges_.push_back({latest.any, latest.reads_result});
     }
@@ -240,41 +272,29 @@ class DependencyFinder {
   }
 
   // An index for each HBM tensor that is written, cut into cells of the size of a typical write.
-  void plan_hbm() {
-    struct Shape {
-      int64_t writes = 0, rows = 0, bytes = 0, pitch = 0;
-    };
-    std::vector<Shape> shapes(program_.tensor_count());
-    for (InstructionIndex i = 0; i < program_.size(); ++i) {
-      interrupt::poll();
-      const isa::Instruction& in = program_.instruction(i);
-      if (!runs_on_dma(program_, in) && in.opcode < isa::Opcode::kCustomOp &&
-          in.opcode != isa::Opcode::kCoreBarrier)
-        continue;
-      reader_.read_at(i);
-      for (size_t a = 0; a < reader_.accesses().size(); ++a) {
-        const Access& access = reader_.accesses()[a];
-        const TensorId tensor = reader_.place_of(a).tensor;
-        if (!access.writes || !isa::is_hbm(spaces_[tensor])) continue;
-        Shape& shape = shapes[tensor];
-        const Footprint& f = access.footprint;
-        ++shape.writes;
-        if (f.steps ==
-            nullptr) {  // anywhere in its bounds, often the whole tensor: cells would all be looked at
-          shape.bytes += f.byte_end - f.byte_begin;
-          continue;
-        }
-        shape.bytes += f.steps->run_elements * f.element_bytes;
-        if (f.steps->count == 0) continue;
-        // The smallest step makes the rows; larger steps skip rows.
-        const Steps::Step& inner = f.steps->steps[f.steps->count - 1u];
-        if (shape.pitch == 0) shape.pitch = inner.elements * f.element_bytes;
-        constexpr int64_t kCellsPerWrite = 8;
-        shape.rows += std::max(inner.count, (f.byte_end - f.byte_begin) / shape.pitch / kCellsPerWrite);
+  struct HbmShape {
+    int64_t writes = 0, rows = 0, bytes = 0, pitch = 0;
+
+    void add(const Footprint& f) {
+      ++writes;
+      if (f.steps ==
+          nullptr) {  // anywhere in its bounds, often the whole tensor: cells would all be looked at
+        bytes += f.byte_end - f.byte_begin;
+        return;
       }
+      bytes += f.steps->run_elements * f.element_bytes;
+      if (f.steps->count == 0) return;
+      // The smallest step makes the rows; larger steps skip rows.
+      const Steps::Step& inner = f.steps->steps[f.steps->count - 1u];
+      if (pitch == 0) pitch = inner.elements * f.element_bytes;
+      constexpr int64_t kCellsPerWrite = 8;
+      rows += std::max(inner.count, (f.byte_end - f.byte_begin) / pitch / kCellsPerWrite);
     }
+  };
+  void plan_hbm() {
+    const std::vector<HbmShape> shapes = find_hbm_shapes();
     for (TensorId id = 0; id < shapes.size(); ++id) {
-      const Shape& shape = shapes[id];
+      const HbmShape& shape = shapes[id];
       if (shape.writes == 0) continue;
       const isa::Tensor& tensor = program_.tensor(id);
       const int64_t bytes = std::max<int64_t>(1, tensor.bytes());
@@ -282,20 +302,57 @@ class DependencyFinder {
       int64_t cell_bytes = std::max<int64_t>(64, shape.bytes / shape.writes);
       constexpr int64_t kCellsMax = 1 << 18;
       while (bytes / cell_bytes / cell_rows > kCellsMax) cell_bytes *= 2;
-      hbm_[id] = std::make_unique<ConflictIndex>(1, bytes, std::min(shape.pitch, bytes),
+      hbm_[id] = std::make_unique<ConflictIndex>(arena_, 1, bytes, std::min(shape.pitch, bytes),
                                                  shape.pitch > 0 ? cell_rows : 1, cell_bytes);
     }
   }
+  std::vector<HbmShape> find_hbm_shapes() {
+    std::vector<HbmShape> shapes(program_.tensor_count());
+    std::vector<bool> may_write(kinds_.count());
+    for (uint32_t kind = 0; kind < kinds_.count(); ++kind) {
+      const isa::Instruction& in = program_.instruction(kinds_.first(kind));
+      may_write[kind] = runs_on_dma(program_, in) || in.opcode >= isa::Opcode::kCustomOp ||
+                        in.opcode == isa::Opcode::kCoreBarrier;
+    }
+    for (InstructionIndex i = 0; i < program_.size(); ++i) {
+      interrupt::poll();
+      const uint32_t kind = kinds_.of(i);
+      if (!may_write[kind]) continue;
+      const isa::Instruction& in = program_.instruction(i);
+      if (by_kind_.is_plain(kind)) {
+        for (const KindAccess& access : by_kind_.of(kind))
+          if (access.writes && isa::is_hbm(access.space))
+            shapes[program_.operand(in, access.slot).tensor].add(access.footprint);
+        continue;
+      }
+      reader_.read(in);
+      for (const Access& access : reader_.accesses())
+        if (access.writes && isa::is_hbm(places_[access.tensor].space))
+          shapes[access.tensor].add(access.footprint);
+    }
+    return shapes;
+  }
+
+  // The instruction at hand.
+  struct Now {
+    InstructionIndex instruction = 0;
+    uint8_t stream = 0;
+    bool adds_in_order = false;  // as the array does
+    bool in_order = false;       // a later one of its stream comes after it whatever it does
+  };
 
   const isa::Program& program_;
+  const isa::Kinds& kinds_;
   const std::vector<EngineChoice>& choices_;
-  const std::vector<isa::Placement>& placements_;
   AccessReader reader_;
+  KindAccesses by_kind_;
   bool in_order_;
+  RecordArena arena_;
   ConflictIndex sbuf_, psum_;
   std::vector<std::unique_ptr<ConflictIndex>> hbm_;  // by TensorId; null: never written
-  std::vector<MemorySpace> spaces_;                  // by TensorId
-  LargeVector<uint32_t> seen_;                       // by producer: 1 + last consumer that listed it
+  std::vector<Place> places_;                        // by TensorId
+  LargeVector<uint32_t> seen_;                       // by producer: see depend()
+  Now now_;
   std::vector<Register> registers_;
   std::map<Move, uint64_t> moves_;
   std::vector<isa::DependencyEdge> edges_;

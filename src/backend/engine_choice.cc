@@ -54,7 +54,7 @@ class Chooser {
     EngineChoice choice = kind.choice;
     if (kind.is_dma && kind.takes_turns)
       choice = dma_choice(in, kind.choice.dge, dge_count_++ % 2 == 0 ? Engine::kSync : Engine::kScalar);
-    else if (!kind.is_dma)
+    else if (!kind.is_dma && kind.choice.engine == Engine::kUnknown)
       choice.engine = least_loaded(i, kind.engines);
     if (sharing_ == WorkSharing::kByEnd) note_end(i, choice.engine);
     if (kind.is_dma) return choice;
@@ -70,7 +70,7 @@ class Chooser {
     // neuronx-cc compiled show both at work. Which of them the compiler of later dialects takes is not
     // public.
     bool takes_turns = false;
-    EngineChoice choice;     // of a transfer
+    EngineChoice choice;     // of a transfer, or the engine where there is one alone
     EngineMask engines = 0;  // of which one is to be chosen
   };
   OfKind of_kind(isa::InstructionIndex i) {
@@ -85,6 +85,9 @@ class Chooser {
       return kind;
     }
     kind.engines = names_engine(in) ? mask(in.engine) : candidates(i);
+    kind.choice.engine = std::has_single_bit(kind.engines)
+                             ? static_cast<Engine>(std::countr_zero(kind.engines))
+                             : Engine::kUnknown;
     return kind;
   }
 
@@ -203,7 +206,6 @@ class Chooser {
   }
 
   Engine least_loaded(isa::InstructionIndex i, EngineMask engines) const {
-    if (std::has_single_bit(engines)) return static_cast<Engine>(std::countr_zero(engines));
     Engine best = Engine::kUnknown;
     double best_ns = 0;
     for (Engine engine :

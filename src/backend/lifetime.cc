@@ -25,7 +25,33 @@ std::vector<Loop> find_loops(const isa::Program& program) {
   return loops;
 }
 
+namespace {
+
+// Where there are no loops, a tensor lives from its first access to its last.
+std::vector<Lifetime> lifetimes_without_loops(const isa::Program& program) {
+  std::vector<Lifetime> lifetimes(program.tensor_count());
+  const auto touch = [&](isa::TensorId tensor, isa::InstructionIndex i) {
+    Lifetime& life = lifetimes[tensor];
+    if (!life.used) life.first = i, life.used = true;
+    life.last = i;
+  };
+  for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
+    interrupt::poll();
+    for (const isa::Operand& operand : program.operands(program.instruction(i))) {
+      if (!operand.is_access()) continue;
+      touch(operand.tensor, i);
+      if (operand.indirect == isa::kNoIndirect) continue;
+      const isa::Operand& index = program.indirect(operand).index;
+      if (index.is_access()) touch(index.tensor, i);
+    }
+  }
+  return lifetimes;
+}
+
+}  // namespace
+
 std::vector<Lifetime> find_lifetimes(const isa::Program& program, const std::vector<Loop>& loops) {
+  if (loops.empty()) return lifetimes_without_loops(program);
   std::vector<Lifetime> lifetimes(program.tensor_count());
   size_t next_loop = 0;
   std::vector<Loop> around;  // the loops around instruction i, outermost first

@@ -1,7 +1,7 @@
 #include "backend/occupancy.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "backend/space_map.h"
 
@@ -9,35 +9,46 @@ namespace opentrn::backend {
 
 namespace {
 
-struct Change {
-  uint64_t at;  // instruction; ends come before beginnings there
-  isa::TensorId tensor;
-  bool begins;
-};
+constexpr uint32_t kNoTensor = UINT32_MAX;
 
-std::vector<Change> changes_of(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
-                               isa::MemorySpace space) {
-  std::vector<Change> changes;
-  for (isa::TensorId id = 0; id < program.tensor_count(); ++id) {
-    if (program.tensor(id).space != space || !lifetimes[id].used) continue;
-    changes.push_back({lifetimes[id].first, id, true});
-    changes.push_back({uint64_t{lifetimes[id].last} + 1, id, false});
+// Tensors of a memory by the instruction after which they end, and by the one at which they begin: ends come
+// before beginnings there.
+struct Changes {
+  std::vector<uint32_t> first_end, next_end;  // by instruction, by tensor
+  std::vector<uint32_t> first_begin, next_begin;
+
+  Changes(const isa::Program& program, const std::vector<Lifetime>& lifetimes, isa::MemorySpace space)
+      : first_end(program.size() + 1, kNoTensor),
+        next_end(program.tensor_count(), kNoTensor),
+        first_begin(program.size() + 1, kNoTensor),
+        next_begin(program.tensor_count(), kNoTensor) {
+    for (isa::TensorId id = static_cast<isa::TensorId>(program.tensor_count()); id-- > 0;) {
+      if (program.tensor(id).space != space || !lifetimes[id].used) continue;
+      next_begin[id] = std::exchange(first_begin[lifetimes[id].first], id);
+      next_end[id] = std::exchange(first_end[lifetimes[id].last + 1], id);
+    }
   }
-  std::ranges::sort(changes, {}, [](const Change& c) { return std::tuple(c.at, c.begins, c.tensor); });
-  return changes;
-}
+  // Calls change(tensor, begins) in order.
+  template <typename Change>
+  void for_each(Change&& change) const {
+    for (size_t at = 0; at < first_end.size(); ++at) {
+      for (uint32_t id = first_end[at]; id != kNoTensor; id = next_end[id]) change(id, false);
+      for (uint32_t id = first_begin[at]; id != kNoTensor; id = next_begin[id]) change(id, true);
+    }
+  }
+};
 
 }  // namespace
 
 int64_t peak_live_bytes(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
                         isa::MemorySpace space, int64_t partitions) {
   int64_t quarters = 0, peak = 0;
-  for (const Change& change : changes_of(program, lifetimes, space)) {
-    const isa::Tensor& tensor = program.tensor(change.tensor);
+  Changes(program, lifetimes, space).for_each([&](isa::TensorId id, bool begins) {
+    const isa::Tensor& tensor = program.tensor(id);
     const int64_t share = quadrants_taken(tensor.rows, partitions);
-    quarters += (change.begins ? share : -share) * tensor.row_bytes();
+    quarters += (begins ? share : -share) * tensor.row_bytes();
     peak = std::max(peak, quarters);
-  }
+  });
   return (peak + 3) / 4;
 }
 
@@ -46,18 +57,18 @@ int64_t peak_live_banks(const isa::Program& program, const std::vector<Lifetime>
                         int64_t bank_bytes) {
   std::vector<int64_t> tenants;
   int64_t live = 0, peak = 0;
-  for (const Change& change : changes_of(program, lifetimes, space)) {
-    const int64_t begin = placements[change.tensor].address.byte_offset;
-    const int64_t end = begin + std::max<int64_t>(1, program.tensor(change.tensor).row_bytes());
+  Changes(program, lifetimes, space).for_each([&](isa::TensorId id, bool begins) {
+    const int64_t begin = placements[id].address.byte_offset;
+    const int64_t end = begin + std::max<int64_t>(1, program.tensor(id).row_bytes());
     for (int64_t bank = begin / bank_bytes; bank * bank_bytes < end; ++bank) {
       if (bank >= static_cast<int64_t>(tenants.size())) tenants.resize(static_cast<size_t>(bank) + 1);
       int64_t& count = tenants[static_cast<size_t>(bank)];
       live -= count > 0;
-      count += change.begins ? 1 : -1;
+      count += begins ? 1 : -1;
       live += count > 0;
     }
     peak = std::max(peak, live);
-  }
+  });
   return peak;
 }
 

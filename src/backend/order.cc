@@ -11,6 +11,7 @@
 
 #include "backend/collective_order.h"
 #include "backend/estimate.h"
+#include "backend/start_order.h"
 #include "base/interrupt.h"
 #include "base/large_pages.h"
 #include "cost/bandwidth_slices.h"
@@ -44,12 +45,14 @@ class RoughRun {
   RoughRun(const isa::Program& program, const isa::Kinds& kinds, const std::vector<EngineChoice>& choices,
            const Dependencies& dependencies, const Options& options, const arch::Tables& tables)
       : program_(program),
+        kinds_(kinds),
         choices_(choices),
         dependencies_(dependencies),
         estimator_(program, kinds, tables, options.generation),
         dma_(estimator_.dma_bytes_per_ns() / cost::kPsPerNs, cost::to_ps(kSliceNs)),
         start_ns_(program.size()),
         done_ns_(program.size()) {
+    find_synchronising(kinds);
     if (options.look_ahead == 0) return;
     if (options.neuronx_cc)
       deadlines_ = find_deadlines(dependencies, program.size());
@@ -103,33 +106,42 @@ class RoughRun {
     }
   }
 
-  void start(InstructionIndex i, double ready) {
-    const isa::Instruction& in = program_.instruction(i);
-    if (isa::has(in.opcode, isa::kSynchronisesCores)) {
-      // Both cores must meet in the same sequence: these keep program order among themselves.
-      ready = std::max(ready, last_synchronisation_ns_);
+  void find_synchronising(const isa::Kinds& kinds) {
+    synchronises_.resize(kinds.count());
+    for (uint32_t kind = 0; kind < kinds.count(); ++kind) {
+      const isa::Opcode opcode = program_.instruction(kinds.first(kind)).opcode;
+      synchronises_[kind] = isa::has(opcode, isa::kSynchronisesCores);
     }
-    if (choices_[i].engine == Engine::kDma) {
+  }
+
+  void start(InstructionIndex i, double ready) {
+    const Engine engine = choices_[i].engine;
+    const bool synchronises = synchronises_[kinds_.of(i)];
+    // Both cores must meet in the same sequence: these keep program order among themselves.
+    if (synchronises) ready = std::max(ready, last_synchronisation_ns_);
+    if (engine == Engine::kDma) {
       start_ns_[i] = ready;
       const auto bytes = static_cast<int64_t>(estimator_.dma_bytes(i));
       done_ns_[i] = cost::to_ns(dma_.reserve(cost::to_ps(ready), bytes)) + estimator_.dma_latency_ns();
-      if (in.opcode == isa::Opcode::kSendRecv) last_synchronisation_ns_ = start_ns_[i];
+      if (program_.instruction(i).opcode == isa::Opcode::kSendRecv) last_synchronisation_ns_ = start_ns_[i];
       return;
     }
-    double& free = free_ns_[static_cast<size_t>(choices_[i].engine)];
+    double& free = free_ns_[static_cast<size_t>(engine)];
     start_ns_[i] = std::max(ready, free);
-    free = start_ns_[i] + estimator_.busy_ns(i, choices_[i].engine);
+    free = start_ns_[i] + estimator_.busy_ns(i, engine);
     if (const int wanted = table(i); wanted != 0 && std::exchange(table_, wanted) != wanted)
       free += estimator_.table_load_ns();
-    done_ns_[i] = free + estimator_.latency_ns(choices_[i].engine);
-    if (isa::has(in.opcode, isa::kSynchronisesCores)) last_synchronisation_ns_ = start_ns_[i];
+    done_ns_[i] = free + estimator_.latency_ns(engine);
+    if (synchronises) last_synchronisation_ns_ = start_ns_[i];
   }
 
   const isa::Program& program_;
+  const isa::Kinds& kinds_;
   const std::vector<EngineChoice>& choices_;
   const Dependencies& dependencies_;
   Estimator estimator_;
   cost::BandwidthSlices dma_;
+  std::vector<uint8_t> synchronises_;  // by kind: whether cores meet there
   std::array<double, isa::kEngineCount> free_ns_{};
   LargeVector<double> start_ns_, done_ns_;   // by instruction, once it was started
   std::vector<InstructionIndex> deadlines_;  // empty: program order
@@ -240,6 +252,14 @@ const LargeVector<double>& RoughRun::with_look_ahead(uint32_t window) {
   return start_ns_;
 }
 
+std::vector<InstructionIndex> by_start_and_deadline(const LargeVector<double>& start, const RoughRun& run) {
+  std::vector<InstructionIndex> order(start.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::stable_sort(order, {},
+                           [&](InstructionIndex i) { return std::pair(start[i], run.deadline(i)); });
+  return order;
+}
+
 }  // namespace
 
 Order choose_order(const isa::Program& program, const isa::Kinds& kinds,
@@ -249,10 +269,8 @@ Order choose_order(const isa::Program& program, const isa::Kinds& kinds,
   const LargeVector<double>& start = options.look_ahead > 0
                                          ? run.with_look_ahead(static_cast<uint32_t>(options.look_ahead))
                                          : run.in_program_order();
-  std::vector<InstructionIndex> order(program.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::ranges::stable_sort(order, {},
-                           [&](InstructionIndex i) { return std::pair(start[i], run.deadline(i)); });
+  std::vector<InstructionIndex> order =
+      options.look_ahead > 0 ? by_start_and_deadline(start, run) : by_start(start, choices);
   keep_collectives_in_order(program, choices, dependencies, options.collectives, options.look_ahead == 0,
                             order);
   return {std::move(order), run.end_ns()};

@@ -100,7 +100,7 @@ std::optional<SpaceMap::Found> SpaceMap::find_oldest(const Request& request,
         next[lane] = blocker + 1;
         continue;
       }
-      best = Found{offset, quadrants};
+      best = Found{offset, quadrants, i};
       for (size_t other = 0; other < kLanes; ++other)
         if (before[other] > 0) before[other] = *since + (other < lane ? 1 : 0);
     }
@@ -133,23 +133,28 @@ std::optional<SpaceMap::Found> SpaceMap::find(const Request& request,
         continue;
       }
       if (!best || (policy == Policy::kLowest ? offset < best->offset : offset > best->offset))
-        best = Found{offset, quadrants};
+        best = Found{offset, quadrants, i};
       break;  // of this choice no later segment is better
     }
   }
   return best;
 }
 
-size_t SpaceMap::split_at(int64_t offset) {
+size_t SpaceMap::segment_at(int64_t offset) const {
   const auto it = std::partition_point(segments_.begin(), segments_.end(),
                                        [&](const Segment& segment) { return segment.end <= offset; });
-  const size_t i = static_cast<size_t>(it - segments_.begin());
-  if (it == segments_.end() || it->begin == offset) return i;
-  Segment right = *it;
-  it->end = offset;
+  return static_cast<size_t>(it - segments_.begin());
+}
+
+size_t SpaceMap::split_at(int64_t offset, size_t i) {
+  while (i < segments_.size() && segments_[i].end <= offset) ++i;
+  if (i == segments_.size() || segments_[i].begin == offset) return i;
+  Segment right = segments_[i];
+  segments_[i].end = offset;
   right.begin = offset;
-  segments_.insert(it + 1, right);
-  latest_.insert(latest_.begin() + static_cast<ptrdiff_t>(i) + 1, latest_[i]);
+  const auto behind = static_cast<ptrdiff_t>(i) + 1;
+  segments_.insert(segments_.begin() + behind, right);
+  latest_.insert(latest_.begin() + behind, latest_[i]);
   return i + 1;
 }
 
@@ -176,9 +181,10 @@ void SpaceMap::note_latest(size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) latest_[i] = segments_[i].latest(kAllQuadrants);
 }
 
-void SpaceMap::take(int64_t offset, int64_t bytes, QuadrantMask quadrants) {
-  const size_t first = split_at(offset);
-  const size_t last = split_at(offset + bytes);
+void SpaceMap::take(const Found& found, int64_t bytes) {
+  const auto [offset, quadrants, segment] = found;
+  const size_t first = split_at(offset, segment);
+  const size_t last = split_at(offset + bytes, first);
   for (size_t i = first; i < last; ++i) {
     segments_[i].taken |= quadrants;
     for (size_t q = 0; q < 4; ++q) segments_[i].set_age(q);
@@ -188,8 +194,8 @@ void SpaceMap::take(int64_t offset, int64_t bytes, QuadrantMask quadrants) {
 }
 
 void SpaceMap::release(int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t time) {
-  const size_t first = split_at(offset);
-  const size_t last = split_at(offset + bytes);
+  const size_t first = split_at(offset, segment_at(offset));
+  const size_t last = split_at(offset + bytes, first);
   for (size_t i = first; i < last; ++i) {
     segments_[i].taken &= static_cast<QuadrantMask>(~quadrants);
     for (size_t q = 0; q < 4; ++q)

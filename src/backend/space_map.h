@@ -42,11 +42,15 @@ class SpaceMap {
   struct Found {
     int64_t offset = 0;
     QuadrantMask quadrants = 0;
+    size_t segment = 0;  // in which it begins, until the map changes
   };
   // The best range in one of `choices`, quadrant masks of one size, or nothing.
   std::optional<Found> find(const Request& request, const std::vector<QuadrantMask>& choices,
                             Policy policy) const;
-  void take(int64_t offset, int64_t bytes, QuadrantMask quadrants);
+  void take(int64_t offset, int64_t bytes, QuadrantMask quadrants) {
+    take({offset, quadrants, segment_at(offset)}, bytes);
+  }
+  void take(const Found& found, int64_t bytes);
   void release(int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t time);
 
  private:
@@ -65,10 +69,14 @@ class SpaceMap {
     }
     void set_age(size_t q) { age[q] = (taken >> q & 1) != 0 ? kTaken : free_since[q]; }
     bool same_state(const Segment& other) const {
-      return taken == other.taken && free_since == other.free_since;
+      bool same = taken == other.taken;
+      for (size_t q = 0; q < 4; ++q) same &= free_since[q] == other.free_since[q];
+      return same;
     }
   };
-  size_t split_at(int64_t offset);
+  size_t segment_at(int64_t offset) const;
+  // The first segment from `offset` on, when one begins there; `i`: none behind the one around it.
+  size_t split_at(int64_t offset, size_t i);
   void note_latest(size_t first, size_t last);
   void merge(size_t first, size_t last);
   struct Age {

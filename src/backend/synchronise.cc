@@ -4,18 +4,23 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
-#include <utility>
+#include <bit>
+#include <span>
 
 namespace opentrn::backend {
 
 namespace {
 
-// By compute engine: how many of its instructions, in stream order, are known to be complete.
-using Clock = std::array<uint32_t, isa::kEngineCount>;
+// By compute engine: how many of its instructions, in stream order, are known to be complete. A clock is read
+// and written as a whole.
+struct alignas(32) Clock {
+  std::array<uint32_t, 8> complete;
+};
+static_assert(isa::kEngineCount <= 8);
 
 void raise(Clock& clock, const Clock& to) {
-  for (size_t e = 0; e < clock.size(); ++e) clock[e] = std::max(clock[e], to[e]);
+  for (size_t e = 0; e < clock.complete.size(); ++e)
+    clock.complete[e] = std::max(clock.complete[e], to.complete[e]);
 }
 
 class Synchroniser {
@@ -29,8 +34,7 @@ class Synchroniser {
         collectives_(collectives),
         out_(executable),
         position_(order.size()),
-        sequence_(order.size()),
-        clock_(order.size()),
+        end_(order.size()),
         dma_known_by_(order.size(), 0) {
     stream_ids_.fill(-1);
   }
@@ -41,7 +45,7 @@ class Synchroniser {
       interrupt::poll();
       emit(order_[at], at);
     }
-    out_.semaphore_count = static_cast<uint32_t>(semaphores_.size());
+    for (const uint32_t to : semaphores_) out_.semaphore_count += static_cast<uint32_t>(std::popcount(to));
   }
 
  private:
@@ -49,37 +53,40 @@ class Synchroniser {
     const EngineChoice& choice = choices_[i];
     const uint8_t stream = stream_of(choice);
     position_[i] = at;
-    isa::ScheduledInstruction entry;
+    const auto waits = static_cast<uint32_t>(out_.waits.size());
+    add_waits(i, stream);
+    isa::ScheduledInstruction& entry = out_.schedule.emplace_back();
     entry.instruction = i;
     entry.stream = stream_id(stream, choice);
     entry.engine = choice.engine;
     entry.trigger = choice.trigger;
     entry.dge = choice.dge;
-    entry.waits = static_cast<uint32_t>(out_.waits.size());
-    add_waits(i, stream);
-    entry.wait_count = static_cast<uint32_t>(out_.waits.size()) - entry.waits;
-    clock_[i] = known_[stream];
-    if (!is_dma_stream(stream)) sequence_[i] = ++issued_[stream];
-    out_.schedule.push_back(entry);
+    entry.waits = waits;
+    entry.wait_count = static_cast<uint32_t>(out_.waits.size()) - waits;
+    end_[i] = known_[stream];
+    if (!is_dma_stream(stream)) end_[i].complete[stream] = ++issued_[stream];
   }
 
   // Latest producers first: what they waited for often covers the others.
   void add_waits(isa::InstructionIndex i, uint8_t stream) {
-    producers_.assign(dependencies_.of(i).begin(), dependencies_.of(i).end());
-    std::ranges::sort(producers_, std::greater{}, [&](const Dependency& d) { return position_[d.producer]; });
-    for (const Dependency& dependency : producers_) {
+    std::span<const Dependency> producers = dependencies_.of(i);
+    if (producers.size() > 1) {
+      producers_.assign(producers.begin(), producers.end());
+      std::ranges::sort(producers_, std::greater{},
+                        [&](const Dependency& d) { return position_[d.producer]; });
+      producers = producers_;
+    }
+    for (const Dependency& dependency : producers) {
       const uint32_t producer = dependency.producer;
       const uint8_t from = stream_of(choices_[producer]);
       if (!needed(dependency, from, stream)) continue;
       out_.waits.push_back(position_[producer]);
-      if (from != stream) semaphores_.insert({from, stream});
-      raise(known_[stream], clock_[producer]);
+      if (from != stream) semaphores_[from] |= 1u << stream;
+      raise(known_[stream], end_[producer]);
       if (is_dma_stream(from)) {
         // Copies of one collective are one trigger: one that has started says nothing of the other's end.
         if (const int32_t own = collective_of(i); own >= 0 && own == collective_of(producer)) continue;
         dma_known_by_[producer] |= 1u << stream;
-      } else {
-        known_[stream][from] = std::max(known_[stream][from], sequence_[producer]);
       }
     }
   }
@@ -87,7 +94,7 @@ class Synchroniser {
   bool needed(const Dependency& dependency, uint8_t from, uint8_t to) const {
     if (is_dma_stream(from)) return (dma_known_by_[dependency.producer] >> to & 1) == 0;
     if (from == to && !dependency.reads_result) return false;  // issued in this order
-    return known_[to][from] < sequence_[dependency.producer];
+    return known_[to].complete[from] < end_[dependency.producer].complete[from];
   }
 
   int32_t collective_of(isa::InstructionIndex i) const {
@@ -111,14 +118,14 @@ class Synchroniser {
   const isa::CollectiveFinder collectives_;
   isa::Executable& out_;
   LargeVector<uint32_t> position_;  // by instruction: index in the schedule
-  LargeVector<uint32_t> sequence_;  // by instruction: 1 + place in its engine's stream
-  LargeVector<Clock> clock_;        // by instruction: what is complete when it starts
+  LargeVector<Clock> end_;          // by instruction: what is complete when it is
   LargeVector<uint32_t> dma_known_by_;
   std::array<Clock, kStreamsMax> known_{};
   std::array<uint32_t, kStreamsMax> issued_{};
   std::array<int, kStreamsMax> stream_ids_{};
   std::vector<Dependency> producers_;
-  std::set<std::pair<uint8_t, uint8_t>> semaphores_;
+  static_assert(kStreamsMax <= 32);
+  std::array<uint32_t, kStreamsMax> semaphores_{};  // by stream: those that wait for it
 };
 
 }  // namespace

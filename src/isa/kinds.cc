@@ -6,23 +6,27 @@ namespace opentrn::isa {
 
 namespace {
 
-// What instructions of a kind know of an operand's tensor, in one word.
-std::vector<uint64_t> facts_of_tensors(const Program& program) {
-  std::vector<uint64_t> facts;
-  facts.reserve(program.tensor_count());
+// What instructions of a kind know of an operand's tensor, as a number that tensors which are alike share.
+std::vector<uint32_t> classes_of_tensors(const Program& program) {
+  std::vector<uint32_t> classes;
+  classes.reserve(program.tensor_count());
+  KeyTable table;
   for (TensorId id = 0; id < program.tensor_count(); ++id) {
     const Tensor& tensor = program.tensor(id);
-    const uint64_t row = is_on_chip(tensor.space) ? static_cast<uint64_t>(tensor.row_elements) : 0;
-    facts.push_back(static_cast<uint64_t>(tensor.space) | static_cast<uint64_t>(tensor.dtype) << 8 |
-                    row << 16);
+    table.begin();
+    table.add(static_cast<uint64_t>(tensor.space) | static_cast<uint64_t>(tensor.dtype) << 8);
+    table.add(is_on_chip(tensor.space) ? static_cast<uint64_t>(tensor.row_elements) : 0);
+    bool fresh = false;
+    classes.push_back(table.number(&fresh));
   }
-  return facts;
+  return classes;
 }
 
 }  // namespace
 
 Kinds::Kinds(const Program& program) {
-  const std::vector<uint64_t> facts = facts_of_tensors(program);
+  const std::vector<uint32_t> classes = classes_of_tensors(program);
+  constexpr uint32_t kFarClass = (1u << 19) - 1;
   KeyTable table;
   of_.reserve(program.size());
   for (InstructionIndex i = 0; i < program.size(); ++i) {
@@ -32,12 +36,19 @@ Kinds::Kinds(const Program& program) {
     table.add(static_cast<uint64_t>(in.opcode) | static_cast<uint64_t>(in.engine) << 8 |
               uint64_t{in.operand_count} << 16 | uint64_t{in.attributes} << 32);
     for (const Operand& operand : program.operands(in)) {
-      const bool indirect = operand.is_access() && operand.indirect != kNoIndirect;
-      table.add(static_cast<uint64_t>(operand.kind) | static_cast<uint64_t>(operand.dtype) << 8 |
-                uint64_t{indirect} << 16 | (operand.is_access() ? uint64_t{operand.pattern} << 32 : 0));
-      if (operand.is_access()) table.add(facts[operand.tensor]);
+      const uint64_t word = static_cast<uint64_t>(operand.kind) | static_cast<uint64_t>(operand.dtype) << 4;
+      if (operand.is_access()) {
+        const uint32_t tensors = classes[operand.tensor];
+        const bool indirect = operand.indirect != kNoIndirect;
+        const bool is_far = tensors >= kFarClass;  // of so many that they have a word of their own
+        table.add(word | uint64_t{indirect} << 12 | uint64_t{is_far ? kFarClass : tensors} << 13 |
+                  uint64_t{operand.pattern} << 32);
+        if (is_far) table.add(tensors);
+        if (indirect) table.add(operand.indirect);
+        continue;
+      }
+      table.add(word);
       if (operand.kind == OperandKind::kImmediate) table.add(std::bit_cast<uint64_t>(operand.immediate));
-      if (indirect) table.add(operand.indirect);
     }
     bool fresh = false;
     of_.push_back(table.number(&fresh));

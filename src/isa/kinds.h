@@ -39,7 +39,7 @@ class KeyTable {
   void begin() { length_ = 0, hash_ = 0; }
   void add(uint64_t word) {
     key_[length_++] = word;
-    hash_ = (std::rotl(hash_, 29) ^ word) * 0x9E3779B97F4A7C15u;
+    hash_ = std::rotl(hash_, 29) + word * 0x9E3779B97F4A7C15u;  // products do not wait for each other
   }
   // Of the words added since begin(); `*fresh` where there was none.
   uint32_t number(bool* fresh);
@@ -68,7 +68,7 @@ class KeyTable {
 };
 
 inline uint32_t KeyTable::number(bool* fresh) {
-  const uint64_t hash = hash_ ^ hash_ >> 32;
+  const uint64_t hash = (hash_ ^ hash_ >> 32) * 0x9E3779B97F4A7C15u >> 16;
   for (size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
     Slot& slot = slots_[at];
     if (slot.length == 0) {

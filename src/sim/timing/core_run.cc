@@ -44,7 +44,7 @@ bool Rendezvous::arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps*
 }
 
 CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
-                 size_t core, HbmStack& hbm, ActiveTime& dma_active, Rendezvous& rendezvous,
+                 size_t core, HbmStack& hbm, bool owns_memory, ActiveTime& dma_active, Rendezvous& rendezvous,
                  trace::TraceSink* sink, const SimulateOptions& options)
     : machine_(machine),
       executable_(executable),
@@ -59,6 +59,7 @@ CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const i
       // A trace is told in time order; a transpose in the background may start before what was started; and
       // a result that is there at once could let another instruction of the same moment start.
       runs_ahead_(sink == nullptr && machine.semaphore > 0),
+      owns_memory_(owns_memory),
       array_(table),
       dma_(table, machine.costs.dma_engines()),
       records_(executable.schedule.size()),
@@ -89,6 +90,7 @@ void CoreRun::begin_block(uint32_t begin, uint32_t end, uint32_t iteration) {
   last_.fill(kNobody);
   transfers_.clear();
   dma_.forget_holders();
+  dma_is_private_ = owns_memory_ && collectives_.empty() && steps_.one_engine_starts_transfers(begin);
   const auto& first = steps_.first_of_block(begin);
   for (Engine engine : kIssuing) load_head(index(engine), first[index(engine)]);
 }
@@ -175,7 +177,8 @@ Ps CoreRun::earliest(const Head& head, size_t engine, bool* port) const {
 
 bool CoreRun::is_private(const StepKind& kind, size_t engine) const {
   if (kind.shares_nothing) return true;
-  if (kind.dma || kind.synchronises) return false;
+  if (kind.synchronises) return false;
+  if (kind.dma) return dma_is_private_;
   const auto is_alone = [&](Engine other) { return heads_[index(other)].at == kNobody; };
   const bool vector = engine == index(Engine::kVector);
   if (kind.shares_vector_gpsimd && !is_alone(vector ? Engine::kGpSimd : Engine::kVector)) return false;
@@ -340,7 +343,7 @@ void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   InstructionRecord& record = records_[head.at];
   const Ps active = dma_active_.sum(), busy = dma_.busy();
   record.transfer = static_cast<uint32_t>(transfers_.size());
-  Transfer& transfer = transfers_.emplace_back(Transfer{});
+  Transfer& transfer = transfers_.emplace_back();
   dma_.run(start, kind.trigger, kind.dge, kind.queue, work, hbm_, dma_active_, head.at, transfer);
   record.engine_free = transfer.trigger_free;
   visible_[head.at] = transfer.complete;
@@ -365,17 +368,24 @@ void CoreRun::pass_marker(uint32_t marker) {
   const InstructionRecord& record = records_[marker] = at_once(now_, now_ + cost.busy);
   ++totals_.instructions[index(Engine::kSync)];
   totals_.busy[index(Engine::kSync)] += cost.busy;
-  totals_.bound_by[static_cast<size_t>(Resource::kSync)] += cost.busy;
-  if (keep_path())
-    critical_.push_back({to_ns(now_), to_ns(now_ + cost.busy), Resource::kSync, entry.instruction,
-                         static_cast<uint16_t>(core_)});
   if (sink_ != nullptr) {
     trace::Event event = event_of(marker);
     event.track = engine_track_[index(Engine::kSync)];
     event.end_ns = to_ns(record.engine_free);
     sink_->add_event(event);
   }
-  now_ += cost.busy;
+  let_pass(marker, cost.busy);
+}
+
+void CoreRun::jump_back(uint32_t marker) { let_pass(marker, machine_.loop_jump); }
+
+// Time of the sequencers, in which nothing else happens.
+void CoreRun::let_pass(uint32_t marker, Ps time) {
+  totals_.bound_by[static_cast<size_t>(Resource::kSync)] += time;
+  if (keep_path())
+    critical_.push_back({to_ns(now_), to_ns(now_ + time), Resource::kSync,
+                         executable_.schedule[marker].instruction, static_cast<uint16_t>(core_)});
+  now_ += time;
   free_.fill(now_);
 }
 

@@ -55,8 +55,8 @@ using isa::CollectiveCopies;  // they move nothing here
 class CoreRun {
  public:
   CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
-          size_t core, HbmStack& hbm, ActiveTime& dma_active, Rendezvous& rendezvous, trace::TraceSink* sink,
-          const SimulateOptions& options);
+          size_t core, HbmStack& hbm, bool owns_memory, ActiveTime& dma_active, Rendezvous& rendezvous,
+          trace::TraceSink* sink, const SimulateOptions& options);
 
   // -- a block of the schedule without loop markers
   void begin_block(uint32_t begin, uint32_t end, uint32_t iteration);
@@ -75,6 +75,8 @@ class CoreRun {
   bool awaits_collectives() const { return pending_ > 0; }
   // -- a loop marker: everything before is complete, every engine spends one register instruction
   void pass_marker(uint32_t marker);
+  // From the end of a loop back to its beginning, for all engines.
+  void jump_back(uint32_t marker);
   // The body of a loop that does not run: who waits for it, waits no longer.
   void skip(uint32_t begin, uint32_t end);
 
@@ -108,8 +110,8 @@ class CoreRun {
 
   void load_head(size_t engine, uint32_t at);
   bool resolve(Head& head, size_t engine);
-  // Whether when it is looked at changes nothing: it takes no DMA engines, no port that another engine may
-  // take, and meets no other core.
+  // Whether when it is looked at changes nothing: it takes no DMA engines that another engine may want, no
+  // port that another engine may take, and meets no other core.
   bool is_private(const StepKind& kind, size_t engine) const;
   // Starts the resolved head of a queue and what comes behind it, as long as that is private and can start.
   bool run_ahead(size_t engine);
@@ -132,6 +134,7 @@ class CoreRun {
   Ps activation_table(const StepKind& kind);
   bool keep_path() const { return sink_ != nullptr || options_.keep_instructions; }
   void walk_critical_path();
+  void let_pass(uint32_t marker, Ps time);
   void emit(uint32_t at, size_t engine);
   trace::Event event_of(uint32_t at) const;  // what does not depend on its track
   void emit_transfer(uint32_t at, trace::Event event);
@@ -149,6 +152,8 @@ class CoreRun {
   const SimulateOptions& options_;
 
   bool runs_ahead_;
+  bool owns_memory_;             // no other core moves anything
+  bool dma_is_private_ = false;  // and in this block one engine starts all transfers
   std::array<Head, kEngines> heads_{};
   uint32_t block_begin_ = 0, block_end_ = 0, left_ = 0, iteration_ = 0;
   Ps block_start_ = 0;

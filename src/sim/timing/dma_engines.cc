@@ -129,11 +129,30 @@ int DmaEngines::slot_of(int queue) {
 void DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, const DmaWork& work,
                      HbmStack& hbm, ActiveTime& active, uint32_t id, Transfer& transfer) {
   generate(issue, trigger, mode, work, id, transfer);
+  transfer.engines_end = -1;
   const int slot = slot_of(queue);
   const Ps later = spread(mode, work);
-  Ps first_begin = 0, busy_until = 0;
-  transfer.engines_end = -1;
-  // Engines of one group do the same: the first speaks for all.
+  Reached reached;
+  const bool whole = group_count_ == 1 && work.first_engine == 0 && work.last_engine == count_ - 1 &&
+                     work.first_busy == work.middle_busy && work.last_busy == work.middle_busy && later == 0;
+  if (whole) {
+    queue_up(groups_[0].state, slot, transfer.arrival, work.middle_busy, id, transfer, reached);
+    busy_ += work.middle_busy * count_;
+  } else {
+    spread_out(slot, work, later, id, transfer, reached);
+  }
+  const int64_t hbm_bytes = work.hbm_read + work.hbm_written;
+  transfer.data_end = hbm_bytes > 0
+                          ? std::max(transfer.engines_end, hbm.reserve(reached.first_begin, hbm_bytes))
+                          : transfer.engines_end;
+  // Some engine has work until then, whatever the order in which queues are served.
+  active.add(reached.first_begin, std::max(reached.busy_until, transfer.data_end));
+  transfer.complete = transfer.data_end + completion_;
+}
+
+// Engines of one group do the same: the first speaks for all.
+void DmaEngines::spread_out(int slot, const DmaWork& work, Ps later, uint32_t id, Transfer& transfer,
+                            Reached& reached) {
   const int first_group = split_at(work.first_engine, 0);
   if (work.first_busy != work.middle_busy) split_at(work.first_engine + 1, first_group);
   if (work.last_busy != work.middle_busy) split_at(work.last_engine, first_group);
@@ -142,38 +161,36 @@ void DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, con
   int e = work.first_engine;
   for (int g = first_group; g < end_group; ++g) {
     Group& group = groups_[static_cast<size_t>(g)];
-    Engine& engine = group.state;
     const Ps busy = e == work.first_engine  ? work.first_busy
                     : e == work.last_engine ? work.last_busy
                                             : work.middle_busy;
-    const Ps arrival = transfer.arrival + later * (e - work.first_engine);
-    engine.drain(arrival, slots_);
-    Ps& left = engine.left[static_cast<size_t>(slot)];
-    const bool queued = left > 0;
-    const Ps begin = queued ? engine.foresee(slot, left, slots_) : std::max(arrival, engine.time);
-    const Ps end = engine.foresee(slot, left + busy, slots_);
-    left += busy;
-    engine.all_left += busy;
-    busy_until = std::max(busy_until, engine.time + engine.all_left);
-    if (e == work.first_engine || begin < first_begin) first_begin = begin;
-    if (end > transfer.engines_end) {
-      transfer.engines_end = end;
-      transfer.data_begin = begin;
-      // An engine may have served other queues up to a later time than this arrival: nothing is queued then.
-      transfer.queued_behind = queued ? engine.last[static_cast<size_t>(slot)] : kNobody;
-    }
-    engine.last[static_cast<size_t>(slot)] = id;
+    queue_up(group.state, slot, transfer.arrival + later * (e - work.first_engine), busy, id, transfer,
+             reached);
     busy_ += busy * (group.end - e);
     e = group.end;
   }
   if (group_count_ > 1) join(std::max(0, first_group - 1), std::min(end_group, group_count_ - 1));
-  const int64_t hbm_bytes = work.hbm_read + work.hbm_written;
-  transfer.data_end = hbm_bytes > 0 ? std::max(transfer.engines_end, hbm.reserve(first_begin, hbm_bytes))
-                                    : transfer.engines_end;
-  busy_until = std::max(busy_until, transfer.data_end);
-  // Some engine has work until then, whatever the order in which queues are served.
-  active.add(first_begin, busy_until);
-  transfer.complete = transfer.data_end + completion_;
+}
+
+void DmaEngines::queue_up(Engine& engine, int slot, Ps arrival, Ps busy, uint32_t id, Transfer& transfer,
+                          Reached& reached) {
+  engine.drain(arrival, slots_);
+  Ps& left = engine.left[static_cast<size_t>(slot)];
+  const bool queued = left > 0;
+  const Ps begin = queued ? engine.foresee(slot, left, slots_) : std::max(arrival, engine.time);
+  const Ps end = engine.foresee(slot, left + busy, slots_);
+  left += busy;
+  engine.all_left += busy;
+  reached.busy_until = std::max(reached.busy_until, engine.time + engine.all_left);
+  if (reached.first_begin < 0 || begin < reached.first_begin) reached.first_begin = begin;
+  uint32_t& last = engine.last[static_cast<size_t>(slot)];
+  if (end > transfer.engines_end) {
+    transfer.engines_end = end;
+    transfer.data_begin = begin;
+    // An engine may have served other queues up to a later time than this arrival: nothing is queued then.
+    transfer.queued_behind = queued ? last : kNobody;
+  }
+  last = id;
 }
 
 void DmaEngines::forget_holders() {

@@ -98,6 +98,15 @@ class DmaEngines {
     int end = 0;  // engines up to here, from the end of the group before
     Engine state;
   };
+  // Of a transfer, by all of its engines.
+  struct Reached {
+    Ps first_begin = -1;  // of its data; -1: not known
+    Ps busy_until = 0;
+  };
+  void queue_up(Engine& engine, int slot, Ps arrival, Ps busy, uint32_t id, Transfer& transfer,
+                Reached& reached);
+  // Where it is not the same for all engines.
+  void spread_out(int slot, const DmaWork& work, Ps later, uint32_t id, Transfer& transfer, Reached& reached);
   // Makes a group begin at `engine`; returns which. `from`: a group that begins at or before it.
   int split_at(int engine, int from);
   // Joins equal neighbours among groups [first, last].

@@ -40,8 +40,9 @@ LogicalCore::LogicalCore(std::span<const isa::Executable* const> cores, const ar
       registers_(*cores[0]->program) {
   std::vector<uint32_t> end;
   for (size_t c = 0; c < cores.size(); ++c) {
-    cores_.push_back(std::make_unique<CoreRun>(machine_, table, *cores[c], c, *hbm_, dma_active_, rendezvous_,
-                                               sink, options_));
+    const bool owns_memory = cores.size() == 1 && hbm_ == &own_hbm_;
+    cores_.push_back(std::make_unique<CoreRun>(machine_, table, *cores[c], c, *hbm_, owns_memory, dma_active_,
+                                               rendezvous_, sink, options_));
     markers_.push_back(cores_[c]->steps().markers());
     if (markers_[c].size() != markers_[0].size())
       throw Fault(FaultKind::kNotModelled, "timing.loops", "the cores of a logical core have different loops",
@@ -176,6 +177,8 @@ void LogicalCore::begin_round() {
   loop.start.resize(cores_.size());
   for (size_t c = 0; c < cores_.size(); ++c)
     loop.before[c] = cores_[c]->totals(), loop.start[c] = cores_[c]->now();
+  if (loop.round > 0)
+    for (size_t c = 0; c < cores_.size(); ++c) cores_[c]->jump_back(markers_[c][loop.close]);
   frame.block.marker = loop.open + 1;
   frame.block.begin = at_marker(loop.open);
   for (uint32_t& at : frame.block.begin) ++at;

@@ -24,6 +24,7 @@ int cores_per_hbm_stack(const arch::TimingTable& table) {
 Machine::Machine(const arch::TimingTable& table)
     : costs(table),
       semaphore(to_ps(table.constant("semaphore_wait_ns"))),
+      loop_jump(to_ps(table.constant("loop_jump_ns"))),
       table_load(to_ps(table.constant("activation_table_load_ns"))),
       launch(to_ps(table.constant("kernel_launch_ns"))),
       timed_extra(to_ps(table.constant("nc_latency_extra_ns"))),

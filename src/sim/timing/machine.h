@@ -27,6 +27,7 @@ struct Machine {
 
   cost::InstructionCosts costs;
   Ps semaphore = 0;  // completion of one instruction to start of the one waiting for it
+  Ps loop_jump = 0;  // from an iteration of a loop to the next
   Ps table_load = 0;
   Ps launch = 0;
   Ps timed_extra = 0;

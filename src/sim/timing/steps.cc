@@ -22,14 +22,18 @@ Steps::Steps(const isa::Executable& executable, const Machine& machine)
       patterns_(all_pattern_facts(program_)),
       program_kinds_(executable.kinds != nullptr ? executable.kinds : std::make_shared<isa::Kinds>(program_)),
       compute_(program_kinds_->count()),
-      rows_operands_(program_kinds_->count()) {
+      rows_operands_(program_kinds_->count()),
+      last_transfer_(program_kinds_->count()) {
   for (auto& engines : compute_) engines.fill(kNobody);
+  for (const isa::Placement& placement : executable.placements)
+    partitions_.push_back(placement.address.partition);
   const auto size = static_cast<uint32_t>(executable.schedule.size());
   steps_.reserve(size);
   engines_.reserve(size);
   std::array<uint32_t, isa::kEngineCount> last;
   last.fill(kNobody);
   first_.emplace_back().fill(kNobody);
+  starting_transfers_.push_back(0);
   for (uint32_t at = 0; at < size; ++at) {
     interrupt::poll();
     fetch_ahead(at);
@@ -38,19 +42,21 @@ Steps::Steps(const isa::Executable& executable, const Machine& machine)
 }
 
 // What is looked at of a transfer is one miss behind the other: they are fetched for transfers ever nearer.
+// Of others nothing is, but without a branch, which nobody could foretell in a stream of transfers.
 void Steps::fetch_ahead(uint32_t at) const {
-  constexpr size_t kInstruction = 24, kOperands = 16, kPlacement = 8;
+  constexpr size_t kInstruction = 24, kOperands = 12;
   const std::vector<isa::ScheduledInstruction>& schedule = executable_.schedule;
   if (at + kInstruction >= schedule.size()) return;
-  const auto is_transfer = [&](size_t ahead) { return schedule[at + ahead].engine == Engine::kDma; };
-  const auto instruction = [&](size_t ahead) -> const isa::Instruction& {
-    return program_.instruction(schedule[at + ahead].instruction);
+  const auto fetch = [&](size_t ahead, const void* of_transfer) {
+    __builtin_prefetch(schedule[at + ahead].engine == Engine::kDma ? of_transfer : &schedule[at]);
   };
-  if (is_transfer(kInstruction)) __builtin_prefetch(&instruction(kInstruction));
-  if (is_transfer(kOperands)) __builtin_prefetch(program_.operands(instruction(kOperands)).data());
-  if (!is_transfer(kPlacement)) return;
-  for (const isa::Operand& operand : program_.operands(instruction(kPlacement)))
-    if (operand.is_access()) __builtin_prefetch(&executable_.placements[operand.tensor]);
+  const auto instruction = [&](size_t ahead) {
+    return &program_.instruction(schedule[at + ahead].instruction);
+  };
+  fetch(kInstruction, instruction(kInstruction));
+  const isa::Operand* operands = program_.operands(*instruction(kOperands)).data();
+  fetch(kOperands, operands);
+  fetch(kOperands, operands + 2);  // the first two may lie in two lines of the cache
 }
 
 void Steps::read(uint32_t at, std::array<uint32_t, isa::kEngineCount>& last) {
@@ -65,8 +71,10 @@ void Steps::read(uint32_t at, std::array<uint32_t, isa::kEngineCount>& last) {
     markers_.push_back(at);
     last.fill(kNobody);
     first_.emplace_back().fill(kNobody);
+    starting_transfers_.push_back(0);
     return;
   }
+  starting_transfers_.back() |= static_cast<uint32_t>(entry.engine == Engine::kDma) << index(issuer);
   uint32_t& before = last[index(issuer)];
   (before == kNobody ? first_.back()[index(issuer)] : steps_[before].next) = at;
   before = at;
@@ -108,23 +116,29 @@ const std::vector<Steps::RowsOperand>& Steps::rows_operands_of(uint32_t kind) {
 uint32_t Steps::kind_of_transfer(const isa::ScheduledInstruction& entry) {
   ++transfer_count_;
   const uint32_t kind = program_kinds_->of(entry.instruction);
+  const std::vector<RowsOperand>& with_rows = rows_operands_of(kind);
+  const isa::Operand* operands = program_.operands(program_.instruction(entry.instruction)).data();
+  const uint64_t how = entry.stream | static_cast<uint64_t>(entry.dge) << 16 | index(entry.trigger) << 24;
+  const auto row_of = [&](const RowsOperand& of) {
+    const isa::Operand& operand = operands[of.slot];
+    const int64_t row = operand.offset == 0 ? 0 : operand.offset / of.elements;
+    return static_cast<uint64_t>(partitions_[operand.tensor] + row);
+  };
+  // Most are like the last of their kind.
+  LastTransfer& last = last_transfer_[kind];
+  const uint64_t first_row = with_rows.empty() ? 0 : row_of(with_rows[0]);
+  if (with_rows.size() <= 1 && last.how == how && last.row == first_row) return last.kind;
   transfers_.begin();
-  transfers_.add(kind | uint64_t{entry.stream} << 32 | static_cast<uint64_t>(entry.dge) << 48 |
-                 index(entry.trigger) << 56);
-  const isa::Instruction& in = program_.instruction(entry.instruction);
-  for (const RowsOperand& with_rows : rows_operands_of(kind)) {
-    const isa::Operand& operand = program_.operand(in, with_rows.slot);
-    int64_t row = executable_.placements[operand.tensor].address.partition;
-    if (operand.offset != 0) row += operand.offset / with_rows.elements;
-    transfers_.add(static_cast<uint64_t>(row));
-  }
+  transfers_.add(kind | how << 32);
+  for (const RowsOperand& of : with_rows) transfers_.add(row_of(of));
   bool fresh = false;
   const uint32_t number = transfers_.number(&fresh);
   if (fresh) {
     of_transfer_.push_back(static_cast<uint32_t>(kinds_.size()));
     kinds_.emplace_back();
   }
-  return of_transfer_[number];
+  last = {how, first_row, of_transfer_[number]};
+  return last.kind;
 }
 
 void Steps::find_cost(uint32_t at, StepKind& kind) const {
@@ -168,7 +182,11 @@ std::span<const uint32_t> Steps::controls(uint32_t begin, uint32_t end) const {
 }
 
 const std::array<uint32_t, isa::kEngineCount>& Steps::first_of_block(uint32_t begin) const {
-  return first_[static_cast<size_t>(std::ranges::lower_bound(markers_, begin) - markers_.begin())];
+  return first_[block_of(begin)];
+}
+
+size_t Steps::block_of(uint32_t begin) const {
+  return static_cast<size_t>(std::ranges::lower_bound(markers_, begin) - markers_.begin());
 }
 
 }  // namespace opentrn::sim::timing

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -77,6 +78,10 @@ class Steps {
   std::span<const uint32_t> controls(uint32_t begin, uint32_t end) const;
   // The first of each engine's queue in the block between two markers that begins at `begin`.
   const std::array<uint32_t, isa::kEngineCount>& first_of_block(uint32_t begin) const;
+  // Whether all transfers of that block are in the queue of one engine.
+  bool one_engine_starts_transfers(uint32_t begin) const {
+    return std::popcount(starting_transfers_[block_of(begin)]) <= 1;
+  }
   size_t transfer_count() const { return transfer_count_; }
   const std::vector<PatternFacts>& patterns() const { return patterns_; }
 
@@ -100,12 +105,20 @@ class Steps {
   LargeVector<Step> steps_;
   LargeVector<uint8_t> engines_;  // by schedule index: the engine, and 16 times the issuing one
   std::vector<uint32_t> markers_, controls_;
+  size_t block_of(uint32_t begin) const;
   std::vector<std::array<uint32_t, isa::kEngineCount>> first_;  // by block
+  std::vector<uint32_t> starting_transfers_;                    // by block: bits of engines
   std::vector<StepKind> kinds_;
   std::shared_ptr<const isa::Kinds> program_kinds_;
   // By kind of the program and engine; kNobody: not yet met.
   std::vector<std::array<uint32_t, isa::kEngineCount>> compute_;
   std::vector<std::optional<std::vector<RowsOperand>>> rows_operands_;  // by kind of the program
+  struct LastTransfer {
+    uint64_t how = UINT64_MAX, row = 0;  // its queue and descriptors, and where it begins
+    uint32_t kind = 0;
+  };
+  std::vector<LastTransfer> last_transfer_;  // by kind of the program
+  std::vector<int32_t> partitions_;          // by tensor: the first
   isa::KeyTable transfers_;
   size_t transfer_count_ = 0;
   std::vector<uint32_t> of_transfer_;  // by number in transfers_

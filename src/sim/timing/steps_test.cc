@@ -65,6 +65,21 @@ TEST(Steps, PropertyInstructionsStartedBeforeTheirTurnHaveTheSameTimes) {
   }
 }
 
+// Nor do the times of transfers depend on it where one engine starts all of them.
+TEST(Steps, TransfersOfOneEngineStartedBeforeTheirTurnHaveTheSameTimes) {
+  const SimulateOptions options{.keep_instructions = true};
+  for (const auto& program :
+       {backend::stream_tiles(60, 512, DType::kFloat32), backend::stream_tiles(200, 12, DType::kBFloat16),
+        backend::matmul_block_free({512, 1024, 1024, DType::kBFloat16}, 2, 2)}) {
+    for (const Generation generation : {Generation::kV2, Generation::kV3}) {
+      const isa::Executable executable = backend::compile(program, {.generation = generation});
+      trace::Recorder recorder;
+      expect_same(simulate(executable, arch::timing(generation), nullptr, options),
+                  simulate(executable, arch::timing(generation), &recorder, options), 0);
+    }
+  }
+}
+
 void expect_costs_of_each(const isa::Executable& executable, const Machine& machine) {
   const isa::Program& program = *executable.program;
   Steps steps(executable, machine);
