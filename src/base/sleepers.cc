@@ -1,22 +1,15 @@
 #include "base/sleepers.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <ctime>
-
-#include "base/spin_lock.h"
 
 namespace opentrn {
 
 namespace {
 
-constexpr int kSpins = 200;    // some 5 us
-constexpr int kYields = 1000;  // some 200 us where nobody else wants the processor
-constexpr auto kLongYield = std::chrono::microseconds(20);
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 2'000'000};
 
 uint32_t* address_of(std::atomic<uint32_t>& word) {
@@ -44,18 +37,6 @@ void Sleepers::notify(int count) {
   if (tickets_.load(std::memory_order_relaxed) == 0) return;
   epoch_.fetch_add(1, std::memory_order_seq_cst);
   syscall(SYS_futex, address_of(epoch_), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
-}
-
-bool PatientWait::pause() {
-  if (sleeps_) return false;
-  if (++rounds_ < kSpins) {
-    relax_cpu();
-    return true;
-  }
-  const auto began = std::chrono::steady_clock::now();
-  sched_yield();
-  sleeps_ = rounds_ >= kSpins + kYields || std::chrono::steady_clock::now() - began > kLongYield;
-  return true;
 }
 
 }  // namespace opentrn
