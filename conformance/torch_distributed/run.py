@@ -3,9 +3,11 @@
 
     ./dev conformance torch-distributed [--ranks 2] [--only GLOB]... [--part I/N] [--json FILE]
 
-torch.testing._internal.distributed.distributed_test, as a backend of another package runs it: BACKEND=neuron. A test
-that names no device makes its tensors on the default one, which is neuron:RANK here. Ranks are processes forked from
-this one. Ends with "N passed, N failed, N skipped".
+torch.testing._internal.distributed.distributed_test, with BACKEND=neuron. The names of CUDA in it are read as this
+device's, and a condition that lets a group of PyTorch's own run a test lets this one: `translated()` has the rules. A
+test that names no device makes its tensors on the default one, which is neuron:RANK here. What tests compare is
+computed on the device and compared on the CPU. Ranks are processes forked from this one. Ends with "N passed, N failed,
+N skipped, N excluded".
 """
 
 from __future__ import annotations
@@ -13,26 +15,88 @@ from __future__ import annotations
 import argparse
 import collections
 import fnmatch
+import functools
+import importlib
 import json
 import os
 import re
 import sys
 import tempfile
 import time
+import types
 import unittest
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from conformance.torch_suite.run import compare_on_the_cpu  # noqa: E402
 
 # Tests that are not about this device, with the reason.
 EXCLUDED = {
-    "*_cuda*": "of CUDA",
-    "*sparse*": "sparse tensors",
-    "*nccl*": "of NCCL",
+    "*sparse*": "sparse tensors, which the device does not have",
     "*_gloo*": "of gloo",
     "test_monitored_barrier*": "of gloo",
+    "test_nccl_high_priority_stream": "a class of NCCL's own",
 }
+
+
+def translated(text: str) -> str:
+    """The module's source as this device's.
+
+    The word `cuda` is `neuron`. So are the backends of conditions that let one of PyTorch's own run a test (`BACKEND !=
+    "nccl"`), and of what a test asks for, but where a decorator says `BACKEND == "nccl"`: those are reasons why NCCL
+    does not run what is made on the default device, the CPU there.
+    """
+    text = re.sub(r"(?<!backends\.)(?<!version\.)(?<!import torch\.)(?<!from torch\.)\bcuda\b", "neuron", text)
+    text = re.sub(r"(?<!== dist\.)\bBackend\.NCCL\b", "Backend.NEURON", text)
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if not re.match(r"\s*(@\w+\()?BACKEND ==", line):
+            lines[number] = re.sub(r'"nccl"|(?<=!= )"(?:mpi|gloo)"|(?<=available\({)"gloo"', '"neuron"', line)
+    return "".join(lines)
+
+
+def upstream() -> types.ModuleType:
+    """torch's module of these tests, for this device."""
+
+    name = "torch.testing._internal.distributed.distributed_test"
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None
+    module = types.ModuleType(name)
+    module.__file__ = spec.origin
+    sys.modules[name] = module
+    text = translated(Path(spec.origin).read_text())
+    exec(compile(text, spec.origin, "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+def with_cores(helpers: types.ModuleType) -> None:
+    """What decides in torch's helpers which tests are skipped, before the tests are defined: this device's cores."""
+    import torch
+
+    backends = helpers.DistTestCases.backend_feature
+    for feature in ("ddp", "subgroup", "plugin", "gpu", "cuda", "neuron"):
+        backends[feature] = {*backends.get(feature, ()), "neuron"}
+
+    def needing(count: int, **_: Any) -> Any:
+        def decorate(test: Any) -> Any:
+            @functools.wraps(test)
+            def checked(*arguments: Any, **keywords: Any) -> Any:
+                if torch.neuron.device_count() < count:
+                    sys.exit(helpers.TEST_SKIPS[f"multi-gpu-{count}"].exit_code)
+                torch.set_default_device(None)  # what asks for devices names them
+                return test(*arguments, **keywords)
+
+            return checked
+
+        return decorate
+
+    # As of every other device's group, whose tensors are not the CPU's.
+    helpers.DistTestCases.skip_collective["cpu barrier"].add("neuron")
+    helpers.skip_if_lt_x_gpu = needing
+    helpers.skip_if_no_gpu = needing(1)
+    helpers.init_multigpu_helper = lambda world_size, backend: {rank: [rank] for rank in range(world_size)}
 
 
 def suite() -> Any:
@@ -43,13 +107,11 @@ def suite() -> Any:
 
     import opentrn.torch  # noqa: F401  (the device and its process group)
 
-    # Before the tests are defined: what a backend can do decides then which of them are skipped.
-    backends = common_distributed.DistTestCases.backend_feature
-    for feature in ("ddp", "subgroup", "plugin", "gpu"):
-        backends[feature] = {*backends.get(feature, ()), "neuron"}
-    from torch.testing._internal.distributed import distributed_test as upstream
+    with_cores(common_distributed)
+    compare_on_the_cpu()
+    module = upstream()
 
-    class TestNeuron(upstream.TestDistBackend, upstream.DistributedTest._DistTestBase):
+    class TestNeuron(module.TestDistBackend, module.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
         def setUp(self) -> None:
             super().setUp()
             self._fork_processes()
@@ -60,7 +122,8 @@ def suite() -> Any:
         @classmethod
         def _run(cls, rank: int, test_name: str, file_name: str, pipe: Any, **kwargs: Any) -> None:
             torch.neuron.set_device(rank)
-            torch.set_default_device(f"neuron:{rank}")
+            if "object" not in test_name:  # tensors inside of objects stay where they were made
+                torch.set_default_device(f"neuron:{rank}")
             super()._run(rank, test_name, file_name, pipe, **kwargs)
 
     assert dist.Backend("neuron")
@@ -114,6 +177,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    for folder in (ROOT, ROOT / "python"):
-        sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(ROOT / "python"))
     sys.exit(main())

@@ -1,8 +1,9 @@
 // SpinLock: for sections of a few dozen instructions, where a sleeping lock would cost more than it guards.
-// It gives way to other threads when the holder does not run.
+// It sleeps for a moment when the holder does not run.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace opentrn {
@@ -15,18 +16,18 @@ inline void relax_cpu() {
 #endif
 }
 
-// Waits a little, the longer the more often it is called in a row.
+// Waits a little, the longer the more often it is called in a row. Why it does not yield: PatientWait.
 class Backoff {
  public:
   void wait() {
     if (++rounds_ < kSpins)
       relax_cpu();
     else
-      std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
  private:
-  static constexpr int kSpins = 200;
+  static constexpr int kSpins = 1000;
   int rounds_ = 0;
 };
 

@@ -5,10 +5,12 @@
 #include <bit>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/fault.h"
 #include "base/interrupt.h"
+#include "base/sleepers.h"
 #include "base/spin_lock.h"
 
 namespace opentrn {
@@ -103,9 +105,10 @@ class TaskGraphRun : public LoopSharer {
     if (!offer(&loop, split)) return body(0, n, 0);
     loop.take_parts();
     withdraw(&loop);
-    for (Backoff backoff; loop.helpers.load(std::memory_order_acquire) > 0;) {
+    const auto is_over = [&] { return loop.helpers.load(std::memory_order_seq_cst) == 0; };
+    for (PatientWait patient(sleepers_); !is_over();) {
       interrupt::service();
-      backoff.wait();
+      patient.wait(is_over);
     }
     if (loop.error) std::rethrow_exception(loop.error);
   }
@@ -122,9 +125,12 @@ class TaskGraphRun : public LoopSharer {
 
   bool offer(SharedLoop* loop, Split split) {
     if (split == Split::kIfHelped && idle_.load(std::memory_order_relaxed) == 0) return false;
-    std::lock_guard guard(lock_);
-    open_loops_.push_back(loop);
-    open_loop_count_.store(open_loops_.size(), std::memory_order_release);
+    {
+      std::lock_guard guard(lock_);
+      open_loops_.push_back(loop);
+      open_loop_count_.store(open_loops_.size(), std::memory_order_release);
+    }
+    sleepers_.notify(static_cast<int>(threads_));
     return true;
   }
 
@@ -142,6 +148,12 @@ class TaskGraphRun : public LoopSharer {
     } catch (...) {
       error = std::current_exception();
     }
+    const uint32_t next = completed(task, error);
+    wake();
+    return next;
+  }
+
+  uint32_t completed(uint32_t task, const std::exception_ptr& error) {
     std::lock_guard guard(lock_);
     --running_;
     if (error && task < limit_) {
@@ -166,8 +178,20 @@ class TaskGraphRun : public LoopSharer {
   }
 
   uint32_t take() {
-    std::lock_guard guard(lock_);
-    return take_locked();
+    uint32_t task;
+    {
+      std::lock_guard guard(lock_);
+      task = take_locked();
+    }
+    wake();
+    return task;
+  }
+  // Whoever sleeps, where there is something for him: the next task for one, the end for all.
+  void wake() {
+    if (finished_.load(std::memory_order_relaxed))
+      sleepers_.notify(static_cast<int>(threads_));
+    else if (next_.load(std::memory_order_relaxed) != TaskGraph::kNone)
+      sleepers_.notify();
   }
   uint32_t take_locked() {
     const uint32_t task = next_.load(std::memory_order_relaxed);
@@ -208,13 +232,19 @@ class TaskGraphRun : public LoopSharer {
   // Waits for a task, a loop to help with, or the end.
   uint32_t idle() {
     idle_.fetch_add(1, std::memory_order_relaxed);
-    for (Backoff backoff; next_.load(std::memory_order_acquire) == TaskGraph::kNone &&
-                          !finished_.load(std::memory_order_acquire);) {
+    const auto is_over = [&] {
+      return next_.load(std::memory_order_seq_cst) != TaskGraph::kNone ||
+             finished_.load(std::memory_order_seq_cst);
+    };
+    const auto has_something = [&] {
+      return is_over() || open_loop_count_.load(std::memory_order_seq_cst) > 0;
+    };
+    for (std::optional<PatientWait> patient(sleepers_); !is_over();) {
       interrupt::service();
       if (open_loop_count_.load(std::memory_order_relaxed) > 0 && help())
-        backoff = {};
+        patient.emplace(sleepers_);
       else
-        backoff.wait();
+        patient->wait(has_something);
     }
     idle_.fetch_sub(1, std::memory_order_relaxed);
     return take();
@@ -232,7 +262,8 @@ class TaskGraphRun : public LoopSharer {
       loop->helpers.fetch_add(1, std::memory_order_relaxed);
     }
     loop->take_parts();
-    loop->helpers.fetch_sub(1, std::memory_order_release);
+    if (loop->helpers.fetch_sub(1, std::memory_order_seq_cst) == 1)  // the loop may be gone from here on
+      sleepers_.notify(static_cast<int>(threads_));
     return true;
   }
 
@@ -253,6 +284,7 @@ class TaskGraphRun : public LoopSharer {
   std::atomic<uint32_t> idle_{0};
   std::vector<SharedLoop*> open_loops_;  // of each thread's task at most one, or one inside another
   std::atomic<size_t> open_loop_count_{0};
+  Sleepers sleepers_;
 };
 
 void TaskGraph::run(ThreadPool& pool, const std::function<void(Task)>& execute,

@@ -21,6 +21,7 @@
 #include "base/floating_point.h"
 #include "base/fork.h"
 #include "base/interrupt.h"
+#include "base/sleepers.h"
 #include "base/spin_lock.h"
 
 namespace opentrn {
@@ -64,6 +65,7 @@ struct ThreadPool::State {
   std::atomic<int> done{0};
   std::atomic<bool> stop{false};
   int sleepers = 0;
+  Sleepers caller;  // who waits for the parts of the others
 
   size_t n = 0;
   const std::function<void(size_t, size_t, int)>* body = nullptr;
@@ -79,7 +81,8 @@ struct ThreadPool::State {
       if (!ticket.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel)) continue;
       const Ticket mine = Ticket::unpack(word);
       run_part(mine.next, mine.parts);
-      done.fetch_add(1, std::memory_order_release);
+      done.fetch_add(1, std::memory_order_seq_cst);
+      caller.notify();
       return true;
     }
     return false;
@@ -168,12 +171,10 @@ void ThreadPool::parallel_for(size_t n, const std::function<void(size_t, size_t,
   s.publish(parts);
   while (s.run_one()) {
   }
-  for (int spin = 0; s.done.load(std::memory_order_acquire) < parts; ++spin) {
+  const auto is_over = [&] { return s.done.load(std::memory_order_seq_cst) >= parts; };
+  for (PatientWait patient(s.caller); !is_over();) {
     interrupt::service();
-    if (spin < kSpinsBeforeSleep)
-      relax_cpu();
-    else
-      std::this_thread::yield();
+    patient.wait(is_over);
   }
   if (s.error) std::rethrow_exception(s.error);
 }

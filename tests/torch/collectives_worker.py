@@ -88,11 +88,16 @@ def reduce_scatter(place: str, rank: int, size: int) -> Any:
     given = brought(place, rank, (size * 3, 2))
     one = torch.empty(3, 2, device=place)
     dist.reduce_scatter(one, list(given.chunk(size)))
-    if place == "cpu":
-        return [one, one]
+    parts = [brought(place, rank, (2 * each + 1,)) for each in range(size)]
+    own = torch.empty(2 * rank + 1, device=place)
+    if place == "cpu":  # gloo has neither
+        for each in parts:
+            dist.all_reduce(each)
+        return [one, one, parts[rank]]
+    dist.reduce_scatter(own, parts)
     whole = torch.empty(3, 2, device=place)
     dist.reduce_scatter_tensor(whole, given)
-    return [one, whole]
+    return [one, whole, own]
 
 
 @case
@@ -134,7 +139,13 @@ def messages(place: str, rank: int, size: int) -> Any:
     operations = [dist.P2POp(dist.isend, first, after), dist.P2POp(dist.irecv, third, before)]
     for work in dist.batch_isend_irecv(operations):
         work.wait()
-    return [first, second, third]
+    own = torch.empty(2, device=place)
+    if place == "cpu":  # gloo has no messages to oneself
+        return [first, second, third, brought(place, rank, (2,))]
+    operations = [dist.P2POp(dist.isend, brought(place, rank, (2,)), rank), dist.P2POp(dist.irecv, own, rank)]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    return [first, second, third, own]
 
 
 @case

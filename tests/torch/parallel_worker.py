@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -322,6 +325,38 @@ def synchronised_batch_norm(_mesh: DeviceMesh) -> None:
         dist.all_reduce(loss, dist.ReduceOp.AVG)
     close(losses, train(alone, x, y, 3))
     close([each.detach() for each in net.module.buffers()], list(alone.buffers()))
+
+
+@case
+def batch_norm_keeps_channels_last(_mesh: DeviceMesh) -> None:
+    net = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm(3).to("neuron"))
+    for form, shape in ((torch.channels_last, (2, 3, 4, 4)), (torch.channels_last_3d, (2, 3, 2, 4, 4))):
+        x = torch.randn(shape).to("neuron").to(memory_format=form).requires_grad_()
+        out = net(x)
+        out.sum().backward()
+        assert out.is_contiguous(memory_format=form) and x.grad is not None
+        assert x.grad.is_contiguous(memory_format=form)
+
+
+@case
+def profiled_collectives(_mesh: DeviceMesh) -> None:
+    """As of PyTorch's own groups: an event from each call to its end, with shapes, and the record of its sizes."""
+    x, size = torch.ones(2, 3, device="neuron"), dist.get_world_size()
+    with torch.profiler.profile(record_shapes=True) as profile:
+        dist.all_reduce(x)
+        work = dist.all_reduce(x, async_op=True)
+        dist.all_gather_into_tensor(torch.empty(2 * size, 3, device="neuron"), x)
+        work.wait()
+    events = [each for each in profile.events() if each.name == "neuron:all_reduce"]
+    assert [each.is_async for each in events] == [True, True], events
+    assert [each.input_shapes for each in events] == [[[2, 3]], [[2, 3]]]
+    assert [each.name for each in profile.events() if "gather" in each.name].count("neuron:_all_gather_base") == 1
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        profile.export_chrome_trace(file.name)
+        rows = json.loads(Path(file.name).read_text())["traceEvents"]
+    records = [row["args"] for row in rows if row.get("name") == "record_param_comms"]
+    found = [(row["Collective name"], row.get("In msg nelems"), row.get("Group size")) for row in records]
+    assert found.count(("allreduce", 6, size)) == 2 and ("_allgather_base", 6, size) in found, found
 
 
 def main() -> None:

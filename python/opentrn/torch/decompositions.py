@@ -11,6 +11,9 @@ import torch
 from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions, decomposition_table
 
+# Ops whose decompositions have loops that end on values, which torch traces where sizes could be symbols.
+WITH_LOOPS = ("aten::linalg_matrix_exp",)
+
 
 def table() -> dict[Any, Callable[..., Any]]:
     """By op. Core ATen's table, of the rest of torch's what no rule writes, and what torch has none for."""
@@ -29,21 +32,27 @@ def eager_table() -> dict[Any, Callable[..., Any]]:
 @functools.cache
 def _of_torch() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
+    from opentrn.torch.ctc import DECOMPOSITIONS as CTC
     from opentrn.torch.embedding_bag import DECOMPOSITIONS as BAGS
+    from opentrn.torch.fake_quantize import DECOMPOSITIONS as QUANTIZED
     from opentrn.torch.fast_paths import DECOMPOSITIONS as FUSED
     from opentrn.torch.foreach import decompositions as over_lists
+    from opentrn.torch.fractional_pool import DECOMPOSITIONS as POOLS
     from opentrn.torch.gelu import DECOMPOSITIONS as GELU
     from opentrn.torch.linear_algebra import DECOMPOSITIONS as ALGEBRA
     from opentrn.torch.losses import DECOMPOSITIONS as LOSSES
+    from opentrn.torch.matrix_exp import DECOMPOSITIONS as EXPONENTIALS
     from opentrn.torch.median import DECOMPOSITIONS as MEDIANS
     from opentrn.torch.multinomial import DECOMPOSITIONS as DRAWN
     from opentrn.torch.nearest import DECOMPOSITIONS as NEAREST
     from opentrn.torch.random_integers import DECOMPOSITIONS as INTEGERS
     from opentrn.torch.registry import RULES
+    from opentrn.torch.rrelu import DECOMPOSITIONS as SLOPES
     from opentrn.torch.windows import DECOMPOSITIONS as WINDOWS
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
     chosen |= BAGS | FUSED | ALGEBRA | MEDIANS | LOSSES | DRAWN | INTEGERS | GELU | WINDOWS | NEAREST | over_lists()
+    chosen |= CTC | QUANTIZED | POOLS | EXPONENTIALS | SLOPES
     for op in RULES:
         chosen.pop(op, None)
     return chosen

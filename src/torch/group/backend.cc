@@ -9,6 +9,7 @@
 
 #include "torch/device.h"
 #include "torch/group/call.h"
+#include "torch/group/record.h"
 #include "torch/group/work.h"
 
 namespace opentrn::torch_device {
@@ -93,7 +94,13 @@ c10::Stream Backend::stream(c10::DeviceIndex device) {
 // ---- collectives
 // -----------------------------------------------------------------------------------------------
 
+CommsRecord Backend::record(const char* name, const Moved& moved) {
+  return {*this, rendezvous_.members(), rendezvous_.posted(), name, moved};
+}
+
 Backend::WorkPtr Backend::start(Call call) {
+  const Moved moved = moved_by(call);
+  const CommsRecord profiled = record(recorded_name(call.type), moved);
   auto pending = std::make_shared<Pending>();
   pending->device = device_of(call);
   pending->type = call.type;
@@ -123,7 +130,9 @@ Backend::WorkPtr Backend::start(Call call) {
   for (const Part& part : call.sources) copy_in(part, arena.base() + pending->input);
   pending->call = rendezvous_.post(call.post);
   outstanding_.push_back(pending);
-  return noted(c10::make_intrusive<Work>(self(), pending));
+  // The event shows what a rank brings, or what comes where it brings nothing.
+  const Tensors& shown = moved.sources.empty() ? moved.targets : moved.sources;
+  return noted(c10::make_intrusive<Work>(self(), pending, shown));
 }
 
 // Whether this thread is the one that finishes it.
@@ -306,10 +315,35 @@ Backend::WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& i
   return start(std::move(call));
 }
 
+// Parts of several sizes: to each rank its own, one reduction after the other.
+Backend::WorkPtr Backend::reduce_to_each(const at::Tensor& output, const Tensors& inputs,
+                                         const c10d::ReduceScatterOptions& options) {
+  const at::Tensor& own = inputs[static_cast<size_t>(getRank())];
+  TORCH_CHECK(own.numel() == output.numel() && own.scalar_type() == output.scalar_type(),
+              "reduce_scatter: the part of rank ", getRank(), " has ", own.numel(), " elements of ",
+              own.scalar_type(), " and its output ", output.numel(), " of ", output.scalar_type());
+  const SilentEvents silent;
+  std::vector<WorkPtr> works;
+  for (int rank = 0; rank < getSize(); ++rank) {
+    const Tensors part{inputs[static_cast<size_t>(rank)]};
+    const Reduction reduction(options.reduceOp, part, "reduce_scatter");
+    Call call(c10d::OpType::REDUCE, "reduce", reduction, part);
+    call.root(rank, getSize());
+    call.take(reduction.brought(part));
+    call.post.bytes = call.input_bytes;
+    if (rank == getRank()) call.give({output});
+    works.push_back(start(std::move(call)));
+  }
+  return c10::make_intrusive<WorkOfAll>(std::move(works), title_of(c10d::OpType::REDUCE_SCATTER), inputs);
+}
+
 Backend::WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                          const c10d::ReduceScatterOptions& options) {
   TORCH_CHECK(outputs.size() == 1 && inputs.size() == 1, "reduce_scatter gives one tensor to each rank");
   check_count(inputs[0], getSize(), "reduce_scatter");
+  const bool is_even = std::ranges::all_of(
+      inputs[0], [&](const at::Tensor& each) { return each.numel() == inputs[0][0].numel(); });
+  if (!is_even) return reduce_to_each(outputs[0], inputs[0], options);
   const Reduction reduction(options.reduceOp, inputs[0], "reduce_scatter");
   Call call(c10d::OpType::REDUCE_SCATTER, "reduce_scatter", reduction, inputs[0]);
   for (const at::Tensor& each : inputs[0])
@@ -391,6 +425,7 @@ Backend::WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs,
 Backend::WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                               const c10d::AllgatherOptions& options) {
   // As torch has it: outputs[rank][i] is inputs[i] of the rank.
+  const SilentEvents silent;
   std::vector<WorkPtr> works;
   for (size_t i = 0; i < inputs.size(); ++i) {
     TensorLists own(1);
@@ -402,26 +437,28 @@ Backend::WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inp
     Tensors input{inputs[i]};
     works.push_back(allgather(own, input, options));
   }
-  return c10::make_intrusive<WorkOfAll>(std::move(works));
+  return c10::make_intrusive<WorkOfAll>(std::move(works), title_of(c10d::OpType::ALLGATHER), inputs);
 }
 
 Backend::WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                           const c10d::AllgatherOptions& options) {
   TORCH_CHECK(outputs.size() == inputs.size(), "all_gather: ", inputs.size(), " inputs and ", outputs.size(),
               " outputs");
+  const SilentEvents silent;
   std::vector<WorkPtr> works;
   for (size_t i = 0; i < inputs.size(); ++i) works.push_back(_allgather_base(outputs[i], inputs[i], options));
-  return c10::make_intrusive<WorkOfAll>(std::move(works));
+  return c10::make_intrusive<WorkOfAll>(std::move(works), title_of(c10d::OpType::ALLGATHER), inputs);
 }
 
 Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                           const c10d::ReduceScatterOptions& options) {
   TORCH_CHECK(outputs.size() == inputs.size(), "reduce_scatter: ", inputs.size(), " inputs and ",
               outputs.size(), " outputs");
+  const SilentEvents silent;
   std::vector<WorkPtr> works;
   for (size_t i = 0; i < inputs.size(); ++i)
     works.push_back(_reduce_scatter_base(outputs[i], inputs[i], options));
-  return c10::make_intrusive<WorkOfAll>(std::move(works));
+  return c10::make_intrusive<WorkOfAll>(std::move(works), title_of(c10d::OpType::REDUCE_SCATTER), inputs);
 }
 
 // ---- messages
@@ -429,10 +466,11 @@ Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tens
 
 Backend::WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
   TORCH_CHECK(tensors.size() == 1, "send takes one tensor");
-  TORCH_CHECK(to >= 0 && to < getSize() && to != getRank(), "send to rank ", to, ": this is rank ", getRank(),
-              " of ", getSize());
+  TORCH_CHECK(to >= 0 && to < getSize(), "send to rank ", to, ": this is rank ", getRank(), " of ",
+              getSize());
   const at::Tensor& tensor = tensors[0];
   check_tensor(tensor, "send");
+  const CommsRecord profiled = record("send", {tensors, {}});
   auto pending = std::make_shared<Pending>();
   pending->type = c10d::OpType::SEND;
   pending->what = "send to rank " + std::to_string(to);
@@ -450,14 +488,14 @@ Backend::WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
   rendezvous_.send(to, tag, message, deadline({}), service_interrupts);
   pending->end_ns = message.arrival_ns + rendezvous_.message_ns(getRank(), to, message.bytes);
   pending->is_done = true;
-  return noted(c10::make_intrusive<Work>(self(), pending));
+  return noted(c10::make_intrusive<Work>(self(), pending, tensors));
 }
 
 Backend::WorkPtr Backend::receive(Tensors& tensors, int from, int tag) {
   TORCH_CHECK(tensors.size() == 1, "recv takes one tensor");
-  TORCH_CHECK(from < getSize() && from != getRank(), "recv from rank ", from, ": this is rank ", getRank(),
-              " of ", getSize());
+  TORCH_CHECK(from < getSize(), "recv from rank ", from, ": this is rank ", getRank(), " of ", getSize());
   check_tensor(tensors[0], "recv");
+  const CommsRecord profiled = record("recv", {{}, tensors});
   auto pending = std::make_shared<Pending>();
   pending->type = from < 0 ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV;
   pending->is_message = true;
@@ -476,7 +514,7 @@ Backend::WorkPtr Backend::receive(Tensors& tensors, int from, int tag) {
     const std::lock_guard lock(mutex_);
     receiving_.push_back(pending);
   }
-  return noted(c10::make_intrusive<Work>(self(), pending));
+  return noted(c10::make_intrusive<Work>(self(), pending, tensors));
 }
 
 Backend::WorkPtr Backend::recv(Tensors& tensors, int from, int tag) { return receive(tensors, from, tag); }

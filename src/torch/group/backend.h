@@ -30,6 +30,8 @@ std::string calling_line();
 // Collectives that this thread starts from here on take so much longer than alone, for others beside them.
 void stretch_collectives(double factor);
 
+class CommsRecord;  // record.h
+
 class Backend final : public c10d::Backend {
  public:
   struct Setting {
@@ -93,9 +95,16 @@ class Backend final : public c10d::Backend {
   // As complete(), without waiting; whether it is done.
   bool try_complete(Pending& pending);
   c10::Stream stream(c10::DeviceIndex device);  // of the collectives, in simulated time
+  struct Moved {
+    Tensors sources, targets;
+  };
+  // For profilers, while it lives: a call that moves these.
+  CommsRecord record(const char* name, const Moved& moved);
 
  private:
   WorkPtr start(Call call);
+  WorkPtr reduce_to_each(const at::Tensor& output, const Tensors& inputs,
+                         const c10d::ReduceScatterOptions& options);
   WorkPtr receive(Tensors& tensors, int from, int tag);
   void complete_one(Pending& pending, std::chrono::milliseconds timeout);
   bool try_complete_one(Pending& pending);

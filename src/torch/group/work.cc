@@ -5,6 +5,7 @@
 #include <ATen/core/jit_type.h>
 
 #include "torch/device.h"
+#include "torch/group/record.h"
 
 namespace opentrn::torch_device {
 
@@ -38,17 +39,39 @@ c10::intrusive_ptr<Future> future_of(const Backend::Tensors& results, std::optio
 
 }  // namespace
 
-Backend::Work::Work(c10::intrusive_ptr<Backend> backend, std::shared_ptr<Pending> pending)
-    : c10d::Work(backend->getRank(), pending->type),
+namespace {
+thread_local bool events_are_silent = false;
+}
+
+SilentEvents::SilentEvents() : before_(std::exchange(events_are_silent, true)) {}
+SilentEvents::~SilentEvents() { events_are_silent = before_; }
+
+Backend::Work::Work(c10::intrusive_ptr<Backend> backend, std::shared_ptr<Pending> pending,
+                    const Tensors& shown)
+    : c10d::Work(backend->getRank(), pending->type, events_are_silent ? nullptr : title_of(pending->type),
+                 shown),
       backend_(std::move(backend)),
       pending_(std::move(pending)) {}
+
+void Backend::Work::end_event() {
+  const std::lock_guard lock(mutex_);
+  if (const auto end = std::exchange(recordFunctionEndCallback_, nullptr)) end();
+}
+
+bool Backend::Work::isCompleted() {
+  if (!backend_->try_complete(*pending_)) return false;
+  end_event();
+  return true;
+}
 
 void Backend::Work::synchronize() {
   if (pending_->is_done) stream_wait_until(current_stream(pending_->device), pending_->end_ns);
 }
 
 bool Backend::Work::wait(std::chrono::milliseconds timeout) {
+  const CommsRecord record = backend_->record("wait", {});
   backend_->complete(*pending_, timeout);
+  end_event();
   if (pending_->error) std::rethrow_exception(pending_->error);
   if (pending_->type != c10d::OpType::SEND) synchronize();  // a send's tensor is free at once
   return true;
@@ -59,6 +82,7 @@ c10::intrusive_ptr<Future> Backend::Work::getFuture() {
   std::exception_ptr error;
   try {
     backend_->complete(*pending_, {});
+    end_event();
     error = pending_->error;
   } catch (...) {
     error = std::current_exception();
@@ -68,8 +92,15 @@ c10::intrusive_ptr<Future> Backend::Work::getFuture() {
   return future_ = future_of(pending_->results, stream, error);
 }
 
+void WorkOfAll::end_event() {
+  const std::lock_guard lock(mutex_);
+  if (const auto end = std::exchange(recordFunctionEndCallback_, nullptr)) end();
+}
+
 bool WorkOfAll::isCompleted() {
-  return std::ranges::all_of(works_, [](const auto& each) { return each->isCompleted(); });
+  if (!std::ranges::all_of(works_, [](const auto& each) { return each->isCompleted(); })) return false;
+  end_event();
+  return true;
 }
 bool WorkOfAll::isSuccess() const {
   return std::ranges::all_of(works_, [](const auto& each) { return each->isSuccess(); });
@@ -79,6 +110,7 @@ void WorkOfAll::synchronize() {
 }
 bool WorkOfAll::wait(std::chrono::milliseconds timeout) {
   for (const auto& each : works_) each->wait(timeout);
+  end_event();
   return true;
 }
 Backend::Tensors WorkOfAll::result() {

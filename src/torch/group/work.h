@@ -30,8 +30,9 @@ struct Backend::Pending {
 
 class Backend::Work final : public c10d::Work {
  public:
-  Work(c10::intrusive_ptr<Backend> backend, std::shared_ptr<Pending> pending);
-  bool isCompleted() override { return backend_->try_complete(*pending_); }
+  Work(c10::intrusive_ptr<Backend> backend, std::shared_ptr<Pending> pending, const Tensors& shown);
+  ~Work() override { end_event(); }
+  bool isCompleted() override;
   bool isSuccess() const override { return pending_->is_done && !pending_->error; }
   std::exception_ptr exception() const override { return pending_->error; }
   int sourceRank() const override { return pending_->source; }
@@ -41,9 +42,23 @@ class Backend::Work final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
  private:
+  void end_event();  // of the profiler
+
   c10::intrusive_ptr<Backend> backend_;
   std::shared_ptr<Pending> pending_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+// While it lives, calls that this thread begins have no event of their own.
+class SilentEvents {
+ public:
+  SilentEvents();
+  ~SilentEvents();
+  SilentEvents(const SilentEvents&) = delete;
+  SilentEvents& operator=(const SilentEvents&) = delete;
+
+ private:
+  bool before_;
 };
 
 // Of several calls.
@@ -51,6 +66,10 @@ class WorkOfAll final : public c10d::Work {
  public:
   explicit WorkOfAll(std::vector<Backend::WorkPtr> works)
       : c10d::Work(-1, c10d::OpType::COALESCED), works_(std::move(works)) {}
+  // One event of a profiler's for all of them, whose own ones are silent (SilentEvents).
+  WorkOfAll(std::vector<Backend::WorkPtr> works, const char* title, const Backend::Tensors& shown)
+      : c10d::Work(-1, c10d::OpType::COALESCED, title, shown), works_(std::move(works)) {}
+  ~WorkOfAll() override { end_event(); }
   bool isCompleted() override;
   bool isSuccess() const override;
   Backend::Tensors result() override;
@@ -59,6 +78,8 @@ class WorkOfAll final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
  private:
+  void end_event();
+
   std::vector<Backend::WorkPtr> works_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
@@ -324,7 +325,10 @@ class _Tracer:
 
 
 def _traced(tracer: _Tracer) -> Any:
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    symbols = None
+    if tracer.name.partition(".")[0] in decompositions.WITH_LOOPS:
+        symbols = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=symbols)
     function = torch.func.functionalize(tracer, remove="mutations_and_views")
     with (
         sdpa_kernel(SDPBackend.MATH),

@@ -23,6 +23,8 @@ _KEEP = {
     "aten::native_batch_norm_backward": 1,
     "aten::pixel_shuffle": 0, "aten::pixel_unshuffle": 0, "aten::native_channel_shuffle": 0, "aten::channel_shuffle": 0,
 }  # fmt: skip
+# Ops without a kernel on the CPU, whose result lies as this argument does.
+_LIKE = {"aten::batch_norm_elemt": 0, "aten::batch_norm_backward_elemt": 1}
 
 
 def _lies_channels_last(given: Any) -> bool:
@@ -69,6 +71,9 @@ def of_results(
     sizes_given = [0 in given[i].shape for i in written]
     if not any(map(_lies_channels_last, given)) and not (any(sizes_given) and not all(map(_is_plain, given))):
         return []
+    if name in _LIKE:
+        like = given[arguments[_LIKE[name]].index]
+        return [like.stride] if _lies_channels_last(like) else []
 
     def value(ref: Any) -> Any:
         each = given[ref.index]
