@@ -21,7 +21,8 @@ from jax.sharding import PartitionSpec as P
 PLAN = json.loads(r"""{{plan}}""")
 MODEL, LAYOUT = PLAN["model"], PLAN["layout"]
 DTYPE = {"bf16": jnp.bfloat16, "fp32": jnp.float32}[PLAN["precision"]]
-PP, DP, CP, TP, ZERO, SP = (LAYOUT[name] for name in ("pp", "dp", "cp", "tp", "zero", "sp"))
+PP, DP, CP, TP, SP = (LAYOUT[name] for name in ("pp", "dp", "cp", "tp", "sp"))
+ZERO = LAYOUT["zero"] if DP * CP > 1 else 0  # of one rank of data parallelism nothing is in parts
 # A stage has as many chunks of blocks; the blocks of each chunk in their order, and of the longest one.
 VPP, BLOCKS = LAYOUT["vpp"], LAYOUT["blocks"]
 LONGEST = max(BLOCKS)
@@ -253,14 +254,15 @@ shifted.defvjp(lambda x, bias: (shifted(x, bias), bias), shifted_backward)
 
 
 def norm_of(x, w, name):
-    x = normed(x, w[name])
+    return with_bias(normed(x, w[name]), w, name)
+
+
+def linear(x, w, name):
+    return with_bias(product(x, w[name]), w, name)
+
+
+def with_bias(x, w, name):
     return shifted(x, w[name + "_bias"]) if MODEL["biases"] else x
-
-
-def linear(x, w, name, shares=1):
-    """A product, and a share of its bias: of one that ranks add up."""
-    x = product(x, w[name])
-    return shifted(x, w[name + "_bias"] / shares) if MODEL["biases"] else x
 
 
 @jax.custom_vjp
@@ -306,129 +308,7 @@ def gelu_backward(kept, gradient):
 gelu.defvjp(lambda up: (gelu(up), up), gelu_backward)
 
 
-@jax.custom_vjp
-def chosen(logits):
-    """The experts of each token, largest logit first, as float32; and their shares, which add up to 1."""
-    left, tops, experts = logits, [], []
-    counted = jax.lax.broadcasted_iota(jnp.float32, logits.shape, logits.ndim - 1)
-    for _ in range(CHOSEN):
-        top = jnp.max(left, -1)
-        expert = jnp.min(jnp.where(left == top[..., None], counted, float(EXPERTS)), -1)
-        left = jnp.where(counted == expert[..., None], -jnp.inf, left)
-        tops.append(top)
-        experts.append(expert)
-    raised = [jnp.exp(top - tops[0]) for top in tops]
-    total = sum(raised)
-    return jnp.stack([each / total for each in raised], -1), jnp.stack(experts, -1)
-
-
-def chosen_forward(logits):
-    made = chosen(logits)
-    return made, made
-
-
-def chosen_backward(kept, gradients):
-    (shares, experts), gradient = with_gradient(kept, gradients[0])
-    of_top = shares * (gradient - jnp.sum(shares * gradient, -1, keepdims=True))
-    shape = (*shares.shape[:-1], EXPERTS)
-    counted = jax.lax.broadcasted_iota(jnp.float32, shape, len(shape) - 1)
-    each = (jnp.where(counted == experts[..., i : i + 1], of_top[..., i : i + 1], 0) for i in range(CHOSEN))
-    return (sum(each),)
-
-
-chosen.defvjp(chosen_forward, chosen_backward)
-
-
-def places(shares, experts):
-    """Where each chosen expert has a token, and what token each of its places has.
-
-    An expert takes CAPACITY tokens of a sequence, first ones first; the rest pass it by. Places are counted expert by
-    expert, then by sequence. Gives the place of [token, choice], which is none behind the last, and by place the
-    token and its share, 0 where nobody is.
-    """
-    sequences, length, _ = experts.shape
-    count = EXPERTS * sequences * CAPACITY
-    counted = jax.lax.broadcasted_iota(jnp.float32, (sequences, length, EXPERTS), 2)
-    hot = [counted == experts[..., i : i + 1] for i in range(CHOSEN)]
-    meets = sum(each.astype(jnp.bfloat16) for each in hot)
-    earlier = jnp.tril(jnp.ones((length, length), jnp.bfloat16), -1)
-    # Tokens first, as they are read below.
-    before = jax.lax.dot_general(earlier, meets, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
-    before = jnp.swapaxes(before, 0, 1)
-    before = jnp.stack([jnp.sum(jnp.where(each, before, 0), -1) for each in hot], -1)
-    sequence = jax.lax.broadcasted_iota(jnp.float32, before.shape, 0)
-    place = ((experts * sequences + sequence) * CAPACITY + before).reshape(-1)
-    token = jax.lax.broadcasted_iota(jnp.float32, (sequences * length, CHOSEN), 0).reshape(-1)
-    behind = count + jax.lax.iota(jnp.int32, len(place))  # each its own
-    place = jnp.where(before.reshape(-1) < CAPACITY, place.astype(jnp.int32), behind)
-    rows = jnp.stack((token, shares.reshape(-1)), -1)
-    table = jnp.zeros((count, 2), jnp.float32)
-    table = table.at[place].set(rows, mode="drop", unique_indices=True, wrap_negative_indices=False)
-    return place.reshape(-1, CHOSEN), table[:, 0].astype(jnp.int32), table[:, 1]
-
-
-def rows_of(x, index):
-    return x.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
-def rows_by_choice(x, place):
-    """Of each choice, the row of every token, and whether there is one: 0 or 1."""
-    last = x.shape[0] - 1
-    for i in range(CHOSEN):
-        yield rows_of(x, jnp.minimum(place[:, i], last)), (place[:, i : i + 1] <= last).astype(jnp.float32)
-
-
-@jax.custom_vjp
-def dispatched(x, place, token):
-    """The tokens of experts, place by place."""
-    return rows_of(x, token)
-
-
-def dispatched_backward(kept, gradient):
-    """Gathered too, by the places of each token."""
-    place, token = kept
-    wide = sum(row.astype(jnp.float32) * there for row, there in rows_by_choice(gradient, place))
-    return wide.astype(DTYPE), None, None
-
-
-dispatched.defvjp(lambda x, place, token: (dispatched(x, place, token), (place, token)), dispatched_backward)
-
-
-@jax.custom_vjp
-def combined(made, shares, place, token, share):
-    """What experts make of each token, by their shares."""
-    each = zip(rows_by_choice(made, place), shares.T[..., None], strict=True)
-    return sum(row.astype(jnp.float32) * (there * by) for (row, there), by in each).astype(DTYPE)
-
-
-def combined_backward(kept, gradient):
-    (made, place, token, share), gradient = with_gradient(kept, gradient)
-    wide = gradient.astype(jnp.float32)
-    of_made = (rows_of(gradient, token).astype(jnp.float32) * share[:, None]).astype(DTYPE)
-    wide_rows = ((row.astype(jnp.float32), there[:, 0]) for row, there in rows_by_choice(made, place))
-    of_shares = [jnp.sum(row * wide, -1) * there for row, there in wide_rows]
-    return of_made, jnp.stack(of_shares, -1), None, None, None
-
-
-def combined_forward(made, shares, place, token, share):
-    return combined(made, shares, place, token, share), (made, place, token, share)
-
-
-combined.defvjp(combined_forward, combined_backward)
-
-
-@jax.custom_vjp
-def product_each(x, w):
-    """Of every expert of this device."""
-    return jnp.einsum("esi,eio->eso", x, w)
-
-
-def product_each_backward(kept, gradient):
-    x, w = kept
-    return jnp.einsum("eso,eio->esi", gradient, w), jnp.einsum("esi,eso->eio", x, gradient)
-
-
-product_each.defvjp(lambda x, w: (product_each(x, w), (x, w)), product_each_backward)
+# {{experts}}
 
 
 def is_label(like, labels):
@@ -513,7 +393,7 @@ class Step:
         k, v = (self.of_queries(self.of_sequence(y), q.shape[2]) for y in (k, v))
         by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
         mixed = attended(by_head(q), by_head(k), by_head(v), self.first())
-        return linear(jnp.swapaxes(mixed, 1, 2).reshape(*h.shape[:2], -1), w, "o", self.tp)
+        return product(jnp.swapaxes(mixed, 1, 2).reshape(*h.shape[:2], -1), w["o"])
 
     def heads(self, h, w):
         q, k, v = (linear(h, w, name).reshape(*h.shape[:2], -1, HEAD) for name in "qkv")
@@ -575,28 +455,31 @@ class Step:
 
     def layer(self, x, w):
         w = self.own_heads(self.gathered(w, shapes()["layers"][-1 if "router" in w else 0])) if ZERO >= 3 else w
-        x = x + self.summed(self.attention(self.whole_tokens(norm_of(x, w, "norm1")), w))
+        x = with_bias(x + self.summed(self.attention(self.whole_tokens(norm_of(x, w, "norm1")), w)), w, "o")
         h = self.whole_tokens(norm_of(x, w, "norm2"))
-        return x + self.summed(self.experts(h, w) if "router" in w else self.mlp(h, w, linear))
+        if "router" in w:
+            return x + self.summed(self.experts(h, w))
+        return with_bias(x + self.summed(self.mlp(h, w)), w, "down")
 
-    def mlp(self, h, w, linear, of=""):
+    def mlp(self, h, w, of="", linear=linear, product=product):
         up = linear(h, w, of + "up")
         inner = gated(linear(h, w, of + "gate"), up) if MODEL["gated"] else gelu(up)
-        return linear(inner, w, of + "down", self.tp)
+        return product(inner, w[of + "down"])
 
     def experts(self, h, w):
         """Tokens go to the devices that have their experts, and what those make of them comes back. The experts that
         every token meets are on its own device, and work while tokens are under way."""
         sequences = h.shape[0] * h.shape[1] * CP // PLAN["seq"]  # or runs of them, as devices of CP have
-        shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))
+        shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))  # noqa: F821
         shares, experts = (each.reshape(sequences, -1, CHOSEN) for each in (shares, experts))
-        place, token, share = places(*jax.lax.stop_gradient((shares, experts)))
-        tokens = dispatched(h.reshape(-1, HIDDEN), place, token).reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
+        place, token, share = places(*jax.lax.stop_gradient((shares, experts)))  # noqa: F821
+        tokens = dispatched(h.reshape(-1, HIDDEN), place, token).reshape(EXPERTS, sequences * CAPACITY, HIDDEN)  # noqa: F821
         tokens = jax.lax.all_to_all(tokens, "ep", split_axis=0, concat_axis=1, tiled=True)
-        shared = self.mlp(h, w, linear, "shared_") if SHARED else 0
-        each = lambda x, w, name, _=1: product_each(x, w[name])  # noqa: E731
-        made = jax.lax.all_to_all(self.mlp(tokens, w, each), "ep", split_axis=1, concat_axis=0, tiled=True)
-        made = combined(made.reshape(-1, HIDDEN), shares.reshape(-1, CHOSEN), place, token, share)
+        shared = self.mlp(h, w, "shared_") if SHARED else 0
+        each = lambda x, w, name: product_each(x, w[name])  # noqa: E731, F821
+        made = self.mlp(tokens, w, linear=each, product=product_each)  # noqa: F821
+        made = jax.lax.all_to_all(made, "ep", split_axis=1, concat_axis=0, tiled=True)
+        made = combined(made.reshape(-1, HIDDEN), shares.reshape(-1, CHOSEN), place, token, share)  # noqa: F821
         return made.reshape(h.shape) + shared
 
     def gathered(self, weights, of):

@@ -441,6 +441,12 @@ def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):
              "tie_word_embeddings": True},
             {"seq": 1024, "global_batch": 4, "tp": 1, "sp": "off", "zero": 2, "micro_batch": 1, "recompute": "none"},
         ),
+        # Three heads of keys on a rank, of which a core has rows: 10 % shorter than its plan.
+        (
+            {"model_type": "nemotron", "hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 6,
+             "num_key_value_heads": 3, "head_dim": 128, "intermediate_size": 3072, "vocab_size": 4096},
+            {"seq": 256, "global_batch": 16, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 2, "recompute": "none"},
+        ),
         # Two micro-batches, and another cut than the plan's: 7 % longer.
         (
             {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,
@@ -506,6 +512,12 @@ LATENT_TOY = {"model_type": "deepseek_v3", "num_hidden_layers": 2, "num_attentio
             1, {"model_type": "opt", "hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 16,
                 "ffn_dim": 3072, "vocab_size": 4096, "max_position_embeddings": 2048},
             {"seq": 256, "global_batch": 8, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
+        ),
+        # No data parallelism, so that ZeRO leaves all whole: 12 % shorter than its plan.
+        (
+            2, {"model_type": "gpt_neox", "hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 16,
+                "head_dim": 32, "intermediate_size": 2048, "vocab_size": 4096, "max_position_embeddings": 2048},
+            {"seq": 512, "global_batch": 1, "tp": 4, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
         ),
         # Drawn at random; 5.6 % longer than its plan when it was.
         (

@@ -218,6 +218,16 @@ class MicroBatch {
     return steps_.collective(Kind::kAllReduce, ends_, passes_.token_bytes, value,
                              inside_.summed_s(passes_.token_bytes));
   }
+  // Of a gradient behind a half, where a norm that stands alone comes before ranks add it up: its cores do.
+  bool sums_behind(const PieceTime& norm) const { return norm.seconds > 0 && !is_cut_; }
+  Value summed_inside(Value value) {
+    return steps_.collective(Kind::kReduceScatter, {}, 0, value,
+                             inside_.scattered_s(passes_.activation_bytes));
+  }
+  Value summed_behind(Value value, bool in_parts) {
+    return steps_.collective(in_parts ? Kind::kReduceScatter : Kind::kAllReduce, group_,
+                             passes_.activation_bytes, value);
+  }
   // A norm that stands alone, of what ranks have added up.
   Value normed_alone(const PieceTime& norm, Value value, double given_at = 1) {
     if (norm.seconds <= 0) return value;
@@ -480,12 +490,14 @@ class MicroBatch {
     const int again = passes_.recompute && passes_.stages == 1 ? passes_.layers - 1 : kNone;
     part_with_again(passes_.logits_backward, {{shares, 0}, {labels, 0}, {output, kTableReadAt}},
                     {{d, given_at}, {d_output, output_at}}, again);
-    gradient_ = passes_.stages > 1 && !is_cut_ ? d : summed(d);
+    const bool sums_later = sums_behind(passes_.norm_backward);
+    gradient_ = sums_later ? summed_inside(d) : passes_.stages > 1 && !is_cut_ ? d : summed(d);
     if (exchanges)
       d_tied_ = steps_.collective(Kind::kAllToAll, group_, passes_.embedding_bytes, d_output);
     else if (!is_tied)
       weights_.sum(d_output, passes_.output_bytes);
     norm_backward(passes_.norm_backward, 1, again);
+    if (sums_later && passes_.stages == 1) gradient_ = summed_behind(gradient_, false);
   }
 
   // Attention of a block that runs forward again does so where it needs nothing that is not there: in the
@@ -543,6 +555,9 @@ class MicroBatch {
     Touches all = joined({{whole_gradient_, 0}}, reads);
     if (passes_.updates)
       for (const Touch& each : behind_) all.push_back({each.value, at(half.given_at)});
+    const bool stays = is_last && !is_cut_ && passes_.stages > 1;
+    const bool has_own_sums = is_attention(half) && (passes_.by_rows || in_context());
+    const bool sums_later = !has_own_sums && sums_behind(half.norm_backward);
     if (is_attention(half) && passes_.by_rows) {
       rows_backward(all, writes, is_last);
     } else if (is_attention(half) && in_context()) {
@@ -551,7 +566,7 @@ class MicroBatch {
       part_with_again(time, all, joined({{given, at(half.given_at)}}, writes), again);
       terms_ = given;
       // The embedding's ranks have parts of each token's numbers, and stages before they add them up.
-      gradient_ = is_last && !is_cut_ && passes_.stages > 1 ? given : summed(given, is_last);
+      gradient_ = sums_later ? summed_inside(given) : stays ? given : summed(given, is_last);
     }
     behind_.clear();
     for (size_t i = 0; i < writes.size(); ++i) {
@@ -560,6 +575,9 @@ class MicroBatch {
     }
     weights_.update(known);
     norm_backward(half.norm_backward, half.normed_at, again);
+    if (!sums_later) return;
+    terms_ = gradient_;
+    if (!stays) gradient_ = summed_behind(gradient_, is_last);
   }
 
   // Of attention whose cores have rows: of its weights, the output layer's gradient comes before they add up

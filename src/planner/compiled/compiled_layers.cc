@@ -529,9 +529,17 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   return step;
 }
 
+// Whether a rank has several heads of keys that its two cores do not divide: a core has rows of all its
+// heads.
+bool has_uneven_keys(const Model& model, int64_t ranks) {
+  if (model.latent() || model.kv_heads % ranks != 0) return false;
+  const int64_t own = model.kv_heads / ranks;
+  return own > 1 && own % 2 != 0;
+}
+
 // Whether cores have heads, or rows of attention that is compiled whole.
 bool cores_share(const Model& model, Precision precision, const Layout& layout, const BlockSizes& sizes) {
-  if (model.heads % sizes.parts == 0) return true;
+  if (!sizes.by_rows && model.heads % sizes.parts == 0) return true;
   return sizes.by_rows && layout.cp == 1 && windowed(model, sizes.keys) == 0 &&
          (sizes.micro_batch * sizes.keys) % sizes.cores == 0 && sizes.keys % sizes.cores == 0 &&
          is_whole(model, precision, sizes);
@@ -539,9 +547,12 @@ bool cores_share(const Model& model, Precision precision, const Layout& layout, 
 
 }  // namespace
 
-std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& machine, const Layout& layout,
+std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& machine, const Layout& asked,
                                                  std::string& why) {
   const Model& model = job.model;
+  // Of one rank of data parallelism ZeRO leaves all whole.
+  Layout layout = asked;
+  if (layout.dp * layout.cp == 1) layout.zero = 0;
   why = not_compiled_because(model, job.precision, machine);
   const int64_t parts = int64_t{layout.tp} * machine.cores_per_rank;
   BlockSizes sizes;
@@ -556,7 +567,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.stages = in_ticks ? layout.pp : 1;
   sizes.chunks = in_ticks && layout.vpp > 1 ? layout.vpp : 0;
   sizes.cores = machine.cores_per_rank;
-  sizes.by_rows = model.heads % parts != 0 && model.heads % layout.tp == 0 && machine.cores_per_rank == 2;
+  sizes.by_rows = model.heads % layout.tp == 0 && machine.cores_per_rank == 2 &&
+                  (model.heads % parts != 0 || has_uneven_keys(model, layout.tp));
   sizes.local_experts = double(model.experts) / layout.ep;
   sizes.ep = layout.ep;
   sizes.context = layout.cp;
@@ -565,9 +577,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
   if (!why.empty()) return std::nullopt;
   const double micro_batches = job.global_batch / (double(layout.dp) * layout.micro_batch);
-  // Where no ranks share gradients, ZeRO-3's are whole, too.
-  const bool are_whole = layout.zero < 3 || layout.dp * layout.cp == 1;
-  sizes.adds = are_whole && (in_ticks || micro_batches > 1);
+  sizes.adds = layout.zero < 3 && (in_ticks || micro_batches > 1);
   // The only micro-batch's gradients are complete while its backward pass goes on.
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
                   model.expert_layers() == 0 && windowed(model, sizes.keys) == 0 &&

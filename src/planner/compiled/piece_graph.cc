@@ -270,7 +270,7 @@ class Sheet : PieceWords {
     const ValueId up = wide(made[0]), gate = wide(made.back());
     const ValueId acted = narrow(piece_.gated ? times(silu(gate), up) : gelu(up));
     const ValueId d_acted = narrow(product_turned(d_out, weight({piece_.inner, piece_.hidden})));
-    give_gradients(acted, d_out);
+    give_gradient(product_of_rows(acted, d_out));
     ValueId d_in{};
     const std::vector<ValueId> d_firsts = through_activation({made[0], made.back(), d_acted});
     for (size_t i = 0; i < d_firsts.size(); ++i) {
@@ -371,7 +371,7 @@ class Sheet : PieceWords {
   }
 
   ValueId mixed_of(ValueId q, ValueId k, ValueId v) {
-    return projected(given(heads_last(given(attended(q, k, v)))), piece_.hidden);
+    return summed_over_ranks(given(heads_last(given(attended(q, k, v)))));
   }
 
   void keys_forward() {
@@ -450,7 +450,7 @@ class Sheet : PieceWords {
   std::array<ValueId, 3> attention_inside_back(ValueId d_out) {
     const int64_t columns = piece_.heads * values();
     const ValueId d_mixed = narrow(product_turned(d_out, weight({columns, piece_.hidden})));
-    gradient(rows_read(columns), d_out);
+    give_gradient(product_of_rows(rows_read(columns), of_all_rows(d_out)));
     Dims own = of_heads(positions()), all = of_heads(piece_.keys);
     const ValueId q = argument(own), k = argument(all);
     own.back() = all.back() = values();
@@ -462,10 +462,10 @@ class Sheet : PieceWords {
   ValueId rows_read(int64_t columns) {
     return piece_.halves ? argument({2 * piece_.rows, columns / 2}) : argument({piece_.rows, columns});
   }
-  void gradient(ValueId in, ValueId d) {
-    if (piece_.halves) d = argument({2 * piece_.rows, builder_.type(d).dim(1)});
-    give_gradients(in, d);
+  ValueId of_all_rows(ValueId d) {
+    return piece_.halves ? argument({2 * piece_.rows, builder_.type(d).dim(1)}) : d;
   }
+  void gradient(ValueId in, ValueId d) { give_gradients(in, of_all_rows(d)); }
 
   // Gradients of weights that read `in`, and of `in`, from those of what they gave.
   ValueId back_through(ValueId in, const std::vector<ValueId>& d_outs) {
