@@ -43,6 +43,8 @@ struct BlockSizes {
   // The cores of a rank do not divide its heads: each has half of the sequences, or else of the queries, and
   // all heads (decision 0216).
   bool by_rows = false;
+  // ... or halves of what latent attention makes queries, and keys with values, of, and all of its own heads.
+  bool compresses = false;
   double local_experts = 0;  // of a rank
   int64_t ep = 1;            // ranks that share a set of experts
   int64_t context = 1;       // ranks that share a sequence
@@ -53,7 +55,8 @@ struct BlockSizes {
   // Of experts: the norm is one of all tokens, of which each core has its own.
   bool norms_own_rows() const { return normed_rows * cores == rows; }
   // Attention's norm is computed by the core that reads it.
-  bool norms_alone() const { return by_rows ? normed_rows * cores < rows : normed_rows < rows; }
+  bool norms_alone() const { return halves_tokens() ? normed_rows * cores < rows : normed_rows < rows; }
+  bool halves_tokens() const { return by_rows || compresses; }
 };
 
 Share share_of(const Model& model, const BlockSizes& sizes);
@@ -91,6 +94,8 @@ struct ExpertPieces {
 // Without the experts that every token meets.
 Piece without_shared(Piece piece);
 ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes);
+// ... of a rank that has all experts, one piece in place of them; nullopt of others.
+std::optional<Piece> mixture_of(const Model& model, Precision precision, const BlockSizes& sizes);
 // Whether each of them is compiled whole: of decoders whose experts are all chosen.
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes);
 

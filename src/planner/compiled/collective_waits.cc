@@ -239,7 +239,7 @@ class MicroBatch {
   Value normed(const PieceTime& norm, Value value) { return whole(normed_alone(norm, value)); }
 
   Value half_forward(const HalfPasses& half, const Touches& weights, Value value) {
-    if (is_attention(half) && passes_.by_rows)
+    if (is_attention(half) && halves_tokens())
       return attended_by_rows(weights, normed_alone(half.norm, value));
     if (is_attention(half) && in_context()) return attended_in_context(weights, normed(half.norm, value));
     return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
@@ -387,14 +387,17 @@ class MicroBatch {
   Value attended_by_rows(const Touches& weights, Value normal) {
     const HalfPasses& half = passes_.attention;
     Value value = whole_by_rows(normal);
+    const Value tokens = passes_.reads_tokens ? inside(value) : Value();
     if (half.key_bytes > 0)
       value = steps_.collective(Kind::kAllGather, {}, 0,
                                 steps_.made_by(half.before_keys, joined({{value, 0}}, weights)),
                                 inside_.meeting_s);
-    return summed_by_rows(steps_.made_by(half.forward, joined({{value, 0}}, weights)));
+    const Value made = steps_.made_by(half.forward, joined({{value, 0}, {tokens, 0}}, weights));
+    return passes_.compresses ? summed(made) : summed_by_rows(made);
   }
   // Attention behind its norm, of ranks that have a part of each sequence and gather keys, then values.
-  bool in_context() const { return passes_.attention.key_bytes > 0 && !passes_.by_rows; }
+  bool in_context() const { return passes_.attention.key_bytes > 0 && !halves_tokens(); }
+  bool halves_tokens() const { return passes_.by_rows || passes_.compresses; }
   Value attended_in_context(const Touches& weights, Value normal) {
     const HalfPasses& half = passes_.attention;
     const Touches all =
@@ -528,9 +531,9 @@ class MicroBatch {
       const Value read = gradient_;
       normal = steps_.fresh(), gradient_ = steps_.fresh();
       steps_.part(norm + passes_.attention.norm, {{read, 0}}, {{normal, kNormedAgainAt}, {gradient_, 1}});
-      if (!passes_.by_rows) normal = whole(normal);
+      if (!halves_tokens()) normal = whole(normal);
     }
-    if (passes_.by_rows) {
+    if (halves_tokens()) {
       again_ = attended_by_rows(attention_[size_t(again)], normal);
       return;
     }
@@ -556,9 +559,9 @@ class MicroBatch {
     if (passes_.updates)
       for (const Touch& each : behind_) all.push_back({each.value, at(half.given_at)});
     const bool stays = is_last && !is_cut_ && passes_.stages > 1;
-    const bool has_own_sums = is_attention(half) && (passes_.by_rows || in_context());
+    const bool has_own_sums = is_attention(half) && (halves_tokens() || in_context());
     const bool sums_later = !has_own_sums && sums_behind(half.norm_backward);
-    if (is_attention(half) && passes_.by_rows) {
+    if (is_attention(half) && halves_tokens()) {
       rows_backward(all, writes, is_last);
     } else if (is_attention(half) && in_context()) {
       context_backward(all, writes, is_last);
@@ -593,7 +596,9 @@ class MicroBatch {
     const Value terms = steps_.made_by(half.backward, reads);
     const Value keys = steps_.collective(Kind::kReduceScatter, {}, 0, terms,
                                          inside_.meeting_s + inside_.scattered_s(half.key_bytes));
-    steps_.part(half.before_keys_backward, {{keys, 0}}, joined({{given, half.given_at}}, weights));
+    const Value tokens = passes_.reads_tokens ? summed_inside(terms) : Value();
+    steps_.part(half.before_keys_backward, {{keys, 0}, {tokens, 0}},
+                joined({{given, half.given_at}}, weights));
     gradient_ = summed_by_rows(given, is_last);
   }
 
@@ -617,7 +622,7 @@ class MicroBatch {
     PieceTime before, own = half.backward;
     if (passes_.recompute) {
       // The first of the MLP's products needs nothing of what runs again.
-      if (stand_alone_) {
+      if (stand_alone_ && !half.mixes) {
         const double first = 0.5 / double(half.weights.size());
         steps_.part(first * own, {{whole_gradient_, 0}}, {});
         own = (1 - first) * own;

@@ -73,24 +73,27 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
   if (backward && piece.part == Part::kEmbedding) piece.selects = false;
   const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
   const bool may = piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
-                   piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
+                   piece.part == Part::kCompress || piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
   piece.updates = backward && updates && may && (of_mlp || of_attention);
   if (may && !piece.updates) {
     piece.queries = piece.key_values = 0;
     if (of_mlp) piece.inner = 0;
     if (of_mlp) piece.gated = false;
     if (of_attention) piece.query_rank = piece.kv_rank = piece.rope = piece.values = 0;
+    if (of_attention) piece.compressed = false;
   }
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
                (piece.part != Part::kCombine || piece.shared > 0);
   switch (piece.part) {
     case Part::kAttentionHalf:
+    case Part::kCompress:
     case Part::kBeforeKeys:
     case Part::kBehindKeys:
     case Part::kRoute:
     case Part::kExperts:
     case Part::kCounts:
     case Part::kPlaces:
+    case Part::kMixture:
     case Part::kCombine: return times.time(piece);
     default: break;
   }
@@ -112,6 +115,7 @@ PieceTime again_of(PieceTimes& times, Piece piece) {
 PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
   const PieceTime again = again_of(times, piece);
   piece.again = true;
+  piece.lean = piece.part == Part::kMixture;
   return time_of(times, piece, true, sizes.adds, sizes.updates) + -1 * again;
 }
 
@@ -119,7 +123,7 @@ PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) 
 PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
   const bool keeps = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf ||
                      piece.part == Part::kRoute || piece.part == Part::kPlaces ||
-                     piece.part == Part::kExperts;
+                     piece.part == Part::kMixture || piece.part == Part::kExperts;
   piece.lean = sizes.again && keeps;
   return time_of(times, piece, false, false);
 }
@@ -127,7 +131,8 @@ PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
 // The pass of a piece for the backward pass alone, which does not read what a token gets of its experts.
 double again_s(PieceTimes& times, const Piece& piece) {
   if (piece.part == Part::kCombine) return 0;
-  if (piece.part == Part::kMlpHalf || piece.part == Part::kRoute) return again_of(times, piece).seconds;
+  if (piece.part == Part::kMlpHalf || piece.part == Part::kRoute || piece.part == Part::kMixture)
+    return again_of(times, piece).seconds;
   return seconds_of(times, piece, false, false);
 }
 
@@ -160,7 +165,9 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
   const bool is_cut = (model.latent() && !is_whole(model, precision, sizes)) || model.streams > 1;
   for (const Counted& each : is_cut ? pieces_of(model, precision, sizes, with_experts)
                                     : halves_of(model, precision, sizes, with_experts)) {
-    const bool runs_again = sizes.again && !is_cut && !with_experts && each.piece.part == Part::kMlpHalf;
+    const bool runs_again =
+        sizes.again && !is_cut &&
+        (each.piece.part == Part::kMixture || (!with_experts && each.piece.part == Part::kMlpHalf));
     const double backward =
         each.count * (runs_again ? behind_again(times, each.piece, sizes).seconds
                                  : seconds_of(times, each.piece, true, sizes.adds, sizes.updates));
@@ -426,8 +433,9 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   const double of_mlp = (model.gated ? 3 : 2) * inner;
   MicroBatchPasses step;
   const auto passes = [&](const std::vector<Piece>& half, std::vector<WeightTensor> weights) {
-    const bool mlp = half[0].part == Part::kMlpHalf;
+    const bool mixes = half[0].part == Part::kMixture, mlp = mixes || half[0].part == Part::kMlpHalf;
     HalfPasses made;
+    made.mixes = mixes;
     made.forward = time_of(times, half.back(), false, false);
     made.backward = time_of(times, half.back(), true, sizes.adds, sizes.updates);
     made.again = made.forward;
@@ -441,6 +449,9 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
       const int64_t features =
           model.latent() ? model.nope_dim + model.rope_dim + model.value_dim : 2 * model.head_dim;
       made.key_bytes = double(heads * sizes.rows * features) * element;
+      if (sizes.compresses)
+        made.key_bytes =
+            double(sizes.rows) * double(model.query_rank + model.kv_rank + model.rope_dim) * element;
     }
     if (mlp ? !sizes.norms_all_rows() : sizes.norms_alone()) {
       const Piece norm = norm_behind(model, job.precision, sizes, mlp);
@@ -464,18 +475,27 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.stages = sizes.stages;
   step.context = sizes.context;
   step.by_rows = sizes.by_rows;
+  step.compresses = sizes.compresses;
+  step.reads_tokens = sizes.compresses && model.query_rank == 0;
   step.attention = passes(attention_half(model, job.precision, sizes), std::move(attention));
   std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
   if (model.gated) mlp.push_back({inner, 0.9});
   if (model.experts > 0) {
     step.dense = model.dense_layers;
     if (step.dense > 0) step.dense_mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
-    step.experts = expert_passes(times, model, job.precision, layout, sizes);
+    const auto mixture = mixture_of(model, job.precision, sizes);
+    if (!mixture) step.experts = expert_passes(times, model, job.precision, layout, sizes);
     const double of_experts =
         bytes(double(model.experts) / layout.ep * double(part_of(model.expert_ffn, sizes.parts)));
     step.mlp.weights = {{of_experts, 0.33}, {of_experts, 0.67}};
     if (model.gated) step.mlp.weights.push_back({of_experts, 0.9});
-    if (!sizes.norms_own_rows()) {
+    if (mixture) {
+      std::vector<WeightTensor> weights = step.mlp.weights;
+      weights.push_back({double(model.hidden) * model.experts * element, 0.95});
+      if (const double shared = bytes(double(part_of(model.shared_ffn, sizes.parts))); shared > 0)
+        for (int i = 0; i < (model.gated ? 3 : 2); ++i) weights.push_back({shared, 1});
+      step.mlp = passes({*mixture}, std::move(weights));
+    } else if (!sizes.norms_own_rows()) {
       step.mlp.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
       step.mlp.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
     }
@@ -569,6 +589,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.cores = machine.cores_per_rank;
   sizes.by_rows = model.heads % layout.tp == 0 && machine.cores_per_rank == 2 &&
                   (model.heads % parts != 0 || has_uneven_keys(model, layout.tp));
+  sizes.compresses = model.latent() && !sizes.by_rows && sizes.cores == 2 && layout.cp == 1 &&
+                     std::max(model.query_rank, model.kv_rank + model.rope_dim) <= 2 * model.hidden;
   sizes.local_experts = double(model.experts) / layout.ep;
   sizes.ep = layout.ep;
   sizes.context = layout.cp;

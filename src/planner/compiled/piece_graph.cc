@@ -30,6 +30,7 @@ class Sheet : PieceWords {
       case Part::kLinear: linear(); break;
       case Part::kAttentionHalf:
       case Part::kMlpHalf: piece_.backward ? half_backward() : half_forward(); break;
+      case Part::kCompress: piece_.backward ? compress_backward() : compress_forward(); break;
       case Part::kBeforeKeys: piece_.backward ? keys_backward() : keys_forward(); break;
       case Part::kBehindKeys: piece_.backward ? queries_backward() : queries_forward(); break;
       case Part::kNorm: piece_.backward ? norm_backward() : norm_forward(); break;
@@ -204,7 +205,8 @@ class Sheet : PieceWords {
   // -- halves of a block, between one meeting of ranks and the next; every value that the backward pass reads
   // is given by the forward pass, as it leaves the program that made it.
   void half_forward() {
-    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
+    const int64_t width = piece_.compressed && piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden;
+    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, width});
     if (piece_.again)
       mlp_inside(in, piece_.inner);
     else
@@ -243,9 +245,10 @@ class Sheet : PieceWords {
   }
   // Of latent attention, `values` are columns of all heads.
   void update_latent() {
-    if (piece_.query_rank > 0) update({piece_.hidden, piece_.query_rank});
+    const int64_t parts = piece_.compressed ? 2 : 1;
+    if (piece_.query_rank > 0) update({piece_.hidden, piece_.query_rank / parts});
     update({piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden, piece_.queries});
-    update({piece_.hidden, piece_.kv_rank + piece_.rope});
+    update({piece_.hidden, (piece_.kv_rank + piece_.rope) / parts});
     update({piece_.kv_rank, piece_.key_values});
     update({piece_.values, piece_.hidden});
   }
@@ -302,14 +305,48 @@ class Sheet : PieceWords {
 
   // -- latent attention: queries, and keys with values, by way of fewer features, of which a norm is taken;
   // all heads have the same features of keys that have positions
-  std::array<ValueId, 3> latent_projections(ValueId in) {
-    const int64_t fixed = piece_.features - piece_.rope;
+  struct Compressed {
+    ValueId of_queries, of_keys, placed;  // the last are features of keys that have positions
+  };
+  Compressed compressed_of(ValueId in) {
     const auto compressed = [&](ValueId x) { return given(normed(given(x))); };
     const ValueId of_queries = piece_.query_rank > 0 ? compressed(projected(in, piece_.query_rank)) : in;
-    const ValueId q = projected(of_queries, piece_.heads * piece_.features);
     const ValueId down = projected(in, piece_.kv_rank + piece_.rope);
-    const ValueId up =
-        projected(compressed(columns_of(down, 0, piece_.kv_rank)), piece_.heads * (fixed + values()));
+    return {of_queries, compressed(columns_of(down, 0, piece_.kv_rank)),
+            columns_of(down, piece_.kv_rank, piece_.rope)};
+  }
+  std::array<ValueId, 3> latent_projections(ValueId in) {
+    if (!piece_.compressed) return heads_of_compressed(compressed_of(in));
+    const ValueId of_keys = argument({piece_.rows, piece_.kv_rank});
+    return heads_of_compressed({in, of_keys, argument({piece_.rows, piece_.rope})});
+  }
+  void compress_forward() {
+    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
+    give(compressed_of(in).placed);
+  }
+  // `piece_.rows` are half of a rank's; of the weights a core has gradients of half the columns, of all rows.
+  void compress_backward() {
+    const ValueId in = argument({2 * piece_.rows, piece_.hidden});
+    ValueId d_in{};
+    bool is_first = true;
+    const auto through = [&](ValueId d) {
+      const int64_t columns = builder_.type(d).dim(1);
+      give_gradient(product_of_rows(in, argument({2 * piece_.rows, columns / 2})));
+      const ValueId back = narrow(product_turned(d, weight({piece_.hidden, columns})));
+      d_in = is_first ? back : plus(d_in, back);
+      is_first = false;
+    };
+    const auto of_norm = [&](int64_t columns) { return norm_back(argument({piece_.rows, columns})); };
+    if (piece_.query_rank > 0) through(given(of_norm(piece_.query_rank)));
+    const ValueId placed = argument({piece_.rows, piece_.rope});
+    through(given(concatenated({of_norm(piece_.kv_rank), narrow(turned(wide(placed), piece_.rope))})));
+    give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+    if (piece_.updates) update_other_half();
+  }
+  std::array<ValueId, 3> heads_of_compressed(const Compressed& from) {
+    const int64_t fixed = piece_.features - piece_.rope;
+    const ValueId q = projected(from.of_queries, piece_.heads * piece_.features);
+    const ValueId up = projected(from.of_keys, piece_.heads * (fixed + values()));
     const ValueId all_q = by_head(q, piece_.features), all_up = by_head(up, fixed + values());
     const Dims of_rope{piece_.rows, piece_.heads, piece_.rope};
     const ValueId turned_q =
@@ -317,7 +354,7 @@ class Sheet : PieceWords {
                                                     {piece_.rows, piece_.heads * piece_.rope})),
                               piece_.rope)),
                 piece_.rope);
-    const ValueId turned_k = narrow(turned(wide(columns_of(down, piece_.kv_rank, piece_.rope)), piece_.rope));
+    const ValueId turned_k = narrow(turned(wide(from.placed), piece_.rope));
     const ValueId q_heads = concatenated({columns_of(all_q, 0, fixed), turned_q});
     const ValueId k_heads =
         concatenated({columns_of(all_up, 0, fixed), builder_.broadcast_in_dim(turned_k, of_rope, {0, 2})});
@@ -332,7 +369,15 @@ class Sheet : PieceWords {
     const ValueId placed = by_head(narrow(turned(wide(d_turned), piece_.rope)), piece_.rope);
     const ValueId d_q = flat(concatenated({columns_of(d, 0, fixed), placed}));
     if (piece_.query_rank == 0) return back_by(in, d_q);
-    return back_by(in, norm_back(back_by(argument({piece_.rows, piece_.query_rank}), d_q)));
+    const ValueId d_compressed = back_by(argument({piece_.rows, piece_.query_rank}), d_q);
+    return piece_.compressed ? d_compressed : back_by(in, norm_back(d_compressed));
+  }
+  // Cores add up what they have of keys and values.
+  void compressed_keys_back(ValueId d_k, ValueId d_v) {
+    const int64_t fixed = piece_.features - piece_.rope;
+    const ValueId d_up = flat(concatenated({columns_of(d_k, 0, fixed), d_v}));
+    give(back_by(argument({piece_.rows, piece_.kv_rank}), d_up));
+    give(builder_.reduce(OpKind::add_, columns_of(d_k, fixed, piece_.rope), {1}));
   }
   ValueId latent_keys_back(ValueId in, ValueId d_k, ValueId d_v) {
     const int64_t fixed = piece_.features - piece_.rope;
@@ -435,6 +480,12 @@ class Sheet : PieceWords {
   ValueId attention_back(ValueId d_out) {
     const auto d = attention_inside_back(d_out);
     if (piece_.kv_rank > 0) {
+      if (piece_.compressed) {
+        compressed_keys_back(of_rows(d[1]), of_rows(d[2]));
+        const bool reads_tokens = piece_.query_rank == 0;
+        return latent_queries_back(reads_tokens ? argument({piece_.rows, piece_.hidden}) : d[0],
+                                   of_rows(d[0]));
+      }
       const ValueId in = argument({piece_.rows, piece_.hidden});
       const ValueId of_keys = latent_keys_back(in, of_rows(d[1]), of_rows(d[2]));
       return plus(of_keys, latent_queries_back(in, of_rows(d[0])));
@@ -635,6 +686,7 @@ std::string_view name_of(Part part) {
     case Part::kMlp: return "mlp";
     case Part::kLinear: return "linear";
     case Part::kAttentionHalf: return "attention_half";
+    case Part::kCompress: return "compress";
     case Part::kBeforeKeys: return "before_keys";
     case Part::kBehindKeys: return "behind_keys";
     case Part::kMlpHalf: return "mlp_half";
@@ -645,6 +697,7 @@ std::string_view name_of(Part part) {
     case Part::kRoute: return "route";
     case Part::kExperts: return "experts";
     case Part::kCombine: return "combine";
+    case Part::kMixture: return "mixture";
     case Part::kCounts: return "counts";
     case Part::kPlaces: return "places";
     case Part::kFetch: return "fetch";
@@ -684,7 +737,7 @@ std::string to_string(const Piece& piece) {
       {"f32", piece.wide},        {"rotary", piece.rotary},        {"normed", piece.normed},
       {"turned", piece.turned},   {"halves", piece.halves},        {"adds", piece.adds},
       {"updates", piece.updates}, {"again", piece.again},          {"selects", piece.selects},
-      {"lean", piece.lean},       {"biased", piece.biased}};
+      {"lean", piece.lean},       {"biased", piece.biased},        {"compressed", piece.compressed}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;
@@ -695,6 +748,7 @@ graph::Module graph_of(const Piece& piece) {
     case Part::kRoute:
     case Part::kExperts:
     case Part::kCombine:
+    case Part::kMixture:
     case Part::kCounts:
     case Part::kPlaces: return graph_of_experts(piece);
     case Part::kFetch:
