@@ -33,6 +33,8 @@ QUERY_RANK, KV_RANK, NOPE = MODEL["query_rank"], MODEL["kv_rank"], MODEL["nope_d
 ROPE, VALUE, FFN, VOCABULARY = MODEL["rope_dim"], MODEL["value_dim"], MODEL["ffn"], MODEL["vocabulary"]
 # Of experts: how many a token meets, and how many tokens of a sequence (or of a device's run of one) each takes.
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
+# A query meets tokens before it, as many as a window has where a block has one; or all, of an encoder.
+CAUSAL, WINDOW, WINDOWED = MODEL["causal"], MODEL["window"], MODEL["windowed"]
 SHARED, DENSE = MODEL["shared_ffn"], MODEL["dense_layers"]  # width of experts of all tokens; first blocks without any
 # Axes that cut a batch; ranks that share a set of experts are next to each other.
 BATCH = ("dp", "ep") if EXPERTS else ("dp",)
@@ -40,6 +42,7 @@ BATCH = ("dp", "ep") if EXPERTS else ("dp",)
 DATA = (*BATCH, "cp") if CP > 1 else BATCH
 # Axes that cut a model's ends. Stages go through a step together, so all of them have a part of both ends' work.
 ENDS = ("pp", "tp") if PP > 1 else ("tp",)
+HIDDEN_EACH = 8  # of an encoder's tokens one
 CHUNKS = ()  # the axes that cut the dimension of chunks
 
 
@@ -146,9 +149,33 @@ def specs(over_data: bool) -> dict:
 
 def attention_weights(q, k, first):
     scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(q.shape[-1])
+    if not CAUSAL:
+        return jax.nn.softmax(scores, -1)
+    if scores.shape[2] < scores.shape[3] and first is None:
+        return jax.nn.softmax(jnp.where(in_window(scores.shape), scores, -1e30), -1)
     counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, scores.shape[2:], axis)  # noqa: E731
     before = jnp.tril(jnp.ones(scores.shape[2:], bool)) if first is None else first + counted(0) >= counted(1)
     return jax.nn.softmax(jnp.where(before, scores, -1e30), -1)
+
+
+def in_window(shape):
+    """Of blocks [sequences, heads and blocks, queries, keys of the block before and of its own]: as many keys as a
+    window has, a query's own the last; before the first block there are none."""
+    counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, shape[1:], axis)  # noqa: E731
+    block, query, key = jax.lax.rem(counted(0), PLAN["seq"] // WINDOW), counted(1), counted(2)
+    return (key <= query + WINDOW) & (key > query) & ((block > 0) | (key >= WINDOW))
+
+
+def in_blocks(q, k, v):
+    """Queries in blocks as long as a window, with the keys and values of their block and the one before."""
+    blocks = lambda y: y.reshape(*y.shape[:2], -1, WINDOW, y.shape[-1])  # noqa: E731
+    flat = lambda y: y.reshape(y.shape[0], -1, *y.shape[3:])  # noqa: E731
+
+    def with_last(y):
+        before = jnp.pad(y[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0), (0, 0)))
+        return jnp.concatenate((before, y), 3)
+
+    return flat(blocks(q)), *(flat(with_last(blocks(y))) for y in (k, v))
 
 
 def with_gradient(kept, gradient):
@@ -340,6 +367,18 @@ def surprise_backward(kept, gradient):
 surprise.defvjp(surprise_forward, surprise_backward)
 
 
+def is_hidden(shape):
+    """Every eighth token of a sequence, which an encoder finds out by the others."""
+    return jax.lax.rem(jax.lax.broadcasted_iota(jnp.int32, shape, len(shape) - 1), HIDDEN_EACH) == 0
+
+
+def given(tokens):
+    """What is looked up: all but the last, which is a label alone; of an encoder the last row of the table in place
+    of hidden ones."""
+    tokens = tokens[..., :-1]
+    return tokens if CAUSAL else jnp.where(is_hidden(tokens.shape), VOCABULARY - 1, tokens)
+
+
 def updated(master, moment, square, gradient, count):
     """Adam's step by a sum of gradients of so many micro-batches: what is kept, and the weight as products read it.
 
@@ -388,16 +427,20 @@ class Step:
         """What the devices of tensor parallelism add up to; with sequence parallelism each keeps its tokens."""
         return jax.lax.psum_scatter(x, "tp", scatter_dimension=1, tiled=True) if SP else jax.lax.psum(x, "tp")
 
-    def attention(self, h, w):
+    def attention(self, h, w, in_window):
         q, k, v = self.latent_heads(h, w) if KV_RANK else self.heads(h, w)
         k, v = (self.of_queries(self.of_sequence(y), q.shape[2]) for y in (k, v))
         by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
-        mixed = attended(by_head(q), by_head(k), by_head(v), self.first())
+        q, k, v = by_head(q), by_head(k), by_head(v)
+        if in_window:
+            mixed = attended(*in_blocks(q, k, v), None).reshape(*q.shape[:3], -1)
+        else:
+            mixed = attended(q, k, v, self.first())
         return product(jnp.swapaxes(mixed, 1, 2).reshape(*h.shape[:2], -1), w["o"])
 
     def heads(self, h, w):
         q, k, v = (linear(h, w, name).reshape(*h.shape[:2], -1, HEAD) for name in "qkv")
-        return (q, k, v) if MODEL["positions"] else (self.rotated(q), self.rotated(k), v)
+        return (self.rotated(q), self.rotated(k), v) if CAUSAL and not MODEL["positions"] else (q, k, v)
 
     def latent_heads(self, h, w):
         """Every device makes the compressed queries, and keys and values, and of them its own heads. All heads have
@@ -453,9 +496,10 @@ class Step:
             met = jnp.where(number < (first + i + 1) * (HEADS // KEY_HEADS), others[i], met)
         return met
 
-    def layer(self, x, w):
+    def layer(self, x, w, place):
         w = self.own_heads(self.gathered(w, shapes()["layers"][-1 if "router" in w else 0])) if ZERO >= 3 else w
-        x = with_bias(x + self.summed(self.attention(self.whole_tokens(norm_of(x, w, "norm1")), w)), w, "o")
+        h = self.whole_tokens(norm_of(x, w, "norm1"))
+        x = with_bias(x + self.summed(self.attention(h, w, WINDOWED[place])), w, "o")
         h = self.whole_tokens(norm_of(x, w, "norm2"))
         if "router" in w:
             return x + self.summed(self.experts(h, w))
@@ -473,7 +517,8 @@ class Step:
         shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))  # noqa: F821
         shares, experts = (each.reshape(sequences, -1, CHOSEN) for each in (shares, experts))
         place, token, share = places(*jax.lax.stop_gradient((shares, experts)))  # noqa: F821
-        tokens = dispatched(h.reshape(-1, HIDDEN), place, token).reshape(EXPERTS, sequences * CAPACITY, HIDDEN)  # noqa: F821
+        tokens = dispatched(h.reshape(-1, HIDDEN), place, token)  # noqa: F821
+        tokens = tokens.reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
         tokens = jax.lax.all_to_all(tokens, "ep", split_axis=0, concat_axis=1, tiled=True)
         shared = self.mlp(h, w, "shared_") if SHARED else 0
         each = lambda x, w, name: product_each(x, w[name])  # noqa: E731, F821
@@ -495,7 +540,7 @@ class Step:
 
     def looked_up(self, ends, tokens):
         """A part of the hidden dimension. Tokens are rows of the table: nothing is checked, and none is negative."""
-        rows = ends["embedding"].at[tokens[..., :-1]]
+        rows = ends["embedding"].at[given(tokens)]
         x = rows.get(mode="promise_in_bounds", wrap_negative_indices=False)
         return x + self.own(ends["positions"][: PLAN["seq"]], 0) if MODEL["positions"] else x
 
@@ -508,9 +553,9 @@ class Step:
         return jax.lax.all_gather(x, "pp", axis=2, tiled=True) if PP > 1 else x
 
     def through(self, x, layers):
-        layer = jax.checkpoint(self.layer) if LAYOUT["recompute"] == "full" else self.layer
-        for each in layers:
-            x = layer(x, each)
+        layer = jax.checkpoint(self.layer, static_argnums=2) if LAYOUT["recompute"] == "full" else self.layer
+        for place, each in enumerate(layers):
+            x = layer(x, each, place)
         return x
 
     def table(self, embedding):
@@ -525,8 +570,12 @@ class Step:
         else:
             logits = product(x, ends["output"])
         logits = logits.astype(jnp.float32)  # of a part of the vocabulary
-        labels = tokens[:, 1:] - jax.lax.axis_index(ENDS) * logits.shape[2]
-        return jnp.mean(surprise(logits, labels)) / self.ranks
+        labels = (tokens[:, 1:] if CAUSAL else tokens[:, :-1]) - jax.lax.axis_index(ENDS) * logits.shape[2]
+        missed = surprise(logits, labels)
+        if not CAUSAL:  # of the tokens that are hidden
+            hidden = is_hidden(missed.shape).astype(jnp.float32)
+            return jnp.sum(missed * hidden) * (HIDDEN_EACH / missed.size / self.ranks)
+        return jnp.mean(missed) / self.ranks
 
     def loss(self, w, tokens):
         ends = self.gathered(w["ends"], shapes()["ends"])

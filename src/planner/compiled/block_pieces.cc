@@ -126,7 +126,8 @@ double work_of(const Piece& piece) {
     case Part::kAttentionHalf:
     case Part::kBehindKeys:
       return (piece.backward ? 4 : 2) * d(piece.rows) * projected(piece) +
-             (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
+             (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.window > 0 ? 2 * piece.window : piece.keys) *
+                 d(piece.features) * d(piece.heads);
     case Part::kCompress:
       return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) *
              d(piece.query_rank + piece.kv_rank + piece.rope);
@@ -461,6 +462,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   if (!model.latent() && model.kv_heads % (sizes.parts / sizes.cores) != 0 && share.kv_heads > 1)
     piece.shared = model.heads / model.kv_heads;
   piece.rotary = model.positions == 0 && model.causal;
+  if (sizes.in_window) piece.window = model.window;
   piece.normed = !sizes.norms_alone();
   if (sizes.compresses) return around_compressed(model, piece, sizes);
   if (!sizes.by_rows) {
@@ -499,6 +501,11 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
   return piece;
 }
 
+bool has_whole_windows(const Model& model, const BlockSizes& sizes) {
+  return windowed(model, sizes.keys) > 0 && sizes.context == 1 && !sizes.by_rows && !model.latent() &&
+         sizes.keys % model.window == 0;
+}
+
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
   if (model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
   double work = 0;
@@ -520,17 +527,23 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
     pieces.push_back({norm_behind(model, precision, sizes, true)});
   if (sizes.norms_alone()) pieces.push_back({norm_behind(model, precision, sizes, false)});
   // Layers whose attention sees a window, and attention that is too large, are cut further.
-  const double window = windowed(model, sizes.keys);
-  const double whole = is_whole(model, precision, sizes) ? 1 - window : 0;
+  BlockSizes in_window = sizes;
+  in_window.in_window = has_whole_windows(model, sizes);
+  const bool has_window = in_window.in_window && is_whole(model, precision, in_window);
+  if (has_window)
+    pieces.push_back({attention_half(model, precision, in_window)[0], windowed(model, sizes.keys)});
+  const double window = has_window ? 0 : windowed(model, sizes.keys);
+  const double rest = has_window ? 1 - windowed(model, sizes.keys) : 1;
+  const double whole = is_whole(model, precision, sizes) ? rest - window : 0;
   if (whole > 0)
     for (const Piece& piece : attention_half(model, precision, sizes)) pieces.push_back({piece, whole});
-  if (whole < 1) {
+  if (whole < rest) {
     if (whole > 0)
       pieces.push_back({window_of(model, attention_of(model, precision, sizes)), window});
     else
       add_attention(pieces, model, precision, sizes);
-    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), 1 - whole});
-    if (sizes.norms_all_rows()) norms += 1 - whole;
+    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), rest - whole});
+    if (sizes.norms_all_rows()) norms += rest - whole;
   }
   if (const auto mixture = whole_experts ? mixture_of(model, precision, sizes) : std::nullopt) {
     pieces.push_back({*mixture});

@@ -51,6 +51,7 @@ struct BlockSizes {
   bool adds = false;         // gradients to those of micro-batches before
   bool updates = false;      // weights, beside the backward pass of the only micro-batch
   bool again = false;        // blocks run forward again before their backward pass: first passes keep nothing
+  bool in_window = false;    // of attention whose queries meet a window of keys
   bool norms_all_rows() const { return normed_rows == rows; }
   // Of experts: the norm is one of all tokens, of which each core has its own.
   bool norms_own_rows() const { return normed_rows * cores == rows; }
@@ -110,6 +111,8 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
 Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes);
 // Of norms that stand alone, the one behind a half's backward piece updates the weights of that half.
 Piece norm_behind(const Model& model, Precision precision, const BlockSizes& sizes, bool mlp);
+// Whether windows divide a sequence, of ranks that have all of it and cores that have heads.
+bool has_whole_windows(const Model& model, const BlockSizes& sizes);
 // Whether attention is compiled from its norm to its output layer.
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes);
 

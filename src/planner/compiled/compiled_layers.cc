@@ -413,6 +413,15 @@ void set_ticks(PieceTimes& times, const Model& model, Precision precision, const
   out.output_s += test_s + moved(Part::kFetch, 1, true, false) + moved(Part::kKeep, 1, true, false);
 }
 
+// Of blocks of which a share has the second one's attention.
+HalfPasses mean_of(const HalfPasses& first, const HalfPasses& second, double share) {
+  HalfPasses mean = first;
+  for (PieceTime HalfPasses::*each : {&HalfPasses::forward, &HalfPasses::backward, &HalfPasses::again})
+    mean.*each = (1 - share) * first.*each + share * second.*each;
+  mean.given_at = (1 - share) * first.given_at + share * second.given_at;
+  return mean;
+}
+
 // Pieces of a step, as its program runs them; `out` is what layers() has found.
 MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& machine, const Layout& layout,
                            const BlockSizes& sizes, const Piece& embedding, const LayerTimes& out) {
@@ -477,7 +486,14 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.by_rows = sizes.by_rows;
   step.compresses = sizes.compresses;
   step.reads_tokens = sizes.compresses && model.query_rank == 0;
-  step.attention = passes(attention_half(model, job.precision, sizes), std::move(attention));
+  const double in_window = windowed(model, sizes.keys);
+  if (in_window < 1) step.attention = passes(attention_half(model, job.precision, sizes), attention);
+  if (in_window > 0) {
+    BlockSizes near = sizes;
+    near.in_window = true;
+    const HalfPasses of_near = passes(attention_half(model, job.precision, near), std::move(attention));
+    step.attention = in_window < 1 ? mean_of(step.attention, of_near, in_window) : of_near;
+  }
   std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
   if (model.gated) mlp.push_back({inner, 0.9});
   if (model.experts > 0) {
@@ -549,6 +565,15 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   return step;
 }
 
+// Whether attention is compiled from its norm to its output layer, of all blocks.
+bool attention_is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
+  const double share = windowed(model, sizes.keys);
+  BlockSizes in_window = sizes;
+  in_window.in_window = true;
+  return (share == 1 || is_whole(model, precision, sizes)) &&
+         (share == 0 || (has_whole_windows(model, sizes) && is_whole(model, precision, in_window)));
+}
+
 // Whether a rank has several heads of keys that its two cores do not divide: a core has rows of all its
 // heads.
 bool has_uneven_keys(const Model& model, int64_t ranks) {
@@ -602,8 +627,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.adds = layout.zero < 3 && (in_ticks || micro_batches > 1);
   // The only micro-batch's gradients are complete while its backward pass goes on.
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
-                  model.expert_layers() == 0 && windowed(model, sizes.keys) == 0 &&
-                  is_whole(model, job.precision, sizes);
+                  model.expert_layers() == 0 && attention_is_whole(model, job.precision, sizes);
   Piece embedding;
   embedding.part = Part::kEmbedding;
   embedding.rows = sizes.rows;
@@ -641,7 +665,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
     const bool is_known = is_program && layout.shard == 0 && are_alike && model.vocabulary > 0 &&
-                          windowed(model, sizes.keys) == 0 && is_whole(model, job.precision, sizes);
+                          attention_is_whole(model, job.precision, sizes);
     if (is_known) {
       const MicroBatchPasses passes = passes_of(times, job, machine, layout, sizes, embedding, out);
       if (in_ticks)

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "base/fault.h"
 #include "planner/compiled/piece_words.h"
 
@@ -149,7 +147,10 @@ class Sheet : PieceWords {
     made.back() = builder_.type(k).dim(static_cast<int>(last) - 1);
     ValueId scores = batched(q, last, k, last, made);
     scores = times(scores, splat(scores, 1 / std::sqrt(features)));
-    if (piece_.causal) {
+    if (piece_.window > 0) {
+      scores = builder_.add(OpKind::select_, {meets_in_window(builder_.type(scores).dims_vector()), scores,
+                                              splat(scores, kMasked)});
+    } else if (piece_.causal) {
       const Dims dims = builder_.type(scores).dims_vector();
       const Type positions = Type::tensor(kIndex, {dims[dims.size() - 2], dims.back()});
       const auto counted = [&](int64_t dimension) {
@@ -166,6 +167,25 @@ class Sheet : PieceWords {
     const ValueId raised = builder_.add(OpKind::exponential_, {minus(scores, largest)});
     const ValueId sum = over_keys(builder_.reduce(OpKind::add_, raised, {last}), scores);
     return builder_.add(OpKind::divide_, {raised, sum});
+  }
+
+  // As in_window of the exported step.
+  ValueId meets_in_window(const Dims& dims) {
+    const Dims of_sequence(dims.begin() + 1, dims.end());
+    const Type positions = Type::tensor(kIndex, of_sequence);
+    const auto counted = [&](int64_t dimension) {
+      return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}}, {positions});
+    };
+    const auto all = [&](int64_t value) { return splat(positions, double(value)); };
+    using enum graph::ComparisonDirection;
+    const ValueId block = builder_.add(OpKind::remainder_, {counted(0), all(blocks())});
+    const ValueId query = counted(1), key = counted(2);
+    const ValueId near = builder_.add(
+        OpKind::and_,
+        {builder_.compare(kLe, key, plus(query, all(piece_.window))), builder_.compare(kGt, key, query)});
+    const ValueId there = builder_.add(
+        OpKind::or_, {builder_.compare(kGt, block, all(0)), builder_.compare(kGe, key, all(piece_.window))});
+    return builder_.broadcast_in_dim(builder_.add(OpKind::and_, {near, there}), dims, {1, 2, 3});
   }
 
   void attention_forward() {
@@ -296,11 +316,14 @@ class Sheet : PieceWords {
     const auto placed = [&](ValueId x) { return piece_.rotary ? narrow(turned(wide(x))) : x; };
     ValueId q = projected(in, queries), k = projected(in, shared), v = projected(in, shared);
     q = placed(q), k = placed(k);
-    q = given(heads_first(q, piece_.heads));
+    q = heads_first(q, piece_.heads);
+    if (piece_.window == 0) q = given(q);
     if (piece_.context > 0) return {q, given(k), given(v)};
-    k = given(for_queries(k, positions()));
-    v = given(for_queries(v, positions()));
-    return {q, k, v};
+    k = for_queries(k, positions());
+    v = for_queries(v, positions());
+    if (piece_.window > 0)
+      return {given(in_blocks(q)), given(with_block_before(k)), given(with_block_before(v))};
+    return {q, given(k), given(v)};
   }
 
   // -- latent attention: queries, and keys with values, by way of fewer features, of which a norm is taken;
@@ -416,7 +439,38 @@ class Sheet : PieceWords {
   }
 
   ValueId mixed_of(ValueId q, ValueId k, ValueId v) {
-    return summed_over_ranks(given(heads_last(given(attended(q, k, v)))));
+    const ValueId made = given(attended(q, k, v));
+    return summed_over_ranks(given(heads_last(piece_.window > 0 ? of_blocks(made) : made)));
+  }
+
+  // -- attention in windows: of blocks as long as one [sequences, heads and blocks, positions, features],
+  // each with the keys of the block before
+  int64_t blocks() const { return piece_.keys / piece_.window; }
+  ValueId in_blocks(ValueId x) {
+    return builder_.reshape(x, {sequences(), piece_.heads * blocks(), piece_.window, last_of(x)});
+  }
+  ValueId of_blocks(ValueId x) {
+    return builder_.reshape(x, {sequences(), piece_.heads, piece_.keys, last_of(x)});
+  }
+  int64_t last_of(ValueId x) { return builder_.type(x).dim(builder_.type(x).rank() - 1); }
+  Dims by_block(int64_t blocks, int64_t positions, ValueId x) {
+    return {sequences(), piece_.heads, blocks, positions, last_of(x)};
+  }
+  ValueId no_block(ValueId x) { return splat(Type::tensor(element_, by_block(1, piece_.window, x)), 0); }
+  ValueId with_block_before(ValueId x) {
+    const ValueId own = builder_.reshape(x, by_block(blocks(), piece_.window, x));
+    const ValueId last = builder_.slice(own, {0, 0, 0, 0, 0}, by_block(blocks() - 1, piece_.window, x));
+    const ValueId both = builder_.concatenate({builder_.concatenate({no_block(x), last}, 2), own}, 3);
+    return builder_.reshape(both, {sequences(), piece_.heads * blocks(), 2 * piece_.window, last_of(x)});
+  }
+  // Keys' gradients, of their own block and of the one behind.
+  ValueId of_block_before(ValueId d) {
+    const int64_t window = piece_.window;
+    const ValueId both = builder_.reshape(d, by_block(blocks(), 2 * window, d));
+    const ValueId before = builder_.slice(both, {0, 0, 1, 0, 0}, by_block(blocks(), window, d));
+    const ValueId own = builder_.slice(both, {0, 0, 0, window, 0}, by_block(blocks(), 2 * window, d));
+    const ValueId sum = plus(own, builder_.concatenate({before, no_block(d)}, 2));
+    return builder_.reshape(sum, {sequences(), piece_.heads, piece_.keys, last_of(d)});
   }
 
   void keys_forward() {
@@ -503,6 +557,14 @@ class Sheet : PieceWords {
     const ValueId d_mixed = narrow(product_turned(d_out, weight({columns, piece_.hidden})));
     give_gradient(product_of_rows(rows_read(columns), of_all_rows(d_out)));
     Dims own = of_heads(positions()), all = of_heads(piece_.keys);
+    if (piece_.window > 0) {
+      own = {sequences(), piece_.heads * blocks(), piece_.window, piece_.features};
+      all = {sequences(), piece_.heads * blocks(), 2 * piece_.window, piece_.features};
+      const ValueId q = argument(own), k = argument(all), v = argument(all), made = argument(own);
+      const ValueId d_made = in_blocks(heads_first(d_mixed, piece_.heads));
+      const auto [d_q, d_k, d_v] = attended_backward(q, k, v, made, d_made);
+      return {of_blocks(d_q), of_block_before(d_k), of_block_before(d_v)};
+    }
     const ValueId q = argument(own), k = argument(all);
     own.back() = all.back() = values();
     const ValueId v = argument(all), made = argument(own);
@@ -673,75 +735,7 @@ class Sheet : PieceWords {
   }
 };
 
-std::string_view name_of(Part part) {
-  switch (part) {
-    case Part::kNorms: return "norms";
-    case Part::kProducts: return "products";
-    case Part::kAttention: return "attention";
-    case Part::kOutput: return "output";
-    case Part::kDecode: return "decode";
-    case Part::kEmbedding: return "embedding";
-    case Part::kOptimizer: return "optimizer";
-    case Part::kSum: return "sum";
-    case Part::kMlp: return "mlp";
-    case Part::kLinear: return "linear";
-    case Part::kAttentionHalf: return "attention_half";
-    case Part::kCompress: return "compress";
-    case Part::kBeforeKeys: return "before_keys";
-    case Part::kBehindKeys: return "behind_keys";
-    case Part::kMlpHalf: return "mlp_half";
-    case Part::kNorm: return "norm";
-    case Part::kLogits: return "logits";
-    case Part::kShares: return "shares";
-    case Part::kLogitsBackward: return "logits_backward";
-    case Part::kRoute: return "route";
-    case Part::kExperts: return "experts";
-    case Part::kCombine: return "combine";
-    case Part::kMixture: return "mixture";
-    case Part::kCounts: return "counts";
-    case Part::kPlaces: return "places";
-    case Part::kFetch: return "fetch";
-    case Part::kKeep: return "keep";
-    case Part::kLoopTest: return "loop_test";
-  }
-  OPENTRN_CHECK(false, "a part without a name");
-}
-
 }  // namespace
-
-std::string to_string(const Piece& piece) {
-  std::string text = fmt::format("{} {}", name_of(piece.part), piece.backward ? "backward" : "forward");
-  const std::pair<const char*, int64_t> sizes[] = {{"rows", piece.rows},
-                                                   {"keys", piece.keys},
-                                                   {"heads", piece.heads},
-                                                   {"kv_heads", piece.kv_heads},
-                                                   {"features", piece.features},
-                                                   {"values", piece.values},
-                                                   {"hidden", piece.hidden},
-                                                   {"queries", piece.queries},
-                                                   {"key_values", piece.key_values},
-                                                   {"inner", piece.inner},
-                                                   {"experts", piece.experts},
-                                                   {"chosen", piece.chosen},
-                                                   {"capacity", piece.capacity},
-                                                   {"context", piece.context},
-                                                   {"shared", piece.shared},
-                                                   {"chunks", piece.chunks},
-                                                   {"query_rank", piece.query_rank},
-                                                   {"kv_rank", piece.kv_rank},
-                                                   {"rope", piece.rope}};
-  for (const auto& [name, size] : sizes)
-    if (size > 0) text += fmt::format(" {} {}", name, size);
-  const std::pair<const char*, bool> flags[] = {
-      {"gated", piece.gated},     {"rms", piece.root_mean_square}, {"causal", piece.causal},
-      {"f32", piece.wide},        {"rotary", piece.rotary},        {"normed", piece.normed},
-      {"turned", piece.turned},   {"halves", piece.halves},        {"adds", piece.adds},
-      {"updates", piece.updates}, {"again", piece.again},          {"selects", piece.selects},
-      {"lean", piece.lean},       {"biased", piece.biased},        {"compressed", piece.compressed}};
-  for (const auto& [name, set] : flags)
-    if (set) text += fmt::format(" {}", name);
-  return text;
-}
 
 graph::Module graph_of(const Piece& piece) {
   switch (piece.part) {

@@ -76,6 +76,7 @@ struct Piece {
   // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them; kRoute, kCombine:
   // width of the experts that every token meets, which work in kRoute forward and in kCombine backward
   int64_t shared = 0;
+  int64_t window = 0;  // kAttentionHalf: of keys that a query meets, where it is less than all
   // Latent attention's, of kAttentionHalf and its two parts, and of those that update its weights: widths of
   // what queries (0: none), and keys with values, are made of; and features of a head that have positions.
   int64_t query_rank = 0, kv_rank = 0, rope = 0;

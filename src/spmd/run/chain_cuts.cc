@@ -494,9 +494,17 @@ class Chains {
     stated_.values.try_emplace(whole, cut_by(function_.type(whole), -1));
   }
 
+  // What comes of a value that only an addition reads, or the value.
+  ValueId with_bias(ValueId value) const {
+    const auto readers = readers_.find(value);
+    if (readers == readers_.end() || readers->second.size() != 1) return value;
+    const Op& op = function_.op(readers->second[0]);
+    return op.kind == OpKind::add_ ? op.results[0] : value;
+  }
+
   // Of a product whose columns are read as heads; nullopt of others, and of heads that cannot be followed.
   std::optional<bool> divides_heads(const Product& product) const {
-    const ValueId result = function_.op(product.op).results[0];
+    const ValueId result = with_bias(function_.op(product.op).results[0]);
     const int columns = free_dimension(product, product.weight, true);
     const auto readers = readers_.find(result);
     if (columns < 0 || readers == readers_.end()) return std::nullopt;
