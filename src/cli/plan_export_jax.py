@@ -152,18 +152,23 @@ def attention_weights(q, k, first):
     if not CAUSAL:
         return jax.nn.softmax(scores, -1)
     if scores.shape[2] < scores.shape[3] and first is None:
-        return jax.nn.softmax(jnp.where(in_window(scores.shape), scores, -1e30), -1)
+        return jax.nn.softmax(in_window(scores), -1)
     counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, scores.shape[2:], axis)  # noqa: E731
     before = jnp.tril(jnp.ones(scores.shape[2:], bool)) if first is None else first + counted(0) >= counted(1)
     return jax.nn.softmax(jnp.where(before, scores, -1e30), -1)
 
 
-def in_window(shape):
+def in_window(scores):
     """Of blocks [sequences, heads and blocks, queries, keys of the block before and of its own]: as many keys as a
-    window has, a query's own the last; before the first block there are none."""
-    counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, shape[1:], axis)  # noqa: E731
-    block, query, key = jax.lax.rem(counted(0), PLAN["seq"] // WINDOW), counted(1), counted(2)
-    return (key <= query + WINDOW) & (key > query) & ((block > 0) | (key >= WINDOW))
+    window has, a query's own the last; before the first block there are none. What both say is small, and added."""
+    counted = lambda axis, *shape: jax.lax.broadcasted_iota(jnp.int32, shape, axis)  # noqa: E731
+    all_blocks, queries, keys = scores.shape[1:]
+    query, key = counted(0, queries, keys), counted(1, queries, keys)
+    near = jnp.where((key <= query + WINDOW) & (key > query), jnp.float32(0), -1e30)
+    block, key = (counted(axis, all_blocks, keys) for axis in (0, 1))
+    block = jax.lax.rem(block, PLAN["seq"] // WINDOW)
+    there = jnp.where((block > 0) | (key >= WINDOW), jnp.float32(0), -1e30)
+    return scores + near + there[:, None]
 
 
 def in_blocks(q, k, v):

@@ -540,6 +540,8 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
   if (whole < rest) {
     if (whole > 0)
       pieces.push_back({window_of(model, attention_of(model, precision, sizes)), window});
+    else if (has_window)
+      pieces.push_back({attention_of(model, precision, sizes), rest});
     else
       add_attention(pieces, model, precision, sizes);
     pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), rest - whole});

@@ -148,8 +148,7 @@ class Sheet : PieceWords {
     ValueId scores = batched(q, last, k, last, made);
     scores = times(scores, splat(scores, 1 / std::sqrt(features)));
     if (piece_.window > 0) {
-      scores = builder_.add(OpKind::select_, {meets_in_window(builder_.type(scores).dims_vector()), scores,
-                                              splat(scores, kMasked)});
+      scores = in_window(scores);
     } else if (piece_.causal) {
       const Dims dims = builder_.type(scores).dims_vector();
       const Type positions = Type::tensor(kIndex, {dims[dims.size() - 2], dims.back()});
@@ -169,23 +168,32 @@ class Sheet : PieceWords {
     return builder_.add(OpKind::divide_, {raised, sum});
   }
 
-  // As in_window of the exported step.
-  ValueId meets_in_window(const Dims& dims) {
-    const Dims of_sequence(dims.begin() + 1, dims.end());
-    const Type positions = Type::tensor(kIndex, of_sequence);
-    const auto counted = [&](int64_t dimension) {
-      return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}}, {positions});
-    };
-    const auto all = [&](int64_t value) { return splat(positions, double(value)); };
+  // As in_window of the exported step: what is the same in all blocks, and of all queries of a block.
+  ValueId in_window(ValueId scores) {
     using enum graph::ComparisonDirection;
-    const ValueId block = builder_.add(OpKind::remainder_, {counted(0), all(blocks())});
-    const ValueId query = counted(1), key = counted(2);
-    const ValueId near = builder_.add(
-        OpKind::and_,
-        {builder_.compare(kLe, key, plus(query, all(piece_.window))), builder_.compare(kGt, key, query)});
-    const ValueId there = builder_.add(
-        OpKind::or_, {builder_.compare(kGt, block, all(0)), builder_.compare(kGe, key, all(piece_.window))});
-    return builder_.broadcast_in_dim(builder_.add(OpKind::and_, {near, there}), dims, {1, 2, 3});
+    const Dims all = builder_.type(scores).dims_vector();
+    const Dims near{all[2], all[3]}, there{all[1], all[3]};
+    const auto counted = [&](const Dims& dims, int64_t dimension) {
+      return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}},
+                          {Type::tensor(kIndex, dims)});
+    };
+    const auto number = [&](ValueId like, int64_t value) { return splat(like, double(value)); };
+    const auto masked = [&](ValueId is_met, const Dims& dims) {
+      const Type real = Type::tensor(kReal, dims);
+      return builder_.add(OpKind::select_, {is_met, splat(real, 0), splat(real, kMasked)});
+    };
+    const ValueId query = counted(near, 0), key = counted(near, 1);
+    const ValueId last = plus(query, number(query, piece_.window));
+    const ValueId is_near =
+        builder_.add(OpKind::and_, {builder_.compare(kLe, key, last), builder_.compare(kGt, key, query)});
+    ValueId block = counted(there, 0);
+    const ValueId place = counted(there, 1);
+    block = builder_.add(OpKind::remainder_, {block, number(block, blocks())});
+    const ValueId is_there =
+        builder_.add(OpKind::or_, {builder_.compare(kGt, block, number(block, 0)),
+                                   builder_.compare(kGe, place, number(place, piece_.window))});
+    scores = plus(scores, builder_.broadcast_in_dim(masked(is_near, near), all, {2, 3}));
+    return plus(scores, builder_.broadcast_in_dim(masked(is_there, there), all, {1, 3}));
   }
 
   void attention_forward() {
