@@ -57,6 +57,24 @@ std::vector<int> blocks_of_chunks(const Model& model, const Layout& layout) {
   return blocks;
 }
 
+// Which blocks see a window of what came before, where that is less than a sequence. Stages do the same.
+std::vector<bool> windowed_blocks(const Job& job, const Layout& layout) {
+  const Model& model = job.model;
+  std::vector<bool> blocks(static_cast<size_t>(model.layers), false);
+  if (model.window_layers == 0 || model.window >= job.seq) return blocks;
+  if (layout.cp > 1 || model.latent() || !model.causal || whole(job.seq) % model.window != 0 ||
+      (layout.pp > 1 && model.window_layers < model.layers))
+    refuse(
+        fmt::format("{} for JAX: {} of {} blocks see windows of {} tokens of {}", planner::to_string(layout),
+                    model.window_layers, model.layers, model.window, whole(job.seq)),
+        "windows that divide a sequence, without context parallelism, and of all blocks or without stages");
+  // Evenly: the first one of each turn sees all.
+  for (int i = 0; i < model.layers; ++i)
+    blocks[static_cast<size_t>(i)] =
+        (i + 1) * model.window_layers / model.layers > i * model.window_layers / model.layers;
+  return blocks;
+}
+
 // What a mesh of stages, data and tensor parallelism has; the rest is refused.
 std::string jax(const Job& job, const Line& line) {
   const Layout& layout = line.plan->layout;
@@ -66,12 +84,10 @@ std::string jax(const Job& job, const Line& line) {
                        planner::to_string(layout), layout.ep, layout.dp),
            "another --ep, or fewer --cp");
   check_ends(model, layout);
-  const bool has_windows = model.window_layers > 0 && model.window < job.seq;
-  if (has_windows || !model.causal || (model.biases && (model.gated || model.experts > 0)))
-    refuse(
-        fmt::format("{} for JAX", model.name),
-        "decoders: no attention in windows shorter than a sequence, no encoders, and biases where an MLP has "
-        "no gate and no experts");
+  const std::vector<bool> windowed = windowed_blocks(job, layout);
+  if (model.vocabulary <= 0 || model.streams > 1 || (model.biases && (model.gated || model.experts > 0)))
+    refuse(fmt::format("{} for JAX", model.name),
+           "models of words, with biases where an MLP has no gate and no experts");
   if (model.biases && layout.pp > 1 && model.layers % (layout.pp * layout.vpp) != 0)
     refuse(fmt::format("{} for JAX: {} blocks with biases on {} stages of {} chunks, of which blocks that a "
                        "chunk lacks would not stay zeros",
@@ -102,6 +118,9 @@ std::string jax(const Job& job, const Line& line) {
         {"ffn", model.ffn},
         {"vocabulary", filled_vocabulary(model, layout, line.on->machine.cores_per_rank)},
         {"gated", model.gated},
+        {"causal", model.causal},
+        {"window", model.window},
+        {"windowed", windowed},
         {"tied", model.tied},
         {"root_mean_square", !model.biases},
         {"biases", model.biases},

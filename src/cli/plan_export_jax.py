@@ -21,7 +21,8 @@ from jax.sharding import PartitionSpec as P
 PLAN = json.loads(r"""{{plan}}""")
 MODEL, LAYOUT = PLAN["model"], PLAN["layout"]
 DTYPE = {"bf16": jnp.bfloat16, "fp32": jnp.float32}[PLAN["precision"]]
-PP, DP, CP, TP, ZERO, SP = (LAYOUT[name] for name in ("pp", "dp", "cp", "tp", "zero", "sp"))
+PP, DP, CP, TP, SP = (LAYOUT[name] for name in ("pp", "dp", "cp", "tp", "sp"))
+ZERO = LAYOUT["zero"] if DP * CP > 1 else 0  # of one rank of data parallelism nothing is in parts
 # A stage has as many chunks of blocks; the blocks of each chunk in their order, and of the longest one.
 VPP, BLOCKS = LAYOUT["vpp"], LAYOUT["blocks"]
 LONGEST = max(BLOCKS)
@@ -32,6 +33,8 @@ QUERY_RANK, KV_RANK, NOPE = MODEL["query_rank"], MODEL["kv_rank"], MODEL["nope_d
 ROPE, VALUE, FFN, VOCABULARY = MODEL["rope_dim"], MODEL["value_dim"], MODEL["ffn"], MODEL["vocabulary"]
 # Of experts: how many a token meets, and how many tokens of a sequence (or of a device's run of one) each takes.
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
+# A query meets tokens before it, as many as a window has where a block has one; or all, of an encoder.
+CAUSAL, WINDOW, WINDOWED = MODEL["causal"], MODEL["window"], MODEL["windowed"]
 SHARED, DENSE = MODEL["shared_ffn"], MODEL["dense_layers"]  # width of experts of all tokens; first blocks without any
 # Axes that cut a batch; ranks that share a set of experts are next to each other.
 BATCH = ("dp", "ep") if EXPERTS else ("dp",)
@@ -39,6 +42,7 @@ BATCH = ("dp", "ep") if EXPERTS else ("dp",)
 DATA = (*BATCH, "cp") if CP > 1 else BATCH
 # Axes that cut a model's ends. Stages go through a step together, so all of them have a part of both ends' work.
 ENDS = ("pp", "tp") if PP > 1 else ("tp",)
+HIDDEN_EACH = 8  # of an encoder's tokens one
 CHUNKS = ()  # the axes that cut the dimension of chunks
 
 
@@ -145,9 +149,38 @@ def specs(over_data: bool) -> dict:
 
 def attention_weights(q, k, first):
     scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(q.shape[-1])
+    if not CAUSAL:
+        return jax.nn.softmax(scores, -1)
+    if scores.shape[2] < scores.shape[3] and first is None:
+        return jax.nn.softmax(in_window(scores), -1)
     counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, scores.shape[2:], axis)  # noqa: E731
     before = jnp.tril(jnp.ones(scores.shape[2:], bool)) if first is None else first + counted(0) >= counted(1)
     return jax.nn.softmax(jnp.where(before, scores, -1e30), -1)
+
+
+def in_window(scores):
+    """Of blocks [sequences, heads and blocks, queries, keys of the block before and of its own]: as many keys as a
+    window has, a query's own the last; before the first block there are none. What both say is small, and added."""
+    counted = lambda axis, *shape: jax.lax.broadcasted_iota(jnp.int32, shape, axis)  # noqa: E731
+    all_blocks, queries, keys = scores.shape[1:]
+    query, key = counted(0, queries, keys), counted(1, queries, keys)
+    near = jnp.where((key <= query + WINDOW) & (key > query), jnp.float32(0), -1e30)
+    block, key = (counted(axis, all_blocks, keys) for axis in (0, 1))
+    block = jax.lax.rem(block, PLAN["seq"] // WINDOW)
+    there = jnp.where((block > 0) | (key >= WINDOW), jnp.float32(0), -1e30)
+    return scores + near + there[:, None]
+
+
+def in_blocks(q, k, v):
+    """Queries in blocks as long as a window, with the keys and values of their block and the one before."""
+    blocks = lambda y: y.reshape(*y.shape[:2], -1, WINDOW, y.shape[-1])  # noqa: E731
+    flat = lambda y: y.reshape(y.shape[0], -1, *y.shape[3:])  # noqa: E731
+
+    def with_last(y):
+        before = jnp.pad(y[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0), (0, 0)))
+        return jnp.concatenate((before, y), 3)
+
+    return flat(blocks(q)), *(flat(with_last(blocks(y))) for y in (k, v))
 
 
 def with_gradient(kept, gradient):
@@ -253,14 +286,15 @@ shifted.defvjp(lambda x, bias: (shifted(x, bias), bias), shifted_backward)
 
 
 def norm_of(x, w, name):
-    x = normed(x, w[name])
+    return with_bias(normed(x, w[name]), w, name)
+
+
+def linear(x, w, name):
+    return with_bias(product(x, w[name]), w, name)
+
+
+def with_bias(x, w, name):
     return shifted(x, w[name + "_bias"]) if MODEL["biases"] else x
-
-
-def linear(x, w, name, shares=1):
-    """A product, and a share of its bias: of one that ranks add up."""
-    x = product(x, w[name])
-    return shifted(x, w[name + "_bias"] / shares) if MODEL["biases"] else x
 
 
 @jax.custom_vjp
@@ -306,129 +340,7 @@ def gelu_backward(kept, gradient):
 gelu.defvjp(lambda up: (gelu(up), up), gelu_backward)
 
 
-@jax.custom_vjp
-def chosen(logits):
-    """The experts of each token, largest logit first, as float32; and their shares, which add up to 1."""
-    left, tops, experts = logits, [], []
-    counted = jax.lax.broadcasted_iota(jnp.float32, logits.shape, logits.ndim - 1)
-    for _ in range(CHOSEN):
-        top = jnp.max(left, -1)
-        expert = jnp.min(jnp.where(left == top[..., None], counted, float(EXPERTS)), -1)
-        left = jnp.where(counted == expert[..., None], -jnp.inf, left)
-        tops.append(top)
-        experts.append(expert)
-    raised = [jnp.exp(top - tops[0]) for top in tops]
-    total = sum(raised)
-    return jnp.stack([each / total for each in raised], -1), jnp.stack(experts, -1)
-
-
-def chosen_forward(logits):
-    made = chosen(logits)
-    return made, made
-
-
-def chosen_backward(kept, gradients):
-    (shares, experts), gradient = with_gradient(kept, gradients[0])
-    of_top = shares * (gradient - jnp.sum(shares * gradient, -1, keepdims=True))
-    shape = (*shares.shape[:-1], EXPERTS)
-    counted = jax.lax.broadcasted_iota(jnp.float32, shape, len(shape) - 1)
-    each = (jnp.where(counted == experts[..., i : i + 1], of_top[..., i : i + 1], 0) for i in range(CHOSEN))
-    return (sum(each),)
-
-
-chosen.defvjp(chosen_forward, chosen_backward)
-
-
-def places(shares, experts):
-    """Where each chosen expert has a token, and what token each of its places has.
-
-    An expert takes CAPACITY tokens of a sequence, first ones first; the rest pass it by. Places are counted expert by
-    expert, then by sequence. Gives the place of [token, choice], which is none behind the last, and by place the
-    token and its share, 0 where nobody is.
-    """
-    sequences, length, _ = experts.shape
-    count = EXPERTS * sequences * CAPACITY
-    counted = jax.lax.broadcasted_iota(jnp.float32, (sequences, length, EXPERTS), 2)
-    hot = [counted == experts[..., i : i + 1] for i in range(CHOSEN)]
-    meets = sum(each.astype(jnp.bfloat16) for each in hot)
-    earlier = jnp.tril(jnp.ones((length, length), jnp.bfloat16), -1)
-    # Tokens first, as they are read below.
-    before = jax.lax.dot_general(earlier, meets, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
-    before = jnp.swapaxes(before, 0, 1)
-    before = jnp.stack([jnp.sum(jnp.where(each, before, 0), -1) for each in hot], -1)
-    sequence = jax.lax.broadcasted_iota(jnp.float32, before.shape, 0)
-    place = ((experts * sequences + sequence) * CAPACITY + before).reshape(-1)
-    token = jax.lax.broadcasted_iota(jnp.float32, (sequences * length, CHOSEN), 0).reshape(-1)
-    behind = count + jax.lax.iota(jnp.int32, len(place))  # each its own
-    place = jnp.where(before.reshape(-1) < CAPACITY, place.astype(jnp.int32), behind)
-    rows = jnp.stack((token, shares.reshape(-1)), -1)
-    table = jnp.zeros((count, 2), jnp.float32)
-    table = table.at[place].set(rows, mode="drop", unique_indices=True, wrap_negative_indices=False)
-    return place.reshape(-1, CHOSEN), table[:, 0].astype(jnp.int32), table[:, 1]
-
-
-def rows_of(x, index):
-    return x.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
-def rows_by_choice(x, place):
-    """Of each choice, the row of every token, and whether there is one: 0 or 1."""
-    last = x.shape[0] - 1
-    for i in range(CHOSEN):
-        yield rows_of(x, jnp.minimum(place[:, i], last)), (place[:, i : i + 1] <= last).astype(jnp.float32)
-
-
-@jax.custom_vjp
-def dispatched(x, place, token):
-    """The tokens of experts, place by place."""
-    return rows_of(x, token)
-
-
-def dispatched_backward(kept, gradient):
-    """Gathered too, by the places of each token."""
-    place, token = kept
-    wide = sum(row.astype(jnp.float32) * there for row, there in rows_by_choice(gradient, place))
-    return wide.astype(DTYPE), None, None
-
-
-dispatched.defvjp(lambda x, place, token: (dispatched(x, place, token), (place, token)), dispatched_backward)
-
-
-@jax.custom_vjp
-def combined(made, shares, place, token, share):
-    """What experts make of each token, by their shares."""
-    each = zip(rows_by_choice(made, place), shares.T[..., None], strict=True)
-    return sum(row.astype(jnp.float32) * (there * by) for (row, there), by in each).astype(DTYPE)
-
-
-def combined_backward(kept, gradient):
-    (made, place, token, share), gradient = with_gradient(kept, gradient)
-    wide = gradient.astype(jnp.float32)
-    of_made = (rows_of(gradient, token).astype(jnp.float32) * share[:, None]).astype(DTYPE)
-    wide_rows = ((row.astype(jnp.float32), there[:, 0]) for row, there in rows_by_choice(made, place))
-    of_shares = [jnp.sum(row * wide, -1) * there for row, there in wide_rows]
-    return of_made, jnp.stack(of_shares, -1), None, None, None
-
-
-def combined_forward(made, shares, place, token, share):
-    return combined(made, shares, place, token, share), (made, place, token, share)
-
-
-combined.defvjp(combined_forward, combined_backward)
-
-
-@jax.custom_vjp
-def product_each(x, w):
-    """Of every expert of this device."""
-    return jnp.einsum("esi,eio->eso", x, w)
-
-
-def product_each_backward(kept, gradient):
-    x, w = kept
-    return jnp.einsum("eso,eio->esi", gradient, w), jnp.einsum("esi,eso->eio", x, gradient)
-
-
-product_each.defvjp(lambda x, w: (product_each(x, w), (x, w)), product_each_backward)
+# {{experts}}
 
 
 def is_label(like, labels):
@@ -458,6 +370,18 @@ def surprise_backward(kept, gradient):
 
 
 surprise.defvjp(surprise_forward, surprise_backward)
+
+
+def is_hidden(shape):
+    """Every eighth token of a sequence, which an encoder finds out by the others."""
+    return jax.lax.rem(jax.lax.broadcasted_iota(jnp.int32, shape, len(shape) - 1), HIDDEN_EACH) == 0
+
+
+def given(tokens):
+    """What is looked up: all but the last, which is a label alone; of an encoder the last row of the table in place
+    of hidden ones."""
+    tokens = tokens[..., :-1]
+    return tokens if CAUSAL else jnp.where(is_hidden(tokens.shape), VOCABULARY - 1, tokens)
 
 
 def updated(master, moment, square, gradient, count):
@@ -508,16 +432,20 @@ class Step:
         """What the devices of tensor parallelism add up to; with sequence parallelism each keeps its tokens."""
         return jax.lax.psum_scatter(x, "tp", scatter_dimension=1, tiled=True) if SP else jax.lax.psum(x, "tp")
 
-    def attention(self, h, w):
+    def attention(self, h, w, in_window):
         q, k, v = self.latent_heads(h, w) if KV_RANK else self.heads(h, w)
         k, v = (self.of_queries(self.of_sequence(y), q.shape[2]) for y in (k, v))
         by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
-        mixed = attended(by_head(q), by_head(k), by_head(v), self.first())
-        return linear(jnp.swapaxes(mixed, 1, 2).reshape(*h.shape[:2], -1), w, "o", self.tp)
+        q, k, v = by_head(q), by_head(k), by_head(v)
+        if in_window:
+            mixed = attended(*in_blocks(q, k, v), None).reshape(*q.shape[:3], -1)
+        else:
+            mixed = attended(q, k, v, self.first())
+        return product(jnp.swapaxes(mixed, 1, 2).reshape(*h.shape[:2], -1), w["o"])
 
     def heads(self, h, w):
         q, k, v = (linear(h, w, name).reshape(*h.shape[:2], -1, HEAD) for name in "qkv")
-        return (q, k, v) if MODEL["positions"] else (self.rotated(q), self.rotated(k), v)
+        return (self.rotated(q), self.rotated(k), v) if CAUSAL and not MODEL["positions"] else (q, k, v)
 
     def latent_heads(self, h, w):
         """Every device makes the compressed queries, and keys and values, and of them its own heads. All heads have
@@ -573,30 +501,35 @@ class Step:
             met = jnp.where(number < (first + i + 1) * (HEADS // KEY_HEADS), others[i], met)
         return met
 
-    def layer(self, x, w):
+    def layer(self, x, w, place):
         w = self.own_heads(self.gathered(w, shapes()["layers"][-1 if "router" in w else 0])) if ZERO >= 3 else w
-        x = x + self.summed(self.attention(self.whole_tokens(norm_of(x, w, "norm1")), w))
+        h = self.whole_tokens(norm_of(x, w, "norm1"))
+        x = with_bias(x + self.summed(self.attention(h, w, WINDOWED[place])), w, "o")
         h = self.whole_tokens(norm_of(x, w, "norm2"))
-        return x + self.summed(self.experts(h, w) if "router" in w else self.mlp(h, w, linear))
+        if "router" in w:
+            return x + self.summed(self.experts(h, w))
+        return with_bias(x + self.summed(self.mlp(h, w)), w, "down")
 
-    def mlp(self, h, w, linear, of=""):
+    def mlp(self, h, w, of="", linear=linear, product=product):
         up = linear(h, w, of + "up")
         inner = gated(linear(h, w, of + "gate"), up) if MODEL["gated"] else gelu(up)
-        return linear(inner, w, of + "down", self.tp)
+        return product(inner, w[of + "down"])
 
     def experts(self, h, w):
         """Tokens go to the devices that have their experts, and what those make of them comes back. The experts that
         every token meets are on its own device, and work while tokens are under way."""
         sequences = h.shape[0] * h.shape[1] * CP // PLAN["seq"]  # or runs of them, as devices of CP have
-        shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))
+        shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))  # noqa: F821
         shares, experts = (each.reshape(sequences, -1, CHOSEN) for each in (shares, experts))
-        place, token, share = places(*jax.lax.stop_gradient((shares, experts)))
-        tokens = dispatched(h.reshape(-1, HIDDEN), place, token).reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
+        place, token, share = places(*jax.lax.stop_gradient((shares, experts)))  # noqa: F821
+        tokens = dispatched(h.reshape(-1, HIDDEN), place, token)  # noqa: F821
+        tokens = tokens.reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
         tokens = jax.lax.all_to_all(tokens, "ep", split_axis=0, concat_axis=1, tiled=True)
-        shared = self.mlp(h, w, linear, "shared_") if SHARED else 0
-        each = lambda x, w, name, _=1: product_each(x, w[name])  # noqa: E731
-        made = jax.lax.all_to_all(self.mlp(tokens, w, each), "ep", split_axis=1, concat_axis=0, tiled=True)
-        made = combined(made.reshape(-1, HIDDEN), shares.reshape(-1, CHOSEN), place, token, share)
+        shared = self.mlp(h, w, "shared_") if SHARED else 0
+        each = lambda x, w, name: product_each(x, w[name])  # noqa: E731, F821
+        made = self.mlp(tokens, w, linear=each, product=product_each)  # noqa: F821
+        made = jax.lax.all_to_all(made, "ep", split_axis=1, concat_axis=0, tiled=True)
+        made = combined(made.reshape(-1, HIDDEN), shares.reshape(-1, CHOSEN), place, token, share)  # noqa: F821
         return made.reshape(h.shape) + shared
 
     def gathered(self, weights, of):
@@ -612,7 +545,7 @@ class Step:
 
     def looked_up(self, ends, tokens):
         """A part of the hidden dimension. Tokens are rows of the table: nothing is checked, and none is negative."""
-        rows = ends["embedding"].at[tokens[..., :-1]]
+        rows = ends["embedding"].at[given(tokens)]
         x = rows.get(mode="promise_in_bounds", wrap_negative_indices=False)
         return x + self.own(ends["positions"][: PLAN["seq"]], 0) if MODEL["positions"] else x
 
@@ -625,9 +558,9 @@ class Step:
         return jax.lax.all_gather(x, "pp", axis=2, tiled=True) if PP > 1 else x
 
     def through(self, x, layers):
-        layer = jax.checkpoint(self.layer) if LAYOUT["recompute"] == "full" else self.layer
-        for each in layers:
-            x = layer(x, each)
+        layer = jax.checkpoint(self.layer, static_argnums=2) if LAYOUT["recompute"] == "full" else self.layer
+        for place, each in enumerate(layers):
+            x = layer(x, each, place)
         return x
 
     def table(self, embedding):
@@ -642,8 +575,12 @@ class Step:
         else:
             logits = product(x, ends["output"])
         logits = logits.astype(jnp.float32)  # of a part of the vocabulary
-        labels = tokens[:, 1:] - jax.lax.axis_index(ENDS) * logits.shape[2]
-        return jnp.mean(surprise(logits, labels)) / self.ranks
+        labels = (tokens[:, 1:] if CAUSAL else tokens[:, :-1]) - jax.lax.axis_index(ENDS) * logits.shape[2]
+        missed = surprise(logits, labels)
+        if not CAUSAL:  # of the tokens that are hidden
+            hidden = is_hidden(missed.shape).astype(jnp.float32)
+            return jnp.sum(missed * hidden) * (HIDDEN_EACH / missed.size / self.ranks)
+        return jnp.mean(missed) / self.ranks
 
     def loss(self, w, tokens):
         ends = self.gathered(w["ends"], shapes()["ends"])

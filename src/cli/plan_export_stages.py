@@ -18,6 +18,7 @@ from plan_export_jax import (
     SP,
     VPP,
     Step,
+    given,
     with_gradient,
 )
 
@@ -52,7 +53,7 @@ class StagedStep(Step):
         if self.stages < PP:
             part = lambda w: jnp.split(w[chunk] if VPP > 1 else w, PP)[stage]  # noqa: E731
             w = jax.tree.map(part, w)
-        return self.layer(x, w)
+        return self.layer(x, w, 0)
 
     def forward(self, x, layers):
         """What the blocks were given, and what the last one made."""
@@ -250,7 +251,7 @@ class Alternating:
 
     def with_first(self, of_start, of_first, at):
         """Rows of the table are added where their sums lie, not to a table of zeros that is added then."""
-        tokens = self.tokens_of(at)[:, :-1]
+        tokens = given(self.tokens_of(at))
         of_own = self.step.back_to_ends(jnp.where(self.step.is_stage(0), of_first, 0))
         rows = of_start["embedding"].at[tokens.reshape(-1)]
         of_rows = of_own.reshape(-1, of_own.shape[-1])

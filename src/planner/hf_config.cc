@@ -330,7 +330,9 @@ Model model_from_config(std::string_view text, const std::string& origin) {
   const bool one = read.has("multi_query") && (kv == 0 || !read.has("new_decoder_architecture"));
   model.kv_heads = one ? 1 : kv > 0 ? static_cast<int>(kv) : model.heads;
   const double head = read.number_or_none({"head_dim"});
-  if (head == 0 && model.hidden % model.heads != 0)
+  // Latent attention says the widths of its heads itself.
+  const bool is_latent = read.number_or_none({"kv_lora_rank"}) > 0;
+  if (head == 0 && !is_latent && model.hidden % model.heads != 0)
     throw Fault(FaultKind::kInput, "plan.config",
                 fmt::format("{}: {} heads do not divide a width of {}", origin, model.heads, model.hidden),
                 "state 'head_dim'");

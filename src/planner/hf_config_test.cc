@@ -170,6 +170,14 @@ TEST(HfConfig, RefusesWhatItDoesNotUnderstand) {
               HasSubstr("'vision_config'"));
 }
 
+TEST(HfConfig, HeadsOfLatentAttentionNeedNotDivideTheWidth) {
+  const std::string latent = replaced(kLlama, "\"model_type\": \"llama\"",
+                                      R"("model_type": "deepseek_v3", "kv_lora_rank": 32, "v_head_dim": 16,
+                                         "qk_nope_head_dim": 16, "qk_rope_head_dim": 8)");
+  const std::string five = replaced(latent, "\"num_attention_heads\": 4", "\"num_attention_heads\": 5");
+  EXPECT_EQ(model_from_config(five, "config.json").heads, 5);
+}
+
 TEST(HfConfig, CountsLayersWithoutExpertsWhereTheyComeFirst) {
   const std::string sparse = replaced(kLlama, "{\"model_type\": \"llama\"",
                                       R"({"model_type": "qwen3_moe", "num_experts": 8,

@@ -90,6 +90,11 @@ LATENT = {"model_type": "deepseek_v3", "q_lora_rank": 48, "kv_lora_rank": 64, "q
 GPT = {"model_type": "opt", "max_position_embeddings": 128, "tie_word_embeddings": True}
 
 
+# An encoder, which finds hidden tokens out; and a decoder whose queries meet 16 tokens.
+ENCODER = {"model_type": "bert", "max_position_embeddings": 128}
+WINDOWS = {"model_type": "mistral", "sliding_window": 16}
+
+
 def pipeline(
     folder: Path, *, heads: int = 4, kv: int = 4, tied: bool = False, gated: bool = True, layers: int = 4,
     of: dict | None = None, **layout
@@ -143,6 +148,14 @@ OTHER_BLOCKS = [
     # Four ranks fill the vocabulary up.
     {"of": {**GPT, "vocab_size": 251}, "pp": 1, "tp": 4, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "none"},
     {"of": GPT, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1},
+    {"of": ENCODER, "pp": 1, "tp": 2, "sp": "on", "zero": 3, "micro_batch": 2, "recompute": "full"},
+    {"of": ENCODER, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1},
+    {"of": ENCODER, "cp": 2, "tp": 2, "pp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
+    {"of": WINDOWS, "kv": 2, "pp": 1, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
+    {"of": WINDOWS, "pp": 2, "vpp": 2, "tp": 1, "sp": "off", "zero": 0, "micro_batch": 2},
+    # Half of the blocks have windows.
+    {"of": {**WINDOWS, "model_type": "gemma2"}, "pp": 1, "tp": 4, "sp": "off", "zero": 2, "micro_batch": 1,
+     "recompute": "none"},
 ]
 
 
@@ -153,7 +166,7 @@ def test_a_plan_has_the_gradients_of_one_device(tmp_path, options):
     assert plan["layout"]["cp"] == options.get("cp", 1)
     found = gradients(tmp_path)
     assert found["largest"] > 0
-    assert found["whole"] < 2e-5 and found["one_stage"] < 2e-5
+    assert found["whole"] < 3e-5 and found["one_stage"] < 3e-5  # a bias of keys has rounding alone
 
 
 EXPERTS = [
@@ -307,6 +320,13 @@ ALTERNATING_TOYS = [
          "num_experts_per_tok": 2},
         {"pp": 2, "tp": 1, "ep": 2, "sp": "off", "zero": 0, "micro_batch": 1, "seq": 256, "global_batch": 32},
     ),
+    # A rank with all experts, whose parts are one: 6.8 % shorter than its plan when it was drawn.
+    (
+        {"model_type": "mixtral", "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 12, "head_dim": 32,
+         "num_key_value_heads": 12, "intermediate_size": 512, "vocab_size": 16384, "num_local_experts": 8,
+         "num_experts_per_tok": 2, "tie_word_embeddings": True},
+        {"pp": 2, "tp": 2, "ep": 1, "sp": "on", "zero": 1, "micro_batch": 1, "seq": 512, "global_batch": 12},
+    ),
     (
         {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 12,
          "head_dim": 64, "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": 8192},
@@ -441,6 +461,12 @@ def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):
              "tie_word_embeddings": True},
             {"seq": 1024, "global_batch": 4, "tp": 1, "sp": "off", "zero": 2, "micro_batch": 1, "recompute": "none"},
         ),
+        # Three heads of keys on a rank, of which a core has rows: 10 % shorter than its plan.
+        (
+            {"model_type": "nemotron", "hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 6,
+             "num_key_value_heads": 3, "head_dim": 128, "intermediate_size": 3072, "vocab_size": 4096},
+            {"seq": 256, "global_batch": 16, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 2, "recompute": "none"},
+        ),
         # Two micro-batches, and another cut than the plan's: 7 % longer.
         (
             {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,
@@ -501,11 +527,42 @@ LATENT_TOY = {"model_type": "deepseek_v3", "num_hidden_layers": 2, "num_attentio
             {"seq": 512, "global_batch": 8, "tp": 2, "ep": 2, "sp": "off", "zero": 1, "micro_batch": 1,
              "recompute": "none"},
         ),
+        # Drawn at random: cores have halves of the tokens that latent attention compresses; 8 % longer than its plan.
+        (
+            2, {**LATENT_TOY, "hidden_size": 512, "num_hidden_layers": 3, "q_lora_rank": 384, "kv_lora_rank": 128,
+                "qk_nope_head_dim": 32, "v_head_dim": 128, "intermediate_size": 1536, "tie_word_embeddings": True},
+            {"seq": 512, "global_batch": 4, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 2, "recompute": "none"},
+        ),
         # Biases and learned positions; and one table for both ends, whose gradients two cores add up.
         (
             1, {"model_type": "opt", "hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 16,
                 "ffn_dim": 3072, "vocab_size": 4096, "max_position_embeddings": 2048},
             {"seq": 256, "global_batch": 8, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
+        ),
+        # Windows, an encoder, and windows of half of the blocks on ranks of two cores.
+        (
+            1, {"model_type": "mistral", "hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8,
+                "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 1536, "vocab_size": 8192,
+                "sliding_window": 256},
+            {"seq": 1024, "global_batch": 8, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "none"},
+        ),
+        (
+            1, {"model_type": "bert", "hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8,
+                "intermediate_size": 2048, "vocab_size": 8192, "max_position_embeddings": 512},
+            {"seq": 256, "global_batch": 8, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "none"},
+        ),
+        (
+            2, {"model_type": "gemma2", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8,
+                "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 1536, "vocab_size": 8192,
+                "sliding_window": 256},
+            {"seq": 1024, "global_batch": 4, "tp": 2, "sp": "off", "zero": 0, "micro_batch": 1, "recompute": "full"},
+        ),
+        # No data parallelism, so that ZeRO leaves all whole; biases stand behind the sums of cores and ranks.
+        (
+            2, {"model_type": "gpt2", "hidden_size": 512, "num_hidden_layers": 5, "num_attention_heads": 8,
+                "head_dim": 128, "intermediate_size": 1536, "vocab_size": 8192, "max_position_embeddings": 2048,
+                "tie_word_embeddings": False},
+            {"seq": 256, "global_batch": 2, "tp": 4, "sp": "off", "zero": 3, "micro_batch": 1, "recompute": "none"},
         ),
         # Drawn at random; 5.6 % longer than its plan when it was.
         (
@@ -595,13 +652,13 @@ def test_experts_that_ranks_of_a_sequence_share_are_refused(tmp_path):
 
 
 def test_blocks_that_jax_has_no_words_for_are_refused(tmp_path):
-    """Windows shorter than a sequence, and biases of blocks that a stage lacks."""
+    """Windows that do not divide a sequence, and biases of blocks that a stage lacks."""
     sizes = {"hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "intermediate_size": 512,
              "vocab_size": 4096}  # fmt: skip
     windows = config(tmp_path, model_type="mistral", sliding_window=512, **sizes)
     assert exported(tmp_path, windows, seq=512, global_batch=16)["ranks"] == 8
-    with pytest.raises(InputError, match="config.json for JAX") as refused:
-        exported(tmp_path, windows, seq=1024, global_batch=16)
+    with pytest.raises(InputError, match="3 of 3 blocks see windows of 512 tokens of 768") as refused:
+        exported(tmp_path, windows, seq=768, global_batch=16)
     assert refused.value.label == "plan.export"
     turned = config(tmp_path, **{**sizes, **LATENT, "qk_rope_head_dim": 15})
     with pytest.raises(InputError, match="pairs of 15 features"):

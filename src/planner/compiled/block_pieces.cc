@@ -98,7 +98,8 @@ double projected(const Piece& piece) {
     return d(piece.hidden) * d(piece.features) * (2 * d(piece.heads) + 2 * d(piece.kv_heads));
   const double values = d(piece.values > 0 ? piece.values : piece.features), hidden = d(piece.hidden);
   const double of_queries = piece.query_rank > 0 ? d(piece.query_rank) : hidden;
-  return hidden * d(piece.query_rank + piece.kv_rank + piece.rope) +
+  const double down = piece.compressed ? 0 : d(piece.query_rank + piece.kv_rank + piece.rope);
+  return hidden * down +
          d(piece.heads) * (of_queries * d(piece.features) +
                            d(piece.kv_rank) * (d(piece.features - piece.rope) + values) + values * hidden);
 }
@@ -125,7 +126,11 @@ double work_of(const Piece& piece) {
     case Part::kAttentionHalf:
     case Part::kBehindKeys:
       return (piece.backward ? 4 : 2) * d(piece.rows) * projected(piece) +
-             (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
+             (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.window > 0 ? 2 * piece.window : piece.keys) *
+                 d(piece.features) * d(piece.heads);
+    case Part::kCompress:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) *
+             d(piece.query_rank + piece.kv_rank + piece.rope);
     case Part::kBeforeKeys:
       return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.features) *
              (d(piece.heads) + 2 * d(piece.kv_heads));
@@ -152,6 +157,13 @@ double work_of(const Piece& piece) {
              2 * d(piece.rows) * d(piece.experts) * (d(piece.hidden) + d(piece.keys)) +
              (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * (piece.gated ? 3 : 2) *
                  d(piece.shared);
+    case Part::kMixture: {
+      Piece route = piece, experts = piece;
+      route.part = Part::kRoute;
+      experts.part = Part::kExperts;
+      experts.rows = piece.rows / piece.keys * piece.capacity;
+      return 2 * work_of(route) + work_of(experts);
+    }
     case Part::kFetch:
     case Part::kKeep: return 100 * 4 * d(piece.rows) * d(piece.hidden) * d(piece.heads);
     case Part::kLoopTest: return 0;
@@ -333,6 +345,16 @@ Piece without_shared(Piece piece) {
   return piece;
 }
 
+std::optional<Piece> mixture_of(const Model& model, Precision precision, const BlockSizes& sizes) {
+  if (sizes.ep > 1 || sizes.cores > 1) return std::nullopt;
+  const ExpertPieces made = expert_pieces(model, precision, sizes);
+  Piece piece = made.route;
+  piece.part = Part::kMixture;
+  piece.inner = made.experts.inner;
+  piece.gated = model.gated;
+  return piece;
+}
+
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
   const bool has_halves =
       sizes.cores == 2 && sizes.context == 1 && sizes.keys % 2 == 0 && model.hidden % 2 == 0;
@@ -393,6 +415,7 @@ void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes
   piece.key_values = share.key_values;
   if (!model.latent()) return;
   set_latent(piece, model);
+  piece.compressed = sizes.compresses;
   piece.values = share.mixed;
 }
 
@@ -405,6 +428,21 @@ std::vector<Piece> around_keys(Piece piece, const BlockSizes& sizes) {
   behind.normed = behind.gated = false;
   behind.queries = behind.key_values = behind.inner = 0;
   return {piece, behind};
+}
+
+// Latent attention of a core's heads behind what the cores of its rank compress, each of half the tokens.
+std::vector<Piece> around_compressed(const Model& model, Piece piece, const BlockSizes& sizes) {
+  piece.normed = false;
+  piece.compressed = true;
+  Piece compress = norms_of(model, Precision::kBf16, part_of(sizes.rows, sizes.cores));
+  compress.wide = piece.wide;
+  compress.part = Part::kCompress;
+  compress.keys = part_of(sizes.rows, sizes.cores);
+  compress.chunks = sizes.chunks;
+  compress.normed = sizes.norms_own_rows();
+  set_latent(compress, model);
+  if (sizes.updates && compress.normed) set_updates_of_mlp(compress, model, sizes);
+  return {compress, piece};
 }
 
 }  // namespace
@@ -424,7 +462,9 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   if (!model.latent() && model.kv_heads % (sizes.parts / sizes.cores) != 0 && share.kv_heads > 1)
     piece.shared = model.heads / model.kv_heads;
   piece.rotary = model.positions == 0 && model.causal;
+  if (sizes.in_window) piece.window = model.window;
   piece.normed = !sizes.norms_alone();
+  if (sizes.compresses) return around_compressed(model, piece, sizes);
   if (!sizes.by_rows) {
     if (sizes.updates && piece.normed) set_updates_of_mlp(piece, model, sizes);
     return sizes.context > 1 ? around_keys(piece, sizes) : std::vector<Piece>{piece};
@@ -461,11 +501,16 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
   return piece;
 }
 
+bool has_whole_windows(const Model& model, const BlockSizes& sizes) {
+  return windowed(model, sizes.keys) > 0 && sizes.context == 1 && !sizes.by_rows && !model.latent() &&
+         sizes.keys % model.window == 0;
+}
+
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
   if (model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
   double work = 0;
   for (Piece piece : attention_half(model, precision, sizes)) {
-    if (piece.shared == 0 && piece.heads % piece.kv_heads != 0) return false;
+    if (piece.kv_heads > 0 && piece.shared == 0 && piece.heads % piece.kv_heads != 0) return false;
     piece.backward = true;
     work += work_of(piece);
   }
@@ -482,19 +527,29 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
     pieces.push_back({norm_behind(model, precision, sizes, true)});
   if (sizes.norms_alone()) pieces.push_back({norm_behind(model, precision, sizes, false)});
   // Layers whose attention sees a window, and attention that is too large, are cut further.
-  const double window = windowed(model, sizes.keys);
-  const double whole = is_whole(model, precision, sizes) ? 1 - window : 0;
+  BlockSizes in_window = sizes;
+  in_window.in_window = has_whole_windows(model, sizes);
+  const bool has_window = in_window.in_window && is_whole(model, precision, in_window);
+  if (has_window)
+    pieces.push_back({attention_half(model, precision, in_window)[0], windowed(model, sizes.keys)});
+  const double window = has_window ? 0 : windowed(model, sizes.keys);
+  const double rest = has_window ? 1 - windowed(model, sizes.keys) : 1;
+  const double whole = is_whole(model, precision, sizes) ? rest - window : 0;
   if (whole > 0)
     for (const Piece& piece : attention_half(model, precision, sizes)) pieces.push_back({piece, whole});
-  if (whole < 1) {
+  if (whole < rest) {
     if (whole > 0)
       pieces.push_back({window_of(model, attention_of(model, precision, sizes)), window});
+    else if (has_window)
+      pieces.push_back({attention_of(model, precision, sizes), rest});
     else
       add_attention(pieces, model, precision, sizes);
-    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), 1 - whole});
-    if (sizes.norms_all_rows()) norms += 1 - whole;
+    pieces.push_back({products_of(model, precision, sizes.rows, sizes.parts, 0), rest - whole});
+    if (sizes.norms_all_rows()) norms += rest - whole;
   }
-  if (whole_experts) {
+  if (const auto mixture = whole_experts ? mixture_of(model, precision, sizes) : std::nullopt) {
+    pieces.push_back({*mixture});
+  } else if (whole_experts) {
     const ExpertPieces made = expert_pieces(model, precision, sizes);
     for (const Piece& each : {made.route, made.experts, made.combine}) pieces.push_back({each});
     for (const Piece& each : made.behind_route) pieces.push_back({each});

@@ -43,17 +43,21 @@ struct BlockSizes {
   // The cores of a rank do not divide its heads: each has half of the sequences, or else of the queries, and
   // all heads (decision 0216).
   bool by_rows = false;
+  // ... or halves of what latent attention makes queries, and keys with values, of, and all of its own heads.
+  bool compresses = false;
   double local_experts = 0;  // of a rank
   int64_t ep = 1;            // ranks that share a set of experts
   int64_t context = 1;       // ranks that share a sequence
   bool adds = false;         // gradients to those of micro-batches before
   bool updates = false;      // weights, beside the backward pass of the only micro-batch
   bool again = false;        // blocks run forward again before their backward pass: first passes keep nothing
+  bool in_window = false;    // of attention whose queries meet a window of keys
   bool norms_all_rows() const { return normed_rows == rows; }
   // Of experts: the norm is one of all tokens, of which each core has its own.
   bool norms_own_rows() const { return normed_rows * cores == rows; }
   // Attention's norm is computed by the core that reads it.
-  bool norms_alone() const { return by_rows ? normed_rows * cores < rows : normed_rows < rows; }
+  bool norms_alone() const { return halves_tokens() ? normed_rows * cores < rows : normed_rows < rows; }
+  bool halves_tokens() const { return by_rows || compresses; }
 };
 
 Share share_of(const Model& model, const BlockSizes& sizes);
@@ -91,6 +95,8 @@ struct ExpertPieces {
 // Without the experts that every token meets.
 Piece without_shared(Piece piece);
 ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes);
+// ... of a rank that has all experts, one piece in place of them; nullopt of others.
+std::optional<Piece> mixture_of(const Model& model, Precision precision, const BlockSizes& sizes);
 // Whether each of them is compiled whole: of decoders whose experts are all chosen.
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes);
 
@@ -105,6 +111,8 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
 Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes);
 // Of norms that stand alone, the one behind a half's backward piece updates the weights of that half.
 Piece norm_behind(const Model& model, Precision precision, const BlockSizes& sizes, bool mlp);
+// Whether windows divide a sequence, of ranks that have all of it and cores that have heads.
+bool has_whole_windows(const Model& model, const BlockSizes& sizes);
 // Whether attention is compiled from its norm to its output layer.
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes);
 

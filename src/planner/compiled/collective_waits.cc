@@ -218,6 +218,16 @@ class MicroBatch {
     return steps_.collective(Kind::kAllReduce, ends_, passes_.token_bytes, value,
                              inside_.summed_s(passes_.token_bytes));
   }
+  // Of a gradient behind a half, where a norm that stands alone comes before ranks add it up: its cores do.
+  bool sums_behind(const PieceTime& norm) const { return norm.seconds > 0 && !is_cut_; }
+  Value summed_inside(Value value) {
+    return steps_.collective(Kind::kReduceScatter, {}, 0, value,
+                             inside_.scattered_s(passes_.activation_bytes));
+  }
+  Value summed_behind(Value value, bool in_parts) {
+    return steps_.collective(in_parts ? Kind::kReduceScatter : Kind::kAllReduce, group_,
+                             passes_.activation_bytes, value);
+  }
   // A norm that stands alone, of what ranks have added up.
   Value normed_alone(const PieceTime& norm, Value value, double given_at = 1) {
     if (norm.seconds <= 0) return value;
@@ -229,7 +239,7 @@ class MicroBatch {
   Value normed(const PieceTime& norm, Value value) { return whole(normed_alone(norm, value)); }
 
   Value half_forward(const HalfPasses& half, const Touches& weights, Value value) {
-    if (is_attention(half) && passes_.by_rows)
+    if (is_attention(half) && halves_tokens())
       return attended_by_rows(weights, normed_alone(half.norm, value));
     if (is_attention(half) && in_context()) return attended_in_context(weights, normed(half.norm, value));
     return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
@@ -377,14 +387,17 @@ class MicroBatch {
   Value attended_by_rows(const Touches& weights, Value normal) {
     const HalfPasses& half = passes_.attention;
     Value value = whole_by_rows(normal);
+    const Value tokens = passes_.reads_tokens ? inside(value) : Value();
     if (half.key_bytes > 0)
       value = steps_.collective(Kind::kAllGather, {}, 0,
                                 steps_.made_by(half.before_keys, joined({{value, 0}}, weights)),
                                 inside_.meeting_s);
-    return summed_by_rows(steps_.made_by(half.forward, joined({{value, 0}}, weights)));
+    const Value made = steps_.made_by(half.forward, joined({{value, 0}, {tokens, 0}}, weights));
+    return passes_.compresses ? summed(made) : summed_by_rows(made);
   }
   // Attention behind its norm, of ranks that have a part of each sequence and gather keys, then values.
-  bool in_context() const { return passes_.attention.key_bytes > 0 && !passes_.by_rows; }
+  bool in_context() const { return passes_.attention.key_bytes > 0 && !halves_tokens(); }
+  bool halves_tokens() const { return passes_.by_rows || passes_.compresses; }
   Value attended_in_context(const Touches& weights, Value normal) {
     const HalfPasses& half = passes_.attention;
     const Touches all =
@@ -480,12 +493,14 @@ class MicroBatch {
     const int again = passes_.recompute && passes_.stages == 1 ? passes_.layers - 1 : kNone;
     part_with_again(passes_.logits_backward, {{shares, 0}, {labels, 0}, {output, kTableReadAt}},
                     {{d, given_at}, {d_output, output_at}}, again);
-    gradient_ = passes_.stages > 1 && !is_cut_ ? d : summed(d);
+    const bool sums_later = sums_behind(passes_.norm_backward);
+    gradient_ = sums_later ? summed_inside(d) : passes_.stages > 1 && !is_cut_ ? d : summed(d);
     if (exchanges)
       d_tied_ = steps_.collective(Kind::kAllToAll, group_, passes_.embedding_bytes, d_output);
     else if (!is_tied)
       weights_.sum(d_output, passes_.output_bytes);
     norm_backward(passes_.norm_backward, 1, again);
+    if (sums_later && passes_.stages == 1) gradient_ = summed_behind(gradient_, false);
   }
 
   // Attention of a block that runs forward again does so where it needs nothing that is not there: in the
@@ -516,9 +531,9 @@ class MicroBatch {
       const Value read = gradient_;
       normal = steps_.fresh(), gradient_ = steps_.fresh();
       steps_.part(norm + passes_.attention.norm, {{read, 0}}, {{normal, kNormedAgainAt}, {gradient_, 1}});
-      if (!passes_.by_rows) normal = whole(normal);
+      if (!halves_tokens()) normal = whole(normal);
     }
-    if (passes_.by_rows) {
+    if (halves_tokens()) {
       again_ = attended_by_rows(attention_[size_t(again)], normal);
       return;
     }
@@ -543,7 +558,10 @@ class MicroBatch {
     Touches all = joined({{whole_gradient_, 0}}, reads);
     if (passes_.updates)
       for (const Touch& each : behind_) all.push_back({each.value, at(half.given_at)});
-    if (is_attention(half) && passes_.by_rows) {
+    const bool stays = is_last && !is_cut_ && passes_.stages > 1;
+    const bool has_own_sums = is_attention(half) && (halves_tokens() || in_context());
+    const bool sums_later = !has_own_sums && sums_behind(half.norm_backward);
+    if (is_attention(half) && halves_tokens()) {
       rows_backward(all, writes, is_last);
     } else if (is_attention(half) && in_context()) {
       context_backward(all, writes, is_last);
@@ -551,7 +569,7 @@ class MicroBatch {
       part_with_again(time, all, joined({{given, at(half.given_at)}}, writes), again);
       terms_ = given;
       // The embedding's ranks have parts of each token's numbers, and stages before they add them up.
-      gradient_ = is_last && !is_cut_ && passes_.stages > 1 ? given : summed(given, is_last);
+      gradient_ = sums_later ? summed_inside(given) : stays ? given : summed(given, is_last);
     }
     behind_.clear();
     for (size_t i = 0; i < writes.size(); ++i) {
@@ -560,6 +578,9 @@ class MicroBatch {
     }
     weights_.update(known);
     norm_backward(half.norm_backward, half.normed_at, again);
+    if (!sums_later) return;
+    terms_ = gradient_;
+    if (!stays) gradient_ = summed_behind(gradient_, is_last);
   }
 
   // Of attention whose cores have rows: of its weights, the output layer's gradient comes before they add up
@@ -575,7 +596,9 @@ class MicroBatch {
     const Value terms = steps_.made_by(half.backward, reads);
     const Value keys = steps_.collective(Kind::kReduceScatter, {}, 0, terms,
                                          inside_.meeting_s + inside_.scattered_s(half.key_bytes));
-    steps_.part(half.before_keys_backward, {{keys, 0}}, joined({{given, half.given_at}}, weights));
+    const Value tokens = passes_.reads_tokens ? summed_inside(terms) : Value();
+    steps_.part(half.before_keys_backward, {{keys, 0}, {tokens, 0}},
+                joined({{given, half.given_at}}, weights));
     gradient_ = summed_by_rows(given, is_last);
   }
 
@@ -599,7 +622,7 @@ class MicroBatch {
     PieceTime before, own = half.backward;
     if (passes_.recompute) {
       // The first of the MLP's products needs nothing of what runs again.
-      if (stand_alone_) {
+      if (stand_alone_ && !half.mixes) {
         const double first = 0.5 / double(half.weights.size());
         steps_.part(first * own, {{whole_gradient_, 0}}, {});
         own = (1 - first) * own;

@@ -57,6 +57,7 @@ struct HalfPasses {
   PieceTime before_keys, before_keys_backward;
   double key_bytes = 0;
   std::vector<WeightTensor> weights;
+  bool mixes = false;  // experts, all of them of the rank
   // The gradient of its input, as a share of the backward piece's time, and behind a norm alone.
   double given_at = 1, normed_at = 1;
 };
@@ -100,8 +101,10 @@ struct MicroBatchPasses {
   // Where cores of a rank add up one table's gradients otherwise than they look rows up: behind
   // `embedding_backward`.
   PieceTime table_sum;
-  PieceTime optimizer;     // behind the backward pass, where there is one micro-batch; else nothing
-  bool by_rows = false;    // the cores of a rank have rows in attention, and add up nothing behind it
+  PieceTime optimizer;   // behind the backward pass, where there is one micro-batch; else nothing
+  bool by_rows = false;  // the cores of a rank have rows in attention, and add up nothing behind it
+  // ... or of what latent attention compresses, and heads behind it, whose queries may be made of tokens.
+  bool compresses = false, reads_tokens = false;
   bool recompute = false;  // blocks run forward again in the backward pass
   bool updates = false;    // a backward piece updates the weights of the one before it
   bool sums = false;       // gradients are summed, and ZeRO-3's weights gathered, in each micro-batch

@@ -73,24 +73,27 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
   if (backward && piece.part == Part::kEmbedding) piece.selects = false;
   const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
   const bool may = piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
-                   piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
+                   piece.part == Part::kCompress || piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
   piece.updates = backward && updates && may && (of_mlp || of_attention);
   if (may && !piece.updates) {
     piece.queries = piece.key_values = 0;
     if (of_mlp) piece.inner = 0;
     if (of_mlp) piece.gated = false;
     if (of_attention) piece.query_rank = piece.kv_rank = piece.rope = piece.values = 0;
+    if (of_attention) piece.compressed = false;
   }
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
                (piece.part != Part::kCombine || piece.shared > 0);
   switch (piece.part) {
     case Part::kAttentionHalf:
+    case Part::kCompress:
     case Part::kBeforeKeys:
     case Part::kBehindKeys:
     case Part::kRoute:
     case Part::kExperts:
     case Part::kCounts:
     case Part::kPlaces:
+    case Part::kMixture:
     case Part::kCombine: return times.time(piece);
     default: break;
   }
@@ -112,6 +115,7 @@ PieceTime again_of(PieceTimes& times, Piece piece) {
 PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
   const PieceTime again = again_of(times, piece);
   piece.again = true;
+  piece.lean = piece.part == Part::kMixture;
   return time_of(times, piece, true, sizes.adds, sizes.updates) + -1 * again;
 }
 
@@ -119,7 +123,7 @@ PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) 
 PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
   const bool keeps = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf ||
                      piece.part == Part::kRoute || piece.part == Part::kPlaces ||
-                     piece.part == Part::kExperts;
+                     piece.part == Part::kMixture || piece.part == Part::kExperts;
   piece.lean = sizes.again && keeps;
   return time_of(times, piece, false, false);
 }
@@ -127,7 +131,8 @@ PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
 // The pass of a piece for the backward pass alone, which does not read what a token gets of its experts.
 double again_s(PieceTimes& times, const Piece& piece) {
   if (piece.part == Part::kCombine) return 0;
-  if (piece.part == Part::kMlpHalf || piece.part == Part::kRoute) return again_of(times, piece).seconds;
+  if (piece.part == Part::kMlpHalf || piece.part == Part::kRoute || piece.part == Part::kMixture)
+    return again_of(times, piece).seconds;
   return seconds_of(times, piece, false, false);
 }
 
@@ -160,7 +165,9 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
   const bool is_cut = (model.latent() && !is_whole(model, precision, sizes)) || model.streams > 1;
   for (const Counted& each : is_cut ? pieces_of(model, precision, sizes, with_experts)
                                     : halves_of(model, precision, sizes, with_experts)) {
-    const bool runs_again = sizes.again && !is_cut && !with_experts && each.piece.part == Part::kMlpHalf;
+    const bool runs_again =
+        sizes.again && !is_cut &&
+        (each.piece.part == Part::kMixture || (!with_experts && each.piece.part == Part::kMlpHalf));
     const double backward =
         each.count * (runs_again ? behind_again(times, each.piece, sizes).seconds
                                  : seconds_of(times, each.piece, true, sizes.adds, sizes.updates));
@@ -406,6 +413,15 @@ void set_ticks(PieceTimes& times, const Model& model, Precision precision, const
   out.output_s += test_s + moved(Part::kFetch, 1, true, false) + moved(Part::kKeep, 1, true, false);
 }
 
+// Of blocks of which a share has the second one's attention.
+HalfPasses mean_of(const HalfPasses& first, const HalfPasses& second, double share) {
+  HalfPasses mean = first;
+  for (PieceTime HalfPasses::*each : {&HalfPasses::forward, &HalfPasses::backward, &HalfPasses::again})
+    mean.*each = (1 - share) * first.*each + share * second.*each;
+  mean.given_at = (1 - share) * first.given_at + share * second.given_at;
+  return mean;
+}
+
 // Pieces of a step, as its program runs them; `out` is what layers() has found.
 MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& machine, const Layout& layout,
                            const BlockSizes& sizes, const Piece& embedding, const LayerTimes& out) {
@@ -426,8 +442,9 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   const double of_mlp = (model.gated ? 3 : 2) * inner;
   MicroBatchPasses step;
   const auto passes = [&](const std::vector<Piece>& half, std::vector<WeightTensor> weights) {
-    const bool mlp = half[0].part == Part::kMlpHalf;
+    const bool mixes = half[0].part == Part::kMixture, mlp = mixes || half[0].part == Part::kMlpHalf;
     HalfPasses made;
+    made.mixes = mixes;
     made.forward = time_of(times, half.back(), false, false);
     made.backward = time_of(times, half.back(), true, sizes.adds, sizes.updates);
     made.again = made.forward;
@@ -441,6 +458,9 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
       const int64_t features =
           model.latent() ? model.nope_dim + model.rope_dim + model.value_dim : 2 * model.head_dim;
       made.key_bytes = double(heads * sizes.rows * features) * element;
+      if (sizes.compresses)
+        made.key_bytes =
+            double(sizes.rows) * double(model.query_rank + model.kv_rank + model.rope_dim) * element;
     }
     if (mlp ? !sizes.norms_all_rows() : sizes.norms_alone()) {
       const Piece norm = norm_behind(model, job.precision, sizes, mlp);
@@ -464,18 +484,34 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.stages = sizes.stages;
   step.context = sizes.context;
   step.by_rows = sizes.by_rows;
-  step.attention = passes(attention_half(model, job.precision, sizes), std::move(attention));
+  step.compresses = sizes.compresses;
+  step.reads_tokens = sizes.compresses && model.query_rank == 0;
+  const double in_window = windowed(model, sizes.keys);
+  if (in_window < 1) step.attention = passes(attention_half(model, job.precision, sizes), attention);
+  if (in_window > 0) {
+    BlockSizes near = sizes;
+    near.in_window = true;
+    const HalfPasses of_near = passes(attention_half(model, job.precision, near), std::move(attention));
+    step.attention = in_window < 1 ? mean_of(step.attention, of_near, in_window) : of_near;
+  }
   std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
   if (model.gated) mlp.push_back({inner, 0.9});
   if (model.experts > 0) {
     step.dense = model.dense_layers;
     if (step.dense > 0) step.dense_mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
-    step.experts = expert_passes(times, model, job.precision, layout, sizes);
+    const auto mixture = mixture_of(model, job.precision, sizes);
+    if (!mixture) step.experts = expert_passes(times, model, job.precision, layout, sizes);
     const double of_experts =
         bytes(double(model.experts) / layout.ep * double(part_of(model.expert_ffn, sizes.parts)));
     step.mlp.weights = {{of_experts, 0.33}, {of_experts, 0.67}};
     if (model.gated) step.mlp.weights.push_back({of_experts, 0.9});
-    if (!sizes.norms_own_rows()) {
+    if (mixture) {
+      std::vector<WeightTensor> weights = step.mlp.weights;
+      weights.push_back({double(model.hidden) * model.experts * element, 0.95});
+      if (const double shared = bytes(double(part_of(model.shared_ffn, sizes.parts))); shared > 0)
+        for (int i = 0; i < (model.gated ? 3 : 2); ++i) weights.push_back({shared, 1});
+      step.mlp = passes({*mixture}, std::move(weights));
+    } else if (!sizes.norms_own_rows()) {
       step.mlp.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
       step.mlp.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
     }
@@ -529,9 +565,26 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   return step;
 }
 
+// Whether attention is compiled from its norm to its output layer, of all blocks.
+bool attention_is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
+  const double share = windowed(model, sizes.keys);
+  BlockSizes in_window = sizes;
+  in_window.in_window = true;
+  return (share == 1 || is_whole(model, precision, sizes)) &&
+         (share == 0 || (has_whole_windows(model, sizes) && is_whole(model, precision, in_window)));
+}
+
+// Whether a rank has several heads of keys that its two cores do not divide: a core has rows of all its
+// heads.
+bool has_uneven_keys(const Model& model, int64_t ranks) {
+  if (model.latent() || model.kv_heads % ranks != 0) return false;
+  const int64_t own = model.kv_heads / ranks;
+  return own > 1 && own % 2 != 0;
+}
+
 // Whether cores have heads, or rows of attention that is compiled whole.
 bool cores_share(const Model& model, Precision precision, const Layout& layout, const BlockSizes& sizes) {
-  if (model.heads % sizes.parts == 0) return true;
+  if (!sizes.by_rows && model.heads % sizes.parts == 0) return true;
   return sizes.by_rows && layout.cp == 1 && windowed(model, sizes.keys) == 0 &&
          (sizes.micro_batch * sizes.keys) % sizes.cores == 0 && sizes.keys % sizes.cores == 0 &&
          is_whole(model, precision, sizes);
@@ -539,9 +592,12 @@ bool cores_share(const Model& model, Precision precision, const Layout& layout, 
 
 }  // namespace
 
-std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& machine, const Layout& layout,
+std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& machine, const Layout& asked,
                                                  std::string& why) {
   const Model& model = job.model;
+  // Of one rank of data parallelism ZeRO leaves all whole.
+  Layout layout = asked;
+  if (layout.dp * layout.cp == 1) layout.zero = 0;
   why = not_compiled_because(model, job.precision, machine);
   const int64_t parts = int64_t{layout.tp} * machine.cores_per_rank;
   BlockSizes sizes;
@@ -556,7 +612,10 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.stages = in_ticks ? layout.pp : 1;
   sizes.chunks = in_ticks && layout.vpp > 1 ? layout.vpp : 0;
   sizes.cores = machine.cores_per_rank;
-  sizes.by_rows = model.heads % parts != 0 && model.heads % layout.tp == 0 && machine.cores_per_rank == 2;
+  sizes.by_rows = model.heads % layout.tp == 0 && machine.cores_per_rank == 2 &&
+                  (model.heads % parts != 0 || has_uneven_keys(model, layout.tp));
+  sizes.compresses = model.latent() && !sizes.by_rows && sizes.cores == 2 && layout.cp == 1 &&
+                     std::max(model.query_rank, model.kv_rank + model.rope_dim) <= 2 * model.hidden;
   sizes.local_experts = double(model.experts) / layout.ep;
   sizes.ep = layout.ep;
   sizes.context = layout.cp;
@@ -565,13 +624,10 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
   if (!why.empty()) return std::nullopt;
   const double micro_batches = job.global_batch / (double(layout.dp) * layout.micro_batch);
-  // Where no ranks share gradients, ZeRO-3's are whole, too.
-  const bool are_whole = layout.zero < 3 || layout.dp * layout.cp == 1;
-  sizes.adds = are_whole && (in_ticks || micro_batches > 1);
+  sizes.adds = layout.zero < 3 && (in_ticks || micro_batches > 1);
   // The only micro-batch's gradients are complete while its backward pass goes on.
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
-                  model.expert_layers() == 0 && windowed(model, sizes.keys) == 0 &&
-                  is_whole(model, job.precision, sizes);
+                  model.expert_layers() == 0 && attention_is_whole(model, job.precision, sizes);
   Piece embedding;
   embedding.part = Part::kEmbedding;
   embedding.rows = sizes.rows;
@@ -609,7 +665,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
     const bool is_known = is_program && layout.shard == 0 && are_alike && model.vocabulary > 0 &&
-                          windowed(model, sizes.keys) == 0 && is_whole(model, job.precision, sizes);
+                          attention_is_whole(model, job.precision, sizes);
     if (is_known) {
       const MicroBatchPasses passes = passes_of(times, job, machine, layout, sizes, embedding, out);
       if (in_ticks)

@@ -269,6 +269,70 @@ TEST(PieceGraph, ExpertsOfTwoCoresHaveHalvesOfTheTokens) {
   EXPECT_EQ(pieces.shared->inner, 192);
 }
 
+// A rank that has all experts waits for nobody: one piece, of as many products and weights as its parts have.
+TEST(PieceGraph, ExpertsOfOneRankAreOnePiece) {
+  Model model = small_model();
+  model.experts = 4;
+  model.active_experts = 2;
+  model.expert_ffn = 256;
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const int64_t shared : {0, 192}) {
+    model.shared_ffn = shared;
+    BlockSizes sizes{.rows = 128, .normed_rows = 128, .micro_batch = 2, .queries = 64, .keys = 64};
+    ASSERT_FALSE(mixture_of(model, Precision::kBf16, {.rows = 128, .queries = 64, .keys = 64, .ep = 2}));
+    Piece piece = *mixture_of(model, Precision::kBf16, sizes);
+    const ExpertPieces apart = expert_pieces(model, Precision::kBf16, sizes);
+    double parts_s = 0;
+    for (const bool backward : {false, true}) {
+      piece.backward = backward;
+      graph::verify(graph_of(piece));
+      for (Piece each : {apart.route, apart.experts, apart.combine}) {
+        each.backward = backward;
+        parts_s += times.seconds(each);
+      }
+    }
+    Piece forward = piece;
+    forward.backward = false;
+    EXPECT_LT(times.seconds(forward) + times.seconds(piece), 1.1 * parts_s);
+    // Both passes in one part, where the block runs again.
+    piece.again = piece.lean = true;
+    graph::verify(graph_of(piece));
+    EXPECT_GT(times.seconds(piece), 0);
+  }
+}
+
+// Cores with halves of what latent attention compresses: gradients of half of each weight that both have.
+TEST(PieceGraph, CoresHaveHalvesOfWhatLatentAttentionCompresses) {
+  Model model = small_model();
+  model.kv_rank = 32;
+  model.nope_dim = 16, model.rope_dim = 8, model.value_dim = 24;
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const int queries : {0, 48}) {
+    model.query_rank = queries;
+    const BlockSizes sizes{.rows = 128,
+                           .normed_rows = 64,
+                           .micro_batch = 1,
+                           .queries = 128,
+                           .keys = 128,
+                           .causal = true,
+                           .parts = 2,
+                           .cores = 2,
+                           .compresses = true};
+    const std::vector<Piece> pieces = attention_half(model, Precision::kBf16, sizes);
+    ASSERT_EQ(pieces.size(), 2);
+    EXPECT_EQ(pieces[0].rows, 64);
+    EXPECT_TRUE(pieces[0].normed);
+    ASSERT_TRUE(is_whole(model, Precision::kBf16, sizes));
+    for (Piece piece : pieces)
+      for (const bool backward : {false, true}) {
+        piece.backward = backward;
+        const graph::Module module = graph_of(piece);
+        graph::verify(module);
+        EXPECT_GT(times.seconds(piece), 0) << to_string(piece);
+      }
+  }
+}
+
 // Gradients of latent attention's weights, and of biases, are those of their shapes; float32 and with stages.
 TEST(PieceGraph, LatentAttentionAndBiasesHaveTheirWeights) {
   Model model = small_model();

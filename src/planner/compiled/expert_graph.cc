@@ -22,6 +22,7 @@ class ExpertSheet : PieceWords {
         else
           piece_.backward ? route_backward() : route();
         break;
+      case Part::kMixture: piece_.backward ? mixture_backward() : mixture(); break;
       case Part::kCounts: counts(); break;
       case Part::kPlaces: piece_.backward ? places_backward() : filled_places(); break;
       case Part::kExperts: piece_.backward ? experts_backward() : experts(); break;
@@ -49,6 +50,116 @@ class ExpertSheet : PieceWords {
     else
       give(mlp_of(in, piece_.shared));
   }
+
+  // -- all of it, of a rank that has all experts: tokens wait for nobody
+  struct Mixture {
+    ValueId x, in, shares, chosen, tokens, up, gate, acted, made, token, share;
+    std::vector<ValueId> places;  // of each choice
+  };
+  void mixture() {
+    const Mixture from = mixed(read());
+    if (piece_.again) return;
+    give(combined(from.made, from.places, from.shares, from.in));
+  }
+  Mixture mixed(ValueId in) {
+    Mixture made;
+    made.in = in;
+    const auto [shares, chosen, experts] = shared_out(in);
+    made.shares = shares, made.chosen = chosen;
+    const auto placed_at = placed(shares, chosen, beside(counted(experts)), &made.places);
+    const ValueId table = scattered(placed_at.first, placed_at.second);
+    made.share = given(builder_.reshape(builder_.slice(table, {0, 1}, {places(), 2}), {places()}));
+    made.token = given(
+        builder_.convert(builder_.reshape(builder_.slice(table, {0, 0}, {places(), 1}), {places()}), kIndex));
+    made.tokens = given(builder_.reshape(rows_of(in, made.token), each(piece_.hidden)));
+    made.up = given(narrow(product_each(made.tokens, weight(into()))));
+    if (piece_.gated) {
+      made.gate = given(narrow(product_each(made.tokens, weight(into()))));
+      made.acted = given(narrow(times(silu(wide(made.gate)), wide(made.up))));
+    } else {
+      made.gate = made.up;
+      made.acted = given(narrow(gelu(wide(made.up))));
+    }
+    const ValueId out = narrow(product_each(made.acted, weight(out_of())));
+    made.made = given(builder_.reshape(out, {places(), piece_.hidden}));
+    return made;
+  }
+  ValueId combined(ValueId made, const std::vector<ValueId>& places, ValueId shares, ValueId in) {
+    ValueId sum{};
+    for (size_t i = 0; i < places.size(); ++i) {
+      const auto [row, there] = row_by_choice(made, places[i]);
+      const ValueId by = times(there, column(shares, static_cast<int64_t>(i)));
+      const ValueId one = times(wide(row), along_columns_of(by, piece_.hidden));
+      sum = i == 0 ? one : plus(sum, one);
+    }
+    sum = narrow(sum);
+    return piece_.shared > 0 ? plus(sum, mlp_of(in, piece_.shared)) : sum;
+  }
+  // What its forward pass gave, or gives where the block runs again in this part.
+  Mixture mixture_before() {
+    Mixture from;
+    const auto token = [&] { return argument({piece_.rows, piece_.hidden}); };
+    if (piece_.again) {
+      const ValueId x = piece_.normed ? plus(token(), token()) : token();
+      from = mixed(piece_.normed ? normed(x) : x);
+      from.x = x;
+      if (piece_.shared > 0) give(mlp_inside(from.in, piece_.shared));
+      return from;
+    }
+    const Dims by_choice{piece_.rows, piece_.chosen};
+    from.in = token();
+    from.shares = argument(by_choice, kReal), from.chosen = argument(by_choice, kReal);
+    for (int64_t i = 0; i < piece_.chosen; ++i) from.places.push_back(argument({piece_.rows, 1}, kIndex));
+    from.token = argument({places()}, kIndex), from.share = argument({places()}, kReal);
+    from.tokens = argument(each(piece_.hidden));
+    from.up = argument(each(piece_.inner));
+    from.gate = piece_.gated ? argument(each(piece_.inner)) : from.up;
+    from.acted = argument(each(piece_.inner));
+    from.made = argument({places(), piece_.hidden});
+    return from;
+  }
+  void mixture_backward() {
+    const ValueId d_out = argument({piece_.rows, piece_.hidden});
+    const Mixture from = mixture_before();
+    const std::vector<ValueId> all = barred({from.made, from.token, from.share, d_out});
+    const ValueId d_wide = wide(all[3]);
+    const ValueId d_made = narrow(times(wide(rows_of(all[3], all[1])),
+                                        builder_.broadcast_in_dim(all[2], {places(), piece_.hidden}, {0})));
+    std::vector<ValueId> d_shares;
+    for (const ValueId place : from.places) {
+      const auto [row, there] = row_by_choice(all[0], place);
+      d_shares.push_back(times(builder_.reduce(OpKind::add_, times(wide(row), d_wide), {1}), there));
+    }
+    ValueId d_in = back_to_tokens(experts_back(from, builder_.reshape(d_made, each(piece_.hidden))), from);
+    const ValueId d_logits = narrow(d_logits_of(from.shares, from.chosen, beside(d_shares)));
+    give_gradient(product_of_rows(from.in, d_logits));
+    if (piece_.shared > 0) d_in = plus(d_in, mlp_back(d_out, piece_.rows, piece_.shared));
+    d_in = plus(d_in, narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
+    if (!piece_.normed) return give(d_in);
+    give(piece_.again ? norm_and_residual_back(from.x, d_in) : norm_and_residual_back(d_in));
+  }
+  ValueId experts_back(const Mixture& from, ValueId d_made) {
+    const ValueId d_acted = narrow(turned_each(d_made, weight(out_of())));
+    give_gradient(rows_each(from.acted, d_made));
+    const std::vector<ValueId> d_firsts = through_activation({from.up, from.gate, d_acted});
+    ValueId d_tokens{};
+    for (size_t i = 0; i < d_firsts.size(); ++i) {
+      give_gradient(rows_each(from.tokens, d_firsts[i]));
+      const ValueId back = narrow(turned_each(d_firsts[i], weight(into())));
+      d_tokens = i == 0 ? back : plus(d_tokens, back);
+    }
+    return builder_.reshape(d_tokens, {places(), piece_.hidden});
+  }
+  ValueId back_to_tokens(ValueId d_places, const Mixture& from) {
+    ValueId d_in{};
+    for (size_t i = 0; i < from.places.size(); ++i) {
+      const auto [row, there] = row_by_choice(d_places, from.places[i]);
+      const ValueId one = times(wide(row), along_columns_of(there, piece_.hidden));
+      d_in = i == 0 ? one : plus(d_in, one);
+    }
+    return narrow(d_in);
+  }
+  Dims each(int64_t columns) const { return {piece_.experts, places() / piece_.experts, columns}; }
 
   ValueId read() { return piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden}); }
   struct Choice {
@@ -177,7 +288,8 @@ class ExpertSheet : PieceWords {
   }
 
   // Of each choice its place, and its token and share.
-  std::pair<ValueId, ValueId> placed(ValueId shares, ValueId chosen, ValueId before) {
+  std::pair<ValueId, ValueId> placed(ValueId shares, ValueId chosen, ValueId before,
+                                     std::vector<ValueId>* of_choices = nullptr) {
     const int64_t choices = piece_.rows * piece_.chosen;
     const Dims dims{piece_.rows, piece_.chosen};
     const ValueId sequence = builder_.reshape(iota({sequences(), length(), piece_.chosen}, 0), dims);
@@ -190,8 +302,13 @@ class ExpertSheet : PieceWords {
         builder_.compare(graph::ComparisonDirection::kLt, before, splat(before, double(piece_.capacity)));
     place = select(builder_.reshape(fits, {choices}),
                    builder_.convert(builder_.reshape(place, {choices}), kIndex), behind);
-    give_columns(builder_.reshape(place, dims));
-    give_columns(shares);
+    const ValueId by_choice = builder_.reshape(place, dims);
+    if (of_choices)
+      for (int64_t i = 0; i < piece_.chosen; ++i)
+        of_choices->push_back(given(builder_.slice(by_choice, {0, i}, {piece_.rows, i + 1})));
+    else
+      give_columns(by_choice);
+    if (!of_choices) give_columns(shares);
     const ValueId token = builder_.reshape(iota(dims, 0), {choices, 1});
     return {place, builder_.concatenate({token, builder_.reshape(shares, {choices, 1})}, 1)};
   }
@@ -244,7 +361,11 @@ class ExpertSheet : PieceWords {
   // Of the router's logits, from those of shares.
   ValueId d_logits_of(ValueId d_shares) {
     const Dims dims{piece_.rows, piece_.chosen};
-    const std::vector<ValueId> all = barred({argument(dims, kReal), argument(dims, kReal), d_shares});
+    const ValueId shares = argument(dims, kReal);
+    return d_logits_of(shares, argument(dims, kReal), d_shares);
+  }
+  ValueId d_logits_of(ValueId of_shares, ValueId chosen, ValueId d_shares) {
+    const std::vector<ValueId> all = barred({of_shares, chosen, d_shares});
     const ValueId shares = all[0], experts = all[1], d = all[2];
     const ValueId sum = builder_.reduce(OpKind::add_, times(shares, d), {1});
     const ValueId d_tops = times(shares, minus(d, along_columns(sum, d)));
@@ -375,10 +496,12 @@ class ExpertSheet : PieceWords {
     return {rows_of(x, builder_.add(OpKind::minimum_, {at, last})), builder_.convert(there, kReal)};
   }
   ValueId product_each(ValueId x, ValueId weight) {
-    return dot(x, {0}, 2, weight, {0}, 1, {piece_.experts, piece_.rows, builder_.type(weight).dim(2)});
+    return dot(x, {0}, 2, weight, {0}, 1,
+               {piece_.experts, builder_.type(x).dim(1), builder_.type(weight).dim(2)});
   }
   ValueId turned_each(ValueId x, ValueId weight) {
-    return dot(x, {0}, 2, weight, {0}, 2, {piece_.experts, piece_.rows, builder_.type(weight).dim(1)});
+    return dot(x, {0}, 2, weight, {0}, 2,
+               {piece_.experts, builder_.type(x).dim(1), builder_.type(weight).dim(1)});
   }
   ValueId rows_each(ValueId x, ValueId y) {
     return dot(x, {0}, 1, y, {0}, 1, {piece_.experts, builder_.type(x).dim(2), builder_.type(y).dim(2)});

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "base/fault.h"
 #include "planner/compiled/piece_words.h"
 
@@ -30,6 +28,7 @@ class Sheet : PieceWords {
       case Part::kLinear: linear(); break;
       case Part::kAttentionHalf:
       case Part::kMlpHalf: piece_.backward ? half_backward() : half_forward(); break;
+      case Part::kCompress: piece_.backward ? compress_backward() : compress_forward(); break;
       case Part::kBeforeKeys: piece_.backward ? keys_backward() : keys_forward(); break;
       case Part::kBehindKeys: piece_.backward ? queries_backward() : queries_forward(); break;
       case Part::kNorm: piece_.backward ? norm_backward() : norm_forward(); break;
@@ -148,7 +147,9 @@ class Sheet : PieceWords {
     made.back() = builder_.type(k).dim(static_cast<int>(last) - 1);
     ValueId scores = batched(q, last, k, last, made);
     scores = times(scores, splat(scores, 1 / std::sqrt(features)));
-    if (piece_.causal) {
+    if (piece_.window > 0) {
+      scores = in_window(scores);
+    } else if (piece_.causal) {
       const Dims dims = builder_.type(scores).dims_vector();
       const Type positions = Type::tensor(kIndex, {dims[dims.size() - 2], dims.back()});
       const auto counted = [&](int64_t dimension) {
@@ -165,6 +166,34 @@ class Sheet : PieceWords {
     const ValueId raised = builder_.add(OpKind::exponential_, {minus(scores, largest)});
     const ValueId sum = over_keys(builder_.reduce(OpKind::add_, raised, {last}), scores);
     return builder_.add(OpKind::divide_, {raised, sum});
+  }
+
+  // As in_window of the exported step: what is the same in all blocks, and of all queries of a block.
+  ValueId in_window(ValueId scores) {
+    using enum graph::ComparisonDirection;
+    const Dims all = builder_.type(scores).dims_vector();
+    const Dims near{all[2], all[3]}, there{all[1], all[3]};
+    const auto counted = [&](const Dims& dims, int64_t dimension) {
+      return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}},
+                          {Type::tensor(kIndex, dims)});
+    };
+    const auto number = [&](ValueId like, int64_t value) { return splat(like, double(value)); };
+    const auto masked = [&](ValueId is_met, const Dims& dims) {
+      const Type real = Type::tensor(kReal, dims);
+      return builder_.add(OpKind::select_, {is_met, splat(real, 0), splat(real, kMasked)});
+    };
+    const ValueId query = counted(near, 0), key = counted(near, 1);
+    const ValueId last = plus(query, number(query, piece_.window));
+    const ValueId is_near =
+        builder_.add(OpKind::and_, {builder_.compare(kLe, key, last), builder_.compare(kGt, key, query)});
+    ValueId block = counted(there, 0);
+    const ValueId place = counted(there, 1);
+    block = builder_.add(OpKind::remainder_, {block, number(block, blocks())});
+    const ValueId is_there =
+        builder_.add(OpKind::or_, {builder_.compare(kGt, block, number(block, 0)),
+                                   builder_.compare(kGe, place, number(place, piece_.window))});
+    scores = plus(scores, builder_.broadcast_in_dim(masked(is_near, near), all, {2, 3}));
+    return plus(scores, builder_.broadcast_in_dim(masked(is_there, there), all, {1, 3}));
   }
 
   void attention_forward() {
@@ -204,7 +233,8 @@ class Sheet : PieceWords {
   // -- halves of a block, between one meeting of ranks and the next; every value that the backward pass reads
   // is given by the forward pass, as it leaves the program that made it.
   void half_forward() {
-    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
+    const int64_t width = piece_.compressed && piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden;
+    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, width});
     if (piece_.again)
       mlp_inside(in, piece_.inner);
     else
@@ -243,9 +273,10 @@ class Sheet : PieceWords {
   }
   // Of latent attention, `values` are columns of all heads.
   void update_latent() {
-    if (piece_.query_rank > 0) update({piece_.hidden, piece_.query_rank});
+    const int64_t parts = piece_.compressed ? 2 : 1;
+    if (piece_.query_rank > 0) update({piece_.hidden, piece_.query_rank / parts});
     update({piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden, piece_.queries});
-    update({piece_.hidden, piece_.kv_rank + piece_.rope});
+    update({piece_.hidden, (piece_.kv_rank + piece_.rope) / parts});
     update({piece_.kv_rank, piece_.key_values});
     update({piece_.values, piece_.hidden});
   }
@@ -270,7 +301,7 @@ class Sheet : PieceWords {
     const ValueId up = wide(made[0]), gate = wide(made.back());
     const ValueId acted = narrow(piece_.gated ? times(silu(gate), up) : gelu(up));
     const ValueId d_acted = narrow(product_turned(d_out, weight({piece_.inner, piece_.hidden})));
-    give_gradients(acted, d_out);
+    give_gradient(product_of_rows(acted, d_out));
     ValueId d_in{};
     const std::vector<ValueId> d_firsts = through_activation({made[0], made.back(), d_acted});
     for (size_t i = 0; i < d_firsts.size(); ++i) {
@@ -293,23 +324,60 @@ class Sheet : PieceWords {
     const auto placed = [&](ValueId x) { return piece_.rotary ? narrow(turned(wide(x))) : x; };
     ValueId q = projected(in, queries), k = projected(in, shared), v = projected(in, shared);
     q = placed(q), k = placed(k);
-    q = given(heads_first(q, piece_.heads));
+    q = heads_first(q, piece_.heads);
+    if (piece_.window == 0) q = given(q);
     if (piece_.context > 0) return {q, given(k), given(v)};
-    k = given(for_queries(k, positions()));
-    v = given(for_queries(v, positions()));
-    return {q, k, v};
+    k = for_queries(k, positions());
+    v = for_queries(v, positions());
+    if (piece_.window > 0)
+      return {given(in_blocks(q)), given(with_block_before(k)), given(with_block_before(v))};
+    return {q, given(k), given(v)};
   }
 
   // -- latent attention: queries, and keys with values, by way of fewer features, of which a norm is taken;
   // all heads have the same features of keys that have positions
-  std::array<ValueId, 3> latent_projections(ValueId in) {
-    const int64_t fixed = piece_.features - piece_.rope;
+  struct Compressed {
+    ValueId of_queries, of_keys, placed;  // the last are features of keys that have positions
+  };
+  Compressed compressed_of(ValueId in) {
     const auto compressed = [&](ValueId x) { return given(normed(given(x))); };
     const ValueId of_queries = piece_.query_rank > 0 ? compressed(projected(in, piece_.query_rank)) : in;
-    const ValueId q = projected(of_queries, piece_.heads * piece_.features);
     const ValueId down = projected(in, piece_.kv_rank + piece_.rope);
-    const ValueId up =
-        projected(compressed(columns_of(down, 0, piece_.kv_rank)), piece_.heads * (fixed + values()));
+    return {of_queries, compressed(columns_of(down, 0, piece_.kv_rank)),
+            columns_of(down, piece_.kv_rank, piece_.rope)};
+  }
+  std::array<ValueId, 3> latent_projections(ValueId in) {
+    if (!piece_.compressed) return heads_of_compressed(compressed_of(in));
+    const ValueId of_keys = argument({piece_.rows, piece_.kv_rank});
+    return heads_of_compressed({in, of_keys, argument({piece_.rows, piece_.rope})});
+  }
+  void compress_forward() {
+    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden});
+    give(compressed_of(in).placed);
+  }
+  // `piece_.rows` are half of a rank's; of the weights a core has gradients of half the columns, of all rows.
+  void compress_backward() {
+    const ValueId in = argument({2 * piece_.rows, piece_.hidden});
+    ValueId d_in{};
+    bool is_first = true;
+    const auto through = [&](ValueId d) {
+      const int64_t columns = builder_.type(d).dim(1);
+      give_gradient(product_of_rows(in, argument({2 * piece_.rows, columns / 2})));
+      const ValueId back = narrow(product_turned(d, weight({piece_.hidden, columns})));
+      d_in = is_first ? back : plus(d_in, back);
+      is_first = false;
+    };
+    const auto of_norm = [&](int64_t columns) { return norm_back(argument({piece_.rows, columns})); };
+    if (piece_.query_rank > 0) through(given(of_norm(piece_.query_rank)));
+    const ValueId placed = argument({piece_.rows, piece_.rope});
+    through(given(concatenated({of_norm(piece_.kv_rank), narrow(turned(wide(placed), piece_.rope))})));
+    give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+    if (piece_.updates) update_other_half();
+  }
+  std::array<ValueId, 3> heads_of_compressed(const Compressed& from) {
+    const int64_t fixed = piece_.features - piece_.rope;
+    const ValueId q = projected(from.of_queries, piece_.heads * piece_.features);
+    const ValueId up = projected(from.of_keys, piece_.heads * (fixed + values()));
     const ValueId all_q = by_head(q, piece_.features), all_up = by_head(up, fixed + values());
     const Dims of_rope{piece_.rows, piece_.heads, piece_.rope};
     const ValueId turned_q =
@@ -317,7 +385,7 @@ class Sheet : PieceWords {
                                                     {piece_.rows, piece_.heads * piece_.rope})),
                               piece_.rope)),
                 piece_.rope);
-    const ValueId turned_k = narrow(turned(wide(columns_of(down, piece_.kv_rank, piece_.rope)), piece_.rope));
+    const ValueId turned_k = narrow(turned(wide(from.placed), piece_.rope));
     const ValueId q_heads = concatenated({columns_of(all_q, 0, fixed), turned_q});
     const ValueId k_heads =
         concatenated({columns_of(all_up, 0, fixed), builder_.broadcast_in_dim(turned_k, of_rope, {0, 2})});
@@ -332,7 +400,15 @@ class Sheet : PieceWords {
     const ValueId placed = by_head(narrow(turned(wide(d_turned), piece_.rope)), piece_.rope);
     const ValueId d_q = flat(concatenated({columns_of(d, 0, fixed), placed}));
     if (piece_.query_rank == 0) return back_by(in, d_q);
-    return back_by(in, norm_back(back_by(argument({piece_.rows, piece_.query_rank}), d_q)));
+    const ValueId d_compressed = back_by(argument({piece_.rows, piece_.query_rank}), d_q);
+    return piece_.compressed ? d_compressed : back_by(in, norm_back(d_compressed));
+  }
+  // Cores add up what they have of keys and values.
+  void compressed_keys_back(ValueId d_k, ValueId d_v) {
+    const int64_t fixed = piece_.features - piece_.rope;
+    const ValueId d_up = flat(concatenated({columns_of(d_k, 0, fixed), d_v}));
+    give(back_by(argument({piece_.rows, piece_.kv_rank}), d_up));
+    give(builder_.reduce(OpKind::add_, columns_of(d_k, fixed, piece_.rope), {1}));
   }
   ValueId latent_keys_back(ValueId in, ValueId d_k, ValueId d_v) {
     const int64_t fixed = piece_.features - piece_.rope;
@@ -371,7 +447,38 @@ class Sheet : PieceWords {
   }
 
   ValueId mixed_of(ValueId q, ValueId k, ValueId v) {
-    return projected(given(heads_last(given(attended(q, k, v)))), piece_.hidden);
+    const ValueId made = given(attended(q, k, v));
+    return summed_over_ranks(given(heads_last(piece_.window > 0 ? of_blocks(made) : made)));
+  }
+
+  // -- attention in windows: of blocks as long as one [sequences, heads and blocks, positions, features],
+  // each with the keys of the block before
+  int64_t blocks() const { return piece_.keys / piece_.window; }
+  ValueId in_blocks(ValueId x) {
+    return builder_.reshape(x, {sequences(), piece_.heads * blocks(), piece_.window, last_of(x)});
+  }
+  ValueId of_blocks(ValueId x) {
+    return builder_.reshape(x, {sequences(), piece_.heads, piece_.keys, last_of(x)});
+  }
+  int64_t last_of(ValueId x) { return builder_.type(x).dim(builder_.type(x).rank() - 1); }
+  Dims by_block(int64_t blocks, int64_t positions, ValueId x) {
+    return {sequences(), piece_.heads, blocks, positions, last_of(x)};
+  }
+  ValueId no_block(ValueId x) { return splat(Type::tensor(element_, by_block(1, piece_.window, x)), 0); }
+  ValueId with_block_before(ValueId x) {
+    const ValueId own = builder_.reshape(x, by_block(blocks(), piece_.window, x));
+    const ValueId last = builder_.slice(own, {0, 0, 0, 0, 0}, by_block(blocks() - 1, piece_.window, x));
+    const ValueId both = builder_.concatenate({builder_.concatenate({no_block(x), last}, 2), own}, 3);
+    return builder_.reshape(both, {sequences(), piece_.heads * blocks(), 2 * piece_.window, last_of(x)});
+  }
+  // Keys' gradients, of their own block and of the one behind.
+  ValueId of_block_before(ValueId d) {
+    const int64_t window = piece_.window;
+    const ValueId both = builder_.reshape(d, by_block(blocks(), 2 * window, d));
+    const ValueId before = builder_.slice(both, {0, 0, 1, 0, 0}, by_block(blocks(), window, d));
+    const ValueId own = builder_.slice(both, {0, 0, 0, window, 0}, by_block(blocks(), 2 * window, d));
+    const ValueId sum = plus(own, builder_.concatenate({before, no_block(d)}, 2));
+    return builder_.reshape(sum, {sequences(), piece_.heads, piece_.keys, last_of(d)});
   }
 
   void keys_forward() {
@@ -435,6 +542,12 @@ class Sheet : PieceWords {
   ValueId attention_back(ValueId d_out) {
     const auto d = attention_inside_back(d_out);
     if (piece_.kv_rank > 0) {
+      if (piece_.compressed) {
+        compressed_keys_back(of_rows(d[1]), of_rows(d[2]));
+        const bool reads_tokens = piece_.query_rank == 0;
+        return latent_queries_back(reads_tokens ? argument({piece_.rows, piece_.hidden}) : d[0],
+                                   of_rows(d[0]));
+      }
       const ValueId in = argument({piece_.rows, piece_.hidden});
       const ValueId of_keys = latent_keys_back(in, of_rows(d[1]), of_rows(d[2]));
       return plus(of_keys, latent_queries_back(in, of_rows(d[0])));
@@ -450,8 +563,16 @@ class Sheet : PieceWords {
   std::array<ValueId, 3> attention_inside_back(ValueId d_out) {
     const int64_t columns = piece_.heads * values();
     const ValueId d_mixed = narrow(product_turned(d_out, weight({columns, piece_.hidden})));
-    gradient(rows_read(columns), d_out);
+    give_gradient(product_of_rows(rows_read(columns), of_all_rows(d_out)));
     Dims own = of_heads(positions()), all = of_heads(piece_.keys);
+    if (piece_.window > 0) {
+      own = {sequences(), piece_.heads * blocks(), piece_.window, piece_.features};
+      all = {sequences(), piece_.heads * blocks(), 2 * piece_.window, piece_.features};
+      const ValueId q = argument(own), k = argument(all), v = argument(all), made = argument(own);
+      const ValueId d_made = in_blocks(heads_first(d_mixed, piece_.heads));
+      const auto [d_q, d_k, d_v] = attended_backward(q, k, v, made, d_made);
+      return {of_blocks(d_q), of_block_before(d_k), of_block_before(d_v)};
+    }
     const ValueId q = argument(own), k = argument(all);
     own.back() = all.back() = values();
     const ValueId v = argument(all), made = argument(own);
@@ -462,10 +583,10 @@ class Sheet : PieceWords {
   ValueId rows_read(int64_t columns) {
     return piece_.halves ? argument({2 * piece_.rows, columns / 2}) : argument({piece_.rows, columns});
   }
-  void gradient(ValueId in, ValueId d) {
-    if (piece_.halves) d = argument({2 * piece_.rows, builder_.type(d).dim(1)});
-    give_gradients(in, d);
+  ValueId of_all_rows(ValueId d) {
+    return piece_.halves ? argument({2 * piece_.rows, builder_.type(d).dim(1)}) : d;
   }
+  void gradient(ValueId in, ValueId d) { give_gradients(in, of_all_rows(d)); }
 
   // Gradients of weights that read `in`, and of `in`, from those of what they gave.
   ValueId back_through(ValueId in, const std::vector<ValueId>& d_outs) {
@@ -622,79 +743,14 @@ class Sheet : PieceWords {
   }
 };
 
-std::string_view name_of(Part part) {
-  switch (part) {
-    case Part::kNorms: return "norms";
-    case Part::kProducts: return "products";
-    case Part::kAttention: return "attention";
-    case Part::kOutput: return "output";
-    case Part::kDecode: return "decode";
-    case Part::kEmbedding: return "embedding";
-    case Part::kOptimizer: return "optimizer";
-    case Part::kSum: return "sum";
-    case Part::kMlp: return "mlp";
-    case Part::kLinear: return "linear";
-    case Part::kAttentionHalf: return "attention_half";
-    case Part::kBeforeKeys: return "before_keys";
-    case Part::kBehindKeys: return "behind_keys";
-    case Part::kMlpHalf: return "mlp_half";
-    case Part::kNorm: return "norm";
-    case Part::kLogits: return "logits";
-    case Part::kShares: return "shares";
-    case Part::kLogitsBackward: return "logits_backward";
-    case Part::kRoute: return "route";
-    case Part::kExperts: return "experts";
-    case Part::kCombine: return "combine";
-    case Part::kCounts: return "counts";
-    case Part::kPlaces: return "places";
-    case Part::kFetch: return "fetch";
-    case Part::kKeep: return "keep";
-    case Part::kLoopTest: return "loop_test";
-  }
-  OPENTRN_CHECK(false, "a part without a name");
-}
-
 }  // namespace
-
-std::string to_string(const Piece& piece) {
-  std::string text = fmt::format("{} {}", name_of(piece.part), piece.backward ? "backward" : "forward");
-  const std::pair<const char*, int64_t> sizes[] = {{"rows", piece.rows},
-                                                   {"keys", piece.keys},
-                                                   {"heads", piece.heads},
-                                                   {"kv_heads", piece.kv_heads},
-                                                   {"features", piece.features},
-                                                   {"values", piece.values},
-                                                   {"hidden", piece.hidden},
-                                                   {"queries", piece.queries},
-                                                   {"key_values", piece.key_values},
-                                                   {"inner", piece.inner},
-                                                   {"experts", piece.experts},
-                                                   {"chosen", piece.chosen},
-                                                   {"capacity", piece.capacity},
-                                                   {"context", piece.context},
-                                                   {"shared", piece.shared},
-                                                   {"chunks", piece.chunks},
-                                                   {"query_rank", piece.query_rank},
-                                                   {"kv_rank", piece.kv_rank},
-                                                   {"rope", piece.rope}};
-  for (const auto& [name, size] : sizes)
-    if (size > 0) text += fmt::format(" {} {}", name, size);
-  const std::pair<const char*, bool> flags[] = {
-      {"gated", piece.gated},     {"rms", piece.root_mean_square}, {"causal", piece.causal},
-      {"f32", piece.wide},        {"rotary", piece.rotary},        {"normed", piece.normed},
-      {"turned", piece.turned},   {"halves", piece.halves},        {"adds", piece.adds},
-      {"updates", piece.updates}, {"again", piece.again},          {"selects", piece.selects},
-      {"lean", piece.lean},       {"biased", piece.biased}};
-  for (const auto& [name, set] : flags)
-    if (set) text += fmt::format(" {}", name);
-  return text;
-}
 
 graph::Module graph_of(const Piece& piece) {
   switch (piece.part) {
     case Part::kRoute:
     case Part::kExperts:
     case Part::kCombine:
+    case Part::kMixture:
     case Part::kCounts:
     case Part::kPlaces: return graph_of_experts(piece);
     case Part::kFetch:

@@ -30,6 +30,8 @@ enum class Part : uint8_t {
                     // `normed`
   kBeforeKeys,      // ... of a core with a part of each sequence: up to where cores meet for keys and values
   kBehindKeys,      // ... and from there: attention of its queries, and the output layer
+  kCompress,        // of latent attention's cores with halves of a rank's tokens: what queries, and keys with
+                    // values, are made of, and norms of it; kAttentionHalf goes on where `compressed`
   kMlpHalf,         // the same of an MLP
   kNorm,            // one norm, and the residual before it
   kLogits,          // of a vocabulary that ranks share: logits, and the largest of the rank's
@@ -38,6 +40,7 @@ enum class Part : uint8_t {
   kRoute,           // of a block with experts: the router, and tokens gathered for their experts
   kExperts,         // ... `experts` MLPs of as many rows each
   kCombine,         // ... what tokens get of them
+  kMixture,         // ... all three, of a rank that has all experts
   // Of cores that each have half of a rank's tokens, kRoute ends with where tokens go; backward kCombine goes
   // on to the router's input, and kRoute has what comes back from places.
   kCounts,  // where cores have halves of each sequence: kRoute ends with what tokens meet, and this goes on
@@ -73,6 +76,7 @@ struct Piece {
   // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them; kRoute, kCombine:
   // width of the experts that every token meets, which work in kRoute forward and in kCombine backward
   int64_t shared = 0;
+  int64_t window = 0;  // kAttentionHalf: of keys that a query meets, where it is less than all
   // Latent attention's, of kAttentionHalf and its two parts, and of those that update its weights: widths of
   // what queries (0: none), and keys with values, are made of; and features of a head that have positions.
   int64_t query_rank = 0, kv_rank = 0, rope = 0;
@@ -94,6 +98,9 @@ struct Piece {
   // Of experts': `rows` are half of a rank's. Of attention's: so too, and gradients of weights are of all, a
   // half of each weight's.
   bool halves = false;
+  // kAttentionHalf: kCompress came before it. Of updates of latent attention's weights: of those that both
+  // cores of a rank have whole, a half of each.
+  bool compressed = false;
   bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
   bool selects = false;
   bool lean = false;  // of halves, a forward pass of a block that runs again: gives what comes of it alone

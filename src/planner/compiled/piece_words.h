@@ -195,6 +195,10 @@ class PieceWords {
     const ValueId made = narrow(product(in, weight({builder_.type(in).dim(1), columns})));
     return shifted(made);
   }
+  // A product whose bias stands behind the sum over ranks, before the next norm.
+  ValueId summed_over_ranks(ValueId in) {
+    return narrow(product(in, weight({builder_.type(in).dim(1), piece_.hidden})));
+  }
   ValueId batched(ValueId a, int64_t a_contracted, ValueId b, int64_t b_contracted, Dims dims) {
     Dims batch;
     for (int64_t d = 0; d + 2 < static_cast<int64_t>(dims.size()); ++d) batch.push_back(d);
@@ -241,7 +245,8 @@ class PieceWords {
   }
 
   ValueId residual_and_norm() {
-    const ValueId x = plus(argument({piece_.rows, piece_.hidden}), argument({piece_.rows, piece_.hidden}));
+    const ValueId x =
+        shifted(plus(argument({piece_.rows, piece_.hidden}), argument({piece_.rows, piece_.hidden})));
     give(x);
     return given(normed(x));
   }
@@ -255,12 +260,14 @@ class PieceWords {
   }
   ValueId norm_and_residual_back(ValueId x, ValueId d) {
     const ValueId through = norm_back(x, d);
-    return plus(argument({piece_.rows, piece_.hidden}), narrow(through));
+    const ValueId made = plus(argument({piece_.rows, piece_.hidden}), narrow(through));
+    give_gradient_of_bias(made);
+    return made;
   }
 
   // -- an MLP of `inner` columns between those of a token. What the backward pass reads is given by the
   // forward pass, as it leaves the program that made it.
-  ValueId mlp_of(ValueId in, int64_t inner) { return projected(mlp_inside(in, inner), piece_.hidden); }
+  ValueId mlp_of(ValueId in, int64_t inner) { return summed_over_ranks(mlp_inside(in, inner)); }
   ValueId mlp_inside(ValueId in, int64_t inner) {
     const ValueId up = given(projected(in, inner));
     ValueId acted{};
@@ -277,7 +284,7 @@ class PieceWords {
     const ValueId in = argument({rows, piece_.hidden});
     const ValueId up = inside();
     const ValueId d_acted = narrow(product_turned(d_out, weight({inner, piece_.hidden})));
-    give_gradients(inside(), d_out);
+    give_gradient(product_of_rows(inside(), d_out));
     const ValueId gate = piece_.gated ? inside() : up;
     ValueId d_in{};
     const std::vector<ValueId> d_firsts = through_activation({up, gate, d_acted});

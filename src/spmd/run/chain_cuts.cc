@@ -10,6 +10,7 @@
 #include "spmd/dimension_rule.h"
 #include "spmd/propagate.h"
 #include "spmd/run/cut_ways.h"
+#include "spmd/run/head_region.h"
 
 namespace opentrn::spmd {
 
@@ -25,8 +26,7 @@ using graph::ValueId;
 
 namespace {
 
-// A dimension of a value.
-using Place = std::pair<ValueId, int>;
+using Place = HeadRegion::Place;
 
 // A product with a weight.
 struct Product {
@@ -34,111 +34,6 @@ struct Product {
   size_t weight = 1;  // which operand
   DimensionRule rule;
   const std::vector<int>& factors(int dim) const { return rule.results[0][static_cast<size_t>(dim)]; }
-};
-
-// What lies between products with weights where attention is: which dimensions of its values are one.
-class HeadRegion {
- public:
-  explicit HeadRegion(const Function& function) : function_(function) {}
-
-  void begin(ValueId value) { values_.insert(value); }
-  bool has(ValueId value) const { return values_.contains(value); }
-
-  // The next op in order, which is no product with a weight.
-  void add(OpId id) {
-    const Op& op = function_.op(id);
-    if (op.kind == OpKind::return_ || op.kind == OpKind::while_ || op.kind == OpKind::if_) return;
-    bool found = false;
-    for (size_t i = 0; i < op.operands.size(); ++i) {
-      if (!has(op.operands[i])) continue;
-      found = true;
-      if (op.kind == OpKind::optimization_barrier_)
-        begin(op.results[i]);
-      else
-        values_.insert(op.results.begin(), op.results.end());
-    }
-    if (found) ops_.push_back(id);
-  }
-
-  // All ops are there.
-  void close() {
-    for (const OpId id : ops_) {
-      const Op& op = function_.op(id);
-      const auto rule = dimension_rule(function_, op);
-      if (!rule) continue;
-      std::map<int, Place> first;  // of a factor
-      for (size_t i = 0; i < op.operands.size(); ++i) join(op.operands[i], rule->operands[i], first);
-      for (size_t i = 0; i < op.results.size(); ++i) join(op.results[i], rule->results[i], first);
-      if (op.kind == OpKind::reduce_)
-        for (const int64_t d : op.integers(Attr::dimensions))
-          reduced_.push_back({op.operands[0], static_cast<int>(d)});
-    }
-  }
-
-  // Which scores are made weights over.
-  bool is_of_keys(Place place) const {
-    return std::ranges::any_of(reduced_, [&](Place each) { return root(each) == root(place); });
-  }
-
-  // Of products without weights: keys and values that each query meets, and sums over queries, with their
-  // dimension of keys.
-  struct Products {
-    std::set<ValueId> keys;
-    std::vector<Place> sums;
-  };
-  Products products_of(const std::vector<Place>& queries) const {
-    Products found;
-    std::set<Place> roots;
-    for (const Place& each : queries) roots.insert(root(each));
-    const auto is_of_queries = [&](Place place) { return roots.contains(root(place)); };
-    for (const OpId id : ops_) {
-      const Op& op = function_.op(id);
-      if (op.kind != OpKind::dot_general_ || !has(op.operands[0]) || !has(op.operands[1])) continue;
-      for (const ValueId value : op.operands)
-        if (any(value, [&](Place place) { return is_of_keys(place); }) && !any(value, is_of_queries))
-          found.keys.insert(value);
-      const auto summed = op.integers(Attr::lhs_contracting_dimensions);
-      if (std::ranges::none_of(summed, [&](int64_t d) {
-            return is_of_queries({op.operands[0], static_cast<int>(d)});
-          }))
-        continue;
-      const ValueId made = op.results[0];
-      for (int d = 0; d < function_.type(made).rank(); ++d)
-        if (is_of_keys({made, d})) found.sums.emplace_back(made, d);
-    }
-    return found;
-  }
-
- private:
-  template <typename Is>
-  bool any(ValueId value, Is&& is) const {
-    for (int d = 0; d < function_.type(value).rank(); ++d)
-      if (is(Place{value, d})) return true;
-    return false;
-  }
-
-  Place root(Place place) const {
-    for (auto above = above_.find(place); above != above_.end(); above = above_.find(place))
-      place = above->second;
-    return place;
-  }
-
-  // Dimensions of one factor each, of values of the region.
-  void join(ValueId value, const DimensionFactors& dimensions, std::map<int, Place>& first) {
-    if (!has(value)) return;
-    for (size_t d = 0; d < dimensions.size(); ++d) {
-      if (dimensions[d].size() != 1) continue;
-      const Place place{value, static_cast<int>(d)};
-      const Place own = root(place), known = root(first.try_emplace(dimensions[d][0], place).first->second);
-      if (own != known) above_[own] = known;
-    }
-  }
-
-  const Function& function_;
-  std::set<ValueId> values_;
-  std::vector<OpId> ops_;
-  std::vector<Place> reduced_;
-  std::map<Place, Place> above_;
 };
 
 class Chains {
@@ -456,9 +351,63 @@ class Chains {
     const Op& op = function_.op(product.op);
     const auto weight = given_origin(function_, op.operands[product.weight]);
     const ValueId made = op.results[0];
-    if (function_.type(made).dim(columns) <= kArray * grid_.count(axes_) && ends_well({made, columns}, false))
+    if ((function_.type(made).dim(columns) <= kArray * grid_.count(axes_) &&
+         ends_well({made, columns}, false)) ||
+        compresses(product, columns))
       choosing_weights_.insert(*weight);
     return choosing_weights_.contains(*weight);
+  }
+
+  // Whether a norm is taken of columns before a product with another weight reads them (latent attention):
+  // cut along them, cores would meet for the norm, and again for what it gives. Not of many more columns than
+  // what they are made of, whose weight would be read whole by each.
+  bool compresses(const Product& product, int columns) const {
+    const Op& op = function_.op(product.op);
+    const Type& read = function_.type(op.operands[1 - product.weight]);
+    return function_.type(op.results[0]).dim(columns) <= 2 * read.dim(read.rank() - 1) &&
+           is_normed({op.results[0], columns});
+  }
+
+  // Whether a dimension is reduced over, and summed over by a product with a weight.
+  bool is_normed(Place from) const {
+    constexpr size_t kMost = 256;
+    bool is_reduced = false, is_multiplied = false;
+    std::set<Place> seen{from};
+    std::vector<Place> waiting{from};
+    while (!waiting.empty() && seen.size() < kMost) {
+      const auto [value, dim] = waiting.back();
+      waiting.pop_back();
+      const auto readers = readers_.find(value);
+      if (readers == readers_.end()) continue;
+      for (const OpId id : readers->second)
+        follow(id, value, dim, is_reduced, is_multiplied, [&](ValueId next, int along) {
+          if (seen.insert({next, along}).second) waiting.emplace_back(next, along);
+        });
+    }
+    return is_reduced && is_multiplied;
+  }
+
+  // What an op makes of a dimension, or of a part of it.
+  template <typename Go>
+  void follow(OpId id, ValueId value, int dim, bool& is_reduced, bool& is_multiplied, Go&& go) const {
+    const Op& op = function_.op(id);
+    if (op.kind == OpKind::slice_) return go(op.results[0], dim);
+    const auto rule = dimension_rule(function_, op);
+    if (!rule) return;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (op.operands[i] != value) continue;
+      const auto& factors = rule->operands[i][static_cast<size_t>(dim)];
+      if (factors.size() != 1) continue;
+      if (rule->factors[static_cast<size_t>(factors[0])].kind == FactorKind::kReduction) {
+        is_reduced |= op.kind == OpKind::reduce_;
+        is_multiplied |= is_product(id, i);
+        continue;
+      }
+      if (op.kind == OpKind::dot_general_) continue;
+      for (size_t r = 0; r < rule->results.size(); ++r)
+        for (size_t d = 0; d < rule->results[r].size(); ++d)
+          if (rule->results[r][d] == factors) go(op.results[r], static_cast<int>(d));
+    }
   }
 
   // In the order of the program: a product behind another one's columns ends that chain. Tables that several
@@ -545,9 +494,17 @@ class Chains {
     stated_.values.try_emplace(whole, cut_by(function_.type(whole), -1));
   }
 
+  // What comes of a value that only an addition reads, or the value.
+  ValueId with_bias(ValueId value) const {
+    const auto readers = readers_.find(value);
+    if (readers == readers_.end() || readers->second.size() != 1) return value;
+    const Op& op = function_.op(readers->second[0]);
+    return op.kind == OpKind::add_ ? op.results[0] : value;
+  }
+
   // Of a product whose columns are read as heads; nullopt of others, and of heads that cannot be followed.
   std::optional<bool> divides_heads(const Product& product) const {
-    const ValueId result = function_.op(product.op).results[0];
+    const ValueId result = with_bias(function_.op(product.op).results[0]);
     const int columns = free_dimension(product, product.weight, true);
     const auto readers = readers_.find(result);
     if (columns < 0 || readers == readers_.end()) return std::nullopt;
@@ -621,10 +578,27 @@ class Chains {
     }
   }
 
+  // Of columns that a norm is taken of, others that lie beside them and that it leaves out: all heads read
+  // them.
+  void keep_parts_whole() {
+    for (const OpId id : choices_) {
+      const ValueId made = function_.op(id).results[0];
+      const int last = function_.type(made).rank() - 1;
+      const auto found = readers_.find(made);
+      if (found == readers_.end() || !is_normed({made, last})) continue;
+      for (const OpId reader : std::vector(found->second))
+        if (const Op& op = function_.op(reader);
+            op.kind == OpKind::slice_ && !is_normed({op.results[0], last}))
+          make_whole(op.results[0]);
+    }
+    readers_ = readers_of_values();
+  }
+
   // Rows of what chooses, and of what is read as it chose: by rows too where those that read are cut, else a
   // part of each row.
   void cut_choices() {
     if (choices_.empty()) return;
+    keep_parts_whole();
     for (const OpId id : choices_) {
       const auto product = product_of(id);
       const ValueId made = function_.op(id).results[0];

@@ -46,6 +46,29 @@ Module shared_keys() {
                              "shared_keys");
 }
 
+// Latent attention's way to keys: a few columns, their largest taken off as a norm has it, and more of them.
+Module compressed() {
+  return graph::parse_module(R"(module {
+  func.func @main(%x: tensor<1024x2048xf32>, %down: tensor<2048x256xf32>, %up: tensor<256x2048xf32>,
+                  %o: tensor<2048x2048xf32>) -> tensor<1024x2048xf32> {
+    %0 = stablehlo.dot_general %x, %down, contracting_dims = [1] x [0]
+      : (tensor<1024x2048xf32>, tensor<2048x256xf32>) -> tensor<1024x256xf32>
+    %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %1 = stablehlo.reduce(%0 init: %least) applies stablehlo.maximum across dimensions = [1]
+      : (tensor<1024x256xf32>, tensor<f32>) -> tensor<1024xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<1024xf32>) -> tensor<1024x256xf32>
+    %3 = stablehlo.subtract %0, %2 : tensor<1024x256xf32>
+    %4 = stablehlo.sign %3 : tensor<1024x256xf32>
+    %5 = stablehlo.dot_general %4, %up, contracting_dims = [1] x [0]
+      : (tensor<1024x256xf32>, tensor<256x2048xf32>) -> tensor<1024x2048xf32>
+    %6 = stablehlo.sign %5 : tensor<1024x2048xf32>
+    %7 = stablehlo.dot_general %6, %o, contracting_dims = [1] x [0]
+      : (tensor<1024x2048xf32>, tensor<2048x2048xf32>) -> tensor<1024x2048xf32>
+    return %7 : tensor<1024x2048xf32>
+  } })",
+                             "compressed");
+}
+
 // Three heads of queries with the keys of one, and weights that the largest score of each query has part in.
 Module three_heads() {
   return graph::parse_module(R"(module {
@@ -198,8 +221,17 @@ TEST(ChainCuts, WhatIsTheSameEverywhereSaysNothingOfItsReaders) {
   EXPECT_EQ(exchanges, (Types{"tensor<512x512xf32>"}));
 }
 
+// Half of the tokens by the narrow weight, whose columns are normed, and half of the next one's columns: what
+// lies between is exchanged, and nothing for the norm.
+TEST(ChainCuts, NormsOfFewColumnsAreOfRows) {
+  const auto [products, exchanges] = cut_types(compressed());
+  EXPECT_EQ(products, (Types{"tensor<512x256xf32>", "tensor<1024x1024xf32>", "tensor<1024x2048xf32>"}));
+  EXPECT_EQ(exchanges, (Types{"tensor<1024x256xf32>", "tensor<512x2048xf32>"}));
+}
+
 class ChainValues : public testing::TestWithParam<Module (*)()> {};
-INSTANTIATE_TEST_SUITE_P(Programs, ChainValues, testing::Values(shared_keys, three_heads, chosen_rows));
+INSTANTIATE_TEST_SUITE_P(Programs, ChainValues,
+                         testing::Values(shared_keys, three_heads, chosen_rows, compressed));
 
 TEST_P(ChainValues, AreThoseOfOneCore) {
   const Module module = GetParam()();
