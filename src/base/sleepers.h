@@ -40,8 +40,8 @@ class Sleepers {
 };
 
 // How a thread waits for what comes within microseconds when all goes well: it spins for some 200 us, then
-// sleeps. It does not give way in between: Linux puts the deadline of a thread that calls sched_yield() off by
-// a slice, so that where others want the processor it comes last when there is something to do.
+// sleeps. It does not give way in between: Linux puts the deadline of a thread that calls sched_yield() off
+// by a slice, so that where others want the processor it comes last when there is something to do.
 class PatientWait {
  public:
   explicit PatientWait(Sleepers& sleepers) : sleepers_(sleepers) {}

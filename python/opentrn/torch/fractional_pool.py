@@ -46,8 +46,8 @@ def _pooled(x: Tensor, window: Sequence[int], count: Sequence[int], samples: Ten
     which = ranked.argmax(-1, keepdim=True)
     last = found.shape[-1] - 1 - found.isnan().to(torch.int32).flip(-1).argmax(-1, keepdim=True)
     which = torch.where(found.isnan().any(-1, keepdim=True), last, which)
-    shape = (*planes, *count)
-    return found.gather(-1, which).reshape(shape), rows.gather(-1, which).reshape(shape)
+    result = (*planes, *count)
+    return found.gather(-1, which).reshape(result), rows.gather(-1, which).reshape(result)
 
 
 def _spread(gradient: Tensor, x: Tensor, indices: Tensor, axes: int) -> Tensor:
