@@ -17,7 +17,8 @@ size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 }  // namespace
 
 void* allocate_in_large_pages(size_t bytes) {
-  if (bytes < kLarge || bytes > SIZE_MAX - kPage) return ::operator new(bytes);
+  if (bytes < kLarge || bytes > SIZE_MAX - kPage)
+    return ::operator new(bytes, std::align_val_t(kTableAlignment));
   void* at = std::aligned_alloc(kPage, whole_pages(bytes));
   if (at == nullptr) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
@@ -28,7 +29,7 @@ void* allocate_in_large_pages(size_t bytes) {
 
 void free_in_large_pages(void* at, size_t bytes) noexcept {
   if (bytes < kLarge || bytes > SIZE_MAX - kPage)
-    ::operator delete(at);
+    ::operator delete(at, std::align_val_t(kTableAlignment));
   else
     std::free(at);
 }

@@ -12,12 +12,16 @@
 
 namespace opentrn {
 
-// As operator new and delete; large ones on pages of their own.
+// What every allocation is aligned to, in bytes.
+inline constexpr size_t kTableAlignment = 64;
+
+// As operator new and delete, aligned to kTableAlignment; large ones on pages of their own.
 void* allocate_in_large_pages(size_t bytes);
 void free_in_large_pages(void* at, size_t bytes) noexcept;
 
 template <typename T>
 struct LargePages {
+  static_assert(alignof(T) <= kTableAlignment);
   using value_type = T;
   LargePages() = default;
   template <typename U>

@@ -21,6 +21,15 @@ TEST(LargePages, VectorsOfAnySizeHoldWhatIsWritten) {
   }
 }
 
+TEST(LargePages, ElementsLieAsTheirTypeAsks) {
+  struct alignas(64) Line {
+    char bytes[64];
+  };
+  std::vector<LargeVector<Line>> all;
+  for (const size_t count : {1, 3, 5, 100, 100'000})
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(all.emplace_back(count).data()) % alignof(Line), 0u) << count;
+}
+
 TEST(LargePages, WhatCannotBeHadIsRefused) {
   LargePages<char> pages;
   EXPECT_THROW(pages.allocate(SIZE_MAX / 2), std::bad_alloc);

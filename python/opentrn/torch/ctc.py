@@ -121,7 +121,7 @@ def _longest(targets: Tensor, lengths: Sequence[int] | None) -> int:
     if targets.dim() == 2:
         return targets.shape[1]
     torch._check(lengths is not None, lambda: "targets in a row need their lengths as numbers")
-    return max(lengths, default=0)  # type: ignore[arg-type]
+    return max(lengths or (), default=0)
 
 
 def _lengths(log_probs: Tensor, given: Any) -> Tensor:
