@@ -86,7 +86,7 @@ TEST(Fork, ThePoolOfTheParentEndsInTheChild) {
 }
 
 TEST(Fork, AMutexThatAnotherThreadHeldIsFreeInTheChild) {
-  ForkSafeMutex mutex;
+  static ForkSafeMutex mutex;  // never freed, so that a local one leaks
   std::atomic<bool> held = false, over = false;
   std::thread holder([&] {
     std::lock_guard guard(mutex);

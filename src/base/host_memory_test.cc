@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "base/fault.h"
+#include "base/sanitized_for_test.h"
 
 namespace opentrn {
 namespace {
@@ -32,6 +33,7 @@ TEST(HostMemory, WhatTheHostHasNotIsRefused) {
 }
 
 TEST(HostMemory, TheHeapGrowsInHugePages) {
+  if (kIsSanitized) GTEST_SKIP() << "the heap is the sanitizer's";
   const auto faults = [] {
     rusage now{};
     getrusage(RUSAGE_SELF, &now);

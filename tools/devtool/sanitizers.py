@@ -25,6 +25,8 @@ _OPTIONS = {
         "OMP_NUM_THREADS": "1",
     },
 }
+# Of the C++ tests: some start threads in a child of a process that has threads.
+_OF_CTEST = {"asan-ubsan": {}, "tsan": {"TSAN_OPTIONS": "die_after_fork=0"}}
 # The folders whose tests run C++ in this process. The compiler has its tests in Python only.
 _PYTHON_TESTS = (
     "tests/compiler",
@@ -72,7 +74,7 @@ def run_sanitizers(presets: list[str], fuzz_seconds: int, pytest_arguments: list
     total = Count()
     for preset in presets:
         folder = build(preset)
-        total += run_ctest(folder, preset)
+        total += run_ctest(folder, _OF_CTEST[preset])
         package = _package(folder)
         arguments = [
             *(pytest_arguments or (*_PYTHON_TESTS, *_ONLY_HERE[preset])),

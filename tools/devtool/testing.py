@@ -70,14 +70,14 @@ def _finish(status: int, count: Count, junit: Path) -> Count:
     return count
 
 
-def run_ctest(folder: Path, preset: str = "release") -> Count:
-    """Runs the C++ unit tests of a build folder."""
+def run_ctest(folder: Path, env: Mapping[str, str] | None = None) -> Count:
+    """Runs the C++ unit tests of a build folder; `env` is added to the environment."""
     say("ctest: C++ unit tests")
     junit, log = folder / "ctest.xml", folder / "ctest.log"
     junit.unlink(missing_ok=True)
     jobs = str(len(os.sched_getaffinity(0)))
     command = [venv_bin("ctest"), "--test-dir", folder, "-j", jobs, "--output-on-failure", "--timeout", "300"]
-    status = run([*command, "--output-junit", junit, "--quiet", "-O", log], cwd=ROOT, hint="", check=False)
+    status = run([*command, "--output-junit", junit, "--quiet", "-O", log], cwd=ROOT, hint="", check=False, env=env)
     if status != 0 and log.exists():
         print("\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:]))
     if not junit.exists():
