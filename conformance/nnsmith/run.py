@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import io
 import json
 import logging
@@ -94,11 +95,9 @@ def positional(module: Any, count: int) -> Any:
     return named.eval()
 
 
-def eager(module: Any, arguments: Sequence[Any], _wanted: Any) -> tuple[list[Any], Any]:
-    import copy
-
+def eager(module: Any, arguments: Sequence[Any], wanted: Any) -> tuple[list[Any], Any]:
     moved = copy.deepcopy(module).to("neuron")
-    return [each.cpu().numpy() for each in moved(*(each.to("neuron") for each in arguments))], _wanted
+    return [each.cpu().numpy() for each in moved(*(each.to("neuron") for each in arguments))], wanted
 
 
 def compiled(module: Any, arguments: Sequence[Any], wanted: Any) -> tuple[list[Any], Any]:

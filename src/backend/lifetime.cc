@@ -27,6 +27,18 @@ std::vector<Loop> find_loops(const isa::Program& program) {
 
 namespace {
 
+// Calls `touch(tensor, i)` for each tensor that instruction i reads or writes, or finds its places in.
+template <typename Touch>
+void for_tensors(const isa::Program& program, isa::InstructionIndex i, Touch&& touch) {
+  for (const isa::Operand& operand : program.operands(program.instruction(i))) {
+    if (!operand.is_access()) continue;
+    touch(operand.tensor, i);
+    if (operand.indirect == isa::kNoIndirect) continue;
+    const isa::Operand& index = program.indirect(operand).index;
+    if (index.is_access()) touch(index.tensor, i);
+  }
+}
+
 // Where there are no loops, a tensor lives from its first access to its last.
 std::vector<Lifetime> lifetimes_without_loops(const isa::Program& program) {
   std::vector<Lifetime> lifetimes(program.tensor_count());
@@ -37,13 +49,7 @@ std::vector<Lifetime> lifetimes_without_loops(const isa::Program& program) {
   };
   for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
     interrupt::poll();
-    for (const isa::Operand& operand : program.operands(program.instruction(i))) {
-      if (!operand.is_access()) continue;
-      touch(operand.tensor, i);
-      if (operand.indirect == isa::kNoIndirect) continue;
-      const isa::Operand& index = program.indirect(operand).index;
-      if (index.is_access()) touch(index.tensor, i);
-    }
+    for_tensors(program, i, touch);
   }
   return lifetimes;
 }
@@ -73,13 +79,7 @@ std::vector<Lifetime> find_lifetimes(const isa::Program& program, const std::vec
       around.push_back(loops[next_loop]);
       ++next_loop;
     }
-    for (const isa::Operand& operand : program.operands(program.instruction(i))) {
-      if (!operand.is_access()) continue;
-      touch(operand.tensor, i);
-      if (operand.indirect == isa::kNoIndirect) continue;
-      const isa::Operand& index = program.indirect(operand).index;
-      if (index.is_access()) touch(index.tensor, i);
-    }
+    for_tensors(program, i, touch);
     while (!around.empty() && around.back().end == i) around.pop_back();
   }
   return lifetimes;

@@ -16,19 +16,21 @@ inline void relax_cpu() {
 #endif
 }
 
-// Waits a little, the longer the more often it is called in a row. Why it does not yield: PatientWait.
+// Waits a little, the longer the more often it is called in a row: it spins so many times, then sleeps. Why
+// it does not yield: PatientWait.
 class Backoff {
  public:
+  explicit Backoff(int spins = 1000) : spins_(spins) {}
+
   void wait() {
-    if (++rounds_ < kSpins)
+    if (++rounds_ < spins_)
       relax_cpu();
     else
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
  private:
-  static constexpr int kSpins = 1000;
-  int rounds_ = 0;
+  int spins_, rounds_ = 0;
 };
 
 class SpinLock {

@@ -14,20 +14,8 @@ namespace opentrn::sim {
 
 namespace {
 
-// For what another thread is about to do, microseconds away as a rule: it spins for some 200 us, then sleeps.
-class LongBackoff {
- public:
-  void wait() {
-    if (++rounds_ < kSpins)
-      relax_cpu();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-
- private:
-  static constexpr int kSpins = 8000;
-  int rounds_ = 0;
-};
+// Of a Backoff for what another thread is about to do, microseconds away as a rule: some 200 us.
+constexpr int kLongSpins = 8000;
 
 // Rows a page apart lie in the same sets of the first-level cache, and a scan, which goes down columns, would
 // lose every line before it is used up. Shorter rows gain more from lying back to back.
@@ -200,7 +188,7 @@ void ChainRun::claim_and_compute(int64_t band) {
 void ChainRun::compute(int64_t band) {
   const int64_t row = band * chain_.band;
   for (uint32_t i = 0; i < work_; ++i) {
-    for (LongBackoff backoff; published_.load(std::memory_order_acquire) <= i; backoff.wait()) {
+    for (Backoff backoff(kLongSpins); published_.load(std::memory_order_acquire) <= i; backoff.wait()) {
       if (failed_) return;
       interrupt::poll();
     }
@@ -222,7 +210,7 @@ void ChainRun::fail() {
 }
 
 void ChainRun::wait_for_others() const {
-  for (LongBackoff backoff; computing_ > 0; backoff.wait()) interrupt::service();
+  for (Backoff backoff(kLongSpins); computing_ > 0; backoff.wait()) interrupt::service();
 }
 
 }  // namespace opentrn::sim
