@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "compiler/analysis/attention_op.h"
+#include "decoder/drawn.h"
 #include "decoder/likeliest.h"
 #include "decoder/norms.h"
 #include "graph/builder.h"
@@ -57,6 +58,7 @@ class StepBuilder {
     slots_ = argument(Type::tensor(kIndex, {rows_}), "slots");
     context_slots_ = argument(Type::tensor(kIndex, {bucket_.sequences * bucket_.context}), "context_slots");
     if (has_last(bucket_)) last_ = argument(Type::tensor(kIndex, {bucket_.sequences}), "last");
+    if (bucket_.draws()) sampling_ = argument(sampling_type(bucket_.results()), "sampling");
     if (config_.eagle) features_ = argument(Type::tensor(element_, {rows_, config_.hidden}), "features");
     for (const Weight& weight : weights(config_, element_))
       weights_.emplace(weight.name, argument(weight.type, weight.name));
@@ -66,8 +68,8 @@ class StepBuilder {
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 1);
     }
     std::vector<ValueId> results = options_.sequence_ranks > 1 ? sequence_parallel_step() : step();
-    if (bucket_.chooses) {
-      const LikeliestTokens choice = likeliest(builder_, results[0]);
+    if (bucket_.chooses()) {
+      const ChosenTokens choice = chosen(results[0]);
       results[0] = choice.token;
       results.push_back(choice.logit);
     }
@@ -96,7 +98,7 @@ class StepBuilder {
       layer_ = -1;
       if (has_last(bucket_)) last_ = of_step("last", Type::tensor(kIndex, {bucket_.sequences}));
       results = {ended(x)};
-      if (bucket_.chooses) results = chosen_of_part(results[0], vocabulary);
+      if (bucket_.chooses()) results = chosen_of_part(results[0], vocabulary);
     }
     finish(std::move(results));
     part_->module = std::move(module_);
@@ -110,6 +112,15 @@ class StepBuilder {
     builder_.return_values(std::move(results));
   }
 
+  ChosenTokens chosen(ValueId logits) {
+    if (!bucket_.draws()) return likeliest(builder_, logits);
+    if (options_.vocabulary > 0) {
+      sent_.push_back(logits);
+      logits = argument(Type::tensor(kReal, {bucket_.results(), options_.vocabulary}), "logits");
+    }
+    return drawn(builder_, logits, sampling_, bucket_.choice);
+  }
+
   // -- a part between two sums
   ValueId of_step(const char* name, Type type) {
     part_->inputs.push_back({PartInput::Kind::kStep, name});
@@ -121,7 +132,7 @@ class StepBuilder {
       part_->inputs.push_back({PartInput::Kind::kColumns, "columns"});
       columns = argument(Type::tensor(kIndex, {1}), "columns");
     }
-    const LikeliestTokens choice = likeliest(builder_, logits, columns);
+    const ChosenTokens choice = likeliest(builder_, logits, columns);
     return {choice.token, choice.logit};
   }
   ValueId begun_part() {
@@ -763,7 +774,7 @@ class StepBuilder {
   int64_t rows_;
   int64_t layer_ = -1;
   ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, context_runs_{}, last_{}, mask_{},
-      window_mask_{}, features_{};
+      window_mask_{}, features_{}, sampling_{};
   Turns turns_, local_turns_;
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_, sent_;  // to other ranks and cores
@@ -776,13 +787,7 @@ class StepBuilder {
 
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
                     const StepOptions& options) {
-  const int64_t ranks = options.sequence_ranks;
-  if (ranks < 1 || (ranks > 1 && (config.experts > 0 || bucket.rows() < ranks)))
-    throw Fault(FaultKind::kInput, "decoder.ranks",
-                fmt::format("{} rows of a model{} divided by {} ranks", bucket.rows(),
-                            config.experts > 0 ? " of experts" : "", ranks),
-                "sequence parallelism is for dense models and as many rows as ranks");
-  OPENTRN_CHECK(options.cores_per_head == 1 || config.experts == 0, "cores with their own rows of experts");
+  check(options, config, bucket);
   return StepBuilder(config, bucket, pool, element, options).run();
 }
 

@@ -292,8 +292,34 @@ std::vector<BufferPtr> Ranks::likeliest_of(const Outputs& outputs) const {
   return made;
 }
 
+// What every rank draws alike from the logits of all.
+std::vector<BufferPtr> Ranks::drawn_of(const Bucket& bucket, const Outputs& outputs, BufferPtr sampling) {
+  auto& model = draws_[{bucket.results(), bucket.choice}];
+  if (!model) {
+    compiler::Options options;
+    options.generation = generation_;
+    const graph::Module module = draw_of(bucket.results(), whole_.vocabulary, bucket.choice);
+    model =
+        std::make_unique<runtime::Model>(model::model_of(compiler::compile(module, options), generation_));
+  }
+  const std::vector<BufferPtr> inputs{joined(outputs), std::move(sampling)};
+  return runtime::execute(*model, inputs);
+}
+
 std::vector<BufferPtr> Ranks::run(const Bucket& bucket, const RankWeights& weights,
                                   std::map<std::string, BufferPtr> step) {
+  if (bucket.draws()) {
+    Bucket of_logits = bucket;
+    of_logits.choice = Choice::kHost;
+    return drawn_of(bucket, outputs_of(of_logits, weights, step), step.at("sampling"));
+  }
+  const Outputs outputs = outputs_of(bucket, weights, step);
+  if (bucket.chooses()) return likeliest_of(outputs);
+  return {joined(outputs)};
+}
+
+Ranks::Outputs Ranks::outputs_of(const Bucket& bucket, const RankWeights& weights,
+                                 std::map<std::string, BufferPtr> step) {
   const auto take = [&](const Outputs& outputs) {
     step["x"] = outputs[0][0];  // the same on every rank
     step["sum"] = sum_of(outputs);
@@ -302,9 +328,7 @@ std::vector<BufferPtr> Ranks::run(const Bucket& bucket, const RankWeights& weigh
     take(run_part(bucket, PartKind::kAttention, layer, weights, step));
     take(run_part(bucket, PartKind::kFeedForward, layer, weights, step));
   }
-  const Outputs outputs = run_part(bucket, PartKind::kLogits, part_.layers - 1, weights, step);
-  if (bucket.chooses) return likeliest_of(outputs);
-  return {joined(outputs)};
+  return run_part(bucket, PartKind::kLogits, part_.layers - 1, weights, step);
 }
 
 }  // namespace opentrn::decoder

@@ -99,7 +99,7 @@ FORMS = [
             "--ranks": does("--ranks 2 --instance trn1.32xlarge"),
             "--instance": refused("--instance trn1.32xlarge"),
             "--lnc": does("--lnc 2 --ranks 1 --instance trn2.48xlarge"),
-            "--on-device-sampling": does("--on-device-sampling"),
+            "--on-device-sampling": does("--on-device-sampling drawn"),
         },
     ),
     Form(

@@ -141,7 +141,7 @@ ACTS: dict[str, tuple[Settings, dict[str, Any], Any, str]] = {
     "ranks": (RANKS, {"ranks": 4}, ENGINE, "predicted"),
     "instance": (RANKS, {"instance": "trn1.32xlarge"}, ENGINE, "predicted"),
     "speculative": (MODEL, {"speculative": {"num_speculative_tokens": 3, "prompt_lookup_min": 2}}, ENGINE, "guesses"),
-    "on_device_sampling": (MODEL, {"on_device_sampling": True}, ENGINE, "predicted"),
+    "on_device_sampling": (MODEL, {"on_device_sampling": "likeliest"}, ENGINE, "predicted"),
     "warm": (MODEL, {"warm": False}, ENGINE, "programs at the start"),
 }
 

@@ -175,7 +175,7 @@ class LanguageModel:
         self._pooled_us: dict[Bucket, float] = {}
         self._embedding = threading.Lock()
         self.programs: dict[Bucket, Program] = {}
-        self.choosing: dict[Bucket, Program] = {}  # those of the likeliest tokens
+        self.choosing: dict[tuple[Bucket, str], Program] = {}  # those that choose tokens, and how
         self.answers: list[Answer] = []
         self.draft: LanguageModel | None = None
         if draft_model is not None:
@@ -289,7 +289,7 @@ class LanguageModel:
         predicted = 0.0
         for bucket in buckets:
             assert self.draft
-            program = self.draft.program(bucket, chooses=True)
+            program = self.draft.program(bucket, choice="likeliest")
             program.runs += 1
             predicted += program.predicted_us
         return predicted
@@ -335,21 +335,26 @@ class LanguageModel:
             return rows[0] / np.linalg.norm(rows[0]), predicted
 
     # -- programs
-    def program(self, bucket: Bucket, *, chooses: bool = False) -> Program:
-        """The compiled step of these sizes, with its predicted time. chooses: the likeliest tokens on the device, in
-        place of logits; generate() takes logits, a draft model tokens."""
-        made = self.choosing if chooses else self.programs
-        if bucket not in made:
-            made[bucket] = self._program(bucket, chooses)
-        return made[bucket]
+    def program(self, bucket: Bucket, *, choice: str = "host") -> Program:
+        """The compiled step of these sizes, with its predicted time. choice: who gives its tokens. The "host", of
+        logits, as generate() does; or the program: the "likeliest" ones, as a draft model's does, "drawn" ones by
+        temperature and min_p, or "drawn-truncated" ones, by top_k and top_p too."""
+        found = self.programs.get(bucket) if choice == "host" else self.choosing.get((bucket, choice))
+        if found is None:
+            found = self._program(bucket, choice)
+            if choice == "host":
+                self.programs[bucket] = found
+            else:
+                self.choosing[bucket, choice] = found
+        return found
 
-    def _program(self, bucket: Bucket, chooses: bool) -> Program:
-        timing: Any = self._engine.time(bucket, chooses=chooses)
-        exchange = self._engine.exchange_us(bucket, chooses)
-        predicted = time_on_stack(timing, self._cores) + exchange + self._engine.results_us(bucket, chooses)
+    def _program(self, bucket: Bucket, choice: str) -> Program:
+        timing: Any = self._engine.time(bucket, choice=choice)
+        exchange = self._engine.exchange_us(bucket, choice)
+        predicted = time_on_stack(timing, self._cores) + exchange + self._engine.results_us(bucket, choice)
         band, trust = band_of(timing, predicted / timing.time_us)
         return Program(
-            bucket, self._engine.bucket_text(bucket, chooses), self._engine.prepare(bucket, chooses), predicted,
+            bucket, self._engine.bucket_text(bucket, choice), self._engine.prepare(bucket, choice), predicted,
             exchange, timing.bound_by, band, trust,
         )  # fmt: skip
 

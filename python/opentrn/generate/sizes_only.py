@@ -73,29 +73,29 @@ class SizesOnly:
         self.ranks, self.instance = ranks, instance
         self.buckets = program_sizes(self.context, sequences)
 
-    def program(self, bucket: Bucket, *, chooses: bool = False) -> StepTime:
-        """The step of these sizes. chooses: the likeliest tokens on the device, in place of logits."""
+    def program(self, bucket: Bucket, *, choice: str = "host") -> StepTime:
+        """The step of these sizes. choice: as LanguageModel.program."""
         few, many = (self._layers, self._layers) if self._layers <= _SHORT[1] else _SHORT
-        long = self._timed(bucket, many, chooses)
+        long = self._timed(bucket, many, choice)
         device = time_on_stack(long, self._cores)
         if few < many:
-            short = time_on_stack(self._timed(bucket, few, chooses), self._cores)
+            short = time_on_stack(self._timed(bucket, few, choice), self._cores)
             device += (self._layers - many) * (device - short) / (many - few)
-        exchange = self._exchange(bucket, chooses)
-        predicted = device + exchange + _core.results_us_of_config(self._text, bucket, chooses)
+        exchange = self._exchange(bucket, choice)
+        predicted = device + exchange + _core.results_us_of_config(self._text, bucket, choice)
         band, trust = band_of(long, predicted / long.time_us)
         return StepTime(predicted, exchange, long.bound_by, band, trust)
 
-    def _timed(self, bucket: Bucket, layers: int, chooses: bool) -> Any:
+    def _timed(self, bucket: Bucket, layers: int, choice: str) -> Any:
         return _core.time_of_config(
-            self._text, self.target, self.dtype, bucket, self._cores, layers, chooses=chooses, cores_per_rank=self._lnc
+            self._text, self.target, self.dtype, bucket, self._cores, layers, choice=choice, cores_per_rank=self._lnc
         )
 
-    def _exchange(self, bucket: Bucket, chooses: bool) -> float:
+    def _exchange(self, bucket: Bucket, choice: str) -> float:
         """Microseconds: sums of the rows of the hidden size after attention and after the feed-forward layer, and the
-        logits of each sequence in fp32 or, where tokens are chosen, each rank's likeliest token."""
+        logits of each sequence in fp32 or, of the likeliest tokens, each rank's."""
         return float(
             _core.exchange_us_of_config(
-                self._text, self.target, self.dtype, bucket, self._cores, self.instance or "", self._lnc, chooses
+                self._text, self.target, self.dtype, bucket, self._cores, self.instance or "", self._lnc, choice
             )
         )

@@ -60,7 +60,8 @@ class Settings:
     ranks: int = 1  # NeuronCores of `instance` that share the model
     instance: str | None = None
     speculative: Mapping[str, Any] = field(default_factory=dict)  # vLLM's speculative-config; none: no guesses
-    on_device_sampling: bool = False  # programs give the likeliest tokens where no request asks for more
+    # What programs choose where no request of a step asks for more: "host", nothing; "likeliest"; "drawn-truncated".
+    on_device_sampling: str = "host"
     warm: bool = True  # the first programs are compiled before the server is ready, the others when it is idle
 
 

@@ -39,8 +39,9 @@ _ONE_CORE = "the model is served by one group of tensor-parallel NeuronCores"
 _KERNELS = "which kernels run is the compiler's choice here"
 _NO_QUANTISATION = "weights are bf16, f16 or f32"
 _ON_DEVICE = (
-    "programs give the likeliest tokens, and no logits, where all requests of a step ask for no more (temperature 0, "
-    "no grammar, penalty, bias or log probability); with --step-times the table says"
+    "programs give tokens, and no logits, where no request of a step has a grammar, penalty, bias or log probability: "
+    "the likeliest ones at temperature 0 and, with do_sample true or all_greedy false, drawn ones, among all tokens or "
+    "those that the request's top_k, top_p and min_p leave; with --step-times the table says"
 )
 _LOOKUP = "guesses are asked for by --speculative-config: prompt lookup, a draft model, or an EAGLE head"
 _MEDUSA = "guesses come from prompt lookup, a draft model, or an EAGLE head (--speculative-config)"
@@ -142,12 +143,21 @@ def _refuse(key: str, message: str, hint: str = "") -> InputError:
 _SAMPLING = ("all_greedy", "temperature", "do_sample", "top_k", "top_p", "dynamic", "deterministic", "global_topk")
 
 
-def _expect_sampling(key: str, value: Any) -> None:
+def _sampling(key: str, value: Any) -> str:
+    """What programs choose. Raises InputError."""
     if not isinstance(value, dict):
         raise _refuse(key, f"{value!r} is not an object", '{"temperature": "0"}')
     if unknown := sorted({*value} - {*_SAMPLING}):
         near = difflib.get_close_matches(unknown[0], _SAMPLING, 1)
         raise _refuse(key, f"{unknown[0]!r} is not an attribute of it", f"{near[0]}?" if near else ", ".join(_SAMPLING))
+    switches = {name: value[name] for name in ("do_sample", "all_greedy") if name in value}
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            raise _refuse(key, f"{name} is {switch!r}, which is neither true nor false")
+    do_sample, all_greedy = switches.get("do_sample"), switches.get("all_greedy")
+    if do_sample is not None and do_sample == all_greedy:
+        raise _refuse(key, f"do_sample is {do_sample}, and all_greedy too", "one of them says whether tokens are drawn")
+    return "drawn-truncated" if do_sample or all_greedy is False else "likeliest"
 
 
 def _checked(key: str, setting: str, value: Any) -> Any:
@@ -162,8 +172,7 @@ def _checked(key: str, setting: str, value: Any) -> Any:
     elif setting in _SWITCHES and not isinstance(value, bool):
         raise _refuse(key, f"{value!r} is neither true nor false")
     elif setting == "on_device_sampling":
-        _expect_sampling(key, value)
-        return True
+        return _sampling(key, value)
     elif setting == "target" and not isinstance(value, str):
         raise _refuse(key, f"{value!r} is not a name of a chip")
     return _DTYPES.get(value, value) if setting == "dtype" else value
