@@ -58,7 +58,7 @@ std::vector<int32_t> drawn_on_device(const std::vector<Row>& rows, int64_t vocab
     sampling.push_back(sampling_row(row.params, row.point, vocabulary));
   }
   compiler::Options options;
-  options.generation = Generation::kV3;
+  options.generation = opentrn::Generation::kV3;
   const graph::Module module = draw_of(static_cast<int64_t>(rows.size()), vocabulary, choice);
   const runtime::Model model = model::model_of(compiler::compile(module, options), options.generation);
   const auto outputs = runtime::execute(model, std::vector{buffer_of(logits), buffer_of(sampling)});

@@ -11,6 +11,8 @@
 #include "base/fault.h"
 #include "collectives/arithmetic.h"
 #include "compiler/compile.h"
+#include "decoder/drawn.h"
+#include "decoder/narrow.h"
 #include "model/runtime_model.h"
 
 namespace opentrn::decoder {
@@ -70,7 +72,9 @@ class Cutter {
       : whole_(whole), part_(part_of(whole, ranks)), ranks_(ranks), rank_(rank) {}
 
   BufferPtr cut(const Weight& weight, const BufferPtr& from) const {
-    const std::string name = weight.name.substr(weight.name.rfind('.') + 1);
+    std::string name = weight.name.substr(weight.name.rfind('.') + 1);
+    const bool is_scale = name.ends_with(kScale);
+    if (is_scale) name.resize(name.size() - kScale.size());
     const int64_t columns = weight.type.dim(weight.type.rank() - 1);
     const int64_t rows = weight.type.rank() == 1 ? 1 : weight.type.dim(0);
     const int64_t bytes = graph::storage_bytes(weight.type.element());
@@ -83,6 +87,9 @@ class Cutter {
     };
     if (name == "qkv" || name == "qkv_bias") return by_columns(heads());
     if (name == "sinks") return by_columns({{rank_ * part_.heads, (rank_ + 1) * part_.heads, part_.heads}});
+    const bool is_cut_by_rows =
+        name == "output" || name == "down" || name == "experts_down" || name == "shared_down";
+    if (is_scale && is_cut_by_rows) return from;  // of the columns, which all ranks have
     if (name == "output") return by_rows({queries()});
     if (name == "gate_up") return by_columns(twice(whole_.feed_forward));
     if (name == "up" || name == "up_bias") return by_columns({share(whole_.feed_forward)});

@@ -14,6 +14,7 @@
 #include "base/interrupt.h"
 #include "base/thread_pool.h"
 #include "base/utf8.h"
+#include "decoder/narrow.h"
 
 namespace opentrn::decoder {
 
@@ -152,18 +153,37 @@ class Loader {
 
   std::vector<std::shared_ptr<sim::Buffer>> run(const GivenWeights& given) {
     std::vector<std::shared_ptr<sim::Buffer>> made;
-    for (const Weight& weight : weights(config_, element_)) {
+    const std::vector<Weight> stated = weights(config_, element_);
+    for (size_t i = 0; i < stated.size(); ++i) {
+      const Weight& weight = stated[i];
       if (const auto own = given.find(weight.name); own != given.end()) {
         made.push_back(own->second);
         continue;
       }
       auto buffer = sim::Buffer::allocate(weight.type.byte_count());
-      begin(weight, Target(weight.type.element(), buffer->data()));
-      buffer->mark_all_initialised();
-      made.push_back(sim::Buffer::wrap_read_only(buffer->data(), buffer->bytes(), buffer));
+      made.push_back(kept(buffer));
+      if (i + 1 == stated.size() || stated[i + 1].name != weight.name + kScale) {
+        begin(weight, Target(weight.type.element(), buffer->data()));
+        continue;
+      }
+      const Weight& of_scales = stated[++i];
+      auto scales = sim::Buffer::allocate(of_scales.type.byte_count());
+      made.push_back(kept(scales));
+      load_narrow(weight, of_scales, buffer->data(), scales->data());
     }
     if (adapter_) adapter_->expect_all_used();
     if (given.empty() && !config_.pooled) expect_all_read();
+    run_tasks();
+    return made;
+  }
+
+ private:
+  static std::shared_ptr<sim::Buffer> kept(const std::shared_ptr<sim::Buffer>& buffer) {
+    buffer->mark_all_initialised();
+    return sim::Buffer::wrap_read_only(buffer->data(), buffer->bytes(), buffer);
+  }
+
+  void run_tasks() {
     ThreadPool pool(default_thread_count());
     pool.parallel_for(
         tasks_.size(),
@@ -174,10 +194,19 @@ class Loader {
           }
         },
         Split::kAlways);
-    return made;
+    tasks_.clear();
   }
 
- private:
+  // One at a time, as it is in fp32 in between.
+  void load_narrow(const Weight& weight, const Weight& of_scales, std::byte* narrow, std::byte* scales) {
+    std::vector<float> values(static_cast<size_t>(weight.type.element_count()));
+    begin(weight, Target(ElementType::kF32, reinterpret_cast<std::byte*>(values.data())));
+    run_tasks();
+    quantise(weight.type.element(), values, weight.type.dim(1), of_scales.type.dim(0), narrow,
+             {reinterpret_cast<float*>(scales), static_cast<size_t>(of_scales.type.element_count())},
+             weight.name);
+  }
+
   void begin(const Weight& weight, Target target) {
     const std::string& name = weight.name;
     if (name == "rope")

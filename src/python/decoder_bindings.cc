@@ -23,6 +23,7 @@
 #include "decoder/engine.h"
 #include "decoder/exchange.h"
 #include "decoder/generation.h"
+#include "decoder/narrow.h"
 #include "decoder/sampler.h"
 #include "decoder/weights.h"
 #include "import/weights/gguf.h"
@@ -121,9 +122,11 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   decoder::Names names, const std::string& target, const std::string& element,
                                   decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
                                   const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                  std::string instance, int cores_per_rank, bool features) {
+                                  std::string instance, int cores_per_rank, bool features,
+                                  const std::string& weight_dtype) {
   decoder::EngineOptions options;
   config.features = features;
+  config.narrow = decoder::narrow_element(weight_dtype, arch::resolve_target(target));
   options.ranks = ranks;
   options.cores_per_rank = cores_per_rank;
   options.instance = std::move(instance);
@@ -146,22 +149,25 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        const std::string& element, int64_t block_tokens, int64_t blocks,
                                        Sizes sequences, Sizes tokens, Sizes contexts,
                                        const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                       std::string instance, int cores_per_rank, bool features) {
+                                       std::string instance, int cores_per_rank, bool features,
+                                       const std::string& weight_dtype) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
-                   ranks, std::move(instance), cores_per_rank, features);
+                   ranks, std::move(instance), cores_per_rank, features, weight_dtype);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
                                              const std::string& element, int64_t block_tokens, int64_t blocks,
                                              Sizes sequences, Sizes tokens, Sizes contexts,
                                              const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                             std::string instance, int cores_per_rank, bool features) {
+                                             std::string instance, int cores_per_rank, bool features,
+                                             const std::string& weight_dtype) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, features);
+                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, features,
+                   weight_dtype);
 }
 
 // An EAGLE head of `model`, which gives features.
@@ -226,15 +232,17 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
                           const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous,
                           bool fuse_attention, int64_t sequence_ranks, const std::string& choice,
-                          int cores_per_rank) {
+                          int cores_per_rank, const std::string& weight_dtype) {
   constexpr int64_t kBlockTokens = 32;
   const Bucket whole = to_bucket(of, choice);
   const Generation generation = arch::resolve_target(target);
   std::unique_ptr<runtime::Model> model;
   {
     const Unlocked unlocked;
+    decoder::Config of_model = decoder::config_of_json(json);
+    of_model.narrow = decoder::narrow_element(weight_dtype, generation);
     auto [config, bucket, options] =
-        decoder::core_part(decoder::config_of_json(json), whole, ranks, cores_per_rank,
+        decoder::core_part(of_model, whole, ranks, cores_per_rank,
                            {.fuse_attention = fuse_attention, .sequence_ranks = sequence_ranks});
     if (layers > 0) config.layers = std::min(config.layers, layers);
     if (bucket.context < whole.tokens || bucket.context % kBlockTokens != 0)
@@ -408,21 +416,23 @@ void bind_decoder(nb::module_& module) {
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false);
+             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "weight_dtype"_a = "none");
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false);
+             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "weight_dtype"_a = "none");
   module.def("eagle_engine", &eagle_engine_of, "file"_a, "model"_a, "block_tokens"_a, "blocks"_a,
              "sequences"_a, "tokens"_a, "contexts"_a);
   module.def("is_eagle", &decoder::is_eagle, "file"_a);
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
-      "choice"_a = "host", "cores_per_rank"_a = 1,
+      "choice"_a = "host", "cores_per_rank"_a = 1, "weight_dtype"_a = "none",
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
-          "sequence_ranks: int = 1, choice: str = \"host\", cores_per_rank: int = 1) -> Timing"));
+          "sequence_ranks: int = 1, choice: str = \"host\", cores_per_rank: int = 1, weight_dtype: str = "
+          "\"none\") "
+          "-> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a, "instance"_a, "cores_per_rank"_a = 1, "choice"_a = "host");
   module.def("results_us_of_config", &results_us_of_config, "config"_a, "bucket"_a, "choice"_a = "host");

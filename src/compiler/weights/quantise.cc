@@ -7,7 +7,7 @@
 //
 // which is the same product in other brackets, s being the same for every term of a sum. Converting q is
 // exact. The product is computed with the operand type that the model gives, kernels load q as it is kept
-// (read_narrow_constants), and the scale is applied to the sums on their way out of PSUM. A channel of zeros
+// (read_narrow_operands), and the scale is applied to the sums on their way out of PSUM. A channel of zeros
 // has scale 1.
 //
 // q is laid out as kernels read it: batches, what is contracted, channels.
