@@ -37,7 +37,8 @@ class Key:
 
 _ONE_CORE = "the model is served by one group of tensor-parallel NeuronCores"
 _KERNELS = "which kernels run is the compiler's choice here"
-_NO_QUANTISATION = "weights are bf16, f16 or f32"
+_NO_QUANTISATION = "weights are bf16, f16 or f32, and int8 or fp8 by --weight-dtype"
+_NARROW = "int8, f8e4m3 or f8e5m2 matrices of layers with a scale for each output; not the head, not embeddings"
 _ON_DEVICE = (
     "programs give tokens, and no logits, where no request of a step has a grammar, penalty, bias or log probability: "
     "the likeliest ones at temperature 0 and, with do_sample true or all_greedy false, drawn ones, among all tokens or "
@@ -104,7 +105,9 @@ NXDI_KEYS: Mapping[str, Key] = {
     "sequence_parallel_enabled": _fixed(_ONE_CORE, False),
     "flash_decoding_enabled": _fixed(_ONE_CORE, False),
     "vocab_parallel": Key(WITHOUT_EFFECT, _ONE_CORE),
-    "quantized": _fixed(_NO_QUANTISATION, False),
+    "quantized": Key(HONOURED, _NARROW, "quantized"),
+    "quantization_dtype": Key(HONOURED, _NARROW, "quantization_dtype", ("int8", "f8e4m3", "f8e5m2")),
+    "quantization_type": Key(HONOURED, "per_channel_symmetric alone", "quantization_type", ("per_channel_symmetric",)),
     "kv_cache_quant": _fixed("keys and values have the weights' type", False),
     "is_chunked_prefill": _fixed("policy neuron reads long prompts in parts", False),
     "chunked_prefill_config": _fixed("policy neuron reads long prompts in parts"),
@@ -131,7 +134,9 @@ NXDI_KEYS: Mapping[str, Key] = {
 _DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 _LISTS = ("token_buckets", "sequence_buckets", "context_buckets")
 _COUNTS = ("max_num_seqs", "max_model_len", "num_blocks", "max_logprobs", "ranks")
-_SWITCHES = ("structured", "prefix_caching", "cold")
+_SWITCHES = ("structured", "prefix_caching", "cold", "quantized")
+_QUANTISATION = ("quantized", "quantization_dtype", "quantization_type")
+_NARROW_TYPES = {"int8": "int8", "f8e4m3": "fp8_e4m3", "f8e5m2": "fp8_e5m2"}
 
 
 def _refuse(key: str, message: str, hint: str = "") -> InputError:
@@ -178,6 +183,18 @@ def _checked(key: str, setting: str, value: Any) -> Any:
     return _DTYPES.get(value, value) if setting == "dtype" else value
 
 
+def _narrow(config: Mapping[str, Any]) -> str:
+    """The type of narrow weights, or "". Raises InputError for keys that do not go together."""
+    if not config.get("quantized", False):
+        if alone := [key for key in config if key != "quantized"]:
+            raise _refuse(alone[0], "nothing is quantised", "quantized: true")
+        return ""
+    if "quantization_type" not in config:
+        raise _refuse("quantized", "a scale for each tensor, which is the default, is not possible here",
+                      "quantization_type: per_channel_symmetric")  # fmt: skip
+    return _NARROW_TYPES[config.get("quantization_dtype", "int8")]
+
+
 def explained(config: Mapping[str, Any], *, nxdi: bool = False) -> list[tuple[str, Any, str, str]]:
     """(key, value, verdict, why) of every key, refused ones included. Raises InputError for an unknown one."""
     table = NXDI_KEYS if nxdi else KEYS
@@ -209,4 +226,7 @@ def applied(settings: Settings, config: Mapping[str, Any], *, nxdi: bool = False
         changes[setting] = value
     if changes.pop("cold", False):
         changes["warm"] = False
+    narrow = _narrow({key: changes.pop(key) for key in _QUANTISATION if key in changes})
+    if narrow:
+        changes["weight_dtype"] = narrow
     return dataclasses.replace(settings, **changes)
