@@ -163,7 +163,8 @@ def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
     return Workload(
         json.dumps(config), layers, hidden, vocabulary, f"{machine[1]}.{machine[2]}", TARGETS[machine[1]], cores, lnc,
         1 if prefill else int(batch[1]) if batch else 1, int(prompt[1]), _up(whole, 128), chunk, prefill,
-        _fused_above(items, workload), cores if prefill and trn2 else 1, items.get("weights", "none"),
+        _fused_above(items, workload), cores if prefill and trn2 else 1,
+        "int8" if items.get("weights") == "int8" else "none",
     )  # fmt: skip
 
 
