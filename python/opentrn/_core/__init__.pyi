@@ -652,14 +652,6 @@ def load_custom_ops_of_environment() -> None: ...
 
 def set_custom_op_time(name: str, ns: float, cycles_per_element: float) -> None: ...
 
-def boxes_of(truth: Annotated[NDArray[numpy.bool_], dict(order='C', device='cpu', writable=False)]) -> list:
-    """
-    Boxes that cover exactly the true values: (start, step, count) of each axis.
-    """
-
-def boxes_of_axes(axes: Sequence[Annotated[NDArray[numpy.bool_], dict(order='C', device='cpu', writable=False)]]) -> list:
-    """Boxes of a product of one set of indices per axis."""
-
 class LoadedModel:
     @property
     def inputs(self) -> list: ...

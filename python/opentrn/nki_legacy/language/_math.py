@@ -17,8 +17,8 @@ from opentrn.nki_legacy import arithmetic, emit, isa
 from opentrn.nki_legacy.box import full_box, is_full
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, is_floating, scalar_dtype
 from opentrn.nki_legacy.emit import read, wrap, write
+from opentrn.nki_legacy.index import regions
 from opentrn.nki_legacy.isa._common import no_options, options
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)
