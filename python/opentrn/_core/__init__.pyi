@@ -1315,6 +1315,11 @@ class Gguf:
 
 def read_gguf(path: str | os.PathLike) -> Gguf: ...
 
+def write_checkpoint(file: Gguf, folder: str | os.PathLike, element: str, stop_tokens: Sequence[int]) -> None:
+    """
+    config.json and model.safetensors of a GGUF file's model, in a folder that is made.
+    """
+
 class Checkpoint:
     @property
     def config(self) -> str: ...
