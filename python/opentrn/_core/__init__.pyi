@@ -1400,6 +1400,37 @@ def decoder_generation(engine: DecoderEngine, requests: Sequence[tuple[Sequence[
 
 def guessed_tokens(text: Sequence[int], speculation: tuple[int, int, int], most: int) -> list[int]: ...
 
+class ToolReader:
+    def __init__(self, forced: bool, open: bool) -> None: ...
+
+    def add(self, text: str) -> list:
+        """(kind, text, name) of what more text makes certain."""
+
+    def rest(self) -> list:
+        """The same of what is left at the end."""
+
+    @property
+    def calls(self) -> int: ...
+
+class HarmonyReader:
+    def __init__(self) -> None: ...
+
+    def add(self, text: str) -> list:
+        """(kind, text, name) of what more text makes certain."""
+
+    def rest(self) -> list:
+        """The same of what is left at the end."""
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def thinks(self) -> bool:
+        """Whether what comes now is reasoning."""
+
+def power_of_two_sizes(first: int, last: int) -> list[int]:
+    """first, twice that, ... up to `last`, which is the last one."""
+
 class TokenDraws:
     def __init__(self, seed: int) -> None: ...
 
