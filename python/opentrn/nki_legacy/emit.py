@@ -110,10 +110,6 @@ def wrap(raw: Any, shape: Sequence[int] | None = None) -> Tile:
     return tensor.tile()
 
 
-def is_tile(value: Any) -> bool:
-    return isinstance(value, Tile)
-
-
 def refuse_operand(value: Any, what: str, name: str | None) -> None:
     """Why `value` is no operand `name` of `what`."""
     where = what if name is None else f"{what}: {name}"
