@@ -95,6 +95,8 @@ Config part_of(const Config& config, int64_t ranks);
 
 // Input fault decoder.config where a number is absent or out of range; not modelled decoder.architecture.
 Config config_of(const import::weights::Gguf& file);
+// Hugging Face's class of an architecture that GGUF files name; an internal fault for one that has none.
+std::string_view hugging_face_class(std::string_view architecture);
 // Of Hugging Face's config.json. `text`: its content.
 Config config_of_json(std::string_view text);
 

@@ -1,5 +1,7 @@
 #include "decoder/weights.h"
 
+#include "decoder/checkpoint.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -138,13 +140,6 @@ class Target {
   ElementType element_;
   std::byte* data_;
 };
-
-// Row of the file that holds feature `row` of a matrix of queries or keys: llama.cpp lays the two halves of a
-// head's features in turns.
-int64_t interleaved(int64_t row, int64_t head_features) {
-  const int64_t head = row / head_features, feature = row % head_features, half = head_features / 2;
-  return head * head_features + feature % half * 2 + feature / half;
-}
 
 class Loader {
  public:
@@ -447,7 +442,8 @@ class Loader {
       change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth, from);
     transposed(
         [this, &from, first_of_file, turned](int64_t row, std::span<float> values) {
-          decode_row(from, first_of_file + (turned ? interleaved(row, config_.head_features) : row), values);
+          decode_row(from, first_of_file + (turned ? interleaved_row(row, config_.head_features) : row),
+                     values);
         },
         target, depth, count, first, width, first_row, change);
   }
@@ -484,7 +480,7 @@ class Loader {
     import::weights::decode(from.encoding, from.bytes, values);
     for (int64_t i = 0; i < size; ++i)
       target.put(first + i,
-                 values[static_cast<size_t>(turned ? interleaved(i, config_.head_features) : i)] + more);
+                 values[static_cast<size_t>(turned ? interleaved_row(i, config_.head_features) : i)] + more);
   }
 
   // cos, cos, -sin, sin of each position, for both halves of a head's features. Angles and their functions in
@@ -527,6 +523,29 @@ class Loader {
 };
 
 }  // namespace
+
+int64_t interleaved_row(int64_t row, int64_t head_features) {
+  const int64_t head = row / head_features, feature = row % head_features, half = head_features / 2;
+  return head * head_features + feature % half * 2 + feature / half;
+}
+
+std::optional<std::string> hugging_face_name(std::string_view gguf_name) {
+  for (const NameRow& row : kNames) {
+    const size_t hole = row.gguf.find("{}");
+    if (hole == std::string_view::npos) {
+      if (!row.gguf.empty() && row.gguf == gguf_name) return std::string(row.hugging_face);
+      continue;
+    }
+    const std::string_view before = row.gguf.substr(0, hole), behind = row.gguf.substr(hole + 2);
+    if (!gguf_name.starts_with(before) || !gguf_name.ends_with(behind) ||
+        gguf_name.size() <= before.size() + behind.size())
+      continue;
+    const std::string_view layer = gguf_name.substr(hole, gguf_name.size() - before.size() - behind.size());
+    if (layer.find_first_not_of("0123456789") == std::string_view::npos)
+      return fmt::format(fmt::runtime(row.hugging_face), layer);
+  }
+  return std::nullopt;
+}
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,
                                                        Names names, ElementType element, Adapter* adapter,

@@ -18,6 +18,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "decoder/checkpoint.h"
 #include "decoder/core_part.h"
 #include "decoder/eagle.h"
 #include "decoder/engine.h"
@@ -405,6 +406,14 @@ void bind_decoder(nb::module_& module) {
   module.def(
       "read_gguf", [](const std::filesystem::path& path) { return import::weights::read_gguf(path); },
       "path"_a);
+  module.def(
+      "write_checkpoint",
+      [](const Gguf& file, const std::filesystem::path& folder, const std::string& element,
+         const std::vector<int64_t>& stop_tokens) {
+        decoder::write_checkpoint(file, folder, element_of(element), stop_tokens);
+      },
+      "file"_a, "folder"_a, "element"_a, "stop_tokens"_a,
+      "config.json and model.safetensors of a GGUF file's model, in a folder that is made.");
   nb::class_<Checkpoint>(module, "Checkpoint").def_ro("config", &Checkpoint::config);
   module.def(
       "read_checkpoint",

@@ -397,9 +397,9 @@ class EagleHead(LanguageModel):
 def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], list[int]]:
     """Sizes of programs for so many positions and answers at once: sequences, new tokens, positions."""
     return (
-        _doubled(1, sequences),
+        _core.power_of_two_sizes(1, sequences),
         [size for size in _TOKEN_BUCKETS if size <= context],
-        _doubled(min(_FIRST_CONTEXT, context), context),
+        _core.power_of_two_sizes(min(_FIRST_CONTEXT, context), context),
     )
 
 
@@ -407,15 +407,6 @@ def _with_guesses(tokens: list[int], guesses: int) -> list[int]:
     """With a size for the newest token and guesses behind it."""
     size = 1 << guesses.bit_length()  # the smallest power of two above
     return sorted({size, *tokens}) if guesses > 0 and size < tokens[-1] else tokens
-
-
-def _doubled(first: int, last: int) -> list[int]:
-    """first, twice that, ... up to `last`, which is the last one."""
-    sizes = []
-    while first < last:
-        sizes.append(first)
-        first *= 2
-    return [*sizes, last]
 
 
 class TextStream:
