@@ -106,8 +106,7 @@ TEST(PieceGraph, WhatLiesBetweenMeetingsIsAGraphThatTheCompilerTakes) {
       half.backward = backward;
       half.normed = half.root_mean_square = half.rotary = half.causal = normed;
       half.adds = backward && normed;
-      half.updates = backward && !normed;
-      half.queries = half.key_values = 256;
+      if (backward && !normed) half.updated = {.inner = 512, .queries = 256, .key_values = 256};
       half.rows = 256;
       half.keys = 128;
       half.heads = 4;

@@ -34,6 +34,7 @@ class Sheet : PieceWords {
       case Part::kNorm: piece_.backward ? norm_backward() : norm_forward(); break;
       default: OPENTRN_CHECK(false, "a part of another file");
     }
+    update_weights();
     return finished();
   }
 
@@ -245,47 +246,16 @@ class Sheet : PieceWords {
   void half_backward() {
     if (piece_.again) {
       mlp_again_and_back();
-      if (piece_.updates) update_other_half();
       return;
     }
     const ValueId d_out = argument({piece_.rows, piece_.hidden});
     const ValueId d_in =
         piece_.part == Part::kMlpHalf ? mlp_back(d_out, piece_.rows, piece_.inner) : attention_back(d_out);
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
-    if (piece_.updates) update_other_half();
-  }
-
-  // An MLP's half has `inner` of its own and updates attention's weights, of `queries`.
-  void update_other_half() {
-    if (piece_.queries > 0 && piece_.kv_rank > 0) return update_latent();
-    if (piece_.queries > 0) {
-      for (const int64_t columns : {piece_.queries, piece_.key_values, piece_.key_values})
-        update_product({piece_.hidden, columns});
-      update_product({piece_.queries, piece_.hidden});
-      return;
-    }
-    for (int i = 0; i < (piece_.gated ? 2 : 1); ++i) update_product({piece_.hidden, piece_.inner});
-    update_product({piece_.inner, piece_.hidden});
-  }
-  void update_product(const Dims& dims) {
-    update(dims);
-    if (piece_.biased) update({dims[1]});
-  }
-  // Of latent attention, `values` are columns of all heads.
-  void update_latent() {
-    const int64_t parts = piece_.compressed ? 2 : 1;
-    if (piece_.query_rank > 0) update({piece_.hidden, piece_.query_rank / parts});
-    update({piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden, piece_.queries});
-    update({piece_.hidden, (piece_.kv_rank + piece_.rope) / parts});
-    update({piece_.kv_rank, piece_.key_values});
-    update({piece_.values, piece_.hidden});
   }
 
   void norm_forward() { residual_and_norm(); }
-  void norm_backward() {
-    give(norm_and_residual_back(argument({piece_.rows, piece_.hidden})));
-    if (piece_.updates) update_other_half();
-  }
+  void norm_backward() { give(norm_and_residual_back(argument({piece_.rows, piece_.hidden}))); }
 
   // An MLP that runs forward again does so in the part that its backward pass is.
   void mlp_again_and_back() {
@@ -372,7 +342,6 @@ class Sheet : PieceWords {
     const ValueId placed = argument({piece_.rows, piece_.rope});
     through(given(concatenated({of_norm(piece_.kv_rank), narrow(turned(wide(placed), piece_.rope))})));
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
-    if (piece_.updates) update_other_half();
   }
   std::array<ValueId, 3> heads_of_compressed(const Compressed& from) {
     const int64_t fixed = piece_.features - piece_.rope;
@@ -522,7 +491,6 @@ class Sheet : PieceWords {
       const ValueId d_k = of_heads(piece_.features), read = argument({piece_.rows, piece_.hidden});
       d_in = plus(d_in, latent_keys_back(read, d_k, of_heads(values())));
       give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
-      if (piece_.updates) update_other_half();
       return;
     }
     const ValueId in = rows_read(piece_.hidden);
@@ -536,7 +504,6 @@ class Sheet : PieceWords {
       d_in = plus(d_in, narrow(product_turned(d, weight({piece_.hidden, builder_.type(d).dim(1)}))));
     }
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
-    if (piece_.updates) update_other_half();
   }
 
   ValueId attention_back(ValueId d_out) {
@@ -720,26 +687,6 @@ class Sheet : PieceWords {
   // Adam on weights and moments in float32, and the weights as products read them.
   void optimizer() {
     for (int64_t i = 0; i < std::max<int64_t>(1, piece_.heads); ++i) update({piece_.rows, piece_.hidden});
-  }
-
-  void update(const Dims& dims) {
-    // Where it lies, as the exported step's state.
-    size_t result = results_.size();
-    const auto real = [&] {
-      const ValueId kept = argument(dims, kReal);
-      give_at(result++);
-      return kept;
-    };
-    const ValueId weights = real(), moment = real(), square = real();
-    const ValueId gradient = wide(argument(dims));
-    const auto mixed = [&](ValueId kept, double share, ValueId fresh) {
-      return plus(times(kept, splat(kept, share)), times(fresh, splat(fresh, 1 - share)));
-    };
-    const ValueId m = mixed(moment, 0.9, gradient), v = mixed(square, 0.99, times(gradient, gradient));
-    const ValueId root = builder_.add(OpKind::rsqrt_, {plus(v, splat(v, 1e-12))});
-    const ValueId made = minus(weights, times(times(m, root), splat(m, 1e-3)));
-    for (const ValueId each : {made, m, v}) give(each);
-    if (!piece_.wide) give(narrow(made));
   }
 };
 

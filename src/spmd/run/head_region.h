@@ -41,6 +41,10 @@ class HeadRegion {
 
   // All ops are there.
   void close() {
+    std::set<graph::ValueId> spread;
+    for (const graph::OpId id : ops_)
+      if (const graph::Op& op = function_.op(id); op.kind == graph::OpKind::broadcast_in_dim_)
+        spread.insert(op.operands[0]);
     for (const graph::OpId id : ops_) {
       const graph::Op& op = function_.op(id);
       const auto rule = dimension_rule(function_, op);
@@ -48,7 +52,8 @@ class HeadRegion {
       std::map<int, Place> first;  // of a factor
       for (size_t i = 0; i < op.operands.size(); ++i) join(op.operands[i], rule->operands[i], first);
       for (size_t i = 0; i < op.results.size(); ++i) join(op.results[i], rule->results[i], first);
-      if (op.kind == graph::OpKind::reduce_)
+      // What is spread again over what it was made of; others (a bias's gradient) tell nothing.
+      if (op.kind == graph::OpKind::reduce_ && spread.contains(op.results[0]))
         for (const int64_t d : op.integers(graph::Attr::dimensions))
           reduced_.push_back({op.operands[0], static_cast<int>(d)});
     }
