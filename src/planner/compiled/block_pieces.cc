@@ -495,6 +495,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   }
   piece.rows = part_of(sizes.rows, sizes.cores);
   piece.halves = true;
+  piece.selects = !piece.normed;
   if (sizes.updates && piece.normed) set_updates_of_attention(piece, model, sizes);
   if (sizes.micro_batch % sizes.cores == 0) return {piece};
   return around_keys(piece, sizes);
@@ -526,8 +527,10 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
 }
 
 bool has_whole_windows(const Model& model, const BlockSizes& sizes) {
-  return windowed(model, sizes.keys) > 0 && sizes.context == 1 && !sizes.by_rows && !model.latent() &&
-         sizes.keys % model.window == 0;
+  // Cores with halves of each sequence have whole blocks.
+  const bool has_halves = sizes.by_rows && sizes.micro_batch % sizes.cores != 0;
+  return windowed(model, sizes.keys) > 0 && sizes.context == 1 && !model.latent() &&
+         (!has_halves || sizes.keys % (sizes.cores * model.window) == 0);
 }
 
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
@@ -555,7 +558,8 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
   in_window.in_window = has_whole_windows(model, sizes);
   const bool has_window = in_window.in_window && is_whole(model, precision, in_window);
   if (has_window)
-    pieces.push_back({attention_half(model, precision, in_window)[0], windowed(model, sizes.keys)});
+    for (const Piece& piece : attention_half(model, precision, in_window))
+      pieces.push_back({piece, windowed(model, sizes.keys)});
   const double window = has_window ? 0 : windowed(model, sizes.keys);
   const double rest = has_window ? 1 - windowed(model, sizes.keys) : 1;
   const double whole = is_whole(model, precision, sizes) ? rest - window : 0;

@@ -73,8 +73,8 @@ class Weights {
   size_t count() const { return summed_.size(); }
   Value last() const { return summed_.empty() ? Value() : summed_.back().value; }
 
-  // Where no piece updates weights, the optimizer goes tensor by tensor through the first `until` sums; what is
-  // whole elsewhere is gathered from then on.
+  // Where no piece updates weights, the optimizer goes tensor by tensor through the first `until` sums; what
+  // is whole elsewhere is gathered from then on.
   void update(size_t until) {
     const PieceTime& all = passes_.optimizer;
     if (!sums_ || passes_.updates || all.seconds <= 0) return;

@@ -232,7 +232,8 @@ void set_ticks(PieceTimes& times, const Model& model, Precision precision, const
 HalfPasses mean_of(const HalfPasses& first, const HalfPasses& second, double share) {
   HalfPasses mean = first;
   for (PieceTime HalfPasses::*each :
-       {&HalfPasses::forward, &HalfPasses::first, &HalfPasses::backward, &HalfPasses::again})
+       {&HalfPasses::forward, &HalfPasses::first, &HalfPasses::backward, &HalfPasses::again,
+        &HalfPasses::before_keys, &HalfPasses::before_keys_backward})
     mean.*each = (1 - share) * first.*each + share * second.*each;
   mean.given_at = (1 - share) * first.given_at + share * second.given_at;
   return mean;
@@ -371,13 +372,11 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.recompute = sizes.again;
   step.updates = sizes.updates;
   const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
-  step.sums =
-      layout.dp * layout.cp > 1 && (sizes.updates || layout.zero >= 3 || is_one);
+  step.sums = layout.dp * layout.cp > 1 && (sizes.updates || layout.zero >= 3 || is_one);
   if (is_one && out.optimizer_s_of_parameter) {
     constexpr double kReadAndWritten = 28;  // of a parameter: three float32 both ways, gradient and weight
-    const double all = layout.zero >= 1
-                           ? model.parameters() / double(sizes.parts) / layout.dp / layout.cp
-                           : parameters_per_rank(model, layout, true, true) / cores;
+    const double all = layout.zero >= 1 ? model.parameters() / double(sizes.parts) / layout.dp / layout.cp
+                                        : parameters_per_rank(model, layout, true, true) / cores;
     const double parameters = sizes.updates ? step.embedding_bytes / element / cores : all;
     step.optimizer = {parameters * *out.optimizer_s_of_parameter * cores, parameters * kReadAndWritten};
   }
@@ -404,9 +403,18 @@ bool has_uneven_keys(const Model& model, int64_t ranks) {
 // Whether cores have heads, or rows of attention that is compiled whole.
 bool cores_share(const Model& model, Precision precision, const Layout& layout, const BlockSizes& sizes) {
   if (!sizes.by_rows && model.heads % sizes.parts == 0) return true;
-  return sizes.by_rows && layout.cp == 1 && windowed(model, sizes.keys) == 0 &&
-         (sizes.micro_batch * sizes.keys) % sizes.cores == 0 && sizes.keys % sizes.cores == 0 &&
-         is_whole(model, precision, sizes);
+  return sizes.by_rows && layout.cp == 1 && (sizes.micro_batch * sizes.keys) % sizes.cores == 0 &&
+         sizes.keys % sizes.cores == 0 && attention_is_whole(model, precision, sizes);
+}
+
+}  // namespace
+
+namespace {
+
+// A block with experts and an MLP: it works as experts that every token meets do, beside those of some.
+Model with_mlp_beside(Model model) {
+  model.shared_ffn += model.ffn;
+  return model;
 }
 
 }  // namespace
@@ -461,10 +469,13 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   try {
     PieceTimes& times = times_of(machine);
     LayerTimes out;
-    if (model.expert_layers() < model.layers)
+    const int both = places_with_both(model, layout);
+    if (model.expert_layers() < model.layers && both == 0)
       out.block = block_of(times, model, job.precision, machine, sizes, false);
     if (model.expert_layers() > 0)
       out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
+    if (both > 0)
+      out.both_block = block_of(times, with_mlp_beside(model), job.precision, machine, sizes, true);
     if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes);
     if (model.vocabulary > 0) {
       const TableGradient table =
@@ -476,8 +487,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     if (in_ticks) set_ticks(times, model, job.precision, layout, sizes, out);
     set_optimizer(times, machine, embedding.wide, out);
     // Stages have their blocks in turn, so that all of them are alike.
-    const bool are_alike = model.expert_layers() == 0 || ((model.dense_layers == 0 || layout.pp == 1) &&
-                                                          experts_are_whole(model, job.precision, sizes));
+    const bool are_alike = model.expert_layers() == 0 || experts_are_whole(model, job.precision, sizes);
     const bool is_program = layout.pp == 1 || in_ticks;
     const bool is_known_latent = !model.latent() || is_whole(model, job.precision, sizes);
     if (is_program && are_alike && is_known_latent && model.streams == 1)
@@ -487,7 +497,11 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     const bool is_known = is_program && layout.shard == 0 && are_alike && model.vocabulary > 0 &&
                           attention_is_whole(model, job.precision, sizes);
     if (is_known) {
-      const MicroBatchPasses passes = passes_of(times, job, machine, layout, sizes, embedding, out);
+      // What most of a chunk's blocks wait for.
+      Job like = job;
+      if (2 * both * layout.vpp >= blocks_per_stage(model, layout)) like.model = with_mlp_beside(model);
+      if (both > 0) like.model.dense_layers = 0;
+      const MicroBatchPasses passes = passes_of(times, like, machine, layout, sizes, embedding, out);
       if (in_ticks)
         out.ticks = tick_waits(passes, machine, layout, collectives_);
       else

@@ -123,7 +123,8 @@ struct UpdateHosts {
   bool is_forward = false;  // `attention`
 };
 
-UpdateHosts hosts_of(const Model& model, Precision precision, const Layout& layout, BlockSizes sizes, bool experts) {
+UpdateHosts hosts_of(const Model& model, Precision precision, const Layout& layout, BlockSizes sizes,
+                     bool experts) {
   sizes.updates = true;
   sizes.mixes = experts;
   sizes.update_ranks = layout.zero >= 1 ? int64_t{layout.dp} * layout.cp : 0;
@@ -143,8 +144,8 @@ UpdateHosts hosts_of(const Model& model, Precision precision, const Layout& layo
 }
 
 // ... and which one has the output layer's, with nothing of a block above it.
-TensorGroup output_group(const Model& model, Precision precision, const Layout& layout, const BlockSizes& sizes,
-                   const UpdateHosts& top, UpdatedWeight output) {
+TensorGroup output_group(const Model& model, Precision precision, const Layout& layout,
+                         const BlockSizes& sizes, const UpdateHosts& top, UpdatedWeight output) {
   TensorGroup group{{output}};
   group.host = sizes.norms_all_rows() ? top.attention : norm_of(model, precision, sizes);
   group.is_forward = sizes.norms_all_rows() && top.is_forward;
@@ -167,11 +168,14 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, Precision pr
   // A block of all chunks of a stage is one tensor.
   const int64_t chunks = sizes.stages > 1 ? layout.vpp : 1;
   const double layers = double(blocks_per_stage(model, layout)) / double(chunks);
-  const double dense = model.experts > 0 ? model.dense_layers : layers, sparse = layers - dense;
+  const double both = places_with_both(model, layout);
+  const double dense = both > 0 ? both : model.experts > 0 ? model.dense_layers : layers;
+  const double sparse = both > 0 ? layers : layers - dense;
   const auto hosts = [&](bool experts) {
     return is_one ? hosts_of(model, precision, layout, sizes, experts) : UpdateHosts{};
   };
-  const UpdateHosts of_dense = dense > 0 ? hosts(false) : UpdateHosts{}, of_sparse = sparse > 0 ? hosts(true) : UpdateHosts{};
+  const UpdateHosts of_dense = dense > 0 ? hosts(false) : UpdateHosts{},
+                    of_sparse = sparse > 0 ? hosts(true) : UpdateHosts{};
 
   // What each product has beside its weight.
   const auto with_bias = [&](std::vector<UpdatedWeight>& weights, WeightSize size, double count = 1) {
@@ -191,7 +195,8 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, Precision pr
     TensorGroup norms;
     with_bias(norms.weights, {1, model.hidden, true}, 2 * layers);
     groups.push_back(std::move(norms));
-    for (const auto& [own, count] : {std::pair(&of_dense, dense), std::pair(&of_sparse, sparse)}) {
+    for (const auto& [own, count] :
+         {std::pair(&of_dense, both > 0 ? 0 : dense), std::pair(&of_sparse, sparse)}) {
       TensorGroup attention{{}, own->attention, own->is_forward, count};
       for (const WeightSize& each : attention_weights(model, sizes)) with_bias(attention.weights, each);
       if (count > 0) groups.push_back(std::move(attention));
@@ -208,10 +213,10 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, Precision pr
     const double firsts = model.gated ? 2 : 1;
     TensorGroup router{{{{chunks * part_of(model.hidden, sizes.cores), model.experts}}}, {}, false, sparse};
     TensorGroup experts{{{{chunks * local * model.hidden, inner}, firsts, layout.ep},
-                   {{chunks * local * inner, model.hidden, true}, 1, layout.ep}},
-                  of_sparse.rest,
-                  false,
-                  sparse};
+                         {{chunks * local * inner, model.hidden, true}, 1, layout.ep}},
+                        of_sparse.rest,
+                        false,
+                        sparse};
     if (const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts); shared_ffn > 0)
       experts.weights.insert(experts.weights.end(), {{{chunks * model.hidden, shared_ffn}, firsts},
                                                      {{chunks * shared_ffn, model.hidden, true}}});

@@ -1,5 +1,5 @@
-// What a rank's updates of its weights take: behind all passes, or beside the pieces with which its program has
-// them.
+// What a rank's updates of its weights take: behind all passes, or beside the pieces with which its program
+// has them.
 #pragma once
 
 #include "planner/compiled/block_pieces.h"

@@ -106,8 +106,8 @@ struct Piece {
   bool wide = false;    // float32, not bfloat16
   bool rotary = false;  // kAttentionHalf: positions
   bool normed = false;  // of halves: with the norm before it; the backward pass with the norm's
-  // Of a backward pass: a half updates the other one's weights; kNorm, where it is a piece of its own, those of
-  // the half before it.
+  // Of a backward pass: a half updates the other one's weights; kNorm, where it is a piece of its own, those
+  // of the half before it.
   Updated updated = {};
   // kLogits, kLogitsBackward: the table's rows are the vocabulary's, as of embeddings; kEmbedding, backward:
   // it is the output layer too, whose gradient is added.
@@ -116,7 +116,8 @@ struct Piece {
   // half of each weight's.
   bool halves = false;
   bool compressed = false;  // kAttentionHalf: kCompress came before it
-  bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
+  bool adds = false;        // a backward pass adds its weights' gradients to those of micro-batches before
+  // kEmbedding, kFetch: see there; halves of attention's rows: taken out of those of all of a rank's cores.
   bool selects = false;
   bool lean = false;  // of halves, a forward pass of a block that runs again: gives what comes of it alone
   // kMlpHalf: a forward pass for the backward pass, which does not read what it gives; or both of them.

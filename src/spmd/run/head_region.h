@@ -50,8 +50,8 @@ class HeadRegion {
       const auto rule = dimension_rule(function_, op);
       if (!rule) continue;
       std::map<int, Place> first;  // of a factor
-      for (size_t i = 0; i < op.operands.size(); ++i) join(op.operands[i], rule->operands[i], first);
-      for (size_t i = 0; i < op.results.size(); ++i) join(op.results[i], rule->results[i], first);
+      for (size_t i = 0; i < op.operands.size(); ++i) join(op.operands[i], rule->operands[i], *rule, first);
+      for (size_t i = 0; i < op.results.size(); ++i) join(op.results[i], rule->results[i], *rule, first);
       // What is spread again over what it was made of; others (a bias's gradient) tell nothing.
       if (op.kind == graph::OpKind::reduce_ && spread.contains(op.results[0]))
         for (const int64_t d : op.integers(graph::Attr::dimensions))
@@ -107,13 +107,17 @@ class HeadRegion {
     return place;
   }
 
-  // Dimensions of one factor each, of values of the region.
-  void join(graph::ValueId value, const DimensionFactors& dimensions, std::map<int, Place>& first) {
+  // Dimensions of values of the region, by their first factor, which devices would cut: of rows in blocks the
+  // blocks.
+  void join(graph::ValueId value, const DimensionFactors& dimensions, const DimensionRule& rule,
+            std::map<int, Place>& first) {
     if (!has(value)) return;
     for (size_t d = 0; d < dimensions.size(); ++d) {
-      if (dimensions[d].size() != 1) continue;
+      const auto cut = std::ranges::find_if(
+          dimensions[d], [&](int factor) { return rule.factors[static_cast<size_t>(factor)].size > 1; });
+      if (cut == dimensions[d].end()) continue;
       const Place place{value, static_cast<int>(d)};
-      const Place own = root(place), known = root(first.try_emplace(dimensions[d][0], place).first->second);
+      const Place own = root(place), known = root(first.try_emplace(*cut, place).first->second);
       if (own != known) above_[own] = known;
     }
   }
