@@ -153,6 +153,9 @@ OTHER_BLOCKS = [
     {"of": ENCODER, "cp": 2, "tp": 2, "pp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
     {"of": WINDOWS, "kv": 2, "pp": 1, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
     {"of": WINDOWS, "pp": 2, "vpp": 2, "tp": 1, "sp": "off", "zero": 0, "micro_batch": 2},
+    # Windows that do not divide the sequence.
+    {"of": {**WINDOWS, "sliding_window": 24}, "pp": 1, "tp": 2, "sp": "on", "zero": 3, "micro_batch": 1,
+     "recompute": "none"},
     # Half of the blocks have windows.
     {"of": {**WINDOWS, "model_type": "gemma2"}, "pp": 1, "tp": 4, "sp": "off", "zero": 2, "micro_batch": 1,
      "recompute": "none"},
@@ -177,6 +180,10 @@ EXPERTS = [
     {"pp": 2, "cp": 2, "tp": 1, "ep": 2, "sp": "off", "zero": 1},
     {"pp": 1, "cp": 2, "tp": 2, "ep": 2, "sp": "on", "zero": 3, "shared": 192, "dense": 1},
     {"pp": 1, "tp": 2, "ep": 4, "sp": "off", "zero": 0, "shared": 192, "dense": 2},
+    # On stages: places with blocks of both kinds.
+    {"pp": 2, "tp": 2, "ep": 2, "sp": "on", "zero": 1, "shared": 192, "dense": 1},
+    {"pp": 2, "vpp": 2, "tp": 1, "ep": 2, "sp": "off", "zero": 0, "dense": 2},
+    {"pp": 4, "tp": 1, "ep": 1, "sp": "off", "zero": 1, "dense": 1, **GPIPE},
 ]
 
 
