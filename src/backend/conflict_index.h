@@ -377,7 +377,9 @@ void ConflictIndex::read(int64_t byte_begin, int64_t byte_end, const Steps* step
   again->cell = static_cast<uint32_t>(first);
   again->count = count;
   again->title = title;
-  for (size_t c = first; c < first + count; ++c) again->version += versions_[c];
+  uint32_t version = 0;
+  for (size_t c = first; c < first + count; ++c) version += versions_[c];
+  again->version = version;
 }
 
 }  // namespace opentrn::backend

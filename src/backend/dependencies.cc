@@ -167,18 +167,25 @@ class DependencyFinder {
     if (now_.in_order && access.space == MemorySpace::kSbuf && !access.writes && operand.offset >> 32 == 0) {
       const Place at = place_of(access, operand, now_.stream);
       ReadAgain& entry = read_again_at(at);
-      entry = {at, {}};
+      // Word by word: what is put together elsewhere and copied in larger pieces waits for its stores.
+      entry.at.tensor_and_offset = at.tensor_and_offset;
+      entry.at.what = at.what;
+      entry.where.count = 0;
       again = &entry.where;
     }
-    if (access.space == MemorySpace::kPsum)
-      psum_written_ = now_.in_order && access.writes && operand.offset >> 32 == 0
-                          ? place_of(access, operand, now_.stream)
-                          : Place{};
+    if (access.space == MemorySpace::kPsum) note_psum(access, operand);
     const Origin& origin = origins_[operand.tensor];
     const KindAccess::Move move = access.move_by(operand.offset);
     const Record record =
         record_of(access.footprint, origin.row + move.rows, origin.bytes + move.bytes, access.writes);
     add(*index, record, nullptr, access.reads, again);
+  }
+
+  void note_psum(const KindAccess& access, const isa::Operand& operand) {
+    const Place at = place_of(access, operand, now_.stream);
+    const bool may_come_again = now_.in_order && access.writes && operand.offset >> 32 == 0;
+    psum_written_.tensor_and_offset = at.tensor_and_offset;
+    psum_written_.what = may_come_again ? at.what : kNone;
   }
 
   // Whether the access is one that its stream made before, and all that it changes is who made it last.
