@@ -50,13 +50,14 @@ class OnChip {
       return std::pair(lifetimes[a].first, a) < std::pair(lifetimes[b].first, b);
     };
     std::ranges::sort(pinned_, by_birth);
-    std::ranges::sort(floating_, by_birth);
+    if (!std::ranges::is_sorted(floating_, by_birth)) std::ranges::sort(floating_, by_birth);
   }
 
   // False only with Ways::kRotating and kApart: no place was found.
   bool place(std::vector<isa::Placement>& placements, Ways ways) {
     check_sizes();
     pin(placements);
+    peak_.reset();
     rotates_ = true;
     if (floating_.empty()) return true;
     if (ways == Ways::kApart && bank_bytes_ == 0) return rotate_apart(placements);
@@ -78,6 +79,13 @@ class OnChip {
   // What was placed was, by ways that rotate everywhere.
   bool rotates() const { return rotates_; }
 
+  // As peak_live_bytes() of an SBUF and peak_live_banks() of a PSUM that were placed.
+  int64_t peak(const std::vector<isa::Placement>& placements) const {
+    if (peak_) return *peak_;
+    return bank_bytes_ > 0 ? peak_live_banks(program_, lifetimes_, placements, space_, bank_bytes_)
+                           : peak_live_bytes(program_, lifetimes_, space_, partitions_);
+  }
+
   void check_places() const {
     check_sizes();
     check_pinned();
@@ -92,15 +100,16 @@ class OnChip {
   std::string label(const char* rule) const { return fmt::format("{}.{}", isa::name(space_), rule); }
   int64_t bytes_of(TensorId id) const { return std::max<int64_t>(1, program_.tensor(id).row_bytes()); }
   // In a memory of four quadrants of 32 partitions, as the generations so far have it.
-  std::vector<QuadrantMask> choices(TensorId id) const {
+  // Until it is asked for the next.
+  const std::vector<QuadrantMask>& choices(TensorId id) {
     const int64_t rows = program_.tensor(id).rows;
-    if (rows > partitions_ / 2) return {kAllQuadrants};
+    if (rows > partitions_ / 2) return all_quadrants_;
     const bool half = rows > partitions_ / 4;
-    std::vector<QuadrantMask> found;
+    choices_.clear();
     for (int q = 0; q < 4; q += half ? 2 : 1)
-      if (array_.starts(id) >> q & 1) found.push_back(static_cast<QuadrantMask>((half ? 3u : 1u) << q));
-    OPENTRN_CHECK(!found.empty(), "no partitions are left for tensor {}", id);
-    return found;
+      if (array_.starts(id) >> q & 1) choices_.push_back(static_cast<QuadrantMask>((half ? 3u : 1u) << q));
+    OPENTRN_CHECK(!choices_.empty(), "no partitions are left for tensor {}", id);
+    return choices_;
   }
   void put(TensorId id, const SpaceMap::Found& found, std::vector<isa::Placement>& placements) {
     placements[id] = {true, {first_partition(found.quadrants), found.offset}};
@@ -224,9 +233,18 @@ class OnChip {
       int64_t offset, bytes;
       QuadrantMask quadrants;
       SpaceMap* map;
+      TensorId id;
       bool operator>(const Tenant& other) const { return last > other.last; }
     };
     std::vector<Tenant> tenants;  // a heap, earliest end first
+    LiveBytes live_bytes(partitions_);
+    LiveBanks live_banks(bank_bytes_);
+    const auto note_live = [&](TensorId id, bool begins) {
+      if (bank_bytes_ > 0)
+        live_banks.change(program_.tensor(id), placements[id].address.byte_offset, begins);
+      else
+        live_bytes.change(program_.tensor(id), begins);
+    };
     const uint32_t long_life = static_cast<uint32_t>(program_.size() / 4);
     for (TensorId id : floating_) {
       interrupt::poll();
@@ -236,6 +254,7 @@ class OnChip {
         std::ranges::pop_heap(tenants, std::greater{});
         tenants.pop_back();
         gone.map->release(gone.offset, gone.bytes, gone.quadrants, gone.last + 1);
+        note_live(gone.id, false);
       }
       const bool is_packed = rotation.packed != nullptr && (*rotation.packed)[id];
       const SpaceMap::Policy policy = is_packed ? SpaceMap::Policy::kLowest : rotation.policy;
@@ -252,11 +271,13 @@ class OnChip {
                                        : policy);
       if (!found) return id;
       map.take(*found, request.bytes);
-      tenants.push_back({life.last, found->offset, request.bytes, found->quadrants, &map});
+      tenants.push_back({life.last, found->offset, request.bytes, found->quadrants, &map, id});
       std::ranges::push_heap(tenants, std::greater{});
       if (is_apart) found->offset += rotation.apart;
       put(id, *found, placements);
+      note_live(id, true);
     }
+    if (pinned_.empty()) peak_ = bank_bytes_ > 0 ? live_banks.peak() : live_bytes.peak();
     return std::nullopt;
   }
 
@@ -394,6 +415,9 @@ class OnChip {
   int64_t alignment_ = 1;
   ArrayPlaces& array_;
   std::vector<TensorId> pinned_, floating_;
+  const std::vector<QuadrantMask> all_quadrants_ = {kAllQuadrants};
+  std::vector<QuadrantMask> choices_;
+  std::optional<int64_t> peak_;  // where tensors were placed one by one as they begin
   bool rotates_ = true;
 };
 
@@ -412,19 +436,18 @@ int64_t place_hbm(const isa::Program& program, const Options& options,
 }  // namespace
 
 std::optional<Allocation> allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
-                                   const Options& options, const arch::NeuronCore& core, Ways ways) {
+                                   const Options& options, const arch::NeuronCore& core, Ways ways,
+                                   bool products_ask) {
   Allocation result;
   result.placements.resize(program.tensor_count());
-  ArrayPlaces array(program, options.moves_rows || options.neuronx_cc);
+  ArrayPlaces array(program, options.moves_rows || options.neuronx_cc || !products_ask);
   OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, options, core, array);
   if (!sbuf.place(result.placements, ways)) return std::nullopt;
   result.sbuf_rotates = sbuf.rotates();
-  result.sbuf_bytes_per_partition_used =
-      peak_live_bytes(program, lifetimes, MemorySpace::kSbuf, core.partitions);
+  result.sbuf_bytes_per_partition_used = sbuf.peak(result.placements);
   OnChip psum(program, lifetimes, MemorySpace::kPsum, options, core, array);
   if (!psum.place(result.placements, ways)) return std::nullopt;
-  result.psum_banks_used = peak_live_banks(program, lifetimes, result.placements, MemorySpace::kPsum,
-                                           core.psum_bank_bytes_per_partition);
+  result.psum_banks_used = psum.peak(result.placements);
   result.hbm_bytes_used = place_hbm(program, options, result.placements);
   return result;
 }

@@ -38,10 +38,11 @@ struct Allocation {
 // kCapacity (sbuf.capacity, psum.capacity) with a table of live tensors when they do not fit; kProgram
 // (sbuf.overlap, psum.overlap) when two live tensors with given addresses share bytes.
 // Nothing when only ways that rotate are wanted and they fail, or only the one with a part for large tensors.
+// `products_ask`: whether a product may have a say in where tensors lie (survey.h).
 enum class Ways : uint8_t { kAll, kRotating, kApart };
 std::optional<Allocation> allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
                                    const Options& options, const arch::NeuronCore& core,
-                                   Ways ways = Ways::kAll);
+                                   Ways ways = Ways::kAll, bool products_ask = true);
 
 // Throws what allocate() throws whichever way it tries: kProgram (<memory>.partitions, .address, .overlap),
 // and those of ArrayPlaces, then kCapacity, unless the compiler `spills` (and moves rows), for more live at

@@ -47,39 +47,41 @@ QuadrantMask wanted(const isa::Program& program, const Operand& operand, Quadran
   throw fault;
 }
 
+// The quadrants on which the tensor can start, whatever products ask for.
+QuadrantMask own_starts(const isa::Tensor& tensor) {
+  if (!tensor.address) return isa::tensor_starts(tensor.rows);
+  if (tensor.address->partition % isa::kQuadrant != 0) return 0;  // on no quadrant's beginning: left alone
+  return static_cast<QuadrantMask>((1u << (tensor.address->partition / isa::kQuadrant)) & 0xF);
+}
+
 }  // namespace
+
+FixedPlaces::FixedPlaces(const isa::Program& program) : row_bytes_(program.tensor_count(), 0) {
+  for (TensorId id = 0; id < program.tensor_count(); ++id)
+    if (const isa::Tensor& tensor = program.tensor(id); own_starts(tensor) == 1)
+      row_bytes_[id] = tensor.row_bytes();
+}
+
+bool uses_whole_array(const isa::Program& program, const isa::Instruction& in) {
+  const isa::ArraySlots& product = *isa::definition(in.opcode).array;
+  return used(program, in, product.row, product.rows) == isa::kAllQuadrants &&
+         used(program, in, product.column, product.columns) == isa::kAllQuadrants;
+}
 
 ArrayPlaces::ArrayPlaces(const isa::Program& program, bool moves_rows)
     : parents_(program.tensor_count()), possible_(program.tensor_count()) {
   for (TensorId id = 0; id < program.tensor_count(); ++id) {
     parents_[id] = {id, 0};
-    const isa::Tensor& tensor = program.tensor(id);
-    QuadrantMask starts = isa::tensor_starts(tensor.rows);
-    if (tensor.address && tensor.address->partition % isa::kQuadrant == 0)
-      starts = static_cast<QuadrantMask>((1u << (tensor.address->partition / isa::kQuadrant)) & 0xF);
-    else if (tensor.address)
-      starts = 0;  // on no quadrant's beginning: left alone
-    possible_[id] = widened(starts, 0);
+    possible_[id] = widened(own_starts(program.tensor(id)), 0);
   }
   places_ = possible_;
   if (moves_rows) return;
-  // What fills more than half of the partitions, and is accessed in its first row, has one place, whatever
-  // products ask for: by tensor, the bytes of such a row.
-  std::vector<int64_t> fixed(program.tensor_count(), 0);
-  for (TensorId id = 0; id < program.tensor_count(); ++id)
-    if (possible_[id] == widened(1, 0)) fixed[id] = program.tensor(id).row_bytes();
-  const auto is_fixed = [&](const Operand& operand) {
-    constexpr int64_t kWidest = 8;  // bytes
-    return operand.offset >= 0 && (operand.offset * kWidest < fixed[operand.tensor] ||
-                                   operand.offset * size_bytes(operand.dtype) < fixed[operand.tensor]);
-  };
+  const FixedPlaces fixed(program);
   for (const isa::Instruction& in : program.instructions()) {
     const isa::ArraySlots* product = isa::definition(in.opcode).array;
     if (product == nullptr) continue;
-    const bool is_whole = used(program, in, product->row, product->rows) == isa::kAllQuadrants &&
-                          used(program, in, product->column, product->columns) == isa::kAllQuadrants;
-    if (is_whole && is_fixed(program.operand(in, product->stationary)) &&
-        is_fixed(program.operand(in, product->moving)))
+    if (uses_whole_array(program, in) && fixed.holds(program.operand(in, product->stationary)) &&
+        fixed.holds(program.operand(in, product->moving)))
       continue;
     const auto place = [&](int slot, QuadrantMask allowed, int rule) {
       const Operand& operand = program.operand(in, slot);

@@ -15,6 +15,24 @@
 
 namespace opentrn::backend {
 
+// What fills more than half of the partitions has one place, whatever products ask for.
+class FixedPlaces {
+ public:
+  explicit FixedPlaces(const isa::Program& program);
+  // Whether the access begins in the first row of such a tensor.
+  bool holds(const isa::Operand& operand) const { return holds(operand, size_bytes(operand.dtype)); }
+  bool holds(const isa::Operand& operand, int64_t element_bytes) const {
+    return operand.offset >= 0 && operand.offset * element_bytes < row_bytes_[operand.tensor];
+  }
+
+ private:
+  std::vector<int64_t> row_bytes_;  // by TensorId; 0: it has several places
+};
+
+// Whether the product uses all of the array, so that it asks for no places where FixedPlaces holds both of
+// its sources.
+bool uses_whole_array(const isa::Program& program, const isa::Instruction& product);
+
 class ArrayPlaces {
  public:
   // kProgram (nc_matmul.C20 to C22 and those of nc_matmul_mx) where two products want one tensor in two

@@ -6,13 +6,13 @@
 #include "backend/allocation.h"
 #include "backend/dependencies.h"
 #include "backend/engine_choice.h"
-#include "backend/lifetime.h"
 #include "backend/order.h"
 #include "backend/passes/common_subexpressions.h"
 #include "backend/passes/psum_evictions.h"
 #include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
 #include "backend/passes/vectorise_loops.h"
+#include "backend/survey.h"
 #include "backend/synchronise.h"
 #include "base/activity.h"
 
@@ -26,16 +26,17 @@ constexpr std::array kBudgetShares = {0.97, 0.9, 0.8, 0.65, 0.5};
 
 struct Placed {
   std::shared_ptr<const isa::Program> program;
+  std::shared_ptr<const isa::Kinds> kinds;
   Allocation allocation;
   int64_t saved_bytes = 0, reloaded_bytes = 0;
 };
 
-std::optional<Placed> place(std::shared_ptr<const isa::Program> program, const Options& options,
-                            const arch::NeuronCore& core, Ways ways) {
-  const std::vector<Lifetime> lifetimes = find_lifetimes(*program, find_loops(*program));
-  std::optional<Allocation> allocation = allocate(*program, lifetimes, options, core, ways);
+std::optional<Placed> place(const Survey& survey, const Options& options, const arch::NeuronCore& core,
+                            Ways ways) {
+  std::optional<Allocation> allocation =
+      allocate(*survey.program, survey.lifetimes, options, core, ways, survey.products_ask);
   if (!allocation) return std::nullopt;
-  return Placed{std::move(program), std::move(*allocation)};
+  return Placed{survey.program, survey.kinds, std::move(*allocation)};
 }
 
 // The program with at most `share` of each memory live; nothing when that is out of reach.
@@ -51,7 +52,7 @@ std::optional<Placed> place_within(double share, const std::shared_ptr<const isa
                         core.partitions, options);
   if (!sbuf) return std::nullopt;
   try {
-    std::optional<Placed> placed = place(sbuf->program, options, core, ways);
+    std::optional<Placed> placed = place(Survey(sbuf->program), options, core, ways);
     if (placed) placed->saved_bytes = sbuf->saved_bytes, placed->reloaded_bytes = sbuf->reloaded_bytes;
     return placed;
   } catch (const Fault& fault) {
@@ -62,17 +63,15 @@ std::optional<Placed> place_within(double share, const std::shared_ptr<const isa
 
 struct Scheduled {
   Placed placed;
-  std::shared_ptr<const isa::Kinds> kinds;
   std::vector<EngineChoice> choices;
   Dependencies dependencies;
   Order order;
 };
 
 Scheduled schedule(Placed placed, const Options& options, const arch::Tables& tables) {
-  Scheduled result{std::move(placed), {}, {}, {}, {}};
+  Scheduled result{std::move(placed), {}, {}, {}};
   const isa::Program& program = *result.placed.program;
-  result.kinds = std::make_shared<isa::Kinds>(program);
-  const isa::Kinds& kinds = *result.kinds;
+  const isa::Kinds& kinds = *result.placed.kinds;
   result.choices = choose_engines(program, kinds, options, tables);
   const bool in_order = options.look_ahead == 0;
   result.dependencies = find_dependencies(program, kinds, result.choices, result.placed.allocation.placements,
@@ -86,9 +85,10 @@ Scheduled schedule(Placed placed, const Options& options, const arch::Tables& ta
 Scheduled schedule_as_placed(const std::shared_ptr<const isa::Program>& program, const Options& options,
                              const arch::Tables& tables) {
   const arch::NeuronCore& core = tables.neuron_core(options.generation);
-  Scheduled found = schedule(*place(program, options, core, Ways::kAll), options, tables);
+  const Survey survey(program);
+  Scheduled found = schedule(*place(survey, options, core, Ways::kAll), options, tables);
   if (found.placed.allocation.sbuf_rotates) return found;
-  std::optional<Placed> apart = place(program, options, core, Ways::kApart);
+  std::optional<Placed> apart = place(survey, options, core, Ways::kApart);
   if (!apart) return found;
   Scheduled other = schedule(std::move(*apart), options, tables);
   return other.order.estimated_ns < found.order.estimated_ns ? other : found;
@@ -163,7 +163,7 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
 
   isa::Executable executable;
   executable.program = std::move(placed.program);
-  executable.kinds = std::move(scheduled.kinds);
+  executable.kinds = std::move(placed.kinds);
   executable.generation = options.generation;
   executable.placements = std::move(placed.allocation.placements);
   executable.sbuf_bytes_per_partition_used = placed.allocation.sbuf_bytes_per_partition_used;

@@ -26,17 +26,18 @@ void RecordList::grow(RecordArena& arena) {
   capacity_ = capacity;
 }
 
-ConflictIndex::ConflictIndex(RecordArena& arena, int64_t rows, int64_t bytes, int64_t pitch,
-                             int64_t cell_rows, int64_t cell_bytes)
+ConflictIndex::ConflictIndex(RecordArena& arena, int64_t bytes, int64_t pitch, int64_t cell_rows,
+                             int64_t cell_bytes)
     : arena_(arena),
       pitch_(pitch),
       cell_rows_(std::max<int64_t>(1, cell_rows)),
       cell_bytes_(std::max<int64_t>(1, cell_bytes)) {
-  const int64_t all_rows = pitch > 0 ? (bytes + pitch - 1) / pitch : rows;
+  const int64_t all_rows = pitch > 0 ? (bytes + pitch - 1) / pitch : 1;
   const int64_t row_bytes = pitch > 0 ? pitch : bytes;
   rows_ = std::max<int64_t>(1, (all_rows + cell_rows_.value - 1) / cell_rows_.value);
   columns_ = std::max<int64_t>(1, (row_bytes + cell_bytes_.value - 1) / cell_bytes_.value);
   cells_.resize(static_cast<size_t>(rows_ * columns_));
+  versions_.resize(cells_.size());
 }
 
 ConflictIndex::CellRange ConflictIndex::folded_cells_of(Record f) const {
@@ -66,7 +67,7 @@ ConflictIndex::CellRange ConflictIndex::folded_cells_of(Record f) const {
 }
 
 // A record has a footprint's fields under the same names, in fewer bytes.
-Footprint ConflictIndex::footprint_of(Record record) const {
+Footprint ConflictIndex::footprint_of(const Record& record) const {
   if (record.moved() != 0) return moved_[record.moved() - 1];
   Footprint f;
   f.row_begin = record.row_begin();
@@ -79,19 +80,36 @@ Footprint ConflictIndex::footprint_of(Record record) const {
   return f;
 }
 
-bool ConflictIndex::may_overlap_inside(Record a, Record b) const {
+bool ConflictIndex::may_overlap_inside(const Record& a, const Record& b) const {
   return may_overlap(footprint_of(a), footprint_of(b));
 }
 
-bool ConflictIndex::covers_with_steps(Record cover, Record old) const {
+bool ConflictIndex::covers_with_steps(const Record& cover, const Record& old) const {
   if (cover.moved() != 0) return footprint_of(cover).covers(footprint_of(old));
   return cover.row_begin() <= old.row_begin() && old.row_end() <= cover.row_end() &&
          cover.steps == old.steps && cover.element_bytes() == old.element_bytes() &&
          cover.byte_begin == old.byte_begin;
 }
 
+// Gives the records of this read one title, where some cells had it before.
+void ConflictIndex::rename_reads(CellRange range, Record own) {
+  for (int64_t r = range.row_begin; r < range.row_end; ++r) {
+    for (int64_t c = range.column_begin; c < range.column_end; ++c) {
+      const auto at = static_cast<size_t>(r * columns_ + c);
+      for (Record& read : cells_[at].reads) {
+        const bool is_it = read.in_order() && read.stream() == own.stream() && own.is_at_place_of(read);
+        if (!is_it || read.title() == own.title()) continue;
+        read.set_title(own.title());
+        ++versions_[at];
+      }
+    }
+  }
+}
+
 void ConflictIndex::clear() {
   for (Cell& cell : cells_) cell.writes.clear(), cell.reads.clear();
+  for (uint32_t& version : versions_) ++version;
+  instructions_.clear();
   moved_.clear();
   last_ = nullptr;
 }

@@ -5,6 +5,9 @@
 // one conflicts with the write too, and the write already comes after it. So cells stay short, and a pass
 // over a program is near-linear. Reads that nothing stands for, such as those of DMA, stay until something is
 // written over them: other reads do not look at them.
+//
+// A read of what its stream read before, where nothing was written since, comes after nothing new: it takes
+// the place of the one before in all cells by one store, as reads are named through one table.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +51,9 @@ struct Record {
   int32_t row_begin() const { return static_cast<int32_t>(rows); }
   int32_t row_end() const { return static_cast<int32_t>(rows >> 32); }
   uint32_t instruction() const { return static_cast<uint32_t>(name); }
+  // Of a read in a cell: where the index has the instruction's number.
+  uint32_t title() const { return static_cast<uint32_t>(name); }
+  void set_title(uint32_t title) { name = title | uint64_t{moved()} << 32; }
   // For the index: which of the footprints that a register moves; 0: none.
   uint32_t moved() const { return static_cast<uint32_t>(name >> 32); }
   void set_moved(uint32_t number) { name = instruction() | uint64_t{number} << 32; }
@@ -107,21 +113,53 @@ class RecordList {
 
 class ConflictIndex {
  public:
-  // `pitch` > 0 folds a flat memory into rows of that many bytes, for cells only. `arena` outlives the index.
-  ConflictIndex(RecordArena& arena, int64_t rows, int64_t bytes, int64_t pitch, int64_t cell_rows,
-                int64_t cell_bytes);
+  // Cells take all rows of the memory and so many bytes. `arena` outlives the index.
+  ConflictIndex(RecordArena& arena, int64_t bytes, int64_t cell_bytes)
+      : ConflictIndex(arena, bytes, 0, 1, cell_bytes) {}
+  // `pitch` > 0 folds a flat memory into rows of that many bytes, of which a cell takes some; for cells only.
+  ConflictIndex(RecordArena& arena, int64_t bytes, int64_t pitch, int64_t cell_rows, int64_t cell_bytes);
 
-  // Calls visit(earlier) for each earlier access that conflicts, once in each cell that both touch, then
-  // remembers the new one. `moved`: the same access where a register moves it, else null.
+  // Where a read that was added is found again: in which cells, as of which state of them.
+  struct Again {
+    uint32_t cell : 28 = 0, count : 4 = 0;  // cells side by side; none: it cannot be found
+    uint32_t version = 0, title = 0;
+  };
+
+  // Calls visit(instruction, stream, writes) for each earlier access that conflicts, once in each cell that
+  // both touch, then remembers the new one. `moved`: the same access where a register moves it, else null.
+  // `again`: where a read of a stream that keeps its order will be found.
   // Part of its caller, so that the words of the new one stay in registers.
   template <typename Visit>
-  [[gnu::always_inline]] inline void add(Record record, const Footprint* moved, Visit&& visit);
+  [[gnu::always_inline]] inline void add(Record record, const Footprint* moved, Visit&& visit,
+                                         Again* again = nullptr);
+  // Adds a read of the same place by the same stream, if that comes after nothing new.
+  [[gnu::always_inline]] bool read_again(const Again& again, uint32_t instruction) {
+    if (again.count == 0) return false;
+    const uint32_t* versions = versions_.data() + again.cell;
+    uint32_t version = versions[0];
+    for (uint32_t c = 1; c < again.count; ++c) version += versions[c];
+    if (version != again.version) return false;
+    instructions_[again.title] = instruction;
+    return true;
+  }
+  // The last access was a write: adds one of the same place by the same stream, and returns who wrote before.
+  // kNone where that is not to be seen.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  [[gnu::always_inline]] uint32_t write_again(uint32_t instruction) {
+    if (last_ == nullptr || last_->moved() != 0) return kNone;
+    const uint32_t before = last_->instruction();
+    last_->name = instruction;
+    ++versions_[last_cell_];
+    return before;
+  }
   void clear();
 
  private:
   struct Cell {
     RecordList writes, reads;
   };
+  static constexpr uint32_t kFoundAgainMax = 8;                // cells of a read
+  static constexpr size_t kCellsFoundAgain = size_t{1} << 28;  // and all cells
   struct CellRange {
     int64_t row_begin, row_end, column_begin, column_end;
   };
@@ -141,8 +179,8 @@ class ConflictIndex {
   template <bool kFolded>
   [[gnu::always_inline]] CellRange cells_of(Record record) const;
   CellRange folded_cells_of(Record record) const;
-  Footprint footprint_of(Record record) const;
-  [[gnu::always_inline]] bool overlap(Record a, const Record& b) const {
+  Footprint footprint_of(const Record& record) const;
+  [[gnu::always_inline]] bool overlap(const Record& a, const Record& b) const {
     if (((a.name | b.name) >> 32) == 0) [[likely]] {
       if (a.row_end() <= b.row_begin() || b.row_end() <= a.row_begin()) return false;
       if (a.byte_end <= b.byte_begin || b.byte_end <= a.byte_begin) return false;
@@ -150,55 +188,55 @@ class ConflictIndex {
     }
     return may_overlap_inside(a, b);
   }
-  bool may_overlap_inside(Record a, Record b) const;
+  bool may_overlap_inside(const Record& a, const Record& b) const;
   // Whether who conflicts with `old` inside this cell conflicts with `cover` too.
   template <bool kFolded>
-  [[gnu::always_inline]] bool covers(Record cover, const Record& old, int64_t cell_row,
-                                     int64_t cell_column) const {
+  [[gnu::always_inline]] bool covers(const Record& cover, const Record& old, int64_t cell_column) const {
     if (!cover.solid()) [[unlikely]]
       return covers_with_steps(cover, old);
-    int64_t row_begin = old.row_begin(), row_end = old.row_end();
     int64_t byte_begin = old.byte_begin, byte_end = old.byte_end;
     if (!kFolded) {
-      row_begin = std::max(row_begin, cell_row * cell_rows_.value);
-      row_end = std::min(row_end, (cell_row + 1) * cell_rows_.value);
       byte_begin = std::max(byte_begin, cell_column * cell_bytes_.value);
       byte_end = std::min(byte_end, (cell_column + 1) * cell_bytes_.value);
     }
-    return cover.row_begin() <= row_begin && row_end <= cover.row_end() && cover.byte_begin <= byte_begin &&
-           byte_end <= cover.byte_end;
+    return cover.row_begin() <= old.row_begin() && old.row_end() <= cover.row_end() &&
+           cover.byte_begin <= byte_begin && byte_end <= cover.byte_end;
   }
-  bool covers_with_steps(Record cover, Record old) const;
+  bool covers_with_steps(const Record& cover, const Record& old) const;
   // The words of a record one by one, which keeps them in registers.
   template <bool kFolded, typename Visit>
   [[gnu::noinline]] void write(int64_t byte_begin, int64_t byte_end, const Steps* steps, uint64_t rows,
                                uint64_t name, uint64_t traits, Visit& visit);
   template <bool kFolded, typename Visit>
   [[gnu::noinline]] void read(int64_t byte_begin, int64_t byte_end, const Steps* steps, uint64_t rows,
-                              uint64_t name, uint64_t traits, Visit& visit);
-  template <bool kFolded, typename Visit>
-  [[gnu::always_inline]] inline void write_over(RecordList& list, Record own, int64_t cell_row,
-                                                int64_t cell_column, Visit& visit);
+                              uint64_t name, uint64_t traits, Visit& visit, Again* again);
+  template <bool kFolded, bool kReads, typename Visit>
+  [[gnu::always_inline]] inline void write_over(RecordList& list, const Record& own, int64_t cell_column,
+                                                Visit& visit);
   template <bool kFolded>
-  [[gnu::always_inline]] inline uint32_t read_again(RecordList& reads, Record own, int64_t cell_row,
-                                                    int64_t cell_column);
+  [[gnu::always_inline]] inline Record* read_over(size_t cell, const Record& own, int64_t cell_column);
+  void rename_reads(CellRange range, Record own);
 
   RecordArena& arena_;
   int64_t pitch_;
   Size cell_rows_, cell_bytes_;
   int64_t columns_, rows_;
   std::vector<Cell> cells_;
+  // By cell: counts up where something is written, and where a read goes or gets another title.
+  std::vector<uint32_t> versions_;
+  std::vector<uint32_t> instructions_;  // of reads, by title
   std::vector<Footprint> moved_;
   Record* last_ = nullptr;  // of the last access, where that was a write in one cell
+  size_t last_cell_ = 0;    // and its cell
 };
 
 template <bool kFolded>
 inline ConflictIndex::CellRange ConflictIndex::cells_of(Record f) const {
-  CellRange range = kFolded ? folded_cells_of(f)
-                            : CellRange{cell_rows_.cut(f.row_begin()), cell_rows_.cut(f.row_end() - 1) + 1,
-                                        cell_bytes_.cut(f.byte_begin), cell_bytes_.cut(f.byte_end - 1) + 1};
-  const bool is_inside =
-      (range.row_begin | range.column_begin) >= 0 && range.row_end <= rows_ && range.column_end <= columns_;
+  CellRange range = kFolded
+                        ? folded_cells_of(f)
+                        : CellRange{0, 1, cell_bytes_.cut(f.byte_begin), cell_bytes_.cut(f.byte_end - 1) + 1};
+  const bool is_inside = (range.row_begin | range.column_begin) >= 0 &&
+                         (!kFolded || range.row_end <= rows_) && range.column_end <= columns_;
   if (is_inside) [[likely]]
     return range;
   // A footprint beyond the memory is the checker's business; here it only must not write outside.
@@ -210,51 +248,52 @@ inline ConflictIndex::CellRange ConflictIndex::cells_of(Record f) const {
 }
 
 // What is left of the list when `own` was written.
-template <bool kFolded, typename Visit>
-inline void ConflictIndex::write_over(RecordList& list, Record own, int64_t cell_row, int64_t cell_column,
+template <bool kFolded, bool kReads, typename Visit>
+inline void ConflictIndex::write_over(RecordList& list, const Record& own, int64_t cell_column,
                                       Visit& visit) {
+  const auto visit_old = [&](const Record& old) {
+    visit(kReads ? instructions_[old.title()] : old.instruction(), old.stream(), !kReads);
+  };
   Record* kept = list.begin();
   for (Record* old = kept; old != list.end(); ++old) {
     if (own.is_at_place_of(*old)) {
-      visit(*old);
+      visit_old(*old);
       continue;
     }
-    if (overlap(own, *old)) visit(*old);
-    if (covers<kFolded>(own, *old, cell_row, cell_column)) continue;
+    if (overlap(own, *old)) visit_old(*old);
+    if (covers<kFolded>(own, *old, cell_column)) continue;
     if (kept != old) *kept = *old;
     ++kept;
   }
   list.cut_at(kept);
 }
 
-// `own` takes the place of the reads of its stream that it stands for. The instruction of one of the same
-// place, if there is one, else 0: what that came after, the new one comes after too.
+// `own` takes the place of the reads of its stream that it stands for. The one of the same place, if that is
+// there, which stays as it is; else null, and `own` is in the list.
 template <bool kFolded>
-inline uint32_t ConflictIndex::read_again(RecordList& reads, Record own, int64_t cell_row,
-                                          int64_t cell_column) {
+inline Record* ConflictIndex::read_over(size_t cell, const Record& own, int64_t cell_column) {
+  RecordList& reads = cells_[cell].reads;
   Record* kept = reads.begin();
   for (Record* old = kept; old != reads.end(); ++old) {
     if (old->in_order() && old->stream() == own.stream()) {
-      if (kept == old && own.is_at_place_of(*old)) {
-        const uint32_t before = old->instruction();
-        old->name = own.name;
-        return before;
-      }
-      if (covers<kFolded>(own, *old, cell_row, cell_column)) continue;
+      if (kept == old && own.is_at_place_of(*old)) return old;
+      if (covers<kFolded>(own, *old, cell_column)) continue;
     }
     if (kept != old) *kept = *old;
     ++kept;
   }
+  if (kept != reads.end()) ++versions_[cell];
   reads.cut_at(kept);
   reads.push_back(own, arena_);
-  return 0;
+  return nullptr;
 }
 
 template <typename Visit>
-inline void ConflictIndex::add(Record own, const Footprint* moved, Visit&& visit) {
+inline void ConflictIndex::add(Record own, const Footprint* moved, Visit&& visit, Again* again) {
   if (last_ != nullptr && own.writes_again(*last_)) {
-    visit(*last_);
+    visit(last_->instruction(), last_->stream(), true);
     last_->name = own.name;
+    ++versions_[last_cell_];
     return;
   }
   last_ = nullptr;
@@ -267,12 +306,12 @@ inline void ConflictIndex::add(Record own, const Footprint* moved, Visit&& visit
     if (own.writes())
       write<true>(byte_begin, byte_end, steps, rows, name, traits, visit);
     else
-      read<true>(byte_begin, byte_end, steps, rows, name, traits, visit);
+      read<true>(byte_begin, byte_end, steps, rows, name, traits, visit, again);
   } else {
     if (own.writes())
       write<false>(byte_begin, byte_end, steps, rows, name, traits, visit);
     else
-      read<false>(byte_begin, byte_end, steps, rows, name, traits, visit);
+      read<false>(byte_begin, byte_end, steps, rows, name, traits, visit, again);
   }
 }
 
@@ -283,11 +322,14 @@ void ConflictIndex::write(int64_t byte_begin, int64_t byte_end, const Steps* ste
   const CellRange range = cells_of<kFolded>(own);
   for (int64_t r = range.row_begin; r < range.row_end; ++r) {
     for (int64_t c = range.column_begin; c < range.column_end; ++c) {
-      Cell& cell = cells_[static_cast<size_t>(r * columns_ + c)];
-      write_over<kFolded>(cell.writes, own, r, c, visit);
-      write_over<kFolded>(cell.reads, own, r, c, visit);
+      const auto at = static_cast<size_t>(r * columns_ + c);
+      Cell& cell = cells_[at];
+      ++versions_[at];
+      write_over<kFolded, false>(cell.writes, own, c, visit);
+      write_over<kFolded, true>(cell.reads, own, c, visit);
       cell.writes.push_back(own, arena_);
       last_ = cell.writes.end() - 1;
+      last_cell_ = at;
     }
   }
   if (range.row_end - range.row_begin != 1 || range.column_end - range.column_begin != 1) last_ = nullptr;
@@ -295,21 +337,49 @@ void ConflictIndex::write(int64_t byte_begin, int64_t byte_end, const Steps* ste
 
 template <bool kFolded, typename Visit>
 void ConflictIndex::read(int64_t byte_begin, int64_t byte_end, const Steps* steps, uint64_t rows,
-                         uint64_t name, uint64_t traits, Visit& visit) {
-  const Record own(byte_begin, byte_end, steps, rows, name, traits);
+                         uint64_t name, uint64_t traits, Visit& visit, Again* again) {
+  const auto fresh = static_cast<uint32_t>(instructions_.size());
+  Record own(byte_begin, byte_end, steps, rows, name, traits);
+  const uint32_t instruction = own.instruction();
+  own.set_title(fresh);
   const CellRange range = cells_of<kFolded>(own);
+  uint32_t title = fresh;  // that all cells have, where they have one
+  bool is_added = false, is_renamed = false;
   for (int64_t r = range.row_begin; r < range.row_end; ++r) {
     for (int64_t c = range.column_begin; c < range.column_end; ++c) {
-      Cell& cell = cells_[static_cast<size_t>(r * columns_ + c)];
+      const auto at = static_cast<size_t>(r * columns_ + c);
       uint32_t seen = 0;  // instructions before this one were come after before
-      if (own.in_order())
-        seen = read_again<kFolded>(cell.reads, own, r, c);
-      else
-        cell.reads.push_back(own, arena_);
-      for (const Record& old : cell.writes)
-        if (old.instruction() >= seen && overlap(own, old)) visit(old);
+      if (!own.in_order()) {
+        cells_[at].reads.push_back(own, arena_);
+        is_added = true;
+      } else if (const Record* same = read_over<kFolded>(at, own, c)) {
+        seen = instructions_[same->title()];
+        is_renamed = is_renamed || (title != fresh && title != same->title());
+        title = same->title();
+      } else {
+        is_added = true;
+      }
+      for (const Record& old : cells_[at].writes)
+        if (old.instruction() >= seen && overlap(own, old)) visit(old.instruction(), old.stream(), true);
     }
   }
+  if (is_added || is_renamed) {
+    instructions_.push_back(instruction);
+    if (title != fresh) rename_reads(range, own);
+    title = fresh;
+  } else if (title != fresh) {
+    instructions_[title] = instruction;
+  }
+  const auto count = static_cast<uint32_t>(range.column_end - range.column_begin);
+  if (again == nullptr || range.row_end - range.row_begin != 1 || count > kFoundAgainMax) return;
+  const auto first = static_cast<size_t>(range.row_begin * columns_ + range.column_begin);
+  if (first + count > kCellsFoundAgain) return;
+  again->cell = static_cast<uint32_t>(first);
+  again->count = count;
+  again->title = title;
+  uint32_t version = 0;
+  for (size_t c = first; c < first + count; ++c) version += versions_[c];
+  again->version = version;
 }
 
 }  // namespace opentrn::backend

@@ -32,19 +32,19 @@ class DependencyFinder {
         reader_(program),
         by_kind_(program, kinds, reader_.footprints()),
         in_order_(in_order),
-        sbuf_(arena_, core.partitions, core.sbuf_bytes_per_partition, 0, core.partitions, kCellBytes),
-        psum_(arena_, core.partitions, core.psum_bytes_per_partition, 0, core.partitions,
-              core.psum_bank_bytes_per_partition),
+        sbuf_(arena_, core.sbuf_bytes_per_partition, kCellBytes),
+        psum_(arena_, core.psum_bytes_per_partition, core.psum_bank_bytes_per_partition),
         hbm_(program.tensor_count()),
-        places_(program.tensor_count()),
+        origins_(program.tensor_count()),
         seen_(program.size(), 0),
         registers_(program.register_count()) {
     last_of_stream_.fill(kNone);
     last_stateful_.fill(kNone);
-    for (TensorId id = 0; id < places_.size(); ++id) {
+    for (TensorId id = 0; id < origins_.size(); ++id) {
       const MemorySpace space = program.tensor(id).space;
       const isa::Address& at = placements[id].address;
-      places_[id] = isa::is_on_chip(space) ? Place{at.byte_offset, at.partition, space} : Place{0, 0, space};
+      origins_[id] =
+          isa::is_on_chip(space) ? Origin{at.byte_offset, at.partition, space} : Origin{0, 0, space};
     }
     sort_edges();
     plan_hbm();
@@ -67,7 +67,7 @@ class DependencyFinder {
   static constexpr uint32_t kNone = 0xFFFFFFFFu;
 
   struct Producer {
-    uint32_t any = kNone;
+    uint32_t any = 0;
     bool reads_result = false;
   };
   struct Register {
@@ -76,11 +76,25 @@ class DependencyFinder {
   };
 
   // Of a tensor: what is added to its accesses' rows and bytes.
-  struct Place {
+  struct Origin {
     int64_t bytes = 0;
     int32_t row = 0;
     MemorySpace space = MemorySpace::kSbuf;
   };
+
+  // Of an access of a plain instruction: two of one place are of one stream, and touch the same bytes.
+  struct Place {
+    uint64_t tensor_and_offset = 0;
+    uint32_t what = kNone;  // access of a kind, and stream
+    bool operator==(const Place&) const = default;
+  };
+  // A read of a stream that keeps its order, and where it is found again; the last one of those that share an
+  // entry. Few, so that they stay in the nearest cache: reads come again soon or not at all.
+  struct ReadAgain {
+    Place at;
+    ConflictIndex::Again where;
+  };
+  static constexpr size_t kReadsAgain = 512;
 
   struct Move {
     isa::RegisterId id;
@@ -104,7 +118,12 @@ class DependencyFinder {
     const uint32_t kind = kinds_.of(i);
     if (by_kind_.is_plain(kind)) [[likely]] {
       const isa::Operand* operands = program_.operands(in).data();
-      for (const KindAccess& access : by_kind_.of(kind)) use_memory(access, operands[access.slot]);
+      const bool in_order = now_.in_order;
+      for (const KindAccess& access : by_kind_.of(kind)) {
+        const isa::Operand& operand = operands[access.slot];
+        if (in_order && comes_again(access, operand, i, stream)) continue;
+        use_memory(access, operand);
+      }
     } else {
       reader_.read(in);
       for (const RegisterAccess& access : reader_.registers()) use_register(i, access);
@@ -144,19 +163,60 @@ class DependencyFinder {
   [[gnu::noinline]] void use_memory(const KindAccess& access, const isa::Operand& operand) {
     ConflictIndex* index = index_of(operand.tensor, access.space);
     if (index == nullptr) return;  // read only
-    const Place& place = places_[operand.tensor];
+    ConflictIndex::Again* again = nullptr;
+    if (now_.in_order && access.space == MemorySpace::kSbuf && !access.writes && operand.offset >> 32 == 0) {
+      const Place at = place_of(access, operand, now_.stream);
+      ReadAgain& entry = read_again_at(at);
+      // Word by word: what is put together elsewhere and copied in larger pieces waits for its stores.
+      entry.at.tensor_and_offset = at.tensor_and_offset;
+      entry.at.what = at.what;
+      entry.where.count = 0;
+      again = &entry.where;
+    }
+    if (access.space == MemorySpace::kPsum) note_psum(access, operand);
+    const Origin& origin = origins_[operand.tensor];
     const KindAccess::Move move = access.move_by(operand.offset);
     const Record record =
-        record_of(access.footprint, place.row + move.rows, place.bytes + move.bytes, access.writes);
-    add(*index, record, nullptr, access.reads);
+        record_of(access.footprint, origin.row + move.rows, origin.bytes + move.bytes, access.writes);
+    add(*index, record, nullptr, access.reads, again);
+  }
+
+  void note_psum(const KindAccess& access, const isa::Operand& operand) {
+    const Place at = place_of(access, operand, now_.stream);
+    const bool may_come_again = now_.in_order && access.writes && operand.offset >> 32 == 0;
+    psum_written_.tensor_and_offset = at.tensor_and_offset;
+    psum_written_.what = may_come_again ? at.what : kNone;
+  }
+
+  // Whether the access is one that its stream made before, and all that it changes is who made it last.
+  [[gnu::always_inline]] bool comes_again(const KindAccess& access, const isa::Operand& operand,
+                                          InstructionIndex i, uint8_t stream) {
+    const Place at = place_of(access, operand, stream);
+    if (access.space == MemorySpace::kSbuf && !access.writes) {
+      const ReadAgain& entry = read_again_at(at);
+      return entry.at == at && sbuf_.read_again(entry.where, i);
+    }
+    if (access.space != MemorySpace::kPsum || !access.writes || psum_written_ != at) return false;
+    const uint32_t before = psum_.write_again(i);
+    if (before == ConflictIndex::kNone) return false;
+    if (access.reads && !now_.adds_in_order && before != i) depend(before, stream, true);
+    return true;
+  }
+  static Place place_of(const KindAccess& access, const isa::Operand& operand, uint8_t stream) {
+    return {operand.tensor | static_cast<uint64_t>(operand.offset) << 32, access.number << 8 | stream};
+  }
+  ReadAgain& read_again_at(const Place& at) {
+    const uint64_t hash = at.tensor_and_offset * 0x9E3779B97F4A7C15u + at.what * uint64_t{0xC2B2AE3D27D4EB4F};
+    return reads_again_[(hash >> 40) % kReadsAgain];
   }
 
   [[gnu::noinline]] void use_memory(const Access& access) {
-    const Place& place = places_[access.tensor];
-    ConflictIndex* index = index_of(access.tensor, place.space);
+    const Origin& origin = origins_[access.tensor];
+    ConflictIndex* index = index_of(access.tensor, origin.space);
     if (index == nullptr) return;  // read only
+    psum_written_ = {};
     const Footprint& f = access.footprint;
-    const Record record = record_of(f, place.row, place.bytes, access.writes);
+    const Record record = record_of(f, origin.row, origin.bytes, access.writes);
     if (f.unmoved_end == 0) return add(*index, record, nullptr, access.reads);
     Footprint moved = f;
     moved.moved_by = name_of_move(access);
@@ -177,13 +237,15 @@ class DependencyFinder {
             {static_cast<uint16_t>(f.element_bytes), f.dense, now_.stream, writes, now_.in_order}};
   }
 
-  [[gnu::always_inline]] void add(ConflictIndex& index, Record record, const Footprint* moved, bool reads) {
-    index.add(record, moved, [&](const Record& earlier) {
-      if (earlier.instruction() == now_.instruction) return;
-      const bool reads_result = reads && earlier.writes();
-      if (now_.in_order && earlier.stream() == now_.stream && (!reads_result || now_.adds_in_order)) return;
-      depend(earlier.instruction(), earlier.stream(), reads_result);
-    });
+  [[gnu::always_inline]] void add(ConflictIndex& index, Record record, const Footprint* moved, bool reads,
+                                  ConflictIndex::Again* again = nullptr) {
+    const auto visit = [&](uint32_t earlier, uint8_t stream, bool wrote) {
+      if (earlier == now_.instruction) return;
+      const bool reads_result = reads && wrote;
+      if (now_.in_order && stream == now_.stream && (!reads_result || now_.adds_in_order)) return;
+      depend(earlier, stream, reads_result);
+    };
+    index.add(record, moved, visit, again);
   }
 
   // One name for what a register adds between two of its writes.
@@ -224,20 +286,30 @@ class DependencyFinder {
   }
 
   // Of the instruction at hand on an earlier one, which is on stream `from`.
-  [[gnu::noinline]] void depend(uint32_t producer, uint8_t from, bool reads_result) {
-    OPENTRN_CHECK(producer < now_.instruction, "instruction {} depends on {}, which comes later",
-                  now_.instruction, producer);
+  void depend(uint32_t producer, uint8_t from, bool reads_result) {
+    if (producer >= now_.instruction) [[unlikely]]
+      refuse_later(producer);
     if (from == now_.stream && !is_dma_stream(from)) {
       if (now_.adds_in_order) reads_result = false;
       if (!reads_result && in_order_) return;
     }
     if (in_order_ && !is_dma_stream(from)) {  // keep the latest of each in-order stream
       Producer& latest = latest_[from];
-      if ((touched_streams_ >> from & 1) == 0) latest = {}, touched_streams_ |= 1u << from;
-      if (latest.any == kNone || latest.any < producer) latest.any = producer;
-      latest.reads_result |= reads_result;
+      const bool is_first = (touched_streams_ >> from & 1) == 0;
+      touched_streams_ |= 1u << from;
+      latest.any = is_first ? producer : std::max(latest.any, producer);
+      latest.reads_result = (!is_first && latest.reads_result) || reads_result;
       return;
     }
+    list(producer, reads_result);
+  }
+  [[gnu::cold, gnu::noinline]] void refuse_later(uint32_t producer) const {
+    OPENTRN_CHECK(producer < now_.instruction, "instruction {} depends on {}, which comes later",
+                  now_.instruction, producer);
+  }
+
+  // Lists a producer once.
+  [[gnu::noinline]] void list(uint32_t producer, bool reads_result) {
     // Two in each word: who listed it, and whether its result is read.
     const uint32_t listed = 2 * (now_.instruction + 1);
     uint32_t& seen = seen_[producer];
@@ -302,7 +374,7 @@ class DependencyFinder {
       int64_t cell_bytes = std::max<int64_t>(64, shape.bytes / shape.writes);
       constexpr int64_t kCellsMax = 1 << 18;
       while (bytes / cell_bytes / cell_rows > kCellsMax) cell_bytes *= 2;
-      hbm_[id] = std::make_unique<ConflictIndex>(arena_, 1, bytes, std::min(shape.pitch, bytes),
+      hbm_[id] = std::make_unique<ConflictIndex>(arena_, bytes, std::min(shape.pitch, bytes),
                                                  shape.pitch > 0 ? cell_rows : 1, cell_bytes);
     }
   }
@@ -327,7 +399,7 @@ class DependencyFinder {
       }
       reader_.read(in);
       for (const Access& access : reader_.accesses())
-        if (access.writes && isa::is_hbm(places_[access.tensor].space))
+        if (access.writes && isa::is_hbm(origins_[access.tensor].space))
           shapes[access.tensor].add(access.footprint);
     }
     return shapes;
@@ -350,8 +422,10 @@ class DependencyFinder {
   RecordArena arena_;
   ConflictIndex sbuf_, psum_;
   std::vector<std::unique_ptr<ConflictIndex>> hbm_;  // by TensorId; null: never written
-  std::vector<Place> places_;                        // by TensorId
-  LargeVector<uint32_t> seen_;                       // by producer: see depend()
+  std::vector<Origin> origins_;                      // by TensorId
+  std::vector<ReadAgain> reads_again_ = std::vector<ReadAgain>(kReadsAgain);
+  Place psum_written_;          // by the last access to PSUM, if that may come again
+  LargeVector<uint32_t> seen_;  // by producer: see depend()
   Now now_;
   std::vector<Register> registers_;
   std::map<Move, uint64_t> moves_;

@@ -48,6 +48,10 @@ class Chooser {
 
   EngineChoice choose(isa::InstructionIndex i) {
     OfKind& kind = of_kind_[kinds_.of(i)];
+    if (kind.is_settled) [[likely]] {
+      load_ns_[static_cast<size_t>(kind.choice.engine)] += kind.work_ns;
+      return kind.choice;
+    }
     const Instruction& in = program_.instruction(i);
     if (!kind.known) [[unlikely]]
       kind = of_kind(i);
@@ -59,7 +63,10 @@ class Chooser {
     if (sharing_ == WorkSharing::kByEnd) note_end(i, choice.engine);
     if (kind.is_dma) return choice;
     expect_engine(in, choice.engine);
-    load_ns_[static_cast<size_t>(choice.engine)] += estimator_.work_ns(i, choice.engine);
+    const double work_ns = estimator_.work_ns(i, choice.engine);
+    load_ns_[static_cast<size_t>(choice.engine)] += work_ns;
+    if (sharing_ == WorkSharing::kByLoad && kind.choice.engine == choice.engine)
+      kind.is_settled = true, kind.work_ns = work_ns;
     return choice;
   }
 
@@ -70,8 +77,10 @@ class Chooser {
     // neuronx-cc compiled show both at work. Which of them the compiler of later dialects takes is not
     // public.
     bool takes_turns = false;
-    EngineChoice choice;     // of a transfer, or the engine where there is one alone
-    EngineMask engines = 0;  // of which one is to be chosen
+    EngineChoice choice;      // of a transfer, or the engine where there is one alone
+    EngineMask engines = 0;   // of which one is to be chosen
+    bool is_settled = false;  // all have this choice, and take so long
+    double work_ns = 0;
   };
   OfKind of_kind(isa::InstructionIndex i) {
     const Instruction& in = program_.instruction(i);

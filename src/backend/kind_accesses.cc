@@ -48,6 +48,8 @@ void KindAccesses::add(const isa::Program& program, const isa::Instruction& in, 
   }
   std::stable_partition(accesses_.begin() + first, accesses_.end(),
                         [](const KindAccess& access) { return !access.writes; });
+  for (size_t at = static_cast<size_t>(first); at < accesses_.size(); ++at)
+    accesses_[at].number = static_cast<uint32_t>(at);
 }
 
 }  // namespace opentrn::backend

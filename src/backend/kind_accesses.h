@@ -16,7 +16,8 @@ struct KindAccess {
   Footprint footprint;
   int64_t row_elements = 0;  // of the operand's dtype; 0: the tensor has no rows
   int64_t element_bytes = 1;
-  uint8_t slot = 0;  // of its operand
+  uint32_t number = 0;  // among those of all kinds
+  uint8_t slot = 0;     // of its operand
   isa::MemorySpace space = isa::MemorySpace::kSbuf;
   bool reads = false;
   bool writes = false;

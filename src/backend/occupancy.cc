@@ -40,36 +40,41 @@ struct Changes {
 
 }  // namespace
 
+void LiveBytes::change(const isa::Tensor& tensor, bool begins) {
+  const int64_t share = quadrants_taken(tensor.rows, partitions_);
+  quarters_ += (begins ? share : -share) * tensor.row_bytes();
+  peak_ = std::max(peak_, quarters_);
+}
+
+void LiveBanks::change(const isa::Tensor& tensor, int64_t begin, bool begins) {
+  const int64_t end = begin + std::max<int64_t>(1, tensor.row_bytes());
+  for (int64_t bank = begin / bank_bytes_; bank * bank_bytes_ < end; ++bank) {
+    if (bank >= static_cast<int64_t>(tenants_.size())) tenants_.resize(static_cast<size_t>(bank) + 1);
+    int64_t& count = tenants_[static_cast<size_t>(bank)];
+    live_ -= count > 0;
+    count += begins ? 1 : -1;
+    live_ += count > 0;
+  }
+  peak_ = std::max(peak_, live_);
+}
+
 int64_t peak_live_bytes(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
                         isa::MemorySpace space, int64_t partitions) {
-  int64_t quarters = 0, peak = 0;
+  LiveBytes live(partitions);
   Changes(program, lifetimes, space).for_each([&](isa::TensorId id, bool begins) {
-    const isa::Tensor& tensor = program.tensor(id);
-    const int64_t share = quadrants_taken(tensor.rows, partitions);
-    quarters += (begins ? share : -share) * tensor.row_bytes();
-    peak = std::max(peak, quarters);
+    live.change(program.tensor(id), begins);
   });
-  return (peak + 3) / 4;
+  return live.peak();
 }
 
 int64_t peak_live_banks(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
                         const std::vector<isa::Placement>& placements, isa::MemorySpace space,
                         int64_t bank_bytes) {
-  std::vector<int64_t> tenants;
-  int64_t live = 0, peak = 0;
+  LiveBanks live(bank_bytes);
   Changes(program, lifetimes, space).for_each([&](isa::TensorId id, bool begins) {
-    const int64_t begin = placements[id].address.byte_offset;
-    const int64_t end = begin + std::max<int64_t>(1, program.tensor(id).row_bytes());
-    for (int64_t bank = begin / bank_bytes; bank * bank_bytes < end; ++bank) {
-      if (bank >= static_cast<int64_t>(tenants.size())) tenants.resize(static_cast<size_t>(bank) + 1);
-      int64_t& count = tenants[static_cast<size_t>(bank)];
-      live -= count > 0;
-      count += begins ? 1 : -1;
-      live += count > 0;
-    }
-    peak = std::max(peak, live);
+    live.change(program.tensor(id), placements[id].address.byte_offset, begins);
   });
-  return peak;
+  return live.peak();
 }
 
 }  // namespace opentrn::backend

@@ -12,15 +12,23 @@ namespace opentrn::backend {
 namespace {
 
 // By compute engine: how many of its instructions, in stream order, are known to be complete. A clock is read
-// and written as a whole.
+// and written as a whole: a read of what was just written in part would wait for it.
 struct alignas(32) Clock {
-  std::array<uint32_t, 8> complete;
+  static constexpr size_t kLanes = 8;
+  std::array<int32_t, kLanes> complete;
 };
-static_assert(isa::kEngineCount <= 8);
+static_assert(isa::kEngineCount <= Clock::kLanes);
 
-void raise(Clock& clock, const Clock& to) {
-  for (size_t e = 0; e < clock.complete.size(); ++e)
-    clock.complete[e] = std::max(clock.complete[e], to.complete[e]);
+Clock latest(const Clock& a, const Clock& b) {
+  Clock result;
+  for (size_t e = 0; e < Clock::kLanes; ++e)
+    result.complete[e] = a.complete[e] > b.complete[e] ? a.complete[e] : b.complete[e];
+  return result;
+}
+Clock with(const Clock& clock, size_t engine, int32_t complete) {
+  Clock result;
+  for (size_t e = 0; e < Clock::kLanes; ++e) result.complete[e] = e == engine ? complete : clock.complete[e];
+  return result;
 }
 
 class Synchroniser {
@@ -63,32 +71,36 @@ class Synchroniser {
     entry.dge = choice.dge;
     entry.waits = waits;
     entry.wait_count = static_cast<uint32_t>(out_.waits.size()) - waits;
-    end_[i] = known_[stream];
-    if (!is_dma_stream(stream)) end_[i].complete[stream] = ++issued_[stream];
+    end_[i] = is_dma_stream(stream) ? known_[stream] : with(known_[stream], stream, ++issued_[stream]);
   }
 
   // Latest producers first: what they waited for often covers the others.
   void add_waits(isa::InstructionIndex i, uint8_t stream) {
     std::span<const Dependency> producers = dependencies_.of(i);
-    if (producers.size() > 1) {
-      producers_.assign(producers.begin(), producers.end());
-      std::ranges::sort(producers_, std::greater{},
-                        [&](const Dependency& d) { return position_[d.producer]; });
-      producers = producers_;
-    }
+    if (producers.size() > 1) producers = latest_first(producers);
     for (const Dependency& dependency : producers) {
       const uint32_t producer = dependency.producer;
       const uint8_t from = stream_of(choices_[producer]);
       if (!needed(dependency, from, stream)) continue;
       out_.waits.push_back(position_[producer]);
       if (from != stream) semaphores_[from] |= 1u << stream;
-      raise(known_[stream], end_[producer]);
+      known_[stream] = latest(known_[stream], end_[producer]);
       if (is_dma_stream(from)) {
         // Copies of one collective are one trigger: one that has started says nothing of the other's end.
         if (const int32_t own = collective_of(i); own >= 0 && own == collective_of(producer)) continue;
         dma_known_by_[producer] |= 1u << stream;
       }
     }
+  }
+
+  std::span<const Dependency> latest_first(std::span<const Dependency> producers) {
+    producers_.assign(producers.begin(), producers.end());
+    const auto position = [&](const Dependency& d) { return position_[d.producer]; };
+    if (producers.size() > 2)
+      std::ranges::sort(producers_, std::greater{}, position);
+    else if (position(producers_[0]) < position(producers_[1]))
+      std::swap(producers_[0], producers_[1]);
+    return producers_;
   }
 
   bool needed(const Dependency& dependency, uint8_t from, uint8_t to) const {
@@ -121,7 +133,7 @@ class Synchroniser {
   LargeVector<Clock> end_;          // by instruction: what is complete when it is
   LargeVector<uint32_t> dma_known_by_;
   std::array<Clock, kStreamsMax> known_{};
-  std::array<uint32_t, kStreamsMax> issued_{};
+  std::array<int32_t, kStreamsMax> issued_{};
   std::array<int, kStreamsMax> stream_ids_{};
   std::vector<Dependency> producers_;
   static_assert(kStreamsMax <= 32);

@@ -32,6 +32,17 @@ TEST(LargePages, ElementsLieAsTheirTypeAsks) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(all.emplace_back(count).data()) % alignof(Line), 0u) << count;
 }
 
+TEST(LargePages, TablesOfOneSizeTakeTurns) {
+  constexpr size_t kCount = (size_t{6} << 20) / sizeof(uint64_t);
+  for (int round = 0; round < 2; ++round) {  // of 120 MB each, more than is kept
+    std::vector<LargeVector<uint64_t>> tables;
+    for (uint64_t t = 0; t < 20; ++t) tables.emplace_back(kCount, 100 * t + static_cast<uint64_t>(round));
+    for (uint64_t t = 0; t < 20; ++t)
+      for (size_t i = 0; i < kCount; i += 4096 / sizeof(uint64_t))
+        ASSERT_EQ(tables[t][i], 100 * t + static_cast<uint64_t>(round));
+  }
+}
+
 TEST(LargePages, WhatCannotBeHadIsRefused) {
   if (kIsSanitized) GTEST_SKIP() << "the heap is the sanitizer's";
   LargePages<char> pages;

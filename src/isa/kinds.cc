@@ -1,13 +1,8 @@
 #include "isa/kinds.h"
 
-#include "base/interrupt.h"
-
 namespace opentrn::isa {
 
-namespace {
-
-// What instructions of a kind know of an operand's tensor, as a number that tensors which are alike share.
-std::vector<uint32_t> classes_of_tensors(const Program& program) {
+std::vector<uint32_t> KindFinder::classes_of_tensors(const Program& program) {
   std::vector<uint32_t> classes;
   classes.reserve(program.tensor_count());
   KeyTable table;
@@ -22,38 +17,33 @@ std::vector<uint32_t> classes_of_tensors(const Program& program) {
   return classes;
 }
 
-}  // namespace
-
-Kinds::Kinds(const Program& program) {
-  const std::vector<uint32_t> classes = classes_of_tensors(program);
+uint32_t KindFinder::look_up(const Instruction& in, bool* fresh) {
   constexpr uint32_t kFarClass = (1u << 19) - 1;
-  KeyTable table;
-  of_.reserve(program.size());
-  for (InstructionIndex i = 0; i < program.size(); ++i) {
-    interrupt::poll();
-    const Instruction& in = program.instruction(i);
-    table.begin();
-    table.add(static_cast<uint64_t>(in.opcode) | static_cast<uint64_t>(in.engine) << 8 |
-              uint64_t{in.operand_count} << 16 | uint64_t{in.attributes} << 32);
-    for (const Operand& operand : program.operands(in)) {
-      const uint64_t word = static_cast<uint64_t>(operand.kind) | static_cast<uint64_t>(operand.dtype) << 4;
-      if (operand.is_access()) {
-        const uint32_t tensors = classes[operand.tensor];
-        const bool indirect = operand.indirect != kNoIndirect;
-        const bool is_far = tensors >= kFarClass;  // of so many that they have a word of their own
-        table.add(word | uint64_t{indirect} << 12 | uint64_t{is_far ? kFarClass : tensors} << 13 |
-                  uint64_t{operand.pattern} << 32);
-        if (is_far) table.add(tensors);
-        if (indirect) table.add(operand.indirect);
-        continue;
-      }
-      table.add(word);
-      if (operand.kind == OperandKind::kImmediate) table.add(std::bit_cast<uint64_t>(operand.immediate));
+  table_.begin();
+  table_.add(static_cast<uint64_t>(in.opcode) | static_cast<uint64_t>(in.engine) << 8 |
+             uint64_t{in.operand_count} << 16 | uint64_t{in.attributes} << 32);
+  for (const Operand& operand : program_.operands(in)) {
+    const uint64_t word = static_cast<uint64_t>(operand.kind) | static_cast<uint64_t>(operand.dtype) << 4;
+    if (operand.is_access()) {
+      const uint32_t tensors = classes_[operand.tensor];
+      const bool indirect = operand.indirect != kNoIndirect;
+      const bool is_far = tensors >= kFarClass;  // of so many that they have a word of their own
+      table_.add(word | uint64_t{indirect} << 12 | uint64_t{is_far ? kFarClass : tensors} << 13 |
+                 uint64_t{operand.pattern} << 32);
+      if (is_far) table_.add(tensors);
+      if (indirect) table_.add(operand.indirect);
+      continue;
     }
-    bool fresh = false;
-    of_.push_back(table.number(&fresh));
-    if (fresh) first_.push_back(i);
+    table_.add(word);
+    if (operand.kind == OperandKind::kImmediate) table_.add(std::bit_cast<uint64_t>(operand.immediate));
   }
+  const uint32_t found = table_.number(fresh);
+  if (*fresh) kinds_.push_back({&in});
+  // One that comes behind another one but now and then is not expected there.
+  OfKind& last = kinds_[last_];
+  if (last.in_doubt) last.next = found;
+  last.in_doubt = !last.in_doubt;
+  return found;
 }
 
 void KeyTable::grow() {

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/interrupt.h"
+#include "base/large_pages.h"
 #include "isa/program.h"
 
 namespace opentrn::isa {
@@ -18,7 +20,12 @@ namespace opentrn::isa {
 // on chip, as many elements in each row.
 class Kinds {
  public:
-  explicit Kinds(const Program& program);
+  explicit Kinds(const Program& program)
+      : Kinds(program, [](InstructionIndex, const Instruction&, uint32_t, bool) {}) {}
+  // Calls visit(index, instruction, kind, fresh) for each instruction in turn, while its operands are at
+  // hand; `fresh`: it is the first of its kind.
+  template <typename Visit>
+  Kinds(const Program& program, Visit&& visit);
 
   uint32_t of(InstructionIndex index) const { return of_[index]; }
   size_t count() const { return first_.size(); }
@@ -27,7 +34,7 @@ class Kinds {
   InstructionIndex first(uint32_t kind) const { return first_[kind]; }
 
  private:
-  std::vector<uint32_t> of_;
+  LargeVector<uint32_t> of_;
   std::vector<InstructionIndex> first_;
 };
 
@@ -82,6 +89,73 @@ inline uint32_t KeyTable::number(bool* fresh) {
       *fresh = false;
       return slot.number;
     }
+  }
+}
+
+// Numbers the kinds of one instruction after the other. Most come behind the kind that they came behind
+// before, and are compared with the first of that kind; others are looked up by all that makes a kind.
+class KindFinder {
+ public:
+  explicit KindFinder(const Program& program) : program_(program), classes_(classes_of_tensors(program)) {}
+
+  uint32_t find(InstructionIndex index, bool* fresh) {
+    const Instruction& in = program_.instruction(index);
+    *fresh = false;
+    if (!kinds_.empty()) [[likely]] {
+      const OfKind& expected = kinds_[kinds_[last_].next];
+      if (is_alike(in, *expected.first)) [[likely]] {
+        kinds_[last_].in_doubt = false;
+        return last_ = kinds_[last_].next;
+      }
+    }
+    return last_ = look_up(in, fresh);
+  }
+
+ private:
+  struct OfKind {
+    const Instruction* first;
+    uint32_t next = 0;     // the kind that came behind it
+    bool in_doubt = true;  // another one came behind it last
+  };
+
+  // What instructions of a kind know of an operand's tensor, as a number that tensors which are alike share.
+  static std::vector<uint32_t> classes_of_tensors(const Program& program);
+  bool is_alike(const Instruction& a, const Instruction& b) const {
+    if (a.opcode != b.opcode || a.engine != b.engine || a.operand_count != b.operand_count ||
+        a.attributes != b.attributes)
+      return false;
+    const Operand *x = program_.operands(a).data(), *y = program_.operands(b).data();
+    for (const Operand* end = x + a.operand_count; x != end; ++x, ++y) {
+      if (x->kind != y->kind || x->dtype != y->dtype) return false;
+      if (x->is_access()) {
+        if (x->pattern != y->pattern || x->indirect != y->indirect) return false;
+        if (classes_[x->tensor] != classes_[y->tensor]) return false;
+      } else if (x->kind == OperandKind::kImmediate) {
+        if (std::bit_cast<uint64_t>(x->immediate) != std::bit_cast<uint64_t>(y->immediate)) return false;
+      }
+    }
+    return true;
+  }
+  uint32_t look_up(const Instruction& in, bool* fresh);
+
+  const Program& program_;
+  std::vector<uint32_t> classes_;  // by TensorId
+  KeyTable table_;
+  std::vector<OfKind> kinds_;
+  uint32_t last_ = 0;
+};
+
+template <typename Visit>
+Kinds::Kinds(const Program& program, Visit&& visit) {
+  KindFinder finder(program);
+  of_.reserve(program.size());
+  for (InstructionIndex i = 0; i < program.size(); ++i) {
+    interrupt::poll();
+    bool fresh = false;
+    const uint32_t kind = finder.find(i, &fresh);
+    of_.push_back(kind);
+    if (fresh) first_.push_back(i);
+    visit(i, program.instruction(i), kind, fresh);
   }
 }
 

@@ -19,8 +19,7 @@ void CoreRun::set_collectives(std::span<const CollectiveCopies> collectives) {
     if (const int32_t of = collective_of(at); of >= 0) ++collectives_[static_cast<size_t>(of)].left;
 }
 
-int32_t CoreRun::collective_of(uint32_t at) const {
-  if (collectives_.empty()) return -1;
+int32_t CoreRun::find_collective(uint32_t at) const {
   const isa::ScheduledInstruction& entry = executable_.schedule[at];
   return finder_.of(program_, program_.instruction(entry.instruction), entry.engine == isa::Engine::kDma);
 }

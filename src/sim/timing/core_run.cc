@@ -95,7 +95,7 @@ void CoreRun::begin_block(uint32_t begin, uint32_t end, uint32_t iteration) {
   for (Engine engine : kIssuing) load_head(index(engine), first[index(engine)]);
 }
 
-void CoreRun::load_head(size_t engine, uint32_t at) {
+inline void CoreRun::load_head(size_t engine, uint32_t at) {
   Head& head = heads_[engine];
   head.at = at;
   if (at == kNobody) return;
@@ -150,7 +150,7 @@ bool CoreRun::resolve(Head& head, size_t engine) {
   return true;
 }
 
-Ps CoreRun::earliest(const Head& head, size_t engine, bool* port) const {
+inline Ps CoreRun::earliest(const Head& head, size_t engine, bool* port) const {
   *port = false;
   const StepKind& kind = *head.kind;
   Ps start = std::max(head.ready, free_[engine]);
@@ -175,7 +175,7 @@ Ps CoreRun::earliest(const Head& head, size_t engine, bool* port) const {
   return start;
 }
 
-bool CoreRun::is_private(const StepKind& kind, size_t engine) const {
+inline bool CoreRun::is_private(const StepKind& kind, size_t engine) const {
   if (kind.shares_nothing) return true;
   if (kind.synchronises) return false;
   if (kind.dma) return dma_is_private_;
@@ -222,34 +222,8 @@ Ps CoreRun::find_next() {
 
 void CoreRun::step() { execute(next_engine_, next_start_, next_port_); }
 
-void CoreRun::execute(size_t engine, Ps start, bool port) {
-  Head& head = heads_[engine];
-  const uint32_t at = head.at;
-  InstructionRecord& record = records_[at];
-  record.start = start;
-  record.previous = last_[engine];
-  record.transfer = kNobody;
-  account(head, engine, start, port);
-  if (head.kind->synchronises) [[unlikely]]
-    ++rendezvous_round_[rendezvous_key(program_.instruction(executable_.schedule[at].instruction)) %
-                        rendezvous_round_.size()];
-  const int32_t collective = collective_of(at);
-  if (collective >= 0) {
-    start_collective(collective, head, engine, start);
-  } else if (head.kind->dma) {
-    start_dma(head, engine, start);
-  } else {
-    start_compute(head, engine, start);
-  }
-  last_[engine] = at;
-  note_end(at);
-  --left_;
-  if (sink_ != nullptr) emit(at, engine);
-  load_head(engine, steps_[at].next);
-}
-
 // Of those that end last the one that started first.
-void CoreRun::note_end(uint32_t at) {
+inline void CoreRun::note_end(uint32_t at) {
   const Ps visible = visible_[at];
   if (visible < now_) return;
   const bool may_be_first = runs_ahead_ && last_to_finish_ != kNobody;
@@ -266,7 +240,7 @@ bool CoreRun::started_before(uint32_t at, uint32_t other) const {
 }
 
 // How long the engine had been idle, and why.
-void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
+inline void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
   InstructionRecord& record = records_[head.at];
   record.waited_for = kNobody;
   record.stall = Stall::kNone;
@@ -306,7 +280,7 @@ Ps CoreRun::activation_table(const StepKind& kind) {
   return machine_.table_load;
 }
 
-void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
+inline void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
   const StepKind& kind = *head.kind;
   const InstructionCost& cost = kind.cost;
   InstructionRecord& record = records_[head.at];
@@ -337,7 +311,7 @@ void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
   visible_[head.at] = streamed + machine_.result_latency[engine] + machine_.semaphore;
 }
 
-void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
+inline void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   const StepKind& kind = *head.kind;
   const DmaWork& work = steps_.transfer(head.at);
   InstructionRecord& record = records_[head.at];
@@ -356,6 +330,32 @@ void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   totals_.hbm_written += work.hbm_written;
   totals_.dma_active += dma_active_.sum() - active;
   totals_.dma_busy += dma_.busy() - busy;
+}
+
+void CoreRun::execute(size_t engine, Ps start, bool port) {
+  Head& head = heads_[engine];
+  const uint32_t at = head.at;
+  InstructionRecord& record = records_[at];
+  record.start = start;
+  record.previous = last_[engine];
+  record.transfer = kNobody;
+  account(head, engine, start, port);
+  if (head.kind->synchronises) [[unlikely]]
+    ++rendezvous_round_[rendezvous_key(program_.instruction(executable_.schedule[at].instruction)) %
+                        rendezvous_round_.size()];
+  const int32_t collective = collective_of(at);
+  if (collective >= 0) {
+    start_collective(collective, head, engine, start);
+  } else if (head.kind->dma) {
+    start_dma(head, engine, start);
+  } else {
+    start_compute(head, engine, start);
+  }
+  last_[engine] = at;
+  note_end(at);
+  --left_;
+  if (sink_ != nullptr) emit(at, engine);
+  load_head(engine, steps_[at].next);
 }
 
 void CoreRun::end_block() { walk_critical_path(); }

@@ -108,28 +108,29 @@ class CoreRun {
     Ps own_ready = 0;  // before the other core came
   };
 
-  void load_head(size_t engine, uint32_t at);
+  [[gnu::always_inline]] void load_head(size_t engine, uint32_t at);
   bool resolve(Head& head, size_t engine);
   // Whether when it is looked at changes nothing: it takes no DMA engines that another engine may want, no
   // port that another engine may take, and meets no other core.
-  bool is_private(const StepKind& kind, size_t engine) const;
+  [[gnu::always_inline]] bool is_private(const StepKind& kind, size_t engine) const;
   // Starts the resolved head of a queue and what comes behind it, as long as that is private and can start.
   bool run_ahead(size_t engine);
   void execute(size_t engine, Ps start, bool port);
-  void note_end(uint32_t at);
+  [[gnu::always_inline]] void note_end(uint32_t at);
   // Whether the first of two instructions was started before the other, in time order.
   bool started_before(uint32_t at, uint32_t other) const;
-  Ps earliest(const Head& head, size_t engine, bool* port) const;
-  void start_compute(Head& head, size_t engine, Ps start);
-  void start_dma(Head& head, size_t engine, Ps start);
+  [[gnu::always_inline]] Ps earliest(const Head& head, size_t engine, bool* port) const;
+  [[gnu::always_inline]] void start_compute(Head& head, size_t engine, Ps start);
+  [[gnu::always_inline]] void start_dma(Head& head, size_t engine, Ps start);
   // Which collective an entry of the schedule is a copy of; -1: of none.
-  int32_t collective_of(uint32_t at) const;
+  int32_t collective_of(uint32_t at) const { return collectives_.empty() ? -1 : find_collective(at); }
+  int32_t find_collective(uint32_t at) const;
   // Whether `at` need not wait for `producer` to be complete: another copy of its collective, issued.
   bool issued_with(uint32_t producer, uint32_t at) const;
   void start_collective(int32_t collective, const Head& head, size_t engine, Ps start);
   // The copy that the collective was still waiting for when the others had been issued.
   uint32_t trigger_of(uint32_t at) const;
-  void account(const Head& head, size_t engine, Ps start, bool port);
+  [[gnu::always_inline]] void account(const Head& head, size_t engine, Ps start, bool port);
   uint64_t rendezvous_key(const isa::Instruction& in) const;
   Ps activation_table(const StepKind& kind);
   bool keep_path() const { return sink_ != nullptr || options_.keep_instructions; }

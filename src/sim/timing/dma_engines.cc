@@ -57,11 +57,8 @@ Ps DmaEngines::spread(DgeMode mode, const DmaWork& work) const {
   return static_cast<Ps>(swdge_spread_ps_ * static_cast<double>(work.descriptors) / work.engines() + 0.5);
 }
 
-// Equal shares until `now` for all queues that have work.
-void DmaEngines::Engine::drain(Ps now, int queues) {
-  Ps elapsed = now - time;
-  if (elapsed <= 0) return;
-  time = now;
+// Equal shares of a time for all queues that have work.
+void DmaEngines::Engine::share_out(Ps elapsed, int queues) {
   while (elapsed > 0 && all_left > 0) {
     int active = 0;
     Ps least = 0;
@@ -72,20 +69,13 @@ void DmaEngines::Engine::drain(Ps now, int queues) {
     // The least of what is left and an equal part of the time.
     const Ps share = least * active <= elapsed ? least
                      : active == 1             ? elapsed
+                     : active == 2             ? std::max<Ps>(1, elapsed / 2)
                                                : std::max<Ps>(1, elapsed / active);
     for (int q = 0; q < queues; ++q)
       if (left[static_cast<size_t>(q)] > 0) left[static_cast<size_t>(q)] -= share;
     elapsed -= share * active;
     all_left -= share * active;
   }
-}
-
-Ps DmaEngines::Engine::foresee(int queue, Ps work, int queues) const {
-  Ps end = time + work;
-  if (all_left == left[static_cast<size_t>(queue)]) return end;
-  for (int q = 0; q < queues; ++q)
-    if (q != queue) end += std::min(left[static_cast<size_t>(q)], work);
-  return end;
 }
 
 bool DmaEngines::Engine::same(const Engine& other, int queues) const {
@@ -124,6 +114,27 @@ int DmaEngines::slot_of(int queue) {
   OPENTRN_CHECK(slots_ < kDmaQueuesMax, "more than {} DMA queues", kDmaQueuesMax);
   queue_of_slot_[static_cast<size_t>(slots_)] = queue;
   return slots_++;
+}
+
+[[gnu::always_inline]] inline void DmaEngines::queue_up(Engine& engine, int slot, Ps arrival, Ps busy,
+                                                        uint32_t id, Transfer& transfer, Reached& reached) {
+  engine.drain(arrival, slot, slots_);
+  Ps& left = engine.left[static_cast<size_t>(slot)];
+  const bool queued = left > 0;
+  const Ps begin = queued ? engine.foresee(slot, left, slots_) : std::max(arrival, engine.time);
+  const Ps end = engine.foresee(slot, left + busy, slots_);
+  left += busy;
+  engine.all_left += busy;
+  reached.busy_until = std::max(reached.busy_until, engine.time + engine.all_left);
+  if (reached.first_begin < 0 || begin < reached.first_begin) reached.first_begin = begin;
+  uint32_t& last = engine.last[static_cast<size_t>(slot)];
+  if (end > transfer.engines_end) {
+    transfer.engines_end = end;
+    transfer.data_begin = begin;
+    // An engine may have served other queues up to a later time than this arrival: nothing is queued then.
+    transfer.queued_behind = queued ? last : kNobody;
+  }
+  last = id;
 }
 
 void DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, const DmaWork& work,
@@ -170,27 +181,6 @@ void DmaEngines::spread_out(int slot, const DmaWork& work, Ps later, uint32_t id
     e = group.end;
   }
   if (group_count_ > 1) join(std::max(0, first_group - 1), std::min(end_group, group_count_ - 1));
-}
-
-void DmaEngines::queue_up(Engine& engine, int slot, Ps arrival, Ps busy, uint32_t id, Transfer& transfer,
-                          Reached& reached) {
-  engine.drain(arrival, slots_);
-  Ps& left = engine.left[static_cast<size_t>(slot)];
-  const bool queued = left > 0;
-  const Ps begin = queued ? engine.foresee(slot, left, slots_) : std::max(arrival, engine.time);
-  const Ps end = engine.foresee(slot, left + busy, slots_);
-  left += busy;
-  engine.all_left += busy;
-  reached.busy_until = std::max(reached.busy_until, engine.time + engine.all_left);
-  if (reached.first_begin < 0 || begin < reached.first_begin) reached.first_begin = begin;
-  uint32_t& last = engine.last[static_cast<size_t>(slot)];
-  if (end > transfer.engines_end) {
-    transfer.engines_end = end;
-    transfer.data_begin = begin;
-    // An engine may have served other queues up to a later time than this arrival: nothing is queued then.
-    transfer.queued_behind = queued ? last : kNobody;
-  }
-  last = id;
 }
 
 void DmaEngines::forget_holders() {

@@ -88,9 +88,26 @@ class DmaEngines {
     std::array<uint32_t, kDmaQueuesMax> last{};
     Ps all_left = 0;  // of all queues
     Ps time = 0;
-    void drain(Ps now, int queues);
+    // `queue`: the one that is asked about next, which most often is alone.
+    void drain(Ps now, int queue, int queues) {
+      const Ps elapsed = now - time;
+      if (elapsed <= 0) return;
+      time = now;
+      Ps& own = left[static_cast<size_t>(queue)];
+      if (own != all_left) return share_out(elapsed, queues);
+      const Ps done = std::min(own, elapsed);
+      own -= done;
+      all_left -= done;
+    }
+    void share_out(Ps elapsed, int queues);
     // When `work` more of `queue` will be through.
-    Ps foresee(int queue, Ps work, int queues) const;
+    Ps foresee(int queue, Ps work, int queues) const {
+      Ps end = time + work;
+      if (all_left == left[static_cast<size_t>(queue)]) return end;
+      for (int q = 0; q < queues; ++q)
+        if (q != queue) end += std::min(left[static_cast<size_t>(q)], work);
+      return end;
+    }
     bool same(const Engine& other, int queues) const;
   };
   // Neighbouring engines with one history, as transfers of whole tiles make all of them, share one state.

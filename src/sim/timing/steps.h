@@ -91,10 +91,12 @@ class Steps {
   uint32_t kind_of_transfer(const isa::ScheduledInstruction& entry);
   void fetch_ahead(uint32_t at) const;
   struct RowsOperand {
-    int slot;
-    int64_t elements;
+    int slot = -1;
+    int64_t elements = 1;
   };
-  const std::vector<RowsOperand>& rows_operands_of(uint32_t kind);
+  void find_rows_operands(uint32_t kind);
+  uint64_t row_of(const RowsOperand& of, const isa::Operand* operands) const;
+  uint32_t look_up_transfer(uint32_t kind, uint64_t how, const isa::Operand* operands);
   void find_cost(uint32_t at, StepKind& kind) const;
   void find_transfer(uint32_t at, StepKind& kind) const;
 
@@ -112,13 +114,16 @@ class Steps {
   std::shared_ptr<const isa::Kinds> program_kinds_;
   // By kind of the program and engine; kNobody: not yet met.
   std::vector<std::array<uint32_t, isa::kEngineCount>> compute_;
-  std::vector<std::optional<std::vector<RowsOperand>>> rows_operands_;  // by kind of the program
-  struct LastTransfer {
+  // Of a kind of the program that is a transfer: its last one.
+  struct TransfersOfKind {
     uint64_t how = UINT64_MAX, row = 0;  // its queue and descriptors, and where it begins
-    uint32_t kind = 0;
+    RowsOperand only;                    // where there is one with partitions
+    uint32_t last = 0;                   // its kind
+    bool known = false;
+    std::vector<RowsOperand> with_rows;
   };
-  std::vector<LastTransfer> last_transfer_;  // by kind of the program
-  std::vector<int32_t> partitions_;          // by tensor: the first
+  std::vector<TransfersOfKind> transfers_of_kind_;
+  std::vector<int32_t> partitions_;  // by tensor: the first
   isa::KeyTable transfers_;
   size_t transfer_count_ = 0;
   std::vector<uint32_t> of_transfer_;  // by number in transfers_
