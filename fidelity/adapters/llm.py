@@ -63,7 +63,7 @@ class Workload:
     prefill: bool
     fused_above: int | None  # tokens of a prompt above which attention is one kernel; None: never
     sequence_ranks: int  # that share the rows of a prompt between products; 1: none do
-    weight_dtype: str  # of the matrices of layers: "int8", or "none" for the program's type
+    quantization: str  # of the matrices of layers: "int8", or "none" for the program's type
 
 
 def family_of(row: dict[str, str]) -> str:
@@ -238,7 +238,7 @@ def _step_time(work: Workload, layers: int) -> object:
     ranks = work.sequence_ranks if bucket[1] >= work.sequence_ranks else 1
     return _core.time_of_config(
         work.config, work.target, "bf16", bucket, work.ranks, layers, True, fused, ranks, cores_per_rank=work.lnc,
-        weight_dtype=work.weight_dtype,
+        quantization=work.quantization,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "base/fault.h"
 #include "base/thread_pool.h"
 #include "numerics/convert.h"
@@ -32,8 +33,8 @@ constexpr std::array kFormats{Format{"int8", ElementType::kI8, 127},  // symmetr
 std::optional<ElementType> narrow_element(std::string_view text, opentrn::Generation generation) {
   if (text == "none") return std::nullopt;
   const auto found = std::ranges::find(kFormats, text, &Format::text);
-  const bool is_here = found != kFormats.end() &&
-                       (found->element != ElementType::kF8E4M3FN || generation == opentrn::Generation::kV4);
+  const bool is_here = found != kFormats.end() && (found->element != ElementType::kF8E4M3FN ||
+                                                   arch::core_features(generation).matmul_fp8_e4m3fn);
   if (is_here) return found->element;
   throw Fault(FaultKind::kInput, "decoder.element", fmt::format("weights of {}", text),
               "none, int8, fp8_e4m3, fp8_e5m2, or fp8_e4m3fn on trn3");

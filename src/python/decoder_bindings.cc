@@ -124,10 +124,10 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
                                   const std::optional<std::filesystem::path>& lora, int64_t ranks,
                                   std::string instance, int cores_per_rank, bool features,
-                                  const std::string& weight_dtype) {
+                                  const std::string& quantization) {
   decoder::EngineOptions options;
   config.features = features;
-  config.narrow = decoder::narrow_element(weight_dtype, arch::resolve_target(target));
+  config.narrow = decoder::narrow_element(quantization, arch::resolve_target(target));
   options.ranks = ranks;
   options.cores_per_rank = cores_per_rank;
   options.instance = std::move(instance);
@@ -151,11 +151,11 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        Sizes sequences, Sizes tokens, Sizes contexts,
                                        const std::optional<std::filesystem::path>& lora, int64_t ranks,
                                        std::string instance, int cores_per_rank, bool features,
-                                       const std::string& weight_dtype) {
+                                       const std::string& quantization) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
-                   ranks, std::move(instance), cores_per_rank, features, weight_dtype);
+                   ranks, std::move(instance), cores_per_rank, features, quantization);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
@@ -163,12 +163,12 @@ std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::
                                              Sizes sequences, Sizes tokens, Sizes contexts,
                                              const std::optional<std::filesystem::path>& lora, int64_t ranks,
                                              std::string instance, int cores_per_rank, bool features,
-                                             const std::string& weight_dtype) {
+                                             const std::string& quantization) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
                    std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, features,
-                   weight_dtype);
+                   quantization);
 }
 
 // An EAGLE head of `model`, which gives features.
@@ -233,7 +233,7 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
                           const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous,
                           bool fuse_attention, int64_t sequence_ranks, const std::string& choice,
-                          int cores_per_rank, const std::string& weight_dtype) {
+                          int cores_per_rank, const std::string& quantization) {
   constexpr int64_t kBlockTokens = 32;
   const Bucket whole = to_bucket(of, choice);
   const Generation generation = arch::resolve_target(target);
@@ -241,7 +241,7 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
   {
     const Unlocked unlocked;
     decoder::Config of_model = decoder::config_of_json(json);
-    of_model.narrow = decoder::narrow_element(weight_dtype, generation);
+    of_model.narrow = decoder::narrow_element(quantization, generation);
     auto [config, bucket, options] =
         decoder::core_part(of_model, whole, ranks, cores_per_rank,
                            {.fuse_attention = fuse_attention, .sequence_ranks = sequence_ranks});
@@ -425,21 +425,21 @@ void bind_decoder(nb::module_& module) {
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "weight_dtype"_a = "none");
+             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "quantization"_a = "none");
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "weight_dtype"_a = "none");
+             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "quantization"_a = "none");
   module.def("eagle_engine", &eagle_engine_of, "file"_a, "model"_a, "block_tokens"_a, "blocks"_a,
              "sequences"_a, "tokens"_a, "contexts"_a);
   module.def("is_eagle", &decoder::is_eagle, "file"_a);
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
-      "choice"_a = "host", "cores_per_rank"_a = 1, "weight_dtype"_a = "none",
+      "choice"_a = "host", "cores_per_rank"_a = 1, "quantization"_a = "none",
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
-          "sequence_ranks: int = 1, choice: str = \"host\", cores_per_rank: int = 1, weight_dtype: str = "
+          "sequence_ranks: int = 1, choice: str = \"host\", cores_per_rank: int = 1, quantization: str = "
           "\"none\") "
           "-> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,

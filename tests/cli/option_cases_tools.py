@@ -67,7 +67,7 @@ FORMS = [
             "--draft-model": does("--draft-model tiny.gguf", "--speculate 2"),
             "--target": does("--target trn1"),
             "--dtype": does("--dtype f32"),
-            "--weight-dtype": does("--weight-dtype int8"),
+            "--quantization": does("--quantization int8"),
             "--progress": does("--progress"),
             "--lora": _ADAPTER,
             "--ranks": does("--ranks 2 --instance trn2.48xlarge"),
@@ -92,7 +92,7 @@ FORMS = [
         {
             "--target": does("--target trn1"),
             "--dtype": does("--dtype f32"),
-            "--weight-dtype": does("--weight-dtype int8"),
+            "--quantization": does("--quantization int8"),
             "--json": does("--json"),
             "--progress": does("--progress"),
             "--output": does("-o times.csv"),
@@ -110,7 +110,7 @@ FORMS = [
         {
             "--target": passed("--target trn1"),
             "--dtype": passed("--dtype f32"),
-            "--weight-dtype": passed("--weight-dtype int8"),
+            "--quantization": passed("--quantization int8"),
             "--lora": passed("--lora folder"),
             "--speculative-config": passed("--speculative-config '{\"num_speculative_tokens\": 3}'"),
             "--lora-modules": passed("--lora-modules me=folder"),

@@ -44,24 +44,24 @@ def models(kind: str) -> tuple[Any, Any]:
     return model, copy.deepcopy(model)
 
 
-def logits(file: Any, count: int, weight_dtype: str = "none", ranks: int = 1, element: str = "f32") -> np.ndarray:
+def logits(file: Any, count: int, quantization: str = "none", ranks: int = 1, element: str = "f32") -> np.ndarray:
     """Behind a prompt, and behind one more token."""
     instance = "trn2.48xlarge" if ranks > 1 else ""
     engine = _core.decoder_engine(file, "trn2", element, 16, 9, [1, 4], [32], [64], ranks=ranks, instance=instance,
-                                  weight_dtype=weight_dtype)  # fmt: skip
+                                  quantization=quantization)  # fmt: skip
     first = engine.step([(TOKENS[:count], 0, [3, 1, 2])], True)[0][:count]
     last = engine.step([(TOKENS[count : count + 1], count, [3, 1, 2])])[0][:1]
     return np.concatenate([first, last])
 
 
-@pytest.mark.parametrize("weight_dtype", LARGEST)
+@pytest.mark.parametrize("quantization", LARGEST)
 @pytest.mark.parametrize(("kind", "ranks"), [("tiny", 1), ("tiny", 4), ("mixtral", 1), ("mixtral", 2), ("gpt2", 1)])
-def test_logits_are_those_of_the_rounded_weights(kind: str, ranks: int, weight_dtype: str, tmp_path: Path) -> None:
+def test_logits_are_those_of_the_rounded_weights(kind: str, ranks: int, quantization: str, tmp_path: Path) -> None:
     model, other = models(kind)
     outputs = 1 if kind == "gpt2" else 0
     for name, matrix in other.weights.items():
         if matrix.ndim == 2 and is_narrowed(name):
-            other.weights[name] = rounded(matrix, weight_dtype, outputs)
+            other.weights[name] = rounded(matrix, quantization, outputs)
     files = []
     for number, each in enumerate((model, other)):
         folder = tmp_path / str(number)
@@ -71,28 +71,28 @@ def test_logits_are_those_of_the_rounded_weights(kind: str, ranks: int, weight_d
         else:
             files.append(_core.read_checkpoint(each.write(folder)))
     count = 20
-    found, expected = logits(files[0], count, weight_dtype, ranks), logits(files[1], count)
+    found, expected = logits(files[0], count, quantization, ranks), logits(files[1], count)
     assert np.abs(found - expected).max() < 2e-4 * np.abs(expected).max()
     plain = logits(files[0], count)
     assert np.abs(found - plain).max() > 1e-3 * np.abs(plain).max()  # the weights are others
     assert expected.shape[1] in (VOCABULARY, len(getattr(model, "tokens", [])))
 
 
-@pytest.mark.parametrize("weight_dtype", LARGEST)
-def test_16_bits_read_them_as_they_are_kept(weight_dtype: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("quantization", LARGEST)
+def test_16_bits_read_them_as_they_are_kept(quantization: str, tmp_path: Path) -> None:
     model, other = models("tiny")
     for name, matrix in other.weights.items():
         if matrix.ndim == 2 and is_narrowed(name):
-            other.weights[name] = rounded(matrix, weight_dtype, 0)
+            other.weights[name] = rounded(matrix, quantization, 0)
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     file = _core.read_gguf(model.write(tmp_path / "a"))
     expected = logits(_core.read_gguf(other.write(tmp_path / "b")), 20)
-    found = logits(file, 20, weight_dtype, element="bf16")
+    found = logits(file, 20, quantization, element="bf16")
     assert np.abs(found - expected).max() < 0.06 * np.abs(expected).max()
     narrow, wide = (
-        _core.decoder_engine(file, "trn2", "bf16", 16, 9, [1], [32], [64], weight_dtype=kind).weight_bytes
-        for kind in (weight_dtype, "none")
+        _core.decoder_engine(file, "trn2", "bf16", 16, 9, [1], [32], [64], quantization=kind).weight_bytes
+        for kind in (quantization, "none")
     )
     assert narrow < wide
 
@@ -101,6 +101,6 @@ def test_what_is_no_type(tmp_path: Path) -> None:
     path = Tiny().write(tmp_path)
     for kind, target in (("int4", "trn2"), ("fp8_e4m3fn", "trn2"), ("mxfp8", "trn3")):
         with pytest.raises(InputError, match=kind) as raised:
-            LanguageModel(path, target=target, weight_dtype=kind)
+            LanguageModel(path, target=target, quantization=kind)
         assert raised.value.label == "decoder.element" and "int8" in raised.value.hint
-    LanguageModel(path, target="trn3", weight_dtype="fp8_e4m3fn")
+    LanguageModel(path, target="trn3", quantization="fp8_e4m3fn")

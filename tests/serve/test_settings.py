@@ -136,7 +136,7 @@ ACTS: dict[str, tuple[Settings, dict[str, Any], Any, str]] = {
     "token_buckets": (MODEL, {"token_buckets": (32, 128)}, ENGINE, "programs"),
     "sequence_buckets": (MODEL, {"sequence_buckets": (2,)}, ENGINE, "programs"),
     "context_buckets": (MODEL, {"context_buckets": (96,)}, ENGINE, "programs"),
-    "weight_dtype": (MODEL, {"weight_dtype": "int8"}, ENGINE, "predicted"),
+    "quantization": (MODEL, {"quantization": "int8"}, ENGINE, "predicted"),
     "lora": (MODEL, {"lora": "{adapter}"}, ENGINE, "tokens"),
     "adapters": (MODEL, {"adapters": {"named": "{adapter}"}}, CLIENTS, "models"),
     "ranks": (RANKS, {"ranks": 4}, ENGINE, "predicted"),

@@ -49,7 +49,7 @@ def serve_command(options: argparse.Namespace) -> int:
             trace=options.trace,
             audit=options.audit,
             lora=options.lora,
-            weight_dtype=options.weight_dtype,
+            quantization=options.quantization,
             adapters=dict(options.lora_modules or ()),
             ranks=options.ranks,
             instance=options.instance,

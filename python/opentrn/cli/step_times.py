@@ -52,7 +52,7 @@ def _model(options: argparse.Namespace) -> Any:
     sizes = {"target": options.target, "dtype": options.dtype, "context": options.max_model_len,
              "sequences": options.max_num_seqs}  # fmt: skip
     sizes |= {"ranks": options.ranks, "instance": options.instance, "lnc": options.lnc}
-    sizes |= {"weight_dtype": options.weight_dtype}
+    sizes |= {"quantization": options.quantization}
     if options.model.endswith(".json"):
         return SizesOnly(Path(options.model), **sizes)
     return LanguageModel(options.model, **sizes)

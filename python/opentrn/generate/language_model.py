@@ -97,7 +97,7 @@ class LanguageModel:
     smaller model of the same tokens, by what `source` takes, or a folder with an EAGLE head of the model, which guesses
     them in its place, on the same cores.
     lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
-    weight_dtype: of the matrices of layers, with a scale for each output: "int8", "fp8_e4m3", "fp8_e5m2" or, on trn3,
+    quantization: of the matrices of layers, with a scale for each output: "int8", "fp8_e4m3", "fp8_e5m2" or, on trn3,
     "fp8_e4m3fn"; "none" keeps them in dtype. Neither the head nor tables of embeddings are narrowed.
     ranks: NeuronCores of one `instance` that share every layer (tensor parallel), by default the target. Their sums are
     rounded to `dtype`, so logits differ from those of one core by rounding. lnc: physical cores of each of them, which
@@ -115,7 +115,7 @@ class LanguageModel:
         pad_to: Bucket | None = None,
         sizes: tuple[list[int], list[int], list[int]] | None = None,
         lora: str | Path | None = None,
-        weight_dtype: str = "none",
+        quantization: str = "none",
         speculate: int = 0,
         draft_model: str | Path | None = None,
         ranks: int = 1,
@@ -172,7 +172,7 @@ class LanguageModel:
             instance=instance or "",
             cores_per_rank=lnc,
             features=draft_model is not None and is_eagle(draft_model),
-            weight_dtype=weight_dtype,
+            quantization=quantization,
         )
         self.config: dict[str, Any] = self._engine.config
         self._pooled: Any = None
