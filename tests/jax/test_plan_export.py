@@ -411,22 +411,19 @@ def test_other_steps_take_what_their_plans_say(tmp_path, name):
              "intermediate_size": 1024, "moe_intermediate_size": 768, "num_experts": 4, "mlp_only_layers": [0]},
             {"seq": 512, "global_batch": 2, "tp": 4, "ep": 1, "sp": "on", "zero": 2, "recompute": "full"},
         ),
-        (
+        pytest.param(
             {"model_type": "qwen3_moe", "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 64,
              "intermediate_size": 1024, "moe_intermediate_size": 256, "num_experts": 16},
-            # One micro-batch, whose updates are planned beside what hosts them: 5.3 % long (decision 0290).
-            {"seq": 256, "global_batch": 2, "cp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 2, "recompute": "full",
-             "within": 0.06},
+            {"seq": 256, "global_batch": 2, "cp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 2, "recompute": "full"},
+            marks=pytest.mark.xfail(strict=True, reason="updates of one micro-batch: the plan is 5.3 % long"),
         ),
     ],
 )  # fmt: skip
 def test_steps_of_experts_take_what_their_plans_say(tmp_path, sizes, layout):
     model = mixture(tmp_path, hidden_size=512, num_hidden_layers=2, vocab_size=4096, **sizes)
-    layout = dict(layout)
-    within = layout.pop("within", 0.05)
     plan = exported(tmp_path, model, micro_batch=1, **layout)
     program = json.loads(ran(tmp_path, "--time").splitlines()[-1])
-    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=within)
+    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
 
 
 def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):

@@ -42,7 +42,8 @@ _NARROW = "int8, f8e4m3 or f8e5m2 matrices of layers with a scale for each outpu
 _ON_DEVICE = (
     "programs give tokens, and no logits, where no request of a step has a grammar, penalty, bias or log probability: "
     "the likeliest ones at temperature 0 and, with do_sample true or all_greedy false, drawn ones, among all tokens or "
-    "those that the request's top_k, top_p and min_p leave; with --step-times the table says"
+    "those that the request's top_k, top_p and min_p leave; its other attributes are without effect; with --step-times "
+    "the table says"
 )
 _LOOKUP = "guesses are asked for by --speculative-config: prompt lookup, a draft model, or an EAGLE head"
 _MEDUSA = "guesses come from prompt lookup, a draft model, or an EAGLE head (--speculative-config)"
