@@ -60,7 +60,7 @@ EXCEPTIONS: dict[str, str] = {
         ("cumlogsumexp", "associative_scan"), "log2(n) passes over everything, with a function of several ops"
     ),
     **dict.fromkeys(
-        ("argmax_batch", "argmax_middle", "logsumexp_rows"),
+        ("argmax_middle", "logsumexp_rows"),
         "over a leading dimension: extremes and what is made of them lie in rows of different kernels, through memory",
     ),
     "conv7x7_s2": "three channels leave most rows of the Tensor engine idle",

@@ -133,6 +133,10 @@ DEPTHWISE = {
         (3, 12, 12, 40), (5, 5, 1, 40), (3, 12, 12, 40), "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]", "bf16",
         padding=pads((2, 2), (2, 2)), feature_group_count="40 : i64",
     ),
+    "images together, features before batches": program(
+        (32, 6, 20, 18), (32, 1, 3, 3), (18, 32, 10, 6), "[f, b, 0, 1]x[o, i, 0, 1]->[1, f, 0, b]",
+        padding=pads((1, 1), (1, 1)), window_strides="array<i64: 2, 1>", feature_group_count="32 : i64",
+    ),
     "one dimension, many rows": program(
         (1, 300, 2000), (300, 1, 4), (1, 300, 1994), "[b, f, 0]x[o, i, 0]->[b, f, 0]",
         rhs_dilation="array<i64: 2>", feature_group_count="300 : i64",
@@ -186,6 +190,17 @@ func.func @main(%x: {kind}, %w: {kernel}, %b: tensor<64xf32>) -> {kind} {{
     (want,) = graph.parse(text).evaluate(*arrays)
     np.testing.assert_allclose(model(*arrays)[0], want, rtol=0, atol=1e-5)
     assert model.time().profile()["model"]["kernels"] == 1 and model.instruction_count < 30
+
+
+def test_images_of_few_channels_lie_beside_one_another():
+    """Eight images of 32 channels take the Vector engine as long as two, not as long as eight."""
+    times = {}
+    for images in (1, 4, 8):
+        shape = (images, 32, 56, 56)
+        text = program(shape, (32, 1, 3, 3), shape, "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+                       padding=pads((1, 1), (1, 1)), feature_group_count="32 : i64")  # fmt: skip
+        times[images] = opentrn.compile(text, target="trn2").time().time_us
+    assert times[4] < 1.5 * times[1] and times[8] < 2.5 * times[1]
 
 
 def test_weights_of_a_depthwise_convolution_are_loaded_in_runs():

@@ -135,7 +135,8 @@ def argmax(shape, dim: int, dtype: str, better: str) -> str:
 
 
 @pytest.mark.parametrize("better", ["GT", "LT"])
-@pytest.mark.parametrize("shape, dim", [((40, 33), 1), ((40, 33), 0), ((3, 20, 9), 1), ((130, 600), 1), ((2, 9000), 1)])
+@pytest.mark.parametrize("shape, dim", [((40, 33), 1), ((40, 33), 0), ((3, 20, 9), 1), ((130, 600), 1), ((2, 9000), 1),
+                                        ((3, 1500), 0), ((2, 21, 40, 30), 1)])
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("specials", [SPECIAL, SPECIAL[2:], SPECIAL[3:4]])
 def test_places_of_extremes(shape, dim: int, dtype: str, better: str, specials) -> None:

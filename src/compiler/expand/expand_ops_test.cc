@@ -360,6 +360,12 @@ std::vector<ExpansionCase> products() {
        convolution("stride = [1, 1], reverse = [true, true]",
                    "(tensor<1x2x5x5xf32>, tensor<3x2x3x3xf32>) -> tensor<1x3x3x3xf32>"),
        1e-5},
+      // images of few channels beside one another
+      {"%x: tensor<2x4x24x24xf32>, %w: tensor<4x1x3x3xf32>", "tensor<2x4x24x24xf32>",
+       convolution("stride = [1, 1], pad = [[1, 1], [1, 1]]",
+                   "(tensor<2x4x24x24xf32>, tensor<4x1x3x3xf32>) -> tensor<2x4x24x24xf32>",
+                   "batch_group_count = 1 : i64, feature_group_count = 4 : i64"),
+       1e-5},
       // patches
       {"%x: tensor<1x3x16x16xf32>, %w: tensor<4x3x8x8xf32>", "tensor<1x4x2x2xf32>",
        convolution("stride = [8, 8]", "(tensor<1x3x16x16xf32>, tensor<4x3x8x8xf32>) -> tensor<1x4x2x2xf32>"),

@@ -4,7 +4,9 @@
 // - Of few rows and many columns, such as the sum of everything: rows are made of the outer ones of the
 //   reduced dimensions first, so that partitions share the work, and what they give is reduced once more.
 // - The place of the largest or smallest element (argmax, argmin): its value is reduced first, then the
-//   places of those that equal it. The pair of values would be compared at every halving of a row.
+//   places of those that equal it. The pair of values would be compared at every halving of a row. Over a few
+//   slabs, such as the classes of an image's elements, one slab meets the next, element by element: all in
+//   one kernel, where a reduction and what is made of it lie in rows of different kernels.
 //
 // StableHLO leaves the grouping of a reduction to the implementation, not its order.
 #include <algorithm>
@@ -267,11 +269,48 @@ std::optional<ComparisonDirection> extreme_of(const Function& function, const Op
 
 bool has_extreme(const Function& function, const Op& op) { return extreme_of(function, op).has_value(); }
 
+// Slabs that meet one by one.
+constexpr int64_t kSlabsMax = 24;
+// Kept elements that fill a core's partitions.
+constexpr int64_t kSlabElements = 1024;
+
+bool has_few_slabs(const Type& type, int64_t dimension) {
+  const int64_t slabs = type.dim(static_cast<int>(dimension));
+  int64_t behind = 1;
+  for (int d = static_cast<int>(dimension) + 1; d < type.rank(); ++d) behind *= type.dim(d);
+  return slabs <= kSlabsMax && behind >= kSlabElements;
+}
+
+// As the region has it, from the first slab on: the better value, or one that is NaN, stays.
+std::vector<ValueId> slab_by_slab(Builder& builder, const Function& function, const Op& op,
+                                  std::span<const ValueId> operands, ComparisonDirection better) {
+  const Type& type = function.type(op.operands[0]);
+  const int64_t dimension = sorted_dimensions(op)[0];
+  const auto as_good =
+      better == ComparisonDirection::kGt ? ComparisonDirection::kGe : ComparisonDirection::kLe;
+  const Dims shape(function.type(op.results[0]).dims().begin(), function.type(op.results[0]).dims().end());
+  const auto slab = [&](int64_t i) {
+    const ValueId part = part_of(builder, operands[0], dimension, i, i + 1);
+    return Expr(builder, builder.reshape(part, shape)).as(ElementType::kF32);
+  };
+  Expr best = slab(0), place = best.number(0);
+  for (int64_t i = 1; i < type.dim(static_cast<int>(dimension)); ++i) {
+    const Expr x = slab(i);
+    const Expr stays = best.compare(as_good, x) | is_nan(best);
+    place = select(stays, place, place.number(static_cast<double>(i)));
+    best = select(stays, best, x);
+  }
+  return {best.as(type.element()).id(), place.as(function.type(op.results[1]).element()).id()};
+}
+
 // Places of NaN count below zero, so that the first of them comes before any other.
 std::vector<ValueId> extreme_and_place(Builder& builder, const Function& function, const Op& op,
                                        std::span<const ValueId> operands) {
-  const bool is_largest = *extreme_of(function, op) == ComparisonDirection::kGt;
+  const ComparisonDirection better = *extreme_of(function, op);
+  const bool is_largest = better == ComparisonDirection::kGt;
   const Type& type = function.type(op.operands[0]);
+  if (has_few_slabs(type, sorted_dimensions(op)[0]))
+    return slab_by_slab(builder, function, op, operands, better);
   const Dims reduced = sorted_dimensions(op), shape(type.dims().begin(), type.dims().end());
   const int64_t length = type.dim(static_cast<int>(reduced[0]));
   const double count = static_cast<double>(length), infinity = std::numeric_limits<double>::infinity();
