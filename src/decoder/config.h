@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/element_type.h"
+#include "compiler/weights/weight_type.h"
 #include "import/weights/gguf.h"
 
 namespace opentrn::decoder {
@@ -74,7 +74,7 @@ struct Config {
   double attention_scale = 0;  // of the scores; 0: 1 / sqrt(head_features)
   // Of the matrices of layers, which then have scales (narrow.h); none: that of the program. Not of tables of
   // embeddings, the head and the router.
-  std::optional<graph::ElementType> narrow;
+  std::optional<compiler::WeightType> narrow;
   // llama.cpp turns neighbouring features of these architectures, and its files have rows in that order.
   bool rows_interleaved = false;
 

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/random.h"
 #include "graph/element_value.h"
+#include "numerics/mx.h"
 
 namespace opentrn::decoder {
 namespace {
@@ -37,14 +38,19 @@ TEST(Narrow, ElementsAreTheNearestOnes) {
     double largest;
   } formats[] = {{"int8", 127}, {"fp8_e4m3", 240}, {"fp8_e5m2", 57344}, {"fp8_e4m3fn", 448}};
   for (const auto& [text, largest] : formats) {
-    const ElementType element = *narrow_element(text, opentrn::Generation::kV4);
+    const WeightType type = *narrow_type(text, opentrn::Generation::kV4);
     constexpr size_t kColumns = 7, kGroups = 3, kRows = 40;
+    const NarrowTypes kept = narrow_types(type, kGroups, kRows, kColumns);
+    const ElementType element = kept.numbers.element();
+    ASSERT_EQ(kept.numbers.dims_vector(), (std::vector<int64_t>{kGroups * kRows, kColumns}));
+    ASSERT_EQ(kept.scales, graph::Type::tensor(ElementType::kF32, {kGroups, kColumns}));
     std::vector<float> values, scales(kColumns * kGroups);
     for (size_t i = 0; i < kRows * kGroups * kColumns; ++i)
       values.push_back(i % kColumns == 4 ? 0.0F : static_cast<float>(random.uniform() - 0.5));
     const std::vector<float> before = values;
     std::vector<std::byte> narrow(values.size());
-    quantise(element, values, kColumns, kGroups, narrow.data(), scales, "w");
+    quantise(type, values, kColumns, kGroups, narrow.data(), reinterpret_cast<std::byte*>(scales.data()),
+             "w");
     for (size_t column = 0; column < kColumns * kGroups; ++column) {
       const size_t first = column / kColumns * kRows * kColumns + column % kColumns;
       double most = 0;
@@ -63,14 +69,52 @@ TEST(Narrow, ElementsAreTheNearestOnes) {
   }
 }
 
+// Blocks of a column, in groups whose last rows are zeros up to whole tiles.
+TEST(Narrow, MicroscaledGroupsAreTilesOfTheirOwn) {
+  SplitMix64 random(6);
+  constexpr int64_t kColumns = 5, kGroups = 2, kRows = 160, kHeld = 256;
+  for (const char* text : {"mxfp8", "mxfp4"}) {
+    const WeightType type = *narrow_type(text, opentrn::Generation::kV4);
+    const bool is_fp4 = type == WeightType::kMxFp4;
+    const NarrowTypes kept = narrow_types(type, kGroups, kRows, kColumns);
+    ASSERT_EQ(kept.numbers, graph::Type::tensor(is_fp4 ? ElementType::kUI16 : ElementType::kUI32,
+                                                {kGroups * kHeld / 4, kColumns}));
+    ASSERT_EQ(kept.scales, graph::Type::tensor(ElementType::kUI8, {kGroups * kHeld / 32, kColumns}));
+    std::vector<float> values;
+    for (int64_t i = 0; i < kGroups * kRows * kColumns; ++i)
+      values.push_back(static_cast<float>(random.uniform() - 0.5));
+    const std::vector<float> before = values;
+    std::vector<std::byte> numbers(static_cast<size_t>(kept.numbers.byte_count())),
+        scales(static_cast<size_t>(kept.scales.byte_count()));
+    quantise(type, values, kColumns, kGroups, numbers.data(), scales.data(), "w");
+    const DType x4 = is_fp4 ? DType::kFloat4E2M1FnX4 : DType::kFloat8E4M3FnX4;
+    const double unit = is_fp4 ? 0.25 : 0.0625;  // of the largest number between two of them, of a block
+    for (int64_t row = 0; row < kGroups * kHeld; ++row)
+      for (int64_t n = 0; n < kColumns; ++n) {
+        float four[4];
+        const size_t pack = static_cast<size_t>(row / 4 * kColumns + n);
+        numerics::unpack_x4(x4, numbers.data() + pack * static_cast<size_t>(size_bytes(x4)), four, 1);
+        const int code = static_cast<int>(scales[static_cast<size_t>(row / 32 * kColumns + n)]);
+        const double found = std::ldexp(four[row % 4], code - 127);
+        const int64_t of_group = row % kHeld, group = row / kHeld;
+        const double given =
+            of_group < kRows ? before[static_cast<size_t>((group * kRows + of_group) * kColumns + n)] : 0;
+        EXPECT_NEAR(found, given, of_group < kRows ? 0.5 * unit : 0) << text << " " << row << " " << n;
+      }
+  }
+}
+
 TEST(Narrow, WhatIsNone) {
-  EXPECT_EQ(narrow_element("none", opentrn::Generation::kV2), std::nullopt);
-  EXPECT_THROW(narrow_element("int4", opentrn::Generation::kV4), Fault);
-  EXPECT_THROW(narrow_element("fp8_e4m3fn", opentrn::Generation::kV3), Fault);
+  EXPECT_EQ(narrow_type("none", opentrn::Generation::kV2), std::nullopt);
+  EXPECT_THROW(narrow_type("int4", opentrn::Generation::kV4), Fault);
+  EXPECT_THROW(narrow_type("fp8_e4m3fn", opentrn::Generation::kV3), Fault);
+  EXPECT_THROW(narrow_type("mxfp4", opentrn::Generation::kV3), Fault);
   for (const float bad : {std::nanf(""), -std::numeric_limits<float>::infinity()}) {
     std::vector<float> values{1, bad}, scales(1);
     std::vector<std::byte> narrow(2);
-    EXPECT_THROW(quantise(ElementType::kI8, values, 1, 1, narrow.data(), scales, "w"), Fault);
+    EXPECT_THROW(quantise(WeightType::kInt8, values, 1, 1, narrow.data(),
+                          reinterpret_cast<std::byte*>(scales.data()), "w"),
+                 Fault);
   }
 }
 

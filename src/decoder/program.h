@@ -67,6 +67,9 @@ void check(const StepOptions& options, const Config& config, const Bucket& bucke
 struct Weight {
   std::string name;  // "embedding", "layers.3.qkv"
   graph::Type type;
+  // Of a matrix that products read: how many lie below each other, and how many rows each has, which are not
+  // its type's where it is microscaled (narrow.h).
+  int64_t groups = 1, rows = 0;
 };
 
 // Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences *

@@ -69,7 +69,11 @@ BufferPtr pieces_of(const sim::Buffer& whole, int64_t columns, int64_t element_b
 class Cutter {
  public:
   Cutter(const Config& whole, int64_t ranks, int64_t rank)
-      : whole_(whole), part_(part_of(whole, ranks)), ranks_(ranks), rank_(rank) {}
+      : whole_(whole),
+        part_(part_of(whole, ranks)),
+        ranks_(ranks),
+        rank_(rank),
+        is_microscaled_(whole.narrow && is_microscaled(*whole.narrow)) {}
 
   BufferPtr cut(const Weight& weight, const BufferPtr& from) const {
     std::string name = weight.name.substr(weight.name.rfind('.') + 1);
@@ -80,6 +84,7 @@ class Cutter {
     const int64_t bytes = graph::storage_bytes(weight.type.element());
     const std::vector<Piece> all_rows{{0, rows, rows}}, all_columns{{0, columns, columns}};
     const auto by_rows = [&](std::vector<Piece> pieces) {
+      if (is_microscaled_) pieces = of_microscaled(std::move(pieces), is_scale);
       return pieces_of(*from, columns, bytes, pieces, all_columns);
     };
     const auto by_columns = [&](std::vector<Piece> pieces) {
@@ -89,7 +94,8 @@ class Cutter {
     if (name == "sinks") return by_columns({{rank_ * part_.heads, (rank_ + 1) * part_.heads, part_.heads}});
     const bool is_cut_by_rows =
         name == "output" || name == "down" || name == "experts_down" || name == "shared_down";
-    if (is_scale && is_cut_by_rows) return from;  // of the columns, which all ranks have
+    const bool is_of_columns = is_scale && !is_microscaled_;
+    if (is_of_columns && is_cut_by_rows) return from;  // all ranks have them
     if (name == "output") return by_rows({queries()});
     if (name == "gate_up") return by_columns(twice(whole_.feed_forward));
     if (name == "up" || name == "up_bias") return by_columns({share(whole_.feed_forward)});
@@ -116,7 +122,17 @@ class Cutter {
   std::vector<Piece> of_experts() const {
     std::vector<Piece> pieces;
     for (int64_t i = 0; i < whole_.experts; ++i)
-      pieces.push_back(share(whole_.expert_features, i * whole_.expert_features));
+      pieces.push_back(share(whole_.expert_features, i * held(whole_.expert_features)));
+    return pieces;
+  }
+  int64_t held(int64_t rows) const { return whole_.narrow ? rows_held(*whole_.narrow, rows) : rows; }
+  // Rows as elements of numbers, or of scales, that hold several; those of a part are whole tiles again.
+  std::vector<Piece> of_microscaled(std::vector<Piece> pieces, bool is_scale) const {
+    const WeightType type = *whole_.narrow;
+    for (Piece& piece : pieces) {
+      const int64_t in_one = is_scale ? rows_of_scale(type, piece.padded) : rows_of_number(type);
+      piece = {piece.begin / in_one, (piece.end + in_one - 1) / in_one, held(piece.padded) / in_one};
+    }
     return pieces;
   }
   Piece queries() const {
@@ -134,6 +150,7 @@ class Cutter {
   const Config& whole_;
   Config part_;
   int64_t ranks_, rank_;
+  bool is_microscaled_;
 };
 
 DType exchanged(graph::ElementType element) {
@@ -144,13 +161,30 @@ DType exchanged(graph::ElementType element) {
   }
 }
 
+// Ranks share the rows of some matrices, in whole blocks of numbers that have one scale.
+void expect_whole_blocks(const Config& config, int64_t ranks) {
+  if (ranks == 1 || !config.narrow || !is_microscaled(*config.narrow)) return;
+  const Config part = part_of(config, ranks);
+  const auto expect = [&](int64_t rows, std::string_view of) {
+    const int64_t block = rows_of_scale(*config.narrow, rows);
+    if (rows % block == 0) return;
+    throw Fault(FaultKind::kInput, "decoder.ranks",
+                fmt::format("a rank of {} has {} {}, and {} numbers of a microscaled matrix share a scale",
+                            ranks, rows, of, block),
+                "fewer ranks, or weights of another type");
+  };
+  expect(part.query_features(), "features of queries");
+  expect(part.experts == 0 ? part.feed_forward : part.expert_features, "features between two products");
+  expect(part.shared_features, "features of the shared expert");
+}
+
 }  // namespace
 
 void expect_ranks(const Config& config, int64_t ranks) {
   const auto fits = [&](int64_t n) {
     return config.heads % n == 0 && (config.kv_heads % n == 0 || n % config.kv_heads == 0);
   };
-  if (ranks >= 1 && ranks <= config.heads && fits(ranks)) return;
+  if (ranks >= 1 && ranks <= config.heads && fits(ranks)) return expect_whole_blocks(config, ranks);
   std::vector<int64_t> good;
   for (int64_t n = 1; n <= config.heads; ++n)
     if (fits(n)) good.push_back(n);

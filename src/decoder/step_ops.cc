@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "compiler/weights/mx_product.h"
+#include "decoder/narrow.h"
+
 namespace opentrn::decoder {
 
 using graph::Attr;
@@ -82,25 +85,42 @@ graph::ValueId StepOps::dot(ValueId a, Dims a_batch, int64_t a_contracted, Value
                       {Type::tensor(ElementType::kF32, std::move(dims))});
 }
 
-// A narrow weight is widened on the way, which is exact, and its scale meets the sums.
+// A narrow weight is widened on the way, which is exact, and its scale meets the sums. A microscaled one is
+// multiplied as it is kept, by x in MXFP8, which needs 16 bits on the way there.
 graph::ValueId StepOps::product(ValueId x, const Matrix& weight) {
   const Dims dims{builder_.type(x).dim(0), builder_.type(weight.value).dim(1)};
   if (!weight.scale) return dot(x, {}, 1, weight.value, {}, 0, dims);
+  if (is_microscaled(*config_.narrow)) {
+    const ElementType of_x = builder_.type(x).element();
+    if (of_x == ElementType::kF32) x = builder_.convert(x, ElementType::kBF16);
+    const int64_t depth = builder_.type(x).dim(1), held = rows_held(*config_.narrow, depth);
+    return compiler::mx_product_call(builder_, with_columns(x, held), weight.value, *weight.scale);
+  }
   const ValueId sums = dot(x, {}, 1, narrow(weight.value), {}, 0, dims);
   const ValueId scale = builder_.reshape(*weight.scale, {dims[1]});
   return binary(OpKind::multiply_, sums, builder_.broadcast_in_dim(scale, dims, {1}));
 }
 
+// Behind its own ones, zeros up to so many.
+graph::ValueId StepOps::with_columns(ValueId x, int64_t count) {
+  const Type& type = builder_.type(x);
+  if (type.dim(1) == count) return x;
+  const Type more = Type::tensor(type.element(), {type.dim(0), count - type.dim(1)});
+  return builder_.concatenate({x, builder_.splat(more, 0.0)}, 1);
+}
+
 Matrix StepOps::columns_of(const Matrix& weight, int64_t first, int64_t count) {
-  const int64_t depth = builder_.type(weight.value).dim(0);
-  Matrix cut{builder_.slice(weight.value, {0, first}, {depth, first + count})};
-  if (weight.scale) cut.scale = builder_.slice(*weight.scale, {0, first}, {1, first + count});
-  return cut;
+  const auto cut = [&](ValueId whole) {
+    return builder_.slice(whole, {0, first}, {builder_.type(whole).dim(0), first + count});
+  };
+  Matrix part{cut(weight.value)};
+  if (weight.scale) part.scale = cut(*weight.scale);
+  return part;
 }
 
 graph::ValueId StepOps::gated(ValueId in, const Matrix& gate_up, const Matrix& down) {
   // Two products, so that what follows is done on their sums; a slice of a weight is only another place.
-  const int64_t features = builder_.type(down.value).dim(0);
+  const int64_t features = builder_.type(gate_up.value).dim(1) / 2;
   const ValueId gate = product(in, columns_of(gate_up, 0, features));
   const ValueId up = product(in, columns_of(gate_up, features, features));
   return product(narrow(binary(OpKind::multiply_, activated(gate), up)), down);
@@ -109,7 +129,7 @@ graph::ValueId StepOps::gated(ValueId in, const Matrix& gate_up, const Matrix& d
 graph::ValueId StepOps::gated_within(ValueId in, const Matrix& gate_up, ValueId gate_up_bias,
                                      const Matrix& down, ValueId down_bias) {
   constexpr double kSteepness = 1.702;
-  const int64_t features = builder_.type(down.value).dim(0);
+  const int64_t features = builder_.type(gate_up.value).dim(1) / 2;
   const auto half = [&](int64_t first) {
     const ValueId made = product(in, columns_of(gate_up, first, features));
     return added_row(made, builder_.slice(gate_up_bias, {0, first}, {1, first + features}));

@@ -10,7 +10,8 @@
 
 namespace opentrn::decoder {
 
-// A weight that products read, [depth, columns]; `scale` [1, columns] f32 where it is narrow.
+// A weight that products read, [depth, columns]; where it is narrow, `value` and `scale` are as narrow.h has
+// them.
 struct Matrix {
   graph::ValueId value{};
   std::optional<graph::ValueId> scale = {};
@@ -46,6 +47,7 @@ class StepOps {
   ValueId dot(ValueId a, Dims a_batch, int64_t a_contracted, ValueId b, Dims b_batch, int64_t b_contracted,
               Dims dims);
   ValueId product(ValueId x, const Matrix& weight);
+  ValueId with_columns(ValueId x, int64_t count);
   Matrix columns_of(const Matrix& weight, int64_t first, int64_t count);
   // act(in gate) * (in up), times down.
   ValueId gated(ValueId in, const Matrix& gate_up, const Matrix& down);

@@ -15,11 +15,14 @@ using graph::Type;
 
 namespace {
 
-// That a layer's products read: with its scales where it is narrow, one for each column of a group of rows.
+// That a layer's products read, `groups` below each other: with its scales where it is narrow.
 void add_matrix(std::vector<Weight>& list, const Config& config, const std::string& name, ElementType element,
-                int64_t rows, int64_t columns, int64_t groups) {
-  list.push_back({name, Type::tensor(config.narrow.value_or(element), {rows, columns})});
-  if (config.narrow) list.push_back({name + kScale, Type::tensor(ElementType::kF32, {groups, columns})});
+                int64_t groups, int64_t rows, int64_t columns) {
+  if (!config.narrow)
+    return list.push_back({name, Type::tensor(element, {groups * rows, columns}), groups, rows});
+  NarrowTypes kept = narrow_types(*config.narrow, groups, rows, columns);
+  list.push_back({name, std::move(kept.numbers), groups, rows});
+  list.push_back({name + kScale, std::move(kept.scales)});
 }
 
 // Experts lie one below the other. Scores are of fp32: which experts they choose is not to hang on rounding.
@@ -28,13 +31,13 @@ void add_mixture(std::vector<Weight>& list, const Config& config, const std::str
   const auto add = [&](const char* part, ElementType type, int64_t rows, int64_t columns) {
     list.push_back({layer + part, Type::tensor(type, {rows, columns})});
   };
-  const auto add_read = [&](const char* part, int64_t rows, int64_t columns, int64_t groups) {
-    add_matrix(list, config, layer + part, element, rows, columns, groups);
+  const auto add_read = [&](const char* part, int64_t groups, int64_t rows, int64_t columns) {
+    add_matrix(list, config, layer + part, element, groups, rows, columns);
   };
   const int64_t hidden = config.hidden, features = config.expert_features, shared = config.shared_features;
   add("router", ElementType::kF32, hidden, config.experts);
-  add_read("experts_gate_up", config.experts * hidden, 2 * features, config.experts);
-  add_read("experts_down", config.experts * features, hidden, config.experts);
+  add_read("experts_gate_up", config.experts, hidden, 2 * features);
+  add_read("experts_down", config.experts, features, hidden);
   if (config.expert_biases()) {
     list.push_back({layer + "router_bias", Type::tensor(ElementType::kF32, {config.experts})});
     add("experts_gate_up_bias", ElementType::kF32, config.experts, 2 * features);
@@ -42,8 +45,8 @@ void add_mixture(std::vector<Weight>& list, const Config& config, const std::str
   }
   if (shared == 0) return;
   add("shared_gate", ElementType::kF32, hidden, 1);
-  add_read("shared_gate_up", hidden, 2 * shared, 1);
-  add_read("shared_down", shared, hidden, 1);
+  add_read("shared_gate_up", 1, hidden, 2 * shared);
+  add_read("shared_down", 1, shared, hidden);
 }
 
 }  // namespace
@@ -54,7 +57,7 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     list.push_back({std::move(name), Type::tensor(element, {rows, columns})});
   };
   const auto read = [&](const std::string& name, int64_t rows, int64_t columns) {
-    add_matrix(list, config, name, element, rows, columns, 1);
+    add_matrix(list, config, name, element, 1, rows, columns);
   };
   const auto vector = [&](std::string name, int64_t size) {
     list.push_back({std::move(name), Type::tensor(ElementType::kF32, {size})});

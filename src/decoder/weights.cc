@@ -164,7 +164,7 @@ class Loader {
       const Weight& of_scales = stated[++i];
       auto scales = sim::Buffer::allocate(of_scales.type.byte_count());
       made.push_back(kept(scales));
-      load_narrow(weight, of_scales, buffer->data(), scales->data());
+      load_narrow(weight, buffer->data(), scales->data());
     }
     if (adapter_) adapter_->expect_all_used();
     if (given.empty() && !config_.pooled) expect_all_read();
@@ -193,13 +193,12 @@ class Loader {
   }
 
   // One at a time, as it is in fp32 in between.
-  void load_narrow(const Weight& weight, const Weight& of_scales, std::byte* narrow, std::byte* scales) {
-    std::vector<float> values(static_cast<size_t>(weight.type.element_count()));
+  void load_narrow(const Weight& weight, std::byte* numbers, std::byte* scales) {
+    const int64_t columns = weight.type.dim(1);
+    std::vector<float> values(static_cast<size_t>(weight.groups * weight.rows * columns));
     begin(weight, Target(ElementType::kF32, reinterpret_cast<std::byte*>(values.data())));
     run_tasks();
-    quantise(weight.type.element(), values, weight.type.dim(1), of_scales.type.dim(0), narrow,
-             {reinterpret_cast<float*>(scales), static_cast<size_t>(of_scales.type.element_count())},
-             weight.name);
+    quantise(*config_.narrow, values, columns, weight.groups, numbers, scales, weight.name);
   }
 
   void begin(const Weight& weight, Target target) {
@@ -219,7 +218,7 @@ class Loader {
                      config_.vocabulary);
     if (part == "fc") return columns("fc", target, 2 * hidden, hidden, 0, hidden);
     if (config_.plain && weight.type.rank() == 2)  // as the file has them
-      return rows(part, target, weight.type.dim(0), weight.type.dim(1));
+      return rows(part, target, weight.rows > 0 ? weight.rows : weight.type.dim(0), weight.type.dim(1));
     if (part == "qkv") {
       columns("q", target, hidden, q, 0, q + 2 * kv);
       columns("k", target, hidden, kv, q, q + 2 * kv);

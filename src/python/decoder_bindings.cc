@@ -127,7 +127,7 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   const std::string& quantization) {
   decoder::EngineOptions options;
   config.features = features;
-  config.narrow = decoder::narrow_element(quantization, arch::resolve_target(target));
+  config.narrow = decoder::narrow_type(quantization, arch::resolve_target(target));
   options.ranks = ranks;
   options.cores_per_rank = cores_per_rank;
   options.instance = std::move(instance);
@@ -241,7 +241,7 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
   {
     const Unlocked unlocked;
     decoder::Config of_model = decoder::config_of_json(json);
-    of_model.narrow = decoder::narrow_element(quantization, generation);
+    of_model.narrow = decoder::narrow_type(quantization, generation);
     auto [config, bucket, options] =
         decoder::core_part(of_model, whole, ranks, cores_per_rank,
                            {.fuse_attention = fuse_attention, .sequence_ranks = sequence_ranks});

@@ -6,6 +6,7 @@ import pytest
 from test_weights import dense, product, weight
 
 import opentrn
+from opentrn.errors import InputError
 from opentrn.model.diff import diff
 
 RNG = np.random.default_rng(37)
@@ -73,6 +74,62 @@ def test_mx_products_are_those_of_what_is_held(shape: str, dtype: str, element: 
     assert np.all(np.abs(have - evaluated.astype(np.float64)) <= bound)
     bits = {"mxfp8": 8, "mxfp4": 4}[dtype]
     assert model.constant_bytes == w.size * bits // 8 + w.size // BLOCK
+
+
+def microscaled(w: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """[K, N] as a program takes it: four elements in one [K/4, N], scales [K/32, N], and what both stand for."""
+    kind, largest, reserve = FORMATS[dtype]
+    blocks = w.astype(np.float64).reshape(-1, BLOCK, w.shape[1])
+    exponent = exponent_of(np.abs(blocks).max(axis=1, keepdims=True), reserve)
+    elements = np.clip(np.ldexp(blocks, -exponent), -largest, largest).astype(np.float32).astype(kind)
+    stands = np.ldexp(elements.astype(np.float64), exponent).reshape(w.shape)
+    bits = elements.view(np.uint8).astype(np.uint32).reshape(-1, 4, w.shape[1])
+    width = 4 if dtype == "mxfp4" else 8
+    packed = sum(bits[:, i] << np.uint32(width * i) for i in range(4))
+    codes = (exponent[:, 0] + 127).astype(np.uint8)
+    return packed.astype(np.uint16 if dtype == "mxfp4" else np.uint32), codes, stands
+
+
+def mx_call(rows: int, terms: int, channels: int, packed: str, element: str = "bf16", scales: str = "ui8") -> str:
+    types = f"tensor<{rows}x{terms}x{element}>, tensor<{terms // 4}x{2 * channels}x{packed}>, " \
+            f"tensor<{terms // 32}x{2 * channels}x{scales}>"  # fmt: skip
+    x, w, s = types.split(", ")
+    part_w, part_s = (t.replace(f"x{2 * channels}x", f"x{channels}x") for t in (w, s))
+    return f"""func.func @main(%x: {x}, %w: {w}, %s: {s}) -> tensor<{rows}x{channels}xf32> {{
+  %pw = stablehlo.slice %w [0:{terms // 4}, {channels}:{2 * channels}] : ({w}) -> {part_w}
+  %ps = stablehlo.slice %s [0:{terms // 32}, {channels}:{2 * channels}] : ({s}) -> {part_s}
+  %y = stablehlo.custom_call @opentrn.mx_product(%x, %pw, %ps)
+    : ({x}, {part_w}, {part_s}) -> tensor<{rows}x{channels}xf32>
+  return %y : tensor<{rows}x{channels}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_weights_may_be_arguments(shape: str, dtype: str):
+    rows, terms, channels = SHAPES[shape]
+    x = RNG.standard_normal((rows, terms)).astype(ml_dtypes.bfloat16)
+    packed, codes, stands = microscaled(weight(terms, 2 * channels), dtype)
+    text = mx_call(rows, terms, channels, "ui16" if dtype == "mxfp4" else "ui32")
+    model = opentrn.compile(text, target="trn3")
+    assert "nc_matmul_mx" in model.program_text()
+    have = model(x, packed, codes)[0].astype(np.float64)
+    x_held, w_held = mx_activations(x), stands[:, channels:]
+    bound = 1e-6 * np.sqrt(terms) * (np.abs(x_held) @ np.abs(w_held))
+    assert np.all(np.abs(have - x_held @ w_held) <= bound)
+    for target in ("trn3", "trn2"):  # which has no MX product, and computes what it stands for
+        (evaluated,) = opentrn.model.prepare(text, target=target).evaluate(x, packed, codes)
+        assert np.all(np.abs(evaluated.astype(np.float64) - x_held @ w_held) <= bound)
+
+
+def test_calls_with_other_operands_are_refused():
+    texts = [mx_call(4, 96, 8, "ui32"), mx_call(4, 128, 8, "ui8"), mx_call(4, 128, 8, "ui32", element="f32"),
+             mx_call(4, 128, 8, "ui32", scales="i8")]  # fmt: skip
+    for text in texts:
+        with pytest.raises(InputError, match=r"@opentrn\.mx_product") as raised:
+            opentrn.compile(text, target="trn3")
+        assert raised.value.label == "compiler.mx_product"
 
 
 def test_a_block_with_an_infinity_or_nan_has_no_number():

@@ -99,7 +99,7 @@ def test_16_bits_read_them_as_they_are_kept(quantization: str, tmp_path: Path) -
 
 def test_what_is_no_type(tmp_path: Path) -> None:
     path = Tiny().write(tmp_path)
-    for kind, target in (("int4", "trn2"), ("fp8_e4m3fn", "trn2"), ("mxfp8", "trn3")):
+    for kind, target in (("int4", "trn2"), ("fp8_e4m3fn", "trn2"), ("mxfp8", "trn2")):
         with pytest.raises(InputError, match=kind) as raised:
             LanguageModel(path, target=target, quantization=kind)
         assert raised.value.label == "decoder.element" and "int8" in raised.value.hint

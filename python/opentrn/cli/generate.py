@@ -199,8 +199,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
                         help="type of weights, keys and values (f16, as in llama.cpp)")  # fmt: skip
     parser.add_argument("--quantization", default="none", metavar="TYPE",
-                        help="type of the matrices of layers, with a scale for each output: int8, fp8_e4m3, fp8_e5m2 "
-                             "or, on trn3, fp8_e4m3fn (none: that of --dtype)")  # fmt: skip
+                        help="type of the matrices of layers: int8, fp8_e4m3, fp8_e5m2 or, on trn3, fp8_e4m3fn, mxfp8 "
+                             "and mxfp4 (none: that of --dtype)")  # fmt: skip
     cli_model.add_json(parser)
     cli_model.add_progress(parser)
 

@@ -97,8 +97,9 @@ class LanguageModel:
     smaller model of the same tokens, by what `source` takes, or a folder with an EAGLE head of the model, which guesses
     them in its place, on the same cores.
     lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
-    quantization: of the matrices of layers, with a scale for each output: "int8", "fp8_e4m3", "fp8_e5m2" or, on trn3,
-    "fp8_e4m3fn"; "none" keeps them in dtype. Neither the head nor tables of embeddings are narrowed.
+    quantization: of the matrices of layers: "int8", "fp8_e4m3", "fp8_e5m2" or, on trn3, "fp8_e4m3fn", with a scale for
+    each output, or "mxfp8" and "mxfp4", which trn3 multiplies by activations in MXFP8; "none" keeps them in dtype.
+    Neither the head nor tables of embeddings are narrowed.
     ranks: NeuronCores of one `instance` that share every layer (tensor parallel), by default the target. Their sums are
     rounded to `dtype`, so logits differ from those of one core by rounding. lnc: physical cores of each of them, which
     share the rank's part in the same way.

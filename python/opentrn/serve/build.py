@@ -55,7 +55,7 @@ class Settings:
     token_buckets: Sequence[int] = ()
     sequence_buckets: Sequence[int] = ()
     context_buckets: Sequence[int] = ()
-    quantization: str = "none"  # of the matrices of layers: int8, fp8_e4m3, ...; none: dtype
+    quantization: str = "none"  # of the matrices of layers: int8, fp8_e4m3, mxfp4, ...; none: dtype
     lora: str | None = None  # a folder of an adapter, added to the weights
     adapters: Mapping[str, str] = field(default_factory=dict)  # that requests name: folders
     ranks: int = 1  # NeuronCores of `instance` that share the model

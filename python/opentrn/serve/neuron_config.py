@@ -37,7 +37,7 @@ class Key:
 
 _ONE_CORE = "the model is served by one group of tensor-parallel NeuronCores"
 _KERNELS = "which kernels run is the compiler's choice here"
-_NO_QUANTISATION = "weights are bf16, f16 or f32, and int8 or fp8 by --quantization"
+_NO_QUANTISATION = "weights are bf16, f16 or f32, and int8, fp8 or MX by --quantization"
 _NARROW = "int8, f8e4m3 or f8e5m2 matrices of layers with a scale for each output; not the head, not embeddings"
 _ON_DEVICE = (
     "programs give tokens, and no logits, where no request of a step has a grammar, penalty, bias or log probability: "

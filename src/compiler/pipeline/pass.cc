@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "base/fault.h"
 #include "base/interrupt.h"
 #include "compiler/analysis/graph_names.h"
@@ -13,6 +14,7 @@
 #include "compiler/expand/expand.h"
 #include "compiler/expand/host_ops.h"
 #include "compiler/recognise/recognise.h"
+#include "compiler/weights/mx_product.h"
 
 namespace opentrn::compiler {
 namespace {
@@ -73,6 +75,12 @@ constexpr Pass kPasses[] = {
      }},
     {"empty-values", "compiling: replacing empty values", "values without elements become constants",
      silent<replace_empty_values>},
+    {"expand-mx-products", "compiling: expanding MX products",
+     "products with microscaled weights become one op each for kernels, or are written out",
+     [](Function& function, const PassInput& input, PassCounts&) {
+       return expand_mx_products(function,
+                                 input.kernel_ops && arch::core_features(input.options.generation).matmul_mx);
+     }},
     {"integer-weights", "compiling: keeping integer weights",
      "weights that the model has in integers stay in eight bits",
      counted<keep_integer_weights, &PassCounts::integer_weights>},

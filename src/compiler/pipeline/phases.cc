@@ -128,6 +128,7 @@ class Pipeline {
   void inlined() {
     pass("inline-calls");
     pass("empty-values");
+    pass("expand-mx-products");
     if (improves_) pass("integer-weights");
     pass("expand-decompositions");
     pass("split-complex-carries");

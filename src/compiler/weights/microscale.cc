@@ -5,9 +5,7 @@
 // quantize_mx does: from bf16 or fp16 (fp32 is rounded to bf16 first), scale 2^(floor(log2 amax) - 7),
 // elements to nearest even, saturating.
 //
-// A weight's scale is 2^(floor(log2 amax) - e) for e = the largest exponent of an element (8, 2), as in the
-// specification's own example, or twice that, whichever has the smaller sum of squared errors: the first one
-// cuts off what lies between the largest element and 2^(e+1). Ties go to the first.
+// A weight's scale follows numerics/quantise.h.
 //
 // For the evaluator the quantisation is written out in ops; for kernels the product is one op
 // (packed_product.h).
@@ -24,14 +22,14 @@
 #include "compiler/rewrite/expression.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/weights/layout.h"
+#include "compiler/weights/mx_product.h"
 #include "compiler/weights/weights.h"
 #include "numerics/mx.h"
+#include "numerics/quantise.h"
 
 namespace opentrn::compiler {
 
 namespace {
-
-constexpr int kScaleBias = 127;
 
 struct Format {
   DType packed;
@@ -43,110 +41,45 @@ Format format_of(WeightType type) {
   return {DType::kFloat8E4M3FnX4, ElementType::kF8E4M3FN, ElementType::kUI32};
 }
 
-// One block of 32 by the better of two scales.
-struct Block {
-  std::array<std::byte, kMxBlock> packed;  // of which fp4 takes a half
-  uint8_t code;
-};
-
-double packed_with(const Format& format, std::span<const float> values, int code, Block& block) {
-  std::array<float, kMxBlock> scaled, back;
-  for (size_t i = 0; i < kMxBlock; ++i) scaled[i] = std::ldexp(values[i], kScaleBias - code);
-  constexpr size_t kPacked = kMxBlock / numerics::kMxPack;
-  numerics::pack_x4(format.packed, scaled.data(), block.packed.data(), kPacked);
-  numerics::unpack_x4(format.packed, block.packed.data(), back.data(), kPacked);
-  block.code = static_cast<uint8_t>(code);
-  double error = 0;
-  for (size_t i = 0; i < kMxBlock; ++i) {
-    const double difference = std::ldexp(static_cast<double>(back[i]), code - kScaleBias) - values[i];
-    error += difference * difference;
-  }
-  return error;
-}
-
-std::optional<Block> quantised(const Format& format, std::span<const float> values) {
-  float amax = 0;
-  for (const float value : values) {
-    if (!std::isfinite(value)) return std::nullopt;
-    amax = std::max(amax, std::fabs(value));
-  }
-  const int code = numerics::mx_scale_code(format.packed, amax, numerics::MxScaleRule::kOcp);
-  Block narrow, wide;
-  const double error = packed_with(format, values, code, narrow);
-  if (error == 0 || code >= 254) return narrow;
-  return packed_with(format, values, code + 1, wide) < error ? wide : narrow;
-}
-
 struct Microscaled {
   Literal packed;    // [K/4, N]
   Literal scales;    // ui8 [K/32, N]
   Literal elements;  // [K/32, 32, N], one by one
 };
 
+// Packs of four, [groups, 8, N], one by one: [groups, 32, N].
+std::vector<std::byte> one_by_one(std::span<const std::byte> packed, size_t columns, size_t pack_bytes) {
+  constexpr size_t kPack = numerics::kMxPack;
+  std::vector<std::byte> single(packed.size() / pack_bytes * kPack);
+  for (size_t pack = 0; pack < packed.size() / pack_bytes; ++pack)
+    for (size_t i = 0; i < kPack; ++i) {
+      const std::byte both = packed[pack * pack_bytes + i * pack_bytes / kPack];
+      const std::byte one = pack_bytes == kPack ? both : (i % 2 == 0 ? both & std::byte{15} : both >> 4);
+      single[(pack / columns * kPack + i) * columns + pack % columns] = one;
+    }
+  return single;
+}
+
 std::optional<Microscaled> microscaled(const Literal& literal, const WeightLayout& layout,
                                        const Format& format) {
   const FloatElements elements(literal);
   const size_t rows = layout.contracted.size(), columns = layout.channels.size();
-  const size_t block_bytes = format.packed == DType::kFloat4E2M1FnX4 ? kMxBlock / 2 : kMxBlock;
-  const size_t pack_bytes = block_bytes / (kMxBlock / numerics::kMxPack);
-  std::vector<std::byte> packed(rows / kMxBlock * block_bytes * columns), scales(rows / kMxBlock * columns),
-      single(rows * columns);
-  std::array<float, kMxBlock> values;
-  for (size_t group = 0; group < rows / kMxBlock; ++group)
-    for (size_t n = 0; n < columns; ++n) {
-      for (size_t i = 0; i < kMxBlock; ++i)
-        values[i] = elements[layout.contracted[group * kMxBlock + i] + layout.channels[n]];
-      const auto block = quantised(format, values);
-      if (!block) return std::nullopt;
-      scales[group * columns + n] = static_cast<std::byte>(block->code);
-      constexpr size_t kPacks = kMxBlock / numerics::kMxPack;
-      for (size_t i = 0; i < kPacks; ++i)
-        std::memcpy(packed.data() + ((group * kPacks + i) * columns + n) * pack_bytes,
-                    block->packed.data() + i * pack_bytes, pack_bytes);
-      for (size_t i = 0; i < kMxBlock; ++i) {
-        const std::byte both = block->packed[i * block_bytes / kMxBlock];
-        const std::byte one =
-            block_bytes == kMxBlock ? both : (i % 2 == 0 ? both & std::byte{15} : both >> 4);
-        single[(group * kMxBlock + i) * columns + n] = one;
-      }
-    }
+  const auto pack_bytes = static_cast<size_t>(size_bytes(format.packed));
+  std::vector<float> values(rows * columns);
+  for (size_t k = 0; k < rows; ++k)
+    for (size_t n = 0; n < columns; ++n)
+      values[k * columns + n] = elements[layout.contracted[k] + layout.channels[n]];
+  std::vector<std::byte> packed(rows / numerics::kMxPack * columns * pack_bytes),
+      scales(rows / kMxBlock * columns);
+  if (!numerics::microscale_columns(format.packed, values, columns, packed.data(),
+                                    reinterpret_cast<uint8_t*>(scales.data())))
+    return std::nullopt;
+  std::vector<std::byte> single = one_by_one(packed, columns, pack_bytes);
   const auto groups = static_cast<int64_t>(rows / kMxBlock), n = static_cast<int64_t>(columns);
   return Microscaled{
       {Type::tensor(format.packed_element, {groups * (kMxBlock / numerics::kMxPack), n}), std::move(packed)},
       {Type::tensor(ElementType::kUI8, {groups, n}), std::move(scales)},
       {Type::tensor(format.element, {groups, kMxBlock, n}), std::move(single)}};
-}
-
-// x [M, K] as MXFP8 and back, in fp32.
-Expr through_mxfp8(const Expr& x) {
-  Builder& builder = x.builder();
-  const int64_t rows = x.type().dim(0), blocks = x.type().dim(1) / kMxBlock;
-  const Expr values(builder, builder.reshape(x.as(ElementType::kF32).id(), {rows, blocks, kMxBlock}));
-  const Expr amax(builder, builder.reduce(OpKind::maximum_, abs(values).id(), {2}));
-  constexpr double kReserve = 7, kLargest = 448, kNoNumber = 255;
-  const Expr exponent = amax.seen_as(ElementType::kI32) >> 23;  // biased; amax is not negative
-  const Expr code = max(exponent - kReserve, exponent.number(0));
-  const Expr down = ((254.0 - code) << 23).seen_as(ElementType::kF32);
-  const Expr power = (code << 23).seen_as(ElementType::kF32);
-  const Expr up = select(exponent == kNoNumber, power.number(std::nan("")),
-                         select(code == 0.0, power.number(0x1p-127), power));
-  const auto spread = [&](const Expr& scale) {
-    return Expr(builder, builder.broadcast_in_dim(scale.id(), {rows, blocks, kMxBlock}, {0, 1}));
-  };
-  const Expr scaled = values * spread(down);
-  const Expr cut = min(max(scaled, scaled.number(-kLargest)), scaled.number(kLargest));
-  const Expr held = cut.as(ElementType::kF8E4M3FN).as(ElementType::kF32) * spread(up);
-  return {builder, builder.reshape(held.id(), {rows, blocks * kMxBlock})};
-}
-
-// The weights in fp32: exact.
-Expr dequantised(Builder& builder, const Microscaled& weights) {
-  const Expr elements = Expr(builder, builder.constant(weights.elements)).as(ElementType::kF32);
-  const auto dims = elements.type().dims_vector();
-  const Literal codes(weights.scales.type().with_element(ElementType::kF8E8M0FNU), weights.scales.dense());
-  const Expr scales = Expr(builder, builder.constant(codes)).as(ElementType::kF32);
-  const Expr spread(builder, builder.broadcast_in_dim(scales.id(), dims, {0, 2}));
-  return {builder, builder.reshape((elements * spread).id(), {dims[0] * dims[1], dims[2]})};
 }
 
 class Microscaling {
@@ -206,37 +139,14 @@ class Microscaling {
     const std::vector<ValueId> operands{x.id(), builder.constant(weights.packed),
                                         builder.constant(weights.scales)};
     const auto contracted = op.integers(Attr::lhs_contracting_dimensions);
-    Function& function = builder.function();
-    const graph::OpId made = function.append(builder.block(), OpKind::composite_, operands,
-                                             {stated.with_element(ElementType::kF32)}, builder.location());
-    Op& composite = function.op(made);
-    composite.set(Attr::name, std::string(kMxProductName));
-    composite.set(Attr::lhs_contracting_dimensions,
-                  std::vector<int64_t>(contracted.begin(), contracted.end()));
-    return {builder, composite.results[0]};
+    return {builder, mx_product_op(builder, operands, {contracted.begin(), contracted.end()}, stated)};
   }
 
   static Expr written_out(const Expr& x, const Op& op, const Microscaled& weights, const Type& stated) {
     Builder& builder = x.builder();
-    const auto contracted = op.integers(Attr::lhs_contracting_dimensions);
-    std::vector<int64_t> order;
-    int64_t rows = 1, terms = 1;
-    for (int64_t d = 0; d < x.type().rank(); ++d)
-      if (std::find(contracted.begin(), contracted.end(), d) == contracted.end()) {
-        order.push_back(d);
-        rows *= x.type().dim(static_cast<int>(d));
-      }
-    for (const int64_t d : contracted) terms *= x.type().dim(static_cast<int>(d));
-    order.insert(order.end(), contracted.begin(), contracted.end());
-    const Expr matrix(builder, builder.reshape(builder.transpose(x.id(), order), {rows, terms}));
-    const Expr w = dequantised(builder, weights);
-    const ValueId sums = builder.add(OpKind::dot_general_, {through_mxfp8(matrix).id(), w.id()},
-                                     {{Attr::lhs_batching_dimensions, std::vector<int64_t>{}},
-                                      {Attr::rhs_batching_dimensions, std::vector<int64_t>{}},
-                                      {Attr::lhs_contracting_dimensions, std::vector<int64_t>{1}},
-                                      {Attr::rhs_contracting_dimensions, std::vector<int64_t>{0}}},
-                                     {Type::tensor(ElementType::kF32, {rows, w.type().dim(1)})});
-    return {builder, builder.reshape(sums, stated.dims_vector())};
+    return mx_product_written_out(x, {builder, builder.constant(weights.elements)},
+                                  {builder, builder.constant(weights.scales)},
+                                  op.integers(Attr::lhs_contracting_dimensions), stated.dims_vector());
   }
 
   const Function& function_;
