@@ -40,6 +40,16 @@ void unpack_e2m1(const void* src, float* dst, size_t n) {
   }
 }
 
+// encode(format, value, Overflow::kSaturate), without its loops for what every format may be.
+uint32_t e2m1_code(const FloatFormat& format, float value) {
+  if (std::isnan(value)) return encode(format, value, Overflow::kSaturate);
+  const float size = std::min(std::fabs(value), 6.0F);
+  const float step = size < 2 ? 0.5F : size < 4 ? 1.0F : 2.0F;
+  constexpr auto kCodes = std::to_array<uint8_t>({0, 1, 2, 3, 4, 0, 5, 0, 6, 0, 0, 0, 7});  // by halves
+  const uint32_t code = kCodes[static_cast<size_t>(std::nearbyint(size / step) * step * 2)];
+  return code | (std::signbit(value) ? 8U : 0U);
+}
+
 // Values beyond the largest are cut to it; NaN stays for the formats that have one.
 void saturate(const FloatFormat& format, float* row, size_t n) {
   const float largest = decode(format, format.max_finite_code());
@@ -57,8 +67,7 @@ void pack_block(DType x4, float* row, void* dst, size_t n) {
   }
   auto* bytes = static_cast<uint8_t*>(dst);
   for (size_t i = 0; i < 2 * n; ++i) {
-    const uint32_t low = encode(format, row[2 * i], Overflow::kSaturate);
-    const uint32_t high = encode(format, row[2 * i + 1], Overflow::kSaturate);
+    const uint32_t low = e2m1_code(format, row[2 * i]), high = e2m1_code(format, row[2 * i + 1]);
     bytes[i] = static_cast<uint8_t>(low | high << 4);
   }
 }

@@ -97,6 +97,25 @@ TEST(Mx, EveryPackedCodeSurvivesUnpackAndPack) {
   }
 }
 
+// One in 65,536 of all fp32 numbers, and those around the middle between two of the format.
+TEST(Mx, PacksAsTheFormatEncodes) {
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1U << 16)
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (int eighths = -64; eighths <= 64; ++eighths) {
+    const float middle = static_cast<float>(eighths) / 8;
+    for (const float value : {std::nextafter(middle, -9.0F), middle, std::nextafter(middle, 9.0F)})
+      values.push_back(value);
+  }
+  for (const float value : values) {
+    const std::array<float, kMxPack> four{value, value, value, value};
+    uint16_t packed = 0;
+    pack_x4(DType::kFloat4E2M1FnX4, four.data(), &packed, 1);
+    const uint32_t code = encode(kFormatFloat4E2M1Fn, value, Overflow::kSaturate);
+    ASSERT_EQ(packed, code * 0x1111U) << value;
+  }
+}
+
 TEST(Mx, DequantizeMultipliesByTheScale) {
   const uint32_t ones = 0x38383838;  // four 1.0 of e4m3fn
   const uint8_t scales[] = {127 + 3, 0, 0xff};

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <vector>
+#include <utility>
 
 #include "base/fault.h"
 #include "numerics/convert.h"
@@ -52,59 +53,78 @@ constexpr size_t kPacksOfBlock = kMxBlock / kMxPack;
 
 using BlockNumbers = std::array<float, kMxBlock>;
 
-// Each block by the better of two scales; a pack of four numbers has `pack_bytes`.
+// Numbers of a block to the nearest ones of an element, without their codes: a sum with a number so large
+// that fp32 has no finer step than the element leaves of `value` what the element holds, rounded to nearest
+// even.
+class Grid {
+ public:
+  explicit Grid(DType x4)
+      : fraction_bits_(x4 == DType::kFloat4E2M1FnX4 ? 1 : 3),
+        least_exponent_(x4 == DType::kFloat4E2M1FnX4 ? 0 : -6),
+        largest_(x4 == DType::kFloat4E2M1FnX4 ? 6.0F : 448.0F) {}
+
+  float nearest(float value) const {
+    const float size = std::min(std::fabs(value), largest_);
+    const float normal =
+        std::max(size, std::bit_cast<float>(static_cast<uint32_t>(127 + least_exponent_) << 23));
+    const uint32_t exponent = std::bit_cast<uint32_t>(normal) >> 23;
+    const float coarse = std::bit_cast<float>((exponent + 23 - static_cast<uint32_t>(fraction_bits_)) << 23);
+    return std::copysign((size + coarse) - coarse, value);
+  }
+
+ private:
+  int fraction_bits_, least_exponent_;
+  float largest_;
+};
+
+// Each block by the better of two scales.
 class Microscaler {
  public:
-  explicit Microscaler(DType x4)
-      : x4_(x4), pack_bytes_(size_bytes(x4)), bytes_(kPacksOfBlock * pack_bytes_), others_(bytes_) {}
+  explicit Microscaler(DType x4) : x4_(x4), grid_(x4) {}
 
   // False where a number is not finite.
   bool take(const BlockNumbers& values) {
-    float amax = 0;
-    bool is_finite = true;
-    for (const float value : values) {
-      is_finite &= std::fabs(value) <= std::numeric_limits<float>::max();
-      amax = std::max(amax, std::fabs(value));
-    }
-    if (!is_finite) return false;
+    uint32_t largest = 0;  // sizes compare as integers
+    for (const float value : values)
+      largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+    const float amax = std::bit_cast<float>(largest);
+    if (!(amax <= std::numeric_limits<float>::max())) return false;
     code_ = mx_scale_code(x4_, amax, MxScaleRule::kOcp);
-    const double error = packed(values, code_, bytes_.data());
-    if (error != 0 && code_ < kLargestCode && packed(values, code_ + 1, others_.data()) < error) {
+    const double error = rounded(values, code_, numbers_);
+    if (error == 0 || code_ >= kLargestCode) return true;
+    // Numbers of the second scale are half as large.
+    if (4 * rounded(values, code_ + 1, others_) < error) {
       ++code_;
-      bytes_.swap(others_);
+      std::swap(numbers_, others_);
     }
     return true;
   }
 
   uint8_t code() const { return static_cast<uint8_t>(code_); }
-  // Packs [8, columns] from `to` on.
-  void store(std::byte* to, size_t columns) const {
-    for (size_t i = 0; i < kPacksOfBlock; ++i)
-      std::memcpy(to + i * columns * pack_bytes_, bytes_.data() + i * pack_bytes_, pack_bytes_);
-  }
+  void store(std::byte* packs) const { pack_x4(x4_, numbers_.data(), packs, kPacksOfBlock); }
 
  private:
-  // The sum of squared errors.
-  double packed(const BlockNumbers& values, int code, std::byte* bytes) const {
-    BlockNumbers scaled, back;
+  // The sum of squared errors, of numbers as the element holds them.
+  double rounded(const BlockNumbers& values, int code, BlockNumbers& numbers) const {
     const float down = std::ldexp(1.0F, kScaleBias - code);
-    for (size_t i = 0; i < kMxBlock; ++i) scaled[i] = values[i] * down;
-    pack_x4(x4_, scaled.data(), bytes, kPacksOfBlock);
-    unpack_x4(x4_, bytes, back.data(), kPacksOfBlock);
-    const double scale = std::ldexp(1.0, code - kScaleBias);
     double error = 0;
     for (size_t i = 0; i < kMxBlock; ++i) {
-      const double difference = back[i] * scale - values[i];
+      const float scaled = values[i] * down;
+      numbers[i] = grid_.nearest(scaled);
+      const double difference = numbers[i] - scaled;
       error += difference * difference;
     }
     return error;
   }
 
   DType x4_;
-  size_t pack_bytes_;
-  std::vector<std::byte> bytes_, others_;
+  Grid grid_;
+  BlockNumbers numbers_{}, others_{};
   int code_ = 0;
 };
+
+// Columns that are taken together: rows of fp32 that fill cache lines.
+constexpr size_t kColumnsTogether = 16;
 
 }  // namespace
 
@@ -113,14 +133,23 @@ bool microscale_columns(DType x4, std::span<const float> values, size_t columns,
   const size_t blocks = columns == 0 ? 0 : values.size() / (kMxBlock * columns);
   const size_t block_bytes = kPacksOfBlock * columns * size_bytes(x4);
   OPENTRN_CHECK(blocks * kMxBlock * columns == values.size(), "{} numbers are no blocks", values.size());
+  const auto pack_bytes = static_cast<size_t>(size_bytes(x4));
   Microscaler block(x4);
-  BlockNumbers numbers;
+  std::array<BlockNumbers, kColumnsTogether> numbers;
+  std::array<std::byte, kMxBlock> packs;
   for (size_t row = 0; row < blocks; ++row)
-    for (size_t n = 0; n < columns; ++n) {
-      for (size_t i = 0; i < kMxBlock; ++i) numbers[i] = values[(row * kMxBlock + i) * columns + n];
-      if (!block.take(numbers)) return false;
-      codes[row * columns + n] = block.code();
-      block.store(packed + row * block_bytes + n * size_bytes(x4), columns);
+    for (size_t first = 0; first < columns; first += kColumnsTogether) {
+      const size_t count = std::min(kColumnsTogether, columns - first);
+      for (size_t i = 0; i < kMxBlock; ++i)
+        for (size_t n = 0; n < count; ++n) numbers[n][i] = values[(row * kMxBlock + i) * columns + first + n];
+      for (size_t n = 0; n < count; ++n) {
+        if (!block.take(numbers[n])) return false;
+        codes[row * columns + first + n] = block.code();
+        block.store(packs.data());
+        std::byte* to = packed + row * block_bytes + (first + n) * pack_bytes;
+        for (size_t i = 0; i < kPacksOfBlock; ++i)
+          std::memcpy(to + i * columns * pack_bytes, packs.data() + i * pack_bytes, pack_bytes);
+      }
     }
   return true;
 }

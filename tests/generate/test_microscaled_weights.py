@@ -50,8 +50,9 @@ def written(model: Any, folder: Path) -> Any:
 
 def logits(file: Any, quantization: str, ranks: int = 1, element: str = "bf16") -> np.ndarray:
     """Behind a prompt, and behind one more token."""
-    engine = _core.decoder_engine(file, "trn3", element, 16, 9, [1, 4], [32], [64], ranks=ranks,
-                                  instance="trn3-gen1-server" if ranks > 1 else "", quantization=quantization)  # fmt: skip
+    instance = "trn3-gen1-server" if ranks > 1 else ""
+    engine = _core.decoder_engine(file, "trn3", element, 16, 9, [1, 4], [32], [64], ranks=ranks, instance=instance,
+                                  quantization=quantization)  # fmt: skip
     first = engine.step([(TOKENS[:20], 0, [3, 1, 2])], True)[0][:20]
     last = engine.step([(TOKENS[20:21], 20, [3, 1, 2])])[0][:1]
     return np.concatenate([first, last]).astype(np.float64)
