@@ -1,9 +1,11 @@
 """Small random models of every architecture that is built from a folder, and what transformers makes of them.
 
-    python reference.py FOLDER
+    python reference.py FOLDER [COUNT SEED]
 
-Runs in an environment of its own, without OpenTrn. Writes FOLDER/NAME/ for each model as transformers publishes them
-(save_pretrained), with logits.npy beside: those of the tokens in FOLDER/tokens.json, in fp32. Models of ADAPTERS have
+With a count, so many models of families and sizes that are drawn by the seed take the place of the listed ones. Runs
+in an environment of its own, without OpenTrn. Writes FOLDER/NAME/ for each model as transformers publishes them
+(save_pretrained), in fp32, with logits.npy beside: those of the tokens in FOLDER/tokens.json, computed in fp64, and
+rounding.json: how far its own in fp32 are from those, as a part of the largest one. Models of ADAPTERS have
 FOLDER/NAME/adapter/ too, a random adapter as PEFT saves it, and logits with it.
 """
 
@@ -75,12 +77,94 @@ ADAPTERS: dict[str, dict[str, Any]] = {
 }
 
 
+def divisor(random: np.random.Generator, number: int) -> int:
+    return int(random.choice([n for n in range(1, number + 1) if number % n == 0]))
+
+
+def rope_parameters(random: np.random.Generator, head: int) -> dict[str, Any]:
+    """Positions as they are, scaled linearly, as Llama 3's, or by YaRN."""
+    base = {"rope_theta": float(10 ** random.uniform(2, 6))}
+    factor = float(random.uniform(1.5, 8))
+    kind = random.choice(["default", "linear", "llama3", "yarn"]) if head > 4 else "default"
+    return base | {
+        "default": {"rope_type": "default"},
+        "linear": {"rope_type": "linear", "factor": factor},
+        "llama3": LLAMA3 | {"factor": factor} | base,
+        "yarn": YARN | {"factor": factor} | base,
+    }[kind]
+
+
+def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
+    """A family, and sizes that its class takes."""
+    family = str(random.choice(["Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Qwen2Moe", "Qwen3Moe", "Granite",
+                                "Gemma", "Gemma2", "Gemma3", "GptOss", "GPT2"]))  # fmt: skip
+    heads, head = int(random.integers(1, 9)), 2 * int(random.choice([2, 4, 5, 8, 12, 16, 32, 64]))
+    layers, vocabulary = int(random.integers(1, 4)), int(random.integers(101, 400))
+    if family == "GPT2":
+        return family, {"n_layer": layers, "n_head": heads, "n_embd": heads * head // 2, "vocab_size": vocabulary}
+    hidden = heads * int(random.integers(3, 40))
+    own_head = family not in ("Qwen2", "Qwen2Moe", "Granite")
+    if not own_head:
+        hidden = heads * head
+    settings: dict[str, Any] = {
+        "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads, "vocab_size": vocabulary,
+        "num_key_value_heads": divisor(random, heads), "head_dim": head,
+        "intermediate_size": int(random.integers(5, 200)), "tie_word_embeddings": bool(random.integers(2)),
+        "rope_parameters": rope_parameters(random, head), "rms_norm_eps": float(10 ** random.uniform(-7, -3)),
+        "initializer_range": 0.15 * (64 / hidden) ** 0.5,
+    }  # fmt: skip
+    if not own_head:
+        del settings["head_dim"]
+    experts = int(random.integers(2, 12))
+    taken = int(random.integers(1, experts + 1))
+    moe = {"num_experts": experts, "num_experts_per_tok": taken, "norm_topk_prob": bool(random.integers(2)),
+           "moe_intermediate_size": int(random.integers(5, 90))}  # fmt: skip
+    window = int(random.integers(2, 40))
+    settings |= {
+        "Llama": {"attention_bias": bool(random.integers(2))},
+        "Mistral": {"sliding_window": window if random.integers(2) else None},
+        "Mixtral": {"num_local_experts": experts, "num_experts_per_tok": taken},
+        "Qwen2": {"use_sliding_window": True, "sliding_window": window,
+                  "max_window_layers": int(random.integers(0, layers + 1))},
+        "Qwen2Moe": moe | {"shared_expert_intermediate_size": int(random.integers(5, 90))},
+        "Qwen3Moe": moe,
+        "Granite": {"embedding_multiplier": float(random.uniform(0.5, 8)),
+                    "logits_scaling": float(random.uniform(1, 8)),
+                    "residual_multiplier": float(random.uniform(0.1, 1)),
+                    "attention_multiplier": float(random.uniform(0.05, 0.5))},
+        "Gemma2": {"sliding_window": window, "query_pre_attn_scalar": int(random.integers(4, 64))},
+        "Gemma3": {"sliding_window": window, "query_pre_attn_scalar": int(random.integers(4, 64))},
+        "GptOss": {"num_local_experts": experts, "num_experts_per_tok": taken, "sliding_window": window},
+    }.get(family, {})  # fmt: skip
+    if family == "Gemma3":
+        settings["rope_parameters"] = {
+            kind: rope_parameters(random, head) for kind in ("full_attention", "sliding_attention")
+        }
+        settings["layer_types"] = [
+            str(random.choice(["full_attention", "sliding_attention"])) for _ in range(layers)
+        ]
+    return family, settings
+
+
+def models(arguments: list[str]) -> dict[str, tuple[str, dict[str, Any]]]:
+    if not arguments:
+        return MODELS
+    count, seed = (int(a) for a in arguments)
+    chosen = {}
+    for number in range(count):
+        family, settings = drawn(np.random.default_rng([seed, number]))
+        chosen[f"{number:04d}-{family.lower()}"] = (family, settings)
+    return chosen
+
+
 def model_of(family: str, settings: dict[str, Any]) -> Any:
     """In fp32, with norms and biases that are not the ones and zeros that transformers begins with."""
     sizes = GPT2 if family == "GPT2" else SIZES
     config_type = "Gemma3Text" if family == "Gemma3" else family
     config = getattr(transformers, f"{config_type}Config")(**(sizes | settings))
     head = "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM"
+    # As formulas: kernels of attention leave out what Gemma 2 caps, and those of experts ask for even sizes.
+    config._attn_implementation = config._experts_implementation = "eager"
     model = getattr(transformers, head)(config).eval().float()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -94,14 +178,18 @@ def main() -> None:
     torch.manual_seed(0)
     tokens = np.random.default_rng(7).integers(1, 100, 37).tolist()
     (folder / "tokens.json").write_text(json.dumps(tokens))
-    for name, (family, settings) in MODELS.items():
+    for name, (family, settings) in models(sys.argv[2:]).items():
         model = model_of(family, settings)
         model.save_pretrained(folder / name)
         if name in ADAPTERS:
             model = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, **ADAPTERS[name])).eval()
             model.save_pretrained(folder / name / "adapter")
         with torch.no_grad():
-            np.save(folder / name / "logits.npy", model(torch.tensor([tokens])).logits[0].numpy())
+            rounded = model(torch.tensor([tokens])).logits[0].numpy()
+            logits = model.double()(torch.tensor([tokens])).logits[0].numpy()
+        np.save(folder / name / "logits.npy", logits)
+        error = float(np.abs(rounded - logits).max() / np.abs(logits).max())
+        (folder / name / "rounding.json").write_text(json.dumps(error))
 
 
 if __name__ == "__main__":

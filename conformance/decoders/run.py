@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Compare the decoders' graphs with Hugging Face's transformers on random models of every architecture.
 
-    ./dev conformance decoders [--python PATH] [--only TEXT] [--json FILE]
+    ./dev conformance decoders [--python PATH] [--only TEXT] [--json FILE] [--random N [--seed N]]
 
 The reference runs in an environment of its own: that of --python, else out/conformance-decoders/environment, which is
 made the first time. Per model, with the LoRA adapter that lies beside it if there is one: the logits of all tokens in
-one step, and those of a prefill and of single steps behind it, in fp32. Ends with `N passed, N failed, N skipped`.
+one step, and those of a prefill and of single steps behind it, in fp32. With --random models of families and sizes
+that are drawn, which 2 and 4 ranks compute as well where they can share the heads. Ends with `N passed, N failed, N
+skipped`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT = 1e-5  # of the largest logit: rounding of fp32 in another order
+# Drawn models may carry rounding far: so many times what the reference's own logits in fp32 are off.
+ROUNDINGS = 8
 FIRST = 20  # tokens of the prefill
 
 
@@ -36,8 +40,16 @@ def environment(given: Path | None) -> Path:
     return reference_python(None, HERE)
 
 
-def compare(folder: Path, tokens: list[int]) -> dict[str, Any]:
-    """How far the logits are from the reference's, as parts of its largest one."""
+def shares_of(folder: Path) -> list[int]:
+    """The numbers of ranks, 2 and 4, that can share the model's heads."""
+    config = json.loads((folder / "config.json").read_text())
+    heads = config.get("num_attention_heads", config.get("n_head"))
+    keys = config.get("num_key_value_heads", heads)
+    return [n for n in (2, 4) if heads % n == 0 and (keys % n == 0 or n % keys == 0)]
+
+
+def compare(folder: Path, tokens: list[int], ranks: list[int]) -> dict[str, Any]:
+    """How far the logits are from the reference's, as parts of its largest one. `ranks`: those that share the model."""
     from opentrn import _core
 
     lora = folder / "adapter" if (folder / "adapter").is_dir() else None
@@ -50,9 +62,16 @@ def compare(folder: Path, tokens: list[int]) -> dict[str, Any]:
     for i in range(FIRST, len(tokens)):
         single.append(engine.step([([tokens[i]], i, blocks)])[0][0].copy())
     scale = np.abs(wanted).max()
+    together_errors = [float(np.abs(together - wanted).max() / scale)]
+    for count in ranks:
+        engine = _core.decoder_engine(file, "trn2", "f32", 16, 9, [1], [48], [64], ranks=count,
+                                      instance="trn2.48xlarge")  # fmt: skip
+        found = engine.step([(tokens, 0, [3, 1, 2])], every_token=True)[0][: len(tokens)]
+        together_errors.append(float(np.abs(found - wanted).max() / scale))
     return {
         "model": folder.name,
-        "together": float(np.abs(together - wanted).max() / scale),
+        "ranks": ranks,
+        "together": max(together_errors),
         "single": float(np.abs(np.array(single) - wanted[FIRST - 1 :]).max() / scale),
         "likeliest": int((together.argmax(1) == wanted.argmax(1)).sum()),
         "tokens": len(tokens),
@@ -68,17 +87,21 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="models whose names contain it")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--random", type=int, metavar="N", help="so many models that are drawn, not the listed ones")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of --random (0)")
     options = parser.parse_args()
     python = environment(options.python)
     rows = []
     with tempfile.TemporaryDirectory() as place:
+        arguments = [] if options.random is None else [str(options.random), str(options.seed)]
         subprocess.run(
-            [str(python), str(HERE / "reference.py"), place], check=True, stderr=subprocess.DEVNULL
+            [str(python), str(HERE / "reference.py"), place, *arguments], check=True, stderr=subprocess.DEVNULL
         )
         tokens = json.loads((Path(place) / "tokens.json").read_text())
         for folder in sorted(p for p in Path(place).iterdir() if p.is_dir() and options.only in p.name):
-            row = compare(folder, tokens)
-            row["passed"] = max(row["together"], row["single"]) <= LIMIT and row["likeliest"] == row["tokens"]
+            row = compare(folder, tokens, shares_of(folder) if arguments else [])
+            limit = max(LIMIT, ROUNDINGS * json.loads((folder / "rounding.json").read_text()))
+            row["passed"] = max(row["together"], row["single"]) <= limit and row["likeliest"] == row["tokens"]
             rows.append(row)
             print(
                 f"{'passed' if row['passed'] else 'FAILED'}  {row['model']:<20} {row['together']:.1e} together, "
