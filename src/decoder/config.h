@@ -61,9 +61,19 @@ struct Config {
   // features]), where the features are those of the model behind its last norm, or the head's own result; the
   // model's head makes logits of that, without a norm.
   bool eagle = false, fc_bias = false;
+  // EAGLE-3's (Li et al. 2025): attention reads [norm(embedding), norm(features)], the features are those of
+  // `feature_layers`, or what the head's layer gave, in front of its norm, and the head has a norm and makes
+  // logits of its own.
+  bool eagle3 = false;
+  bool norm_before_residual = false;  // what is added behind attention are the normed features
+  // The tokens that its logits are of; empty: all of the vocabulary.
+  std::vector<int32_t> words;
   // A step also gives what such a head reads: of a model the normed features of all its tokens, of an EAGLE
   // head its result behind each last token.
   bool features = false;
+  // Of a model with an EAGLE-3 head: its features are what so many layers made, ascending, side by side and
+  // through the head's fc; empty: the normed ones of its end.
+  std::vector<int64_t> feature_layers;
   bool pooled = false;  // a step gives the normed features of each last token, in place of logits
   // gpt-oss's: the router and the experts have biases, and the experts' gate and features are kept within
   // `gate_limit`; 0: neither.
@@ -81,7 +91,8 @@ struct Config {
   int64_t query_features() const { return heads * head_features; }
   int64_t kv_features() const { return kv_heads * head_features; }
   int64_t qkv_features() const { return query_features() + 2 * kv_features(); }
-  int64_t result_features() const { return pooled ? hidden : vocabulary; }
+  int64_t head_words() const { return words.empty() ? vocabulary : static_cast<int64_t>(words.size()); }
+  int64_t result_features() const { return pooled ? hidden : head_words(); }
   double score_scale() const;
   bool is_windowed(int64_t layer) const { return !windowed.empty() && windowed[static_cast<size_t>(layer)]; }
   bool has_local_rope() const { return local_rope_base > 0 && !windowed.empty(); }

@@ -107,8 +107,10 @@ void DraftModel::read_together(std::span<Asked* const> asked, std::vector<Bucket
       const auto own = result.features.subspan(i * bytes, bytes);
       asked[i]->own.insert(asked[i]->own.end(), own.begin(), own.end());
     }
+    const std::vector<int32_t>& words = engine_.config().words;
     if (std::isfinite(result.largest_logits[i]))
-      asked[i]->guesses.push_back(result.tokens[i]);
+      asked[i]->guesses.push_back(words.empty() ? result.tokens[i]
+                                                : words.at(static_cast<size_t>(result.tokens[i])));
     else
       asked[i]->most = 0;  // its values overflowed: what it would say means nothing
   }

@@ -192,12 +192,20 @@ class StepBuilder : private StepOps {
     ValueId x = begun();
     find_positions(-1);
     std::vector<ValueId> results{x};
+    std::vector<ValueId> entering;  // layers of whose features an EAGLE-3 head makes its own
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       layer_ = layer;
-      x = plus(x, after(attention(x, results), "after_attention_norm"));
+      if (std::ranges::count(config_.feature_layers, layer) > 0) entering.push_back(narrow(x));
+      const ValueId residual = config_.eagle3 && config_.norm_before_residual ? normed(x, "hidden_norm") : x;
+      x = plus(residual, after(attention(x, results), "after_attention_norm"));
       x = plus(x, after(feed_forward(x), "after_feed_forward_norm"));
     }
     layer_ = -1;
+    if (std::ranges::count(config_.feature_layers, config_.layers) > 0) entering.push_back(narrow(x));
+    if (!entering.empty()) {
+      at("features");
+      features_ = narrow(product(builder_.concatenate(entering, 1), {weight(kFeatureWeight)}));
+    }
     results[0] = ended(x);
     return results;
   }
@@ -240,6 +248,10 @@ class StepBuilder : private StepOps {
   ValueId begun() {
     at("embedding");
     const ValueId words = rows_of(weight("embedding"), tokens_);
+    if (config_.eagle3) {
+      words_ = builder_.convert(words, kReal);
+      return builder_.convert(features_, kReal);
+    }
     if (config_.eagle) {
       const ValueId x = product(builder_.concatenate({words, features_}, 1), {weight("fc")});
       return config_.fc_bias ? biased(x, "fc_bias") : x;
@@ -265,15 +277,15 @@ class StepBuilder : private StepOps {
   ValueId ended(ValueId x) {
     at("logits");
     ValueId last;
-    if (config_.features && !config_.eagle) {
+    if (config_.features && !config_.eagle && config_.feature_layers.empty()) {
       features_ = narrow(normed(x, "norm"));
       last = has_last(bucket_) ? rows_of(features_, last_) : features_;
     } else {
       if (has_last(bucket_)) x = rows_of(x, last_);
-      if (!config_.eagle) x = normed(x, "norm");
+      if (config_.eagle) features_ = narrow(x);
+      if (!config_.eagle || config_.eagle3) x = normed(x, "norm");
       if (config_.pooled) return x;
       last = narrow(x);
-      if (config_.eagle) features_ = last;
     }
     ValueId logits = product(last, {weight("head")});
     if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
@@ -332,6 +344,10 @@ class StepBuilder : private StepOps {
 
   ValueId attention(ValueId x, std::vector<ValueId>& results) {
     at("attention");
+    if (config_.eagle3) {
+      const ValueId words = normed(words_, "attention_norm"), features = normed(x, "hidden_norm");
+      return attended(narrow(builder_.concatenate({words, features}, 1)), results);
+    }
     return attended(narrow(config_.eagle ? x : normed(x, "attention_norm")), results);
   }
   ValueId attended(ValueId in, std::vector<ValueId>& results) {
@@ -680,7 +696,7 @@ class StepBuilder : private StepOps {
   const StepOptions options_;
   int64_t rows_;
   ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, context_runs_{}, last_{}, mask_{},
-      window_mask_{}, features_{}, sampling_{};
+      window_mask_{}, features_{}, words_{}, sampling_{};
   Turns turns_, local_turns_;
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_, sent_;  // to other ranks and cores

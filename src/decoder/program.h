@@ -72,6 +72,9 @@ struct Weight {
   int64_t groups = 1, rows = 0;
 };
 
+// An EAGLE-3 head's fc, in its model (Config::feature_layers).
+inline const std::string kFeatureWeight = "features_fc";
+
 // Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences *
 // context] i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
 // token each), sampling [sequences or rows, kSamplingColumns] f32 of one that draws, features [rows, hidden]

@@ -75,12 +75,13 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
   else
     rope("rope");
   if (config.has_local_rope()) rope("local_rope");
-  if (config.eagle) matrix("fc", 2 * config.hidden, config.hidden);
+  if (config.eagle && !config.eagle3) matrix("fc", 2 * config.hidden, config.hidden);
   if (config.fc_bias) vector("fc_bias", config.hidden);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const auto named = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
-    if (!config.eagle) norm(named("attention_norm"));
-    read(named("qkv"), config.hidden, config.qkv_features());
+    if (!config.eagle || config.eagle3) norm(named("attention_norm"));
+    if (config.eagle3) norm(named("hidden_norm"));
+    read(named("qkv"), config.eagle3 ? 2 * config.hidden : config.hidden, config.qkv_features());
     if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
     if (config.qk_norm) {
       vector(named("q_norm"), config.head_features);
@@ -103,8 +104,12 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     if (config.plain) vector(named("down_bias"), config.hidden);
     if (config.norms_after) norm(named("after_feed_forward_norm"));
   }
-  if (!config.eagle) norm("norm");
-  if (!config.pooled) matrix("head", config.hidden, config.vocabulary);
+  if (!config.eagle || config.eagle3) norm("norm");
+  if (!config.pooled) matrix("head", config.hidden, config.head_words());
+  if (!config.feature_layers.empty()) {
+    const auto count = static_cast<int64_t>(config.feature_layers.size());
+    matrix(kFeatureWeight, count * config.hidden, config.hidden);
+  }
   return list;
 }
 

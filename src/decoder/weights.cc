@@ -47,6 +47,7 @@ constexpr NameRow kNames[] = {
     {"k_norm", "blk.{}.attn_k_norm.weight", "model.layers.{}.self_attn.k_norm.weight"},
     {"output", "blk.{}.attn_output.weight", "model.layers.{}.self_attn.o_proj.weight"},
     {"output_bias", "blk.{}.attn_output.bias", "model.layers.{}.self_attn.o_proj.bias"},
+    {"hidden_norm", "", "model.layers.{}.hidden_norm.weight"},
     {"sinks", "blk.{}.attn_sinks.weight", "model.layers.{}.self_attn.sinks"},
     {"feed_forward_norm", "blk.{}.ffn_norm.weight", "model.layers.{}.post_attention_layernorm.weight"},
     {"gate", "blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gate_proj.weight"},
@@ -146,6 +147,14 @@ class Loader {
   Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element, Adapter* adapter)
       : config_(config), tensors_(tensors), names_(names), element_(element), adapter_(adapter) {}
 
+  // A matrix of so many rows, transposed as products read it.
+  std::shared_ptr<sim::Buffer> transposed(std::string_view part, int64_t depth, int64_t count) {
+    auto buffer = sim::Buffer::allocate(depth * count * graph::storage_bytes(element_));
+    columns(part, Target(element_, buffer->data()), depth, count, 0, count);
+    run_tasks();
+    return kept(buffer);
+  }
+
   std::vector<std::shared_ptr<sim::Buffer>> run(const GivenWeights& given) {
     std::vector<std::shared_ptr<sim::Buffer>> made;
     const std::vector<Weight> stated = weights(config_, element_);
@@ -167,7 +176,9 @@ class Loader {
       load_narrow(weight, buffer->data(), scales->data());
     }
     if (adapter_) adapter_->expect_all_used();
-    if (given.empty() && !config_.pooled) expect_all_read();
+    const bool is_whole =
+        std::ranges::all_of(given, [](const auto& row) { return row.first == kFeatureWeight; });
+    if (is_whole && !config_.pooled) expect_all_read();
     run_tasks();
     return made;
   }
@@ -214,15 +225,16 @@ class Loader {
     const int64_t hidden = config_.hidden, q = config_.query_features(), kv = config_.kv_features();
     if (part == "embedding") return rows("embedding", target, config_.vocabulary, hidden);
     if (part == "head")
-      return columns(config_.tied ? "embedding" : "head", target, hidden, config_.vocabulary, 0,
-                     config_.vocabulary);
+      return columns(config_.tied ? "embedding" : "head", target, hidden, config_.head_words(), 0,
+                     config_.head_words());
     if (part == "fc") return columns("fc", target, 2 * hidden, hidden, 0, hidden);
     if (config_.plain && weight.type.rank() == 2)  // as the file has them
       return rows(part, target, weight.rows > 0 ? weight.rows : weight.type.dim(0), weight.type.dim(1));
     if (part == "qkv") {
-      columns("q", target, hidden, q, 0, q + 2 * kv);
-      columns("k", target, hidden, kv, q, q + 2 * kv);
-      return columns("v", target, hidden, kv, q + kv, q + 2 * kv);
+      const int64_t depth = config_.eagle3 ? 2 * hidden : hidden;
+      columns("q", target, depth, q, 0, q + 2 * kv);
+      columns("k", target, depth, kv, q, q + 2 * kv);
+      return columns("v", target, depth, kv, q + kv, q + 2 * kv);
     }
     if (part == "qkv_bias" && !config_.plain) {
       vector("q_bias", target, q, 0);
@@ -254,6 +266,8 @@ class Loader {
   // Tables that follow from the configuration, and the copy of a tied table.
   bool is_known_otherwise(std::string_view name) const {
     if (name.ends_with(".rotary_emb.inv_freq") || name == "rope_freqs.weight") return true;
+    // Which words an EAGLE-3 head has, and its fc, which its model reads.
+    if (config_.eagle3 && (name == "d2t" || name == "t2d" || name.ends_with("fc.weight"))) return true;
     if (config_.plain && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))) return true;
     return config_.tied && name == "lm_head.weight";
   }
@@ -370,6 +384,9 @@ class Loader {
     if (!found && config_.plain) found = tensors_.find("transformer." + name);
     if (!found && config_.eagle && name.starts_with("model."))  // as EAGLE's authors publish heads
       found = tensors_.find(std::string_view(name).substr(6));
+    constexpr std::string_view kFirst = "model.layers.0.";
+    if (!found && config_.eagle3 && name.starts_with(kFirst))
+      found = tensors_.find(fmt::format("midlayer.{}", name.substr(kFirst.size())));
     // Of a table of positions those are read that programs reach.
     const bool longer =
         found && part == "positions" && found->shape.size() == 2 && found->shape[0] > shape[0];
@@ -389,7 +406,8 @@ class Loader {
     if (!found)
       throw Fault(FaultKind::kInput, "decoder.weights", fmt::format("the file has no tensor {}", name),
                   "is it the whole model? A model in several files is named by its index or its first one");
-    if (is_of_bytes != (found->encoding == import::weights::Encoding::kU8))
+    using import::weights::Encoding;
+    if (is_of_bytes ? found->encoding != Encoding::kU8 : found->encoding >= Encoding::kU8)
       throw Fault(FaultKind::kInput, "decoder.weights",
                   fmt::format("{} is {}", name, import::weights::name(found->encoding)),
                   "U8 are the blocks and scales of MXFP4 experts, and nothing else");
@@ -550,6 +568,15 @@ std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, con
                                                        Names names, ElementType element, Adapter* adapter,
                                                        const GivenWeights& given) {
   return Loader(config, tensors, names, element, adapter).run(given);
+}
+
+std::shared_ptr<sim::Buffer> load_feature_weight(const Config& model, const TensorTable& head,
+                                                 ElementType element) {
+  Config config = model;
+  config.eagle = true;  // whose names may have no "model." in front
+  const auto layers = static_cast<int64_t>(model.feature_layers.size());
+  return Loader(config, head, Names::kHuggingFace, element, /*adapter=*/nullptr)
+      .transposed("fc", layers * model.hidden, model.hidden);
 }
 
 }  // namespace opentrn::decoder

@@ -23,6 +23,11 @@ int64_t interleaved_row(int64_t row, int64_t head_features);
 
 using GivenWeights = std::map<std::string, std::shared_ptr<sim::Buffer>>;
 
+// The transpose of an EAGLE-3 head's fc.weight, for a model of this configuration.
+std::shared_ptr<sim::Buffer> load_feature_weight(const Config& model,
+                                                 const import::weights::TensorTable& head,
+                                                 graph::ElementType element);
+
 // In the order of weights(): memory that is only read, in the type that the weight states. Input fault
 // decoder.weights for a tensor that is absent or has another shape; not modelled decoder.architecture for one
 // that nothing reads. `adapter`: what is added to its matrices,

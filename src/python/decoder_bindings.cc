@@ -123,10 +123,9 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   decoder::Names names, const std::string& target, const std::string& element,
                                   decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
                                   const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                  std::string instance, int cores_per_rank, bool features,
+                                  std::string instance, int cores_per_rank, const Checkpoint* eagle,
                                   const std::string& quantization) {
   decoder::EngineOptions options;
-  config.features = features;
   config.narrow = decoder::narrow_type(quantization, arch::resolve_target(target));
   options.ranks = ranks;
   options.cores_per_rank = cores_per_rank;
@@ -142,7 +141,9 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
     config.context = std::min(config.context, std::max<int64_t>(1, options.context_buckets.back()));
   std::optional<decoder::Adapter> adapter;
   if (lora) adapter.emplace(import::weights::read_adapter(*lora));
-  auto weights = load_weights(config, tensors, names, options.element, adapter ? &*adapter : nullptr);
+  decoder::GivenWeights given;
+  if (eagle) given = decoder::give_features(*eagle, config, options.element);
+  auto weights = load_weights(config, tensors, names, options.element, adapter ? &*adapter : nullptr, given);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
 }
 
@@ -150,24 +151,24 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        const std::string& element, int64_t block_tokens, int64_t blocks,
                                        Sizes sequences, Sizes tokens, Sizes contexts,
                                        const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                       std::string instance, int cores_per_rank, bool features,
+                                       std::string instance, int cores_per_rank, const Checkpoint* eagle,
                                        const std::string& quantization) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
-                   ranks, std::move(instance), cores_per_rank, features, quantization);
+                   ranks, std::move(instance), cores_per_rank, eagle, quantization);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
                                              const std::string& element, int64_t block_tokens, int64_t blocks,
                                              Sizes sequences, Sizes tokens, Sizes contexts,
                                              const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                             std::string instance, int cores_per_rank, bool features,
-                                             const std::string& quantization) {
+                                             std::string instance, int cores_per_rank,
+                                             const Checkpoint* eagle, const std::string& quantization) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, features,
+                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, eagle,
                    quantization);
 }
 
@@ -199,8 +200,11 @@ int64_t add_adapter(Engine& engine, const import::weights::TensorTable& tensors,
                     const std::filesystem::path& folder) {
   const Unlocked unlocked;
   decoder::Adapter adapter(import::weights::read_adapter(folder));
+  decoder::GivenWeights given;
+  if (!engine.config().feature_layers.empty())
+    given.emplace(decoder::kFeatureWeight, engine.weight(decoder::kFeatureWeight));
   return engine.add_adapter(
-      load_weights(engine.config(), tensors, names, engine.options().element, &adapter));
+      load_weights(engine.config(), tensors, names, engine.options().element, &adapter, given));
 }
 
 // (logits [rows, vocabulary] or features [rows, hidden], the bucket, rows of each sequence)
@@ -392,6 +396,7 @@ void bind_engine(nb::module_& module) {
         row["feed_forward"] = config.feed_forward;
         row["vocabulary"] = config.vocabulary;
         row["context"] = config.context;
+        row["eagle"] = config.eagle3 ? 3 : config.eagle ? 1 : 0;  // the version of such a head
         return row;
       });
 }
@@ -425,10 +430,12 @@ void bind_decoder(nb::module_& module) {
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "quantization"_a = "none");
+             "instance"_a = "", "cores_per_rank"_a = 1, "eagle"_a.none() = nb::none(),
+             "quantization"_a = "none");
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "quantization"_a = "none");
+             "instance"_a = "", "cores_per_rank"_a = 1, "eagle"_a.none() = nb::none(),
+             "quantization"_a = "none");
   module.def("eagle_engine", &eagle_engine_of, "file"_a, "model"_a, "block_tokens"_a, "blocks"_a,
              "sequences"_a, "tokens"_a, "contexts"_a);
   module.def("is_eagle", &decoder::is_eagle, "file"_a);

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tiny import Tiny
-from tiny_eagle import GUESSES, Head
+from tiny_eagle import GUESSES, Head, Head3
 
 from opentrn import cli
 from opentrn.errors import InputError, NotModelled
@@ -48,6 +48,35 @@ def test_answers_are_those_without_guesses_and_guesses_those_of_the_head(
     assert 5 < model.right < model.guessed
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"before": True, "own": True}, {"words": (5, *range(9, 60), *range(70, 95)), "layers": (1, 2)}],
+    ids=["plain", "norm before residual", "words of its own"],
+)
+def test_guesses_are_those_of_a_head_of_the_third_version(
+    more: dict[str, Any], tiny: Tiny, path: Path, tmp_path: Path
+) -> None:
+    head = Head3(tiny, **more)
+    _, alone = answered(path)
+    model, answers = answered(path, speculate=GUESSES, draft_model=head.write(tmp_path / "head"))
+    assert answers == alone
+    expected = np.sum([head.counts(prompt, answer) for prompt, answer in zip(PROMPTS, answers)], 0)
+    assert (model.guessed, model.right) == tuple(expected)
+    assert 5 < model.right < model.guessed
+
+
+def test_features_of_the_third_version_come_from_layers_of_a_deeper_model(tmp_path: Path) -> None:
+    """By default behind 2, half and all but 3 of the layers."""
+    deep = Tiny(seed=7, context=256, layers=7)
+    for name in (f"blk.{i}.{part}.weight" for i in range(7) for part in ("attn_output", "ffn_down")):
+        deep.weights[name] *= 0.05  # so that features of the middle say what follows
+    path, head = deep.write(tmp_path), Head3(deep, layers=())
+    model, answers = answered(path, speculate=GUESSES, draft_model=head.write(tmp_path / "head"))
+    expected = np.sum([head.counts(prompt, answer) for prompt, answer in zip(PROMPTS, answers)], 0)
+    assert (model.guessed, model.right) == tuple(expected)
+    assert model.right > 2
+
+
 def test_drawn_answers_are_those_without_guesses(tiny: Tiny, path: Path, tmp_path: Path) -> None:
     sampling = Sampling(temperature=0.9, top_p=0.9, seed=5)
     folder = Head(tiny).write(tmp_path / "head")
@@ -77,7 +106,6 @@ def test_the_command_takes_a_head(path: Path, tiny: Tiny, tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
-        ({"midlayer.hidden_norm.weight": np.ones(64, np.float32)}, NotModelled, "an EAGLE-3 head"),
         ({"layers.0.input_layernorm.weight": np.ones(64, np.float32)}, NotModelled, "norms its input"),
         ({"config": {"num_hidden_layers": 2}}, NotModelled, "an EAGLE head of 2 layers"),
         ({"config": {"architectures": ["Qwen3ForCausalLM"]}}, NotModelled, "of the architecture qwen3"),
@@ -89,6 +117,31 @@ def test_heads_that_are_refused(
     changes: dict[str, Any], error: type[Exception], match: str, path: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
     folder = Head(tiny).write(tmp_path / "head", **changes)
+    with pytest.raises(error, match=match) as caught:
+        LanguageModel(path, context=128, speculate=2, draft_model=folder)
+    assert caught.value.label in ("decoder.eagle", "decoder.weights")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"config": {"norm_before_fc": True}}, NotModelled, "an EAGLE-3 head with norm_before_fc"),
+        ({"config": {"eagle_config": {"use_aux_hidden_state": False}}}, NotModelled, "features of one layer"),
+        ({"config": {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 3]}}}, InputError, "layers 0, 3 of 2"),
+        ({"config": {"eagle_config": {"eagle_aux_hidden_state_layer_ids": "x"}}}, InputError, "features behind"),
+        ({"config": {"eagle_config": None}}, InputError, "features behind layers 2, 1, -1 of 2"),
+        ({"config": {"draft_vocab_size": 50}}, InputError, "50 words, and no tensor d2t"),
+        ({"d2t": np.zeros(7, np.int64)}, InputError, r"d2t of the EAGLE head is I64 \[7\]"),
+        ({"config": {"draft_vocab_size": 2}, "d2t": np.array([0, 500])}, InputError, "token 1 \\+ 500 of 102"),
+        ({"fc.bias": np.ones(64, np.float32)}, NotModelled, "whose fc has a bias"),
+        ({"fc.weight": np.ones((64, 64), np.float32)}, InputError, "fc.weight is"),
+        ({"config": {"hidden_size": 32}}, InputError, "the number of features of the EAGLE head is 32"),
+    ],
+)
+def test_heads_of_the_third_version_that_are_refused(
+    changes: dict[str, Any], error: type[Exception], match: str, path: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    folder = Head3(tiny).write(tmp_path / "head", **changes)
     with pytest.raises(error, match=match) as caught:
         LanguageModel(path, context=128, speculate=2, draft_model=folder)
     assert caught.value.label in ("decoder.eagle", "decoder.weights")  # type: ignore[attr-defined]

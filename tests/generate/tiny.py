@@ -185,16 +185,22 @@ class Tiny:
         head = self.weights.get("output.weight", self.weights["token_embd.weight"]).astype(np.float64)
         return features @ head.T / self.scales.get("logit_scale", 1)
 
+    def states(self, tokens: list[int]) -> list[np.ndarray]:
+        """[tokens, hidden] in front of the first layer, and behind each."""
+        w = {name: value.astype(np.float64) for name, value in self.weights.items()}
+        made = [w["token_embd.weight"][tokens] * self.scales.get("embedding_scale", 1)]
+        for i in range(self.layers):
+            part = {key.split(".", 2)[2]: w[key] for key in w if key.startswith(f"blk.{i}.")}
+            made.append(self.through(made[-1], part))
+        return made
+
     def features(self, tokens: list[int]) -> np.ndarray:
         """[tokens, hidden], behind the last norm."""
-        w = {name: value.astype(np.float64) for name, value in self.weights.items()}
-        x = w["token_embd.weight"][tokens] * self.scales.get("embedding_scale", 1)
-        for i in range(self.layers):
-            x = self.through(x, {key.split(".", 2)[2]: w[key] for key in w if key.startswith(f"blk.{i}.")})
-        return _norm(x, w["output_norm.weight"])
+        return norm(self.states(tokens)[-1], self.weights["output_norm.weight"].astype(np.float64))
 
-    def through(self, x: np.ndarray, part: dict[str, np.ndarray]) -> np.ndarray:
-        """x [tokens, hidden] behind a layer of these weights. Without attn_norm.weight it has no such norm."""
+    def through(self, x: np.ndarray, part: dict[str, np.ndarray], read: np.ndarray | None = None) -> np.ndarray:
+        """x [tokens, hidden] behind a layer of these weights. Without attn_norm.weight it has no such norm. read: what
+        attention reads in place of x."""
         d, count = self.head_features, len(x)
         angles = np.arange(count)[:, None] * 1000.0 ** (-np.arange(0, d, 2) / d)[None, :]
         cosine, sine = np.cos(np.concatenate([angles] * 2, 1)), np.sin(np.concatenate([angles] * 2, 1))
@@ -204,11 +210,12 @@ class Tiny:
             return x * cosine[:, None] + swapped * sine[:, None]
 
         residual = self.scales.get("residual_scale", 1)
-        h = _norm(x, part["attn_norm.weight"]) if "attn_norm.weight" in part else x
+        h = norm(x, part["attn_norm.weight"]) if "attn_norm.weight" in part else x
+        h = h if read is None else read
         q, k, v = (h @ part[f"attn_{p}.weight"].T + part.get(f"attn_{p}.bias", 0) for p in "qkv")
         q, k, v = (a.reshape(count, -1, d) for a in (q, k, v))
         if self.architecture == "qwen3":
-            q, k = _norm(q, part["attn_q_norm.weight"]), _norm(k, part["attn_k_norm.weight"])
+            q, k = norm(q, part["attn_q_norm.weight"]), norm(k, part["attn_k_norm.weight"])
         q, k = turned(q), turned(k)
         k, v = (np.repeat(a, self.heads // self.kv_heads, axis=1) for a in (k, v))
         scores = np.einsum("qhd,khd->hqk", q, k) * self.scales.get("attention.scale", d**-0.5)
@@ -217,10 +224,10 @@ class Tiny:
         shares /= shares.sum(-1, keepdims=True)
         out = np.einsum("hqk,khd->qhd", shares, v).reshape(count, -1)
         x = x + residual * (out @ part["attn_output.weight"].T)
-        h = _norm(x, part["ffn_norm.weight"])
+        h = norm(x, part["ffn_norm.weight"])
         gate, up = h @ part["ffn_gate.weight"].T, h @ part["ffn_up.weight"].T
         return x + residual * ((gate / (1 + np.exp(-gate)) * up) @ part["ffn_down.weight"].T)
 
 
-def _norm(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def norm(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * scale

@@ -131,7 +131,7 @@ def test_its_keys(path: Path) -> None:
         ({"model": 3}, "model is 3"),
         ({"model": "x", "prompt_lookup_max": 3}, "prompt_lookup_max is of prompt lookup"),
         ({"model": "x", "draft_tensor_parallel_size": 2}, "draft_tensor_parallel_size is refused"),
-        ({"method": "eagle3", "model": "x"}, 'method is "eagle3"'),
+        ({"method": "medusa", "model": "x"}, 'method is "medusa"'),
     ],
 )
 def test_configurations_that_are_refused(config: dict[str, Any], reason: str, path: Path) -> None:

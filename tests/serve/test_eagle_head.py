@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from running import Running, served
 from tiny import Tiny
-from tiny_eagle import GUESSES, Head
+from tiny_eagle import GUESSES, Head, Head3
 
 from opentrn.errors import InputError
 from opentrn.serve import Settings, build
@@ -52,13 +52,15 @@ def ask(running: Running, prompt: Any, **more: Any) -> list[int]:
     return list(reply.json()["choices"][0]["token_ids"])
 
 
-@pytest.mark.parametrize("policy", ["neuron", "vllm"])
-def test_answers_are_those_without_guesses(policy: str, tiny: Tiny, path: Path, folder: Path) -> None:
+@pytest.mark.parametrize(("policy", "method"), [("neuron", "eagle"), ("vllm", "eagle"), ("neuron", "eagle3")])
+def test_answers_are_those_without_guesses(policy: str, method: str, tiny: Tiny, path: Path, tmp_path: Path) -> None:
     """One at a time, all at once, and preempted: a pool of 14 blocks does not hold four answers."""
+    head = Head(tiny) if method == "eagle" else Head3(tiny, words=tuple(range(3, 100)))
+    folder = head.write(tmp_path / "head")
     asked: list[tuple[list[int], dict[str, Any]]] = [(prompt, {}) for prompt in PROMPTS] + [(PROMPTS[0], DRAWN)]
     answers: list[list[list[int]]] = []
     most = "drawn-truncated" if policy == "vllm" else "host"
-    for more in ({}, {"speculative": by_head(folder), "on_device_sampling": most}):
+    for more in ({}, {"speculative": by_head(folder, method), "on_device_sampling": most}):
         for blocks in ({}, {"num_blocks": 14}):
             with served(path, settings_of(policy=policy, **more, **blocks)) as running:
                 if not blocks:
@@ -69,7 +71,7 @@ def test_answers_are_those_without_guesses(policy: str, tiny: Tiny, path: Path, 
                     together = list(pool.map(lambda row: ask(running, row[0], **row[1]), asked))
                 assert together == answers[-1]
     assert answers[0] == answers[1]
-    expected = np.sum([Head(tiny).counts(prompt, answer) for prompt, answer in zip(PROMPTS, answers[1])], 0)
+    expected = np.sum([head.counts(prompt, answer) for prompt, answer in zip(PROMPTS, answers[1])], 0)
     assert (stats["draft_tokens"], stats["accepted_tokens"]) == tuple(expected)
     assert stats["accepted_tokens"] > 5
 
@@ -77,7 +79,8 @@ def test_answers_are_those_without_guesses(policy: str, tiny: Tiny, path: Path, 
 def test_what_is_refused(path: Path, folder: Path) -> None:
     for settings, match in (
         (settings_of(speculative=by_head(folder), prefix_caching=True), "--no-enable-prefix-caching"),
-        (settings_of(speculative=by_head(folder, "draft_model")), "is an EAGLE head"),
+        (settings_of(speculative=by_head(folder, "draft_model")), "is an EAGLE head of the first version"),
+        (settings_of(speculative=by_head(folder, "eagle3")), "is an EAGLE head of the first version"),
         (settings_of(speculative=by_head(path)), "is no EAGLE head"),
     ):
         with pytest.raises(InputError) as caught:

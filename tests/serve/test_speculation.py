@@ -159,17 +159,17 @@ def test_the_command_explains_the_keys(capsys: pytest.CaptureFixture[str]) -> No
         "num_speculative_tokens = 4: values and time; guesses of a request in a step, at most\n"
         'model = "draft": values and time; that makes the guesses: a file, a folder or a name, as the server\'s own\n'
         "draft_tensor_parallel_size = 2: refused; guesses come from prompt lookup (ngram), a draft model "
-        "(draft_model) or an EAGLE head (eagle), which run as the server's model does\n"
+        "(draft_model) or an EAGLE head (eagle, eagle3), which run as the server's model does\n"
     )
-    assert main([*words, '{"method": "eagle3"}']) == 0
-    assert capsys.readouterr().out.startswith('method = "eagle3": refused; ')
+    assert main([*words, '{"method": "medusa"}']) == 0
+    assert capsys.readouterr().out.startswith('method = "medusa": refused; ')
     assert main([*words, '{"tokens": 4}']) == 2
 
 
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"method": "eagle3", "num_speculative_tokens": 3}, 'method is "eagle3"'),
+        ({"method": "medusa", "num_speculative_tokens": 3}, 'method is "medusa"'),
         ({"method": "ngram"}, "num_speculative_tokens is missing"),
         ({"num_speculative_tokens": 0}, "num_speculative_tokens is 0"),
         ({"num_speculative_tokens": True}, "num_speculative_tokens is true"),

@@ -161,6 +161,7 @@ class LanguageModel:
         if pad_to:
             self.buckets = ([pad_to[0]], [pad_to[1]], [pad_to[2]])
         self._file = file
+        head = None if draft_model is None else eagle_head(draft_model)
         self._engine = _core.decoder_engine(
             file,
             self.target,
@@ -172,7 +173,7 @@ class LanguageModel:
             ranks=self._cores,
             instance=instance or "",
             cores_per_rank=lnc,
-            features=draft_model is not None and is_eagle(draft_model),
+            eagle=head,
             quantization=quantization,
         )
         self.config: dict[str, Any] = self._engine.config
@@ -184,7 +185,7 @@ class LanguageModel:
         self.answers: list[Answer] = []
         self.draft: LanguageModel | None = None
         if draft_model is not None:
-            self.draft = EagleHead(draft_model, self) if is_eagle(draft_model) else self._draft_of(draft_model, lnc)
+            self.draft = EagleHead(draft_model, self) if head is not None else self._draft_of(draft_model, lnc)
         self.guessed = self.right = 0  # by the last generate(): tokens that were guessed, and those that were right
         self.drafted_us = 0.0  # of the draft model's programs, with its reading of prompts
         self.decoded_us, self.decoded_tokens = 0.0, 0  # of steps behind prompts, with the draft model's programs
@@ -368,16 +369,19 @@ class LanguageModel:
         return self._engine.time(bucket)
 
 
-def is_eagle(source: str | Path) -> bool:
-    """Whether it is a folder with an EAGLE head, of whatever version."""
+def eagle_head(source: str | Path) -> Any:
+    """The files of a folder with an EAGLE head, of whatever version; None where it is something else."""
     path = find(source)
-    return path.is_dir() and _core.is_eagle(_core.read_checkpoint(path))
+    if not path.is_dir():
+        return None
+    file = _core.read_checkpoint(path)
+    return file if _core.is_eagle(file) else None
 
 
 class EagleHead(LanguageModel):
-    """An EAGLE head of `model` (its authors' first version): one layer, which reads the model's features and guesses
-    with its vocabulary. It has programs and times, and answers nothing. Raises NotModelled for other versions,
-    InputError for a head of another model.
+    """An EAGLE head of `model` (its authors' first version, or EAGLE-3): one layer, which reads the model's features
+    and guesses. It has programs and times, and answers nothing. Raises NotModelled for heads with more layers or
+    norms, InputError for a head of another model.
     """
 
     def __init__(self, source: str | Path, model: LanguageModel) -> None:

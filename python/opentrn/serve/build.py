@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.generate.language_model import BLOCK_TOKENS, EagleHead, LanguageModel, program_sizes
+from opentrn.generate.language_model import BLOCK_TOKENS, LanguageModel, program_sizes
 from opentrn.generate.source import find
 from opentrn.generate.text import text_of_folder, text_of_gguf
 from opentrn.serve.engine import Engine
@@ -74,6 +74,15 @@ class Built:
     service: Service
     model: LanguageModel | None
     ready_s: float
+
+
+def _expect_method(guesses: Speculation, draft: LanguageModel) -> None:
+    """That the model which makes the guesses is what the method says."""
+    kinds = {0: "no EAGLE head", 1: "an EAGLE head of the first version", 3: "an EAGLE-3 head"}
+    found = draft.config["eagle"]
+    if found != guesses.eagle:
+        raise InputError(f"speculative-config: {guesses.model} is {kinds[found]}", label="serve.settings",
+                         hint="method eagle, eagle3, or draft_model")  # fmt: skip
 
 
 def _options(
@@ -173,9 +182,8 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
             speculate=guesses.tokens, draft_model=guesses.model or None, ranks=settings.ranks,
             instance=settings.instance,
         )  # fmt: skip
-        if guesses.model and guesses.eagle != isinstance(model.draft, EagleHead):
-            raise InputError(f"speculative-config: {guesses.model} is {'no' if guesses.eagle else 'an'} EAGLE head",
-                             label="serve.settings", hint="method eagle, or draft_model")  # fmt: skip
+        if guesses.model and model.draft:
+            _expect_method(guesses, model.draft)
         adapters = {name: (model.add_adapter(folder), folder) for name, folder in settings.adapters.items()}
         text, context = model.text, model.context
         _expect_positions(settings, model.trained)

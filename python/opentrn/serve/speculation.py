@@ -22,8 +22,8 @@ __all__ = ["DRAFTS", "HONOURED", "Speculation", "explained", "speculation_of"]
 
 HONOURED: Mapping[str, str] = {
     "method": (
-        "ngram: guesses are looked up in a request's own text; draft_model: a smaller model makes them; eagle: an "
-        "EAGLE head of the model (its first version, without a tree) does"
+        "ngram: guesses are looked up in a request's own text; draft_model: a smaller model makes them; eagle, "
+        "eagle3: an EAGLE head of the model (of the first or the third version, without a tree) does"
     ),
     "model": "that makes the guesses: a file, a folder or a name, as the server's own",
     "num_speculative_tokens": "guesses of a request in a step, at most",
@@ -40,10 +40,11 @@ DRAFTS = frozenset((
     "rejection_sample_method", "synthetic_acceptance_rate", "disable_by_batch_size",
 ))  # fmt: skip
 _OTHERS = (
-    "guesses come from prompt lookup (ngram), a draft model (draft_model) or an EAGLE head (eagle), which run as the "
-    "server's model does"
+    "guesses come from prompt lookup (ngram), a draft model (draft_model) or an EAGLE head (eagle, eagle3), which "
+    "run as the server's model does"
 )
-_METHODS = ("ngram", "draft_model", "eagle")
+_EAGLE = {"eagle": 1, "eagle3": 3}  # the version of the head
+_METHODS = ("ngram", "draft_model", *_EAGLE)
 _LOOKED_UP = ("prompt_lookup_max", "prompt_lookup_min")
 _LENGTH = 5  # vLLM's, of what is looked for
 
@@ -51,13 +52,13 @@ _LENGTH = 5  # vLLM's, of what is looked for
 @dataclass(frozen=True)
 class Speculation:
     """tokens: guesses of a request in a step, at most; 0: none. longest, shortest: tokens that are looked for. model:
-    that makes the guesses, in place of looking. eagle: it is an EAGLE head."""
+    that makes the guesses, in place of looking. eagle: the version of the EAGLE head that it is; 0: it is a model."""
 
     tokens: int = 0
     longest: int = _LENGTH
     shortest: int = _LENGTH
     model: str = ""
-    eagle: bool = False
+    eagle: int = 0
 
     def options(self) -> dict[str, int]:
         """As the C++ core takes them."""
@@ -113,7 +114,7 @@ def speculation_of(config: Mapping[str, Any]) -> Speculation:
     longest, shortest = longest or shortest or _LENGTH, shortest or longest or _LENGTH
     if shortest > longest:
         raise _refused(f"speculative-config: prompt_lookup_min is {shortest}, and prompt_lookup_max {longest}")
-    return Speculation(tokens, longest, shortest, model, method == "eagle")
+    return Speculation(tokens, longest, shortest, model, _EAGLE.get(method, 0))
 
 
 def _draft_of(config: Mapping[str, Any], method: str) -> str:

@@ -33,7 +33,9 @@ constexpr std::array<Format, kEncodingCount> kFormats{{{"F32", 1, 4, 0},
                                                        {"Q5_K", 256, 176, 13},
                                                        {"Q6_K", 256, 210, 14},
                                                        {"MXFP4", 32, 17, 39},
-                                                       {"U8", 1, 1, -1}}};
+                                                       {"U8", 1, 1, -1},
+                                                       {"I64", 1, 8, -1},
+                                                       {"BOOL", 1, 1, -1}}};
 
 // ggml's types that are named in messages and not read.
 struct OtherType {
@@ -254,6 +256,8 @@ void decode(Encoding encoding, std::span<const std::byte> blocks, std::span<floa
     case Encoding::kF32: return plain<float>(in, out, [](float v) { return v; });
     case Encoding::kF64: return plain<double>(in, out, [](double v) { return static_cast<float>(v); });
     case Encoding::kF16: return plain<uint16_t>(in, out, half_to_float);
+    case Encoding::kI64: return plain<int64_t>(in, out, [](int64_t v) { return static_cast<float>(v); });
+    case Encoding::kBool:
     case Encoding::kU8: return plain<uint8_t>(in, out, [](uint8_t v) { return static_cast<float>(v); });
     case Encoding::kBF16:
       return plain<uint16_t>(in, out,

@@ -29,9 +29,12 @@ enum class Encoding : uint8_t {
   kQ5_K,
   kQ6_K,
   kMXFP4,
-  kU8,  // whole numbers: parts of other formats, such as those of decode_mxfp4()
+  // Whole numbers: parts of other formats, such as those of decode_mxfp4(), and tables of an EAGLE-3 head.
+  kU8,
+  kI64,
+  kBool,
 };
-inline constexpr int kEncodingCount = static_cast<int>(Encoding::kU8) + 1;
+inline constexpr int kEncodingCount = static_cast<int>(Encoding::kBool) + 1;
 
 std::string_view name(Encoding encoding);  // as ggml and safetensors spell it: "Q4_1", "BF16"
 // Of ggml's enum ggml_type, as GGUF files hold it; nullopt for one that is not read.
