@@ -29,9 +29,8 @@ constexpr uint64_t kHeaderBytesMax = 100'000'000;
 }
 
 std::optional<Encoding> encoding_of(std::string_view dtype) {
-  for (const Encoding encoding :
-       {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kF64, Encoding::kU8, Encoding::kI64,
-        Encoding::kBool})
+  for (const Encoding encoding : {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kF64,
+                                  Encoding::kU8, Encoding::kI64, Encoding::kBool})
     if (name(encoding) == dtype) return encoding;
   return std::nullopt;
 }
