@@ -38,10 +38,12 @@
 #include "isa/roles.h"
 #include "isa/text.h"
 #include "model/cache.h"
+#include "model/reports.h"
 #include "model/runtime_model.h"
 #include "profile/programs.h"
 #include "python/convert.h"
 #include "python/program_call.h"
+#include "python/timing.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
 #include "runtime/host_ops.h"
@@ -449,6 +451,13 @@ int call_model(void* model, int core, const void* const* inputs, void* const* ou
   return call_program(core, [&] { run_addresses(*static_cast<LoadedModel*>(model), inputs, outputs); });
 }
 
+std::map<std::string, int64_t> weight_files(const Model& model) {
+  std::map<std::string, int64_t> bytes;
+  for (const runtime::ConstantData& constant : model.constants)
+    if (!constant.file.empty()) bytes[constant.file] += constant.bytes->bytes();
+  return bytes;
+}
+
 nb::list describe(const std::vector<runtime::Port>& ports) {
   nb::list rows;
   for (const runtime::Port& port : ports) {
@@ -457,6 +466,49 @@ nb::list describe(const std::vector<runtime::Port>& ports) {
     rows.append(nb::make_tuple(port.name, port.element, shape));
   }
   return rows;
+}
+
+std::shared_ptr<Timing> timed(const LoadedModel& self, std::optional<int64_t> loop_iterations) {
+  return nb::cast<std::shared_ptr<Timing>>(
+      time_program(self.model.program, self.model.generation, {}, self.model.origin,
+                   self.trips ? &*self.trips : nullptr, loop_iterations));
+}
+
+nlohmann::ordered_json ports_json(const std::vector<runtime::Port>& ports) {
+  auto rows = nlohmann::ordered_json::array();
+  for (const runtime::Port& port : ports)
+    if (port.name != import::onnx::kRandomKey) rows.push_back({port.name, port.element, port.shape});
+  return rows;
+}
+
+// Without a time where loops depend on values; memory does not.
+std::string description(const LoadedModel& self, const std::map<std::string, int64_t>& dimensions) {
+  std::shared_ptr<Timing> timing;
+  nlohmann::ordered_json time_us;
+  try {
+    timing = timed(self, std::nullopt);
+    time_us = timing->profile.summary.total_ns / 1e3;
+  } catch (const Fault& fault) {
+    if (fault.label() != "timing.trip_count") throw;
+    timing = timed(self, 1);
+  }
+  auto placed = nlohmann::ordered_json::array();
+  for (const auto& [memory, name, role, offset, bytes] : memory_map(*timing))
+    placed.push_back(
+        {{"memory", memory}, {"name", name}, {"role", role}, {"offset", offset}, {"bytes", bytes}});
+  const runtime::Model& model = self.model;
+  return dumped({{"dimensions", nlohmann::ordered_json(dimensions)},
+                 {"neuron_core", version(model.generation)},
+                 {"inputs", ports_json(model.inputs)},
+                 {"outputs", ports_json(model.outputs)},
+                 {"instructions", model.program->size()},
+                 {"kernels", model.origin.kernel_count()},
+                 {"ops", model.origin.ops.size()},
+                 {"constant_bytes", model.constant_bytes()},
+                 {"weight_files", nlohmann::ordered_json(weight_files(model))},
+                 {"time_us", time_us},
+                 {"memory", profile_json(*timing)["memory"]},
+                 {"memory_map", placed}});
 }
 
 nb::list coverage_of(const graph::Module& module) { return coverage_rows(compiler::coverage(module)); }
@@ -543,21 +595,16 @@ void bind_models(nb::module_& module) {
       .def_prop_ro("passes", [](const LoadedModel& self) { return describe(self.passes); })
       .def_prop_ro("kernel_count", [](const LoadedModel& self) { return self.model.origin.kernel_count(); })
       .def_prop_ro("op_count", [](const LoadedModel& self) { return self.model.origin.ops.size(); })
-      .def_prop_ro("weight_files",
-                   [](const LoadedModel& self) {
-                     std::map<std::string, int64_t> bytes;
-                     for (const runtime::ConstantData& constant : self.model.constants)
-                       if (!constant.file.empty()) bytes[constant.file] += constant.bytes->bytes();
-                     return bytes;
-                   })
+      .def_prop_ro("weight_files", [](const LoadedModel& self) { return weight_files(self.model); })
       .def_prop_ro("host_ops",
                    [](const LoadedModel& self) {
                      const runtime::HostOps found = runtime::host_ops(self.model);
+                     const model::HostShares shares = model::shares_of(found);
                      nb::list rows;
                      for (const runtime::HostOp& op : found.calls)
                        rows.append(nb::make_tuple(op.ops, op.result, op.where.file, op.where.line,
                                                   op.where.function, op.flops, op.bytes));
-                     return nb::make_tuple(rows, found.model_flops, found.memory_bytes);
+                     return nb::make_tuple(rows, shares.flops, shares.bytes);
                    })
       .def_prop_ro("narrowing", [](const LoadedModel& self) { return self.model.narrowing; })
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
@@ -593,6 +640,8 @@ void bind_models(nb::module_& module) {
           "settings"_a = std::vector<std::string>{}, "loop_iterations"_a = nb::none(),
           nb::sig(
               "def time(self, settings: Sequence[str] = [], loop_iterations: int | None = None) -> Timing"))
+      .def("description", &description, "dimensions"_a,
+           "What `opentrn describe` says of the program for these sizes, as JSON.")
       .def_ro("control_inputs", &LoadedModel::control_inputs)
       .def_ro("splat_bytes", &LoadedModel::splat_bytes)
       .def_prop_ro("generation", [](const LoadedModel& self) { return version(self.model.generation); })

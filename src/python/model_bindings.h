@@ -21,6 +21,7 @@ void bind_cache(nanobind::module_& module);
 void bind_diff(nanobind::module_& module);
 void bind_comparison(nanobind::module_& module);
 void bind_stages(nanobind::module_& module);
+void bind_reports(nanobind::module_& module);
 void bind_staged_timing(nanobind::module_& module);
 
 // Text that was handed over, or a file of any format; `dimensions` are those that an ONNX model leaves open.

@@ -54,6 +54,7 @@ NB_MODULE(_core, module) {
   bind_cache(module);
   bind_diff(module);
   bind_stages(module);
+  bind_reports(module);
   bind_staged_timing(module);
   bind_comparison(module);
   bind_sharded_models(module);

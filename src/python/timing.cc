@@ -53,6 +53,26 @@ nlohmann::ordered_json basis_json(const Timing& t) {
           {"checked", t.basis.checked}};
 }
 
+std::vector<PlacedTensor> memory_map(const Timing& self) {
+  const isa::Executable& executable = self.executables[0];
+  std::vector<std::tuple<int64_t, isa::TensorId>> order;
+  for (isa::TensorId id = 0; id < executable.program->tensor_count(); ++id)
+    if (isa::is_hbm(executable.program->tensor(id).space) && executable.placements[id].placed)
+      order.emplace_back(executable.placements[id].address.byte_offset, id);
+  std::sort(order.begin(), order.end());
+  std::vector<PlacedTensor> rows;
+  for (const auto& [offset, id] : order) {
+    const isa::Tensor& tensor = executable.program->tensor(id);
+    const bool constant = tensor.is_input && tensor.name.starts_with("constant");
+    const char* role = tensor.is_output  ? "output"
+                       : constant        ? "constant"
+                       : tensor.is_input ? "input"
+                                         : "intermediate";
+    rows.emplace_back(std::string(isa::name(tensor.space)), tensor.name, role, offset, tensor.bytes());
+  }
+  return rows;
+}
+
 std::string text(const Timing& timing, int lines_max) {
   std::string text;
   for (const std::string& assumption : timing.assumptions)

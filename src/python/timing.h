@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,11 @@ struct Timing {
 // Of a run while all cores of its HBM stack run the same, each for itself; of both cores of one, which fill
 // it: alone.
 double beside_ns(const Timing& timing);
+
+// Of a placed HBM tensor: memory, name, role, offset, bytes.
+using PlacedTensor = std::tuple<std::string, std::string, std::string, int64_t, int64_t>;
+// Of the first core, by offset.
+std::vector<PlacedTensor> memory_map(const Timing& timing);
 
 // How far to trust the time: lines of text, and members of the profile.
 std::string trust_text(const Timing& timing);

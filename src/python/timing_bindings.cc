@@ -396,27 +396,6 @@ std::vector<std::string> strings(const Timing& self) {
   return all;
 }
 
-// (memory, name, role, offset, bytes) of every placed HBM tensor of the first core, by offset.
-nb::list memory_map(const Timing& self) {
-  const isa::Executable& executable = self.executables[0];
-  std::vector<std::tuple<int64_t, isa::TensorId>> order;
-  for (isa::TensorId id = 0; id < executable.program->tensor_count(); ++id)
-    if (isa::is_hbm(executable.program->tensor(id).space) && executable.placements[id].placed)
-      order.emplace_back(executable.placements[id].address.byte_offset, id);
-  std::sort(order.begin(), order.end());
-  nb::list rows;
-  for (const auto& [offset, id] : order) {
-    const isa::Tensor& tensor = executable.program->tensor(id);
-    const bool constant = tensor.is_input && tensor.name.starts_with("constant");
-    const char* role = tensor.is_output  ? "output"
-                       : constant        ? "constant"
-                       : tensor.is_input ? "input"
-                                         : "intermediate";
-    rows.append(nb::make_tuple(isa::name(tensor.space), tensor.name, role, offset, tensor.bytes()));
-  }
-  return rows;
-}
-
 void save_perfetto(const Timing& self, const std::filesystem::path& path) {
   const Unlocked unlocked;
   std::ofstream file(path, std::ios::binary);
@@ -553,7 +532,8 @@ void bind_timing(nb::module_& module) {
            })
       .def("tracks_json", [](const Timing& t) { return dumped(profile::tracks_json(t.trace)); })
       .def("skipped_json", [](const Timing& t) { return dumped(profile::skipped_json(t.trace)); })
-      .def("memory_map", &memory_map)
+      .def("memory_map", &memory_map,
+           "(memory, name, role, offset, bytes) of every placed HBM tensor of the first core, by offset.")
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,

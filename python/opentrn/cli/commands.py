@@ -414,10 +414,13 @@ def collective_texts(result: Any) -> list[str]:
 
 def print_assumptions(timing: Any) -> None:
     """What a predicted time rests on besides published facts, and how far to trust it, a line each."""
-    for text in timing.assumptions:
-        print(f"  rests on an assumption: {text}")
-    if timing.total_ns:
-        print("".join(f"  {line}\n" for line in timing.trust_text().splitlines()), end="")
+    print(assumptions_text(timing), end="")
+
+
+def assumptions_text(timing: Any) -> str:
+    """The lines of print_assumptions()."""
+    lines = "".join(map("rests on an assumption: {}\n".format, timing.assumptions))
+    return textwrap.indent(lines + (timing.trust_text() if timing.total_ns else ""), "  ")
 
 
 def _is_program_file(name: str) -> bool:

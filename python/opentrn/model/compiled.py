@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -87,7 +87,7 @@ class Coverage:
     @property
     def place(self) -> str:
         """The framework's name of the example, else its line."""
-        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
+        return _core.place_text(self.file, self.line, self.name)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class HostOp:
     @property
     def place(self) -> str:
         """The framework's name of the first one, else its line."""
-        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
+        return _core.place_text(self.file, self.line, self.name)
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,7 @@ class HostOps:
 
     def text(self) -> str:
         """A line for each, and the shares; empty without any."""
-        if not self.calls:
-            return ""
-        rows = [f"  {op.ops} {op.result}{f' at {op.place}' if op.place else ''}" for op in self.calls]
-        return "\n".join(
-            [
-                f"{len(self.calls)} of the model's kernels are the host's: no device kernel takes",
-                *rows,
-                f"  {self.flops_share:.1%} of its flops, {self.bytes_share:.1%} of its bytes; "
-                "predicted times leave them out, how long the host takes is unknown; --strict refuses them",
-            ]
-        )
+        return _core.host_text(list(map(astuple, self.calls)), self.flops_share, self.bytes_share)
 
 
 def tell_host_ops(model: CompiledModel | StagedModel) -> None:
@@ -271,13 +261,8 @@ class CompiledModel(Model):
     @property
     def host_ops(self) -> HostOps:
         """What the host does, because no device kernel takes it; nothing with compile(..., strict=True)."""
-        rows, flops, memory = self._loaded.host_ops
-        calls = tuple(HostOp(*row) for row in rows)
-        return HostOps(
-            calls,
-            sum(op.flops for op in calls) / flops if flops else 0.0,
-            sum(op.bytes for op in calls) / memory if memory else 0.0,
-        )
+        rows, flops_share, bytes_share = self._loaded.host_ops
+        return HostOps(tuple(HostOp(*row) for row in rows), flops_share, bytes_share)
 
     def program_text(self) -> str:
         """The program, one instruction per line."""
@@ -604,24 +589,16 @@ def _made_of(
     return CompiledModel(loaded, facts.get("target", f"NeuronCore-v{loaded.generation}"), facts)
 
 
-@dataclass(frozen=True)
-class Operator:
-    """An operator of an ONNX model: how many nodes have it, in subgraphs and functions too.
-
-    `refusal`: why it is not imported, "" when it is. `place`: the name of the first such node.
-    """
-
-    op: str
-    count: int
-    refusal: str
-    place: str
+def unknown_operators(source: str | Path) -> Any | None:
+    """The report of an ONNX file with operators that are not imported; None of any other model."""
+    if not _is_onnx_file(source):
+        return None
+    report = _core.unknown_operators_report(str(source))
+    return None if report.complete else report
 
 
-def operators(source: str | Path) -> list[Operator]:
-    """The operators of an ONNX file, without importing it; none for a model of another format."""
-    if "\n" in str(source) or Path(source).suffix != ".onnx":
-        return []
-    return [Operator(*row) for row in _core.graph.onnx_survey(str(source))]
+def _is_onnx_file(source: str | Path) -> bool:
+    return "\n" not in str(source) and Path(source).suffix == ".onnx"
 
 
 def coverage(
