@@ -28,7 +28,6 @@
 #include "compiler/compile.h"
 #include "compiler/flags.h"
 #include "compiler/options.h"
-#include "device/presence.h"
 #include "graph/control_arguments.h"
 #include "graph/op_definitions.h"
 #include "graph/text/text.h"
@@ -52,8 +51,6 @@
 #include "runtime/settings.h"
 #include "runtime/unwritten.h"
 #include "sim/functional/custom_op.h"
-#include "spmd/run/logical_core.h"
-#include "spmd/run/sharded_file.h"
 
 namespace opentrn::python {
 
@@ -149,13 +146,6 @@ using Path = std::filesystem::path;
 
 using OptionNames = std::map<std::string, std::string>;
 
-// A model is held to the HBM of the logical core that it runs on, as programs of JAX and PyTorch are.
-compiler::Options options_for(const std::string& target, const OptionNames& given) {
-  compiler::Options options = compiler::options_from(arch::resolve_target(target), given);
-  options.hbm_bytes_of_core = runtime::hbm_bytes_of_core(target);
-  return options;
-}
-
 std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const Path& path,
                                            const std::string& target, const Dimensions& dimensions,
                                            const OptionNames& options) {
@@ -163,26 +153,6 @@ std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& tex
   const Generation generation = arch::resolve_target(target);
   const graph::Module module = module_of(text, path, dimensions);
   return noted(loaded(compiler::compile(module, options_for(target, options)), generation), module);
-}
-
-// As compile_model(), for a logical core as the environment has it: (the model, why one of its two physical
-// cores computes). The model is a ShardedModel where both do, and "" where there is no second one.
-nb::tuple compile_for_logical_core(const std::string& text, const Path& path, const std::string& target,
-                                   const OptionNames& given) {
-  std::shared_ptr<spmd::ShardedModel> on_both;
-  std::shared_ptr<LoadedModel> on_one;
-  std::string why;
-  {
-    const Unlocked unlocked;
-    const graph::Module module = module_of(text, path, {});
-    const compiler::Options options = options_for(target, given);
-    runtime::Settings settings = runtime::settings_of_environment();
-    if (settings.generation != options.generation) settings.physical_cores_per_core = 1;
-    on_both = spmd::model_on_both_cores(module, options, settings, why);
-    if (!on_both)
-      on_one = noted(loaded(compiler::compile(module, options), arch::resolve_target(target)), module);
-  }
-  return on_both ? nb::make_tuple(on_both, why) : nb::make_tuple(on_one, why);
 }
 
 std::string prepared_text(const std::optional<std::string>& text, const Path& path, const std::string& target,
@@ -230,16 +200,18 @@ using Facts = std::map<std::string, std::string>;
 
 using AttachmentPtr = std::shared_ptr<runtime::Attachment>;
 
+DevicesLoader load_devices = nullptr;
+
 // (facts, [(dimensions, model)], [attached file]); of a model on a mesh the one ShardedModel that it is.
 // `name`: what faults call the file.
 nb::tuple loaded(runtime::Artifact artifact, const std::string& name) {
   nb::list buckets;
-  if (spmd::is_of_devices(artifact)) {
-    const auto model = [&] {
-      const Unlocked unlocked;
-      return spmd::sharded_model_of(artifact, name);
-    }();
-    buckets.append(nb::make_tuple(Dimensions{}, model));
+  if (artifact.facts.contains(std::string(runtime::kMeshFact))) {
+    if (load_devices == nullptr)
+      throw Fault(FaultKind::kNotModelled, "build.part",
+                  fmt::format("{} is a model on several devices, which this build leaves out", name),
+                  "./dev build builds the rest");
+    buckets.append(nb::make_tuple(Dimensions{}, load_devices(artifact, name)));
     return nb::make_tuple(artifact.facts, buckets, nb::list());
   }
   for (runtime::Bucket& bucket : artifact.buckets) {
@@ -573,6 +545,20 @@ nb::list coverage_rows(const std::vector<compiler::OpCoverage>& coverage) {
   return rows;
 }
 
+// A model is held to the HBM of the logical core that it runs on, as programs of JAX and PyTorch are.
+compiler::Options options_for(const std::string& target, const OptionNames& given) {
+  compiler::Options options = compiler::options_from(arch::resolve_target(target), given);
+  options.hbm_bytes_of_core = runtime::hbm_bytes_of_core(target);
+  return options;
+}
+
+nb::object compile_for_one_core(const graph::Module& module, const std::string& target,
+                                const std::map<std::string, std::string>& options) {
+  return nb::cast(compile_graph(module, target, options, true));
+}
+
+void load_devices_by(DevicesLoader loader) { load_devices = loader; }
+
 graph::Module module_of(const std::optional<std::string>& text, const Path& path,
                         const Dimensions& dimensions) {
   sim::load_custom_ops_of_environment();
@@ -648,8 +634,6 @@ void bind_models(nb::module_& module) {
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
   module.def("compile_model", &compile_model, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
-  module.def("compile_for_logical_core", &compile_for_logical_core, "text"_a, "path"_a, "target"_a,
-             "options"_a = OptionNames{});
   // (what native work is under way, "" for none; how many of its steps are done, of how many or 0)
   module.def("activity", [] {
     const Activity::Shown shown = Activity::shown();

@@ -100,13 +100,13 @@ void bind_staged_timing(nb::module_& module) {
       .def(
           "text",
           [](const StagedTiming& t, int lines_max) {
-            return texts(t, [&](const Timing& one) { return text(one, lines_max); });
+            return texts(t, [&](const Timing& one) { return timing_text(one, lines_max); });
           },
           "lines_max"_a = 12)
       .def(
           "model_text",
           [](const StagedTiming& t, int lines_max, int depth) {
-            return texts(t, [&](Timing& one) { return model_text(one, lines_max, depth); });
+            return texts(t, [&](Timing& one) { return timing_model_text(one, lines_max, depth); });
           },
           "lines_max"_a = 12, "depth"_a = 0);
 }

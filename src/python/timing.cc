@@ -73,14 +73,14 @@ std::vector<PlacedTensor> memory_map(const Timing& self) {
   return rows;
 }
 
-std::string text(const Timing& timing, int lines_max) {
+std::string timing_text(const Timing& timing, int lines_max) {
   std::string text;
   for (const std::string& assumption : timing.assumptions)
     text += fmt::format("rests on an assumption: {}\n", assumption);
   return text + trust_text(timing) + profile::text(timing.profile, {.lines_max = lines_max});
 }
 
-std::string model_text(Timing& timing, int lines_max, int depth) {
+std::string timing_model_text(Timing& timing, int lines_max, int depth) {
   if (!timing.model) return {};
   return profile::text(profile_of_model(timing), {.lines_max = lines_max, .depth = depth});
 }

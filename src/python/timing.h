@@ -55,8 +55,8 @@ nlohmann::ordered_json basis_json(const Timing& timing);
 
 // What Timing's methods of these names give; names of files are bytes, and what is no UTF-8 in them is
 // replaced.
-std::string text(const Timing& timing, int lines_max);
-std::string model_text(Timing& timing, int lines_max, int depth);
+std::string timing_text(const Timing& timing, int lines_max);
+std::string timing_model_text(Timing& timing, int lines_max, int depth);
 nlohmann::ordered_json profile_json(Timing& timing);
 std::string dumped(const nlohmann::ordered_json& json);
 // The page's data as JSON, without what the host has of the source files, and its columns.

@@ -504,8 +504,8 @@ void bind_timing(nb::module_& module) {
              const Unlocked unlocked;
              return dumped(profile_json(t));
            })
-      .def("text", &text, "lines_max"_a = 12)
-      .def("model_text", &model_text, "lines_max"_a = 12, "depth"_a = 0)
+      .def("text", &timing_text, "lines_max"_a = 12)
+      .def("model_text", &timing_model_text, "lines_max"_a = 12, "depth"_a = 0)
       .def(
           "executable_text",
           [](const Timing& t, size_t core) { return isa::to_text(t.executables.at(core)); }, "core"_a)

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from opentrn import _core
-from opentrn.base.units import size_text
 from opentrn.model.random_key import PORT
 
 
 def describe_command(path: str, as_json: bool) -> int:
     """opentrn describe FILE.neuron: what the file holds."""
     facts, buckets, _ = _core.load_models(path)
-    if isinstance(buckets[0][1], _core.ShardedModel):
+    if "mesh" in facts:
         return _describe_sharded(path, facts, buckets[0][1], as_json)
     rows = [json.loads(loaded.description(dimensions)) for dimensions, loaded in buckets]
     if as_json:
@@ -27,7 +26,7 @@ def describe_command(path: str, as_json: bool) -> int:
 
 
 def _print_facts(path: str, facts: dict[str, str]) -> None:
-    print(f"{path}: {size_text(Path(path).stat().st_size)}, {facts.get('compiler', 'compiler unknown')}")
+    print(f"{path}: {_core.size_text(Path(path).stat().st_size)}, {facts.get('compiler', 'compiler unknown')}")
     for name in ("source", "target", "mesh", "options"):
         if name in facts:
             print(f"  {name:<8} {facts[name]}")
@@ -54,6 +53,6 @@ def _describe_sharded(path: str, facts: dict[str, str], loaded: Any, as_json: bo
         for name, element, shape, cuts in ports:
             print(f"  {kind:<8} {name:<18} {element} [{', '.join(map(str, shape))}] cut {cuts}")
     for name, count, size in loaded.collectives:
-        print(f"  {count} {name} of {size_text(size)} of each device in all")
-    print(f"  memory   {size_text(loaded.argument_bytes)} of inputs and cut weights on each device")
+        print(f"  {count} {name} of {_core.size_text(size)} of each device in all")
+    print(f"  memory   {_core.size_text(loaded.argument_bytes)} of inputs and cut weights on each device")
     return 0

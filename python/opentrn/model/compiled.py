@@ -24,7 +24,6 @@ import numpy as np
 from opentrn import _core, graph
 from opentrn.base import hooks, notices
 from opentrn.base.files import shown
-from opentrn.base.units import size_text
 from opentrn.errors import InputError, InputTypeError, MissingModule
 from opentrn.graph import DTYPES
 from opentrn.kernel.run import Timing, _settings, require_iterations
@@ -138,8 +137,8 @@ def tell_host_ops(model: CompiledModel | StagedModel) -> None:
     splat = getattr(model, "splat_bytes", 0)
     if splat > max(_SPLAT_BYTES_TOLD, model.constant_bytes):
         print(
-            f"opentrn: constants of {size_text(splat)} are one value each (they are filled arrays of the model, or its "
-            "weights are missing): every run makes them on the device, and predicted times include that",
+            f"opentrn: constants of {_core.size_text(splat)} are one value each (they are filled arrays of the model, "
+            "or its weights are missing): every run makes them on the device, and predicted times include that",
             file=sys.stderr,
         )
 
@@ -573,7 +572,7 @@ def _made_of(
     facts: dict[str, str], programs: Sequence[tuple[dict[str, int], Any]], attachments: Sequence[Any], path: str
 ) -> CompiledModel | BucketedModel | StagedModel | ShardedModel:
     """The model of a file's parts."""
-    if isinstance(programs[0][1], _core.ShardedModel):
+    if "mesh" in facts:
         from opentrn.model import sharded
 
         return sharded.ShardedModel(programs[0][1], facts.get("target", "unknown"), facts["mesh"], facts)

@@ -19,7 +19,6 @@ import numpy as np
 
 from opentrn import _core
 from opentrn.base.files import shown
-from opentrn.base.units import size_text
 from opentrn.errors import InputError, InputTypeError
 from opentrn.model.compiled import CompiledModel, Port, _bytes_of
 from opentrn.model.model import Model
@@ -110,7 +109,7 @@ class ShardedTiming:
             return f"predicted time: unknown on {self.devices} devices: {self.why}\n"
         rows = [f"predicted time: {self.time_us:.2f} us on {self.devices} devices, bound by {self.bound_by}"]
         rows.append(f"  parts of one device {self.compute_us:.2f} us, {self.instructions:,} instructions, "
-                    f"{size_text(self.hbm_bytes)} of HBM read and written ({self.band})")  # fmt: skip
+                    f"{_core.size_text(self.hbm_bytes)} of HBM read and written ({self.band})")  # fmt: skip
         if self.collectives_us is None:
             rows.append("  collectives: unknown, and left out: no time is known for one of them")
         elif self.collectives_us > 0:
