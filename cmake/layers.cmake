@@ -51,7 +51,7 @@ set(OPENTRN_LAYERS
 # Layers in which no time of a run is spent: they read files, print, or work once for a whole model. See
 # opentrn_compile_quickly().
 set(OPENTRN_QUICKLY
-  device mpi traffic import spmd profile model monitor nrt decoder server cli planner planner/compiled planner/program
+  arch runtime device mpi traffic import spmd profile model monitor nrt decoder server cli planner planner/compiled planner/program
   compiler/canonicalise compiler/recognise compiler/expand)
 
 function(opentrn_target_of LAYER OUT)

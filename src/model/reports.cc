@@ -233,6 +233,21 @@ std::string description_text(const ordered_json& program) {
   return text;
 }
 
+std::string output_text(const ordered_json& facts) {
+  if (facts.contains("value")) return said(facts, "value");
+  const auto number = [&](const char* name) { return facts.at(name).get<double>(); };
+  std::string text = fmt::format("{} {}", said(facts, "dtype"), shape_text(facts.at("shape")));
+  if (facts.contains("min"))
+    text +=
+        fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}", number("min"), number("max"), number("mean"));
+  if (const int64_t count = facts.value("not_finite", int64_t{0}))
+    text += fmt::format("  {} not finite", count);
+  if (facts.contains("unwritten"))
+    text += fmt::format("  {} never written, from [{}]", counted(facts, "unwritten"),
+                        fmt::join(facts.at("first_unwritten").get<std::vector<int64_t>>(), ", "));
+  return text;
+}
+
 HostShares shares_of(const runtime::HostOps& ops) {
   return {share(sum(ops.calls, [](const runtime::HostOp& op) { return op.flops; }), ops.model_flops),
           share(static_cast<double>(sum(ops.calls, [](const runtime::HostOp& op) { return op.bytes; })),

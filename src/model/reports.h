@@ -39,6 +39,9 @@ Report compile_report(ordered_json facts, const std::string& stages, const std::
 // Of one program of a compiled model's file, from the facts that `opentrn describe --json` prints.
 std::string description_text(const ordered_json& program);
 
+// A result that `opentrn run` computed, from the facts that it prints as JSON.
+std::string output_text(const ordered_json& facts);
+
 // What the host does of a model, and its shares of the model's flops and of the bytes that move to and from
 // HBM.
 struct HostShares {

@@ -127,6 +127,15 @@ TEST(DescriptionText, TensorsAreAddedUpByRole) {
   EXPECT_THAT(text, Not(HasSubstr("outputs")));
 }
 
+TEST(OutputText, SaysTypeShapeAndWhatTheValuesAre) {
+  const ordered_json facts = {{"shape", {2, 3}}, {"dtype", "float32"}, {"min", -1.5},
+                              {"max", 2},        {"mean", 0.25},       {"not_finite", 0}};
+  EXPECT_EQ(output_text(facts), "float32 [2, 3]  min -1.5  max 2  mean 0.25");
+  EXPECT_EQ(output_text({{"value", "None"}}), "None");
+  EXPECT_EQ(output_text({{"shape", {4}}, {"dtype", "int32"}, {"unwritten", 3}, {"first_unwritten", {1}}}),
+            "int32 [4]  3 never written, from [1]");
+}
+
 TEST(HostText, SaysWhatTheHostDoesAndItsShares) {
   const std::vector<runtime::HostOp> calls = {
       {.ops = "sort", .result = "f32[8]", .where = {.function = "topk"}, .flops = 5, .bytes = 20}};

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/aten_bindings.h"
+#include "python/containers.h"
 #include "python/convert.h"
 #include "python/device_call.h"
 #include "python/graph_bindings.h"
@@ -27,6 +28,7 @@ NB_MODULE(_core, module) {
     t.op_name = op_name;
     t.memory_region = memory_region;
   });
+  bind_containers(module);
   bind_tensor(module);
   bind_collectives(module);
   bind_process(module);

@@ -73,6 +73,10 @@ void bind_reports(nb::module_& module) {
         return model::host_text(host_ops_of(calls), {flops, bytes});
       },
       "calls"_a, "flops_share"_a, "bytes_share"_a);
+  module.def(
+      "output_text",
+      [](const std::string& facts) { return model::output_text(nlohmann::ordered_json::parse(facts)); },
+      "facts"_a, "Of a result that `opentrn run` computed, from the facts that it prints as JSON.");
   module.def("size_text", &size_text, "count"_a, "Bytes with four digits: 512 B, 1.5 KiB.");
   module.def("time_text", &time_text, "us"_a, "Microseconds in the unit that suits them.");
   module.def(

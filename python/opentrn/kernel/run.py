@@ -497,13 +497,7 @@ def _bind(kernel: Any, target: str | nc_version, lnc: int) -> Any:
 
 def _materialise(value: Any) -> Any:
     """ShapeOf to untouched zeros, through containers."""
-    if isinstance(value, ShapeOf):
-        return value.zeros()
-    if type(value) in (tuple, list):
-        return type(value)(_materialise(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _materialise(item) for key, item in value.items()}
-    return value
+    return _core.map_leaves(value, lambda leaf: leaf.zeros() if isinstance(leaf, ShapeOf) else leaf, exact=True)
 
 
 def _refuse_shapes(values: Iterable[Any]) -> None:
