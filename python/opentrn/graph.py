@@ -154,6 +154,10 @@ def _from_raw(raw: Any) -> Value:
     return array_of(raw).copy()
 
 
+def _function(name: str, is_public: bool, arguments: Any, results: Any, aliases: list[int | None]) -> Function:
+    return Function(name, is_public, tuple(map(_type_of, arguments)), tuple(map(_type_of, results)), tuple(aliases))
+
+
 class Module:
     """A parsed module. `str(module)` is its StableHLO text."""
 
@@ -169,16 +173,7 @@ class Module:
     @property
     def functions(self) -> dict[str, Function]:
         """Signatures by name."""
-        return {
-            name: Function(
-                name,
-                is_public,
-                tuple(map(_type_of, arguments)),
-                tuple(map(_type_of, results)),
-                tuple(None if result < 0 else result for result in aliases),
-            )
-            for name, is_public, arguments, results, aliases in self._raw.functions
-        }
+        return {row[0]: _function(*row) for row in self._raw.functions}
 
     @property
     def entry(self) -> str:

@@ -15,7 +15,7 @@ namespace opentrn::python {
 namespace {
 
 constexpr const char* kWhy = "./dev demo built kernels and models on one core alone";
-constexpr const char* kHint = "./dev build builds the rest";
+constexpr const char* kHint = "./dev build opentrn_python builds the rest";
 
 [[noreturn]] void refuse(const std::string& command) {
   throw Fault(FaultKind::kInput, "build.part", fmt::format("{} is not in this build: {}", command, kWhy),

@@ -210,7 +210,7 @@ nb::tuple loaded(runtime::Artifact artifact, const std::string& name) {
     if (load_devices == nullptr)
       throw Fault(FaultKind::kNotModelled, "build.part",
                   fmt::format("{} is a model on several devices, which this build leaves out", name),
-                  "./dev build builds the rest");
+                  "./dev build opentrn_python builds the rest");
     buckets.append(nb::make_tuple(Dimensions{}, load_devices(artifact, name)));
     return nb::make_tuple(artifact.facts, buckets, nb::list());
   }

@@ -306,14 +306,16 @@ void check_instances(const std::shared_ptr<nki::Machine>& machine,
   nki::check_instances(*machine, begins);
 }
 
-// Programs that save_program() wrote, one file per core.
-std::shared_ptr<Timing> time_files(const std::vector<std::filesystem::path>& paths, const std::string& target,
+// Programs that save_program() wrote, one file per core: FILE, FILE.core1.
+std::shared_ptr<Timing> time_files(const std::filesystem::path& first, int cores, const std::string& target,
                                    const std::vector<std::string>& settings, bool neuronx_cc, bool dge,
                                    std::optional<int> look_ahead, std::optional<int64_t> default_trip_count) {
   const Unlocked unlocked;
   Programs programs;
-  for (const std::filesystem::path& path : paths)
-    programs.push_back(std::make_shared<isa::Program>(program_in(path.string())));
+  for (int core = 0; core < cores; ++core) {
+    const std::string path = core == 0 ? first.string() : fmt::format("{}.core{}", first.string(), core);
+    programs.push_back(std::make_shared<isa::Program>(program_in(path)));
+  }
   return time_programs(programs, *programs[0], arch::resolve_target(target),
                        {.settings = settings,
                         .look_ahead = look_ahead,
@@ -590,9 +592,9 @@ void bind_timing(nb::module_& module) {
         isa::save(*machine.program(), path.string());
       },
       "machine"_a, "path"_a, "name"_a = "kernel");
-  module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
-             "neuronx_cc"_a = false, "dge"_a = true, "look_ahead"_a = nb::none(),
-             "default_trip_count"_a = nb::none());
+  module.def("time_files", &time_files, "path"_a, "cores"_a, "target"_a,
+             "settings"_a = std::vector<std::string>{}, "neuronx_cc"_a = false, "dge"_a = true,
+             "look_ahead"_a = nb::none(), "default_trip_count"_a = nb::none());
   module.def("calibrations", [] { return arch::calibrations(arch::default_tables()); });
   module.def("target_generation",
              [](const std::string& target) { return version(arch::stand_in(arch::resolve_target(target))); });

@@ -19,6 +19,17 @@ import opentrn.types.isa_enums
 
 def configure(arg0: object, arg1: object, arg2: object, /) -> None: ...
 
+def map_leaves(value: object | None, replace: Callable, exact: bool = False) -> object:
+    """
+    The value with replace(leaf) in the place of whatever is no tuple, list or dict, at any depth. exact: objects of classes derived from tuple and list are leaves too, but for tuples with names.
+    """
+
+def leaves_of(value: object | None) -> list:
+    """What is no tuple, list, dict or None, in order."""
+
+def common_shape(x: Sequence[int], y: Sequence[int]) -> tuple:
+    """In which two tiles of one rank meet, dimension by dimension."""
+
 class NkiTensor:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
 
@@ -478,7 +489,7 @@ def listing_of_file(path: str | os.PathLike) -> str: ...
 
 def save_program(machine: Machine, path: str | os.PathLike, name: str = 'kernel') -> None: ...
 
-def time_files(paths: Sequence[str | os.PathLike], target: str, settings: Sequence[str] = [], neuronx_cc: bool = False, dge: bool = True, look_ahead: int | None = None, default_trip_count: int | None = None) -> Timing: ...
+def time_files(path: str | os.PathLike, cores: int, target: str, settings: Sequence[str] = [], neuronx_cc: bool = False, dge: bool = True, look_ahead: int | None = None, default_trip_count: int | None = None) -> Timing: ...
 
 def calibrations() -> list[tuple[str, list[str]]]: ...
 
@@ -1071,6 +1082,11 @@ def description_text(program: str) -> str:
 
 def host_text(calls: Sequence[tuple[str, str, str, int, str, float, int]], flops_share: float, bytes_share: float) -> str: ...
 
+def output_text(facts: str) -> str:
+    """
+    Of a result that `opentrn run` computed, from the facts that it prints as JSON.
+    """
+
 def size_text(count: float) -> str:
     """Bytes with four digits: 512 B, 1.5 KiB."""
 
@@ -1558,6 +1574,11 @@ class Server:
 def model_server(engine: DecoderEngine, options: dict, linear: str, table: str, draft: DecoderEngine | None = None) -> Server: ...
 
 def choice_of(arg: dict, /) -> str: ...
+
+def choice_for_all(wanted: Sequence[str], most: str) -> str:
+    """
+    What one program has to choose by, so that it gives a token to each of several sequences: the least that does; "host" of what `most` does not reach.
+    """
 
 def choose_tokens(engine: DecoderEngine, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], params: Sequence[dict], draws: Sequence[TokenDraws], choice: str = 'likeliest', every_token: bool = False) -> tuple[list[int], list[float]]: ...
 

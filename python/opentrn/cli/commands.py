@@ -442,9 +442,9 @@ def _time_program_file(options: argparse.Namespace) -> Any:
 
     options.target = environment.target(options.target)
     require_logical_core(options.target, options.lnc)
-    cores = [options.kernel, *(f"{options.kernel}.core{core}" for core in range(1, options.lnc))]
+    neuronx_cc = options.compiler == "neuronx-cc"
     timing = _core.time_files(
-        cores, options.target, options.settings, neuronx_cc=options.compiler == "neuronx-cc",
+        options.kernel, options.lnc, options.target, options.settings, neuronx_cc=neuronx_cc,
         dge=not options.disable_dge, default_trip_count=options.loop_iterations,
     )  # fmt: skip
     return RunResult(None, timing.profile()["program"], options.target, [], [timing])

@@ -108,6 +108,7 @@ def dimensions_of(options: argparse.Namespace) -> dict[str, list[int]]:
 def one_size_of(options: argparse.Namespace) -> dict[str, int]:
     """As dimensions_of(), for commands that work on one program."""
     from opentrn.cli.kernel_file import UsageError
+    from opentrn.model import buckets
 
     sizes = dimensions_of(options)
     for name, given in sizes.items():
@@ -115,7 +116,7 @@ def one_size_of(options: argparse.Namespace) -> dict[str, int]:
             raise UsageError(
                 f"--dim {name}: one size for this command", label="cli.argument", hint="--dim NAME=SIZE"
             )
-    return {name: given[0] for name, given in sizes.items()}
+    return buckets.first_of(sizes)
 
 
 def compile_command(options: argparse.Namespace) -> int:

@@ -59,6 +59,16 @@ class Port:
         return DTYPES[self.element]
 
 
+def ports_of(rows: Iterable[Sequence[Any]]) -> list[Port]:
+    """Of rows of name, element and shape; what is behind them is something else's."""
+    return [Port(name, element, tuple(shape)) for name, element, shape, *_ in rows]
+
+
+def given_of(ports: Iterable[Port]) -> list[Port]:
+    """Those that a caller gives: all but the key of random numbers."""
+    return [port for port in ports if port.name != PORT]
+
+
 @dataclass(frozen=True)
 class Coverage:
     """How often a model has an op, and how many of them no device kernel takes.
@@ -156,10 +166,10 @@ class CompiledModel(Model):
         if json.loads(self.facts.get("options", "{}")).get("enable_stochastic_rounding"):
             self.round_stochastically()
         self.cached: str | None = None  # "hit", "miss", or "not kept" where the cache cannot be written
-        self.ports = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
-        self.inputs = [port for port in self.ports if port.name != PORT]
+        self.ports = ports_of(loaded.inputs)
+        self.inputs = given_of(self.ports)
         self.random_keys = RandomKeys()
-        self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
+        self.outputs = ports_of(loaded.outputs)
 
     @property
     def programs(self) -> list[tuple[dict[str, int], CompiledModel]]:
@@ -360,7 +370,7 @@ def compile(
 
     try:
         if not several:
-            compiled = one({name: sizes[0] for name, sizes in lists.items()})
+            compiled = one(buckets.first_of(lists))
             tell_host_ops(compiled)
             return compiled
         model = buckets.compile_buckets(source, lists, one, target, options)
@@ -406,7 +416,7 @@ def _sharded(
         raise InputError(
             f"{path} is compiled for one NeuronCore", label="spmd.source", hint="give the model it was made of"
         )
-    sizes = {name: given[0] for name, given in lists.items()}
+    sizes = buckets.first_of(lists)
     facts |= {"source": shown(path), "options": json.dumps({"dimensions": sizes, **noted})}
 
     def compile_it() -> ShardedModel:
@@ -651,7 +661,7 @@ def _exported(
 
     names: of tensors too. mesh: of the ranks that its collectives are between, in words.
     """
-    if isinstance(source, str) and "\n" in source:
+    if _is_text(source):
         return None
     if isinstance(source, (str, Path)):
         if Path(source).suffix != ".pt2":
@@ -674,14 +684,19 @@ def _exported(
             "a PyTorch program is compiled for one size of each dimension; several are for ONNX models",
             label="import.dimension", hint="one size for each dimension",
         )
-    sizes = {name: given[0] for name, given in lists.items()}
+    sizes = buckets.first_of(lists)
     program = source if export.is_exported(source) else export.load(source)
     return export.to_text(program, sizes, names=names, mesh=mesh)
 
 
+def _is_text(source: Any) -> bool:
+    """Whether a program was handed over, and no path of one."""
+    return isinstance(source, str) and "\n" in source
+
+
 def _read(source: str | Path) -> tuple[str | None, str]:
     """(text, "<text>") for a program handed over, (None, path) for a file."""
-    if isinstance(source, str) and "\n" in source:
+    if _is_text(source):
         return source, "<text>"
     text = _exported(source, None)
     return text, str(source) if isinstance(source, (str, Path)) else "<exported program>"

@@ -25,7 +25,7 @@ from opentrn.base.files import shown
 from opentrn.errors import InputError
 from opentrn.graph import Module, array_of, raw_of
 from opentrn.model.model import Model
-from opentrn.model.random_key import PORT, RandomKeys
+from opentrn.model.random_key import RandomKeys
 from opentrn.settings.compiler_options import option_texts
 
 # A program's worth of a model, and what the shapes behind it depend on (src/model/stage.h).
@@ -82,10 +82,10 @@ def ports_of(first: Stage) -> list[Port]:
 
 def arguments_of(first: Stage, arrays: Sequence[Any], keys: RandomKeys | None = None) -> list[np.ndarray]:
     """An array for each port, checked as CompiledModel's: its shape and dtype. Raises InputError for a wrong number."""
-    from opentrn.model.compiled import checked
+    from opentrn.model.compiled import checked, given_of
 
     ports = ports_of(first)
-    inputs = [port for port in ports if port.name != PORT]
+    inputs = given_of(ports)
     if len(arrays) != len(inputs):
         raise InputError(
             f"the model takes {len(inputs)} inputs, {len(arrays)} were given", label="model.inputs"
@@ -149,7 +149,7 @@ class StagedModel(Model):
         facts: Mapping[str, str],
         programs: Mapping[str, Any] | None = None,
     ) -> None:
-        from opentrn.model.compiled import Port
+        from opentrn.model.compiled import Port, given_of
 
         self.first = first
         self.target = target
@@ -168,7 +168,7 @@ class StagedModel(Model):
         self.padded: dict[str, Stage] = {}  # of the last call: which larger stage ran in the place of one
         self._rooms = _core.StageRooms(target, _stated_options(self.facts))
         ports = ports_of(first)
-        self.inputs = [port for port in ports if port.name != PORT]
+        self.inputs = given_of(ports)
         self.draws_random_numbers = len(ports) > len(self.inputs)
         self.random_keys = RandomKeys()
         self.on_progress: Callable[[str], None] = lambda phase: None  # told what a call does, stage by stage

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from opentrn import strict
+from opentrn import _core, strict
 from opentrn.errors import ArgumentError, require
 from opentrn.nki import isa as nisa
 from opentrn.nki._machine import is_tensor, machine, ndarray
@@ -41,23 +41,6 @@ def tile(shape: tuple[int, ...], dtype: Any):
 def fp32(shape: tuple[int, ...]):
     """A fresh fp32 SBUF tile."""
     return ndarray(shape, dtypes.float32, MemoryRegion.sbuf)
-
-
-def _broadcast_shape(x, y) -> tuple[int, ...]:
-    require(
-        len(x.shape) == len(y.shape),
-        f"operands of ranks {len(x.shape)} and {len(y.shape)}, shapes {tuple(x.shape)} and {tuple(y.shape)}",
-        label="nki.shape", hint="expand_dim or reshape first; tiles broadcast dimension by dimension",
-    )
-    shape = []
-    for a, b in zip(x.shape, y.shape):
-        require(
-            a == b or a == 1 or b == 1,
-            f"shapes {tuple(x.shape)} and {tuple(y.shape)} do not broadcast",
-            label="nki.shape",
-        )
-        shape.append(b if a == 1 else a)
-    return tuple(shape)
 
 
 def broadcast_partition(x, count: int):
@@ -126,7 +109,7 @@ def _binary(op, x, y, dtype):
     )
     out_dtype = _chosen(dtype, x, y)
     if x_is_tile and y_is_tile:
-        shape = _broadcast_shape(x, y)
+        shape = _core.common_shape(x.shape, y.shape)
         x, y = broadcast_view(x, shape), broadcast_view(y, shape)
         if x.buffer == MemoryRegion.psum and y.buffer == MemoryRegion.psum:
             y = copy(y)  # the Vector engine reads at most one operand from PSUM
@@ -532,7 +515,7 @@ def _remainder(x, y, rounding, dtype, sign_of_divisor: bool):
     out_dtype = _chosen(dtype, x, y)
     like = x if is_tensor(x) else y
     if is_tensor(x) and is_tensor(y):
-        shape = _broadcast_shape(x, y)
+        shape = _core.common_shape(x.shape, y.shape)
         like = x if tuple(x.shape) == shape else broadcast_view(x, shape)
     x, y = _as_fp32(_as_tile_like(x, like)), _as_fp32(_as_tile_like(y, like))
     quotient = rounding(divide(x, y, dtypes.float32))
