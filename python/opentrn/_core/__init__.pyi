@@ -1097,6 +1097,31 @@ def place_text(file: str, line: int, name: str) -> str:
     """The framework's name of an op, else its line."""
 
 class StagedTiming:
+    def __repr__(self) -> str: ...
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What the times rest on beside the tables' facts: of the target, so the same for every program."""
+
+    @property
+    def band(self) -> dict[str, Any]:
+        """Where the measured time is expected: the programs' bands added up, as Timing.band gives one."""
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """What the time of the longest program rests on, as Timing.basis gives it."""
+
+    @property
+    def bound_by(self) -> str | None:
+        """Of the program that takes longest."""
+
+    def profile(self) -> dict[str, Any]:
+        """The profile of each program, under `stages`."""
+
+    @property
+    def time_us(self) -> float:
+        """total_ns in microseconds."""
+
     def __init__(self, parts: Sequence[tuple[ModelStage, Timing]]) -> None: ...
 
     @property
