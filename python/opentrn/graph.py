@@ -52,7 +52,8 @@ DTYPES: dict[str, np.dtype] = {
     "complex<f32>": np.dtype("complex64"),
     "complex<f64>": np.dtype("complex128"),
 }
-_ELEMENTS = {dtype: name for name, dtype in DTYPES.items() if name not in ("index", "tf32")}
+# The name of each type; "index" and "tf32" are stored as others are.
+NAMES = {dtype: name for name, dtype in DTYPES.items() if name not in ("index", "tf32")}
 
 # An array, None for a token, a list for a tuple (for a tensor parameter: of numbers).
 Value = Any
@@ -125,9 +126,9 @@ def _to_raw(value: Value, wanted: TensorType | None) -> Any:
     # Python numbers take the parameter's type; arrays must have it.
     dtype = wanted.dtype if wanted is not None and not isinstance(value, np.ndarray | np.generic) else None
     array = np.ascontiguousarray(value, dtype=dtype).reshape(np.shape(value))
-    if array.dtype not in _ELEMENTS:
+    if array.dtype not in NAMES:
         raise InputError(f"no element type for NumPy's {array.dtype}", label="graph.element")
-    element = _ELEMENTS[array.dtype]
+    element = NAMES[array.dtype]
     if wanted is not None and wanted.dtype == array.dtype:
         element = wanted.element  # index and tf32 share a dtype with another type
     return element, list(array.shape), array.tobytes()
@@ -136,7 +137,7 @@ def _to_raw(value: Value, wanted: TensorType | None) -> Any:
 def raw_of(array: np.ndarray, element: str = "") -> tuple[str, list[int], bytes]:
     """An array of any shape as _core takes values; `element` names the type where several share a dtype (tf32)."""
     array = np.ascontiguousarray(array).reshape(np.shape(array))
-    return element or _ELEMENTS[array.dtype], list(array.shape), array.tobytes()
+    return element or NAMES[array.dtype], list(array.shape), array.tobytes()
 
 
 def array_of(raw: tuple[str, list[int], bytes]) -> np.ndarray:
@@ -151,6 +152,10 @@ def _from_raw(raw: Any) -> Value:
     if isinstance(raw, list):
         return [_from_raw(element) for element in raw]
     return array_of(raw).copy()
+
+
+def _function(name: str, is_public: bool, arguments: Any, results: Any, aliases: list[int | None]) -> Function:
+    return Function(name, is_public, tuple(map(_type_of, arguments)), tuple(map(_type_of, results)), tuple(aliases))
 
 
 class Module:
@@ -168,16 +173,7 @@ class Module:
     @property
     def functions(self) -> dict[str, Function]:
         """Signatures by name."""
-        return {
-            name: Function(
-                name,
-                is_public,
-                tuple(map(_type_of, arguments)),
-                tuple(map(_type_of, results)),
-                tuple(None if result < 0 else result for result in aliases),
-            )
-            for name, is_public, arguments, results, aliases in self._raw.functions
-        }
+        return {row[0]: _function(*row) for row in self._raw.functions}
 
     @property
     def entry(self) -> str:

@@ -36,6 +36,19 @@ Choice choice_of(const SamplingParams& p) {
   return p.top_k > 0 || p.top_p < 1 ? Choice::kDrawnTruncated : Choice::kDrawn;
 }
 
+Choice choice_for_all(std::span<const Choice> wanted, Choice most) {
+  Choice choice = std::min(most, Choice::kLikeliest);
+  for (const Choice own : wanted) {
+    if (own == Choice::kHost || own > most) return Choice::kHost;
+    choice = std::max(choice, own);
+  }
+  return choice;
+}
+
+bool is_token(int32_t token, float largest_logit, int64_t vocabulary) {
+  return std::isfinite(largest_logit) && token < vocabulary;
+}
+
 SamplingRow sampling_row(const SamplingParams& p, double point, int64_t vocabulary) {
   SamplingRow row{};
   // At 0 all but the largest logits have no weight, and the first of those passes 0.

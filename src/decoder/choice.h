@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "decoder/sampler.h"
@@ -24,6 +25,14 @@ Choice choice_of_text(std::string_view text);
 // The least that gives a token by these parameters. The host alone knows penalties, biases and log
 // probabilities.
 Choice choice_of(const SamplingParams& params);
+
+// What one program has to choose by, so that it gives a token to each of several sequences: the least that
+// does. Of what `most` does not reach the host. Without a sequence that wants a token: what programs choose
+// anyway.
+Choice choice_for_all(std::span<const Choice> wanted, Choice most);
+
+// Whether a program's token is one: the largest logit is finite, and the token no padding of the vocabulary.
+bool is_token(int32_t token, float largest_logit, int64_t vocabulary);
 
 // What a program that draws is told of a row, in fp32: the columns of its argument `sampling`.
 enum SamplingColumn : uint8_t { kInverseTemperature, kMinP, kPoint, kTopK, kTopP };

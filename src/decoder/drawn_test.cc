@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "base/fault.h"
@@ -126,6 +128,21 @@ TEST(Choice, IsTheLeastThatGivesTheToken) {
   for (const Choice choice : {Choice::kHost, Choice::kLikeliest, Choice::kDrawn, Choice::kDrawnTruncated})
     EXPECT_EQ(choice_of_text(text(choice)), choice);
   EXPECT_THROW(choice_of_text("greedy"), Fault);
+}
+
+TEST(Choice, OfSeveralSequencesTheLeastThatGivesAllATokenOrTheHost) {
+  const auto of = [](std::vector<Choice> wanted, Choice most) { return choice_for_all(wanted, most); };
+  EXPECT_EQ(of({Choice::kLikeliest, Choice::kDrawn}, Choice::kDrawnTruncated), Choice::kDrawn);
+  EXPECT_EQ(of({Choice::kLikeliest, Choice::kDrawn}, Choice::kLikeliest), Choice::kHost);
+  EXPECT_EQ(of({Choice::kDrawn, Choice::kHost}, Choice::kDrawnTruncated), Choice::kHost);
+  EXPECT_EQ(of({}, Choice::kDrawnTruncated), Choice::kLikeliest);
+  EXPECT_EQ(of({}, Choice::kHost), Choice::kHost);
+}
+
+TEST(Choice, ATokenHasAFiniteLogitAndLiesInTheVocabulary) {
+  EXPECT_TRUE(is_token(9, 1.0F, 10));
+  EXPECT_FALSE(is_token(10, 1.0F, 10));
+  EXPECT_FALSE(is_token(1, std::numeric_limits<float>::infinity(), 10));
 }
 
 }  // namespace

@@ -525,4 +525,23 @@ TensorView TensorView::ap(const ApArguments& a) const {
   return view;
 }
 
+std::vector<int64_t> common_shape(std::span<const int64_t> x, std::span<const int64_t> y) {
+  const auto text = [](std::span<const int64_t> sizes) {
+    return fmt::format("({}{})", fmt::join(sizes, ", "), sizes.size() == 1 ? "," : "");
+  };
+  if (x.size() != y.size())
+    throw Fault(
+        FaultKind::kProgram, "nki.shape",
+        fmt::format("operands of ranks {} and {}, shapes {} and {}", x.size(), y.size(), text(x), text(y)),
+        "expand_dim or reshape first; tiles broadcast dimension by dimension");
+  std::vector<int64_t> shape;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] != y[i] && x[i] != 1 && y[i] != 1)
+      throw Fault(FaultKind::kProgram, "nki.shape",
+                  fmt::format("shapes {} and {} do not broadcast", text(x), text(y)));
+    shape.push_back(x[i] == 1 ? y[i] : x[i]);
+  }
+  return shape;
+}
+
 }  // namespace opentrn::nki

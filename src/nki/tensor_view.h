@@ -136,4 +136,8 @@ class TensorView {
   TensorView with_scalar_index(int dim, Indirection index) const;
 };
 
+// The shape in which two tiles of one rank meet, dimension by dimension. Fault{kProgram} "nki.shape" where
+// they do not.
+std::vector<int64_t> common_shape(std::span<const int64_t> x, std::span<const int64_t> y);
+
 }  // namespace opentrn::nki

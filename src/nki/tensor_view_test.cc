@@ -148,5 +148,12 @@ TEST(TensorView, AnIndexIsOfAllDimensionsOfItsStride) {
   EXPECT_EQ(t.ap({.pattern = {{1, 64}}, .scalar_offset = index, .indirect_dim = 0}).indirection->bound, 8);
 }
 
+TEST(TensorView, ShapesMeetDimensionByDimension) {
+  const auto common = [](std::vector<int64_t> x, std::vector<int64_t> y) { return common_shape(x, y); };
+  EXPECT_EQ(common({1, 512}, {128, 1}), (std::vector<int64_t>{128, 512}));
+  EXPECT_THROW(common({128}, {128, 1}), Fault);
+  EXPECT_THROW(common({128, 2}, {128, 3}), Fault);
+}
+
 }  // namespace
 }  // namespace opentrn::nki

@@ -18,10 +18,9 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/program_file.h"
-#include "device/presence.h"
 #include "python/convert.h"
+#include "python/device_call.h"
 #include "python/unlocked.h"
-#include "runtime/model_file.h"
 
 namespace opentrn::python {
 
@@ -100,21 +99,6 @@ int print_cli(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-void bind_errors() {
-  nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
-    try {
-      std::rethrow_exception(pointer);
-    } catch (const Fault& fault) {
-      raise_fault(fault);
-    } catch (const Interrupted& stop) {
-      raise_interrupted(stop);
-    } catch (const std::bad_alloc&) {
-      raise_fault(Fault(FaultKind::kCapacity, "host_memory", "this process was given no more memory",
-                        "smaller dimensions, or a higher limit of the process (ulimit -v, its container's)"));
-    }
-  });
-}
-
 void bind_cli(nb::module_& module) {
   cli::set_python_reader(exported_program);
   module.def("run_cli", &print_cli, "arguments"_a);
@@ -124,10 +108,6 @@ void bind_cli(nb::module_& module) {
              "(src/cli/commands.def). `entry` is module:function of Python, and empty for a command of C++.");
   module.def("ask_cli", &ask_cli, "arguments"_a);
   module.def("machines", &machines);
-  module.def("leave_machine", &device::leave);
-  module.def(
-      "is_model_file",
-      [](const std::filesystem::path& path) { return runtime::is_model_file(path.string()); }, "path"_a);
 }
 
 }  // namespace opentrn::python
@@ -135,5 +115,6 @@ void bind_cli(nb::module_& module) {
 NB_MODULE(_cli, module) {
   opentrn::python::bind_errors();
   opentrn::python::bind_interrupt(module);
+  opentrn::python::bind_process(module);
   opentrn::python::bind_cli(module);
 }

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "arch/closest.h"
+#include "base/interrupt.h"
 #include "python/call_site.h"
 #include "python/unlocked.h"
 
@@ -275,6 +276,21 @@ void raise_fault(const Fault& fault) {
   } catch (nb::python_error& failed) {  // callers are C functions, which nothing may leave
     failed.restore();
   }
+}
+
+void bind_errors() {
+  nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const Fault& fault) {
+      raise_fault(fault);
+    } catch (const Interrupted& stop) {
+      raise_interrupted(stop);
+    } catch (const std::bad_alloc&) {
+      raise_fault(Fault(FaultKind::kCapacity, "host_memory", "this process was given no more memory",
+                        "smaller dimensions, or a higher limit of the process (ulimit -v, its container's)"));
+    }
+  });
 }
 
 void flush_unlocked(nki::Machine& machine) {

@@ -74,6 +74,8 @@ inline constexpr std::string_view kArgumentsLabel = "nki.arguments";
 
 // A Fault as a Python exception; its fields are those of opentrn.errors.Refusal.
 nb::object exception_of(const Fault& fault);
+// Faults and interruptions of C++ become exceptions of Python.
+void bind_errors();
 // Sets the Python exception of a Fault.
 void raise_fault(const Fault& fault);
 

@@ -1,12 +1,16 @@
 #include "python/device_call.h"
 
+#include <filesystem>
 #include <vector>
 
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "base/fault.h"
 #include "base/fork.h"
 #include "device/presence.h"
+#include "runtime/model_file.h"
 #include "runtime/program_call.h"
 #include "runtime/settings.h"
 
@@ -44,6 +48,14 @@ uint64_t count_memory(int core, int64_t bytes, uint64_t record) {
 }
 
 }  // namespace
+
+void bind_process(nb::module_& module) {
+  module.def("leave_machine", &device::leave);
+  module.def(
+      "is_model_file",
+      [](const std::filesystem::path& path) { return runtime::is_model_file(path.string()); },
+      nb::arg("path"));
+}
 
 void bind_device_call(nb::module_& module) {
   module.def(

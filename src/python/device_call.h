@@ -6,5 +6,7 @@
 namespace opentrn::python {
 
 void bind_device_call(nanobind::module_& module);
+// What every module of this library has: leave_machine() and is_model_file().
+void bind_process(nanobind::module_& module);
 
 }  // namespace opentrn::python

@@ -154,9 +154,9 @@ nb::list described(std::span<const graph::Type> types) {
   return list;
 }
 
-// For each argument the result that takes its place, or -1.
-std::vector<int64_t> aliases(const graph::Function& function) {
-  std::vector<int64_t> results(function.arguments().size(), -1);
+// For each argument the result that takes its place.
+std::vector<std::optional<int64_t>> aliases(const graph::Function& function) {
+  std::vector<std::optional<int64_t>> results(function.arguments().size());
   for (size_t i = 0; i < function.argument_attributes.size(); ++i) {
     const auto found = function.argument_attributes[i].find("tf.aliasing_output");
     if (found == function.argument_attributes[i].end()) continue;

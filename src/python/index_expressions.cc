@@ -420,7 +420,7 @@ void bind_index_expressions(nb::module_& tiles) {
       .def("range", &IndexExpression::range, "Smallest and largest value.")
       .def("pattern", &pattern_of, "box"_a, "what"_a,
            "(pattern of the free axes, offset, channel_multiplier) of an affine expression in a box.")
-      .def("__repr__", &text_of)
+      .def("__repr__", [](const IndexExpression& self) { return text_of(self); })
       .def("__len__", [](const IndexExpression& self) { return self.shape.at(0); })
       .def("__bool__",
            [](const IndexExpression&) -> bool {

@@ -28,7 +28,6 @@
 #include "compiler/compile.h"
 #include "compiler/flags.h"
 #include "compiler/options.h"
-#include "device/presence.h"
 #include "graph/control_arguments.h"
 #include "graph/op_definitions.h"
 #include "graph/text/text.h"
@@ -38,10 +37,12 @@
 #include "isa/roles.h"
 #include "isa/text.h"
 #include "model/cache.h"
+#include "model/reports.h"
 #include "model/runtime_model.h"
 #include "profile/programs.h"
 #include "python/convert.h"
 #include "python/program_call.h"
+#include "python/timing.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
 #include "runtime/host_ops.h"
@@ -50,8 +51,6 @@
 #include "runtime/settings.h"
 #include "runtime/unwritten.h"
 #include "sim/functional/custom_op.h"
-#include "spmd/run/logical_core.h"
-#include "spmd/run/sharded_file.h"
 
 namespace opentrn::python {
 
@@ -147,13 +146,6 @@ using Path = std::filesystem::path;
 
 using OptionNames = std::map<std::string, std::string>;
 
-// A model is held to the HBM of the logical core that it runs on, as programs of JAX and PyTorch are.
-compiler::Options options_for(const std::string& target, const OptionNames& given) {
-  compiler::Options options = compiler::options_from(arch::resolve_target(target), given);
-  options.hbm_bytes_of_core = runtime::hbm_bytes_of_core(target);
-  return options;
-}
-
 std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const Path& path,
                                            const std::string& target, const Dimensions& dimensions,
                                            const OptionNames& options) {
@@ -161,26 +153,6 @@ std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& tex
   const Generation generation = arch::resolve_target(target);
   const graph::Module module = module_of(text, path, dimensions);
   return noted(loaded(compiler::compile(module, options_for(target, options)), generation), module);
-}
-
-// As compile_model(), for a logical core as the environment has it: (the model, why one of its two physical
-// cores computes). The model is a ShardedModel where both do, and "" where there is no second one.
-nb::tuple compile_for_logical_core(const std::string& text, const Path& path, const std::string& target,
-                                   const OptionNames& given) {
-  std::shared_ptr<spmd::ShardedModel> on_both;
-  std::shared_ptr<LoadedModel> on_one;
-  std::string why;
-  {
-    const Unlocked unlocked;
-    const graph::Module module = module_of(text, path, {});
-    const compiler::Options options = options_for(target, given);
-    runtime::Settings settings = runtime::settings_of_environment();
-    if (settings.generation != options.generation) settings.physical_cores_per_core = 1;
-    on_both = spmd::model_on_both_cores(module, options, settings, why);
-    if (!on_both)
-      on_one = noted(loaded(compiler::compile(module, options), arch::resolve_target(target)), module);
-  }
-  return on_both ? nb::make_tuple(on_both, why) : nb::make_tuple(on_one, why);
 }
 
 std::string prepared_text(const std::optional<std::string>& text, const Path& path, const std::string& target,
@@ -228,16 +200,18 @@ using Facts = std::map<std::string, std::string>;
 
 using AttachmentPtr = std::shared_ptr<runtime::Attachment>;
 
+DevicesLoader load_devices = nullptr;
+
 // (facts, [(dimensions, model)], [attached file]); of a model on a mesh the one ShardedModel that it is.
 // `name`: what faults call the file.
 nb::tuple loaded(runtime::Artifact artifact, const std::string& name) {
   nb::list buckets;
-  if (spmd::is_of_devices(artifact)) {
-    const auto model = [&] {
-      const Unlocked unlocked;
-      return spmd::sharded_model_of(artifact, name);
-    }();
-    buckets.append(nb::make_tuple(Dimensions{}, model));
+  if (artifact.facts.contains(std::string(runtime::kMeshFact))) {
+    if (load_devices == nullptr)
+      throw Fault(FaultKind::kNotModelled, "build.part",
+                  fmt::format("{} is a model on several devices, which this build leaves out", name),
+                  "./dev build opentrn_python builds the rest");
+    buckets.append(nb::make_tuple(Dimensions{}, load_devices(artifact, name)));
     return nb::make_tuple(artifact.facts, buckets, nb::list());
   }
   for (runtime::Bucket& bucket : artifact.buckets) {
@@ -449,6 +423,13 @@ int call_model(void* model, int core, const void* const* inputs, void* const* ou
   return call_program(core, [&] { run_addresses(*static_cast<LoadedModel*>(model), inputs, outputs); });
 }
 
+std::map<std::string, int64_t> weight_files(const Model& model) {
+  std::map<std::string, int64_t> bytes;
+  for (const runtime::ConstantData& constant : model.constants)
+    if (!constant.file.empty()) bytes[constant.file] += constant.bytes->bytes();
+  return bytes;
+}
+
 nb::list describe(const std::vector<runtime::Port>& ports) {
   nb::list rows;
   for (const runtime::Port& port : ports) {
@@ -457,6 +438,49 @@ nb::list describe(const std::vector<runtime::Port>& ports) {
     rows.append(nb::make_tuple(port.name, port.element, shape));
   }
   return rows;
+}
+
+std::shared_ptr<Timing> timed(const LoadedModel& self, std::optional<int64_t> loop_iterations) {
+  return nb::cast<std::shared_ptr<Timing>>(
+      time_program(self.model.program, self.model.generation, {}, self.model.origin,
+                   self.trips ? &*self.trips : nullptr, loop_iterations));
+}
+
+nlohmann::ordered_json ports_json(const std::vector<runtime::Port>& ports) {
+  auto rows = nlohmann::ordered_json::array();
+  for (const runtime::Port& port : ports)
+    if (port.name != import::onnx::kRandomKey) rows.push_back({port.name, port.element, port.shape});
+  return rows;
+}
+
+// Without a time where loops depend on values; memory does not.
+std::string description(const LoadedModel& self, const std::map<std::string, int64_t>& dimensions) {
+  std::shared_ptr<Timing> timing;
+  nlohmann::ordered_json time_us;
+  try {
+    timing = timed(self, std::nullopt);
+    time_us = timing->profile.summary.total_ns / 1e3;
+  } catch (const Fault& fault) {
+    if (fault.label() != "timing.trip_count") throw;
+    timing = timed(self, 1);
+  }
+  auto placed = nlohmann::ordered_json::array();
+  for (const auto& [memory, name, role, offset, bytes] : memory_map(*timing))
+    placed.push_back(
+        {{"memory", memory}, {"name", name}, {"role", role}, {"offset", offset}, {"bytes", bytes}});
+  const runtime::Model& model = self.model;
+  return dumped({{"dimensions", nlohmann::ordered_json(dimensions)},
+                 {"neuron_core", version(model.generation)},
+                 {"inputs", ports_json(model.inputs)},
+                 {"outputs", ports_json(model.outputs)},
+                 {"instructions", model.program->size()},
+                 {"kernels", model.origin.kernel_count()},
+                 {"ops", model.origin.ops.size()},
+                 {"constant_bytes", model.constant_bytes()},
+                 {"weight_files", nlohmann::ordered_json(weight_files(model))},
+                 {"time_us", time_us},
+                 {"memory", profile_json(*timing)["memory"]},
+                 {"memory_map", placed}});
 }
 
 nb::list coverage_of(const graph::Module& module) { return coverage_rows(compiler::coverage(module)); }
@@ -521,6 +545,20 @@ nb::list coverage_rows(const std::vector<compiler::OpCoverage>& coverage) {
   return rows;
 }
 
+// A model is held to the HBM of the logical core that it runs on, as programs of JAX and PyTorch are.
+compiler::Options options_for(const std::string& target, const OptionNames& given) {
+  compiler::Options options = compiler::options_from(arch::resolve_target(target), given);
+  options.hbm_bytes_of_core = runtime::hbm_bytes_of_core(target);
+  return options;
+}
+
+nb::object compile_for_one_core(const graph::Module& module, const std::string& target,
+                                const std::map<std::string, std::string>& options) {
+  return nb::cast(compile_graph(module, target, options, true));
+}
+
+void load_devices_by(DevicesLoader loader) { load_devices = loader; }
+
 graph::Module module_of(const std::optional<std::string>& text, const Path& path,
                         const Dimensions& dimensions) {
   sim::load_custom_ops_of_environment();
@@ -543,21 +581,16 @@ void bind_models(nb::module_& module) {
       .def_prop_ro("passes", [](const LoadedModel& self) { return describe(self.passes); })
       .def_prop_ro("kernel_count", [](const LoadedModel& self) { return self.model.origin.kernel_count(); })
       .def_prop_ro("op_count", [](const LoadedModel& self) { return self.model.origin.ops.size(); })
-      .def_prop_ro("weight_files",
-                   [](const LoadedModel& self) {
-                     std::map<std::string, int64_t> bytes;
-                     for (const runtime::ConstantData& constant : self.model.constants)
-                       if (!constant.file.empty()) bytes[constant.file] += constant.bytes->bytes();
-                     return bytes;
-                   })
+      .def_prop_ro("weight_files", [](const LoadedModel& self) { return weight_files(self.model); })
       .def_prop_ro("host_ops",
                    [](const LoadedModel& self) {
                      const runtime::HostOps found = runtime::host_ops(self.model);
+                     const model::HostShares shares = model::shares_of(found);
                      nb::list rows;
                      for (const runtime::HostOp& op : found.calls)
                        rows.append(nb::make_tuple(op.ops, op.result, op.where.file, op.where.line,
                                                   op.where.function, op.flops, op.bytes));
-                     return nb::make_tuple(rows, found.model_flops, found.memory_bytes);
+                     return nb::make_tuple(rows, shares.flops, shares.bytes);
                    })
       .def_prop_ro("narrowing", [](const LoadedModel& self) { return self.model.narrowing; })
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
@@ -593,14 +626,14 @@ void bind_models(nb::module_& module) {
           "settings"_a = std::vector<std::string>{}, "loop_iterations"_a = nb::none(),
           nb::sig(
               "def time(self, settings: Sequence[str] = [], loop_iterations: int | None = None) -> Timing"))
+      .def("description", &description, "dimensions"_a,
+           "What `opentrn describe` says of the program for these sizes, as JSON.")
       .def_ro("control_inputs", &LoadedModel::control_inputs)
       .def_ro("splat_bytes", &LoadedModel::splat_bytes)
       .def_prop_ro("generation", [](const LoadedModel& self) { return version(self.model.generation); })
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
   module.def("compile_model", &compile_model, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
-  module.def("compile_for_logical_core", &compile_for_logical_core, "text"_a, "path"_a, "target"_a,
-             "options"_a = OptionNames{});
   // (what native work is under way, "" for none; how many of its steps are done, of how many or 0)
   module.def("activity", [] {
     const Activity::Shown shown = Activity::shown();

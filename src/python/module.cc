@@ -5,21 +5,16 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/aten_bindings.h"
-#include "python/cli_bindings.h"
-#include "python/collective_call.h"
+#include "python/containers.h"
 #include "python/convert.h"
-#include "python/decoder_bindings.h"
 #include "python/device_call.h"
 #include "python/graph_bindings.h"
 #include "python/import_bindings.h"
 #include "python/kernel_bindings.h"
 #include "python/model_bindings.h"
-#include "python/nccom_bindings.h"
-#include "python/server_bindings.h"
-#include "python/sharded_bindings.h"
+#include "python/parts.h"
 #include "python/tile_objects.h"
 #include "python/timing_bindings.h"
-#include "python/tools_bindings.h"
 #include "python/unlocked.h"
 
 NB_MODULE(_core, module) {
@@ -33,15 +28,13 @@ NB_MODULE(_core, module) {
     t.op_name = op_name;
     t.memory_region = memory_region;
   });
+  bind_containers(module);
   bind_tensor(module);
   bind_collectives(module);
-  bind_collective_call(module);
+  bind_process(module);
   bind_device_call(module);
   bind_machine(module);
   bind_timing(module);
-  bind_cli(module);
-  bind_nccom(module);
-  bind_tools(module);
   bind_custom_ops(module);
   bind_tiles(module);
   nb::module_ graph = module.def_submodule("graph", "Graph modules and their evaluation.");
@@ -54,13 +47,13 @@ NB_MODULE(_core, module) {
   bind_cache(module);
   bind_diff(module);
   bind_stages(module);
+  bind_reports(module);
+  bind_staged_timing(module);
   bind_comparison(module);
-  bind_sharded_models(module);
-  bind_decoder(module);
-  bind_server(module);
   bind_kernels(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);
   module.def("instruction_names", &instruction_names,
              "Of the calls of nki.isa that make one instruction, in the order of the instruction table.");
+  bind_rest(module);
 }

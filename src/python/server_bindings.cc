@@ -161,6 +161,12 @@ std::pair<std::vector<int32_t>, std::vector<float>> choose_tokens(
   }
   const Unlocked unlocked;
   const decoder::StepResult result = engine.step(steps, wish);
+  const size_t made = sequences.size() * (every_token ? 0 : 1);
+  for (size_t i = 0; i < made; ++i)
+    if (!decoder::is_token(result.tokens[i], result.largest_logits[i], engine.config().vocabulary))
+      throw Fault(FaultKind::kInput, "decoder.overflow",
+                  "the logits are not finite: a value of the model overflowed",
+                  "--dtype bfloat16 or float32, which have a larger range than float16");
   return {{result.tokens.begin(), result.tokens.end()},
           {result.largest_logits.begin(), result.largest_logits.end()}};
 }
@@ -312,6 +318,17 @@ void bind_server(nb::module_& module) {
   // The least of "host", "likeliest", "drawn" and "drawn-truncated" that gives a token by these parameters.
   module.def("choice_of",
              [](const nb::dict& params) { return decoder::text(decoder::choice_of(sampling_of(params))); });
+  module.def(
+      "choice_for_all",
+      [](const std::vector<std::string>& wanted, const std::string& most) {
+        std::vector<decoder::Choice> choices;
+        for (const std::string& one : wanted) choices.push_back(decoder::choice_of_text(one));
+        return decoder::text(decoder::choice_for_all(choices, decoder::choice_of_text(most)));
+      },
+      "wanted"_a, "most"_a,
+      "What one program has to choose by, so that it gives a token to each of several sequences: the least "
+      "that "
+      "does; \"host\" of what `most` does not reach.");
   module.def("choose_tokens", &choose_tokens, "engine"_a, "sequences"_a, "params"_a, "draws"_a,
              "choice"_a = "likeliest", "every_token"_a = false);
   module.def("drawing_server", &drawing_server, "vocabulary"_a, "choices"_a, "options"_a, "linear"_a,

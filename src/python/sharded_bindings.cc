@@ -29,6 +29,7 @@
 #include "spmd/one_device.h"
 #include "spmd/run/cost.h"
 #include "spmd/run/fastest_cuts.h"
+#include "spmd/run/logical_core.h"
 #include "spmd/run/sharded_file.h"
 #include "spmd/run/sharded_model.h"
 #include "spmd/run/weight_collectives.h"
@@ -160,6 +161,34 @@ std::shared_ptr<ShardedModel> sharded(const graph::Module& module, const std::st
                                         compiler::options_from(settings.generation, options), settings);
 }
 
+// (the model of a graph's text for a logical core as the environment has it, why one of its two physical
+// cores computes). The model is a ShardedModel where both do, and "" where there is no second one.
+nb::tuple compile_for_logical_core(const std::string& text, const std::filesystem::path& path,
+                                   const std::string& target, const OptionNames& given) {
+  std::shared_ptr<ShardedModel> on_both;
+  std::string why;
+  graph::Module module;
+  {
+    const Unlocked unlocked;
+    module = module_of(text, path, {});
+    const compiler::Options options = options_for(target, given);
+    runtime::Settings settings = runtime::settings_of_environment();
+    if (settings.generation != options.generation) settings.physical_cores_per_core = 1;
+    on_both = spmd::model_on_both_cores(module, options, settings, why);
+  }
+  return on_both ? nb::make_tuple(on_both, why)
+                 : nb::make_tuple(compile_for_one_core(module, target, given), why);
+}
+
+nb::object load_devices(const runtime::Artifact& artifact, const std::string& name) {
+  std::shared_ptr<ShardedModel> model;
+  {
+    const Unlocked unlocked;
+    model = spmd::sharded_model_of(artifact, name);
+  }
+  return nb::cast(model);
+}
+
 void save(const ShardedModel& self, const OptionNames& facts, const std::filesystem::path& path,
           unsigned permissions) {
   const Unlocked unlocked;
@@ -169,6 +198,9 @@ void save(const ShardedModel& self, const OptionNames& facts, const std::filesys
 }  // namespace
 
 void bind_sharded_models(nb::module_& module) {
+  load_devices_by(&load_devices);
+  module.def("compile_for_logical_core", &compile_for_logical_core, "text"_a, "path"_a, "target"_a,
+             "options"_a = OptionNames{});
   nb::class_<ShardedModel>(module, "ShardedModel")
       .def_prop_ro("inputs", [](const ShardedModel& self) { return ports(self.inputs()); })
       .def_prop_ro("outputs", [](const ShardedModel& self) { return ports(self.outputs()); })

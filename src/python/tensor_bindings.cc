@@ -190,6 +190,12 @@ nb::list get_pattern(const TensorView& view) {
 }  // namespace
 
 void bind_tensor(nb::module_& module) {
+  module.def(
+      "common_shape",
+      [](const std::vector<int64_t>& x, const std::vector<int64_t>& y) {
+        return nb::tuple(nb::cast(nki::common_shape(x, y)));
+      },
+      "x"_a, "y"_a, "In which two tiles of one rank meet, dimension by dimension.");
   nb::class_<TensorView>(module, "NkiTensor", nb::dynamic_attr())
       .def_prop_ro("shape",
                    [](const TensorView& v) { return to_tuple(v.rank(), [&](int i) { return v.size(i); }); })

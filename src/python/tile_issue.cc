@@ -366,11 +366,22 @@ nb::object new_deferred(const DeferValues& values, PyObject* shape, PyObject* dt
   return made;
 }
 
+// Of a result: the one that is asked for, else that of its first operand.
+PyObject* result_dtype(const DeferValues& values) {
+  if (!is_none(values[kDtype])) return values[kDtype];
+  PyObject* sources = values[kSources];
+  if (sources == nullptr || PySequence_Check(sources) == 0 || PySequence_Size(sources) < 1)
+    throw nb::type_error("defer without a dtype needs a source");
+  const nb::object first = checked(PySequence_GetItem(sources, 0));
+  if (!is_tile(first.ptr())) throw nb::type_error("a source is a tile");
+  return as_tile(first.ptr())->dtype;  // the sources keep the tile
+}
+
 PyObject* defer(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
   return guarded_object([&] {
     const DeferValues values = match_defer(arguments, count, keywords);
     flush_waiting();
-    const nb::object shape = plain_sizes(values[kShape]), dtype = host_dtype_of(values[kDtype]).dtype;
+    const nb::object shape = plain_sizes(values[kShape]), dtype = host_dtype_of(result_dtype(values)).dtype;
     const nb::object nothing = checked(PyTuple_New(0));
     nb::object tile =
         nb::steal(object(new_tile(Py_None, nothing.ptr(), 0, nothing, dtype.ptr(), Py_None, nothing.ptr())));

@@ -35,6 +35,7 @@
 #include "profile/reports.h"
 #include "python/phase_clock.h"
 #include "python/program_files.h"
+#include "python/timing.h"
 #include "python/unlocked.h"
 #include "runtime/settings.h"
 #include "runtime/timing.h"
@@ -51,44 +52,6 @@ using namespace nb::literals;
 namespace {
 
 using Machines = std::vector<std::shared_ptr<nki::Machine>>;
-
-// A run that was timed: the programs as compiled, the events, and their analysis.
-struct Timing {
-  std::shared_ptr<const arch::Tables> tables;
-  std::vector<isa::Executable> executables;
-  trace::Trace trace;
-  profile::Profile profile;
-  std::optional<profile::ModelProfile> model;     // of a compiled model; see profile_of_model()
-  sim::timing::SimulateOptions simulate_options;  // of which it is
-  std::once_flag serving_once;
-  std::vector<std::string> assumptions;  // arch::assumptions()
-  arch::TimedKind kind;
-  arch::Band band;
-  arch::Basis basis;
-  // What each phase took on this machine, for benchmarks.
-  std::vector<std::pair<const char*, double>> phase_seconds;
-};
-
-// Of a run while all cores of its HBM stack run the same, each for itself; of both cores of one, which fill
-// it: alone.
-double beside_ns(const Timing& timing) {
-  const isa::Executable& executable = timing.executables[0];
-  const double beside =
-      timing.executables.size() > 1
-          ? 0
-          : sim::timing::beside_copies_ns(executable, timing.tables->timing(executable.generation),
-                                          timing.simulate_options);
-  return std::max(beside, timing.profile.summary.total_ns);
-}
-
-// With what serving gives, which takes another run and is asked for seldom.
-const profile::ModelProfile& profile_of_model(Timing& timing) {
-  std::call_once(timing.serving_once, [&] {
-    const auto cores = static_cast<int>(timing.executables.size());
-    profile::add_serving(*timing.model, timing.executables[0], *timing.tables, beside_ns(timing), cores);
-  });
-  return *timing.model;
-}
 
 std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings) {
   if (settings.empty()) return {&arch::default_tables(), [](const arch::Tables*) {}};
@@ -343,14 +306,16 @@ void check_instances(const std::shared_ptr<nki::Machine>& machine,
   nki::check_instances(*machine, begins);
 }
 
-// Programs that save_program() wrote, one file per core.
-std::shared_ptr<Timing> time_files(const std::vector<std::filesystem::path>& paths, const std::string& target,
+// Programs that save_program() wrote, one file per core: FILE, FILE.core1.
+std::shared_ptr<Timing> time_files(const std::filesystem::path& first, int cores, const std::string& target,
                                    const std::vector<std::string>& settings, bool neuronx_cc, bool dge,
                                    std::optional<int> look_ahead, std::optional<int64_t> default_trip_count) {
   const Unlocked unlocked;
   Programs programs;
-  for (const std::filesystem::path& path : paths)
-    programs.push_back(std::make_shared<isa::Program>(program_in(path.string())));
+  for (int core = 0; core < cores; ++core) {
+    const std::string path = core == 0 ? first.string() : fmt::format("{}.core{}", first.string(), core);
+    programs.push_back(std::make_shared<isa::Program>(program_in(path)));
+  }
   return time_programs(programs, *programs[0], arch::resolve_target(target),
                        {.settings = settings,
                         .look_ahead = look_ahead,
@@ -426,86 +391,11 @@ nb::dict critical_layout() {
                    sizeof(CriticalSegment));
 }
 
-nb::list tracks(const Timing& self) {
-  constexpr std::string_view kKinds[] = {"engine", "dma_queue", "dma_engine", "cc_cores"};
-  nb::list list;
-  for (const trace::Track& track : self.trace.tracks) {
-    nb::dict row;
-    row["kind"] = kKinds[static_cast<size_t>(track.kind)];
-    row["name"] = self.trace.strings[track.name];
-    row["engine"] = isa::name(track.engine);
-    row["core"] = track.core;
-    list.append(row);
-  }
-  return list;
-}
-
-// Where iterations of loops were not stepped.
-nb::list skipped(const Timing& self) {
-  nb::list list;
-  for (const trace::Iteration& iteration : self.trace.iterations) {
-    if (iteration.skipped == 0) continue;
-    nb::dict row;
-    row["core"] = iteration.core;
-    row["start_ns"] = iteration.end_ns;
-    row["end_ns"] = iteration.skipped_end_ns();
-    row["iterations"] = iteration.skipped;
-    row["text"] = iteration.skipped_text();
-    list.append(row);
-  }
-  return list;
-}
-
-// How far to trust the time: lines of text, and members of the profile.
-std::string trust_text(const Timing& t) {
-  return fmt::format("{}\n{}\n", arch::to_text(t.band, t.profile.summary.total_ns), arch::to_text(t.basis));
-}
-
-nlohmann::ordered_json band_json(const Timing& t) {
-  if (!t.band.known()) return {{"unknown", t.band.unknown}};
-  const double ns = t.profile.summary.total_ns;
-  return {{"share", t.band.share},
-          {"low_ns", t.band.low * ns},
-          {"high_ns", t.band.high * ns},
-          {"runs", t.band.runs},
-          {"kind", t.band.kind}};
-}
-
-nlohmann::ordered_json basis_json(const Timing& t) {
-  return {{"constants", t.basis.constants},
-          {"rules", t.basis.rules},
-          {"assumed_constants", t.basis.assumed_constants},
-          {"assumed_rules", t.basis.assumed_rules},
-          {"fitted", t.basis.fitted},
-          {"checked", t.basis.checked}};
-}
-
 std::vector<std::string> strings(const Timing& self) {
   std::vector<std::string> all;
   for (size_t id = 0; id < self.trace.strings.size(); ++id)
     all.push_back(self.trace.strings[static_cast<trace::StringId>(id)]);
   return all;
-}
-
-// (memory, name, role, offset, bytes) of every placed HBM tensor of the first core, by offset.
-nb::list memory_map(const Timing& self) {
-  const isa::Executable& executable = self.executables[0];
-  std::vector<std::tuple<int64_t, isa::TensorId>> order;
-  for (isa::TensorId id = 0; id < executable.program->tensor_count(); ++id)
-    if (isa::is_hbm(executable.program->tensor(id).space) && executable.placements[id].placed)
-      order.emplace_back(executable.placements[id].address.byte_offset, id);
-  std::sort(order.begin(), order.end());
-  nb::list rows;
-  for (const auto& [offset, id] : order) {
-    const isa::Tensor& tensor = executable.program->tensor(id);
-    const bool constant = tensor.is_input && tensor.name.starts_with("constant");
-    const char* role = tensor.is_output  ? "output"
-                       : constant        ? "constant"
-                       : tensor.is_input ? "input"
-                                         : "intermediate";
-    rows.append(nb::make_tuple(isa::name(tensor.space), tensor.name, role, offset, tensor.bytes()));
-  }
-  return rows;
 }
 
 void save_perfetto(const Timing& self, const std::filesystem::path& path) {
@@ -614,31 +504,10 @@ void bind_timing(nb::module_& module) {
       .def("json",
            [](Timing& t) {
              const Unlocked unlocked;
-             nlohmann::ordered_json all = profile::json(t.profile);
-             if (t.model) all["model"] = profile::json(profile_of_model(t));
-             if (!t.assumptions.empty()) all["assumptions"] = t.assumptions;
-             all["band"] = band_json(t);
-             all["basis"] = basis_json(t);
-             return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+             return dumped(profile_json(t));
            })
-      .def(
-          "text",
-          [](const Timing& t, int lines_max) {
-            std::string text;
-            for (const std::string& assumption : t.assumptions)
-              text += fmt::format("rests on an assumption: {}\n", assumption);
-            text += trust_text(t);
-            return text + profile::text(t.profile, {.lines_max = lines_max});
-          },
-          "lines_max"_a = 12)
-      .def(
-          "model_text",
-          [](Timing& t, int lines_max, int depth) {
-            if (!t.model) return std::string();
-            const Unlocked unlocked;
-            return profile::text(profile_of_model(t), {.lines_max = lines_max, .depth = depth});
-          },
-          "lines_max"_a = 12, "depth"_a = 0)
+      .def("text", &timing_text, "lines_max"_a = 12)
+      .def("model_text", &timing_model_text, "lines_max"_a = 12, "depth"_a = 0)
       .def(
           "executable_text",
           [](const Timing& t, size_t core) { return isa::to_text(t.executables.at(core)); }, "core"_a)
@@ -652,9 +521,21 @@ void bind_timing(nb::module_& module) {
       .def("event_bytes", [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.events); })
       .def("critical_bytes",
            [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.critical_path); })
-      .def("tracks", &tracks)
-      .def("skipped", &skipped)
-      .def("memory_map", &memory_map)
+      .def("page",
+           [](Timing& t) {
+             std::pair<std::string, profile::PageColumns> page;
+             {
+               const Unlocked unlocked;
+               page = page_of(t);
+             }
+             const auto& [json, columns] = page;
+             return nb::make_tuple(json, nb::bytes(columns.events.data(), columns.events.size()),
+                                   nb::bytes(columns.critical.data(), columns.critical.size()));
+           })
+      .def("tracks_json", [](const Timing& t) { return dumped(profile::tracks_json(t.trace)); })
+      .def("skipped_json", [](const Timing& t) { return dumped(profile::skipped_json(t.trace)); })
+      .def("memory_map", &memory_map,
+           "(memory, name, role, offset, bytes) of every placed HBM tensor of the first core, by offset.")
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
@@ -711,9 +592,9 @@ void bind_timing(nb::module_& module) {
         isa::save(*machine.program(), path.string());
       },
       "machine"_a, "path"_a, "name"_a = "kernel");
-  module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
-             "neuronx_cc"_a = false, "dge"_a = true, "look_ahead"_a = nb::none(),
-             "default_trip_count"_a = nb::none());
+  module.def("time_files", &time_files, "path"_a, "cores"_a, "target"_a,
+             "settings"_a = std::vector<std::string>{}, "neuronx_cc"_a = false, "dge"_a = true,
+             "look_ahead"_a = nb::none(), "default_trip_count"_a = nb::none());
   module.def("calibrations", [] { return arch::calibrations(arch::default_tables()); });
   module.def("target_generation",
              [](const std::string& target) { return version(arch::stand_in(arch::resolve_target(target))); });

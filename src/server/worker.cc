@@ -76,7 +76,7 @@ std::vector<decoder::SamplingRow> sampling_of(const StepEntry& entry, int64_t co
 
 SampledToken taken(Job& job, int32_t token, float largest_logit, int32_t vocabulary) {
   SampledToken made;
-  if (std::isfinite(largest_logit) && token < vocabulary)
+  if (decoder::is_token(token, largest_logit, vocabulary))
     made.token = token;
   else
     job.failure = "the logits are not finite: a value of the model overflowed";
@@ -150,14 +150,10 @@ double ModelWorker::compile_seconds() const {
 }
 
 Choice ModelWorker::choice_of(std::span<const Row> entries) const {
-  Choice choice = std::min(options_.most, Choice::kLikeliest);
-  for (const Row& row : entries) {
-    if (!row.entry->samples) continue;
-    const Choice own = server::choice_of(job_of(*row.entry));
-    if (own == Choice::kHost || own > options_.most) return Choice::kHost;
-    choice = std::max(choice, own);
-  }
-  return choice;
+  std::vector<Choice> wanted;
+  for (const Row& row : entries)
+    if (row.entry->samples) wanted.push_back(server::choice_of(job_of(*row.entry)));
+  return decoder::choice_for_all(wanted, options_.most);
 }
 
 // One program. Returns its predicted time.

@@ -85,5 +85,5 @@ def test_a_saved_program_is_timed_as_the_recorded_one(tmp_path, compiler):
                  compiler=compiler)  # fmt: skip
     path = tmp_path / "convolution.trn"
     result.save_program(str(path))
-    again = _core.time_files([str(path)], "trn1", neuronx_cc=compiler == "neuronx-cc")
+    again = _core.time_files(path, 1, "trn1", neuronx_cc=compiler == "neuronx-cc")
     assert again.total_ns / 1e3 == pytest.approx(result.time_us)

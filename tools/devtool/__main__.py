@@ -21,7 +21,7 @@ from devtool import (
     testing,
     wheel,
 )
-from devtool.build import build
+from devtool.build import build, has_all_parts
 from devtool.paths import ROOT, TOOLS, venv_bin
 from devtool.report import DevError, run, say
 
@@ -29,10 +29,13 @@ _EPILOG = """\
 On a bare Debian 12 or Ubuntu 22.04 (or newer) machine, `./dev demo` and `./dev test` install what is
 missing (apt packages of tools/apt.txt, a virtual environment in .venv, the pinned packages of
 tools/requirements*.txt), build into build/, and do their work. A second run only does what changed.
+A first `./dev demo` builds kernels and models on one core alone; every other command builds the rest.
 """
 
 _FORWARDING = ("demo", "test", "bench", "conformance", "fidelity")
 _PACKAGE = ("opentrn_python", "neuronpjrt")  # CMake targets: all that Python needs, without the C++ tests
+_DEMO = ("opentrn_python",)
+_DEMO_PARTS = "models"  # of opentrn._core, and all that the demo runs (decision 0298)
 _PRESETS = ("release", "debug", "asan-ubsan", "tsan")
 
 
@@ -41,13 +44,19 @@ def _set_up() -> None:
     environment.prepare()
 
 
-def _python_tool(module: str, arguments: list[str]) -> int:
-    """Builds, then runs `python -m module` in the caller's folder, so that relative paths work."""
+def _python_tool(module: str, arguments: list[str], small: bool = False) -> int:
+    """Builds, then runs `python -m module` in the caller's folder, so that relative paths work.
+
+    small: kernels and models on one core are enough; what is built already is not taken away.
+    """
     package = (TOOLS if module.startswith("devtool.") else ROOT).joinpath(*module.split("."))
     if not (package / "__main__.py").exists() and not package.with_suffix(".py").exists():
         raise DevError(f"this checkout has no {module.replace('.', '/')} yet", "see docs/roadmap.md")
     _set_up()
-    build("release", _PACKAGE)
+    if small and not has_all_parts("release"):
+        build("release", _DEMO, parts=_DEMO_PARTS)
+    else:
+        build("release", _PACKAGE)
     search = os.pathsep.join([str(ROOT), str(ROOT / "python"), str(TOOLS)])
     command = [venv_bin("python"), "-m", module, *arguments]
     return run(command, hint="", env={"PYTHONPATH": search}, check=False)
@@ -56,7 +65,7 @@ def _python_tool(module: str, arguments: list[str]) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     if arguments.rest[:1] == ["chat"]:
         return _python_tool("examples.chat", arguments.rest[1:])
-    return _python_tool("examples.minilm", arguments.rest)
+    return _python_tool("examples.minilm", arguments.rest, small=True)
 
 
 def _test(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,14 @@ from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
 
 
+# Of a build folder: the options that it was configured with.
+_MARKER = "opentrn-configured.txt"
+
+
+def _parts_option(parts: str) -> str:
+    return f"-DOPENTRN_PARTS={parts}"
+
+
 def binary_dir(preset: str) -> Path:
     """The build folder of a configure preset."""
     presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
@@ -20,15 +28,26 @@ def binary_dir(preset: str) -> Path:
     raise DevError(f"no preset '{preset}' in CMakePresets.json", "use one of those that ./dev build --help lists")
 
 
-def build(preset: str = "release", targets: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> Path:
-    """Configures (when needed) and builds; returns the build folder. options: further ones of CMake."""
+def has_all_parts(preset: str) -> bool:
+    """Whether the build folder was configured for all of opentrn._core."""
+    marker = binary_dir(preset) / _MARKER
+    return marker.exists() and _parts_option("all") in marker.read_text().splitlines()
+
+
+def build(
+    preset: str = "release", targets: tuple[str, ...] = (), options: tuple[str, ...] = (), parts: str = "all"
+) -> Path:
+    """Configures (when needed) and builds; returns the build folder. options: further ones of CMake.
+
+    parts: what opentrn._core is made of; the objects of both are the same, so that no file is compiled twice.
+    """
     folder = binary_dir(preset)
     cmake = venv_bin("cmake")
-    defines = [f"-DPython_EXECUTABLE={venv_bin('python')}", *options]
+    defines = [f"-DPython_EXECUTABLE={venv_bin('python')}", _parts_option(parts), *options]
     prefix = sources.prefix_path()
     if prefix is not None:
         defines.append(f"-DCMAKE_PREFIX_PATH={prefix}")
-    marker = folder / "opentrn-configured.txt"
+    marker = folder / _MARKER
     wanted = "\n".join(defines)
     if not (folder / "build.ninja").exists() or not marker.exists() or marker.read_text() != wanted:
         say(f"cmake: configuring {folder.name}/ ({preset})")

@@ -77,6 +77,7 @@ def _with_python_members(text: str) -> str:
     """A stub of _core with what opentrn.base.members adds to its classes, which the generator did not see."""
     from opentrn import _core
     from opentrn.kernel import run  # noqa: F401  adds the members
+    from opentrn.model import stages  # noqa: F401  as well
 
     for name, cls in sorted(vars(_core).items()):
         if isinstance(cls, type) and (lines := _python_members(cls)):

@@ -19,6 +19,17 @@ import opentrn.types.isa_enums
 
 def configure(arg0: object, arg1: object, arg2: object, /) -> None: ...
 
+def map_leaves(value: object | None, replace: Callable, exact: bool = False) -> object:
+    """
+    The value with replace(leaf) in the place of whatever is no tuple, list or dict, at any depth. exact: objects of classes derived from tuple and list are leaves too, but for tuples with names.
+    """
+
+def leaves_of(value: object | None) -> list:
+    """What is no tuple, list, dict or None, in order."""
+
+def common_shape(x: Sequence[int], y: Sequence[int]) -> tuple:
+    """In which two tiles of one rank meet, dimension by dimension."""
+
 class NkiTensor:
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
 
@@ -148,13 +159,9 @@ def most_ranks() -> int: ...
 
 def processing_rank(iteration: int, groups: object, channel: int) -> int: ...
 
-def collective_function() -> int:
-    """The address of a runtime::CollectiveFunction."""
+def leave_machine() -> None: ...
 
-def stretches_of_graph(rows: Sequence[tuple[float, Sequence[int], str, int, Sequence[int], int]]) -> list[float]:
-    """
-    How much longer each step takes beside collectives of other streams. A row is a part (ns, rows of the collectives that it waits for, '', 0, [], 0) or a collective (0, [], kind, bytes, cores, stream).
-    """
+def is_model_file(path: str | os.PathLike) -> bool: ...
 
 def memory_function(cores: Sequence[int]) -> int:
     """
@@ -371,9 +378,15 @@ class Timing:
     def profile(self) -> dict[str, Any]:
         """The whole profile as plain data; docs/profiling.md lists the keys."""
 
+    def skipped(self) -> list[dict[str, Any]]:
+        """Where iterations of loops were not stepped: {"core", "start_ns", "end_ns", "iterations", "text"}."""
+
     @property
     def time_us(self) -> float:
         """The predicted time of the run in microseconds, without the launch."""
+
+    def tracks(self) -> list[dict[str, Any]]:
+        """The rows of the timeline: {"kind", "name", "engine", "core"} of each; `track` of an event counts them."""
 
     @property
     def total_ns(self) -> float: ...
@@ -434,11 +447,16 @@ class Timing:
 
     def critical_bytes(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]: ...
 
-    def tracks(self) -> list: ...
+    def page(self) -> tuple: ...
 
-    def skipped(self) -> list: ...
+    def tracks_json(self) -> str: ...
 
-    def memory_map(self) -> list: ...
+    def skipped_json(self) -> str: ...
+
+    def memory_map(self) -> list[tuple[str, str, str, int, int]]:
+        """
+        (memory, name, role, offset, bytes) of every placed HBM tensor of the first core, by offset.
+        """
 
     def strings(self) -> list[str]: ...
 
@@ -471,7 +489,7 @@ def listing_of_file(path: str | os.PathLike) -> str: ...
 
 def save_program(machine: Machine, path: str | os.PathLike, name: str = 'kernel') -> None: ...
 
-def time_files(paths: Sequence[str | os.PathLike], target: str, settings: Sequence[str] = [], neuronx_cc: bool = False, dge: bool = True, look_ahead: int | None = None, default_trip_count: int | None = None) -> Timing: ...
+def time_files(path: str | os.PathLike, cores: int, target: str, settings: Sequence[str] = [], neuronx_cc: bool = False, dge: bool = True, look_ahead: int | None = None, default_trip_count: int | None = None) -> Timing: ...
 
 def calibrations() -> list[tuple[str, list[str]]]: ...
 
@@ -481,160 +499,6 @@ def check_settings(settings: Sequence[str]) -> None:
     """
     Raises for a value that the tables do not have or that nothing computes with.
     """
-
-def run_cli(arguments: Sequence[str]) -> int: ...
-
-def cli_options() -> list: ...
-
-def cli_commands() -> list[tuple[str, str, str, bool]]:
-    """
-    The rows (name, entry, line, passed_on) of the program's commands, in the order of its help (src/cli/commands.def). `entry` is module:function of Python, and empty for a command of C++.
-    """
-
-def ask_cli(arguments: Sequence[str]) -> str: ...
-
-def machines() -> str: ...
-
-def leave_machine() -> None: ...
-
-def is_model_file(path: str | os.PathLike) -> bool: ...
-
-def predict_collective(operation: str, machine: str, nodes: int, ranks: int, groups: int, bytes: int) -> str: ...
-
-def nccom_table(operation: str, ranks: int, stats: Sequence[str], algorithm: bool, sizes: bool, rows: Sequence[tuple[int, int, str, Sequence[float], float, str, int, int]]) -> str: ...
-
-class NodeMachine:
-    """A simulated node, for Kubernetes (src/monitor/node_sets.h)."""
-
-    def __init__(self, instance: str = '') -> None: ...
-
-    def preferred(self, kind: str, available: Sequence[int], must: Sequence[int], size: int) -> list[int]:
-        """
-        A contiguous set of devices or cores; without one the lowest numbers. InputError where it cannot be.
-        """
-
-    def annotations(self, pod: str, others: str) -> str:
-        """
-        Of a pod beside the others on the node, as JSON. InputError where no contiguous set is free.
-        """
-
-    def resource_slices(self, node: str, driver: str = '', ultraserver: str = '') -> str:
-        """ResourceSlice objects, as JSON."""
-
-    def container_of(self, allocation: str) -> tuple:
-        """
-        (variables as JSON, servers of an UltraServer or None) of an allocation of a claim.
-        """
-
-def wants_devices(pod: str) -> bool:
-    """
-    Whether a pod, as JSON, asks for devices or cores. InputError for what is not a pod.
-    """
-
-def dra_device_class() -> str: ...
-
-def allocate_claim(claim: str, published: str, taken: Sequence[tuple[str, str]] = []) -> str:
-    """
-    The allocation of a claim's spec, as JSON. taken: (pool, device) of others.
-    """
-
-def ranges_text(numbers: Sequence[int]) -> str:
-    """[0, 1, 2, 5]: "0-2,5"."""
-
-class MetricCollector:
-    """What Prometheus scrapes of reports (src/monitor/companion_metrics.h)."""
-
-    def __init__(self) -> None: ...
-
-    def take(self, report: str, now_s: float) -> None:
-        """Takes a report, as JSON; InputError for what is none."""
-
-    def families(self) -> list[tuple[str, str, bool, list[tuple[str, dict[str, str], float]]]]:
-        """
-        (name, documentation, whether it is a counter, [(name, labels, value)]) of each.
-        """
-
-def statsd_datagrams(report: str, prefix: str, with_tags: bool) -> list[str]:
-    """Datagrams of a report, which is JSON."""
-
-def cloudwatch_data(report: str) -> list[tuple[str, str, list[tuple[str, str]], float]]:
-    """(name, unit, [(dimension, value)], value) of a report, which is JSON."""
-
-def neuron_ls(instance: str, lnc: int, words: Sequence[str], processes: Sequence[tuple[int, str, str, bool]]) -> str: ...
-
-class Monitor:
-    def __init__(self, instance: str, config: str, name: str) -> None: ...
-
-    def wait_s(self) -> float: ...
-
-    def report(self) -> str: ...
-
-class TopView:
-    """What neuron-top shows of a machine, and what its keys change."""
-
-    def __init__(self, instance: str) -> None: ...
-
-    def screen(self, report: str, title: str, width: int, height: int) -> list[list[tuple[str, int]]]:
-        """
-        `height` lines of at most `width` characters: (text, style) of their pieces.
-        """
-
-    def press(self, key: str, report: str) -> bool:
-        """Takes a key, False to end; report: what is on the screen."""
-
-    @property
-    def tab(self) -> int: ...
-
-    @property
-    def row(self) -> int: ...
-
-def explorer_tables(path: str | os.PathLike, version: str) -> str:
-    """Rows by table of a trace, as JSON (src/monitor/explorer_tables.h)."""
-
-def explorer_summary(path: str | os.PathLike, version: str) -> str:
-    """The same in lines."""
-
-def session_folders(folder: str | os.PathLike) -> list[pathlib.Path]:
-    """The folders in it that neuron-explorer inspect wrote."""
-
-class ExplorerSession:
-    """Folders of neuron-explorer inspect (src/monitor/explorer_session.h)."""
-
-    def __init__(self, folder: str | os.PathLike, cores: str = '', types: Set[str] = ..., instances: Set[str] = ..., without_system: bool = False, without_device: bool = False) -> None: ...
-
-    def system_rows(self) -> str:
-        """SystemProfileEvents, as JSON."""
-
-    def system_profile(self) -> str:
-        """Events and use of the host, as JSON."""
-
-    def perfetto(self, primary: str, secondary: str) -> str:
-        """A trace in Chrome's JSON."""
-
-    def summary(self, version: str, as_text: bool) -> str:
-        """What summary-json and summary-text print."""
-
-    @property
-    def models(self) -> list[tuple[str, pathlib.Path]]:
-        """(number of the model and of its core, its trace) of each."""
-
-def top_config() -> str:
-    """What neuron-top has the monitor collect."""
-
-def top_size_text(bytes: float | None) -> str: ...
-
-def machine_facts(instance: str = '') -> dict: ...
-
-def device_processes(watch_s: float = 0.0) -> list: ...
-
-def write_device_tree(root: str | os.PathLike, instance: str, watch_s: float = 0.0) -> None:
-    """
-    Writes the files of Neuron's driver; InputError for a folder that holds something else.
-    """
-
-def remove_device_tree(root: str | os.PathLike) -> None: ...
-
-def hold_as_tool() -> None: ...
 
 def register_custom_op(name: str, function: object) -> None: ...
 
@@ -695,6 +559,9 @@ class LoadedModel:
 
     def time(self, settings: Sequence[str] = [], loop_iterations: int | None = None) -> Timing: ...
 
+    def description(self, dimensions: Mapping[str, int]) -> str:
+        """What `opentrn describe` says of the program for these sizes, as JSON."""
+
     @property
     def control_inputs(self) -> list[int]: ...
 
@@ -707,8 +574,6 @@ class LoadedModel:
     def listing(self) -> str: ...
 
 def compile_model(text: str | None, path: str | os.PathLike, target: str, dimensions: Mapping[str, int] = {}, options: Mapping[str, str] = {}) -> LoadedModel: ...
-
-def compile_for_logical_core(text: str, path: str | os.PathLike, target: str, options: Mapping[str, str] = {}) -> tuple: ...
 
 def activity() -> tuple[str, int, int]: ...
 
@@ -1184,6 +1049,115 @@ def coverage_of_stages(first: ModelStage, dimensions: Mapping[str, int], inputs:
     (rows of coverage, notes) of all stages, for the values of inputs by their number.
     """
 
+class Report:
+    """What a command says of a model."""
+
+    @property
+    def text(self) -> str:
+        """For people, lines that end."""
+
+    @property
+    def json(self) -> str:
+        """The same for machines."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing of the model is refused."""
+
+def coverage_report(rows: Sequence[tuple[str, int, int, str, int, float, str, int, str]], notes: Sequence[str]) -> Report:
+    """
+    Of the rows that coverage() gives, those first of which most is refused.
+    """
+
+def unknown_operators_report(path: str | os.PathLike) -> Report:
+    """
+    Of an ONNX file: the operators that are not imported; complete where all are.
+    """
+
+def compile_report(facts: str, stages: str, predicted: str) -> Report:
+    """Of facts as JSON, and lines about stages and the predicted time."""
+
+def description_text(program: str) -> str:
+    """Of the facts that LoadedModel.description() gives."""
+
+def host_text(calls: Sequence[tuple[str, str, str, int, str, float, int]], flops_share: float, bytes_share: float) -> str: ...
+
+def output_text(facts: str) -> str:
+    """
+    Of a result that `opentrn run` computed, from the facts that it prints as JSON.
+    """
+
+def size_text(count: float) -> str:
+    """Bytes with four digits: 512 B, 1.5 KiB."""
+
+def time_text(us: float) -> str:
+    """Microseconds in the unit that suits them."""
+
+def place_text(file: str, line: int, name: str) -> str:
+    """The framework's name of an op, else its line."""
+
+class StagedTiming:
+    def __repr__(self) -> str: ...
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What the times rest on beside the tables' facts: of the target, so the same for every program."""
+
+    @property
+    def band(self) -> dict[str, Any]:
+        """Where the measured time is expected: the programs' bands added up, as Timing.band gives one."""
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """What the time of the longest program rests on, as Timing.basis gives it."""
+
+    @property
+    def bound_by(self) -> str | None:
+        """Of the program that takes longest."""
+
+    def profile(self) -> dict[str, Any]:
+        """The profile of each program, under `stages`."""
+
+    @property
+    def time_us(self) -> float:
+        """total_ns in microseconds."""
+
+    def __init__(self, parts: Sequence[tuple[ModelStage, Timing]]) -> None: ...
+
+    @property
+    def parts(self) -> list[tuple[ModelStage, Timing]]:
+        """(stage, its Timing), in the order in which they ran."""
+
+    @property
+    def total_ns(self) -> float:
+        """Of all programs."""
+
+    @property
+    def launch_ns(self) -> float:
+        """Of all launches."""
+
+    @property
+    def mfu_percent(self) -> float:
+        """Mean over time."""
+
+    @property
+    def mbu_percent(self) -> float:
+        """Mean over time."""
+
+    @property
+    def longest(self) -> Timing:
+        """The Timing of the program that takes longest."""
+
+    def band_json(self) -> str: ...
+
+    def json(self) -> str: ...
+
+    def trust_text(self) -> str: ...
+
+    def text(self, lines_max: int = 12) -> str: ...
+
+    def model_text(self, lines_max: int = 12, depth: int = 0) -> str: ...
+
 class ComparedTarget:
     """One target of a NeuronCore, and the chips that have it."""
 
@@ -1220,6 +1194,177 @@ class ModelComparison:
 
 def compared_targets() -> list[ComparedTarget]:
     """One target of every NeuronCore, in the order of the tables."""
+
+def record_kernel(machines: Sequence[Machine], name: str, grid: Sequence[int], inputs: list, outputs: list, filled: bool) -> str: ...
+
+def run_kernel(payload: str, arrays: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', writable=False)]]) -> list: ...
+
+def describe_kernel(payload: str) -> dict: ...
+
+def instruction_names() -> list[str]:
+    """
+    Of the calls of nki.isa that make one instruction, in the order of the instruction table.
+    """
+
+def run_cli(arguments: Sequence[str]) -> int: ...
+
+def cli_options() -> list: ...
+
+def cli_commands() -> list[tuple[str, str, str, bool]]:
+    """
+    The rows (name, entry, line, passed_on) of the program's commands, in the order of its help (src/cli/commands.def). `entry` is module:function of Python, and empty for a command of C++.
+    """
+
+def ask_cli(arguments: Sequence[str]) -> str: ...
+
+def machines() -> str: ...
+
+def predict_collective(operation: str, machine: str, nodes: int, ranks: int, groups: int, bytes: int) -> str: ...
+
+def nccom_table(operation: str, ranks: int, stats: Sequence[str], algorithm: bool, sizes: bool, rows: Sequence[tuple[int, int, str, Sequence[float], float, str, int, int]]) -> str: ...
+
+class NodeMachine:
+    """A simulated node, for Kubernetes (src/monitor/node_sets.h)."""
+
+    def __init__(self, instance: str = '') -> None: ...
+
+    def preferred(self, kind: str, available: Sequence[int], must: Sequence[int], size: int) -> list[int]:
+        """
+        A contiguous set of devices or cores; without one the lowest numbers. InputError where it cannot be.
+        """
+
+    def annotations(self, pod: str, others: str) -> str:
+        """
+        Of a pod beside the others on the node, as JSON. InputError where no contiguous set is free.
+        """
+
+    def resource_slices(self, node: str, driver: str = '', ultraserver: str = '') -> str:
+        """ResourceSlice objects, as JSON."""
+
+    def container_of(self, allocation: str) -> tuple:
+        """
+        (variables as JSON, servers of an UltraServer or None) of an allocation of a claim.
+        """
+
+def wants_devices(pod: str) -> bool:
+    """
+    Whether a pod, as JSON, asks for devices or cores. InputError for what is not a pod.
+    """
+
+def dra_device_class() -> str: ...
+
+def allocate_claim(claim: str, published: str, taken: Sequence[tuple[str, str]] = []) -> str:
+    """
+    The allocation of a claim's spec, as JSON. taken: (pool, device) of others.
+    """
+
+def ranges_text(numbers: Sequence[int]) -> str:
+    """[0, 1, 2, 5]: "0-2,5"."""
+
+class MetricCollector:
+    """What Prometheus scrapes of reports (src/monitor/companion_metrics.h)."""
+
+    def __init__(self) -> None: ...
+
+    def take(self, report: str, now_s: float) -> None:
+        """Takes a report, as JSON; InputError for what is none."""
+
+    def families(self) -> list[tuple[str, str, bool, list[tuple[str, dict[str, str], float]]]]:
+        """
+        (name, documentation, whether it is a counter, [(name, labels, value)]) of each.
+        """
+
+def statsd_datagrams(report: str, prefix: str, with_tags: bool) -> list[str]:
+    """Datagrams of a report, which is JSON."""
+
+def cloudwatch_data(report: str) -> list[tuple[str, str, list[tuple[str, str]], float]]:
+    """(name, unit, [(dimension, value)], value) of a report, which is JSON."""
+
+def neuron_ls(instance: str, lnc: int, words: Sequence[str], processes: Sequence[tuple[int, str, str, bool]]) -> str: ...
+
+class Monitor:
+    def __init__(self, instance: str, config: str, name: str) -> None: ...
+
+    def wait_s(self) -> float: ...
+
+    def report(self) -> str: ...
+
+class TopView:
+    """What neuron-top shows of a machine, and what its keys change."""
+
+    def __init__(self, instance: str) -> None: ...
+
+    def screen(self, report: str, title: str, width: int, height: int) -> list[list[tuple[str, int]]]:
+        """
+        `height` lines of at most `width` characters: (text, style) of their pieces.
+        """
+
+    def press(self, key: str, report: str) -> bool:
+        """Takes a key, False to end; report: what is on the screen."""
+
+    @property
+    def tab(self) -> int: ...
+
+    @property
+    def row(self) -> int: ...
+
+def explorer_tables(path: str | os.PathLike, version: str) -> str:
+    """Rows by table of a trace, as JSON (src/monitor/explorer_tables.h)."""
+
+def explorer_summary(path: str | os.PathLike, version: str) -> str:
+    """The same in lines."""
+
+def session_folders(folder: str | os.PathLike) -> list[pathlib.Path]:
+    """The folders in it that neuron-explorer inspect wrote."""
+
+class ExplorerSession:
+    """Folders of neuron-explorer inspect (src/monitor/explorer_session.h)."""
+
+    def __init__(self, folder: str | os.PathLike, cores: str = '', types: Set[str] = ..., instances: Set[str] = ..., without_system: bool = False, without_device: bool = False) -> None: ...
+
+    def system_rows(self) -> str:
+        """SystemProfileEvents, as JSON."""
+
+    def system_profile(self) -> str:
+        """Events and use of the host, as JSON."""
+
+    def perfetto(self, primary: str, secondary: str) -> str:
+        """A trace in Chrome's JSON."""
+
+    def summary(self, version: str, as_text: bool) -> str:
+        """What summary-json and summary-text print."""
+
+    @property
+    def models(self) -> list[tuple[str, pathlib.Path]]:
+        """(number of the model and of its core, its trace) of each."""
+
+def top_config() -> str:
+    """What neuron-top has the monitor collect."""
+
+def top_size_text(bytes: float | None) -> str: ...
+
+def machine_facts(instance: str = '') -> dict: ...
+
+def device_processes(watch_s: float = 0.0) -> list: ...
+
+def write_device_tree(root: str | os.PathLike, instance: str, watch_s: float = 0.0) -> None:
+    """
+    Writes the files of Neuron's driver; InputError for a folder that holds something else.
+    """
+
+def remove_device_tree(root: str | os.PathLike) -> None: ...
+
+def hold_as_tool() -> None: ...
+
+def collective_function() -> int:
+    """The address of a runtime::CollectiveFunction."""
+
+def stretches_of_graph(rows: Sequence[tuple[float, Sequence[int], str, int, Sequence[int], int]]) -> list[float]:
+    """
+    How much longer each step takes beside collectives of other streams. A row is a part (ns, rows of the collectives that it waits for, '', 0, [], 0) or a collective (0, [], kind, bytes, cores, stream).
+    """
+
+def compile_for_logical_core(text: str, path: str | os.PathLike, target: str, options: Mapping[str, str] = {}) -> tuple: ...
 
 class ShardedModel:
     @property
@@ -1455,17 +1600,11 @@ def model_server(engine: DecoderEngine, options: dict, linear: str, table: str, 
 
 def choice_of(arg: dict, /) -> str: ...
 
+def choice_for_all(wanted: Sequence[str], most: str) -> str:
+    """
+    What one program has to choose by, so that it gives a token to each of several sequences: the least that does; "host" of what `most` does not reach.
+    """
+
 def choose_tokens(engine: DecoderEngine, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], params: Sequence[dict], draws: Sequence[TokenDraws], choice: str = 'likeliest', every_token: bool = False) -> tuple[list[int], list[float]]: ...
 
 def drawing_server(vocabulary: int, choices: Sequence[int], options: dict, linear: str, table: str) -> Server: ...
-
-def record_kernel(machines: Sequence[Machine], name: str, grid: Sequence[int], inputs: list, outputs: list, filled: bool) -> str: ...
-
-def run_kernel(payload: str, arrays: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', writable=False)]]) -> list: ...
-
-def describe_kernel(payload: str) -> dict: ...
-
-def instruction_names() -> list[str]:
-    """
-    Of the calls of nki.isa that make one instruction, in the order of the instruction table.
-    """

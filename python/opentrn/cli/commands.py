@@ -15,6 +15,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from opentrn import _core
 from opentrn.base.files import new_file
 from opentrn.cli import help as cli_help
 from opentrn.cli import interrupts as cli_interrupts
@@ -348,7 +349,7 @@ def _run(options: argparse.Namespace) -> int:
     with Progress(options) as progress:
         result = _launch(options, progress, execute=not options.no_execute, timed=not options.no_time)
         progress.begin("reading outputs")
-        outputs = [_output_facts(value) for value in _flat(result.outputs)]
+        outputs = [_output_facts(value) for value in _core.leaves_of(result.outputs)]
         if len(result.machines) == 1:
             for unwritten in result.unwritten:
                 outputs[unwritten.number] |= {
@@ -387,13 +388,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _output_names(result: Any) -> list[str]:
-    """Of each output, in the order of _flat()."""
+    """Of each output, in the order of _core.leaves_of()."""
     if result.ranks is None:
-        return [f"output {number}" for number in range(len(_flat(result.outputs)))]
+        return [f"output {number}" for number in range(len(_core.leaves_of(result.outputs)))]
     return [
         f"rank {rank} output {number}"
         for rank, outputs in enumerate(result.outputs)
-        for number in range(len(_flat(outputs)))
+        for number in range(len(_core.leaves_of(outputs)))
     ]
 
 
@@ -414,10 +415,13 @@ def collective_texts(result: Any) -> list[str]:
 
 def print_assumptions(timing: Any) -> None:
     """What a predicted time rests on besides published facts, and how far to trust it, a line each."""
-    for text in timing.assumptions:
-        print(f"  rests on an assumption: {text}")
-    if timing.total_ns:
-        print("".join(f"  {line}\n" for line in timing.trust_text().splitlines()), end="")
+    print(assumptions_text(timing), end="")
+
+
+def assumptions_text(timing: Any) -> str:
+    """The lines of print_assumptions()."""
+    lines = "".join(map("rests on an assumption: {}\n".format, timing.assumptions))
+    return textwrap.indent(lines + (timing.trust_text() if timing.total_ns else ""), "  ")
 
 
 def _is_program_file(name: str) -> bool:
@@ -432,16 +436,15 @@ def _is_program_file(name: str) -> bool:
 
 
 def _time_program_file(options: argparse.Namespace) -> Any:
-    from opentrn import _core
     from opentrn.kernel.run import RunResult
     from opentrn.settings import environment
     from opentrn.types.isa_enums import require_logical_core
 
     options.target = environment.target(options.target)
     require_logical_core(options.target, options.lnc)
-    cores = [options.kernel, *(f"{options.kernel}.core{core}" for core in range(1, options.lnc))]
+    neuronx_cc = options.compiler == "neuronx-cc"
     timing = _core.time_files(
-        cores, options.target, options.settings, neuronx_cc=options.compiler == "neuronx-cc",
+        options.kernel, options.lnc, options.target, options.settings, neuronx_cc=neuronx_cc,
         dge=not options.disable_dge, default_trip_count=options.loop_iterations,
     )  # fmt: skip
     return RunResult(None, timing.profile()["program"], options.target, [], [timing])
@@ -502,7 +505,6 @@ def _profile(options: argparse.Namespace) -> int:
 
 
 def _disasm(options: argparse.Namespace) -> int:
-    from opentrn import _core
     from opentrn.cli import models as cli_model
 
     if _is_program_file(options.kernel):
@@ -537,16 +539,6 @@ def _disasm(options: argparse.Namespace) -> int:
     return 0
 
 
-def _flat(outputs: Any) -> list[Any]:
-    if outputs is None:
-        return []
-    if isinstance(outputs, (tuple, list)):
-        return [leaf for item in outputs for leaf in _flat(item)]
-    if isinstance(outputs, dict):
-        return [leaf for item in outputs.values() for leaf in _flat(item)]
-    return [outputs]
-
-
 def _output_facts(value: Any) -> dict[str, Any]:
     import numpy as np
 
@@ -570,16 +562,7 @@ def _output_facts(value: Any) -> dict[str, Any]:
 
 
 def _output_text(facts: dict[str, Any]) -> str:
-    if "value" in facts:
-        return facts["value"]
-    text = f"{facts['dtype']} [{', '.join(map(str, facts['shape']))}]"
-    if "min" in facts:
-        text += f"  min {facts['min']:.6g}  max {facts['max']:.6g}  mean {facts['mean']:.6g}"
-    if facts.get("not_finite"):
-        text += f"  {facts['not_finite']} not finite"
-    if "unwritten" in facts:
-        text += f"  {facts['unwritten']} never written, from {facts['first_unwritten']}"
-    return text
+    return _core.output_text(json.dumps(facts))
 
 
 def _save(outputs: Any, options: argparse.Namespace) -> list[str]:
@@ -589,7 +572,7 @@ def _save(outputs: Any, options: argparse.Namespace) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     name = options.kernel.rpartition(":")[2].removesuffix(".py").replace("/", "_")
     saved = []
-    for number, value in enumerate(_flat(outputs)):
+    for number, value in enumerate(_core.leaves_of(outputs)):
         path, array = folder / f"{name}.{number}.npy", np.asarray(value)
         with new_file(path) as part, open(part, "wb") as file:
             np.save(file, array)

@@ -56,7 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
-    commands = table()
+    try:
+        commands = table()
+    except ValueError as refused:  # a build without commands
+        print(f"opentrn: {refused}", file=sys.stderr)
+        return INPUT
     row = commands.get(words[0]) if words else None
     if row is not None and not row.entry:
         return _cpp_command(words)

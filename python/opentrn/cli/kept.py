@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from opentrn.base.units import size_text
+from opentrn import _core
 
 
 def cache_command(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def cache_command(options: argparse.Namespace) -> int:
     for row in rows:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["used"]))
         what = row.get("damaged") or f"{Path(row.get('source', '?')).name} for {row.get('target', '?')}"
-        print(f"  {row['key'][:12]}  {size_text(row['bytes']):>10}  {used}  {what}")
+        print(f"  {row['key'][:12]}  {_core.size_text(row['bytes']):>10}  {used}  {what}")
     if leftover:
         print(f"{len(leftover)} files that interrupted writers left; opentrn cache clear removes them")
     return 0
@@ -51,11 +51,11 @@ def _clear(options: argparse.Namespace) -> int:
         rows = {name: {"files": count, "bytes": freed} for name, (count, freed) in removed.items()}
         print(json.dumps({"folder": str(cache.folder()), "removed": rows}, indent=1))
         return 0
-    print(f"removed {models[0]} compiled models ({size_text(models[1])}) from {cache.folder()}")
+    print(f"removed {models[0]} compiled models ({_core.size_text(models[1])}) from {cache.folder()}")
     if layers[0]:
-        print(f"removed {layers[0]} files of layer times of plans ({size_text(layers[1])})")
+        print(f"removed {layers[0]} files of layer times of plans ({_core.size_text(layers[1])})")
     if leftover[0]:
-        print(f"removed {leftover[0]} files that interrupted writers left ({size_text(leftover[1])})")
+        print(f"removed {leftover[0]} files that interrupted writers left ({_core.size_text(leftover[1])})")
     return 0
 
 

@@ -8,13 +8,13 @@ import json
 import os
 import sys
 import time
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from opentrn.base.files import new_file
-from opentrn.base.units import size_text
+from opentrn.base.files import new_file, shown
 from opentrn.cli import interrupts as cli_interrupts
 from opentrn.cli import sharded as cli_sharded
 from opentrn.cli import style as cli_style
@@ -108,6 +108,7 @@ def dimensions_of(options: argparse.Namespace) -> dict[str, list[int]]:
 def one_size_of(options: argparse.Namespace) -> dict[str, int]:
     """As dimensions_of(), for commands that work on one program."""
     from opentrn.cli.kernel_file import UsageError
+    from opentrn.model import buckets
 
     sizes = dimensions_of(options)
     for name, given in sizes.items():
@@ -115,12 +116,13 @@ def one_size_of(options: argparse.Namespace) -> dict[str, int]:
             raise UsageError(
                 f"--dim {name}: one size for this command", label="cli.argument", hint="--dim NAME=SIZE"
             )
-    return {name: given[0] for name, given in sizes.items()}
+    return buckets.first_of(sizes)
 
 
 def compile_command(options: argparse.Namespace) -> int:
     """opentrn compile: what the program holds, how long it takes, and the file."""
-    from opentrn.cli.commands import print_assumptions
+    from opentrn import _core
+    from opentrn.cli.commands import assumptions_text
     from opentrn.kernel.run import predicted_text
     from opentrn.settings import environment
 
@@ -146,7 +148,7 @@ def compile_command(options: argparse.Namespace) -> int:
         model.time(options.settings)  # raises: a report is what was asked for
     saved = _save_report(timing, options.report) if timing and options.report else []
     facts = {
-        "model": options.model,
+        "model": shown(options.model),
         "target": options.target,
         "compile_s": round(seconds, 3),
         "instructions": model.instruction_count,
@@ -154,85 +156,68 @@ def compile_command(options: argparse.Namespace) -> int:
         "cache": cached,
         "optlevel": options.optlevel,
         "auto_cast": options.auto_cast,
-        "auto_cast_type": options.auto_cast_type if options.auto_cast != "none" else None,
-        "weight_dtype": options.weight_dtype if options.weight_dtype != "none" else None,
-        "weight_sparsity": options.weight_sparsity if options.weight_sparsity != "none" else None,
+        "auto_cast_type": options.auto_cast_type,
+        "weight_dtype": options.weight_dtype,
+        "weight_sparsity": options.weight_sparsity,
         "passes": model.passes,
         "host_ops": dataclasses.asdict(model.host_ops),
-        "inputs": [[port.name, port.element, list(port.shape)] for port in model.inputs],
-        "outputs": [[port.name, port.element, list(port.shape)] for port in model.outputs],
+        "inputs": list(map(dataclasses.astuple, model.inputs)),
+        "outputs": list(map(dataclasses.astuple, model.outputs)),
         "time_us": timing.time_us if timing else None,
         "band": timing.band if timing else None,
         "basis": timing.basis if timing else None,
         "bound_by": timing.bound_by if timing else None,
-        "file": str(output),
+        "file": shown(output),
         "file_bytes": output.stat().st_size,
         "report": saved,
     }
     if staged:
-        facts["stages"] = [
-            {"stage": stage.number, "sizes": stage.sizes, "instructions": program.instruction_count,
-             "asks": [ask.fields() for ask in stage.asks], "nodes_left": stage.raw.nodes_left}
-            for stage, program in staged.compiled_stages
-        ]  # fmt: skip
+        facts["stages"] = list(starmap(_stage_facts, staged.compiled_stages))
     elif len(programs) > 1:
-        times = [_predicted(part, options.settings, options.loop_iterations) for _, part in programs]
-        facts["programs"] = [
-            {"dimensions": sizes, "instructions": part.instruction_count, "time_us": time and time.time_us}
-            for (sizes, part), time in zip(programs, times, strict=True)
-        ]
+        facts["programs"] = []
+        for sizes, part in programs:
+            facts["programs"].append(_program_facts(sizes, part, options))
     if timing and options.report == "-":
         facts["profile"] = timing.profile()
-    if options.json:
-        print(json.dumps(facts, indent=1))
-        return 0
-    how = "taken from the cache" if cached == "hit" else "compiled"
-    print(f"{how}: {options.model} for {options.target} in {seconds:.2f} s, "
-          f"{facts['instructions']:,} instructions, {size_text(model.constant_bytes)} of constants")  # fmt: skip
-    if options.auto_cast != "none":
-        print(f"auto-cast {options.auto_cast} to {options.auto_cast_type}: {model.passes['casts']} casts")
-    if options.weight_dtype != "none":
-        print(f"weights in {options.weight_dtype}: {_weights_text(model.passes)}")
-    if options.weight_sparsity != "none":
-        print(f"weights of {options.weight_sparsity}: {_weights_text(model.passes)}")
-    for kind in ("inputs", "outputs"):
-        for name, element, shape in facts[kind]:
-            print(f"  {kind[:-1]:<6} {name:<10} {element} [{_shape_text(shape)}]")
-    if staged:
-        print(staged.text())
     if timing:
-        print(predicted_text(timing))
-        print_assumptions(timing)
+        predicted = f"{predicted_text(timing)}\n{assumptions_text(timing)}"
     elif staged:
-        print("predicted: unknown, as it depends on the sizes of a run (opentrn run says it for them)")
+        predicted = "predicted: unknown, as it depends on the sizes of a run (opentrn run says it for them)\n"
     else:
-        print(
-            "predicted: unknown, as loops run as often as values say (--loop-iterations N; a run counts them)"
+        predicted = (
+            "predicted: unknown, as loops run as often as values say (--loop-iterations N; a run counts them)\n"
         )
-    for row in facts.get("programs", []):
-        sizes = ", ".join(f"{name}={size}" for name, size in row["dimensions"].items())
-        print(f"  program for {sizes}: {row['instructions']:,} instructions, {_time_text(row['time_us'])}")
-    print(f"wrote {output} ({size_text(facts['file_bytes'])})")
-    for path in saved:
-        print(f"report: {path}")
+    report = _core.compile_report(json.dumps(facts), f"{staged.text()}\n" if staged else "", predicted)
+    if options.json:
+        print(report.json)
+        return 0
+    print(report.text, end="")
     if timing and options.report == "-":
         print(cli_style.headed(timing.model_text(), sys.stdout), end="")
         print(model.host_ops.text())
     return 0
 
 
-def _shape_text(shape: list[int]) -> str:
-    """Sizes; `?` for one that data decide."""
-    return ", ".join("?" if size < 0 else str(size) for size in shape)
+def _stage_facts(stage: Any, program: Any) -> dict[str, Any]:
+    from opentrn import _core
+
+    return {
+        "stage": stage.number, "sizes": stage.sizes, "instructions": program.instruction_count,
+        "asks": list(map(_core.Ask.fields, stage.asks)), "nodes_left": stage.raw.nodes_left,
+    }  # fmt: skip
+
+
+def _program_facts(sizes: dict[str, int], program: Any, options: argparse.Namespace) -> dict[str, Any]:
+    timing = _predicted(program, options.settings, options.loop_iterations)
+    return {
+        "dimensions": sizes, "instructions": program.instruction_count,
+        "time_us": timing.time_us if timing else None,
+    }  # fmt: skip
 
 
 def _staged(model: Any) -> Any | None:
     """The model if it runs in stages."""
     return model if model.is_staged else None
-
-
-def _time_text(time_us: float | None) -> str:
-    return "unknown time" if time_us is None else f"{time_us:.2f} us"
 
 
 def _predicted(model: Any, settings: Any = (), loop_iterations: int | None = None) -> Any | None:
@@ -243,21 +228,6 @@ def _predicted(model: Any, settings: Any = (), loop_iterations: int | None = Non
         if error.label not in ("timing.trip_count", "timing.data_shape"):
             raise
         return None
-
-
-def _weights_text(passes: dict[str, int]) -> str:
-    """How many constant operands of products are kept narrower or sparse, and why others are not."""
-    text = (
-        f"{passes['weights_quantised']} constants of products, "
-        f"{size_text(passes['weights_bytes_before'])} -> {size_text(passes['weights_bytes_after'])}"
-    )
-    reasons = {
-        "small": "too small", "shared": "read by other ops too", "not_finite": "not finite",
-        "unfit": "of a shape or type that the instruction does not take", "not_sparse": "not sparse",
-    }  # fmt: skip
-    counts = {why: passes[f"weights_left_{key}"] for key, why in reasons.items()}
-    left = [f"{count} {why}" for why, count in counts.items() if count]
-    return text + (f"; left: {', '.join(left)}" if left else "")
 
 
 def _save_report(timing: Any, target: str) -> list[str]:

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from opentrn import _core
 from opentrn.base.files import new_file
-from opentrn.base.units import size_text
 from opentrn.cli.inputs import inputs_of
 from opentrn.cli.progress import Progress
 from opentrn.cli.streams import is_read_by_machines, prints_aside
@@ -34,7 +34,6 @@ def is_wanted(options: argparse.Namespace, name: str) -> bool:
 
     UsageError for annotations without one.
     """
-    from opentrn import _core
     from opentrn.cli.kernel_file import UsageError
 
     if options.mesh is None and _core.is_model_file(name) and "mesh" in _core.facts_of_model_file(name):
@@ -151,7 +150,7 @@ def compile_command(options: argparse.Namespace) -> int:
     how = "taken from the cache" if model.cached == "hit" else "compiled"
     print(f"{how}: {options.model} for {model.devices} NeuronCores of {model.target} in {seconds:.2f} s")
     print(_plan_text(model) + timing.text(4), end="")
-    print(f"wrote {output} ({size_text(output.stat().st_size)})")
+    print(f"wrote {output} ({_core.size_text(output.stat().st_size)})")
     return 0
 
 
@@ -241,7 +240,7 @@ def _plan_text(model: Any) -> str:
     """Which tensors are cut how, and which collectives the program has."""
     cut = [(name, words) for name, words in model.shardings.items() if set(words) - set("-,")]
     rows = [
-        f"mesh {model.mesh}: each device holds {size_text(model.argument_bytes)} of inputs and cut weights"
+        f"mesh {model.mesh}: each device holds {_core.size_text(model.argument_bytes)} of inputs and cut weights"
     ]
     if model.choice:
         rows.append(f"  cut by OpenTrn: {model.choice}")
@@ -249,5 +248,5 @@ def _plan_text(model: Any) -> str:
     if len(cut) > _CUT_SHOWN:
         rows.append(f"  and {len(cut) - _CUT_SHOWN} more that are cut")
     for name, count, size in model.collectives:
-        rows.append(f"  {count} {name} of {size_text(size)} of each device in all")
+        rows.append(f"  {count} {name} of {_core.size_text(size)} of each device in all")
     return "\n".join(rows) + "\n"

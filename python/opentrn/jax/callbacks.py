@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import InputError, Refusal, StateError
+from opentrn.graph import DTYPES, NAMES
 
 TARGET = "opentrn.callback"
 # Keys of another process must not be found: compiled programs can come from a cache on disk.
@@ -70,33 +71,9 @@ _Call = ctypes.CFUNCTYPE(
 )
 
 
-def _element_types() -> dict[str, np.dtype]:
-    """numpy's type of each name that src/graph/element_type.h gives."""
-    import ml_dtypes
-
-    names = {
-        "i1": np.bool_,
-        "f16": np.float16,
-        "f32": np.float32,
-        "f64": np.float64,
-        "bf16": ml_dtypes.bfloat16,
-    }
-    names |= {f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
-    names |= {f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
-    names |= {"complex<f32>": np.complex64, "complex<f64>": np.complex128}
-    names |= {"i2": ml_dtypes.int2, "i4": ml_dtypes.int4, "ui2": ml_dtypes.uint2, "ui4": ml_dtypes.uint4}
-    names |= {
-        "f8E4M3": ml_dtypes.float8_e4m3,
-        "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-        "f8E5M2": ml_dtypes.float8_e5m2,
-    }
-    names |= {"f8E3M4": ml_dtypes.float8_e3m4, "f8E8M0FNU": ml_dtypes.float8_e8m0fnu}
-    names |= {"f4E2M1FN": ml_dtypes.float4_e2m1fn}
-    return {name: np.dtype(dtype) for name, dtype in names.items()}
-
-
-ELEMENT_TYPES = _element_types()
-_NAMES = {dtype: name for name, dtype in ELEMENT_TYPES.items()}
+# NumPy's type of each name that src/graph/element_type.h gives, and its name of each.
+ELEMENT_TYPES = DTYPES
+_NAMES = NAMES
 
 
 def _view(array: _Array) -> np.ndarray:

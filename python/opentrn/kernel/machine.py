@@ -211,13 +211,11 @@ def observed_launches(
 
 def _shapes_of(value: Any) -> Any:
     """Tensors to ShapeOf, through tuples, lists and dicts."""
-    if isinstance(value, NkiTensor):
-        return ShapeOf(tuple(value.shape), str(value.dtype))
-    if isinstance(value, (tuple, list)):
-        return type(value)(_shapes_of(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _shapes_of(item) for key, item in value.items()}
-    return value
+    return _core.map_leaves(value, _shape_of)
+
+
+def _shape_of(leaf: Any) -> Any:
+    return ShapeOf(tuple(leaf.shape), str(leaf.dtype)) if isinstance(leaf, NkiTensor) else leaf
 
 
 def _tell_nan_origin(machines: list[Any]) -> None:

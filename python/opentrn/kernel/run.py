@@ -71,6 +71,16 @@ def _profile(self: Timing) -> dict[str, Any]:
     return json.loads(self.json())
 
 
+def _tracks(self: Timing) -> list[dict[str, Any]]:
+    """The rows of the timeline: {"kind", "name", "engine", "core"} of each; `track` of an event counts them."""
+    return json.loads(self.tracks_json())
+
+
+def _skipped(self: Timing) -> list[dict[str, Any]]:
+    """Where iterations of loops were not stepped: {"core", "start_ns", "end_ns", "iterations", "text"}."""
+    return json.loads(self.skipped_json())
+
+
 def _band(self: Timing) -> dict[str, Any]:
     """Where the measured time is expected: {"share", "low_ns", "high_ns", "runs", "kind"}, or {"unknown": why}."""
     return json.loads(self.trust_json())["band"]
@@ -98,6 +108,7 @@ def _repr(self: Timing) -> str:
 members.add(Timing, {
     "events": _events, "band": property(_band), "basis": property(_basis), "kind": property(_kind),
     "critical_path": _critical_path, "profile": _profile, "time_us": property(_time_us), "__repr__": _repr,
+    "tracks": _tracks, "skipped": _skipped,
 })  # fmt: skip
 
 
@@ -486,13 +497,7 @@ def _bind(kernel: Any, target: str | nc_version, lnc: int) -> Any:
 
 def _materialise(value: Any) -> Any:
     """ShapeOf to untouched zeros, through containers."""
-    if isinstance(value, ShapeOf):
-        return value.zeros()
-    if type(value) in (tuple, list):
-        return type(value)(_materialise(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _materialise(item) for key, item in value.items()}
-    return value
+    return _core.map_leaves(value, lambda leaf: leaf.zeros() if isinstance(leaf, ShapeOf) else leaf, exact=True)
 
 
 def _refuse_shapes(values: Iterable[Any]) -> None:

@@ -178,18 +178,16 @@ class _Leaves:
         self.arrays: list[Any] = []
 
     def replace(self, value: Any) -> Any:
-        if is_leaf(value):
-            if id(value) not in self.places:
-                self.places[id(value)] = _placeholder(value)
-                self.arrays.append(value)
-            return self.places[id(value)]
-        if isinstance(value, dict):
-            return {key: self.replace(item) for key, item in value.items()}
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*(self.replace(item) for item in value))
-        if type(value) in (list, tuple):
-            return type(value)(self.replace(item) for item in value)
-        return value
+        return _core.map_leaves(value, self._placed, exact=True)
+
+    def _placed(self, value: Any) -> Any:
+        if not is_leaf(value):
+            return value
+        found = self.places.get(id(value))
+        if found is None:
+            found = self.places[id(value)] = _placeholder(value)
+            self.arrays.append(value)
+        return found
 
     def tensors(self, made: dict[int, Any]) -> list[Any]:
         """The machine's tensors, in the order of `arrays`; `made`: by the id of their placeholder."""
@@ -200,8 +198,7 @@ def _record(kernel: Any, generation: nc_version, args: tuple[Any, ...], kwargs: 
     from opentrn.nki import _kernel
 
     leaves = _Leaves()
-    device_args = tuple(leaves.replace(value) for value in args)
-    device_kwargs = {name: leaves.replace(value) for name, value in kwargs.items()}
+    device_args, device_kwargs = leaves.replace((args, kwargs))
     machines: list[Any] = []
     result, made = _kernel.record(
         kernel.func, kernel.grid, generation, device_args, device_kwargs, machines.append,
@@ -216,8 +213,7 @@ def _record_legacy(
     from opentrn.nki_legacy import kernel as legacy
 
     leaves = _Leaves()
-    device_args = tuple(leaves.replace(value) for value in args)
-    device_kwargs = {name: leaves.replace(value) for name, value in kwargs.items()}
+    device_args, device_kwargs = leaves.replace((args, kwargs))
     machines: list[Any] = []
     result, made = legacy.record(kernel, generation, device_args, device_kwargs, machines.append)
     grid = tuple(int(axis) for axis in kernel.grid)
@@ -256,25 +252,15 @@ def _type_of(tensor: Any) -> ShapeOf:
 def _flatten(value: Any, tensors: list[Any]) -> Any:
     from opentrn.nki import _machine
 
-    if _machine.is_tensor(value):
-        tensors.append(value)
-        return _Slot(len(tensors) - 1)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_flatten(item, tensors) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(_flatten(item, tensors) for item in value)
-    if isinstance(value, dict):
-        return {key: _flatten(item, tensors) for key, item in value.items()}
-    return value
+    def slot(leaf: Any) -> Any:
+        if not _machine.is_tensor(leaf):
+            return leaf
+        made = _Slot(len(tensors))
+        tensors.append(leaf)
+        return made
+
+    return _core.map_leaves(value, slot)
 
 
 def _unflatten(structure: Any, values: list[Any]) -> Any:
-    if isinstance(structure, _Slot):
-        return values[structure.index]
-    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-        return type(structure)(*(_unflatten(item, values) for item in structure))
-    if isinstance(structure, (tuple, list)):
-        return type(structure)(_unflatten(item, values) for item in structure)
-    if isinstance(structure, dict):
-        return {key: _unflatten(item, values) for key, item in structure.items()}
-    return structure
+    return _core.map_leaves(structure, lambda leaf: values[leaf.index] if isinstance(leaf, _Slot) else leaf)

@@ -154,6 +154,11 @@ def sizes_given(dimensions: Mapping[str, Any] | None) -> tuple[dict[str, list[in
     return lists, any(len(sizes) > 1 for sizes in lists.values())
 
 
+def first_of(lists: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The size of each dimension, where each has one."""
+    return {name: sizes[0] for name, sizes in lists.items()}
+
+
 def compile_buckets(
     source: str | Path,
     lists: Mapping[str, Sequence[int]],

@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -24,7 +24,6 @@ import numpy as np
 from opentrn import _core, graph
 from opentrn.base import hooks, notices
 from opentrn.base.files import shown
-from opentrn.base.units import size_text
 from opentrn.errors import InputError, InputTypeError, MissingModule
 from opentrn.graph import DTYPES
 from opentrn.kernel.run import Timing, _settings, require_iterations
@@ -60,6 +59,16 @@ class Port:
         return DTYPES[self.element]
 
 
+def ports_of(rows: Iterable[Sequence[Any]]) -> list[Port]:
+    """Of rows of name, element and shape; what is behind them is something else's."""
+    return [Port(name, element, tuple(shape)) for name, element, shape, *_ in rows]
+
+
+def given_of(ports: Iterable[Port]) -> list[Port]:
+    """Those that a caller gives: all but the key of random numbers."""
+    return [port for port in ports if port.name != PORT]
+
+
 @dataclass(frozen=True)
 class Coverage:
     """How often a model has an op, and how many of them no device kernel takes.
@@ -87,7 +96,7 @@ class Coverage:
     @property
     def place(self) -> str:
         """The framework's name of the example, else its line."""
-        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
+        return _core.place_text(self.file, self.line, self.name)
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,7 @@ class HostOp:
     @property
     def place(self) -> str:
         """The framework's name of the first one, else its line."""
-        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
+        return _core.place_text(self.file, self.line, self.name)
 
 
 @dataclass(frozen=True)
@@ -124,17 +133,7 @@ class HostOps:
 
     def text(self) -> str:
         """A line for each, and the shares; empty without any."""
-        if not self.calls:
-            return ""
-        rows = [f"  {op.ops} {op.result}{f' at {op.place}' if op.place else ''}" for op in self.calls]
-        return "\n".join(
-            [
-                f"{len(self.calls)} of the model's kernels are the host's: no device kernel takes",
-                *rows,
-                f"  {self.flops_share:.1%} of its flops, {self.bytes_share:.1%} of its bytes; "
-                "predicted times leave them out, how long the host takes is unknown; --strict refuses them",
-            ]
-        )
+        return _core.host_text(list(map(astuple, self.calls)), self.flops_share, self.bytes_share)
 
 
 def tell_host_ops(model: CompiledModel | StagedModel) -> None:
@@ -148,8 +147,8 @@ def tell_host_ops(model: CompiledModel | StagedModel) -> None:
     splat = getattr(model, "splat_bytes", 0)
     if splat > max(_SPLAT_BYTES_TOLD, model.constant_bytes):
         print(
-            f"opentrn: constants of {size_text(splat)} are one value each (they are filled arrays of the model, or its "
-            "weights are missing): every run makes them on the device, and predicted times include that",
+            f"opentrn: constants of {_core.size_text(splat)} are one value each (they are filled arrays of the model, "
+            "or its weights are missing): every run makes them on the device, and predicted times include that",
             file=sys.stderr,
         )
 
@@ -167,10 +166,10 @@ class CompiledModel(Model):
         if json.loads(self.facts.get("options", "{}")).get("enable_stochastic_rounding"):
             self.round_stochastically()
         self.cached: str | None = None  # "hit", "miss", or "not kept" where the cache cannot be written
-        self.ports = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
-        self.inputs = [port for port in self.ports if port.name != PORT]
+        self.ports = ports_of(loaded.inputs)
+        self.inputs = given_of(self.ports)
         self.random_keys = RandomKeys()
-        self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
+        self.outputs = ports_of(loaded.outputs)
 
     @property
     def programs(self) -> list[tuple[dict[str, int], CompiledModel]]:
@@ -271,13 +270,8 @@ class CompiledModel(Model):
     @property
     def host_ops(self) -> HostOps:
         """What the host does, because no device kernel takes it; nothing with compile(..., strict=True)."""
-        rows, flops, memory = self._loaded.host_ops
-        calls = tuple(HostOp(*row) for row in rows)
-        return HostOps(
-            calls,
-            sum(op.flops for op in calls) / flops if flops else 0.0,
-            sum(op.bytes for op in calls) / memory if memory else 0.0,
-        )
+        rows, flops_share, bytes_share = self._loaded.host_ops
+        return HostOps(tuple(HostOp(*row) for row in rows), flops_share, bytes_share)
 
     def program_text(self) -> str:
         """The program, one instruction per line."""
@@ -376,7 +370,7 @@ def compile(
 
     try:
         if not several:
-            compiled = one({name: sizes[0] for name, sizes in lists.items()})
+            compiled = one(buckets.first_of(lists))
             tell_host_ops(compiled)
             return compiled
         model = buckets.compile_buckets(source, lists, one, target, options)
@@ -422,7 +416,7 @@ def _sharded(
         raise InputError(
             f"{path} is compiled for one NeuronCore", label="spmd.source", hint="give the model it was made of"
         )
-    sizes = {name: given[0] for name, given in lists.items()}
+    sizes = buckets.first_of(lists)
     facts |= {"source": shown(path), "options": json.dumps({"dimensions": sizes, **noted})}
 
     def compile_it() -> ShardedModel:
@@ -588,7 +582,7 @@ def _made_of(
     facts: dict[str, str], programs: Sequence[tuple[dict[str, int], Any]], attachments: Sequence[Any], path: str
 ) -> CompiledModel | BucketedModel | StagedModel | ShardedModel:
     """The model of a file's parts."""
-    if isinstance(programs[0][1], _core.ShardedModel):
+    if "mesh" in facts:
         from opentrn.model import sharded
 
         return sharded.ShardedModel(programs[0][1], facts.get("target", "unknown"), facts["mesh"], facts)
@@ -604,24 +598,16 @@ def _made_of(
     return CompiledModel(loaded, facts.get("target", f"NeuronCore-v{loaded.generation}"), facts)
 
 
-@dataclass(frozen=True)
-class Operator:
-    """An operator of an ONNX model: how many nodes have it, in subgraphs and functions too.
-
-    `refusal`: why it is not imported, "" when it is. `place`: the name of the first such node.
-    """
-
-    op: str
-    count: int
-    refusal: str
-    place: str
+def unknown_operators(source: str | Path) -> Any | None:
+    """The report of an ONNX file with operators that are not imported; None of any other model."""
+    if not _is_onnx_file(source):
+        return None
+    report = _core.unknown_operators_report(str(source))
+    return None if report.complete else report
 
 
-def operators(source: str | Path) -> list[Operator]:
-    """The operators of an ONNX file, without importing it; none for a model of another format."""
-    if "\n" in str(source) or Path(source).suffix != ".onnx":
-        return []
-    return [Operator(*row) for row in _core.graph.onnx_survey(str(source))]
+def _is_onnx_file(source: str | Path) -> bool:
+    return "\n" not in str(source) and Path(source).suffix == ".onnx"
 
 
 def coverage(
@@ -675,7 +661,7 @@ def _exported(
 
     names: of tensors too. mesh: of the ranks that its collectives are between, in words.
     """
-    if isinstance(source, str) and "\n" in source:
+    if _is_text(source):
         return None
     if isinstance(source, (str, Path)):
         if Path(source).suffix != ".pt2":
@@ -698,14 +684,19 @@ def _exported(
             "a PyTorch program is compiled for one size of each dimension; several are for ONNX models",
             label="import.dimension", hint="one size for each dimension",
         )
-    sizes = {name: given[0] for name, given in lists.items()}
+    sizes = buckets.first_of(lists)
     program = source if export.is_exported(source) else export.load(source)
     return export.to_text(program, sizes, names=names, mesh=mesh)
 
 
+def _is_text(source: Any) -> bool:
+    """Whether a program was handed over, and no path of one."""
+    return isinstance(source, str) and "\n" in source
+
+
 def _read(source: str | Path) -> tuple[str | None, str]:
     """(text, "<text>") for a program handed over, (None, path) for a file."""
-    if isinstance(source, str) and "\n" in source:
+    if _is_text(source):
         return source, "<text>"
     text = _exported(source, None)
     return text, str(source) if isinstance(source, (str, Path)) else "<exported program>"

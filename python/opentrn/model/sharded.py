@@ -19,11 +19,10 @@ import numpy as np
 
 from opentrn import _core
 from opentrn.base.files import shown
-from opentrn.base.units import size_text
 from opentrn.errors import InputError, InputTypeError
-from opentrn.model.compiled import CompiledModel, Port, _bytes_of
+from opentrn.model.compiled import CompiledModel, _bytes_of, given_of, ports_of
 from opentrn.model.model import Model
-from opentrn.model.random_key import PORT, RandomKeys
+from opentrn.model.random_key import RandomKeys
 
 __all__ = ["ShardedModel", "ShardedTiming", "annotations_of", "mesh_text"]
 
@@ -110,7 +109,7 @@ class ShardedTiming:
             return f"predicted time: unknown on {self.devices} devices: {self.why}\n"
         rows = [f"predicted time: {self.time_us:.2f} us on {self.devices} devices, bound by {self.bound_by}"]
         rows.append(f"  parts of one device {self.compute_us:.2f} us, {self.instructions:,} instructions, "
-                    f"{size_text(self.hbm_bytes)} of HBM read and written ({self.band})")  # fmt: skip
+                    f"{_core.size_text(self.hbm_bytes)} of HBM read and written ({self.band})")  # fmt: skip
         if self.collectives_us is None:
             rows.append("  collectives: unknown, and left out: no time is known for one of them")
         elif self.collectives_us > 0:
@@ -138,9 +137,9 @@ class ShardedModel(Model):
         self.facts = dict(facts or {})
         self.cached: str | None = None  # as CompiledModel's
         self.devices = loaded.devices
-        self.ports = [Port(name, element, tuple(shape)) for name, element, shape, _ in loaded.inputs]
-        self.inputs = [port for port in self.ports if port.name != PORT]
-        self.outputs = [Port(name, element, tuple(shape)) for name, element, shape, _ in loaded.outputs]
+        self.ports = ports_of(loaded.inputs)
+        self.inputs = given_of(self.ports)
+        self.outputs = ports_of(loaded.outputs)
         self.random_keys = RandomKeys()
 
     @property

@@ -20,16 +20,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opentrn import _core
+from opentrn.base import members
 from opentrn.base.files import shown
 from opentrn.errors import InputError
 from opentrn.graph import Module, array_of, raw_of
 from opentrn.model.model import Model
-from opentrn.model.random_key import PORT, RandomKeys
+from opentrn.model.random_key import RandomKeys
 from opentrn.settings.compiler_options import option_texts
 
 # A program's worth of a model, and what the shapes behind it depend on (src/model/stage.h).
 Stage = _core.ModelStage
 Ask = _core.Ask
+# Predicted times of the programs of one inference, for the sizes it had (src/python/staged_timing.cc). `total_ns` adds
+# them up, without the overhead of their launches, which is `launch_ns`. How long the host takes to read what shapes
+# depend on, and to compile what it has not yet, is not modelled.
+StagedTiming = _core.StagedTiming
 
 if TYPE_CHECKING:
     from opentrn.model.compiled import CompiledModel, Coverage, HostOps, Port
@@ -77,10 +82,10 @@ def ports_of(first: Stage) -> list[Port]:
 
 def arguments_of(first: Stage, arrays: Sequence[Any], keys: RandomKeys | None = None) -> list[np.ndarray]:
     """An array for each port, checked as CompiledModel's: its shape and dtype. Raises InputError for a wrong number."""
-    from opentrn.model.compiled import checked
+    from opentrn.model.compiled import checked, given_of
 
     ports = ports_of(first)
-    inputs = [port for port in ports if port.name != PORT]
+    inputs = given_of(ports)
     if len(arrays) != len(inputs):
         raise InputError(
             f"the model takes {len(inputs)} inputs, {len(arrays)} were given", label="model.inputs"
@@ -89,104 +94,44 @@ def arguments_of(first: Stage, arrays: Sequence[Any], keys: RandomKeys | None = 
     return given if len(ports) == len(inputs) else [*given, (keys or RandomKeys()).next()]
 
 
-class StagedTiming:
-    """Predicted times of the programs of one inference, for the sizes it had.
+def _time_us(self: StagedTiming) -> float:
+    """total_ns in microseconds."""
+    return self.total_ns / 1e3
 
-    `total_ns` adds them up, without the overhead of their launches, which is `launch_ns`. How long the host takes to
-    read what shapes depend on, and to compile what it has not yet, is not modelled.
-    """
 
-    def __init__(self, parts: Sequence[tuple[Stage, Any]]) -> None:
-        self.parts = list(parts)
+def _bound_by(self: StagedTiming) -> str | None:
+    """Of the program that takes longest."""
+    return self.longest.bound_by
 
-    @property
-    def total_ns(self) -> float:
-        """Of all programs, one after the other."""
-        return sum(timing.total_ns for _, timing in self.parts)
 
-    @property
-    def launch_ns(self) -> float:
-        """Overhead of launching all programs."""
-        return sum(timing.launch_ns for _, timing in self.parts)
+def _assumptions(self: StagedTiming) -> list[str]:
+    """What the times rest on beside the tables' facts: of the target, so the same for every program."""
+    return self.longest.assumptions
 
-    @property
-    def time_us(self) -> float:
-        """total_ns in microseconds."""
-        return self.total_ns / 1e3
 
-    @property
-    def bound_by(self) -> str | None:
-        """Of the program that takes longest."""
-        return self._longest().bound_by
+def _band(self: StagedTiming) -> dict[str, Any]:
+    """Where the measured time is expected: the programs' bands added up, as Timing.band gives one."""
+    return json.loads(self.band_json())
 
-    @property
-    def assumptions(self) -> list[str]:
-        """What the times rest on beside the tables' facts: of the target, so the same for every program."""
-        return self.parts[0][1].assumptions
 
-    @property
-    def band(self) -> dict[str, Any]:
-        """Where the measured time is expected: the programs' bands added up, as Timing.band gives one."""
-        bands = [timing.band for _, timing in self.parts]
-        if "unknown" in bands[0]:
-            return bands[0]
-        ends = {name: sum(band[name] for band in bands) for name in ("low_ns", "high_ns")}
-        return {**bands[0], **ends}
+def _basis(self: StagedTiming) -> dict[str, Any]:
+    """What the time of the longest program rests on, as Timing.basis gives it."""
+    return self.longest.basis
 
-    @property
-    def basis(self) -> dict[str, Any]:
-        """What the time of the longest program rests on, as Timing.basis gives it."""
-        return self._longest().basis
 
-    def trust_text(self) -> str:
-        """What Timing.trust_text() says of each program."""
-        return self._texts(lambda timing: timing.trust_text())
+def _profile(self: StagedTiming) -> dict[str, Any]:
+    """The profile of each program, under `stages`."""
+    return json.loads(self.json())
 
-    def _longest(self) -> Any:
-        return max((timing for _, timing in self.parts), key=lambda timing: timing.total_ns)
 
-    def _mean(self, name: str) -> float:
-        return sum(getattr(timing, name) * timing.total_ns for _, timing in self.parts) / self.total_ns
+def _repr(self: StagedTiming) -> str:
+    return f"<timing {self.time_us:.2f} us in {len(self.parts)} stages>"
 
-    @property
-    def mfu_percent(self) -> float:
-        """Mean over time."""
-        return self._mean("mfu_percent")
 
-    @property
-    def mbu_percent(self) -> float:
-        """Mean over time."""
-        return self._mean("mbu_percent")
-
-    def profile(self) -> dict[str, Any]:
-        """The profile of each program, under `stages`."""
-        return {
-            "time_us": self.time_us,
-            "launch_us": self.launch_ns / 1e3,
-            "stages": [
-                {"stage": stage.number, "sizes": stage.sizes, "profile": timing.profile()}
-                for stage, timing in self.parts
-            ],
-        }
-
-    def _texts(self, text_of: Callable[[Any], str]) -> str:
-        parts = []
-        for stage, timing in self.parts:
-            sizes = f", for {stage.sizes_text()}" if stage.sizes else ""
-            parts.append(f"== stage {stage.number} of {len(self.parts)}{sizes}: {timing.time_us:.2f} us ==\n")
-            parts.append(text_of(timing))
-        return "".join(parts)
-
-    def text(self, *arguments: Any, **options: Any) -> str:
-        """What Timing.text() says of each program."""
-        return self._texts(lambda timing: timing.text(*arguments, **options))
-
-    def model_text(self, *arguments: Any) -> str:
-        """What Timing.model_text() says of each program."""
-        return self._texts(lambda timing: timing.model_text(*arguments))
-
-    def __repr__(self) -> str:
-        return f"<timing {self.time_us:.2f} us in {len(self.parts)} stages>"
+members.add(StagedTiming, {
+    "time_us": property(_time_us), "bound_by": property(_bound_by), "assumptions": property(_assumptions),
+    "band": property(_band), "basis": property(_basis), "profile": _profile, "__repr__": _repr,
+})  # fmt: skip
 
 
 class StagedModel(Model):
@@ -204,7 +149,7 @@ class StagedModel(Model):
         facts: Mapping[str, str],
         programs: Mapping[str, Any] | None = None,
     ) -> None:
-        from opentrn.model.compiled import Port
+        from opentrn.model.compiled import Port, given_of
 
         self.first = first
         self.target = target
@@ -223,7 +168,7 @@ class StagedModel(Model):
         self.padded: dict[str, Stage] = {}  # of the last call: which larger stage ran in the place of one
         self._rooms = _core.StageRooms(target, _stated_options(self.facts))
         ports = ports_of(first)
-        self.inputs = [port for port in ports if port.name != PORT]
+        self.inputs = given_of(ports)
         self.draws_random_numbers = len(ports) > len(self.inputs)
         self.random_keys = RandomKeys()
         self.on_progress: Callable[[str], None] = lambda phase: None  # told what a call does, stage by stage

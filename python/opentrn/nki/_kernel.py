@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import strict
+from opentrn import _core, strict
 from opentrn.base import hooks
 from opentrn.base.notices import tell_without_effect
 from opentrn.errors import ArgumentError, NkiValidationError, NotModelled
@@ -467,10 +467,8 @@ def _holds_array(value: Any) -> bool:
 
 def _unwrap(value: Any, kind: str) -> Any:
     """Tensors to arrays, through tuples, lists and dicts."""
-    if _machine.is_tensor(value):
-        return _arrays.wrap_output(value.to_numpy(), value.dtype, kind)
-    if isinstance(value, (tuple, list)):
-        return type(value)(_unwrap(item, kind) for item in value)
-    if isinstance(value, dict):
-        return {key: _unwrap(item, kind) for key, item in value.items()}
-    return value
+
+    def array(leaf: Any) -> Any:
+        return _arrays.wrap_output(leaf.to_numpy(), leaf.dtype, kind) if _machine.is_tensor(leaf) else leaf
+
+    return _core.map_leaves(value, array)

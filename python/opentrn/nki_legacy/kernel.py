@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import strict
+from opentrn import _core, strict
 from opentrn.base import hooks
 from opentrn.base.notices import tell_without_effect
 from opentrn.errors import ArgumentError, InputError, NkiValidationError, NotModelled, SourceLocation
@@ -173,8 +173,6 @@ class BenchmarkResult:
                 f"latency of {self._kernel}, which was not called",
                 label="nki.profile", hint="call the benchmarked kernel first"
             )
-        from opentrn import _core
-
         timing = _core.compile_and_time(
             self._machines, self._kernel, [], neuronx_cc=True, dge=self._dge, middle_end=self._middle_end
         )
@@ -367,8 +365,6 @@ def _run_instances(
     returned.require_hbm(result, kernel.func, _on_chip, simulation=kernel.mode == _SIMULATION)
     checks = len(begins) > 1 and _machine.backend().name == "core" and machine.executes
     if checks and environment.checks_core_races():
-        from opentrn import _core
-
         _core.check_instances(machine, begins)
     return result
 
@@ -384,8 +380,6 @@ def _refuse_written_parameters(
     rules = strict.rules_of(release, "written_parameter") if release else ()
     if release is None or not rules or result is None or _machine.backend().name != "core":
         return
-    from opentrn import _core
-
     signature = inspect.signature(kernel.func)
     for name, value in signature.bind(*args, **kwargs).arguments.items():
         if not isinstance(value, Tile) or "mutable_tensor" in str(signature.parameters[name].annotation):
@@ -406,13 +400,11 @@ def _on_chip(value: Any) -> Any:
 
 def _to_machine(value: Any) -> Any:
     """Tiles to the machine's tensors, through containers."""
-    if isinstance(value, Tile):
-        return value.raw().reshape(value.shape or (1,))
-    if isinstance(value, (tuple, list)):
-        return type(value)(_to_machine(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _to_machine(item) for key, item in value.items()}
-    return value
+    return _core.map_leaves(value, _machine_tensor)
+
+
+def _machine_tensor(leaf: Any) -> Any:
+    return leaf.raw().reshape(leaf.shape or (1,)) if isinstance(leaf, Tile) else leaf
 
 
 def _machine_options(on_machine: Callable[[Any], None] | None) -> dict[str, Any]:
@@ -443,31 +435,30 @@ class _Result:
 
 def _to_host(value: Any) -> Any:
     """Tiles to arrays, through containers, while the machine is active."""
-    if isinstance(value, Tile):
-        if value.region is MemoryRegion.psum and not value.block_ranges:
-            emit.read(value)
-        return _Result(value)
-    if isinstance(value, (tuple, list)):
-        return type(value)(_to_host(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _to_host(item) for key, item in value.items()}
-    return value
+    return _core.map_leaves(value, _host_result)
+
+
+def _host_result(leaf: Any) -> Any:
+    if not isinstance(leaf, Tile):
+        return leaf
+    if leaf.region is MemoryRegion.psum and not leaf.block_ranges:
+        emit.read(leaf)
+    return _Result(leaf)
 
 
 def _finish(value: Any, kind: str) -> Any:
-    if isinstance(value, _Result):
-        if kind == "torch":
-            return _arrays.numpy_to_torch(value.array)
-        if kind == "jax":
-            import jax.numpy as jnp
+    return _core.map_leaves(value, lambda leaf: _callers(leaf.array, kind) if isinstance(leaf, _Result) else leaf)
 
-            return jnp.asarray(value.array)
-        return value.array
-    if isinstance(value, (tuple, list)):
-        return type(value)(_finish(item, kind) for item in value)
-    if isinstance(value, dict):
-        return {key: _finish(item, kind) for key, item in value.items()}
-    return value
+
+def _callers(array: np.ndarray, kind: str) -> Any:
+    """The array in the caller's kind."""
+    if kind == "torch":
+        return _arrays.numpy_to_torch(array)
+    if kind == "jax":
+        import jax.numpy as jnp
+
+        return jnp.asarray(array)
+    return array
 
 
 __all__ = [

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from opentrn.base.files import new_file
-from opentrn.report.html import escaped, in_script
+from opentrn.report.html import in_script
 
 
 def page(title: str, traffics: Sequence[dict[str, Any]]) -> str:
@@ -18,7 +19,7 @@ def page(title: str, traffics: Sequence[dict[str, Any]]) -> str:
     part = {name: files.joinpath(name).read_text("utf-8") for name in ("fabric.html", "fabric.js", "page.css")}
     return (
         part["fabric.html"]
-        .replace("{{title}}", escaped(title))
+        .replace("{{title}}", escape(title, quote=False))
         .replace("{{css}}", part["page.css"])
         .replace("{{js}}", part["fabric.js"])
         .replace("{{data}}", in_script(json.dumps(traffics, separators=(",", ":"))))

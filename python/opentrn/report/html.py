@@ -1,7 +1,7 @@
 """The profile as one self-contained page.
 
-page.html, page.css and the scripts (page.js and those before it) are put together with the data: the profile
-(its JSON), the text of the source files it names, and the events as deflated binary columns, which the page reads
+page.html, page.css and the scripts (page.js and those before it) are put together with the data (src/profile/page.h):
+the profile, the text of the source files it names, and the events as deflated binary columns, which the page reads
 straight into typed arrays, so that a million events stay usable.
 
 Which files a program names is up to whoever made it, and a page is made to be passed on: only those that this process
@@ -16,26 +16,18 @@ import os
 import sys
 import zlib
 from collections.abc import Iterable
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from opentrn import _core
 from opentrn.base.files import new_file
 
 # What is not worth embedding: a generated file of megabytes.
 SOURCE_BYTES_MAX = 400_000
 
-# Columns of the page's event table, in this order, each as little-endian values one after another. 64-bit
-# columns come first so that each starts at a multiple of its size.
-_COLUMNS = (
-    ("start_ns", "<f8"), ("duration_ns", "<f4"), ("stall_ns", "<f4"), ("bytes", "<f4"),
-    ("instruction", "<u4"), ("waited_for", "<u4"), ("source", "<u4"), ("track", "<u2"),
-    ("opcode", "u1"), ("stall", "u1"),
-)  # fmt: skip
-_CRITICAL_COLUMNS = (("start_ns", "<f8"), ("end_ns", "<f8"), ("instruction", "<u4"), ("resource", "u1"))
+# Scripts of one page share their names: what others use comes first.
+_SCRIPTS = ("colours.js", "model.js", "events.js", "fabric.js", "page.js")
 
 
 def page(timing: Any, embed_source: Iterable[str | Path] = (), traffic: dict[str, Any] | None = None) -> str:
@@ -43,19 +35,19 @@ def page(timing: Any, embed_source: Iterable[str | Path] = (), traffic: dict[str
 
     traffic: what collectives of its launch did to the fabric, which the page then begins with.
     """
-    files = resources.files(__package__)
-    parts = {kind: files.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js")}
-    # Scripts of one page share their names: what others use comes first.
-    scripts = [files.joinpath(f"{name}.js").read_text("utf-8") for name in ("colours", "model", "events", "fabric")]
-    data = in_script(json.dumps({**_data(timing, embed_source), "traffic": traffic}, separators=(",", ":")))
-    profile_name = json.loads(timing.json())["program"]
+    data = _data(timing, embed_source)
+    data["traffic"] = traffic
     return (
-        parts["html"]
-        .replace("{{title}}", escaped(profile_name))
-        .replace("{{css}}", parts["css"])
-        .replace("{{js}}", "".join(scripts) + parts["js"])
-        .replace("{{data}}", data)
+        _part("page.html")
+        .replace("{{title}}", escape(data["profile"]["program"], quote=False))
+        .replace("{{css}}", _part("page.css"))
+        .replace("{{js}}", "".join(map(_part, _SCRIPTS)))
+        .replace("{{data}}", in_script(json.dumps(data, separators=(",", ":"))))
     )
+
+
+def _part(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
 def save(
@@ -69,46 +61,11 @@ def save(
 
 
 def _data(timing: Any, embed_source: Iterable[str | Path]) -> dict[str, Any]:
-    profile = timing.profile()
-    events = timing.events()
-    order = np.lexsort((events["start_ns"], events["track"]))
-    events = events[order]
-    sources, source_of_event = _sources(events, timing.strings())
-    columns = {
-        **{name: events[name] for name, _ in _COLUMNS if name in events.dtype.names},
-        "duration_ns": np.where(_is_engine(timing)[events["track"]], events["busy_ns"],
-                                events["end_ns"] - events["start_ns"]),
-        "source": source_of_event,
-    }  # fmt: skip
-    critical = timing.critical_path()[::-1]
-    return {
-        "profile": profile,
-        "tracks": timing.tracks(),
-        "skipped": timing.skipped(),
-        "opcodes": _core.opcode_names(),
-        "stalls": _core.stall_names(),
-        "resources": _core.resource_names(),
-        "sources": sources,
-        "texts": _texts({line["file"] for line in profile["lines"]}, embed_source),
-        "events": {"count": len(events), "data": _packed(columns, _COLUMNS)},
-        "critical": {
-            "count": len(critical),
-            "data": _packed({name: critical[name] for name, _ in _CRITICAL_COLUMNS}, _CRITICAL_COLUMNS),
-        },
-    }
-
-
-def _is_engine(timing: Any) -> np.ndarray:
-    return np.array([track["kind"] == "engine" for track in timing.tracks()] or [False])
-
-
-def _sources(events: np.ndarray, strings: list[str]) -> tuple[list[list[Any]], np.ndarray]:
-    """Distinct [file, line, function] of the events, and which of them each event has."""
-    keys: np.ndarray = np.empty(len(events), [("file", "u4"), ("line", "i4"), ("function", "u4")])
-    for name in keys.dtype.names or ():
-        keys[name] = events[name]
-    distinct, index = np.unique(keys, return_inverse=True)
-    return [[strings[k["file"]], int(k["line"]), strings[k["function"]]] for k in distinct], index
+    text, events, critical = timing.page()
+    data = json.loads(text)
+    data["texts"] = _texts({line["file"] for line in data["profile"]["lines"]}, embed_source)
+    data["events"]["data"], data["critical"]["data"] = _packed(events), _packed(critical)
+    return data
 
 
 def _texts(files: set[str], embed_source: Iterable[str | Path]) -> dict[str, list[str]]:
@@ -127,16 +84,10 @@ def _texts(files: set[str], embed_source: Iterable[str | Path]) -> dict[str, lis
     return texts
 
 
-def _packed(columns: dict[str, np.ndarray], layout: tuple[tuple[str, str], ...]) -> str:
-    raw = b"".join(np.ascontiguousarray(columns[name]).astype(dtype).tobytes() for name, dtype in layout)
-    return base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
+def _packed(columns: bytes) -> str:
+    return base64.b64encode(zlib.compress(columns, 6)).decode("ascii")
 
 
 def in_script(text: str) -> str:
     """JSON that may stand in a script: `</` would end it, and `<!--` with `<script` keep it open beyond its end."""
     return text.replace("<", "\\u003c")
-
-
-def escaped(text: str) -> str:
-    """Text as HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -21,7 +21,6 @@ from opentrn.vllm.totals import Totals
 __all__ = ["Clock", "Held", "Runner", "Sample", "params_of"]
 
 Bucket = tuple[int, int, int, bool]
-_CHOICES = ("host", "likeliest", "drawn", "drawn-truncated")  # each can choose what those before it can, but the host
 _LIKELIEST = 1e-5  # vLLM's bound: a lower temperature takes the likeliest token
 
 
@@ -133,7 +132,7 @@ class Runner:
         self.clock = clock
         self._seed, self._paced, self._totals, self._wait = seed, paced, totals, wait
         self._count = 0
-        self._most = _CHOICES.index(on_device_sampling)
+        self._most = on_device_sampling
         self._times: dict[tuple[Bucket, str], float] = {}
         self._pending: list[tuple[Held, np.ndarray | int]] = []  # logits of the next token, or the token
         try:
@@ -242,18 +241,11 @@ class Runner:
 
     def _choice_of(self, sampled: list[Held]) -> str:
         """The least that gives the next token of all of them; the host where programs do not choose so."""
-        asked = [_CHOICES.index(held.choice()) for held in sampled]
-        if 0 in asked or max(asked, default=0) > self._most:
-            return "host"
-        return _CHOICES[max([min(self._most, _CHOICES.index("likeliest")), *asked])]
+        return str(_core.choice_for_all([held.choice() for held in sampled], self._most))
 
     def _chosen(self, rows: list[tuple[list[int], int, list[int]]], group: list[Held], choice: str) -> list[int]:
         params = [held.sampling() for held in group]
-        tokens, logits = _core.choose_tokens(self.engine, rows, params, [held.draws for held in group], choice)
-        if not np.isfinite(logits[: len(rows)]).all() or max(tokens[: len(rows)]) >= self.vocabulary:
-            raise InputError("the logits are not finite: a value of the model overflowed", label="decoder.overflow",
-                             hint="--dtype bfloat16 or float32, which have a larger range than float16")  # fmt: skip
-        return tokens
+        return _core.choose_tokens(self.engine, rows, params, [held.draws for held in group], choice)[0]
 
     def prepare(self, tokens: int) -> None:
         """Compiles the program of a request's first step of so many tokens, or of a later one."""

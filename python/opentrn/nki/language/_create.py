@@ -137,7 +137,7 @@ def _on_chip_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 def load(src, dtype=None):
     """A new SBUF tile with the values of an HBM tensor; a rank-1 source gets one partition per element."""
     shape = _on_chip_shape(src.shape)
-    dst = ew.tile(shape, dtype if dtype is not None else src.dtype)
+    dst = ew.tile(shape, ew.kept(dtype, src))
     nisa.dma_copy(dst, src if len(src.shape) > 1 else src.reshape(shape))
     return dst
 
@@ -161,7 +161,7 @@ def load_transpose2d(src, dtype=None):
         f"nl.load_transpose2d needs a rank-2 tensor, got shape {tuple(src.shape)}",
         label="nki.shape",
     )
-    dst = ew.tile((src.shape[1], src.shape[0]), dtype if dtype is not None else src.dtype)
+    dst = ew.tile((src.shape[1], src.shape[0]), ew.kept(dtype, src))
     nisa.dma_copy(dst, src.permute((1, 0)))
     return dst
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from opentrn import strict
+from opentrn import _core, strict
 from opentrn.errors import ArgumentError, require
 from opentrn.nki import isa as nisa
 from opentrn.nki._machine import is_tensor, machine, ndarray
@@ -41,23 +41,6 @@ def tile(shape: tuple[int, ...], dtype: Any):
 def fp32(shape: tuple[int, ...]):
     """A fresh fp32 SBUF tile."""
     return ndarray(shape, dtypes.float32, MemoryRegion.sbuf)
-
-
-def _broadcast_shape(x, y) -> tuple[int, ...]:
-    require(
-        len(x.shape) == len(y.shape),
-        f"operands of ranks {len(x.shape)} and {len(y.shape)}, shapes {tuple(x.shape)} and {tuple(y.shape)}",
-        label="nki.shape", hint="expand_dim or reshape first; tiles broadcast dimension by dimension",
-    )
-    shape = []
-    for a, b in zip(x.shape, y.shape):
-        require(
-            a == b or a == 1 or b == 1,
-            f"shapes {tuple(x.shape)} and {tuple(y.shape)} do not broadcast",
-            label="nki.shape",
-        )
-        shape.append(b if a == 1 else a)
-    return tuple(shape)
 
 
 def broadcast_partition(x, count: int):
@@ -92,6 +75,15 @@ def broadcast_view(x, shape: tuple[int, ...]):
     return x
 
 
+def kept(dtype, x):
+    """The dtype of a result that is asked for, else that of its operand."""
+    return x.dtype if dtype is None else dtype
+
+
+def _chosen(dtype, x, y):
+    return _result_dtype(x, y) if dtype is None else dtype
+
+
 def _result_dtype(x, y) -> dtypes.DType:
     """Dtype of a two-operand result: the tile's.
 
@@ -115,9 +107,9 @@ def _binary(op, x, y, dtype):
         f"nl.{op.__name__} needs at least one tile, got {type(x)} and {type(y)}",
         label="nki.operand",
     )
-    out_dtype = dtype if dtype is not None else _result_dtype(x, y)
+    out_dtype = _chosen(dtype, x, y)
     if x_is_tile and y_is_tile:
-        shape = _broadcast_shape(x, y)
+        shape = _core.common_shape(x.shape, y.shape)
         x, y = broadcast_view(x, shape), broadcast_view(y, shape)
         if x.buffer == MemoryRegion.psum and y.buffer == MemoryRegion.psum:
             y = copy(y)  # the Vector engine reads at most one operand from PSUM
@@ -133,7 +125,7 @@ def _binary(op, x, y, dtype):
 def _activation(op, x, dtype):
     """One activation function of the Scalar engine."""
     require(is_tensor(x), f"nl.{op.__name__} needs a tile, got {type(x)}", "nki.operand")
-    dst = tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
+    dst = tile(tuple(x.shape), kept(dtype, x))
     nisa.activation(dst, op, x)
     return dst
 
@@ -305,7 +297,7 @@ def negative(x, dtype=None):
 
 def copy(x, dtype=None):
     """A copy of x in SBUF, cast if `dtype` differs."""
-    dst = tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
+    dst = tile(tuple(x.shape), kept(dtype, x))
     nisa.tensor_copy(dst, x)
     return dst
 
@@ -348,14 +340,14 @@ def rsqrt(x, dtype=None):
     require(is_tensor(x), f"nl.rsqrt needs a tile, got {type(x)}", "nki.operand")
     if strict.minor(strict.release()) < 5 or x.buffer == MemoryRegion.psum:
         return _activation(rsqrt, x, dtype)
-    dst = tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
+    dst = tile(tuple(x.shape), kept(dtype, x))
     nisa.tensor_scalar(dst, x, rsqrt, 0.0)
     return dst
 
 
 def reciprocal(x, dtype=None):
     """1 / x, on the Vector engine (the more exact of the two)."""
-    dst = tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
+    dst = tile(tuple(x.shape), kept(dtype, x))
     nisa.reciprocal(dst, x)
     return dst
 
@@ -458,7 +450,7 @@ def average(x=None, *args, **kwargs):
 
 def divide(x, y, dtype=None):
     """x / y, element-wise: x * reciprocal(y) in fp32, since no engine of the current generations divides."""
-    out_dtype = dtype if dtype is not None else _result_dtype(x, y)
+    out_dtype = _chosen(dtype, x, y)
     if not is_tensor(y):
         return _scalar_op(tile(tuple(x.shape), out_dtype), x, multiply, 1.0 / y)
     inverse = fp32(tuple(y.shape))
@@ -491,13 +483,13 @@ def _floor_fp32(x):
 
 def floor(x, dtype=None):
     """Largest integer not above x."""
-    return _cast(_floor_fp32(_as_fp32(x)), dtype if dtype is not None else x.dtype)
+    return _cast(_floor_fp32(_as_fp32(x)), kept(dtype, x))
 
 
 def ceil(x, dtype=None):
     """Smallest integer not below x: -floor(-x)."""
     result = negative(_floor_fp32(negative(_as_fp32(x))))
-    return _cast(result, dtype if dtype is not None else x.dtype)
+    return _cast(result, kept(dtype, x))
 
 
 def _trunc_fp32(x):
@@ -513,17 +505,17 @@ def _trunc_fp32(x):
 
 def trunc(x, dtype=None):
     """x without its fraction."""
-    return _cast(_trunc_fp32(_as_fp32(x)), dtype if dtype is not None else x.dtype)
+    return _cast(_trunc_fp32(_as_fp32(x)), kept(dtype, x))
 
 
 def _remainder(x, y, rounding, dtype, sign_of_divisor: bool):
     """x - q*y with q = rounding(x / y), moved by one y where the rounding of x / y put it outside its
     range.
     """
-    out_dtype = dtype if dtype is not None else _result_dtype(x, y)
+    out_dtype = _chosen(dtype, x, y)
     like = x if is_tensor(x) else y
     if is_tensor(x) and is_tensor(y):
-        shape = _broadcast_shape(x, y)
+        shape = _core.common_shape(x.shape, y.shape)
         like = x if tuple(x.shape) == shape else broadcast_view(x, shape)
     x, y = _as_fp32(_as_tile_like(x, like)), _as_fp32(_as_tile_like(y, like))
     quotient = rounding(divide(x, y, dtypes.float32))
@@ -568,19 +560,19 @@ def _sin_of(x, out_dtype):
 
 def sin(x, dtype=None):
     """Sine, over the whole fp32 range (nisa.activation(op=nl.sin) is limited to [-pi, pi])."""
-    return _sin_of(_as_fp32(x), dtype if dtype is not None else x.dtype)
+    return _sin_of(_as_fp32(x), kept(dtype, x))
 
 
 def cos(x, dtype=None):
     """Cosine: sin(x + pi/2)."""
     shifted = fp32(tuple(x.shape))
     nisa.tensor_scalar(shifted, x, add, math.pi / 2)
-    return _sin_of(shifted, dtype if dtype is not None else x.dtype)
+    return _sin_of(shifted, kept(dtype, x))
 
 
 def tan(x, dtype=None):
     """Tangent: sin(x) / cos(x)."""
-    return divide(sin(x, dtypes.float32), cos(x, dtypes.float32), dtype if dtype is not None else x.dtype)
+    return divide(sin(x, dtypes.float32), cos(x, dtypes.float32), kept(dtype, x))
 
 
 def arctan(x, dtype=None):
@@ -600,7 +592,7 @@ def arctan(x, dtype=None):
     complement = fp32(shape)
     nisa.tensor_scalar(complement, angle, multiply, -1.0, False, add, math.pi / 2)
     nisa.tensor_copy_predicated(angle, complement, beyond)
-    return multiply(angle, sign(x, dtypes.float32), dtype if dtype is not None else x.dtype)
+    return multiply(angle, sign(x, dtypes.float32), kept(dtype, x))
 
 
 def where(condition, x, y, dtype=None):

@@ -37,7 +37,7 @@ def _reduced_shape(x, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
 
 def _tensor_reduce(op, x, axis, dtype, keepdims):
     axes = _axes(x, axis)
-    dst = ew.tile(_reduced_shape(x, axes, keepdims), dtype if dtype is not None else x.dtype)
+    dst = ew.tile(_reduced_shape(x, axes, keepdims), ew.kept(dtype, x))
     nisa.tensor_reduce(dst, op, x, axes if len(axes) > 1 else axes[0])
     return dst
 
@@ -77,7 +77,7 @@ def all(x, axis, dtype=None):
 def mean(x, axis, dtype=None, keepdims=False):
     """Arithmetic mean along trailing free axes: fp32 sum times 1/count."""
     total = sum(x, axis, dtypes.float32, keepdims)
-    dst = ew.tile(tuple(total.shape), dtype if dtype is not None else x.dtype)
+    dst = ew.tile(tuple(total.shape), ew.kept(dtype, x))
     nisa.tensor_scalar(dst, total, ew.multiply, 1.0 / _count(x, _axes(x, axis)))
     return dst
 
@@ -95,7 +95,7 @@ def var(x, axis, dtype=None, keepdims=False):
     centred = ew.subtract(x, average, dtypes.float32)
     squared = ew.square(centred)
     total = sum(squared, axis, dtypes.float32, keepdims=True)
-    dst = ew.tile(flat_shape, dtype if dtype is not None else x.dtype)
+    dst = ew.tile(flat_shape, ew.kept(dtype, x))
     nisa.tensor_scalar(dst, total, ew.multiply, 1.0 / _count(x, axes))
     return dst
 
@@ -107,7 +107,7 @@ def softmax(x, axis=-1, dtype=None):
     weights = ew.exp(shifted)
     total = sum(weights, axis, dtypes.float32, keepdims=True)
     nisa.reciprocal(total, total)
-    return ew.multiply(weights, total, dtype if dtype is not None else x.dtype)
+    return ew.multiply(weights, total, ew.kept(dtype, x))
 
 
 def rms_norm(x, w, axis, n, epsilon=1e-06, dtype=None, compute_dtype=None):
@@ -119,7 +119,7 @@ def rms_norm(x, w, axis, n, epsilon=1e-06, dtype=None, compute_dtype=None):
     nisa.tensor_scalar(scale, total, ew.multiply, 1.0 / n, False, ew.add, epsilon)
     nisa.activation(scale, ew.rsqrt, scale)
     normalised = ew.multiply(x, scale, compute)
-    return ew.multiply(normalised, w, dtype if dtype is not None else x.dtype)
+    return ew.multiply(normalised, w, ew.kept(dtype, x))
 
 
 def dropout(x, rate, dtype=None):
@@ -128,6 +128,6 @@ def dropout(x, rate, dtype=None):
     No rescaling; a new tile of x's shape, and of its dtype or `dtype`. Raises NkiValidationError for what is no tile.
     """
     require(is_tensor(x), f"nl.dropout needs a tile, got {type(x)}", "nki.operand")
-    dst = ew.tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
+    dst = ew.tile(tuple(x.shape), ew.kept(dtype, x))
     nisa.dropout(dst, x, rate)
     return dst

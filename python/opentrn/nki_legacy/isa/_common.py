@@ -118,7 +118,7 @@ def elementwise(
 
     return emit.defer(
         shape,
-        data.dtype if dtype is None else dtype,
+        dtype,
         issue,
         boxes=boxes,
         sources=[data, *sources],

@@ -265,7 +265,7 @@ def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdi
         written.append(part if len(part) > 1 else (*part, ONE))
     return emit.defer(
         shape,
-        data.dtype if dtype is None else dtype,
+        dtype,
         issue,
         boxes=written,
         sources=[data],
@@ -294,7 +294,7 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **extra) -> Tile
 
     return emit.defer(
         shape,
-        data.dtype if dtype is None else dtype,
+        dtype,
         issue,
         boxes=written,
         sources=[data],
@@ -380,7 +380,7 @@ def _row_statistics(
 
     return emit.defer(
         (data.shape[0], width),
-        data.dtype if dtype is None else dtype,
+        dtype,
         issue,
         boxes=[(box[0], columns) for box in boxes],
         sources=[data],

@@ -178,7 +178,7 @@ def max8(*, src, mask=None, dtype=None, **extra) -> Tile:
         source = read(data, box)
         machine.max8(write(dst, out), source)
 
-    return _eight("max8", data, data.dtype if dtype is None else dtype, mask, extra, call, [])
+    return _eight("max8", data, dtype, mask, extra, call, [])
 
 
 def _flat_eight(tile: Tile, partitions: int, what: str) -> Tile:

@@ -66,7 +66,7 @@ def load(src, *, mask=None, dtype=None, mode=oob_modes.error, **extra) -> Tile:
 
     return emit.defer(
         shape,
-        source.dtype if dtype is None else dtype,
+        dtype,
         issue,
         boxes=boxes,
         sources=[source],

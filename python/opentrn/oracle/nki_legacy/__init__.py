@@ -334,7 +334,7 @@ def defer(
     """The result of an operation, a tile of `shape` and `dtype`; emit.py explains the arguments."""
     flush()
     shape = tuple(int(s) for s in shape)
-    work = Deferred(shape, _types.host_dtype(dtype), issue)
+    work = Deferred(shape, _types.host_dtype(sources[0].dtype if dtype is None else dtype), issue)
     work.boxes = [full_box(shape)] if boxes is None else boxes
     work.sources = sources
     work.region = _types.sbuf if region is None else region
