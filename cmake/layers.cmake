@@ -39,7 +39,7 @@ set(OPENTRN_LAYERS
   "nrt:base,device,arch,fabric,graph,profile,sim/functional,runtime,model,monitor"
   "planner/compiled:base,arch,planner,spmd,graph,compiler,runtime,model"
   "planner/program:base,arch,planner,graph,compiler/analysis,compiler/canonicalise,compiler,spmd,spmd/run,runtime"
-  "decoder:base,arch,fabric,collectives,graph,import,compiler/analysis,compiler,sim/functional,runtime,model"
+  "decoder:base,numerics,arch,fabric,collectives,graph,import,compiler/analysis,compiler,sim/functional,runtime,model"
   "server:base,serving,decoder,runtime"
   "nki:base,numerics,arch,fabric,collectives,mpi,isa,sim/functional"
   "pjrt:base,device,arch,traffic,spmd,spmd/run,graph,import,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime"

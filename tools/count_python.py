@@ -2,6 +2,7 @@
 
     python tools/count_python.py [COMMIT ...]      # of the working tree, or of commits
     python tools/count_python.py --files 20        # and of the 20 modules with most
+    python tools/count_python.py --since COMMIT    # and how many of HEAD's stood in COMMIT already (minutes)
 
 A statement inside of a function computes when it loops or has a comparison, arithmetic, boolean logic, a slice or a
 comprehension in it; text that is put together (f-strings, + and % of strings) does not count as arithmetic. The rest
@@ -10,6 +11,9 @@ the statement itself, without the statements in it, blank lines, comments and do
 a second, independent computation by intention.
 
 The count is a measure to compare commits by; no single line of it says that a statement is in the wrong place.
+
+--since asks `git blame -w -M -C`: a line stood then if its last change, but for indentation and for where it stands, is
+of COMMIT or before. A folder is new if no computing line in it is that old.
 """
 
 from __future__ import annotations
@@ -65,9 +69,10 @@ def _lines(statement: ast.stmt) -> int:
     return (min(inner) if inner else (statement.end_lineno or statement.lineno) + 1) - statement.lineno or 1
 
 
-def count(text: str) -> tuple[int, int]:
-    """(lines of statements in functions, those of them that compute) of a module."""
-    total = computing = 0
+def count(text: str) -> tuple[int, list[int]]:
+    """(lines of statements in functions, the numbers of those that compute) of a module."""
+    total = 0
+    computing: list[int] = []
     for function in ast.walk(ast.parse(text)):
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
@@ -82,7 +87,7 @@ def count(text: str) -> tuple[int, int]:
                 continue  # a docstring
             lines = _lines(statement)
             total += lines
-            computing += lines if computes(statement) else 0
+            computing += range(statement.lineno, statement.lineno + lines) if computes(statement) else ()
     return total, computing
 
 
@@ -92,25 +97,60 @@ def _parent_of(statement: ast.stmt, child: ast.stmt) -> bool:
     return any(child in getattr(block, name, []) for block in blocks for name in ("body", "orelse", "finalbody"))
 
 
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 def modules(commit: str | None) -> Iterator[tuple[str, str]]:
     """(path, text) of every module of the package."""
     if commit is None:
         for path in sorted((ROOT / PACKAGE).rglob("*.py")):
             yield path.relative_to(ROOT).as_posix(), path.read_text()
         return
-    listed = subprocess.run(["git", "ls-tree", "-r", "--name-only", commit, PACKAGE], cwd=ROOT, capture_output=True,
-                            text=True, check=True).stdout.split()  # fmt: skip
-    for path in listed:
-        if path.endswith(".py"):
-            shown = ["git", "show", f"{commit}:{path}"]
-            yield path, subprocess.run(shown, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = _git("ls-tree", "-r", "--name-only", commit, PACKAGE).split()
+    for name in listed:
+        if name.endswith(".py"):
+            yield name, _git("show", f"{commit}:{name}")
+
+
+def _part_of(path: str) -> str:
+    """The package of a module, or the folder in it."""
+    folder = path.removeprefix(PACKAGE + "/").rpartition("/")[0]
+    return folder or "(modules)"
+
+
+def tell_since(commit: str) -> None:
+    """By folder: how many of HEAD's computing lines stood in `commit` already."""
+    old = set(_git("rev-list", commit).split())
+    today: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    for path, text in modules("HEAD"):
+        name = _part_of(path)
+        if name.partition("/")[0] == REFERENCE or not text:
+            continue
+        blamed = _git("blame", "-w", "-M", "-C", "--porcelain", "HEAD", "--", path).splitlines()
+        is_old = {int(words[2]): words[0] in old
+                  for line in blamed if not line.startswith("\t") and len(words := line.split()) in (3, 4)
+                  and len(words[0]) == 40}  # fmt: skip
+        computing = count(text)[1]
+        today[name] += len(computing)
+        kept[name] += sum(is_old[line] for line in computing)
+    new = sum(lines for name, lines in today.items() if not kept[name])
+    print(f"HEAD: {sum(today.values()):,} lines compute; {sum(kept.values()):,} stood at {commit} already, "
+          f"{new:,} are in folders where none did")  # fmt: skip
+    for name, lines in today.most_common():
+        print(f"  {lines:>6,}, old {kept[name]:>6,}  {name}{'' if kept[name] else ' (new)'}")
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commits", nargs="*", metavar="COMMIT", default=[None], help="instead of the working tree")
     parser.add_argument("--files", type=int, default=0, metavar="N", help="show the N modules with most, too")
+    parser.add_argument("--since", metavar="COMMIT", help="tell how many of HEAD's lines stood in COMMIT already")
     options = parser.parse_args(arguments)
+    if options.since:
+        tell_since(options.since)
+        return 0
     for commit in options.commits:
         totals: Counter[str] = Counter()
         computing: Counter[str] = Counter()
@@ -121,16 +161,16 @@ def main(arguments: list[str]) -> int:
                 continue
             name = part[0] if len(part) > 1 else "(modules)"
             lines, those = count(text)
-            of_file["/".join(part)] = those, lines
+            of_file["/".join(part)] = len(those), lines
             totals[name] += lines
-            computing[name] += those
+            computing[name] += len(those)
         print(f"{commit or 'working tree'}: {sum(computing.values()):,} lines compute, of {sum(totals.values()):,}")
-        for name, those in computing.most_common():
-            print(f"  {those:>6,} of {totals[name]:>6,}  {name}")
+        for name, computed in computing.most_common():
+            print(f"  {computed:>6,} of {totals[name]:>6,}  {name}")
         if options.files:
             print("modules:")
-        for path, (those, lines) in sorted(of_file.items(), key=lambda row: -row[1][0])[: options.files]:
-            print(f"  {those:>6,} of {lines:>6,}  {path}")
+        for path, (computed, lines) in sorted(of_file.items(), key=lambda row: -row[1][0])[: options.files]:
+            print(f"  {computed:>6,} of {lines:>6,}  {path}")
     return 0
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -26,10 +25,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from conformance.drivers import built, fail  # noqa: E402
 from conformance.llmservingsim.layer_times import LayerTimes, Link, Step  # noqa: E402
 
-BUILD = ROOT / "build"
-LIBRARIES = ("serving", "base")  # each may use those after it
 # folder of the run, architecture, model's configuration and profile. The fourth recorded run (Qwen3-30B-A3B, two data
 # and expert parallel engines that step together) needs engines in lockstep, which OpenTrn does not have.
 RUNS = {
@@ -39,23 +37,6 @@ RUNS = {
 }
 TTFT_LIMIT, TPOT_LIMIT = 0.05, 0.02
 BLOCK_SIZE = 16  # tokens: vLLM's default on GPUs
-
-
-def fail(problem: str, hint: str) -> None:
-    raise SystemExit(f"{problem}\n    try: {hint}")
-
-
-def compile_driver() -> Path:
-    archives = [BUILD / "src" / name / f"libopentrn_{name}.a" for name in LIBRARIES]
-    for archive in archives:
-        if not archive.exists():
-            fail(f"{archive.relative_to(ROOT)} is not there", "./dev build")
-    place = BUILD / "llmservingsim"
-    place.mkdir(parents=True, exist_ok=True)
-    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", f"-I{ROOT / 'src'}", HERE / "driver.cc", "-o",
-               place / "driver", *archives, "-lfmt", "-lpthread"]  # fmt: skip
-    subprocess.run(command, check=True)
-    return place / "driver"
 
 
 @dataclass(frozen=True)
@@ -171,7 +152,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if not (arguments.checkout / "bench" / "examples").is_dir():
         fail(f"{arguments.checkout} is not a checkout of LLMServingSim", "git clone casys-kaist/LLMServingSim")
-    program = compile_driver()
+    program = built("opentrn_llmservingsim", "serving")
     rows = []
     for name in RUNS:
         row = compare(arguments.checkout, name, program, arguments)

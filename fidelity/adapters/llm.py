@@ -63,6 +63,7 @@ class Workload:
     prefill: bool
     fused_above: int | None  # tokens of a prompt above which attention is one kernel; None: never
     sequence_ranks: int  # that share the rows of a prompt between products; 1: none do
+    quantization: str  # of the matrices of layers: "int8", or "none" for the program's type
 
 
 def family_of(row: dict[str, str]) -> str:
@@ -102,8 +103,8 @@ def _refuse_what_is_no_load_of_one(row: dict[str, str], items: dict[str, str]) -
     text = row["workload"] + row["note"]
     if re.search(r"specul|EAGLE|draft|MoE|gpt-oss|verify", text, re.IGNORECASE):
         raise NotReproducible("speculation, or a mixture of experts")
-    if "weights=int8" in text or "FP8" in text or "int8" in text:
-        raise NotReproducible("weights that are inputs are not narrowed to int8 or fp8")
+    if "FP8" in text:
+        raise NotReproducible("whether what FP8 weights meet is narrowed too is not stated")
     load, concurrency = items.get("load", "synchronous"), items.get("concurrency", "1")
     if not load.startswith("synchronous") or concurrency != "1":
         raise NotReproducible("several requests at once: a server's row, which replays are for")
@@ -163,6 +164,7 @@ def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
         json.dumps(config), layers, hidden, vocabulary, f"{machine[1]}.{machine[2]}", TARGETS[machine[1]], cores, lnc,
         1 if prefill else int(batch[1]) if batch else 1, int(prompt[1]), _up(whole, 128), chunk, prefill,
         _fused_above(items, workload), cores if prefill and trn2 else 1,
+        "int8" if items.get("weights") == "int8" else "none",
     )  # fmt: skip
 
 
@@ -235,8 +237,9 @@ def _step_time(work: Workload, layers: int) -> object:
     fused = not work.prefill or (work.fused_above is not None and bucket[1] > work.fused_above)
     ranks = work.sequence_ranks if bucket[1] >= work.sequence_ranks else 1
     return _core.time_of_config(
-        work.config, work.target, "bf16", bucket, work.ranks, layers, True, fused, ranks, cores_per_rank=work.lnc
-    )
+        work.config, work.target, "bf16", bucket, work.ranks, layers, True, fused, ranks, cores_per_rank=work.lnc,
+        quantization=work.quantization,
+    )  # fmt: skip
 
 
 def collectives_us(work: Workload, bucket: tuple[int, int, int, bool]) -> float:

@@ -62,12 +62,12 @@ std::vector<bool> windowed_blocks(const Job& job, const Layout& layout) {
   const Model& model = job.model;
   std::vector<bool> blocks(static_cast<size_t>(model.layers), false);
   if (model.window_layers == 0 || model.window >= job.seq) return blocks;
-  if (layout.cp > 1 || model.latent() || !model.causal || whole(job.seq) % model.window != 0 ||
+  if (layout.cp > 1 || model.latent() || !model.causal ||
       (layout.pp > 1 && model.window_layers < model.layers))
     refuse(
         fmt::format("{} for JAX: {} of {} blocks see windows of {} tokens of {}", planner::to_string(layout),
                     model.window_layers, model.layers, model.window, whole(job.seq)),
-        "windows that divide a sequence, without context parallelism, and of all blocks or without stages");
+        "windows without context parallelism, and of all blocks or without stages");
   // Evenly: the first one of each turn sees all.
   for (int i = 0; i < model.layers; ++i)
     blocks[static_cast<size_t>(i)] =
@@ -93,11 +93,6 @@ std::string jax(const Job& job, const Line& line) {
                        "chunk lacks would not stay zeros",
                        planner::to_string(layout), model.layers, layout.pp, layout.vpp),
            "--pp and --vpp that divide the layers");
-  if (layout.pp > 1 && model.experts > 0 && model.dense_layers > 0)
-    refuse(fmt::format("{} for JAX: stages of one program do the same at the same time, and {} blocks of {} "
-                       "have no experts",
-                       planner::to_string(layout), model.dense_layers, model.name),
-           "--pp 1");
   if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
   if (layout.offload) refuse("offload for JAX", "a plan without --offload");
   const nlohmann::ordered_json plan{

@@ -56,7 +56,7 @@ def shapes() -> dict:
         ends["output"] = ((HIDDEN, VOCABULARY), (None, ENDS))
     if MODEL["positions"]:
         ends["positions"] = ((MODEL["positions"], HIDDEN), (None, ENDS))
-    layers = [one_layer(i) for i in range(LONGEST)]
+    layers = [one_layer(*kinds_of(i)) for i in range(LONGEST)]
     if PP > 1:
         layers = [{name: of_stages(*s) for name, s in layer.items()} for layer in layers]
     return {"layers": layers, "ends": ends}
@@ -96,9 +96,22 @@ def attention_layer() -> dict:
     }
 
 
-def one_layer(place: int) -> dict:
+def kinds_of(place: int) -> tuple[bool, bool]:
+    """Whether a place of a chunk has a block without experts on some stage, and one with them on some."""
+    numbers = [sum(BLOCKS[:chunk]) + place for chunk in range(PP * VPP) if place < BLOCKS[chunk]]
+    is_dense = [not EXPERTS or number < DENSE for number in numbers]
+    return any(is_dense), not all(is_dense)
+
+
+def dense_chunks(place: int) -> int:
+    """The first of all chunks, of which that place has no experts."""
+    return sum(sum(BLOCKS[:chunk]) + place < DENSE for chunk in range(PP * VPP))
+
+
+def one_layer(is_dense: bool, has_experts: bool) -> dict:
+    """Stages do the same: where some have a block without experts and others one with them, all have both."""
     layer = {**norm("norm1"), **norm("norm2"), **attention_layer()}
-    if EXPERTS and place >= DENSE:
+    if has_experts:
         inner = MODEL["expert_ffn"]
         layer["router"] = ((HIDDEN, EXPERTS), (None, None))
         layer["up"] = ((EXPERTS, HIDDEN, inner), ("ep", None, "tp"))
@@ -106,10 +119,12 @@ def one_layer(place: int) -> dict:
         if SHARED:
             layer["shared_up"] = ((HIDDEN, SHARED), (None, "tp"))
             layer["shared_down"] = ((SHARED, HIDDEN), ("tp", None))
-    else:
-        layer |= with_biases({"up": ((HIDDEN, FFN), (None, "tp")), "down": ((FFN, HIDDEN), ("tp", None))})
+    if is_dense:
+        of = "dense_" if has_experts else ""
+        weights = {of + "up": ((HIDDEN, FFN), (None, "tp")), of + "down": ((FFN, HIDDEN), ("tp", None))}
+        layer |= with_biases(weights)
     if MODEL["gated"]:
-        for name in [name for name in layer if name in ("up", "shared_up")]:
+        for name in [name for name in layer if name in ("up", "shared_up", "dense_up")]:
             layer[name.replace("up", "gate")] = layer[name]
     return layer
 
@@ -159,26 +174,29 @@ def attention_weights(q, k, first):
 
 
 def in_window(scores):
-    """Of blocks [sequences, heads and blocks, queries, keys of the block before and of its own]: as many keys as a
+    """Of blocks [sequences and blocks, heads, queries, keys of the block before and of its own]: as many keys as a
     window has, a query's own the last; before the first block there are none. What both say is small, and added."""
     counted = lambda axis, *shape: jax.lax.broadcasted_iota(jnp.int32, shape, axis)  # noqa: E731
-    all_blocks, queries, keys = scores.shape[1:]
+    all_blocks, _, queries, keys = scores.shape
     query, key = counted(0, queries, keys), counted(1, queries, keys)
     near = jnp.where((key <= query + WINDOW) & (key > query), jnp.float32(0), -1e30)
     block, key = (counted(axis, all_blocks, keys) for axis in (0, 1))
-    block = jax.lax.rem(block, PLAN["seq"] // WINDOW)
+    block = jax.lax.rem(block, -(-PLAN["seq"] // WINDOW))
     there = jnp.where((block > 0) | (key >= WINDOW), jnp.float32(0), -1e30)
-    return scores + near + there[:, None]
+    return scores + near + there[:, None, None]
 
 
 def in_blocks(q, k, v):
-    """Queries in blocks as long as a window, with the keys and values of their block and the one before."""
-    blocks = lambda y: y.reshape(*y.shape[:2], -1, WINDOW, y.shape[-1])  # noqa: E731
-    flat = lambda y: y.reshape(y.shape[0], -1, *y.shape[3:])  # noqa: E731
+    """Queries in blocks as long as a window, filled up, which are as sequences, with the keys and values of their block
+    and the one before."""
+    missing = -q.shape[1] % WINDOW
+    filled = lambda y: jnp.pad(y, ((0, 0), (0, missing), (0, 0), (0, 0))) if missing else y  # noqa: E731
+    blocks = lambda y: filled(y).reshape(y.shape[0], -1, WINDOW, *y.shape[2:])  # noqa: E731
+    flat = lambda y: y.reshape(-1, *y.shape[2:])  # noqa: E731
 
     def with_last(y):
-        before = jnp.pad(y[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0), (0, 0)))
-        return jnp.concatenate((before, y), 3)
+        before = jnp.pad(y[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0), (0, 0)))
+        return jnp.concatenate((before, y), 2)
 
     return flat(blocks(q)), *(flat(with_last(blocks(y))) for y in (k, v))
 
@@ -434,14 +452,13 @@ class Step:
 
     def attention(self, h, w, in_window):
         q, k, v = self.latent_heads(h, w) if KV_RANK else self.heads(h, w)
+        if in_window:
+            q, k, v = in_blocks(q, k, v)
         k, v = (self.of_queries(self.of_sequence(y), q.shape[2]) for y in (k, v))
         by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
-        q, k, v = by_head(q), by_head(k), by_head(v)
-        if in_window:
-            mixed = attended(*in_blocks(q, k, v), None).reshape(*q.shape[:3], -1)
-        else:
-            mixed = attended(q, k, v, self.first())
-        return product(jnp.swapaxes(mixed, 1, 2).reshape(*h.shape[:2], -1), w["o"])
+        mixed = by_head(attended(by_head(q), by_head(k), by_head(v), self.first()))
+        mixed = mixed.reshape(h.shape[0], -1, mixed.shape[2] * mixed.shape[3])[:, : h.shape[1]]
+        return product(mixed, w["o"])
 
     def heads(self, h, w):
         q, k, v = (linear(h, w, name).reshape(*h.shape[:2], -1, HEAD) for name in "qkv")
@@ -501,11 +518,14 @@ class Step:
             met = jnp.where(number < (first + i + 1) * (HEADS // KEY_HEADS), others[i], met)
         return met
 
-    def layer(self, x, w, place):
+    def layer(self, x, w, place, is_dense=None):
+        """`is_dense`: of a block that has both kinds, which one it is."""
         w = self.own_heads(self.gathered(w, shapes()["layers"][-1 if "router" in w else 0])) if ZERO >= 3 else w
         h = self.whole_tokens(norm_of(x, w, "norm1"))
         x = with_bias(x + self.summed(self.attention(h, w, WINDOWED[place])), w, "o")
         h = self.whole_tokens(norm_of(x, w, "norm2"))
+        if "dense_up" in w:
+            return x + self.summed(jnp.where(is_dense, self.mlp(h, w, "dense_"), self.experts(h, w)))
         if "router" in w:
             return x + self.summed(self.experts(h, w))
         return with_bias(x + self.summed(self.mlp(h, w)), w, "down")
@@ -661,6 +681,12 @@ def step_on(mesh: Mesh) -> Step:
     return (StagedStep if PP > 1 else Step)(mesh)  # noqa: F821  # it is where this file has it
 
 
+def of_both(layer: dict) -> dict:
+    """A block's weights where others of its place have experts, or have none."""
+    names = () if "router" in layer else ("up", "down", "gate")
+    return {"dense_" + name if name in names else name: each for name, each in layer.items()}
+
+
 def arranged(layers: list) -> list:
     """Layers as a step has them. A block that a shorter chunk does not have is zeros, whose block passes on what it
     is given, and which stay zeros: all gradients of theirs are 0."""
@@ -670,7 +696,9 @@ def arranged(layers: list) -> list:
 
     def at(i, chunk):
         layer = layers[first[chunk] + min(i, BLOCKS[chunk] - 1)]
-        return layer if i < BLOCKS[chunk] else jax.tree.map(np.zeros_like, layer)
+        layer = of_both(layer) if all(kinds_of(i)) else layer
+        zeros = {name: np.zeros(s[0], np.float32) for name, s in one_layer(*kinds_of(i)).items()}
+        return {**zeros, **layer} if i < BLOCKS[chunk] else zeros
 
     def of_all(i):
         chunks = ([at(i, chunk * PP + stage) for stage in range(PP)] for chunk in range(VPP))
@@ -691,7 +719,8 @@ def initial(states) -> dict:
         scale = 0.02 if shape[0] == VOCABULARY else shape[-2] ** -0.5
         return random.standard_normal(shape, np.float32) * scale
 
-    drawn = {"ends": shapes()["ends"], "layers": [one_layer(i) for i in range(MODEL["layers"])]}
+    is_dense = [not EXPERTS or i < DENSE for i in range(MODEL["layers"])]
+    drawn = {"ends": shapes()["ends"], "layers": [one_layer(each, not each) for each in is_dense]}
     master = jax.tree.map_with_path(draw, drawn, is_leaf=is_leaf)
     master["layers"] = arranged(master["layers"])
     weights = jax.tree.map(lambda w: w.astype(DTYPE), master)

@@ -18,6 +18,7 @@ from plan_export_jax import (
     SP,
     VPP,
     Step,
+    dense_chunks,
     given,
     with_gradient,
 )
@@ -41,34 +42,38 @@ class StagedStep(Step):
             of_start["embedding"] += table_back(of_end.pop("table"))[0]
         return loss, {"layers": of_layers, "ends": {**of_start, **of_end}}
 
-    def blocks(self):
-        """Of this device, in their order: which block of its chunk, and of which stage and chunk of one device that
+    def blocks(self, chunk=0):
+        """Of this device, in their order: which block of its chunk, which chunk, and of which stage of one device that
         has all of them."""
         if self.stages > 1:
-            return [(i, 0, 0) for i in range(LONGEST)]
+            return [(i, chunk, 0) for i in range(LONGEST)]
         chunks = [(chunk, stage) for chunk in range(VPP) for stage in range(PP)]
-        return [(i, stage, chunk) for chunk, stage in chunks for i in range(BLOCKS[chunk * PP + stage])]
+        return [(i, chunk, stage) for chunk, stage in chunks for i in range(BLOCKS[chunk * PP + stage])]
 
-    def block(self, x, w, stage, chunk):
+    def block(self, x, w, place, number):
+        """`place`: of a chunk; `number`: that of the chunk and, where one device has all stages, of the stage."""
+        chunk, stage = number
         if self.stages < PP:
             part = lambda w: jnp.split(w[chunk] if VPP > 1 else w, PP)[stage]  # noqa: E731
             w = jax.tree.map(part, w)
-        return self.layer(x, w, 0)
+        else:
+            stage = jax.lax.axis_index("pp")
+        return self.layer(x, w, 0, chunk * PP + stage < dense_chunks(place))
 
-    def forward(self, x, layers):
+    def forward(self, x, layers, chunk=0):
         """What the blocks were given, and what the last one made."""
         given = []
-        for i, *place in self.blocks():
+        for place, *number in self.blocks(chunk):
             given.append(x)
-            x = self.block(x, layers[i], *place)
+            x = self.block(x, layers[place], place, number)
         return x, given
 
-    def backward(self, gradient, given, layers, sums, added=jnp.add):
+    def backward(self, gradient, given, layers, sums, added=jnp.add, chunk=0):
         """The gradient of what the first block was given, and sums with those of layers. Blocks run forward again."""
         sums = list(sums)
-        for x, (i, *place) in zip(reversed(given), reversed(self.blocks()), strict=True):
+        for x, (i, *number) in zip(reversed(given), reversed(self.blocks(chunk)), strict=True):
             x, gradient = with_gradient(x, gradient)
-            back = jax.vjp(lambda x, w, place=place: self.block(x, w, *place), x, layers[i])[1]
+            back = jax.vjp(lambda x, w, i=i, number=number: self.block(x, w, i, number), x, layers[i])[1]
             gradient, of_layer = back(gradient)
             sums[i] = jax.tree.map(added, sums[i], of_layer)
         return gradient, sums
@@ -230,7 +235,7 @@ class Alternating:
         stage = jax.lax.axis_index("pp")
         chunk = self.chunk(tick - stage)
         x = jnp.where((stage == 0) & (chunk == 0), state["first"], state["x"])
-        x, given = self.step.forward(x, self.of_chunk(self.layers, chunk))
+        x, given = self.step.forward(x, self.of_chunk(self.layers, chunk), chunk)
         place = jax.lax.rem(tick, self.room)
         keep = lambda kept, x: jax.lax.dynamic_update_index_in_dim(kept, x, place, 0)  # noqa: E731
         return x, [keep(*each) for each in zip(state["kept"], given, strict=True)]
@@ -244,7 +249,8 @@ class Alternating:
         is_last = (stage == self.stages - 1) & (chunk == self.chunks - 1)
         gradient = jnp.where(is_last, of_made, state["gradient"])
         added = lambda sums, gradient: self.added_to_chunk(chunk, sums, gradient)  # noqa: E731
-        return self.step.backward(gradient, given, self.of_chunk(self.layers, chunk), state["of_layers"], added)
+        layers = self.of_chunk(self.layers, chunk)
+        return self.step.backward(gradient, given, layers, state["of_layers"], added, chunk)
 
     def left(self, at) -> None:
         self.state["of_start"] = self.with_first(self.state["of_start"], self.state["of_first"], at)

@@ -545,6 +545,12 @@ Config config_of(const Gguf& file) {
   return config;
 }
 
+std::string_view hugging_face_class(std::string_view architecture) {
+  const auto found = std::ranges::find(kArchitectures, architecture, &Architecture::gguf);
+  OPENTRN_CHECK(found != std::end(kArchitectures), "no class for {}", architecture);
+  return found->json;
+}
+
 Config config_of_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) refuse_config("config.json is not a JSON object");

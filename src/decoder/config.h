@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "graph/element_type.h"
 #include "import/weights/gguf.h"
 
 namespace opentrn::decoder {
@@ -70,6 +72,9 @@ struct Config {
   // Granite's factors.
   double embedding_scale = 1, residual_scale = 1, logit_divisor = 1;
   double attention_scale = 0;  // of the scores; 0: 1 / sqrt(head_features)
+  // Of the matrices of layers, which then have scales (narrow.h); none: that of the program. Not of tables of
+  // embeddings, the head and the router.
+  std::optional<graph::ElementType> narrow;
   // llama.cpp turns neighbouring features of these architectures, and its files have rows in that order.
   bool rows_interleaved = false;
 
@@ -90,6 +95,8 @@ Config part_of(const Config& config, int64_t ranks);
 
 // Input fault decoder.config where a number is absent or out of range; not modelled decoder.architecture.
 Config config_of(const import::weights::Gguf& file);
+// Hugging Face's class of an architecture that GGUF files name; an internal fault for one that has none.
+std::string_view hugging_face_class(std::string_view architecture);
 // Of Hugging Face's config.json. `text`: its content.
 Config config_of_json(std::string_view text);
 

@@ -9,7 +9,8 @@
 namespace opentrn::decoder {
 
 CorePart core_part(const Config& config, const Bucket& bucket, int64_t cores, int cores_per_rank,
-                   const StepOptions& options) {
+                   StepOptions options) {
+  if (cores > 1) options.vocabulary = config.vocabulary;
   if (cores_per_rank < 1 || cores % cores_per_rank != 0)
     throw Fault(FaultKind::kInput, "decoder.ranks",
                 fmt::format("{} cores are no ranks of {}", cores, cores_per_rank));

@@ -19,6 +19,6 @@ struct CorePart {
 // decode step's time is that of what it reads, a part of each head's features. Input faults: decoder.ranks
 // for cores that are no whole ranks; decoder.config for more ranks than heads.
 CorePart core_part(const Config& config, const Bucket& bucket, int64_t cores, int cores_per_rank,
-                   const StepOptions& options = {});
+                   StepOptions options = {});
 
 }  // namespace opentrn::decoder

@@ -23,7 +23,7 @@ DraftModel::DraftModel(Engine& engine, int64_t guesses)
   std::iota(free_->rbegin(), free_->rend(), 1);  // the first ones are taken first
   const EngineOptions& sizes = engine.options();
   const auto program = [&](int64_t sequences, int64_t tokens, int64_t context) {
-    programs_.push_back(engine.bucket_of(sequences, tokens, context, false, /*chooses=*/true));
+    programs_.push_back(engine.bucket_of(sequences, tokens, context, false, Choice::kLikeliest));
   };
   for (const int64_t context : sizes.context_buckets)
     for (const int64_t sequences : sizes.sequence_buckets) {
@@ -81,7 +81,7 @@ void DraftModel::read_alone(Asked& asked, std::vector<Bucket>& ran) {
     const size_t count = std::min(left, static_cast<size_t>(largest));
     const std::span<const int32_t> tokens = text.subspan(read.size(), count);
     const SequenceStep step = step_of(asked, tokens);
-    ran.push_back(engine_.step({&step, 1}, {.chooses = true}).bucket);
+    ran.push_back(engine_.step({&step, 1}, {.choice = Choice::kLikeliest}).bucket);
     read.insert(read.end(), tokens.begin(), tokens.end());
   }
 }
@@ -98,7 +98,7 @@ void DraftModel::read_together(std::span<Asked* const> asked, std::vector<Bucket
     tokens.emplace_back(all.begin() + static_cast<int64_t>(read.size()), all.end());
   }
   for (size_t i = 0; i < asked.size(); ++i) steps.push_back(step_of(*asked[i], tokens[i]));
-  const StepResult result = engine_.step(steps, {.chooses = true});
+  const StepResult result = engine_.step(steps, {.choice = Choice::kLikeliest});
   for (size_t i = 0; i < asked.size(); ++i) {
     std::vector<int32_t>& read = (*asked[i]->state)->read;
     read.insert(read.end(), tokens[i].begin(), tokens[i].end());
@@ -107,7 +107,7 @@ void DraftModel::read_together(std::span<Asked* const> asked, std::vector<Bucket
       const auto own = result.features.subspan(i * bytes, bytes);
       asked[i]->own.insert(asked[i]->own.end(), own.begin(), own.end());
     }
-    if (std::isfinite(result.logits_of_tokens[i]))
+    if (std::isfinite(result.largest_logits[i]))
       asked[i]->guesses.push_back(result.tokens[i]);
     else
       asked[i]->most = 0;  // its values overflowed: what it would say means nothing

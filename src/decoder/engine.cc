@@ -36,8 +36,9 @@ int64_t smallest(const std::vector<int64_t>& sizes, int64_t needed, std::string_
   return *found;
 }
 
-std::shared_ptr<sim::Buffer> read_only(std::span<const int32_t> values) {
-  return sim::Buffer::wrap_read_only(values.data(), static_cast<int64_t>(values.size_bytes()));
+template <typename T>
+std::shared_ptr<sim::Buffer> read_only(const std::vector<T>& values) {
+  return sim::Buffer::wrap_read_only(values.data(), static_cast<int64_t>(values.size() * sizeof(T)));
 }
 
 }  // namespace
@@ -56,7 +57,8 @@ std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket
   const size_t exchanged = of.sequence_ranks > 1   ? pools
                            : of.cores_per_head > 1 ? pools / 2
                                                    : 0,
-               first = model->inputs.size() - exchanged - pools;
+               gathered = bucket.draws() && of.vocabulary > 0 ? 1 : 0,
+               first = model->inputs.size() - gathered - exchanged - pools;
   for (size_t i = 0; i < pools; ++i) {
     const runtime::Port& port = model->inputs[first + i];
     OPENTRN_CHECK(model->outputs[i + 1].tensor == port.tensor, "{} is copied by {}", port.name,
@@ -164,13 +166,13 @@ const std::shared_ptr<sim::Buffer>& Engine::weight(std::string_view name) const 
 int64_t Engine::feature_bytes() const { return config_.hidden * graph::storage_bytes(options_.element); }
 
 Bucket Engine::bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token,
-                         bool chooses) const {
+                         Choice choice) const {
   Bucket bucket;
   bucket.sequences = smallest(options_.sequence_buckets, sequences, "sequences");
   bucket.tokens = tokens == 1 && !every_token ? 1 : smallest(options_.token_buckets, tokens, "tokens");
   bucket.context = smallest(options_.context_buckets, std::max(context, bucket.tokens), "positions");
   bucket.every_token = every_token;
-  bucket.chooses = chooses;
+  bucket.choice = choice;
   return bucket;
 }
 
@@ -178,7 +180,8 @@ const runtime::Model& Engine::program(const Bucket& bucket) {
   auto& made = programs_[bucket];
   if (!made) {
     const Config config = options_.ranks > 1 ? part_of(config_, options_.ranks) : config_;
-    made = compiled_step(config, bucket, options_.pool, options_.element, options_.generation);
+    made = compiled_step(config, bucket, options_.pool, options_.element, options_.generation,
+                         {.vocabulary = options_.ranks > 1 ? config_.vocabulary : 0});
   }
   return *made;
 }
@@ -212,6 +215,7 @@ void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> seq
   slots_.assign(rows, -1);  // not written
   context_slots_.assign(static_cast<size_t>(bucket.sequences * bucket.context), 0);
   last_.assign(static_cast<size_t>(bucket.sequences), 0);
+  if (bucket.draws()) sampling_.assign(static_cast<size_t>(bucket.results()), {});
   const auto feature_bytes = static_cast<size_t>(this->feature_bytes());
   if (config_.eagle) features_.assign(rows * feature_bytes, {});
   for (size_t s = 0; s < sequences.size(); ++s) {
@@ -227,6 +231,9 @@ void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> seq
     std::ranges::copy(sequence.features,
                       features_.begin() + static_cast<int64_t>(config_.eagle ? row * feature_bytes : 0));
     last_[s] = static_cast<int32_t>(row + sequence.tokens.size() - 1);
+    if (bucket.draws())
+      std::ranges::copy(sequence.sampling,
+                        sampling_.begin() + static_cast<int64_t>(bucket.every_token ? row : s));
     const auto reached = std::min(static_cast<int64_t>(sequence.blocks.size()) * block, bucket.context);
     for (int64_t i = 0; i < reached; ++i)
       context_slots_[s * static_cast<size_t>(bucket.context) + static_cast<size_t>(i)] =
@@ -261,10 +268,12 @@ std::vector<std::shared_ptr<sim::Buffer>> Engine::run(const Bucket& bucket, int6
                         {"positions", read_only(positions_)},
                         {"slots", read_only(slots_)},
                         {"context_slots", read_only(context_slots_)},
-                        {"last", read_only(last_)}});
+                        {"last", read_only(last_)},
+                        {"sampling", read_only(sampling_)}});
   std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
                                                    read_only(slots_), read_only(context_slots_)};
   if (has_last(bucket)) inputs.push_back(read_only(last_));
+  if (bucket.draws()) inputs.push_back(read_only(sampling_));
   if (config_.eagle)
     inputs.push_back(sim::Buffer::wrap_read_only(features_.data(), static_cast<int64_t>(features_.size())));
   const auto& weights = adapter == 0 ? weights_ : others_[static_cast<size_t>(adapter - 1)];
@@ -277,9 +286,16 @@ std::vector<std::shared_ptr<sim::Buffer>> Engine::run(const Bucket& bucket, int6
 
 StepResult Engine::step(std::span<const SequenceStep> sequences, const StepWish& wish) {
   check(sequences);
+  for (const SequenceStep& sequence : sequences)
+    if (const size_t drawn = wish.choice < Choice::kDrawn ? 0
+                             : wish.every_token           ? sequence.tokens.size()
+                                                          : 1;
+        sequence.sampling.size() != drawn)
+      refuse_step(
+          fmt::format("parameters of {} tokens, where {} are drawn", sequence.sampling.size(), drawn));
   if (wish.adapter < 0 || wish.adapter >= adapters())
     refuse_step(fmt::format("adapter {}; there are {}", wish.adapter, adapters() - 1));
-  if (wish.chooses && config_.pooled)
+  if (wish.choice != Choice::kHost && config_.pooled)
     refuse_step("a pooled model has features, and no tokens to choose from");
   int64_t tokens = 1, context = 1;
   for (const SequenceStep& sequence : sequences) {
@@ -288,17 +304,17 @@ StepResult Engine::step(std::span<const SequenceStep> sequences, const StepWish&
   }
   StepResult result;
   result.bucket =
-      bucket_of(static_cast<int64_t>(sequences.size()), tokens, context, wish.every_token, wish.chooses);
+      bucket_of(static_cast<int64_t>(sequences.size()), tokens, context, wish.every_token, wish.choice);
   fill_inputs(result.bucket, sequences);
   results_ = run(result.bucket, wish.adapter);
   const auto floats = [](const sim::Buffer& buffer) {
     return std::span(reinterpret_cast<const float*>(buffer.data()),
                      static_cast<size_t>(buffer.bytes()) / sizeof(float));
   };
-  if (wish.chooses) {
+  if (result.bucket.chooses()) {
     result.tokens = {reinterpret_cast<const int32_t*>(results_[0]->data()),
                      static_cast<size_t>(results_[0]->bytes()) / sizeof(int32_t)};
-    result.logits_of_tokens = floats(*results_[1]);
+    result.largest_logits = floats(*results_[1]);
   } else {
     result.logits = floats(*results_[0]);
   }

@@ -44,6 +44,8 @@ struct SequenceStep {
   // Of an EAGLE head: what the model, or the head, gave of each new token's predecessor, as
   // StepResult::features.
   std::span<const std::byte> features = {};
+  // Of a step that draws: for each token that is drawn, which is one, or one behind each new token.
+  std::span<const SamplingRow> sampling = {};
 };
 
 struct StepResult {
@@ -52,9 +54,10 @@ struct StepResult {
   // of its tokens; with fewer tokens than the bucket has, sequence i begins at row i * rows_per_sequence.
   std::span<const float> logits;
   int64_t rows_per_sequence = 1;
-  // Of a step that chooses, in place of logits: a token for each row, and the logit of it.
+  // Of a step that chooses, in place of logits: a token for each row, and its largest logit. Where a logit is
+  // not finite a token may be none of the vocabulary.
   std::span<const int32_t> tokens;
-  std::span<const float> logits_of_tokens;
+  std::span<const float> largest_logits;
   // With Config::features, in the engine's element: of a model [sequences * tokens of the bucket, hidden], of
   // an EAGLE head a row for each sequence.
   std::span<const std::byte> features;
@@ -62,9 +65,9 @@ struct StepResult {
 
 // What a step gives, and by which weights.
 struct StepWish {
-  bool every_token = false;  // logits behind all new tokens, in place of each sequence's last one
-  int64_t adapter = 0;       // 0, or a number of Engine::add_adapter()
-  bool chooses = false;      // the token with the largest logit, chosen on the device, in place of logits
+  bool every_token = false;       // logits behind all new tokens, in place of each sequence's last one
+  int64_t adapter = 0;            // 0, or a number of Engine::add_adapter()
+  Choice choice = Choice::kHost;  // of others: tokens, chosen on the device, in place of logits
 };
 
 // The program of a step: weights and pools are its inputs, and it updates the pools in place.
@@ -105,7 +108,7 @@ class Engine {
   StepResult step(std::span<const SequenceStep> sequences, const StepWish& wish = {});
   // The program that step() takes.
   Bucket bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token = false,
-                   bool chooses = false) const;
+                   Choice choice = Choice::kHost) const;
   // Compiled when it is first asked for. Of several ranks: one rank's whole step without what it exchanges,
   // for its time; step() runs it in parts.
   const runtime::Model& program(const Bucket& bucket);
@@ -133,6 +136,7 @@ class Engine {
   std::unique_ptr<Ranks> ranks_;                                   // of several: has the weights and pools
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
   std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
+  std::vector<SamplingRow> sampling_;
   std::vector<std::byte> features_;
   std::vector<std::shared_ptr<sim::Buffer>> results_;
 };

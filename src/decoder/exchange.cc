@@ -57,13 +57,14 @@ double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::Elem
   const double sum = us(collectives::Kind::kReduceScatter, bytes, sharing.cores_per_rank, 1) +
                      us(collectives::Kind::kAllReduce, bytes, ranks, sharing.cores_per_rank);
   // A gather's bytes are those of all ranks.
-  const int64_t gathered = bucket.chooses ? ranks * kChoiceBytes : kLogitBytes * sizes.vocabulary;
+  const int64_t gathered =
+      bucket.choice == Choice::kLikeliest ? ranks * kChoiceBytes : kLogitBytes * sizes.vocabulary;
   return 2 * static_cast<double>(sizes.layers) * sum +
          us(collectives::Kind::kAllGather, bucket.results() * gathered, ranks, sharing.cores_per_rank);
 }
 
 double results_us(const Bucket& bucket, int64_t vocabulary) {
-  const int64_t bytes = bucket.results() * (bucket.chooses ? kChoiceBytes : kLogitBytes * vocabulary);
+  const int64_t bytes = bucket.results() * (bucket.chooses() ? kChoiceBytes : kLogitBytes * vocabulary);
   const double gb_s = arch::default_tables().facts().spec<double>("runtime.host_transfer_gb_s");
   return static_cast<double>(bytes) / gb_s / 1e3;
 }

@@ -24,11 +24,11 @@ struct Sharing {
 };
 
 // Microseconds on the instance, whose first cores these are: two all-reduces a layer of the rows of the
-// hidden size in `element`, and a gather of each sequence's logits in fp32 (of a bucket that chooses, of each
-// rank's likeliest token and its logit), none of them hidden behind anything. The two cores of a logical one
-// first add up their terms, half of them each (a reduce-scatter of two), and what logical cores exchange lies
-// in the HBM stack that both read. 0 for one core. Input fault decoder.ranks without an instance, or for one
-// of another generation; those of collectives where the cores do not fit it.
+// hidden size in `element`, and a gather of each sequence's logits in fp32 (of a bucket of the
+// likeliest tokens, of each rank's and its logit), none of them hidden behind anything. The two cores of a
+// logical one first add up their terms, half of them each (a reduce-scatter of two), and what logical cores
+// exchange lies in the HBM stack that both read. 0 for one core. Input fault decoder.ranks without an
+// instance, or for one of another generation; those of collectives where the cores do not fit it.
 double exchange_us(const ExchangeSizes& sizes, const Bucket& bucket, graph::ElementType element,
                    const Sharing& sharing, opentrn::Generation generation);
 

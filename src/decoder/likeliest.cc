@@ -25,7 +25,7 @@ int64_t parts_of(int64_t rows, int64_t columns) {
 }
 
 // Of each row of `logits`, [rows, columns], whose columns are these tokens.
-LikeliestTokens first_largest(Builder& builder, ValueId logits, ValueId tokens) {
+ChosenTokens first_largest(Builder& builder, ValueId logits, ValueId tokens) {
   const std::vector<int64_t> dims = builder.type(logits).dims_vector();
   const ValueId logit = builder.reduce(OpKind::maximum_, logits, {1});
   const ValueId is_largest =
@@ -39,7 +39,7 @@ LikeliestTokens first_largest(Builder& builder, ValueId logits, ValueId tokens) 
 
 }  // namespace
 
-LikeliestTokens likeliest(Builder& builder, ValueId logits, std::optional<ValueId> columns) {
+ChosenTokens likeliest(Builder& builder, ValueId logits, std::optional<ValueId> columns) {
   const std::vector<int64_t> dims = builder.type(logits).dims_vector();
   const int64_t rows = dims[0], parts = parts_of(rows, dims[1]);
   const Type numbers = Type::tensor(ElementType::kI32, dims);
@@ -54,7 +54,7 @@ LikeliestTokens likeliest(Builder& builder, ValueId logits, std::optional<ValueI
   }
   if (parts == 1) return first_largest(builder, logits, tokens);
   const auto cut = [&](ValueId value) { return builder.reshape(value, {rows * parts, dims[1] / parts}); };
-  const LikeliestTokens of_parts = first_largest(builder, cut(logits), cut(tokens));
+  const ChosenTokens of_parts = first_largest(builder, cut(logits), cut(tokens));
   return first_largest(builder, builder.reshape(of_parts.logit, {rows, parts}),
                        builder.reshape(of_parts.token, {rows, parts}));
 }

@@ -8,13 +8,13 @@
 
 namespace opentrn::decoder {
 
-struct LikeliestTokens {
+struct ChosenTokens {
   graph::ValueId token{};  // [rows] i32, of the largest logits the first
   graph::ValueId logit{};  // [rows] f32
 };
 // Of logits [rows, vocabulary] f32. `columns`, [1] i32: only so many of them are logits; none: all. What is
 // chosen among logits that are not finite is not defined.
-LikeliestTokens likeliest(graph::Builder& builder, graph::ValueId logits,
-                          std::optional<graph::ValueId> columns = {});
+ChosenTokens likeliest(graph::Builder& builder, graph::ValueId logits,
+                       std::optional<graph::ValueId> columns = {});
 
 }  // namespace opentrn::decoder

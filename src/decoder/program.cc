@@ -9,8 +9,11 @@
 
 #include "base/fault.h"
 #include "compiler/analysis/attention_op.h"
+#include "decoder/drawn.h"
 #include "decoder/likeliest.h"
+#include "decoder/narrow.h"
 #include "decoder/norms.h"
+#include "decoder/step_ops.h"
 #include "graph/builder.h"
 
 namespace opentrn::decoder {
@@ -36,18 +39,11 @@ constexpr int64_t kRunMax = 32;
 
 using Dims = std::vector<int64_t>;
 
-class StepBuilder {
+class StepBuilder : private StepOps {
  public:
   StepBuilder(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
               const StepOptions& options = {})
-      : config_(config),
-        bucket_(bucket),
-        pool_(pool),
-        element_(element),
-        options_(options),
-        function_(module_.add_function("main")),
-        builder_(module_, function_, function_.body()),
-        rows_(bucket.rows()) {
+      : StepOps(config, element), bucket_(bucket), pool_(pool), options_(options), rows_(bucket.rows()) {
     module_.name = fmt::format("{} {}", config.architecture, bucket.text());
   }
 
@@ -57,6 +53,7 @@ class StepBuilder {
     slots_ = argument(Type::tensor(kIndex, {rows_}), "slots");
     context_slots_ = argument(Type::tensor(kIndex, {bucket_.sequences * bucket_.context}), "context_slots");
     if (has_last(bucket_)) last_ = argument(Type::tensor(kIndex, {bucket_.sequences}), "last");
+    if (bucket_.draws()) sampling_ = argument(sampling_type(bucket_.results()), "sampling");
     if (config_.eagle) features_ = argument(Type::tensor(element_, {rows_, config_.hidden}), "features");
     for (const Weight& weight : weights(config_, element_))
       weights_.emplace(weight.name, argument(weight.type, weight.name));
@@ -66,8 +63,8 @@ class StepBuilder {
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 1);
     }
     std::vector<ValueId> results = options_.sequence_ranks > 1 ? sequence_parallel_step() : step();
-    if (bucket_.chooses) {
-      const LikeliestTokens choice = likeliest(builder_, results[0]);
+    if (bucket_.chooses()) {
+      const ChosenTokens choice = chosen(results[0]);
       results[0] = choice.token;
       results.push_back(choice.logit);
     }
@@ -96,7 +93,7 @@ class StepBuilder {
       layer_ = -1;
       if (has_last(bucket_)) last_ = of_step("last", Type::tensor(kIndex, {bucket_.sequences}));
       results = {ended(x)};
-      if (bucket_.chooses) results = chosen_of_part(results[0], vocabulary);
+      if (bucket_.chooses()) results = chosen_of_part(results[0], vocabulary);
     }
     finish(std::move(results));
     part_->module = std::move(module_);
@@ -110,6 +107,15 @@ class StepBuilder {
     builder_.return_values(std::move(results));
   }
 
+  ChosenTokens chosen(ValueId logits) {
+    if (!bucket_.draws()) return likeliest(builder_, logits);
+    if (options_.vocabulary > 0) {
+      sent_.push_back(logits);
+      logits = argument(Type::tensor(kReal, {bucket_.results(), options_.vocabulary}), "logits");
+    }
+    return drawn(builder_, logits, sampling_, bucket_.choice);
+  }
+
   // -- a part between two sums
   ValueId of_step(const char* name, Type type) {
     part_->inputs.push_back({PartInput::Kind::kStep, name});
@@ -121,7 +127,7 @@ class StepBuilder {
       part_->inputs.push_back({PartInput::Kind::kColumns, "columns"});
       columns = argument(Type::tensor(kIndex, {1}), "columns");
     }
-    const LikeliestTokens choice = likeliest(builder_, logits, columns);
+    const ChosenTokens choice = likeliest(builder_, logits, columns);
     return {choice.token, choice.logit};
   }
   ValueId begun_part() {
@@ -170,6 +176,15 @@ class StepBuilder {
   // Of the layer, or of the model outside its layers.
   std::string weight_name(std::string_view part) const {
     return layer_ < 0 ? std::string(part) : fmt::format("layers.{}.{}", layer_, part);
+  }
+  template <typename Part>
+  Matrix matrix_of(const std::string& name, Part&& part) {
+    if (!config_.narrow) return {part(name)};
+    const ValueId value = part(name);
+    return {value, part(name + kScale)};
+  }
+  Matrix matrix(const std::string& name) {
+    return matrix_of(name, [&](std::string_view part) { return weight(part); });
   }
   ValueId weight(std::string_view part) { return part_ ? part_weight(part) : weights_.at(weight_name(part)); }
 
@@ -226,7 +241,7 @@ class StepBuilder {
     at("embedding");
     const ValueId words = rows_of(weight("embedding"), tokens_);
     if (config_.eagle) {
-      const ValueId x = product(builder_.concatenate({words, features_}, 1), weight("fc"));
+      const ValueId x = product(builder_.concatenate({words, features_}, 1), {weight("fc")});
       return config_.fc_bias ? biased(x, "fc_bias") : x;
     }
     ValueId x = builder_.convert(words, kReal);
@@ -260,7 +275,7 @@ class StepBuilder {
       last = narrow(x);
       if (config_.eagle) features_ = last;
     }
-    ValueId logits = product(last, weight("head"));
+    ValueId logits = product(last, {weight("head")});
     if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
     if (config_.logit_cap != 0) logits = capped(logits, config_.logit_cap);
     return logits;
@@ -339,7 +354,7 @@ class StepBuilder {
     const ValueId all_keys = context_of(pools_[static_cast<size_t>(2 * layer_)], k, results);
     const ValueId all_values = context_of(pools_[static_cast<size_t>(2 * layer_ + 1)], narrow(v), results);
     const ValueId weighed = weighed_values(q, all_keys, all_values);
-    const ValueId made = product(narrow(weighed), weight("output"));
+    const ValueId made = product(narrow(weighed), matrix("output"));
     return config_.output_bias ? biased(made, "output_bias") : made;
   }
 
@@ -349,8 +364,7 @@ class StepBuilder {
 
   // Columns of the product that gives queries, keys and values.
   ValueId projected(ValueId in, int64_t first, int64_t count) {
-    const ValueId made =
-        product(in, builder_.slice(weight("qkv"), {0, first}, {config_.hidden, first + count}));
+    const ValueId made = product(in, columns_of(matrix("qkv"), first, count));
     if (!config_.qkv_bias) return made;
     const ValueId bias = builder_.slice(weight("qkv_bias"), {first}, {first + count});
     return builder_.add(OpKind::add_, {made, builder_.broadcast_in_dim(bias, {rows_, count}, {1})});
@@ -531,47 +545,10 @@ class StepBuilder {
   }
   ValueId fed_forward(ValueId in) {
     if (config_.plain) {
-      const ValueId raised = activated(biased(product(in, weight("up")), "up_bias"));
-      return biased(product(narrow(raised), weight("down")), "down_bias");
+      const ValueId raised = activated(biased(product(in, matrix("up")), "up_bias"));
+      return biased(product(narrow(raised), matrix("down")), "down_bias");
     }
-    return gated(in, weight("gate_up"), weight("down"));
-  }
-
-  // act(in gate) * (in up), times down.
-  ValueId gated(ValueId in, ValueId gate_up, ValueId down) {
-    // Two products, so that what follows is done on their sums; a slice of a weight is only another place.
-    const int64_t features = builder_.type(down).dim(0), hidden = config_.hidden;
-    const ValueId gate = product(in, builder_.slice(gate_up, {0, 0}, {hidden, features}));
-    const ValueId up = product(in, builder_.slice(gate_up, {0, features}, {hidden, 2 * features}));
-    return product(narrow(builder_.add(OpKind::multiply_, {activated(gate), up})), down);
-  }
-
-  // gpt-oss's expert: gate * sigmoid(1.702 gate) * (up + 1), of kept features, times down. Biases are
-  // [1, features].
-  ValueId gated_within(ValueId in, ValueId gate_up, ValueId gate_up_bias, ValueId down, ValueId down_bias) {
-    constexpr double kSteepness = 1.702;
-    const int64_t features = builder_.type(down).dim(0), hidden = config_.hidden;
-    const auto half = [&](int64_t first) {
-      const ValueId made = product(in, builder_.slice(gate_up, {0, first}, {hidden, first + features}));
-      return added_row(made, builder_.slice(gate_up_bias, {0, first}, {1, first + features}));
-    };
-    const ValueId gate = at_most(half(0), config_.gate_limit);
-    const ValueId up =
-        builder_.add(OpKind::maximum_, {at_most(half(features), config_.gate_limit),
-                                        builder_.splat(builder_.type(gate), -config_.gate_limit)});
-    const ValueId share = builder_.add(OpKind::logistic_, {scaled(gate, kSteepness)});
-    const ValueId more = builder_.add(OpKind::add_, {up, builder_.splat(builder_.type(up), 1.0)});
-    const ValueId made =
-        builder_.add(OpKind::multiply_, {builder_.add(OpKind::multiply_, {gate, share}), more});
-    return added_row(product(narrow(made), down), down_bias);
-  }
-  ValueId added_row(ValueId x, ValueId row) {
-    const Dims dims = builder_.type(x).dims_vector();
-    const ValueId vector = builder_.reshape(row, {dims[1]});
-    return builder_.add(OpKind::add_, {x, builder_.broadcast_in_dim(vector, dims, {1})});
-  }
-  ValueId at_most(ValueId x, double limit) {
-    return builder_.add(OpKind::minimum_, {x, builder_.splat(builder_.type(x), limit)});
+    return gated(in, matrix("gate_up"), matrix("down"));
   }
 
   // What one choice of experts is: a row's expert as a number [rows] i32 and as ones and zeros, and its
@@ -583,7 +560,7 @@ class StepBuilder {
   ValueId mixture(ValueId x) {
     at("router");
     const ValueId normal = normed(x, "feed_forward_norm");
-    ValueId scores = product(normal, weight("router"));
+    ValueId scores = product(normal, {weight("router")});
     if (config_.expert_biases()) scores = biased(scores, "router_bias");
     const std::vector<Choice> choices = choices_of(scores);
     at("experts");
@@ -592,10 +569,10 @@ class StepBuilder {
         experts_taken_are_read(config_, bucket_) ? taken_experts(in, choices) : all_experts(in, choices);
     if (config_.shared_features == 0) return sum;
     at("shared_expert");
-    const ValueId share =
-        builder_.add(OpKind::logistic_, {builder_.reshape(product(normal, weight("shared_gate")), {rows_})});
+    const ValueId share = builder_.add(OpKind::logistic_,
+                                       {builder_.reshape(product(normal, {weight("shared_gate")}), {rows_})});
     return builder_.add(OpKind::add_,
-                        {sum, weighed(gated(in, weight("shared_gate_up"), weight("shared_down")), share)});
+                        {sum, weighed(gated(in, matrix("shared_gate_up"), matrix("shared_down")), share)});
   }
 
   // The largest scores first, of equal ones the first.
@@ -644,7 +621,8 @@ class StepBuilder {
     }
     ValueId sum{};
     for (int64_t expert = 0; expert < config_.experts; ++expert) {
-      const ValueId made = through_expert(in, [&](const char* name) { return rows_of_expert(name, expert); });
+      const ValueId made =
+          through_expert(in, [&](std::string_view name) { return rows_of_expert(name, expert); });
       const ValueId share =
           builder_.reshape(builder_.slice(shares, {0, expert}, {rows_, expert + 1}), {rows_});
       sum = expert == 0 ? weighed(made, share) : builder_.add(OpKind::add_, {sum, weighed(made, share)});
@@ -654,11 +632,12 @@ class StepBuilder {
   // `part`: one expert's rows of a weight.
   template <typename Part>
   ValueId through_expert(ValueId in, Part&& part) {
-    if (!config_.expert_biases()) return gated(in, part("experts_gate_up"), part("experts_down"));
-    return gated_within(in, part("experts_gate_up"), part("experts_gate_up_bias"), part("experts_down"),
+    const auto matrix = [&](const std::string& name) { return matrix_of(name, part); };
+    if (!config_.expert_biases()) return gated(in, matrix("experts_gate_up"), matrix("experts_down"));
+    return gated_within(in, matrix("experts_gate_up"), part("experts_gate_up_bias"), matrix("experts_down"),
                         part("experts_down_bias"));
   }
-  ValueId rows_of_expert(const char* name, int64_t expert) {
+  ValueId rows_of_expert(std::string_view name, int64_t expert) {
     const ValueId all = weight(name);
     const int64_t rows = builder_.type(all).dim(0) / config_.experts, columns = builder_.type(all).dim(1);
     return builder_.slice(all, {expert * rows, 0}, {(expert + 1) * rows, columns});
@@ -672,7 +651,8 @@ class StepBuilder {
       ValueId sum{};
       for (const Choice& choice : choices) {
         const ValueId number = builder_.slice(choice.number, {row}, {row + 1});
-        const ValueId made = through_expert(own, [&](const char* name) { return gathered(name, number); });
+        const ValueId made =
+            through_expert(own, [&](std::string_view name) { return gathered(name, number); });
         const ValueId share = builder_.slice(choice.weight, {row}, {row + 1});
         const ValueId part = builder_.add(OpKind::multiply_,
                                           {made, builder_.broadcast_in_dim(share, {1, config_.hidden}, {0})});
@@ -683,7 +663,7 @@ class StepBuilder {
     if (rows.size() == 1) return rows[0];
     return builder_.concatenate(rows, 0);
   }
-  ValueId gathered(const char* name, ValueId expert) {
+  ValueId gathered(std::string_view name, ValueId expert) {
     const ValueId all = weight(name);
     const int64_t rows = builder_.type(all).dim(0) / config_.experts;
     const Type numbers = Type::tensor(kIndex, {rows});
@@ -695,75 +675,12 @@ class StepBuilder {
     return rows_of(all, builder_.add(OpKind::add_, {first, own}));
   }
 
-  // Rows of x times their shares [rows].
-  ValueId weighed(ValueId x, ValueId shares) {
-    return builder_.add(OpKind::multiply_,
-                        {x, builder_.broadcast_in_dim(shares, builder_.type(x).dims_vector(), {0})});
-  }
-
-  // SiLU, or GELU by tanh.
-  ValueId activated(ValueId x) {
-    if (!config_.gelu) return builder_.add(OpKind::multiply_, {x, builder_.add(OpKind::logistic_, {x})});
-    constexpr double kRootOf2OverPi = 0.7978845608028654, kCubic = 0.044715;
-    const ValueId cube = builder_.add(OpKind::multiply_, {x, builder_.add(OpKind::multiply_, {x, x})});
-    const ValueId inner = scaled(builder_.add(OpKind::add_, {x, scaled(cube, kCubic)}), kRootOf2OverPi);
-    const ValueId one = builder_.splat(builder_.type(x), 1.0);
-    const ValueId share = builder_.add(OpKind::add_, {builder_.add(OpKind::tanh_, {inner}), one});
-    return builder_.add(OpKind::multiply_, {scaled(x, 0.5), share});
-  }
-
-  // -- words
-  void at(const char* part) {
-    graph::Location location;
-    location.name = layer_ < 0 ? std::string(part) : fmt::format("layers/{}/{}", layer_, part);
-    builder_.set_location(module_.intern(std::move(location)));
-  }
-  ValueId narrow(ValueId value) { return builder_.convert(value, element_); }
-  ValueId plus(ValueId x, ValueId y) {
-    if (config_.residual_scale != 1) y = scaled(y, config_.residual_scale);
-    return builder_.add(OpKind::add_, {x, y});
-  }
-  ValueId scaled(ValueId value, double factor) {
-    return builder_.add(OpKind::multiply_, {value, builder_.splat(builder_.type(value), factor)});
-  }
-  ValueId capped(ValueId value, double cap) {
-    return scaled(builder_.add(OpKind::tanh_, {scaled(value, 1 / cap)}), cap);
-  }
-  ValueId product(ValueId x, ValueId weight) {
-    return dot(x, {}, 1, weight, {}, 0, {builder_.type(x).dim(0), builder_.type(weight).dim(1)});
-  }
-  ValueId dot(ValueId a, Dims a_batch, int64_t a_contracted, ValueId b, Dims b_batch, int64_t b_contracted,
-              Dims dims) {
-    return builder_.add(OpKind::dot_general_, {a, b},
-                        {{Attr::lhs_batching_dimensions, Attribute(std::move(a_batch))},
-                         {Attr::rhs_batching_dimensions, Attribute(std::move(b_batch))},
-                         {Attr::lhs_contracting_dimensions, Attribute(Dims{a_contracted})},
-                         {Attr::rhs_contracting_dimensions, Attribute(Dims{b_contracted})}},
-                        {Type::tensor(kReal, std::move(dims))});
-  }
-  // Rows of a table of two dimensions.
-  ValueId rows_of(ValueId table, ValueId indices) {
-    const int64_t columns = builder_.type(table).dim(1);
-    return builder_.add(OpKind::gather_, {table, indices},
-                        {{Attr::offset_dims, Attribute(Dims{1})},
-                         {Attr::collapsed_slice_dims, Attribute(Dims{0})},
-                         {Attr::start_index_map, Attribute(Dims{0})},
-                         {Attr::index_vector_dim, Attribute(int64_t{1})},
-                         {Attr::slice_sizes, Attribute(Dims{1, columns})}});
-  }
-
-  const Config& config_;
   const Bucket& bucket_;
   const Pool& pool_;
-  ElementType element_;
   const StepOptions options_;
-  graph::Module module_;
-  graph::Function& function_;
-  Builder builder_;
   int64_t rows_;
-  int64_t layer_ = -1;
   ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, context_runs_{}, last_{}, mask_{},
-      window_mask_{}, features_{};
+      window_mask_{}, features_{}, sampling_{};
   Turns turns_, local_turns_;
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_, sent_;  // to other ranks and cores
@@ -776,13 +693,7 @@ class StepBuilder {
 
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
                     const StepOptions& options) {
-  const int64_t ranks = options.sequence_ranks;
-  if (ranks < 1 || (ranks > 1 && (config.experts > 0 || bucket.rows() < ranks)))
-    throw Fault(FaultKind::kInput, "decoder.ranks",
-                fmt::format("{} rows of a model{} divided by {} ranks", bucket.rows(),
-                            config.experts > 0 ? " of experts" : "", ranks),
-                "sequence parallelism is for dense models and as many rows as ranks");
-  OPENTRN_CHECK(options.cores_per_head == 1 || config.experts == 0, "cores with their own rows of experts");
+  check(options, config, bucket);
   return StepBuilder(config, bucket, pool, element, options).run();
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/choice.h"
 #include "decoder/config.h"
 #include "graph/module.h"
 
@@ -20,13 +21,15 @@ namespace opentrn::decoder {
 // What a program is compiled for.
 struct Bucket {
   int64_t sequences = 1;
-  int64_t tokens = 1;        // new ones of each sequence
-  int64_t context = 0;       // positions that a table of blocks reaches; a multiple of the block
-  bool every_token = false;  // logits of all new tokens, in place of each sequence's last one
-  bool chooses = false;      // the token with the largest logit, in place of logits
+  int64_t tokens = 1;             // new ones of each sequence
+  int64_t context = 0;            // positions that a table of blocks reaches; a multiple of the block
+  bool every_token = false;       // logits of all new tokens, in place of each sequence's last one
+  Choice choice = Choice::kHost;  // of others: tokens, in place of logits
 
   auto operator<=>(const Bucket&) const = default;
   int64_t rows() const { return sequences * tokens; }
+  bool chooses() const { return choice != Choice::kHost; }
+  bool draws() const { return choice >= Choice::kDrawn; }
   int64_t results() const { return every_token ? rows() : sequences; }  // rows of logits, or tokens
   std::string text() const;  // "decode 8 x 256", "prefill 1 x 64 / 256"
 };
@@ -51,7 +54,14 @@ struct StepOptions {
   // rows of the others are arguments in front of feed-forward layers, whose terms of all rows are results.
   // Not of models of experts.
   int64_t cores_per_head = 1;
+  // Above 0: so many words have the ranks together, each a part. A bucket that draws reads the logits of all
+  // from an argument behind the others, [results, vocabulary], and gives those of its part as the last
+  // result.
+  int64_t vocabulary = 0;
 };
+
+// Faults for what StepOptions says is none.
+void check(const StepOptions& options, const Config& config, const Bucket& bucket);
 
 // An argument of the step besides the numbers of tokens.
 struct Weight {
@@ -61,10 +71,11 @@ struct Weight {
 
 // Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences *
 // context] i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
-// token each), features [rows, hidden] of an EAGLE head; weights(); then keys and values of layer 0, of layer
-// 1, ... as [slots, kv_features]. Results: logits [sequences or rows, vocabulary] f32, or of a pooled model
-// features [sequences, hidden] f32, or of one that chooses tokens [sequences or rows] i32; then the pools;
-// then, of one that chooses, the logits of its tokens, f32; then the features of Config::features.
+// token each), sampling [sequences or rows, kSamplingColumns] f32 of one that draws, features [rows, hidden]
+// of an EAGLE head; weights(); then keys and values of layer 0, of layer 1, ... as [slots, kv_features].
+// Results: logits [sequences or rows, vocabulary] f32, or of a pooled model features [sequences, hidden] f32,
+// or of one that chooses tokens [sequences or rows] i32; then the pools; then, of one that chooses, the
+// largest logits, f32; then the features of Config::features.
 //
 // A slot outside the pool is not written. `element`: of weights, keys and values, and of what products read.
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element,

@@ -11,6 +11,8 @@
 #include "base/fault.h"
 #include "collectives/arithmetic.h"
 #include "compiler/compile.h"
+#include "decoder/drawn.h"
+#include "decoder/narrow.h"
 #include "model/runtime_model.h"
 
 namespace opentrn::decoder {
@@ -70,7 +72,9 @@ class Cutter {
       : whole_(whole), part_(part_of(whole, ranks)), ranks_(ranks), rank_(rank) {}
 
   BufferPtr cut(const Weight& weight, const BufferPtr& from) const {
-    const std::string name = weight.name.substr(weight.name.rfind('.') + 1);
+    std::string name = weight.name.substr(weight.name.rfind('.') + 1);
+    const bool is_scale = name.ends_with(kScale);
+    if (is_scale) name.resize(name.size() - kScale.size());
     const int64_t columns = weight.type.dim(weight.type.rank() - 1);
     const int64_t rows = weight.type.rank() == 1 ? 1 : weight.type.dim(0);
     const int64_t bytes = graph::storage_bytes(weight.type.element());
@@ -83,6 +87,9 @@ class Cutter {
     };
     if (name == "qkv" || name == "qkv_bias") return by_columns(heads());
     if (name == "sinks") return by_columns({{rank_ * part_.heads, (rank_ + 1) * part_.heads, part_.heads}});
+    const bool is_cut_by_rows =
+        name == "output" || name == "down" || name == "experts_down" || name == "shared_down";
+    if (is_scale && is_cut_by_rows) return from;  // of the columns, which all ranks have
     if (name == "output") return by_rows({queries()});
     if (name == "gate_up") return by_columns(twice(whole_.feed_forward));
     if (name == "up" || name == "up_bias") return by_columns({share(whole_.feed_forward)});
@@ -292,8 +299,34 @@ std::vector<BufferPtr> Ranks::likeliest_of(const Outputs& outputs) const {
   return made;
 }
 
+// What every rank draws alike from the logits of all.
+std::vector<BufferPtr> Ranks::drawn_of(const Bucket& bucket, const Outputs& outputs, BufferPtr sampling) {
+  auto& model = draws_[{bucket.results(), bucket.choice}];
+  if (!model) {
+    compiler::Options options;
+    options.generation = generation_;
+    const graph::Module module = draw_of(bucket.results(), whole_.vocabulary, bucket.choice);
+    model =
+        std::make_unique<runtime::Model>(model::model_of(compiler::compile(module, options), generation_));
+  }
+  const std::vector<BufferPtr> inputs{joined(outputs), std::move(sampling)};
+  return runtime::execute(*model, inputs);
+}
+
 std::vector<BufferPtr> Ranks::run(const Bucket& bucket, const RankWeights& weights,
                                   std::map<std::string, BufferPtr> step) {
+  if (bucket.draws()) {
+    Bucket of_logits = bucket;
+    of_logits.choice = Choice::kHost;
+    return drawn_of(bucket, outputs_of(of_logits, weights, step), step.at("sampling"));
+  }
+  const Outputs outputs = outputs_of(bucket, weights, step);
+  if (bucket.chooses()) return likeliest_of(outputs);
+  return {joined(outputs)};
+}
+
+Ranks::Outputs Ranks::outputs_of(const Bucket& bucket, const RankWeights& weights,
+                                 std::map<std::string, BufferPtr> step) {
   const auto take = [&](const Outputs& outputs) {
     step["x"] = outputs[0][0];  // the same on every rank
     step["sum"] = sum_of(outputs);
@@ -302,9 +335,7 @@ std::vector<BufferPtr> Ranks::run(const Bucket& bucket, const RankWeights& weigh
     take(run_part(bucket, PartKind::kAttention, layer, weights, step));
     take(run_part(bucket, PartKind::kFeedForward, layer, weights, step));
   }
-  const Outputs outputs = run_part(bucket, PartKind::kLogits, part_.layers - 1, weights, step);
-  if (bucket.chooses) return likeliest_of(outputs);
-  return {joined(outputs)};
+  return run_part(bucket, PartKind::kLogits, part_.layers - 1, weights, step);
 }
 
 }  // namespace opentrn::decoder

@@ -42,9 +42,9 @@ class Ranks {
   Ranks(const Config& config, const Pool& pool, graph::ElementType element, opentrn::Generation generation,
         std::shared_ptr<const RankWeights> weights);
 
-  // `step`: "tokens", "positions", "slots", "context_slots" and, where has_last(), "last", as build() takes
-  // them. Logits [rows, vocabulary] or features, fp32; of a bucket that chooses, tokens i32 and their logits.
-  // `weights`: weights(), or others of the same model, cut alike.
+  // `step`: "tokens", "positions", "slots", "context_slots" and, where has_last(), "last" and, of a bucket
+  // that draws, "sampling", as build() takes them. Logits [rows, vocabulary] or features, fp32; of a bucket
+  // that chooses, tokens i32 and their logits. `weights`: weights(), or others of the same model, cut alike.
   std::vector<std::shared_ptr<sim::Buffer>> run(const Bucket& bucket, const RankWeights& weights,
                                                 std::map<std::string, std::shared_ptr<sim::Buffer>> step);
 
@@ -64,9 +64,14 @@ class Ranks {
   const Part& part(const Bucket& bucket, PartKind kind, int64_t layer);
   Outputs run_part(const Bucket& bucket, PartKind kind, int64_t layer, const RankWeights& all,
                    const std::map<std::string, std::shared_ptr<sim::Buffer>>& step);
+  // Logits of every rank's part, or its likeliest tokens.
+  Outputs outputs_of(const Bucket& bucket, const RankWeights& weights,
+                     std::map<std::string, std::shared_ptr<sim::Buffer>> step);
   std::shared_ptr<sim::Buffer> sum_of(const Outputs& outputs) const;
   std::shared_ptr<sim::Buffer> joined(const Outputs& outputs) const;
   std::vector<std::shared_ptr<sim::Buffer>> likeliest_of(const Outputs& outputs) const;
+  std::vector<std::shared_ptr<sim::Buffer>> drawn_of(const Bucket& bucket, const Outputs& outputs,
+                                                     std::shared_ptr<sim::Buffer> sampling);
 
   int64_t ranks() const { return static_cast<int64_t>(weights_->size()); }
 
@@ -78,6 +83,7 @@ class Ranks {
   // By rank: keys and values of layer 0, of layer 1, ...
   std::vector<std::vector<std::shared_ptr<sim::Buffer>>> pools_;
   std::map<std::tuple<Bucket, PartKind, int64_t>, Part> parts_;
+  std::map<std::pair<int64_t, Choice>, std::unique_ptr<runtime::Model>> draws_;  // by rows
 };
 
 }  // namespace opentrn::decoder

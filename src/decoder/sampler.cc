@@ -59,6 +59,48 @@ void penalise(const SamplingParams& params, std::span<const int32_t> prompt, std
   }
 }
 
+using Candidate = std::pair<int32_t, double>;  // a token, and its logit or weight
+
+bool likelier(const Candidate& a, const Candidate& b) {
+  return a.second != b.second ? a.second > b.second : a.first < b.first;
+}
+
+double sum_of(const std::vector<Candidate>& kept) {
+  double sum = 0;
+  for (const auto& [token, value] : kept) sum += value;
+  return sum;
+}
+
+// Tokens as likely as the k-th stay with it, as in vLLM.
+void keep_top_k(int32_t top_k, std::vector<Candidate>& kept) {
+  const auto k = static_cast<size_t>(top_k);
+  if (k == 0 || k >= kept.size()) return;
+  auto by_value = kept;
+  std::ranges::nth_element(by_value, by_value.begin() + static_cast<int64_t>(k - 1), likelier);
+  std::erase_if(kept,
+                [&, least = by_value[k - 1].second](const Candidate& item) { return item.second < least; });
+}
+
+// The fewest of the likeliest ones whose weights reach the part top_p of all, at least one; of equally likely
+// ones the first.
+void keep_top_p(double top_p, std::vector<Candidate>& kept) {
+  auto by_value = kept;
+  const double wanted = top_p * sum_of(kept);
+  double passed = 0;
+  size_t count = 0, sorted = 0;  // few are likely, and only so many are sorted
+  while (count < by_value.size() && (count == 0 || passed < wanted)) {
+    if (count == sorted) {
+      const auto first = by_value.begin() + static_cast<int64_t>(sorted);
+      sorted = std::min(by_value.size(), std::max<size_t>(64, 2 * sorted));
+      const auto end = by_value.begin() + static_cast<int64_t>(sorted);
+      if (end != by_value.end()) std::ranges::nth_element(first, end, by_value.end(), likelier);
+      std::sort(first, end, likelier);
+    }
+    passed += by_value[count++].second;
+  }
+  std::erase_if(kept, [last = by_value[count - 1]](const Candidate& item) { return likelier(last, item); });
+}
+
 double log_sum(std::span<const float> logits) {
   const float most = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -98,11 +140,6 @@ void check(const SamplingParams& p) {
   expect(p.logprobs >= -1, "logprobs", p.logprobs, "-1, none, or more");
 }
 
-bool are_of_likeliest(const SamplingParams& p) {
-  return p.temperature == 0 && p.repetition_penalty == 1 && p.frequency_penalty == 0 &&
-         p.presence_penalty == 0 && p.bias.empty() && p.logprobs < 0;
-}
-
 std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
                                                    std::span<const float> logits,
                                                    std::span<const int32_t> prompt,
@@ -122,32 +159,13 @@ std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i] > kNever) kept.emplace_back(static_cast<int32_t>(i), values[i]);
   expect(!kept.empty(), "tokens that are allowed", 0, "a grammar or bias that leaves one");
-  const auto likelier = [](const auto& a, const auto& b) { return a.second > b.second; };
-  const auto k = static_cast<size_t>(params.top_k);
-  if (k > 0 && k < kept.size()) {
-    // Tokens as likely as the k-th stay with it, as in vLLM. The rest need not be sorted.
-    auto by_value = kept;
-    std::ranges::nth_element(by_value, by_value.begin() + static_cast<int64_t>(k - 1), likelier);
-    std::erase_if(kept,
-                  [&, least = by_value[k - 1].second](const auto& item) { return item.second < least; });
-  }
-  std::ranges::stable_sort(kept, likelier);
-  const double most = kept.front().second;
+  keep_top_k(params.top_k, kept);
+  const double most = std::ranges::max_element(kept, {}, &Candidate::second)->second;
   for (auto& [token, value] : kept)
     value = std::exp((value - most) / params.temperature);  // of the likeliest: 1
-  const auto end_of = [&](double least) {
-    return std::find_if(kept.begin(), kept.end(), [&](const auto& item) { return item.second < least; });
-  };
-  kept.erase(end_of(params.min_p), kept.end());
-  double sum = 0;
-  for (const auto& [token, value] : kept) sum += value;
-  if (params.top_p < 1) {
-    double passed = 0;
-    size_t count = 0;
-    while (count < kept.size() && (count == 0 || passed < params.top_p * sum)) passed += kept[count++].second;
-    kept.resize(count);
-    sum = passed;
-  }
+  std::erase_if(kept, [&](const Candidate& item) { return item.second < params.min_p; });
+  if (params.top_p < 1) keep_top_p(params.top_p, kept);
+  const double sum = sum_of(kept);
   for (auto& [token, value] : kept) value /= sum;
   return kept;
 }
@@ -161,10 +179,8 @@ SampledToken sample(const SamplingParams& params, std::span<const float> logits,
   double place = random.uniform();
   for (const auto& [token, probability] : kept) {
     place -= probability;
-    if (place < 0) {
-      out.token = token;
-      break;
-    }
+    if (probability > 0) out.token = token;
+    if (place < 0) break;
   }
   if (params.logprobs >= 0) report(params, logits, out);
   return out;

@@ -36,11 +36,7 @@ struct SampledToken {
 // Throws a fault `decoder.sampling` for parameters that are none.
 void check(const SamplingParams& params);
 
-// Whether they ask for the token with the largest logit, and for nothing else of it: what a program can
-// choose.
-bool are_of_likeliest(const SamplingParams& params);
-
-// What is left to draw from: tokens and their probabilities, likeliest first. `mask`: a bit for each token,
+// What is left to draw from: tokens, ascending, and their probabilities. `mask`: a bit for each token,
 // 32 in a word, as grammars give it; empty: all are allowed. Fault `decoder.sampling` when none is.
 std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
                                                    std::span<const float> logits,
@@ -48,6 +44,8 @@ std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
                                                    std::span<const int32_t> output,
                                                    std::span<const uint32_t> mask = {});
 
+// A number of [0, 1) is drawn, whatever the parameters; the token is the first whose probability, with those
+// of the tokens in front of it, passes it. Programs that draw on the device do the same (drawn.h).
 SampledToken sample(const SamplingParams& params, std::span<const float> logits,
                     std::span<const int32_t> prompt, std::span<const int32_t> output,
                     std::span<const uint32_t> mask, SplitMix64& random);

@@ -1,5 +1,6 @@
 #include "decoder/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -19,7 +20,7 @@ struct Case {
 
 Case random_case(SplitMix64& random) {
   Case c;
-  const auto vocabulary = 1 + random.below(60);
+  const auto vocabulary = random.below(20) == 0 ? 61 + random.below(300) : 1 + random.below(60);
   // Few values: ties are frequent.
   for (uint32_t i = 0; i < vocabulary; ++i) c.logits.push_back(static_cast<float>(random.below(24)) / 4 - 3);
   for (uint32_t i = 0; i < random.below(20); ++i)
@@ -37,7 +38,7 @@ Case random_case(SplitMix64& random) {
     p.presence_penalty = random.uniform();
   }
   if (random.below(2) == 0) {
-    c.mask.assign(2, random.next32() | 1);
+    c.mask.assign(vocabulary / 32 + 1, random.next32() | 1);
     p.bias.emplace_back(0, 1.5F);
   }
   return c;
@@ -111,6 +112,7 @@ TEST(Sampler, CandidatesAreThoseOfTheSlowOne) {
     const auto expected = slow(c);
     const auto found = candidates(c.params, c.logits, c.prompt, c.output, c.mask);
     ASSERT_EQ(found.size(), expected.size()) << round;
+    ASSERT_TRUE(std::ranges::is_sorted(found, {}, &std::pair<int32_t, double>::first)) << round;
     for (const auto& [token, probability] : found) {
       ASSERT_TRUE(expected.contains(token)) << round;
       ASSERT_NEAR(probability, expected.at(token), 1e-9) << round;

@@ -1,5 +1,7 @@
 #include "decoder/weights.h"
 
+#include "decoder/checkpoint.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include "base/interrupt.h"
 #include "base/thread_pool.h"
 #include "base/utf8.h"
+#include "decoder/narrow.h"
 
 namespace opentrn::decoder {
 
@@ -138,13 +141,6 @@ class Target {
   std::byte* data_;
 };
 
-// Row of the file that holds feature `row` of a matrix of queries or keys: llama.cpp lays the two halves of a
-// head's features in turns.
-int64_t interleaved(int64_t row, int64_t head_features) {
-  const int64_t head = row / head_features, feature = row % head_features, half = head_features / 2;
-  return head * head_features + feature % half * 2 + feature / half;
-}
-
 class Loader {
  public:
   Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element, Adapter* adapter)
@@ -152,18 +148,37 @@ class Loader {
 
   std::vector<std::shared_ptr<sim::Buffer>> run(const GivenWeights& given) {
     std::vector<std::shared_ptr<sim::Buffer>> made;
-    for (const Weight& weight : weights(config_, element_)) {
+    const std::vector<Weight> stated = weights(config_, element_);
+    for (size_t i = 0; i < stated.size(); ++i) {
+      const Weight& weight = stated[i];
       if (const auto own = given.find(weight.name); own != given.end()) {
         made.push_back(own->second);
         continue;
       }
       auto buffer = sim::Buffer::allocate(weight.type.byte_count());
-      begin(weight, Target(weight.type.element(), buffer->data()));
-      buffer->mark_all_initialised();
-      made.push_back(sim::Buffer::wrap_read_only(buffer->data(), buffer->bytes(), buffer));
+      made.push_back(kept(buffer));
+      if (i + 1 == stated.size() || stated[i + 1].name != weight.name + kScale) {
+        begin(weight, Target(weight.type.element(), buffer->data()));
+        continue;
+      }
+      const Weight& of_scales = stated[++i];
+      auto scales = sim::Buffer::allocate(of_scales.type.byte_count());
+      made.push_back(kept(scales));
+      load_narrow(weight, of_scales, buffer->data(), scales->data());
     }
     if (adapter_) adapter_->expect_all_used();
     if (given.empty() && !config_.pooled) expect_all_read();
+    run_tasks();
+    return made;
+  }
+
+ private:
+  static std::shared_ptr<sim::Buffer> kept(const std::shared_ptr<sim::Buffer>& buffer) {
+    buffer->mark_all_initialised();
+    return sim::Buffer::wrap_read_only(buffer->data(), buffer->bytes(), buffer);
+  }
+
+  void run_tasks() {
     ThreadPool pool(default_thread_count());
     pool.parallel_for(
         tasks_.size(),
@@ -174,10 +189,19 @@ class Loader {
           }
         },
         Split::kAlways);
-    return made;
+    tasks_.clear();
   }
 
- private:
+  // One at a time, as it is in fp32 in between.
+  void load_narrow(const Weight& weight, const Weight& of_scales, std::byte* narrow, std::byte* scales) {
+    std::vector<float> values(static_cast<size_t>(weight.type.element_count()));
+    begin(weight, Target(ElementType::kF32, reinterpret_cast<std::byte*>(values.data())));
+    run_tasks();
+    quantise(weight.type.element(), values, weight.type.dim(1), of_scales.type.dim(0), narrow,
+             {reinterpret_cast<float*>(scales), static_cast<size_t>(of_scales.type.element_count())},
+             weight.name);
+  }
+
   void begin(const Weight& weight, Target target) {
     const std::string& name = weight.name;
     if (name == "rope")
@@ -418,7 +442,8 @@ class Loader {
       change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth, from);
     transposed(
         [this, &from, first_of_file, turned](int64_t row, std::span<float> values) {
-          decode_row(from, first_of_file + (turned ? interleaved(row, config_.head_features) : row), values);
+          decode_row(from, first_of_file + (turned ? interleaved_row(row, config_.head_features) : row),
+                     values);
         },
         target, depth, count, first, width, first_row, change);
   }
@@ -455,7 +480,7 @@ class Loader {
     import::weights::decode(from.encoding, from.bytes, values);
     for (int64_t i = 0; i < size; ++i)
       target.put(first + i,
-                 values[static_cast<size_t>(turned ? interleaved(i, config_.head_features) : i)] + more);
+                 values[static_cast<size_t>(turned ? interleaved_row(i, config_.head_features) : i)] + more);
   }
 
   // cos, cos, -sin, sin of each position, for both halves of a head's features. Angles and their functions in
@@ -498,6 +523,29 @@ class Loader {
 };
 
 }  // namespace
+
+int64_t interleaved_row(int64_t row, int64_t head_features) {
+  const int64_t head = row / head_features, feature = row % head_features, half = head_features / 2;
+  return head * head_features + feature % half * 2 + feature / half;
+}
+
+std::optional<std::string> hugging_face_name(std::string_view gguf_name) {
+  for (const NameRow& row : kNames) {
+    const size_t hole = row.gguf.find("{}");
+    if (hole == std::string_view::npos) {
+      if (!row.gguf.empty() && row.gguf == gguf_name) return std::string(row.hugging_face);
+      continue;
+    }
+    const std::string_view before = row.gguf.substr(0, hole), behind = row.gguf.substr(hole + 2);
+    if (!gguf_name.starts_with(before) || !gguf_name.ends_with(behind) ||
+        gguf_name.size() <= before.size() + behind.size())
+      continue;
+    const std::string_view layer = gguf_name.substr(hole, gguf_name.size() - before.size() - behind.size());
+    if (layer.find_first_not_of("0123456789") == std::string_view::npos)
+      return fmt::format(fmt::runtime(row.hugging_face), layer);
+  }
+  return std::nullopt;
+}
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,
                                                        Names names, ElementType element, Adapter* adapter,

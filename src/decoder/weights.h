@@ -17,6 +17,10 @@ namespace opentrn::decoder {
 // How the tensors of a file are called.
 enum class Names : uint8_t { kGguf, kHuggingFace };
 
+// Row of a file that holds feature `row` of a matrix of queries or keys: llama.cpp lays the two halves of a
+// head's features in turns (Config::rows_interleaved).
+int64_t interleaved_row(int64_t row, int64_t head_features);
+
 using GivenWeights = std::map<std::string, std::shared_ptr<sim::Buffer>>;
 
 // In the order of weights(): memory that is only read, in the type that the weight states. Input fault

@@ -35,6 +35,7 @@ struct TickWaits {
 struct LayerTimes {
   BlockTime block;                        // of a dense block
   std::optional<BlockTime> expert_block;  // of one with experts, their exchange apart
+  std::optional<BlockTime> both_block;    // ... and an MLP beside them (places_with_both)
   double output_s = 0;                    // the output layer and the loss, both ways
   std::optional<double> embedding_s;      // both ways
   std::optional<double> optimizer_s_of_parameter;

@@ -24,11 +24,13 @@ struct Held {
 };
 
 Held held(const Model& model, const Layout& layout, bool first, bool last) {
-  const double blocks = blocks_of(model, layout, first, last), experts = blocks * expert_share(model);
+  const double blocks = blocks_of(model, layout, first, last);
+  const double both = double(places_with_both(model, layout)) * layout.vpp;
+  const double experts = both > 0 ? blocks : blocks * expert_share(model);
   Held out;
   out.dense = model.streams * (blocks * (model.attention_parameters_of_rank(layout.tp) +
                                          model.modulation / layout.tp + model.norm_parameters()) +
-                               (blocks - experts) * model.dense_mlp_parameters() / layout.tp);
+                               (blocks - experts + both) * model.dense_mlp_parameters() / layout.tp);
   if (model.experts > 0) {
     const double routed = model.experts * model.expert_parameters();
     out.dense += experts * (model.expert_block_parameters() - routed) / layout.tp;
@@ -107,6 +109,11 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
 }
 
 }  // namespace
+
+int places_with_both(const Model& model, const Layout& layout) {
+  if (layout.pp == 1 || !shares_ends(layout.schedule) || model.experts == 0) return 0;
+  return std::min(model.dense_layers, blocks_per_stage(model, layout) / layout.vpp);
+}
 
 int blocks_per_stage(const Model& model, const Layout& layout) {
   if (layout.pp > 1 && shares_ends(layout.schedule)) {  // all chunks are as long as the longest one

@@ -28,6 +28,9 @@ Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, con
 // Parameters that a rank of a stage holds before ZeRO cuts them: blocks, and the embedding or the output
 // layer.
 double parameters_per_rank(const Model& model, const Layout& layout, bool first, bool last);
+// Stages that go through a step in ticks do the same: of each chunk the blocks that have both an MLP and
+// experts, as on some stage they have the one and on others the others.
+int places_with_both(const Model& model, const Layout& layout);
 // Of these, experts' of a middle stage: ranks of data parallelism that share them hold different ones.
 double expert_parameters_per_rank(const Model& model, const Layout& layout);
 

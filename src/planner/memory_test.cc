@@ -145,5 +145,21 @@ TEST(Memory, StagesInTicksHaveTheBlocksOfTheLongest) {
   EXPECT_EQ(blocks_of(model, layout, false, true), 2);
 }
 
+// A place whose block has experts on some stages only has weights of both kinds on all of them.
+TEST(Memory, StagesInTicksHaveBothKindsOfBlocks) {
+  Model model = model_named(tables(), "Mixtral-8x7B");
+  model.dense_layers = 3;
+  Layout layout{.tp = 8, .pp = 4, .schedule = Schedule::kGPipe};
+  EXPECT_EQ(places_with_both(model, layout), 3);
+  const double both = parameters_per_rank(model, layout, false, false);
+  model.dense_layers = 0;
+  EXPECT_EQ(places_with_both(model, layout), 0);
+  EXPECT_NEAR(both - parameters_per_rank(model, layout, false, false), 3 * model.dense_mlp_parameters() / 8,
+              1);
+  model.dense_layers = 3;
+  layout.schedule = Schedule::k1F1B;
+  EXPECT_EQ(places_with_both(model, layout), 0);
+}
+
 }  // namespace
 }  // namespace opentrn::planner::memory_tests

@@ -120,11 +120,16 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
                const Groups& groups, const LayerTimes* layers) {
   const Model& model = job.model;
   const double blocks = blocks_per_stage(model, layout);
-  const double with_experts = model.layers > 0 ? blocks * model.expert_layers() / model.layers : 0;
+  const double both =
+      layers != nullptr && layers->both_block ? double(places_with_both(model, layout)) * layout.vpp : 0;
+  const double with_experts = both > 0           ? blocks
+                              : model.layers > 0 ? blocks * model.expert_layers() / model.layers
+                                                 : 0;
   Stage stage;
-  const auto add = [&](double count, bool experts) {
+  const auto add = [&](double count, bool experts, bool has_both = false) {
     if (count <= 0) return;
     const BlockTime time = layers == nullptr                 ? block_s(job, machine, stack, layout, experts)
+                           : has_both                        ? *layers->both_block
                            : experts && layers->expert_block ? *layers->expert_block
                                                              : layers->block;
     const BlockWaits waits = block_waits(job, machine, stack, layout, groups, time, experts);
@@ -143,7 +148,8 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
     stage.ep += count * (waits.ep_forward * (full ? 2 : 1) + waits.ep_backward);
   };
   add(blocks - with_experts, false);
-  add(with_experts, true);
+  add(with_experts - both, true);
+  add(both, true, true);
   if (layout.pp > 1 && stack.hides_sends && machine.links) {
     const Call send{collectives::Kind::kPermute, groups.pp, sent_bytes(job, stack, layout)};
     const auto slowed = [&](const StagePass& pass) {

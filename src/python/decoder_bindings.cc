@@ -18,11 +18,13 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "decoder/checkpoint.h"
 #include "decoder/core_part.h"
 #include "decoder/eagle.h"
 #include "decoder/engine.h"
 #include "decoder/exchange.h"
 #include "decoder/generation.h"
+#include "decoder/narrow.h"
 #include "decoder/sampler.h"
 #include "decoder/weights.h"
 #include "import/weights/gguf.h"
@@ -121,9 +123,11 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   decoder::Names names, const std::string& target, const std::string& element,
                                   decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
                                   const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                  std::string instance, int cores_per_rank, bool features) {
+                                  std::string instance, int cores_per_rank, bool features,
+                                  const std::string& quantization) {
   decoder::EngineOptions options;
   config.features = features;
+  config.narrow = decoder::narrow_element(quantization, arch::resolve_target(target));
   options.ranks = ranks;
   options.cores_per_rank = cores_per_rank;
   options.instance = std::move(instance);
@@ -146,22 +150,25 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        const std::string& element, int64_t block_tokens, int64_t blocks,
                                        Sizes sequences, Sizes tokens, Sizes contexts,
                                        const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                       std::string instance, int cores_per_rank, bool features) {
+                                       std::string instance, int cores_per_rank, bool features,
+                                       const std::string& quantization) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
-                   ranks, std::move(instance), cores_per_rank, features);
+                   ranks, std::move(instance), cores_per_rank, features, quantization);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
                                              const std::string& element, int64_t block_tokens, int64_t blocks,
                                              Sizes sequences, Sizes tokens, Sizes contexts,
                                              const std::optional<std::filesystem::path>& lora, int64_t ranks,
-                                             std::string instance, int cores_per_rank, bool features) {
+                                             std::string instance, int cores_per_rank, bool features,
+                                             const std::string& quantization) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, features);
+                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, features,
+                   quantization);
 }
 
 // An EAGLE head of `model`, which gives features.
@@ -180,8 +187,9 @@ using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
 BucketTuple to_tuple(const Bucket& bucket) {
   return {bucket.sequences, bucket.tokens, bucket.context, bucket.every_token};
 }
-Bucket to_bucket(const BucketTuple& from, bool chooses = false) {
-  return {std::get<0>(from), std::get<1>(from), std::get<2>(from), std::get<3>(from), chooses};
+Bucket to_bucket(const BucketTuple& from, const std::string& choice = "host") {
+  return {std::get<0>(from), std::get<1>(from), std::get<2>(from), std::get<3>(from),
+          decoder::choice_of_text(choice)};
 }
 
 using SequenceTuple = std::tuple<std::vector<int32_t>, int32_t, std::vector<int32_t>>;
@@ -212,40 +220,30 @@ nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool
                         result.rows_per_sequence);
 }
 
-// Of a step that chooses: (tokens, their logits), a row for each sequence or, with every_token, each new
-// token.
-std::pair<std::vector<int32_t>, std::vector<float>> choose_tokens(Engine& engine,
-                                                                  const std::vector<SequenceTuple>& sequences,
-                                                                  bool every_token) {
-  std::vector<decoder::SequenceStep> steps;
-  for (const auto& [tokens, position, blocks] : sequences) steps.push_back({tokens, position, blocks});
-  const Unlocked unlocked;
-  const decoder::StepResult result = engine.step(steps, {.every_token = every_token, .chooses = true});
-  return {{result.tokens.begin(), result.tokens.end()},
-          {result.logits_of_tokens.begin(), result.logits_of_tokens.end()}};
-}
-
 nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std::string>& settings,
-                   bool chooses) {
-  const runtime::Model& model = engine.program(to_bucket(of, chooses));
+                   const std::string& choice) {
+  const runtime::Model& model = engine.program(to_bucket(of, choice));
   return time_program(model.program, model.generation, settings, model.origin, nullptr, std::nullopt, true);
 }
 
 // Of a model that is known by its config.json alone: the step of one of `ranks` cores, of its first `layers`
 // layers (0: all). `contiguous`: keys and values of a sequence lie side by side, and nothing is gathered, as
-// servers without blocks have them. `fuse_attention`, `sequence_ranks`: decoder::StepOptions. `chooses`: as
-// decoder::Bucket.
+// servers without blocks have them. `fuse_attention`, `sequence_ranks`: decoder::StepOptions. `choice`: as
+// decoder::Bucket has it, by its text.
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
                           const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous,
-                          bool fuse_attention, int64_t sequence_ranks, bool chooses, int cores_per_rank) {
+                          bool fuse_attention, int64_t sequence_ranks, const std::string& choice,
+                          int cores_per_rank, const std::string& quantization) {
   constexpr int64_t kBlockTokens = 32;
-  const Bucket whole = to_bucket(of, chooses);
+  const Bucket whole = to_bucket(of, choice);
   const Generation generation = arch::resolve_target(target);
   std::unique_ptr<runtime::Model> model;
   {
     const Unlocked unlocked;
+    decoder::Config of_model = decoder::config_of_json(json);
+    of_model.narrow = decoder::narrow_element(quantization, generation);
     auto [config, bucket, options] =
-        decoder::core_part(decoder::config_of_json(json), whole, ranks, cores_per_rank,
+        decoder::core_part(of_model, whole, ranks, cores_per_rank,
                            {.fuse_attention = fuse_attention, .sequence_ranks = sequence_ranks});
     if (layers > 0) config.layers = std::min(config.layers, layers);
     if (bucket.context < whole.tokens || bucket.context % kBlockTokens != 0)
@@ -264,17 +262,17 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
 // decoder::Sharing, of the `ranks` physical cores.
 double exchange_us_of_config(const std::string& json, const std::string& target, const std::string& element,
                              const BucketTuple& of, int64_t ranks, const std::string& instance,
-                             int cores_per_rank, bool chooses) {
+                             int cores_per_rank, const std::string& choice) {
   const Unlocked unlocked;
   const decoder::Config config = decoder::config_of_json(json);
-  return decoder::exchange_us({config.layers, config.hidden, config.vocabulary}, to_bucket(of, chooses),
+  return decoder::exchange_us({config.layers, config.hidden, config.vocabulary}, to_bucket(of, choice),
                               element_of(element), {ranks, cores_per_rank, instance},
                               arch::resolve_target(target));
 }
 
 // Microseconds that a step's results take to the host.
-double results_us_of_config(const std::string& json, const BucketTuple& of, bool chooses) {
-  return decoder::results_us(to_bucket(of, chooses), decoder::config_of_json(json).vocabulary);
+double results_us_of_config(const std::string& json, const BucketTuple& of, const std::string& choice) {
+  return decoder::results_us(to_bucket(of, choice), decoder::config_of_json(json).vocabulary);
 }
 
 using decoder::Finish;
@@ -325,7 +323,6 @@ std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::ve
 void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "DecoderEngine")
       .def("step", &step, "sequences"_a, "every_token"_a = false, "adapter"_a = 0)
-      .def("choose_tokens", &choose_tokens, "sequences"_a, "every_token"_a = false)
       .def(
           "add_adapter",
           [](Engine& engine, const Gguf& file, const std::filesystem::path& folder) {
@@ -338,22 +335,22 @@ void bind_engine(nb::module_& module) {
             return add_adapter(engine, file.tensors, decoder::Names::kHuggingFace, folder);
           },
           "file"_a, "folder"_a)
-      .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{}, "chooses"_a = false,
+      .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{}, "choice"_a = "host",
            nb::sig("def time(self, bucket: tuple[int, int, int, bool], settings: Sequence[str] = [], "
-                   "chooses: bool = False) -> Timing"))
+                   "choice: str = \"host\") -> Timing"))
       .def(
           "exchange_us",
-          [](const Engine& engine, const BucketTuple& of, bool chooses) {
+          [](const Engine& engine, const BucketTuple& of, const std::string& choice) {
             const Unlocked unlocked;
-            return engine.exchange_us(to_bucket(of, chooses));
+            return engine.exchange_us(to_bucket(of, choice));
           },
-          "bucket"_a, "chooses"_a = false)
+          "bucket"_a, "choice"_a = "host")
       .def(
           "results_us",
-          [](const Engine& engine, const BucketTuple& of, bool chooses) {
-            return engine.results_us(to_bucket(of, chooses));
+          [](const Engine& engine, const BucketTuple& of, const std::string& choice) {
+            return engine.results_us(to_bucket(of, choice));
           },
-          "bucket"_a, "chooses"_a = false)
+          "bucket"_a, "choice"_a = "host")
       .def(
           "bucket_of",
           [](const Engine& engine, int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
@@ -362,15 +359,17 @@ void bind_engine(nb::module_& module) {
           "sequences"_a, "tokens"_a, "context"_a, "every_token"_a = false)
       .def(
           "bucket_text",
-          [](const Engine&, const BucketTuple& of, bool chooses) { return to_bucket(of, chooses).text(); },
-          "bucket"_a, "chooses"_a = false)
+          [](const Engine&, const BucketTuple& of, const std::string& choice) {
+            return to_bucket(of, choice).text();
+          },
+          "bucket"_a, "choice"_a = "host")
       .def(
           "prepare",
-          [](Engine& engine, const BucketTuple& of, bool chooses) {
+          [](Engine& engine, const BucketTuple& of, const std::string& choice) {
             const Unlocked unlocked;
-            return engine.program(to_bucket(of, chooses)).program->size();
+            return engine.program(to_bucket(of, choice)).program->size();
           },
-          "bucket"_a, "chooses"_a = false)
+          "bucket"_a, "choice"_a = "host")
       .def(
           "listing",
           [](Engine& engine, const BucketTuple& of) {
@@ -407,6 +406,14 @@ void bind_decoder(nb::module_& module) {
   module.def(
       "read_gguf", [](const std::filesystem::path& path) { return import::weights::read_gguf(path); },
       "path"_a);
+  module.def(
+      "write_checkpoint",
+      [](const Gguf& file, const std::filesystem::path& folder, const std::string& element,
+         const std::vector<int64_t>& stop_tokens) {
+        decoder::write_checkpoint(file, folder, element_of(element), stop_tokens);
+      },
+      "file"_a, "folder"_a, "element"_a, "stop_tokens"_a,
+      "config.json and model.safetensors of a GGUF file's model, in a folder that is made.");
   nb::class_<Checkpoint>(module, "Checkpoint").def_ro("config", &Checkpoint::config);
   module.def(
       "read_checkpoint",
@@ -418,24 +425,26 @@ void bind_decoder(nb::module_& module) {
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false);
+             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "quantization"_a = "none");
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
-             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false);
+             "instance"_a = "", "cores_per_rank"_a = 1, "features"_a = false, "quantization"_a = "none");
   module.def("eagle_engine", &eagle_engine_of, "file"_a, "model"_a, "block_tokens"_a, "blocks"_a,
              "sequences"_a, "tokens"_a, "contexts"_a);
   module.def("is_eagle", &decoder::is_eagle, "file"_a);
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
-      "chooses"_a = false, "cores_per_rank"_a = 1,
+      "choice"_a = "host", "cores_per_rank"_a = 1, "quantization"_a = "none",
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
-          "sequence_ranks: int = 1, chooses: bool = False, cores_per_rank: int = 1) -> Timing"));
+          "sequence_ranks: int = 1, choice: str = \"host\", cores_per_rank: int = 1, quantization: str = "
+          "\"none\") "
+          "-> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
-             "ranks"_a, "instance"_a, "cores_per_rank"_a = 1, "chooses"_a = false);
-  module.def("results_us_of_config", &results_us_of_config, "config"_a, "bucket"_a, "chooses"_a = false);
+             "ranks"_a, "instance"_a, "cores_per_rank"_a = 1, "choice"_a = "host");
+  module.def("results_us_of_config", &results_us_of_config, "config"_a, "bucket"_a, "choice"_a = "host");
   bind_engine(module);
   nb::class_<decoder::Generation>(module, "DecoderGeneration")
       .def_prop_ro("done", &decoder::Generation::done)

@@ -187,6 +187,106 @@ VirtualRegister register_alu(nb::handle op, nb::handle a, nb::handle b) {
   return result;
 }
 
+// -- Python's operators on registers
+//
+// Outside of device loops a register has a value whenever it is looked at, so arithmetic gives plain ints.
+// Inside, where the body is recorded once, it gives a register that the device computes, for the operators
+// that a sequencer has; where Python repeats the body, a register too, so that what takes a register takes it
+// either way.
+
+int64_t register_or_number(nb::handle value) {
+  if (VirtualRegister* reg = as_register(value)) return reg->value();
+  const nb::object number = nb::steal(PyNumber_Long(value.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
+  return nb::cast<int64_t>(number);
+}
+
+enum class RegisterOperator : uint8_t {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kFloorDivide,
+  kModulo,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kEqual
+};
+
+// As ALU operators are called; nothing for those that a sequencer has not.
+const char* alu_name(RegisterOperator op) {
+  constexpr const char* kNames[] = {"add",  "subtract",   "multiply", nullptr,         nullptr,
+                                    "less", "less_equal", "greater",  "greater_equal", "equal"};
+  return kNames[static_cast<size_t>(op)];
+}
+
+nb::object computed(RegisterOperator op, int64_t a, int64_t b) {
+  const auto divided = [&](auto function) {  // as Python rounds
+    const nb::object made = nb::steal(function(nb::int_(a).ptr(), nb::int_(b).ptr()));
+    if (!made.is_valid()) throw nb::python_error();
+    return made;
+  };
+  switch (op) {
+    case RegisterOperator::kAdd: return nb::int_(a + b);
+    case RegisterOperator::kSubtract: return nb::int_(a - b);
+    case RegisterOperator::kMultiply: return nb::int_(a * b);
+    case RegisterOperator::kFloorDivide: return divided(PyNumber_FloorDivide);
+    case RegisterOperator::kModulo: return divided(PyNumber_Remainder);
+    case RegisterOperator::kLess: return nb::bool_(a < b);
+    case RegisterOperator::kLessEqual: return nb::bool_(a <= b);
+    case RegisterOperator::kGreater: return nb::bool_(a > b);
+    case RegisterOperator::kGreaterEqual: return nb::bool_(a >= b);
+    case RegisterOperator::kEqual: return nb::bool_(a == b);
+  }
+  return nb::none();
+}
+
+// Whether the active machine is in a loop whose body Python repeats (nki/language/_control.py).
+bool repeats_loops() {
+  Machine* machine = current_machine();
+  if (!machine) return false;
+  const nb::object repeated =
+      nb::getattr(nb::cast(machine->shared_from_this()), "repeated_loops", nb::int_(0));
+  return nb::cast<int64_t>(repeated) > 0;
+}
+
+template <RegisterOperator op, bool swapped>
+nb::object on_registers(nb::handle self, nb::handle other) {
+  const nb::handle left = swapped ? other : self, right = swapped ? self : other;
+  const Machine* machine = current_machine();
+  const char* device_name = alu_name(op);
+  if (device_name && machine && machine->open_loops() > 0)
+    return nb::cast(register_alu(nb::str(device_name), left, right));
+  nb::object value = computed(op, register_or_number(left), register_or_number(right));
+  if (!device_name || !repeats_loops()) return value;
+  VirtualRegister reg;
+  reg.known = nb::cast<int64_t>(nb::int_(value));
+  reg.depth = machine->open_loops();
+  return nb::cast(std::move(reg));
+}
+
+template <RegisterOperator op>
+void bind_operator(nb::class_<VirtualRegister>& type, const char* name, const char* reverse = nullptr) {
+  type.def(name, &on_registers<op, false>);
+  if (reverse) type.def(reverse, &on_registers<op, true>);
+}
+
+void bind_operators(nb::class_<VirtualRegister>& type) {
+  using enum RegisterOperator;
+  bind_operator<kAdd>(type, "__add__", "__radd__");
+  bind_operator<kSubtract>(type, "__sub__", "__rsub__");
+  bind_operator<kMultiply>(type, "__mul__", "__rmul__");
+  bind_operator<kFloorDivide>(type, "__floordiv__", "__rfloordiv__");
+  bind_operator<kModulo>(type, "__mod__", "__rmod__");
+  bind_operator<kLess>(type, "__lt__");
+  bind_operator<kLessEqual>(type, "__le__");
+  bind_operator<kGreater>(type, "__gt__");
+  bind_operator<kGreaterEqual>(type, "__ge__");
+  type.def("__eq__", &on_registers<kEqual, false>, nb::sig("def __eq__(self, arg: object, /) -> Any"));
+  type.def("__neg__", [](VirtualRegister& self) { return -self.value(); });
+}
+
 // The exception of the fault that find_nan_origin() gives, or None.
 nb::object nan_origin(const std::vector<std::shared_ptr<Machine>>& machines) {
   std::optional<Fault> origin;
@@ -390,19 +490,20 @@ void bind_machine(nb::module_& module) {
         return counts;
       });
 
-  nb::class_<VirtualRegister>(module, "VirtualRegister", nb::dynamic_attr())
-      .def(
-          "__init__",
-          [](VirtualRegister* self, std::optional<int64_t> state, bool frozen) {
-            const Machine* active = current_machine();
-            new (self) VirtualRegister{nullptr, 0, state, frozen, active ? active->open_loops() : 0};
-          },
-          "state"_a = nb::none(), "frozen"_a = false)
+  nb::class_<VirtualRegister> reg(module, "VirtualRegister", nb::dynamic_attr());
+  reg.def(
+         "__init__",
+         [](VirtualRegister* self, std::optional<int64_t> state, bool frozen) {
+           const Machine* active = current_machine();
+           new (self) VirtualRegister{nullptr, 0, state, frozen, active ? active->open_loops() : 0};
+         },
+         "state"_a = nb::none(), "frozen"_a = false)
       .def("__int__", &VirtualRegister::value)
       .def("__index__", &VirtualRegister::value)
       .def("__float__", [](VirtualRegister& self) { return static_cast<double>(self.value()); })
       .def_ro("frozen", &VirtualRegister::frozen)
       .def_prop_ro("value", &VirtualRegister::value);
+  bind_operators(reg);
 
   module.def("current_or_none", []() -> std::shared_ptr<Machine> {
     Machine* machine = current_machine();
@@ -426,7 +527,6 @@ void bind_machine(nb::module_& module) {
   module.def("register_alloc", &register_alloc, "x"_a = nb::none());
   module.def("register_move", &register_move, "dst"_a, "src"_a);
   module.def("register_load", &register_load, "dst"_a, "src"_a);
-  module.def("register_alu", &register_alu, "op"_a, "a"_a, "b"_a);
   module.def("register_store", &register_store, "dst"_a, "src"_a);
 }
 

@@ -44,7 +44,6 @@ NB_MODULE(_core, module) {
   bind_tools(module);
   bind_custom_ops(module);
   bind_tiles(module);
-  bind_boxes(module);
   nb::module_ graph = module.def_submodule("graph", "Graph modules and their evaluation.");
   bind_graph(graph);
   bind_import(graph);

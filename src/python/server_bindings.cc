@@ -11,6 +11,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -19,6 +21,8 @@
 #include "base/text_file.h"
 #include "python/unlocked.h"
 #include "server/server.h"
+#include "serving/answer_reader.h"
+#include "serving/buckets.h"
 #include "serving/config.h"
 #include "serving/step_times.h"
 
@@ -84,7 +88,8 @@ std::unique_ptr<Server> model_server(decoder::Engine& engine, const nb::dict& fr
                                      const std::string& table, decoder::Engine* draft) {
   auto worker = std::make_unique<ModelWorker>(
       engine, times_of(linear, table), host_of(from),
-      server::ModelOptions{taken<int64_t>(from, "guesses"), taken<bool>(from, "on_device_sampling"), draft});
+      server::ModelOptions{taken<int64_t>(from, "guesses"),
+                           decoder::choice_of_text(taken<std::string>(from, "on_device_sampling")), draft});
   return std::make_unique<Server>(options_of(from), std::move(worker));
 }
 
@@ -119,6 +124,9 @@ SamplingParams sampling_of(const nb::dict& from) {
   return params;
 }
 
+// New tokens of a sequence, how many came before them, and its blocks.
+using SequenceTuple = std::tuple<std::vector<int32_t>, int32_t, std::vector<int32_t>>;
+
 using Row = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 // (token, log probability, rank, [(token, log probability)]), by a scheduler of somebody else's.
 nb::tuple choose_token(const Row& logits, const nb::dict& params, const std::vector<int32_t>& prompt,
@@ -127,6 +135,34 @@ nb::tuple choose_token(const Row& logits, const nb::dict& params, const std::vec
   const decoder::SampledToken made = decoder::sample(sampling_of(params), {logits.data(), logits.size()},
                                                      prompt, output, words(mask), draws);
   return nb::make_tuple(made.token, made.logprob, made.rank, made.top);
+}
+
+// On the device, with numbers of `draws`, one a sequence: (tokens, the largest logits), a row for each
+// sequence or, with every_token, each new token. Of a choice that draws nothing, params and draws may be
+// empty.
+std::pair<std::vector<int32_t>, std::vector<float>> choose_tokens(
+    decoder::Engine& engine, const std::vector<SequenceTuple>& sequences, const std::vector<nb::dict>& params,
+    const std::vector<SplitMix64*>& draws, const std::string& choice, bool every_token) {
+  const decoder::StepWish wish{.every_token = every_token, .choice = decoder::choice_of_text(choice)};
+  const bool draws_some = wish.choice >= decoder::Choice::kDrawn;
+  if (wish.choice == decoder::Choice::kHost ||
+      (draws_some && (params.size() != sequences.size() || draws.size() != sequences.size())))
+    throw Fault(FaultKind::kInput, "decoder.choice",
+                fmt::format("tokens of {} sequences, chosen on the {}, by parameters of {} and draws of {}",
+                            sequences.size(), choice, params.size(), draws.size()));
+  std::vector<std::vector<decoder::SamplingRow>> rows(sequences.size());
+  std::vector<decoder::SequenceStep> steps;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const auto& [tokens, position, blocks] = sequences[i];
+    for (size_t row = 0; draws_some && row < (every_token ? tokens.size() : 1); ++row)
+      rows[i].push_back(
+          decoder::sampling_row(sampling_of(params[i]), draws[i]->uniform(), engine.config().vocabulary));
+    steps.push_back({tokens, position, blocks, {}, rows[i]});
+  }
+  const Unlocked unlocked;
+  const decoder::StepResult result = engine.step(steps, wish);
+  return {{result.tokens.begin(), result.tokens.end()},
+          {result.largest_logits.begin(), result.largest_logits.end()}};
 }
 
 int64_t add(Server& self, std::vector<int32_t> prompt, const nb::dict& from,
@@ -222,9 +258,35 @@ nb::dict stats_of(const Server& self) {
   return row;
 }
 
+// (kind, text, name of a call's function) of each part.
+nb::list parts_of(const serving::AnswerParts& parts) {
+  constexpr const char* kKinds[] = {"text", "thought", "call"};
+  nb::list made;
+  for (const serving::AnswerPart& part : parts)
+    made.append(nb::make_tuple(kKinds[static_cast<size_t>(part.kind)], part.text, part.name));
+  return made;
+}
+
+template <typename Reader>
+nb::class_<Reader> bind_reader(nb::module_& module, const char* name) {
+  return nb::class_<Reader>(module, name)
+      .def(
+          "add", [](Reader& self, const std::string& text) { return parts_of(self.add(text)); }, "text"_a,
+          "(kind, text, name) of what more text makes certain.")
+      .def(
+          "rest", [](Reader& self) { return parts_of(self.rest()); }, "The same of what is left at the end.")
+      .def_prop_ro("calls", &Reader::calls);
+}
+
 }  // namespace
 
 void bind_server(nb::module_& module) {
+  bind_reader<serving::ToolReader>(module, "ToolReader").def(nb::init<bool, bool>(), "forced"_a, "open"_a);
+  bind_reader<serving::HarmonyReader>(module, "HarmonyReader")
+      .def(nb::init<>())
+      .def_prop_ro("thinks", &serving::HarmonyReader::thinks, "Whether what comes now is reasoning.");
+  module.def("power_of_two_sizes", &serving::power_of_two_buckets, "first"_a, "last"_a,
+             "first, twice that, ... up to `last`, which is the last one.");
   // Random numbers of one request.
   nb::class_<SplitMix64>(module, "TokenDraws").def(nb::init<uint64_t>(), "seed"_a);
   module.def("choose_token", &choose_token, "logits"_a, "params"_a, "prompt"_a, "output"_a, "mask"_a.none(),
@@ -247,9 +309,11 @@ void bind_server(nb::module_& module) {
       .def("audit", &Server::audit);
   module.def("model_server", &model_server, "engine"_a, "options"_a, "linear"_a, "table"_a,
              "draft"_a = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 5>());
-  // Whether a program can choose the token that these parameters ask for.
-  module.def("are_of_likeliest",
-             [](const nb::dict& params) { return decoder::are_of_likeliest(sampling_of(params)); });
+  // The least of "host", "likeliest", "drawn" and "drawn-truncated" that gives a token by these parameters.
+  module.def("choice_of",
+             [](const nb::dict& params) { return decoder::text(decoder::choice_of(sampling_of(params))); });
+  module.def("choose_tokens", &choose_tokens, "engine"_a, "sequences"_a, "params"_a, "draws"_a,
+             "choice"_a = "likeliest", "every_token"_a = false);
   module.def("drawing_server", &drawing_server, "vocabulary"_a, "choices"_a, "options"_a, "linear"_a,
              "table"_a);
 }

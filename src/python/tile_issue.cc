@@ -173,10 +173,6 @@ nb::object narrowed(TileObject* tile, PyObject* box) {
   return is_none(box) ? nb::borrow(object(tile)) : part_of(tile, box);
 }
 
-void check_limits(TileObject* tile) {
-  if (PyTuple_GET_SIZE(tile->limits) > 0) call_method(object(tile), "_check_limits");
-}
-
 nb::object read_view(TileObject* tile, PyObject* box) {
   const nb::object part = narrowed(tile, box);
   check_limits(as_tile(part.ptr()));

@@ -386,16 +386,12 @@ void configure_tiles(const nb::kwargs& given) {
   t.tensor = type_in(given, "tensor");
   t.par_dim = type_in(given, "par_dim");
   t.range = type_in(given, "range");
-  t.index_expression = type_in(given, "index_expression");
   t.dynamic_slice = type_in(given, "dynamic_slice");
-  const std::pair<const char*, nb::object*> objects[] = {{"limit", &t.limit},
+  const std::pair<const char*, nb::object*> objects[] = {{"indirect", &t.indirect},
                                                          {"place", &t.place},
                                                          {"sbuf", &t.sbuf},
                                                          {"psum", &t.psum},
                                                          {"float32", &t.float32},
-                                                         {"scalar_form", &t.scalar_form},
-                                                         {"plans", &t.plans},
-                                                         {"plan", &t.plan},
                                                          {"tile_dtype", &t.tile_dtype},
                                                          {"host_dtype", &t.host_dtype},
                                                          {"device_dtype", &t.device_dtype},

@@ -2,13 +2,14 @@
 // them.
 //
 // Recording a kernel of that dialect touches a view some twenty times per instruction, and each touch costs
-// ten times less here than in Python. What is usual is done here; what is rare, and every refusal with its
-// words, is left to the Python methods named `_..._any`. python/opentrn/nki_legacy/plain.py does all of it in
+// ten times less here than in Python. What is usual goes by a short way in tile_views.cc; every index, view
+// and refusal is in tile_index.cc, by nki/tile_view.h. python/opentrn/oracle/nki_legacy does all of it in
 // Python and is what this is compared with.
 //
 // Shapes, dimensions and boxes stay the tuples that Python code sees, so that nothing is converted twice.
 #pragma once
 
+#include "nki/index_expression.h"
 #include "python/convert.h"
 #include "python/psum_state.h"
 #include "python/unlocked.h"
@@ -42,18 +43,11 @@ struct DeferredObject {
   char in_place, exact;
 };
 
-// An index expression: constant + form (nki_legacy/index.py).
-struct IndexObject {
-  PyObject head;
-  PyObject* form;
-  int64_t constant;
-};
-
 // Objects of the Python layer, given once by configure().
 struct TileTypes {
   PyTypeObject *tile = nullptr, *tensor = nullptr, *deferred = nullptr;
-  PyTypeObject *par_dim = nullptr, *range = nullptr, *index_expression = nullptr, *dynamic_slice = nullptr;
-  nb::object limit, place, sbuf, psum, float32, scalar_form, plans, plan;
+  PyTypeObject *par_dim = nullptr, *range = nullptr, *dynamic_slice = nullptr;
+  nb::object indirect, place, sbuf, psum, float32;
   nb::object tile_dtype, host_dtype, device_dtype, refuse_shape, refuse_operand, settle_zeros, session,
       assign, add_in_place, issuer, on_chip;
   nb::str own_folder;  // code below it is OpenTrn's
@@ -121,6 +115,11 @@ PyObject* guarded_object(Body&& body) {
   return guarded<Body, PyObject*>(nullptr, std::forward<Body>(body));
 }
 
+// The kernel breaks the rule `label`.
+[[noreturn]] inline void refuse_kernel(const char* label, std::string message, std::string hint = {}) {
+  throw Fault(FaultKind::kProgram, label, std::move(message), std::move(hint));
+}
+
 // -- dtypes (tile_objects.cc)
 struct HostDtype {
   nb::object dtype;  // numpy's
@@ -147,6 +146,10 @@ void realised(TileObject* tile);
 nb::object view_at(TileObject* tile, PyObject* key);
 nb::object part_of(TileObject* tile, PyObject* box);
 nb::object raw_of(TileObject* tile);
+nb::object range_object(const nki::IndexRange& range);
+nki::IndexRange range_of_object(PyObject* range);
+nb::object box_object(const nki::IndexBox& box);
+nb::tuple full_box(const nb::tuple& shape);
 nb::object with_ones(TileObject* tile, PyObject* shape);
 bool is_full_box(PyObject* box, PyObject* shape);
 bool same_place(TileObject* a, TileObject* b);
@@ -157,7 +160,21 @@ PsumState& psum_state_of(TileObject* tile);
 // What of the storage a view touches.
 PsumView psum_view_of(TileObject* tile);
 
+// -- any index and part (tile_index.cc)
+nb::object any_view(TileObject* base, PyObject* key);
+// The view of an expression or an int for each dimension; nothing for other keys.
+nb::object expression_view(TileObject* base, PyObject* const* keys, Py_ssize_t count);
+nb::object any_part(TileObject* tile, PyObject* box);
+nb::object column(TileObject* tile, int64_t partitions, const char* what);
+void check_limits(TileObject* tile);                    // Fault for an index that leaves the tensor
+void require_tile(TileObject* tile, const char* what);  // Fault for one with dimensions before its partition
+
+// -- index expressions (index_expressions.cc)
+bool is_index_expression(PyObject* value);
+const nki::IndexExpression& index_expression_of(PyObject* value);  // of one
+
 // -- methods of the types, by file
+std::vector<PyMethodDef> view_methods();                            // tile_index.cc
 PyMethodDef* tile_methods();                                        // tile_views.cc
 int tile_set_item(PyObject* self, PyObject* key, PyObject* value);  // tile_issue.cc
 PyObject* tile_add_in_place(PyObject* self, PyObject* value);       // tile_issue.cc
@@ -165,8 +182,6 @@ void realise(TileObject* tile);                                     // tile_issu
 void bind_issue(nb::module_& tiles);                                // tile_issue.cc
 
 void bind_index_expressions(nb::module_& tiles);
-// Of masks; every form of the dialect asks them.
-void bind_boxes(nb::module_& module);
 void bind_tiles(nb::module_& module);
 
 }  // namespace opentrn::python

@@ -4,13 +4,17 @@
 
 namespace opentrn::python {
 
+using namespace nb::literals;
+
 namespace {
+
+constexpr Py_ssize_t kShapesMax = 4096;  // a kernel has a handful
 
 PyObject* item(PyObject* tuple, Py_ssize_t at) { return PyTuple_GET_ITEM(tuple, at); }
 int64_t int_item(PyObject* tuple, Py_ssize_t at) { return int_of(item(tuple, at)); }
 bool is_range(PyObject* value) { return Py_IS_TYPE(value, tile_types().range); }
 
-// A Range of regions.py: start, step, count.
+// A Range of box.py: start, step, count.
 struct Part {
   int64_t start, step, count;
 };
@@ -150,82 +154,14 @@ nb::object same_view(TileObject* base) {
                                    Py_None, base->limits)));
 }
 
-// -- index expressions (indexing.py holds the plans)
-
-// Form and constant of an index expression or an int; false for others, and where no plan can be made.
-bool form_of_key(PyObject* key, nb::object& form, int64_t& constant) {
-  static auto* const steps = new nb::str("steps");
-  static auto* const shape = new nb::str("shape");
-  const TileTypes& t = tile_types();
-  if (Py_IS_TYPE(key, t.index_expression)) {
-    form = nb::borrow(reinterpret_cast<IndexObject*>(key)->form);
-    constant = reinterpret_cast<IndexObject*>(key)->constant;
-    const auto attribute = [&](const nb::str& name) {
-      return checked(PyObject_GetAttr(form.ptr(), name.ptr()));
-    };
-    return !is_none(attribute(*steps).ptr()) && PyTuple_GET_SIZE(attribute(*shape).ptr()) >= 2;
-  }
-  if (!PyLong_Check(key)) return false;
-  form = t.scalar_form;
-  constant = int_of(key);
-  return true;
-}
-
-nb::object plan_of(PyObject* dims, bool on_chip, nb::object forms) {
-  const TileTypes& t = tile_types();
-  nb::object key = checked(PyTuple_Pack(3, dims, on_chip ? Py_True : Py_False, forms.ptr()));
-  if (PyObject* found = PyDict_GetItemWithError(t.plans.ptr(), key.ptr())) return nb::borrow(found);
-  if (PyErr_Occurred()) throw nb::python_error();
-  nb::object made = t.plan(nb::handle(dims), on_chip, forms);
-  if (PyDict_SetItem(t.plans.ptr(), key.ptr(), made.ptr()) < 0) throw nb::python_error();
-  return made;
-}
-
-// The limits of those indices that leave their dimension.
-nb::object limits_of(PyObject* bounds, const int64_t* constants) {
-  nb::list limits;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bounds); ++i) {
-    PyObject* bound = item(bounds, i);  // low, high, size, steps
-    const int64_t size = int_item(bound, 2);
-    if (int_item(bound, 0) + constants[i] < 0 || int_item(bound, 1) + constants[i] >= size)
-      limits.append(tile_types().limit(constants[i], nb::handle(item(bound, 3)), size));
-  }
-  return checked(PySequence_Tuple(limits.ptr()));
-}
-
-nb::object affine_view(TileObject* base, Keys keys) {
-  const Py_ssize_t open = PyTuple_GET_SIZE(base->open), rank = PyTuple_GET_SIZE(base->dims);
-  if (keys.count != open + rank || rank > kTileRankMax) return {};
-  nb::object blocks = nb::borrow(base->blocks);
-  if (open > 0) {
-    blocks = fixed_blocks(base, keys.items);
-    if (!blocks.is_valid()) return {};
-  }
-  std::array<int64_t, kTileRankMax> constants;
-  Items forms(rank);
-  for (Py_ssize_t i = 0; i < rank; ++i) {
-    nb::object form;
-    if (!form_of_key(keys.items[open + i], form, constants[static_cast<size_t>(i)])) return {};
-    forms.add(std::move(form));
-  }
-  const nb::object plan = plan_of(base->dims, tensor_of(base)->on_chip, forms.take());
-  if (plan.is_none()) return {};
-  PyObject* strides = item(plan.ptr(), 1);
-  int64_t offset = base->offset;
-  for (Py_ssize_t i = 0; i < rank; ++i) offset += constants[static_cast<size_t>(i)] * int_item(strides, i);
-  const nb::object limits = limits_of(item(plan.ptr(), 2), constants.data());
-  return nb::steal(object(new_tile(base->tensor, blocks.ptr(), offset, nb::borrow(item(plan.ptr(), 0)),
-                                   base->dtype, Py_None, limits.ptr())));
-}
-
-// The view of a usual index; nothing where the index is of another form or may be wrong.
+// The view of a usual index; nothing where any_view() has to look.
 nb::object quick_view(TileObject* base, PyObject* key) {
   if (!is_none(base->indirect) || PyTuple_GET_SIZE(base->limits) > 0 || is_none(base->tensor)) return {};
   if (key == Py_Ellipsis) return same_view(base);
   Keys keys{&key, 1};
   if (PyTuple_CheckExact(key)) keys = {&PyTuple_GET_ITEM(key, 0), PyTuple_GET_SIZE(key)};
   for (Py_ssize_t i = 0; i < keys.count; ++i)
-    if (Py_IS_TYPE(keys.items[i], tile_types().index_expression)) return affine_view(base, keys);
+    if (is_index_expression(keys.items[i])) return expression_view(base, keys.items, keys.count);
   return basic_view(base, keys);
 }
 
@@ -256,7 +192,7 @@ int64_t storage_row(const TileObject* tile) {
   return tensor->row * itemsize_of(tensor->dtype) / itemsize_of(tile->dtype);
 }
 
-// The machine's view of a tile without limits and index tiles; nothing where Tile._raw_any has to look.
+// The machine's view of a tile without limits and index tiles; nothing where any_raw() has to look.
 nb::object plain_raw(TileObject* tile) {
   if (PyTuple_GET_SIZE(tile->open) > 0 || PyTuple_GET_SIZE(tile->limits) > 0 || !is_none(tile->indirect))
     return {};
@@ -282,7 +218,87 @@ nb::object plain_raw(TileObject* tile) {
   return nb::cast(view->ap(a));
 }
 
+// The table of rows that an index tile chooses from, and how.
+nb::object indirect_raw(TileObject* tile, const nb::object& storage, const nb::list& pattern,
+                        nb::handle dtype) {
+  const TensorObject* tensor = tensor_of(tile);
+  const nb::handle how = tile->indirect;
+  const auto stride = nb::cast<int64_t>(how.attr("stride"));
+  const nb::object index = how.attr("tile").attr("raw")();
+  if (nb::cast<bool>(how.attr("vector"))) {
+    pattern[0] = nb::make_tuple(stride, pattern[0][1]);
+    const nb::object table =
+        storage.attr("reshape")(nb::make_tuple(tensor->partitions * tensor->row / stride, stride));
+    return table.attr("ap")(pattern, tile->offset, "vector_offset"_a = index, "indirect_dim"_a = 0,
+                            "dtype"_a = dtype);
+  }
+  const bool on_chip = is_on_chip(tile);
+  const nb::object table = storage.attr("reshape")(
+      on_chip ? nb::object(nb::make_tuple(tensor->partitions, tensor->row / stride, stride))
+              : nb::object(nb::make_tuple(tensor->partitions * tensor->row / stride, stride)));
+  return table.attr("ap")(pattern, tile->offset, "scalar_offset"_a = index,
+                          "indirect_dim"_a = on_chip ? 1 : 0, "dtype"_a = dtype);
+}
+
+// The machine's view of a tile, whatever kind of view it is, and whatever machine.
+nb::object any_raw(TileObject* tile) {
+  require_tile(tile, "an instruction");
+  check_limits(tile);
+  const nb::object storage = machine_tensor(tensor_of(tile), tile->blocks);
+  TileDims dims = dims_of(tile->dims);
+  if (dims.rank == 0) {
+    dims.rank = 1;
+    dims.step[0] = 0;
+    dims.count[0] = 1;
+  }
+  if (is_on_chip(tile)) {
+    const int64_t row = storage_row(tile);
+    if (dims.count[0] > 1 && dims.step[0] != row)
+      throw Fault(
+          FaultKind::kNotModelled, "nki.view",
+          fmt::format("{}: consecutive rows must be consecutive partitions, this access steps {:g} (flexible "
+                      "indexing is for free dimensions only)",
+                      nb::repr(nb::handle(object(tile))).c_str(),
+                      static_cast<double>(dims.step[0]) / static_cast<double>(row)));
+    dims.step[0] = row;
+  }
+  nb::list pattern;
+  for (int i = 0; i < dims.rank; ++i) pattern.append(pair(dims.step[i], dims.count[i]));
+  const nb::object dtype = tile_types().device_dtype(nb::handle(tile->dtype));
+  if (!is_none(tile->indirect)) return indirect_raw(tile, storage, pattern, dtype);
+  nb::object view = storage.attr("ap")(pattern, tile->offset, "dtype"_a = dtype);
+  assign(tile->raw, view.ptr());
+  return view;
+}
+
 }  // namespace
+
+nb::object range_object(const nki::IndexRange& range) {
+  PyTypeObject* type = tile_types().range;  // a named tuple
+  nb::object made = checked(type->tp_alloc(type, 3));
+  const int64_t parts[] = {range.start, range.step, range.count};
+  for (Py_ssize_t i = 0; i < 3; ++i) PyTuple_SET_ITEM(made.ptr(), i, int_object(parts[i]).release().ptr());
+  return made;
+}
+
+nb::object box_object(const nki::IndexBox& box) {
+  Items ranges(static_cast<Py_ssize_t>(box.size()));
+  for (const nki::IndexRange& range : box) ranges.add(range_object(range));
+  return ranges.take();
+}
+
+nb::tuple full_box(const nb::tuple& shape) {
+  static PyObject* const known = PyDict_New();  // by shape
+  if (PyObject* found = PyDict_GetItemWithError(known, shape.ptr())) return nb::borrow<nb::tuple>(found);
+  if (PyErr_Occurred()) throw nb::python_error();
+  const Py_ssize_t rank = PyTuple_GET_SIZE(shape.ptr());
+  Items ranges(rank);
+  for (Py_ssize_t i = 0; i < rank; ++i) ranges.add(range_object({0, 1, int_item(shape.ptr(), i)}));
+  nb::tuple made(ranges.take());
+  if (PyDict_GET_SIZE(known) >= kShapesMax) PyDict_Clear(known);
+  if (PyDict_SetItem(known, shape.ptr(), made.ptr()) < 0) throw nb::python_error();
+  return made;
+}
 
 TileDims dims_of(PyObject* tuple) {
   TileDims dims;
@@ -361,7 +377,7 @@ void realised(TileObject* tile) {
 nb::object view_at(TileObject* tile, PyObject* key) {
   nb::object quick = quick_view(tile, key);
   if (quick.is_valid()) return quick;
-  return call_method(object(tile), "_index_any", key);
+  return any_view(tile, key);
 }
 
 bool is_full_box(PyObject* box, PyObject* shape) {
@@ -377,7 +393,7 @@ bool is_full_box(PyObject* box, PyObject* shape) {
 nb::object part_of(TileObject* tile, PyObject* box) {
   realised(tile);
   if (!PyTuple_Check(box) || PyTuple_GET_SIZE(tile->limits) > 0 || !is_none(tile->indirect))
-    return call_method(object(tile), "_sub_any", box);
+    return any_part(tile, box);
   if (is_full_box(box, shape_of(tile))) return nb::borrow(object(tile));
   const Py_ssize_t rank = std::min(PyTuple_GET_SIZE(box), PyTuple_GET_SIZE(tile->dims));
   int64_t offset = tile->offset;
@@ -396,7 +412,7 @@ nb::object raw_of(TileObject* tile) {
   if (!is_none(tile->raw)) return nb::borrow(tile->raw);
   realised(tile);
   nb::object view = plain_raw(tile);
-  if (!view.is_valid()) return call_method(object(tile), "_raw_any");
+  if (!view.is_valid()) return any_raw(tile);
   assign(tile->raw, view.ptr());
   return view;
 }
@@ -404,7 +420,7 @@ nb::object raw_of(TileObject* tile) {
 nb::object with_ones(TileObject* tile, PyObject* shape) {
   realised(tile);
   if (PyObject_RichCompareBool(shape_of(tile), shape, Py_EQ) == 1) return nb::borrow(object(tile));
-  if (PyTuple_GET_SIZE(tile->limits) > 0) call_method(object(tile), "_check_limits");
+  check_limits(tile);
   const Py_ssize_t rank = PyTuple_GET_SIZE(shape), own = PyTuple_GET_SIZE(tile->dims);
   Items dims(rank);
   Py_ssize_t next = 0;
@@ -426,9 +442,7 @@ nb::object whole_tile(TensorObject* tensor) {
   const bool on_chip = tensor->on_chip;
   const Py_ssize_t block_count = PyTuple_GET_SIZE(tensor->blocks);
   Items blocks(block_count);
-  for (Py_ssize_t i = 0; i < block_count; ++i)
-    blocks.add(
-        checked(PyObject_CallFunction(object(tile_types().range), "iiO", 0, 1, item(tensor->blocks, i))));
+  for (Py_ssize_t i = 0; i < block_count; ++i) blocks.add(range_object({0, 1, int_item(tensor->blocks, i)}));
   PyObject* sizes = on_chip ? tensor->free : tensor->shape;
   const int count = static_cast<int>(PyTuple_GET_SIZE(sizes)), first = on_chip ? 1 : 0;
   if (count + first > kTileRankMax) throw nb::value_error("a tensor has too many dimensions");
@@ -537,10 +551,10 @@ PyObject* tile_become(PyObject* self, PyObject* given) {
 }
 
 PyObject* tile_require(PyObject* self, PyObject* what) {
-  TileObject* tile = as_tile(self);
-  if (is_none(tile->deferred) && PyTuple_GET_SIZE(tile->open) > 0)
-    return PyObject_CallMethod(self, "_refuse_blocks", "(O)", what);
-  return Py_NewRef(self);
+  return guarded_object([&] {
+    require_tile(as_tile(self), nb::cast<std::string>(nb::handle(what)).c_str());
+    return Py_NewRef(self);
+  });
 }
 
 PyObject* tile_sub(PyObject* self, PyObject* box) {
@@ -555,13 +569,6 @@ PyObject* tile_with_ones(PyObject* self, PyObject* shape) {
   return guarded_object([&] {
     const nb::object sizes = checked(PySequence_Tuple(shape));
     return with_ones(as_tile(self), sizes.ptr()).release().ptr();
-  });
-}
-
-PyObject* tile_quick_view(PyObject* self, PyObject* keys) {
-  return guarded_object([&] {
-    nb::object view = quick_view(as_tile(self), keys);
-    return view.is_valid() ? view.release().ptr() : Py_NewRef(Py_None);
   });
 }
 
@@ -595,9 +602,7 @@ PyObject* tile_span(PyObject* self, PyObject*) {
   return guarded_object([&] {
     realised(as_tile(self));
     const PsumView view = psum_view_of(as_tile(self));
-    const nb::object rows = checked(PyObject_CallFunction(object(tile_types().range), "LiL",
-                                                          static_cast<long long>(view.first_row), 1,
-                                                          static_cast<long long>(view.rows)));
+    const nb::object rows = range_object({view.first_row, 1, view.rows});
     return nb::make_tuple(rows, view.low, view.high).release().ptr();
   });
 }
@@ -605,21 +610,22 @@ PyObject* tile_span(PyObject* self, PyObject*) {
 }  // namespace
 
 PyMethodDef* tile_methods() {
-  static PyMethodDef methods[] = {
+  static auto* const methods = new std::vector<PyMethodDef>{
       {"realised", tile_realised, METH_NOARGS, "self, after issuing the instruction that it waits for."},
       {"become", tile_become, METH_O, "Be the same view of the same memory as another, waiting for nothing."},
       {"require_tile", tile_require, METH_O, "self, if its partition dimension comes first; else refused."},
       {"sub", tile_sub, METH_O, "The part of this tile in a box."},
       {"raw", tile_raw, METH_NOARGS, "The machine's view of this tile."},
       {"with_ones", tile_with_ones, METH_O, "The view with dimensions of size one added or dropped."},
-      {"quick_view", tile_quick_view, METH_O, "The view of a usual index, or None."},
       {"same_place", tile_compare<same_place>, METH_O, "True for the same view of the same memory."},
       {"overlaps", tile_compare<overlaps>, METH_O, "True when both may share an element (conservative)."},
       {"addresses_span", tile_span, METH_NOARGS, "(rows, first, last) of the storage that it touches."},
       {"_replace", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tile_replace)),
-       METH_VARARGS | METH_KEYWORDS, "The view with some of its parts changed."},
-      {nullptr, nullptr, 0, nullptr}};
-  return methods;
+       METH_VARARGS | METH_KEYWORDS, "The view with some of its parts changed."}};
+  const std::vector<PyMethodDef> more = view_methods();
+  methods->insert(methods->end(), more.begin(), more.end());
+  methods->push_back({nullptr, nullptr, 0, nullptr});
+  return methods->data();
 }
 
 }  // namespace opentrn::python

@@ -11,6 +11,7 @@
 
 namespace opentrn::server {
 
+using decoder::Choice;
 using decoder::SampledToken;
 using serving::Outcome;
 using serving::Ps;
@@ -57,15 +58,25 @@ SampledToken choose(Job& job, std::span<const float> logits) {
   }
 }
 
-// Whether a program can choose the next token.
-bool is_of_likeliest(const Job& job) {
+// Who can choose the next token.
+Choice choice_of(const Job& job) {
   const bool held = job.output_tokens < job.min_tokens && !job.stop_tokens.empty();
-  return decoder::are_of_likeliest(job.sampling) && job.mask.empty() && !held;
+  return job.mask.empty() && !held ? decoder::choice_of(job.sampling) : Choice::kHost;
 }
 
-SampledToken taken(Job& job, int32_t token, float logit) {
+// Of what follows so many tokens of the entry, with the numbers that come next of the request's own.
+std::vector<decoder::SamplingRow> sampling_of(const StepEntry& entry, int64_t count, int64_t vocabulary) {
+  const Job& job = job_of(entry);
+  SplitMix64 random = job.random;
+  std::vector<decoder::SamplingRow> rows;
+  while (static_cast<int64_t>(rows.size()) < count)
+    rows.push_back(decoder::sampling_row(job.sampling, random.uniform(), vocabulary));
+  return rows;
+}
+
+SampledToken taken(Job& job, int32_t token, float largest_logit, int32_t vocabulary) {
   SampledToken made;
-  if (std::isfinite(logit))
+  if (std::isfinite(largest_logit) && token < vocabulary)
     made.token = token;
   else
     job.failure = "the logits are not finite: a value of the model overflowed";
@@ -102,7 +113,7 @@ ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving:
   const decoder::EngineOptions& sizes = engine.options();
   const auto prepare = [&](int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
     to_prepare_.emplace_back(&program_times_, engine.bucket_of(sequences, tokens, context, every_token,
-                                                               options.on_device_sampling));
+                                                               std::min(options.most, Choice::kLikeliest)));
   };
   for (const int64_t context : sizes.context_buckets)
     for (const int64_t sequences : sizes.sequence_buckets) {
@@ -138,10 +149,15 @@ double ModelWorker::compile_seconds() const {
   return program_times_.compile_seconds() + (draft_ ? draft_->times.compile_seconds() : 0);
 }
 
-bool ModelWorker::are_chosen_on_device(std::span<const Row> entries) const {
-  return options_.on_device_sampling && std::ranges::all_of(entries, [](const Row& row) {
-           return !row.entry->samples || is_of_likeliest(job_of(*row.entry));
-         });
+Choice ModelWorker::choice_of(std::span<const Row> entries) const {
+  Choice choice = std::min(options_.most, Choice::kLikeliest);
+  for (const Row& row : entries) {
+    if (!row.entry->samples) continue;
+    const Choice own = server::choice_of(job_of(*row.entry));
+    if (own == Choice::kHost || own > options_.most) return Choice::kHost;
+    choice = std::max(choice, own);
+  }
+  return choice;
 }
 
 // One program. Returns its predicted time.
@@ -153,24 +169,32 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
   for (const auto& [entry, made] : entries) {
     guesses = guesses || entry->drafts > 0;
     tokens.push_back(tokens_of(*entry));
-    rows.push_back({tokens.back(), entry->computed_before, entry->request->blocks});
+    rows.push_back({tokens.back(), entry->computed_before, entry->request->blocks, {}, {}});
     longest = std::max<int64_t>(longest, entry->tokens);
     context = std::max<int64_t>(context, entry->computed_before + entry->tokens);
   }
-  const bool chooses = are_chosen_on_device(entries);
+  const Choice choice = choice_of(entries);
+  const int32_t words = vocabulary();
+  std::vector<std::vector<decoder::SamplingRow>> sampling;
+  if (choice >= Choice::kDrawn)
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i].sampling = sampling.emplace_back(
+          sampling_of(*entries[i].entry, guesses ? entries[i].entry->tokens : 1, words));
   const Ps time = program_times_.of(
-      engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses, chooses));
+      engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses, choice));
   const decoder::StepResult result =
-      engine_.step(rows, {guesses, job_of(*entries.front().entry).adapter, chooses});
-  const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
+      engine_.step(rows, {guesses, job_of(*entries.front().entry).adapter, choice});
   for (size_t i = 0; i < entries.size(); ++i) {
     keep_features(*entries[i].entry, result, i * static_cast<size_t>(result.bucket.tokens));
     if (!entries[i].entry->samples) continue;
     Job& job = job_of(*entries[i].entry);
     const auto token_behind = [&](size_t guess) {
       const size_t row = i * static_cast<size_t>(result.rows_per_sequence) + guess;
-      if (chooses) return taken(job, result.tokens[row], result.logits_of_tokens[row]);
-      return choose(job, result.logits.subspan(row * vocabulary, vocabulary));
+      if (choice == Choice::kHost)
+        return choose(job,
+                      result.logits.subspan(row * static_cast<size_t>(words), static_cast<size_t>(words)));
+      if (choice >= Choice::kDrawn) job.random.uniform();
+      return taken(job, result.tokens[row], result.largest_logits[row], words);
     };
     choose_behind_guesses(*entries[i].entry, token_behind, *entries[i].made);
   }

@@ -49,12 +49,13 @@ class Worker : public serving::Executor {
 // that is not the guess is the last one. So what is chosen, and which random numbers are drawn for it, is
 // what it would be without guesses, but for the rounding of another program.
 //
-// Where tokens are chosen on the device, a program gives the likeliest token of each request in place of
-// logits, if that is what all requests of the step ask for: temperature 0, no grammar, bias, penalty or
-// log probability. Other steps bring their logits to the host, as all do otherwise.
+// Where tokens are chosen on the device, a program gives a token of each request in place of logits, if none
+// of the step has a grammar, bias, penalty or log probability: the likeliest ones where all have temperature
+// 0, and else, if it may draw, tokens drawn with the numbers that the host would draw. Other steps bring
+// their logits to the host, as all do otherwise.
 struct ModelOptions {
-  int64_t guesses = 0;  // of a request in a step, at most
-  bool on_device_sampling = false;
+  int64_t guesses = 0;                            // of a request in a step, at most
+  decoder::Choice most = decoder::Choice::kHost;  // of what programs choose
   // Makes the guesses behind each step, whose predicted time then has those of its own steps; null: nobody
   // does here. It outlives the worker.
   decoder::Engine* draft = nullptr;
@@ -80,7 +81,7 @@ class ModelWorker final : public Worker {
     std::vector<decoder::SampledToken>* made;
   };
   serving::Ps run_entries(std::span<const Row> entries);
-  bool are_chosen_on_device(std::span<const Row> entries) const;
+  decoder::Choice choice_of(std::span<const Row> entries) const;
   void keep_features(const serving::StepEntry& entry, const decoder::StepResult& result, size_t first);
   serving::Ps propose(std::span<const Row> entries);
 

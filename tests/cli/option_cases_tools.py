@@ -67,6 +67,7 @@ FORMS = [
             "--draft-model": does("--draft-model tiny.gguf", "--speculate 2"),
             "--target": does("--target trn1"),
             "--dtype": does("--dtype f32"),
+            "--quantization": does("--quantization int8"),
             "--progress": does("--progress"),
             "--lora": _ADAPTER,
             "--ranks": does("--ranks 2 --instance trn2.48xlarge"),
@@ -91,6 +92,7 @@ FORMS = [
         {
             "--target": does("--target trn1"),
             "--dtype": does("--dtype f32"),
+            "--quantization": does("--quantization int8"),
             "--json": does("--json"),
             "--progress": does("--progress"),
             "--output": does("-o times.csv"),
@@ -99,7 +101,7 @@ FORMS = [
             "--ranks": does("--ranks 2 --instance trn1.32xlarge"),
             "--instance": refused("--instance trn1.32xlarge"),
             "--lnc": does("--lnc 2 --ranks 1 --instance trn2.48xlarge"),
-            "--on-device-sampling": does("--on-device-sampling"),
+            "--on-device-sampling": does("--on-device-sampling drawn"),
         },
     ),
     Form(
@@ -108,6 +110,7 @@ FORMS = [
         {
             "--target": passed("--target trn1"),
             "--dtype": passed("--dtype f32"),
+            "--quantization": passed("--quantization int8"),
             "--lora": passed("--lora folder"),
             "--speculative-config": passed("--speculative-config '{\"num_speculative_tokens\": 3}'"),
             "--lora-modules": passed("--lora-modules me=folder"),

@@ -220,6 +220,7 @@ FORMS = [
     Form(heads_first=True, values_left=False, mask="added"),
     Form(queries=197, keys=197, batch=1, heads=2, element="bf16"),
     Form(queries=128, keys=300, batch=1, features=64, element="bf16", mask="added"),
+    Form(queries=200, keys=70, heads=2, mask="added"),  # the last queries are fewer than 128
     Form(queries=130, keys=70, mask="full"),
     Form(queries=33, keys=140, mask="select", values_left=False),
     Form(queries=260, keys=260, batch=1, heads=2, mask="causal-select"),

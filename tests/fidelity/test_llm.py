@@ -40,7 +40,7 @@ def test_what_a_row_says() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("instance=inf2.48xlarge x1; TP=4; in=9; weights=int8", "not narrowed"),
+        ("instance=inf2.48xlarge x1; TP=4; in=9; rescaled FP8 weights", "FP8 weights"),
         ("instance=inf2.48xlarge x1; TP=4; in=9; load=throughput", "several requests"),
         ("instance=inf1.xlarge x1; TP=4; in=9", "no instance"),
         ("instance=inf2.48xlarge x1; in=9", "no number of ranks"),
@@ -51,6 +51,14 @@ def test_what_a_row_says() -> None:
 def test_rows_that_say_too_little(text: str, reason: str) -> None:
     with pytest.raises(NotReproducible, match=reason):
         llm.parse(row(f"{MODEL}; {text}"))
+
+
+def test_weights_are_narrow_where_a_row_says_so() -> None:
+    text = f"{MODEL}; instance=trn1.32xlarge x1 (16 chips); TP=1; batch=1; seq=128; in=64; out=64; dtype=BF16%s"
+    whole, stated, narrow = (
+        llm.predict(row(text % weights), Path()).microseconds for weights in ("", "; weights=bf16", "; weights=int8")
+    )
+    assert stated == whole != narrow
 
 
 def test_a_step_is_its_layers_and_what_the_ranks_exchange() -> None:

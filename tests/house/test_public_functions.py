@@ -18,10 +18,10 @@ from house import ROOT, relative, tracked
 PACKAGE = ROOT / "python" / "opentrn"
 # Percent of all public functions, by what is missing. Lower a limit when the share has fallen: the test says so.
 LIMITS_PERCENT = {
-    "python: no text": 10.5,
+    "python: no text": 10.0,
     "python: no word of errors": 6.2,
     "python: no word of shapes": 7.5,
-    "python: no word of dtypes": 12.5,
+    "python: no word of dtypes": 11.5,
     "c++: no text": 18.0,
 }
 SLACK_PERCENT = 1.5  # below a limit; beyond, the limit is to be lowered

@@ -179,6 +179,7 @@ MODEL = {
     "sequences": Held(GENERATE + "answers_together_are_those_given_alone"),
     "pad_to": Held(GENERATE + "a_long_prompt_is_read_in_parts"),
     "lora": Held("tests/generate/test_adapter.py::test_the_command_takes_a_folder"),
+    "quantization": Held("tests/generate/test_narrow_weights.py::test_what_is_no_type"),
     "speculate": Held(SPECULATION + "answers_are_those_without_guesses"),
     "draft_model": Held(SPECULATION + "guesses_of_a_draft_model_change_no_answer"),
     "target": Held(GENERATE + "a_decoder_is_of_its_target_and_sizes"),

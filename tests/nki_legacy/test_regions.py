@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from opentrn.errors import NkiValidationError
 from opentrn.nki_legacy.box import Range
-from opentrn.nki_legacy.index import DenseTruth, Predicate, arange
-from opentrn.nki_legacy.regions import regions
+from opentrn.nki_legacy.index import Predicate, arange, regions
 
 
 def covered(boxes, shape):
@@ -41,7 +40,7 @@ def test_triangle_is_one_box_per_row():
 @given(st.integers(0, 2**24 - 1))
 def test_boxes_cover_any_mask_exactly_once(bits):
     truth = np.array([(bits >> k) & 1 for k in range(24)], bool).reshape(2, 3, 4)
-    boxes = regions(Predicate([DenseTruth(truth)]), (2, 3, 4), "test")
+    boxes = regions(Predicate.of_values(truth), (2, 3, 4), "test")
     np.testing.assert_array_equal(covered(boxes, truth.shape), truth.astype(int))
 
 

@@ -96,7 +96,7 @@ def test_a_step_takes_the_time_of_both_models(path: Path, other: Path, tmp_path:
     model, draft = LanguageModel(path, **sizes), LanguageModel(other, **sizes)
 
     def drafted(tokens: int, before: int) -> float:
-        return draft.program(draft.engine.bucket_of(1, tokens, before + tokens), chooses=True).predicted_us
+        return draft.program(draft.engine.bucket_of(1, tokens, before + tokens), choice="likeliest").predicted_us
 
     # The prompt of 35 tokens, the last of them with the new one behind it; then two guesses more.
     length = len(PROMPTS[2])
@@ -110,7 +110,7 @@ def test_a_step_takes_the_time_of_both_models(path: Path, other: Path, tmp_path:
 
 def test_ranks_and_choices_on_the_device_go_together_with_it(path: Path, other: Path) -> None:
     answers = []
-    for more in ({}, {"speculative": by_model(other), "on_device_sampling": True}):
+    for more in ({}, {"speculative": by_model(other), "on_device_sampling": "drawn-truncated"}):
         settings = settings_of(ranks=2, instance="trn2.48xlarge", max_model_len=128, max_num_seqs=1, **more)
         with served(path, settings) as running:
             answers.append(ask(running, PROMPTS[0], max_tokens=12))

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from opentrn import _core
 from opentrn.serve import openai
 from opentrn.serve.engine import Delta, Params, Running
-from opentrn.serve.harmony import HarmonyReader, Thought, WithMarkers, writes_channels
+from opentrn.serve.harmony import Thought, WithMarkers, parts_of, writes_channels
 from opentrn.serve.prompts import NO_TOOLS, Call
 from opentrn.serve.service import Answer
 
@@ -22,9 +23,9 @@ CALLS_ELSEWHERE = '<|start|>assistant to=functions.sum<|channel|>commentary json
 
 
 def read(text: str, size: int) -> dict[str, Any]:
-    reader = HarmonyReader()
-    parts = [part for at in range(0, len(text), size) for part in reader.add(text[at : at + size])]
-    parts += reader.rest()
+    reader = _core.HarmonyReader()
+    parts = [part for at in range(0, len(text), size) for part in parts_of(reader.add(text[at : at + size]))]
+    parts += parts_of(reader.rest())
     calls = [(part.name, part.arguments) for part in parts if isinstance(part, Call)]
     thoughts = "".join(part for part in parts if isinstance(part, Thought))
     shown = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Thought))

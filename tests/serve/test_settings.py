@@ -136,12 +136,13 @@ ACTS: dict[str, tuple[Settings, dict[str, Any], Any, str]] = {
     "token_buckets": (MODEL, {"token_buckets": (32, 128)}, ENGINE, "programs"),
     "sequence_buckets": (MODEL, {"sequence_buckets": (2,)}, ENGINE, "programs"),
     "context_buckets": (MODEL, {"context_buckets": (96,)}, ENGINE, "programs"),
+    "quantization": (MODEL, {"quantization": "int8"}, ENGINE, "predicted"),
     "lora": (MODEL, {"lora": "{adapter}"}, ENGINE, "tokens"),
     "adapters": (MODEL, {"adapters": {"named": "{adapter}"}}, CLIENTS, "models"),
     "ranks": (RANKS, {"ranks": 4}, ENGINE, "predicted"),
     "instance": (RANKS, {"instance": "trn1.32xlarge"}, ENGINE, "predicted"),
     "speculative": (MODEL, {"speculative": {"num_speculative_tokens": 3, "prompt_lookup_min": 2}}, ENGINE, "guesses"),
-    "on_device_sampling": (MODEL, {"on_device_sampling": True}, ENGINE, "predicted"),
+    "on_device_sampling": (MODEL, {"on_device_sampling": "likeliest"}, ENGINE, "predicted"),
     "warm": (MODEL, {"warm": False}, ENGINE, "programs at the start"),
 }
 

@@ -88,17 +88,21 @@ def test_tokens_are_those_of_generate_whatever_the_blocks(tiny_file: Path, engin
     assert runner.requests == {}
 
 
-def test_a_plain_request_has_its_tokens_chosen_on_the_device(engine: Any) -> None:
+@pytest.mark.parametrize(("most", "on_device"), [("likeliest", 1), ("drawn-truncated", 4)])
+def test_a_plain_request_has_its_tokens_chosen_on_the_device(most: str, on_device: int, engine: Any) -> None:
     """One that asks for more takes logits, and so does its neighbour in the same step."""
     asked = (
-        {}, {"logprobs": 1}, {"logit_bias": {9: 4.0}}, {"frequency_penalty": 0.5}, {"allowed_token_ids": [5, 9]},
-        {"bad_words_token_ids": [[40]]}, {"structured_outputs": object()}, {"temperature": 0.7, "seed": 3},
+        {}, {"temperature": 0.7, "seed": 3}, {"temperature": 0.8, "seed": 4, "top_k": 9, "top_p": 0.7},
+        {"temperature": 0.9, "seed": 5, "min_p": 0.01}, {"logprobs": 1}, {"logit_bias": {9: 4.0}},
+        {"frequency_penalty": 0.5}, {"allowed_token_ids": [5, 9]},
+        {"bad_words_token_ids": [[40]]}, {"structured_outputs": object()},
+        {"temperature": 0.7, "seed": 3, "logprobs": 0},
     )  # fmt: skip
-    host, device = Runner(engine, clock=Clock()), Runner(engine, clock=Clock(), on_device_sampling=True)
+    host, device = Runner(engine, clock=Clock()), Runner(engine, clock=Clock(), on_device_sampling=most)
     for i, more in enumerate(asked):
         first, second = host.clock.now, device.clock.now
         assert answer(host, "a", PROMPT, [3], 5, **more) == answer(device, "a", PROMPT, [3], 5, **more), more
-        assert (device.clock.now - second == pytest.approx(host.clock.now - first)) == (i > 0), more
+        assert (device.clock.now - second == pytest.approx(host.clock.now - first)) == (i >= on_device), more
     together = []
     for runner in (host, device):
         both = [new("a", PROMPT, [2]), new("b", [11, 80, 3], [5], temperature=0.5, seed=1)]

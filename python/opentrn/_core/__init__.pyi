@@ -258,40 +258,8 @@ class Machine:
     def opcode_counts(self) -> dict: ...
 
 class VirtualRegister:
-    def __add__(self, other: Any) -> Any: ...
-
     def __bool__(register) -> bool:
         """`bool(register)` on a machine that records device loops where there is one."""
-
-    def __eq__(self, other: Any) -> Any: ...
-
-    def __floordiv__(self, other: Any) -> Any: ...
-
-    def __ge__(self, other: Any) -> Any: ...
-
-    def __gt__(self, other: Any) -> Any: ...
-
-    def __le__(self, other: Any) -> Any: ...
-
-    def __lt__(self, other: Any) -> Any: ...
-
-    def __mod__(self, other: Any) -> Any: ...
-
-    def __mul__(self, other: Any) -> Any: ...
-
-    def __neg__(self) -> int: ...
-
-    def __radd__(self, other: Any) -> Any: ...
-
-    def __rfloordiv__(self, other: Any) -> Any: ...
-
-    def __rmod__(self, other: Any) -> Any: ...
-
-    def __rmul__(self, other: Any) -> Any: ...
-
-    def __rsub__(self, other: Any) -> Any: ...
-
-    def __sub__(self, other: Any) -> Any: ...
 
     def __init__(self, state: int | None = None, frozen: bool = False) -> None: ...
 
@@ -306,6 +274,38 @@ class VirtualRegister:
 
     @property
     def value(self) -> int: ...
+
+    def __add__(self, arg: object, /) -> object: ...
+
+    def __radd__(self, arg: object, /) -> object: ...
+
+    def __sub__(self, arg: object, /) -> object: ...
+
+    def __rsub__(self, arg: object, /) -> object: ...
+
+    def __mul__(self, arg: object, /) -> object: ...
+
+    def __rmul__(self, arg: object, /) -> object: ...
+
+    def __floordiv__(self, arg: object, /) -> object: ...
+
+    def __rfloordiv__(self, arg: object, /) -> object: ...
+
+    def __mod__(self, arg: object, /) -> object: ...
+
+    def __rmod__(self, arg: object, /) -> object: ...
+
+    def __lt__(self, arg: object, /) -> object: ...
+
+    def __le__(self, arg: object, /) -> object: ...
+
+    def __gt__(self, arg: object, /) -> object: ...
+
+    def __ge__(self, arg: object, /) -> object: ...
+
+    def __eq__(self, arg: object, /) -> Any: ...
+
+    def __neg__(self) -> int: ...
 
 def current_or_none() -> Machine: ...
 
@@ -332,8 +332,6 @@ def register_alloc(x: object | None = None) -> VirtualRegister: ...
 def register_move(dst: VirtualRegister, src: object) -> None: ...
 
 def register_load(dst: VirtualRegister, src: NkiTensor) -> None: ...
-
-def register_alu(op: object, a: object, b: object) -> VirtualRegister: ...
 
 def register_store(dst: NkiTensor, src: VirtualRegister) -> None: ...
 
@@ -651,14 +649,6 @@ def has_custom_op(name: str) -> bool: ...
 def load_custom_ops_of_environment() -> None: ...
 
 def set_custom_op_time(name: str, ns: float, cycles_per_element: float) -> None: ...
-
-def boxes_of(truth: Annotated[NDArray[numpy.bool_], dict(order='C', device='cpu', writable=False)]) -> list:
-    """
-    Boxes that cover exactly the true values: (start, step, count) of each axis.
-    """
-
-def boxes_of_axes(axes: Sequence[Annotated[NDArray[numpy.bool_], dict(order='C', device='cpu', writable=False)]]) -> list:
-    """Boxes of a product of one set of indices per axis."""
 
 class LoadedModel:
     @property
@@ -995,6 +985,93 @@ def digest_of_files(files: Sequence[Attachment]) -> str:
 def sha256_of_file(path: str | os.PathLike) -> str:
     """In hexadecimal. Raises InputError for a file that cannot be read."""
 
+class OpDiff:
+    """One op's value on the device against float64."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def op(self) -> str: ...
+
+    @property
+    def name(self) -> str:
+        """The framework's; empty where it has none."""
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def judgement(self) -> str: ...
+
+    @property
+    def max_abs(self) -> float:
+        """The accumulated error: against the model in float64."""
+
+    @property
+    def max_rel(self) -> float:
+        """That of the largest element."""
+
+    @property
+    def own_ulp(self) -> float:
+        """
+        The op's own error in units in the last place; of integers, elements that differ.
+        """
+
+    @property
+    def of_limit(self) -> float | None:
+        """
+        The largest own error over what rounding explains there; None when no limit is known.
+        """
+
+    @property
+    def verdict(self) -> str:
+        """exact, rounding, bug or not judged."""
+
+    @property
+    def place(self) -> str:
+        """The framework's name of the op, else its line."""
+
+class Diff:
+    """What diff() found; `ops` in program order."""
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def ops(self) -> list[OpDiff]: ...
+
+    @property
+    def results(self) -> list:
+        """Of the model as it is compiled, against float64."""
+
+    def add_result(self, fused: object, kept: object, exact: object, element: str, model: object | None) -> None:
+        """
+        A result as it is compiled, with what the run that kept every value gave, float64, and float64 of the model without what changes values; values are (element, shape, bytes).
+        """
+
+    @property
+    def first_bug(self) -> OpDiff | None:
+        """The first op whose own error rounding does not explain."""
+
+    @property
+    def is_clean(self) -> bool:
+        """No bug, neither in an op nor in the fused program."""
+
+    def json(self) -> dict[str, Any]:
+        """Plain data."""
+
+    def text(self, *, rows_max: int = 12) -> str:
+        """
+        For a terminal, at most 79 columns: the ops of the largest own error first, those in doubt above all.
+        """
+
 class ObservedValues:
     """
     A prepared graph with every op's value as a result (compiler/observed_values.h).
@@ -1014,22 +1091,15 @@ class ObservedValues:
     def whole(self) -> graph.Module:
         """The graph."""
 
-    def judge(self, arguments: list, device: list, whole: list) -> list:
+    def has_values_of(self, other: ObservedValues) -> bool:
+        """Whether both have values of the same types."""
+
+    def judge(self, target: str, arguments: list, device: list, whole: list) -> Diff:
         """
-        (max_abs, max_rel, own_ulp, of_limit, verdict) of each value: what the device made of it against float64. Values are (element, shape, bytes); `whole`: what the graph gives in float64.
+        What the device made of each value against float64. Values are (element, shape, bytes); `whole`: what the graph gives in float64.
         """
 
 def observe(module: graph.Module) -> ObservedValues: ...
-
-def compare_result(fused: object, kept: object, exact: object, element: str) -> dict:
-    """
-    A result of the model as it is compiled, against float64 and against the run that kept every value; values are (element, shape, bytes).
-    """
-
-def distance(have: object, want: object) -> dict:
-    """
-    {relative_rms, cosine} of a result from that of the model as it is stated; values are (element, shape, bytes).
-    """
 
 class Ask:
     """
@@ -1245,6 +1315,11 @@ class Gguf:
 
 def read_gguf(path: str | os.PathLike) -> Gguf: ...
 
+def write_checkpoint(file: Gguf, folder: str | os.PathLike, element: str, stop_tokens: Sequence[int]) -> None:
+    """
+    config.json and model.safetensors of a GGUF file's model, in a folder that is made.
+    """
+
 class Checkpoint:
     @property
     def config(self) -> str: ...
@@ -1258,25 +1333,23 @@ def decoder_context(arg: Gguf, /) -> int: ...
 def decoder_context(arg: Checkpoint, /) -> int: ...
 
 @overload
-def decoder_engine(file: Gguf, target: str, element: str, block_tokens: int, blocks: int, sequences: Sequence[int], tokens: Sequence[int], contexts: Sequence[int], lora: str | os.PathLike | None = None, ranks: int = 1, instance: str = '', cores_per_rank: int = 1, features: bool = False) -> DecoderEngine: ...
+def decoder_engine(file: Gguf, target: str, element: str, block_tokens: int, blocks: int, sequences: Sequence[int], tokens: Sequence[int], contexts: Sequence[int], lora: str | os.PathLike | None = None, ranks: int = 1, instance: str = '', cores_per_rank: int = 1, features: bool = False, quantization: str = 'none') -> DecoderEngine: ...
 
 @overload
-def decoder_engine(file: Checkpoint, target: str, element: str, block_tokens: int, blocks: int, sequences: Sequence[int], tokens: Sequence[int], contexts: Sequence[int], lora: str | os.PathLike | None = None, ranks: int = 1, instance: str = '', cores_per_rank: int = 1, features: bool = False) -> DecoderEngine: ...
+def decoder_engine(file: Checkpoint, target: str, element: str, block_tokens: int, blocks: int, sequences: Sequence[int], tokens: Sequence[int], contexts: Sequence[int], lora: str | os.PathLike | None = None, ranks: int = 1, instance: str = '', cores_per_rank: int = 1, features: bool = False, quantization: str = 'none') -> DecoderEngine: ...
 
 def eagle_engine(file: Checkpoint, model: DecoderEngine, block_tokens: int, blocks: int, sequences: Sequence[int], tokens: Sequence[int], contexts: Sequence[int]) -> DecoderEngine: ...
 
 def is_eagle(file: Checkpoint) -> bool: ...
 
-def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, sequence_ranks: int = 1, chooses: bool = False, cores_per_rank: int = 1) -> Timing: ...
+def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, sequence_ranks: int = 1, choice: str = "host", cores_per_rank: int = 1, quantization: str = "none") -> Timing: ...
 
-def exchange_us_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], ranks: int, instance: str, cores_per_rank: int = 1, chooses: bool = False) -> float: ...
+def exchange_us_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], ranks: int, instance: str, cores_per_rank: int = 1, choice: str = 'host') -> float: ...
 
-def results_us_of_config(config: str, bucket: tuple[int, int, int, bool], chooses: bool = False) -> float: ...
+def results_us_of_config(config: str, bucket: tuple[int, int, int, bool], choice: str = 'host') -> float: ...
 
 class DecoderEngine:
     def step(self, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], every_token: bool = False, adapter: int = 0) -> tuple: ...
-
-    def choose_tokens(self, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], every_token: bool = False) -> tuple[list[int], list[float]]: ...
 
     @overload
     def add_adapter(self, file: Gguf, folder: str | os.PathLike) -> int: ...
@@ -1284,17 +1357,17 @@ class DecoderEngine:
     @overload
     def add_adapter(self, file: Checkpoint, folder: str | os.PathLike) -> int: ...
 
-    def time(self, bucket: tuple[int, int, int, bool], settings: Sequence[str] = [], chooses: bool = False) -> Timing: ...
+    def time(self, bucket: tuple[int, int, int, bool], settings: Sequence[str] = [], choice: str = "host") -> Timing: ...
 
-    def exchange_us(self, bucket: tuple[int, int, int, bool], chooses: bool = False) -> float: ...
+    def exchange_us(self, bucket: tuple[int, int, int, bool], choice: str = 'host') -> float: ...
 
-    def results_us(self, bucket: tuple[int, int, int, bool], chooses: bool = False) -> float: ...
+    def results_us(self, bucket: tuple[int, int, int, bool], choice: str = 'host') -> float: ...
 
     def bucket_of(self, sequences: int, tokens: int, context: int, every_token: bool = False) -> tuple[int, int, int, bool]: ...
 
-    def bucket_text(self, bucket: tuple[int, int, int, bool], chooses: bool = False) -> str: ...
+    def bucket_text(self, bucket: tuple[int, int, int, bool], choice: str = 'host') -> str: ...
 
-    def prepare(self, bucket: tuple[int, int, int, bool], chooses: bool = False) -> int: ...
+    def prepare(self, bucket: tuple[int, int, int, bool], choice: str = 'host') -> int: ...
 
     def listing(self, bucket: tuple[int, int, int, bool]) -> str: ...
 
@@ -1325,6 +1398,37 @@ def decoder_generation(engine: DecoderEngine, requests: Sequence[tuple[Sequence[
 
 def guessed_tokens(text: Sequence[int], speculation: tuple[int, int, int], most: int) -> list[int]: ...
 
+class ToolReader:
+    def __init__(self, forced: bool, open: bool) -> None: ...
+
+    def add(self, text: str) -> list:
+        """(kind, text, name) of what more text makes certain."""
+
+    def rest(self) -> list:
+        """The same of what is left at the end."""
+
+    @property
+    def calls(self) -> int: ...
+
+class HarmonyReader:
+    def __init__(self) -> None: ...
+
+    def add(self, text: str) -> list:
+        """(kind, text, name) of what more text makes certain."""
+
+    def rest(self) -> list:
+        """The same of what is left at the end."""
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def thinks(self) -> bool:
+        """Whether what comes now is reasoning."""
+
+def power_of_two_sizes(first: int, last: int) -> list[int]:
+    """first, twice that, ... up to `last`, which is the last one."""
+
 class TokenDraws:
     def __init__(self, seed: int) -> None: ...
 
@@ -1349,7 +1453,9 @@ class Server:
 
 def model_server(engine: DecoderEngine, options: dict, linear: str, table: str, draft: DecoderEngine | None = None) -> Server: ...
 
-def are_of_likeliest(arg: dict, /) -> bool: ...
+def choice_of(arg: dict, /) -> str: ...
+
+def choose_tokens(engine: DecoderEngine, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], params: Sequence[dict], draws: Sequence[TokenDraws], choice: str = 'likeliest', every_token: bool = False) -> tuple[list[int], list[float]]: ...
 
 def drawing_server(vocabulary: int, choices: Sequence[int], options: dict, linear: str, table: str) -> Server: ...
 

@@ -2,7 +2,10 @@
 """Tensors and views of NKI 0.1."""
 
 import types
-from typing import Any
+from typing import Annotated, Any
+
+import numpy
+from numpy.typing import NDArray
 
 
 class Tensor:
@@ -67,13 +70,25 @@ class Tile:
 
     with_ones: types.MethodDescriptorType = ...
 
-    quick_view: types.MethodDescriptorType = ...
-
     same_place: types.MethodDescriptorType = ...
 
     overlaps: types.MethodDescriptorType = ...
 
     addresses_span: types.MethodDescriptorType = ...
+
+    permute: types.MethodDescriptorType = ...
+
+    broadcast_view: types.MethodDescriptorType = ...
+
+    column: types.MethodDescriptorType = ...
+
+    reshape: types.MethodDescriptorType = ...
+
+    expand_dims: types.MethodDescriptorType = ...
+
+    view: types.MethodDescriptorType = ...
+
+    holds_something: types.MethodDescriptorType = ...
 
     deferred: types.MemberDescriptorType = ...
 
@@ -125,30 +140,143 @@ class Deferred:
 def configure(**kwargs) -> None: ...
 
 class IndexExpr:
-    def __add__(self, value, /):
-        """Return self+value."""
+    """Integers over index axes; immutable."""
 
-    def __radd__(self, value, /):
-        """Return value+self."""
+    def __init__(self, value: int) -> None: ...
 
-    def __sub__(self, value, /):
-        """Return self-value."""
+    @property
+    def shape(self) -> tuple: ...
 
-    def __rsub__(self, value, /):
-        """Return value-self."""
+    @property
+    def ndim(self) -> int: ...
 
-    def __mul__(self, value, /):
-        """Return self*value."""
+    @property
+    def constant(self) -> int: ...
 
-    def __rmul__(self, value, /):
-        """Return value*self."""
+    @property
+    def axes(self) -> dict:
+        """
+        Values along each axis that matters, by its number from the last; the first is 0.
+        """
 
-    def __getitem__(self, key, /):
-        """Return self[key]."""
+    @property
+    def dense(self) -> object:
+        """What mixes axes; None where nothing does."""
 
-    form: types.MemberDescriptorType = ...
+    def values(self) -> object: ...
 
-    constant: types.MemberDescriptorType = ...
+    def range(self) -> tuple[int, int]:
+        """Smallest and largest value."""
+
+    def pattern(self, box: object, what: str) -> tuple:
+        """
+        (pattern of the free axes, offset, channel_multiplier) of an affine expression in a box.
+        """
+
+    def __repr__(self) -> str: ...
+
+    def __len__(self) -> int: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __setitem__(self, arg0: object, arg1: object, /) -> None: ...
+
+    def __getitem__(self, arg: object, /) -> IndexExpr: ...
+
+    def __add__(self, arg: object, /) -> object: ...
+
+    def __radd__(self, arg: object, /) -> object: ...
+
+    def __sub__(self, arg: object, /) -> object: ...
+
+    def __rsub__(self, arg: object, /) -> object: ...
+
+    def __mul__(self, arg: object, /) -> object: ...
+
+    def __rmul__(self, arg: object, /) -> object: ...
+
+    def __neg__(self) -> IndexExpr: ...
+
+    def __floordiv__(self, arg: object, /) -> object: ...
+
+    def __mod__(self, arg: object, /) -> object: ...
+
+    def __lt__(self, arg: object, /) -> object: ...
+
+    def __le__(self, arg: object, /) -> object: ...
+
+    def __gt__(self, arg: object, /) -> object: ...
+
+    def __ge__(self, arg: object, /) -> object: ...
+
+    def __eq__(self, arg: object, /) -> Any: ...
+
+    def __ne__(self, arg: object, /) -> Any: ...
+
+    def __hash__(self) -> int: ...
+
+    __array_priority__: int = 1000
+
+def arange(*args) -> IndexExpr:
+    """Indices as numpy.arange, of shape [n]."""
+
+def grid_of(key: object) -> list[IndexExpr]:
+    """An expression for each axis of nl.mgrid[key], all of one shape."""
+
+class Predicate:
+    """A conjunction of comparisons of index expressions."""
+
+    @staticmethod
+    def of_values(truth: Annotated[NDArray[numpy.bool_], dict(order='C', device='cpu', writable=False)]) -> Predicate:
+        """A mask of these truth values."""
+
+    @property
+    def shape(self) -> tuple: ...
+
+    def values(self) -> object: ...
+
+    def single_test(self) -> tuple[IndexExpr, str] | None:
+        """
+        (expression, operator) of a mask that is one comparison of an expression with 0; else None.
+        """
+
+    def __repr__(self) -> str: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __and__(self, arg: object, /) -> object: ...
+
+    def __rand__(self, arg: object, /) -> object: ...
+
+    def __or__(self, arg: object, /) -> object: ...
+
+    def __ror__(self, arg: object, /) -> object: ...
+
+    def __invert__(self) -> Predicate: ...
+
+    def __hash__(self) -> int: ...
+
+    __array_priority__: int = 1000
+
+def regions(mask: object | None, shape: tuple, what: str) -> list:
+    """
+    The boxes of an index space that a mask leaves: one full box for None or True, none for False.
+    """
+
+def boxes_of(truth: Annotated[NDArray[numpy.bool_], dict(order='C', device='cpu', writable=False)]) -> list:
+    """Boxes that cover exactly the true values."""
+
+def full_box(shape: tuple) -> tuple:
+    """The whole index space of a shape."""
+
+def is_full(box: tuple, shape: tuple) -> bool:
+    """Whether a box covers the shape in order."""
+
+def whole(value: object, what: str) -> int:
+    """A count or an index as an int; a fraction is refused."""
+
+def broadcast_shapes(*args) -> tuple:
+    """NumPy's broadcasting of shapes."""
 
 def flush(*args, **kwargs) -> Any:
     """Issue the waiting instruction, if there is one."""

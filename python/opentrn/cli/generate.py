@@ -34,7 +34,8 @@ def generate_command(options: argparse.Namespace) -> int:
         progress.begin("loading the weights")
         model = LanguageModel(
             options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts),
-            lora=options.lora, speculate=options.speculate, draft_model=options.draft_model, ranks=options.ranks,
+            lora=options.lora, quantization=options.quantization, speculate=options.speculate,
+            draft_model=options.draft_model, ranks=options.ranks,
             instance=options.instance,
         )  # fmt: skip
         if options.context > max(model.trained, _CONTEXT):
@@ -197,6 +198,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
     parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
                         help="type of weights, keys and values (f16, as in llama.cpp)")  # fmt: skip
+    parser.add_argument("--quantization", default="none", metavar="TYPE",
+                        help="type of the matrices of layers, with a scale for each output: int8, fp8_e4m3, fp8_e5m2 "
+                             "or, on trn3, fp8_e4m3fn (none: that of --dtype)")  # fmt: skip
     cli_model.add_json(parser)
     cli_model.add_progress(parser)
 

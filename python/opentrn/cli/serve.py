@@ -49,6 +49,7 @@ def serve_command(options: argparse.Namespace) -> int:
             trace=options.trace,
             audit=options.audit,
             lora=options.lora,
+            quantization=options.quantization,
             adapters=dict(options.lora_modules or ()),
             ranks=options.ranks,
             instance=options.instance,

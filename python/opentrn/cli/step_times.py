@@ -26,7 +26,7 @@ def step_times_command(options: argparse.Namespace) -> int:
         model = _model(options)
         for name, bucket in _programs(model):
             progress.begin(f"timing {name}")
-            program = model.program(bucket, chooses=options.on_device_sampling)
+            program = model.program(bucket, choice=options.choice)
             rows.append({"program": name, "us": program.predicted_us, "bound_by": program.bound_by,
                          "band": program.band})  # fmt: skip
             bands.setdefault(program.band.get("kind", program.trust), f"{name}: {program.trust}")
@@ -52,6 +52,7 @@ def _model(options: argparse.Namespace) -> Any:
     sizes = {"target": options.target, "dtype": options.dtype, "context": options.max_model_len,
              "sequences": options.max_num_seqs}  # fmt: skip
     sizes |= {"ranks": options.ranks, "instance": options.instance, "lnc": options.lnc}
+    sizes |= {"quantization": options.quantization}
     if options.model.endswith(".json"):
         return SizesOnly(Path(options.model), **sizes)
     return LanguageModel(options.model, **sizes)
@@ -101,6 +102,8 @@ def add_command(commands: Any) -> None:
     add_ranks(parser)
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2),
                         help="physical cores of a rank: 2 for logical cores, Trainium2's default (1)")  # fmt: skip
-    parser.add_argument("--on-device-sampling", action="store_true",
-                        help="programs choose the likeliest tokens, and no logits go to the host")  # fmt: skip
+    parser.add_argument("--on-device-sampling", dest="choice", nargs="?", default="host", const="likeliest",
+                        choices=("likeliest", "drawn", "drawn-truncated"), metavar="HOW",
+                        help="programs give tokens, and no logits go to the host: the likeliest ones (default), drawn "
+                             "ones, or drawn-truncated ones, by top-k and top-p")  # fmt: skip
     parser.set_defaults(command=step_times_command)

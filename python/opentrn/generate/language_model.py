@@ -97,6 +97,8 @@ class LanguageModel:
     smaller model of the same tokens, by what `source` takes, or a folder with an EAGLE head of the model, which guesses
     them in its place, on the same cores.
     lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
+    quantization: of the matrices of layers, with a scale for each output: "int8", "fp8_e4m3", "fp8_e5m2" or, on trn3,
+    "fp8_e4m3fn"; "none" keeps them in dtype. Neither the head nor tables of embeddings are narrowed.
     ranks: NeuronCores of one `instance` that share every layer (tensor parallel), by default the target. Their sums are
     rounded to `dtype`, so logits differ from those of one core by rounding. lnc: physical cores of each of them, which
     share the rank's part in the same way.
@@ -113,6 +115,7 @@ class LanguageModel:
         pad_to: Bucket | None = None,
         sizes: tuple[list[int], list[int], list[int]] | None = None,
         lora: str | Path | None = None,
+        quantization: str = "none",
         speculate: int = 0,
         draft_model: str | Path | None = None,
         ranks: int = 1,
@@ -169,13 +172,14 @@ class LanguageModel:
             instance=instance or "",
             cores_per_rank=lnc,
             features=draft_model is not None and is_eagle(draft_model),
+            quantization=quantization,
         )
         self.config: dict[str, Any] = self._engine.config
         self._pooled: Any = None
         self._pooled_us: dict[Bucket, float] = {}
         self._embedding = threading.Lock()
         self.programs: dict[Bucket, Program] = {}
-        self.choosing: dict[Bucket, Program] = {}  # those of the likeliest tokens
+        self.choosing: dict[tuple[Bucket, str], Program] = {}  # those that choose tokens, and how
         self.answers: list[Answer] = []
         self.draft: LanguageModel | None = None
         if draft_model is not None:
@@ -289,7 +293,7 @@ class LanguageModel:
         predicted = 0.0
         for bucket in buckets:
             assert self.draft
-            program = self.draft.program(bucket, chooses=True)
+            program = self.draft.program(bucket, choice="likeliest")
             program.runs += 1
             predicted += program.predicted_us
         return predicted
@@ -335,21 +339,26 @@ class LanguageModel:
             return rows[0] / np.linalg.norm(rows[0]), predicted
 
     # -- programs
-    def program(self, bucket: Bucket, *, chooses: bool = False) -> Program:
-        """The compiled step of these sizes, with its predicted time. chooses: the likeliest tokens on the device, in
-        place of logits; generate() takes logits, a draft model tokens."""
-        made = self.choosing if chooses else self.programs
-        if bucket not in made:
-            made[bucket] = self._program(bucket, chooses)
-        return made[bucket]
+    def program(self, bucket: Bucket, *, choice: str = "host") -> Program:
+        """The compiled step of these sizes, with its predicted time. choice: who gives its tokens. The "host", of
+        logits, as generate() does; or the program: the "likeliest" ones, as a draft model's does, "drawn" ones by
+        temperature and min_p, or "drawn-truncated" ones, by top_k and top_p too."""
+        found = self.programs.get(bucket) if choice == "host" else self.choosing.get((bucket, choice))
+        if found is None:
+            found = self._program(bucket, choice)
+            if choice == "host":
+                self.programs[bucket] = found
+            else:
+                self.choosing[bucket, choice] = found
+        return found
 
-    def _program(self, bucket: Bucket, chooses: bool) -> Program:
-        timing: Any = self._engine.time(bucket, chooses=chooses)
-        exchange = self._engine.exchange_us(bucket, chooses)
-        predicted = time_on_stack(timing, self._cores) + exchange + self._engine.results_us(bucket, chooses)
+    def _program(self, bucket: Bucket, choice: str) -> Program:
+        timing: Any = self._engine.time(bucket, choice=choice)
+        exchange = self._engine.exchange_us(bucket, choice)
+        predicted = time_on_stack(timing, self._cores) + exchange + self._engine.results_us(bucket, choice)
         band, trust = band_of(timing, predicted / timing.time_us)
         return Program(
-            bucket, self._engine.bucket_text(bucket, chooses), self._engine.prepare(bucket, chooses), predicted,
+            bucket, self._engine.bucket_text(bucket, choice), self._engine.prepare(bucket, choice), predicted,
             exchange, timing.bound_by, band, trust,
         )  # fmt: skip
 
@@ -388,9 +397,9 @@ class EagleHead(LanguageModel):
 def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], list[int]]:
     """Sizes of programs for so many positions and answers at once: sequences, new tokens, positions."""
     return (
-        _doubled(1, sequences),
+        _core.power_of_two_sizes(1, sequences),
         [size for size in _TOKEN_BUCKETS if size <= context],
-        _doubled(min(_FIRST_CONTEXT, context), context),
+        _core.power_of_two_sizes(min(_FIRST_CONTEXT, context), context),
     )
 
 
@@ -398,15 +407,6 @@ def _with_guesses(tokens: list[int], guesses: int) -> list[int]:
     """With a size for the newest token and guesses behind it."""
     size = 1 << guesses.bit_length()  # the smallest power of two above
     return sorted({size, *tokens}) if guesses > 0 and size < tokens[-1] else tokens
-
-
-def _doubled(first: int, last: int) -> list[int]:
-    """first, twice that, ... up to `last`, which is the last one."""
-    sizes = []
-    while first < last:
-        sizes.append(first)
-        first *= 2
-    return [*sizes, last]
 
 
 class TextStream:

@@ -40,7 +40,7 @@ class StepTime:
 
 class SizesOnly:
     """path: a config.json of Hugging Face's. ranks: NeuronCores that share the model, on one `instance`.
-    lnc: physical cores of each of them.
+    lnc: physical cores of each of them. quantization: as LanguageModel's.
 
     The attributes are those of LanguageModel that step times need. Raises InputError for a file that is none, and for
     ranks without an instance.
@@ -48,9 +48,10 @@ class SizesOnly:
 
     def __init__(
         self, path: Path, *, target: str | None = None, dtype: str = "f16", context: int = 2048, sequences: int = 1,
-        ranks: int = 1, instance: str | None = None, lnc: int = 1,
+        ranks: int = 1, instance: str | None = None, lnc: int = 1, quantization: str = "none",
     ) -> None:  # fmt: skip
         self.path, self.target, self.dtype = path, environment.target(target or instance), dtype
+        self._quantization = quantization
         try:
             self._text = _core.read_text_file(path, "generate.step_times", "a config.json")
             found = json.loads(self._text)
@@ -73,29 +74,30 @@ class SizesOnly:
         self.ranks, self.instance = ranks, instance
         self.buckets = program_sizes(self.context, sequences)
 
-    def program(self, bucket: Bucket, *, chooses: bool = False) -> StepTime:
-        """The step of these sizes. chooses: the likeliest tokens on the device, in place of logits."""
+    def program(self, bucket: Bucket, *, choice: str = "host") -> StepTime:
+        """The step of these sizes. choice: as LanguageModel.program."""
         few, many = (self._layers, self._layers) if self._layers <= _SHORT[1] else _SHORT
-        long = self._timed(bucket, many, chooses)
+        long = self._timed(bucket, many, choice)
         device = time_on_stack(long, self._cores)
         if few < many:
-            short = time_on_stack(self._timed(bucket, few, chooses), self._cores)
+            short = time_on_stack(self._timed(bucket, few, choice), self._cores)
             device += (self._layers - many) * (device - short) / (many - few)
-        exchange = self._exchange(bucket, chooses)
-        predicted = device + exchange + _core.results_us_of_config(self._text, bucket, chooses)
+        exchange = self._exchange(bucket, choice)
+        predicted = device + exchange + _core.results_us_of_config(self._text, bucket, choice)
         band, trust = band_of(long, predicted / long.time_us)
         return StepTime(predicted, exchange, long.bound_by, band, trust)
 
-    def _timed(self, bucket: Bucket, layers: int, chooses: bool) -> Any:
+    def _timed(self, bucket: Bucket, layers: int, choice: str) -> Any:
         return _core.time_of_config(
-            self._text, self.target, self.dtype, bucket, self._cores, layers, chooses=chooses, cores_per_rank=self._lnc
-        )
+            self._text, self.target, self.dtype, bucket, self._cores, layers, choice=choice, cores_per_rank=self._lnc,
+            quantization=self._quantization,
+        )  # fmt: skip
 
-    def _exchange(self, bucket: Bucket, chooses: bool) -> float:
+    def _exchange(self, bucket: Bucket, choice: str) -> float:
         """Microseconds: sums of the rows of the hidden size after attention and after the feed-forward layer, and the
-        logits of each sequence in fp32 or, where tokens are chosen, each rank's likeliest token."""
+        logits of each sequence in fp32 or, of the likeliest tokens, each rank's."""
         return float(
             _core.exchange_us_of_config(
-                self._text, self.target, self.dtype, bucket, self._cores, self.instance or "", self._lnc, chooses
+                self._text, self.target, self.dtype, bucket, self._cores, self.instance or "", self._lnc, choice
             )
         )

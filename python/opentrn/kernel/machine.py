@@ -137,66 +137,7 @@ members.add(NkiTensor, {
 })  # fmt: skip
 
 
-def _in_device_loop() -> bool:
-    machine = current_or_none()
-    return machine is not None and machine.open_loops > 0
-
-
-def _in_repeated_loop() -> bool:
-    """In a device loop that Python repeats, as an eager machine has them."""
-    return getattr(current_or_none(), "repeated_loops", 0) > 0
-
-
-# Operators that a sequencer computes on its registers, by their name as ALU operators.
-_DEVICE_OPERATORS = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "lt": "less", "le": "less_equal", "gt": "greater",
-    "ge": "greater_equal", "eq": "equal",
-}  # fmt: skip
-
-
-def _operator(operation: Callable[[int, int], Any], symbol: str, swapped: bool) -> Callable[[Any, Any], Any]:
-    def apply(self: Any, other: Any) -> Any:
-        left, right = (other, self) if swapped else (self, other)
-        if symbol in _DEVICE_OPERATORS and _in_device_loop():
-            return _core.register_alu(_DEVICE_OPERATORS[symbol], left, right)
-        value = operation(int(left), int(right))
-        if symbol in _DEVICE_OPERATORS and _in_repeated_loop():
-            return VirtualRegister(int(value))
-        return value
-
-    return apply
-
-
-# Outside of device loops a register has a value whenever it is looked at, so arithmetic gives plain ints.
-# Inside, where the body is recorded once, it gives a register that the device computes; where Python repeats the
-# body, a register too, so that what takes a register takes it either way.
-for _symbol, _operation in {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-}.items():
-    setattr(VirtualRegister, f"__{_symbol}__", _operator(_operation, _symbol, False))
-    setattr(VirtualRegister, f"__r{_symbol}__", _operator(_operation, _symbol, True))
-for _symbol, _operation in {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-}.items():
-    setattr(VirtualRegister, f"__{_symbol}__", _operator(_operation, _symbol, False))
-
-
-def _negative(self: VirtualRegister) -> int:
-    return -int(self)
-
-
-members.add(
-    VirtualRegister,
-    {"__bool__": register_truth.truth, "__hash__": object.__hash__, "__neg__": _negative},
-)
+members.add(VirtualRegister, {"__bool__": register_truth.truth, "__hash__": object.__hash__})
 
 
 def from_array(

@@ -24,7 +24,7 @@ handed to it, so that all have the sizes of the device's run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,110 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Diff", "OpDiff", "StagedDiff", "diff"]
 
-# What the device holds in place of a type that it has not.
-NARROWED = {"f64": "f32", "i64": "i32", "ui64": "ui32", "index": "i32"}
-
-
-@dataclass(frozen=True)
-class OpDiff:
-    """One op's value on the device.
-
-    `max_abs`, `max_rel` (of the largest element): the accumulated error. `own_ulp`: the op's own error in units
-    in the last place of its type (for integers: elements that differ). `of_limit`: the largest own error over what
-    rounding explains at that element; None when no limit is known. `verdict`: "exact", "rounding", "bug" or
-    "not judged".
-    """
-
-    number: int
-    op: str
-    name: str
-    file: str
-    line: int
-    type: str
-    judgement: str
-    max_abs: float
-    max_rel: float
-    own_ulp: float
-    of_limit: float | None
-    verdict: str
-
-    @property
-    def place(self) -> str:
-        """The framework's name of the op, else its line."""
-        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
-
-
-@dataclass(frozen=True)
-class Diff:
-    """What diff() found; `ops` in program order, `results` of the model as it is compiled without them."""
-
-    target: str
-    ops: list[OpDiff]
-    results: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def first_bug(self) -> OpDiff | None:
-        """The first op whose own error rounding does not explain."""
-        return next((row for row in self.ops if row.verdict == "bug"), None)
-
-    @property
-    def is_clean(self) -> bool:
-        """No bug, neither in an op nor in the fused program."""
-        return self.first_bug is None and all(row["verdict"] != "bug" for row in self.results)
-
-    def json(self) -> dict[str, Any]:
-        """Plain data."""
-        first = self.first_bug
-        return {
-            "target": self.target,
-            "first_bug": asdict(first) if first else None,
-            "is_clean": self.is_clean,
-            "results": self.results,
-            "ops": [asdict(row) for row in self.ops],
-        }
-
-    def text(self, *, rows_max: int = 12) -> str:
-        """For a terminal, at most 79 columns: the ops of the largest own error first, those in doubt above all."""
-        rank = {"bug": 0, "not judged": 1, "rounding": 2, "exact": 3}
-        shown = sorted(self.ops, key=lambda row: (rank[row.verdict], -(row.of_limit or 0), row.number))
-        del shown[rows_max:]
-        lines = [
-            f"{len(self.ops)} ops on {self.target} against float64",
-            f"  {'op':<16} {'at':<20} {'max abs':>7} {'rel':>7}  {'own limit':>9}  verdict",
-        ]
-        lines += [
-            f"  {_tail(row.op.rpartition('.')[2], 16):<16} {_tail(row.place, 20):<20} {row.max_abs:>7.0e}"
-            f" {row.max_rel:>7.0e}  {_share(row.of_limit):>9}  {row.verdict}"
-            for row in shown
-        ]
-        if len(self.ops) > len(shown):
-            lines.append(f"  ... and {len(self.ops) - len(shown)} more")
-        lines.append("  abs, rel: accumulated; own limit: own error over what rounding explains")
-        for number, row in enumerate(self.results):
-            lines.append(
-                f"result {number}: max abs {row['max_abs']:.1e}, rel {row['max_rel']:.1e};"
-                f" fused: {'same bits' if row['same_bits'] else 'other bits'}, {row['verdict']}"
-            )
-            if "from_model" in row:
-                lines.append(
-                    f"  from the model without these options: relative RMS {row['from_model']['relative_rms']:.1e},"
-                    f" cosine {row['from_model']['cosine']:.6f}"
-                )
-        first = self.first_bug
-        if first is None:
-            lines.append("every judged op's error is what rounding explains")
-        else:
-            lines.append(f"first bug: op {first.number}, {first.op} -> {first.type}")
-            lines.append(
-                f"  at {first.name or first.place}" + (f" ({first.file}:{first.line})" if first.line else "")
-            )
-            unit = "elements differ" if first.judgement == "exact" else "units in the last place"
-            lines.append(
-                f"  own error: {first.own_ulp:.3g} {unit}, {_share(first.of_limit)} of what rounding explains"
-            )
-            if _element(first.type) in NARROWED:
-                lines.append("  the device keeps 64-bit numbers in 32 bits: values beyond them are lost")
-        return "\n".join(lines) + "\n"
+# What diff() found, and one op's value on the device (src/model/diff_report.h).
+Diff = _core.Diff
+OpDiff = _core.OpDiff
 
 
 @dataclass(frozen=True)
@@ -176,21 +75,6 @@ class StagedDiff:
             what = f", for {sizes}" if sizes else ""
             lines.append(f"== stage {number} of {len(self.parts)}{what} ==\n{part.text(rows_max=rows_max)}")
         return "".join(lines)
-
-
-def _tail(text: str, width: int) -> str:
-    return text if len(text) <= width else "..." + text[3 - width :]
-
-
-def _element(type_text: str) -> str:
-    """Of "tensor<4x8xi64>": "i64"."""
-    return type_text.rpartition("<")[2].rstrip(">").rpartition("x")[2]
-
-
-def _share(of_limit: float | None) -> str:
-    if of_limit is None:
-        return "?"
-    return f"{of_limit:.2f}" if of_limit < 100 else f"{of_limit:.0e}"
 
 
 @takes_options(PROGRAM_OPTIONS)
@@ -276,7 +160,7 @@ def _diff_program(
     device_observed = observed
     if run is not stated:
         device_observed = _core.observe(run.prepare(how.options))
-        if [row[4] for row in device_observed.rows] != [row[4] for row in observed.rows]:
+        if not device_observed.has_values_of(observed):
             raise InputError("device_source has other values than source", label="diff.source")
     kept = CompiledModel(
         _core.compile_graph(device_observed.whole, how.target, how.plain, recognise=False), how.target
@@ -287,28 +171,20 @@ def _diff_program(
     values = kept.run(given)
     arguments = [np.asarray(value).astype(port.dtype) for value, port in zip(given, kept.ports, strict=True)]
     whole = Module(observed.whole).evaluate(*arguments, float64=True)
-    judged = observed.judge(
+    report = observed.judge(
+        how.target,
         [raw_of(value, port.element) for value, port in zip(arguments, kept.ports, strict=True)],
         [raw_of(value, port.element) for value, port in zip(values, kept.outputs, strict=True)][results:],
         [raw_of(value) for value in whole[results:]],
     )
     made = fused.run(given)
-    rows = [
-        _core.compare_result(raw_of(result, port.element), raw_of(other, port.element), raw_of(exact), port.element)
-        for result, other, exact, port in zip(made, values, whole, fused.outputs)
-    ]
-    if how.changed:
-        exact_results = Module(stated.prepare(how.plain)).evaluate(*given, float64=True)
-        for row, result, exact, port in zip(rows, made, exact_results, fused.outputs):
-            row["from_model"] = _core.distance(raw_of(result, port.element), raw_of(exact))
-    ops = [
-        OpDiff(number, kind, name, file, line, type_text, judgement, max_abs, max_rel, own_ulp, of_limit, verdict)
-        for number, (
-            (kind, file, line, name, type_text, _, judgement, _),
-            (max_abs, max_rel, own_ulp, of_limit, verdict),
-        ) in enumerate(zip(observed.rows, judged, strict=True))
-    ]
-    return Diff(how.target, ops, rows), made
+    plain = Module(stated.prepare(how.plain)).evaluate(*given, float64=True) if how.changed else [None] * len(made)
+    for result, other, exact, of_model, port in zip(made, values, whole, plain, fused.outputs):
+        wide = None if of_model is None else raw_of(of_model)
+        report.add_result(
+            raw_of(result, port.element), raw_of(other, port.element), raw_of(exact), port.element, wide
+        )
+    return report, made
 
 
 def _diff_stages(first: Stage, inputs: Sequence[Any], how: _How) -> StagedDiff:

@@ -1,7 +1,7 @@
 """NKI 0.1 (`neuronxcc.nki`): the dialect in which instructions return tiles.
 
 A thin layer over the instruction set of `opentrn.nki.isa`: index expressions and masks become access patterns
-(index.py, regions.py, tile.py), results find their destination (emit.py), and every value is computed by an
+(index.py, tile.py), results find their destination (emit.py), and every value is computed by an
 instruction of the machine. Specification: the documents of SDK 2.26, aws-neuron-sdk at 1db4d74e.
 """
 

@@ -20,7 +20,7 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import is_floating, promote, scalar_dtype
 from opentrn.nki_legacy.emit import PSUM, read, write
-from opentrn.nki_legacy.regions import regions
+from opentrn.nki_legacy.index import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.types.isa_ops import is_bitvec, op_name
 

@@ -1,8 +1,7 @@
 """What tensors, views and waiting instructions of the dialect are made of: the C++ form, or the plain one.
 
-`opentrn._core.tiles` does what recording a kernel does many times per instruction; plain.py does the same in
-Python. The C++ form is used where the extension is built. OPENTRN_NKI01_PLAIN=1 asks for the plain one, which
-the tests compare it with.
+`opentrn._core.tiles` has them, and index expressions and masks. OPENTRN_NKI01_PLAIN=1 asks for tensors and views in
+Python (oracle/nki_legacy), which the tests compare them with.
 """
 
 from __future__ import annotations
@@ -11,8 +10,10 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from opentrn._core import tiles
 from opentrn.errors import InputError
-from opentrn.nki._machine import core_available
+
+importlib.import_module("opentrn.kernel.machine")  # tells the extension about dtypes and errors
 
 PLAIN_ENV = "OPENTRN_NKI01_PLAIN"
 
@@ -21,26 +22,26 @@ def _chosen() -> Any:
     asked = os.environ.get(PLAIN_ENV, "")
     if asked not in ("", "0", "1"):
         raise InputError(f"{PLAIN_ENV} is {asked!r}", label="environment", hint="1, or unset it")
-    if asked == "1" or not core_available():
-        return importlib.import_module("opentrn.nki_legacy.plain")
-    importlib.import_module("opentrn.kernel.machine")  # tells the extension about dtypes and errors
-    return importlib.import_module("opentrn._core").tiles
+    return importlib.import_module("opentrn.oracle.nki_legacy") if asked == "1" else tiles
 
 
 _base = _chosen()
-IS_PLAIN = _base.__name__.endswith("plain")
+
+
+def configure(**objects: Any) -> None:
+    """Classes and functions of the dialect, see the call in emit.py."""
+    tiles.configure(**objects)
+    _base.configure(**objects)
+
 
 if TYPE_CHECKING:
-    from opentrn.nki_legacy.plain import IndexExpr, Probe  # the C++ classes have the same members
-
     Tensor: TypeAlias = Any  # of one of two modules; what makes a Tile makes one of tile.Tile
     Tile: TypeAlias = Any
+    Probe: TypeAlias = Any
 else:
-    IndexExpr = _base.IndexExpr
     Tensor = _base.Tensor
     Tile = _base.Tile
     Probe = _base.Probe
-configure = _base.configure
 set_session = _base.set_session
 session_or_none = _base.session_or_none
 waiting = _base.waiting

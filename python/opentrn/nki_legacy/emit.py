@@ -29,16 +29,14 @@ import numpy as np
 from opentrn.errors import NkiValidationError
 from opentrn.nki import isa as nisa
 from opentrn.nki.language import _elementwise as machine_ops
-from opentrn.nki_legacy import base, indexing
+from opentrn.nki_legacy import base
 from opentrn.nki_legacy.base import defer, flush, operand, read, session_or_none, set_session, write
 from opentrn.nki_legacy.box import Range, full_box, is_full
 from opentrn.nki_legacy.call_site import OWN, issuer
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, tile_dtype
-from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes
-from opentrn.nki_legacy.index_form import SCALAR
+from opentrn.nki_legacy.index import DynamicSlice, broadcast_shapes, regions, split
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER, ZERO_PENDING, elements_of
-from opentrn.nki_legacy.regions import regions, split
-from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile, refuse_shape
+from opentrn.nki_legacy.tile import Indirect, ParDim, Place, Tensor, Tile, refuse_shape
 from opentrn.nki_legacy.traced import Traced
 from opentrn.types.isa_enums import MemoryRegion
 
@@ -110,10 +108,6 @@ def wrap(raw: Any, shape: Sequence[int] | None = None) -> Tile:
     tensor = Tensor(shape, dtype, Place(region), raw.name, storage)
     tensor.written = True
     return tensor.tile()
-
-
-def is_tile(value: Any) -> bool:
-    return isinstance(value, Tile)
 
 
 def refuse_operand(value: Any, what: str, name: str | None) -> None:
@@ -379,17 +373,13 @@ base.configure(
     tensor=Tensor,
     par_dim=ParDim,
     range=Range,
-    index_expression=IndexExpr,
     dynamic_slice=DynamicSlice,
-    limit=indexing.Limit,
+    indirect=Indirect,
     place=Place,
     sbuf=SBUF,
     psum=PSUM,
     on_chip=ON_CHIP,
     float32=_FP32,
-    scalar_form=SCALAR,
-    plans=indexing.PLANS,
-    plan=indexing.plan,
     tile_dtype=tile_dtype,
     host_dtype=host_dtype,
     device_dtype=device_dtype,

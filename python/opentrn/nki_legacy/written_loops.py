@@ -37,23 +37,3 @@ def written_loop(independent: bool) -> Iterator[Callable[[], None]]:
         yield next_iteration
     finally:
         machine.iteration = outer
-
-
-def iteration() -> int | None:
-    """The innermost iteration that is being recorded, or None where no program is."""
-    return getattr(machine_or_none(), "iteration", None)
-
-
-@contextlib.contextmanager
-def at(place: int | None) -> Iterator[None]:
-    """Record into iteration `place`: where an instruction was written that is issued only now."""
-    now = iteration()
-    if now == place:
-        yield
-        return
-    machine = machine_or_none()
-    machine.iteration = place
-    try:
-        yield
-    finally:
-        machine.iteration = now

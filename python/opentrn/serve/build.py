@@ -55,12 +55,14 @@ class Settings:
     token_buckets: Sequence[int] = ()
     sequence_buckets: Sequence[int] = ()
     context_buckets: Sequence[int] = ()
+    quantization: str = "none"  # of the matrices of layers: int8, fp8_e4m3, ...; none: dtype
     lora: str | None = None  # a folder of an adapter, added to the weights
     adapters: Mapping[str, str] = field(default_factory=dict)  # that requests name: folders
     ranks: int = 1  # NeuronCores of `instance` that share the model
     instance: str | None = None
     speculative: Mapping[str, Any] = field(default_factory=dict)  # vLLM's speculative-config; none: no guesses
-    on_device_sampling: bool = False  # programs give the likeliest tokens where no request asks for more
+    # What programs choose where no request of a step asks for more: "host", nothing; "likeliest"; "drawn-truncated".
+    on_device_sampling: str = "host"
     warm: bool = True  # the first programs are compiled before the server is ready, the others when it is idle
 
 
@@ -142,6 +144,9 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
             "policy neuron-nxdi reads a prompt in one step, and the programs of a model read 512 tokens at most",
             label="serve.settings", hint="policy neuron, or --no-values",
         )  # fmt: skip
+    if settings.quantization != "none" and not settings.values:
+        raise InputError("a server without values has no weights to narrow", label="serve.settings",
+                         hint="--step-times of opentrn step-times --quantization have their time")  # fmt: skip
     if (settings.lora or settings.adapters) and not settings.values:
         raise InputError("an adapter without values changes nothing", label="serve.settings",
                          hint="--lora goes with weights, not with --no-values")  # fmt: skip
@@ -164,6 +169,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         model = LanguageModel(
             source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
             sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None, lora=settings.lora,
+            quantization=settings.quantization,
             speculate=guesses.tokens, draft_model=guesses.model or None, ranks=settings.ranks,
             instance=settings.instance,
         )  # fmt: skip

@@ -37,10 +37,13 @@ class Key:
 
 _ONE_CORE = "the model is served by one group of tensor-parallel NeuronCores"
 _KERNELS = "which kernels run is the compiler's choice here"
-_NO_QUANTISATION = "weights are bf16, f16 or f32"
+_NO_QUANTISATION = "weights are bf16, f16 or f32, and int8 or fp8 by --quantization"
+_NARROW = "int8, f8e4m3 or f8e5m2 matrices of layers with a scale for each output; not the head, not embeddings"
 _ON_DEVICE = (
-    "programs give the likeliest tokens, and no logits, where all requests of a step ask for no more (temperature 0, "
-    "no grammar, penalty, bias or log probability); with --step-times the table says"
+    "programs give tokens, and no logits, where no request of a step has a grammar, penalty, bias or log probability: "
+    "the likeliest ones at temperature 0 and, with do_sample true or all_greedy false, drawn ones, among all tokens or "
+    "those that the request's top_k, top_p and min_p leave; its other attributes are without effect; with --step-times "
+    "the table says"
 )
 _LOOKUP = "guesses are asked for by --speculative-config: prompt lookup, a draft model, or an EAGLE head"
 _MEDUSA = "guesses come from prompt lookup, a draft model, or an EAGLE head (--speculative-config)"
@@ -103,7 +106,9 @@ NXDI_KEYS: Mapping[str, Key] = {
     "sequence_parallel_enabled": _fixed(_ONE_CORE, False),
     "flash_decoding_enabled": _fixed(_ONE_CORE, False),
     "vocab_parallel": Key(WITHOUT_EFFECT, _ONE_CORE),
-    "quantized": _fixed(_NO_QUANTISATION, False),
+    "quantized": Key(HONOURED, _NARROW, "quantized"),
+    "quantization_dtype": Key(HONOURED, _NARROW, "quantization_dtype", ("int8", "f8e4m3", "f8e5m2")),
+    "quantization_type": Key(HONOURED, "per_channel_symmetric alone", "quantization_type", ("per_channel_symmetric",)),
     "kv_cache_quant": _fixed("keys and values have the weights' type", False),
     "is_chunked_prefill": _fixed("policy neuron reads long prompts in parts", False),
     "chunked_prefill_config": _fixed("policy neuron reads long prompts in parts"),
@@ -130,7 +135,9 @@ NXDI_KEYS: Mapping[str, Key] = {
 _DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 _LISTS = ("token_buckets", "sequence_buckets", "context_buckets")
 _COUNTS = ("max_num_seqs", "max_model_len", "num_blocks", "max_logprobs", "ranks")
-_SWITCHES = ("structured", "prefix_caching", "cold")
+_SWITCHES = ("structured", "prefix_caching", "cold", "quantized")
+_QUANTISATION = ("quantized", "quantization_dtype", "quantization_type")
+_NARROW_TYPES = {"int8": "int8", "f8e4m3": "fp8_e4m3", "f8e5m2": "fp8_e5m2"}
 
 
 def _refuse(key: str, message: str, hint: str = "") -> InputError:
@@ -142,12 +149,21 @@ def _refuse(key: str, message: str, hint: str = "") -> InputError:
 _SAMPLING = ("all_greedy", "temperature", "do_sample", "top_k", "top_p", "dynamic", "deterministic", "global_topk")
 
 
-def _expect_sampling(key: str, value: Any) -> None:
+def _sampling(key: str, value: Any) -> str:
+    """What programs choose. Raises InputError."""
     if not isinstance(value, dict):
         raise _refuse(key, f"{value!r} is not an object", '{"temperature": "0"}')
     if unknown := sorted({*value} - {*_SAMPLING}):
         near = difflib.get_close_matches(unknown[0], _SAMPLING, 1)
         raise _refuse(key, f"{unknown[0]!r} is not an attribute of it", f"{near[0]}?" if near else ", ".join(_SAMPLING))
+    switches = {name: value[name] for name in ("do_sample", "all_greedy") if name in value}
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            raise _refuse(key, f"{name} is {switch!r}, which is neither true nor false")
+    do_sample, all_greedy = switches.get("do_sample"), switches.get("all_greedy")
+    if do_sample is not None and do_sample == all_greedy:
+        raise _refuse(key, f"do_sample is {do_sample}, and all_greedy too", "one of them says whether tokens are drawn")
+    return "drawn-truncated" if do_sample or all_greedy is False else "likeliest"
 
 
 def _checked(key: str, setting: str, value: Any) -> Any:
@@ -162,11 +178,22 @@ def _checked(key: str, setting: str, value: Any) -> Any:
     elif setting in _SWITCHES and not isinstance(value, bool):
         raise _refuse(key, f"{value!r} is neither true nor false")
     elif setting == "on_device_sampling":
-        _expect_sampling(key, value)
-        return True
+        return _sampling(key, value)
     elif setting == "target" and not isinstance(value, str):
         raise _refuse(key, f"{value!r} is not a name of a chip")
     return _DTYPES.get(value, value) if setting == "dtype" else value
+
+
+def _narrow(config: Mapping[str, Any]) -> str:
+    """The type of narrow weights, or "". Raises InputError for keys that do not go together."""
+    if not config.get("quantized", False):
+        if alone := [key for key in config if key != "quantized"]:
+            raise _refuse(alone[0], "nothing is quantised", "quantized: true")
+        return ""
+    if "quantization_type" not in config:
+        raise _refuse("quantized", "a scale for each tensor, which is the default, is not possible here",
+                      "quantization_type: per_channel_symmetric")  # fmt: skip
+    return _NARROW_TYPES[config.get("quantization_dtype", "int8")]
 
 
 def explained(config: Mapping[str, Any], *, nxdi: bool = False) -> list[tuple[str, Any, str, str]]:
@@ -200,4 +227,7 @@ def applied(settings: Settings, config: Mapping[str, Any], *, nxdi: bool = False
         changes[setting] = value
     if changes.pop("cold", False):
         changes["warm"] = False
+    narrow = _narrow({key: changes.pop(key) for key in _QUANTISATION if key in changes})
+    if narrow:
+        changes["quantization"] = narrow
     return dataclasses.replace(settings, **changes)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,7 @@ from opentrn.generate.tokenizer import ChatTemplate
 from opentrn.serve.errors import ApiError
 from opentrn.serve.grammar import Spec
 
-__all__ = ["NO_TOOLS", "Call", "Prompts", "ToolReader", "Tools", "call_schema"]
+__all__ = ["NO_TOOLS", "Call", "Prompts", "Tools", "call_schema"]
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
@@ -142,64 +141,3 @@ def _with_tools(rows: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) 
     if rows and rows[0]["role"] == "system":
         return [{**rows[0], "content": f"{rows[0]['content']}\n\n{text}"}, *rows[1:]]
     return [{"role": "system", "content": text}, *rows]
-
-
-def _call_of(text: str) -> Call | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
-        return None
-    return Call(found["name"], json.dumps(found.get("arguments", {})))
-
-
-class ToolReader:
-    """Text and calls of an answer as its text comes: parts are strings and Calls."""
-
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._held = ""
-        self.calls = 0
-
-    def add(self, text: str) -> Iterator[str | Call]:
-        """What more text makes certain."""
-        if not (self._tools.forced or self._tools.open):
-            if text:
-                yield text
-            return
-        self._held += text
-        if self._tools.forced:
-            return
-        while (begin := self._held.find(_OPEN)) >= 0 and (end := self._held.find(_CLOSE, begin)) >= 0:
-            yield from self._counted(self._held[:begin].rstrip("\n"), self._held[begin + len(_OPEN) : end])
-            self._held = self._held[end + len(_CLOSE) :]
-        if begin < 0:
-            keep = next((n for n in range(len(_OPEN) - 1, 0, -1) if self._held.endswith(_OPEN[:n])), 0)
-            shown, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
-            if shown and not (self.calls and shown.isspace()):
-                yield shown
-
-    def _counted(self, before: str, body: str) -> Iterator[str | Call]:
-        if before and not (self.calls and before.isspace()):
-            yield before
-        call = _call_of(body.strip())
-        if call is None:
-            yield f"{_OPEN}{body}{_CLOSE}"
-        else:
-            self.calls += 1
-            yield call
-
-    def rest(self) -> Iterator[str | Call]:
-        """What is left at the end."""
-        held, self._held = self._held, ""
-        if self._tools.forced:
-            call = _call_of(held)
-            if call is not None:
-                self.calls += 1
-                yield call
-        elif held:
-            body = re.sub(rf"^{_OPEN}\s*", "", held)
-            call = _call_of(body.strip()) if body != held else None
-            self.calls += call is not None
-            yield held if call is None else call

@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from opentrn import _core
 from opentrn.generate.text import Text
 from opentrn.serve.engine import Delta, Engine, Params, Running
 from opentrn.serve.errors import ApiError
 from opentrn.serve.grammar import Grammars, Spec
-from opentrn.serve.harmony import HarmonyReader, Thought, writes_channels
+from opentrn.serve.harmony import Thought, parts_of, writes_channels
 from opentrn.serve.metrics import Metrics
-from opentrn.serve.prompts import NO_TOOLS, Call, Prompts, ToolReader, Tools
+from opentrn.serve.prompts import NO_TOOLS, Call, Prompts, Tools
 from opentrn.serve.text import token_bytes
 
 if TYPE_CHECKING:
@@ -45,18 +46,19 @@ class Answer:
 
     async def parts(self) -> AsyncIterator[tuple[str | Call, list[Any]]]:
         """(text, a thought or a call, the tokens since the last part)."""
-        reader: HarmonyReader | ToolReader = HarmonyReader() if self.running.params.markers else ToolReader(self.tools)
+        channels = _core.HarmonyReader() if self.running.params.markers else None
+        reader = channels or _core.ToolReader(self.tools.forced, self.tools.open)
         tokens: list[Any] = []
         while not self.end:
             delta = await self.running.next()
             self.tokens += delta.tokens
             tokens += delta.tokens
-            parts = list(reader.add(delta.text))
-            if isinstance(reader, HarmonyReader) and reader.thinks:
+            parts = parts_of(reader.add(delta.text))
+            if channels and channels.thinks:
                 self.reasoning_tokens += len(delta.tokens)
             if delta.end is not None:
-                parts += reader.rest()
-                self._close(delta, reader)
+                parts += parts_of(reader.rest())
+                self._close(delta, reader.calls)
             for part in parts:
                 if isinstance(part, Call):
                     self.calls.append(part)
@@ -67,10 +69,10 @@ class Answer:
                 yield part, tokens
                 tokens = []
 
-    def _close(self, delta: Delta, reader: HarmonyReader | ToolReader) -> None:
+    def _close(self, delta: Delta, calls: int) -> None:
         assert delta.end is not None
         self.end, self.stop_reason = delta.end, delta.stop_reason
-        self.finish = "tool_calls" if reader.calls and delta.finish == "stop" else delta.finish
+        self.finish = "tool_calls" if calls and delta.finish == "stop" else delta.finish
 
     async def whole(self) -> Answer:
         """Waits for the end."""

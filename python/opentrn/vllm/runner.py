@@ -21,6 +21,7 @@ from opentrn.vllm.totals import Totals
 __all__ = ["Clock", "Held", "Runner", "Sample", "params_of"]
 
 Bucket = tuple[int, int, int, bool]
+_CHOICES = ("host", "likeliest", "drawn", "drawn-truncated")  # each can choose what those before it can, but the host
 _LIKELIEST = 1e-5  # vLLM's bound: a lower temperature takes the likeliest token
 
 
@@ -57,10 +58,15 @@ class Held:
     first: float | None = None
     structured: bool = False  # a grammar says which tokens may come
 
-    def asks_for_likeliest(self) -> bool:
-        """Whether the next token is the one with the largest logit, and nothing else of it is asked for."""
-        free = not self.structured and self.allowed is None
-        return free and _core.are_of_likeliest({**self.params, "bias": self.bias()})
+    def choice(self) -> str:
+        """The least that gives the next token: the host, or a program that chooses so."""
+        if self.structured or self.allowed is not None:
+            return "host"
+        return str(_core.choice_of(self.sampling()))
+
+    def sampling(self) -> dict[str, Any]:
+        """The parameters of the next token."""
+        return {**self.params, "bias": self.bias()}
 
     def bias(self) -> list[tuple[int, float]]:
         """Of the next token: the user's, and what must not follow yet."""
@@ -114,12 +120,12 @@ def _mask_of(allowed: list[int] | None, vocabulary: int) -> np.ndarray | None:
 
 class Runner:
     """`engine`: _core.DecoderEngine, whose pool has the scheduler's blocks. seed: of requests without one.
-    on_device_sampling: steps whose requests all ask for the likeliest token alone have it chosen by their program."""
+    on_device_sampling: what programs choose at most, where no request of a step asks for more ("host": nothing)."""
 
     def __init__(
         self, engine: Any, *, seed: int = 0, paced: bool = False, totals: Totals | None = None,
         trace: str | None = None, clock: Clock = CLOCK, wait: Callable[[float], None] = time.sleep,
-        on_device_sampling: bool = False,
+        on_device_sampling: str = "host",
     ) -> None:  # fmt: skip
         self.engine = engine
         self.vocabulary: int = engine.config["vocabulary"]
@@ -127,8 +133,8 @@ class Runner:
         self.clock = clock
         self._seed, self._paced, self._totals, self._wait = seed, paced, totals, wait
         self._count = 0
-        self._on_device = on_device_sampling
-        self._times: dict[tuple[Bucket, bool], float] = {}
+        self._most = _CHOICES.index(on_device_sampling)
+        self._times: dict[tuple[Bucket, str], float] = {}
         self._pending: list[tuple[Held, np.ndarray | int]] = []  # logits of the next token, or the token
         try:
             self._trace = open(trace, "w", encoding="utf-8") if trace else None  # noqa: SIM115 - until close()
@@ -217,11 +223,12 @@ class Runner:
         longest = max(count for _, count in group)
         context = max(held.computed + count for held, count in group)
         bucket = self.engine.bucket_of(len(group), longest, context)
-        chooses = self._on_device and all(
-            held.asks_for_likeliest() for held, count in group if held.computed + count == len(held.tokens)
-        )
-        predicted = self.time_of(bucket, chooses)
-        results = self._chosen(rows) if chooses else self.engine.step(rows)[0]
+        choice = self._choice_of([held for held, count in group if held.computed + count == len(held.tokens)])
+        predicted = self.time_of(bucket, choice)
+        if choice == "host":
+            results = self.engine.step(rows)[0]
+        else:
+            results = self._chosen(rows, [held for held, _ in group], choice)
         if self._totals is not None:
             if longest > 1:
                 self._totals.add(prefill_padding=bucket[1] - longest)
@@ -233,27 +240,35 @@ class Runner:
                 self._pending.append((held, results[row]))
         return predicted
 
-    def _chosen(self, rows: list[tuple[list[int], int, list[int]]]) -> list[int]:
-        tokens, logits = self.engine.choose_tokens(rows)
-        if not np.isfinite(logits[: len(rows)]).all():
+    def _choice_of(self, sampled: list[Held]) -> str:
+        """The least that gives the next token of all of them; the host where programs do not choose so."""
+        asked = [_CHOICES.index(held.choice()) for held in sampled]
+        if 0 in asked or max(asked, default=0) > self._most:
+            return "host"
+        return _CHOICES[max([min(self._most, _CHOICES.index("likeliest")), *asked])]
+
+    def _chosen(self, rows: list[tuple[list[int], int, list[int]]], group: list[Held], choice: str) -> list[int]:
+        params = [held.sampling() for held in group]
+        tokens, logits = _core.choose_tokens(self.engine, rows, params, [held.draws for held in group], choice)
+        if not np.isfinite(logits[: len(rows)]).all() or max(tokens[: len(rows)]) >= self.vocabulary:
             raise InputError("the logits are not finite: a value of the model overflowed", label="decoder.overflow",
                              hint="--dtype bfloat16 or float32, which have a larger range than float16")  # fmt: skip
         return tokens
 
     def prepare(self, tokens: int) -> None:
         """Compiles the program of a request's first step of so many tokens, or of a later one."""
-        self.time_of(self.engine.bucket_of(1, tokens, 2), self._on_device)
+        self.time_of(self.engine.bucket_of(1, tokens, 2), self._choice_of([]))
 
-    def time_of(self, bucket: Bucket, chooses: bool = False) -> float:
+    def time_of(self, bucket: Bucket, choice: str = "host") -> float:
         """Seconds that the device takes for the program, and its results to the host; compiled and timed when it is
         first asked for."""
-        if (bucket, chooses) not in self._times:
+        if (bucket, choice) not in self._times:
             begin = time.perf_counter()
-            device = self.engine.time(bucket, chooses=chooses).time_us
-            self._times[bucket, chooses] = (device + self.engine.results_us(bucket, chooses)) / 1e6
+            device = self.engine.time(bucket, choice=choice).time_us
+            self._times[bucket, choice] = (device + self.engine.results_us(bucket, choice)) / 1e6
             if self._totals is not None:
                 self._totals.add(programs=1, compile_s=time.perf_counter() - begin)
-        return self._times[bucket, chooses]
+        return self._times[bucket, choice]
 
     def sample(self, masks: Mapping[str, np.ndarray]) -> list[Sample]:
         """A token for each request of the step that has no more of its prompt to come. `masks`: of grammars."""
@@ -266,7 +281,7 @@ class Runner:
             mask = held.allowed if mask is None else mask.view(np.uint32)
             if mask is not None and held.allowed is not None:
                 mask = mask[: held.allowed.size] & held.allowed
-            params = {**held.params, "bias": held.bias()}
+            params = held.sampling()
             token, logprob, rank, top = _core.choose_token(
                 found, params, held.tokens[: held.prompt], held.tokens[held.prompt :], mask, held.draws
             )

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.generate.language_model import program_sizes
 from opentrn.serve.build import Settings
@@ -68,7 +69,7 @@ def sizes_of(
     _, _, contexts = program_sizes(longest, 1)
     chosen = settings.buckets
     found = (
-        list(chosen.sequence_buckets) or _doubled(1, sequences),
+        list(chosen.sequence_buckets) or _core.power_of_two_sizes(1, sequences),
         list(chosen.token_buckets) or _token_sizes(tokens),
         sorted({*chosen.context_buckets, longest}) if chosen.context_buckets else contexts,
     )
@@ -81,12 +82,4 @@ def sizes_of(
 
 def _token_sizes(last: int) -> list[int]:
     """A short prompt, or the rest behind a found prefix; then as opentrn serve has them."""
-    return [16, *_doubled(min(64, last), last)] if last > 16 else [last]
-
-
-def _doubled(first: int, last: int) -> list[int]:
-    sizes = []
-    while first < last:
-        sizes.append(first)
-        first *= 2
-    return [*sizes, last]
+    return [16, *_core.power_of_two_sizes(min(64, last), last)] if last > 16 else [last]

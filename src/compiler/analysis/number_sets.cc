@@ -61,4 +61,17 @@ bool is_narrow_operand_type(ElementType narrow, ElementType wide) {
   }
 }
 
+bool is_narrow_operand(const graph::Function& function, graph::ValueId value, ElementType wide) {
+  const graph::Type& type = function.type(value);
+  if (type.quantization() || !is_narrow_operand_type(type.element(), wide)) return false;
+  const auto maker_is = [&](OpKind kind) {
+    const graph::OpId maker = function.value(value).op;
+    return maker != graph::kNoOp && function.op(maker).kind == kind;
+  };
+  if (maker_is(OpKind::constant_)) return true;
+  while (maker_is(OpKind::slice_)) value = function.op(function.value(value).op).operands[0];
+  return graph::storage_bytes(type.element()) == 1 && function.value(value).op == graph::kNoOp &&
+         function.value(value).block == function.body();
+}
+
 }  // namespace opentrn::compiler

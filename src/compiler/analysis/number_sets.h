@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "graph/element_type.h"
+#include "graph/module.h"
 
 namespace opentrn::compiler {
 
@@ -20,5 +20,9 @@ bool holds_all(graph::ElementType from, graph::ElementType to);
 // Kernels of products take an operand in `narrow` where the other one is in `wide`: its numbers widen
 // exactly.
 bool is_narrow_operand_type(graph::ElementType narrow, graph::ElementType wide);
+
+// Whether a product may read the value as it is kept, beside an operand in `wide`: a constant of such a type,
+// or 8 bits of an argument of the function or of a part of one, which nothing computes.
+bool is_narrow_operand(const graph::Function& function, graph::ValueId value, graph::ElementType wide);
 
 }  // namespace opentrn::compiler

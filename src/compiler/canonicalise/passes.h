@@ -22,10 +22,10 @@ void replace_empty_values(graph::Function& function);
 // Operands of products become of one float type, which holds every number of both.
 void widen_product_operands(graph::Function& function);
 
-// Products read constants in the type that they are kept in, where it only widens to the other operand's:
-// dot_general(x: bf16, convert(constant: i8)) becomes dot_general(x: bf16, constant: i8). Kernels take that,
-// the evaluator does not. Gives the number of operands.
-int64_t read_narrow_constants(graph::Function& function);
+// Products read constants, and arguments of 8 bits, in the type that they are kept in, where it only widens
+// to the other operand's: dot_general(x: bf16, convert(constant: i8)) becomes dot_general(x: bf16, constant:
+// i8). Kernels take that, the evaluator does not. Gives the number of operands.
+int64_t read_narrow_operands(graph::Function& function);
 
 // fp32 to a narrower type (auto_cast.cc says what exactly). Gives the number of casts added.
 int64_t auto_cast(graph::Function& function, AutoCastMode mode, graph::ElementType type);

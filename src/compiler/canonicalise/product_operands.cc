@@ -1,5 +1,5 @@
 // Products of operands of two types: float types, which XLA takes and the Tensor engine does not; and
-// constants that are kept narrower than they are multiplied.
+// constants and arguments that are kept narrower than they are multiplied.
 #include <algorithm>
 
 #include "compiler/analysis/graph_names.h"
@@ -44,7 +44,7 @@ void widen_product_operands(Function& function) {
   }
 }
 
-int64_t read_narrow_constants(Function& function) {
+int64_t read_narrow_operands(Function& function) {
   int64_t count = 0;
   graph::walk(function, function.body(), [&](OpId id) {
     if (function.op(id).kind != OpKind::dot_general_) return;
@@ -53,11 +53,8 @@ int64_t read_narrow_constants(Function& function) {
       const OpId maker = function.value(op.operands[i]).op;
       if (maker == graph::kNoOp || function.op(maker).kind != OpKind::convert_) continue;
       const ValueId kept = function.op(maker).operands[0];
-      const OpId constant = function.value(kept).op;
-      if (constant == graph::kNoOp || function.op(constant).kind != OpKind::constant_) continue;
       const ElementType wide = function.type(op.operands[i]).element();
-      if (function.type(kept).quantization() || function.type(op.operands[1 - i]).element() != wide ||
-          !is_narrow_operand_type(function.type(kept).element(), wide))
+      if (function.type(op.operands[1 - i]).element() != wide || !is_narrow_operand(function, kept, wide))
         continue;
       op.operands[i] = kept;
       ++count;

@@ -29,18 +29,46 @@ TEST(WidenProductOperands, GivesThemOneType) { expect_cases(kProductOperandsCase
 
 // dot_general(x, convert(constant)) reads the constant itself, which verify() does not allow: text of it
 // alone.
-TEST(ReadNarrowConstants, ReadsThemInTheTypeThatTheyAreKeptIn) {
+TEST(ReadNarrowOperands, ReadsThemInTheTypeThatTheyAreKeptIn) {
   graph::Module module = parsed(main_of("(%x: tensor<2x2xbf16>) -> tensor<2x2xbf16>", R"(
     %w = stablehlo.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>
     %wide = stablehlo.convert %w : (tensor<2x2xi8>) -> tensor<2x2xbf16>
     %a = stablehlo.dot_general %x, %wide, contracting_dims = [1] x [0]
          : (tensor<2x2xbf16>, tensor<2x2xbf16>) -> tensor<2x2xbf16>
     return %a : tensor<2x2xbf16>)"));
-  EXPECT_EQ(read_narrow_constants(module.entry()), 1);
+  EXPECT_EQ(read_narrow_operands(module.entry()), 1);
   remove_dead_ops(module.entry());
   const std::string then = graph::print_module(module);
   EXPECT_EQ(then.find("convert"), std::string::npos) << then;
   EXPECT_NE(then.find("tensor<2x2xi8>) -> tensor<2x2xbf16>"), std::string::npos) << then;
+}
+
+// Columns of an argument lie as they are given; what is computed does not, and 16 bits are left.
+TEST(ReadNarrowOperands, ReadsEightBitsOfArguments) {
+  const auto count = [](const char* type, const char* made) {
+    graph::Module module =
+        parsed(main_of(fmt::format("(%x: tensor<2x2xf32>, %w: tensor<2x4x{}>) -> tensor<2x2xf32>", type),
+                       fmt::format(R"(
+    %part = {}
+    %wide = stablehlo.convert %part : (tensor<2x2x{}>) -> tensor<2x2xf32>
+    %a = stablehlo.dot_general %x, %wide, contracting_dims = [1] x [0]
+         : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+    return %a : tensor<2x2xf32>)",
+                                   made, type)));
+    return read_narrow_operands(module.entry());
+  };
+  const auto slice = [&](const char* type) {
+    return count(
+        type,
+        fmt::format("stablehlo.slice %w [0:2, 1:3] : (tensor<2x4x{0}>) -> tensor<2x2x{0}>", type).c_str());
+  };
+  EXPECT_EQ(slice("i8"), 1);
+  EXPECT_EQ(slice("f8E4M3"), 1);
+  EXPECT_EQ(slice("bf16"), 0);
+  EXPECT_EQ(slice("i32"), 0);
+  EXPECT_EQ(count("i8", R"(stablehlo.slice %w [0:2, 1:3] : (tensor<2x4xi8>) -> tensor<2x2xi8>
+    %part2 = stablehlo.add %part, %part : tensor<2x2xi8>)"),
+            1);
 }
 
 }  // namespace

@@ -540,13 +540,14 @@ class AttentionKernel : private AttentionKernelBase {
         mask.input.head_offset(job.head) + job.query * mask.input.rows.step + key * mask.input.columns.step;
     const bool keep = tiles(queries_, kPartitions) * keys_ * 4 <= kMaskBytes || mask.input.rows.step == 0;
     const std::pair at{view.offset, width};
-    if (const auto found = loaded.find(at); found != loaded.end()) return found->second;
+    if (const auto found = loaded.find(at); found != loaded.end())
+      return found->second.row_range(0, job.rows);
     // Rows that are all alike are loaded for all partitions, so that any query finds them.
     const int64_t rows = mask.input.rows.step == 0 ? std::min(kPartitions, queries_) : job.rows;
     const Matrix matrix(view, {{mask.input.rows.step, rows}}, {{mask.input.columns.step, width}});
     const Tile tile = matrix.fetch(emitter_, 0, rows, 0, width, "mask");
     if (keep) loaded.emplace(at, tile);
-    return tile;
+    return tile.row_range(0, job.rows);  // the last queries may be fewer
   }
 
   // P transposed, 128 keys at a time: what the second product holds stationary.

@@ -111,19 +111,13 @@ bool is_matmul_type(graph::ElementType element) {
   }
 }
 
-bool is_constant(const graph::Function& function, graph::ValueId value) {
-  const graph::OpId id = function.value(value).op;
-  return id != graph::kNoOp && function.op(id).kind == OpKind::constant_;
-}
-
 bool takes_dot_general(const graph::Function& function, const Op& op) {
   if (op.kind != OpKind::dot_general_ || !graph::is_float(function.type(op.results[0]).element()))
     return false;
   const auto element = [&](size_t i) { return function.type(op.operands[i]).element(); };
   if (element(0) == element(1)) return is_matmul_type(element(0));
   for (const size_t i : {0, 1})
-    if (is_matmul_type(element(1 - i)) && is_constant(function, op.operands[i]) &&
-        is_narrow_operand_type(element(i), element(1 - i)))
+    if (is_matmul_type(element(1 - i)) && is_narrow_operand(function, op.operands[i], element(1 - i)))
       return true;
   return false;
 }

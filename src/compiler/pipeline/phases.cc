@@ -194,7 +194,7 @@ class Pipeline {
                            input_.options.hbm_bytes_of_core);
     pass("write-constants");
     if (input_.options.weight_sparsity) pass("compress-weights");
-    if (improves_ && pass("read-narrow-constants") > 0) pass("remove-dead-ops");
+    if (improves_ && pass("read-narrow-operands") > 0) pass("remove-dead-ops");
     if (improves_) pass("make-masks-early");
   }
 

@@ -7,12 +7,11 @@
 //
 // which is the same product in other brackets, s being the same for every term of a sum. Converting q is
 // exact. The product is computed with the operand type that the model gives, kernels load q as it is kept
-// (read_narrow_constants), and the scale is applied to the sums on their way out of PSUM. A channel of zeros
+// (read_narrow_operands), and the scale is applied to the sums on their way out of PSUM. A channel of zeros
 // has scale 1.
 //
 // q is laid out as kernels read it: batches, what is contracted, channels.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -23,37 +22,24 @@
 #include "compiler/analysis/graph_names.h"
 #include "compiler/weights/layout.h"
 #include "compiler/weights/weights.h"
-#include "numerics/convert.h"
+#include "numerics/quantise.h"
 
 namespace opentrn::compiler {
 
 namespace {
 
-struct StoredFormat {
-  ElementType element;
-  float largest;
-};
-
-StoredFormat stored_format_of(WeightType type) {
+ElementType stored_element_of(WeightType type) {
   switch (type) {
-    case WeightType::kInt8: return {ElementType::kI8, 127};  // symmetric: -128 is not used
-    case WeightType::kFp8E4M3: return {ElementType::kF8E4M3, 240};
-    case WeightType::kFp8E4M3Fn: return {ElementType::kF8E4M3FN, 448};
-    default: return {ElementType::kF8E5M2, 57344};
+    case WeightType::kInt8: return ElementType::kI8;
+    case WeightType::kFp8E4M3: return ElementType::kF8E4M3;
+    case WeightType::kFp8E4M3Fn: return ElementType::kF8E4M3FN;
+    default: return ElementType::kF8E5M2;
   }
-}
-
-// As bits, which vectorises.
-bool all_finite(std::span<const float> values) {
-  constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7F800000;
-  uint32_t largest = 0;
-  for (const float value : values) largest = std::max(largest, std::bit_cast<uint32_t>(value) & ~kSign);
-  return largest < kInfinity;
 }
 
 // nullopt where an element is no finite number.
 std::optional<ScaledWeights> quantised(const Literal& literal, const WeightLayout& layout,
-                                       const StoredFormat& format) {
+                                       ElementType element) {
   const graph::Type& type = literal.type();
   const FloatElements elements(literal);
   const size_t rows = layout.contracted.size(), columns = layout.channels.size(),
@@ -63,24 +49,9 @@ std::optional<ScaledWeights> quantised(const Literal& literal, const WeightLayou
   for (size_t b = 0; b < batches; ++b) {
     for_elements(layout, layout.batches[b],
                  [&](size_t k, size_t n, int64_t at) { ratios[k * columns + n] = elements[at]; });
-    if (!all_finite(ratios)) return std::nullopt;
-    float* const scale = scales.data() + b * columns;
-    for (size_t k = 0; k < rows; ++k) {
-      const float* row = ratios.data() + k * columns;
-      for (size_t n = 0; n < columns; ++n) scale[n] = std::max(scale[n], std::fabs(row[n]));
-    }
-    for (size_t n = 0; n < columns; ++n) {
-      scale[n] /= format.largest;
-      if (scale[n] == 0.0f) scale[n] = 1.0f;
-    }
-    for (size_t k = 0; k < rows; ++k) {
-      float* row = ratios.data() + k * columns;
-      for (size_t n = 0; n < columns; ++n)
-        row[n] = std::min(std::max(row[n] / scale[n], -format.largest), format.largest);
-    }
-    std::byte* to = bytes.data() + b * rows * columns;
-    // To nearest even, integers too.
-    numerics::store_f32(*graph::to_dtype(format.element), ratios.data(), to, ratios.size());
+    if (!numerics::quantise_columns(*graph::to_dtype(element), ratios, {scales.data() + b * columns, columns},
+                                    bytes.data() + b * rows * columns))
+      return std::nullopt;
   }
   std::vector<int64_t> dims = dims_of(type, layout.batch_dims), scale_dims = dims;
   const auto contracted = dims_of(type, layout.contracted_dims), free = dims_of(type, layout.channel_dims);
@@ -89,14 +60,14 @@ std::optional<ScaledWeights> quantised(const Literal& literal, const WeightLayou
   scale_dims.insert(scale_dims.end(), free.begin(), free.end());
   std::vector<std::byte> scale_bytes(scales.size() * sizeof(float));
   std::memcpy(scale_bytes.data(), scales.data(), scale_bytes.size());
-  return ScaledWeights{{graph::Type::tensor(format.element, dims), std::move(bytes)},
+  return ScaledWeights{{graph::Type::tensor(element, dims), std::move(bytes)},
                        {graph::Type::tensor(ElementType::kF32, scale_dims), std::move(scale_bytes)}};
 }
 
 class Quantisation {
  public:
   Quantisation(Function& function, WeightType type)
-      : function_(function), weights_(function), format_(stored_format_of(type)) {}
+      : function_(function), weights_(function), element_(stored_element_of(type)) {}
 
   WeightCounts run() {
     for_products(function_, function_.body(),
@@ -125,7 +96,7 @@ class Quantisation {
     auto found = done_.find(key);
     if (found == done_.end()) {
       const Literal& literal = *Weights::constant(function_, weight);
-      found = done_.emplace(key, quantised(literal, layout, format_)).first;
+      found = done_.emplace(key, quantised(literal, layout, element_)).first;
       if (!found->second) {
         ++counts_.not_finite;
       } else {
@@ -140,7 +111,7 @@ class Quantisation {
 
   Function& function_;
   Weights weights_;
-  StoredFormat format_;
+  ElementType element_;
   std::map<std::tuple<ValueId, std::vector<int64_t>, std::vector<int64_t>>, std::optional<ScaledWeights>>
       done_;
   WeightCounts counts_;

@@ -300,6 +300,42 @@ void add_experts(std::vector<Counted>& pieces, const Model& model, Precision pre
     pieces.push_back({mlp_of(model, precision, sizes.rows, part_of(model.shared_ffn, sizes.parts))});
 }
 
+namespace {
+
+// What a backward piece updates beside its own work: the weights whose gradients came before it.
+void set_updates_of_experts(Piece& piece, const Model& model, const BlockSizes& sizes) {
+  piece.updated.inner = part_of(model.expert_ffn, sizes.parts);
+  piece.updated.experts = model.experts / sizes.ep;
+  piece.updated.shared = part_of(model.shared_ffn, sizes.parts);
+  piece.updated.gated = model.gated;
+  piece.updated.ranks = sizes.update_ranks / sizes.ep;
+}
+
+void set_updates_of_mlp(Piece& piece, const Model& model, const BlockSizes& sizes) {
+  // Where tokens come back from other ranks or cores, experts are updated behind that.
+  if (sizes.mixes && (sizes.ep > 1 || sizes.cores > 1)) return;
+  if (sizes.mixes) return set_updates_of_experts(piece, model, sizes);
+  piece.updated.inner = share_of(model, sizes.parts).ffn;
+  piece.updated.gated = model.gated;
+  piece.updated.ranks = sizes.update_ranks;
+}
+
+void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes& sizes) {
+  const Share share = share_of(model, sizes);
+  Updated& to = piece.updated;
+  to.queries = share.queries;
+  to.key_values = share.key_values;
+  to.ranks = sizes.update_ranks;
+  if (!model.latent()) return;
+  to.query_rank = model.query_rank;
+  to.kv_rank = model.kv_rank;
+  to.rope = model.rope_dim;
+  to.compressed = sizes.compresses;
+  to.values = share.mixed;
+}
+
+}  // namespace
+
 ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockSizes& sizes) {
   Piece combine = base_of(model, precision, Part::kCombine, part_of(sizes.rows, sizes.cores));
   // Ranks that share a sequence have a run of its tokens each, of which experts take so many.
@@ -323,6 +359,8 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
   experts.chunks = sizes.chunks;
+  if (sizes.updates) set_updates_of_experts(route, model, sizes);
+  if (sizes.updates && !sizes.norms_alone()) set_updates_of_attention(combine, model, sizes);
   ExpertPieces made{route, experts, combine};
   if (!combine.halves) return made;
   if (model.shared_ffn > 0) {
@@ -331,6 +369,7 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
     made.shared->chunks = sizes.chunks;
   }
   Piece piece = route;
+  piece.updated = {};
   piece.normed = piece.root_mean_square = false;
   for (const Part part : {Part::kCounts, Part::kPlaces}) {
     piece.part = part;
@@ -342,6 +381,7 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
 Piece without_shared(Piece piece) {
   piece.shared = 0;
   piece.gated = false;
+  piece.updated = {};
   return piece;
 }
 
@@ -352,6 +392,7 @@ std::optional<Piece> mixture_of(const Model& model, Precision precision, const B
   piece.part = Part::kMixture;
   piece.inner = made.experts.inner;
   piece.gated = model.gated;
+  piece.updated = made.combine.updated;
   return piece;
 }
 
@@ -402,31 +443,14 @@ std::vector<Counted> latent_decode(const Model& model, Precision precision, cons
 }
 
 namespace {
-
-// What a backward piece updates beside its own work: the weights whose gradients came before it.
-void set_updates_of_mlp(Piece& piece, const Model& model, const BlockSizes& sizes) {
-  piece.inner = share_of(model, sizes.parts).ffn;
-  piece.gated = model.gated;
-}
-
-void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes& sizes) {
-  const Share share = share_of(model, sizes);
-  piece.queries = share.queries;
-  piece.key_values = share.key_values;
-  if (!model.latent()) return;
-  set_latent(piece, model);
-  piece.compressed = sizes.compresses;
-  piece.values = share.mixed;
-}
-
 // Both parts of attention whose ranks, or cores, meet for keys and values.
 std::vector<Piece> around_keys(Piece piece, const BlockSizes& sizes) {
   if (sizes.context > 1) piece.context = sizes.context;
   Piece behind = piece;
   piece.part = Part::kBeforeKeys;
   behind.part = Part::kBehindKeys;
-  behind.normed = behind.gated = false;
-  behind.queries = behind.key_values = behind.inner = 0;
+  behind.normed = false;
+  behind.updated = {};
   return {piece, behind};
 }
 
@@ -471,6 +495,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   }
   piece.rows = part_of(sizes.rows, sizes.cores);
   piece.halves = true;
+  piece.selects = !piece.normed;
   if (sizes.updates && piece.normed) set_updates_of_attention(piece, model, sizes);
   if (sizes.micro_batch % sizes.cores == 0) return {piece};
   return around_keys(piece, sizes);
@@ -502,8 +527,10 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
 }
 
 bool has_whole_windows(const Model& model, const BlockSizes& sizes) {
-  return windowed(model, sizes.keys) > 0 && sizes.context == 1 && !sizes.by_rows && !model.latent() &&
-         sizes.keys % model.window == 0;
+  // Cores with halves of each sequence have whole blocks.
+  const bool has_halves = sizes.by_rows && sizes.micro_batch % sizes.cores != 0;
+  return windowed(model, sizes.keys) > 0 && sizes.context == 1 && !model.latent() &&
+         (!has_halves || sizes.keys % (sizes.cores * model.window) == 0);
 }
 
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
@@ -531,7 +558,8 @@ std::vector<Counted> halves_of(const Model& model, Precision precision, const Bl
   in_window.in_window = has_whole_windows(model, sizes);
   const bool has_window = in_window.in_window && is_whole(model, precision, in_window);
   if (has_window)
-    pieces.push_back({attention_half(model, precision, in_window)[0], windowed(model, sizes.keys)});
+    for (const Piece& piece : attention_half(model, precision, in_window))
+      pieces.push_back({piece, windowed(model, sizes.keys)});
   const double window = has_window ? 0 : windowed(model, sizes.keys);
   const double rest = has_window ? 1 - windowed(model, sizes.keys) : 1;
   const double whole = is_whole(model, precision, sizes) ? rest - window : 0;

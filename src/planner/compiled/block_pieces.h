@@ -50,6 +50,8 @@ struct BlockSizes {
   int64_t context = 1;       // ranks that share a sequence
   bool adds = false;         // gradients to those of micro-batches before
   bool updates = false;      // weights, beside the backward pass of the only micro-batch
+  int64_t update_ranks = 0;  // ... which ZeRO cuts over so many ranks
+  bool mixes = false;        // blocks with experts
   bool again = false;        // blocks run forward again before their backward pass: first passes keep nothing
   bool in_window = false;    // of attention whose queries meet a window of keys
   bool norms_all_rows() const { return normed_rows == rows; }

@@ -57,14 +57,14 @@ class Weights {
     of_experts_ = {group_.ranks / passes.experts->ranks, group_.stride * passes.experts->ranks};
   }
 
-  // Where weights lie in parts. `after`: not before that is there.
-  Value gathered(double bytes, Value after = {}) { return gathered(group_, bytes, after); }
+  // Where weights lie in parts.
+  Value gathered(double bytes) { return gathered(group_, bytes); }
   // Of a half, as its pieces read them: one after the other.
-  Touches gathered(const HalfPasses& half, Value after = {}) {
+  Touches gathered(const HalfPasses& half) {
     Touches reads;
     for (size_t i = 0; i < half.weights.size(); ++i)
       reads.push_back(
-          {gathered(group_of(half), half.weights[i].bytes, after), double(i) / double(half.weights.size())});
+          {gathered(group_of(half), half.weights[i].bytes), double(i) / double(half.weights.size())});
     return reads;
   }
 
@@ -73,11 +73,11 @@ class Weights {
   size_t count() const { return summed_.size(); }
   Value last() const { return summed_.empty() ? Value() : summed_.back().value; }
 
-  // Where the optimizer has parts of weights, it goes tensor by tensor through the first `until` sums; what
+  // Where no piece updates weights, the optimizer goes tensor by tensor through the first `until` sums; what
   // is whole elsewhere is gathered from then on.
   void update(size_t until) {
     const PieceTime& all = passes_.optimizer;
-    if (!sums_ || !scatters_ || all.seconds <= 0) return;
+    if (!sums_ || passes_.updates || all.seconds <= 0) return;
     for (; updated_ < until; ++updated_) {
       const auto& [sum, own, group] = summed_[updated_];
       const double share = own / all_bytes_;
@@ -88,7 +88,7 @@ class Weights {
   // Those of the embedding, and all that no piece has updated.
   void update_rest() {
     if (!sums_) return;
-    if (scatters_) return update(count());
+    if (!passes_.updates) return update(count());
     steps_.part(passes_.optimizer, {{last(), kLastSumReadAt}}, {});
   }
 
@@ -97,8 +97,8 @@ class Weights {
   Group group_of(const HalfPasses& half) const {
     return passes_.experts && &half == &passes_.mlp ? of_experts_ : group_;
   }
-  Value gathered(Group group, double bytes, Value after) {
-    return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group, bytes, after) : Value();
+  Value gathered(Group group, double bytes) {
+    return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group, bytes, {}) : Value();
   }
   void sum(Group group, Value gradient, double bytes) {
     if (!sums_) return;
@@ -242,7 +242,7 @@ class MicroBatch {
     if (is_attention(half) && halves_tokens())
       return attended_by_rows(weights, normed_alone(half.norm, value));
     if (is_attention(half) && in_context()) return attended_in_context(weights, normed(half.norm, value));
-    return summed(steps_.made_by(half.forward, joined({{normed(half.norm, value), 0}}, weights)));
+    return summed(steps_.made_by(half.first, joined({{normed(half.norm, value), 0}}, weights)));
   }
   // A block's other half where it has experts.
   Value experts_forward(int layer, Value value) {
@@ -442,8 +442,8 @@ class MicroBatch {
     for (int i = passes_.layers; i-- > 0;) backward(i);
   }
 
-  Touches shared_gathered(int layer, Value after = {}) {
-    return has_experts(layer) ? weights_.gathered(passes_.experts->shared, after) : Touches();
+  Touches shared_gathered(int layer) {
+    return has_experts(layer) ? weights_.gathered(passes_.experts->shared) : Touches();
   }
   bool has_experts(int layer) const { return passes_.experts && layer >= passes_.dense; }
   const HalfPasses& mlp_of(int layer) const {
@@ -521,10 +521,10 @@ class MicroBatch {
       gradient_ = normed_alone(norm, gradient_, given_at);
       return;
     }
-    if (recomputes_late_) {  // a block that runs again gathers again, when its gradient is there
-      attention_[size_t(again)] = weights_.gathered(passes_.attention, gradient_);
-      mlp_[size_t(again)] = weights_.gathered(mlp_of(again), gradient_);
-      shared_[size_t(again)] = shared_gathered(again, gradient_);
+    if (recomputes_late_) {  // a block that runs again gathers again, as soon as the stream is free
+      attention_[size_t(again)] = weights_.gathered(passes_.attention);
+      mlp_[size_t(again)] = weights_.gathered(mlp_of(again));
+      shared_[size_t(again)] = shared_gathered(again);
     }
     Value normal = gradient_;
     if (stand_alone_) {

@@ -50,7 +50,8 @@ struct WeightTensor {
 struct HalfPasses {
   PieceTime norm, norm_backward;
   PieceTime forward, backward;
-  PieceTime again;  // forward for the backward pass alone
+  PieceTime first;  // forward, of a block that runs again: it keeps nothing
+  PieceTime again;  // ... for the backward pass alone
   // Where the cores of a rank, or ranks of context parallelism, have rows of queries: what comes before they
   // meet for keys and values, which are so many bytes; backward it comes behind `backward`, which adds up
   // over queries.

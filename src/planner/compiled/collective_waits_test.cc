@@ -19,7 +19,7 @@ MicroBatchPasses passes_of(double hbm_bytes) {
   passes.embedding = passes.logits = passes.shares = passes.logits_backward = passes.embedding_backward =
       piece;
   for (HalfPasses* half : {&passes.attention, &passes.mlp}) {
-    half->forward = half->backward = half->again = piece;
+    half->forward = half->first = half->backward = half->again = piece;
     half->weights = {{kBytes, 0.5}, {kBytes, 1}};
   }
   passes.layers = 2;
@@ -70,8 +70,9 @@ TEST_F(WeightWaits, PartsOfTheOptimizerFollowTheirGradientsAndAreGathered) {
   EXPECT_NEAR(wait_s(passes), gather, 0.01 * gather);
   // Where nothing takes time, all of both are waited for.
   for (PieceTime* each : {&passes.embedding, &passes.logits, &passes.shares, &passes.logits_backward,
-                          &passes.embedding_backward, &passes.attention.forward, &passes.attention.backward,
-                          &passes.mlp.forward, &passes.mlp.backward, &passes.optimizer})
+                          &passes.embedding_backward, &passes.attention.forward, &passes.attention.first,
+                          &passes.attention.backward, &passes.mlp.forward, &passes.mlp.first,
+                          &passes.mlp.backward, &passes.optimizer})
     each->seconds = 1e-9;
   EXPECT_NEAR(wait_s(passes), 10 * (gather + scatter), 0.01 * gather);
 }
@@ -86,11 +87,11 @@ TEST_F(WeightWaits, PartsWaitForWeightsThatAreGathered) {
   MicroBatchPasses quick = passes_of(0);
   quick.embedding.seconds = 1e-9;
   for (HalfPasses* half : {&quick.attention, &quick.mlp})
-    for (PieceTime* each : {&half->forward, &half->backward}) each->seconds = 1e-9;
+    for (PieceTime* each : {&half->forward, &half->first, &half->backward}) each->seconds = 1e-9;
   EXPECT_GT(wait_s(quick), 10 * gather);
 }
 
-// Blocks that run again gather their weights again, each when the gradient of the block above is there.
+// Blocks that run again gather their weights again.
 TEST_F(WeightWaits, BlocksThatRunAgainGatherAgain) {
   layout.zero = 3;
   const double gather = times.seconds(machine, Kind::kAllGather, {8, 1}, kBytes),
@@ -100,7 +101,8 @@ TEST_F(WeightWaits, BlocksThatRunAgainGatherAgain) {
        {&quick.embedding, &quick.logits, &quick.shares, &quick.logits_backward, &quick.embedding_backward})
     each->seconds = 1e-9;
   for (HalfPasses* half : {&quick.attention, &quick.mlp})
-    for (PieceTime* each : {&half->forward, &half->backward, &half->again}) each->seconds = 1e-9;
+    for (PieceTime* each : {&half->forward, &half->first, &half->backward, &half->again})
+      each->seconds = 1e-9;
   EXPECT_NEAR(wait_s(quick), 10 * (gather + scatter), 0.01 * gather);
   quick.recompute = true;
   EXPECT_NEAR(wait_s(quick), 18 * gather + 10 * scatter, 0.01 * gather);
@@ -257,9 +259,10 @@ TEST_F(Waits, TicksOfBothPassesHideWhatTheFirstSends) {
   EXPECT_NEAR(both.tick_s, send, 0.01 * send);
   EXPECT_NEAR(both.tick_s + both.loss_s, alone.tick_s + alone.loss_s, 1e-9);
   // Where nothing takes time, a loss waits for what the last stage made, and for the sum of its gradients.
-  for (PieceTime* each : {&passes.embedding, &passes.logits, &passes.shares, &passes.logits_backward,
-                          &passes.embedding_backward, &passes.attention.forward, &passes.attention.backward,
-                          &passes.mlp.forward, &passes.mlp.backward})
+  for (PieceTime* each :
+       {&passes.embedding, &passes.logits, &passes.shares, &passes.logits_backward,
+        &passes.embedding_backward, &passes.attention.forward, &passes.attention.first,
+        &passes.attention.backward, &passes.mlp.forward, &passes.mlp.first, &passes.mlp.backward})
     each->seconds = 1e-9;
   EXPECT_GT(tick_waits(passes, machine, layout, times).loss_s, 1.99 * sum);
 }

@@ -8,34 +8,12 @@
 
 #include "base/fault.h"
 #include "planner/compiled/block_pieces.h"
+#include "planner/compiled/optimizer_times.h"
+#include "planner/compiled/piece_passes.h"
 #include "planner/memory.h"
 #include "planner/schedule.h"
 
 namespace opentrn::planner::compiled {
-namespace {
-
-constexpr int64_t kRowsLeast = 128;
-
-// Time of a piece whose `size` (rows or heads) may be large: the line through two that are small enough.
-PieceTime along(PieceTimes& times, Piece piece, int64_t Piece::*size, int64_t least) {
-  const int64_t wanted = piece.*size;
-  const double each = work_of(piece) / double(wanted);
-  int64_t most = std::max<int64_t>(least, static_cast<int64_t>(kWorkMost / each));
-  most = static_cast<int64_t>(std::pow(2.0, std::floor(std::log2(double(most)))));
-  if (wanted <= 2 * most) return times.time(piece);
-  piece.*size = most;
-  const PieceTime first = times.time(piece);
-  piece.*size = 2 * most;
-  const PieceTime second = times.time(piece);
-  return second + double(wanted - 2 * most) / double(most) * (second + -1 * first);
-}
-
-PieceTime rows_of(PieceTimes& times, const Piece& piece) {
-  return along(times, piece, &Piece::rows, kRowsLeast);
-}
-
-}  // namespace
-
 CompiledLayers::CompiledLayers(std::optional<std::filesystem::path> folder) : folder_(std::move(folder)) {}
 
 PieceTimes& CompiledLayers::times_of(const Machine& machine) {
@@ -64,68 +42,6 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
   const double element = precision == Precision::kFp32 ? 4 : 2;
   return 4 * element * model.active_experts * model.hidden * double(rows) /
          (machine.rates.memory_bytes_s / machine.cores_per_rank);
-}
-
-// `adds`: weights' gradients to those of micro-batches before.
-PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates = false) {
-  if (backward && piece.part == Part::kCounts) return {};  // nothing comes back to what was counted
-  piece.backward = backward;
-  if (backward && piece.part == Part::kEmbedding) piece.selects = false;
-  const bool of_mlp = piece.part != Part::kMlpHalf && piece.inner > 0, of_attention = piece.queries > 0;
-  const bool may = piece.part == Part::kAttentionHalf || piece.part == Part::kBeforeKeys ||
-                   piece.part == Part::kCompress || piece.part == Part::kMlpHalf || piece.part == Part::kNorm;
-  piece.updates = backward && updates && may && (of_mlp || of_attention);
-  if (may && !piece.updates) {
-    piece.queries = piece.key_values = 0;
-    if (of_mlp) piece.inner = 0;
-    if (of_mlp) piece.gated = false;
-    if (of_attention) piece.query_rank = piece.kv_rank = piece.rope = piece.values = 0;
-    if (of_attention) piece.compressed = false;
-  }
-  piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
-               (piece.part != Part::kCombine || piece.shared > 0);
-  switch (piece.part) {
-    case Part::kAttentionHalf:
-    case Part::kCompress:
-    case Part::kBeforeKeys:
-    case Part::kBehindKeys:
-    case Part::kRoute:
-    case Part::kExperts:
-    case Part::kCounts:
-    case Part::kPlaces:
-    case Part::kMixture:
-    case Part::kCombine: return times.time(piece);
-    default: break;
-  }
-  return piece.part == Part::kAttention ? along(times, piece, &Piece::heads, 1) : rows_of(times, piece);
-}
-
-double seconds_of(PieceTimes& times, const Piece& piece, bool backward, bool adds, bool updates = false) {
-  return time_of(times, piece, backward, adds, updates).seconds;
-}
-
-// A forward pass of an MLP, or of experts that every token meets, whose result the backward pass does not
-// read.
-PieceTime again_of(PieceTimes& times, Piece piece) {
-  piece.again = piece.part != Part::kRoute || piece.shared > 0;
-  return time_of(times, piece, false, false);
-}
-
-// What the backward pass of an MLP adds to it, as both are one part.
-PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
-  const PieceTime again = again_of(times, piece);
-  piece.again = true;
-  piece.lean = piece.part == Part::kMixture;
-  return time_of(times, piece, true, sizes.adds, sizes.updates) + -1 * again;
-}
-
-// Of a block whose passes on other ticks come before its backward pass, and that runs again for that.
-PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
-  const bool keeps = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf ||
-                     piece.part == Part::kRoute || piece.part == Part::kPlaces ||
-                     piece.part == Part::kMixture || piece.part == Part::kExperts;
-  piece.lean = sizes.again && keeps;
-  return time_of(times, piece, false, false);
 }
 
 // The pass of a piece for the backward pass alone, which does not read what a token gets of its experts.
@@ -202,107 +118,6 @@ double output_s(PieceTimes& times, const Model& model, Precision precision, cons
   }
   if (sizes.norms_all_rows()) return seconds;
   return seconds + seconds_of(times, norm_of(model, precision, sizes), true, sizes.adds);
-}
-
-// Adam's time by the number of parameters, and what each further tensor of a program takes beside it.
-void set_optimizer(PieceTimes& times, const Machine& machine, bool wide, LayerTimes& out) {
-  constexpr int64_t kLarge = 1024, kSmall = 128, kColumns = 1024;
-  Piece piece;
-  piece.part = Part::kOptimizer;
-  piece.wide = wide;
-  piece.hidden = kColumns;
-  const auto seconds = [&](int64_t rows, int64_t tensors) {
-    piece.rows = rows;
-    piece.heads = tensors;
-    return times.seconds(piece);
-  };
-  const double small = seconds(kSmall, 1);
-  const double each = std::max(0.0, seconds(kLarge, 1) - small) / double((kLarge - kSmall) * kColumns);
-  out.optimizer_s_of_parameter = each / machine.cores_per_rank;
-  out.optimizer_s_of_tensor = std::max(0.0, seconds(kSmall, 2) - small - each * double(kSmall * kColumns));
-}
-
-// A tensor of weights that a rank updates: `rows` and `columns` as TP leaves them.
-struct Weight : WeightSize {
-  double count = 1;
-  int64_t ep = 1;  // of experts: ranks that have others
-};
-
-// Of tensors together, as a rank updates them.
-struct Updates {
-  double seconds = 0, parameters = 0;
-};
-
-// Tensors of small models end within a few tiles, and copies of short rows are slow: those below the size of
-// one program take their own time each, beside others in a program.
-void add_update(PieceTimes& times, Weight weight, const Layout& layout, bool wide, double large_s,
-                Updates& to) {
-  int64_t& cut = weight.cuts_columns ? weight.columns : weight.rows;
-  const int64_t ranks = int64_t{layout.dp} * layout.cp / weight.ep;
-  if (layout.zero >= 1 && cut % ranks == 0) cut /= ranks;
-  const double parameters = double(weight.rows) * double(weight.columns);
-  Piece piece;
-  piece.part = Part::kOptimizer;
-  piece.wide = wide;
-  piece.rows = weight.rows;
-  piece.hidden = weight.columns;
-  double seconds = parameters * large_s;
-  if (work_of(piece) <= kWorkMost) {
-    piece.heads = 2;
-    const double two = times.seconds(piece);
-    piece.heads = 1;
-    seconds = std::max(0.0, two - times.seconds(piece));
-  }
-  to.seconds += weight.count * seconds;
-  to.parameters += weight.count * parameters;
-}
-
-// A parameter's time, of all tensors or of those that the backward passes leave. The cores of a rank update a
-// part of each.
-void set_optimizer_by_tensor(PieceTimes& times, const Model& model, const Machine& machine,
-                             const Layout& layout, const BlockSizes& sizes, bool wide, LayerTimes& out) {
-  const Share share = share_of(model, sizes);
-  const auto vocabulary = static_cast<int64_t>(model.vocabulary);
-  const int64_t of_ends = sizes.parts * sizes.stages;
-  std::vector<Weight> weights;
-  weights.push_back({{1, model.hidden, true}});
-  if (vocabulary > 0) weights.push_back({{vocabulary, part_of(model.hidden, of_ends)}});
-  if (model.positions > 0) weights.push_back({{model.positions, part_of(model.hidden, of_ends)}});
-  if (vocabulary > 0 && !model.tied) weights.push_back({{model.hidden, part_of(vocabulary, of_ends)}});
-  // A block of all chunks of a stage is one tensor.
-  const int64_t chunks = sizes.stages > 1 ? layout.vpp : 1;
-  const double layers = double(blocks_per_stage(model, layout)) / double(chunks);
-  const size_t ends = weights.size();
-  // What each product and norm has beside its weight.
-  const auto with_bias = [&](WeightSize size, double count) {
-    weights.push_back({size, count});
-    if (model.biases) weights.push_back({{1, size.columns, size.cuts_columns}, count});
-  };
-  if (!sizes.updates) {
-    with_bias({1, model.hidden, true}, 2 * layers);
-    for (const WeightSize& each : attention_weights(model, sizes)) with_bias(each, layers);
-  }
-  const double dense = model.experts > 0 ? model.dense_layers : layers, sparse = layers - dense;
-  if (!sizes.updates && model.experts > 0) {
-    const int64_t local = model.experts / layout.ep, inner = part_of(model.expert_ffn, sizes.parts);
-    weights.insert(weights.end(), {{{part_of(model.hidden, sizes.cores), model.experts}, sparse},
-                                   {{local * model.hidden, inner}, (model.gated ? 2 : 1) * sparse, layout.ep},
-                                   {{local * inner, model.hidden, true}, sparse, layout.ep}});
-    if (const int64_t shared_ffn = part_of(model.shared_ffn, sizes.parts); shared_ffn > 0)
-      weights.insert(weights.end(), {{{model.hidden, shared_ffn}, (model.gated ? 2 : 1) * sparse},
-                                     {{shared_ffn, model.hidden, true}, sparse}});
-  }
-  if (!sizes.updates && dense > 0) {
-    with_bias({model.hidden, share.ffn}, (model.gated ? 2 : 1) * dense);
-    with_bias({share.ffn, model.hidden, true}, dense);
-  }
-  for (size_t i = ends; i < weights.size(); ++i) weights[i].rows *= chunks;
-  Updates all;
-  const double cores = machine.cores_per_rank;
-  for (const Weight& each : weights)
-    add_update(times, each, layout, wide, cores * *out.optimizer_s_of_parameter, all);
-  out.optimizer_s_of_parameter = all.seconds / all.parameters / cores;
-  out.optimizer_s_of_tensor = 0;
 }
 
 // Of a block with experts: what stands in place of its MLP.
@@ -416,7 +231,9 @@ void set_ticks(PieceTimes& times, const Model& model, Precision precision, const
 // Of blocks of which a share has the second one's attention.
 HalfPasses mean_of(const HalfPasses& first, const HalfPasses& second, double share) {
   HalfPasses mean = first;
-  for (PieceTime HalfPasses::*each : {&HalfPasses::forward, &HalfPasses::backward, &HalfPasses::again})
+  for (PieceTime HalfPasses::*each :
+       {&HalfPasses::forward, &HalfPasses::first, &HalfPasses::backward, &HalfPasses::again,
+        &HalfPasses::before_keys, &HalfPasses::before_keys_backward})
     mean.*each = (1 - share) * first.*each + share * second.*each;
   mean.given_at = (1 - share) * first.given_at + share * second.given_at;
   return mean;
@@ -447,6 +264,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     made.mixes = mixes;
     made.forward = time_of(times, half.back(), false, false);
     made.backward = time_of(times, half.back(), true, sizes.adds, sizes.updates);
+    made.first = first_pass(times, half.back(), sizes);
     made.again = made.forward;
     made.weights = std::move(weights);
     if (mlp && sizes.again) made.again = again_of(times, half[0]);
@@ -554,11 +372,11 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.recompute = sizes.again;
   step.updates = sizes.updates;
   const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
-  step.sums =
-      layout.dp * layout.cp > 1 && (sizes.updates || layout.zero >= 3 || (is_one && layout.zero >= 1));
+  step.sums = layout.dp * layout.cp > 1 && (sizes.updates || layout.zero >= 3 || is_one);
   if (is_one && out.optimizer_s_of_parameter) {
     constexpr double kReadAndWritten = 28;  // of a parameter: three float32 both ways, gradient and weight
-    const double all = model.parameters() / double(sizes.parts) / layout.dp / layout.cp;
+    const double all = layout.zero >= 1 ? model.parameters() / double(sizes.parts) / layout.dp / layout.cp
+                                        : parameters_per_rank(model, layout, true, true) / cores;
     const double parameters = sizes.updates ? step.embedding_bytes / element / cores : all;
     step.optimizer = {parameters * *out.optimizer_s_of_parameter * cores, parameters * kReadAndWritten};
   }
@@ -585,9 +403,18 @@ bool has_uneven_keys(const Model& model, int64_t ranks) {
 // Whether cores have heads, or rows of attention that is compiled whole.
 bool cores_share(const Model& model, Precision precision, const Layout& layout, const BlockSizes& sizes) {
   if (!sizes.by_rows && model.heads % sizes.parts == 0) return true;
-  return sizes.by_rows && layout.cp == 1 && windowed(model, sizes.keys) == 0 &&
-         (sizes.micro_batch * sizes.keys) % sizes.cores == 0 && sizes.keys % sizes.cores == 0 &&
-         is_whole(model, precision, sizes);
+  return sizes.by_rows && layout.cp == 1 && (sizes.micro_batch * sizes.keys) % sizes.cores == 0 &&
+         sizes.keys % sizes.cores == 0 && attention_is_whole(model, precision, sizes);
+}
+
+}  // namespace
+
+namespace {
+
+// A block with experts and an MLP: it works as experts that every token meets do, beside those of some.
+Model with_mlp_beside(Model model) {
+  model.shared_ffn += model.ffn;
+  return model;
 }
 
 }  // namespace
@@ -626,6 +453,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   const double micro_batches = job.global_batch / (double(layout.dp) * layout.micro_batch);
   sizes.adds = layout.zero < 3 && (in_ticks || micro_batches > 1);
   // The only micro-batch's gradients are complete while its backward pass goes on.
+  const bool is_one = micro_batches <= 1 && !in_ticks && layout.pp == 1 && !layout.offload;
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
                   model.expert_layers() == 0 && attention_is_whole(model, job.precision, sizes);
   Piece embedding;
@@ -641,10 +469,13 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   try {
     PieceTimes& times = times_of(machine);
     LayerTimes out;
-    if (model.expert_layers() < model.layers)
+    const int both = places_with_both(model, layout);
+    if (model.expert_layers() < model.layers && both == 0)
       out.block = block_of(times, model, job.precision, machine, sizes, false);
     if (model.expert_layers() > 0)
       out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
+    if (both > 0)
+      out.both_block = block_of(times, with_mlp_beside(model), job.precision, machine, sizes, true);
     if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes);
     if (model.vocabulary > 0) {
       const TableGradient table =
@@ -656,18 +487,21 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     if (in_ticks) set_ticks(times, model, job.precision, layout, sizes, out);
     set_optimizer(times, machine, embedding.wide, out);
     // Stages have their blocks in turn, so that all of them are alike.
-    const bool are_alike = model.expert_layers() == 0 || ((model.dense_layers == 0 || layout.pp == 1) &&
-                                                          experts_are_whole(model, job.precision, sizes));
+    const bool are_alike = model.expert_layers() == 0 || experts_are_whole(model, job.precision, sizes);
     const bool is_program = layout.pp == 1 || in_ticks;
     const bool is_known_latent = !model.latent() || is_whole(model, job.precision, sizes);
     if (is_program && are_alike && is_known_latent && model.streams == 1)
-      set_optimizer_by_tensor(times, model, machine, layout, sizes, embedding.wide, out);
+      set_optimizer_by_tensor(times, model, job.precision, machine, layout, sizes, is_one, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
     const bool is_known = is_program && layout.shard == 0 && are_alike && model.vocabulary > 0 &&
                           attention_is_whole(model, job.precision, sizes);
     if (is_known) {
-      const MicroBatchPasses passes = passes_of(times, job, machine, layout, sizes, embedding, out);
+      // What most of a chunk's blocks wait for.
+      Job like = job;
+      if (2 * both * layout.vpp >= blocks_per_stage(model, layout)) like.model = with_mlp_beside(model);
+      if (both > 0) like.model.dense_layers = 0;
+      const MicroBatchPasses passes = passes_of(times, like, machine, layout, sizes, embedding, out);
       if (in_ticks)
         out.ticks = tick_waits(passes, machine, layout, collectives_);
       else

@@ -106,8 +106,7 @@ TEST(PieceGraph, WhatLiesBetweenMeetingsIsAGraphThatTheCompilerTakes) {
       half.backward = backward;
       half.normed = half.root_mean_square = half.rotary = half.causal = normed;
       half.adds = backward && normed;
-      half.updates = backward && !normed;
-      half.queries = half.key_values = 256;
+      if (backward && !normed) half.updated = {.inner = 512, .queries = 256, .key_values = 256};
       half.rows = 256;
       half.keys = 128;
       half.heads = 4;
@@ -154,6 +153,39 @@ TEST(PieceGraph, PartsOfASequenceAreGraphsThatTheCompilerTakes) {
       graph::verify(graph_of(each));
       EXPECT_GT(times.seconds(each), 0) << to_string(each);
     }
+}
+
+// Attention in windows: of a rank, which fills its last block up; and of cores with half of the blocks.
+TEST(PieceGraph, WindowsAreBlocksOfARankOrOfItsCores) {
+  Model model = small_model();
+  model.heads = model.kv_heads = 3;
+  model.window_layers = model.layers;
+  model.window = 48;
+  PieceTimes times(Generation::kV3, std::nullopt);
+  BlockSizes sizes{
+      .rows = 256, .normed_rows = 256, .queries = 256, .keys = 256, .causal = true, .in_window = true};
+  const auto compile = [&](size_t count) {
+    EXPECT_TRUE(has_whole_windows(model, sizes));
+    const std::vector<Piece> pieces = attention_half(model, Precision::kBf16, sizes);
+    ASSERT_EQ(pieces.size(), count);
+    for (Piece each : pieces)
+      for (const bool backward : {false, true}) {
+        each.backward = each.adds = backward;
+        graph::verify(graph_of(each));
+        EXPECT_GT(times.seconds(each), 0) << to_string(each);
+      }
+  };
+  compile(1);
+  model.window = 64;
+  sizes.parts = sizes.cores = 2;
+  sizes.by_rows = true;
+  sizes.normed_rows = 128;
+  compile(2);
+  sizes.normed_rows = 64;  // tokens of other ranks come before
+  EXPECT_TRUE(attention_half(model, Precision::kBf16, sizes).front().selects);
+  compile(2);
+  model.window = 96;  // halves of a sequence have no whole blocks
+  EXPECT_FALSE(has_whole_windows(model, sizes));
 }
 
 // Of three heads of keys, queries of two ranks meet two each, and of four ranks one or two.
@@ -515,6 +547,45 @@ TEST(CompiledLayers, ExpertsTakeTheTimeOfTheTokensThatTheyGet) {
   const auto decode = source.serve(job.model, job.precision, machine, 1, step, why);
   ASSERT_TRUE(decode) << why;
   EXPECT_GT(decode->block_s, 0);
+}
+
+// Of a step's only micro-batch weights are updated in pieces that have other work, which is less than both.
+TEST(CompiledLayers, UpdatesBesideOtherWorkTakeLess) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
+  Job job{.model = small_model(), .seq = 512, .global_batch = 2};
+  std::string why;
+  const Layout layout{.dp = 2, .zero = 1, .micro_batch = 1};
+  for (const int experts : {0, 4}) {
+    job.model.experts = experts;
+    job.model.active_experts = std::min(2, experts);
+    job.model.expert_ffn = 512;
+    job.global_batch = 2;
+    const auto one = source.layers(job, machine, layout, why);
+    job.global_batch = 8;
+    const auto four = source.layers(job, machine, layout, why);
+    ASSERT_TRUE(one && four) << why;
+    EXPECT_LT(*one->optimizer_s_of_parameter, *four->optimizer_s_of_parameter);
+    EXPECT_GT(*one->optimizer_s_of_parameter, *four->optimizer_s_of_parameter / 3);
+  }
+}
+
+// Stages that do the same have an MLP and experts where some of them have the one and some the others.
+TEST(CompiledLayers, BlocksOfBothKindsHaveTheWorkOfBoth) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
+  Job job{.model = small_model(), .seq = 256, .global_batch = 8};
+  job.model.layers = 4;
+  job.model.experts = 4;
+  job.model.active_experts = 2;
+  job.model.expert_ffn = 512;
+  job.model.dense_layers = 1;
+  const Layout layout{.pp = 2, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull};
+  std::string why;
+  const auto found = source.layers(job, machine, layout, why);
+  ASSERT_TRUE(found && found->expert_block && found->both_block && found->ticks) << why;
+  EXPECT_GT(found->both_block->forward, found->expert_block->forward);
+  EXPECT_GT(found->both_block->backward, found->expert_block->backward);
 }
 
 TEST(CompiledLayers, LatentAttentionAndTwoStreamsAreCompiled) {

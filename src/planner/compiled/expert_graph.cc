@@ -34,6 +34,7 @@ class ExpertSheet : PieceWords {
         break;
       default: OPENTRN_CHECK(false, "not a part of experts");
     }
+    update_weights();
     return finished();
   }
 

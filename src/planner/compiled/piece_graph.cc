@@ -34,6 +34,7 @@ class Sheet : PieceWords {
       case Part::kNorm: piece_.backward ? norm_backward() : norm_forward(); break;
       default: OPENTRN_CHECK(false, "a part of another file");
     }
+    update_weights();
     return finished();
   }
 
@@ -172,7 +173,7 @@ class Sheet : PieceWords {
   ValueId in_window(ValueId scores) {
     using enum graph::ComparisonDirection;
     const Dims all = builder_.type(scores).dims_vector();
-    const Dims near{all[2], all[3]}, there{all[1], all[3]};
+    const Dims near{all[2], all[3]}, there{all[0], all[3]};
     const auto counted = [&](const Dims& dims, int64_t dimension) {
       return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}},
                           {Type::tensor(kIndex, dims)});
@@ -193,7 +194,7 @@ class Sheet : PieceWords {
         builder_.add(OpKind::or_, {builder_.compare(kGt, block, number(block, 0)),
                                    builder_.compare(kGe, place, number(place, piece_.window))});
     scores = plus(scores, builder_.broadcast_in_dim(masked(is_near, near), all, {2, 3}));
-    return plus(scores, builder_.broadcast_in_dim(masked(is_there, there), all, {1, 3}));
+    return plus(scores, builder_.broadcast_in_dim(masked(is_there, there), all, {0, 3}));
   }
 
   void attention_forward() {
@@ -234,7 +235,7 @@ class Sheet : PieceWords {
   // is given by the forward pass, as it leaves the program that made it.
   void half_forward() {
     const int64_t width = piece_.compressed && piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden;
-    const ValueId in = piece_.normed ? residual_and_norm() : argument({piece_.rows, width});
+    const ValueId in = piece_.normed ? residual_and_norm() : own_rows(width);
     if (piece_.again)
       mlp_inside(in, piece_.inner);
     else
@@ -245,47 +246,16 @@ class Sheet : PieceWords {
   void half_backward() {
     if (piece_.again) {
       mlp_again_and_back();
-      if (piece_.updates) update_other_half();
       return;
     }
-    const ValueId d_out = argument({piece_.rows, piece_.hidden});
+    const ValueId d_out = own_rows(piece_.hidden);
     const ValueId d_in =
         piece_.part == Part::kMlpHalf ? mlp_back(d_out, piece_.rows, piece_.inner) : attention_back(d_out);
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
-    if (piece_.updates) update_other_half();
-  }
-
-  // An MLP's half has `inner` of its own and updates attention's weights, of `queries`.
-  void update_other_half() {
-    if (piece_.queries > 0 && piece_.kv_rank > 0) return update_latent();
-    if (piece_.queries > 0) {
-      for (const int64_t columns : {piece_.queries, piece_.key_values, piece_.key_values})
-        update_product({piece_.hidden, columns});
-      update_product({piece_.queries, piece_.hidden});
-      return;
-    }
-    for (int i = 0; i < (piece_.gated ? 2 : 1); ++i) update_product({piece_.hidden, piece_.inner});
-    update_product({piece_.inner, piece_.hidden});
-  }
-  void update_product(const Dims& dims) {
-    update(dims);
-    if (piece_.biased) update({dims[1]});
-  }
-  // Of latent attention, `values` are columns of all heads.
-  void update_latent() {
-    const int64_t parts = piece_.compressed ? 2 : 1;
-    if (piece_.query_rank > 0) update({piece_.hidden, piece_.query_rank / parts});
-    update({piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden, piece_.queries});
-    update({piece_.hidden, (piece_.kv_rank + piece_.rope) / parts});
-    update({piece_.kv_rank, piece_.key_values});
-    update({piece_.values, piece_.hidden});
   }
 
   void norm_forward() { residual_and_norm(); }
-  void norm_backward() {
-    give(norm_and_residual_back(argument({piece_.rows, piece_.hidden})));
-    if (piece_.updates) update_other_half();
-  }
+  void norm_backward() { give(norm_and_residual_back(argument({piece_.rows, piece_.hidden}))); }
 
   // An MLP that runs forward again does so in the part that its backward pass is.
   void mlp_again_and_back() {
@@ -324,13 +294,15 @@ class Sheet : PieceWords {
     const auto placed = [&](ValueId x) { return piece_.rotary ? narrow(turned(wide(x))) : x; };
     ValueId q = projected(in, queries), k = projected(in, shared), v = projected(in, shared);
     q = placed(q), k = placed(k);
-    q = heads_first(q, piece_.heads);
-    if (piece_.window == 0) q = given(q);
+    if (piece_.window > 0) {
+      q = given(heads_first(in_blocks(q, positions()), piece_.heads, piece_.window));
+      if (piece_.part == Part::kBeforeKeys) return {q, given(k), given(v)};
+      return {q, given(near_keys(k)), given(near_keys(v))};
+    }
+    q = given(heads_first(q, piece_.heads));
     if (piece_.context > 0) return {q, given(k), given(v)};
     k = for_queries(k, positions());
     v = for_queries(v, positions());
-    if (piece_.window > 0)
-      return {given(in_blocks(q)), given(with_block_before(k)), given(with_block_before(v))};
     return {q, given(k), given(v)};
   }
 
@@ -372,7 +344,6 @@ class Sheet : PieceWords {
     const ValueId placed = argument({piece_.rows, piece_.rope});
     through(given(concatenated({of_norm(piece_.kv_rank), narrow(turned(wide(placed), piece_.rope))})));
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
-    if (piece_.updates) update_other_half();
   }
   std::array<ValueId, 3> heads_of_compressed(const Compressed& from) {
     const int64_t fixed = piece_.features - piece_.rope;
@@ -448,44 +419,100 @@ class Sheet : PieceWords {
 
   ValueId mixed_of(ValueId q, ValueId k, ValueId v) {
     const ValueId made = given(attended(q, k, v));
-    return summed_over_ranks(given(heads_last(piece_.window > 0 ? of_blocks(made) : made)));
+    const ValueId rows = heads_last(made);
+    return summed_over_ranks(given(piece_.window > 0 ? of_blocks(rows, positions()) : rows));
   }
 
-  // -- attention in windows: of blocks as long as one [sequences, heads and blocks, positions, features],
-  // each with the keys of the block before
-  int64_t blocks() const { return piece_.keys / piece_.window; }
-  ValueId in_blocks(ValueId x) {
-    return builder_.reshape(x, {sequences(), piece_.heads * blocks(), piece_.window, last_of(x)});
+  // -- attention in windows: blocks as long as one, filled up, are as sequences, each with the keys of the
+  // block before. Of rows, before heads are apart.
+  int64_t blocks() const { return (piece_.keys + piece_.window - 1) / piece_.window; }
+  // Cores with halves of sequences have half of the blocks.
+  int64_t own_blocks() const { return positions() < piece_.keys ? blocks() / 2 : blocks(); }
+  Dims by_block(int64_t blocks, int64_t positions, ValueId rows) {
+    return {sequences(), blocks, positions, builder_.type(rows).dim(1)};
   }
-  ValueId of_blocks(ValueId x) {
-    return builder_.reshape(x, {sequences(), piece_.heads, piece_.keys, last_of(x)});
+  ValueId zeros(Dims dims) { return splat(Type::tensor(element_, std::move(dims)), 0); }
+  ValueId as_blocks(ValueId rows, int64_t length) {
+    const int64_t columns = builder_.type(rows).dim(1), all = part_up(length, piece_.window);
+    if (all > length) {
+      rows = builder_.reshape(rows, {sequences(), length, columns});
+      rows = builder_.concatenate({rows, zeros({sequences(), all - length, columns})}, 1);
+      rows = builder_.reshape(rows, {sequences() * all, columns});
+    }
+    return builder_.reshape(rows, by_block(all / piece_.window, piece_.window, rows));
   }
-  int64_t last_of(ValueId x) { return builder_.type(x).dim(builder_.type(x).rank() - 1); }
-  Dims by_block(int64_t blocks, int64_t positions, ValueId x) {
-    return {sequences(), piece_.heads, blocks, positions, last_of(x)};
+  static int64_t part_up(int64_t length, int64_t window) { return (length + window - 1) / window * window; }
+  ValueId flat_rows(ValueId x) {
+    const Dims dims = builder_.type(x).dims_vector();
+    return builder_.reshape(x, {dims[0] * dims[1] * dims[2], dims[3]});
   }
-  ValueId no_block(ValueId x) { return splat(Type::tensor(element_, by_block(1, piece_.window, x)), 0); }
-  ValueId with_block_before(ValueId x) {
-    const ValueId own = builder_.reshape(x, by_block(blocks(), piece_.window, x));
-    const ValueId last = builder_.slice(own, {0, 0, 0, 0, 0}, by_block(blocks() - 1, piece_.window, x));
-    const ValueId both = builder_.concatenate({builder_.concatenate({no_block(x), last}, 2), own}, 3);
-    return builder_.reshape(both, {sequences(), piece_.heads * blocks(), 2 * piece_.window, last_of(x)});
+  ValueId in_blocks(ValueId rows, int64_t length) { return flat_rows(as_blocks(rows, length)); }
+  // What was filled up goes.
+  ValueId of_blocks(ValueId rows, int64_t length) {
+    const int64_t columns = builder_.type(rows).dim(1), all = part_up(length, piece_.window);
+    if (all == length) return rows;
+    rows = builder_.reshape(rows, {sequences(), all, columns});
+    rows = builder_.slice(rows, {0, 0, 0}, {sequences(), length, columns});
+    return builder_.reshape(rows, {sequences() * length, columns});
+  }
+  // The first ones, as many as the core has.
+  ValueId own_part(ValueId by_blocks) {
+    const Dims dims = builder_.type(by_blocks).dims_vector();
+    if (dims[1] == own_blocks()) return by_blocks;
+    return builder_.slice(by_blocks, {0, 0, 0, 0}, {dims[0], own_blocks(), dims[2], dims[3]});
+  }
+  // Keys or values of all rows: of own blocks, each with the one before, by head of queries.
+  ValueId near_keys(ValueId rows) {
+    const ValueId own = as_blocks(rows, piece_.keys);
+    const ValueId last = builder_.slice(own, {0, 0, 0, 0}, by_block(blocks() - 1, piece_.window, rows));
+    const ValueId before = builder_.concatenate({zeros(by_block(1, piece_.window, rows)), last}, 1);
+    return for_queries(flat_rows(builder_.concatenate({own_part(before), own_part(own)}, 2)),
+                       2 * piece_.window);
   }
   // Keys' gradients, of their own block and of the one behind.
-  ValueId of_block_before(ValueId d) {
+  ValueId near_keys_back(ValueId d) {
     const int64_t window = piece_.window;
-    const ValueId both = builder_.reshape(d, by_block(blocks(), 2 * window, d));
-    const ValueId before = builder_.slice(both, {0, 0, 1, 0, 0}, by_block(blocks(), window, d));
-    const ValueId own = builder_.slice(both, {0, 0, 0, window, 0}, by_block(blocks(), 2 * window, d));
-    const ValueId sum = plus(own, builder_.concatenate({before, no_block(d)}, 2));
-    return builder_.reshape(sum, {sequences(), piece_.heads, piece_.keys, last_of(d)});
+    const ValueId rows = of_keys(d);
+    const ValueId both = builder_.reshape(rows, by_block(blocks(), 2 * window, rows));
+    const ValueId before = builder_.slice(both, {0, 0, 0, 0}, by_block(blocks(), window, rows));
+    const ValueId own = builder_.slice(both, {0, 0, window, 0}, by_block(blocks(), 2 * window, rows));
+    return of_blocks(flat_rows(plus(own, from_behind(before))), piece_.keys);
+  }
+  ValueId from_behind(ValueId by_blocks) {
+    Dims dims = builder_.type(by_blocks).dims_vector();
+    const ValueId behind = builder_.slice(by_blocks, {0, 1, 0, 0}, dims);
+    dims[1] = 1;
+    return builder_.concatenate({behind, zeros(dims)}, 1);
+  }
+  Dims of_window(int64_t blocks, int64_t positions) const {
+    return {sequences() * blocks, piece_.heads, positions, piece_.features};
+  }
+  // Of both parts of a block and the one before it, which another core may have.
+  void give_near(ValueId d) {
+    const Dims dims = of_window(own_blocks(), 2 * piece_.window);
+    Dims limits = dims;
+    limits[2] = piece_.window;
+    give(builder_.slice(d, {0, 0, 0, 0}, limits));
+    give(builder_.slice(d, {0, 0, piece_.window, 0}, dims));
+  }
+  ValueId near_of_all() {
+    const ValueId own = of_keys(argument(of_window(own_blocks(), piece_.window)));
+    const ValueId before = of_keys(argument(of_window(blocks(), piece_.window)));
+    const ValueId shifted = from_behind(builder_.reshape(before, by_block(blocks(), piece_.window, before)));
+    return plus(own, flat_rows(own_part(shifted)));
   }
 
-  void keys_forward() {
-    (void)projections(piece_.normed ? residual_and_norm() : argument({piece_.rows, piece_.hidden}));
-  }
+  void keys_forward() { (void)projections(piece_.normed ? residual_and_norm() : own_rows(piece_.hidden)); }
 
   void queries_forward() {
+    if (piece_.window > 0) {
+      const ValueId q = argument(of_window(own_blocks(), piece_.window));
+      const auto keys = [&] {
+        return near_keys(argument({sequences() * piece_.keys, piece_.kv_heads * piece_.features}));
+      };
+      const ValueId k = given(keys());
+      return give(mixed_of(q, k, given(keys())));
+    }
     const ValueId q = argument(of_heads(positions())), k = keys_of_all(piece_.features);
     give(mixed_of(q, k, keys_of_all(values())));
   }
@@ -500,14 +527,15 @@ class Sheet : PieceWords {
   }
 
   void queries_backward() {
-    const ValueId d_out = argument({piece_.rows, piece_.hidden});
+    const ValueId d_out = own_rows(piece_.hidden);
     const auto [d_q, d_k, d_v] = attention_inside_back(d_out);
     if (piece_.kv_rank > 0) {
       for (const ValueId d : {d_k, d_v}) give(of_rows(d));
       give(latent_queries_back(argument({piece_.rows, piece_.hidden}), of_rows(d_q)));
       return;
     }
-    for (const ValueId d : {d_k, d_v}) give(piece_.context > 0 ? of_keys(d) : d);
+    for (const ValueId d : {d_k, d_v})
+      piece_.window > 0 ? give_near(d) : give(piece_.context > 0 ? of_keys(d) : d);
     ValueId d = heads_last(d_q);
     if (piece_.rotary) d = narrow(turned(wide(d)));
     give(d);
@@ -522,21 +550,20 @@ class Sheet : PieceWords {
       const ValueId d_k = of_heads(piece_.features), read = argument({piece_.rows, piece_.hidden});
       d_in = plus(d_in, latent_keys_back(read, d_k, of_heads(values())));
       give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
-      if (piece_.updates) update_other_half();
       return;
     }
     const ValueId in = rows_read(piece_.hidden);
     if (piece_.context == 0) gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
     for (int i = 0; i < 2; ++i) {
-      ValueId d = piece_.context > 0 ? argument({piece_.rows, piece_.kv_heads * piece_.features})
-                                     : of_keys(argument(of_heads(positions())));
+      ValueId d = piece_.context > 0  ? argument({piece_.rows, piece_.kv_heads * piece_.features})
+                  : piece_.window > 0 ? near_of_all()
+                                      : of_keys(argument(of_heads(positions())));
       if (i == 0 && piece_.rotary) d = narrow(turned(wide(d)));
       give(d);
       gradient(in, d);
       d_in = plus(d_in, narrow(product_turned(d, weight({piece_.hidden, builder_.type(d).dim(1)}))));
     }
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
-    if (piece_.updates) update_other_half();
   }
 
   ValueId attention_back(ValueId d_out) {
@@ -552,7 +579,10 @@ class Sheet : PieceWords {
       const ValueId of_keys = latent_keys_back(in, of_rows(d[1]), of_rows(d[2]));
       return plus(of_keys, latent_queries_back(in, of_rows(d[0])));
     }
-    std::vector<ValueId> d_projected = {heads_last(d[0]), of_keys(d[1]), of_keys(d[2])};
+    std::vector<ValueId> d_projected = {heads_last(d[0])};
+    if (piece_.window > 0) d_projected[0] = of_blocks(d_projected[0], positions());
+    for (const ValueId each : {d[1], d[2]})
+      d_projected.push_back(piece_.window > 0 ? near_keys_back(each) : of_keys(each));
     for (int i = 0; i < 2; ++i)
       if (piece_.rotary) d_projected[i] = narrow(turned(wide(d_projected[i])));
     if (piece_.halves)
@@ -566,17 +596,24 @@ class Sheet : PieceWords {
     give_gradient(product_of_rows(rows_read(columns), of_all_rows(d_out)));
     Dims own = of_heads(positions()), all = of_heads(piece_.keys);
     if (piece_.window > 0) {
-      own = {sequences(), piece_.heads * blocks(), piece_.window, piece_.features};
-      all = {sequences(), piece_.heads * blocks(), 2 * piece_.window, piece_.features};
+      own = of_window(own_blocks(), piece_.window);
+      all = of_window(own_blocks(), 2 * piece_.window);
       const ValueId q = argument(own), k = argument(all), v = argument(all), made = argument(own);
-      const ValueId d_made = in_blocks(heads_first(d_mixed, piece_.heads));
-      const auto [d_q, d_k, d_v] = attended_backward(q, k, v, made, d_made);
-      return {of_blocks(d_q), of_block_before(d_k), of_block_before(d_v)};
+      const ValueId d_made = heads_first(in_blocks(d_mixed, positions()), piece_.heads, piece_.window);
+      return attended_backward(q, k, v, made, d_made);
     }
     const ValueId q = argument(own), k = argument(all);
     own.back() = all.back() = values();
     const ValueId v = argument(all), made = argument(own);
     return attended_backward(q, k, v, made, heads_first(d_mixed, piece_.heads));
+  }
+
+  // Of a core with halves: where ranks have gathered all, it takes its own.
+  ValueId own_rows(int64_t columns) {
+    const Dims own{piece_.rows, columns};
+    if (!piece_.selects) return argument(own);
+    const ValueId all = argument({2 * piece_.rows, columns}), place = argument({}, kIndex);
+    return builder_.add(OpKind::dynamic_slice_, {all, place, none()}, {{Attr::slice_sizes, Attribute(own)}});
   }
 
   // What weights that read it have gradients by: of all rows, but of the weights a half.
@@ -607,7 +644,8 @@ class Sheet : PieceWords {
   ValueId heads_first(ValueId x, int64_t heads) { return heads_first(x, heads, positions()); }
   ValueId heads_first(ValueId x, int64_t heads, int64_t positions) {
     const int64_t features = builder_.type(x).dim(1) / heads;
-    return transposed(builder_.reshape(x, {sequences(), positions, heads, features}), {0, 2, 1, 3});
+    const int64_t count = builder_.type(x).dim(0) / positions;
+    return transposed(builder_.reshape(x, {count, positions, heads, features}), {0, 2, 1, 3});
   }
   ValueId heads_first(ValueId x) {
     const Dims dims = builder_.type(x).dims_vector();
@@ -623,10 +661,11 @@ class Sheet : PieceWords {
   // says for each head of keys where queries of the next one begin.
   ValueId for_queries(ValueId x, int64_t positions) {
     if (!is_shared()) return heads_first(x, piece_.heads, positions);
-    const Dims one{sequences(), positions, piece_.kv_heads, piece_.features};
+    const int64_t count = builder_.type(x).dim(0) / positions;
+    const Dims one{count, positions, piece_.kv_heads, piece_.features};
     if (piece_.shared > 0) return transposed(met_heads(builder_.reshape(x, one)), {0, 2, 1, 3});
-    x = builder_.broadcast_in_dim(builder_.reshape(x, one), by_meeting(positions), {0, 1, 2, 4});
-    x = builder_.reshape(x, {sequences(), positions, piece_.kv_heads * each_meets(), piece_.features});
+    x = builder_.broadcast_in_dim(builder_.reshape(x, one), by_meeting(count, positions), {0, 1, 2, 4});
+    x = builder_.reshape(x, {count, positions, piece_.kv_heads * each_meets(), piece_.features});
     return transposed(x, {0, 2, 1, 3});
   }
   // Of queries [sequences, positions, heads, features], whether each meets a head of keys before the next
@@ -670,16 +709,17 @@ class Sheet : PieceWords {
   }
   ValueId of_keys(ValueId d) {
     if (!is_shared()) return heads_last(d);
-    const int64_t positions = builder_.type(d).dim(2), rows = sequences() * positions;
+    const int64_t count = builder_.type(d).dim(0), positions = builder_.type(d).dim(2);
+    const int64_t rows = count * positions;
     d = transposed(d, {0, 2, 1, 3});
     if (piece_.shared > 0)
       return builder_.reshape(met_heads_back(d), {rows, piece_.kv_heads * piece_.features});
-    const ValueId sum = builder_.reduce(OpKind::add_, builder_.reshape(d, by_meeting(positions)), {3});
+    const ValueId sum = builder_.reduce(OpKind::add_, builder_.reshape(d, by_meeting(count, positions)), {3});
     return builder_.reshape(sum, {rows, piece_.kv_heads * piece_.features});
   }
   bool is_shared() const { return piece_.kv_heads != piece_.heads || piece_.shared > 0; }
-  Dims by_meeting(int64_t positions) const {
-    return {sequences(), positions, piece_.kv_heads, each_meets(), piece_.features};
+  Dims by_meeting(int64_t sequences, int64_t positions) const {
+    return {sequences, positions, piece_.kv_heads, each_meets(), piece_.features};
   }
   int64_t each_meets() const { return piece_.heads / piece_.kv_heads; }
 
@@ -720,26 +760,6 @@ class Sheet : PieceWords {
   // Adam on weights and moments in float32, and the weights as products read them.
   void optimizer() {
     for (int64_t i = 0; i < std::max<int64_t>(1, piece_.heads); ++i) update({piece_.rows, piece_.hidden});
-  }
-
-  void update(const Dims& dims) {
-    // Where it lies, as the exported step's state.
-    size_t result = results_.size();
-    const auto real = [&] {
-      const ValueId kept = argument(dims, kReal);
-      give_at(result++);
-      return kept;
-    };
-    const ValueId weights = real(), moment = real(), square = real();
-    const ValueId gradient = wide(argument(dims));
-    const auto mixed = [&](ValueId kept, double share, ValueId fresh) {
-      return plus(times(kept, splat(kept, share)), times(fresh, splat(fresh, 1 - share)));
-    };
-    const ValueId m = mixed(moment, 0.9, gradient), v = mixed(square, 0.99, times(gradient, gradient));
-    const ValueId root = builder_.add(OpKind::rsqrt_, {plus(v, splat(v, 1e-12))});
-    const ValueId made = minus(weights, times(times(m, root), splat(m, 1e-3)));
-    for (const ValueId each : {made, m, v}) give(each);
-    if (!piece_.wide) give(narrow(made));
   }
 };
 

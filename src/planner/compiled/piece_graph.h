@@ -51,6 +51,24 @@ enum class Part : uint8_t {
   kLoopTest  // whether the loop goes on
 };
 
+// Weights that Adam updates beside the work of a piece, where their gradients are complete before: those of a
+// core, and of ranks among which ZeRO cuts them a part. What is not there is 0.
+struct Updated {
+  int64_t ranks = 0;  // of ZeRO
+  // An MLP's, or of so many experts; and of those that every token meets.
+  int64_t inner = 0, experts = 0, shared = 0;
+  bool gated = false;
+  // Attention's: columns of its projections. Of latent attention as in Piece, with the rows of its output
+  // layer; `compressed`: of weights that both cores of a rank have whole, a half of each.
+  int64_t queries = 0, key_values = 0;
+  int64_t query_rank = 0, kv_rank = 0, rope = 0, values = 0;
+  bool compressed = false;
+  int64_t vocabulary = 0;  // of an output layer
+
+  bool any() const { return inner > 0 || queries > 0 || vocabulary > 0; }
+  auto operator<=>(const Updated&) const = default;
+};
+
 // One program. Sizes that a part does not have are 0.
 struct Piece {
   Part part = Part::kNorms;
@@ -88,20 +106,18 @@ struct Piece {
   bool wide = false;    // float32, not bfloat16
   bool rotary = false;  // kAttentionHalf: positions
   bool normed = false;  // of halves: with the norm before it; the backward pass with the norm's
-  // Of a backward pass: with Adam's updates of weights whose gradients are complete before. A half updates
-  // the other one's; kNorm, where it is a piece of its own, those of the half before it. `inner` and `gated`
-  // say that they are the MLP's, `queries` and `key_values` that they are attention's.
-  bool updates = false;
+  // Of a backward pass: a half updates the other one's weights; kNorm, where it is a piece of its own, those
+  // of the half before it.
+  Updated updated = {};
   // kLogits, kLogitsBackward: the table's rows are the vocabulary's, as of embeddings; kEmbedding, backward:
   // it is the output layer too, whose gradient is added.
   bool turned = false;
   // Of experts': `rows` are half of a rank's. Of attention's: so too, and gradients of weights are of all, a
   // half of each weight's.
   bool halves = false;
-  // kAttentionHalf: kCompress came before it. Of updates of latent attention's weights: of those that both
-  // cores of a rank have whole, a half of each.
-  bool compressed = false;
-  bool adds = false;  // a backward pass adds its weights' gradients to those of micro-batches before
+  bool compressed = false;  // kAttentionHalf: kCompress came before it
+  bool adds = false;        // a backward pass adds its weights' gradients to those of micro-batches before
+  // kEmbedding, kFetch: see there; halves of attention's rows: taken out of those of all of a rank's cores.
   bool selects = false;
   bool lean = false;  // of halves, a forward pass of a block that runs again: gives what comes of it alone
   // kMlpHalf: a forward pass for the backward pass, which does not read what it gives; or both of them.

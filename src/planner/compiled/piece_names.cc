@@ -45,6 +45,27 @@ std::string_view name_of(Part part) {
   OPENTRN_CHECK(false, "a part without a name");
 }
 
+std::string name_of(const Updated& updated) {
+  if (!updated.any()) return {};
+  std::string text = " updates";
+  const std::pair<const char*, int64_t> sizes[] = {{"inner", updated.inner},
+                                                   {"experts", updated.experts},
+                                                   {"shared", updated.shared},
+                                                   {"gated", int64_t{updated.gated}},
+                                                   {"queries", updated.queries},
+                                                   {"key_values", updated.key_values},
+                                                   {"query_rank", updated.query_rank},
+                                                   {"kv_rank", updated.kv_rank},
+                                                   {"rope", updated.rope},
+                                                   {"values", updated.values},
+                                                   {"compressed", updated.compressed},
+                                                   {"vocabulary", updated.vocabulary},
+                                                   {"ranks", updated.ranks}};
+  for (const auto& [name, size] : sizes)
+    if (size > 0) text += fmt::format(" {} {}", name, size);
+  return text;
+}
+
 }  // namespace
 
 std::string to_string(const Piece& piece) {
@@ -60,14 +81,14 @@ std::string to_string(const Piece& piece) {
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
   const std::pair<const char*, bool> flags[] = {
-      {"gated", piece.gated},     {"rms", piece.root_mean_square}, {"causal", piece.causal},
-      {"f32", piece.wide},        {"rotary", piece.rotary},        {"normed", piece.normed},
-      {"turned", piece.turned},   {"halves", piece.halves},        {"adds", piece.adds},
-      {"updates", piece.updates}, {"again", piece.again},          {"selects", piece.selects},
-      {"lean", piece.lean},       {"biased", piece.biased},        {"compressed", piece.compressed}};
+      {"gated", piece.gated},   {"rms", piece.root_mean_square}, {"causal", piece.causal},
+      {"f32", piece.wide},      {"rotary", piece.rotary},        {"normed", piece.normed},
+      {"turned", piece.turned}, {"halves", piece.halves},        {"adds", piece.adds},
+      {"again", piece.again},   {"selects", piece.selects},      {"lean", piece.lean},
+      {"biased", piece.biased}, {"compressed", piece.compressed}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
-  return text;
+  return text + name_of(piece.updated);
 }
 
 }  // namespace opentrn::planner::compiled

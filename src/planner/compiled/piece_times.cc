@@ -34,7 +34,7 @@ PieceTime compiled_time(const Piece& piece, Generation generation) {
   compiler::Options options;
   options.generation = generation;
   options.donate_inputs =
-      piece.part == Part::kKeep || piece.part == Part::kOptimizer || piece.updates || piece.chunks > 1;
+      piece.part == Part::kKeep || piece.part == Part::kOptimizer || piece.updated.any() || piece.chunks > 1;
   const runtime::Model model = model::model_of(compiler::compile(graph_of(piece), options), generation);
   // Every core of a stack works, and they share the rate of its memory.
   const double cores = arch::timing(generation).constant("hbm_cores_per_stack");

@@ -308,6 +308,68 @@ class PieceWords {
             narrow(times(times(times(d_acted, up), share), slope))};
   }
 
+  // Weights of `piece_.updated`; nothing where it has none.
+  void update_weights() {
+    const Updated& of = piece_.updated;
+    const int64_t hidden = piece_.hidden;
+    if (of.vocabulary > 0) update({part_of_rank(hidden), of.vocabulary});
+    if (of.kv_rank > 0) {
+      update_latent(of);
+    } else if (of.queries > 0) {
+      for (const int64_t columns : {of.queries, of.key_values, of.key_values}) update_into(columns);
+      update_out_of(of.queries);
+    }
+    for (const int64_t inner : {of.experts > 0 ? of.shared : of.inner}) {
+      if (inner == 0) continue;
+      for (int i = 0; i < (of.gated ? 2 : 1); ++i) update_into(inner);
+      update_out_of(inner);
+    }
+    if (of.experts == 0) return;
+    for (int i = 0; i < (of.gated ? 2 : 1); ++i) update({of.experts, part_of_rank(hidden), of.inner});
+    update({of.experts, of.inner, part_of_rank(hidden)});
+  }
+  int64_t part_of_rank(int64_t whole) const {
+    const int64_t ranks = piece_.updated.ranks;
+    return ranks > 1 && whole % ranks == 0 ? whole / ranks : whole;
+  }
+  // Weights from and to a token's numbers, which ZeRO cuts, and their biases.
+  void update_into(int64_t columns) {
+    update({part_of_rank(piece_.hidden), columns});
+    if (piece_.biased) update({columns});
+  }
+  void update_out_of(int64_t rows) {
+    update({rows, part_of_rank(piece_.hidden)});
+    if (piece_.biased) update({part_of_rank(piece_.hidden)});
+  }
+  void update_latent(const Updated& of) {
+    const int64_t parts = of.compressed ? 2 : 1, hidden = part_of_rank(piece_.hidden);
+    if (of.query_rank > 0) update({hidden, of.query_rank / parts});
+    update({of.query_rank > 0 ? part_of_rank(of.query_rank) : hidden, of.queries});
+    update({hidden, (of.kv_rank + of.rope) / parts});
+    update({part_of_rank(of.kv_rank), of.key_values});
+    update({of.values, hidden});
+  }
+  // Adam's, of weights and moments in float32.
+  void update(const Dims& dims) {
+    // Where it lies, as the exported step's state.
+    size_t result = results_.size();
+    const auto real = [&] {
+      const ValueId kept = argument(dims, kReal);
+      give_at(result++);
+      return kept;
+    };
+    const ValueId weights = real(), moment = real(), square = real();
+    const ValueId gradient = wide(argument(dims));
+    const auto mixed = [&](ValueId kept, double share, ValueId fresh) {
+      return plus(times(kept, splat(kept, share)), times(fresh, splat(fresh, 1 - share)));
+    };
+    const ValueId m = mixed(moment, 0.9, gradient), v = mixed(square, 0.99, times(gradient, gradient));
+    const ValueId root = builder_.add(OpKind::rsqrt_, {plus(v, splat(v, 1e-12))});
+    const ValueId made = minus(weights, times(times(m, root), splat(m, 1e-3)));
+    for (const ValueId each : {made, m, v}) give(each);
+    if (!piece_.wide) give(narrow(made));
+  }
+
   ValueId transposed(ValueId x, Dims order) {
     return builder_.add(OpKind::transpose_, {x}, {{Attr::permutation, Attribute(std::move(order))}});
   }

@@ -1,5 +1,6 @@
 #include "spmd/run/chain_cuts.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/text/text.h"
@@ -70,10 +71,21 @@ Module compressed() {
 }
 
 // Three heads of queries with the keys of one, and weights that the largest score of each query has part in.
-Module three_heads() {
-  return graph::parse_module(R"(module {
+// `sums`: of all rows of queries too, as of a bias's gradient.
+Module of_three_heads(bool sums) {
+  const std::string sum = sums ? R"(
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %15 = stablehlo.reduce(%13 init: %zero) applies stablehlo.add across dimensions = [0]
+      : (tensor<1024x384xf32>, tensor<f32>) -> tensor<384xf32>
+    return %14, %15 : tensor<1024x512xf32>, tensor<384xf32>
+  } })"
+                               : R"(
+    return %14 : tensor<1024x512xf32>
+  } })";
+  const std::string_view results = sums ? "(tensor<1024x512xf32>, tensor<384xf32>)" : "tensor<1024x512xf32>";
+  return graph::parse_module(fmt::format(R"(module {{
   func.func @main(%x: tensor<1024x512xf32>, %q: tensor<512x384xf32>, %k: tensor<512x128xf32>,
-                  %o: tensor<384x512xf32>) -> tensor<1024x512xf32> {
+                  %o: tensor<384x512xf32>) -> {} {{
     %0 = stablehlo.dot_general %x, %q, contracting_dims = [1] x [0]
       : (tensor<1024x512xf32>, tensor<512x384xf32>) -> tensor<1024x384xf32>
     %1 = stablehlo.reshape %0 : (tensor<1024x384xf32>) -> tensor<1024x3x128xf32>
@@ -95,11 +107,12 @@ Module three_heads() {
     %12 = stablehlo.transpose %11, dims = [1, 0, 2] : (tensor<3x1024x128xf32>) -> tensor<1024x3x128xf32>
     %13 = stablehlo.reshape %12 : (tensor<1024x3x128xf32>) -> tensor<1024x384xf32>
     %14 = stablehlo.dot_general %13, %o, contracting_dims = [1] x [0]
-      : (tensor<1024x384xf32>, tensor<384x512xf32>) -> tensor<1024x512xf32>
-    return %14 : tensor<1024x512xf32>
-  } })",
+      : (tensor<1024x384xf32>, tensor<384x512xf32>) -> tensor<1024x512xf32>{})",
+                                         results, sum),
                              "three_heads");
 }
+Module three_heads() { return of_three_heads(false); }
+Module summed_heads() { return of_three_heads(true); }
 
 // A choice of one of eight for each row, rows read as was chosen, and two products of them.
 Module chosen_rows() {
@@ -201,6 +214,8 @@ TEST(ChainCuts, QueriesAreCutWhereHeadsCannotBe) {
   EXPECT_EQ(products, (Types{"tensor<512x384xf32>", "tensor<512x128xf32>", "tensor<3x512x1024xf32>",
                              "tensor<3x512x128xf32>", "tensor<512x512xf32>"}));
   EXPECT_EQ(exchanges, (Types{"tensor<3x1024x128xf32>"}));
+  // What is summed over queries, and not spread again, is no softmax.
+  EXPECT_EQ(cut_types(summed_heads()).first, products);
 }
 
 // Rows of what chooses, so that only what was chosen is exchanged; what is read as was chosen is read in
@@ -231,7 +246,7 @@ TEST(ChainCuts, NormsOfFewColumnsAreOfRows) {
 
 class ChainValues : public testing::TestWithParam<Module (*)()> {};
 INSTANTIATE_TEST_SUITE_P(Programs, ChainValues,
-                         testing::Values(shared_keys, three_heads, chosen_rows, compressed));
+                         testing::Values(shared_keys, three_heads, summed_heads, chosen_rows, compressed));
 
 TEST_P(ChainValues, AreThoseOfOneCore) {
   const Module module = GetParam()();

@@ -41,14 +41,19 @@ class HeadRegion {
 
   // All ops are there.
   void close() {
+    std::set<graph::ValueId> spread;
+    for (const graph::OpId id : ops_)
+      if (const graph::Op& op = function_.op(id); op.kind == graph::OpKind::broadcast_in_dim_)
+        spread.insert(op.operands[0]);
     for (const graph::OpId id : ops_) {
       const graph::Op& op = function_.op(id);
       const auto rule = dimension_rule(function_, op);
       if (!rule) continue;
       std::map<int, Place> first;  // of a factor
-      for (size_t i = 0; i < op.operands.size(); ++i) join(op.operands[i], rule->operands[i], first);
-      for (size_t i = 0; i < op.results.size(); ++i) join(op.results[i], rule->results[i], first);
-      if (op.kind == graph::OpKind::reduce_)
+      for (size_t i = 0; i < op.operands.size(); ++i) join(op.operands[i], rule->operands[i], *rule, first);
+      for (size_t i = 0; i < op.results.size(); ++i) join(op.results[i], rule->results[i], *rule, first);
+      // What is spread again over what it was made of; others (a bias's gradient) tell nothing.
+      if (op.kind == graph::OpKind::reduce_ && spread.contains(op.results[0]))
         for (const int64_t d : op.integers(graph::Attr::dimensions))
           reduced_.push_back({op.operands[0], static_cast<int>(d)});
     }
@@ -102,13 +107,17 @@ class HeadRegion {
     return place;
   }
 
-  // Dimensions of one factor each, of values of the region.
-  void join(graph::ValueId value, const DimensionFactors& dimensions, std::map<int, Place>& first) {
+  // Dimensions of values of the region, by their first factor, which devices would cut: of rows in blocks the
+  // blocks.
+  void join(graph::ValueId value, const DimensionFactors& dimensions, const DimensionRule& rule,
+            std::map<int, Place>& first) {
     if (!has(value)) return;
     for (size_t d = 0; d < dimensions.size(); ++d) {
-      if (dimensions[d].size() != 1) continue;
+      const auto cut = std::ranges::find_if(
+          dimensions[d], [&](int factor) { return rule.factors[static_cast<size_t>(factor)].size > 1; });
+      if (cut == dimensions[d].end()) continue;
       const Place place{value, static_cast<int>(d)};
-      const Place own = root(place), known = root(first.try_emplace(dimensions[d][0], place).first->second);
+      const Place own = root(place), known = root(first.try_emplace(*cut, place).first->second);
       if (own != known) above_[own] = known;
     }
   }

@@ -12,8 +12,8 @@ from opentrn.errors import ArgumentError, NkiValidationError, NotModelled
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, Range
 from opentrn.nki_legacy.emit import SBUF, operand, read, write
+from opentrn.nki_legacy.index import regions
 from opentrn.nki_legacy.isa.constants import engine, reduce_cmd
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.types.isa_enums import MemoryRegion
 from opentrn.types.isa_enums import engine as device_engine

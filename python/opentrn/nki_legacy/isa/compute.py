@@ -12,6 +12,7 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import host_dtype, promote
 from opentrn.nki_legacy.emit import PSUM, to_sbuf
+from opentrn.nki_legacy.index import regions
 from opentrn.nki_legacy.isa._common import (
     ONE,
     PerPartition,
@@ -30,7 +31,6 @@ from opentrn.nki_legacy.isa._common import (
 from opentrn.nki_legacy.isa._common import predicate as truth
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.types.isa_ops import is_bitvec, op_name
 

@@ -12,12 +12,11 @@ from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, Range, full_box, is_full
 from opentrn.nki_legacy.emit import PSUM, read, write
-from opentrn.nki_legacy.index import Predicate
+from opentrn.nki_legacy.index import Predicate, regions
 from opentrn.nki_legacy.isa._common import no_options, operand, options, to_engine
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import nc_version
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.types.isa_enums import engine as device_engine
 from opentrn.types.isa_enums import matmul_perf_mode

@@ -14,14 +14,13 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
-from opentrn.nki_legacy.index import Predicate
+from opentrn.nki_legacy.index import Predicate, regions
 from opentrn.nki_legacy.isa._common import elementwise, no_options, operand, options, plain, to_engine
 from opentrn.nki_legacy.isa._common import predicate as truth
 from opentrn.nki_legacy.isa.constants import device
 from opentrn.nki_legacy.isa.constants import dge_mode as dge_modes
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.types.isa_ops import op_name
 

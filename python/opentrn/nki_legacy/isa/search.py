@@ -13,7 +13,7 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box, is_full
 from opentrn.nki_legacy.dtypes import fp32, host_dtype
 from opentrn.nki_legacy.emit import SBUF, read, to_sbuf, write
-from opentrn.nki_legacy.index import Comparison, IndexExpr, Predicate, signed_progression
+from opentrn.nki_legacy.index import IndexExpr, Predicate, broadcast_shapes, regions
 from opentrn.nki_legacy.isa._common import (
     ONE,
     PerPartition,
@@ -26,42 +26,17 @@ from opentrn.nki_legacy.isa._common import (
     to_command,
 )
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.types.isa_ops import op_name
 
 _ONLY_SBUF = frozenset({SBUF})
 
 
-class _Affine:
-    """An index expression as the hardware's pattern: a step per axis and a start."""
-
-    def __init__(self, expr: IndexExpr, shape: tuple[int, ...], what: str):
-        if expr.dense is not None:
-            raise NotModelled(f"{what}: {expr!r} is not affine", label="nki.index")
-        self.start = expr.constant
-        self.steps = [0] * len(shape)
-        for axis, vector in expr.axes.items():
-            line = signed_progression(vector)
-            if line is None:
-                raise NotModelled(
-                    f"{what}: the index along axis {axis} has no constant step", label="nki.index"
-                )
-            self.start += line[0]
-            self.steps[axis] = line[1]
-
-    def at(self, box: Box) -> tuple[list[list[int]], int, int]:
-        """(pattern of the free axes, offset, channel_multiplier) of a box."""
-        offset = self.start + sum(s * r.start for s, r in zip(self.steps, box))
-        pattern = [[s * r.step, r.count] for s, r in zip(self.steps[1:], box[1:])] or [[0, 1]]
-        return pattern, offset, self.steps[0] * box[0].step
-
-
 def iota(expr, dtype, *, mask=None, **extra) -> Tile:
     """A tile of the values of an affine index expression."""
     emit.flush()
     if isinstance(expr, (int, np.integer)):
-        expr = IndexExpr((1, 1), int(expr))
+        expr = IndexExpr(int(expr))
     if not isinstance(expr, IndexExpr):
         raise NkiValidationError(
             f"iota takes an expression of nl.arange or nl.mgrid indices, got {expr!r}", label="nki.index"
@@ -70,12 +45,12 @@ def iota(expr, dtype, *, mask=None, **extra) -> Tile:
         raise NkiValidationError(
             "err_1d_arange_not_supported: iota of a 1-D arange", label="nki.index", hint="nl.arange(n)[:, None]"
         )
-    affine = _Affine(expr, expr.shape, "iota")
+    expr.pattern(full_box(expr.shape), "iota")  # refuses one that is not affine
     boxes = regions(mask, expr.shape, "iota")
 
     def issue(dst: Tile) -> None:
         for box in boxes:
-            pattern, offset, multiplier = affine.at(box)
+            pattern, offset, multiplier = expr.pattern(box, "iota")
             machine.iota(write(dst, box), pattern, offset, multiplier)
 
     return emit.defer(
@@ -94,23 +69,24 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
     which GpSimd can read."""
     emit.flush()
     data = to_sbuf(operand(on_true_tile, "affine_select", "on_true_tile"))
-    if not isinstance(pred, Predicate) or len(pred.terms) != 1 or not isinstance(pred.terms[0], Comparison):
+    test = pred.single_test() if isinstance(pred, Predicate) else None
+    if test is None:
         raise NkiValidationError(
             "affine_select: pred must be one comparison of affine index expressions (no & or |)",
             label="nki.mask", hint="nl.where for others",
         )
-    term = pred.terms[0]
-    if tuple(term.shape) != data.shape and np.broadcast_shapes(term.shape, data.shape) != data.shape:
+    expr, op = test
+    if broadcast_shapes(expr.shape, data.shape) != data.shape:
         raise NkiValidationError(
-            f"affine_select: the predicate has shape {term.shape}, the tile {data.shape}", label="nki.shape"
+            f"affine_select: the predicate has shape {expr.shape}, the tile {data.shape}", label="nki.shape"
         )
-    affine = _Affine(term.expr, data.shape, "affine_select")
+    expr.pattern(full_box(data.shape), "affine_select")  # refuses one that is not affine
 
     def call(dst: Tile, box: Box) -> None:
-        pattern, offset, multiplier = affine.at(box)
+        pattern, offset, multiplier = expr.pattern(box, "affine_select")
         source = read(data, box)
         machine.affine_select(
-            write(dst, box), pattern, multiplier, source, float(on_false_value), term.op, offset
+            write(dst, box), pattern, multiplier, source, float(on_false_value), op, offset
         )
 
     result = elementwise("affine_select", data, dtype, mask, extra, call)

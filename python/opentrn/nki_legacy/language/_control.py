@@ -14,8 +14,8 @@ from opentrn.nki import _machine
 from opentrn.nki_legacy import arithmetic, emit
 from opentrn.nki_legacy.box import full_box, whole
 from opentrn.nki_legacy.dtypes import host_dtype
+from opentrn.nki_legacy.index import regions
 from opentrn.nki_legacy.isa._common import no_options
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.nki_legacy.written_loops import written_loop
 from opentrn.types.isa_ops import op_name

@@ -15,10 +15,10 @@ from opentrn.nki import isa as machine
 from opentrn.nki import language as machine_nl
 from opentrn.nki_legacy import arithmetic, emit, isa
 from opentrn.nki_legacy.box import full_box, is_full
-from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, is_floating, scalar_dtype
+from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, is_floating
 from opentrn.nki_legacy.emit import read, wrap, write
+from opentrn.nki_legacy.index import regions
 from opentrn.nki_legacy.isa._common import no_options, options
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)
@@ -278,8 +278,3 @@ def rms_norm(x, w, axis, n, epsilon=1e-06, *, dtype=None, compute_dtype=None, ma
 def dropout(x, rate, *, dtype=None, mask=None, **extra) -> Tile:
     """x with elements zeroed with probability `rate`: a number, one value, or one value per partition."""
     return isa.dropout(x, rate, dtype=dtype, mask=mask, **extra)
-
-
-def static_scalar_dtype(value: Any) -> np.dtype:
-    """Dtype that a scalar operand has in type promotion."""
-    return scalar_dtype(value)

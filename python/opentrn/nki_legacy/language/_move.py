@@ -14,13 +14,12 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, Range, full_box
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
-from opentrn.nki_legacy.index import Predicate
+from opentrn.nki_legacy.index import Predicate, regions
 from opentrn.nki_legacy.isa import matmul as isa_matmul
 from opentrn.nki_legacy.isa import move
 from opentrn.nki_legacy.isa._common import no_options
 from opentrn.nki_legacy.isa.constants import device
 from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
-from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import PARTITIONS, Tile
 from opentrn.types.isa_enums import nc_version
 from opentrn.types.isa_ops import op_name

@@ -1,6 +1,6 @@
-"""Tensors, views and waiting instructions in Python: slow and obvious, the reference of src/python/tile_*.cc.
+"""Tensors, views and waiting instructions of NKI 0.1: slow and obvious, the reference of src/python/tile_*.cc.
 
-Everything here has the same name and meaning in `opentrn._core.tiles`; base.py says which one is used.
+Everything here has the same name and meaning in `opentrn._core.tiles`; opentrn.nki_legacy.base says which is used.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opentrn.errors import ArgumentError
-from opentrn.nki_legacy import written_loops
+from opentrn.errors import ArgumentError, NkiValidationError
 from opentrn.nki_legacy.box import Box, Range, full_box, is_full
-from opentrn.nki_legacy.call_site import call_at, user_site
-from opentrn.nki_legacy.psum_state import OTHER, UNWRITTEN, ZERO_PENDING, PsumState
+from opentrn.nki_legacy.psum_state import OTHER, UNWRITTEN, ZERO_PENDING, elements_of
+from opentrn.oracle.nki_legacy.place import at, call_at, iteration, user_site
+from opentrn.oracle.nki_legacy.views import Views, _types
 
-_types = SimpleNamespace()  # what configure() gives, by name
 _thread = threading.local()
 _temporary = SimpleNamespace(set_item=0, iadd=0)
 
@@ -28,35 +27,6 @@ _temporary = SimpleNamespace(set_item=0, iadd=0)
 def configure(**objects: Any) -> None:
     """Classes and functions of the dialect, see the call in emit.py."""
     _types.__dict__.update(objects)
-
-
-class IndexExpr:
-    """An integer array over index axes: the arithmetic of index.py, without shortcuts."""
-
-    __slots__ = ("form", "constant")
-
-    if TYPE_CHECKING:  # what the dialect's own class adds
-
-        def __getattr__(self, name: str) -> Any: ...
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._item_any(key)
-
-    def __add__(self, other: Any) -> Any:
-        return self._add_any(other, 1)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        return self._add_any(other, -1)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._subtracted_from(other)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._multiply_any(other)
-
-    __rmul__ = __mul__
 
 
 class Tensor:
@@ -106,7 +76,7 @@ def _row_major(shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(reversed(dims))
 
 
-class Tile:
+class Tile(Views):
     """A view of a Tensor, or the future result of an operation (`deferred`)."""
 
     __slots__ = ("_tensor", "_blocks", "_offset", "_dims", "_dtype", "_indirect", "_limits", "deferred",
@@ -197,12 +167,12 @@ class Tile:
     def require_tile(self, what: str) -> Tile:
         """self, if its partition dimension comes first; refused otherwise."""
         if self.deferred is None and self._open:
-            self._refuse_blocks(what)
+            raise NkiValidationError(
+                f"{what} needs a tile, but {self!r} still has {len(self.block_ranges)} dimensions before its "
+                "partition dimension",
+                label="nki.index", hint="index them",
+            )
         return self
-
-    def quick_view(self, key: Any) -> Tile | None:
-        """The view of a usual index, or None: here, every index takes the slow way."""
-        return None
 
     def __getitem__(self, key: Any) -> Tile:
         return self.realised()._index_any(key)
@@ -308,7 +278,7 @@ class Deferred:
         self.issue = issue
         self.reduce: Any = None  # nl.loop_reduce: (operator, operand)
         self.site = user_site()
-        self.iteration = written_loops.iteration()
+        self.iteration = iteration()
 
     def realise(self, tile: Tile) -> None:
         """Issue into a fresh tensor, and make `tile` its view."""
@@ -318,7 +288,7 @@ class Deferred:
         tile.become(_types.tensor(self.shape, self.dtype, _types.place(self.region)).tile())
         if not (len(self.boxes) == 1 and is_full(self.boxes[0], self.shape)):
             tile.valid = self.boxes
-        with written_loops.at(self.iteration):
+        with at(self.iteration):
             call_at(self.site, self.issue, tile)
 
 
@@ -424,6 +394,27 @@ def can_write_directly(dst: Tile, work: Deferred, temporary: bool) -> bool:
         if dst.overlaps(source) and not (work.in_place and dst.same_place(source)):
             return False
     return True
+
+
+class PsumState:
+    """States of one block of `elements`."""
+
+    def __init__(self, elements: int, initial: int):
+        self._states: np.ndarray = np.full(elements, initial, np.uint8)
+
+    def uniform(self, tile: Tile) -> int | None:
+        """The one state of all elements of `tile`; None when they differ."""
+        states = elements_of(tile, self._states)
+        first = int(states.flat[0])
+        return first if (states == first).all() else None
+
+    def fill(self, tile: Tile, state: int) -> None:
+        """All elements of `tile` are in `state` now."""
+        elements_of(tile, self._states)[...] = state
+
+    def elements(self) -> Any:
+        """The states themselves, writable."""
+        return self._states
 
 
 # -- PSUM ----------------------------------------------------------------------------------------------------
