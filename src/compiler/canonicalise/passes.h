@@ -95,6 +95,10 @@ int64_t compare_fractions(graph::Function& function);
 // product beside the mask reads. Gives how many places got some.
 int64_t make_masks_early(graph::Function& function);
 
+// A reshape of what is computed element by element of whole rows moves in front of it, where no kernel holds
+// such a row. Gives the number of reshapes.
+int64_t lift_reshapes(graph::Function& function);
+
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
 void remove_dead_ops(graph::Function& function);
 

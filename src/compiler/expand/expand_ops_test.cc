@@ -428,6 +428,17 @@ std::vector<ExpansionCase> reductions() {
        zero + "%r = \"stablehlo.reduce\"(%x, %zero) <{dimensions = array<i64: 0, 1>}>" + add +
            "(tensor<128x64xf32>, tensor<f32>) -> tensor<f32>",
        1e-4},
+      // many rows of few columns, some of which are reduced too
+      {"%x: tensor<2x4x512x3x2xf32>", "tensor<2x3xf32>",
+       zero + "%r = \"stablehlo.reduce\"(%x, %zero) <{dimensions = array<i64: 1, 2, 4>}>" + add +
+           "(tensor<2x4x512x3x2xf32>, tensor<f32>) -> tensor<2x3xf32>",
+       1e-4},
+      // rows that no kernel holds whole, of what is computed
+      {"%x: tensor<2x3x9000xf32>", "tensor<2xf32>",
+       zero + "%y = stablehlo.multiply %x, %x : tensor<2x3x9000xf32>\n" +
+           "%r = \"stablehlo.reduce\"(%y, %zero) <{dimensions = array<i64: 1, 2>}>" + add +
+           "(tensor<2x3x9000xf32>, tensor<f32>) -> tensor<2xf32>",
+       1e-4},
       {"%x: tensor<3x16xi32>", "tensor<3x16xi32>",
        "%zero = stablehlo.constant dense<0> : tensor<i32>\n"
        "%r = \"stablehlo.reduce_window\"(%x, %zero) <{padding = dense<[[0, 0], [15, 0]]> : tensor<2x2xi64>, "

@@ -173,6 +173,7 @@ class Pipeline {
     recognise_attention();  // before its reductions are cut over partitions
     const bool expanded = pass("expand") > 0;
     if (expanded && improves_) improve();
+    if (improves_ && pass("lift-reshapes") > 0) improve();
     if (improves_ && pass("arrange-constants") > 0) pass("fold-constants");
   }
 
