@@ -61,6 +61,9 @@ int64_t join_functions(graph::Function& function);
 // number.
 int64_t hoist_products(graph::Function& function);
 
+// Sums to which a loop adds a product in every iteration become one product behind it. Gives their number.
+int64_t sum_behind_loops(graph::Function& function);
+
 // Small loops that count alike and read nothing of each other become one. Gives the number of loops that are
 // gone.
 int64_t join_loops(graph::Function& function);

@@ -162,7 +162,8 @@ std::optional<TwoSteps> two_steps(const Function& function, const Op& op) {
   if (reduced.empty() || reduced.back() != type.rank() - 1) return std::nullopt;
   const int64_t all = count_of(type, reduced), rows = type.element_count() / all;
   const bool are_idle = rows > kCutRows / 8 && rows <= kIdleRows;
-  if (all > kHeldColumns && all <= kCutColumnsMax && reduced.front() == type.rank() - std::ssize(reduced) &&
+  if (graph::is_float(type.element()) && all > kHeldColumns && all <= kCutColumnsMax &&
+      reduced.front() == type.rank() - std::ssize(reduced) &&
       (are_idle || is_computed(function, op.operands[0])))
     if (const int64_t pieces = pieces_of(rows, all)) return TwoSteps{.outer = 0, .parts = pieces};
   int64_t best = row_cost(rows, all) - kLeastGain;

@@ -153,7 +153,7 @@ class Pipeline {
       improve();
       int64_t changes = 0;
       for (const std::string_view name :
-           {"unroll-loops", "hoist-products", "join-loops", "compare-fractions"})
+           {"unroll-loops", "hoist-products", "sum-behind-loops", "join-loops", "compare-fractions"})
         changes += pass(name);
       if (changes > 0) improve();
       return;
