@@ -38,7 +38,39 @@ LIMIT_S = 60.0  # of one op on one platform
 # The ops that may be predicted beyond PREDICTED_MOST: where their time goes, as measured (Where), and why it must. A
 # row beyond it whose op is not here, or whose time goes elsewhere, makes the benchmark fail, and so does, in a run of
 # everything, an op here that needs none. benchmarks/README.md has the same list (tests/tools/test_bench_ops.py).
-EXCEPTIONS: dict[str, tuple[str, str]] = {}
+NETWORK = "a merging network, log2(n)^2 / 2 passes over everything: the engines have no unit that sorts"
+EIGHT = "the Vector engine finds eight at a time: a pass over the row for every eight wanted, and two for their places"
+PLACES = "single elements at computed places: GpSimd writes a descriptor of DMA for each"
+SOLVERS = "columns one after another, each of which needs the one before; of larger matrices through memory"
+COMPARED = "every index is compared with every row of the table, so that the Tensor engine may add"
+EXCEPTIONS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("sort_rows_of", "sort_flat", "sort_columns", "sort_integers", "argsort", "argsort_flat", "median",
+         "unique_counts", "permutation"), ("chain or work", NETWORK),
+    ),
+    **dict.fromkeys(("top_k", "top_k_50", "top_1", "approx_max_k"), ("work", EIGHT)),
+    **dict.fromkeys(("gather_elements", "map_coordinates"), ("work", PLACES)),
+    **dict.fromkeys(("searchsorted", "mask_to_places"), ("chain or work", PLACES)),
+    **dict.fromkeys(("cholesky", "determinant", "svd", "svd_values", "eigh"), ("chain or work", SOLVERS)),
+    **dict.fromkeys(("solve", "inverse"), ("chain or elements", SOLVERS)),
+    "qr": ("chain", SOLVERS),
+    "triangular_solve": ("work", SOLVERS),
+    **dict.fromkeys(("normal", "randint", "categorical"), ("chain", "rounds of a cipher, one after another")),
+    "scan_rnn": ("chain", "steps one after another: a product, an addition and a function each"),
+    "map": ("work", "rows one after another, as the program's loop has them, in one partition"),
+    "attention_grad": ("chain", "nine kernels one after another through memory, of few rows each"),
+    **dict.fromkeys(("segment_sum", "segment_sum_sorted", "bincount"), ("chain", COMPARED)),
+    **dict.fromkeys(("segment_sum_scalars", "scatter_elements"), ("work", COMPARED)),
+    "histogram": ("chain or work", COMPARED),
+    **dict.fromkeys(("segment_max", "scatter_max_rows"), ("work", "extremes at equal indices go one after another")),
+    "cumlogsumexp": ("work", "log2(n) passes over everything, with a function of several ops"),
+    "associative_scan": ("chain", "log2(n) steps of several ops, through memory"),
+    "logsumexp_rows": ("chain", "extremes over a leading dimension, and sums of what is made of them: through memory"),
+    "conv7x7_s2": ("chain", "three channels leave most rows of the Tensor engine idle: many short products"),
+    "conv_depthwise": ("work", "one channel a group: the Vector engine multiplies and adds, tap by tap"),
+    "conv_transpose": ("chain", "what the taps give is put between one another through memory"),
+    "conv_transpose_grad": ("chain or elements", "positions go over partitions by rows of channels, a descriptor each"),
+}
 # Why an op is beyond HOST_MOST with larger arguments than the smallest.
 HOST_CAUSES: dict[str, str] = {
     **dict.fromkeys(
@@ -180,7 +212,8 @@ class Row:
         return missed
 
     def json(self) -> dict[str, Any]:
-        values = asdict(self) | {"where": self.where and self.where.json(), "predicted_ratio": self.predicted_ratio, "host_ratio": self.host_ratio,
+        values = asdict(self) | {"where": self.where and self.where.json(),
+                                 "predicted_ratio": self.predicted_ratio, "host_ratio": self.host_ratio,
                                  "compile_ratio": self.compile_ratio, "beyond": self.beyond}  # fmt: skip
         return {
             key: None if isinstance(value, float) and math.isnan(value) else value
@@ -332,8 +365,8 @@ def shortest_instructions() -> dict[str, float]:
 
 
 HEADER = (
-    f"{'family':11} {'op':24} {'arguments':40} {'predicted':>11} {'roofline':>9} {'chain':>9} {'ratio':>6} {'compile':>8} "
-    f"{'XLA':>7} {'host':>10} {'XLA:CPU':>9} {'ratio':>7} {'differs':>8}"
+    f"{'family':11} {'op':24} {'arguments':40} {'predicted':>11} {'roofline':>9} {'chain':>9} {'ratio':>6} "
+    f"{'compile':>8} {'XLA':>7} {'host':>10} {'XLA:CPU':>9} {'ratio':>7} {'differs':>8}"
 )
 
 
