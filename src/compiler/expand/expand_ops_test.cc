@@ -366,6 +366,17 @@ std::vector<ExpansionCase> products() {
                    "(tensor<2x4x24x24xf32>, tensor<4x1x3x3xf32>) -> tensor<2x4x24x24xf32>",
                    "batch_group_count = 1 : i64, feature_group_count = 4 : i64"),
        1e-5},
+      // bands of one image of few channels, with rows of zeros at both ends
+      {"%x: tensor<1x16x41x62xf32>, %w: tensor<16x1x5x3xf32>", "tensor<1x16x20x62xf32>",
+       convolution("stride = [2, 1], pad = [[2, 1], [2, 2]], rhs_dilate = [1, 2]",
+                   "(tensor<1x16x41x62xf32>, tensor<16x1x5x3xf32>) -> tensor<1x16x20x62xf32>",
+                   "batch_group_count = 1 : i64, feature_group_count = 16 : i64"),
+       1e-5},
+      {"%x: tensor<1x16x64x64xf32>, %w: tensor<16x1x3x3xf32>", "tensor<1x16x64x64xf32>",
+       convolution("stride = [1, 1], pad = [[1, 1], [1, 1]]",
+                   "(tensor<1x16x64x64xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x64x64xf32>",
+                   "batch_group_count = 1 : i64, feature_group_count = 16 : i64"),
+       1e-5},
       // patches
       {"%x: tensor<1x3x16x16xf32>, %w: tensor<4x3x8x8xf32>", "tensor<1x4x2x2xf32>",
        convolution("stride = [8, 8]", "(tensor<1x3x16x16xf32>, tensor<4x3x8x8xf32>) -> tensor<1x4x2x2xf32>"),
