@@ -131,6 +131,15 @@ class Lifting {
 
   int64_t lifted() const { return lifted_; }
 
+  bool is_needed() {
+    bool found = false;
+    graph::walk(function_, function_.body(), [&](OpId id) {
+      const Op& op = function_.op(id);
+      found = found || (op.kind == OpKind::reshape_ && is_lifted(op));
+    });
+    return found;
+  }
+
   std::optional<std::vector<ValueId>> operator()(Builder& builder, const Op& op,
                                                  std::span<const ValueId> operands) {
     for (size_t i = 0; i < operands.size(); ++i) to_[op.operands[i]] = operands[i];
@@ -238,6 +247,7 @@ class Lifting {
 
 int64_t lift_reshapes(Function& function) {
   Lifting lifting(function);
+  if (!lifting.is_needed()) return 0;  // a copy of a large function takes long
   Function made = rewritten(function, std::ref(lifting));
   if (lifting.lifted() > 0) function = std::move(made);
   return lifting.lifted();

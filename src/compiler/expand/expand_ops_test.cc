@@ -535,7 +535,29 @@ std::vector<ExpansionCase> places() {
           "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
           "index_vector_dim = 1";
   const std::string two = "%i = stablehlo.constant dense<[[2], [0]]> : tensor<2x1xi32>\n";
+  const std::string replaces =
+      " ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): stablehlo.return %q : tensor<f32> }) : ";
+  // A column, and columns outside at both ends, which stay as they are.
+  const auto column = [&](const std::string& number) {
+    return ExpansionCase{
+        "%x: tensor<17x5xf32>, %u: tensor<17xf32>", "tensor<17x5xf32>",
+        "%i = stablehlo.constant dense<" + number + "> : tensor<1xi32>\n" +
+            scatter_of(
+                "update_window_dims = [0], inserted_window_dims = [1], scatter_dims_to_operand_dims = [1]",
+                replaces) +
+            "(tensor<17x5xf32>, tensor<1xi32>, tensor<17xf32>) -> tensor<17x5xf32>"};
+  };
   return {
+      column("3"),
+      column("5"),
+      column("-1"),
+      {"%x: tensor<20x3x9xf32>, %u: tensor<1x16x2xf32>", "tensor<20x3x9xf32>",
+       "%i = stablehlo.constant dense<[[2, 4, 1]]> : tensor<1x3xi32>\n" +
+           scatter_of(
+               "update_window_dims = [1, 2], inserted_window_dims = [1], scatter_dims_to_operand_dims = "
+               "[2, 0, 1], index_vector_dim = 1",
+               replaces) +
+           "(tensor<20x3x9xf32>, tensor<1x3xi32>, tensor<1x16x2xf32>) -> tensor<20x3x9xf32>"},
       {"%x: tensor<3x5xf32>, %u: tensor<4xf32>", "tensor<3x5xf32>",
        "%i = stablehlo.constant dense<[[0, 1], [2, 4], [0, 1], [7, 0]]> : tensor<4x2xi32>\n" +
            scatter_of(
