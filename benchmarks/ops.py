@@ -43,6 +43,7 @@ EIGHT = "the Vector engine finds eight at a time: a pass over the row for every 
 PLACES = "single elements at computed places: GpSimd writes a descriptor of DMA for each"
 SOLVERS = "columns one after another, each of which needs the one before; of larger matrices through memory"
 COMPARED = "every index is compared with every row of the table, so that the Tensor engine may add"
+STEPS = "steps one after another: a product, an addition and a function each"
 EXCEPTIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("sort_rows_of", "sort_flat", "sort_columns", "sort_integers", "argsort", "argsort_flat", "median",
@@ -56,7 +57,7 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     "qr": ("chain", SOLVERS),
     "triangular_solve": ("work", SOLVERS),
     **dict.fromkeys(("normal", "randint", "categorical"), ("chain", "rounds of a cipher, one after another")),
-    "scan_rnn": ("chain", "steps one after another: a product, an addition and a function each"),
+    **dict.fromkeys(("scan_rnn", "scan_rnn_grad"), ("chain", STEPS)),
     "map": ("work", "rows one after another, as the program's loop has them, in one partition"),
     "attention_grad": ("chain", "nine kernels one after another through memory, of few rows each"),
     **dict.fromkeys(("segment_sum", "segment_sum_sorted", "bincount"), ("chain", COMPARED)),

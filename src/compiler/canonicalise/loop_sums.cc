@@ -54,6 +54,8 @@ class LoopSums {
     graph::walk(function_, function_.body(), [&](OpId id) {
       if (function_.op(id).kind == OpKind::while_) loops.push_back(id);
     });
+    if (loops.empty()) return 0;
+    count_readers();
     int64_t moved = 0;
     for (const OpId loop : loops) moved += sums_of(loop);
     return moved;
@@ -80,7 +82,6 @@ class LoopSums {
     if (!start || *start != 0) return 0;
     trips_ = *trips;
     counter_ = function_.block(body()).arguments[counted->slot];
-    count_readers();
     std::vector<Sum> sums;
     for (size_t slot = 0; slot < returned().size(); ++slot)
       if (const auto sum = sum_of(slot)) sums.push_back(*sum);
@@ -101,8 +102,8 @@ class LoopSums {
 
   bool is_product(const Sum& sum) const { return function_.op(sum.core).kind == OpKind::dot_general_; }
 
+  // As they are before anything moves: what moves has readers of one loop only.
   void count_readers() {
-    readers_.clear();
     graph::walk(function_, function_.body(), [&](OpId id) {
       for (const ValueId value : function_.op(id).operands) ++readers_[value];
     });

@@ -252,7 +252,9 @@ std::optional<Columns> few_columns(const Function& function, const Op& op) {
       reduced.back() == type.rank() - 1 && found.reduced < reduced.size() ? type.dim(type.rank() - 1) : 0;
   if (found.columns > kColumnsMax || found.kept > kCutRows / 2 || !columns_pay(function, op, found, last))
     return std::nullopt;
-  for (int64_t parts = kCutRows / found.kept; parts > kCutRows / found.kept / 2; --parts)
+  // Of few rows a cut into fewer parts still moves runs in place of single elements.
+  const int64_t most = kCutRows / found.kept, least = last > 0 ? 2 : most / 2 + 1;
+  for (int64_t parts = most; parts >= least; --parts)
     if (found.rows % parts == 0 && found.rows / parts >= kRunRows) {
       found.parts = parts;
       return found;
