@@ -6,7 +6,7 @@
     ./dev bench --checkouts DIR --recording   what recording the published kernels costs per instruction
     ./dev bench --models                      whole models beside XLA (compile time) and ONNX Runtime (run time)
     ./dev bench --packaged DIR                ONNX models of Python packages beside ONNX Runtime
-    ./dev bench --ops [--only GLOB] [--quick] 190 ops of JAX beside XLA's CPU: predicted, compile and host times
+    ./dev bench --ops [--only GLOB] [--quick] 194 ops of JAX beside XLA's CPU: predicted, compile and host times
     ./dev bench --native BUILD                nc_matmul against BLAS, a small instruction, the timing model
 
 benchmarks/README.md says what is measured and what the columns and the JSON mean.

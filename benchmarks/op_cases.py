@@ -167,6 +167,14 @@ def _elementwise() -> None:
     add("complex_multiply", lambda x, y: jnp.abs(lax.complex(x, y) * lax.complex(y, x)), *pairs)
 
 
+def _group_norm(x: Any, over: Any) -> Any:
+    """Of 32 groups of channels, which come first, or last where positions are reduced beside them."""
+    size = x.shape[-1]
+    groups = x.reshape(1, 32, -1) if over == -1 else x.reshape(*x.shape[:-1], 32, size // 32)
+    mean, variance = groups.mean(over, keepdims=True), groups.var(over, keepdims=True)
+    return ((groups - mean) * lax.rsqrt(variance + 1e-5)).reshape(x.shape)
+
+
 def _reductions() -> None:
     add = lambda name, function, *arguments: _add("reduction", name, function, *(arguments or _ALL))  # noqa: E731
     add("sum_all", jnp.sum)
@@ -196,6 +204,9 @@ def _reductions() -> None:
     add("softmax_rows", lambda x: jax.nn.softmax(x, 0))
     add("layer_norm", lambda x: (x - x.mean(1, keepdims=True)) * lax.rsqrt(x.var(1, keepdims=True) + 1e-5))
     add("rms_norm", lambda x: x * lax.rsqrt((x * x).mean(1, keepdims=True) + 1e-5))
+    add("sum_few_columns", lambda x: x.sum(0), "f[1024,8]", "f[65536,8]")
+    add("group_norm", lambda x: _group_norm(x, -1), "f[1,64,16,16]", "f[1,320,64,64]", "f[1,128,256,256]")
+    add("group_norm_last", lambda x: _group_norm(x, (1, 2, 4)), "f[1,16,16,64]", "f[1,64,64,320]", "f[1,256,256,128]")
     add("batch_norm", lambda x: (x - x.mean((0, 1, 2))) * lax.rsqrt(x.var((0, 1, 2)) + 1e-5), "f[2,14,14,32]",
         "f[4,28,28,64]", "f[8,56,56,64]")  # fmt: skip
 
@@ -211,8 +222,13 @@ def _scans() -> None:
     add("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), "f[64,64]", "f[512,512]")
     add("associative_scan", lambda a, b: lax.associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b),
         axis=1)[1], "u[8,64,32] f[8,64,32]", "u[8,256,64] f[8,256,64]")  # fmt: skip
-    add("scan_rnn", lambda w, x: lax.scan(lambda h, y: (jnp.tanh(h @ w / 16 + y),) * 2, x[0], x)[1],
-        "f[64,64] f[16,8,64]", "f[128,128] f[64,16,128]")  # fmt: skip
+
+    def rnn(w: Any, x: Any) -> Any:
+        return lax.scan(lambda h, y: (jnp.tanh(h @ w / 16 + y),) * 2, x[0], x)[1]
+
+    steps = ("f[64,64] f[16,8,64]", "f[128,128] f[64,16,128]")
+    add("scan_rnn", rnn, *steps)
+    add("scan_rnn_grad", _grad(rnn), *steps)
 
 
 def _sorting() -> None:
@@ -367,7 +383,8 @@ def _products() -> None:
     )
     add("conv1x1", conv(1), "f[1,14,14,32] f[1,1,32,32]", "f[2,28,28,64] f[1,1,64,128]")
     add("conv7x7_s2", conv(2), "f[1,64,64,3] f[7,7,3,64]", "f[1,224,224,3] f[7,7,3,64]")
-    add("conv_depthwise", conv(1, 32), "f[1,14,14,32] f[3,3,1,32]", "f[2,56,56,32] f[3,3,1,32]")
+    add("conv_depthwise", conv(1, 32), "f[1,14,14,32] f[3,3,1,32]", "f[2,56,56,32] f[3,3,1,32]",
+        "f[1,112,112,32] f[3,3,1,32]")  # fmt: skip
     add("conv_grad", _grad(conv(1), 0, 1), "f[1,14,14,32] f[3,3,32,32]", "f[2,28,28,64] f[3,3,64,64]")
     add("conv_transpose", lambda x, w: lax.conv_transpose(x, w, (2, 2), "SAME", dimension_numbers=layout),
         "f[1,14,14,32] f[2,2,32,32]", "f[1,28,28,64] f[2,2,64,64]")  # fmt: skip

@@ -7,7 +7,9 @@
 Of each op and shape: the predicted time over its roofline, compile time of both, time of a run on this host of both.
 The roofline is the least time of a core for the bytes of arguments and results (HBM bandwidth) and for the operations
 that XLA counts (the Tensor engine's peak for products, the Vector engine's 128 lanes for the rest), and never less
-than what the smallest program takes, `x + 1` of one element. benchmarks/README.md has goals and columns.
+than what the smallest program takes, `x + 1` of one element. Beside it stands the chain: what of the predicted time
+passes in latencies of transfers and signals and in the fixed part of instructions, which no faster engine would
+shorten. benchmarks/README.md has goals and columns.
 """
 
 from __future__ import annotations
@@ -33,42 +35,43 @@ PREDICTED_MOST, HOST_MOST, COMPILE_MOST_S = 10.0, 50.0, 10.0
 RUNS, RUN_BUDGET_S = 5, 1.0
 LIMIT_S = 60.0  # of one op on one platform
 
-# The ops that may be predicted beyond PREDICTED_MOST, each with its cause: the whole list. A row beyond it whose
-# op is not here makes the benchmark fail, and so does, in a run of everything, an op here that needs none.
-# benchmarks/README.md has the same list (tests/tools/test_bench_ops.py).
+# The ops that may be predicted beyond PREDICTED_MOST: where their time goes, as measured (Where), and why it must. A
+# row beyond it whose op is not here, or whose time goes elsewhere, makes the benchmark fail, and so does, in a run of
+# everything, an op here that needs none. benchmarks/README.md has the same list (tests/tools/test_bench_ops.py).
 NETWORK = "a merging network, log2(n)^2 / 2 passes over everything: the engines have no unit that sorts"
 EIGHT = "the Vector engine finds eight at a time: a pass over the row for every eight wanted, and two for their places"
-PLACES = "single elements at computed places: a descriptor of DMA each, or a row of the table for each of them"
-CHAIN = "a chain of small steps, each of which waits for the one before: 0.2 us of an engine and its signal a step"
-INTEGERS = "exact arithmetic on 32-bit integers is GpSimd's alone, at a fraction of the Vector engine's rate"
+PLACES = "single elements at computed places: GpSimd writes a descriptor of DMA for each"
+SOLVERS = "columns one after another, each of which needs the one before; of larger matrices through memory"
 COMPARED = "every index is compared with every row of the table, so that the Tensor engine may add"
-EXCEPTIONS: dict[str, str] = {
-    **dict.fromkeys(("sort_rows_of", "sort_flat", "sort_columns", "sort_integers", "argsort", "argsort_flat"), NETWORK),
-    **dict.fromkeys(("median", "unique_counts", "permutation"), NETWORK),
-    **dict.fromkeys(("top_k", "top_k_50", "top_1", "approx_max_k"), EIGHT),
-    **dict.fromkeys(("take_along_axis", "gather_elements", "map_coordinates"), PLACES),
-    **dict.fromkeys(("searchsorted", "mask_to_places"), PLACES),
-    **dict.fromkeys(("cholesky", "solve", "triangular_solve", "inverse", "determinant", "qr"), CHAIN),
-    **dict.fromkeys(("svd", "svd_values", "eigh", "scan_rnn", "map", "attention_grad"), CHAIN),
-    **dict.fromkeys(("normal", "randint", "categorical"), INTEGERS),
+STEPS = "steps one after another: a product, an addition and a function each"
+EXCEPTIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
-        ("segment_sum", "segment_sum_sorted", "segment_sum_scalars", "scatter_elements", "bincount", "histogram"),
-        COMPARED,
+        ("sort_rows_of", "sort_flat", "sort_columns", "sort_integers", "argsort", "argsort_flat", "median",
+         "unique_counts", "permutation"), ("chain or work", NETWORK),
     ),
-    **dict.fromkeys(("segment_max", "scatter_max_rows"), "extremes at equal indices go one after another"),
-    **dict.fromkeys(
-        ("cumlogsumexp", "associative_scan"), "log2(n) passes over everything, with a function of several ops"
-    ),
-    **dict.fromkeys(
-        ("argmax_middle", "logsumexp_rows"),
-        "over a leading dimension: extremes and what is made of them lie in rows of different kernels, through memory",
-    ),
-    "conv7x7_s2": "three channels leave most rows of the Tensor engine idle",
-    "conv_depthwise": "one channel a group: the Vector engine multiplies and adds, tap by tap",
-    "conv_transpose_grad": "positions go over partitions by rows of channels, a descriptor each",
-    "irfft": "a product with turned values before and after",
+    **dict.fromkeys(("top_k", "top_k_50", "top_1", "approx_max_k"), ("work", EIGHT)),
+    **dict.fromkeys(("gather_elements", "map_coordinates"), ("work", PLACES)),
+    **dict.fromkeys(("searchsorted", "mask_to_places"), ("chain or work", PLACES)),
+    **dict.fromkeys(("cholesky", "determinant", "svd", "svd_values", "eigh"), ("chain or work", SOLVERS)),
+    **dict.fromkeys(("solve", "inverse"), ("chain or elements", SOLVERS)),
+    "qr": ("chain", SOLVERS),
+    "triangular_solve": ("work", SOLVERS),
+    **dict.fromkeys(("normal", "randint", "categorical"), ("chain", "rounds of a cipher, one after another")),
+    **dict.fromkeys(("scan_rnn", "scan_rnn_grad"), ("chain", STEPS)),
+    "map": ("work", "rows one after another, as the program's loop has them, in one partition"),
+    "attention_grad": ("chain", "nine kernels one after another through memory, of few rows each"),
+    **dict.fromkeys(("segment_sum", "segment_sum_sorted", "bincount"), ("chain", COMPARED)),
+    **dict.fromkeys(("segment_sum_scalars", "scatter_elements"), ("work", COMPARED)),
+    "histogram": ("chain or work", COMPARED),
+    **dict.fromkeys(("segment_max", "scatter_max_rows"), ("work", "extremes at equal indices go one after another")),
+    "cumlogsumexp": ("work", "log2(n) passes over everything, with a function of several ops"),
+    "associative_scan": ("chain", "log2(n) steps of several ops, through memory"),
+    "logsumexp_rows": ("chain", "extremes over a leading dimension, and sums of what is made of them: through memory"),
+    "conv7x7_s2": ("chain", "three channels leave most rows of the Tensor engine idle: many short products"),
+    "conv_depthwise": ("work", "one channel a group: the Vector engine multiplies and adds, tap by tap"),
+    "conv_transpose": ("chain", "what the taps give is put between one another through memory"),
+    "conv_transpose_grad": ("chain or elements", "positions go over partitions by rows of channels, a descriptor each"),
 }
-
 # Why an op is beyond HOST_MOST with larger arguments than the smallest.
 HOST_CAUSES: dict[str, str] = {
     **dict.fromkeys(
@@ -89,6 +92,85 @@ class Machine:
     vector: float
 
 
+CHAIN, ELEMENTS, WORK = "chain", "elements", "work"
+# What passes while nothing moves or computes: latencies.
+LATENCIES = ("DMA latency", "semaphores", "descriptors", "other core")
+EFFICIENT_BYTES = 512  # of a descriptor: a shorter one takes as long
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where the time of a program goes on its critical path, as the timing model follows it, in microseconds."""
+
+    resources: dict[str, float]
+    instruction_us: dict[str, float]  # of an engine: the mean of its instructions
+    shortest_us: dict[str, float]  # of an engine: of one element
+    descriptor_bytes: float
+
+    @property
+    def total(self) -> float:
+        return sum(self.resources.values()) or math.nan
+
+    @property
+    def waits_us(self) -> float:
+        return sum(self.resources.get(name, 0.0) for name in LATENCIES)
+
+    @property
+    def fixed_us(self) -> float:
+        """Of the instructions on the path: what they would take of one element."""
+        share = {name: min(1.0, self.shortest_us.get(name, 0.0) / us) for name, us in self.instruction_us.items() if us}
+        return sum(us * share.get(name, 0.0) for name, us in self.resources.items())
+
+    @property
+    def chain_us(self) -> float:
+        return self.waits_us + self.fixed_us
+
+    @property
+    def elements_us(self) -> float:
+        """Of the transfers on the path: what short descriptors take beyond their bytes."""
+        return self.resources.get("DMA engines", 0.0) * max(0.0, 1 - self.descriptor_bytes / EFFICIENT_BYTES)
+
+    @property
+    def kind(self) -> str:
+        """What takes the most: latencies and instructions one after another, short descriptors, or work."""
+        parts = {CHAIN: self.chain_us, ELEMENTS: self.elements_us}
+        parts[WORK] = self.total - sum(parts.values())
+        return max(parts, key=lambda name: parts[name])
+
+    @property
+    def text(self) -> str:
+        name = max(self.resources, key=lambda each: self.resources[each])
+        detail = {
+            CHAIN: f"waits {self.waits_us:.1f} us, {self.fixed_us:.1f} of instructions' fixed part",
+            ELEMENTS: f"descriptors of {self.descriptor_bytes:.0f} B, {self.elements_us:.1f} us",
+            WORK: f"{name} {self.resources[name]:.1f} us, {self.instruction_us.get(name, math.nan):.2f} an instruction",
+        }[self.kind]
+        return f"{self.kind}: {detail} of {self.total:.1f}"
+
+    def json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "chain_us": self.chain_us, "elements_us": self.elements_us,
+                "critical_us": self.resources, "descriptor_bytes": self.descriptor_bytes}  # fmt: skip
+
+
+def where_of(costs: dict[str, Any], shortest_us: dict[str, float]) -> Where | None:
+    """Of what cost_analysis() says; None where the timing model cannot tell."""
+
+    def part(prefix: str) -> dict[str, float]:
+        return {key.removeprefix(prefix): value for key, value in costs.items() if key.startswith(prefix)}
+
+    resources = {name: seconds * 1e6 for name, seconds in part("critical path seconds: ").items()}
+    if not resources:
+        return None
+    engines = {name.removesuffix(" engine").lower(): name for name in resources}
+    counts, busy = part("instructions: "), part("busy seconds: ")
+    return Where(
+        resources=resources,
+        instruction_us={engines[name]: busy[name] * 1e6 / counts[name] for name in counts if name in engines},
+        shortest_us=shortest_us,
+        descriptor_bytes=costs["DMA bytes"] / max(1, costs["DMA descriptors"]),
+    )
+
+
 @dataclass
 class Row:
     """NaN: not measured, because it took longer than the limit or has no predicted time."""
@@ -104,6 +186,7 @@ class Row:
     xla_ms: float = math.nan
     difference: float = math.nan  # largest, over the largest value
     failure: str = ""
+    where: Where | None = None
 
     @property
     def predicted_ratio(self) -> float:
@@ -122,7 +205,7 @@ class Row:
         """Which goals it misses."""
         missed = [self.failure] if self.failure else []
         if self.predicted_ratio > PREDICTED_MOST:
-            missed.append(f"predicted {self.predicted_ratio:.1f}")
+            missed.append(f"predicted {self.predicted_ratio:.1f}" + (f" ({self.where.text})" if self.where else ""))
         if self.host_ratio > HOST_MOST:
             missed.append(f"host {self.host_ratio:.0f}")
         if self.compile_s > COMPILE_MOST_S:
@@ -130,7 +213,8 @@ class Row:
         return missed
 
     def json(self) -> dict[str, Any]:
-        values = asdict(self) | {"predicted_ratio": self.predicted_ratio, "host_ratio": self.host_ratio,
+        values = asdict(self) | {"where": self.where and self.where.json(),
+                                 "predicted_ratio": self.predicted_ratio, "host_ratio": self.host_ratio,
                                  "compile_ratio": self.compile_ratio, "beyond": self.beyond}  # fmt: skip
         return {
             key: None if isinstance(value, float) and math.isnan(value) else value
@@ -239,7 +323,7 @@ def _bytes(tree: Any) -> int:
     return sum(np.asarray(each).nbytes for each in jax.tree.leaves(tree))
 
 
-def measure(case: Any, arguments: str, peaks: Machine, floor_us: float) -> Row:
+def measure(case: Any, arguments: str, peaks: Machine, floor_us: float, shortest_us: dict[str, float]) -> Row:
     from benchmarks.op_cases import made
 
     row = Row(case.family, case.name, arguments)
@@ -256,6 +340,7 @@ def measure(case: Any, arguments: str, peaks: Machine, floor_us: float) -> Row:
         row.compile_s, seconds, ours, program = _on("neuron", case.function, values)
         row.host_ms = seconds * 1e3
         predicted = _costs(program).get("optimal_seconds", math.nan)
+        row.where = where_of(_costs(program), shortest_us)
         row.predicted_us = predicted * 1e6 if predicted and predicted > 0 else math.nan
         row.difference = _difference(ours, theirs)
     except _TooLong:
@@ -265,9 +350,24 @@ def measure(case: Any, arguments: str, peaks: Machine, floor_us: float) -> Row:
     return row
 
 
+def shortest_instructions() -> dict[str, float]:
+    """By the name of an engine: microseconds of an instruction of one element, in programs that are little else."""
+    import jax.numpy as jnp
+
+    one, found = np.ones(1, np.float32), dict[str, float]()
+    for function, value in (
+        (lambda x: x + 1, one), (jnp.tanh, one), (lambda x: x @ x, one.reshape(1, 1)),
+        (lambda x: x * 12345 + 7, one.astype(np.int32)),
+    ):  # fmt: skip
+        where = where_of(_costs(_on("neuron", function, [value])[3]), {})
+        for name, us in where.instruction_us.items() if where else ():
+            found[name] = min(us, found.get(name, math.inf))
+    return found
+
+
 HEADER = (
-    f"{'family':11} {'op':24} {'arguments':40} {'predicted':>11} {'roofline':>9} {'ratio':>6} {'compile':>8} "
-    f"{'XLA':>7} {'host':>10} {'XLA:CPU':>9} {'ratio':>7} {'differs':>8}"
+    f"{'family':11} {'op':24} {'arguments':40} {'predicted':>11} {'roofline':>9} {'chain':>9} {'ratio':>6} "
+    f"{'compile':>8} {'XLA':>7} {'host':>10} {'XLA:CPU':>9} {'ratio':>7} {'differs':>8}"
 )
 
 
@@ -280,7 +380,8 @@ def format_row(row: Row) -> str:
         return f"{row.family:11} {row.name:24} {row.arguments[:40]:40} {row.failure}"
     return (
         f"{row.family:11} {row.name:24} {row.arguments[:40]:40} {_number(row.predicted_us, 8, 1)} us "
-        f"{_number(row.roofline_us, 6, 1)} us {_number(row.predicted_ratio, 6, 1)} {_number(row.compile_s, 6, 2)} s "
+        f"{_number(row.roofline_us, 6, 1)} us {_number(row.where.chain_us if row.where else math.nan, 6, 1)} us "
+        f"{_number(row.predicted_ratio, 6, 1)} {_number(row.compile_s, 6, 2)} s "
         f"{_number(row.xla_compile_s, 5, 2)} s {_number(row.host_ms, 7, 2)} ms {_number(row.xla_ms, 6, 2)} ms "
         f"{_number(row.host_ratio, 7, 1)} {row.difference:8.0e}"
     )
@@ -315,8 +416,14 @@ def summary(rows: list[Row]) -> dict[str, Any]:
     }
 
 
+def _is_explained(row: Row) -> bool:
+    """Its op may be beyond the goal, and its time goes where the exception says."""
+    kinds, _ = EXCEPTIONS.get(row.name, ("", ""))
+    return kinds != "" and (row.where is None or row.where.kind in kinds.split(" or "))
+
+
 def _cause(row: Row) -> str:
-    causes = [EXCEPTIONS.get(row.name)] if row.predicted_ratio > PREDICTED_MOST else []
+    causes = [EXCEPTIONS[row.name][1] if _is_explained(row) else None] if row.predicted_ratio > PREDICTED_MOST else []
     causes += [HOST_CAUSES.get(row.name)] if row.host_ratio > HOST_MOST else []
     return "; ".join(cause or "no cause written down" for cause in causes)
 
@@ -324,7 +431,7 @@ def _cause(row: Row) -> str:
 def unexplained(rows: list[Row]) -> list[str]:
     """Ops with a row that failed, or is predicted beyond the goal without a cause that is named."""
     return list(dict.fromkeys(row.name for row in rows if row.failure or
-                              (row.predicted_ratio > PREDICTED_MOST and row.name not in EXCEPTIONS)))  # fmt: skip
+                              (row.predicted_ratio > PREDICTED_MOST and not _is_explained(row))))  # fmt: skip
 
 
 def needless(rows: list[Row]) -> list[str]:
@@ -373,13 +480,14 @@ def run(only: str, quick: bool) -> dict[str, Any]:
     peaks = machine()
     smallest = _on("neuron", lambda x: x + 1, [np.ones(1, np.float32)])[3]
     floor_us = _costs(smallest)["optimal_seconds"] * 1e6
+    shortest_us = shortest_instructions()
     print(f"of a core: HBM {peaks.hbm / 1e9:.0f} GB/s, Tensor engine {peaks.tensor_16 / 1e12:.1f} and "
           f"{peaks.tensor_32 / 1e12:.1f} TFLOP/s (16 and 32 bits), Vector engine {peaks.vector / 1e9:.0f} Gop/s; "
           f"the smallest program {floor_us:.1f} us")  # fmt: skip
     rows = []
     for case in chosen:
         for arguments in case.arguments[:1] if quick else case.arguments:
-            rows.append(measure(case, arguments, peaks, floor_us))
+            rows.append(measure(case, arguments, peaks, floor_us, shortest_us))
             print(format_row(rows[-1]), file=sys.stderr, flush=True)  # as they come: the table is sorted
     print(HEADER)
 

@@ -14,6 +14,7 @@
 #include "pjrt/process_rendezvous.h"
 #include "pjrt/timeline.h"
 #include "spmd/core_pairs.h"
+#include "trace/trace.h"
 
 namespace opentrn::pjrt {
 
@@ -191,6 +192,27 @@ Executable::Executable(std::shared_ptr<const Program> from)
   }
 }
 
+namespace {
+
+// Where the time of a program goes, or of the longest part of one of many devices.
+void tell_where(NamedValues& told, const spmd::Cost& cost) {
+  for (int i = 0; i < trace::kResourceCount; ++i)
+    if (const double us = cost.critical_us[static_cast<size_t>(i)]; us > 0)
+      told.add(fmt::format("critical path seconds: {}", trace::name(static_cast<trace::Resource>(i))),
+               us / 1e6);
+  for (int i = 0; i < isa::kEngineCount; ++i) {
+    const trace::EngineTotals& engine = cost.engines[static_cast<size_t>(i)];
+    if (engine.instructions == 0) continue;
+    const std::string_view name = isa::name(static_cast<isa::Engine>(i));
+    told.add(fmt::format("instructions: {}", name), engine.instructions);
+    told.add(fmt::format("busy seconds: {}", name), engine.busy_ns / 1e9);
+  }
+  told.add("DMA descriptors", cost.descriptors);
+  told.add("DMA bytes", cost.descriptor_bytes);
+}
+
+}  // namespace
+
 const NamedValues& Executable::costs() {
   const std::lock_guard lock(costs_mutex_);
   if (costs_known_) return costs_.back();
@@ -209,6 +231,7 @@ const NamedValues& Executable::costs() {
   told.add("bytes accessed", cost.hbm_bytes);
   told.add("tensor engine flops", cost.tensor_flops);
   told.add("optimal_seconds", *cost.device_us / 1e6);
+  tell_where(told, cost);
   if (cost.collectives_us && *cost.collectives_us > 0) {
     told.add("estimated seconds of collectives", *cost.collectives_us / 1e6);
     told.add("exposed seconds of collectives", cost.exposed_us / 1e6);

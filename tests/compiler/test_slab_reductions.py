@@ -151,3 +151,66 @@ def test_operands_that_lie_otherwise(how: str) -> None:
     (got,) = model(a)
     want = view.astype(np.float64).sum(1)
     assert np.abs(got - want).max() <= 2e-6 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("op", sorted(NUMPY))
+@pytest.mark.parametrize(
+    ("shape", "dims", "kind"),
+    [
+        ((8192, 8), [0], "f32"),
+        ((65536, 2), [0], "bf16"),
+        ((3, 3584, 5), [1], "f32"),
+        ((2, 40, 64, 6, 4), [1, 2, 4], "f32"),  # groups of four channels, channels last
+        ((1, 64, 64, 8, 3), [1, 2, 4], "bf16"),
+    ],
+)
+def test_many_rows_of_few_columns(shape: tuple[int, ...], dims: list[int], kind: str, op: str) -> None:
+    """Each partition has a run of rows: as many descriptors as runs, not as rows or elements."""
+    dtype = np.float32 if kind == "f32" else np.dtype(ml_dtypes.bfloat16)
+    initial = {"add": "0.0", "maximum": "0xFF80", "minimum": "0x7F80"}[op]
+    model = reduced(shape, dims, kind, op, initial + ("0000" if kind == "f32" and op != "add" else ""))
+    a = RNG.standard_normal(shape).astype(dtype)
+    (got,) = model(a)
+    want = NUMPY[op](a.astype(np.float64), axis=tuple(dims))
+    size = np.abs(a.astype(np.float64)).sum(tuple(dims)).max() if op == "add" else 1
+    assert np.abs(got.astype(np.float64) - want).max() <= (2**-21 if kind == "f32" else 2**-8) * size
+    assert descriptors(model) <= a.size / 16
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_a_norm_of_groups_reads_images_three_times(channels_last: bool) -> None:
+    """Of rows that no kernel holds: once for the mean, once for the variance, once for the result."""
+    shape = (1, 128, 128, 16) if channels_last else (1, 16, 128, 128)
+    wide = (1, 128, 128, 4, 4) if channels_last else (1, 4, 65536)
+    kept, dims = ([0, 3], [1, 2, 4]) if channels_last else ([0, 1], [2])
+    image, rows = (f"tensor<{'x'.join(map(str, each))}xf32>" for each in (shape, wide))
+    text = f"""func.func @main(%x: {image}, %w: tensor<16xf32>) -> {image} {{
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %n = stablehlo.constant dense<1.52587890625e-05> : tensor<1x4xf32>
+      %r = stablehlo.reshape %x : ({image}) -> {rows}
+      %s = stablehlo.reduce(%r init: %z) applies stablehlo.add across dimensions = {dims}
+         : ({rows}, tensor<f32>) -> tensor<1x4xf32>
+      %m = stablehlo.multiply %s, %n : tensor<1x4xf32>
+      %mb = stablehlo.broadcast_in_dim %m, dims = {kept} : (tensor<1x4xf32>) -> {rows}
+      %d = stablehlo.subtract %r, %mb : {rows}
+      %q = stablehlo.multiply %d, %d : {rows}
+      %t = stablehlo.reduce(%q init: %z) applies stablehlo.add across dimensions = {dims}
+         : ({rows}, tensor<f32>) -> tensor<1x4xf32>
+      %v = stablehlo.multiply %t, %n : tensor<1x4xf32>
+      %i = stablehlo.rsqrt %v : tensor<1x4xf32>
+      %ib = stablehlo.broadcast_in_dim %i, dims = {kept} : (tensor<1x4xf32>) -> {rows}
+      %y = stablehlo.multiply %d, %ib : {rows}
+      %o = stablehlo.reshape %y : ({rows}) -> {image}
+      %wb = stablehlo.broadcast_in_dim %w, dims = [{3 if channels_last else 1}] : (tensor<16xf32>) -> {image}
+      %a = stablehlo.multiply %o, %wb : {image}
+      return %a : {image}
+    }}"""
+    model = opentrn.compile(text, target="trn2")
+    x, w = RNG.standard_normal(shape).astype(np.float32) + 3, RNG.standard_normal(16).astype(np.float32)
+    (got,) = model(x, w)
+    axes, spread = tuple(dims), x.astype(np.float64).reshape(wide)
+    normed = (spread - spread.mean(axes, keepdims=True)) / spread.std(axes, keepdims=True)
+    want = normed.reshape(shape) * (w if channels_last else w[:, None, None])
+    assert np.abs(got - want).max() <= 2e-6 * np.abs(want).max()
+    if not channels_last:
+        assert model.time().profile()["dma"]["bytes"] <= 4.1 * x.nbytes

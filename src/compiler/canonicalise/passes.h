@@ -61,6 +61,9 @@ int64_t join_functions(graph::Function& function);
 // number.
 int64_t hoist_products(graph::Function& function);
 
+// Sums to which a loop adds a product in every iteration become one product behind it. Gives their number.
+int64_t sum_behind_loops(graph::Function& function);
+
 // Small loops that count alike and read nothing of each other become one. Gives the number of loops that are
 // gone.
 int64_t join_loops(graph::Function& function);
@@ -94,6 +97,10 @@ int64_t compare_fractions(graph::Function& function);
 // Long chains that make a mask of nothing but a few numbers move in front of the product that makes what the
 // product beside the mask reads. Gives how many places got some.
 int64_t make_masks_early(graph::Function& function);
+
+// A reshape of what is computed element by element of whole rows moves in front of it, where no kernel holds
+// such a row. Gives the number of reshapes.
+int64_t lift_reshapes(graph::Function& function);
 
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
 void remove_dead_ops(graph::Function& function);

@@ -219,9 +219,11 @@ Singular singular_of(const Batch& a, bool full, bool only_values) {
   const Rounds rounds(a, all);
   const auto lengths = [](const Batch& columns) { return (columns.conj() * columns).real().sum(1); };
   const auto step = [&](const Batch& state, const Batch& vectors) -> std::vector<Batch> {
-    const Batch left = of_columns(state, false), right = of_columns(state, true);
-    const Batch rotation =
-        rounds.rotation(angles(lengths(left), lengths(right), (left.conj() * right).sum(1)));
+    // Of all columns, and of each with its neighbour: every second element of a row is a transfer's own.
+    const Batch all_lengths = lengths(state);
+    const Batch beside = (state.part(2, 0, all - 1).conj() * state.part(2, 1, all)).sum(1);
+    const Batch rotation = rounds.rotation(
+        angles(of_columns(all_lengths, false), of_columns(all_lengths, true), of_columns(beside, false)));
     return {state.product(rotation), vectors.product(rotation)};
   };
   const auto [state, vectors] = rotated(

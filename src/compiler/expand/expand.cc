@@ -50,6 +50,7 @@ std::span<const std::span<const Expansion>> expansion_families() {
       gather_window_expansions(),
       gather_column_expansions(),
       sort_key_expansions(),
+      one_window_expansions(),
       sum_scatter_expansions(),
       long_scatter_expansions(),
       wide_scatter_expansions(),

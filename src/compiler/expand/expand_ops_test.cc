@@ -366,6 +366,17 @@ std::vector<ExpansionCase> products() {
                    "(tensor<2x4x24x24xf32>, tensor<4x1x3x3xf32>) -> tensor<2x4x24x24xf32>",
                    "batch_group_count = 1 : i64, feature_group_count = 4 : i64"),
        1e-5},
+      // bands of one image of few channels, with rows of zeros at both ends
+      {"%x: tensor<1x16x41x62xf32>, %w: tensor<16x1x5x3xf32>", "tensor<1x16x20x62xf32>",
+       convolution("stride = [2, 1], pad = [[2, 1], [2, 2]], rhs_dilate = [1, 2]",
+                   "(tensor<1x16x41x62xf32>, tensor<16x1x5x3xf32>) -> tensor<1x16x20x62xf32>",
+                   "batch_group_count = 1 : i64, feature_group_count = 16 : i64"),
+       1e-5},
+      {"%x: tensor<1x16x64x64xf32>, %w: tensor<16x1x3x3xf32>", "tensor<1x16x64x64xf32>",
+       convolution("stride = [1, 1], pad = [[1, 1], [1, 1]]",
+                   "(tensor<1x16x64x64xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x64x64xf32>",
+                   "batch_group_count = 1 : i64, feature_group_count = 16 : i64"),
+       1e-5},
       // patches
       {"%x: tensor<1x3x16x16xf32>, %w: tensor<4x3x8x8xf32>", "tensor<1x4x2x2xf32>",
        convolution("stride = [8, 8]", "(tensor<1x3x16x16xf32>, tensor<4x3x8x8xf32>) -> tensor<1x4x2x2xf32>"),
@@ -427,6 +438,17 @@ std::vector<ExpansionCase> reductions() {
       {"%x: tensor<128x64xf32>", "tensor<f32>",
        zero + "%r = \"stablehlo.reduce\"(%x, %zero) <{dimensions = array<i64: 0, 1>}>" + add +
            "(tensor<128x64xf32>, tensor<f32>) -> tensor<f32>",
+       1e-4},
+      // many rows of few columns, some of which are reduced too
+      {"%x: tensor<2x4x512x3x2xf32>", "tensor<2x3xf32>",
+       zero + "%r = \"stablehlo.reduce\"(%x, %zero) <{dimensions = array<i64: 1, 2, 4>}>" + add +
+           "(tensor<2x4x512x3x2xf32>, tensor<f32>) -> tensor<2x3xf32>",
+       1e-4},
+      // rows that no kernel holds whole, of what is computed
+      {"%x: tensor<2x3x9000xf32>", "tensor<2xf32>",
+       zero + "%y = stablehlo.multiply %x, %x : tensor<2x3x9000xf32>\n" +
+           "%r = \"stablehlo.reduce\"(%y, %zero) <{dimensions = array<i64: 1, 2>}>" + add +
+           "(tensor<2x3x9000xf32>, tensor<f32>) -> tensor<2xf32>",
        1e-4},
       {"%x: tensor<3x16xi32>", "tensor<3x16xi32>",
        "%zero = stablehlo.constant dense<0> : tensor<i32>\n"
@@ -513,7 +535,29 @@ std::vector<ExpansionCase> places() {
           "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
           "index_vector_dim = 1";
   const std::string two = "%i = stablehlo.constant dense<[[2], [0]]> : tensor<2x1xi32>\n";
+  const std::string replaces =
+      " ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): stablehlo.return %q : tensor<f32> }) : ";
+  // A column, and columns outside at both ends, which stay as they are.
+  const auto column = [&](const std::string& number) {
+    return ExpansionCase{
+        "%x: tensor<17x5xf32>, %u: tensor<17xf32>", "tensor<17x5xf32>",
+        "%i = stablehlo.constant dense<" + number + "> : tensor<1xi32>\n" +
+            scatter_of(
+                "update_window_dims = [0], inserted_window_dims = [1], scatter_dims_to_operand_dims = [1]",
+                replaces) +
+            "(tensor<17x5xf32>, tensor<1xi32>, tensor<17xf32>) -> tensor<17x5xf32>"};
+  };
   return {
+      column("3"),
+      column("5"),
+      column("-1"),
+      {"%x: tensor<20x3x9xf32>, %u: tensor<1x16x2xf32>", "tensor<20x3x9xf32>",
+       "%i = stablehlo.constant dense<[[2, 4, 1]]> : tensor<1x3xi32>\n" +
+           scatter_of(
+               "update_window_dims = [1, 2], inserted_window_dims = [1], scatter_dims_to_operand_dims = "
+               "[2, 0, 1], index_vector_dim = 1",
+               replaces) +
+           "(tensor<20x3x9xf32>, tensor<1x3xi32>, tensor<1x16x2xf32>) -> tensor<20x3x9xf32>"},
       {"%x: tensor<3x5xf32>, %u: tensor<4xf32>", "tensor<3x5xf32>",
        "%i = stablehlo.constant dense<[[0, 1], [2, 4], [0, 1], [7, 0]]> : tensor<4x2xi32>\n" +
            scatter_of(

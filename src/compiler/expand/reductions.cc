@@ -3,6 +3,10 @@
 // - Over dimensions of one element: nothing is reduced, the initial value meets each element.
 // - Of few rows and many columns, such as the sum of everything: rows are made of the outer ones of the
 //   reduced dimensions first, so that partitions share the work, and what they give is reduced once more.
+// - Of rows that no kernel holds whole, of what is computed element by element: such rows are cut into pieces
+//   that one holds, which computes and reduces them as it reads (canonicalise/lifted_reshapes.cc).
+// - Over leading dimensions, of few columns: each partition takes a run of rows and adds them, column by
+//   column, and the partitions' sums are added afterwards. Rows over partitions would be turned one by one.
 // - The place of the largest or smallest element (argmax, argmin): its value is reduced first, then the
 //   places of those that equal it. The pair of values would be compared at every halving of a row. Over a few
 //   slabs, such as the classes of an image's elements, one slab meets the next, element by element: all in
@@ -114,6 +118,33 @@ int64_t row_cost(int64_t rows, int64_t columns) {
   return (rows + 127) / 128 * (columns + kInstructionColumns);
 }
 
+// Pieces of a row that a kernel holds with what it computes of them.
+constexpr int64_t kHeldColumns = 8192, kPieceColumns = 4096;
+// Of rows of half the partitions or more a cut gains less than it costs.
+constexpr int64_t kIdleRows = 64;
+
+bool is_computed(const Function& function, ValueId value) {
+  const Op* op = maker(function, value);
+  if (!op) return false;
+  const OpClass op_class = graph::definition(op->kind).op_class;
+  return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise ||
+         op->kind == OpKind::convert_;
+}
+
+// A reshape of it is a copy.
+bool lies_otherwise(const Function& function, ValueId value) {
+  const Op* op = maker(function, value);
+  return op && is_view_op(op->kind) && op->kind != OpKind::reshape_;
+}
+
+// The fewest pieces of a kernel's length that fill the partitions; 0 where no number near it divides a row.
+int64_t pieces_of(int64_t rows, int64_t columns) {
+  const int64_t least = std::max((columns + kPieceColumns - 1) / kPieceColumns, (kCutRows + rows - 1) / rows);
+  for (int64_t pieces = least; pieces <= 4 * least; ++pieces)
+    if (columns % pieces == 0) return pieces;
+  return 0;
+}
+
 // Which reduced dimensions come first, as how many of the outer ones stay for the second step; where there is
 // only one, the number of parts that it is cut into.
 struct TwoSteps {
@@ -130,6 +161,11 @@ std::optional<TwoSteps> two_steps(const Function& function, const Op& op) {
   const Dims reduced = sorted_dimensions(op);
   if (reduced.empty() || reduced.back() != type.rank() - 1) return std::nullopt;
   const int64_t all = count_of(type, reduced), rows = type.element_count() / all;
+  const bool are_idle = rows > kCutRows / 8 && rows <= kIdleRows;
+  if (graph::is_float(type.element()) && all > kHeldColumns && all <= kCutColumnsMax &&
+      reduced.front() == type.rank() - std::ssize(reduced) &&
+      (are_idle || is_computed(function, op.operands[0])))
+    if (const int64_t pieces = pieces_of(rows, all)) return TwoSteps{.outer = 0, .parts = pieces};
   int64_t best = row_cost(rows, all) - kLeastGain;
   std::optional<TwoSteps> found;
   for (size_t outer = 1; outer < reduced.size(); ++outer) {
@@ -157,12 +193,11 @@ std::vector<ValueId> in_two_steps(Builder& builder, const Function& function, co
   ValueId value = is_narrow ? builder.convert(operands[0], ElementType::kF32) : operands[0];
   Dims reduced = sorted_dimensions(op);
   if (steps.parts > 0) {
-    Dims shape(type.dims().begin(), type.dims().end());
-    const int64_t length = shape.back();
-    shape.back() = steps.parts;
-    shape.push_back(length / steps.parts);
+    Dims shape(type.dims().begin(), type.dims().begin() + reduced.front());
+    shape.push_back(steps.parts);
+    shape.push_back(count_of(type, reduced) / steps.parts);
     value = builder.reshape(value, shape);
-    reduced.push_back(reduced.back() + 1);
+    reduced = {reduced.front(), reduced.front() + 1};
   }
   const size_t outer = steps.parts > 0 ? 1 : steps.outer;
   const auto middle = reduced.begin() + static_cast<std::ptrdiff_t>(outer);
@@ -170,6 +205,85 @@ std::vector<ValueId> in_two_steps(Builder& builder, const Function& function, co
   value = builder.reduce(combiner, value, Dims(middle, reduced.end()));
   value = builder.reduce(combiner, value, Dims(reduced.begin(), middle));
   return {is_narrow ? builder.convert(value, element) : value};
+}
+
+// -- many rows, few columns
+
+// [kept, rows, columns], of which rows and some of the columns are reduced: `parts` runs of rows.
+struct Columns {
+  size_t reduced = 0;  // dimensions that the rows are of
+  int64_t kept = 1, rows = 1, columns = 1, parts = 0;
+};
+
+constexpr int64_t kColumnsMax = 512, kRunRows = 16;
+
+// Rows over partitions are turned block by block, which is as quick where they are wide or few; a narrow
+// float is converted in a kernel of its own first. Single elements of a reduced last dimension cost a
+// descriptor each.
+bool columns_pay(const Function& function, const Op& op, const Columns& columns, int64_t last) {
+  constexpr int64_t kNarrowColumns = 32, kFewColumns = 96, kManyRows = 8192, kManyElements = 1 << 16;
+  constexpr int64_t kShortRun = 16;
+  if (last > 0) return last < kShortRun;
+  // What is computed on the way is computed with the rows over partitions.
+  if (is_computed(function, op.operands[0])) return false;
+  if (graph::bit_width(function.type(op.operands[0]).element()) < 32)
+    return columns.columns <= kNarrowColumns && columns.rows * columns.columns >= kManyElements;
+  return columns.columns <= kNarrowColumns || (columns.columns <= kFewColumns && columns.rows >= kManyRows);
+}
+
+std::optional<Columns> few_columns(const Function& function, const Op& op) {
+  if (op.results.size() != 1 || !all_plain(function, op)) return std::nullopt;
+  const auto combiner = combiner_of(function, op);
+  const auto initial = splat_of(function, op.operands[1]);
+  const Type& type = function.type(op.operands[0]);
+  if (!combiner || !initial || !graph::is_float(type.element()) ||
+      !is_neutral(*combiner, type.element(), *initial))
+    return std::nullopt;
+  const Dims reduced = sorted_dimensions(op);
+  if (reduced.empty() || lies_otherwise(function, op.operands[0])) return std::nullopt;
+  Columns found;
+  int64_t next = reduced.front();
+  for (; found.reduced < reduced.size() && reduced[found.reduced] == next; ++found.reduced, ++next)
+    found.rows *= type.dim(static_cast<int>(next));
+  if (next == type.rank()) return std::nullopt;  // rows that lie side by side
+  for (int64_t d = 0; d < reduced.front(); ++d) found.kept *= type.dim(static_cast<int>(d));
+  found.columns = type.element_count() / std::max<int64_t>(1, found.kept * found.rows);
+  const int64_t last =
+      reduced.back() == type.rank() - 1 && found.reduced < reduced.size() ? type.dim(type.rank() - 1) : 0;
+  if (found.columns > kColumnsMax || found.kept > kCutRows / 2 || !columns_pay(function, op, found, last))
+    return std::nullopt;
+  // Of few rows a cut into fewer parts still moves runs in place of single elements.
+  const int64_t most = kCutRows / found.kept, least = last > 0 ? 2 : most / 2 + 1;
+  for (int64_t parts = most; parts >= least; --parts)
+    if (found.rows % parts == 0 && found.rows / parts >= kRunRows) {
+      found.parts = parts;
+      return found;
+    }
+  return std::nullopt;
+}
+
+bool has_few_columns(const Function& function, const Op& op) { return few_columns(function, op).has_value(); }
+
+std::vector<ValueId> column_by_column(Builder& builder, const Function& function, const Op& op,
+                                      std::span<const ValueId> operands) {
+  const Columns columns = *few_columns(function, op);
+  const OpKind combiner = *combiner_of(function, op);
+  const Type& type = function.type(op.operands[0]);
+  const bool is_narrow = graph::bit_width(type.element()) < 32;
+  const Dims reduced = sorted_dimensions(op);
+  ValueId value = is_narrow ? builder.convert(operands[0], ElementType::kF32) : operands[0];
+  value =
+      builder.reshape(value, {columns.kept, columns.parts, columns.rows / columns.parts, columns.columns});
+  value = builder.reduce(combiner, value, {2});
+  // The runs' results, and the reduced ones of the columns.
+  Dims shape(type.dims().begin(), type.dims().begin() + reduced.front()), rest{reduced.front()};
+  const int64_t gone = static_cast<int64_t>(columns.reduced) - 1;
+  shape.push_back(columns.parts);
+  for (int64_t d = reduced.front() + gone + 1; d < type.rank(); ++d)
+    shape.push_back(type.dim(static_cast<int>(d)));
+  for (size_t i = columns.reduced; i < reduced.size(); ++i) rest.push_back(reduced[i] - gone);
+  value = builder.reduce(combiner, builder.reshape(value, shape), rest);
+  return {is_narrow ? builder.convert(value, type.element()) : value};
 }
 
 // -- the place of an extreme
@@ -334,6 +448,7 @@ std::vector<ValueId> extreme_and_place(Builder& builder, const Function& functio
 constexpr Expansion kExpansions[] = {
     {OpKind::reduce_, reduces_single_ones, without_single_ones},
     {OpKind::reduce_, has_extreme, extreme_and_place},
+    {OpKind::reduce_, has_few_columns, column_by_column},
     {OpKind::reduce_, has_two_steps, in_two_steps},
 };
 

@@ -34,11 +34,21 @@ int64_t run_of(int64_t kept, int64_t side_by_side, int64_t fitting) {
 
 // The run where it pays for `kept` elements of each of so many slabs, else 0. Transposing rows on chip is as
 // quick for a few blocks of 128 kept elements, and where there are more slabs than partitions for more of
-// them. What is reduced exactly is loaded at once.
-int64_t run_that_pays(int64_t kept, int64_t slabs, int64_t side_by_side, bool exactly) {
+// them. What is reduced exactly is loaded at once. Slabs that lie one behind the other are one long run of a
+// partition, however few elements they have.
+int64_t run_that_pays(int64_t kept, int64_t slabs, int64_t side_by_side, bool are_joined, bool exactly) {
+  if (are_joined && !exactly && slabs >= kLeastRun && kept / side_by_side >= kPartitions / 2 &&
+      side_by_side <= kLoadedElements / kLeastRun)
+    return side_by_side;
   const int64_t blocks = slabs < kPartitions ? 4 : 2 * kLeastRun;
   if (slabs < 2 || kept < blocks * kPartitions) return 0;
   return run_of(kept, side_by_side, exactly ? kLoadedElements / slabs : kLoadedElements / 2);
+}
+
+int64_t count_behind(const graph::Type& type, int64_t dimension) {
+  int64_t count = 1;
+  for (int d = static_cast<int>(dimension) + 1; d < type.rank(); ++d) count *= type.dim(d);
+  return count;
 }
 
 class SlabReduction {
@@ -122,8 +132,10 @@ SlabOp slab_op(const graph::Function& function, const graph::Op& op) {
 
 bool reduce_slabs(Emitter& emitter, const SlabOp& op, const Matrix& input, const Matrix& output) {
   if (!input.rows_are_runs() || input.columns_are_runs() || !output.all().contiguous()) return false;
-  const int64_t run = run_that_pays(input.rows(), input.columns(), input.row_dims().back().count,
-                                    !graph::is_float(op.element));
+  const int64_t side_by_side = input.row_dims().back().count;
+  const bool are_joined = input.column_dims().size() == 1 && input.column_dims()[0].step == side_by_side;
+  const int64_t run =
+      run_that_pays(input.rows(), input.columns(), side_by_side, are_joined, !graph::is_float(op.element));
   if (run == 0) return false;
   SlabReduction(emitter, op, input, output, run).reduce();
   return true;
@@ -138,7 +150,9 @@ bool reduces_slabs(const graph::Function& function, const graph::Op& op) {
   for (int64_t d = type.rank(); d-- > 0 && std::ranges::count(reduced, d) == 0;)
     side_by_side *= type.dim(static_cast<int>(d));
   const bool exactly = !graph::is_float(type.element());
-  return side_by_side > 1 && run_that_pays(type.element_count() / slabs, slabs, side_by_side, exactly) > 0;
+  const bool are_joined = reduced.size() == 1 && count_behind(type, reduced[0]) == side_by_side;
+  return side_by_side > 1 &&
+         run_that_pays(type.element_count() / slabs, slabs, side_by_side, are_joined, exactly) > 0;
 }
 
 }  // namespace opentrn::compiler

@@ -154,7 +154,7 @@ class Pipeline {
       improve();
       int64_t changes = 0;
       for (const std::string_view name :
-           {"unroll-loops", "hoist-products", "join-loops", "compare-fractions"})
+           {"unroll-loops", "hoist-products", "sum-behind-loops", "join-loops", "compare-fractions"})
         changes += pass(name);
       if (changes > 0) improve();
       return;
@@ -174,6 +174,7 @@ class Pipeline {
     recognise_attention();  // before its reductions are cut over partitions
     const bool expanded = pass("expand") > 0;
     if (expanded && improves_) improve();
+    if (improves_ && pass("lift-reshapes") > 0) improve();
     if (improves_ && pass("arrange-constants") > 0) pass("fold-constants");
   }
 

@@ -32,6 +32,11 @@ void add(Cost& cost, const DeviceProgram& program, int copies, double times, dou
   if (us < longest) return;
   longest = us;
   cost.bound_by = trace::name(summary.bound_by());
+  cost.engines = summary.engines;
+  cost.descriptors = summary.dma.descriptors;
+  cost.descriptor_bytes = static_cast<double>(summary.dma.bytes);
+  for (size_t i = 0; i < cost.critical_us.size(); ++i)
+    cost.critical_us[i] = summary.bound_by_ns[i] / 1e3 * times;
 }
 
 }  // namespace

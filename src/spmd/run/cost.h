@@ -1,12 +1,14 @@
 // What one run of a program costs on the simulated devices, by the timing model.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "runtime/settings.h"
 #include "spmd/run/parallel.h"
+#include "trace/summary.h"
 
 namespace opentrn::spmd {
 
@@ -26,6 +28,11 @@ struct Cost {
   double hbm_bytes = 0;       // read and written
   int64_t instructions = 0;
   std::string bound_by;  // of the longest part
+  // Where the time of that part goes, by trace::Resource: parts of its critical path, all its runs together.
+  std::array<double, trace::kResourceCount> critical_us{};
+  std::array<trace::EngineTotals, isa::kEngineCount> engines{};  // of one of its runs
+  int64_t descriptors = 0;                                       // likewise, and the bytes that they move
+  double descriptor_bytes = 0;
   bool on_device = false;
   // Physical cores of the device that computed: flops, bytes and instructions are of them together.
   int cores = 1;
