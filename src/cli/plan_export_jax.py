@@ -35,6 +35,7 @@ ROPE, VALUE, FFN, VOCABULARY = MODEL["rope_dim"], MODEL["value_dim"], MODEL["ffn
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
 # A query meets tokens before it, as many as a window has where a block has one; or all, of an encoder.
 CAUSAL, WINDOW, WINDOWED = MODEL["causal"], MODEL["window"], MODEL["windowed"]
+IMAGES = MODEL["patch_features"] > 0  # tokens are patches, and the vocabulary is of what images are
 SHARED, DENSE = MODEL["shared_ffn"], MODEL["dense_layers"]  # width of experts of all tokens; first blocks without any
 # Axes that cut a batch; ranks that share a set of experts are next to each other.
 BATCH = ("dp", "ep") if EXPERTS else ("dp",)
@@ -51,15 +52,20 @@ def shapes() -> dict:
 
     A layer of each stage is one weight, whose first dimension has those of all stages. Chunks are a dimension before.
     """
-    ends = {**norm("norm"), "embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
-    if not MODEL["tied"]:
-        ends["output"] = ((HIDDEN, VOCABULARY), (None, ENDS))
-    if MODEL["positions"]:
-        ends["positions"] = ((MODEL["positions"], HIDDEN), (None, ENDS))
+    ends = {**norm("norm"), **(image_ends() if IMAGES else word_ends())}  # noqa: F821
     layers = [one_layer(*kinds_of(i)) for i in range(LONGEST)]
     if PP > 1:
         layers = [{name: of_stages(*s) for name, s in layer.items()} for layer in layers]
     return {"layers": layers, "ends": ends}
+
+
+def word_ends() -> dict:
+    ends = {"embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
+    if not MODEL["tied"]:
+        ends["output"] = ((HIDDEN, VOCABULARY), (None, ENDS))
+    if MODEL["positions"]:
+        ends["positions"] = ((MODEL["positions"], HIDDEN), (None, ENDS))
+    return ends
 
 
 def of_stages(shape: tuple, axes: tuple) -> tuple:
@@ -414,6 +420,10 @@ def updated(master, moment, square, gradient, count):
     return master, moment, square, master.astype(DTYPE)
 
 
+def micro_batches_of(tokens):
+    return len(jax.tree.leaves(tokens)[0])
+
+
 class Step:
     """The step on a mesh of stages, data and tensor parallelism, as one device runs it: its parts in and out."""
 
@@ -619,8 +629,8 @@ class Step:
 
     def over_micro_batches(self, weights, tokens):
         """Losses and gradients, one micro-batch after the other: the activations of one are alive at a time."""
-        if len(tokens) == 1:
-            return jax.value_and_grad(self.loss)(weights, tokens[0])
+        if micro_batches_of(tokens) == 1:
+            return jax.value_and_grad(self.loss)(weights, jax.tree.map(lambda each: each[0], tokens))
 
         def add(sums, each):
             return jax.tree.map(jnp.add, sums, jax.value_and_grad(self.loss)(weights, each)), None
@@ -647,7 +657,7 @@ class Step:
         layers, back = self.of_own_heads(weights["layers"])
         tokens = self.own(tokens, 2, 1)
         loss, gradients = self.over_micro_batches({**weights, "layers": layers}, tokens)
-        gradients, count = {**gradients, "layers": back(gradients["layers"])}, len(tokens)
+        gradients, count = {**gradients, "layers": back(gradients["layers"])}, micro_batches_of(tokens)
         gradients = jax.tree.map(self.reduced, gradients, shapes())
         kept = ("master", "moment", "square")
         leaves = zip(*(jax.tree.leaves(each) for each in (*(state[name] for name in kept), gradients)), strict=True)
@@ -677,8 +687,11 @@ class Step:
 # {{stages}}
 
 
+# {{images}}
+
+
 def step_on(mesh: Mesh) -> Step:
-    return (StagedStep if PP > 1 else Step)(mesh)  # noqa: F821  # it is where this file has it
+    return (ImageStep if IMAGES else StagedStep if PP > 1 else Step)(mesh)  # noqa: F821  # where this file has them
 
 
 def of_both(layer: dict) -> dict:
@@ -728,6 +741,23 @@ def initial(states) -> dict:
     return jax.device_put({"weights": weights, "master": master, "moment": zeros, "square": zeros}, states)
 
 
+def token_types(shape: tuple):
+    """Of all micro-batches [micro-batches, sequences]: words, or patches of images and what those are."""
+    of = jax.ShapeDtypeStruct
+    if not IMAGES:
+        return of((*shape, PLAN["seq"] + 1), jnp.int32)
+    return of((*shape, PLAN["seq"] - 1, MODEL["patch_features"]), DTYPE), of((*shape, 1), jnp.int32)
+
+
+def given_tokens(random, shape: tuple):
+    def draw(of):
+        if of.dtype == jnp.int32:
+            return random.integers(0, VOCABULARY, of.shape, np.int32)
+        return random.standard_normal(of.shape, np.float32).astype(of.dtype)
+
+    return jax.tree.map(draw, token_types(shape))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=1)
@@ -743,21 +773,22 @@ def main() -> None:
     mesh = Mesh(devices.reshape([1 if options.whole else size for size in sizes.values()]), tuple(sizes))
     step, states, data = step_on(mesh).jitted()
     sequences = LAYOUT["micro_batch"] * DP
-    shape = (PLAN["global_batch"] // sequences, sequences, PLAN["seq"] + 1)
+    shape = (PLAN["global_batch"] // sequences, sequences)
+    random = np.random.default_rng(1)
     if options.time:
         one = lambda dtype: lambda s, cut: jax.ShapeDtypeStruct(s[0], dtype, sharding=cut)  # noqa: E731
         of = lambda kept, dtype: jax.tree.map(one(dtype), shapes(), kept, is_leaf=is_leaf)  # noqa: E731
         state = {name: of(kept, DTYPE if name == "weights" else jnp.float32) for name, kept in states.items()}
-        compiled = step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile()
+        given_as = lambda of: jax.ShapeDtypeStruct(of.shape, of.dtype, sharding=data)  # noqa: E731
+        compiled = step.lower(state, jax.tree.map(given_as, token_types(shape))).compile()
         cost, memory = compiled.cost_analysis(), compiled.memory_analysis()
         seconds = {name: value for name, value in cost.items() if "seconds" in name}
         made = {"step_s": cost["optimal_seconds"], "cost": seconds, "bytes": memory.peak_memory_in_bytes}
         print(json.dumps(made))
         return
-    random = np.random.default_rng(1)
     state = initial(states)
     for i in range(options.steps):
-        tokens = random.integers(0, VOCABULARY, shape, np.int32)
+        tokens = given_tokens(random, shape)
         state, loss = step(state, jax.device_put(tokens, data))
         print(f"step {i}: loss {float(loss):.6f}", flush=True)
 

@@ -12,7 +12,7 @@ int64_t part_of(int64_t whole, int64_t parts) { return (whole + parts - 1) / par
 
 Share share_of(const Model& model, int64_t parts) {
   Share share{part_of(model.heads, parts), part_of(model.kv_heads, parts), part_of(model.ffn, parts),
-              part_of(static_cast<int64_t>(model.vocabulary), parts)};
+              part_of(static_cast<int64_t>(model.labels()), parts)};
   share.queries = share.mixed = share.heads * model.head_dim;
   share.key_values = share.kv_heads * model.head_dim;
   if (model.latent()) {
@@ -143,6 +143,7 @@ double work_of(const Piece& piece) {
     case Part::kLogitsBackward: return 4 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     // A row takes about as long as its way to memory and back.
     case Part::kEmbedding: return 2e7 * d(piece.rows);
+    case Part::kPatches: return 2 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
     case Part::kSum: return 1e3 * d(piece.heads) * d(piece.rows) * d(piece.hidden);
     case Part::kExperts:

@@ -474,8 +474,31 @@ class MicroBatch {
     last_ = value;
   }
 
+  // Of an image's first token alone, which ranks of sequence parallelism get from the one that has it; its
+  // norm is one of the piece.
+  void class_loss() {
+    const auto of_class = [&](Value value) {
+      return steps_.collective(Kind::kAllReduce, group_, passes_.class_bytes, value,
+                               inside_.summed_s(passes_.class_bytes));
+    };
+    const Value output = weights_.gathered(passes_.output_bytes);
+    const Value largest = steps_.fresh(), label = steps_.fresh(), d = steps_.fresh(),
+                d_output = steps_.fresh();
+    steps_.part(passes_.logits, {{is_cut_ ? of_class(last_) : last_, 0}, {output, 0}},
+                {{largest, kLargestLogitAt}, {label, 1}});
+    const Value of_all = of_tokens(largest), labels = of_tokens(label);
+    const Value shares = of_tokens(steps_.made_by(passes_.shares, {{of_all, 0}}));
+    const int again = passes_.recompute ? passes_.layers - 1 : kNone;
+    part_with_again(passes_.logits_backward, {{shares, 0}, {labels, 0}, {output, kTableReadAt}},
+                    {{d, 1}, {d_output, kTableGradientAt}}, again);
+    gradient_ = is_cut_ ? of_class(d) : summed(d);  // a part of that of all tokens
+    weights_.sum(d_output, passes_.output_bytes);
+    norm_backward({}, 1, again);
+  }
+
   // The largest logit of each token comes before the label's.
   void loss() {
+    if (passes_.class_bytes > 0) return class_loss();
     const bool is_tied = passes_.output_bytes <= 0;
     Value output = is_tied ? table_ : weights_.gathered(passes_.output_bytes);
     // One table has the parts of the vocabulary where it lies in parts of the tokens' numbers.

@@ -98,7 +98,8 @@ struct MicroBatchPasses {
   double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
   double position_bytes = 0;                     // of a table of them
   double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up
-  double token_bytes = 0;                        // of a number for each token
+  double token_bytes = 0;                        // of a number for each token that a loss has
+  double class_bytes = 0;                        // of an image's first token, where the loss is its alone
   // Where cores of a rank add up one table's gradients otherwise than they look rows up: behind
   // `embedding_backward`.
   PieceTime table_sum;

@@ -22,6 +22,16 @@ PieceTimes& CompiledLayers::times_of(const Machine& machine) {
   return *made;
 }
 
+// Which programs a plan needs does not depend on how long they take.
+void CompiledLayers::prepare(const Job& job, const Machine& machine, const std::vector<Layout>& layouts) {
+  if (!not_compiled_because(job.model, job.precision, machine).empty()) return;
+  PieceTimes& times = times_of(machine);
+  times.compile_ahead([&] {
+    std::string why;
+    for (const Layout& layout : layouts) layers(job, machine, layout, why);
+  });
+}
+
 int64_t CompiledLayers::compiled() const {
   int64_t count = 0;
   for (const auto& [generation, times] : times_) count += times->compiled();
@@ -102,21 +112,33 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
   return out;
 }
 
+// Tokens that a loss has: of an image the first.
+int64_t loss_rows(const Model& model, const BlockSizes& sizes) {
+  return model.of_images() ? sizes.micro_batch : sizes.rows;
+}
+int64_t loss_keys(const Model& model, const BlockSizes& sizes) {
+  return model.of_images() ? 1 : sizes.queries;
+}
+// Whether the last norm is one of the output layer's piece.
+bool loss_is_normed(const Model& model, const BlockSizes& sizes) {
+  return model.of_images() || sizes.norms_all_rows();
+}
+
 // The output layer and the loss, both ways: cut where ranks that share the vocabulary meet, also where it is
 // one rank, as the exported step is.
 double output_s(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes) {
-  Piece piece = output_of(model, precision, sizes.rows, sizes.parts * sizes.stages);
+  Piece piece = output_of(model, precision, loss_rows(model, sizes), sizes.parts * sizes.stages);
   double seconds = 0;
   for (const Part part : {Part::kLogits, Part::kShares, Part::kLogitsBackward}) {
     piece.part = part;
     piece.turned = model.tied && part != Part::kShares;
     piece.backward = part == Part::kLogitsBackward;
-    piece.normed = piece.backward && sizes.norms_all_rows();
-    piece.keys = piece.backward ? sizes.queries : 0;
+    piece.normed = piece.backward && loss_is_normed(model, sizes);
+    piece.keys = piece.backward ? loss_keys(model, sizes) : 0;
     piece.adds = piece.backward && sizes.adds;
     seconds += rows_of(times, piece).seconds;
   }
-  if (sizes.norms_all_rows()) return seconds;
+  if (loss_is_normed(model, sizes)) return seconds;
   return seconds + seconds_of(times, norm_of(model, precision, sizes), true, sizes.adds);
 }
 
@@ -346,7 +368,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     step.embedding_backward = table.scattered;
     step.table_sum = table.sum;
   }
-  Piece output = output_of(model, job.precision, sizes.rows, sizes.parts * sizes.stages);
+  Piece output = output_of(model, job.precision, loss_rows(model, sizes), sizes.parts * sizes.stages);
   output.part = Part::kLogits;
   output.turned = model.tied;
   step.logits = rows_of(times, output);
@@ -356,19 +378,21 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   output.part = Part::kLogitsBackward;
   output.turned = model.tied;
   output.backward = true;
-  output.normed = sizes.norms_all_rows();
-  output.keys = sizes.queries;
+  output.normed = loss_is_normed(model, sizes);
+  output.keys = loss_keys(model, sizes);
   output.adds = sizes.adds;
   step.logits_backward = rows_of(times, output);
   if (!sizes.norms_all_rows()) {
     step.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
     step.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
   }
-  step.embedding_bytes = bytes(model.vocabulary / double(sizes.parts * sizes.stages));
+  const auto of_ends = double(sizes.parts * sizes.stages);
+  step.embedding_bytes = bytes((model.of_images() ? model.patch_features : model.vocabulary) / of_ends);
   step.position_bytes = bytes(model.positions / double(sizes.parts * sizes.stages));
-  step.output_bytes = model.tied ? 0 : step.embedding_bytes;
+  step.output_bytes = model.tied ? 0 : bytes(model.labels() / of_ends);
   step.activation_bytes = double(sizes.rows) * h * element;
-  step.token_bytes = double(sizes.rows) * sizeof(float);
+  step.token_bytes = double(loss_rows(model, sizes)) * sizeof(float);
+  if (model.of_images()) step.class_bytes = double(loss_rows(model, sizes)) * h * element;
   step.recompute = sizes.again;
   step.updates = sizes.updates;
   const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
@@ -457,9 +481,9 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
                   model.expert_layers() == 0 && attention_is_whole(model, job.precision, sizes);
   Piece embedding;
-  embedding.part = Part::kEmbedding;
+  embedding.part = model.of_images() ? Part::kPatches : Part::kEmbedding;
   embedding.rows = sizes.rows;
-  embedding.inner = static_cast<int64_t>(model.vocabulary);
+  embedding.inner = model.of_images() ? model.patch_features : static_cast<int64_t>(model.vocabulary);
   embedding.hidden = part_of(model.hidden, parts * sizes.stages);
   embedding.keys = sizes.queries;
   embedding.selects = sizes.adds && !in_ticks;
@@ -476,8 +500,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
     if (both > 0)
       out.both_block = block_of(times, with_mlp_beside(model), job.precision, machine, sizes, true);
-    if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes);
-    if (model.vocabulary > 0) {
+    if (model.has_ends()) out.output_s = output_s(times, model, job.precision, sizes);
+    if (model.has_ends()) {
       const TableGradient table =
           table_gradient(times, model, layout, sizes, embedding, sizes.adds && !at_once);
       out.embedding_s =
@@ -488,13 +512,13 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     set_optimizer(times, machine, embedding.wide, out);
     // Stages have their blocks in turn, so that all of them are alike.
     const bool are_alike = model.expert_layers() == 0 || experts_are_whole(model, job.precision, sizes);
-    const bool is_program = layout.pp == 1 || in_ticks;
+    const bool is_program = layout.pp == 1 || (in_ticks && !model.of_images());
     const bool is_known_latent = !model.latent() || is_whole(model, job.precision, sizes);
     if (is_program && are_alike && is_known_latent && model.streams == 1)
       set_optimizer_by_tensor(times, model, job.precision, machine, layout, sizes, is_one, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
-    const bool is_known = is_program && layout.shard == 0 && are_alike && model.vocabulary > 0 &&
+    const bool is_known = is_program && layout.shard == 0 && are_alike && model.has_ends() &&
                           attention_is_whole(model, job.precision, sizes);
     if (is_known) {
       // What most of a chunk's blocks wait for.

@@ -163,7 +163,8 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, Precision pr
                              bool is_one, LayerTimes& out) {
   const Share share = share_of(model, sizes);
   const bool wide = precision == Precision::kFp32;
-  const auto vocabulary = static_cast<int64_t>(model.vocabulary);
+  const auto labels = static_cast<int64_t>(model.labels());
+  const int64_t table = model.of_images() ? model.patch_features : labels;
   const int64_t of_ends = sizes.parts * sizes.stages;
   // A block of all chunks of a stage is one tensor.
   const int64_t chunks = sizes.stages > 1 ? layout.vpp : 1;
@@ -185,12 +186,12 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, Precision pr
   };
   std::vector<TensorGroup> groups;
   TensorGroup ends{{{{1, model.hidden, true}}}};
-  if (vocabulary > 0) ends.weights.push_back({{vocabulary, part_of(model.hidden, of_ends)}});
+  if (table > 0) ends.weights.push_back({{table, part_of(model.hidden, of_ends)}});
   if (model.positions > 0) ends.weights.push_back({{model.positions, part_of(model.hidden, of_ends)}});
   groups.push_back(std::move(ends));
-  if (vocabulary > 0 && !model.tied)
+  if (labels > 0 && !model.tied)
     groups.push_back(output_group(model, precision, layout, sizes, sparse > 0 ? of_sparse : of_dense,
-                                  {{model.hidden, part_of(vocabulary, of_ends)}}));
+                                  {{model.hidden, part_of(labels, of_ends)}}));
   if (!sizes.updates) {
     TensorGroup norms;
     with_bias(norms.weights, {1, model.hidden, true}, 2 * layers);

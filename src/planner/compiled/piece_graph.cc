@@ -778,6 +778,7 @@ graph::Module graph_of(const Piece& piece) {
     case Part::kLoopTest: return graph_of_ticks(piece);
     case Part::kOutput:
     case Part::kEmbedding:
+    case Part::kPatches:
     case Part::kSum:
     case Part::kLogits:
     case Part::kShares:

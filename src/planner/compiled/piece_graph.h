@@ -22,6 +22,7 @@ enum class Part : uint8_t {
   kOutput,
   kDecode,
   kEmbedding,
+  kPatches,  // as kEmbedding, of images: `inner` numbers of each patch, and the class's token
   kOptimizer,
   kSum,             // of `heads` tensors
   kMlp,             // the MLP alone: an expert's, or behind latent attention

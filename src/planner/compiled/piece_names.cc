@@ -19,6 +19,7 @@ std::string_view name_of(Part part) {
     case Part::kOutput: return "output";
     case Part::kDecode: return "decode";
     case Part::kEmbedding: return "embedding";
+    case Part::kPatches: return "patches";
     case Part::kOptimizer: return "optimizer";
     case Part::kSum: return "sum";
     case Part::kMlp: return "mlp";

@@ -32,7 +32,7 @@ PieceTime rows_of(PieceTimes& times, const Piece& piece) {
 PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates) {
   if (backward && piece.part == Part::kCounts) return {};  // nothing comes back to what was counted
   piece.backward = backward;
-  if (backward && piece.part == Part::kEmbedding) piece.selects = false;
+  if (backward && (piece.part == Part::kEmbedding || piece.part == Part::kPatches)) piece.selects = false;
   if (!backward || !updates) piece.updated = {};
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
                (piece.part != Part::kCombine || piece.shared > 0);
