@@ -1,5 +1,6 @@
 #include "cli/plan_export.h"
 
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -75,6 +76,20 @@ std::vector<bool> windowed_blocks(const Job& job, const Layout& layout) {
   return blocks;
 }
 
+// Patches and text are no parts of a sequence that ranks could share out evenly.
+void check_streams(const Job& job, const Layout& layout) {
+  const Model& model = job.model;
+  const auto patches = whole(job.seq) - model.text_tokens;
+  const auto side = whole(std::sqrt(double(patches)));
+  if (layout.pp > 1 || layout.cp > 1 || layout.sp || model.patch_features % layout.tp != 0 ||
+      side * side != patches)
+    refuse(
+        fmt::format("{} for JAX: {} of {} patches and {} tokens of text", planner::to_string(layout),
+                    model.name, patches, model.text_tokens),
+        fmt::format("--pp 1 --cp 1 --sp off, ranks that divide the {} numbers of a patch, and a square image",
+                    model.patch_features));
+}
+
 // What a mesh of stages, data and tensor parallelism has; the rest is refused.
 std::string jax(const Job& job, const Line& line) {
   const Layout& layout = line.plan->layout;
@@ -90,7 +105,8 @@ std::string jax(const Job& job, const Line& line) {
                        whole(job.seq)),
            fmt::format("models of images without stages and context parallelism, and with {} tokens an image",
                        model.positions));
-  if (!model.has_ends() || model.streams > 1 || (model.biases && (model.gated || model.experts > 0)))
+  if (model.streams > 1) check_streams(job, layout);
+  if ((!model.has_ends() && model.streams == 1) || (model.biases && (model.gated || model.experts > 0)))
     refuse(fmt::format("{} for JAX", model.name),
            "models of words, or of images whose size and patches its config states, with biases where an MLP "
            "has no "
@@ -128,6 +144,10 @@ std::string jax(const Job& job, const Line& line) {
         {"biases", model.biases},
         {"positions", model.positions},
         {"patch_features", model.patch_features},
+        {"streams", model.streams},
+        {"text_tokens", model.text_tokens},
+        {"text_features", model.text_features},
+        {"pooled_features", model.pooled_features},
         {"query_rank", model.query_rank},
         {"kv_rank", model.kv_rank},
         {"nope_dim", model.nope_dim},

@@ -35,7 +35,8 @@ ROPE, VALUE, FFN, VOCABULARY = MODEL["rope_dim"], MODEL["value_dim"], MODEL["ffn
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
 # A query meets tokens before it, as many as a window has where a block has one; or all, of an encoder.
 CAUSAL, WINDOW, WINDOWED = MODEL["causal"], MODEL["window"], MODEL["windowed"]
-IMAGES = MODEL["patch_features"] > 0  # tokens are patches, and the vocabulary is of what images are
+IS_JOINT = MODEL["streams"] > 1  # tokens are of images and of text, with weights of their own
+IMAGES = MODEL["patch_features"] > 0 and not IS_JOINT  # tokens are patches, and the vocabulary is of what images are
 SHARED, DENSE = MODEL["shared_ffn"], MODEL["dense_layers"]  # width of experts of all tokens; first blocks without any
 # Axes that cut a batch; ranks that share a set of experts are next to each other.
 BATCH = ("dp", "ep") if EXPERTS else ("dp",)
@@ -52,6 +53,8 @@ def shapes() -> dict:
 
     A layer of each stage is one weight, whose first dimension has those of all stages. Chunks are a dimension before.
     """
+    if IS_JOINT:
+        return {"layers": [streams_layer() for _ in range(LONGEST)], "ends": streams_ends()}  # noqa: F821
     ends = {**norm("norm"), **(image_ends() if IMAGES else word_ends())}  # noqa: F821
     layers = [one_layer(*kinds_of(i)) for i in range(LONGEST)]
     if PP > 1:
@@ -173,38 +176,13 @@ def attention_weights(q, k, first):
     if not CAUSAL:
         return jax.nn.softmax(scores, -1)
     if scores.shape[2] < scores.shape[3] and first is None:
-        return jax.nn.softmax(in_window(scores), -1)
+        return jax.nn.softmax(in_window(scores), -1)  # noqa: F821
     counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, scores.shape[2:], axis)  # noqa: E731
     before = jnp.tril(jnp.ones(scores.shape[2:], bool)) if first is None else first + counted(0) >= counted(1)
     return jax.nn.softmax(jnp.where(before, scores, -1e30), -1)
 
 
-def in_window(scores):
-    """Of blocks [sequences and blocks, heads, queries, keys of the block before and of its own]: as many keys as a
-    window has, a query's own the last; before the first block there are none. What both say is small, and added."""
-    counted = lambda axis, *shape: jax.lax.broadcasted_iota(jnp.int32, shape, axis)  # noqa: E731
-    all_blocks, _, queries, keys = scores.shape
-    query, key = counted(0, queries, keys), counted(1, queries, keys)
-    near = jnp.where((key <= query + WINDOW) & (key > query), jnp.float32(0), -1e30)
-    block, key = (counted(axis, all_blocks, keys) for axis in (0, 1))
-    block = jax.lax.rem(block, -(-PLAN["seq"] // WINDOW))
-    there = jnp.where((block > 0) | (key >= WINDOW), jnp.float32(0), -1e30)
-    return scores + near + there[:, None, None]
-
-
-def in_blocks(q, k, v):
-    """Queries in blocks as long as a window, filled up, which are as sequences, with the keys and values of their block
-    and the one before."""
-    missing = -q.shape[1] % WINDOW
-    filled = lambda y: jnp.pad(y, ((0, 0), (0, missing), (0, 0), (0, 0))) if missing else y  # noqa: E731
-    blocks = lambda y: filled(y).reshape(y.shape[0], -1, WINDOW, *y.shape[2:])  # noqa: E731
-    flat = lambda y: y.reshape(-1, *y.shape[2:])  # noqa: E731
-
-    def with_last(y):
-        before = jnp.pad(y[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0), (0, 0)))
-        return jnp.concatenate((before, y), 2)
-
-    return flat(blocks(q)), *(flat(with_last(blocks(y))) for y in (k, v))
+# {{windows}}
 
 
 def with_gradient(kept, gradient):
@@ -463,7 +441,7 @@ class Step:
     def attention(self, h, w, in_window):
         q, k, v = self.latent_heads(h, w) if KV_RANK else self.heads(h, w)
         if in_window:
-            q, k, v = in_blocks(q, k, v)
+            q, k, v = in_blocks(q, k, v)  # noqa: F821
         k, v = (self.of_queries(self.of_sequence(y), q.shape[2]) for y in (k, v))
         by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
         mixed = by_head(attended(by_head(q), by_head(k), by_head(v), self.first()))
@@ -690,8 +668,13 @@ class Step:
 # {{images}}
 
 
+# {{streams}}
+
+
 def step_on(mesh: Mesh) -> Step:
-    return (ImageStep if IMAGES else StagedStep if PP > 1 else Step)(mesh)  # noqa: F821  # where this file has them
+    if IS_JOINT or IMAGES:
+        return (StreamsStep if IS_JOINT else ImageStep)(mesh)  # noqa: F821  # where this file has them
+    return (StagedStep if PP > 1 else Step)(mesh)  # noqa: F821
 
 
 def of_both(layer: dict) -> dict:
@@ -733,7 +716,8 @@ def initial(states) -> dict:
         return random.standard_normal(shape, np.float32) * scale
 
     is_dense = [not EXPERTS or i < DENSE for i in range(MODEL["layers"])]
-    drawn = {"ends": shapes()["ends"], "layers": [one_layer(each, not each) for each in is_dense]}
+    layers = shapes()["layers"] if IS_JOINT else [one_layer(each, not each) for each in is_dense]
+    drawn = {"ends": shapes()["ends"], "layers": layers}
     master = jax.tree.map_with_path(draw, drawn, is_leaf=is_leaf)
     master["layers"] = arranged(master["layers"])
     weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
@@ -744,6 +728,8 @@ def initial(states) -> dict:
 def token_types(shape: tuple):
     """Of all micro-batches [micro-batches, sequences]: words, or patches of images and what those are."""
     of = jax.ShapeDtypeStruct
+    if IS_JOINT:
+        return streams_types(shape)  # noqa: F821
     if not IMAGES:
         return of((*shape, PLAN["seq"] + 1), jnp.int32)
     return of((*shape, PLAN["seq"] - 1, MODEL["patch_features"]), DTYPE), of((*shape, 1), jnp.int32)

@@ -288,8 +288,11 @@ Model mmdit_of(const Reader& read) {
   const double h = model.hidden;
   model.modulation = 6 * h * h;  // shift, scale and gate of attention and MLP
   const double patch = read.number({"patch_size"}), channels = read.number({"in_channels"});
-  model.input_parameters = 2 * patch * patch * channels * h + read.number({"joint_attention_dim"}) * h +
-                           (256 + h) * h + (read.number({"pooled_projection_dim"}) + h) * h;
+  model.patch_features = static_cast<int>(patch * patch * channels);
+  model.text_features = read.number({"joint_attention_dim"});
+  model.pooled_features = read.number({"pooled_projection_dim"});
+  model.input_parameters = 2.0 * model.patch_features * h + model.text_features * h + (256 + h) * h +
+                           (model.pooled_features + h) * h;
   return model;
 }
 

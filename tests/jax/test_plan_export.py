@@ -172,35 +172,6 @@ def test_a_plan_has_the_gradients_of_one_device(tmp_path, options):
     assert found["whole"] < 3e-5 and found["one_stage"] < 3e-5  # a bias of keys has rounding alone
 
 
-# 49 patches of an image and the class's token, and 10 classes.
-IMAGES = {"model_type": "vit", "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
-          "intermediate_size": 256, "image_size": 63, "patch_size": 9, "num_labels": 10}  # fmt: skip
-OF_IMAGES = [
-    {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
-    {"tp": 4, "sp": "off", "zero": 3, "micro_batch": 2, "recompute": "none"},
-    {"tp": 1, "sp": "off", "zero": 0, "micro_batch": 2, "recompute": "none"},
-]
-
-
-@pytest.mark.parametrize("options", OF_IMAGES)
-def test_images_have_the_gradients_of_one_device(tmp_path, options):
-    """Classes are filled up where ranks do not divide them."""
-    plan = exported(tmp_path, config(tmp_path, **IMAGES), global_batch=16, precision="fp32", **options)
-    assert plan["layout"]["tp"] == options["tp"]
-    found = gradients(tmp_path)
-    assert found["largest"] > 0 and found["whole"] < 3e-5  # a bias of keys has rounding alone
-
-
-def test_images_have_the_losses_of_one_device(tmp_path):
-    exported(tmp_path, config(tmp_path, **IMAGES), global_batch=16, **OF_IMAGES[0])
-    losses = [
-        [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words))]
-        for words in ((), ("--whole",))
-    ]
-    assert len(losses[0]) == 3 and losses[0][0] > 1
-    assert losses[0] == pytest.approx(losses[1], rel=5e-3)
-
-
 EXPERTS = [
     {"pp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 1},
     {"pp": 2, "vpp": 2, "tp": 1, "ep": 4, "sp": "off", "zero": 0},
@@ -677,11 +648,6 @@ def test_experts_that_ranks_of_a_sequence_share_are_refused(tmp_path):
     with pytest.raises(InputError, match="EP 8 does not divide DP 4") as refused:
         exported(tmp_path, model, seq=512, global_batch=16, cp=2, tp=1, ep=8)
     assert refused.value.label == "plan.export"
-
-
-def test_stages_of_images_are_refused(tmp_path):
-    with pytest.raises(InputError, match="models of images without stages"):
-        exported(tmp_path, config(tmp_path, **IMAGES), global_batch=16, pp=2)
 
 
 def test_blocks_that_jax_has_no_words_for_are_refused(tmp_path):
