@@ -278,7 +278,7 @@ Model mmdit_of(const Reader& read) {
   model.hidden = model.heads * model.head_dim;
   model.ffn = 4 * model.hidden;
   model.causal = false;
-  model.biases = model.tied = true;
+  model.biases = true;
   model.streams = 2;
   const double text = read.number_or_none({"text_tokens"});
   model.text_tokens =

@@ -50,8 +50,8 @@ struct Model {
 
   bool latent() const { return kv_rank > 0; }
   bool of_images() const { return patch_features > 0 && streams == 1; }
-  bool has_ends() const { return vocabulary > 0 || of_images(); }       // which a step begins and ends with
-  double labels() const { return of_images() ? classes : vocabulary; }  // of which a loss knows one
+  bool has_ends() const { return vocabulary > 0 || patch_features > 0; }  // which a step begins and ends with
+  double labels() const { return of_images() ? classes : vocabulary; }    // of which a loss knows one
   int expert_layers() const { return experts > 0 ? layers - dense_layers : 0; }
   // Tokens of a sequence that an expert takes: what an even spread gives each.
   int64_t expert_capacity(double seq) const;

@@ -86,9 +86,21 @@ struct ExpertPasses {
   PieceTime shared_again_alone = {};
 };
 
+// Of two streams: what is made of the time, of it all blocks' scales, shifts and gates, which ranks gather,
+// and the last norm's.
+struct StreamPasses {
+  BothWays time, modulations, last;
+  double time_bytes = 0, made_bytes = 0;
+  PieceTime before_blocks() const {
+    return time.forward + time.backward + modulations.forward + modulations.backward;
+  }
+};
+
 struct MicroBatchPasses {
   PieceTime embedding, norm, logits, shares, logits_backward, norm_backward, embedding_backward;
   HalfPasses attention, mlp;
+  std::optional<StreamPasses> streams;  // `logits_backward` is then the loss both ways
+  double modulation_bytes = 0;          // of a block
   std::optional<ExpertPasses> experts;  // then `mlp` has their weights, and its norm where that stands alone
   HalfPasses dense_mlp;                 // of as many first blocks, which have no experts
   int dense = 0;
