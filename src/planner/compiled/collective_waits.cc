@@ -393,7 +393,11 @@ class MicroBatch {
     const StreamPasses& streams = *passes_.streams;
     of_time_ = steps_.collective(Kind::kAllReduce, group_, streams.time_bytes,
                                  steps_.made_by(streams.time.forward, {}));
-    modulated_ = gathered_of_time(streams.modulations.forward, streams.made_bytes);
+    Touches reads{{of_time_, 0}};
+    for (int i = 0; i < passes_.layers; ++i)
+      reads.push_back({weights_.gathered(passes_.modulation_bytes), double(i) / passes_.layers});
+    modulated_ = steps_.collective(Kind::kAllGather, group_, streams.made_bytes,
+                                   steps_.made_by(streams.modulations.forward, reads));
   }
   void velocity_loss() {
     const StreamPasses& streams = *passes_.streams;
@@ -471,6 +475,10 @@ class MicroBatch {
     if (sums_later && passes_.stages == 1) gradient_ = summed_behind(gradient_, false);
   }
 
+  // With what the backward pass reads; a block of two streams begins with what it was given.
+  const PieceTime& attended_again() const {
+    return passes_.streams ? passes_.attention.again : passes_.attention.forward;
+  }
   // Attention of a block that runs forward again does so where it needs nothing that is not there: in the
   // middle of the piece above (one that waits for gathered weights, behind it).
   void part_with_again(const PieceTime& time, const Touches& reads, Touches writes, int again) {
@@ -480,7 +488,7 @@ class MicroBatch {
     }
     const Value attended = steps_.fresh();
     writes.push_back({attended, kAttendedAgainAt});
-    steps_.part(time + passes_.attention.forward, joined(reads, attention_[size_t(again)]), writes);
+    steps_.part(time + attended_again(), joined(reads, attention_[size_t(again)]), writes);
     again_ = summed(attended);
   }
   // ... or, where norms stand alone, behind its own norm, which is beside that of the piece above.
@@ -509,8 +517,7 @@ class MicroBatch {
       again_ = attended_in_context(attention_[size_t(again)], normal);
       return;
     }
-    again_ =
-        summed(steps_.made_by(passes_.attention.forward, joined({{normal, 0}}, attention_[size_t(again)])));
+    again_ = summed(steps_.made_by(attended_again(), joined({{normal, 0}}, attention_[size_t(again)])));
   }
 
   // Gradients of weights are summed from where they are made. `before`: what of the piece comes before its

@@ -58,7 +58,7 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 double again_s(PieceTimes& times, const Piece& piece) {
   if (piece.part == Part::kCombine) return 0;
   if (piece.part == Part::kMlpHalf || piece.part == Part::kJointMlp || piece.part == Part::kRoute ||
-      piece.part == Part::kMixture)
+      piece.part == Part::kMixture || piece.part == Part::kJointAttention)
     return again_of(times, piece).seconds;
   return seconds_of(times, piece, false, false);
 }
@@ -323,7 +323,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     made.first = first_pass(times, half.back(), sizes);
     made.again = made.forward;
     made.weights = std::move(weights);
-    if (mlp && sizes.again) made.again = again_of(times, half[0]);
+    if (sizes.again && (mlp || half[0].part == Part::kJointAttention)) made.again = again_of(times, half[0]);
     if (mlp && sizes.again) made.backward = behind_again(times, half[0], sizes);
     if (half.size() > 1) {
       made.before_keys = time_of(times, half[0], false, false);
