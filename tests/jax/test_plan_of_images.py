@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -63,3 +64,26 @@ def test_joint_streams_that_ranks_cannot_share_are_refused(tmp_path):
         with pytest.raises(InputError, match="64 patches and 16 tokens of text") as refused:
             exported(tmp_path, config(tmp_path, **{**JOINT, "text_tokens": 16}), global_batch=16, **layout)
         assert refused.value.label == "plan.export"
+
+
+VIT = {"model_type": "vit", "hidden_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8,
+       "intermediate_size": 2048, "image_size": 240, "patch_size": 16, "num_labels": 1000}  # fmt: skip
+SD3 = {"_class_name": "SD3Transformer2DModel", "num_layers": 3, "num_attention_heads": 8, "attention_head_dim": 64,
+       "patch_size": 2, "in_channels": 16, "joint_attention_dim": 1024, "pooled_projection_dim": 512,
+       "sample_size": 32, "text_tokens": 64}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lnc", "model", "layout"),
+    [
+        (1, VIT, {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "global_batch": 8, "recompute": "full"}),
+        (2, VIT, {"tp": 2, "sp": "off", "zero": 0, "micro_batch": 2, "global_batch": 16, "recompute": "none"}),
+        (1, SD3, {"tp": 2, "sp": "off", "zero": 0, "micro_batch": 2, "global_batch": 16, "recompute": "none"}),
+        (1, SD3, {"tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, "global_batch": 8, "recompute": "full"}),
+    ],
+)  # fmt: skip
+def test_steps_of_images_take_what_their_plans_say(tmp_path, lnc, model, layout):
+    plan = exported(tmp_path, config(tmp_path, **model), lnc=lnc, **layout)
+    assert plan["layers"] == "compiled by OpenTrn"
+    program = json.loads(ran(tmp_path, "--time", lnc=lnc).splitlines()[-1])
+    assert plan["step_s"]["value"] == pytest.approx(program["step_s"], rel=0.05)
