@@ -1,7 +1,7 @@
 # Writes OUTPUT, a .cc file that holds the texts of PAGES, a comma-separated list of NAME=FILE, with page.css where they
 # say {{style}}; pages of REPORT, the Python package of reports, say {{css}} and {{js}}: its page.css, and the script
-# beside the page. A program says {{stages}} and {{experts}}: what files of these names have behind the lines that lint
-# them. Run as: cmake -DOUTPUT=... -DREPORT=... -DPAGES=replay=a.html,claims=b.html -P embed_page.cmake
+# beside the page. A program says {{stages}}, {{experts}} and so on: what files of these names have behind the lines
+# that lint them. Run as: cmake -DOUTPUT=... -DREPORT=... -DPAGES=replay=a.html,claims=b.html -P embed_page.cmake
 string(REPLACE "," ";" pages "${PAGES}")
 set(functions "")
 set(behind "# The program has what follows.\n\n\n")
@@ -19,7 +19,7 @@ foreach(page IN LISTS pages)
     file(READ ${script} script)
     string(REPLACE "{{js}}" "${script}" text "${text}")
   endif()
-  foreach(part stages experts)
+  foreach(part stages experts images streams windows)
     if(text MATCHES "# {{${part}}}")
       string(REPLACE "_jax.py" "_${part}.py" file "${path}")
       file(READ ${file} program)

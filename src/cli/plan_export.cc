@@ -1,5 +1,6 @@
 #include "cli/plan_export.h"
 
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ int64_t whole(double value) { return static_cast<int64_t>(value); }
 // is filled up.
 int64_t filled_vocabulary(const Model& model, const Layout& layout, int cores) {
   const int64_t parts = int64_t{layout.pp} * layout.tp * cores;
-  return (whole(model.vocabulary) + parts - 1) / parts * parts;
+  return (whole(model.labels()) + parts - 1) / parts * parts;
 }
 
 // Stages of one program do the same, each with a part of both ends.
@@ -75,6 +76,20 @@ std::vector<bool> windowed_blocks(const Job& job, const Layout& layout) {
   return blocks;
 }
 
+// Patches and text are no parts of a sequence that ranks could share out evenly.
+void check_streams(const Job& job, const Layout& layout) {
+  const Model& model = job.model;
+  const auto patches = whole(job.seq) - model.text_tokens;
+  const auto side = whole(std::sqrt(double(patches)));
+  if (layout.pp > 1 || layout.cp > 1 || layout.sp || model.patch_features % layout.tp != 0 ||
+      side * side != patches)
+    refuse(
+        fmt::format("{} for JAX: {} of {} patches and {} tokens of text", planner::to_string(layout),
+                    model.name, patches, model.text_tokens),
+        fmt::format("--pp 1 --cp 1 --sp off, ranks that divide the {} numbers of a patch, and a square image",
+                    model.patch_features));
+}
+
 // What a mesh of stages, data and tensor parallelism has; the rest is refused.
 std::string jax(const Job& job, const Line& line) {
   const Layout& layout = line.plan->layout;
@@ -85,9 +100,17 @@ std::string jax(const Job& job, const Line& line) {
            "another --ep, or fewer --cp");
   check_ends(model, layout);
   const std::vector<bool> windowed = windowed_blocks(job, layout);
-  if (model.vocabulary <= 0 || model.streams > 1 || (model.biases && (model.gated || model.experts > 0)))
+  if (model.of_images() && (layout.pp > 1 || layout.cp > 1 || job.seq != model.positions))
+    refuse(fmt::format("{} for JAX: {} in sequences of {}", planner::to_string(layout), model.name,
+                       whole(job.seq)),
+           fmt::format("models of images without stages and context parallelism, and with {} tokens an image",
+                       model.positions));
+  if (model.streams > 1) check_streams(job, layout);
+  if ((!model.has_ends() && model.streams == 1) || (model.biases && (model.gated || model.experts > 0)))
     refuse(fmt::format("{} for JAX", model.name),
-           "models of words, with biases where an MLP has no gate and no experts");
+           "models of words, or of images whose size and patches its config states, with biases where an MLP "
+           "has no "
+           "gate and no experts");
   if (model.biases && layout.pp > 1 && model.layers % (layout.pp * layout.vpp) != 0)
     refuse(fmt::format("{} for JAX: {} blocks with biases on {} stages of {} chunks, of which blocks that a "
                        "chunk lacks would not stay zeros",
@@ -120,6 +143,11 @@ std::string jax(const Job& job, const Line& line) {
         {"root_mean_square", !model.biases},
         {"biases", model.biases},
         {"positions", model.positions},
+        {"patch_features", model.patch_features},
+        {"streams", model.streams},
+        {"text_tokens", model.text_tokens},
+        {"text_features", model.text_features},
+        {"pooled_features", model.pooled_features},
         {"query_rank", model.query_rank},
         {"kv_rank", model.kv_rank},
         {"nope_dim", model.nope_dim},

@@ -35,6 +35,8 @@ ROPE, VALUE, FFN, VOCABULARY = MODEL["rope_dim"], MODEL["value_dim"], MODEL["ffn
 EXPERTS, CHOSEN, EP, CAPACITY = MODEL["experts"], MODEL["active_experts"], LAYOUT["ep"], LAYOUT["capacity"]
 # A query meets tokens before it, as many as a window has where a block has one; or all, of an encoder.
 CAUSAL, WINDOW, WINDOWED = MODEL["causal"], MODEL["window"], MODEL["windowed"]
+IS_JOINT = MODEL["streams"] > 1  # tokens are of images and of text, with weights of their own
+IMAGES = MODEL["patch_features"] > 0 and not IS_JOINT  # tokens are patches, and the vocabulary is of what images are
 SHARED, DENSE = MODEL["shared_ffn"], MODEL["dense_layers"]  # width of experts of all tokens; first blocks without any
 # Axes that cut a batch; ranks that share a set of experts are next to each other.
 BATCH = ("dp", "ep") if EXPERTS else ("dp",)
@@ -51,15 +53,22 @@ def shapes() -> dict:
 
     A layer of each stage is one weight, whose first dimension has those of all stages. Chunks are a dimension before.
     """
-    ends = {**norm("norm"), "embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
-    if not MODEL["tied"]:
-        ends["output"] = ((HIDDEN, VOCABULARY), (None, ENDS))
-    if MODEL["positions"]:
-        ends["positions"] = ((MODEL["positions"], HIDDEN), (None, ENDS))
+    if IS_JOINT:
+        return {"layers": [streams_layer() for _ in range(LONGEST)], "ends": streams_ends()}  # noqa: F821
+    ends = {**norm("norm"), **(image_ends() if IMAGES else word_ends())}  # noqa: F821
     layers = [one_layer(*kinds_of(i)) for i in range(LONGEST)]
     if PP > 1:
         layers = [{name: of_stages(*s) for name, s in layer.items()} for layer in layers]
     return {"layers": layers, "ends": ends}
+
+
+def word_ends() -> dict:
+    ends = {"embedding": ((VOCABULARY, HIDDEN), (None, ENDS))}
+    if not MODEL["tied"]:
+        ends["output"] = ((HIDDEN, VOCABULARY), (None, ENDS))
+    if MODEL["positions"]:
+        ends["positions"] = ((MODEL["positions"], HIDDEN), (None, ENDS))
+    return ends
 
 
 def of_stages(shape: tuple, axes: tuple) -> tuple:
@@ -167,38 +176,13 @@ def attention_weights(q, k, first):
     if not CAUSAL:
         return jax.nn.softmax(scores, -1)
     if scores.shape[2] < scores.shape[3] and first is None:
-        return jax.nn.softmax(in_window(scores), -1)
+        return jax.nn.softmax(in_window(scores), -1)  # noqa: F821
     counted = lambda axis: jax.lax.broadcasted_iota(jnp.int32, scores.shape[2:], axis)  # noqa: E731
     before = jnp.tril(jnp.ones(scores.shape[2:], bool)) if first is None else first + counted(0) >= counted(1)
     return jax.nn.softmax(jnp.where(before, scores, -1e30), -1)
 
 
-def in_window(scores):
-    """Of blocks [sequences and blocks, heads, queries, keys of the block before and of its own]: as many keys as a
-    window has, a query's own the last; before the first block there are none. What both say is small, and added."""
-    counted = lambda axis, *shape: jax.lax.broadcasted_iota(jnp.int32, shape, axis)  # noqa: E731
-    all_blocks, _, queries, keys = scores.shape
-    query, key = counted(0, queries, keys), counted(1, queries, keys)
-    near = jnp.where((key <= query + WINDOW) & (key > query), jnp.float32(0), -1e30)
-    block, key = (counted(axis, all_blocks, keys) for axis in (0, 1))
-    block = jax.lax.rem(block, -(-PLAN["seq"] // WINDOW))
-    there = jnp.where((block > 0) | (key >= WINDOW), jnp.float32(0), -1e30)
-    return scores + near + there[:, None, None]
-
-
-def in_blocks(q, k, v):
-    """Queries in blocks as long as a window, filled up, which are as sequences, with the keys and values of their block
-    and the one before."""
-    missing = -q.shape[1] % WINDOW
-    filled = lambda y: jnp.pad(y, ((0, 0), (0, missing), (0, 0), (0, 0))) if missing else y  # noqa: E731
-    blocks = lambda y: filled(y).reshape(y.shape[0], -1, WINDOW, *y.shape[2:])  # noqa: E731
-    flat = lambda y: y.reshape(-1, *y.shape[2:])  # noqa: E731
-
-    def with_last(y):
-        before = jnp.pad(y[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0), (0, 0)))
-        return jnp.concatenate((before, y), 2)
-
-    return flat(blocks(q)), *(flat(with_last(blocks(y))) for y in (k, v))
+# {{windows}}
 
 
 def with_gradient(kept, gradient):
@@ -414,6 +398,10 @@ def updated(master, moment, square, gradient, count):
     return master, moment, square, master.astype(DTYPE)
 
 
+def micro_batches_of(tokens):
+    return len(jax.tree.leaves(tokens)[0])
+
+
 class Step:
     """The step on a mesh of stages, data and tensor parallelism, as one device runs it: its parts in and out."""
 
@@ -453,7 +441,7 @@ class Step:
     def attention(self, h, w, in_window):
         q, k, v = self.latent_heads(h, w) if KV_RANK else self.heads(h, w)
         if in_window:
-            q, k, v = in_blocks(q, k, v)
+            q, k, v = in_blocks(q, k, v)  # noqa: F821
         k, v = (self.of_queries(self.of_sequence(y), q.shape[2]) for y in (k, v))
         by_head = lambda y: jnp.swapaxes(y, 1, 2)  # noqa: E731
         mixed = by_head(attended(by_head(q), by_head(k), by_head(v), self.first()))
@@ -619,8 +607,8 @@ class Step:
 
     def over_micro_batches(self, weights, tokens):
         """Losses and gradients, one micro-batch after the other: the activations of one are alive at a time."""
-        if len(tokens) == 1:
-            return jax.value_and_grad(self.loss)(weights, tokens[0])
+        if micro_batches_of(tokens) == 1:
+            return jax.value_and_grad(self.loss)(weights, jax.tree.map(lambda each: each[0], tokens))
 
         def add(sums, each):
             return jax.tree.map(jnp.add, sums, jax.value_and_grad(self.loss)(weights, each)), None
@@ -647,7 +635,7 @@ class Step:
         layers, back = self.of_own_heads(weights["layers"])
         tokens = self.own(tokens, 2, 1)
         loss, gradients = self.over_micro_batches({**weights, "layers": layers}, tokens)
-        gradients, count = {**gradients, "layers": back(gradients["layers"])}, len(tokens)
+        gradients, count = {**gradients, "layers": back(gradients["layers"])}, micro_batches_of(tokens)
         gradients = jax.tree.map(self.reduced, gradients, shapes())
         kept = ("master", "moment", "square")
         leaves = zip(*(jax.tree.leaves(each) for each in (*(state[name] for name in kept), gradients)), strict=True)
@@ -677,8 +665,16 @@ class Step:
 # {{stages}}
 
 
+# {{images}}
+
+
+# {{streams}}
+
+
 def step_on(mesh: Mesh) -> Step:
-    return (StagedStep if PP > 1 else Step)(mesh)  # noqa: F821  # it is where this file has it
+    if IS_JOINT or IMAGES:
+        return (StreamsStep if IS_JOINT else ImageStep)(mesh)  # noqa: F821  # where this file has them
+    return (StagedStep if PP > 1 else Step)(mesh)  # noqa: F821
 
 
 def of_both(layer: dict) -> dict:
@@ -720,12 +716,32 @@ def initial(states) -> dict:
         return random.standard_normal(shape, np.float32) * scale
 
     is_dense = [not EXPERTS or i < DENSE for i in range(MODEL["layers"])]
-    drawn = {"ends": shapes()["ends"], "layers": [one_layer(each, not each) for each in is_dense]}
+    layers = shapes()["layers"] if IS_JOINT else [one_layer(each, not each) for each in is_dense]
+    drawn = {"ends": shapes()["ends"], "layers": layers}
     master = jax.tree.map_with_path(draw, drawn, is_leaf=is_leaf)
     master["layers"] = arranged(master["layers"])
     weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
     zeros = jax.tree.map(np.zeros_like, master)
     return jax.device_put({"weights": weights, "master": master, "moment": zeros, "square": zeros}, states)
+
+
+def token_types(shape: tuple):
+    """Of all micro-batches [micro-batches, sequences]: words, or patches of images and what those are."""
+    of = jax.ShapeDtypeStruct
+    if IS_JOINT:
+        return streams_types(shape)  # noqa: F821
+    if not IMAGES:
+        return of((*shape, PLAN["seq"] + 1), jnp.int32)
+    return of((*shape, PLAN["seq"] - 1, MODEL["patch_features"]), DTYPE), of((*shape, 1), jnp.int32)
+
+
+def given_tokens(random, shape: tuple):
+    def draw(of):
+        if of.dtype == jnp.int32:
+            return random.integers(0, VOCABULARY, of.shape, np.int32)
+        return random.standard_normal(of.shape, np.float32).astype(of.dtype)
+
+    return jax.tree.map(draw, token_types(shape))
 
 
 def main() -> None:
@@ -743,21 +759,22 @@ def main() -> None:
     mesh = Mesh(devices.reshape([1 if options.whole else size for size in sizes.values()]), tuple(sizes))
     step, states, data = step_on(mesh).jitted()
     sequences = LAYOUT["micro_batch"] * DP
-    shape = (PLAN["global_batch"] // sequences, sequences, PLAN["seq"] + 1)
+    shape = (PLAN["global_batch"] // sequences, sequences)
+    random = np.random.default_rng(1)
     if options.time:
         one = lambda dtype: lambda s, cut: jax.ShapeDtypeStruct(s[0], dtype, sharding=cut)  # noqa: E731
         of = lambda kept, dtype: jax.tree.map(one(dtype), shapes(), kept, is_leaf=is_leaf)  # noqa: E731
         state = {name: of(kept, DTYPE if name == "weights" else jnp.float32) for name, kept in states.items()}
-        compiled = step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile()
+        given_as = lambda of: jax.ShapeDtypeStruct(of.shape, of.dtype, sharding=data)  # noqa: E731
+        compiled = step.lower(state, jax.tree.map(given_as, token_types(shape))).compile()
         cost, memory = compiled.cost_analysis(), compiled.memory_analysis()
         seconds = {name: value for name, value in cost.items() if "seconds" in name}
         made = {"step_s": cost["optimal_seconds"], "cost": seconds, "bytes": memory.peak_memory_in_bytes}
         print(json.dumps(made))
         return
-    random = np.random.default_rng(1)
     state = initial(states)
     for i in range(options.steps):
-        tokens = random.integers(0, VOCABULARY, shape, np.int32)
+        tokens = given_tokens(random, shape)
         state, loss = step(state, jax.device_put(tokens, data))
         print(f"step {i}: loss {float(loss):.6f}", flush=True)
 

@@ -164,6 +164,8 @@ std::string price_line(const std::string& instance, const std::optional<planner:
     line += " (STALE: no date)";
   else if (const int days = planner::days_between(rate.date, now); days > planner::kStaleDays)
     line += fmt::format(" (STALE: {} days before {})", days, now);
+  else if (options.price.as_of.empty() && planner::days_between(planner::today(), rate.date) > 0)
+    line += fmt::format(" (FUTURE: today is {})", planner::today());
   if (rate.confidence != arch::Confidence::kDocumented)
     line += fmt::format(" ({})", arch::to_string(rate.confidence));
   return line;

@@ -118,6 +118,11 @@ class Reader {
     const auto found = config_.find(key);
     return found != config_.end() && found->is_array() && !found->empty();
   }
+  // Of an object's keys.
+  int count(const char* key) const {
+    const auto found = config_.find(key);
+    return found != config_.end() && found->is_object() ? static_cast<int>(found->size()) : 0;
+  }
   // How often a list has this word; -1 where the config has no such list.
   int count_of(const char* key, std::string_view word) const {
     const auto found = config_.find(key);
@@ -230,9 +235,29 @@ void read_window(Model& model, const Reader& read) {
 // Patches of a square image; 0 where the config does not say its size.
 int patches_of(const Reader& read, const char* size_key) {
   if (read.has_items(size_key) || read.has_items("patch_size")) return 0;
-  const double size = read.number_or_none({size_key}), patch = read.number_or_none({"patch_size"});
-  const auto side = patch > 0 ? static_cast<int>(size / patch) : 0;
-  return side * side;
+  if (!read.has(size_key) || !read.has("patch_size")) return 0;
+  const int size = read.number({size_key}), patch = read.number({"patch_size"});
+  if (patch > size)
+    throw Fault(
+        FaultKind::kInput, "plan.config",
+        fmt::format("{}: a 'patch_size' of {} and a '{}' of {}", read.origin(), patch, size_key, size),
+        "at most the image's size");
+  return (size / patch) * (size / patch);
+}
+
+// ViT: tokens are patches, and the class's; positions are learned.
+void read_image(Model& model, const Reader& read) {
+  const int patches = patches_of(read, "image_size");
+  model.tied = false;
+  if (patches == 0) return;
+  model.image_sequence = model.positions = patches + 1;
+  const double channels = read.number_or_none({"num_channels"}), patch = read.number({"patch_size"});
+  model.patch_features = static_cast<int>(patch * patch * (channels > 0 ? channels : 3));
+  model.input_parameters = (model.patch_features + 2.0) * model.hidden;  // with a bias and the class's token
+  // transformers' default where neither key says it
+  constexpr int kClasses = 2;
+  const double stated = read.number_or_none({"num_labels"});
+  model.classes = stated > 0 ? static_cast<int>(stated) : std::max(kClasses, read.count("id2label"));
 }
 
 // Stable Diffusion 3's transformer, by the names of diffusers. What surrounds it (the text encoders, the
@@ -253,7 +278,7 @@ Model mmdit_of(const Reader& read) {
   model.hidden = model.heads * model.head_dim;
   model.ffn = 4 * model.hidden;
   model.causal = false;
-  model.biases = model.tied = true;
+  model.biases = true;
   model.streams = 2;
   const double text = read.number_or_none({"text_tokens"});
   model.text_tokens =
@@ -263,8 +288,11 @@ Model mmdit_of(const Reader& read) {
   const double h = model.hidden;
   model.modulation = 6 * h * h;  // shift, scale and gate of attention and MLP
   const double patch = read.number({"patch_size"}), channels = read.number({"in_channels"});
-  model.input_parameters = 2 * patch * patch * channels * h + read.number({"joint_attention_dim"}) * h +
-                           (256 + h) * h + (read.number({"pooled_projection_dim"}) + h) * h;
+  model.patch_features = static_cast<int>(patch * patch * channels);
+  model.text_features = read.number({"joint_attention_dim"});
+  model.pooled_features = read.number({"pooled_projection_dim"});
+  model.input_parameters = 2.0 * model.patch_features * h + model.text_features * h + (256 + h) * h +
+                           (model.pooled_features + h) * h;
   return model;
 }
 
@@ -342,13 +370,12 @@ Model model_from_config(std::string_view text, const std::string& origin) {
   if (ffn == 0 && model.gated) read.number({"intermediate_size"});
   const bool of_images = type.name == std::string_view("vit");
   model.vocabulary = of_images ? 0 : read.number({"vocab_size"});
-  if (const int patches = of_images ? patches_of(read, "image_size") : 0; patches > 0)
-    model.image_sequence = patches + 1;  // and the class's token
   const bool positions = read.flag("learned_pos_emb", type.learned_positions);
   if (positions)
     model.positions = static_cast<int>(
         read.number_or_none({"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"}));
   model.tied = read.flag("tie_word_embeddings", type.tied);
+  if (of_images) read_image(model, read);
   read_window(model, read);
   read_experts(model, read);
   read_latent(model, read);

@@ -194,7 +194,14 @@ TEST(HfConfig, CountsTheTokensOfAnImage) {
   const char* vit = R"({"model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2,
     "num_attention_heads": 4, "intermediate_size": 128, "image_size": 224, "patch_size": 14})";
   EXPECT_EQ(model_from_config(vit, "config.json").image_sequence, 257);
+  EXPECT_EQ(model_from_config(vit, "config.json").positions, 257);
+  EXPECT_EQ(model_from_config(vit, "config.json").patch_features, 3 * 14 * 14);
+  EXPECT_EQ(model_from_config(vit, "config.json").classes, 2);
+  EXPECT_EQ(model_from_config(replaced(vit, "\"image", "\"num_labels\": 10, \"image"), "config.json").classes,
+            10);
   EXPECT_EQ(model_from_config(replaced(vit, "224", "[224, 112]"), "config.json").image_sequence, 0);
+  EXPECT_THAT(refusal(replaced(vit, "\": 14", "\": 0")), HasSubstr("'patch_size' is 0"));
+  EXPECT_THAT(refusal(replaced(vit, "\": 14", "\": 240")), HasSubstr("'patch_size' of 240"));
   const char* mmdit = R"({"_class_name": "SD3Transformer2DModel", "num_layers": 2, "num_attention_heads": 4,
     "attention_head_dim": 64, "patch_size": 2, "in_channels": 16, "joint_attention_dim": 64,
     "pooled_projection_dim": 64, "sample_size": 128})";

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/layer_cost.h"
 
@@ -65,6 +66,9 @@ class LayerSource {
  public:
   virtual ~LayerSource() = default;
   virtual std::string_view name() const = 0;  // "compiled"; for good
+  // What layers() of all of these needs, made by several threads where that takes long; what it cannot make
+  // is left to layers(), which says why.
+  virtual void prepare(const Job&, const Machine&, const std::vector<Layout>&) {}
   virtual std::optional<LayerTimes> layers(const Job& job, const Machine& machine, const Layout& layout,
                                            std::string& why) = 0;
   virtual std::optional<ServeTimes> serve(const Model& model, Precision precision, const Machine& machine,

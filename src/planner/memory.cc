@@ -37,12 +37,13 @@ Held held(const Model& model, const Layout& layout, bool first, bool last) {
     out.experts = experts * routed / layout.ep / layout.tp;
   }
   if (shares_ends(layout.schedule)) {
-    const double ends = model.embedding_parameters() + model.input_parameters +
+    const double ends = model.embedding_parameters() + model.input_parameters + model.class_parameters() +
                         (model.tied ? 0 : model.vocabulary * model.hidden);
     out.dense += ends / layout.tp / layout.pp;
     return out;
   }
   if (first) out.dense += (model.embedding_parameters() + model.input_parameters) / layout.tp;
+  if (last) out.dense += model.class_parameters() / layout.tp;
   // A tied output layer is the embedding's copy where the last stage is not the first.
   if (last && !(first && model.tied)) out.dense += model.vocabulary * model.hidden / layout.tp;
   return out;

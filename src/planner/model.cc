@@ -36,6 +36,7 @@ int64_t Model::expert_capacity(double seq) const {
 
 double Model::norm_parameters() const { return (biases ? 4.0 : 2.0) * hidden; }
 double Model::embedding_parameters() const { return (vocabulary + positions) * hidden; }
+double Model::class_parameters() const { return classes * (hidden + 1.0); }
 double Model::output_parameters() const { return tied ? 0 : vocabulary * hidden; }
 
 double Model::parameters() const {
@@ -43,7 +44,7 @@ double Model::parameters() const {
   return streams * (layers * (attention_parameters() + norm_parameters() + modulation) +
                     dense * dense_mlp_parameters()) +
          expert_layers() * (experts > 0 ? expert_block_parameters() : 0) + embedding_parameters() +
-         output_parameters() + input_parameters + hidden;
+         output_parameters() + class_parameters() + input_parameters + hidden;
 }
 
 double Model::active_parameters() const {
@@ -54,8 +55,8 @@ double Model::active_parameters() const {
 }
 
 double Model::flops_per_token(double seq) const {
-  const double products =
-      active_parameters() - embedding_parameters() - output_parameters() + vocabulary * hidden;
+  const double products = active_parameters() - embedding_parameters() - output_parameters() -
+                          class_parameters() + vocabulary * hidden;
   const double key_dim = latent() ? nope_dim + rope_dim : head_dim;
   const double value = latent() ? value_dim : head_dim;
   const auto attended = [&](double keys) { return 6.0 * heads * (key_dim + value) * keys; };

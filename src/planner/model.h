@@ -34,17 +34,24 @@ struct Model {
 
   // MMDiT (Stable Diffusion 3): tokens of text and of the image have weights of their own and attend to each
   // other; a sequence is both.
-  int streams = 1;        // sets of a block's weights, of which a token meets one
-  int text_tokens = 0;    // of a sequence, in the second stream
+  int streams = 1;                             // sets of a block's weights, of which a token meets one
+  int text_tokens = 0;                         // of a sequence, in the second stream
+  int text_features = 0, pooled_features = 0;  // of a token of text, and of all of it, as they are given
   double modulation = 0;  // parameters of a block that make scales and shifts of the time step, per stream
   double input_parameters = 0;  // that embed patches, text and the time step
-  int image_sequence = 0;       // tokens of a sequence, where the config says the image's size; else 0
+  // ViT: a token is a patch of an image, and one more has what the image is, of so many classes.
+  int patch_features = 0;  // numbers of a patch, which a product makes a token of; of MMDiT too
+  int classes = 0;
+  int image_sequence = 0;  // tokens of a sequence, where the config says the image's size; else 0
 
   // Multi-head latent attention (DeepSeek): ranks of the compressed query and of keys and values; 0: none.
   int query_rank = 0, kv_rank = 0;
   int rope_dim = 0, nope_dim = 0, value_dim = 0;
 
   bool latent() const { return kv_rank > 0; }
+  bool of_images() const { return patch_features > 0 && streams == 1; }
+  bool has_ends() const { return vocabulary > 0 || patch_features > 0; }  // which a step begins and ends with
+  double labels() const { return of_images() ? classes : vocabulary; }    // of which a loss knows one
   int expert_layers() const { return experts > 0 ? layers - dense_layers : 0; }
   // Tokens of a sequence that an expert takes: what an even spread gives each.
   int64_t expert_capacity(double seq) const;
@@ -59,6 +66,7 @@ struct Model {
   double expert_block_parameters() const;  // of one block's experts, shared ones and router
   double norm_parameters() const;          // of one block
   double embedding_parameters() const;     // the table, and learned positions
+  double class_parameters() const;         // that say of an image what it is; met by one token
   double output_parameters() const;        // 0 where the output layer is the embedding
   double parameters() const;
   double active_parameters() const;  // that one token meets, embeddings included once

@@ -91,6 +91,12 @@ void expect_rate(const arch::Fact& fact, const std::string& path) {
 
 std::vector<std::string> price_kinds() { return {"on_demand", "reserved", "capacity_block", "spot"}; }
 
+std::string today() {
+  const std::chrono::year_month_day day{
+      std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now())};
+  return fmt::format("{:04}-{:02}-{:02}", int{day.year()}, unsigned{day.month()}, unsigned{day.day()});
+}
+
 int days_between(const std::string& from, const std::string& to) {
   return static_cast<int>((need_day(to) - need_day(from)).count());
 }

@@ -41,6 +41,7 @@ std::vector<std::string> published_kinds(const arch::Tables& tables, const std::
 // Every rate that the tables hold of an instance, oldest first.
 std::vector<Rate> rates_of(const arch::FactTable& facts, const std::string& instance);
 
+std::string today();  // by the host's clock, in UTC
 // Days between two dates ("2026-07-20", or a month: its last day); for marking what is stale.
 int days_between(const std::string& from, const std::string& to);
 inline constexpr int kStaleDays = 90;

@@ -12,6 +12,9 @@ bool has_moved(const Estimate& plan) {
 Recost recost(const Job& job, const Machine& machine, const Stack& stack, size_t most, LayerSource& source,
               SearchResult& result) {
   Recost out;
+  std::vector<Layout> layouts;
+  for (size_t i = 0; i < std::min(most, result.best.size()); ++i) layouts.push_back(result.best[i].layout);
+  source.prepare(job, machine, layouts);
   for (size_t i = 0; i < std::min(most, result.best.size()); ++i) {
     Estimate& plan = result.best[i];
     std::string why;

@@ -212,7 +212,7 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
   const double dense = model.active_parameters() - model.embedding_parameters() - model.output_parameters();
   const double biases = model.streams * model.layers *
                             (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0)) +
-                        model.input_parameters;
+                        model.input_parameters + model.class_parameters();
   const double tokens = job.seq * job.global_batch / (double(layout.dp) * layout.cp * layout.tp * layout.pp);
   const double again = layout.recompute == Recompute::kFull ? 8 : 6;
   const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /

@@ -338,7 +338,9 @@ double tensors_per_rank(const Model& model, const Layout& layout) {
 
 // Of the embedding and the output layer.
 double end_parameters(const Model& model, const Layout& layout) {
-  return (model.embedding_parameters() + (model.tied ? 0 : model.vocabulary * model.hidden)) / layout.tp;
+  return (model.embedding_parameters() + model.input_parameters + model.class_parameters() +
+          (model.tied ? 0 : model.vocabulary * model.hidden)) /
+         layout.tp;
 }
 
 int64_t micro_batches(const Job& job, const Layout& layout) {

@@ -37,8 +37,8 @@ def gradients(text: str, plan: dict, *, whole: bool = False) -> dict:
     devices = np.array(jax.devices()[: int(np.prod(shape))]).reshape(shape)
     step, states, data = program.step_on(program.Mesh(devices, tuple(sizes))).jitted()
     sequences = layout["micro_batch"] * layout["dp"]
-    shape = (plan["global_batch"] // sequences, sequences, plan["seq"] + 1)
-    tokens = np.random.default_rng(1).integers(0, plan["model"]["vocabulary"], shape, np.int32)
+    shape = (plan["global_batch"] // sequences, sequences)
+    tokens = program.given_tokens(np.random.default_rng(1), shape)
     state, _ = step(program.initial(states), jax.device_put(tokens, data))
     return jax.tree.map(np.asarray, state["moment"])
 

@@ -130,6 +130,7 @@ void add_constant(Family& family, const std::vector<const Scored*>& times) {
   for (const Scored* each : times)
     errors.push_back(std::abs(each->hardware_s / family.utilisation - each->measured) / each->measured);
   family.constant = errors_of(errors);
+  family.constant_errors = std::move(errors);
 }
 
 void add_regret(Family& family, const std::vector<const Scored*>& times) {
@@ -226,13 +227,10 @@ Check check_rows(const arch::Tables& tables, const std::vector<Row>& rows) {
   for (const auto& [name, members] : families) check.families[name] = family_of(members);
   check.all = family_of(all);
   // One constant for each family, not one for all: the stronger opponent.
-  double constant = 0;
-  int count = 0;
-  for (const auto& [name, family] : check.families) {
-    constant += family.constant.mean * family.constant.rows;
-    count += family.constant.rows;
-  }
-  check.all.constant = {count, count > 0 ? constant / count : 0, 0, 0};
+  std::vector<double> errors;
+  for (const auto& [name, family] : check.families)
+    errors.insert(errors.end(), family.constant_errors.begin(), family.constant_errors.end());
+  check.all.constant = errors_of(errors);
   return check;
 }
 

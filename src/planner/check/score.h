@@ -29,7 +29,8 @@ struct Errors {
 Errors errors_of(std::vector<double> errors);
 
 struct Family {
-  Errors time, constant;      // relative errors of step times, of rows that are evidence
+  Errors time, constant;  // relative errors of step times, of rows that are evidence
+  std::vector<double> constant_errors;
   double utilisation = 0;     // the constant: the best one for these very rows
   Errors memory, activation;  // of peak memory, of activations
   int fits_called_out = 0, out_called_fits = 0, out_rows = 0, fit_rows = 0;

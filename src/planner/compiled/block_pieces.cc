@@ -12,7 +12,7 @@ int64_t part_of(int64_t whole, int64_t parts) { return (whole + parts - 1) / par
 
 Share share_of(const Model& model, int64_t parts) {
   Share share{part_of(model.heads, parts), part_of(model.kv_heads, parts), part_of(model.ffn, parts),
-              part_of(static_cast<int64_t>(model.vocabulary), parts)};
+              part_of(static_cast<int64_t>(model.labels()), parts)};
   share.queries = share.mixed = share.heads * model.head_dim;
   share.key_values = share.kv_heads * model.head_dim;
   if (model.latent()) {
@@ -143,6 +143,7 @@ double work_of(const Piece& piece) {
     case Part::kLogitsBackward: return 4 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     // A row takes about as long as its way to memory and back.
     case Part::kEmbedding: return 2e7 * d(piece.rows);
+    case Part::kPatches: return 2 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
     case Part::kSum: return 1e3 * d(piece.heads) * d(piece.rows) * d(piece.hidden);
     case Part::kExperts:
@@ -164,6 +165,14 @@ double work_of(const Piece& piece) {
       experts.rows = piece.rows / piece.keys * piece.capacity;
       return 2 * work_of(route) + work_of(experts);
     }
+    case Part::kJointAttention:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * projected(piece) +
+             (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
+    case Part::kJointMlp:
+      return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * 2 * d(piece.inner);
+    case Part::kJointStart:
+      return 2 * d(piece.rows) * d(piece.hidden) * d(std::max(piece.inner, piece.key_values));
+    case Part::kVelocity: return 6 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     case Part::kFetch:
     case Part::kKeep: return 100 * 4 * d(piece.rows) * d(piece.hidden) * d(piece.heads);
     case Part::kLoopTest: return 0;
@@ -471,7 +480,46 @@ std::vector<Piece> around_compressed(const Model& model, Piece piece, const Bloc
 
 }  // namespace
 
+namespace {
+
+Piece of_streams(const Model& model, Precision precision, const BlockSizes& sizes, Part part) {
+  Piece piece = base_of(model, precision, part, sizes.rows);
+  piece.keys = sizes.keys;
+  piece.text = model.text_tokens;
+  piece.biased = true;
+  return piece;
+}
+
+}  // namespace
+
+StreamPieces stream_pieces(const Model& model, Precision precision, const BlockSizes& sizes) {
+  const int64_t parts = sizes.parts, h = model.hidden;
+  StreamPieces made;
+  made.start = of_streams(model, precision, sizes, Part::kJointStart);
+  made.start.inner = model.patch_features;
+  made.start.key_values = model.text_features;
+  made.start.hidden = part_of(h, parts);
+  made.start.selects = sizes.adds;
+  made.velocity = of_streams(model, precision, sizes, Part::kVelocity);
+  made.velocity.inner = part_of(model.patch_features, parts);
+  const auto linear = [&](int64_t in, int64_t out) {
+    return linear_of(model, precision, sizes.micro_batch, in, out);
+  };
+  constexpr int64_t kFrequencies = 256;
+  made.time = {linear(kFrequencies, part_of(h, parts)), linear(model.pooled_features, part_of(h, parts)),
+               linear(part_of(h, parts), h), linear(part_of(h, parts), h)};
+  made.modulation = linear(h, part_of(12 * h, parts));
+  made.last_modulation = linear(h, part_of(2 * h, parts));
+  return made;
+}
+
 std::vector<Piece> attention_half(const Model& model, Precision precision, const BlockSizes& sizes) {
+  if (model.streams > 1) {
+    Piece piece = of_streams(model, precision, sizes, Part::kJointAttention);
+    piece.heads = piece.kv_heads = share_of(model, sizes).heads;
+    piece.features = model.head_dim;
+    return {piece};
+  }
   const Share share = share_of(model, sizes);
   Piece piece = norms_of(model, precision, sizes.rows);
   piece.part = Part::kAttentionHalf;
@@ -502,6 +550,11 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
 }
 
 Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes) {
+  if (model.streams > 1) {
+    Piece piece = of_streams(model, precision, sizes, Part::kJointMlp);
+    piece.inner = share_of(model, sizes.parts).ffn;
+    return piece;
+  }
   Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
   piece.part = Part::kMlpHalf;
   piece.chunks = sizes.chunks;
@@ -534,7 +587,9 @@ bool has_whole_windows(const Model& model, const BlockSizes& sizes) {
 }
 
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
-  if (model.streams != 1 || sizes.queries * sizes.context != sizes.keys) return false;
+  if (sizes.queries * sizes.context != sizes.keys) return false;
+  // Of two streams no rank or core has a part of the tokens.
+  if (model.streams > 1 && (sizes.cores > 1 || sizes.context > 1 || !sizes.norms_all_rows())) return false;
   double work = 0;
   for (Piece piece : attention_half(model, precision, sizes)) {
     if (piece.kv_heads > 0 && piece.shared == 0 && piece.heads % piece.kv_heads != 0) return false;

@@ -102,6 +102,14 @@ std::optional<Piece> mixture_of(const Model& model, Precision precision, const B
 // Whether each of them is compiled whole: of decoders whose experts are all chosen.
 bool experts_are_whole(const Model& model, Precision precision, const BlockSizes& sizes);
 
+// The ends of a model of two streams, and what is made of the time: its products, and those of a block's
+// scales, shifts and gates, and of the last norm's.
+struct StreamPieces {
+  Piece start, velocity, modulation, last_modulation;
+  std::vector<Piece> time;
+};
+StreamPieces stream_pieces(const Model& model, Precision precision, const BlockSizes& sizes);
+
 // Of a decode step of latent attention.
 std::vector<Counted> latent_decode(const Model& model, Precision precision, const BlockSizes& sizes,
                                    bool with_experts);

@@ -6,6 +6,7 @@
 #include "arch/tables.h"
 #include "base/fault.h"
 #include "planner/compiled/waiting_steps.h"
+#include "planner/compiled/weight_waits.h"
 #include "planner/links.h"
 
 namespace opentrn::planner::compiled {
@@ -16,12 +17,11 @@ using collectives::Kind;
 // When in a piece something is there or wanted, as a share of its time, as in compiled steps of a few
 // exported models (decision 0193) [assumed]: the largest logit of each token; behind the logits' gradient
 // that of their input where norms stand alone, and of the table where they do not; the table there; attention
-// that runs again beside a piece; a norm that runs again beside another; the last sum, which the optimizer
-// waits for. Of experts, gradients of places, which come before those of shares; and those of tokens wanted,
-// behind the router's.
+// that runs again beside a piece; a norm that runs again beside another; of experts, gradients of places,
+// which come before those of shares; and those of tokens wanted, behind the router's.
 constexpr double kLargestLogitAt = 0.8, kGradientBehindLogitsAt = 0.8, kTableGradientAt = 0.87,
                  kTableReadAt = 0.5, kPlacesAt = 0.5, kTokensReadAt = 0.3, kAttendedAgainAt = 2. / 3,
-                 kNormedAgainAt = 0.75, kLastSumReadAt = 0.5;
+                 kNormedAgainAt = 0.75;
 
 double by_tiers_s(const Machine& machine, Kind kind, Group group, double bytes) {
   switch (kind) {
@@ -30,96 +30,6 @@ double by_tiers_s(const Machine& machine, Kind kind, Group group, double bytes) 
     default: return all_gather_s(machine, group, bytes);
   }
 }
-
-// What becomes of weights and their gradients: gathered, summed, updated.
-class Weights {
- public:
-  Weights(const MicroBatchPasses& passes, const Layout& layout, Steps& steps, bool sums)
-      : passes_(passes),
-        steps_(steps),
-        group_{int64_t{layout.dp} * layout.cp, layout.tp},
-        of_experts_(group_),
-        gathers_(sums && layout.zero >= 3),
-        sums_(sums),
-        scatters_(layout.zero >= 1),
-        gathers_updated_(layout.zero == 1 || layout.zero == 2),
-        all_bytes_(passes.embedding_bytes + passes.position_bytes + passes.output_bytes) {
-    const auto add = [&](const HalfPasses& half, int layers) {
-      for (const WeightTensor& each : half.weights) all_bytes_ += layers * each.bytes;
-    };
-    const int others = passes.layers - passes.dense;
-    add(passes.attention, passes.layers);
-    add(passes.mlp, others);
-    add(passes.dense_mlp, passes.dense);
-    if (!passes.experts) return;
-    all_bytes_ += others * passes.experts->router_bytes;
-    add(passes.experts->shared, others);
-    of_experts_ = {group_.ranks / passes.experts->ranks, group_.stride * passes.experts->ranks};
-  }
-
-  // Where weights lie in parts.
-  Value gathered(double bytes) { return gathered(group_, bytes); }
-  // Of a half, as its pieces read them: one after the other.
-  Touches gathered(const HalfPasses& half) {
-    Touches reads;
-    for (size_t i = 0; i < half.weights.size(); ++i)
-      reads.push_back(
-          {gathered(group_of(half), half.weights[i].bytes), double(i) / double(half.weights.size())});
-    return reads;
-  }
-
-  void sum(Value gradient, double bytes) { sum(group_, gradient, bytes); }
-  void sum(const HalfPasses& half, Value gradient, double bytes) { sum(group_of(half), gradient, bytes); }
-  size_t count() const { return summed_.size(); }
-  Value last() const { return summed_.empty() ? Value() : summed_.back().value; }
-
-  // Where no piece updates weights, the optimizer goes tensor by tensor through the first `until` sums; what
-  // is whole elsewhere is gathered from then on.
-  void update(size_t until) {
-    const PieceTime& all = passes_.optimizer;
-    if (!sums_ || passes_.updates || all.seconds <= 0) return;
-    for (; updated_ < until; ++updated_) {
-      const auto& [sum, own, group] = summed_[updated_];
-      const double share = own / all_bytes_;
-      const Value updated = steps_.made_by(share * all, {{sum, 0}});
-      if (gathers_updated_) steps_.collective(Kind::kAllGather, group, own, updated);
-    }
-  }
-  // Those of the embedding, and all that no piece has updated.
-  void update_rest() {
-    if (!sums_) return;
-    if (!passes_.updates) return update(count());
-    steps_.part(passes_.optimizer, {{last(), kLastSumReadAt}}, {});
-  }
-
- private:
-  // Ranks that have a half's weights: of experts, fewer.
-  Group group_of(const HalfPasses& half) const {
-    return passes_.experts && &half == &passes_.mlp ? of_experts_ : group_;
-  }
-  Value gathered(Group group, double bytes) {
-    return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group, bytes, {}) : Value();
-  }
-  void sum(Group group, Value gradient, double bytes) {
-    if (!sums_) return;
-    const Kind kind = scatters_ ? Kind::kReduceScatter : Kind::kAllReduce;
-    summed_.push_back({steps_.collective(kind, group, bytes, gradient), bytes, group});
-  }
-
-  struct Summed {
-    Value value;
-    double bytes = 0;  // of the weight
-    Group group;
-  };
-
-  const MicroBatchPasses& passes_;
-  Steps& steps_;
-  Group group_, of_experts_;
-  bool gathers_, sums_, scatters_, gathers_updated_;
-  double all_bytes_;
-  size_t updated_ = 0;
-  std::vector<Summed> summed_;  // gradients
-};
 
 class MicroBatch {
  public:
@@ -453,6 +363,7 @@ class MicroBatch {
   void forward() { blocks_forward(looked_up()); }
 
   Value looked_up() {
+    if (passes_.streams) made_of_time();
     const double tokens = own_bytes();
     table_ = weights_.gathered(passes_.embedding_bytes);
     Value value = steps_.made_by(passes_.embedding, {{table_, 0}});
@@ -474,8 +385,69 @@ class MicroBatch {
     last_ = value;
   }
 
+  Value gathered_of_time(const PieceTime& time, double bytes) {
+    return steps_.collective(Kind::kAllGather, group_, bytes, steps_.made_by(time, {{of_time_, 0}}));
+  }
+  // Of two streams, what scales, shifts and gates of all blocks are made of comes first.
+  void made_of_time() {
+    const StreamPasses& streams = *passes_.streams;
+    of_time_ = steps_.collective(Kind::kAllReduce, group_, streams.time_bytes,
+                                 steps_.made_by(streams.time.forward, {}));
+    Touches reads{{of_time_, 0}};
+    for (int i = 0; i < passes_.layers; ++i)
+      reads.push_back({weights_.gathered(passes_.modulation_bytes), double(i) / passes_.layers});
+    modulated_ = steps_.collective(Kind::kAllGather, group_, streams.made_bytes,
+                                   steps_.made_by(streams.modulations.forward, reads));
+  }
+  void velocity_loss() {
+    const StreamPasses& streams = *passes_.streams;
+    const Value made = gathered_of_time(streams.last.forward, 2 * streams.time_bytes);
+    const Value d = steps_.fresh(), d_output = steps_.fresh(), d_made = steps_.fresh();
+    const int again = passes_.recompute ? passes_.layers - 1 : kNone;
+    part_with_again(passes_.logits_backward,
+                    {{last_, 0}, {made, 0}, {weights_.gathered(passes_.output_bytes), 0}},
+                    {{d, 1}, {d_output, 1}, {d_made, 1}}, again);
+    gradient_ = summed(d);
+    weights_.sum(d_output, passes_.output_bytes);
+    norm_backward({}, 1, again);
+    last_modulation_ = steps_.collective(Kind::kReduceScatter, group_, 2 * streams.time_bytes, d_made);
+  }
+  void back_to_time() {
+    const StreamPasses& streams = *passes_.streams;
+    Value d = steps_.made_by(streams.last.backward, {{last_modulation_, 0}});
+    const Value of_blocks = steps_.collective(Kind::kReduceScatter, group_, streams.made_bytes, gradient_);
+    d = steps_.made_by(streams.modulations.backward, {{of_blocks, 0}, {d, 0}});
+    for (int i = 0; i < passes_.layers; ++i) weights_.sum(d, passes_.modulation_bytes);
+    d = steps_.collective(Kind::kAllReduce, group_, streams.time_bytes, d);
+    steps_.part(streams.time.backward, {{d, 0}}, {});
+  }
+
+  // Of an image's first token alone, which ranks of sequence parallelism get from the one that has it; its
+  // norm is one of the piece.
+  void class_loss() {
+    const auto of_class = [&](Value value) {
+      return steps_.collective(Kind::kAllReduce, group_, passes_.class_bytes, value,
+                               inside_.summed_s(passes_.class_bytes));
+    };
+    const Value output = weights_.gathered(passes_.output_bytes);
+    const Value largest = steps_.fresh(), label = steps_.fresh(), d = steps_.fresh(),
+                d_output = steps_.fresh();
+    steps_.part(passes_.logits, {{is_cut_ ? of_class(last_) : last_, 0}, {output, 0}},
+                {{largest, kLargestLogitAt}, {label, 1}});
+    const Value of_all = of_tokens(largest), labels = of_tokens(label);
+    const Value shares = of_tokens(steps_.made_by(passes_.shares, {{of_all, 0}}));
+    const int again = passes_.recompute ? passes_.layers - 1 : kNone;
+    part_with_again(passes_.logits_backward, {{shares, 0}, {labels, 0}, {output, kTableReadAt}},
+                    {{d, 1}, {d_output, kTableGradientAt}}, again);
+    gradient_ = is_cut_ ? of_class(d) : summed(d);  // a part of that of all tokens
+    weights_.sum(d_output, passes_.output_bytes);
+    norm_backward({}, 1, again);
+  }
+
   // The largest logit of each token comes before the label's.
   void loss() {
+    if (passes_.class_bytes > 0) return class_loss();
+    if (passes_.streams) return velocity_loss();
     const bool is_tied = passes_.output_bytes <= 0;
     Value output = is_tied ? table_ : weights_.gathered(passes_.output_bytes);
     // One table has the parts of the vocabulary where it lies in parts of the tokens' numbers.
@@ -503,6 +475,10 @@ class MicroBatch {
     if (sums_later && passes_.stages == 1) gradient_ = summed_behind(gradient_, false);
   }
 
+  // With what the backward pass reads; a block of two streams begins with what it was given.
+  const PieceTime& attended_again() const {
+    return passes_.streams ? passes_.attention.again : passes_.attention.forward;
+  }
   // Attention of a block that runs forward again does so where it needs nothing that is not there: in the
   // middle of the piece above (one that waits for gathered weights, behind it).
   void part_with_again(const PieceTime& time, const Touches& reads, Touches writes, int again) {
@@ -512,7 +488,7 @@ class MicroBatch {
     }
     const Value attended = steps_.fresh();
     writes.push_back({attended, kAttendedAgainAt});
-    steps_.part(time + passes_.attention.forward, joined(reads, attention_[size_t(again)]), writes);
+    steps_.part(time + attended_again(), joined(reads, attention_[size_t(again)]), writes);
     again_ = summed(attended);
   }
   // ... or, where norms stand alone, behind its own norm, which is beside that of the piece above.
@@ -541,8 +517,7 @@ class MicroBatch {
       again_ = attended_in_context(attention_[size_t(again)], normal);
       return;
     }
-    again_ =
-        summed(steps_.made_by(passes_.attention.forward, joined({{normal, 0}}, attention_[size_t(again)])));
+    again_ = summed(steps_.made_by(attended_again(), joined({{normal, 0}}, attention_[size_t(again)])));
   }
 
   // Gradients of weights are summed from where they are made. `before`: what of the piece comes before its
@@ -642,6 +617,7 @@ class MicroBatch {
     if (is_cut_)
       gradient_ = steps_.collective(Kind::kAllToAll, group_, tokens / double(group_.ranks), gradient_,
                                     inside_.meeting_s);
+    if (passes_.streams) back_to_time();
     Value d_embedding = steps_.made_by(passes_.embedding_backward, {{gradient_, 0}, {d_tied_, 0}});
     if (passes_.table_sum.seconds > 0)
       d_embedding =
@@ -659,6 +635,7 @@ class MicroBatch {
   Steps steps_;
   Weights weights_;
   std::vector<Touches> attention_, mlp_, shared_;  // weights as pieces read them, by layer
+  Value of_time_, modulated_, last_modulation_;    // of two streams
   Value table_, last_, gradient_, whole_gradient_, d_tied_, again_, shared_sum_;
   Value terms_;     // of a gradient, before ranks add it up
   Touches behind_;  // sums of the piece before

@@ -86,9 +86,21 @@ struct ExpertPasses {
   PieceTime shared_again_alone = {};
 };
 
+// Of two streams: what is made of the time, of it all blocks' scales, shifts and gates, which ranks gather,
+// and the last norm's.
+struct StreamPasses {
+  BothWays time, modulations, last;
+  double time_bytes = 0, made_bytes = 0;
+  PieceTime before_blocks() const {
+    return time.forward + time.backward + modulations.forward + modulations.backward;
+  }
+};
+
 struct MicroBatchPasses {
   PieceTime embedding, norm, logits, shares, logits_backward, norm_backward, embedding_backward;
   HalfPasses attention, mlp;
+  std::optional<StreamPasses> streams;  // `logits_backward` is then the loss both ways
+  double modulation_bytes = 0;          // of a block
   std::optional<ExpertPasses> experts;  // then `mlp` has their weights, and its norm where that stands alone
   HalfPasses dense_mlp;                 // of as many first blocks, which have no experts
   int dense = 0;
@@ -98,7 +110,8 @@ struct MicroBatchPasses {
   double embedding_bytes = 0, output_bytes = 0;  // of a rank; output 0: it is the embedding
   double position_bytes = 0;                     // of a table of them
   double activation_bytes = 0;                   // of all tokens, as ranks of tensor parallelism add them up
-  double token_bytes = 0;                        // of a number for each token
+  double token_bytes = 0;                        // of a number for each token that a loss has
+  double class_bytes = 0;                        // of an image's first token, where the loss is its alone
   // Where cores of a rank add up one table's gradients otherwise than they look rows up: behind
   // `embedding_backward`.
   PieceTime table_sum;

@@ -22,6 +22,16 @@ PieceTimes& CompiledLayers::times_of(const Machine& machine) {
   return *made;
 }
 
+// Which programs a plan needs does not depend on how long they take.
+void CompiledLayers::prepare(const Job& job, const Machine& machine, const std::vector<Layout>& layouts) {
+  if (!not_compiled_because(job.model, job.precision, machine).empty()) return;
+  PieceTimes& times = times_of(machine);
+  times.compile_ahead([&] {
+    std::string why;
+    for (const Layout& layout : layouts) layers(job, machine, layout, why);
+  });
+}
+
 int64_t CompiledLayers::compiled() const {
   int64_t count = 0;
   for (const auto& [generation, times] : times_) count += times->compiled();
@@ -47,7 +57,8 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 // The pass of a piece for the backward pass alone, which does not read what a token gets of its experts.
 double again_s(PieceTimes& times, const Piece& piece) {
   if (piece.part == Part::kCombine) return 0;
-  if (piece.part == Part::kMlpHalf || piece.part == Part::kRoute || piece.part == Part::kMixture)
+  if (piece.part == Part::kMlpHalf || piece.part == Part::kJointMlp || piece.part == Part::kRoute ||
+      piece.part == Part::kMixture || piece.part == Part::kJointAttention)
     return again_of(times, piece).seconds;
   return seconds_of(times, piece, false, false);
 }
@@ -78,12 +89,12 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
                    const BlockSizes& sizes, bool with_experts) {
   BlockTime out;
   double again = 0;
-  const bool is_cut = (model.latent() && !is_whole(model, precision, sizes)) || model.streams > 1;
+  const bool is_cut = (model.latent() || model.streams > 1) && !is_whole(model, precision, sizes);
   for (const Counted& each : is_cut ? pieces_of(model, precision, sizes, with_experts)
                                     : halves_of(model, precision, sizes, with_experts)) {
-    const bool runs_again =
-        sizes.again && !is_cut &&
-        (each.piece.part == Part::kMixture || (!with_experts && each.piece.part == Part::kMlpHalf));
+    const bool runs_again = sizes.again && !is_cut &&
+                            (each.piece.part == Part::kMixture || each.piece.part == Part::kJointMlp ||
+                             (!with_experts && each.piece.part == Part::kMlpHalf));
     const double backward =
         each.count * (runs_again ? behind_again(times, each.piece, sizes).seconds
                                  : seconds_of(times, each.piece, true, sizes.adds, sizes.updates));
@@ -102,21 +113,62 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
   return out;
 }
 
+PieceTime both_ways(PieceTimes& times, const Piece& piece, const BlockSizes& sizes) {
+  return time_of(times, piece, false, false) + time_of(times, piece, true, sizes.adds);
+}
+
+// What a model of two streams makes of the time before its blocks, and what comes back of that.
+StreamPasses stream_passes(PieceTimes& times, const Model& model, Precision precision,
+                           const BlockSizes& sizes) {
+  const StreamPieces pieces = stream_pieces(model, precision, sizes);
+  StreamPasses made;
+  for (const Piece& each : pieces.time) {
+    made.time.forward = made.time.forward + time_of(times, each, false, false);
+    made.time.backward = made.time.backward + time_of(times, each, true, sizes.adds);
+  }
+  const double layers = model.layers;
+  made.modulations = {layers * time_of(times, pieces.modulation, false, false),
+                      layers * time_of(times, pieces.modulation, true, sizes.adds)};
+  made.last = {time_of(times, pieces.last_modulation, false, false),
+               time_of(times, pieces.last_modulation, true, sizes.adds)};
+  const double element = precision == Precision::kFp32 ? 4 : 2;
+  made.time_bytes = double(sizes.micro_batch) * model.hidden * element;
+  made.made_bytes = 12 * layers * made.time_bytes;
+  return made;
+}
+
+// Tokens that a loss has: of an image the first.
+int64_t loss_rows(const Model& model, const BlockSizes& sizes) {
+  return model.of_images() ? sizes.micro_batch : sizes.rows;
+}
+int64_t loss_keys(const Model& model, const BlockSizes& sizes) {
+  return model.of_images() ? 1 : sizes.queries;
+}
+// Whether the last norm is one of the output layer's piece.
+bool loss_is_normed(const Model& model, const BlockSizes& sizes) {
+  return model.of_images() || sizes.norms_all_rows();
+}
+
 // The output layer and the loss, both ways: cut where ranks that share the vocabulary meet, also where it is
 // one rank, as the exported step is.
 double output_s(PieceTimes& times, const Model& model, Precision precision, const BlockSizes& sizes) {
-  Piece piece = output_of(model, precision, sizes.rows, sizes.parts * sizes.stages);
+  if (model.streams > 1) {
+    const StreamPieces made = stream_pieces(model, precision, sizes);
+    return seconds_of(times, made.velocity, true, sizes.adds) +
+           both_ways(times, made.last_modulation, sizes).seconds;
+  }
+  Piece piece = output_of(model, precision, loss_rows(model, sizes), sizes.parts * sizes.stages);
   double seconds = 0;
   for (const Part part : {Part::kLogits, Part::kShares, Part::kLogitsBackward}) {
     piece.part = part;
     piece.turned = model.tied && part != Part::kShares;
     piece.backward = part == Part::kLogitsBackward;
-    piece.normed = piece.backward && sizes.norms_all_rows();
-    piece.keys = piece.backward ? sizes.queries : 0;
+    piece.normed = piece.backward && loss_is_normed(model, sizes);
+    piece.keys = piece.backward ? loss_keys(model, sizes) : 0;
     piece.adds = piece.backward && sizes.adds;
     seconds += rows_of(times, piece).seconds;
   }
-  if (sizes.norms_all_rows()) return seconds;
+  if (loss_is_normed(model, sizes)) return seconds;
   return seconds + seconds_of(times, norm_of(model, precision, sizes), true, sizes.adds);
 }
 
@@ -256,10 +308,14 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
                          attention.empty() ? 0.1 : 0.7 + 0.05 * double(attention.size())});
     of_attention += attention.back().bytes;
   }
+  // Text has as many weights as patches.
+  const std::vector<WeightTensor> of_patches = attention;
+  if (model.streams > 1) attention.insert(attention.end(), of_patches.begin(), of_patches.end());
   const double of_mlp = (model.gated ? 3 : 2) * inner;
   MicroBatchPasses step;
   const auto passes = [&](const std::vector<Piece>& half, std::vector<WeightTensor> weights) {
-    const bool mixes = half[0].part == Part::kMixture, mlp = mixes || half[0].part == Part::kMlpHalf;
+    const bool mixes = half[0].part == Part::kMixture;
+    const bool mlp = mixes || half[0].part == Part::kMlpHalf || half[0].part == Part::kJointMlp;
     HalfPasses made;
     made.mixes = mixes;
     made.forward = time_of(times, half.back(), false, false);
@@ -267,7 +323,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     made.first = first_pass(times, half.back(), sizes);
     made.again = made.forward;
     made.weights = std::move(weights);
-    if (mlp && sizes.again) made.again = again_of(times, half[0]);
+    if (sizes.again && (mlp || half[0].part == Part::kJointAttention)) made.again = again_of(times, half[0]);
     if (mlp && sizes.again) made.backward = behind_again(times, half[0], sizes);
     if (half.size() > 1) {
       made.before_keys = time_of(times, half[0], false, false);
@@ -314,6 +370,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   }
   std::vector<WeightTensor> mlp{{inner, 0.33}, {inner, 0.67}};
   if (model.gated) mlp.push_back({inner, 0.9});
+  if (model.streams > 1) mlp = {{inner, 0.2}, {inner, 0.4}, {inner, 0.6}, {inner, 0.8}};
   if (model.experts > 0) {
     step.dense = model.dense_layers;
     if (step.dense > 0) step.dense_mlp = passes({mlp_half(model, job.precision, sizes)}, std::move(mlp));
@@ -346,7 +403,20 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     step.embedding_backward = table.scattered;
     step.table_sum = table.sum;
   }
-  Piece output = output_of(model, job.precision, sizes.rows, sizes.parts * sizes.stages);
+  if (model.streams > 1) {
+    step.streams = stream_passes(times, model, job.precision, sizes);
+    step.logits_backward =
+        time_of(times, stream_pieces(model, job.precision, sizes).velocity, true, sizes.adds);
+    step.activation_bytes = double(sizes.rows) * h * element;
+    step.embedding_bytes = bytes((model.patch_features + model.text_features) / double(sizes.parts));
+    step.output_bytes = bytes(model.patch_features / double(sizes.parts));
+    step.modulation_bytes = bytes(12 * h / double(sizes.parts));
+    step.recompute = sizes.again;
+    step.sums = layout.dp * layout.cp > 1 &&
+                (layout.zero >= 3 || job.global_batch <= double(layout.dp) * layout.micro_batch);
+    return step;
+  }
+  Piece output = output_of(model, job.precision, loss_rows(model, sizes), sizes.parts * sizes.stages);
   output.part = Part::kLogits;
   output.turned = model.tied;
   step.logits = rows_of(times, output);
@@ -356,19 +426,21 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   output.part = Part::kLogitsBackward;
   output.turned = model.tied;
   output.backward = true;
-  output.normed = sizes.norms_all_rows();
-  output.keys = sizes.queries;
+  output.normed = loss_is_normed(model, sizes);
+  output.keys = loss_keys(model, sizes);
   output.adds = sizes.adds;
   step.logits_backward = rows_of(times, output);
   if (!sizes.norms_all_rows()) {
     step.norm = time_of(times, norm_of(model, job.precision, sizes), false, false);
     step.norm_backward = time_of(times, norm_of(model, job.precision, sizes), true, sizes.adds);
   }
-  step.embedding_bytes = bytes(model.vocabulary / double(sizes.parts * sizes.stages));
+  const auto of_ends = double(sizes.parts * sizes.stages);
+  step.embedding_bytes = bytes((model.of_images() ? model.patch_features : model.vocabulary) / of_ends);
   step.position_bytes = bytes(model.positions / double(sizes.parts * sizes.stages));
-  step.output_bytes = model.tied ? 0 : step.embedding_bytes;
+  step.output_bytes = model.tied ? 0 : bytes(model.labels() / of_ends);
   step.activation_bytes = double(sizes.rows) * h * element;
-  step.token_bytes = double(sizes.rows) * sizeof(float);
+  step.token_bytes = double(loss_rows(model, sizes)) * sizeof(float);
+  if (model.of_images()) step.class_bytes = double(loss_rows(model, sizes)) * h * element;
   step.recompute = sizes.again;
   step.updates = sizes.updates;
   const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
@@ -455,17 +527,19 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   // The only micro-batch's gradients are complete while its backward pass goes on.
   const bool is_one = micro_batches <= 1 && !in_ticks && layout.pp == 1 && !layout.offload;
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
-                  model.expert_layers() == 0 && attention_is_whole(model, job.precision, sizes);
+                  model.expert_layers() == 0 && model.streams == 1 &&
+                  attention_is_whole(model, job.precision, sizes);
   Piece embedding;
-  embedding.part = Part::kEmbedding;
+  embedding.part = model.of_images() ? Part::kPatches : Part::kEmbedding;
   embedding.rows = sizes.rows;
-  embedding.inner = static_cast<int64_t>(model.vocabulary);
+  embedding.inner = model.of_images() ? model.patch_features : static_cast<int64_t>(model.vocabulary);
   embedding.hidden = part_of(model.hidden, parts * sizes.stages);
   embedding.keys = sizes.queries;
   embedding.selects = sizes.adds && !in_ticks;
   const bool at_once = in_ticks && layout.schedule == Schedule::kGPipe;
   if (at_once) embedding.rows *= static_cast<int64_t>(micro_batches);
   embedding.wide = job.precision == Precision::kFp32;
+  if (model.streams > 1) embedding = stream_pieces(model, job.precision, sizes).start;
   try {
     PieceTimes& times = times_of(machine);
     LayerTimes out;
@@ -476,25 +550,28 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       out.expert_block = block_of(times, model, job.precision, machine, sizes, true);
     if (both > 0)
       out.both_block = block_of(times, with_mlp_beside(model), job.precision, machine, sizes, true);
-    if (model.vocabulary > 0) out.output_s = output_s(times, model, job.precision, sizes);
-    if (model.vocabulary > 0) {
+    if (model.has_ends()) out.output_s = output_s(times, model, job.precision, sizes);
+    if (model.has_ends()) {
       const TableGradient table =
           table_gradient(times, model, layout, sizes, embedding, sizes.adds && !at_once);
       out.embedding_s =
           (seconds_of(times, embedding, false, false) + table.scattered.seconds + table.sum.seconds) /
           (at_once ? micro_batches : 1);
+      if (model.streams > 1)
+        *out.embedding_s += stream_passes(times, model, job.precision, sizes).before_blocks().seconds;
     }
     if (in_ticks) set_ticks(times, model, job.precision, layout, sizes, out);
     set_optimizer(times, machine, embedding.wide, out);
     // Stages have their blocks in turn, so that all of them are alike.
     const bool are_alike = model.expert_layers() == 0 || experts_are_whole(model, job.precision, sizes);
-    const bool is_program = layout.pp == 1 || in_ticks;
+    const bool is_program = layout.pp == 1 || (in_ticks && model.patch_features == 0);
     const bool is_known_latent = !model.latent() || is_whole(model, job.precision, sizes);
-    if (is_program && are_alike && is_known_latent && model.streams == 1)
-      set_optimizer_by_tensor(times, model, job.precision, machine, layout, sizes, is_one, out);
+    if (is_program && are_alike && is_known_latent)
+      set_optimizer_by_tensor(times, model, job.precision, machine, layout, sizes,
+                              is_one && model.streams == 1, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
-    const bool is_known = is_program && layout.shard == 0 && are_alike && model.vocabulary > 0 &&
+    const bool is_known = is_program && layout.shard == 0 && are_alike && model.has_ends() &&
                           attention_is_whole(model, job.precision, sizes);
     if (is_known) {
       // What most of a chunk's blocks wait for.

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/compiled/collective_waits.h"
 #include "planner/compiled/piece_times.h"
@@ -26,6 +27,7 @@ class CompiledLayers final : public LayerSource {
   explicit CompiledLayers(std::optional<std::filesystem::path> folder = cache_folder());
 
   std::string_view name() const override { return "compiled"; }
+  void prepare(const Job& job, const Machine& machine, const std::vector<Layout>& layouts) override;
   std::optional<LayerTimes> layers(const Job& job, const Machine& machine, const Layout& layout,
                                    std::string& why) override;
   std::optional<ServeTimes> serve(const Model& model, Precision precision, const Machine& machine, int tp,

@@ -664,6 +664,28 @@ TEST(CompiledLayers, SaysWhatItDoesNotHave) {
   EXPECT_THAT(why, testing::HasSubstr("H100"));
 }
 
+// By several threads, and so that none is compiled again.
+TEST(PieceTimes, CompiledAheadAreAsAlone) {
+  std::vector<Piece> pieces;
+  for (const int64_t rows : {128, 256, 384, 512}) {
+    Piece piece;
+    piece.part = Part::kLinear;
+    piece.rows = rows;
+    piece.hidden = piece.inner = 256;
+    pieces.push_back(piece);
+  }
+  PieceTimes ahead(Generation::kV2, std::nullopt), alone(Generation::kV2, std::nullopt);
+  ahead.compile_ahead([&] {
+    for (const Piece& piece : pieces) ahead.time(piece);
+  });
+  EXPECT_EQ(ahead.compiled(), 4);
+  for (const Piece& piece : pieces) {
+    EXPECT_EQ(ahead.time(piece).seconds, alone.time(piece).seconds);
+    EXPECT_EQ(ahead.time(piece).hbm_bytes, alone.time(piece).hbm_bytes);
+  }
+  EXPECT_EQ(ahead.compiled(), 4);
+}
+
 TEST(Recost, ReplacesTheFinalistsAndSaysWhichMoved) {
   const Job job{.model = small_model(), .seq = 512, .global_batch = 8};
   const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);

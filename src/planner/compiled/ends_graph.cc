@@ -16,6 +16,7 @@ class EndsSheet : PieceWords {
     switch (piece_.part) {
       case Part::kOutput: piece_.backward ? output_and_loss() : output_forward(); break;
       case Part::kEmbedding: piece_.backward ? lookup_backward() : lookup(); break;
+      case Part::kPatches: piece_.backward ? patches_backward() : patches_forward(); break;
       case Part::kSum: sum_of_all(); break;
       case Part::kLogits: logits(); break;
       case Part::kShares: shares(); break;
@@ -163,6 +164,46 @@ class EndsSheet : PieceWords {
         {builder_.type(table)}, {add});
     const ValueId scattered = function_.op(made).results[0];
     give_gradient(piece_.turned ? plus(argument(builder_.type(table).dims_vector()), scattered) : scattered);
+  }
+
+  // -- tokens of images: a product of each patch, one more before them, and positions.
+  Dims of_patches() const {
+    const Dims dims = of_tokens();
+    return {dims[0], dims[1] - 1, piece_.inner};
+  }
+  void patches_forward() {
+    const Dims dims = of_patches(), all{dims[0], dims[1] + 1, piece_.hidden};
+    ValueId patches{};
+    if (piece_.selects) {  // of one of several micro-batches
+      constexpr int64_t kMicroBatches = 4;
+      const ValueId from = argument({kMicroBatches, dims[0], dims[1], dims[2]});
+      const Dims one{1, dims[0], dims[1], dims[2]};
+      patches = builder_.reshape(
+          builder_.add(OpKind::dynamic_slice_, {from, argument({}, kIndex), none(), none(), none()},
+                       {{Attr::slice_sizes, Attribute(one)}}),
+          dims);
+      give(patches);
+    } else {
+      patches = argument(dims);
+    }
+    const ValueId made = narrow(dot(patches, {}, 2, argument({piece_.inner, piece_.hidden}), {}, 0,
+                                    {dims[0], dims[1], piece_.hidden}));
+    const Dims like{dims[0], dims[1], piece_.hidden};
+    const ValueId shifted = plus(made, builder_.broadcast_in_dim(argument({piece_.hidden}), like, {2}));
+    const ValueId of_class =
+        builder_.broadcast_in_dim(argument({1, piece_.hidden}), {dims[0], 1, piece_.hidden}, {1, 2});
+    const ValueId tokens = builder_.concatenate({of_class, shifted}, 1);
+    give(plus(tokens, builder_.broadcast_in_dim(argument({all[1], piece_.hidden}), all, {1, 2})));
+  }
+  void patches_backward() {
+    const Dims dims = of_patches(), all{dims[0], dims[1] + 1, piece_.hidden};
+    const ValueId d = argument(all), patches = argument(dims);
+    give(narrow(builder_.reduce(OpKind::add_, wide(d), {0})));  // of positions
+    const ValueId behind = builder_.slice(d, {0, 1, 0}, all);
+    give_gradient(builder_.reduce(OpKind::add_, wide(behind), {0, 1}));
+    const int64_t rows = dims[0] * dims[1];
+    give_gradient(product_of_rows(builder_.reshape(patches, {rows, piece_.inner}),
+                                  builder_.reshape(behind, {rows, piece_.hidden})));
   }
 
   void sum_of_all() {

@@ -156,6 +156,20 @@ TensorGroup output_group(const Model& model, Precision precision, const Layout& 
   return group;
 }
 
+// Of two streams: the products of patches, of text, of the time and of all of the text, of what they make of
+// each block's scales, and of the last ones.
+void add_stream_ends(const Model& model, int64_t ranks, std::vector<UpdatedWeight>& to) {
+  constexpr int64_t kFrequencies = 256;
+  const int64_t h = model.hidden, own = part_of(h, ranks);
+  for (const int64_t features : {int64_t{model.patch_features}, int64_t{model.text_features}, kFrequencies,
+                                 int64_t{model.pooled_features}})
+    to.push_back({{features, own}});
+  to.push_back({{own, h}, 2});
+  to.push_back({{h, part_of(12 * h, ranks)}, double(model.layers)});
+  to.push_back({{h, part_of(2 * h, ranks)}});
+  to.push_back({{h, part_of(model.patch_features, ranks)}});
+}
+
 }  // namespace
 
 void set_optimizer_by_tensor(PieceTimes& times, const Model& model, Precision precision,
@@ -163,7 +177,9 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, Precision pr
                              bool is_one, LayerTimes& out) {
   const Share share = share_of(model, sizes);
   const bool wide = precision == Precision::kFp32;
-  const auto vocabulary = static_cast<int64_t>(model.vocabulary);
+  const auto labels = static_cast<int64_t>(model.labels());
+  const bool is_joint = model.streams > 1;
+  const int64_t table = model.of_images() ? model.patch_features : labels;
   const int64_t of_ends = sizes.parts * sizes.stages;
   // A block of all chunks of a stage is one tensor.
   const int64_t chunks = sizes.stages > 1 ? layout.vpp : 1;
@@ -185,27 +201,29 @@ void set_optimizer_by_tensor(PieceTimes& times, const Model& model, Precision pr
   };
   std::vector<TensorGroup> groups;
   TensorGroup ends{{{{1, model.hidden, true}}}};
-  if (vocabulary > 0) ends.weights.push_back({{vocabulary, part_of(model.hidden, of_ends)}});
+  if (table > 0) ends.weights.push_back({{table, part_of(model.hidden, of_ends)}});
+  if (is_joint) add_stream_ends(model, of_ends, ends.weights);
   if (model.positions > 0) ends.weights.push_back({{model.positions, part_of(model.hidden, of_ends)}});
   groups.push_back(std::move(ends));
-  if (vocabulary > 0 && !model.tied)
+  if (labels > 0 && !model.tied)
     groups.push_back(output_group(model, precision, layout, sizes, sparse > 0 ? of_sparse : of_dense,
-                                  {{model.hidden, part_of(vocabulary, of_ends)}}));
+                                  {{model.hidden, part_of(labels, of_ends)}}));
   if (!sizes.updates) {
     TensorGroup norms;
-    with_bias(norms.weights, {1, model.hidden, true}, 2 * layers);
+    if (!is_joint) with_bias(norms.weights, {1, model.hidden, true}, 2 * layers);
     groups.push_back(std::move(norms));
     for (const auto& [own, count] :
          {std::pair(&of_dense, both > 0 ? 0 : dense), std::pair(&of_sparse, sparse)}) {
       TensorGroup attention{{}, own->attention, own->is_forward, count};
-      for (const WeightSize& each : attention_weights(model, sizes)) with_bias(attention.weights, each);
+      for (const WeightSize& each : attention_weights(model, sizes))
+        with_bias(attention.weights, each, model.streams);
       if (count > 0) groups.push_back(std::move(attention));
     }
   }
   if (!sizes.updates && dense > 0) {
     TensorGroup mlp{{}, of_dense.rest, false, dense};
-    with_bias(mlp.weights, {model.hidden, share.ffn}, model.gated ? 2 : 1);
-    with_bias(mlp.weights, {share.ffn, model.hidden, true});
+    with_bias(mlp.weights, {model.hidden, share.ffn}, (model.gated ? 2 : 1) * model.streams);
+    with_bias(mlp.weights, {share.ffn, model.hidden, true}, model.streams);
     groups.push_back(std::move(mlp));
   }
   if (sparse > 0) {

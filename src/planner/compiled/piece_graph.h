@@ -22,6 +22,7 @@ enum class Part : uint8_t {
   kOutput,
   kDecode,
   kEmbedding,
+  kPatches,  // as kEmbedding, of images: `inner` numbers of each patch, and the class's token
   kOptimizer,
   kSum,             // of `heads` tensors
   kMlp,             // the MLP alone: an expert's, or behind latent attention
@@ -46,9 +47,15 @@ enum class Part : uint8_t {
   kCounts,  // where cores have halves of each sequence: kRoute ends with what tokens meet, and this goes on
   kPlaces,  // the tokens at all places, for a core a part of each row
   // Of a loop that goes on in ticks: `heads` values of rows of `hidden`
-  kFetch,    // read from where all ticks' lie; where `selects`, some devices have others
-  kKeep,     // written there; where `adds`, the last of them is a block's sum
-  kLoopTest  // whether the loop goes on
+  kFetch,     // read from where all ticks' lie; where `selects`, some devices have others
+  kKeep,      // written there; where `adds`, the last of them is a block's sum
+  kLoopTest,  // whether the loop goes on
+  // Of two streams, patches and text, of which `text` tokens of a sequence of `keys` are the second; both
+  // halves of a block begin with the gate of the half before.
+  kJointAttention,
+  kJointMlp,
+  kJointStart,  // as kPatches; `key_values` numbers of a token of text
+  kVelocity     // the last norm, the output layer of `inner` numbers, and the loss, both ways
 };
 
 // Weights that Adam updates beside the work of a piece, where their gradients are complete before: those of a
@@ -94,6 +101,7 @@ struct Piece {
   // kAttentionHalf: queries that meet a head of keys, where ranks do not have all of them; kRoute, kCombine:
   // width of the experts that every token meets, which work in kRoute forward and in kCombine backward
   int64_t shared = 0;
+  int64_t text = 0;    // of two streams: see Part
   int64_t window = 0;  // kAttentionHalf: of keys that a query meets, where it is less than all
   // Latent attention's, of kAttentionHalf and its two parts, and of those that update its weights: widths of
   // what queries (0: none), and keys with values, are made of; and features of a head that have positions.
@@ -134,5 +142,6 @@ graph::Module graph_of(const Piece& piece);
 graph::Module graph_of_experts(const Piece& piece);  // of their parts
 graph::Module graph_of_ends(const Piece& piece);
 graph::Module graph_of_ticks(const Piece& piece);
+graph::Module graph_of_streams(const Piece& piece);
 
 }  // namespace opentrn::planner::compiled

@@ -19,6 +19,7 @@ std::string_view name_of(Part part) {
     case Part::kOutput: return "output";
     case Part::kDecode: return "decode";
     case Part::kEmbedding: return "embedding";
+    case Part::kPatches: return "patches";
     case Part::kOptimizer: return "optimizer";
     case Part::kSum: return "sum";
     case Part::kMlp: return "mlp";
@@ -41,6 +42,10 @@ std::string_view name_of(Part part) {
     case Part::kFetch: return "fetch";
     case Part::kKeep: return "keep";
     case Part::kLoopTest: return "loop_test";
+    case Part::kJointAttention: return "joint_attention";
+    case Part::kJointMlp: return "joint_mlp";
+    case Part::kJointStart: return "joint_start";
+    case Part::kVelocity: return "velocity";
   }
   OPENTRN_CHECK(false, "a part without a name");
 }
@@ -70,14 +75,27 @@ std::string name_of(const Updated& updated) {
 
 std::string to_string(const Piece& piece) {
   std::string text = fmt::format("{} {}", name_of(piece.part), piece.backward ? "backward" : "forward");
-  const std::pair<const char*, int64_t> sizes[] = {
-      {"rows", piece.rows},         {"keys", piece.keys},         {"heads", piece.heads},
-      {"kv_heads", piece.kv_heads}, {"features", piece.features}, {"values", piece.values},
-      {"hidden", piece.hidden},     {"queries", piece.queries},   {"key_values", piece.key_values},
-      {"inner", piece.inner},       {"experts", piece.experts},   {"chosen", piece.chosen},
-      {"capacity", piece.capacity}, {"context", piece.context},   {"shared", piece.shared},
-      {"window", piece.window},     {"chunks", piece.chunks},     {"query_rank", piece.query_rank},
-      {"kv_rank", piece.kv_rank},   {"rope", piece.rope}};
+  const std::pair<const char*, int64_t> sizes[] = {{"rows", piece.rows},
+                                                   {"keys", piece.keys},
+                                                   {"heads", piece.heads},
+                                                   {"kv_heads", piece.kv_heads},
+                                                   {"features", piece.features},
+                                                   {"values", piece.values},
+                                                   {"hidden", piece.hidden},
+                                                   {"queries", piece.queries},
+                                                   {"key_values", piece.key_values},
+                                                   {"inner", piece.inner},
+                                                   {"experts", piece.experts},
+                                                   {"chosen", piece.chosen},
+                                                   {"capacity", piece.capacity},
+                                                   {"context", piece.context},
+                                                   {"shared", piece.shared},
+                                                   {"text", piece.text},
+                                                   {"window", piece.window},
+                                                   {"chunks", piece.chunks},
+                                                   {"query_rank", piece.query_rank},
+                                                   {"kv_rank", piece.kv_rank},
+                                                   {"rope", piece.rope}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
   const std::pair<const char*, bool> flags[] = {

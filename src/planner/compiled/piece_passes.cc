@@ -32,7 +32,9 @@ PieceTime rows_of(PieceTimes& times, const Piece& piece) {
 PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool updates) {
   if (backward && piece.part == Part::kCounts) return {};  // nothing comes back to what was counted
   piece.backward = backward;
-  if (backward && piece.part == Part::kEmbedding) piece.selects = false;
+  if (backward &&
+      (piece.part == Part::kEmbedding || piece.part == Part::kPatches || piece.part == Part::kJointStart))
+    piece.selects = false;
   if (!backward || !updates) piece.updated = {};
   piece.adds = backward && adds && piece.part != Part::kNorms && piece.part != Part::kAttention &&
                (piece.part != Part::kCombine || piece.shared > 0);
@@ -46,6 +48,10 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
     case Part::kCounts:
     case Part::kPlaces:
     case Part::kMixture:
+    case Part::kJointAttention:
+    case Part::kJointMlp:
+    case Part::kJointStart:
+    case Part::kVelocity:
     case Part::kCombine: return times.time(piece);
     default: break;
   }
@@ -75,7 +81,8 @@ PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) 
 PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
   const bool keeps = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf ||
                      piece.part == Part::kRoute || piece.part == Part::kPlaces ||
-                     piece.part == Part::kMixture || piece.part == Part::kExperts;
+                     piece.part == Part::kMixture || piece.part == Part::kExperts ||
+                     piece.part == Part::kJointAttention || piece.part == Part::kJointMlp;
   piece.lean = sizes.again && keeps;
   return time_of(times, piece, false, false);
 }

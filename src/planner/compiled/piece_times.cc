@@ -1,8 +1,13 @@
 #include "planner/compiled/piece_times.h"
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,6 +18,7 @@
 #include "arch/timing_table.h"
 #include "base/build_id.h"
 #include "base/fault.h"
+#include "base/thread_pool.h"
 #include "compiler/compile.h"
 #include "model/cache.h"
 #include "model/runtime_model.h"
@@ -86,11 +92,46 @@ void PieceTimes::keep(const std::string& key, const PieceTime& time) const {
 PieceTime PieceTimes::time(const Piece& piece) {
   const std::string key = to_string(piece);
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  if (only_asked_) {
+    asked_.emplace(key, piece);
+    return {1e-6, 0};
+  }
   const PieceTime time = compiled_time(piece, generation_);
   ++compiled_;
   known_[key] = time;
   keep(key, time);
   return time;
+}
+
+void PieceTimes::compile_ahead(const std::function<void()>& asks) {
+  only_asked_ = true;
+  try {
+    asks();
+  } catch (const Fault&) {  // of times that mean nothing: who asks again hears it
+  }
+  only_asked_ = false;
+  const std::vector<std::pair<std::string, Piece>> wanted(asked_.begin(), asked_.end());
+  asked_.clear();
+  if (wanted.size() < 2) return;
+  std::mutex mutex;
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < wanted.size(); i = next++) {
+      const auto& [key, piece] = wanted[i];
+      try {
+        const PieceTime time = compiled_time(piece, generation_);
+        const std::lock_guard lock(mutex);
+        ++compiled_;
+        known_[key] = time;
+        keep(key, time);
+      } catch (const Fault& fault) {
+        if (fault.kind() == FaultKind::kInternal) throw;
+      }
+    }
+  };
+  ThreadPool pool(std::min(default_thread_count(), static_cast<int>(wanted.size())));
+  pool.parallel_for(
+      static_cast<size_t>(pool.size()), [&](size_t, size_t, int) { work(); }, Split::kAlways);
 }
 
 std::optional<fs::path> cache_folder() {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,6 +36,10 @@ class PieceTimes {
   // Faults of the compiler where it does not take the piece.
   PieceTime time(const Piece& piece);
   double seconds(const Piece& piece) { return time(piece).seconds; }
+
+  // Compiles what `asks` asks for and is not known, as many at once as there are CPUs. Meanwhile `asks` gets
+  // times that mean nothing; pieces that the compiler does not take stay unknown.
+  void compile_ahead(const std::function<void()>& asks);
   int64_t compiled() const {
     return compiled_;
   }  // by this object; the others were on disk or asked for before
@@ -46,6 +51,8 @@ class PieceTimes {
   Generation generation_;
   std::filesystem::path file_;  // empty: none
   std::map<std::string, PieceTime> known_;
+  bool only_asked_ = false;  // within compile_ahead
+  std::map<std::string, Piece> asked_;
   int64_t compiled_ = 0;
 };
 
