@@ -696,7 +696,7 @@ def _is_text(source: Any) -> bool:
 
 def _read(source: str | Path) -> tuple[str | None, str]:
     """(text, "<text>") for a program handed over, (None, path) for a file."""
-    if _is_text(source):
+    if isinstance(source, str) and _is_text(source):
         return source, "<text>"
     text = _exported(source, None)
     return text, str(source) if isinstance(source, (str, Path)) else "<exported program>"
