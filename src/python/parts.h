@@ -1,5 +1,5 @@
 // The part of opentrn._core that a build may leave out: commands, language models, servers, models on several
-// cores and the tools. `./dev demo` runs without it, and is built in half of the time (decision 0298).
+// cores and the tools. `./dev demo` runs without it, and is built in two thirds of the time (decision 0298).
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast, overload
 
 import numpy as np
 
@@ -689,7 +689,7 @@ def _exported(
     return export.to_text(program, sizes, names=names, mesh=mesh)
 
 
-def _is_text(source: Any) -> bool:
+def _is_text(source: Any) -> TypeGuard[str]:
     """Whether a program was handed over, and no path of one."""
     return isinstance(source, str) and "\n" in source
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import _core, strict
+from opentrn import strict
 from opentrn.base import hooks
 from opentrn.base.notices import tell_without_effect
 from opentrn.errors import ArgumentError, NkiValidationError, NotModelled
@@ -471,4 +471,4 @@ def _unwrap(value: Any, kind: str) -> Any:
     def array(leaf: Any) -> Any:
         return _arrays.wrap_output(leaf.to_numpy(), leaf.dtype, kind) if _machine.is_tensor(leaf) else leaf
 
-    return _core.map_leaves(value, array)
+    return _machine.backend().map_leaves(value, array)

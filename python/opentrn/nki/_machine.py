@@ -11,7 +11,8 @@ Nothing changes it silently; a launch reports the backend it used (`nki.last_lau
 A backend provides: `NkiTensor`, `DynamicSlice`, `VirtualRegister`, the module `isa` with one function per
 instruction, `from_array(array, name, buffer, dtype)`, `current_or_none()` giving the machine active in this
 thread, and `run_cores(program, lnc, target)` which calls `program(machine)` once per core of a logical
-NeuronCore. `run_ranks` does so for several ranks, in a backend that has them.
+NeuronCore. `run_ranks` does so for several ranks, in a backend that has them. `map_leaves` and `common_shape` are
+functions of values and shapes alone.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ class Backend:
     from_array: Callable[..., Any]
     current_or_none: Callable[[], Any]
     run_cores: Callable[..., list[Any]]
+    # Of values in containers and of tiles' shapes: _core's functions of these names, or the reference of them.
+    map_leaves: Callable[..., Any]
+    common_shape: Callable[..., tuple[int, ...]]
     # As run_cores, of several ranks; None where there is one only.
     run_ranks: Callable[..., list[list[Any]]] | None = None
     # Functions of nki.collectives, and whose data a rank holds in a ring; None as run_ranks.
@@ -86,6 +90,8 @@ def _load(name: str) -> Backend:
             from_array=core.from_array,
             current_or_none=core.current_or_none,
             run_cores=core.run_cores,
+            map_leaves=native.map_leaves,
+            common_shape=native.common_shape,
             run_ranks=core.run_ranks,
             collective=native.collective,
             processing_rank=native.processing_rank,
@@ -95,6 +101,7 @@ def _load(name: str) -> Backend:
         isa = importlib.import_module("opentrn.oracle.isa")
         machine = importlib.import_module("opentrn.oracle.machine")
         tensor = importlib.import_module("opentrn.oracle.tensor")
+        containers = importlib.import_module("opentrn.oracle.containers")
         return Backend(
             name="oracle",
             isa=isa,
@@ -104,6 +111,8 @@ def _load(name: str) -> Backend:
             from_array=machine.from_array,
             current_or_none=machine.current_or_none,
             run_cores=machine.run_cores,
+            map_leaves=containers.map_leaves,
+            common_shape=containers.common_shape,
         )
     raise InputError(f"unknown NKI backend {name!r}", label="nki.backend", hint=f"one of {', '.join(BACKENDS)}")
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import _core, strict
+from opentrn import strict
 from opentrn.base import hooks
 from opentrn.base.notices import tell_without_effect
 from opentrn.errors import ArgumentError, InputError, NkiValidationError, NotModelled, SourceLocation
@@ -173,6 +173,8 @@ class BenchmarkResult:
                 f"latency of {self._kernel}, which was not called",
                 label="nki.profile", hint="call the benchmarked kernel first"
             )
+        from opentrn import _core
+
         timing = _core.compile_and_time(
             self._machines, self._kernel, [], neuronx_cc=True, dge=self._dge, middle_end=self._middle_end
         )
@@ -365,6 +367,8 @@ def _run_instances(
     returned.require_hbm(result, kernel.func, _on_chip, simulation=kernel.mode == _SIMULATION)
     checks = len(begins) > 1 and _machine.backend().name == "core" and machine.executes
     if checks and environment.checks_core_races():
+        from opentrn import _core
+
         _core.check_instances(machine, begins)
     return result
 
@@ -376,6 +380,8 @@ def _refuse_written_parameters(
 
     Parameters of a kernel that returns nothing are its outputs, as they were before kernels returned results.
     """
+    from opentrn import _core
+
     release = strict.current()
     rules = strict.rules_of(release, "written_parameter") if release else ()
     if release is None or not rules or result is None or _machine.backend().name != "core":
@@ -400,7 +406,7 @@ def _on_chip(value: Any) -> Any:
 
 def _to_machine(value: Any) -> Any:
     """Tiles to the machine's tensors, through containers."""
-    return _core.map_leaves(value, _machine_tensor)
+    return _machine.backend().map_leaves(value, _machine_tensor)
 
 
 def _machine_tensor(leaf: Any) -> Any:
@@ -435,7 +441,7 @@ class _Result:
 
 def _to_host(value: Any) -> Any:
     """Tiles to arrays, through containers, while the machine is active."""
-    return _core.map_leaves(value, _host_result)
+    return _machine.backend().map_leaves(value, _host_result)
 
 
 def _host_result(leaf: Any) -> Any:
@@ -447,7 +453,10 @@ def _host_result(leaf: Any) -> Any:
 
 
 def _finish(value: Any, kind: str) -> Any:
-    return _core.map_leaves(value, lambda leaf: _callers(leaf.array, kind) if isinstance(leaf, _Result) else leaf)
+    def found(leaf: Any) -> Any:
+        return _callers(leaf.array, kind) if isinstance(leaf, _Result) else leaf
+
+    return _machine.backend().map_leaves(value, found)
 
 
 def _callers(array: np.ndarray, kind: str) -> Any:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from opentrn import _core, strict
+from opentrn import strict
 from opentrn.errors import ArgumentError, require
 from opentrn.nki import isa as nisa
-from opentrn.nki._machine import is_tensor, machine, ndarray
+from opentrn.nki._machine import backend, is_tensor, machine, ndarray
 from opentrn.types import dtypes
 from opentrn.types.isa_enums import MemoryRegion
 
@@ -109,7 +109,7 @@ def _binary(op, x, y, dtype):
     )
     out_dtype = _chosen(dtype, x, y)
     if x_is_tile and y_is_tile:
-        shape = _core.common_shape(x.shape, y.shape)
+        shape = backend().common_shape(x.shape, y.shape)
         x, y = broadcast_view(x, shape), broadcast_view(y, shape)
         if x.buffer == MemoryRegion.psum and y.buffer == MemoryRegion.psum:
             y = copy(y)  # the Vector engine reads at most one operand from PSUM
@@ -515,7 +515,7 @@ def _remainder(x, y, rounding, dtype, sign_of_divisor: bool):
     out_dtype = _chosen(dtype, x, y)
     like = x if is_tensor(x) else y
     if is_tensor(x) and is_tensor(y):
-        shape = _core.common_shape(x.shape, y.shape)
+        shape = backend().common_shape(x.shape, y.shape)
         like = x if tuple(x.shape) == shape else broadcast_view(x, shape)
     x, y = _as_fp32(_as_tile_like(x, like)), _as_fp32(_as_tile_like(y, like))
     quotient = rounding(divide(x, y, dtypes.float32))
