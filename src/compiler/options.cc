@@ -139,8 +139,7 @@ void check(const Options& options) {
   check_casts(options);
   check_sparsity(options);
   if (options.weight_type == WeightType::kAsGiven) return;
-  const bool mx = options.weight_type == WeightType::kMxFp8 || options.weight_type == WeightType::kMxFp4;
-  if (mx && !arch::core_features(options.generation).matmul_mx)
+  if (is_microscaled(options.weight_type) && !arch::core_features(options.generation).matmul_mx)
     throw Fault(
         FaultKind::kInput, "compiler.option",
         fmt::format("MX weights on NeuronCore-v{}, which has no MX product", version(options.generation)),

@@ -50,8 +50,6 @@ std::optional<WeightType> narrow_type(std::string_view text, opentrn::Generation
               "none, int8, fp8_e4m3, fp8_e5m2, or fp8_e4m3fn, mxfp8 and mxfp4 on trn3");
 }
 
-bool is_microscaled(WeightType type) { return type == WeightType::kMxFp8 || type == WeightType::kMxFp4; }
-
 int64_t rows_of_number(WeightType type) { return is_microscaled(type) ? numerics::kMxPack : 1; }
 
 int64_t rows_of_scale(WeightType type, int64_t rows) {

@@ -14,6 +14,7 @@
 
 namespace opentrn::decoder {
 
+using compiler::is_microscaled;
 using compiler::WeightType;
 
 // Behind the name of a narrow weight: its scales.
@@ -23,7 +24,6 @@ inline const std::string kScale = "_scale";
 // Input fault decoder.element for other words.
 std::optional<WeightType> narrow_type(std::string_view text, opentrn::Generation generation);
 
-bool is_microscaled(WeightType type);
 // Of a weight in one element of it, and of its scales: 1 and all, or 4 and 32 of MX.
 int64_t rows_of_number(WeightType type);
 int64_t rows_of_scale(WeightType type, int64_t rows);

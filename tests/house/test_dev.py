@@ -40,10 +40,10 @@ def test_counts_add_up():
 def test_slow_functions_are_summed_over_their_cases(tmp_path: Path):
     report = tmp_path / "junit.xml"
     report.write_text("""<testsuites><testsuite>
-      <testcase classname="tests.cli.test_a" name="test_x[1]" time="1.2"/>
-      <testcase classname="tests.cli.test_a" name="test_x[2]" time="1.2"/>
+      <testcase classname="tests.cli.test_a" name="test_x[1]" time="0.3"/>
+      <testcase classname="tests.cli.test_a" name="test_x[2]" time="0.3"/>
       <testcase classname="tests.cli.test_a.TestGroup" name="test_y" time="2.5"/>
-      <testcase classname="tests.cli.test_a" name="test_z" time="0.9"/>
+      <testcase classname="tests.cli.test_a" name="test_z" time="0.45"/>
     </testsuite></testsuites>""")
     assert testing.slow_functions(report) == ["tests/cli/test_a.py::test_x", "tests/cli/test_a.py::test_y"]
 

@@ -25,7 +25,7 @@ all of tests/ without any: ./dev test tests/cli -k json
 _WHOLE = OUT / "pytest.xml"  # pytest's report of all tests
 SLOW = ROOT / "tests" / "slow.txt"
 LONG = ROOT / "tests" / "long.txt"
-_SLOW_S = 1.0  # of all cases of a test function together
+_SLOW_S = 0.5  # of all cases of a test function together
 _SLOW_HEAD = f"""\
 # The test functions that took more than {_SLOW_S:g} s, all cases together, on the machine that recorded them.
 # `./dev test --quick` leaves them out; `./dev test --record-slow` writes this file after a whole run.

@@ -19,8 +19,6 @@
 namespace opentrn::compiler {
 namespace {
 
-bool is_microscaled(WeightType type) { return type == WeightType::kMxFp8 || type == WeightType::kMxFp4; }
-
 int64_t quantise(Function& function, const PassInput& input, PassCounts& counts) {
   const WeightType type = input.options.weight_type;
   if (type == WeightType::kAsGiven) return 0;
