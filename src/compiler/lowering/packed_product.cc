@@ -18,6 +18,7 @@
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/tile_source.h"
+#include "numerics/mx.h"
 
 namespace opentrn::compiler {
 
@@ -27,7 +28,7 @@ namespace {
 constexpr int64_t kWeightPanelBytes = 64 * 1024;
 constexpr int64_t kPanelColumnsMax = 2048;  // enough for long runs of memory
 constexpr int64_t kActivationBytes = 32 * 1024;
-constexpr int64_t kMxPack = 4;
+constexpr int64_t kMxPack = numerics::kMxPack;
 constexpr int64_t kQuadrant = 32;         // partitions
 constexpr int64_t kScalesOfQuadrant = 4;  // rows of a quadrant that hold scales
 constexpr int64_t kTagPack = 4;
