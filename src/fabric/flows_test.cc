@@ -281,7 +281,8 @@ TEST(FlowsProperty, IncrementalRatesAreThoseOfAFreshStart) {
         ++next;
       } else if (kind == 2) {
         const LinkId link = static_cast<LinkId>(random() % c.network.links.size());
-        c.network.links[static_cast<size_t>(link)].bytes_per_s = int64_t{1 + random() % 50} * 777'777'777;
+        c.network.links[static_cast<size_t>(link)].bytes_per_s =
+            static_cast<int64_t>(1 + random() % 50) * 777'777'777;
         flows.set_rate(link, c.network.links[static_cast<size_t>(link)].bytes_per_s);
       } else if (flows.next_end() != INT64_MAX) {
         for (FlowId ended : flows.advance(flows.next_end()))

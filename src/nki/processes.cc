@@ -22,6 +22,12 @@ constexpr const char* kLetter = "a letter of another process";
 // How the launch ended in a process: the first byte of its results.
 enum class Outcome : uint8_t { kDone, kFailed, kFailedByOthers };
 
+std::vector<std::byte> letter_of(Outcome outcome, std::span<const std::byte> content) {
+  std::vector<std::byte> letter(1 + content.size(), static_cast<std::byte>(outcome));
+  std::ranges::copy(content, letter.begin() + 1);
+  return letter;
+}
+
 using isa::file::Reader;
 using isa::file::Writer;
 
@@ -197,8 +203,7 @@ std::vector<std::vector<std::byte>> Processes::hear_all() {
 }
 
 std::vector<std::vector<std::byte>> Processes::finish(const std::vector<std::byte>& results) {
-  std::vector<std::byte> letter = {static_cast<std::byte>(Outcome::kDone)};
-  letter.insert(letter.end(), results.begin(), results.end());
+  const std::vector<std::byte> letter = letter_of(Outcome::kDone, results);
   is_over_ = true;
   for (int process = 0; process < count(); ++process)
     if (process != transport_->process()) letters_->send(process, kResults, letter, true);
@@ -208,10 +213,8 @@ std::vector<std::vector<std::byte>> Processes::finish(const std::vector<std::byt
 void Processes::fail(const std::string& text, bool because_of_others) {
   if (is_over_) return;
   is_over_ = true;
-  std::vector<std::byte> letter = {
-      static_cast<std::byte>(because_of_others ? Outcome::kFailedByOthers : Outcome::kFailed)};
-  const auto said = std::as_bytes(std::span(text));
-  letter.insert(letter.end(), said.begin(), said.end());
+  const std::vector<std::byte> letter = letter_of(
+      because_of_others ? Outcome::kFailedByOthers : Outcome::kFailed, std::as_bytes(std::span(text)));
   for (int process = 0; process < count(); ++process)
     if (process != transport_->process()) letters_->send(process, kResults, letter, true);
   if (because_of_others) return static_cast<void>(hear_all());

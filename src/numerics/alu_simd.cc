@@ -284,7 +284,7 @@ struct Reduce {
   // Fewer elements than lanes: those that got none do not take part.
   template <class Op>
   HWY_ATTR HWY_INLINE float short_row(const float* a) const {
-    HWY_ALIGN float p[kReduceLanes];
+    HWY_ALIGN float p[kReduceLanes] = {};
     std::copy_n(a, n, p);
     size_t count = n;
     for (size_t w = kReduceLanes / 2; w > 0; w /= 2) {

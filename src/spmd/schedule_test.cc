@@ -323,7 +323,9 @@ TEST(Schedule, IsWhatTheDefinitionSays) {
     for (size_t s = 0; s < steps.size(); ++s)
       if (std::holds_alternative<Collective>(steps[s]) && result.steps[s].end_ns == result.end_ns)
         ends_with_part = false;
-    if (ends_with_part) EXPECT_NEAR(result.end_ns, result.parts_ns + result.exposed_ns, 1e-9);
+    if (ends_with_part) {
+      EXPECT_NEAR(result.end_ns, result.parts_ns + result.exposed_ns, 1e-9);
+    }
   }
 }
 
