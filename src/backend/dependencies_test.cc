@@ -168,10 +168,11 @@ TEST(Dependencies, PropertyTheyOrderWhatConflictsAndListNothingElse) {
         // What one register moves twice by the same number may be known to lie apart.
         ASSERT_EQ((before[i] & ~wanted[i]).count(), 0u) << "seed " << seed << " instruction " << i;
         for (InstructionIndex j = 0; j < i; ++j) {
-          if (wanted[i].test(j) && !before[i].test(j) && obvious.conflict(j, i))
+          if (wanted[i].test(j) && !before[i].test(j) && obvious.conflict(j, i)) {
             ASSERT_TRUE(program->operand(program->instruction(i), 0).indirect != 0 ||
                         program->operand(program->instruction(i), 1).indirect != 0)
                 << "seed " << seed << " instruction " << i << " after " << j;
+          }
         }
       }
     }

@@ -180,7 +180,9 @@ TEST(Footprint, WhateverMeetsTheCoveredMeetsTheCover) {
     const Footprint cover = draw(), old = draw(), later = draw();
     if (!cover.covers(old)) continue;
     ++covered;
-    if (may_overlap(later, old)) ASSERT_TRUE(may_overlap(later, cover)) << "trial " << trial;
+    if (may_overlap(later, old)) {
+      ASSERT_TRUE(may_overlap(later, cover)) << "trial " << trial;
+    }
   }
   EXPECT_GT(covered, 100);
   EXPECT_TRUE(

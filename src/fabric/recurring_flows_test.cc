@@ -62,7 +62,9 @@ TEST(RecurringFlows, WhereNothingRecursTheyDoNotPay) {
   for (LinkId link = 0; link < kLinks; ++link) {
     other.start(link, flow_over(link, 1'000'000'000));
     other.next_end();
-    if (link == 2) EXPECT_TRUE(other.pays());  // little has been solved yet
+    if (link == 2) {
+      EXPECT_TRUE(other.pays());  // little has been solved yet
+    }
   }
   EXPECT_FALSE(other.pays());
   for (int64_t turn = 0; turn < 2 * kLinks; ++turn) {

@@ -112,7 +112,9 @@ TEST(AtenRules, MaximaAloneAreOneReduction) {
                               {{value}, list({2, 2}), list({1, 1}), list({0, 0}), list({1, 1})});
     EXPECT_THAT(evaluated<float>(body, *made[0]), ElementsAre(5, 9, 8, 9));
     EXPECT_EQ(made[1].has_value(), reads_places);
-    if (reads_places) EXPECT_THAT(evaluated<int64_t>(body, *made[1]), ElementsAre(1, 5, 6, 5));
+    if (reads_places) {
+      EXPECT_THAT(evaluated<int64_t>(body, *made[1]), ElementsAre(1, 5, 6, 5));
+    }
   }
 }
 

@@ -137,14 +137,15 @@ std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& insta
     throw Fault(FaultKind::kInput, "plan.price", fmt::format("there is no kind of price '{}'", query.kind),
                 fmt::format("one of: {}", fmt::join(kinds, ", ")));
   std::optional<Rate> latest;
-  const auto limit = query.as_of.empty() ? std::nullopt : std::optional(need_day(query.as_of));
+  const bool has_limit = !query.as_of.empty();
+  const auto limit = has_limit ? need_day(query.as_of) : std::chrono::sys_days::max();
   const auto of_kind = [&](const Rate& rate) { return rate.kind == query.kind; };
   std::vector<Rate> rates;
   if (query.file) rates = rates_of(*query.file, instance);
   if (std::ranges::none_of(rates, of_kind)) rates = rates_of(tables.facts(), instance);
   for (const Rate& rate : rates) {
     if (rate.kind != query.kind) continue;
-    if (limit && (rate.date.empty() || *day_of(rate.date) > *limit)) continue;
+    if (has_limit && (rate.date.empty() || *day_of(rate.date) > limit)) continue;
     latest = rate;
   }
   return latest;

@@ -156,7 +156,9 @@ TEST(Search, NoTwoPlansSayTheSame) {
   ASSERT_GT(found.best.size(), 3u);
   std::set<std::pair<double, double>> seen;
   for (const Estimate& each : found.best) {
-    if (each.layout.dp == 1) EXPECT_TRUE(each.layout.zero == 0 || each.layout.zero == 3);
+    if (each.layout.dp == 1) {
+      EXPECT_TRUE(each.layout.zero == 0 || each.layout.zero == 3);
+    }
     EXPECT_TRUE(seen.emplace(each.step_s, each.memory.total()).second) << to_string(each.layout);
   }
 }

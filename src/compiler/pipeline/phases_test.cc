@@ -50,9 +50,12 @@ TEST(Phases, EachKeepsItsPromiseAndThoseBeforeIt) {
               {.after = {}, .reached = [&](const PhaseRow& row, const graph::Function& function) {
                  reached.emplace_back(row.name);
                  for (const PhaseRow& earlier : phases())
-                   if (earlier.phase <= row.phase && earlier.phase != Phase::kCanonical)
+                   if (earlier.phase <= row.phase && earlier.phase != Phase::kCanonical) {
                      EXPECT_EQ(earlier.broken(function, input), "") << earlier.name << " after " << row.name;
-                 if (row.phase == Phase::kCanonical) EXPECT_EQ(row.broken(function, input), "");
+                   }
+                 if (row.phase == Phase::kCanonical) {
+                   EXPECT_EQ(row.broken(function, input), "");
+                 }
                }});
     EXPECT_THAT(reached, ElementsAre("inlined", "typed", "canonical", "expanded", "recognised", "ready"));
     EXPECT_EQ(counts.activations, level == Level::k2 ? 1 : 0);

@@ -196,7 +196,9 @@ TEST(RecogniseAttention, TakesASoftCapOfTheScores) {
   graph::Module mixed = parsed(capped("50.0", "%scale"));
   EXPECT_EQ(recognise_attention(mixed.entry()), 1);
   graph::walk(mixed.entry(), mixed.entry().body(), [&](graph::OpId id) {
-    if (const auto op = attention_of(mixed.entry().op(id))) EXPECT_EQ(op->cap, 0.125);
+    if (const auto op = attention_of(mixed.entry().op(id))) {
+      EXPECT_EQ(op->cap, 0.125);
+    }
   });
 }
 
