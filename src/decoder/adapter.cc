@@ -55,12 +55,6 @@ double scale_of(const Json& json) {
   return scale;
 }
 
-std::vector<float> decoded(const StoredTensor& tensor) {
-  std::vector<float> values(static_cast<size_t>(tensor.element_count()));
-  import::weights::decode(tensor.encoding, tensor.bytes, values);
-  return values;
-}
-
 }  // namespace
 
 Adapter::Adapter(import::weights::Checkpoint file) : file_(std::move(file)) {
@@ -73,8 +67,9 @@ namespace {
 
 bool has_equal_values(const StoredTensor& one, const StoredTensor& other) {
   if (one.shape != other.shape) return false;
-  if (one.encoding == other.encoding) return std::ranges::equal(one.bytes, other.bytes);
-  return decoded(one) == decoded(other);
+  if (one.encoding == other.encoding && !one.rows && !other.rows)
+    return std::ranges::equal(one.bytes, other.bytes);
+  return one.decoded() == other.decoded();
 }
 
 }  // namespace
@@ -114,7 +109,7 @@ Adapter::Change Adapter::of(std::string_view tensor, int64_t rows, int64_t colum
 }
 
 void Adapter::Change::add_to(int64_t first, int64_t count, std::span<float> values) const {
-  const std::vector<float> a = decoded(*a_), b = decoded(*b_);
+  const std::vector<float> a = a_->decoded(), b = b_->decoded();
   const int64_t rank = a_->shape[0], columns = a_->shape[1];
   for (int64_t row = 0; row < count; ++row) {
     float* out = values.data() + row * columns;

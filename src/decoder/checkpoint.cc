@@ -79,8 +79,7 @@ OrderedJson checkpoint_json(const Config& config, const WrittenKind& matrices,
 
 // A tensor's numbers as they are written; rows of queries and keys as two halves of each head.
 std::vector<std::byte> written(const Config& config, const StoredTensor& tensor, const WrittenKind& kind) {
-  std::vector<float> values(static_cast<size_t>(tensor.element_count()));
-  import::weights::decode(tensor.encoding, tensor.bytes, values);
+  const std::vector<float> values = tensor.decoded();
   const bool is_turned = config.rows_interleaved && (tensor.name.find(".attn_q.") != std::string::npos ||
                                                      tensor.name.find(".attn_k.") != std::string::npos);
   const int64_t rows = tensor.shape[0];

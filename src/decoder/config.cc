@@ -216,8 +216,7 @@ void add_rope_of_gguf(Config& config, const Gguf& file) {
   if (table->element_count() != config.head_features / 2)
     refuse_config(fmt::format("rope_freqs.weight has {} elements; heads have {} pairs of features",
                               table->element_count(), config.head_features / 2));
-  std::vector<float> divisors(static_cast<size_t>(config.head_features / 2));
-  import::weights::decode(table->encoding, table->bytes, divisors);
+  const std::vector<float> divisors = table->decoded();
   config.rope_divisors.assign(divisors.begin(), divisors.end());
 }
 

@@ -16,6 +16,14 @@
 
 namespace opentrn::decoder {
 
+// How matrices are kept narrower than the type of a program.
+struct NarrowWeights {
+  compiler::WeightType type = compiler::WeightType::kInt8;
+  bool per_tensor = false;  // one scale for each matrix of the checkpoint; else one for each of its outputs
+  // Modules of the checkpoint that stay as they are: names, or parts of names between dots.
+  std::vector<std::string> kept;
+};
+
 struct Config {
   std::string architecture;  // as the file names it: "llama", "qwen2"
   std::string name;          // of the model; may be empty
@@ -82,9 +90,9 @@ struct Config {
   // Granite's factors.
   double embedding_scale = 1, residual_scale = 1, logit_divisor = 1;
   double attention_scale = 0;  // of the scores; 0: 1 / sqrt(head_features)
-  // Of the matrices of layers, which then have scales (narrow.h); none: that of the program. Not of tables of
-  // embeddings, the head and the router.
-  std::optional<compiler::WeightType> narrow;
+  // Of the matrices of layers, which then have scales (narrow.h); none: they have the program's type. Not of
+  // tables of embeddings, the head and the router.
+  std::optional<NarrowWeights> narrow;
   // llama.cpp turns neighbouring features of these architectures, and its files have rows in that order.
   bool rows_interleaved = false;
 

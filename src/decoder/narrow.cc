@@ -8,6 +8,7 @@
 
 #include "arch/core_features.h"
 #include "base/fault.h"
+#include "base/utf8.h"
 #include "compiler/analysis/packed_product.h"
 #include "numerics/mx.h"
 #include "numerics/quantise.h"
@@ -42,12 +43,46 @@ bool is_of(const arch::CoreFeatures& core, WeightType type) {
 
 }  // namespace
 
-std::optional<WeightType> narrow_type(std::string_view text, opentrn::Generation generation) {
-  if (text == "none") return std::nullopt;
+namespace {
+
+WeightType narrow_type(std::string_view text, opentrn::Generation generation) {
   const auto found = std::ranges::find(kFormats, text, &Format::text);
   if (found != kFormats.end() && is_of(arch::core_features(generation), found->type)) return found->type;
-  throw Fault(FaultKind::kInput, "decoder.element", fmt::format("weights of {}", text),
+  throw Fault(FaultKind::kInput, "decoder.element",
+              fmt::format("weights of {}", printable(std::string(text))),
               "none, int8, fp8_e4m3, fp8_e5m2, or fp8_e4m3fn, mxfp8 and mxfp4 on trn3");
+}
+
+void add_word(NarrowWeights& how, std::string_view word) {
+  constexpr std::string_view kExcept = "except=";
+  const bool per_tensor = word == "per_tensor_symmetric";
+  if (per_tensor && is_microscaled(how.type))
+    throw Fault(FaultKind::kInput, "decoder.element", "MX types have a scale for each block of 32 numbers",
+                "without per_tensor_symmetric, or int8 or fp8");
+  if (per_tensor || word == "per_channel_symmetric")
+    how.per_tensor = per_tensor;
+  else if (word.starts_with(kExcept) && word.size() > kExcept.size())
+    how.kept.emplace_back(word.substr(kExcept.size()));
+  else
+    throw Fault(
+        FaultKind::kInput, "decoder.element",
+        fmt::format("narrow weights with '{}'", printable(std::string(word))),
+        "behind the type: per_channel_symmetric, per_tensor_symmetric, except=MODULE, with commas between");
+}
+
+}  // namespace
+
+std::optional<NarrowWeights> narrow_weights(std::string_view text, opentrn::Generation generation) {
+  if (text == "none") return std::nullopt;
+  NarrowWeights how;
+  size_t end = std::min(text.find(','), text.size());
+  how.type = narrow_type(text.substr(0, end), generation);
+  while (end < text.size()) {
+    const size_t begin = end + 1;
+    end = std::min(text.find(',', begin), text.size());
+    add_word(how, text.substr(begin, end - begin));
+  }
+  return how;
 }
 
 int64_t rows_of_number(WeightType type) { return is_microscaled(type) ? numerics::kMxPack : 1; }
@@ -80,22 +115,25 @@ bool microscale(DType numbers_type, std::span<const float> values, size_t column
 
 }  // namespace
 
-void quantise(WeightType type, std::span<float> values, int64_t columns, int64_t groups, std::byte* numbers,
-              std::byte* scales, std::string_view name) {
+void quantise(const NarrowWeights& how, std::span<float> values, std::span<const int64_t> tensors,
+              int64_t groups, std::byte* numbers, std::byte* scales, std::string_view name) {
+  int64_t columns = 0;
+  for (const int64_t count : tensors) columns += count;
   const auto width = static_cast<size_t>(columns), of_group = values.size() / static_cast<size_t>(groups);
-  const NarrowTypes kept = narrow_types(type, 1, static_cast<int64_t>(of_group / width), columns);
+  const auto rows = static_cast<int64_t>(of_group / width);
+  const NarrowTypes kept = narrow_types(how.type, 1, rows, columns);
   const auto number_bytes = static_cast<size_t>(kept.numbers.byte_count()),
              scale_bytes = static_cast<size_t>(kept.scales.byte_count());
-  const DType dtype = format_of(type).numbers;
+  const DType dtype = format_of(how.type).numbers;
+  const std::span<const int64_t> together = how.per_tensor ? tensors : std::span<const int64_t>();
   for (size_t group = 0; group < static_cast<size_t>(groups); ++group) {
     const std::span<float> own = values.subspan(group * of_group, of_group);
     std::byte *to = numbers + group * number_bytes, *of_scales = scales + group * scale_bytes;
+    const std::span<float> scales_of_group{reinterpret_cast<float*>(of_scales), width};
     const bool is_finite =
-        is_microscaled(type)
-            ? microscale(dtype, own, width,
-                         static_cast<size_t>(rows_held(type, static_cast<int64_t>(of_group / width))), to,
-                         of_scales)
-            : numerics::quantise_columns(dtype, own, {reinterpret_cast<float*>(of_scales), width}, to);
+        is_microscaled(how.type)
+            ? microscale(dtype, own, width, static_cast<size_t>(rows_held(how.type, rows)), to, of_scales)
+            : numerics::quantise_columns(dtype, own, scales_of_group, to, together);
     if (!is_finite)
       throw Fault(FaultKind::kInput, "decoder.weights",
                   fmt::format("{} has numbers that are not finite", name));

@@ -7,9 +7,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "arch/arch.h"
 #include "compiler/weights/weight_type.h"
+#include "decoder/config.h"
 #include "graph/type.h"
 
 namespace opentrn::decoder {
@@ -21,8 +23,17 @@ using compiler::WeightType;
 inline const std::string kScale = "_scale";
 
 // "int8", "fp8_e4m3", "fp8_e5m2" and, on NeuronCore-v4, "fp8_e4m3fn", "mxfp8" and "mxfp4"; "none" for none.
-// Input fault decoder.element for other words.
-std::optional<WeightType> narrow_type(std::string_view text, opentrn::Generation generation);
+// Behind it, with commas, NxD Inference's words: "per_tensor_symmetric", "per_channel_symmetric" (which holds
+// without either), and "except=MODULE" as often as needed. Input fault decoder.element for other words.
+std::optional<NarrowWeights> narrow_weights(std::string_view text, opentrn::Generation generation);
+
+// Whether a weight ("layers.3.qkv") of a model with narrow weights is one of them. Input fault
+// decoder.element where exceptions name one of several modules that a program reads as one matrix.
+bool is_narrow(const Config& config, std::string_view weight);
+// Those of a layer that are, by their names in it ("qkv").
+std::vector<std::string_view> narrow_matrices(const Config& config, int64_t layer);
+// Input fault decoder.element for an exception that names no module of the model.
+void expect_kept_modules(const Config& config);
 
 // Of a weight in one element of it, and of its scales: 1 and all, or 4 and 32 of MX.
 int64_t rows_of_number(WeightType type);
@@ -38,9 +49,10 @@ struct NarrowTypes {
 NarrowTypes narrow_types(WeightType type, int64_t groups, int64_t rows, int64_t columns);
 
 // values [rows, columns], rows of `groups` below each other, by numerics/quantise.h; a group's last rows of
-// MX are zeros. `values` is overwritten. `numbers` and `scales` have the bytes of narrow_types(). Input fault
-// decoder.weights, with `name`, for numbers that are not finite.
-void quantise(WeightType type, std::span<float> values, int64_t columns, int64_t groups, std::byte* numbers,
-              std::byte* scales, std::string_view name);
+// MX are zeros. `tensors`: columns of the checkpoint's matrices that lie side by side. `values` is
+// overwritten. `numbers` and `scales` have the bytes of narrow_types(). Input fault decoder.weights, with
+// `name`, for numbers that are not finite.
+void quantise(const NarrowWeights& how, std::span<float> values, std::span<const int64_t> tensors,
+              int64_t groups, std::byte* numbers, std::byte* scales, std::string_view name);
 
 }  // namespace opentrn::decoder

@@ -38,7 +38,8 @@ TEST(Narrow, ElementsAreTheNearestOnes) {
     double largest;
   } formats[] = {{"int8", 127}, {"fp8_e4m3", 240}, {"fp8_e5m2", 57344}, {"fp8_e4m3fn", 448}};
   for (const auto& [text, largest] : formats) {
-    const WeightType type = *narrow_type(text, opentrn::Generation::kV4);
+    const NarrowWeights how = *narrow_weights(text, opentrn::Generation::kV4);
+    const WeightType type = how.type;
     constexpr size_t kColumns = 7, kGroups = 3, kRows = 40;
     const NarrowTypes kept = narrow_types(type, kGroups, kRows, kColumns);
     const ElementType element = kept.numbers.element();
@@ -49,8 +50,8 @@ TEST(Narrow, ElementsAreTheNearestOnes) {
       values.push_back(i % kColumns == 4 ? 0.0F : static_cast<float>(random.uniform() - 0.5));
     const std::vector<float> before = values;
     std::vector<std::byte> narrow(values.size());
-    quantise(type, values, kColumns, kGroups, narrow.data(), reinterpret_cast<std::byte*>(scales.data()),
-             "w");
+    quantise(how, values, std::vector<int64_t>{kColumns}, kGroups, narrow.data(),
+             reinterpret_cast<std::byte*>(scales.data()), "w");
     for (size_t column = 0; column < kColumns * kGroups; ++column) {
       const size_t first = column / kColumns * kRows * kColumns + column % kColumns;
       double most = 0;
@@ -74,7 +75,8 @@ TEST(Narrow, MicroscaledGroupsAreTilesOfTheirOwn) {
   SplitMix64 random(6);
   constexpr int64_t kColumns = 5, kGroups = 2, kRows = 160, kHeld = 256;
   for (const char* text : {"mxfp8", "mxfp4"}) {
-    const WeightType type = *narrow_type(text, opentrn::Generation::kV4);
+    const NarrowWeights how = *narrow_weights(text, opentrn::Generation::kV4);
+    const WeightType type = how.type;
     const bool is_fp4 = type == WeightType::kMxFp4;
     const NarrowTypes kept = narrow_types(type, kGroups, kRows, kColumns);
     ASSERT_EQ(kept.numbers, graph::Type::tensor(is_fp4 ? ElementType::kUI16 : ElementType::kUI32,
@@ -86,7 +88,7 @@ TEST(Narrow, MicroscaledGroupsAreTilesOfTheirOwn) {
     const std::vector<float> before = values;
     std::vector<std::byte> numbers(static_cast<size_t>(kept.numbers.byte_count())),
         scales(static_cast<size_t>(kept.scales.byte_count()));
-    quantise(type, values, kColumns, kGroups, numbers.data(), scales.data(), "w");
+    quantise(how, values, std::vector<int64_t>{kColumns}, kGroups, numbers.data(), scales.data(), "w");
     const DType x4 = is_fp4 ? DType::kFloat4E2M1FnX4 : DType::kFloat8E4M3FnX4;
     const double unit = is_fp4 ? 0.25 : 0.0625;  // of the largest number between two of them, of a block
     for (int64_t row = 0; row < kGroups * kHeld; ++row)
@@ -104,15 +106,56 @@ TEST(Narrow, MicroscaledGroupsAreTilesOfTheirOwn) {
   }
 }
 
+// Columns of a matrix of the checkpoint have its scale.
+TEST(Narrow, OneScaleForEachTensor) {
+  const NarrowWeights how = *narrow_weights("int8,per_tensor_symmetric", opentrn::Generation::kV2);
+  std::vector<float> values{127,  4, -8, 1,
+                            -254, 3, 2,  1270};  // [2, 4]: two matrices of three and one columns
+  std::vector<float> scales(4);
+  std::vector<std::byte> numbers(values.size());
+  quantise(how, values, std::vector<int64_t>{3, 1}, 1, numbers.data(),
+           reinterpret_cast<std::byte*>(scales.data()), "w");
+  EXPECT_EQ(scales, (std::vector<float>{2, 2, 2, 10}));
+  std::vector<int> found;
+  for (const std::byte number : numbers) found.push_back(static_cast<int8_t>(number));
+  EXPECT_EQ(found, (std::vector<int>{64, 2, -4, 0, -127, 2, 1, 127}));
+}
+
+Config two_layers() {
+  Config config;
+  config.architecture = "llama";
+  config.layers = 2;
+  return config;
+}
+
+TEST(Narrow, ModulesThatStay) {
+  using Words = std::vector<std::string_view>;
+  Config config = two_layers();
+  config.narrow = narrow_weights("int8,except=self_attn,except=model.layers.1.mlp.down_proj,except=lm_head",
+                                 opentrn::Generation::kV2);
+  expect_kept_modules(config);
+  EXPECT_EQ(narrow_matrices(config, 0), (Words{"gate_up", "down"}));
+  EXPECT_EQ(narrow_matrices(config, 1), (Words{"gate_up"}));
+  config.narrow->kept = {"layers.1", "q_proj"};
+  EXPECT_THROW(is_narrow(config, "layers.0.qkv"), Fault);  // k and v are read with q
+  EXPECT_EQ(narrow_matrices(config, 1), Words());
+  config.narrow->kept = {"attn"};  // no word of a name
+  EXPECT_THROW(expect_kept_modules(config), Fault);
+  config.experts = 8;
+  config.narrow->kept = {"block_sparse_moe"};
+  expect_kept_modules(config);
+  EXPECT_EQ(narrow_matrices(config, 0), (Words{"qkv", "output"}));
+}
+
 TEST(Narrow, WhatIsNone) {
-  EXPECT_EQ(narrow_type("none", opentrn::Generation::kV2), std::nullopt);
-  EXPECT_THROW(narrow_type("int4", opentrn::Generation::kV4), Fault);
-  EXPECT_THROW(narrow_type("fp8_e4m3fn", opentrn::Generation::kV3), Fault);
-  EXPECT_THROW(narrow_type("mxfp4", opentrn::Generation::kV3), Fault);
+  EXPECT_EQ(narrow_weights("none", opentrn::Generation::kV2), std::nullopt);
+  for (const char* text : {"int4", "fp8_e4m3fn", "mxfp4", "", "int8,", "int8,except=", "int8,per_row"})
+    EXPECT_THROW(narrow_weights(text, opentrn::Generation::kV3), Fault) << text;
+  EXPECT_THROW(narrow_weights("mxfp4,per_tensor_symmetric", opentrn::Generation::kV4), Fault);
   for (const float bad : {std::nanf(""), -std::numeric_limits<float>::infinity()}) {
     std::vector<float> values{1, bad}, scales(1);
     std::vector<std::byte> narrow(2);
-    EXPECT_THROW(quantise(WeightType::kInt8, values, 1, 1, narrow.data(),
+    EXPECT_THROW(quantise({}, values, std::vector<int64_t>{1}, 1, narrow.data(),
                           reinterpret_cast<std::byte*>(scales.data()), "w"),
                  Fault);
   }

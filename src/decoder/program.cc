@@ -1,5 +1,6 @@
 #include "decoder/program.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <optional>
@@ -179,7 +180,7 @@ class StepBuilder : private StepOps {
   }
   template <typename Part>
   Matrix matrix_of(const std::string& name, Part&& part) {
-    if (!config_.narrow) return {part(name)};
+    if (!is_narrow(config_, weight_name(name))) return {part(name)};
     const ValueId value = part(name);
     return {value, part(name + kScale)};
   }

@@ -70,6 +70,7 @@ struct Weight {
   // Of a matrix that products read: how many lie below each other, and how many rows each has, which are not
   // its type's where it is microscaled (narrow.h).
   int64_t groups = 1, rows = 0;
+  std::vector<int64_t> tensors = {};  // columns of the checkpoint's matrices that lie side by side in it
 };
 
 // An EAGLE-3 head's fc, in its model (Config::feature_layers).

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -65,26 +66,37 @@ BufferPtr pieces_of(const sim::Buffer& whole, int64_t columns, int64_t element_b
   return made;
 }
 
+// Whether two layers' parts between sums have one graph.
+bool has_same_graph(const Config& config, PartKind kind, int64_t one, int64_t other) {
+  if (kind == PartKind::kAttention && config.is_windowed(one) != config.is_windowed(other)) return false;
+  const auto narrow = [&](int64_t layer) {
+    std::vector<std::string_view> matrices = narrow_matrices(config, layer);
+    std::erase_if(matrices, [&](std::string_view part) {
+      return (part == "qkv" || part == "output") != (kind == PartKind::kAttention);
+    });
+    return matrices;
+  };
+  return narrow(one) == narrow(other);
+}
+
 // What one rank has of each weight.
 class Cutter {
  public:
   Cutter(const Config& whole, int64_t ranks, int64_t rank)
-      : whole_(whole),
-        part_(part_of(whole, ranks)),
-        ranks_(ranks),
-        rank_(rank),
-        is_microscaled_(whole.narrow && is_microscaled(*whole.narrow)) {}
+      : whole_(whole), part_(part_of(whole, ranks)), ranks_(ranks), rank_(rank) {}
 
   BufferPtr cut(const Weight& weight, const BufferPtr& from) const {
     std::string name = weight.name.substr(weight.name.rfind('.') + 1);
     const bool is_scale = name.ends_with(kScale);
     if (is_scale) name.resize(name.size() - kScale.size());
+    // Of a weight that is as it was, pieces are rows.
+    const bool in_blocks = (is_scale || !weight.tensors.empty()) && is_in_blocks(weight, name);
     const int64_t columns = weight.type.dim(weight.type.rank() - 1);
     const int64_t rows = weight.type.rank() == 1 ? 1 : weight.type.dim(0);
     const int64_t bytes = graph::storage_bytes(weight.type.element());
     const std::vector<Piece> all_rows{{0, rows, rows}}, all_columns{{0, columns, columns}};
     const auto by_rows = [&](std::vector<Piece> pieces) {
-      if (is_microscaled_) pieces = of_microscaled(std::move(pieces), is_scale);
+      if (in_blocks) pieces = of_microscaled(std::move(pieces), is_scale);
       return pieces_of(*from, columns, bytes, pieces, all_columns);
     };
     const auto by_columns = [&](std::vector<Piece> pieces) {
@@ -94,7 +106,7 @@ class Cutter {
     if (name == "sinks") return by_columns({{rank_ * part_.heads, (rank_ + 1) * part_.heads, part_.heads}});
     const bool is_cut_by_rows =
         name == "output" || name == "down" || name == "experts_down" || name == "shared_down";
-    const bool is_of_columns = is_scale && !is_microscaled_;
+    const bool is_of_columns = is_scale && !in_blocks;
     if (is_of_columns && is_cut_by_rows) return from;  // all ranks have them
     if (name == "output") return by_rows({queries()});
     if (name == "gate_up") return by_columns(twice(whole_.feed_forward));
@@ -102,7 +114,7 @@ class Cutter {
     if (name == "down") return by_rows({share(whole_.feed_forward)});
     if (name == "experts_gate_up" || name == "experts_gate_up_bias")
       return by_columns(twice(whole_.expert_features));
-    if (name == "experts_down") return by_rows(of_experts());
+    if (name == "experts_down") return by_rows(of_experts(in_blocks));
     if (name == "shared_gate_up") return by_columns(twice(whole_.shared_features));
     if (name == "shared_down") return by_rows({share(whole_.shared_features)});
     if (name == "head") return by_columns({share(whole_.vocabulary)});
@@ -119,16 +131,22 @@ class Cutter {
     return {first + begin, first + end, padded};
   }
   std::vector<Piece> twice(int64_t features) const { return {share(features), share(features, features)}; }
-  std::vector<Piece> of_experts() const {
+  std::vector<Piece> of_experts(bool in_blocks) const {
+    const int64_t features = whole_.expert_features;
     std::vector<Piece> pieces;
     for (int64_t i = 0; i < whole_.experts; ++i)
-      pieces.push_back(share(whole_.expert_features, i * held(whole_.expert_features)));
+      pieces.push_back(share(features, i * (in_blocks ? held(features) : features)));
     return pieces;
   }
-  int64_t held(int64_t rows) const { return whole_.narrow ? rows_held(*whole_.narrow, rows) : rows; }
+  int64_t held(int64_t rows) const { return rows_held(whole_.narrow->type, rows); }
+  bool is_in_blocks(const Weight& weight, std::string_view part) const {
+    const std::string_view name = weight.name;
+    return whole_.narrow && is_microscaled(whole_.narrow->type) &&
+           is_narrow(whole_, fmt::format("{}{}", name.substr(0, name.rfind('.') + 1), part));
+  }
   // Rows as elements of numbers, or of scales, that hold several; those of a part are whole tiles again.
   std::vector<Piece> of_microscaled(std::vector<Piece> pieces, bool is_scale) const {
-    const WeightType type = *whole_.narrow;
+    const WeightType type = whole_.narrow->type;
     for (Piece& piece : pieces) {
       const int64_t in_one = is_scale ? rows_of_scale(type, piece.padded) : rows_of_number(type);
       piece = {piece.begin / in_one, (piece.end + in_one - 1) / in_one, held(piece.padded) / in_one};
@@ -150,7 +168,6 @@ class Cutter {
   const Config& whole_;
   Config part_;
   int64_t ranks_, rank_;
-  bool is_microscaled_;
 };
 
 DType exchanged(graph::ElementType element) {
@@ -163,19 +180,25 @@ DType exchanged(graph::ElementType element) {
 
 // Ranks share the rows of some matrices, in whole blocks of numbers that have one scale.
 void expect_whole_blocks(const Config& config, int64_t ranks) {
-  if (ranks == 1 || !config.narrow || !is_microscaled(*config.narrow)) return;
+  if (ranks == 1 || !config.narrow || !is_microscaled(config.narrow->type)) return;
   const Config part = part_of(config, ranks);
-  const auto expect = [&](int64_t rows, std::string_view of) {
-    const int64_t block = rows_of_scale(*config.narrow, rows);
-    if (rows % block == 0) return;
+  const auto expect = [&](int64_t rows, std::string_view matrix, std::string_view of) {
+    const int64_t block = rows_of_scale(config.narrow->type, rows);
+    const auto is_in_blocks = [&](int64_t layer) {
+      const std::vector<std::string_view> narrow = narrow_matrices(config, layer);
+      return std::ranges::find(narrow, matrix) != narrow.end();
+    };
+    if (rows % block == 0 || std::ranges::none_of(std::views::iota(int64_t{0}, config.layers), is_in_blocks))
+      return;
     throw Fault(FaultKind::kInput, "decoder.ranks",
                 fmt::format("a rank of {} has {} {}, and {} numbers of a microscaled matrix share a scale",
                             ranks, rows, of, block),
                 "fewer ranks, or weights of another type");
   };
-  expect(part.query_features(), "features of queries");
-  expect(part.experts == 0 ? part.feed_forward : part.expert_features, "features between two products");
-  expect(part.shared_features, "features of the shared expert");
+  expect(part.query_features(), "output", "features of queries");
+  if (part.experts == 0) return expect(part.feed_forward, "down", "features between two products");
+  expect(part.expert_features, "experts_down", "features between two products");
+  if (part.shared_features > 0) expect(part.shared_features, "shared_down", "features of the shared expert");
 }
 
 }  // namespace
@@ -238,9 +261,9 @@ int64_t Ranks::weight_bytes() const {
 
 const Ranks::Part& Ranks::part(const Bucket& bucket, PartKind kind, int64_t layer) {
   // The first layer that has the same graph.
-  int64_t like = 0;
-  if (kind == PartKind::kAttention && layer > 0)
-    for (like = 1; part_.is_windowed(like) != part_.is_windowed(layer);) ++like;
+  int64_t like = kind == PartKind::kAttention && layer > 0 ? 1 : 0;
+  if (kind != PartKind::kLogits)
+    while (!has_same_graph(part_, kind, like, layer)) ++like;
   Part& made = parts_[{bucket, kind, like}];
   if (made.model) return made;
   compiler::Options options;

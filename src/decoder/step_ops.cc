@@ -90,10 +90,10 @@ graph::ValueId StepOps::dot(ValueId a, Dims a_batch, int64_t a_contracted, Value
 graph::ValueId StepOps::product(ValueId x, const Matrix& weight) {
   const Dims dims{builder_.type(x).dim(0), builder_.type(weight.value).dim(1)};
   if (!weight.scale) return dot(x, {}, 1, weight.value, {}, 0, dims);
-  if (is_microscaled(*config_.narrow)) {
+  if (is_microscaled(config_.narrow->type)) {
     const ElementType of_x = builder_.type(x).element();
     if (of_x == ElementType::kF32) x = builder_.convert(x, ElementType::kBF16);
-    const int64_t depth = builder_.type(x).dim(1), held = rows_held(*config_.narrow, depth);
+    const int64_t depth = builder_.type(x).dim(1), held = rows_held(config_.narrow->type, depth);
     return compiler::mx_product_call(builder_, with_columns(x, held), weight.value, *weight.scale);
   }
   const ValueId sums = dot(x, {}, 1, narrow(weight.value), {}, 0, dims);

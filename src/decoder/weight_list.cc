@@ -15,13 +15,17 @@ using graph::Type;
 
 namespace {
 
-// That a layer's products read, `groups` below each other: with its scales where it is narrow.
+// That a layer's products read, `groups` below each other: with its scales where it is narrow. `tensors`:
+// columns of the checkpoint's matrices, side by side.
 void add_matrix(std::vector<Weight>& list, const Config& config, const std::string& name, ElementType element,
-                int64_t groups, int64_t rows, int64_t columns) {
-  if (!config.narrow)
-    return list.push_back({name, Type::tensor(element, {groups * rows, columns}), groups, rows});
-  NarrowTypes kept = narrow_types(*config.narrow, groups, rows, columns);
-  list.push_back({name, std::move(kept.numbers), groups, rows});
+                int64_t groups, int64_t rows, std::vector<int64_t> tensors) {
+  int64_t columns = 0;
+  for (const int64_t count : tensors) columns += count;
+  if (!is_narrow(config, name))
+    return list.push_back(
+        {name, Type::tensor(element, {groups * rows, columns}), groups, rows, std::move(tensors)});
+  NarrowTypes kept = narrow_types(config.narrow->type, groups, rows, columns);
+  list.push_back({name, std::move(kept.numbers), groups, rows, std::move(tensors)});
   list.push_back({name + kScale, std::move(kept.scales)});
 }
 
@@ -31,13 +35,16 @@ void add_mixture(std::vector<Weight>& list, const Config& config, const std::str
   const auto add = [&](const char* part, ElementType type, int64_t rows, int64_t columns) {
     list.push_back({layer + part, Type::tensor(type, {rows, columns})});
   };
-  const auto add_read = [&](const char* part, int64_t groups, int64_t rows, int64_t columns) {
-    add_matrix(list, config, layer + part, element, groups, rows, columns);
+  const auto add_read = [&](const char* part, int64_t groups, int64_t rows, std::vector<int64_t> tensors) {
+    add_matrix(list, config, layer + part, element, groups, rows, std::move(tensors));
   };
   const int64_t hidden = config.hidden, features = config.expert_features, shared = config.shared_features;
   add("router", ElementType::kF32, hidden, config.experts);
-  add_read("experts_gate_up", config.experts, hidden, 2 * features);
-  add_read("experts_down", config.experts, features, hidden);
+  // gpt-oss's files have the two in turns, in one matrix.
+  const std::vector<int64_t> gate_up =
+      config.expert_biases() ? std::vector<int64_t>{2 * features} : std::vector<int64_t>{features, features};
+  add_read("experts_gate_up", config.experts, hidden, gate_up);
+  add_read("experts_down", config.experts, features, {hidden});
   if (config.expert_biases()) {
     list.push_back({layer + "router_bias", Type::tensor(ElementType::kF32, {config.experts})});
     add("experts_gate_up_bias", ElementType::kF32, config.experts, 2 * features);
@@ -45,19 +52,20 @@ void add_mixture(std::vector<Weight>& list, const Config& config, const std::str
   }
   if (shared == 0) return;
   add("shared_gate", ElementType::kF32, hidden, 1);
-  add_read("shared_gate_up", 1, hidden, 2 * shared);
-  add_read("shared_down", 1, shared, hidden);
+  add_read("shared_gate_up", 1, hidden, {shared, shared});
+  add_read("shared_down", 1, shared, {hidden});
 }
 
 }  // namespace
 
 std::vector<Weight> weights(const Config& config, ElementType element) {
+  expect_kept_modules(config);
   std::vector<Weight> list;
   const auto matrix = [&](std::string name, int64_t rows, int64_t columns) {
     list.push_back({std::move(name), Type::tensor(element, {rows, columns})});
   };
-  const auto read = [&](const std::string& name, int64_t rows, int64_t columns) {
-    add_matrix(list, config, name, element, 1, rows, columns);
+  const auto read = [&](const std::string& name, int64_t rows, std::vector<int64_t> tensors) {
+    add_matrix(list, config, name, element, 1, rows, std::move(tensors));
   };
   const auto vector = [&](std::string name, int64_t size) {
     list.push_back({std::move(name), Type::tensor(ElementType::kF32, {size})});
@@ -81,26 +89,29 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     const auto named = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
     if (!config.eagle || config.eagle3) norm(named("attention_norm"));
     if (config.eagle3) norm(named("hidden_norm"));
-    read(named("qkv"), config.eagle3 ? 2 * config.hidden : config.hidden, config.qkv_features());
+    const int64_t queries = config.query_features(), keys = config.kv_features();
+    read(named("qkv"), config.eagle3 ? 2 * config.hidden : config.hidden,
+         config.plain ? std::vector<int64_t>{config.qkv_features()}
+                      : std::vector<int64_t>{queries, keys, keys});
     if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
     if (config.qk_norm) {
       vector(named("q_norm"), config.head_features);
       vector(named("k_norm"), config.head_features);
     }
     if (config.sinks) vector(named("sinks"), config.heads);
-    read(named("output"), config.query_features(), config.hidden);
+    read(named("output"), config.query_features(), {config.hidden});
     if (config.output_bias) vector(named("output_bias"), config.hidden);
     if (config.norms_after) norm(named("after_attention_norm"));
     norm(named("feed_forward_norm"));
     if (config.plain) {
-      read(named("up"), config.hidden, config.feed_forward);
+      read(named("up"), config.hidden, {config.feed_forward});
       vector(named("up_bias"), config.feed_forward);
     } else if (config.experts == 0) {
-      read(named("gate_up"), config.hidden, 2 * config.feed_forward);
+      read(named("gate_up"), config.hidden, {config.feed_forward, config.feed_forward});
     } else {
       add_mixture(list, config, named(""), element);
     }
-    if (config.experts == 0) read(named("down"), config.feed_forward, config.hidden);
+    if (config.experts == 0) read(named("down"), config.feed_forward, {config.hidden});
     if (config.plain) vector(named("down_bias"), config.hidden);
     if (config.norms_after) norm(named("after_feed_forward_norm"));
   }

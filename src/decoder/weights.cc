@@ -1,7 +1,5 @@
 #include "decoder/weights.h"
 
-#include "decoder/checkpoint.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -28,99 +26,6 @@ namespace {
 
 // Rows that are decoded and turned together: 32 elements of 16 bits are a cache line.
 constexpr int64_t kRowsTogether = 32;
-
-struct NameRow {
-  std::string_view part, gguf, hugging_face;  // of a layer; {} is its number
-};
-constexpr NameRow kNames[] = {
-    {"embedding", "token_embd.weight", "model.embed_tokens.weight"},
-    {"norm", "output_norm.weight", "model.norm.weight"},
-    {"head", "output.weight", "lm_head.weight"},
-    {"attention_norm", "blk.{}.attn_norm.weight", "model.layers.{}.input_layernorm.weight"},
-    {"q", "blk.{}.attn_q.weight", "model.layers.{}.self_attn.q_proj.weight"},
-    {"k", "blk.{}.attn_k.weight", "model.layers.{}.self_attn.k_proj.weight"},
-    {"v", "blk.{}.attn_v.weight", "model.layers.{}.self_attn.v_proj.weight"},
-    {"q_bias", "blk.{}.attn_q.bias", "model.layers.{}.self_attn.q_proj.bias"},
-    {"k_bias", "blk.{}.attn_k.bias", "model.layers.{}.self_attn.k_proj.bias"},
-    {"v_bias", "blk.{}.attn_v.bias", "model.layers.{}.self_attn.v_proj.bias"},
-    {"q_norm", "blk.{}.attn_q_norm.weight", "model.layers.{}.self_attn.q_norm.weight"},
-    {"k_norm", "blk.{}.attn_k_norm.weight", "model.layers.{}.self_attn.k_norm.weight"},
-    {"output", "blk.{}.attn_output.weight", "model.layers.{}.self_attn.o_proj.weight"},
-    {"output_bias", "blk.{}.attn_output.bias", "model.layers.{}.self_attn.o_proj.bias"},
-    {"hidden_norm", "", "model.layers.{}.hidden_norm.weight"},
-    {"sinks", "blk.{}.attn_sinks.weight", "model.layers.{}.self_attn.sinks"},
-    {"feed_forward_norm", "blk.{}.ffn_norm.weight", "model.layers.{}.post_attention_layernorm.weight"},
-    {"gate", "blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gate_proj.weight"},
-    {"up", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"},
-    {"down", "blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"},
-    {"fc", "", "fc.weight"},
-    {"fc_bias", "", "fc.bias"},
-};
-
-// Where Gemma 2 and 3, which norm what a layer gives, have other names.
-constexpr NameRow kNormsAfter[] = {
-    {"after_attention_norm", "", "model.layers.{}.post_attention_layernorm.weight"},
-    {"feed_forward_norm", "", "model.layers.{}.pre_feedforward_layernorm.weight"},
-    {"after_feed_forward_norm", "", "model.layers.{}.post_feedforward_layernorm.weight"},
-};
-// Of layers with a mixture of experts; the second {} is an expert's number. GGUF files have the experts of a
-// layer in one tensor.
-constexpr NameRow kMixtral[] = {
-    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.block_sparse_moe.gate.weight"},
-    {"expert_gate", "blk.{}.ffn_gate_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w1.weight"},
-    {"expert_up", "blk.{}.ffn_up_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w3.weight"},
-    {"expert_down", "blk.{}.ffn_down_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"},
-};
-constexpr NameRow kQwenMoe[] = {
-    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.mlp.gate.weight"},
-    {"expert_gate", "blk.{}.ffn_gate_exps.weight", "model.layers.{}.mlp.experts.{}.gate_proj.weight"},
-    {"expert_up", "blk.{}.ffn_up_exps.weight", "model.layers.{}.mlp.experts.{}.up_proj.weight"},
-    {"expert_down", "blk.{}.ffn_down_exps.weight", "model.layers.{}.mlp.experts.{}.down_proj.weight"},
-    {"shared_gate", "blk.{}.ffn_gate_inp_shexp.weight", "model.layers.{}.mlp.shared_expert_gate.weight"},
-    {"shared_expert_gate", "blk.{}.ffn_gate_shexp.weight",
-     "model.layers.{}.mlp.shared_expert.gate_proj.weight"},
-    {"shared_expert_up", "blk.{}.ffn_up_shexp.weight", "model.layers.{}.mlp.shared_expert.up_proj.weight"},
-    {"shared_expert_down", "blk.{}.ffn_down_shexp.weight",
-     "model.layers.{}.mlp.shared_expert.down_proj.weight"},
-};
-// gpt-oss's; both kinds of files have the experts of a layer in one tensor. Hugging Face's of `experts_...`
-// have
-// "_blocks" and "_scales" behind them where they are MXFP4.
-constexpr NameRow kGptOss[] = {
-    {"feed_forward_norm", "blk.{}.post_attention_norm.weight",
-     "model.layers.{}.post_attention_layernorm.weight"},
-    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.mlp.router.weight"},
-    {"router_bias", "blk.{}.ffn_gate_inp.bias", "model.layers.{}.mlp.router.bias"},
-    {"expert_gate", "blk.{}.ffn_gate_exps.weight", ""},
-    {"expert_up", "blk.{}.ffn_up_exps.weight", ""},
-    {"expert_down", "blk.{}.ffn_down_exps.weight", ""},
-    {"expert_gate_bias", "blk.{}.ffn_gate_exps.bias", ""},
-    {"expert_up_bias", "blk.{}.ffn_up_exps.bias", ""},
-    {"experts_gate_up", "", "model.layers.{}.mlp.experts.gate_up_proj"},
-    {"experts_down", "", "model.layers.{}.mlp.experts.down_proj"},
-    {"experts_gate_up_bias", "", "model.layers.{}.mlp.experts.gate_up_proj_bias"},
-    {"experts_down_bias", "blk.{}.ffn_down_exps.bias", "model.layers.{}.mlp.experts.down_proj_bias"},
-};
-// GPT-2's; files have them with "transformer." in front, or without.
-constexpr NameRow kGpt2[] = {
-    {"embedding", "", "wte.weight"},
-    {"positions", "", "wpe.weight"},
-    {"norm", "", "ln_f.weight"},
-    {"norm_bias", "", "ln_f.bias"},
-    {"head", "", "lm_head.weight"},
-    {"attention_norm", "", "h.{}.ln_1.weight"},
-    {"attention_norm_bias", "", "h.{}.ln_1.bias"},
-    {"qkv", "", "h.{}.attn.c_attn.weight"},
-    {"qkv_bias", "", "h.{}.attn.c_attn.bias"},
-    {"output", "", "h.{}.attn.c_proj.weight"},
-    {"output_bias", "", "h.{}.attn.c_proj.bias"},
-    {"feed_forward_norm", "", "h.{}.ln_2.weight"},
-    {"feed_forward_norm_bias", "", "h.{}.ln_2.bias"},
-    {"up", "", "h.{}.mlp.c_fc.weight"},
-    {"up_bias", "", "h.{}.mlp.c_fc.bias"},
-    {"down", "", "h.{}.mlp.c_proj.weight"},
-    {"down_bias", "", "h.{}.mlp.c_proj.bias"},
-};
 
 // Numbers of a file, on the way into memory of the device's type.
 class Target {
@@ -205,11 +110,10 @@ class Loader {
 
   // One at a time, as it is in fp32 in between.
   void load_narrow(const Weight& weight, std::byte* numbers, std::byte* scales) {
-    const int64_t columns = weight.type.dim(1);
-    std::vector<float> values(static_cast<size_t>(weight.groups * weight.rows * columns));
+    std::vector<float> values(static_cast<size_t>(weight.groups * weight.rows * weight.type.dim(1)));
     begin(weight, Target(ElementType::kF32, reinterpret_cast<std::byte*>(values.data())));
     run_tasks();
-    quantise(*config_.narrow, values, columns, weight.groups, numbers, scales, weight.name);
+    quantise(*config_.narrow, values, weight.tensors, weight.groups, numbers, scales, weight.name);
   }
 
   void begin(const Weight& weight, Target target) {
@@ -252,7 +156,8 @@ class Loader {
   void expect_all_read() const {
     std::vector<std::string_view> others;
     for (const StoredTensor& tensor : tensors_.all())
-      if (!read_.contains(tensor.name) && !is_known_otherwise(tensor.name)) others.emplace_back(tensor.name);
+      if (!read_.contains(tensor.name) && !is_known_otherwise(tensor.name) && !adds_nothing(tensor))
+        others.emplace_back(tensor.name);
     if (others.empty()) return;
     const size_t shown = std::min<size_t>(others.size(), 3);
     throw Fault(FaultKind::kNotModelled, "decoder.architecture",
@@ -261,6 +166,12 @@ class Loader {
                             printable(fmt::format("{}", fmt::join(std::span(others).first(shown), ", "))),
                             others.size() > shown ? ", ..." : ""),
                 "models with more parts run as a graph: torch.export and `opentrn run`");
+  }
+
+  // Tools that quantise write biases of zeros to matrices that have none.
+  static bool adds_nothing(const StoredTensor& tensor) {
+    return tensor.name.ends_with(".bias") &&
+           std::ranges::all_of(tensor.decoded(), [](float v) { return v == 0; });
   }
 
   // Tables that follow from the configuration, and the copy of a tied table.
@@ -364,18 +275,7 @@ class Loader {
 
   std::string name_of(std::string_view part) const { return name_of(part, names_); }
   std::string name_of(std::string_view part, Names names) const {
-    std::span<const NameRow> table = config_.plain ? std::span<const NameRow>(kGpt2) : kNames;
-    const std::span<const NameRow> mixture =
-        config_.architecture == "llama" ? std::span<const NameRow>(kMixtral) : kQwenMoe;
-    if (config_.expert_biases() && std::ranges::find(kGptOss, part, &NameRow::part) != std::end(kGptOss))
-      table = kGptOss;
-    else if (config_.experts > 0 && std::ranges::find(mixture, part, &NameRow::part) != mixture.end())
-      table = mixture;
-    if (config_.norms_after && std::ranges::find(kNormsAfter, part, &NameRow::part) != std::end(kNormsAfter))
-      table = kNormsAfter;
-    const auto row = std::ranges::find(table, part, &NameRow::part);
-    OPENTRN_CHECK(row != table.end(), "no name for {}", part);
-    return fmt::format(fmt::runtime(names == Names::kGguf ? row->gguf : row->hugging_face), layer_, expert_);
+    return tensor_name(config_, names, part, layer_, expert_);
   }
 
   const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
@@ -410,7 +310,7 @@ class Loader {
     if (is_of_bytes ? found->encoding != Encoding::kU8 : found->encoding >= Encoding::kU8)
       throw Fault(FaultKind::kInput, "decoder.weights",
                   fmt::format("{} is {}", name, import::weights::name(found->encoding)),
-                  "U8 are the blocks and scales of MXFP4 experts, and nothing else");
+                  "config.json's quantization_config says how such numbers become a matrix");
     if (found->shape != shape)
       throw Fault(FaultKind::kInput, "decoder.weights",
                   fmt::format("{} is [{}]; the model's sizes ask for [{}]", name,
@@ -434,7 +334,7 @@ class Loader {
         std::vector<float> values(static_cast<size_t>(width));
         for (int64_t r = row; r < std::min(count, row + kPart); ++r) {
           interrupt::poll();
-          decode_row(from, r, values);
+          from.decode_rows(r, values);
           for (int64_t i = 0; i < width; ++i)
             target.put(r * target_width + place(i), values[static_cast<size_t>(i)]);
         }
@@ -459,8 +359,8 @@ class Loader {
       change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth, from);
     transposed(
         [this, &from, first_of_file, turned](int64_t row, std::span<float> values) {
-          decode_row(from, first_of_file + (turned ? interleaved_row(row, config_.head_features) : row),
-                     values);
+          from.decode_rows(first_of_file + (turned ? interleaved_row(row, config_.head_features) : row),
+                           values);
         },
         target, depth, count, first, width, first_row, change);
   }
@@ -493,8 +393,7 @@ class Loader {
     const float more = config_.norms_less_one && part.ends_with("norm") ? 1.0f : 0.0f;
     const bool turned =
         names_ == Names::kGguf && config_.rows_interleaved && (part == "q_bias" || part == "k_bias");
-    std::vector<float> values(static_cast<size_t>(size));
-    import::weights::decode(from.encoding, from.bytes, values);
+    const std::vector<float> values = from.decoded();
     for (int64_t i = 0; i < size; ++i)
       target.put(first + i,
                  values[static_cast<size_t>(turned ? interleaved_row(i, config_.head_features) : i)] + more);
@@ -521,13 +420,6 @@ class Loader {
     }
   }
 
-  static void decode_row(const StoredTensor& from, int64_t row, std::span<float> values) {
-    const size_t bytes = values.size() / static_cast<size_t>(import::weights::block_elements(from.encoding)) *
-                         static_cast<size_t>(import::weights::block_bytes(from.encoding));
-    import::weights::decode(from.encoding, from.bytes.subspan(static_cast<size_t>(row) * bytes, bytes),
-                            values);
-  }
-
   const Config& config_;
   const TensorTable& tensors_;
   Names names_;
@@ -544,24 +436,6 @@ class Loader {
 int64_t interleaved_row(int64_t row, int64_t head_features) {
   const int64_t head = row / head_features, feature = row % head_features, half = head_features / 2;
   return head * head_features + feature % half * 2 + feature / half;
-}
-
-std::optional<std::string> hugging_face_name(std::string_view gguf_name) {
-  for (const NameRow& row : kNames) {
-    const size_t hole = row.gguf.find("{}");
-    if (hole == std::string_view::npos) {
-      if (!row.gguf.empty() && row.gguf == gguf_name) return std::string(row.hugging_face);
-      continue;
-    }
-    const std::string_view before = row.gguf.substr(0, hole), behind = row.gguf.substr(hole + 2);
-    if (!gguf_name.starts_with(before) || !gguf_name.ends_with(behind) ||
-        gguf_name.size() <= before.size() + behind.size())
-      continue;
-    const std::string_view layer = gguf_name.substr(hole, gguf_name.size() - before.size() - behind.size());
-    if (layer.find_first_not_of("0123456789") == std::string_view::npos)
-      return fmt::format(fmt::runtime(row.hugging_face), layer);
-  }
-  return std::nullopt;
 }
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,

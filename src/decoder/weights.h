@@ -9,13 +9,11 @@
 #include "decoder/adapter.h"
 #include "decoder/config.h"
 #include "decoder/program.h"
+#include "decoder/tensor_names.h"
 #include "import/weights/weight_file.h"
 #include "sim/functional/buffer.h"
 
 namespace opentrn::decoder {
-
-// How the tensors of a file are called.
-enum class Names : uint8_t { kGguf, kHuggingFace };
 
 // Row of a file that holds feature `row` of a matrix of queries or keys: llama.cpp lays the two halves of a
 // head's features in turns (Config::rows_interleaved).

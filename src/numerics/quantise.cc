@@ -25,7 +25,8 @@ float largest_quantised(DType type) {
   return 0;
 }
 
-bool quantise_columns(DType type, std::span<float> values, std::span<float> scales, std::byte* narrow) {
+bool quantise_columns(DType type, std::span<float> values, std::span<float> scales, std::byte* narrow,
+                      std::span<const int64_t> together) {
   const float largest = largest_quantised(type);
   const size_t columns = scales.size();
   std::ranges::fill(scales, 0.0F);
@@ -37,6 +38,12 @@ bool quantise_columns(DType type, std::span<float> values, std::span<float> scal
       scales[n] = std::max(scales[n], size);
     }
   if (!is_finite) return false;
+  size_t first = 0;
+  for (const int64_t count : together) {
+    const std::span<float> shared = scales.subspan(first, static_cast<size_t>(count));
+    if (count > 0) std::ranges::fill(shared, std::ranges::max(shared));
+    first += shared.size();
+  }
   for (float& scale : scales) scale = scale / largest == 0 ? 1 : scale / largest;
   for (size_t i = 0; i < values.size(); i += columns)
     for (size_t n = 0; n < columns; ++n)

@@ -15,9 +15,11 @@ namespace opentrn::numerics {
 float largest_quantised(DType type);
 
 // Of values [rows, columns]: scales max |w| / largest number over a column, 1 where all are zeros, and w /
-// scale rounded to nearest even. `values` is overwritten. False, and nothing else is said, where a value is
+// scale rounded to nearest even. `together`: so many columns that lie side by side share the largest of their
+// scales; empty: each has its own. `values` is overwritten. False, and nothing else is said, where a value is
 // not finite.
-bool quantise_columns(DType type, std::span<float> values, std::span<float> scales, std::byte* narrow);
+bool quantise_columns(DType type, std::span<float> values, std::span<float> scales, std::byte* narrow,
+                      std::span<const int64_t> together = {});
 
 // Numbers of a block that share a power of two (OCP Microscaling v1.0).
 inline constexpr size_t kMxBlock = 32;

@@ -103,9 +103,7 @@ Floats floats(std::vector<float> values, const std::vector<int64_t>& shape) {
 Floats decoded(const Gguf& file, const std::string& name) {
   const StoredTensor* tensor = file.tensors.find(name);
   if (!tensor) throw nb::key_error(name.c_str());
-  std::vector<float> values(static_cast<size_t>(tensor->element_count()));
-  import::weights::decode(tensor->encoding, tensor->bytes, values);
-  return floats(std::move(values), tensor->shape);
+  return floats(tensor->decoded(), tensor->shape);
 }
 
 graph::ElementType element_of(const std::string& name) {
@@ -126,7 +124,7 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   std::string instance, int cores_per_rank, const Checkpoint* eagle,
                                   const std::string& quantization) {
   decoder::EngineOptions options;
-  config.narrow = decoder::narrow_type(quantization, arch::resolve_target(target));
+  config.narrow = decoder::narrow_weights(quantization, arch::resolve_target(target));
   options.ranks = ranks;
   options.cores_per_rank = cores_per_rank;
   options.instance = std::move(instance);
@@ -245,7 +243,7 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
   {
     const Unlocked unlocked;
     decoder::Config of_model = decoder::config_of_json(json);
-    of_model.narrow = decoder::narrow_type(quantization, generation);
+    of_model.narrow = decoder::narrow_weights(quantization, generation);
     auto [config, bucket, options] =
         decoder::core_part(of_model, whole, ranks, cores_per_rank,
                            {.fuse_attention = fuse_attention, .sequence_ranks = sequence_ranks});

@@ -1,9 +1,12 @@
 #include <cstring>
 #include <string>
 
+#include <fmt/ranges.h>
+
 #include "base/fault.h"
 #include "decoder/config.h"
 #include "import/weights/gguf.h"
+#include "import/weights/quantised_checkpoint.h"
 #include "import/weights/safetensors.h"
 #include "tests/fuzz/bodies.h"
 #include "tests/fuzz/fuzz.h"
@@ -46,10 +49,49 @@ constexpr std::string_view kSizes[] = {
     "attention.head_count", "attention.head_count_kv", "rope.dimension_count", "attention.key_length"};
 
 void decode_all(const weights::TensorTable& tensors) {
-  for (const weights::StoredTensor& tensor : tensors.all()) {
-    std::vector<float> values(static_cast<size_t>(tensor.element_count()));
-    decode(tensor.encoding, tensor.bytes, values);
+  for (const weights::StoredTensor& tensor : tensors.all()) (void)tensor.decoded();
+}
+
+// A checkpoint's matrices in parts, and what its config.json says of them.
+constexpr std::string_view kMethods[] = {
+    R"({"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8}})",
+    R"({"quantization_config":{"quant_method":"awq","bits":4}})",
+    R"({"quantization_config":{"quant_method":"compressed-tensors"}})",
+    R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[3,5]}})"};
+
+std::vector<std::byte> quantised_seed(SplitMix64& random) {
+  struct Part {
+    std::string_view name, dtype;
+    std::vector<int64_t> shape;
+    size_t bytes;
+  };
+  const Part parts[] = {{"g.qweight", "I32", {2, 16}, 4},      {"g.qzeros", "I32", {2, 2}, 4},
+                        {"g.scales", "F16", {2, 16}, 2},       {"g.g_idx", "I32", {16}, 4},
+                        {"p.weight_packed", "I32", {4, 2}, 4}, {"p.weight_shape", "I64", {2}, 8},
+                        {"p.weight_scale", "BF16", {4, 2}, 2}, {"p.weight_zero_point", "I32", {1, 2}, 4},
+                        {"f.weight", "F8_E4M3", {4, 8}, 1},    {"f.weight_scale_inv", "F32", {2, 2}, 4},
+                        {"n.weight_packed", "U8", {4, 8}, 1},  {"n.weight_scale", "F8_E4M3", {4, 1}, 1}};
+  std::string text;
+  size_t end = 0;
+  for (const Part& part : parts) {
+    size_t bytes = part.bytes;
+    for (const int64_t size : part.shape) bytes *= static_cast<size_t>(size);
+    text += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                        text.empty() ? "{" : ",", part.name, part.dtype, fmt::join(part.shape, ","), end,
+                        end + bytes);
+    end += bytes;
   }
+  File file;
+  file.text(text + "}");
+  const size_t first = file.bytes().size();
+  // A table of groups has numbers below 2.
+  for (size_t i = 0; i < end; ++i) file.put(static_cast<uint8_t>(i % 4 == 0 ? random.below(2) : 0));
+  // Sizes of the matrix in words, 4 and 16, behind the parts of the first matrix and the words.
+  const size_t shape = first + 128 + 16 + 64 + 64 + 32;
+  file.bytes()[shape] = std::byte{4};
+  file.bytes()[shape + 8] = std::byte{16};
+  for (size_t i = 1; i < 8; ++i) file.bytes()[shape + i] = file.bytes()[shape + 8 + i] = std::byte{0};
+  return file.bytes();
 }
 
 std::vector<std::byte> safetensors_seed(SplitMix64& random) {
@@ -66,7 +108,17 @@ std::vector<std::byte> safetensors_seed(SplitMix64& random) {
 
 // Reads everything that the file holds.
 void read_all(Bytes bytes) {
-  if (!weights::is_gguf(bytes)) return decode_all(weights::read_safetensors(bytes, nullptr));
+  if (!weights::is_gguf(bytes)) {
+    decode_all(weights::read_safetensors(bytes, nullptr));
+    for (const std::string_view config : kMethods) {
+      try {
+        decode_all(weights::with_whole_matrices(weights::read_safetensors(bytes, nullptr), config));
+      } catch (const Fault& fault) {
+        if (fault.kind() != FaultKind::kInput && fault.kind() != FaultKind::kNotModelled) throw;
+      }
+    }
+    return;
+  }
   const weights::Gguf file = weights::read_gguf(bytes, nullptr);
   decode_all(file.tensors);
   (void)decoder::config_of(file);
@@ -84,7 +136,7 @@ void weights_bytes(Bytes file) {
 }
 
 std::vector<std::byte> weights_seed(SplitMix64& random) {
-  if (random.below(3) == 0) return safetensors_seed(random);
+  if (random.below(3) == 0) return random.below(2) ? quantised_seed(random) : safetensors_seed(random);
   File file;
   for (const char c : std::string_view("GGUF")) file.put(c);
   const uint64_t tensors = random.below(4) + 1;
@@ -129,8 +181,13 @@ void weights_case(uint64_t seed) {
   const std::vector<std::byte> whole = weights_seed(random);
   if (weights::is_gguf(whole))
     (void)weights::read_gguf(whole, nullptr);
+  else if (const weights::TensorTable tensors = weights::read_safetensors(whole, nullptr);
+           !tensors.find("g.qweight"))
+    decode_all(tensors);
   else
-    (void)weights::read_safetensors(whole, nullptr);
+    for (const std::string_view config : kMethods)
+      if (config.find("awq") == std::string_view::npos)
+        decode_all(weights::with_whole_matrices(tensors, config));
   for (int i = 0; i < 50; ++i) {
     std::vector<std::byte> bad = whole;
     mutate(random, bad, kWords);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/fault.h"
+#include "numerics/convert.h"
 
 namespace opentrn::import::weights {
 
@@ -18,24 +19,13 @@ struct Format {
 };
 
 // By Encoding. Bytes: the static_asserts of ggml-common.h.
-constexpr std::array<Format, kEncodingCount> kFormats{{{"F32", 1, 4, 0},
-                                                       {"F16", 1, 2, 1},
-                                                       {"BF16", 1, 2, 30},
-                                                       {"F64", 1, 8, 28},
-                                                       {"Q4_0", 32, 18, 2},
-                                                       {"Q4_1", 32, 20, 3},
-                                                       {"Q5_0", 32, 22, 6},
-                                                       {"Q5_1", 32, 24, 7},
-                                                       {"Q8_0", 32, 34, 8},
-                                                       {"Q2_K", 256, 84, 10},
-                                                       {"Q3_K", 256, 110, 11},
-                                                       {"Q4_K", 256, 144, 12},
-                                                       {"Q5_K", 256, 176, 13},
-                                                       {"Q6_K", 256, 210, 14},
-                                                       {"MXFP4", 32, 17, 39},
-                                                       {"U8", 1, 1, -1},
-                                                       {"I64", 1, 8, -1},
-                                                       {"BOOL", 1, 1, -1}}};
+constexpr std::array<Format, kEncodingCount> kFormats{
+    {{"F32", 1, 4, 0},       {"F16", 1, 2, 1},       {"BF16", 1, 2, 30},     {"F64", 1, 8, 28},
+     {"Q4_0", 32, 18, 2},    {"Q4_1", 32, 20, 3},    {"Q5_0", 32, 22, 6},    {"Q5_1", 32, 24, 7},
+     {"Q8_0", 32, 34, 8},    {"Q2_K", 256, 84, 10},  {"Q3_K", 256, 110, 11}, {"Q4_K", 256, 144, 12},
+     {"Q5_K", 256, 176, 13}, {"Q6_K", 256, 210, 14}, {"MXFP4", 32, 17, 39},  {"F8_E4M3", 1, 1, -1},
+     {"F8_E5M2", 1, 1, -1},  {"U8", 1, 1, -1},       {"I8", 1, 1, -1},       {"I32", 1, 4, -1},
+     {"I64", 1, 8, -1},      {"BOOL", 1, 1, -1}}};
 
 // ggml's types that are named in messages and not read.
 struct OtherType {
@@ -192,11 +182,10 @@ void q6_k(Byte in, float* out) {
 
 // OCP's microscaling formats, 1.0: a number of FP4 (E2M1), and a scale of E8M0, which is a power of two.
 constexpr std::array<float, 16> kFp4{0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
-float mx_scale(uint8_t bits) { return std::ldexp(1.0F, bits - 127); }
 
 // A scale, 16 bytes of four bits.
 void mxfp4(Byte in, float* out) {
-  const float scale = mx_scale(in[0]);
+  const float scale = power_of_two(in[0]);
   for (int j = 0; j < 16; ++j) {
     out[j] = kFp4[static_cast<size_t>(low(in[1 + j]))] * scale;
     out[j + 16] = kFp4[static_cast<size_t>(high(in[1 + j]))] * scale;
@@ -257,6 +246,10 @@ void decode(Encoding encoding, std::span<const std::byte> blocks, std::span<floa
     case Encoding::kF64: return plain<double>(in, out, [](double v) { return static_cast<float>(v); });
     case Encoding::kF16: return plain<uint16_t>(in, out, half_to_float);
     case Encoding::kI64: return plain<int64_t>(in, out, [](int64_t v) { return static_cast<float>(v); });
+    case Encoding::kF8_E4M3: return numerics::load_f32(DType::kFloat8E4M3Fn, in, out.data(), out.size());
+    case Encoding::kF8_E5M2: return numerics::load_f32(DType::kFloat8E5M2, in, out.data(), out.size());
+    case Encoding::kI8: return plain<int8_t>(in, out, [](int8_t v) { return static_cast<float>(v); });
+    case Encoding::kI32: return plain<int32_t>(in, out, [](int32_t v) { return static_cast<float>(v); });
     case Encoding::kBool:
     case Encoding::kU8: return plain<uint8_t>(in, out, [](uint8_t v) { return static_cast<float>(v); });
     case Encoding::kBF16:
@@ -273,13 +266,20 @@ void decode_mxfp4(std::span<const std::byte> blocks, std::span<const std::byte> 
                   std::span<float> out) {
   OPENTRN_CHECK(blocks.size() == scales.size() * 16 && out.size() == blocks.size() * 2,
                 "{} bytes and {} scales of MXFP4 for {} numbers", blocks.size(), scales.size(), out.size());
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const auto both = static_cast<uint8_t>(blocks[i]);
-    const float scale = mx_scale(static_cast<uint8_t>(scales[i / 16]));
-    out[2 * i] = kFp4[static_cast<size_t>(low(both))] * scale;
-    out[2 * i + 1] = kFp4[static_cast<size_t>(high(both))] * scale;
+  decode_fp4(blocks, out);
+  for (size_t i = 0; i < out.size(); ++i) out[i] *= power_of_two(static_cast<uint8_t>(scales[i / 32]));
+}
+
+void decode_fp4(std::span<const std::byte> bytes, std::span<float> out) {
+  OPENTRN_CHECK(out.size() == bytes.size() * 2, "{} bytes of FP4 for {} numbers", bytes.size(), out.size());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const auto both = static_cast<uint8_t>(bytes[i]);
+    out[2 * i] = kFp4[static_cast<size_t>(low(both))];
+    out[2 * i + 1] = kFp4[static_cast<size_t>(high(both))];
   }
 }
+
+float power_of_two(uint8_t bits) { return std::ldexp(1.0F, bits - 127); }
 
 float half_to_float(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31,

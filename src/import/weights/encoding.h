@@ -29,8 +29,13 @@ enum class Encoding : uint8_t {
   kQ5_K,
   kQ6_K,
   kMXFP4,
-  // Whole numbers: parts of other formats, such as those of decode_mxfp4(), and tables of an EAGLE-3 head.
+  kF8_E4M3,  // without infinities, 448 at most (e4m3fn)
+  kF8_E5M2,
+  // Whole numbers: parts of other formats, such as those of quantised_checkpoint.h, and tables of an EAGLE-3
+  // head.
   kU8,
+  kI8,
+  kI32,
   kI64,
   kBool,
 };
@@ -49,6 +54,12 @@ int64_t block_bytes(Encoding encoding);
 // The numbers of whole blocks, exactly as ggml computes them in fp32. An internal fault where the sizes do
 // not belong to each other.
 void decode(Encoding encoding, std::span<const std::byte> blocks, std::span<float> out);
+
+// Numbers of FP4 (E2M1), two in a byte, the first in its lower half. An internal fault as decode()'s.
+void decode_fp4(std::span<const std::byte> bytes, std::span<float> out);
+
+// 2^(bits - 127), as E8M0 has scales.
+float power_of_two(uint8_t bits);
 
 // MXFP4 in two tensors, as OpenAI publishes gpt-oss: blocks of 16 bytes, each with two neighbouring numbers,
 // the first in its lower half, and a scale of 8 bits (E8M0) for each block. An internal fault where the sizes

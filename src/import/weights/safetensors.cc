@@ -13,6 +13,7 @@
 #include "base/fault.h"
 #include "base/mapped_file.h"
 #include "base/utf8.h"
+#include "import/weights/quantised_checkpoint.h"
 
 namespace opentrn::import::weights {
 
@@ -29,8 +30,9 @@ constexpr uint64_t kHeaderBytesMax = 100'000'000;
 }
 
 std::optional<Encoding> encoding_of(std::string_view dtype) {
-  for (const Encoding encoding : {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kF64,
-                                  Encoding::kU8, Encoding::kI64, Encoding::kBool})
+  for (const Encoding encoding :
+       {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kF64, Encoding::kF8_E4M3,
+        Encoding::kF8_E5M2, Encoding::kU8, Encoding::kI8, Encoding::kI32, Encoding::kI64, Encoding::kBool})
     if (name(encoding) == dtype) return encoding;
   return std::nullopt;
 }
@@ -59,11 +61,12 @@ StoredTensor tensor_of(const std::string& name, const Json& row, std::span<const
   if (!encoding)
     throw Fault(FaultKind::kNotModelled, "safetensors.type",
                 fmt::format("tensor '{}' is {}", shown, printable(dtype)),
-                "take a model with tensors in F32, F16, BF16, F64 or MXFP4's U8");
+                "take a model with tensors in F32, F16, BF16, F64, F8_E4M3, F8_E5M2, or whole numbers of 8, "
+                "32 or 64 bits");
   const uint64_t begin = (*offsets)[0], end = (*offsets)[1];
   if (begin > end || end > data.size())
     malformed(fmt::format("lies at bytes {} to {} of {}", begin, end, data.size()));
-  StoredTensor tensor{name, *encoding, {}, data.subspan(begin, end - begin)};
+  StoredTensor tensor{name, *encoding, {}, data.subspan(begin, end - begin), {}};
   // No product passes the number of bytes, which is that of a file.
   uint64_t elements = static_cast<uint64_t>(block_bytes(*encoding));
   for (const uint64_t dim : *shape) {
@@ -155,7 +158,8 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   Checkpoint result;
   result.config = text_of(folder / "config.json");
   const fs::path index = folder / "model.safetensors.index.json";
-  result.tensors = fs::exists(index) ? read_parts(folder, index) : read_file(folder / "model.safetensors");
+  result.tensors = with_whole_matrices(
+      fs::exists(index) ? read_parts(folder, index) : read_file(folder / "model.safetensors"), result.config);
   return result;
 }
 

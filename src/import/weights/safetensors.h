@@ -21,6 +21,7 @@ struct Checkpoint {
   TensorTable tensors;
 };
 // Input fault checkpoint.folder where a file of it is absent, or is named with a way out of the folder.
+// Matrices that were quantised are read as with_whole_matrices() (quantised_checkpoint.h) says.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
 // The same of an adapter that PEFT saved: adapter_config.json and adapter_model.safetensors.
 Checkpoint read_adapter(const std::filesystem::path& folder);

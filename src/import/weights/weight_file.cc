@@ -15,6 +15,26 @@ int64_t StoredTensor::element_count() const {
   return count;
 }
 
+void StoredTensor::decode_rows(int64_t first, std::span<float> out) const {
+  const auto width = static_cast<size_t>(shape.empty() ? 1 : shape.back());
+  if (rows) {
+    for (size_t at = 0; at < out.size(); at += width) rows->decode(first++, out.subspan(at, width));
+    return;
+  }
+  const auto bytes_of = [&](size_t elements) {
+    return elements / static_cast<size_t>(block_elements(encoding)) *
+           static_cast<size_t>(block_bytes(encoding));
+  };
+  weights::decode(encoding, bytes.subspan(static_cast<size_t>(first) * bytes_of(width), bytes_of(out.size())),
+                  out);
+}
+
+std::vector<float> StoredTensor::decoded() const {
+  std::vector<float> values(static_cast<size_t>(element_count()));
+  decode_rows(0, values);
+  return values;
+}
+
 void TensorTable::add(StoredTensor tensor, std::string_view label) {
   if (!places_.emplace(tensor.name, tensors_.size()).second)
     throw Fault(FaultKind::kInput, std::string(label),

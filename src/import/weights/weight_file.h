@@ -14,13 +14,25 @@
 
 namespace opentrn::import::weights {
 
+// A matrix whose numbers several tensors of a file hold together (quantised_checkpoint.h).
+class Rows {
+ public:
+  virtual ~Rows() = default;
+  // Row `row`, which is as long as `out`.
+  virtual void decode(int64_t row, std::span<float> out) const = 0;
+};
+
 struct StoredTensor {
   std::string name;
   Encoding encoding = Encoding::kF32;
   std::vector<int64_t> shape;  // outermost first
   std::span<const std::byte> bytes;
+  std::shared_ptr<const Rows> rows;  // where it is set, no bytes are
 
   int64_t element_count() const;
+  // Numbers from row `first` on, of rows that are as long as the innermost dimension; whole rows.
+  void decode_rows(int64_t first, std::span<float> out) const;
+  std::vector<float> decoded() const;  // all of them
 };
 
 // Tensors of one file or of several. What the spans refer to is kept by `owners`.

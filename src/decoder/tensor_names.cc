@@ -1,0 +1,143 @@
+#include "decoder/tensor_names.h"
+
+#include <algorithm>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "decoder/checkpoint.h"
+
+namespace opentrn::decoder {
+
+namespace {
+
+struct NameRow {
+  std::string_view part, gguf, hugging_face;  // of a layer; {} is its number
+};
+constexpr NameRow kNames[] = {
+    {"embedding", "token_embd.weight", "model.embed_tokens.weight"},
+    {"norm", "output_norm.weight", "model.norm.weight"},
+    {"head", "output.weight", "lm_head.weight"},
+    {"attention_norm", "blk.{}.attn_norm.weight", "model.layers.{}.input_layernorm.weight"},
+    {"q", "blk.{}.attn_q.weight", "model.layers.{}.self_attn.q_proj.weight"},
+    {"k", "blk.{}.attn_k.weight", "model.layers.{}.self_attn.k_proj.weight"},
+    {"v", "blk.{}.attn_v.weight", "model.layers.{}.self_attn.v_proj.weight"},
+    {"q_bias", "blk.{}.attn_q.bias", "model.layers.{}.self_attn.q_proj.bias"},
+    {"k_bias", "blk.{}.attn_k.bias", "model.layers.{}.self_attn.k_proj.bias"},
+    {"v_bias", "blk.{}.attn_v.bias", "model.layers.{}.self_attn.v_proj.bias"},
+    {"q_norm", "blk.{}.attn_q_norm.weight", "model.layers.{}.self_attn.q_norm.weight"},
+    {"k_norm", "blk.{}.attn_k_norm.weight", "model.layers.{}.self_attn.k_norm.weight"},
+    {"output", "blk.{}.attn_output.weight", "model.layers.{}.self_attn.o_proj.weight"},
+    {"output_bias", "blk.{}.attn_output.bias", "model.layers.{}.self_attn.o_proj.bias"},
+    {"hidden_norm", "", "model.layers.{}.hidden_norm.weight"},
+    {"sinks", "blk.{}.attn_sinks.weight", "model.layers.{}.self_attn.sinks"},
+    {"feed_forward_norm", "blk.{}.ffn_norm.weight", "model.layers.{}.post_attention_layernorm.weight"},
+    {"gate", "blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gate_proj.weight"},
+    {"up", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"},
+    {"down", "blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"},
+    {"fc", "", "fc.weight"},
+    {"fc_bias", "", "fc.bias"},
+};
+
+// Where Gemma 2 and 3, which norm what a layer gives, have other names.
+constexpr NameRow kNormsAfter[] = {
+    {"after_attention_norm", "", "model.layers.{}.post_attention_layernorm.weight"},
+    {"feed_forward_norm", "", "model.layers.{}.pre_feedforward_layernorm.weight"},
+    {"after_feed_forward_norm", "", "model.layers.{}.post_feedforward_layernorm.weight"},
+};
+// Of layers with a mixture of experts; the second {} is an expert's number. GGUF files have the experts of a
+// layer in one tensor.
+constexpr NameRow kMixtral[] = {
+    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.block_sparse_moe.gate.weight"},
+    {"expert_gate", "blk.{}.ffn_gate_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w1.weight"},
+    {"expert_up", "blk.{}.ffn_up_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w3.weight"},
+    {"expert_down", "blk.{}.ffn_down_exps.weight", "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"},
+};
+constexpr NameRow kQwenMoe[] = {
+    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.mlp.gate.weight"},
+    {"expert_gate", "blk.{}.ffn_gate_exps.weight", "model.layers.{}.mlp.experts.{}.gate_proj.weight"},
+    {"expert_up", "blk.{}.ffn_up_exps.weight", "model.layers.{}.mlp.experts.{}.up_proj.weight"},
+    {"expert_down", "blk.{}.ffn_down_exps.weight", "model.layers.{}.mlp.experts.{}.down_proj.weight"},
+    {"shared_gate", "blk.{}.ffn_gate_inp_shexp.weight", "model.layers.{}.mlp.shared_expert_gate.weight"},
+    {"shared_expert_gate", "blk.{}.ffn_gate_shexp.weight",
+     "model.layers.{}.mlp.shared_expert.gate_proj.weight"},
+    {"shared_expert_up", "blk.{}.ffn_up_shexp.weight", "model.layers.{}.mlp.shared_expert.up_proj.weight"},
+    {"shared_expert_down", "blk.{}.ffn_down_shexp.weight",
+     "model.layers.{}.mlp.shared_expert.down_proj.weight"},
+};
+// gpt-oss's; both kinds of files have the experts of a layer in one tensor. Hugging Face's of `experts_...`
+// have "_blocks" and "_scales" behind them where they are MXFP4.
+constexpr NameRow kGptOss[] = {
+    {"feed_forward_norm", "blk.{}.post_attention_norm.weight",
+     "model.layers.{}.post_attention_layernorm.weight"},
+    {"router", "blk.{}.ffn_gate_inp.weight", "model.layers.{}.mlp.router.weight"},
+    {"router_bias", "blk.{}.ffn_gate_inp.bias", "model.layers.{}.mlp.router.bias"},
+    {"expert_gate", "blk.{}.ffn_gate_exps.weight", ""},
+    {"expert_up", "blk.{}.ffn_up_exps.weight", ""},
+    {"expert_down", "blk.{}.ffn_down_exps.weight", ""},
+    {"expert_gate_bias", "blk.{}.ffn_gate_exps.bias", ""},
+    {"expert_up_bias", "blk.{}.ffn_up_exps.bias", ""},
+    {"experts_gate_up", "", "model.layers.{}.mlp.experts.gate_up_proj"},
+    {"experts_down", "", "model.layers.{}.mlp.experts.down_proj"},
+    {"experts_gate_up_bias", "", "model.layers.{}.mlp.experts.gate_up_proj_bias"},
+    {"experts_down_bias", "blk.{}.ffn_down_exps.bias", "model.layers.{}.mlp.experts.down_proj_bias"},
+};
+// GPT-2's; files have them with "transformer." in front, or without.
+constexpr NameRow kGpt2[] = {
+    {"embedding", "", "wte.weight"},
+    {"positions", "", "wpe.weight"},
+    {"norm", "", "ln_f.weight"},
+    {"norm_bias", "", "ln_f.bias"},
+    {"head", "", "lm_head.weight"},
+    {"attention_norm", "", "h.{}.ln_1.weight"},
+    {"attention_norm_bias", "", "h.{}.ln_1.bias"},
+    {"qkv", "", "h.{}.attn.c_attn.weight"},
+    {"qkv_bias", "", "h.{}.attn.c_attn.bias"},
+    {"output", "", "h.{}.attn.c_proj.weight"},
+    {"output_bias", "", "h.{}.attn.c_proj.bias"},
+    {"feed_forward_norm", "", "h.{}.ln_2.weight"},
+    {"feed_forward_norm_bias", "", "h.{}.ln_2.bias"},
+    {"up", "", "h.{}.mlp.c_fc.weight"},
+    {"up_bias", "", "h.{}.mlp.c_fc.bias"},
+    {"down", "", "h.{}.mlp.c_proj.weight"},
+    {"down_bias", "", "h.{}.mlp.c_proj.bias"},
+};
+
+}  // namespace
+
+std::string tensor_name(const Config& config, Names names, std::string_view part, std::string_view layer,
+                        int64_t expert) {
+  std::span<const NameRow> table = config.plain ? std::span<const NameRow>(kGpt2) : kNames;
+  const std::span<const NameRow> mixture =
+      config.architecture == "llama" ? std::span<const NameRow>(kMixtral) : kQwenMoe;
+  if (config.expert_biases() && std::ranges::find(kGptOss, part, &NameRow::part) != std::end(kGptOss))
+    table = kGptOss;
+  else if (config.experts > 0 && std::ranges::find(mixture, part, &NameRow::part) != mixture.end())
+    table = mixture;
+  if (config.norms_after && std::ranges::find(kNormsAfter, part, &NameRow::part) != std::end(kNormsAfter))
+    table = kNormsAfter;
+  const auto row = std::ranges::find(table, part, &NameRow::part);
+  OPENTRN_CHECK(row != table.end(), "no name for {}", part);
+  return fmt::format(fmt::runtime(names == Names::kGguf ? row->gguf : row->hugging_face), layer, expert);
+}
+
+std::optional<std::string> hugging_face_name(std::string_view gguf_name) {
+  for (const NameRow& row : kNames) {
+    const size_t hole = row.gguf.find("{}");
+    if (hole == std::string_view::npos) {
+      if (!row.gguf.empty() && row.gguf == gguf_name) return std::string(row.hugging_face);
+      continue;
+    }
+    const std::string_view before = row.gguf.substr(0, hole), behind = row.gguf.substr(hole + 2);
+    if (!gguf_name.starts_with(before) || !gguf_name.ends_with(behind) ||
+        gguf_name.size() <= before.size() + behind.size())
+      continue;
+    const std::string_view layer = gguf_name.substr(hole, gguf_name.size() - before.size() - behind.size());
+    if (layer.find_first_not_of("0123456789") == std::string_view::npos)
+      return fmt::format(fmt::runtime(row.hugging_face), layer);
+  }
+  return std::nullopt;
+}
+
+}  // namespace opentrn::decoder
