@@ -6,7 +6,8 @@ With a count, so many models of families and sizes that are drawn by the seed ta
 in an environment of its own, without OpenTrn. Writes FOLDER/NAME/ for each model as transformers publishes them
 (save_pretrained), in fp32, with logits.npy beside: those of the tokens in FOLDER/tokens.json, computed in fp64, and
 rounding.json: how far its own in fp32 are from those, as a part of the largest one. Models of ADAPTERS have
-FOLDER/NAME/adapter/ too, a random adapter as PEFT saves it, and logits with it.
+FOLDER/NAME/adapter/ too, a random adapter as PEFT saves it, and logits with it; those of quantised.FORMATS are written
+quantised, and their logits are those of the numbers that these stand for.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import peft
 import torch
 import transformers
+from quantised import FORMATS, quantise
 
 SIZES: dict[str, Any] = {
     "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
@@ -67,7 +69,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3-positions": ("Gemma3", {"sliding_window": 6, "rope_parameters": {
         "full_attention": YARN, "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1000.0}},
         "layer_types": ["full_attention", "sliding_attention"]}),
-}  # fmt: skip
+} | {f"llama-{name}": ("Llama", {"intermediate_size": 160}) for name in FORMATS}  # fmt: skip
 
 
 # Settings of peft.LoraConfig.
@@ -180,7 +182,11 @@ def main() -> None:
     (folder / "tokens.json").write_text(json.dumps(tokens))
     for name, (family, settings) in models(sys.argv[2:]).items():
         model = model_of(family, settings)
-        model.save_pretrained(folder / name)
+        if (quantised := name.removeprefix("llama-")) in FORMATS:
+            with torch.no_grad():
+                quantise(model, quantised, folder / name)
+        else:
+            model.save_pretrained(folder / name)
         if name in ADAPTERS:
             model = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, **ADAPTERS[name])).eval()
             model.save_pretrained(folder / name / "adapter")

@@ -85,6 +85,16 @@ def test_ranks_share_whole_blocks(kind: str, tmp_path: Path) -> None:
     assert distance(two, one) < 0.01
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("mixtral", "self_attn"), ("tiny", "layers.0"), ("odd", "down_proj")])
+def test_modules_that_stay(kind: str, kept: str, tmp_path: Path) -> None:
+    """Of experts alone, as gpt-oss's checkpoints have MX types; ranks cut rows of what stays anywhere."""
+    file = written(model_of(kind), tmp_path / "model")
+    one, two = (logits(file, f"mxfp8,except={kept}", ranks, "f32") for ranks in (1, 2))
+    assert distance(two, one) < 0.01
+    plain, whole = logits(file, "none", 1, "f32"), logits(file, "mxfp8", 1, "f32")
+    assert 0 < distance(one, plain) < distance(whole, plain)
+
+
 def test_ranks_that_would_share_a_block_are_refused(tmp_path: Path) -> None:
     file = written(model_of("odd"), tmp_path / "model")
     with pytest.raises(InputError, match="45 features between two products") as raised:

@@ -23,9 +23,10 @@ FLOATS = {"fp8_e4m3": ml_dtypes.float8_e4m3, "fp8_e5m2": ml_dtypes.float8_e5m2}
 MIXTURE: dict[str, Any] = {"num_local_experts": 8, "num_experts_per_tok": 2}
 
 
-def rounded(matrix: np.ndarray, kind: str, outputs: int) -> np.ndarray:
-    """To numbers of the type times a scale for each output, which are along this axis."""
-    scale = np.abs(matrix).max(axis=1 - outputs, keepdims=True) / np.float32(LARGEST[kind])
+def rounded(matrix: np.ndarray, kind: str, outputs: int | None) -> np.ndarray:
+    """To numbers of the type times a scale for each output, which are along this axis; None: one scale."""
+    axis, matrix = None if outputs is None else 1 - outputs, matrix.astype(np.float32)
+    scale = np.abs(matrix).max(axis=axis, keepdims=True) / np.float32(LARGEST[kind])
     scale = np.where(scale == 0, np.float32(1), scale).astype(np.float32)
     ratio = (matrix / scale).astype(np.float32)
     return (np.rint(ratio) if kind == "int8" else ratio.astype(FLOATS[kind]).astype(np.float32)) * scale
@@ -62,6 +63,44 @@ def test_logits_are_those_of_the_rounded_weights(kind: str, ranks: int, quantiza
     for name, matrix in other.weights.items():
         if matrix.ndim == 2 and is_narrowed(name):
             other.weights[name] = rounded(matrix, quantization, outputs)
+    files = opened(model, other, tmp_path)
+    count = 20
+    found, expected = logits(files[0], count, quantization, ranks), logits(files[1], count)
+    assert np.abs(found - expected).max() < 2e-4 * np.abs(expected).max()
+    plain = logits(files[0], count)
+    assert np.abs(found - plain).max() > 1e-3 * np.abs(plain).max()  # the weights are others
+    assert expected.shape[1] in (VOCABULARY, len(getattr(model, "tokens", [])))
+
+
+# What a model's names have in those that stay, and the modules that say so.
+KEPT = {
+    "tensor": ("int8,per_tensor_symmetric", ()),
+    "attention": ("int8,except=self_attn", ("attn", "c_attn")),
+    "a layer": ("fp8_e4m3,per_channel_symmetric,except=model.layers.1", ("blk.1.", "layers.1.")),
+    "a matrix": ("int8,per_tensor_symmetric,except=down_proj,except=w2", ("ffn_down", ".w2.")),
+}
+
+
+@pytest.mark.parametrize("which", KEPT)
+@pytest.mark.parametrize(("kind", "ranks"), [("tiny", 1), ("tiny", 2), ("mixtral", 1), ("mixtral", 2)])
+def test_a_scale_for_a_tensor_and_modules_that_stay(kind: str, ranks: int, which: str, tmp_path: Path) -> None:
+    quantization, kept = KEPT[which]
+    if kind == "tiny":
+        quantization = quantization.replace(",except=w2", "")
+    elif which == "a matrix":
+        quantization = quantization.replace(",except=down_proj", "")
+    model, other = models(kind)
+    for name, matrix in other.weights.items():
+        if matrix.ndim == 2 and is_narrowed(name) and not any(word in name for word in kept):
+            outputs = None if "per_tensor" in quantization else 0
+            other.weights[name] = rounded(matrix, quantization.split(",")[0], outputs)
+    files = opened(model, other, tmp_path)
+    found, expected = logits(files[0], 20, quantization, ranks), logits(files[1], 20)
+    assert np.abs(found - expected).max() < 2e-4 * np.abs(expected).max()
+    assert np.abs(found - logits(files[0], 20, quantization.split(",")[0], ranks)).max() > 0
+
+
+def opened(model: Any, other: Any, tmp_path: Path) -> list[Any]:
     files = []
     for number, each in enumerate((model, other)):
         folder = tmp_path / str(number)
@@ -70,12 +109,7 @@ def test_logits_are_those_of_the_rounded_weights(kind: str, ranks: int, quantiza
             files.append(_core.read_gguf(each.write(folder)))
         else:
             files.append(_core.read_checkpoint(each.write(folder)))
-    count = 20
-    found, expected = logits(files[0], count, quantization, ranks), logits(files[1], count)
-    assert np.abs(found - expected).max() < 2e-4 * np.abs(expected).max()
-    plain = logits(files[0], count)
-    assert np.abs(found - plain).max() > 1e-3 * np.abs(plain).max()  # the weights are others
-    assert expected.shape[1] in (VOCABULARY, len(getattr(model, "tokens", [])))
+    return files
 
 
 @pytest.mark.parametrize("quantization", LARGEST)
@@ -103,4 +137,9 @@ def test_what_is_no_type(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=kind) as raised:
             LanguageModel(path, target=target, quantization=kind)
         assert raised.value.label == "decoder.element" and "int8" in raised.value.hint
+    for kind, said in (("int8,except=attn", "names no module"), ("int8,except=q_proj", "read as one matrix"),
+                       ("int8,per_row", "'per_row'")):  # fmt: skip
+        with pytest.raises(InputError, match=said) as raised:
+            LanguageModel(path, target="trn2", quantization=kind)
+        assert raised.value.label == "decoder.element"
     LanguageModel(path, target="trn3", quantization="fp8_e4m3fn")

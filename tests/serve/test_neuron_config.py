@@ -24,7 +24,8 @@ DRAWN = Settings(values=False, linear="step=1", served_name="tiny")
     [
         (False, {"num_seqs_buckets": [1, 4]}, HONOURED),
         (False, {"quantization": "bf16"}, HONOURED),
-        (False, {"quantization": "mxfp4"}, REFUSED),
+        (False, {"quantization": "mxfp4"}, HONOURED),
+        (False, {"quantization": "int4"}, REFUSED),
         (False, {"ep_degree": 1}, WITHOUT_EFFECT),
         (False, {"ep_degree": 8}, REFUSED),
         (False, {"on_device_sampling_config": {"all_greedy": True}}, HONOURED),
@@ -48,7 +49,7 @@ def test_each_key_has_a_verdict(nxdi: bool, config: dict[str, Any], verdict: str
 
 def test_every_setting_of_the_tables_is_one():
     names = {row.setting for row in (*KEYS.values(), *NXDI_KEYS.values()) if row.setting} - {
-        "cold", "quantized", "quantization_dtype", "quantization_type",
+        "cold", "quantized", "quantization_dtype", "quantization_type", "modules_to_not_convert", "mx_type",
     }  # fmt: skip
     assert names <= set(Settings.__dataclass_fields__)
     assert all((row.verdict == HONOURED) == bool(row.setting) for row in (*KEYS.values(), *NXDI_KEYS.values()))
@@ -64,12 +65,27 @@ def test_every_setting_of_the_tables_is_one():
         (False, {"enable_structured_outputs": 1}, "neither"),
         (True, {"batch_size": 4, "tkg_batch_size": 8}, "another key"),
         (True, {"target": 2}, "not a name"),
+        (False, {"modules_to_not_convert": ["lm_head"]}, "nothing is quantised"),
+        (True, {"quantized": True, "modules_to_not_convert": "lm_head"}, "not a list of modules"),
         (True, {"tp_degree": 0}, "not a number"),
     ],
 )
 def test_values_that_are_none(nxdi: bool, config: dict[str, Any], match: str):
     with pytest.raises(InputError, match=match):
         applied(DRAWN, config, nxdi=nxdi)
+
+
+@pytest.mark.parametrize(("nxdi", "config", "quantization"), [
+    (True, {"quantized": True}, "int8,per_tensor_symmetric"),
+    (True, {"quantized": True, "quantization_dtype": "f8e4m3", "quantization_type": "per_channel_symmetric",
+            "modules_to_not_convert": ["lm_head", "self_attn"]},
+     "fp8_e4m3,per_channel_symmetric,except=lm_head,except=self_attn"),
+    (True, {"quantized": False}, "none"), (True, {"modules_to_not_convert": []}, "none"),
+    (False, {"quantization": "mxfp4", "modules_to_not_convert": ["self_attn"]}, "mxfp4,except=self_attn"),
+    (False, {"quantization": "bf16"}, "none"),
+])  # fmt: skip
+def test_narrow_weights(nxdi: bool, config: dict[str, Any], quantization: str):
+    assert applied(DRAWN, config, nxdi=nxdi).quantization == quantization
 
 
 def test_buckets_are_the_programs_that_run(tiny_file: Path):

@@ -200,7 +200,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
                         help="type of weights, keys and values (f16, as in llama.cpp)")  # fmt: skip
     parser.add_argument("--quantization", default="none", metavar="TYPE",
                         help="type of the matrices of layers: int8, fp8_e4m3, fp8_e5m2 or, on trn3, fp8_e4m3fn, mxfp8 "
-                             "and mxfp4 (none: that of --dtype)")  # fmt: skip
+                             "and mxfp4 (none: that of --dtype); behind it ,per_tensor_symmetric and "
+                             ",except=MODULE")  # fmt: skip
     cli_model.add_json(parser)
     cli_model.add_progress(parser)
 

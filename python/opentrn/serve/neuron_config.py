@@ -38,7 +38,8 @@ class Key:
 _ONE_CORE = "the model is served by one group of tensor-parallel NeuronCores"
 _KERNELS = "which kernels run is the compiler's choice here"
 _NO_QUANTISATION = "weights are bf16, f16 or f32, and int8, fp8 or MX by --quantization"
-_NARROW = "int8, f8e4m3 or f8e5m2 matrices of layers with a scale for each output; not the head, not embeddings"
+_NARROW = "int8, f8e4m3 or f8e5m2 matrices of layers; not the head, not embeddings"
+_KEPT = "modules whose matrices are not made narrow"
 _ON_DEVICE = (
     "programs give tokens, and no logits, where no request of a step has a grammar, penalty, bias or log probability: "
     "the likeliest ones at temperature 0 and, with do_sample true or all_greedy false, drawn ones, among all tokens or "
@@ -60,11 +61,12 @@ KEYS: Mapping[str, Key] = {
     "decode_context_length_buckets": Key(HONOURED, "the positions of decode programs", "context_buckets"),
     "enable_structured_outputs": Key(HONOURED, "false: requests with a grammar are refused", "structured"),
     "max_logprobs": Key(HONOURED, "more are refused", "max_logprobs"),
-    "quantization": Key(HONOURED, "bf16 alone", "dtype", (None, "bf16")),
+    "quantization": Key(HONOURED, "bf16, or on trn3 matrices of layers in MX types", "mx_type",
+                        (None, "bf16", "mxfp4", "mxfp8")),
     "on_device_sampling_config": Key(HONOURED, _ON_DEVICE, "on_device_sampling"),
     "all2all_backend": Key(WITHOUT_EFFECT, _ONE_CORE),
     "kv_segment_size_buckets": _fixed("a prompt behind a found prefix runs a prefill program over its whole context"),
-    "modules_to_not_convert": _fixed(_NO_QUANTISATION, []),
+    "modules_to_not_convert": Key(HONOURED, _KEPT, "modules_to_not_convert"),
     "fp8_packed_kv": _fixed("keys and values have the weights' type", False),
     "blockwise_fp8": _fixed(_NO_QUANTISATION, False),
     "ep_degree": _fixed(_ONE_CORE, 1),
@@ -108,7 +110,9 @@ NXDI_KEYS: Mapping[str, Key] = {
     "vocab_parallel": Key(WITHOUT_EFFECT, _ONE_CORE),
     "quantized": Key(HONOURED, _NARROW, "quantized"),
     "quantization_dtype": Key(HONOURED, _NARROW, "quantization_dtype", ("int8", "f8e4m3", "f8e5m2")),
-    "quantization_type": Key(HONOURED, "per_channel_symmetric alone", "quantization_type", ("per_channel_symmetric",)),
+    "quantization_type": Key(HONOURED, "a scale for each tensor, or for each of its outputs", "quantization_type",
+                             ("per_tensor_symmetric", "per_channel_symmetric")),
+    "modules_to_not_convert": Key(HONOURED, _KEPT, "modules_to_not_convert"),
     "kv_cache_quant": _fixed("keys and values have the weights' type", False),
     "is_chunked_prefill": _fixed("policy neuron reads long prompts in parts", False),
     "chunked_prefill_config": _fixed("policy neuron reads long prompts in parts"),
@@ -136,7 +140,7 @@ _DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 _LISTS = ("token_buckets", "sequence_buckets", "context_buckets")
 _COUNTS = ("max_num_seqs", "max_model_len", "num_blocks", "max_logprobs", "ranks")
 _SWITCHES = ("structured", "prefix_caching", "cold", "quantized")
-_QUANTISATION = ("quantized", "quantization_dtype", "quantization_type")
+_QUANTISATION = ("quantized", "quantization_dtype", "quantization_type", "mx_type", "modules_to_not_convert")
 _NARROW_TYPES = {"int8": "int8", "f8e4m3": "fp8_e4m3", "f8e5m2": "fp8_e5m2"}
 
 
@@ -173,6 +177,9 @@ def _checked(key: str, setting: str, value: Any) -> Any:
         fine = isinstance(value, list) and value and all(isinstance(v, int) and v > 0 for v in value)
         if not fine or sorted(set(value)) != value:
             raise _refuse(key, f"{value!r} is not an ascending list of sizes")
+    elif setting == "modules_to_not_convert":
+        if not isinstance(value, list) or not all(isinstance(v, str) and v and "," not in v for v in value):
+            raise _refuse(key, f"{value!r} is not a list of modules", '["self_attn", "lm_head"]')
     elif setting in _COUNTS and (not whole or value < 1):
         raise _refuse(key, f"{value!r} is not a number of 1 or more")
     elif setting in _SWITCHES and not isinstance(value, bool):
@@ -186,14 +193,15 @@ def _checked(key: str, setting: str, value: Any) -> Any:
 
 def _narrow(config: Mapping[str, Any]) -> str:
     """The type of narrow weights, or "". Raises InputError for keys that do not go together."""
+    kept = [f"except={module}" for module in config.get("modules_to_not_convert", ())]
+    if "mx_type" in config:
+        return ",".join([config["mx_type"], *kept])
     if not config.get("quantized", False):
-        if alone := [key for key in config if key != "quantized"]:
+        if alone := [key for key, value in config.items() if key != "quantized" and value != []]:
             raise _refuse(alone[0], "nothing is quantised", "quantized: true")
         return ""
-    if "quantization_type" not in config:
-        raise _refuse("quantized", "a scale for each tensor, which is the default, is not possible here",
-                      "quantization_type: per_channel_symmetric")  # fmt: skip
-    return _NARROW_TYPES[config.get("quantization_dtype", "int8")]
+    words = [_NARROW_TYPES[config.get("quantization_dtype", "int8")]]
+    return ",".join([*words, config.get("quantization_type", "per_tensor_symmetric"), *kept])
 
 
 def explained(config: Mapping[str, Any], *, nxdi: bool = False) -> list[tuple[str, Any, str, str]]:
@@ -222,6 +230,8 @@ def applied(settings: Settings, config: Mapping[str, Any], *, nxdi: bool = False
         if not setting or value is None:
             continue
         value = _checked(key, setting, value)
+        if setting == "mx_type" and value == "bf16":
+            setting = "dtype"
         if changes.get(setting, value) != value:
             raise _refuse(key, f"{value!r}, and another key says {changes[setting]!r}")
         changes[setting] = value
