@@ -124,6 +124,10 @@ def server(python: Path, config: dict[str, Any], *more: str) -> Iterator[tuple[s
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+    log.seek(0)
+    text = log.read()
+    if (first := text.find("Traceback (most recent call last)")) >= 0:
+        raise SystemExit(f"the server printed an error:\n{text[first:][:3000]}")
 
 
 def post(url: str, route: str, body: dict[str, Any]) -> Any:

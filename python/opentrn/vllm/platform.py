@@ -41,7 +41,9 @@ def _expect_possible(config: Any) -> None:
                       "--tensor-parallel-size 1 --pipeline-parallel-size 1 --data-parallel-size 1")  # fmt: skip
     for what, found in (("adapters (LoRA)", config.lora_config), ("speculation", config.speculative_config),
                         ("transfer of keys and values", config.kv_transfer_config),
-                        ("weights in " + str(model.quantization), model.quantization)):  # fmt: skip
+                        # A checkpoint that says so itself is read as the numbers that it stands for.
+                        ("quantising to " + str(model.quantization),
+                         model.quantization and not hasattr(model.hf_config, "quantization_config"))):  # fmt: skip
         if found:
             raise _refuse(f"the simulated device has no {what}")
     if model.runner_type != "generate":
@@ -62,6 +64,12 @@ class NeuronPlatform(Platform):
     dispatch_key = "CPU"
     dist_backend = "gloo"
     device_control_env_var = "NEURON_RT_VISIBLE_CORES"
+
+    is_shut_down = False
+
+    def is_cpu(self) -> bool:
+        """Behind the workers' end vLLM empties caches of torch's accelerator, which ends in an error: there is none."""
+        return NeuronPlatform.is_shut_down
 
     @property
     def supported_dtypes(self) -> list[torch.dtype]:

@@ -136,5 +136,6 @@ class NeuronWorker(WorkerBase):
         return LogprobsLists(tokens, values, ranks)
 
     def shutdown(self) -> None:
+        NeuronPlatform.is_shut_down = True
         if self.runner is not None:
             self.runner.close()
