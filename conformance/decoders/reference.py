@@ -41,6 +41,8 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
           "original_max_position_embeddings": 32, "rope_theta": 500000.0}  # fmt: skip
 YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0, "beta_slow": 0.5, "rope_theta": 10000.0,
         "original_max_position_embeddings": 32}  # fmt: skip
+LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,
+        "short_factor": [1.0, 1.1, 1.2, 1.5, 1.9, 2.5], "long_factor": [1.0, 1.6, 2.4, 3.9, 6.5, 9.0]}  # fmt: skip
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
     "llama-lora": ("Llama", {}),
@@ -63,6 +65,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3": ("Gemma3", {"sliding_window": 12, "query_pre_attn_scalar": 20, "num_hidden_layers": 7}),
     "gpt-oss": ("GptOss", {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 12,
                            "rope_parameters": YARN | {"truncate": False}}),
+    "smollm3": ("SmolLM3", {"num_hidden_layers": 4, "no_rope_layer_interval": 3}),
+    "smollm3-layers": ("SmolLM3", {"num_hidden_layers": 3, "no_rope_layers": [0, 1, 0], "attention_bias": True}),
+    "phi3": ("Phi3", {"sliding_window": 12}),
+    "phi3-lora": ("Phi3", {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}),
+    "phi3-short": ("Phi3", {"rope_parameters": LONG | {"original_max_position_embeddings": 64},
+                            "original_max_position_embeddings": 64}),
+    "phi3-long": ("Phi3", {"rope_parameters": LONG | {"original_max_position_embeddings": 32, "attention_factor": 1.3},
+                           "original_max_position_embeddings": 32}),
     "gpt2": ("GPT2", {}),
     "gpt2-odd-heads": ("GPT2", {"n_head": 3, "n_embd": 33}),
     "qwen2-window": ("Qwen2", {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}),
@@ -75,6 +85,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 # Settings of peft.LoraConfig.
 ADAPTERS: dict[str, dict[str, Any]] = {
     "llama-lora": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]},
+    "phi3-lora": {"r": 5, "lora_alpha": 7, "target_modules": ["qkv_proj", "gate_up_proj", "o_proj"]},
     "qwen2-rslora": {"r": 3, "lora_alpha": 5, "use_rslora": True, "target_modules": "all-linear"},
 }
 
@@ -99,13 +110,13 @@ def rope_parameters(random: np.random.Generator, head: int) -> dict[str, Any]:
 def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     """A family, and sizes that its class takes."""
     family = str(random.choice(["Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Qwen2Moe", "Qwen3Moe", "Granite",
-                                "Gemma", "Gemma2", "Gemma3", "GptOss", "GPT2"]))  # fmt: skip
+                                "Gemma", "Gemma2", "Gemma3", "GptOss", "GPT2", "SmolLM3", "Phi3"]))  # fmt: skip
     heads, head = int(random.integers(1, 9)), 2 * int(random.choice([2, 4, 5, 8, 12, 16, 32, 64]))
     layers, vocabulary = int(random.integers(1, 4)), int(random.integers(101, 400))
     if family == "GPT2":
         return family, {"n_layer": layers, "n_head": heads, "n_embd": heads * head // 2, "vocab_size": vocabulary}
     hidden = heads * int(random.integers(3, 40))
-    own_head = family not in ("Qwen2", "Qwen2Moe", "Granite")
+    own_head = family not in ("Qwen2", "Qwen2Moe", "Granite", "SmolLM3", "Phi3")
     if not own_head:
         hidden = heads * head
     settings: dict[str, Any] = {
@@ -137,6 +148,10 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
         "Gemma2": {"sliding_window": window, "query_pre_attn_scalar": int(random.integers(4, 64))},
         "Gemma3": {"sliding_window": window, "query_pre_attn_scalar": int(random.integers(4, 64))},
         "GptOss": {"num_local_experts": experts, "num_experts_per_tok": taken, "sliding_window": window},
+        "SmolLM3": {"no_rope_layers": [int(n) for n in random.integers(0, 2, layers)]},
+        "Phi3": {"sliding_window": window if random.integers(2) else None,
+                 "rope_parameters": {"rope_type": "default", "rope_theta": float(10 ** random.uniform(2, 6)),
+                                     "partial_rotary_factor": float(random.choice([1.0, 0.5]))}},
     }.get(family, {})  # fmt: skip
     if family == "Gemma3":
         settings["rope_parameters"] = {

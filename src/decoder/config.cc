@@ -25,6 +25,8 @@ enum class Family : uint8_t {
   kMixtral,
   kQwenMoe,
   kGptOss,
+  kSmolLm3,
+  kPhi3,
   kGemma,
   kGemma2,
   kGemma3,
@@ -48,6 +50,8 @@ constexpr Architecture kArchitectures[] = {
     {"qwen2moe", "Qwen2MoeForCausalLM", false, true, false, Family::kQwenMoe},
     {"qwen3moe", "Qwen3MoeForCausalLM", false, false, true, Family::kQwenMoe},
     {"granite", "GraniteForCausalLM", true, false, false},
+    {"smollm3", "SmolLM3ForCausalLM", false, false, false, Family::kSmolLm3, true},
+    {"phi3", "Phi3ForCausalLM", false, false, false, Family::kPhi3, true},
     {"gemma", "GemmaForCausalLM", false, false, false, Family::kGemma, true},
     {"gemma2", "Gemma2ForCausalLM", false, false, false, Family::kGemma2, true},
     {"gemma3", "Gemma3ForCausalLM", false, false, true, Family::kGemma3, true},
@@ -114,8 +118,9 @@ void check(const Config& config) {
   if (config.heads % config.kv_heads != 0)
     refuse_config(
         fmt::format("{} heads do not share {} key-value heads evenly", config.heads, config.kv_heads));
-  if (!config.plain && config.head_features % 2 != 0)
-    refuse_config(fmt::format("heads have {} features, which do not make pairs", config.head_features));
+  if (!config.plain && config.rope_features() % 2 != 0)
+    refuse_config(
+        fmt::format("{} features of a head are turned, which do not make pairs", config.rope_features()));
   if (!(config.norm_epsilon > 0) || !(config.rope_base > 0) || !std::isfinite(config.rope_base))
     refuse_config(fmt::format("the norm's epsilon is {}, the base of the positions {}; both are above 0",
                               config.norm_epsilon, config.rope_base));
@@ -133,8 +138,8 @@ void check(const Config& config) {
 std::vector<double> llama3_divisors(const Config& config, double factor, double low, double high,
                                     double trained) {
   std::vector<double> divisors;
-  for (int64_t i = 0; i < config.head_features / 2; ++i) {
-    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.head_features);
+  for (int64_t i = 0; i < config.rope_features() / 2; ++i) {
+    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.rope_features());
     const double wavelength = 2 * std::numbers::pi * std::pow(config.rope_base, exponent);
     const double smooth = std::clamp((trained / wavelength - low) / (high - low), 0.0, 1.0);
     divisors.push_back(1.0 / ((1 - smooth) / factor + smooth));
@@ -150,7 +155,7 @@ struct Yarn {
   bool whole = true;  // the ramp begins and ends at whole pairs
 };
 std::vector<double> yarn_divisors(const Config& config, const Yarn& yarn) {
-  const auto features = static_cast<double>(config.head_features);
+  const auto features = static_cast<double>(config.rope_features());
   const auto pair_of = [&](double turns) {
     return features * std::log(yarn.trained / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(config.rope_base));
@@ -161,7 +166,7 @@ std::vector<double> yarn_divisors(const Config& config, const Yarn& yarn) {
   high = std::min(high, features - 1);
   if (low == high) high += 0.001;
   std::vector<double> divisors;
-  for (int64_t i = 0; i < config.head_features / 2; ++i) {
+  for (int64_t i = 0; i < config.rope_features() / 2; ++i) {
     const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
     divisors.push_back(1.0 / (stretched / yarn.factor + 1 - stretched));
   }
@@ -288,16 +293,50 @@ void add_yarn_of_json(Config& config, const Json& rope, double factor) {
   add_yarn(config, yarn, real(rope, "attention_factor", scale));
 }
 
+std::vector<double> factors(const Config& config, const Json& rope, const char* key) {
+  const auto found = rope.find(key);
+  const auto wanted = static_cast<size_t>(config.rope_features() / 2);
+  if (found == rope.end() || !found->is_array() || found->size() != wanted)
+    refuse_config(fmt::format("{} of config.json is no list of {} factors", key, wanted));
+  std::vector<double> values;
+  for (const Json& value : *found) {
+    values.push_back(value.is_number() ? value.get<double>() : 0.0);
+    if (!std::isfinite(values.back()) || values.back() <= 0)
+      refuse_config(fmt::format("{} of config.json has a factor that is not above 0", key));
+  }
+  return values;
+}
+
+// LongRoPE (Ding et al. 2024) as transformers' modeling_rope_utils.py, _compute_longrope_parameters, has it.
+// Which factors hold follows from the positions that programs reach, as vLLM decides it, and not from a
+// request's.
+void add_long_rope(Config& config, const Json& rope) {
+  const auto trained =
+      static_cast<double>(integer(rope, "original_max_position_embeddings",
+                                  config.rope_trained > 0 ? config.rope_trained : config.context));
+  if (!(trained >= 1 && trained <= static_cast<double>(kSizeMax)))
+    refuse_config(fmt::format("original_max_position_embeddings is {}", trained));
+  config.rope_trained = static_cast<int64_t>(trained);
+  config.rope_divisors = factors(config, rope, "short_factor");
+  config.rope_divisors_beyond = factors(config, rope, "long_factor");
+  const double factor = real(rope, "factor", static_cast<double>(config.context) / trained);
+  const double scale = factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(trained));
+  config.rope_scale = real(rope, "attention_factor", scale);
+  if (!std::isfinite(config.rope_scale) || config.rope_scale <= 0)
+    refuse_config(fmt::format("the attention factor of positions is {}", config.rope_scale));
+}
+
 // How one kind of layers turns positions. `base`: where the object says none.
 void add_rope(Config& config, const Json& rope, double base) {
   config.rope_base = real(rope, "rope_theta", base);
   const auto found = rope.contains("rope_type") ? rope.find("rope_type") : rope.find("type");
   const std::string type = found != rope.end() && found->is_string() ? found->get<std::string>() : "default";
   if (type == "default") return;
+  if (type == "longrope" || type == "su") return add_long_rope(config, rope);
   const double factor = real(rope, "factor", 0);
   if (!(factor > 0)) refuse_config(fmt::format("the factor of the positions' scaling is {}", factor));
   if (type == "linear") {
-    config.rope_divisors.assign(static_cast<size_t>(config.head_features / 2), factor);
+    config.rope_divisors.assign(static_cast<size_t>(config.rope_features() / 2), factor);
   } else if (type == "llama3") {
     config.rope_divisors =
         llama3_divisors(config, factor, real(rope, "low_freq_factor", 1), real(rope, "high_freq_factor", 4),
@@ -418,6 +457,43 @@ void add_gemma(Config& config, const Json& json, Family family) {
   if (family == Family::kGemma3) config.local_rope_base = real(json, "rope_local_base_freq", 10000);
   if (family == Family::kGemma3 && !json.contains("rope_theta") && !json.contains("rope_parameters"))
     config.rope_base = 1e6;
+}
+
+// transformers' configuration_smollm3.py: of every four layers the last one does not turn.
+void add_smollm3(Config& config, const Json& json) {
+  if (boolean(json, "mlp_bias", false))
+    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "biases of feed-forward layers");
+  if (boolean(json, "use_sliding_window", false)) add_windows(config, json, 0);
+  const auto count = static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kSizeMax));
+  config.unturned.assign(count, false);
+  if (const auto list = json.find("no_rope_layers"); list != json.end() && list->is_array()) {
+    if (list->size() != count)
+      refuse_config(fmt::format("no_rope_layers names {} layers of {}", list->size(), count));
+    for (size_t i = 0; i < count; ++i) {
+      const Json& turns = (*list)[i];
+      if (!turns.is_number_integer() && !turns.is_boolean())
+        refuse_config("no_rope_layers of config.json is not a list of 0 and 1");
+      config.unturned[i] = turns == 0 || turns == false;
+    }
+  } else {
+    const int64_t every = integer(json, "no_rope_layer_interval", 4);
+    if (every < 1) refuse_config(fmt::format("no_rope_layer_interval is {}", every));
+    for (size_t i = 0; i < count; ++i) config.unturned[i] = (i + 1) % static_cast<size_t>(every) == 0;
+  }
+  if (std::ranges::find(config.unturned, true) == config.unturned.end()) config.unturned.clear();
+}
+
+// transformers' configuration_phi3.py.
+void add_phi3(Config& config, const Json& json) {
+  config.fused = true;
+  add_windows(config, json, 0);
+  const Json& rope = json.contains("rope_parameters") ? json["rope_parameters"] : json;
+  const double share =
+      rope.is_object() ? real(rope, "partial_rotary_factor", real(json, "partial_rotary_factor", 1)) : 1;
+  if (!(share > 0 && share <= 1)) refuse_config(fmt::format("partial_rotary_factor is {}", share));
+  if (share < 1)
+    config.turned_features = static_cast<int64_t>(static_cast<double>(config.head_features) * share);
+  config.rope_trained = integer(json, "original_max_position_embeddings", 0);
 }
 
 // transformers' configuration_gpt_oss.py.
@@ -578,11 +654,13 @@ Config config_of_json(std::string_view text) {
   config.residual_scale = real(json, "residual_multiplier", 1);
   config.logit_divisor = real(json, "logits_scaling", 1);
   config.attention_scale = real(json, "attention_multiplier", 0);
-  add_windows_of_qwen(config, json, row.family);
+  if (row.family != Family::kSmolLm3) add_windows_of_qwen(config, json, row.family);
   if (row.family < Family::kGemma) add_activation(config, json);
   if (row.family == Family::kMistral || row.family == Family::kMixtral) add_windows(config, json, 0);
   if (row.family == Family::kMixtral || row.family == Family::kQwenMoe) add_experts(config, json, row.family);
   if (row.family == Family::kGptOss) add_gpt_oss(config, json);
+  if (row.family == Family::kSmolLm3) add_smollm3(config, json);
+  if (row.family == Family::kPhi3) add_phi3(config, json);
   if (row.family >= Family::kGemma) add_gemma(config, json, row.family);
   check(config);
   add_rope_of_json(config, json);

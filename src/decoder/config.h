@@ -1,8 +1,8 @@
 // What a decoder-only language model is made of: the numbers that its graph and its weights follow from.
 //
 // One family: norms, positions, grouped heads, a feed-forward layer or a mixture of them (Llama, SmolLM,
-// Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, GPT-2, gpt-oss). What a
-// model has beyond Llama's is a switch here, or a refusal by name.
+// Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, GPT-2, gpt-oss, Phi-3 and
+// 4). What a model has beyond Llama's is a switch here, or a refusal by name.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,14 @@ struct Config {
   double norm_epsilon = 0;
   double rope_base = 10000;           // as llama.cpp and transformers take it where a file says nothing
   std::vector<double> rope_divisors;  // of the frequencies, one per pair of features; empty: 1
-  double rope_scale = 1;              // of the turned features: YaRN's attention factor
+  double rope_scale = 1;              // of the turned features: YaRN's and LongRoPE's attention factor
+  // LongRoPE's: the divisors of programs that reach beyond `rope_trained` positions; empty: the same ones.
+  std::vector<double> rope_divisors_beyond;
+  int64_t rope_trained = 0;
+  int64_t turned_features = 0;  // of each head, its first ones, which positions turn; 0: all
+  std::vector<bool>
+      unturned;        // layers whose queries and keys are not turned, by number; empty: none (SmolLM3)
+  bool fused = false;  // a file has q, k and v in one matrix, and gate and up in one (Phi-3)
   bool qkv_bias = false;
   bool output_bias = false;  // of what attention gives
   bool sinks = false;        // a score of each head's own that is in the softmax and brings no value
@@ -103,6 +110,8 @@ struct Config {
   int64_t result_features() const { return pooled ? hidden : head_words(); }
   double score_scale() const;
   bool is_windowed(int64_t layer) const { return !windowed.empty() && windowed[static_cast<size_t>(layer)]; }
+  bool is_unturned(int64_t layer) const { return !unturned.empty() && unturned[static_cast<size_t>(layer)]; }
+  int64_t rope_features() const { return turned_features > 0 ? turned_features : head_features; }
   bool has_local_rope() const { return local_rope_base > 0 && !windowed.empty(); }
 };
 

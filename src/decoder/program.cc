@@ -301,7 +301,7 @@ class StepBuilder : private StepOps {
   // The cosines and signed sines of each row's position, for both halves of a head.
   Turns turns_of(ValueId rope, double scale) {
     at("positions");
-    const int64_t features = config_.head_features;
+    const int64_t features = config_.rope_features();
     const ValueId both = rows_of(rope, positions_);
     Turns turns{builder_.slice(both, {0, 0}, {rows_, features}),
                 builder_.slice(both, {0, features}, {rows_, 2 * features})};
@@ -389,7 +389,16 @@ class StepBuilder : private StepOps {
 
   // Each pair of features (i, i + half) turned by its position's angle.
   ValueId turned(ValueId heads) {
-    if (config_.plain) return heads;
+    if (config_.plain || config_.is_unturned(layer_)) return heads;
+    const Dims all = builder_.type(heads).dims_vector();
+    const int64_t features = config_.rope_features();
+    if (features < all[2])
+      return builder_.concatenate({whole_turned(builder_.slice(heads, {0, 0, 0}, {all[0], all[1], features})),
+                                   builder_.slice(heads, {0, 0, features}, all)},
+                                  2);
+    return whole_turned(heads);
+  }
+  ValueId whole_turned(ValueId heads) {
     const Turns& turns = config_.has_local_rope() && config_.is_windowed(layer_) ? local_turns_ : turns_;
     const Dims dims = builder_.type(heads).dims_vector();
     const int64_t half = dims[2] / 2;

@@ -68,7 +68,9 @@ BufferPtr pieces_of(const sim::Buffer& whole, int64_t columns, int64_t element_b
 
 // Whether two layers' parts between sums have one graph.
 bool has_same_graph(const Config& config, PartKind kind, int64_t one, int64_t other) {
-  if (kind == PartKind::kAttention && config.is_windowed(one) != config.is_windowed(other)) return false;
+  if (kind == PartKind::kAttention && (config.is_windowed(one) != config.is_windowed(other) ||
+                                       config.is_unturned(one) != config.is_unturned(other)))
+    return false;
   const auto narrow = [&](int64_t layer) {
     std::vector<std::string_view> matrices = narrow_matrices(config, layer);
     std::erase_if(matrices, [&](std::string_view part) {

@@ -83,6 +83,14 @@ constexpr NameRow kGptOss[] = {
     {"experts_gate_up_bias", "", "model.layers.{}.mlp.experts.gate_up_proj_bias"},
     {"experts_down_bias", "blk.{}.ffn_down_exps.bias", "model.layers.{}.mlp.experts.down_proj_bias"},
 };
+// Phi-3's, in which several parts lie below each other.
+constexpr NameRow kFused[] = {
+    {"q", "", "model.layers.{}.self_attn.qkv_proj.weight"},
+    {"k", "", "model.layers.{}.self_attn.qkv_proj.weight"},
+    {"v", "", "model.layers.{}.self_attn.qkv_proj.weight"},
+    {"gate", "", "model.layers.{}.mlp.gate_up_proj.weight"},
+    {"up", "", "model.layers.{}.mlp.gate_up_proj.weight"},
+};
 // GPT-2's; files have them with "transformer." in front, or without.
 constexpr NameRow kGpt2[] = {
     {"embedding", "", "wte.weight"},
@@ -115,6 +123,7 @@ std::string tensor_name(const Config& config, Names names, std::string_view part
     table = kGptOss;
   else if (config.experts > 0 && std::ranges::find(mixture, part, &NameRow::part) != mixture.end())
     table = mixture;
+  if (config.fused && std::ranges::find(kFused, part, &NameRow::part) != std::end(kFused)) table = kFused;
   if (config.norms_after && std::ranges::find(kNormsAfter, part, &NameRow::part) != std::end(kNormsAfter))
     table = kNormsAfter;
   const auto row = std::ranges::find(table, part, &NameRow::part);

@@ -75,7 +75,7 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     if (config.plain) vector(name + "_bias", config.hidden);
   };
   const auto rope = [&](const char* name) {
-    list.push_back({name, Type::tensor(ElementType::kF32, {config.context, 2 * config.head_features})});
+    list.push_back({name, Type::tensor(ElementType::kF32, {config.context, 2 * config.rope_features()})});
   };
   matrix("embedding", config.vocabulary, config.hidden);
   if (config.plain)
@@ -91,8 +91,8 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     if (config.eagle3) norm(named("hidden_norm"));
     const int64_t queries = config.query_features(), keys = config.kv_features();
     read(named("qkv"), config.eagle3 ? 2 * config.hidden : config.hidden,
-         config.plain ? std::vector<int64_t>{config.qkv_features()}
-                      : std::vector<int64_t>{queries, keys, keys});
+         config.plain || config.fused ? std::vector<int64_t>{config.qkv_features()}
+                                      : std::vector<int64_t>{queries, keys, keys});
     if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
     if (config.qk_norm) {
       vector(named("q_norm"), config.head_features);
@@ -107,7 +107,9 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
       read(named("up"), config.hidden, {config.feed_forward});
       vector(named("up_bias"), config.feed_forward);
     } else if (config.experts == 0) {
-      read(named("gate_up"), config.hidden, {config.feed_forward, config.feed_forward});
+      read(named("gate_up"), config.hidden,
+           config.fused ? std::vector<int64_t>{2 * config.feed_forward}
+                        : std::vector<int64_t>{config.feed_forward, config.feed_forward});
     } else {
       add_mixture(list, config, named(""), element);
     }

@@ -119,7 +119,7 @@ class Loader {
   void begin(const Weight& weight, Target target) {
     const std::string& name = weight.name;
     if (name == "rope")
-      return tasks_.push_back([this, target] { turns(target, config_.rope_base, config_.rope_divisors); });
+      return tasks_.push_back([this, target] { turns(target, config_.rope_base, rope_divisors()); });
     if (name == "local_rope")
       return tasks_.push_back(
           [this, target] { turns(target, config_.local_rope_base, config_.local_rope_divisors); });
@@ -348,30 +348,44 @@ class Loader {
     const bool of_gguf = names_ == Names::kGguf, stacked = of_gguf && part.starts_with("expert_");
     // A GGUF file has one row as a vector.
     const bool flat = of_gguf && part == "shared_gate";
+    const Place in_file = place_in_file(part, count);
     const StoredTensor& from = stacked ? tensor(part, {config_.experts, count, depth})
                                : flat  ? tensor(part, {depth})
-                                       : tensor(part, {count, depth});
-    const int64_t first_of_file = stacked ? expert_ * count : 0;
+                                       : tensor(part, {in_file.whole, depth});
+    const int64_t first_of_file = stacked ? expert_ * count : in_file.first;
     const bool turned = of_gguf && config_.rows_interleaved && (part == "q" || part == "k");
     Adapter::Change change;
     // A tied head's table is read by rows, too: an adapter of it would change one of the two.
     if (adapter_ && part != "embedding")
-      change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth, from);
+      change = adapter_->of(name_of(part, Names::kHuggingFace), in_file.whole, depth, from);
     transposed(
         [this, &from, first_of_file, turned](int64_t row, std::span<float> values) {
           from.decode_rows(first_of_file + (turned ? interleaved_row(row, config_.head_features) : row),
                            values);
         },
-        target, depth, count, first, width, first_row, change);
+        target, depth, count, first, width, first_row, change, in_file.first);
+  }
+
+  // Which rows of a file's matrix a part is, and how many it has.
+  struct Place {
+    int64_t whole, first;
+  };
+  Place place_in_file(std::string_view part, int64_t count) const {
+    const int64_t q = config_.query_features(), kv = config_.kv_features(), f = config_.feed_forward;
+    if (!config_.fused) return {count, 0};
+    if (part == "q" || part == "k" || part == "v")
+      return {q + 2 * kv, part == "q" ? 0 : part == "k" ? q : q + kv};
+    if (part == "gate" || part == "up") return {2 * f, part == "gate" ? 0 : f};
+    return {count, 0};
   }
 
   // `read`: decodes row r of a matrix [count, depth], which becomes column first + r.
   template <typename Read>
   void transposed(Read read, Target target, int64_t depth, int64_t count, int64_t first, int64_t width,
-                  int64_t first_row, const Adapter::Change& change) {
+                  int64_t first_row, const Adapter::Change& change, int64_t first_of_change = 0) {
     constexpr int64_t kPart = 8 * kRowsTogether;
     for (int64_t row = 0; row < count; row += kPart)
-      tasks_.push_back([read, target, depth, count, first, width, row, first_row, change]() mutable {
+      tasks_.push_back([=]() mutable {
         std::vector<float> values(static_cast<size_t>(kRowsTogether * depth));
         const int64_t last = std::min(count, row + kPart);
         for (int64_t r = row; r < last; r += kRowsTogether) {
@@ -380,7 +394,7 @@ class Loader {
           for (int64_t i = 0; i < together; ++i)
             read(r + i,
                  std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
-          if (change) change.add_to(r, together, values);
+          if (change) change.add_to(first_of_change + r, together, values);
           for (int64_t d = 0; d < depth; ++d)
             for (int64_t i = 0; i < together; ++i)
               target.put((first_row + d) * width + first + r + i, values[static_cast<size_t>(i * depth + d)]);
@@ -399,13 +413,18 @@ class Loader {
                  values[static_cast<size_t>(turned ? interleaved_row(i, config_.head_features) : i)] + more);
   }
 
+  const std::vector<double>& rope_divisors() const {
+    const bool beyond = !config_.rope_divisors_beyond.empty() && config_.context > config_.rope_trained;
+    return beyond ? config_.rope_divisors_beyond : config_.rope_divisors;
+  }
+
   // cos, cos, -sin, sin of each position, for both halves of a head's features. Angles and their functions in
   // double, as fp32 angles of late positions are off by 1e-3.
   void turns(Target target, double base, const std::vector<double>& divisors) const {
-    const int64_t half = config_.head_features / 2;
+    const int64_t half = config_.rope_features() / 2;
     for (int64_t i = 0; i < half; ++i) {
       double frequency =
-          std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(config_.head_features));
+          std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(config_.rope_features()));
       if (!divisors.empty()) frequency /= divisors[static_cast<size_t>(i)];
       for (int64_t position = 0; position < config_.context; ++position) {
         const double angle = static_cast<double>(position) * frequency;

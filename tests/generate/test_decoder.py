@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tiny import Tiny
-from tiny_folders import FOLDERS, Folder
+from tiny_folders import FOLDERS, LONG, Folder
 
 from opentrn import _core
 from opentrn.errors import InputError, NotModelled
@@ -248,6 +248,17 @@ def test_models_of_folders_give_the_logits_of_their_architecture(name: str, tmp_
         ("qwen3 moe", {"num_experts": 0}, "number of experts is 0"),
         ("qwen2 moe", {"decoder_sparse_step": 2}, "some layers with experts"),
         ("qwen2 moe", {"mlp_only_layers": [1]}, "some layers with experts"),
+        ("smollm3", {"no_rope_layers": [1, 0]}, "names 2 layers of 3"),
+        ("smollm3", {"no_rope_layers": [1, 0, "no"]}, "not a list of 0 and 1"),
+        ("smollm3", {"no_rope_layers": None, "no_rope_layer_interval": 0}, "no_rope_layer_interval is 0"),
+        ("smollm3", {"mlp_bias": True}, "biases of feed-forward layers"),
+        ("phi3", {"partial_rotary_factor": 1.5}, "partial_rotary_factor is 1.5"),
+        ("phi3", {"partial_rotary_factor": 0.7}, "11 features of a head are turned"),
+        ("phi3 long", {"rope_scaling": LONG | {"long_factor": [1.0]}}, "long_factor .* no list of 6"),
+        ("phi3 long", {"rope_scaling": LONG | {"short_factor": [0.0] * 6}}, "not above 0"),
+        ("phi3 long", {"rope_scaling": LONG | {"original_max_position_embeddings": 0}}, "embeddings is 0"),
+        ("phi3 long", {"rope_scaling": LONG | {"factor": "4"}}, "factor of config.json is not a number"),
+        ("phi3 long", {"rope_scaling": LONG | {"original_max_position_embeddings": 1}}, "attention factor"),
     ],
 )
 def test_folders_that_say_what_is_not_modelled(

@@ -38,7 +38,8 @@ def expect_equal(file: Any, ranks: int, expected: np.ndarray, within: float = 3e
     assert np.abs(steps - expected[-2:]).max() < within * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("name", ["gemma2", "gemma3", "mixtral", "qwen2 moe", "qwen3 moe", "gpt-oss", "gpt2 n_inner"])
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "mixtral", "qwen2 moe", "qwen3 moe", "gpt-oss", "gpt2 n_inner",
+                                  "smollm3", "phi3"])  # fmt: skip
 def test_two_ranks_give_the_logits_of_the_architecture(name: str, tmp_path: Path) -> None:
     architecture, config = FOLDERS[name]
     model = Folder(architecture, **config)

@@ -45,6 +45,12 @@ def _turns(count: int, features: int, base: float, rope: dict[str, Any]) -> tupl
     base = rope.get("rope_theta", base)
     if rope.get("rope_type") == "yarn":
         return _yarn(count, features, base, rope)
+    if rope.get("rope_type") == "longrope":
+        trained = rope["original_max_position_embeddings"]  # programs of tests reach 64 positions or more
+        factors = np.array(rope["long_factor" if trained < 64 else "short_factor"])
+        scale = np.sqrt(1 + np.log(rope["factor"]) / np.log(trained))
+        angles = np.arange(count)[:, None] * (base ** (-np.arange(0, features, 2) / features) / factors)[None, :]
+        return scale * np.cos(np.concatenate([angles] * 2, 1)), scale * np.sin(np.concatenate([angles] * 2, 1))
     if rope.get("rope_type") != "linear":
         return _rotations(count, features, base)
     angles = np.arange(count)[:, None] / rope["factor"] * base ** (-np.arange(0, features, 2) / features)[None, :]
@@ -220,9 +226,20 @@ class Folder:
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps(self.config))
         save_file(
-            {prefix + name: value for name, value in self.weights.items()}, folder / "model.safetensors"
+            {prefix + name: value for name, value in self._fused().items()}, folder / "model.safetensors"
         )
         return folder
+
+    def _fused(self) -> dict[str, np.ndarray]:
+        """Phi-3's files have matrices below each other."""
+        weights = dict(self.weights)
+        if self.architecture == "Phi3ForCausalLM":
+            for i in range(self.config["num_hidden_layers"]):
+                for whole, parts in (("self_attn.qkv", "qkv"), ("mlp.gate_up", ("gate", "up"))):
+                    at = f"model.layers.{i}.{whole.split('.')[0]}."
+                    rows = [weights.pop(f"{at}{part}_proj.weight") for part in parts]
+                    weights[f"model.layers.{i}.{whole}_proj.weight"] = np.concatenate(rows)
+        return weights
 
     def logits(self, tokens: list[int]) -> np.ndarray:
         """[tokens, vocabulary]."""
@@ -257,7 +274,7 @@ class Folder:
             return c["sliding_window"] if layer >= c["max_window_layers"] else 0
         if "layer_types" in c:
             return c["sliding_window"] if c["layer_types"][layer] == "sliding_attention" else 0
-        patterns = {"MistralForCausalLM": 0, "Gemma2ForCausalLM": 2, "GptOssForCausalLM": 2, "Gemma3ForCausalLM": 6}
+        patterns = {"MistralForCausalLM": 0, "Phi3ForCausalLM": 0, "Gemma2ForCausalLM": 2, "GptOssForCausalLM": 2, "Gemma3ForCausalLM": 6}
         pattern = patterns[self.architecture]
         pattern = c.get("sliding_window_pattern", pattern)
         return c["sliding_window"] if not pattern or (layer + 1) % pattern else 0
@@ -267,7 +284,8 @@ class Folder:
         gemma = self.architecture.startswith("Gemma")
         after = self.architecture in ("Gemma2ForCausalLM", "Gemma3ForCausalLM")
         kinds = c.get("rope_parameters", {})
-        whole = _turns(count, d, c["rope_theta"], kinds.get("full_attention", c.get("rope_scaling", {})))
+        turning = int(d * c.get("partial_rotary_factor", 1))
+        whole = _turns(count, turning, c["rope_theta"], kinds.get("full_attention", c.get("rope_scaling") or {}))
         local = _turns(count, d, c.get("rope_local_base_freq", 10000.0), kinds.get("sliding_attention", {}))
         scale = c["query_pre_attn_scalar"] ** -0.5 if after else d**-0.5
 
@@ -287,7 +305,8 @@ class Folder:
             if f"{at}self_attn.q_norm.weight" in w:
                 q, k = norm(q, f"{at}self_attn.q_norm"), norm(k, f"{at}self_attn.k_norm")
             turns = local if window and self.architecture == "Gemma3ForCausalLM" else whole
-            q, k = _turned(q, turns), _turned(k, turns)
+            if c.get("no_rope_layers", [1] * (i + 1))[i]:
+                q, k = (np.concatenate([_turned(a[..., :turning], turns), a[..., turning:]], -1) for a in (q, k))
             made = _attention(
                 q, k, v, scale, c.get("attn_logit_softcapping") or 0.0, window, w.get(f"{at}self_attn.sinks")
             )
@@ -346,6 +365,8 @@ EXPERTS = {"num_experts": 9, "num_experts_per_tok": 3, "moe_intermediate_size": 
 GPT_OSS = {"num_local_experts": 8, "num_experts_per_tok": 2, "attention_bias": True, "swiglu_limit": 7.0,
            "sliding_window": 12, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0,
            "beta_slow": 0.5, "truncate": False, "original_max_position_embeddings": 32}}  # fmt: skip
+LONG = {"rope_type": "longrope", "original_max_position_embeddings": 32, "factor": 4.0,
+        "short_factor": [1.0, 1.1, 1.3, 1.7, 2.0, 2.5], "long_factor": [1.0, 1.9, 3.1, 5.0, 7.0, 11.0]}  # fmt: skip
 FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("GemmaForCausalLM", {"hidden_act": "gelu"}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
@@ -370,6 +391,11 @@ FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama yarn": ("LlamaForCausalLM", {"rope_scaling": {"rope_type": "yarn", "factor": 8.0,
                    "attention_factor": 1.25, "original_max_position_embeddings": 16}}),
     "gpt-oss": ("GptOssForCausalLM", GPT_OSS),
+    "smollm3": ("SmolLM3ForCausalLM", {"no_rope_layers": [1, 0, 1]}),
+    "phi3": ("Phi3ForCausalLM", {"sliding_window": 10, "partial_rotary_factor": 0.5}),
+    "phi3 long": ("Phi3ForCausalLM", {"partial_rotary_factor": 0.75, "rope_scaling": LONG}),
+    "phi3 short": ("Phi3ForCausalLM", {"partial_rotary_factor": 0.75, "tie_word_embeddings": True,
+                   "rope_scaling": LONG | {"original_max_position_embeddings": 128}}),
     "gpt2": ("GPT2LMHeadModel", {}),
     "gpt2 of odd heads": ("GPT2LMHeadModel", {"n_embd": 33, "n_head": 3}),
     "gpt2 n_inner": ("GPT2LMHeadModel", {"n_inner": 80}),
