@@ -235,7 +235,7 @@ def policy(python: Path) -> tuple[int, int, Any]:
 def refused(python: Path) -> tuple[int, int, Any]:
     cases = {
         "--tensor-parallel-size=3": "one NeuronCore serves the model",
-        "--kv-cache-dtype=fp8": "keys and values have the weights' type",
+        "--kv-cache-dtype=fp8_ds_mla": "keys and values in fp8_ds_mla",
         '--additional-config={"opentrn": {"policy": "best"}}': "neuron or vllm",
         '--additional-config={"neuron_config": {"num_seqs_buckets": [4]}}': "num_seqs buckets is 4",
         '--additional-config={"neuron_config": {"ep_degree": 2}}': "ep_degree",

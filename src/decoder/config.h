@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compiler/weights/weight_type.h"
+#include "graph/element_type.h"
 #include "import/weights/gguf.h"
 
 namespace opentrn::decoder {
@@ -100,11 +101,17 @@ struct Config {
   // Of the matrices of layers, which then have scales (narrow.h); none: they have the program's type. Not of
   // tables of embeddings, the head and the router.
   std::optional<NarrowWeights> narrow;
+  // Of keys and values in their pools; none: that of the program. They are rounded as they are written, and
+  // widened as attention reads them, as NxD Inference's kv_cache_quant does.
+  std::optional<graph::ElementType> narrow_kv;
   // llama.cpp turns neighbouring features of these architectures, and its files have rows in that order.
   bool rows_interleaved = false;
 
   int64_t query_features() const { return heads * head_features; }
   int64_t kv_features() const { return kv_heads * head_features; }
+  graph::ElementType kv_element(graph::ElementType of_program) const {
+    return narrow_kv.value_or(of_program);
+  }
   int64_t qkv_features() const { return query_features() + 2 * kv_features(); }
   int64_t head_words() const { return words.empty() ? vocabulary : static_cast<int64_t>(words.size()); }
   int64_t result_features() const { return pooled ? hidden : head_words(); }

@@ -72,6 +72,17 @@ void add_word(NarrowWeights& how, std::string_view word) {
 
 }  // namespace
 
+std::optional<graph::ElementType> kv_type(std::string_view text, opentrn::Generation generation) {
+  if (text == "auto") return std::nullopt;
+  const auto found = std::ranges::find(kFormats, text == "fp8" ? "fp8_e4m3" : text, &Format::text);
+  if (found != kFormats.end() && graph::is_float(found->element) &&
+      is_of(arch::core_features(generation), found->type))
+    return found->element;
+  throw Fault(FaultKind::kInput, "decoder.element",
+              fmt::format("keys and values of {}", printable(std::string(text))),
+              "auto, fp8, fp8_e4m3, fp8_e5m2, or fp8_e4m3fn on trn3");
+}
+
 std::optional<NarrowWeights> narrow_weights(std::string_view text, opentrn::Generation generation) {
   if (text == "none") return std::nullopt;
   NarrowWeights how;

@@ -19,6 +19,10 @@ namespace opentrn::decoder {
 using compiler::is_microscaled;
 using compiler::WeightType;
 
+// vLLM's --kv-cache-dtype, of keys and values in their pools: "auto" (the program's), "fp8" or "fp8_e4m3",
+// "fp8_e5m2" and, on NeuronCore-v4, "fp8_e4m3fn". Input fault decoder.element for other words.
+std::optional<graph::ElementType> kv_type(std::string_view text, opentrn::Generation generation);
+
 // Behind the name of a narrow weight: its scales.
 inline const std::string kScale = "_scale";
 

@@ -59,8 +59,9 @@ class StepBuilder : private StepOps {
     for (const Weight& weight : weights(config_, element_))
       weights_.emplace(weight.name, argument(weight.type, weight.name));
     for (int64_t i = 0; i < 2 * config_.layers; ++i) {
-      pools_.push_back(argument(Type::tensor(element_, {pool_.slots(), config_.kv_features()}),
-                                fmt::format("{}{}", i % 2 == 0 ? "keys" : "values", i / 2)));
+      pools_.push_back(
+          argument(Type::tensor(config_.kv_element(element_), {pool_.slots(), config_.kv_features()}),
+                   fmt::format("{}{}", i % 2 == 0 ? "keys" : "values", i / 2)));
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 1);
     }
     std::vector<ValueId> results = options_.sequence_ranks > 1 ? sequence_parallel_step() : step();
@@ -154,7 +155,8 @@ class StepBuilder : private StepOps {
     pools_.resize(static_cast<size_t>(2 * layer));
     for (int64_t i = 0; i < 2; ++i) {
       const char* name = i == 0 ? "keys" : "values";
-      pools_.push_back(argument(Type::tensor(element_, {pool_.slots(), config_.kv_features()}), name));
+      pools_.push_back(
+          argument(Type::tensor(config_.kv_element(element_), {pool_.slots(), config_.kv_features()}), name));
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 2);
       part_->inputs.push_back({PartInput::Kind::kPool, name});
     }
@@ -417,23 +419,26 @@ class StepBuilder : private StepOps {
   // [sequences, context, kv_heads, head_features].
   ValueId context_of(ValueId pool, ValueId fresh, std::vector<ValueId>& results) {
     const int64_t features = config_.kv_features();
-    const Type scalar = Type::scalar(element_);
+    const ElementType kept = config_.kv_element(element_);
+    const Type scalar = Type::scalar(kept);
     const graph::RegionBody replace{{scalar, scalar}, [](Builder&, std::span<const ValueId> arguments) {
                                       return std::vector{arguments[1]};
                                     }};
-    const graph::OpId made = builder_.add_with_regions(
-        OpKind::scatter_,
-        {pool, builder_.reshape(slots_, {rows_, 1}), builder_.reshape(fresh, {rows_, features})},
-        {{Attr::update_window_dims, Attribute(Dims{1})},
-         {Attr::inserted_window_dims, Attribute(Dims{0})},
-         {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
-         {Attr::index_vector_dim, Attribute(int64_t{1})},
-         {Attr::unique_indices, Attribute(true)}},
-        {builder_.type(pool)}, {replace});
+    const graph::OpId made =
+        builder_.add_with_regions(OpKind::scatter_,
+                                  {pool, builder_.reshape(slots_, {rows_, 1}),
+                                   builder_.convert(builder_.reshape(fresh, {rows_, features}), kept)},
+                                  {{Attr::update_window_dims, Attribute(Dims{1})},
+                                   {Attr::inserted_window_dims, Attribute(Dims{0})},
+                                   {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
+                                   {Attr::index_vector_dim, Attribute(int64_t{1})},
+                                   {Attr::unique_indices, Attribute(true)}},
+                                  {builder_.type(pool)}, {replace});
     const ValueId updated = function_.op(made).results[0];
     results.push_back(updated);
-    return builder_.reshape(is_contiguous() ? updated : of_context(updated),
-                            {bucket_.sequences, bucket_.context, config_.kv_heads, config_.head_features});
+    return narrow(
+        builder_.reshape(is_contiguous() ? updated : of_context(updated),
+                         {bucket_.sequences, bucket_.context, config_.kv_heads, config_.head_features}));
   }
 
   // The slots of all contexts, in runs of positions that follow each other in a block.
@@ -450,7 +455,7 @@ class StepBuilder : private StepOps {
     if (bucket_.tokens > 1 || config_.attention_cap > compiler::kAttentionCapMax ||
         !compiler::are_few_queries(shared, bucket_.context, /*diagonal=*/false))
       return 1;
-    const int64_t bytes = config_.kv_features() * graph::storage_bytes(element_);
+    const int64_t bytes = config_.kv_features() * graph::storage_bytes(config_.kv_element(element_));
     int64_t run = 1;
     while (2 * run * kPartitions <= bucket_.context && bucket_.context % (2 * run * kPartitions) == 0 &&
            pool_.block_tokens % (2 * run) == 0 && run * bytes < kFullRateBytes && 2 * run <= kRunMax)

@@ -241,7 +241,7 @@ Ranks::Ranks(const Config& config, const Pool& pool, graph::ElementType element,
       element_(element),
       generation_(generation),
       weights_(std::move(weights)) {
-  const int64_t bytes = pool.slots() * part_.kv_features() * graph::storage_bytes(element);
+  const int64_t bytes = pool.slots() * part_.kv_features() * graph::storage_bytes(part_.kv_element(element));
   pools_.resize(weights_->size());
   for (auto& of_rank : pools_)
     for (int64_t i = 0; i < 2 * part_.layers; ++i) of_rank.push_back(zeros(bytes));

@@ -122,8 +122,9 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
                                   decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
                                   const std::optional<std::filesystem::path>& lora, int64_t ranks,
                                   std::string instance, int cores_per_rank, const Checkpoint* eagle,
-                                  const std::string& quantization) {
+                                  const std::string& quantization, const std::string& kv_cache_dtype) {
   decoder::EngineOptions options;
+  config.narrow_kv = decoder::kv_type(kv_cache_dtype, arch::resolve_target(target));
   config.narrow = decoder::narrow_weights(quantization, arch::resolve_target(target));
   options.ranks = ranks;
   options.cores_per_rank = cores_per_rank;
@@ -150,11 +151,11 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        Sizes sequences, Sizes tokens, Sizes contexts,
                                        const std::optional<std::filesystem::path>& lora, int64_t ranks,
                                        std::string instance, int cores_per_rank, const Checkpoint* eagle,
-                                       const std::string& quantization) {
+                                       const std::string& quantization, const std::string& kv_cache_dtype) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
-                   ranks, std::move(instance), cores_per_rank, eagle, quantization);
+                   ranks, std::move(instance), cores_per_rank, eagle, quantization, kv_cache_dtype);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
@@ -162,12 +163,13 @@ std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::
                                              Sizes sequences, Sizes tokens, Sizes contexts,
                                              const std::optional<std::filesystem::path>& lora, int64_t ranks,
                                              std::string instance, int cores_per_rank,
-                                             const Checkpoint* eagle, const std::string& quantization) {
+                                             const Checkpoint* eagle, const std::string& quantization,
+                                             const std::string& kv_cache_dtype) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, eagle,
-                   quantization);
+                   std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, eagle, quantization,
+                   kv_cache_dtype);
 }
 
 // An EAGLE head of `model`, which gives features.
@@ -235,7 +237,8 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
                           const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous,
                           bool fuse_attention, int64_t sequence_ranks, const std::string& choice,
-                          int cores_per_rank, const std::string& quantization) {
+                          int cores_per_rank, const std::string& quantization,
+                          const std::string& kv_cache_dtype) {
   constexpr int64_t kBlockTokens = 32;
   const Bucket whole = to_bucket(of, choice);
   const Generation generation = arch::resolve_target(target);
@@ -244,6 +247,7 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
     const Unlocked unlocked;
     decoder::Config of_model = decoder::config_of_json(json);
     of_model.narrow = decoder::narrow_weights(quantization, generation);
+    of_model.narrow_kv = decoder::kv_type(kv_cache_dtype, generation);
     auto [config, bucket, options] =
         decoder::core_part(of_model, whole, ranks, cores_per_rank,
                            {.fuse_attention = fuse_attention, .sequence_ranks = sequence_ranks});
@@ -429,23 +433,23 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
              "instance"_a = "", "cores_per_rank"_a = 1, "eagle"_a.none() = nb::none(),
-             "quantization"_a = "none");
+             "quantization"_a = "none", "kv_cache_dtype"_a = "auto");
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none(), "ranks"_a = 1,
              "instance"_a = "", "cores_per_rank"_a = 1, "eagle"_a.none() = nb::none(),
-             "quantization"_a = "none");
+             "quantization"_a = "none", "kv_cache_dtype"_a = "auto");
   module.def("eagle_engine", &eagle_engine_of, "file"_a, "model"_a, "block_tokens"_a, "blocks"_a,
              "sequences"_a, "tokens"_a, "contexts"_a);
   module.def("is_eagle", &decoder::is_eagle, "file"_a);
   module.def(
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
-      "choice"_a = "host", "cores_per_rank"_a = 1, "quantization"_a = "none",
+      "choice"_a = "host", "cores_per_rank"_a = 1, "quantization"_a = "none", "kv_cache_dtype"_a = "auto",
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
           "sequence_ranks: int = 1, choice: str = \"host\", cores_per_rank: int = 1, quantization: str = "
-          "\"none\") "
+          "\"none\", kv_cache_dtype: str = \"auto\") "
           "-> Timing"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a, "instance"_a, "cores_per_rank"_a = 1, "choice"_a = "host");

@@ -241,6 +241,10 @@ class Folder:
                     weights[f"model.layers.{i}.{whole}_proj.weight"] = np.concatenate(rows)
         return weights
 
+    def kept(self, x: np.ndarray) -> np.ndarray:
+        """Keys and values as later tokens read them."""
+        return x
+
     def logits(self, tokens: list[int]) -> np.ndarray:
         """[tokens, vocabulary]."""
         w = {name: value.astype(np.float64) for name, value in self.weights.items()}
@@ -308,7 +312,7 @@ class Folder:
             if c.get("no_rope_layers", [1] * (i + 1))[i]:
                 q, k = (np.concatenate([_turned(a[..., :turning], turns), a[..., turning:]], -1) for a in (q, k))
             made = _attention(
-                q, k, v, scale, c.get("attn_logit_softcapping") or 0.0, window, w.get(f"{at}self_attn.sinks")
+                q, self.kept(k), self.kept(v), scale, c.get("attn_logit_softcapping") or 0.0, window, w.get(f"{at}self_attn.sinks")
             )
             made = made @ w[f"{at}self_attn.o_proj.weight"].T + w.get(f"{at}self_attn.o_proj.bias", 0.0)
             x = x + (norm(made, f"{at}post_attention_layernorm") if after else made)

@@ -83,3 +83,33 @@ def test_heads_over_eight_devices_take_the_time_of_one_head():
     )
     done = run("neuron", "-c", code, NEURON_RT_NUM_CORES="8", OPENTRN_STRICT="1")
     assert done.stdout == "right\n", done.stderr
+
+
+def test_keys_and_values_in_fp8_are_read_as_they_are_kept():
+    """A decode step's: widened by the kernel, not by an op of its own, which took twice the kernel's time."""
+    code = SETUP + textwrap.dedent(
+        """
+        def step(q, k, v, mask):
+            k, v = k.astype(q.dtype), v.astype(q.dtype)
+            scores = jnp.einsum("bqd,bkd->bqk", q, k, preferred_element_type=jnp.float32) * 0.1
+            scores = jnp.where(mask, scores, -jnp.inf)
+            weights = jnp.exp(scores - scores.max(-1, keepdims=True))
+            weights = (weights / weights.sum(-1, keepdims=True)).astype(q.dtype)
+            return jnp.einsum("bqk,bkd->bqd", weights, v, preferred_element_type=jnp.float32)
+
+        for queries, keys, features in ((4, 2048, 128), (1, 1024, 64), (8, 640, 96)):
+            q = given(4, queries, features).astype(jnp.bfloat16)
+            k, v = given(4, keys, features), given(4, keys, features)
+            mask = given(4, 1, keys) > 0
+            for kind in (jnp.float8_e4m3, jnp.float8_e5m2):
+                narrow = k.astype(kind), v.astype(kind)
+                wide = [each.astype(jnp.bfloat16) for each in narrow]
+                found = np.asarray(jax.jit(step)(q, *narrow, mask))
+                moved = jax.device_put((q, *narrow, mask), jax.devices("cpu")[0])
+                np.testing.assert_allclose(found, np.asarray(jax.jit(step)(*moved)), rtol=0.02, atol=0.004)
+                assert us(step, q, *narrow, mask) < 1.1 * us(step, q, *wide, mask)
+        print("right")
+        """
+    )
+    done = run("neuron,cpu", "-c", code)
+    assert done.stdout == "right\n", done.stderr

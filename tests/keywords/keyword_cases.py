@@ -180,6 +180,7 @@ MODEL = {
     "pad_to": Held(GENERATE + "a_long_prompt_is_read_in_parts"),
     "lora": Held("tests/generate/test_adapter.py::test_the_command_takes_a_folder"),
     "quantization": Held("tests/generate/test_narrow_weights.py::test_what_is_no_type"),
+    "kv_cache_dtype": Held("tests/generate/test_kv_cache_dtype.py::test_what_is_no_type"),
     "speculate": Held(SPECULATION + "answers_are_those_without_guesses"),
     "draft_model": Held(SPECULATION + "guesses_of_a_draft_model_change_no_answer"),
     "target": Held(GENERATE + "a_decoder_is_of_its_target_and_sizes"),

@@ -137,6 +137,7 @@ ACTS: dict[str, tuple[Settings, dict[str, Any], Any, str]] = {
     "sequence_buckets": (MODEL, {"sequence_buckets": (2,)}, ENGINE, "programs"),
     "context_buckets": (MODEL, {"context_buckets": (96,)}, ENGINE, "programs"),
     "quantization": (MODEL, {"quantization": "int8"}, ENGINE, "predicted"),
+    "kv_cache_dtype": (MODEL, {"kv_cache_dtype": "fp8_e4m3"}, ENGINE, "predicted"),
     "lora": (MODEL, {"lora": "{adapter}"}, ENGINE, "tokens"),
     "adapters": (MODEL, {"adapters": {"named": "{adapter}"}}, CLIENTS, "models"),
     "ranks": (RANKS, {"ranks": 4}, ENGINE, "predicted"),

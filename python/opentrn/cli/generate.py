@@ -34,8 +34,8 @@ def generate_command(options: argparse.Namespace) -> int:
         progress.begin("loading the weights")
         model = LanguageModel(
             options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts),
-            lora=options.lora, quantization=options.quantization, speculate=options.speculate,
-            draft_model=options.draft_model, ranks=options.ranks,
+            lora=options.lora, quantization=options.quantization, kv_cache_dtype=options.kv_cache_dtype,
+            speculate=options.speculate, draft_model=options.draft_model, ranks=options.ranks,
             instance=options.instance,
         )  # fmt: skip
         if options.context > max(model.trained, _CONTEXT):
@@ -202,6 +202,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
                         help="type of the matrices of layers: int8, fp8_e4m3, fp8_e5m2 or, on trn3, fp8_e4m3fn, mxfp8 "
                              "and mxfp4 (none: that of --dtype); behind it ,per_tensor_symmetric and "
                              ",except=MODULE")  # fmt: skip
+    parser.add_argument("--kv-cache-dtype", default="auto", metavar="TYPE",
+                        help="type of keys and values: fp8 (fp8_e4m3), fp8_e5m2 or, on trn3, fp8_e4m3fn (auto: that of "
+                             "--dtype)")  # fmt: skip
     cli_model.add_json(parser)
     cli_model.add_progress(parser)
 

@@ -50,6 +50,7 @@ def serve_command(options: argparse.Namespace) -> int:
             audit=options.audit,
             lora=options.lora,
             quantization=options.quantization,
+            kv_cache_dtype=options.kv_cache_dtype,
             adapters=dict(options.lora_modules or ()),
             ranks=options.ranks,
             instance=options.instance,

@@ -52,7 +52,7 @@ def _model(options: argparse.Namespace) -> Any:
     sizes = {"target": options.target, "dtype": options.dtype, "context": options.max_model_len,
              "sequences": options.max_num_seqs}  # fmt: skip
     sizes |= {"ranks": options.ranks, "instance": options.instance, "lnc": options.lnc}
-    sizes |= {"quantization": options.quantization}
+    sizes |= {"quantization": options.quantization, "kv_cache_dtype": options.kv_cache_dtype}
     if options.model.endswith(".json"):
         return SizesOnly(Path(options.model), **sizes)
     return LanguageModel(options.model, **sizes)

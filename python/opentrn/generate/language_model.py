@@ -99,7 +99,9 @@ class LanguageModel:
     lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
     quantization: of the matrices of layers: "int8", "fp8_e4m3", "fp8_e5m2" or, on trn3, "fp8_e4m3fn", with a scale for
     each output, or "mxfp8" and "mxfp4", which trn3 multiplies by activations in MXFP8; "none" keeps them in dtype.
-    Neither the head nor tables of embeddings are narrowed.
+    Neither the head nor tables of embeddings are narrowed. Behind it, with commas, "per_tensor_symmetric" and
+    "except=MODULE". kv_cache_dtype: of keys and values, "auto" (dtype), "fp8_e4m3" ("fp8"), "fp8_e5m2" or, on trn3,
+    "fp8_e4m3fn".
     ranks: NeuronCores of one `instance` that share every layer (tensor parallel), by default the target. Their sums are
     rounded to `dtype`, so logits differ from those of one core by rounding. lnc: physical cores of each of them, which
     share the rank's part in the same way.
@@ -117,6 +119,7 @@ class LanguageModel:
         sizes: tuple[list[int], list[int], list[int]] | None = None,
         lora: str | Path | None = None,
         quantization: str = "none",
+        kv_cache_dtype: str = "auto",
         speculate: int = 0,
         draft_model: str | Path | None = None,
         ranks: int = 1,
@@ -175,6 +178,7 @@ class LanguageModel:
             cores_per_rank=lnc,
             eagle=head,
             quantization=quantization,
+            kv_cache_dtype=kv_cache_dtype,
         )
         self.config: dict[str, Any] = self._engine.config
         self._pooled: Any = None

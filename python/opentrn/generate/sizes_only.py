@@ -40,7 +40,7 @@ class StepTime:
 
 class SizesOnly:
     """path: a config.json of Hugging Face's. ranks: NeuronCores that share the model, on one `instance`.
-    lnc: physical cores of each of them. quantization: as LanguageModel's.
+    lnc: physical cores of each of them. quantization, kv_cache_dtype: as LanguageModel's.
 
     The attributes are those of LanguageModel that step times need. Raises InputError for a file that is none, and for
     ranks without an instance.
@@ -49,9 +49,10 @@ class SizesOnly:
     def __init__(
         self, path: Path, *, target: str | None = None, dtype: str = "f16", context: int = 2048, sequences: int = 1,
         ranks: int = 1, instance: str | None = None, lnc: int = 1, quantization: str = "none",
+        kv_cache_dtype: str = "auto",
     ) -> None:  # fmt: skip
         self.path, self.target, self.dtype = path, environment.target(target or instance), dtype
-        self._quantization = quantization
+        self._quantization, self._kv_cache_dtype = quantization, kv_cache_dtype
         try:
             self._text = _core.read_text_file(path, "generate.step_times", "a config.json")
             found = json.loads(self._text)
@@ -90,7 +91,7 @@ class SizesOnly:
     def _timed(self, bucket: Bucket, layers: int, choice: str) -> Any:
         return _core.time_of_config(
             self._text, self.target, self.dtype, bucket, self._cores, layers, choice=choice, cores_per_rank=self._lnc,
-            quantization=self._quantization,
+            quantization=self._quantization, kv_cache_dtype=self._kv_cache_dtype,
         )  # fmt: skip
 
     def _exchange(self, bucket: Bucket, choice: str) -> float:

@@ -56,6 +56,7 @@ class Settings:
     sequence_buckets: Sequence[int] = ()
     context_buckets: Sequence[int] = ()
     quantization: str = "none"  # of the matrices of layers: int8, fp8_e4m3, mxfp4, ...; none: dtype
+    kv_cache_dtype: str = "auto"  # of keys and values: fp8_e4m3, fp8_e5m2, ...; auto: dtype
     lora: str | None = None  # a folder of an adapter, added to the weights
     adapters: Mapping[str, str] = field(default_factory=dict)  # that requests name: folders
     ranks: int = 1  # NeuronCores of `instance` that share the model
@@ -156,6 +157,9 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
     if settings.quantization != "none" and not settings.values:
         raise InputError("a server without values has no weights to narrow", label="serve.settings",
                          hint="--step-times of opentrn step-times --quantization have their time")  # fmt: skip
+    if settings.kv_cache_dtype != "auto" and not settings.values:
+        raise InputError("a server without values has no keys to narrow", label="serve.settings",
+                         hint="--step-times of opentrn step-times --kv-cache-dtype have their time")  # fmt: skip
     if (settings.lora or settings.adapters) and not settings.values:
         raise InputError("an adapter without values changes nothing", label="serve.settings",
                          hint="--lora goes with weights, not with --no-values")  # fmt: skip
@@ -178,7 +182,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         model = LanguageModel(
             source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
             sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None, lora=settings.lora,
-            quantization=settings.quantization,
+            quantization=settings.quantization, kv_cache_dtype=settings.kv_cache_dtype,
             speculate=guesses.tokens, draft_model=guesses.model or None, ranks=settings.ranks,
             instance=settings.instance,
         )  # fmt: skip

@@ -113,7 +113,7 @@ NXDI_KEYS: Mapping[str, Key] = {
     "quantization_type": Key(HONOURED, "a scale for each tensor, or for each of its outputs", "quantization_type",
                              ("per_tensor_symmetric", "per_channel_symmetric")),
     "modules_to_not_convert": Key(HONOURED, _KEPT, "modules_to_not_convert"),
-    "kv_cache_quant": _fixed("keys and values have the weights' type", False),
+    "kv_cache_quant": Key(HONOURED, "keys and values in fp8_e4m3", "kv_cache_quant"),
     "is_chunked_prefill": _fixed("policy neuron reads long prompts in parts", False),
     "chunked_prefill_config": _fixed("policy neuron reads long prompts in parts"),
     "windowed_context_encoding_size": _fixed("policy neuron reads long prompts in parts"),
@@ -139,7 +139,7 @@ NXDI_KEYS: Mapping[str, Key] = {
 _DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 _LISTS = ("token_buckets", "sequence_buckets", "context_buckets")
 _COUNTS = ("max_num_seqs", "max_model_len", "num_blocks", "max_logprobs", "ranks")
-_SWITCHES = ("structured", "prefix_caching", "cold", "quantized")
+_SWITCHES = ("structured", "prefix_caching", "cold", "quantized", "kv_cache_quant")
 _QUANTISATION = ("quantized", "quantization_dtype", "quantization_type", "mx_type", "modules_to_not_convert")
 _NARROW_TYPES = {"int8": "int8", "f8e4m3": "fp8_e4m3", "f8e5m2": "fp8_e5m2"}
 
@@ -235,6 +235,8 @@ def applied(settings: Settings, config: Mapping[str, Any], *, nxdi: bool = False
         if changes.get(setting, value) != value:
             raise _refuse(key, f"{value!r}, and another key says {changes[setting]!r}")
         changes[setting] = value
+    if changes.pop("kv_cache_quant", False):
+        changes["kv_cache_dtype"] = "fp8_e4m3"
     if changes.pop("cold", False):
         changes["warm"] = False
     narrow = _narrow({key: changes.pop(key) for key in _QUANTISATION if key in changes})

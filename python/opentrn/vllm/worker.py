@@ -13,7 +13,7 @@ from vllm.v1.worker.worker_base import CompilationTimes, WorkerBase
 
 from opentrn import _core
 from opentrn.settings import environment
-from opentrn.vllm.platform import NeuronPlatform, dtype_of
+from opentrn.vllm.platform import KV_TYPES, NeuronPlatform, dtype_of
 from opentrn.vllm.runner import Runner, Sample
 from opentrn.vllm.settings import plugin_settings, sizes_of
 from opentrn.vllm.totals import Totals
@@ -45,9 +45,12 @@ class NeuronWorker(WorkerBase):
         model, parallel = self.model_config, self.parallel_config
         spec = FullAttentionSpec(
             block_size=self.cache_config.block_size, num_kv_heads=model.get_num_kv_heads(parallel),
-            head_size=model.get_head_size(), dtype=model.dtype,
+            head_size=model.get_head_size(), dtype=self._kv_type()[1] or model.dtype,
         )  # fmt: skip
         return {f"layers.{layer}": spec for layer in range(model.get_num_layers(parallel))}
+
+    def _kv_type(self) -> tuple[str, Any]:
+        return KV_TYPES.get(self.cache_config.cache_dtype, KV_TYPES["auto"])
 
     def get_supported_kv_cache_layouts(self) -> list[str]:
         return ["LBNHC"]
@@ -68,7 +71,7 @@ class NeuronWorker(WorkerBase):
                          scheduler.max_num_batched_tokens)  # fmt: skip
         engine = _core.decoder_engine(
             self.file, environment.target(self.settings.target), dtype_of(self.vllm_config), block,
-            kv_cache_config.num_blocks, *sizes,
+            kv_cache_config.num_blocks, *sizes, kv_cache_dtype=self._kv_type()[0],
         )  # fmt: skip
         self.sizes = sizes
         self.runner = Runner(

@@ -71,5 +71,39 @@ TEST(ReadNarrowOperands, ReadsEightBitsOfArguments) {
             1);
 }
 
+// Keys and values of a decode step, wherever they lie; not of fp32, and not of few keys.
+TEST(ReadNarrowOperands, ReadsKeysOfDecodeAttentionInFp8) {
+  const auto read = [](const char* element, int keys, const char* kept) {
+    graph::Module module = parsed(fmt::format(
+        R"(module {{
+  func.func public @main(%q: tensor<2x4x64x{0}>, %k: tensor<{1}x2x64x{2}>, %v: tensor<2x{1}x64x{2}>)
+      -> tensor<2x4x64xf32> {{
+    %0 = stablehlo.convert %k : (tensor<{1}x2x64x{2}>) -> tensor<{1}x2x64x{0}>
+    %1 = stablehlo.transpose %0, dims = [1, 0, 2] : (tensor<{1}x2x64x{0}>) -> tensor<2x{1}x64x{0}>
+    %2 = stablehlo.convert %v : (tensor<2x{1}x64x{2}>) -> tensor<2x{1}x64x{0}>
+    %3 = stablehlo.composite "opentrn.attention" %q, %1, %2 {{composite_attributes = {{masks = [],
+        scale = 1.0 : f64}}, decomposition = @f}} : (tensor<2x4x64x{0}>, tensor<2x{1}x64x{0}>, tensor<2x{1}x64x{0}>)
+        -> tensor<2x4x64xf32>
+    return %3 : tensor<2x4x64xf32>
+  }}
+  func.func private @f(%q: tensor<2x4x64x{0}>, %k: tensor<2x{1}x64x{0}>, %v: tensor<2x{1}x64x{0}>)
+      -> tensor<2x4x64xf32> {{
+    %0 = stablehlo.constant dense<0.0> : tensor<2x4x64xf32>
+    return %0 : tensor<2x4x64xf32>
+  }}
+}})",
+        element, keys, kept));
+    const int64_t count = read_narrow_operands(module.entry());
+    remove_dead_ops(module.entry());
+    EXPECT_EQ(graph::print_module(module).find("convert") == std::string::npos, count == 2);
+    return count;
+  };
+  EXPECT_EQ(read("bf16", 1024, "f8E4M3"), 2);
+  EXPECT_EQ(read("f16", 512, "f8E5M2"), 2);
+  EXPECT_EQ(read("f32", 1024, "f8E4M3"), 0);
+  EXPECT_EQ(read("bf16", 256, "f8E4M3"), 0);
+  EXPECT_EQ(read("bf16", 1024, "i8"), 0);
+}
+
 }  // namespace
 }  // namespace opentrn::compiler

@@ -229,20 +229,45 @@ class DecodeAttention : private AttentionKernelBase {
 
   // Tiles of up to 128 columns, transposed beside each other into `dst`.
   void turn(const Tile& dst, const std::vector<Tile>& parts) {
-    const int64_t at_once = std::max<int64_t>(1, kHalfBank / size_bytes(dst.dtype) / parts[0].rows);
+    // Keys in fp8 are widened by a product with the identity.
+    const bool widens = parts[0].dtype != dst.dtype;
+    const DType between = widens ? DType::kFloat32 : dst.dtype;
+    const int64_t at_once = std::max<int64_t>(1, kHalfBank / size_bytes(between) / parts[0].rows);
     int64_t column = 0;
     for (size_t i = 0; i < parts.size(); i += static_cast<size_t>(at_once)) {
       const size_t end = std::min(parts.size(), i + static_cast<size_t>(at_once));
       const int64_t width = static_cast<int64_t>(end - i) * parts[0].rows;
       const Tile transposed =
-          emitter_.psum_at(kTransposedBank, next_half_ * kHalfBank, dst.rows, width, dst.dtype, "transposed");
+          emitter_.psum_at(kTransposedBank, next_half_ * kHalfBank, dst.rows, width, between, "transposed");
       next_half_ = (next_half_ + 1) % kTransposedHalves;
-      for (size_t p = i; p < end; ++p)
-        emitter_.transpose(
-            transposed.column_range(static_cast<int64_t>(p - i) * parts[0].rows, parts[0].rows), parts[p]);
+      for (size_t p = i; p < end; ++p) {
+        const Tile to = transposed.column_range(static_cast<int64_t>(p - i) * parts[0].rows, parts[0].rows);
+        if (widens)
+          emitter_.matmul(to, parts[p], wide_identity(parts[p].rows), false);
+        else
+          emitter_.transpose(to, parts[p]);
+      }
       copy_out(dst.column_range(column, width), transposed);
       column += width;
     }
+  }
+
+  // [rows, rows] in the type of queries.
+  Tile wide_identity(int64_t rows) {
+    if (!wide_identity_) {
+      const Tile ones = emitter_.sbuf(kPartitions, kPartitions, DType::kFloat32, "identity_of_keys");
+      emitter_.load(ones, lowering_.constant(square_identity(kPartitions)));
+      wide_identity_ = emitter_.sbuf(kPartitions, kPartitions, dtype_, "identity_of_keys");
+      emitter_.tensor_copy(*wide_identity_, ones);
+    }
+    return wide_identity_->row_range(0, rows).column_range(0, rows);
+  }
+
+  static graph::Literal square_identity(int64_t size) {
+    std::vector<std::byte> bytes(static_cast<size_t>(size * size) * sizeof(float));
+    auto* const numbers = reinterpret_cast<float*>(bytes.data());
+    for (int64_t i = 0; i < size; ++i) numbers[i * size + i] = 1.0F;
+    return {graph::Type::tensor(graph::ElementType::kF32, {size, size}), std::move(bytes)};
   }
 
   void copy_out(const Tile& dst, const Tile& src) {
@@ -434,12 +459,8 @@ class DecodeAttention : private AttentionKernelBase {
   Tile identity(int64_t size) {
     constexpr int64_t kMost = kQuarters * kFewQueriesMax;
     if (!identity_) {
-      std::vector<std::byte> bytes(kMost * kMost * sizeof(float));
-      auto* const numbers = reinterpret_cast<float*>(bytes.data());
-      for (int64_t i = 0; i < kMost; ++i) numbers[i * kMost + i] = 1.0F;
-      const graph::Type square = graph::Type::tensor(graph::ElementType::kF32, {kMost, kMost});
       identity_ = emitter_.sbuf(kMost, kMost, DType::kFloat32, "identity");
-      emitter_.load(*identity_, lowering_.constant(graph::Literal(square, std::move(bytes))));
+      emitter_.load(*identity_, lowering_.constant(square_identity(kMost)));
     }
     return identity_->row_range(0, size).column_range(0, size);
   }
@@ -525,7 +546,7 @@ class DecodeAttention : private AttentionKernelBase {
   Tile ones_{};
   Panel panel_;  // queries of several batches, from this batch on
   int64_t panel_batch_ = -1;
-  std::optional<Tile> identity_;
+  std::optional<Tile> identity_, wide_identity_;
   std::map<std::pair<size_t, int64_t>, Tile> loaded_masks_;  // by mask and first element
   std::optional<AttentionOperand> sink_;
   std::map<int64_t, Tile> loaded_sinks_;  // of a head, by first element
@@ -538,7 +559,9 @@ class DecodeAttention : private AttentionKernelBase {
 
 // Heads that share keys, which the other kernel turns once, and keys that a product has left transposed.
 static bool long_rows_are_better(Lowering& lowering, const Op& op) {
-  const View keys = lowering.view(op.operands[1]);
+  const View keys = lowering.view(op.operands[1]), values = lowering.view(op.operands[2]);
+  const DType queries = lowering.view(op.operands[0]).dtype;
+  if (keys.dtype != queries || values.dtype != queries) return false;  // read_narrow_operands() chose
   if (keys.dims.end()[-2].count * size_bytes(keys.dtype) > kAttentionKeyBytes) return false;
   if (lowering.emitter().residency().is_by_columns(keys.tensor)) return true;
   return std::any_of(keys.dims.begin(), keys.dims.end() - 2,

@@ -77,7 +77,7 @@ AttentionKernelBase::AttentionKernelBase(Lowering& lowering, const graph::Op& op
       keys_(k_.rows.count),
       features_(q_.columns.count),
       values_(v_.columns.count),
-      dtype_(v_.base.dtype),
+      dtype_(q_.base.dtype),
       arrangement_(lowering.arrangement_of(op.results[0])) {
   for (const AttentionOp::Mask& mask : attention_.masks)
     masks_.push_back({AttentionOperand(lowering.view(mask.value), outer_rank_), mask.is_predicate,
