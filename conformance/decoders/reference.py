@@ -73,6 +73,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
                             "original_max_position_embeddings": 64}),
     "phi3-long": ("Phi3", {"rope_parameters": LONG | {"original_max_position_embeddings": 32, "attention_factor": 1.3},
                            "original_max_position_embeddings": 32}),
+    "pythia": ("GPTNeoX", {"rotary_pct": 0.25}),
+    "pythia-in-turn": ("GPTNeoX", {"rotary_pct": 0.5, "use_parallel_residual": False, "attention_bias": False,
+                                   "hidden_act": "gelu_new"}),
+    "opt": ("OPT", {"ffn_dim": 96, "word_embed_proj_dim": 64}),
+    "stablelm": ("StableLm", {"use_qkv_bias": True}),
+    "stablelm-lora": ("StableLm", {"use_parallel_residual": True, "partial_rotary_factor": 0.5}),
+    "starcoder2": ("Starcoder2", {"sliding_window": 12}),
+    "phi": ("Phi", {"partial_rotary_factor": 0.5}),
     "gpt2": ("GPT2", {}),
     "gpt2-odd-heads": ("GPT2", {"n_head": 3, "n_embd": 33}),
     "qwen2-window": ("Qwen2", {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}),
@@ -85,6 +93,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 # Settings of peft.LoraConfig.
 ADAPTERS: dict[str, dict[str, Any]] = {
     "llama-lora": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]},
+    "stablelm-lora": {"r": 3, "lora_alpha": 4, "target_modules": "all-linear"},
     "phi3-lora": {"r": 5, "lora_alpha": 7, "target_modules": ["qkv_proj", "gate_up_proj", "o_proj"]},
     "qwen2-rslora": {"r": 3, "lora_alpha": 5, "use_rslora": True, "target_modules": "all-linear"},
 }
@@ -107,16 +116,20 @@ def rope_parameters(random: np.random.Generator, head: int) -> dict[str, Any]:
     }[kind]
 
 
+PLAIN = ("GPTNeoX", "OPT", "StableLm", "Starcoder2", "Phi")
+
+
 def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     """A family, and sizes that its class takes."""
     family = str(random.choice(["Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Qwen2Moe", "Qwen3Moe", "Granite",
-                                "Gemma", "Gemma2", "Gemma3", "GptOss", "GPT2", "SmolLM3", "Phi3"]))  # fmt: skip
+                                "Gemma", "Gemma2", "Gemma3", "GptOss", "GPT2", "SmolLM3", "Phi3", "GPTNeoX", "OPT",
+                                "StableLm", "Starcoder2", "Phi"]))  # fmt: skip
     heads, head = int(random.integers(1, 9)), 2 * int(random.choice([2, 4, 5, 8, 12, 16, 32, 64]))
     layers, vocabulary = int(random.integers(1, 4)), int(random.integers(101, 400))
     if family == "GPT2":
         return family, {"n_layer": layers, "n_head": heads, "n_embd": heads * head // 2, "vocab_size": vocabulary}
     hidden = heads * int(random.integers(3, 40))
-    own_head = family not in ("Qwen2", "Qwen2Moe", "Granite", "SmolLM3", "Phi3")
+    own_head = family not in ("Qwen2", "Qwen2Moe", "Granite", "SmolLM3", "Phi3", *PLAIN)
     if not own_head:
         hidden = heads * head
     settings: dict[str, Any] = {
@@ -128,6 +141,9 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     }  # fmt: skip
     if not own_head:
         del settings["head_dim"]
+    if family in ("GPTNeoX", "StableLm", "Phi"):  # with a part of each head turned
+        settings["rope_parameters"] = {"rope_type": "default", "rope_theta": float(10 ** random.uniform(2, 6)),
+                                       "partial_rotary_factor": float(random.choice([1.0, 0.5]))}  # fmt: skip
     experts = int(random.integers(2, 12))
     taken = int(random.integers(1, experts + 1))
     moe = {"num_experts": experts, "num_experts_per_tok": taken, "norm_topk_prob": bool(random.integers(2)),
@@ -148,6 +164,12 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
         "Gemma2": {"sliding_window": window, "query_pre_attn_scalar": int(random.integers(4, 64))},
         "Gemma3": {"sliding_window": window, "query_pre_attn_scalar": int(random.integers(4, 64))},
         "GptOss": {"num_local_experts": experts, "num_experts_per_tok": taken, "sliding_window": window},
+        "GPTNeoX": {"use_parallel_residual": bool(random.integers(2)), "attention_bias": bool(random.integers(2)),
+                    "hidden_act": str(random.choice(["gelu", "gelu_new", "relu"]))},
+        "OPT": {"ffn_dim": int(random.integers(5, 200)), "word_embed_proj_dim": hidden,
+                "enable_bias": bool(random.integers(2))},
+        "StableLm": {"use_parallel_residual": bool(random.integers(2)), "use_qkv_bias": bool(random.integers(2))},
+        "Starcoder2": {"sliding_window": window if random.integers(2) else None, "use_bias": bool(random.integers(2))},
         "SmolLM3": {"no_rope_layers": [int(n) for n in random.integers(0, 2, layers)]},
         "Phi3": {"sliding_window": window if random.integers(2) else None,
                  "rope_parameters": {"rope_type": "default", "rope_theta": float(10 ** random.uniform(2, 6)),

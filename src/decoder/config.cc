@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "base/utf8.h"
+#include "decoder/config_json.h"
 
 namespace opentrn::decoder {
 
@@ -30,7 +31,12 @@ enum class Family : uint8_t {
   kGemma,
   kGemma2,
   kGemma3,
-  kGpt2
+  kGpt2,
+  kGptNeoX,
+  kOpt,
+  kStableLm,
+  kStarCoder2,
+  kPhi
 };
 
 // What an architecture of llama.cpp's (src/llama-arch.cpp) has.
@@ -57,14 +63,12 @@ constexpr Architecture kArchitectures[] = {
     {"gemma3", "Gemma3ForCausalLM", false, false, true, Family::kGemma3, true},
     {"gpt-oss", "GptOssForCausalLM", false, true, false, Family::kGptOss},
     {"gpt2", "GPT2LMHeadModel", false, true, false, Family::kGpt2, true},
+    {"gpt_neox", "GPTNeoXForCausalLM", false, true, false, Family::kGptNeoX, true},
+    {"opt", "OPTForCausalLM", false, true, false, Family::kOpt, true},
+    {"stablelm", "StableLmForCausalLM", false, false, false, Family::kStableLm, true},
+    {"starcoder2", "Starcoder2ForCausalLM", false, true, false, Family::kStarCoder2, true},
+    {"phi", "PhiForCausalLM", false, true, false, Family::kPhi, true},
 };
-
-// Beyond any model that is known; keeps products of sizes inside 63 bits.
-constexpr int64_t kSizeMax = int64_t{1} << 24;
-
-[[noreturn]] void refuse_config(std::string message, std::string hint = {}) {
-  throw Fault(FaultKind::kInput, "decoder.config", std::move(message), std::move(hint));
-}
 
 template <typename Name>
 const Architecture& architecture_of(std::string_view given, Name&& name) {
@@ -77,11 +81,6 @@ const Architecture& architecture_of(std::string_view given, Name&& name) {
               fmt::format("no builder for the architecture '{}'", printable(given)),
               fmt::format("there is one for {}; others run as a graph: torch.export and `opentrn run`",
                           fmt::join(known, ", ")));
-}
-
-void expect_size(std::string_view what, int64_t value) {
-  if (value < 1 || value > kSizeMax)
-    refuse_config(fmt::format("{} is {}; 1 to {} are read", what, value, kSizeMax));
 }
 
 // Beyond what rows of Architecture say.
@@ -118,7 +117,7 @@ void check(const Config& config) {
   if (config.heads % config.kv_heads != 0)
     refuse_config(
         fmt::format("{} heads do not share {} key-value heads evenly", config.heads, config.kv_heads));
-  if (!config.plain && config.rope_features() % 2 != 0)
+  if (!config.position_table && config.rope_features() % 2 != 0)
     refuse_config(
         fmt::format("{} features of a head are turned, which do not make pairs", config.rope_features()));
   if (!(config.norm_epsilon > 0) || !(config.rope_base > 0) || !std::isfinite(config.rope_base))
@@ -254,32 +253,6 @@ void add_gpt_oss_of_gguf(Config& config, const Gguf& file) {
   for (size_t i = 0; i < config.windowed.size(); i += 2) config.windowed[i] = true;
 }
 
-using Json = nlohmann::json;
-
-int64_t integer(const Json& json, const char* key, std::optional<int64_t> absent = {}) {
-  const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) {
-    if (absent) return *absent;
-    refuse_config(fmt::format("config.json has no {}", key));
-  }
-  if (!found->is_number_integer()) refuse_config(fmt::format("{} of config.json is not an integer", key));
-  return found->get<int64_t>();
-}
-
-double real(const Json& json, const char* key, double absent) {
-  const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) return absent;
-  if (!found->is_number()) refuse_config(fmt::format("{} of config.json is not a number", key));
-  return found->get<double>();
-}
-
-bool boolean(const Json& json, const char* key, bool absent) {
-  const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) return absent;
-  if (!found->is_boolean()) refuse_config(fmt::format("{} of config.json is neither true nor false", key));
-  return found->get<bool>();
-}
-
 void add_yarn_of_json(Config& config, const Json& rope, double factor) {
   Yarn yarn;
   yarn.factor = factor;
@@ -365,7 +338,7 @@ void add_rope_of_json(Config& config, const Json& json) {
   }
   if (const auto whole = rope.find("full_attention"); whole != rope.end() && whole->is_object())
     rope = Json(*whole);
-  add_rope(config, rope, real(json, "rope_theta", 10000.0));
+  add_rope(config, rope, real(json, "rope_theta", config.rope_base));
 }
 
 }  // namespace
@@ -374,9 +347,6 @@ double Config::score_scale() const {
   return attention_scale != 0 ? attention_scale : 1.0 / std::sqrt(static_cast<double>(head_features));
 }
 
-namespace {
-
-// Which layers have a window: as layer_types says, else every one but each `pattern`-th; 0: every one.
 void add_windows(Config& config, const Json& json, int64_t pattern) {
   if (json.value("sliding_window", Json()).is_null()) return;
   config.window = integer(json, "sliding_window");
@@ -398,19 +368,7 @@ void add_windows(Config& config, const Json& json, int64_t pattern) {
   if (std::ranges::find(config.windowed, true) == config.windowed.end()) config.windowed.clear();
 }
 
-// Of the first of these keys that the file has.
-void expect_activation(const Json& json, std::initializer_list<const char*> keys,
-                       std::initializer_list<std::string_view> wanted) {
-  for (const char* key : keys) {
-    const auto found = json.find(key);
-    if (found == json.end() || found->is_null()) continue;
-    const std::string name = found->is_string() ? found->get<std::string>() : found->dump();
-    if (std::ranges::find(wanted, name) == wanted.end())
-      throw Fault(FaultKind::kNotModelled, "decoder.architecture",
-                  fmt::format("{} is '{}'; there is {}", key, printable(name), fmt::join(wanted, ", ")));
-    return;
-  }
-}
+namespace {
 
 // transformers' configuration_qwen2.py and _qwen3.py: the first max_window_layers see everything.
 void add_windows_of_qwen(Config& config, const Json& json, Family family) {
@@ -432,14 +390,15 @@ void add_activation(Config& config, const Json& json) {
     expect_activation(json, {"hidden_act"}, {"silu", "swish"});
   else
     expect_activation(json, {"hidden_act"}, {"silu", "swish", "gelu_pytorch_tanh", "gelu_new"});
-  config.gelu = json.value("hidden_act", Json("silu")).dump().starts_with("\"gelu");
+  if (json.value("hidden_act", Json("silu")).dump().starts_with("\"gelu"))
+    config.activation = Activation::kGeluTanh;
 }
 
 // transformers' configuration_gemma.py, _gemma2.py and _gemma3.py.
 void add_gemma(Config& config, const Json& json, Family family) {
   // "gelu" of older files means that by tanh, too.
   expect_activation(json, {"hidden_activation", "hidden_act"}, {"gelu_pytorch_tanh", "gelu"});
-  config.gelu = true;
+  config.activation = Activation::kGeluTanh;
   config.norms_less_one = true;
   config.tied = boolean(json, "tie_word_embeddings", true);
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
@@ -533,31 +492,6 @@ void add_experts(Config& config, const Json& json, Family family) {
     throw Fault(FaultKind::kNotModelled, "decoder.architecture", "some layers with experts and some without");
 }
 
-// transformers' configuration_gpt2.py.
-Config config_of_gpt2(const Json& json) {
-  Config config;
-  config.architecture = "gpt2";
-  config.plain = config.qkv_bias = config.output_bias = config.gelu = true;
-  expect_activation(json, {"activation_function"}, {"gelu_new", "gelu_pytorch_tanh"});
-  config.layers = integer(json, "n_layer");
-  config.hidden = integer(json, "n_embd");
-  config.heads = config.kv_heads = integer(json, "n_head");
-  expect_size("the number of heads", config.heads);
-  config.head_features = config.hidden / config.heads;
-  config.feed_forward = integer(json, "n_inner", 4 * std::clamp<int64_t>(config.hidden, 0, kSizeMax));
-  config.vocabulary = integer(json, "vocab_size");
-  config.context = integer(json, "n_positions");
-  config.norm_epsilon = real(json, "layer_norm_epsilon", 1e-5);
-  config.tied = boolean(json, "tie_word_embeddings", true);
-  if (!boolean(json, "scale_attn_weights", true)) config.attention_scale = 1;
-  if (boolean(json, "scale_attn_by_inverse_layer_idx", false))
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "scores scaled by the number of the layer");
-  check(config);
-  if (config.heads * config.head_features != config.hidden)
-    refuse_config(fmt::format("{} heads share {} features", config.heads, config.hidden));
-  return config;
-}
-
 }  // namespace
 
 Config part_of(const Config& config, int64_t ranks) {
@@ -626,6 +560,19 @@ std::string_view hugging_face_class(std::string_view architecture) {
   return found->json;
 }
 
+static Config config_with_layer_norms(Family family, const Json& json) {
+  Config config = family == Family::kGpt2         ? config_of_gpt2(json)
+                  : family == Family::kGptNeoX    ? config_of_gpt_neox(json)
+                  : family == Family::kOpt        ? config_of_opt(json)
+                  : family == Family::kStableLm   ? config_of_stablelm(json)
+                  : family == Family::kStarCoder2 ? config_of_starcoder2(json)
+                                                  : config_of_phi(json);
+  check(config);
+  if (!config.position_table) add_rope_of_json(config, json);
+  check(config);
+  return config;
+}
+
 Config config_of_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) refuse_config("config.json is not a JSON object");
@@ -633,7 +580,7 @@ Config config_of_json(std::string_view text) {
   if (const auto list = json.find("architectures"); list != json.end() && list->is_array() && !list->empty())
     if (list->front().is_string()) given = list->front().get<std::string>();
   const Architecture& row = architecture_of(given, [](const Architecture& r) { return r.json; });
-  if (row.family == Family::kGpt2) return config_of_gpt2(json);
+  if (row.family >= Family::kGpt2) return config_with_layer_norms(row.family, json);
   Config config;
   config.architecture = row.gguf;
   config.layers = integer(json, "num_hidden_layers");

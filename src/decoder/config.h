@@ -17,6 +17,10 @@
 
 namespace opentrn::decoder {
 
+enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu, kRelu };
+// Tables of tensor_names.cc.
+enum class FileNames : uint8_t { kLlama, kGpt2, kGptNeoX, kOpt, kStarCoder2, kPhi };
+
 // How matrices are kept narrower than the type of a program.
 struct NarrowWeights {
   compiler::WeightType type = compiler::WeightType::kInt8;
@@ -55,7 +59,7 @@ struct Config {
   // Gemma's. A file has its norms' weights less 1.
   bool norms_less_one = false;
   bool norms_after = false;  // what attention and feed-forward layers give is normed before it is added
-  bool gelu = false;         // in place of SiLU; by tanh
+  Activation activation = Activation::kSilu;
   double attention_cap = 0, logit_cap = 0;  // c: scores x become c tanh(x / c); 0: none
   // Layers that see only the last `window` positions, by number; empty: none does. Their positions turn by
   // `local_rope_...` where its base is more than 0.
@@ -64,9 +68,21 @@ struct Config {
   double local_rope_base = 0;
   std::vector<double> local_rope_divisors;
   double local_rope_scale = 1;
-  // GPT-2's: layer norms, biases everywhere, a feed-forward layer without gate, a table of positions that is
-  // added to the embeddings in place of turns.
-  bool plain = false;
+  // Of models that are not Llama's kind: norms that take the mean away, with biases; a feed-forward layer
+  // without gate (GPT-2, GPT-NeoX, OPT, StarCoder 2, Phi 1 and 2), with biases; a table of positions that is
+  // added to the embeddings, in place of turns, from its row `first_position` on (GPT-2, OPT).
+  bool layer_norms = false, norm_biases = false;
+  bool gated = true, feed_forward_biases = false;
+  bool position_table = false;
+  int64_t first_position = 0;
+  bool head_bias = false;  // of logits
+  // Attention and the feed-forward layer read the same x, and both terms are added to it (GPT-NeoX, Phi 1 and
+  // 2); by one norm where `one_norm`.
+  bool parallel = false, one_norm = false;
+  FileNames names = FileNames::kLlama;
+  bool by_rows = false;  // a file has matrices [inputs, outputs], and one of q, k and v (GPT-2)
+  bool by_heads =
+      false;  // a file has one matrix with each head's q, k and v, one behind the other (GPT-NeoX)
   // A mixture of experts in place of each feed-forward layer: a token goes through the `experts_taken` that
   // the softmax of its scores gives most, weighted by it. 0 experts: none.
   int64_t experts = 0, experts_taken = 0;

@@ -18,7 +18,7 @@ constexpr const char* kElementLabel = "decoder.element";
 
 // Parts of a file that a program reads as one matrix.
 std::vector<std::string_view> file_parts(const Config& config, std::string_view part) {
-  if (part == "qkv" && !config.plain) return {"q", "k", "v"};
+  if (part == "qkv" && !config.by_rows) return {"q", "k", "v"};
   if (part == "gate_up") return {"gate", "up"};
   if (part == "experts_gate_up" && !config.expert_biases()) return {"expert_gate", "expert_up"};
   if (part == "experts_down" && !config.expert_biases()) return {"expert_down"};
@@ -45,7 +45,7 @@ bool is_kept(const NarrowWeights& narrow, std::string_view module) {
 
 // That may be narrow.
 std::vector<std::string_view> matrices_of_layer(const Config& config) {
-  if (config.experts == 0) return {"qkv", "output", config.plain ? "up" : "gate_up", "down"};
+  if (config.experts == 0) return {"qkv", "output", config.gated ? "gate_up" : "up", "down"};
   std::vector<std::string_view> parts = {"qkv", "output", "experts_gate_up", "experts_down"};
   if (config.shared_features > 0) parts.insert(parts.end(), {"shared_gate_up", "shared_down"});
   return parts;

@@ -200,8 +200,9 @@ class StepBuilder : private StepOps {
       layer_ = layer;
       if (std::ranges::count(config_.feature_layers, layer) > 0) entering.push_back(narrow(x));
       const ValueId residual = config_.eagle3 && config_.norm_before_residual ? normed(x, "hidden_norm") : x;
+      const ValueId in = x;
       x = plus(residual, after(attention(x, results), "after_attention_norm"));
-      x = plus(x, after(feed_forward(x), "after_feed_forward_norm"));
+      x = plus(x, after(feed_forward(config_.parallel ? in : x), "after_feed_forward_norm"));
     }
     layer_ = -1;
     if (std::ranges::count(config_.feature_layers, config_.layers) > 0) entering.push_back(narrow(x));
@@ -239,7 +240,7 @@ class StepBuilder : private StepOps {
       at("attention");
       x = plus(x, after(scattered(attended(gathered("attention_norm", 1), results)), "after_attention_norm"));
       at("feed_forward");
-      const ValueId in = gathered("feed_forward_norm", options_.cores_per_head);
+      const ValueId in = gathered(feed_forward_norm(), options_.cores_per_head);
       x = plus(x, after(scattered(fed_forward(in)), "after_feed_forward_norm"));
     }
     layer_ = -1;
@@ -261,7 +262,7 @@ class StepBuilder : private StepOps {
     }
     ValueId x = builder_.convert(words, kReal);
     if (config_.embedding_scale != 1) x = scaled(x, config_.embedding_scale);
-    if (config_.plain)
+    if (config_.position_table)
       x = builder_.add(OpKind::add_, {x, builder_.convert(rows_of(weight("positions"), positions_), kReal)});
     return x;
   }
@@ -269,7 +270,7 @@ class StepBuilder : private StepOps {
   // What attention asks of positions: in all layers, or in `layer` alone.
   void find_positions(int64_t layer) {
     const bool local = config_.has_local_rope() && (layer < 0 || config_.is_windowed(layer));
-    const bool global = !config_.plain && (layer < 0 || !local);
+    const bool global = !config_.position_table && (layer < 0 || !local);
     if (global) turns_ = turns_of(weight("rope"), config_.rope_scale);
     if (local) local_turns_ = turns_of(weight("local_rope"), config_.local_rope_scale);
     find_masks();
@@ -291,6 +292,7 @@ class StepBuilder : private StepOps {
       last = narrow(x);
     }
     ValueId logits = product(last, {weight("head")});
+    if (config_.head_bias) logits = biased(logits, "head_bias");
     if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
     if (config_.logit_cap != 0) logits = capped(logits, config_.logit_cap);
     return logits;
@@ -331,9 +333,10 @@ class StepBuilder : private StepOps {
 
   // `x` by the norm of that name: of the layer, or of the model outside its layers.
   ValueId normed(ValueId x, const std::string& name) {
-    if (!config_.plain) return rms_normed(x, weight(name));
-    return builder_.add(OpKind::add_, {layer_normed(builder_, x, weight(name), config_.norm_epsilon),
-                                       over_rows(weight(name + "_bias"), x)});
+    if (!config_.layer_norms) return rms_normed(x, weight(name));
+    const ValueId made = layer_normed(builder_, x, weight(name), config_.norm_epsilon);
+    return config_.norm_biases ? builder_.add(OpKind::add_, {made, over_rows(weight(name + "_bias"), x)})
+                               : made;
   }
   ValueId after(ValueId x, const std::string& name) { return config_.norms_after ? normed(x, name) : x; }
   ValueId over_rows(ValueId vector, ValueId x) {
@@ -391,7 +394,7 @@ class StepBuilder : private StepOps {
 
   // Each pair of features (i, i + half) turned by its position's angle.
   ValueId turned(ValueId heads) {
-    if (config_.plain || config_.is_unturned(layer_)) return heads;
+    if (config_.position_table || config_.is_unturned(layer_)) return heads;
     const Dims all = builder_.type(heads).dims_vector();
     const int64_t features = config_.rope_features();
     if (features < all[2])
@@ -561,10 +564,11 @@ class StepBuilder : private StepOps {
     return narrow(builder_.add(OpKind::divide_, {raised, builder_.broadcast_in_dim(sum, dims, columns)}));
   }
 
+  const char* feed_forward_norm() const { return config_.one_norm ? "attention_norm" : "feed_forward_norm"; }
   ValueId feed_forward(ValueId x) {
     at("feed_forward");
     if (config_.experts > 0) return mixture(x);
-    const ValueId in = narrow(normed(x, "feed_forward_norm"));
+    const ValueId in = narrow(normed(x, feed_forward_norm()));
     return options_.cores_per_head == 1 ? fed_forward(in) : fed_forward_of_cores(in);
   }
   // Of the rows of all cores that share heads; the own ones of the sum.
@@ -575,9 +579,12 @@ class StepBuilder : private StepOps {
     return builder_.convert(builder_.slice(sent_.back(), {0, 0}, {rows_, config_.hidden}), kReal);
   }
   ValueId fed_forward(ValueId in) {
-    if (config_.plain) {
-      const ValueId raised = activated(biased(product(in, matrix("up")), "up_bias"));
-      return biased(product(narrow(raised), matrix("down")), "down_bias");
+    if (!config_.gated) {
+      const auto with_bias = [&](ValueId made, const char* name) {
+        return config_.feed_forward_biases ? biased(made, name) : made;
+      };
+      const ValueId raised = activated(with_bias(product(in, matrix("up")), "up_bias"));
+      return with_bias(product(narrow(raised), matrix("down")), "down_bias");
     }
     return gated(in, matrix("gate_up"), matrix("down"));
   }

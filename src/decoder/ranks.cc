@@ -119,7 +119,7 @@ class Cutter {
     if (name == "experts_down") return by_rows(of_experts(in_blocks));
     if (name == "shared_gate_up") return by_columns(twice(whole_.shared_features));
     if (name == "shared_down") return by_rows({share(whole_.shared_features)});
-    if (name == "head") return by_columns({share(whole_.vocabulary)});
+    if (name == "head" || name == "head_bias") return by_columns({share(whole_.vocabulary)});
     // They are added to the sum once.
     const bool is_added = name == "output_bias" || name == "down_bias" || name == "experts_down_bias";
     if (is_added && rank_ > 0) return zeros(from->bytes());
@@ -206,6 +206,10 @@ void expect_whole_blocks(const Config& config, int64_t ranks) {
 }  // namespace
 
 void expect_ranks(const Config& config, int64_t ranks) {
+  if (ranks > 1 && config.parallel)
+    throw Fault(FaultKind::kNotModelled, "decoder.ranks",
+                "ranks of a model whose attention and feed-forward layers read the same features",
+                "one rank; opentrn step-times CONFIG.json --ranks has their time");
   const auto fits = [&](int64_t n) {
     return config.heads % n == 0 && (config.kv_heads % n == 0 || n % config.kv_heads == 0);
   };

@@ -1,5 +1,7 @@
 #include "decoder/step_ops.h"
 
+#include <numbers>
+
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,7 +68,16 @@ graph::ValueId StepOps::rows_of(ValueId table, ValueId indices) {
 }
 
 graph::ValueId StepOps::activated(ValueId x) {
-  if (!config_.gelu) return binary(OpKind::multiply_, x, builder_.add(OpKind::logistic_, {x}));
+  switch (config_.activation) {
+    case Activation::kSilu: return binary(OpKind::multiply_, x, builder_.add(OpKind::logistic_, {x}));
+    case Activation::kRelu: return binary(OpKind::maximum_, x, builder_.splat(builder_.type(x), 0.0));
+    case Activation::kGelu: {
+      const ValueId share = builder_.add(OpKind::chlo_erf_, {scaled(x, std::numbers::sqrt2 / 2)});
+      return binary(OpKind::multiply_, scaled(x, 0.5),
+                    binary(OpKind::add_, share, builder_.splat(builder_.type(x), 1.0)));
+    }
+    case Activation::kGeluTanh: break;
+  }
   constexpr double kRootOf2OverPi = 0.7978845608028654, kCubic = 0.044715;
   const ValueId cube = binary(OpKind::multiply_, x, binary(OpKind::multiply_, x, x));
   const ValueId inner = scaled(binary(OpKind::add_, x, scaled(cube, kCubic)), kRootOf2OverPi);

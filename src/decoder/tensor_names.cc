@@ -18,7 +18,11 @@ struct NameRow {
 constexpr NameRow kNames[] = {
     {"embedding", "token_embd.weight", "model.embed_tokens.weight"},
     {"norm", "output_norm.weight", "model.norm.weight"},
+    {"norm_bias", "", "model.norm.bias"},
     {"head", "output.weight", "lm_head.weight"},
+    {"head_bias", "", "lm_head.bias"},
+    {"attention_norm_bias", "", "model.layers.{}.input_layernorm.bias"},
+    {"feed_forward_norm_bias", "", "model.layers.{}.post_attention_layernorm.bias"},
     {"attention_norm", "blk.{}.attn_norm.weight", "model.layers.{}.input_layernorm.weight"},
     {"q", "blk.{}.attn_q.weight", "model.layers.{}.self_attn.q_proj.weight"},
     {"k", "blk.{}.attn_k.weight", "model.layers.{}.self_attn.k_proj.weight"},
@@ -112,11 +116,87 @@ constexpr NameRow kGpt2[] = {
     {"down_bias", "", "h.{}.mlp.c_proj.bias"},
 };
 
+// GPT-NeoX's (Pythia).
+constexpr NameRow kGptNeoX[] = {
+    {"embedding", "", "gpt_neox.embed_in.weight"},
+    {"norm", "", "gpt_neox.final_layer_norm.weight"},
+    {"norm_bias", "", "gpt_neox.final_layer_norm.bias"},
+    {"head", "", "embed_out.weight"},
+    {"attention_norm", "", "gpt_neox.layers.{}.input_layernorm.weight"},
+    {"attention_norm_bias", "", "gpt_neox.layers.{}.input_layernorm.bias"},
+    {"q", "", "gpt_neox.layers.{}.attention.query_key_value.weight"},
+    {"k", "", "gpt_neox.layers.{}.attention.query_key_value.weight"},
+    {"v", "", "gpt_neox.layers.{}.attention.query_key_value.weight"},
+    {"q_bias", "", "gpt_neox.layers.{}.attention.query_key_value.bias"},
+    {"k_bias", "", "gpt_neox.layers.{}.attention.query_key_value.bias"},
+    {"v_bias", "", "gpt_neox.layers.{}.attention.query_key_value.bias"},
+    {"output", "", "gpt_neox.layers.{}.attention.dense.weight"},
+    {"output_bias", "", "gpt_neox.layers.{}.attention.dense.bias"},
+    {"feed_forward_norm", "", "gpt_neox.layers.{}.post_attention_layernorm.weight"},
+    {"feed_forward_norm_bias", "", "gpt_neox.layers.{}.post_attention_layernorm.bias"},
+    {"up", "", "gpt_neox.layers.{}.mlp.dense_h_to_4h.weight"},
+    {"up_bias", "", "gpt_neox.layers.{}.mlp.dense_h_to_4h.bias"},
+    {"down", "", "gpt_neox.layers.{}.mlp.dense_4h_to_h.weight"},
+    {"down_bias", "", "gpt_neox.layers.{}.mlp.dense_4h_to_h.bias"},
+};
+constexpr NameRow kOpt[] = {
+    {"embedding", "", "model.decoder.embed_tokens.weight"},
+    {"positions", "", "model.decoder.embed_positions.weight"},
+    {"norm", "", "model.decoder.final_layer_norm.weight"},
+    {"norm_bias", "", "model.decoder.final_layer_norm.bias"},
+    {"attention_norm", "", "model.decoder.layers.{}.self_attn_layer_norm.weight"},
+    {"attention_norm_bias", "", "model.decoder.layers.{}.self_attn_layer_norm.bias"},
+    {"q", "", "model.decoder.layers.{}.self_attn.q_proj.weight"},
+    {"k", "", "model.decoder.layers.{}.self_attn.k_proj.weight"},
+    {"v", "", "model.decoder.layers.{}.self_attn.v_proj.weight"},
+    {"q_bias", "", "model.decoder.layers.{}.self_attn.q_proj.bias"},
+    {"k_bias", "", "model.decoder.layers.{}.self_attn.k_proj.bias"},
+    {"v_bias", "", "model.decoder.layers.{}.self_attn.v_proj.bias"},
+    {"output", "", "model.decoder.layers.{}.self_attn.out_proj.weight"},
+    {"output_bias", "", "model.decoder.layers.{}.self_attn.out_proj.bias"},
+    {"feed_forward_norm", "", "model.decoder.layers.{}.final_layer_norm.weight"},
+    {"feed_forward_norm_bias", "", "model.decoder.layers.{}.final_layer_norm.bias"},
+    {"up", "", "model.decoder.layers.{}.fc1.weight"},
+    {"up_bias", "", "model.decoder.layers.{}.fc1.bias"},
+    {"down", "", "model.decoder.layers.{}.fc2.weight"},
+    {"down_bias", "", "model.decoder.layers.{}.fc2.bias"},
+};
+constexpr NameRow kStarCoder2[] = {
+    {"up", "", "model.layers.{}.mlp.c_fc.weight"},
+    {"up_bias", "", "model.layers.{}.mlp.c_fc.bias"},
+    {"down", "", "model.layers.{}.mlp.c_proj.weight"},
+    {"down_bias", "", "model.layers.{}.mlp.c_proj.bias"},
+};
+// Phi 1, 1.5 and 2.
+constexpr NameRow kPhi[] = {
+    {"norm", "", "model.final_layernorm.weight"},
+    {"norm_bias", "", "model.final_layernorm.bias"},
+    {"output", "", "model.layers.{}.self_attn.dense.weight"},
+    {"output_bias", "", "model.layers.{}.self_attn.dense.bias"},
+    {"up", "", "model.layers.{}.mlp.fc1.weight"},
+    {"up_bias", "", "model.layers.{}.mlp.fc1.bias"},
+    {"down", "", "model.layers.{}.mlp.fc2.weight"},
+    {"down_bias", "", "model.layers.{}.mlp.fc2.bias"},
+};
+
+std::span<const NameRow> table_of(FileNames names) {
+  switch (names) {
+    case FileNames::kLlama: return kNames;
+    case FileNames::kGpt2: return kGpt2;
+    case FileNames::kGptNeoX: return kGptNeoX;
+    case FileNames::kOpt: return kOpt;
+    case FileNames::kStarCoder2: return kStarCoder2;
+    case FileNames::kPhi: return kPhi;
+  }
+  return kNames;
+}
+
 }  // namespace
 
 std::string tensor_name(const Config& config, Names names, std::string_view part, std::string_view layer,
                         int64_t expert) {
-  std::span<const NameRow> table = config.plain ? std::span<const NameRow>(kGpt2) : kNames;
+  std::span<const NameRow> table = table_of(config.names);
+  if (std::ranges::find(table, part, &NameRow::part) == table.end()) table = kNames;
   const std::span<const NameRow> mixture =
       config.architecture == "llama" ? std::span<const NameRow>(kMixtral) : kQwenMoe;
   if (config.expert_biases() && std::ranges::find(kGptOss, part, &NameRow::part) != std::end(kGptOss))

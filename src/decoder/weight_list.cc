@@ -72,13 +72,13 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
   };
   const auto norm = [&](const std::string& name) {
     vector(name, config.hidden);
-    if (config.plain) vector(name + "_bias", config.hidden);
+    if (config.norm_biases) vector(name + "_bias", config.hidden);
   };
   const auto rope = [&](const char* name) {
     list.push_back({name, Type::tensor(ElementType::kF32, {config.context, 2 * config.rope_features()})});
   };
   matrix("embedding", config.vocabulary, config.hidden);
-  if (config.plain)
+  if (config.position_table)
     matrix("positions", config.context, config.hidden);
   else
     rope("rope");
@@ -91,8 +91,8 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     if (config.eagle3) norm(named("hidden_norm"));
     const int64_t queries = config.query_features(), keys = config.kv_features();
     read(named("qkv"), config.eagle3 ? 2 * config.hidden : config.hidden,
-         config.plain || config.fused ? std::vector<int64_t>{config.qkv_features()}
-                                      : std::vector<int64_t>{queries, keys, keys});
+         config.by_rows || config.by_heads || config.fused ? std::vector<int64_t>{config.qkv_features()}
+                                                           : std::vector<int64_t>{queries, keys, keys});
     if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
     if (config.qk_norm) {
       vector(named("q_norm"), config.head_features);
@@ -102,10 +102,10 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     read(named("output"), config.query_features(), {config.hidden});
     if (config.output_bias) vector(named("output_bias"), config.hidden);
     if (config.norms_after) norm(named("after_attention_norm"));
-    norm(named("feed_forward_norm"));
-    if (config.plain) {
+    if (!config.one_norm) norm(named("feed_forward_norm"));
+    if (!config.gated) {
       read(named("up"), config.hidden, {config.feed_forward});
-      vector(named("up_bias"), config.feed_forward);
+      if (config.feed_forward_biases) vector(named("up_bias"), config.feed_forward);
     } else if (config.experts == 0) {
       read(named("gate_up"), config.hidden,
            config.fused ? std::vector<int64_t>{2 * config.feed_forward}
@@ -114,11 +114,12 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
       add_mixture(list, config, named(""), element);
     }
     if (config.experts == 0) read(named("down"), config.feed_forward, {config.hidden});
-    if (config.plain) vector(named("down_bias"), config.hidden);
+    if (config.feed_forward_biases) vector(named("down_bias"), config.hidden);
     if (config.norms_after) norm(named("after_feed_forward_norm"));
   }
   if (!config.eagle || config.eagle3) norm("norm");
   if (!config.pooled) matrix("head", config.hidden, config.head_words());
+  if (!config.pooled && config.head_bias) vector("head_bias", config.head_words());
   if (!config.feature_layers.empty()) {
     const auto count = static_cast<int64_t>(config.feature_layers.size());
     matrix(kFeatureWeight, count * config.hidden, config.hidden);

@@ -132,7 +132,13 @@ class Loader {
       return columns(config_.tied ? "embedding" : "head", target, hidden, config_.head_words(), 0,
                      config_.head_words());
     if (part == "fc") return columns("fc", target, 2 * hidden, hidden, 0, hidden);
-    if (config_.plain && weight.type.rank() == 2)  // as the file has them
+    if (part == "positions") {
+      const StoredTensor& from = tensor(part, {config_.first_position + config_.context, hidden});
+      return placed_rows(
+          from, target, config_.context, hidden, hidden, [](int64_t column) { return column; },
+          config_.first_position);
+    }
+    if (config_.by_rows && weight.type.rank() == 2)  // as the file has them
       return rows(part, target, weight.rows > 0 ? weight.rows : weight.type.dim(0), weight.type.dim(1));
     if (part == "qkv") {
       const int64_t depth = config_.eagle3 ? 2 * hidden : hidden;
@@ -140,7 +146,7 @@ class Loader {
       columns("k", target, depth, kv, q, q + 2 * kv);
       return columns("v", target, depth, kv, q + kv, q + 2 * kv);
     }
-    if (part == "qkv_bias" && !config_.plain) {
+    if (part == "qkv_bias" && !config_.by_rows) {
       vector("q_bias", target, q, 0);
       vector("k_bias", target, kv, q);
       return vector("v_bias", target, kv, q + kv);
@@ -148,6 +154,7 @@ class Loader {
     if (part == "output") return columns("output", target, q, hidden, 0, hidden);
     if (part == "gate_up") return gate_up("gate", "up", target, config_.feed_forward, 0);
     if (config_.experts > 0 && begin_mixture(part, target)) return;
+    if (part == "up") return columns("up", target, hidden, config_.feed_forward, 0, config_.feed_forward);
     if (part == "down") return columns("down", target, config_.feed_forward, hidden, 0, hidden);
     vector(part, target, weight.type.dim(0), 0);
   }
@@ -179,7 +186,11 @@ class Loader {
     if (name.ends_with(".rotary_emb.inv_freq") || name == "rope_freqs.weight") return true;
     // Which words an EAGLE-3 head has, and its fc, which its model reads.
     if (config_.eagle3 && (name == "d2t" || name == "t2d" || name.ends_with("fc.weight"))) return true;
-    if (config_.plain && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))) return true;
+    // Masks.
+    if (config_.by_rows && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))) return true;
+    if (config_.by_heads && (name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias")))
+      return true;
+    if (config_.tied && name == "embed_out.weight") return true;
     return config_.tied && name == "lm_head.weight";
   }
 
@@ -281,7 +292,7 @@ class Loader {
   const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
     const std::string name = name_of(part);
     const StoredTensor* found = tensors_.find(name);
-    if (!found && config_.plain) found = tensors_.find("transformer." + name);
+    if (!found && config_.by_rows) found = tensors_.find("transformer." + name);
     if (!found && config_.eagle && name.starts_with("model."))  // as EAGLE's authors publish heads
       found = tensors_.find(std::string_view(name).substr(6));
     constexpr std::string_view kFirst = "model.layers.0.";
@@ -325,16 +336,16 @@ class Loader {
   }
 
   // Rows of `width` to rows of `target_width`, in which `place` says where a column goes; in parts.
-  template <typename Place>
+  template <typename PlaceOf>
   void placed_rows(const StoredTensor& from, Target target, int64_t count, int64_t width,
-                   int64_t target_width, Place place) {
+                   int64_t target_width, PlaceOf place, int64_t first_of_file = 0) {
     constexpr int64_t kPart = 1024;
     for (int64_t row = 0; row < count; row += kPart)
-      tasks_.push_back([&from, target, row, count, width, target_width, place]() mutable {
+      tasks_.push_back([&from, target, row, count, width, target_width, place, first_of_file]() mutable {
         std::vector<float> values(static_cast<size_t>(width));
         for (int64_t r = row; r < std::min(count, row + kPart); ++r) {
           interrupt::poll();
-          from.decode_rows(r, values);
+          from.decode_rows(first_of_file + r, values);
           for (int64_t i = 0; i < width; ++i)
             target.put(r * target_width + place(i), values[static_cast<size_t>(i)]);
         }
@@ -352,37 +363,44 @@ class Loader {
     const StoredTensor& from = stacked ? tensor(part, {config_.experts, count, depth})
                                : flat  ? tensor(part, {depth})
                                        : tensor(part, {in_file.whole, depth});
-    const int64_t first_of_file = stacked ? expert_ * count : in_file.first;
+    const int64_t first_of_file = stacked ? expert_ * count : 0;
     const bool turned = of_gguf && config_.rows_interleaved && (part == "q" || part == "k");
     Adapter::Change change;
     // A tied head's table is read by rows, too: an adapter of it would change one of the two.
     if (adapter_ && part != "embedding")
       change = adapter_->of(name_of(part, Names::kHuggingFace), in_file.whole, depth, from);
     transposed(
-        [this, &from, first_of_file, turned](int64_t row, std::span<float> values) {
-          from.decode_rows(first_of_file + (turned ? interleaved_row(row, config_.head_features) : row),
-                           values);
+        [this, &from, first_of_file, turned, in_file](int64_t row, std::span<float> values) {
+          from.decode_rows(
+              first_of_file + (turned ? interleaved_row(row, config_.head_features) : in_file.row(row)),
+              values);
         },
-        target, depth, count, first, width, first_row, change, in_file.first);
+        target, depth, count, first, width, first_row, change, in_file);
   }
 
-  // Which rows of a file's matrix a part is, and how many it has.
+  // Which rows of a file's matrix a part is: `whole` rows, the part's from `first` on, or, with a stride,
+  // those of each head from `first` on behind the rows of the heads before it.
   struct Place {
-    int64_t whole, first;
+    int64_t whole, first, stride = 0, of_head = 0;
+    int64_t row(int64_t r) const {
+      return stride == 0 ? first + r : r / of_head * stride + first + r % of_head;
+    }
   };
   Place place_in_file(std::string_view part, int64_t count) const {
-    const int64_t q = config_.query_features(), kv = config_.kv_features(), f = config_.feed_forward;
-    if (!config_.fused) return {count, 0};
-    if (part == "q" || part == "k" || part == "v")
-      return {q + 2 * kv, part == "q" ? 0 : part == "k" ? q : q + kv};
-    if (part == "gate" || part == "up") return {2 * f, part == "gate" ? 0 : f};
+    const int64_t q = config_.query_features(), kv = config_.kv_features(), f = config_.feed_forward,
+                  d = config_.head_features;
+    const bool is_q = part == "q" || part == "q_bias", is_k = part == "k" || part == "k_bias";
+    const bool is_one_of_three = is_q || is_k || part == "v" || part == "v_bias";
+    if (config_.by_heads && is_one_of_three) return {3 * q, is_q ? 0 : is_k ? d : 2 * d, 3 * d, d};
+    if (config_.fused && is_one_of_three) return {q + 2 * kv, is_q ? 0 : is_k ? q : q + kv};
+    if (config_.fused && (part == "gate" || part == "up")) return {2 * f, part == "gate" ? 0 : f};
     return {count, 0};
   }
 
   // `read`: decodes row r of a matrix [count, depth], which becomes column first + r.
   template <typename Read>
   void transposed(Read read, Target target, int64_t depth, int64_t count, int64_t first, int64_t width,
-                  int64_t first_row, const Adapter::Change& change, int64_t first_of_change = 0) {
+                  int64_t first_row, const Adapter::Change& change, Place in_file = {0, 0}) {
     constexpr int64_t kPart = 8 * kRowsTogether;
     for (int64_t row = 0; row < count; row += kPart)
       tasks_.push_back([=]() mutable {
@@ -394,7 +412,9 @@ class Loader {
           for (int64_t i = 0; i < together; ++i)
             read(r + i,
                  std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
-          if (change) change.add_to(first_of_change + r, together, values);
+          for (int64_t i = 0; change && i < together; i += in_file.stride == 0 ? together : 1)
+            change.add_to(in_file.row(r + i), in_file.stride == 0 ? together : 1,
+                          std::span(values).subspan(static_cast<size_t>(i * depth)));
           for (int64_t d = 0; d < depth; ++d)
             for (int64_t i = 0; i < together; ++i)
               target.put((first_row + d) * width + first + r + i, values[static_cast<size_t>(i * depth + d)]);
@@ -403,14 +423,17 @@ class Loader {
   }
 
   void vector(std::string_view part, Target target, int64_t size, int64_t first) {
-    const StoredTensor& from = tensor(part, {size});
+    const Place in_file = place_in_file(part, size);
+    const StoredTensor& from = tensor(part, {in_file.whole});
     const float more = config_.norms_less_one && part.ends_with("norm") ? 1.0f : 0.0f;
     const bool turned =
         names_ == Names::kGguf && config_.rows_interleaved && (part == "q_bias" || part == "k_bias");
     const std::vector<float> values = from.decoded();
     for (int64_t i = 0; i < size; ++i)
-      target.put(first + i,
-                 values[static_cast<size_t>(turned ? interleaved_row(i, config_.head_features) : i)] + more);
+      target.put(
+          first + i,
+          values[static_cast<size_t>(turned ? interleaved_row(i, config_.head_features) : in_file.row(i))] +
+              more);
   }
 
   const std::vector<double>& rope_divisors() const {

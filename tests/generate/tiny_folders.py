@@ -278,8 +278,8 @@ class Folder:
             return c["sliding_window"] if layer >= c["max_window_layers"] else 0
         if "layer_types" in c:
             return c["sliding_window"] if c["layer_types"][layer] == "sliding_attention" else 0
-        patterns = {"MistralForCausalLM": 0, "Phi3ForCausalLM": 0, "Gemma2ForCausalLM": 2, "GptOssForCausalLM": 2, "Gemma3ForCausalLM": 6}
-        pattern = patterns[self.architecture]
+        patterns = {"Gemma2ForCausalLM": 2, "GptOssForCausalLM": 2, "Gemma3ForCausalLM": 6}
+        pattern = patterns.get(self.architecture, 0)
         pattern = c.get("sliding_window_pattern", pattern)
         return c["sliding_window"] if not pattern or (layer + 1) % pattern else 0
 
@@ -312,7 +312,8 @@ class Folder:
             if c.get("no_rope_layers", [1] * (i + 1))[i]:
                 q, k = (np.concatenate([_turned(a[..., :turning], turns), a[..., turning:]], -1) for a in (q, k))
             made = _attention(
-                q, self.kept(k), self.kept(v), scale, c.get("attn_logit_softcapping") or 0.0, window, w.get(f"{at}self_attn.sinks")
+                q, self.kept(k), self.kept(v), scale, c.get("attn_logit_softcapping") or 0.0, window,
+                w.get(f"{at}self_attn.sinks"),
             )
             made = made @ w[f"{at}self_attn.o_proj.weight"].T + w.get(f"{at}self_attn.o_proj.bias", 0.0)
             x = x + (norm(made, f"{at}post_attention_layernorm") if after else made)

@@ -1,0 +1,47 @@
+// Keys of config.json, and what is refused about them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "decoder/config.h"
+
+namespace opentrn::decoder {
+
+using Json = nlohmann::json;
+
+// Beyond any model that is known; keeps products of sizes inside 63 bits.
+inline constexpr int64_t kSizeMax = int64_t{1} << 24;
+
+// Input fault decoder.config.
+[[noreturn]] void refuse_config(std::string message, std::string hint = {});
+// Not modelled, decoder.architecture.
+[[noreturn]] void refuse_architecture(std::string message, std::string hint = {});
+
+// Refuse a key of another type; without `absent` one that is not there, too.
+int64_t integer(const Json& json, const char* key, std::optional<int64_t> absent = {});
+double real(const Json& json, const char* key, double absent);
+bool boolean(const Json& json, const char* key, bool absent);
+void expect_size(std::string_view what, int64_t value);
+// The first of these keys that the file has is one of `wanted`. Its name; empty where there is none.
+std::string expect_activation(const Json& json, std::initializer_list<const char*> keys,
+                              std::initializer_list<std::string_view> wanted);
+
+// Which layers have a window: as layer_types says, else every one but each `pattern`-th; 0: every one.
+void add_windows(Config& config, const Json& json, int64_t pattern);
+
+// Models with layer norms, whose keys are their own: Config without its positions' scaling, which
+// add_rope_of_json() reads, and not yet checked.
+Config config_of_gpt2(const Json& json);
+Config config_of_gpt_neox(const Json& json);
+Config config_of_opt(const Json& json);
+Config config_of_stablelm(const Json& json);
+Config config_of_starcoder2(const Json& json);
+Config config_of_phi(const Json& json);
+
+}  // namespace opentrn::decoder
