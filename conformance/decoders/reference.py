@@ -139,7 +139,7 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
         "rope_parameters": rope_parameters(random, head), "rms_norm_eps": float(10 ** random.uniform(-7, -3)),
         "initializer_range": 0.15 * (64 / hidden) ** 0.5,
     }  # fmt: skip
-    if not own_head:
+    if not own_head and family not in PLAIN:
         del settings["head_dim"]
     if family in ("GPTNeoX", "StableLm", "Phi"):  # with a part of each head turned
         settings["rope_parameters"] = {"rope_type": "default", "rope_theta": float(10 ** random.uniform(2, 6)),

@@ -50,7 +50,8 @@ def test_each_key_has_a_verdict(nxdi: bool, config: dict[str, Any], verdict: str
 
 def test_every_setting_of_the_tables_is_one():
     names = {row.setting for row in (*KEYS.values(), *NXDI_KEYS.values()) if row.setting} - {
-        "cold", "kv_cache_quant", "quantized", "quantization_dtype", "quantization_type", "modules_to_not_convert", "mx_type",
+        "cold", "kv_cache_quant", "quantized", "quantization_dtype", "quantization_type", "modules_to_not_convert",
+        "mx_type",
     }  # fmt: skip
     assert names <= set(Settings.__dataclass_fields__)
     assert all((row.verdict == HONOURED) == bool(row.setting) for row in (*KEYS.values(), *NXDI_KEYS.values()))

@@ -18,9 +18,9 @@ from opentrn.vllm.totals import Totals
 __all__ = ["NeuronPlatform"]
 
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
-# Of keys and values, as vLLM names them: what the engine calls it, and bytes in vLLM's account; none: the weights' type.
-KV_TYPES = {"auto": ("auto", None), "fp8": ("fp8_e4m3", torch.float8_e4m3fn), "fp8_e4m3": ("fp8_e4m3", torch.float8_e4m3fn),
-            "fp8_e5m2": ("fp8_e5m2", torch.float8_e5m2)}  # fmt: skip
+_E4M3 = ("fp8_e4m3", torch.float8_e4m3fn)
+# Of keys and values, as vLLM names them: the engine's name, and the type in vLLM's account; None: the weights'.
+KV_TYPES = {"auto": ("auto", None), "fp8": _E4M3, "fp8_e4m3": _E4M3, "fp8_e5m2": ("fp8_e5m2", torch.float8_e5m2)}
 _SEQUENCES, _TOKENS = 8, 512  # of a step, where the user says nothing: as opentrn serve
 _GIB = 1 << 30
 
@@ -52,7 +52,9 @@ def _expect_possible(config: Any) -> None:
     if model.runner_type != "generate":
         raise _refuse(f"the model is to run as '{model.runner_type}'", "--runner generate")
     if config.cache_config.cache_dtype not in (*KV_TYPES, "bfloat16", "float16"):
-        raise _refuse(f"keys and values in {config.cache_config.cache_dtype}", f"--kv-cache-dtype {' or '.join(KV_TYPES)}")
+        raise _refuse(
+            f"keys and values in {config.cache_config.cache_dtype}", f"--kv-cache-dtype {' or '.join(KV_TYPES)}"
+        )
     if not os.path.isdir(model.model):
         raise _refuse(f"{model.model} is not a folder", "a folder with config.json and model.safetensors")
     dtype_of(config)
