@@ -1,3 +1,4 @@
+#include "python/api_bindings.h"
 #include "python/cli_bindings.h"
 #include "python/collective_call.h"
 #include "python/decoder_bindings.h"
@@ -17,6 +18,7 @@ void bind_rest(nanobind::module_& module) {
   bind_sharded_models(module);
   bind_decoder(module);
   bind_server(module);
+  bind_api(module);
 }
 
 }  // namespace opentrn::python

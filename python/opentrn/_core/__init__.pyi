@@ -1543,34 +1543,6 @@ def decoder_generation(engine: DecoderEngine, requests: Sequence[tuple[Sequence[
 
 def guessed_tokens(text: Sequence[int], speculation: tuple[int, int, int], most: int) -> list[int]: ...
 
-class ToolReader:
-    def __init__(self, forced: bool, open: bool) -> None: ...
-
-    def add(self, text: str) -> list:
-        """(kind, text, name) of what more text makes certain."""
-
-    def rest(self) -> list:
-        """The same of what is left at the end."""
-
-    @property
-    def calls(self) -> int: ...
-
-class HarmonyReader:
-    def __init__(self) -> None: ...
-
-    def add(self, text: str) -> list:
-        """(kind, text, name) of what more text makes certain."""
-
-    def rest(self) -> list:
-        """The same of what is left at the end."""
-
-    @property
-    def calls(self) -> int: ...
-
-    @property
-    def thinks(self) -> bool:
-        """Whether what comes now is reasoning."""
-
 def power_of_two_sizes(first: int, last: int) -> list[int]:
     """first, twice that, ... up to `last`, which is the last one."""
 
@@ -1608,3 +1580,64 @@ def choice_for_all(wanted: Sequence[str], most: str) -> str:
 def choose_tokens(engine: DecoderEngine, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], params: Sequence[dict], draws: Sequence[TokenDraws], choice: str = 'likeliest', every_token: bool = False) -> tuple[list[int], list[float]]: ...
 
 def drawing_server(vocabulary: int, choices: Sequence[int], options: dict, linear: str, table: str) -> Server: ...
+
+class ApiRefusal(Exception):
+    pass
+
+class ServedModel:
+    def __init__(self, facts: str) -> None: ...
+
+    def expect(self, name: str) -> None:
+        """
+        Raises ApiRefusal for another model than this one, and none of its adapters.
+        """
+
+class ResponseStore:
+    def __init__(self, most: int) -> None: ...
+
+    def get(self, id: str) -> bytes: ...
+
+    def remove(self, id: str) -> None: ...
+
+class ApiExchange:
+    @property
+    def inputs(self) -> list:
+        """
+        Each prompt as JSON: {"messages", "tools"} for the template, a text, or tokens.
+        """
+
+    @property
+    def grammar(self) -> tuple[str, str] | None: ...
+
+    @property
+    def streams(self) -> bool: ...
+
+    @property
+    def echoes(self) -> bool: ...
+
+    def plan(self, prompt_tokens: Sequence[int]) -> list[tuple[int, str]]:
+        """For each answer the place of its prompt, and its parameters as JSON."""
+
+    def begin(self, echoed: Sequence[str]) -> bytes: ...
+
+    def take(self, answer: int, text: str, tokens: Sequence[tuple[int, float, int, Sequence[tuple[int, float]]]], finish: str, stop_reason: object | None, end: object | None) -> bytes:
+        """What a step gave to an answer; events of the stream."""
+
+    def close(self) -> bytes: ...
+
+    def failed(self, error: str) -> bytes:
+        """Of OpenAI's error object, as JSON."""
+
+    def whole(self) -> bytes: ...
+
+    @property
+    def predicted(self) -> dict:
+        """Milliseconds of device time by what they are of."""
+
+def open_exchange(kind: str, served: ServedModel, body: str, shown: object, store: ResponseStore) -> ApiExchange:
+    """
+    A request of chat, completions, messages or responses, as JSON. shown: the text and the bytes of a token.
+    """
+
+def prompts_of(prompt: str, param: str) -> list:
+    """Texts and lists of tokens of OpenAI's `prompt` or `input`, as JSON."""

@@ -11,20 +11,8 @@ namespace {
 
 using Kind = serving::AnswerPart::Kind;
 
-constexpr double kLeastLogprob = -9999;
-
-// Of a text, or of parts that are texts or refusals.
-std::string content_of(const Json& content) {
-  if (content.is_string()) return content.get<std::string>();
-  std::string text;
-  for (const Json& part : content)
-    for (const char* name : {"text", "refusal"})
-      if (const Json& own = field(part, name); own.is_string()) text += own.get<std::string>();
-  return text;
-}
-
 Message message_of(const Json& row) {
-  Message message{row["role"].get<std::string>(), content_of(field(row, "content"))};
+  Message message{row["role"].get<std::string>(), joined_text(field(row, "content"))};
   for (const Json& call : field(row, "tool_calls"))
     message.calls.push_back({call["function"]["name"], call["function"]["arguments"], call["id"]});
   return message;
@@ -56,7 +44,8 @@ class Chat : public OpenAi {
   std::string begin(const std::vector<std::string>&) override {
     std::string events;
     for (size_t i = 0; i < answers_.size(); ++i)
-      events += chunk(choice_of(i, {{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}}, nullptr, {}));
+      events +=
+          chunk(choice_of(i, {{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}}, nullptr, {}));
     return events;
   }
 
@@ -94,10 +83,11 @@ class Chat : public OpenAi {
     for (const Json& tool : field(body_, "tools")) {
       const Json& function = tool["function"];
       const Json &described = field(function, "description"), &parameters = field(function, "parameters");
-      tools.list.push_back({{"name", function["name"]},
-                            {"description", described.is_null() ? Json("") : described},
-                            {"parameters", parameters.empty() ? Json{{"type", "object"}, {"properties", Json::object()}}
-                                                              : parameters}});
+      tools.list.push_back(
+          {{"name", function["name"]},
+           {"description", described.is_null() ? Json("") : described},
+           {"parameters",
+            parameters.empty() ? Json{{"type", "object"}, {"properties", Json::object()}} : parameters}});
     }
     const Json& choice = field(body_, "tool_choice");
     tools.choice = choice.is_object()   ? choice["function"]["name"].get<std::string>()
@@ -145,7 +135,8 @@ class Chat : public OpenAi {
     return Json{{"content", rows}, {"refusal", nullptr}};
   }
 
-  Json choice_of(size_t answer, Json delta, const Json& finish, const std::vector<ScoredToken>& tokens) const {
+  Json choice_of(size_t answer, Json delta, const Json& finish,
+                 const std::vector<ScoredToken>& tokens) const {
     Json choice{{"index", answer},
                 {"delta", std::move(delta)},
                 {"finish_reason", finish},

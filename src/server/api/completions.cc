@@ -10,7 +10,6 @@ namespace opentrn::server::api {
 namespace {
 
 constexpr int64_t kUsualTokens = 16;  // OpenAI's default
-constexpr double kLeastLogprob = -9999;
 
 class Completion : public OpenAi {
  public:
@@ -42,8 +41,8 @@ class Completion : public OpenAi {
   Json whole() override {
     Json row = head("text_completion", false), choices = Json::array();
     for (size_t i = 0; i < answers_.size(); ++i)
-      choices.push_back(choice_of(i, echo_of(i) + answers_[i].text, answers_[i].tokens, characters(echo_of(i)),
-                                  answers_[i].finish));
+      choices.push_back(choice_of(i, echo_of(i) + answers_[i].text, answers_[i].tokens,
+                                  characters(echo_of(i)), answers_[i].finish));
     row["choices"] = std::move(choices);
     row["usage"] = usage();
     row["system_fingerprint"] = fingerprint();
@@ -80,7 +79,8 @@ class Completion : public OpenAi {
       const std::string text = shown_(token.number).first;
       const double logprob = std::max(token.logprob, kLeastLogprob);
       Json top = Json::object();
-      for (const auto& [number, value] : token.top) top[shown_(number).first] = std::max(value, kLeastLogprob);
+      for (const auto& [number, value] : token.top)
+        top[shown_(number).first] = std::max(value, kLeastLogprob);
       top[text] = logprob;
       texts.push_back(text);
       own.push_back(logprob);
@@ -91,8 +91,8 @@ class Completion : public OpenAi {
     return Json{{"tokens", texts}, {"token_logprobs", own}, {"top_logprobs", tops}, {"text_offset", offsets}};
   }
 
-  Json choice_of(size_t index, const std::string& text, const std::vector<ScoredToken>& tokens, int64_t offset,
-                 const Json& finish) const {
+  Json choice_of(size_t index, const std::string& text, const std::vector<ScoredToken>& tokens,
+                 int64_t offset, const Json& finish) const {
     Json row{{"index", index},
              {"text", text},
              {"finish_reason", finish},

@@ -19,7 +19,7 @@ Json row_of(const Message& message, const TemplateFacts& facts) {
     if (facts.knows_calls)
       calls.push_back(Json{{"type", "function"}, {"id", call.id}, {"function", named}});
     else
-      content += fmt::format("{}\n{}\n{}", kOpen, spaced_json(named), kClose);
+      content += fmt::format("{}\n{}\n{}", kOpen, spaced(named), kClose);
   }
   Json row{{"role", message.role == "developer" ? "system" : message.role}, {"content", content}};
   if (!calls.empty()) row["tool_calls"] = std::move(calls);
@@ -28,7 +28,7 @@ Json row_of(const Message& message, const TemplateFacts& facts) {
 
 void tell_of_tools(Json& rows, const std::vector<Json>& tools) {
   std::vector<std::string> lines;
-  for (const Json& tool : tools) lines.push_back(spaced_json(function_of(tool)));
+  for (const Json& tool : tools) lines.push_back(spaced(function_of(tool)));
   const std::string text = fmt::format(
       "You can call these functions:\n<tools>\n{}\n</tools>\nTo call one, answer\n"
       "{}\n{{\"name\": <name>, \"arguments\": <object of arguments>}}\n{}",
@@ -40,6 +40,15 @@ void tell_of_tools(Json& rows, const std::vector<Json>& tools) {
 }
 
 }  // namespace
+
+std::string joined_text(const Json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  std::string text;
+  for (const Json& part : content)
+    for (const char* name : {"text", "refusal"})
+      if (const Json& own = field(part, name); own.is_string()) text += own.get<std::string>();
+  return text;
+}
 
 Call call_of(const serving::AnswerPart& part) {
   if (!part.name.empty()) return {part.name, spaced_json(part.text).value_or(part.text)};

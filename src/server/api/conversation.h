@@ -20,6 +20,9 @@ struct Refusal : std::runtime_error {
   std::string param, code;
 };
 
+// Of a text, or of parts that are texts or refusals.
+std::string joined_text(const Json& content);
+
 // A tool that the model calls; `arguments` is the text of a JSON object.
 struct Call {
   std::string name, arguments, id = new_id("call_");

@@ -21,11 +21,6 @@ using Kind = serving::AnswerPart::Kind;
 constexpr double kTemperature = 1.0;  // where neither a request nor the server says one: vLLM's
 constexpr size_t kPromptsMax = 128;
 
-int64_t now_s() {
-  using namespace std::chrono;
-  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
-}
-
 uint64_t seed_of(const Json& stated) {
   if (stated.is_number_integer()) return static_cast<uint64_t>(stated.get<int64_t>());
   thread_local std::random_device random;
@@ -40,6 +35,11 @@ bool is_token(const Json& item) {
 double milliseconds(double seconds) { return std::round(seconds * 1e9) / 1e6; }
 
 }  // namespace
+
+int64_t now_s() {
+  using namespace std::chrono;
+  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
+}
 
 ServedModel served_model(const Json& facts) {
   ServedModel served;
@@ -88,10 +88,11 @@ Json Exchange::params_of(int64_t prompt_tokens) const {
                   "messages", "context_length_exceeded");
   const std::optional<int64_t> stated = most_tokens(prompt_tokens);
   if (stated && *stated > left)
-    throw Refusal(400,
-                  fmt::format("max_tokens is {}; the model has {} positions, and the prompt takes {} of them.",
-                              *stated, served_.context, prompt_tokens),
-                  "max_tokens", "context_length_exceeded");
+    throw Refusal(
+        400,
+        fmt::format("max_tokens is {}; the model has {} positions, and the prompt takes {} of them.", *stated,
+                    served_.context, prompt_tokens),
+        "max_tokens", "context_length_exceeded");
   const auto value = [&](std::string_view name, double usual) {
     const Json& given = field(body_, name);
     const Json& chosen = given.is_null() ? field(served_.defaults, name) : given;
@@ -135,7 +136,9 @@ std::vector<std::pair<size_t, Json>> Exchange::plan(const std::vector<int64_t>& 
   prompt_tokens_ = prompt_tokens;
   std::vector<std::pair<size_t, Json>> rows;
   for (size_t prompt = 0; prompt < prompt_tokens.size(); ++prompt) {
+    if (prompt_tokens[prompt] == 0 && !converses()) throw Refusal(400, "a prompt has no tokens", "prompt");
     const Json params = params_of(prompt_tokens[prompt]);
+    if (prompt == 0) params_ = params;
     for (int64_t i = 0; i < count_field("n", 1); ++i) {
       rows.emplace_back(prompt, params);
       rows.back().second["seed"] = params["seed"].get<uint64_t>() + static_cast<uint64_t>(i);
@@ -146,15 +149,18 @@ std::vector<std::pair<size_t, Json>> Exchange::plan(const std::vector<int64_t>& 
   if (grammar_ && !served_.structured)
     throw Refusal(400, "this server takes no structured output (enable_structured_outputs is false)");
   if (logprobs() > served_.max_logprobs)
-    throw Refusal(400, fmt::format("{} logprobs; {} are the most", logprobs(), served_.max_logprobs), "logprobs");
+    throw Refusal(400, fmt::format("{} logprobs; {} are the most", logprobs(), served_.max_logprobs),
+                  "logprobs");
   return rows;
 }
 
 std::string Exchange::take(size_t index, AnswerDelta delta) {
   Answer& answer = answers_.at(index);
   std::ranges::copy(delta.tokens, std::back_inserter(answer.tokens));
-  serving::AnswerParts parts = std::visit([&](auto& reader) { return reader.add(delta.text); }, answer.reader);
-  if (const auto* channels = std::get_if<serving::HarmonyReader>(&answer.reader); channels && channels->thinks())
+  serving::AnswerParts parts =
+      std::visit([&](auto& reader) { return reader.add(delta.text); }, answer.reader);
+  if (const auto* channels = std::get_if<serving::HarmonyReader>(&answer.reader);
+      channels && channels->thinks())
     answer.reasoning_tokens += std::ssize(delta.tokens);
   if (delta.end) {
     std::ranges::move(std::visit([](auto& reader) { return reader.rest(); }, answer.reader),
@@ -180,9 +186,7 @@ std::string Exchange::take(size_t index, AnswerDelta delta) {
   return events;
 }
 
-std::string Exchange::failed(const Json& error) {
-  return event(Json{{"error", error}});
-}
+std::string Exchange::failed(const Json& error) { return event(Json{{"error", error}}); }
 
 Json Exchange::predicted() const {
   Json row = Json::object();
@@ -229,12 +233,17 @@ std::string Exchange::event(const Json& row) const {
 
 std::string Exchange::named_event(const Json& row) const {
   const Json& type = field(row, "type");
-  return streams() ? fmt::format("event: {}\n{}", type.is_string() ? type.get<std::string>() : "error", event(row))
-                   : "";
+  return streams()
+             ? fmt::format("event: {}\n{}", type.is_string() ? type.get<std::string>() : "error", event(row))
+             : "";
 }
 
-std::unique_ptr<Exchange> open_exchange(std::string_view kind, const ServedModel& served, Json body, Shown shown,
-                                        ResponseStore& store) {
+std::string Exchange::in_order(std::initializer_list<std::string> events) {
+  return fmt::format("{}", fmt::join(events, ""));
+}
+
+std::unique_ptr<Exchange> open_exchange(std::string_view kind, const ServedModel& served, Json body,
+                                        Shown shown, ResponseStore& store) {
   if (kind == "chat") return open_chat(served, std::move(body), std::move(shown));
   if (kind == "completions") return open_completion(served, std::move(body), std::move(shown));
   if (kind == "messages") return open_messages(served, std::move(body), std::move(shown));
@@ -247,7 +256,8 @@ std::vector<Json> prompts_of(const Json& prompt, const std::string& param) {
   const bool is_one = !is_list || (!prompt.empty() && std::ranges::all_of(prompt, &Json::is_number_integer));
   const std::vector<Json> listed = is_one ? std::vector{prompt} : prompt.get<std::vector<Json>>();
   if (listed.empty() || listed.size() > kPromptsMax)
-    throw Refusal(400, fmt::format("{} prompts; 1 to {} are taken at once", listed.size(), kPromptsMax), param);
+    throw Refusal(400, fmt::format("{} prompts; 1 to {} are taken at once", listed.size(), kPromptsMax),
+                  param);
   for (const Json& item : listed)
     if (!item.is_string() && !(item.is_array() && std::ranges::all_of(item, is_token)))
       throw Refusal(400, "a prompt is a text or a list of tokens", param);

@@ -133,12 +133,15 @@ class Exchange {
   int64_t reasoning_tokens() const;
   std::string event(const Json& row) const;        // data alone
   std::string named_event(const Json& row) const;  // with its type's name
+  // One after another; operands of + are made in any order.
+  static std::string in_order(std::initializer_list<std::string> events);
 
   const ServedModel& served_;
   const Json body_;
   const Shown shown_;
   std::vector<Json> inputs_;
   std::vector<int64_t> prompt_tokens_;
+  Json params_{};  // of the first answer, as plan() made them
   std::optional<Grammar> grammar_;
   Tools tools_;
   std::vector<Answer> answers_;
@@ -150,8 +153,10 @@ class Exchange {
 
 class ResponseStore;
 // kind: chat, completions, messages or responses. `served` and `store` outlive it.
-std::unique_ptr<Exchange> open_exchange(std::string_view kind, const ServedModel& served, Json body, Shown shown,
-                                        ResponseStore& store);
+std::unique_ptr<Exchange> open_exchange(std::string_view kind, const ServedModel& served, Json body,
+                                        Shown shown, ResponseStore& store);
+
+int64_t now_s();  // since 1970
 
 // Texts and lists of tokens of OpenAI's `prompt` or `input`, whose name is `param`.
 std::vector<Json> prompts_of(const Json& prompt, const std::string& param);

@@ -21,7 +21,7 @@ class ResponseStore {
     Json response;
     std::vector<Message> messages;
   };
-  void put(Row row);                         // the oldest goes
+  void put(Row row);                            // the oldest goes
   const Row& get(const std::string& id) const;  // refused where it is unknown
   void remove(const std::string& id);
 
@@ -34,7 +34,8 @@ class ResponseStore {
 std::unique_ptr<Exchange> open_chat(const ServedModel& served, Json body, Shown shown);
 std::unique_ptr<Exchange> open_completion(const ServedModel& served, Json body, Shown shown);
 std::unique_ptr<Exchange> open_messages(const ServedModel& served, Json body, Shown shown);
-std::unique_ptr<Exchange> open_responses(const ServedModel& served, Json body, Shown shown, ResponseStore& store);
+std::unique_ptr<Exchange> open_responses(const ServedModel& served, Json body, Shown shown,
+                                         ResponseStore& store);
 
 // What OpenAI's chat and completions share.
 class OpenAi : public Exchange {
@@ -44,6 +45,8 @@ class OpenAi : public Exchange {
   std::string close() override;
 
  protected:
+  static constexpr double kLeastLogprob = -9999;  // JSON has no infinity
+
   std::optional<int64_t> most_tokens(int64_t prompt_tokens) const override;
   Json usage() const;
   bool tells_usage() const { return field(field(body_, "stream_options"), "include_usage") == true; }

@@ -76,7 +76,7 @@ class Spacer : public nlohmann::json_sax<Json> {
 
   std::string_view wanted_;
   std::optional<size_t> begin_;  // of its value in `text`
-  std::vector<bool> is_first_;  // of each open bracket, whether nothing is in it yet
+  std::vector<bool> is_first_;   // of each open bracket, whether nothing is in it yet
   bool behind_key_ = false;
 };
 
@@ -105,7 +105,7 @@ std::optional<std::string> spaced_member(std::string_view object, std::string_vi
   return std::move(spacer.member);
 }
 
-std::string spaced_json(const Json& value) { return *spaced_json(text_of(value)); }
+std::string spaced(const Json& value) { return *spaced_json(text_of(value)); }
 
 int64_t characters(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });

@@ -21,7 +21,7 @@ std::string text_of(const Json& value);
 // JSON with the spaces and escapes of Python's json.dumps, which models have read in training: `{"a": [1,
 // 2]}`. Digits of numbers that are no 64-bit integers stay as they are. Nothing where the text is not JSON.
 std::optional<std::string> spaced_json(std::string_view text);
-std::string spaced_json(const Json& value);
+std::string spaced(const Json& value);
 // The same of a member of an object; nothing where there is none.
 std::optional<std::string> spaced_member(std::string_view object, std::string_view name);
 

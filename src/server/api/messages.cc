@@ -11,14 +11,6 @@ namespace {
 
 using Kind = serving::AnswerPart::Kind;
 
-// Of a text, or of blocks of text.
-std::string content_of(const Json& content) {
-  if (content.is_string()) return content.get<std::string>();
-  std::string text;
-  for (const Json& block : content) text += block["text"].get<std::string>();
-  return text;
-}
-
 // A user's results of tools are messages of their own.
 void add_messages(const Json& message, std::vector<Message>& rows) {
   const std::string role = message["role"];
@@ -32,9 +24,9 @@ void add_messages(const Json& message, std::vector<Message>& rows) {
   for (const Json& block : content) {
     const std::string type = block["type"];
     if (type == "text") own.content += block["text"].get<std::string>();
-    if (type == "tool_use") own.calls.push_back({block["name"], spaced_json(block["input"]), block["id"]});
+    if (type == "tool_use") own.calls.push_back({block["name"], spaced(block["input"]), block["id"]});
     if (type == "tool_result") {
-      rows.push_back({"tool", content_of(field(block, "content"))});
+      rows.push_back({"tool", joined_text(field(block, "content"))});
       has_results = true;
     }
   }
@@ -74,7 +66,7 @@ class Messages : public Exchange {
     if (const auto schema = schema_of_call(tools_)) grammar_ = Grammar("json", *schema);
     std::vector<Message> rows;
     if (const Json& system = field(body_, "system"); !system.empty() && system != "")
-      rows.push_back({"system", content_of(system)});
+      rows.push_back({"system", joined_text(system)});
     for (const Json& message : body_["messages"]) add_messages(message, rows);
     inputs_ = {conversation(rows, tools_, served.chat_template)};
   }
@@ -88,15 +80,13 @@ class Messages : public Exchange {
 
   std::string close() override {
     const Json end = whole();
-    return closed() +
-           named_event({{"type", "message_delta"},
-                        {"usage", end["usage"]},
-                        {"delta",
-                         {{"stop_reason", end["stop_reason"]},
-                          {"stop_sequence", end["stop_sequence"]},
-                          {"container", nullptr},
-                          {"stop_details", nullptr}}}}) +
-           named_event({{"type", "message_stop"}});
+    const Json ended{{"stop_reason", end["stop_reason"]},
+                     {"stop_sequence", end["stop_sequence"]},
+                     {"container", nullptr},
+                     {"stop_details", nullptr}};
+    return in_order({closed(),
+                     named_event({{"type", "message_delta"}, {"usage", end["usage"]}, {"delta", ended}}),
+                     named_event({{"type", "message_stop"}})});
   }
 
   std::string failed(const Json& error) override {
@@ -135,11 +125,12 @@ class Messages : public Exchange {
     if (part.kind == Kind::kThought) return "";
     if (part.call) {
       const Json found = arguments_of(*part.call);
-      const std::string json = found.is_object() ? part.call->arguments : spaced_json(object_of(*part.call));
-      return closed() + opened(call_block(*part.call, Json::object())) +
-             delta({{"type", "input_json_delta"}, {"partial_json", json}}) + closed();
+      const std::string json = found.is_object() ? part.call->arguments : spaced(object_of(*part.call));
+      return in_order({closed(), opened(call_block(*part.call, Json::object())),
+                       delta({{"type", "input_json_delta"}, {"partial_json", json}}), closed()});
     }
-    return (is_open_ ? "" : opened(text_block(""))) + delta({{"type", "text_delta"}, {"text", part.text}});
+    return in_order({is_open_ ? std::string() : opened(text_block("")),
+                     delta({{"type", "text_delta"}, {"text", part.text}})});
   }
 
  private:
@@ -158,7 +149,8 @@ class Messages : public Exchange {
     }
     const std::string type = choice["type"];
     if (type != "auto" && type != "any" && type != "tool" && type != "none")
-      throw Refusal(400, fmt::format("tool_choice.type is '{}': auto, any, tool or none", type), "tool_choice");
+      throw Refusal(400, fmt::format("tool_choice.type is '{}': auto, any, tool or none", type),
+                    "tool_choice");
     if ((type == "any" || type == "tool") && tools.list.empty())
       throw Refusal(400, "tool_choice asks for a tool, and there are none", "tool_choice");
     const Json& name = field(choice, "name");

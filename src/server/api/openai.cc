@@ -63,7 +63,8 @@ std::optional<Grammar> OpenAi::structured_outputs() const {
   if (outputs.is_null()) return std::nullopt;
   std::vector<std::string> given;
   for (const char* kind : {"json", "regex", "choice", "grammar", "json_object"})
-    if (const Json& value = field(outputs, kind); !value.is_null() && value != false) given.emplace_back(kind);
+    if (const Json& value = field(outputs, kind); !value.is_null() && value != false)
+      given.emplace_back(kind);
   if (given.size() != 1)
     throw Refusal(400, fmt::format("structured_outputs has {} kinds; give one", given.size()),
                   "structured_outputs");
@@ -74,7 +75,8 @@ std::optional<Grammar> OpenAi::structured_outputs() const {
   try {
     return Grammar("json", Json::parse(value.get<std::string>()));
   } catch (const Json::parse_error& error) {
-    throw Refusal(400, fmt::format("structured_outputs.json is not JSON: {}", error.what()), "structured_outputs");
+    throw Refusal(400, fmt::format("structured_outputs.json is not JSON: {}", error.what()),
+                  "structured_outputs");
   }
 }
 

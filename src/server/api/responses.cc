@@ -1,6 +1,6 @@
 // OpenAI's responses, as the Open Responses specification has them.
 #include <algorithm>
-#include <chrono>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -65,11 +65,16 @@ std::optional<Message> message_of(const Json& item, const std::string& where) {
 }
 
 Json text_part(const std::string& text) {
-  return Json{{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
+  return Json{
+      {"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
 }
 
 Json message_item(const std::string& id, Json content, const char* status) {
-  return Json{{"id", id}, {"type", "message"}, {"status", status}, {"role", "assistant"}, {"content", std::move(content)}};
+  return Json{{"id", id},
+              {"type", "message"},
+              {"status", status},
+              {"role", "assistant"},
+              {"content", std::move(content)}};
 }
 
 class Response : public Exchange {
@@ -82,7 +87,8 @@ class Response : public Exchange {
     const Json& input = body_["input"];
     if (input.is_string()) said_.push_back({"user", input.get<std::string>()});
     for (size_t i = 0; input.is_array() && i < input.size(); ++i)
-      if (auto message = message_of(input[i], fmt::format("input[{}]", i))) said_.push_back(std::move(*message));
+      if (auto message = message_of(input[i], fmt::format("input[{}]", i)))
+        said_.push_back(std::move(*message));
     if (said_.empty()) refuse("input is empty", "input");
     read_tools();
     read_format();
@@ -94,8 +100,8 @@ class Response : public Exchange {
   }
 
   std::string begin(const std::vector<std::string>&) override {
-    return numbered({{"type", "response.created"}, {"response", base()}}) +
-           numbered({{"type", "response.in_progress"}, {"response", base()}});
+    return in_order({numbered({{"type", "response.created"}, {"response", base()}}),
+                     numbered({{"type", "response.in_progress"}, {"response", base()}})});
   }
 
   std::string close() override {
@@ -140,17 +146,17 @@ class Response : public Exchange {
   std::string told(size_t, const Part& part) override {
     if (part.kind == Kind::kThought) return "";
     if (!part.call) {
-      const std::string events = message_id_.empty() ? opened() : "";
+      const std::string begun = message_id_.empty() ? opened() : "";
       text_ += part.text;
       Json row = placed("response.output_text.delta");
       row["delta"] = part.text;
       row["logprobs"] = Json::array();
-      return events + numbered(std::move(row));
+      return begun + numbered(std::move(row));
     }
     std::string events = closed();
     const size_t at = items_.size();
     const Call& call = *part.call;
-    Json item{{"type", "function_call"}, {"id", new_id("fc_")},          {"call_id", call.id},
+    Json item{{"type", "function_call"}, {"id", new_id("fc_")},         {"call_id", call.id},
               {"name", call.name},       {"arguments", call.arguments}, {"status", "completed"}};
     items_.push_back(item);
     Json begun = item;
@@ -164,25 +170,24 @@ class Response : public Exchange {
     delta["delta"] = call.arguments;
     done["arguments"] = call.arguments;
     done["name"] = call.name;
-    return events + numbered({{"type", "response.output_item.added"}, {"output_index", at}, {"item", begun}}) +
-           numbered(std::move(delta)) + numbered(std::move(done)) +
-           numbered({{"type", "response.output_item.done"}, {"output_index", at}, {"item", item}});
+    return in_order(
+        {std::move(events),
+         numbered({{"type", "response.output_item.added"}, {"output_index", at}, {"item", begun}}),
+         numbered(std::move(delta)), numbered(std::move(done)),
+         numbered({{"type", "response.output_item.done"}, {"output_index", at}, {"item", item}})});
   }
 
  private:
-  static int64_t now_s() {
-    using namespace std::chrono;
-    return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
-  }
-
   void expect_supported() const {
     if (flag("background")) refuse("background is not supported", "background");
-    if (const Json& truncation = field(body_, "truncation"); !truncation.is_null() && truncation != "disabled")
+    if (const Json& truncation = field(body_, "truncation");
+        !truncation.is_null() && truncation != "disabled")
       refuse("truncation other than 'disabled' is not supported", "truncation");
     if (count_field("top_logprobs", 0) > 0)
       refuse("top_logprobs is not supported here; /v1/chat/completions has it", "top_logprobs");
     if (const Json& include = field(body_, "include"); !include.empty())
-      refuse(fmt::format("include of {} is not supported", fmt::join(include.get<std::vector<std::string>>(), ", ")),
+      refuse(fmt::format("include of {} is not supported",
+                         fmt::join(include.get<std::vector<std::string>>(), ", ")),
              "include");
   }
 
@@ -251,14 +256,6 @@ class Response : public Exchange {
     const auto given = [&](const char* name) { return field(body_, name); };
     const Json& choice = field(body_, "tool_choice");
     const Json& metadata = field(body_, "metadata");
-    const auto chosen = [&](const char* name, double usual) {
-      const Json &own = field(body_, name), &value = own.is_null() ? field(served_.defaults, name) : own;
-      return value.is_null() ? usual : value.get<double>();
-    };
-    const auto penalty = [&](const char* name) {
-      const Json& own = field(body_, name);
-      return own.is_null() ? 0.0 : own.get<double>();
-    };
     return Json{{"id", id_},
                 {"object", "response"},
                 {"created_at", created_},
@@ -275,11 +272,11 @@ class Response : public Exchange {
                 {"truncation", "disabled"},
                 {"parallel_tool_calls", given("parallel_tool_calls") != false},
                 {"text", {{"format", format_}}},
-                {"top_p", chosen("top_p", 1)},
-                {"presence_penalty", penalty("presence_penalty")},
-                {"frequency_penalty", penalty("frequency_penalty")},
+                {"top_p", params_["top_p"]},
+                {"presence_penalty", params_["presence_penalty"]},
+                {"frequency_penalty", params_["frequency_penalty"]},
                 {"top_logprobs", 0},
-                {"temperature", chosen("temperature", 1)},
+                {"temperature", params_["temperature"]},
                 {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
                 {"usage", nullptr},
                 {"max_output_tokens", given("max_output_tokens")},
@@ -307,17 +304,18 @@ class Response : public Exchange {
   }
   // Of the message that is open, which is the next item.
   Json placed(const char* type) const {
-    return Json{{"type", type}, {"item_id", message_id_}, {"output_index", items_.size()}, {"content_index", 0}};
+    return Json{
+        {"type", type}, {"item_id", message_id_}, {"output_index", items_.size()}, {"content_index", 0}};
   }
 
   std::string opened() {
     message_id_ = new_id("msg_");
     Json part = placed("response.content_part.added");
     part["part"] = text_part("");
-    return numbered({{"type", "response.output_item.added"},
-                     {"output_index", items_.size()},
-                     {"item", message_item(message_id_, Json::array(), "in_progress")}}) +
-           numbered(std::move(part));
+    return in_order({numbered({{"type", "response.output_item.added"},
+                               {"output_index", items_.size()},
+                               {"item", message_item(message_id_, Json::array(), "in_progress")}}),
+                     numbered(std::move(part))});
   }
 
   std::string closed() {
@@ -328,10 +326,9 @@ class Response : public Exchange {
     text["text"] = text_;
     text["logprobs"] = Json::array();
     part["part"] = text_part(text_);
-    std::string events = numbered(std::move(text)) + numbered(std::move(part)) +
-                         numbered({{"type", "response.output_item.done"},
-                                   {"output_index", items_.size()},
-                                   {"item", item}});
+    std::string events = in_order(
+        {numbered(std::move(text)), numbered(std::move(part)),
+         numbered({{"type", "response.output_item.done"}, {"output_index", items_.size()}, {"item", item}})});
     items_.push_back(item);
     message_id_.clear();
     text_.clear();
@@ -349,7 +346,7 @@ class Response : public Exchange {
   const std::string id_;
   std::vector<Message> said_;
   Json shown_tools_ = Json::array(), format_, items_ = Json::array();
-  int64_t number_ = 0;            // of the next event
+  int64_t number_ = 0;             // of the next event
   std::string message_id_, text_;  // of the message that is open
 };
 
@@ -376,7 +373,8 @@ void ResponseStore::remove(const std::string& id) {
   by_id_.erase(id);
 }
 
-std::unique_ptr<Exchange> open_responses(const ServedModel& served, Json body, Shown shown, ResponseStore& store) {
+std::unique_ptr<Exchange> open_responses(const ServedModel& served, Json body, Shown shown,
+                                         ResponseStore& store) {
   return std::make_unique<Response>(served, std::move(body), std::move(shown), store);
 }
 
