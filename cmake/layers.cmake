@@ -42,10 +42,11 @@ set(OPENTRN_LAYERS
   "decoder:base,numerics,arch,fabric,collectives,graph,import,compiler/analysis,compiler/weights,compiler,sim/functional,runtime,model"
   "server:base,serving,decoder,runtime"
   "server/api:base,serving"
-  "nki:base,numerics,arch,fabric,collectives,mpi,isa,sim/functional"
+  "nki:base,numerics,isa,sim/functional"
+  "nki/ranks:base,numerics,arch,collectives,mpi,isa,nki"
   "pjrt:base,device,arch,traffic,spmd,spmd/run,graph,import,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime"
   "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,traffic,planner,planner/compiled,planner/program,monitor,graph,import,compiler"
-  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,trace,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,model,spmd,spmd/run,decoder,serving,server,server/api,nki,device,monitor,cli"
+  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,trace,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,model,spmd,spmd/run,decoder,serving,server,server/api,nki,nki/ranks,device,monitor,cli"
   "torch:runtime"
 )
 

@@ -4,6 +4,7 @@
 #include "python/decoder_bindings.h"
 #include "python/nccom_bindings.h"
 #include "python/parts.h"
+#include "python/rank_bindings.h"
 #include "python/server_bindings.h"
 #include "python/sharded_bindings.h"
 #include "python/tools_bindings.h"
@@ -14,6 +15,8 @@ void bind_rest(nanobind::module_& module) {
   bind_cli(module);
   bind_nccom(module);
   bind_tools(module);
+  bind_collectives(module);
+  bind_ranks(module);
   bind_collective_call(module);
   bind_sharded_models(module);
   bind_decoder(module);
