@@ -41,17 +41,19 @@ set(OPENTRN_LAYERS
   "planner/program:base,arch,planner,graph,compiler/analysis,compiler/canonicalise,compiler,spmd,spmd/run,runtime"
   "decoder:base,numerics,arch,fabric,collectives,graph,import,compiler/analysis,compiler/weights,compiler,sim/functional,runtime,model"
   "server:base,serving,decoder,runtime"
-  "nki:base,numerics,arch,fabric,collectives,mpi,isa,sim/functional"
+  "server/api:base,serving"
+  "nki:base,numerics,isa,sim/functional"
+  "nki/ranks:base,numerics,arch,collectives,mpi,isa,nki"
   "pjrt:base,device,arch,traffic,spmd,spmd/run,graph,import,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime"
   "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,traffic,planner,planner/compiled,planner/program,monitor,graph,import,compiler"
-  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,trace,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,model,spmd,spmd/run,decoder,serving,server,nki,device,monitor,cli"
+  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,trace,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,model,spmd,spmd/run,decoder,serving,server,server/api,nki,nki/ranks,device,monitor,cli"
   "torch:runtime"
 )
 
 # Layers in which no time of a run is spent: they read files, print, or work once for a whole model. See
 # opentrn_compile_quickly().
 set(OPENTRN_QUICKLY
-  arch runtime device mpi traffic import spmd profile model monitor nrt decoder server cli planner planner/compiled planner/program
+  arch runtime device mpi traffic import spmd profile model monitor nrt decoder server server/api cli planner planner/compiled planner/program
   compiler/canonicalise compiler/recognise compiler/expand)
 
 function(opentrn_target_of LAYER OUT)

@@ -28,11 +28,6 @@ constexpr Named<graph::ElementType> kAutoCastTypes[] = {{"bf16", graph::ElementT
                                                         {"fp16", graph::ElementType::kF16},
                                                         {"tf32", graph::ElementType::kTF32},
                                                         {"fp8_e4m3", graph::ElementType::kF8E4M3}};
-constexpr Named<WeightType> kWeightTypes[] = {
-    {"none", WeightType::kAsGiven},     {"int8", WeightType::kInt8},
-    {"fp8_e4m3", WeightType::kFp8E4M3}, {"fp8_e4m3fn", WeightType::kFp8E4M3Fn},
-    {"fp8_e5m2", WeightType::kFp8E5M2}, {"mxfp8", WeightType::kMxFp8},
-    {"mxfp4", WeightType::kMxFp4}};
 constexpr Named<bool> kSwitch[] = {{"true", true}, {"false", false}};
 
 std::string joined(const std::vector<std::string>& values) {

@@ -25,9 +25,7 @@ namespace {
 
 using Dims = std::vector<int64_t>;
 
-constexpr int64_t kMostLanes = 128;
 constexpr int32_t kNoToken = std::numeric_limits<int32_t>::max();
-constexpr double kLowestLogit = -std::numeric_limits<float>::max();
 // e to it is below the smallest number of fp32.
 constexpr double kNoWeight = -104;
 constexpr int kHalvings = 27;  // the last interval is 104 / 2^26 wide
@@ -40,13 +38,11 @@ class Draw {
   Draw(Builder& builder, ValueId logits, ValueId sampling) : builder_(builder), sampling_(sampling) {
     const Dims dims = builder.type(logits).dims_vector();
     rows_ = dims[0];
-    parts_ = std::max<int64_t>(1, kMostLanes / rows_);
+    const RowParts parts = parts_of(rows_, dims[1]);
+    parts_ = parts.count;
     lanes_ = rows_ * parts_;
-    width_ = (dims[1] + parts_ - 1) / parts_;
-    if (const int64_t missing = parts_ * width_ - dims[1]; missing > 0)
-      logits = builder.concatenate(
-          {logits, builder.splat(Type::tensor(ElementType::kF32, {rows_, missing}), kLowestLogit)}, 1);
-    logits_ = builder.reshape(logits, {lanes_, width_});
+    width_ = parts.width;
+    logits_ = in_parts(builder, logits, parts);
     if (parts_ > 1) same_row_ = ones_where([&](int64_t a, int64_t b) { return a / parts_ == b / parts_; });
   }
 
@@ -173,10 +169,7 @@ class Draw {
     const ValueId point = binary(OpKind::minimum_, binary(OpKind::multiply_, parameter(kPoint), whole), most);
     const ValueId passes = compare(ComparisonDirection::kGt, running_sum(weight_), point);
     const ValueId has_weight = builder_.compare(ComparisonDirection::kGt, weight_, zeros());
-    const Type numbers = Type::tensor(ElementType::kI32, {rows_, parts_ * width_});
-    const ValueId tokens = builder_.reshape(
-        builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}}, {numbers}),
-        {lanes_, width_});
+    const ValueId tokens = columns_in_parts(builder_, rows_, {parts_, width_});
     const ValueId candidates = builder_.add(
         OpKind::select_,
         {binary(OpKind::and_, passes, has_weight), tokens, builder_.splat(builder_.type(tokens), kNoToken)});

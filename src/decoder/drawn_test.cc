@@ -114,6 +114,19 @@ TEST(Drawn, EndsOfTheRange) {
     }
 }
 
+TEST(RowParts, AreEqualWhereHalfThePartitionsWorkThen) {
+  const auto of = [](int64_t rows, int64_t columns) {
+    const RowParts parts = parts_of(rows, columns);
+    return std::pair(parts.count, parts.width);
+  };
+  EXPECT_EQ(of(1, 49152), std::pair(int64_t{128}, int64_t{384}));
+  EXPECT_EQ(of(1, 96 * 500), std::pair(int64_t{128}, int64_t{375}));
+  EXPECT_EQ(of(3, 128256), std::pair(int64_t{32}, int64_t{4008}));  // of 42
+  EXPECT_EQ(of(1, 50257), std::pair(int64_t{128}, int64_t{393}));   // a prime number
+  EXPECT_EQ(of(130, 40), std::pair(int64_t{1}, int64_t{40}));
+  EXPECT_EQ(of(1, 3), std::pair(int64_t{3}, int64_t{1}));
+}
+
 TEST(Choice, IsTheLeastThatGivesTheToken) {
   EXPECT_EQ(choice_of({.temperature = 0}), Choice::kLikeliest);
   EXPECT_EQ(choice_of({.temperature = 0, .top_k = 3}), Choice::kLikeliest);

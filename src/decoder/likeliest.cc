@@ -1,5 +1,6 @@
 #include "decoder/likeliest.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -16,13 +17,7 @@ using graph::ValueId;
 namespace {
 
 constexpr int64_t kRowsAtOnce = 128;
-
-// Into how many parts a row is cut, so that all rows' parts lie on partitions of their own.
-int64_t parts_of(int64_t rows, int64_t columns) {
-  for (int64_t parts = kRowsAtOnce / rows; parts > 1; --parts)
-    if (columns % parts == 0) return parts;
-  return 1;
-}
+constexpr double kLowestLogit = -std::numeric_limits<float>::max();
 
 // Of each row of `logits`, [rows, columns], whose columns are these tokens.
 ChosenTokens first_largest(Builder& builder, ValueId logits, ValueId tokens) {
@@ -39,24 +34,44 @@ ChosenTokens first_largest(Builder& builder, ValueId logits, ValueId tokens) {
 
 }  // namespace
 
+// Parts of equal size need no copy of the logits; fewer than half of the partitions are not worth that.
+RowParts parts_of(int64_t rows, int64_t columns) {
+  const int64_t most = std::max<int64_t>(1, std::min(kRowsAtOnce / rows, columns));
+  for (int64_t count = most; 2 * count > most; --count)
+    if (columns % count == 0) return {count, columns / count};
+  return {most, (columns + most - 1) / most};
+}
+
+ValueId in_parts(Builder& builder, ValueId logits, const RowParts& parts) {
+  const std::vector<int64_t> dims = builder.type(logits).dims_vector();
+  if (const int64_t missing = parts.count * parts.width - dims[1]; missing > 0)
+    logits = builder.concatenate(
+        {logits, builder.splat(Type::tensor(ElementType::kF32, {dims[0], missing}), kLowestLogit)}, 1);
+  return builder.reshape(logits, {dims[0] * parts.count, parts.width});
+}
+
+ValueId columns_in_parts(Builder& builder, int64_t rows, const RowParts& parts) {
+  const ValueId columns = builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}},
+                                      {Type::tensor(ElementType::kI32, {rows, parts.count * parts.width})});
+  return builder.reshape(columns, {rows * parts.count, parts.width});
+}
+
 ChosenTokens likeliest(Builder& builder, ValueId logits, std::optional<ValueId> columns) {
   const std::vector<int64_t> dims = builder.type(logits).dims_vector();
-  const int64_t rows = dims[0], parts = parts_of(rows, dims[1]);
-  const Type numbers = Type::tensor(ElementType::kI32, dims);
-  const ValueId tokens =
-      builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}}, {numbers});
+  const int64_t rows = dims[0];
+  const RowParts parts = parts_of(rows, dims[1]);
+  logits = in_parts(builder, logits, parts);
+  const ValueId tokens = columns_in_parts(builder, rows, parts);
   if (columns) {
-    const ValueId count = builder.broadcast_in_dim(*columns, dims, {0});
-    const ValueId least =
-        builder.splat(builder.type(logits), -static_cast<double>(std::numeric_limits<float>::max()));
-    logits = builder.add(OpKind::select_,
-                         {builder.compare(graph::ComparisonDirection::kLt, tokens, count), logits, least});
+    const Type& type = builder.type(logits);
+    const ValueId count = builder.broadcast_in_dim(*columns, type.dims_vector(), {0});
+    const ValueId is_logit = builder.compare(graph::ComparisonDirection::kLt, tokens, count);
+    logits = builder.add(OpKind::select_, {is_logit, logits, builder.splat(type, kLowestLogit)});
   }
-  if (parts == 1) return first_largest(builder, logits, tokens);
-  const auto cut = [&](ValueId value) { return builder.reshape(value, {rows * parts, dims[1] / parts}); };
-  const ChosenTokens of_parts = first_largest(builder, cut(logits), cut(tokens));
-  return first_largest(builder, builder.reshape(of_parts.logit, {rows, parts}),
-                       builder.reshape(of_parts.token, {rows, parts}));
+  const ChosenTokens of_parts = first_largest(builder, logits, tokens);
+  if (parts.count == 1) return of_parts;
+  return first_largest(builder, builder.reshape(of_parts.logit, {rows, parts.count}),
+                       builder.reshape(of_parts.token, {rows, parts.count}));
 }
 
 }  // namespace opentrn::decoder

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,18 +22,16 @@ using graph::Type;
 namespace {
 
 struct Format {
-  std::string_view text;
   WeightType type;
   DType numbers;
   ElementType element;  // of an argument that holds them
 };
-constexpr std::array kFormats{
-    Format{"int8", WeightType::kInt8, DType::kInt8, ElementType::kI8},
-    Format{"fp8_e4m3", WeightType::kFp8E4M3, DType::kFloat8E4M3, ElementType::kF8E4M3},
-    Format{"fp8_e5m2", WeightType::kFp8E5M2, DType::kFloat8E5M2, ElementType::kF8E5M2},
-    Format{"fp8_e4m3fn", WeightType::kFp8E4M3Fn, DType::kFloat8E4M3Fn, ElementType::kF8E4M3FN},
-    Format{"mxfp8", WeightType::kMxFp8, DType::kFloat8E4M3FnX4, ElementType::kUI32},
-    Format{"mxfp4", WeightType::kMxFp4, DType::kFloat4E2M1FnX4, ElementType::kUI16}};
+constexpr std::array kFormats{Format{WeightType::kInt8, DType::kInt8, ElementType::kI8},
+                              Format{WeightType::kFp8E4M3, DType::kFloat8E4M3, ElementType::kF8E4M3},
+                              Format{WeightType::kFp8E5M2, DType::kFloat8E5M2, ElementType::kF8E5M2},
+                              Format{WeightType::kFp8E4M3Fn, DType::kFloat8E4M3Fn, ElementType::kF8E4M3FN},
+                              Format{WeightType::kMxFp8, DType::kFloat8E4M3FnX4, ElementType::kUI32},
+                              Format{WeightType::kMxFp4, DType::kFloat4E2M1FnX4, ElementType::kUI16}};
 
 const Format& format_of(WeightType type) { return *std::ranges::find(kFormats, type, &Format::type); }
 
@@ -41,13 +40,17 @@ bool is_of(const arch::CoreFeatures& core, WeightType type) {
   return type != WeightType::kFp8E4M3Fn || core.matmul_fp8_e4m3fn;
 }
 
-}  // namespace
-
-namespace {
+// None for none, and for a type that the core does not multiply.
+std::optional<WeightType> named_type(std::string_view text, opentrn::Generation generation) {
+  const auto* found = std::ranges::find(compiler::kWeightTypes, text, &compiler::NamedWeightType::text);
+  if (found == std::end(compiler::kWeightTypes) || found->meaning == WeightType::kAsGiven)
+    return std::nullopt;
+  if (!is_of(arch::core_features(generation), found->meaning)) return std::nullopt;
+  return found->meaning;
+}
 
 WeightType narrow_type(std::string_view text, opentrn::Generation generation) {
-  const auto found = std::ranges::find(kFormats, text, &Format::text);
-  if (found != kFormats.end() && is_of(arch::core_features(generation), found->type)) return found->type;
+  if (const auto type = named_type(text, generation)) return *type;
   throw Fault(FaultKind::kInput, "decoder.element",
               fmt::format("weights of {}", printable(std::string(text))),
               "none, int8, fp8_e4m3, fp8_e5m2, or fp8_e4m3fn, mxfp8 and mxfp4 on trn3");
@@ -74,10 +77,9 @@ void add_word(NarrowWeights& how, std::string_view word) {
 
 std::optional<graph::ElementType> kv_type(std::string_view text, opentrn::Generation generation) {
   if (text == "auto") return std::nullopt;
-  const auto found = std::ranges::find(kFormats, text == "fp8" ? "fp8_e4m3" : text, &Format::text);
-  if (found != kFormats.end() && graph::is_float(found->element) &&
-      is_of(arch::core_features(generation), found->type))
-    return found->element;
+  const auto type = named_type(text == "fp8" ? "fp8_e4m3" : text, generation);
+  if (type && !is_microscaled(*type) && graph::is_float(format_of(*type).element))
+    return format_of(*type).element;
   throw Fault(FaultKind::kInput, "decoder.element",
               fmt::format("keys and values of {}", printable(std::string(text))),
               "auto, fp8, fp8_e4m3, fp8_e5m2, or fp8_e4m3fn on trn3");

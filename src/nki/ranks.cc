@@ -1,14 +1,12 @@
 #include "nki/ranks.h"
 
 #include <algorithm>
-#include <list>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
-#include "nki/processes.h"
 
 namespace opentrn::nki {
 
@@ -36,8 +34,8 @@ std::string ranges(const std::vector<int>& numbers) {
 
 }  // namespace
 
-Ranks::Ranks(int ranks, int cores, RankLayout layout, std::shared_ptr<Processes> processes)
-    : count_(ranks), cores_(cores), layout_(std::move(layout)), processes_(std::move(processes)) {
+Ranks::Ranks(int ranks, int cores, RankLayout layout, std::shared_ptr<OtherRanks> others)
+    : count_(ranks), cores_(cores), layout_(std::move(layout)), others_(std::move(others)) {
   if (ranks < 1) throw Fault(FaultKind::kInput, "launch.ranks", fmt::format("a launch of {} ranks", ranks));
   OPENTRN_CHECK(cores >= 1, "{} cores of a rank", cores);
   cores_of_all_.resize(static_cast<size_t>(ranks) * static_cast<size_t>(cores));
@@ -78,7 +76,7 @@ std::string Ranks::describe_all() {
   return all;
 }
 
-bool Ranks::is_here(int rank) const { return !processes_ || processes_->is_here(rank); }
+bool Ranks::is_here(int rank) const { return !others_ || others_->is_here(rank); }
 
 bool Ranks::all_here(const Visit& visit) {
   return std::ranges::all_of(visit.members, [&](Place member) {
@@ -172,9 +170,9 @@ void Ranks::meet(Place place, Visit visit,
     for (const Place member : here) at(member).computing = true;
     lock.unlock();
     std::exception_ptr error;
-    std::list<Arrived> arrived;
+    std::shared_ptr<void> arrived;
     try {
-      if (processes_) processes_->exchange(visit, contributions, arrived);
+      if (others_) arrived = others_->exchange(visit, contributions);
       complete(contributions);
     } catch (...) {
       error = std::current_exception();
@@ -217,16 +215,16 @@ void Ranks::core_ended(Place place, bool failed) {
     at(place).state = failed ? State::kFailed : State::kReturned;
     check();
   }
-  if (processes_) processes_->core_ended(place, failed);
+  if (others_) others_->core_ended(place, failed);
 }
 
-size_t Ranks::add_record(CollectiveRecord record) {
+size_t Ranks::add_record(std::shared_ptr<const CollectiveRecord> record) {
   std::lock_guard lock(mutex_);
   records_.push_back(std::move(record));
   return records_.size() - 1;
 }
 
-std::vector<CollectiveRecord> Ranks::records() const {
+std::vector<std::shared_ptr<const CollectiveRecord>> Ranks::records() const {
   std::lock_guard lock(mutex_);
   return records_;
 }

@@ -20,13 +20,14 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "collectives/request.h"
-#include "fabric/platform.h"
+
+namespace opentrn::fabric {
+class Platform;
+}
 
 namespace opentrn::nki {
 
-struct Contribution;  // what a core brings to a collective; see collective.h
-class Processes;      // those that hold other ranks; see processes.h
+struct Contribution;  // what a core brings to a collective; see ranks/collective.h
 
 // How ranks lie on hardware: they fill the chips of a server in order, and the servers in order.
 struct RankLayout {
@@ -38,21 +39,9 @@ struct RankLayout {
   std::vector<std::vector<int>> cores;
 };
 
-// One collective of one group, in the order in which they were computed.
-struct CollectiveRecord {
-  std::string function;  // of nki.collectives
-  std::string what;      // operation, operands and groups
-  std::vector<int> group;
-  int core = 0;          // of operands in SBUF: which core of each rank
-  int64_t bytes = 0;     // of one rank's sources
-  bool on_chip = false;  // operands are in SBUF
-  int priority = -1;     // none
-  // What the plans that compute and time it do, all at once; ranks are numbered as in `group`.
-  std::vector<collectives::Request> requests;
-  bool lengths_assumed = false;  // of a v-form without values: whole sources, in equal parts
-  std::string computed_by;       // the algorithm that computed the values; empty where none were computed
-  SourceLocation where;          // of the first rank of the group
-};
+// One collective of one group; see ranks/collective.h.
+struct CollectiveRecord;
+class OtherRanks;
 
 class Ranks {
  public:
@@ -68,9 +57,9 @@ class Ranks {
     Contribution* contribution = nullptr;
   };
 
-  // `processes`: null where all ranks are of this one. Ranks of others meet those here, and nothing else of
+  // `others`: null where all ranks are of this process. Ranks of others meet those here, and nothing else of
   // them is here.
-  Ranks(int ranks, int cores, RankLayout layout, std::shared_ptr<Processes> processes = nullptr);
+  Ranks(int ranks, int cores, RankLayout layout, std::shared_ptr<OtherRanks> others = nullptr);
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
@@ -92,9 +81,9 @@ class Ranks {
   // The Fault that ended the launch, once; "collectives.peer" for everybody else.
   [[noreturn]] void throw_failure(const SourceLocation& where);
 
-  // Its number.
-  size_t add_record(CollectiveRecord record);
-  std::vector<CollectiveRecord> records() const;
+  // Collectives in the order in which they were computed. Returns its number.
+  size_t add_record(std::shared_ptr<const CollectiveRecord> record);
+  std::vector<std::shared_ptr<const CollectiveRecord>> records() const;
 
  private:
   enum class State : uint8_t { kRuns, kWaits, kWaitsForCore, kReturned, kFailed };
@@ -122,14 +111,31 @@ class Ranks {
 
   int count_, cores_;
   RankLayout layout_;
-  std::shared_ptr<Processes> processes_;
+  std::shared_ptr<OtherRanks> others_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Core> cores_of_all_;
   std::optional<Fault> failure_;
   bool told_ = false;  // somebody threw failure_, or another error says more
   std::atomic<bool> failed_{false};
-  std::vector<CollectiveRecord> records_;
+  std::vector<std::shared_ptr<const CollectiveRecord>> records_;
+};
+
+// The ranks of the launch that other processes hold (ranks/processes.h).
+class OtherRanks {
+ public:
+  OtherRanks() = default;
+  OtherRanks(const OtherRanks&) = delete;
+  OtherRanks& operator=(const OtherRanks&) = delete;
+  virtual ~OtherRanks() = default;
+
+  virtual bool is_here(int rank) const = 0;
+  // All members of the visit that are here have come to it. Puts into `contributions`, which has the visit's
+  // order, what the others bring; what it returns holds that.
+  virtual std::shared_ptr<void> exchange(const Ranks::Visit& visit,
+                                         std::vector<Contribution*>& contributions) = 0;
+  // A core of a rank here has returned or failed.
+  virtual void core_ended(Ranks::Place place, bool failed) = 0;
 };
 
 }  // namespace opentrn::nki

@@ -17,9 +17,8 @@ namespace {
 constexpr const char* kWhy = "./dev demo built kernels and models on one core alone";
 constexpr const char* kHint = "./dev build opentrn_python builds the rest";
 
-[[noreturn]] void refuse(const std::string& command) {
-  throw Fault(FaultKind::kInput, "build.part", fmt::format("{} is not in this build: {}", command, kWhy),
-              kHint);
+[[noreturn]] void refuse(const std::string& what) {
+  throw Fault(FaultKind::kInput, "build.part", fmt::format("{} is not in this build: {}", what, kWhy), kHint);
 }
 
 }  // namespace
@@ -27,6 +26,8 @@ constexpr const char* kHint = "./dev build opentrn_python builds the rest";
 void bind_rest(nb::module_& module) {
   module.def("cli_commands", [] { refuse("the command line"); });
   module.def("run_cli", [](const nb::object&) { refuse("the command line"); });
+  for (const char* name : {"collective", "processing_rank"})
+    module.def(name, [](const nb::args&, const nb::kwargs&) { refuse("a collective of ranks"); });
   // Python asks a module for it where the module has no such name (PEP 562).
   module.def("__getattr__", [](const std::string& name) -> nb::object {
     if (name.starts_with("__"))

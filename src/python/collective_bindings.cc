@@ -10,11 +10,12 @@
 #include "arch/arch.h"
 #include "arch/tables.h"
 #include "collectives/predict.h"
-#include "nki/collective.h"
-#include "nki/processes.h"
-#include "nki/recording.h"
+#include "nki/ranks/collective.h"
+#include "nki/ranks/processes.h"
+#include "nki/ranks/recording.h"
 #include "python/call_site.h"
 #include "python/convert.h"
+#include "python/rank_bindings.h"
 #include "python/unlocked.h"
 
 namespace opentrn::python {
@@ -235,14 +236,14 @@ nb::bytes encode_rank(const std::vector<std::shared_ptr<nki::Machine>>& machines
   std::vector<std::byte> bytes;
   {
     const Unlocked unlocked;
-    bytes = nki::encode(nki::recorded(machines), machines.at(0)->ranks()->records());
+    bytes = nki::encode(nki::recorded(machines), nki::records_of(*machines.at(0)->ranks()));
   }
   return nb::bytes(bytes.data(), bytes.size());
 }
 
 nb::list records(const Ranks& ranks) {
   nb::list all;
-  for (const nki::CollectiveRecord& record : ranks.records()) {
+  for (const nki::CollectiveRecord& record : nki::records_of(ranks)) {
     nb::dict row;
     row["function"] = record.function;
     row["what"] = record.what;

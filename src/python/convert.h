@@ -63,7 +63,6 @@ void start_flush_unlocked(nki::Machine& machine);
 
 void bind_tensor(nb::module_& module);
 void bind_machine(nb::module_& module);
-void bind_collectives(nb::module_& module);
 void bind_instructions(nb::module_& module);
 std::vector<std::string> instruction_names();  // of the calls of nki.isa
 void bind_custom_ops(nb::module_& module);

@@ -30,7 +30,6 @@ NB_MODULE(_core, module) {
   });
   bind_containers(module);
   bind_tensor(module);
-  bind_collectives(module);
   bind_process(module);
   bind_device_call(module);
   bind_machine(module);

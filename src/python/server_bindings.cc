@@ -21,7 +21,6 @@
 #include "base/text_file.h"
 #include "python/unlocked.h"
 #include "server/server.h"
-#include "serving/answer_reader.h"
 #include "serving/buckets.h"
 #include "serving/config.h"
 #include "serving/step_times.h"
@@ -264,33 +263,9 @@ nb::dict stats_of(const Server& self) {
   return row;
 }
 
-// (kind, text, name of a call's function) of each part.
-nb::list parts_of(const serving::AnswerParts& parts) {
-  constexpr const char* kKinds[] = {"text", "thought", "call"};
-  nb::list made;
-  for (const serving::AnswerPart& part : parts)
-    made.append(nb::make_tuple(kKinds[static_cast<size_t>(part.kind)], part.text, part.name));
-  return made;
-}
-
-template <typename Reader>
-nb::class_<Reader> bind_reader(nb::module_& module, const char* name) {
-  return nb::class_<Reader>(module, name)
-      .def(
-          "add", [](Reader& self, const std::string& text) { return parts_of(self.add(text)); }, "text"_a,
-          "(kind, text, name) of what more text makes certain.")
-      .def(
-          "rest", [](Reader& self) { return parts_of(self.rest()); }, "The same of what is left at the end.")
-      .def_prop_ro("calls", &Reader::calls);
-}
-
 }  // namespace
 
 void bind_server(nb::module_& module) {
-  bind_reader<serving::ToolReader>(module, "ToolReader").def(nb::init<bool, bool>(), "forced"_a, "open"_a);
-  bind_reader<serving::HarmonyReader>(module, "HarmonyReader")
-      .def(nb::init<>())
-      .def_prop_ro("thinks", &serving::HarmonyReader::thinks, "Whether what comes now is reasoning.");
   module.def("power_of_two_sizes", &serving::power_of_two_buckets, "first"_a, "last"_a,
              "first, twice that, ... up to `last`, which is the last one.");
   // Random numbers of one request.

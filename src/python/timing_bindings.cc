@@ -31,18 +31,15 @@
 #include "isa/text.h"
 #include "nki/instance_races.h"
 #include "nki/machine.h"
-#include "nki/recording.h"
 #include "profile/reports.h"
 #include "python/phase_clock.h"
 #include "python/program_files.h"
+#include "python/timed_programs.h"
 #include "python/timing.h"
 #include "python/unlocked.h"
 #include "runtime/settings.h"
 #include "runtime/timing.h"
-#include "sim/ranks/traffic.h"
 #include "sim/timing/simulate.h"
-#include "traffic/events.h"
-#include "traffic/traffic.h"
 
 namespace opentrn::python {
 
@@ -52,87 +49,6 @@ using namespace nb::literals;
 namespace {
 
 using Machines = std::vector<std::shared_ptr<nki::Machine>>;
-
-std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings) {
-  if (settings.empty()) return {&arch::default_tables(), [](const arch::Tables*) {}};
-  arch::Overrides overrides;
-  for (const std::string& setting : settings)
-    if (setting.starts_with('@'))
-      overrides.files.push_back(setting.substr(1));
-    else
-      overrides.settings.push_back(setting);
-  return arch::load_tables(overrides);
-}
-
-struct TimeOptions {
-  std::string name = {};
-  std::vector<std::string> settings = {};
-  std::optional<int> look_ahead = {};  // none: the compiler's usual
-  bool neuronx_cc = false;
-  bool middle_end = true;
-  bool dge = true;
-  bool dma_engine_tracks = false;
-  bool model = false, language = false;  // as arch::TimedKind
-  std::optional<int64_t> default_trip_count;
-  // Of the first core, where it was executed.
-  const std::map<isa::InstructionIndex, sim::TripCounts>* trips = nullptr;
-  bool moves_rows = false;                                           // see backend::Options
-  std::vector<std::vector<isa::CollectiveCopies>> collectives = {};  // by core; empty: one rank alone
-};
-
-using Programs = std::vector<std::shared_ptr<const isa::Program>>;
-
-// One program per core of the logical core.
-std::shared_ptr<Timing> compiled(const Programs& programs, Generation generation,
-                                 const TimeOptions& options) {
-  auto timing = std::make_shared<Timing>();
-  timing->tables = tables_of(options.settings);
-  timing->assumptions = arch::assumptions(*timing->tables, generation);
-  PhaseClock clock(timing->phase_seconds);
-  const int look_ahead =
-      options.look_ahead.value_or(backend::usual_look_ahead(options.neuronx_cc, timing->tables.get()));
-  for (size_t core = 0; core < programs.size(); ++core) {
-    backend::Options own{.generation = generation,
-                         .tables = timing->tables.get(),
-                         .look_ahead = look_ahead,
-                         .neuronx_cc = options.neuronx_cc,
-                         .middle_end = options.middle_end,
-                         .moves_rows = options.moves_rows,
-                         .dge = options.dge};
-    if (!options.collectives.empty()) own.collectives = options.collectives.at(core);
-    timing->executables.push_back(backend::compile(programs[core], own));
-  }
-  clock.end_of("backend");
-  std::set<std::string> instructions;
-  for (const isa::Executable& executable : timing->executables)
-    for (isa::InstructionIndex i = 0; i < executable.program->size(); ++i)
-      instructions.emplace(isa::name(executable.program->instruction(i).opcode));
-  timing->kind = {.generation = generation,
-                  .model = options.model,
-                  .neuronx_cc = options.neuronx_cc,
-                  .language = options.language};
-  timing->band = arch::band(*timing->tables, timing->kind);
-  timing->basis = arch::basis(*timing->tables, timing->kind, instructions);
-  return timing;
-}
-
-std::vector<const isa::Executable*> cores_of(const Timing& timing) {
-  std::vector<const isa::Executable*> cores;
-  for (const isa::Executable& executable : timing.executables) cores.push_back(&executable);
-  return cores;
-}
-
-// `executed`: the program that `trips` tells of.
-sim::timing::SimulateOptions simulate_options_of(const Timing& timing, const isa::Program& executed,
-                                                 const TimeOptions& options) {
-  sim::timing::SimulateOptions simulate_options;
-  simulate_options.dma_engine_tracks = options.dma_engine_tracks;
-  simulate_options.default_trip_count = options.default_trip_count;
-  if (options.trips)
-    simulate_options.observed_trips =
-        runtime::observed_trips(*options.trips, executed, *timing.executables[0].program);
-  return simulate_options;
-}
 
 std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Program& executed,
                                       Generation generation, const TimeOptions& options) {
@@ -147,115 +63,6 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Progr
   timing->profile = profile::analyse(timing->trace, cores, *timing->tables);
   clock.end_of("analyse");
   return timing;
-}
-
-// Of a core's program, in its order: the tensors by which copies of a collective are known.
-std::vector<sim::ranks::Copies> copies_of(const nki::RecordedCore& core) {
-  std::vector<sim::ranks::Copies> all;
-  const isa::Program& program = *core.program;
-  for (const nki::Machine::CollectiveMark& mark : core.collectives) {
-    sim::ranks::Copies& copies = all.emplace_back();
-    copies.collective = mark.record;
-    for (size_t i = mark.begin; i < mark.end; ++i) {
-      const isa::Instruction& in = program.instruction(static_cast<isa::InstructionIndex>(i));
-      const bool sent = i < mark.met;
-      (sent ? copies.tensors.sent : copies.tensors.received)
-          .push_back(
-              program.operand(in, sent ? isa::slot::dma_copy::kDst : isa::slot::dma_copy::kSrc).tensor);
-    }
-  }
-  return all;
-}
-
-std::vector<sim::ranks::Collective> collectives_of(const std::vector<nki::CollectiveRecord>& records) {
-  std::vector<sim::ranks::Collective> all;
-  for (const nki::CollectiveRecord& one : records)
-    all.push_back({one.function, one.group, one.requests, one.core, one.on_chip, one.priority});
-  return all;
-}
-
-std::vector<std::string> assumptions_of(const std::vector<nki::CollectiveRecord>& records) {
-  std::vector<std::string> lines;
-  if (std::ranges::any_of(records, &nki::CollectiveRecord::lengths_assumed))
-    lines.emplace_back(
-        "without values the lengths of all_gather_v and all_to_all_v are those of whole sources");
-  if (std::ranges::any_of(records, &nki::CollectiveRecord::on_chip))
-    lines.emplace_back("collectives of operands in SBUF take the time of operands in HBM");
-  return lines;
-}
-
-// The ranks of one launch on one clock, and what collectives did to the fabric. `encoded`: of processes.
-nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name,
-                     const std::vector<std::string>& settings, std::optional<int> look_ahead, bool neuronx_cc,
-                     bool dge, std::optional<int64_t> default_trip_count,
-                     const std::optional<std::string>& target, bool middle_end,
-                     const std::vector<nb::bytes>& encoded) {
-  std::vector<std::shared_ptr<Timing>> timings;
-  auto traffic = std::make_shared<traffic::Traffic>();
-  std::vector<std::span<const std::byte>> shared;
-  for (const nb::bytes& one : encoded)
-    shared.emplace_back(static_cast<const std::byte*>(one.data()), one.size());
-  {
-    const Unlocked unlocked;
-    const nki::RecordedLaunch launch =
-        shared.empty() ? nki::recorded_launch(ranks) : nki::decode_launch(shared);
-    const auto count = static_cast<int>(launch.ranks.size());
-    const Generation generation = target ? arch::resolve_target(*target) : launch.ranks[0].generation;
-    const int cores = static_cast<int>(launch.ranks[0].cores.size());
-    std::vector<trace::Recorder> recorders(launch.ranks.size());
-    std::vector<sim::ranks::Rank> timed;
-    for (const nki::RecordedRank& recorded : launch.ranks) {
-      const size_t r = timed.size();
-      Programs programs;
-      for (const nki::RecordedCore& core : recorded.cores) {
-        core.program->name = name;
-        programs.push_back(core.program);
-      }
-      TimeOptions options{.name = name,
-                          .settings = settings,
-                          .look_ahead = look_ahead,
-                          .neuronx_cc = neuronx_cc,
-                          .middle_end = middle_end,
-                          .dge = dge,
-                          .default_trip_count = default_trip_count,
-                          .trips = &recorded.trips,
-                          .moves_rows = recorded.moves_rows};
-      sim::ranks::Rank& rank = timed.emplace_back();
-      for (const nki::RecordedCore& core : recorded.cores) {
-        rank.collectives.push_back(copies_of(core));
-        std::vector<isa::CollectiveCopies>& tensors = options.collectives.emplace_back();
-        for (const sim::ranks::Copies& copies : rank.collectives.back()) tensors.push_back(copies.tensors);
-      }
-      timings.push_back(compiled(programs, generation, options));
-      rank.cores = cores_of(*timings[r]);
-      rank.sink = &recorders[r];
-      rank.options = simulate_options_of(*timings[r], *programs[0], options);
-    }
-    const arch::Tables& tables = *timings[0]->tables;
-    const fabric::Platform platform =
-        collectives::machine_of(tables, target.value_or(""), generation, count, cores);
-    const collectives::RankCores placed = collectives::place_ranks(platform, count, cores, 0);
-    const std::vector<sim::ranks::Collective> collectives = collectives_of(launch.records);
-    const auto packets = runtime::dma_packets_of_environment();
-    const auto result = sim::ranks::simulate(tables, platform, placed, timed, collectives, packets);
-    std::vector<const trace::Trace*> traces;
-    for (size_t r = 0; r < timings.size(); ++r) {
-      timings[r]->trace = recorders[r].take();
-      timings[r]->profile = profile::analyse(timings[r]->trace, timed[r].cores, tables);
-      traces.push_back(&timings[r]->trace);
-    }
-    std::vector<std::string> names, places;
-    for (const auto& record : launch.records) {
-      names.push_back(record.what.substr(0, record.what.find(" over ")));
-      places.push_back(record.where.known() ? fmt::format("{}:{}", record.where.file, record.where.line)
-                                            : "");
-    }
-    *traffic = sim::ranks::traffic_of(tables, platform, collectives, names, places, result, traces);
-    traffic->assumptions = assumptions_of(launch.records);
-  }
-  nb::list list;
-  for (const auto& timing : timings) list.append(nb::cast(timing));
-  return nb::make_tuple(list, nb::cast(traffic));
 }
 
 // `target`: what the programs are timed on, where that is not the machines' generation.
@@ -439,32 +246,6 @@ nb::object time_program(std::shared_ptr<const isa::Program> program, Generation 
 }
 
 void bind_timing(nb::module_& module) {
-  nb::class_<traffic::Traffic>(module, "Traffic")
-      .def(
-          "text", [](const traffic::Traffic& t, size_t most) { return traffic::text(t, most); }, "most"_a = 8)
-      .def("json",
-           [](const traffic::Traffic& t) {
-             return traffic::json(t).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-           })
-      .def(
-          "save_perfetto",
-          [](const traffic::Traffic& t, const std::filesystem::path& path) {
-            std::ofstream file(path, std::ios::binary);
-            if (file) traffic::write_perfetto(t, file);
-            file.flush();
-            if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
-          },
-          "path"_a);
-  module.def(
-      "save_traffic_events",
-      [](const std::string& json, const std::filesystem::path& path) {
-        const std::vector<traffic::Traffic> all = traffic::read_json(json);
-        std::ofstream file(path, std::ios::binary);
-        if (file) traffic::write_perfetto(all, file);
-        file.flush();
-        if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
-      },
-      "json"_a, "path"_a);
   nb::class_<Timing>(module, "Timing", nb::dynamic_attr())
       .def_prop_ro("total_ns", [](const Timing& t) { return t.profile.summary.total_ns; })
       .def_prop_ro("launch_ns", [](const Timing& t) { return t.profile.summary.launch_ns; })
@@ -541,10 +322,6 @@ void bind_timing(nb::module_& module) {
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
              "dge"_a = true, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none(),
              "target"_a = nb::none(), "middle_end"_a = true);
-  module.def("time_ranks", &time_ranks, "ranks"_a, "name"_a = "kernel",
-             "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
-             "dge"_a = true, "default_trip_count"_a = nb::none(), "target"_a = nb::none(),
-             "middle_end"_a = true, "encoded"_a = std::vector<nb::bytes>{});
   module.def("check_fits", &check_fits, "machines"_a);
   module.def("check_instances", &check_instances, "machine"_a, "begins"_a);
   module.def("event_layout", &event_layout);

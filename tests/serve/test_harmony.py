@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from opentrn import _core
-from opentrn.serve import openai
-from opentrn.serve.engine import Delta, Params, Running
-from opentrn.serve.harmony import Thought, WithMarkers, parts_of, writes_channels
-from opentrn.serve.prompts import NO_TOOLS, Call
-from opentrn.serve.service import Answer
+from opentrn.serve.engine import Params, Running
+from opentrn.serve.harmony import WithMarkers
 
 THINKS = "<|channel|>analysis<|message|>They ask for 2 < 3.<|end|>"
 SAYS = "<|start|>assistant<|channel|>final<|message|>Yes: 2 < 3.<|return|>"
@@ -22,15 +19,33 @@ CALLS = '<|start|>assistant<|channel|>commentary to=functions.sum <|constrain|>j
 CALLS_ELSEWHERE = '<|start|>assistant to=functions.sum<|channel|>commentary json<|message|>{"a":2,"b":3}<|call|>'
 
 
+FACTS = {"name": "tiny", "adapters": {}, "context": 4096, "defaults": {}, "stop_tokens": [], "structured": True,
+         "max_logprobs": 20, "version": "0", "template": "<|channel|>final<|message|>"}  # fmt: skip
+END = {"cached_tokens": 0, "predicted_first_token_s": 1, "predicted_end_s": 2, "predicted_own_s": 1}
+
+
+Row = dict[str, Any]
+
+
+def chat(pieces: list[str], template: str = "<|channel|>final<|message|>", **body: Any) -> tuple[list[Row], Row]:
+    """Deltas of a stream whose steps give these pieces of text, and the whole answer."""
+    served = _core.ServedModel(json.dumps(FACTS | {"template": template}))
+    request = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], **body}
+    exchange = _core.open_exchange("chat", served, json.dumps(request), lambda token: ("", b""), _core.ResponseStore(1))
+    ((_, params),) = exchange.plan([4])
+    assert json.loads(params)["markers"] == ("<|channel|>" in template)
+    events = exchange.begin([])
+    for number, text in enumerate(pieces, 1):
+        last = number == len(pieces)
+        events += exchange.take(0, text, [(7, 0.0, 0, [])], "stop" if last else "", None, END if last else None)
+    rows = [json.loads(row.removeprefix(b"data: ")) for row in events.split(b"\n\n") if row]
+    return [row["choices"][0]["delta"] for row in rows], json.loads(exchange.whole())
+
+
 def read(text: str, size: int) -> dict[str, Any]:
-    reader = _core.HarmonyReader()
-    parts = [part for at in range(0, len(text), size) for part in parts_of(reader.add(text[at : at + size]))]
-    parts += parts_of(reader.rest())
-    calls = [(part.name, part.arguments) for part in parts if isinstance(part, Call)]
-    thoughts = "".join(part for part in parts if isinstance(part, Thought))
-    shown = "".join(part for part in parts if isinstance(part, str) and not isinstance(part, Thought))
-    assert reader.calls == len(calls)
-    return {"shown": shown, "thoughts": thoughts, "calls": calls}
+    message = chat([text[at : at + size] for at in range(0, len(text), size)])[1]["choices"][0]["message"]
+    calls = [(each["function"]["name"], each["function"]["arguments"]) for each in message.get("tool_calls", ())]
+    return {"shown": message["content"] or "", "thoughts": message.get("reasoning", ""), "calls": calls}
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 11, 13, 1000])
@@ -49,7 +64,7 @@ def test_channels_are_told_apart_however_the_text_comes(size: int) -> None:
 
 
 def test_templates_with_channels_are_known() -> None:
-    assert writes_channels("{{ '<|channel|>final<|message|>' }}") and not writes_channels("<|im_start|>")
+    assert chat(["<|channel|>"], template="<|im_start|>")[1]["choices"][0]["message"]["content"] == "<|channel|>"
 
 
 def test_a_stream_has_its_markers_only_where_asked() -> None:
@@ -67,36 +82,20 @@ def test_a_stream_has_its_markers_only_where_asked() -> None:
     assert "<|end|>" in shown[True] and "<|end|>" not in shown[False]
 
 
-def answer_of(pieces: list[str]) -> Answer:
-    async def step() -> Delta:
-        text = pieces.pop(0)
-        end = None if pieces else {"predicted_first_token_s": 1, "predicted_end_s": 2, "predicted_own_s": 1}
-        return Delta(text, [(7, 0.0, 0, [])], "" if pieces else "stop", None, end)
-
-    running: Any = SimpleNamespace(next=step, params=Params(max_tokens=9, markers=True), ended=True)
-    return Answer(running, NO_TOOLS)
-
-
 def test_chat_has_reasoning_beside_content_whole_and_streamed() -> None:
     pieces = [THINKS[:30], THINKS[30:], *SAYS.partition("<|message|>")]
-    service: Any = SimpleNamespace(abort=lambda answers: None)
-    body: Any = SimpleNamespace(logprobs=None, return_token_ids=False, stream_options=None, model="tiny")
-    answer = asyncio.run(answer_of(list(pieces)).whole())
-    choice = openai._choice(service, body, 0, answer)
+    whole = chat(pieces)[1]
+    choice = whole["choices"][0]
     assert choice["message"]["reasoning"] == "They ask for 2 < 3." and choice["message"]["content"] == "Yes: 2 < 3."
     assert choice["finish_reason"] == "stop"
-    details = openai.usage(4, [answer])["completion_tokens_details"]
-    assert details["reasoning_tokens"] == 1  # the step within the channel; that which leaves it is not one
-
-    async def streamed() -> list[dict[str, Any]]:
-        chunks = openai._chat_chunks(service, body, [1, 2], [answer_of(list(pieces))])
-        return [chunk["choices"][0]["delta"] async for chunk in chunks]
-
-    deltas = asyncio.run(streamed())
+    # The step within the channel; that which leaves it is not one.
+    assert whole["usage"]["completion_tokens_details"]["reasoning_tokens"] == 1
+    deltas = chat(pieces, stream=True)[0]
     assert "".join(delta.get("reasoning", "") for delta in deltas) == "They ask for 2 < 3."
     assert "".join(delta.get("content", "") for delta in deltas) == "Yes: 2 < 3."
 
 
 def test_a_call_ends_a_chat_with_tool_calls() -> None:
-    answer = asyncio.run(answer_of([THINKS, CALLS]).whole())
-    assert [call.name for call in answer.calls] == ["sum"] and answer.finish == "tool_calls" and answer.text == ""
+    choice = chat([THINKS, CALLS])[1]["choices"][0]
+    assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == ["sum"]
+    assert choice["finish_reason"] == "tool_calls" and choice["message"]["content"] is None

@@ -20,11 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from opentrn import __version__
 from opentrn.errors import Refusal
-from opentrn.serve import embeddings, openai
-from opentrn.serve import messages as anthropic
-from opentrn.serve.errors import ApiError, api_error_of
+from opentrn.serve import embeddings
+from opentrn.serve.errors import ApiError, api_error_of, api_errors
+from opentrn.serve.exchange import Exchange
+from opentrn.serve.messages import CountRequest, MessagesRequest
 from opentrn.serve.openapi import document
-from opentrn.serve.prompts import Tools
 from opentrn.serve.requests import (
     ChatRequest,
     CompletionRequest,
@@ -32,7 +32,7 @@ from opentrn.serve.requests import (
     EmbeddingsRequest,
     TokenizeRequest,
 )
-from opentrn.serve.responses import ResponsesRequest, Store, create
+from opentrn.serve.responses import ResponsesRequest
 from opentrn.serve.service import Service
 
 __all__ = ["Limits", "application"]
@@ -73,7 +73,6 @@ class _App:
         self.service = service
         self.limits = limits
         self.created = int(time.time())
-        self.store = Store(1000)
         self.stopping = False
 
     # -- bodies and answers
@@ -104,10 +103,8 @@ class _App:
     def _too_large(self) -> ApiError:
         return ApiError(413, f"the body is larger than {self.limits.body_bytes} bytes")
 
-    async def answered(
-        self, request: Request, work: Awaitable[Any], frame: Callable[[Any], bytes], last: bytes = b""
-    ) -> Response:
-        """The answer of `work`, or its stream. A client that leaves ends the work."""
+    async def answered(self, request: Request, work: Awaitable[Response]) -> Response:
+        """The answer of `work`. A client that leaves ends the work."""
         if self.stopping:
             raise ApiError(503, "the server shuts down")
         task = asyncio.ensure_future(work)
@@ -118,50 +115,59 @@ class _App:
                 task.cancel()
                 await asyncio.wait((task,))
                 return Response(status_code=499)
-            result = task.result()
+            return task.result()
         finally:
             watch.cancel()
-        if isinstance(result, dict):
-            return _json(result, headers=_times(result))
-        return StreamingResponse(
-            _events(result, frame, last), media_type="text/event-stream",
-            headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
-        )  # fmt: skip
+
+    async def exchange(self, request: Request, kind: str, of: Any) -> Response:
+        """The answer to a body of the type `of`, or its stream."""
+        body = await self.body(request, of)
+        return await self.answered(request, self._answer(kind, body))
+
+    async def _answer(self, kind: str, body: Any) -> Response:
+        made = Exchange(self.service, kind, body)
+        made.start()
+        if made.streams:
+            return StreamingResponse(
+                made.events(), media_type="text/event-stream",
+                headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
+            )  # fmt: skip
+        whole = await made.whole()
+        return Response(whole, 200, _times(made.predicted), "application/json")
 
     # -- routes
     async def chat(self, request: Request) -> Response:
-        body = await self.body(request, ChatRequest)
-        return await self.answered(request, openai.chat(self.service, body), _data, b"data: [DONE]\n\n")
+        return await self.exchange(request, "chat", ChatRequest)
 
     async def completions(self, request: Request) -> Response:
-        body = await self.body(request, CompletionRequest)
-        return await self.answered(request, openai.completion(self.service, body), _data, b"data: [DONE]\n\n")
+        return await self.exchange(request, "completions", CompletionRequest)
 
     async def responses(self, request: Request) -> Response:
-        body = await self.body(request, ResponsesRequest)
-        return await self.answered(request, create(self.service, self.store, body), _named, b"data: [DONE]\n\n")
+        return await self.exchange(request, "responses", ResponsesRequest)
 
     async def response(self, request: Request) -> Response:
-        found = self.store.get(request.path_params["id"])
+        name = request.path_params["id"]
+        with api_errors():
+            found = self.service.responses.get(name)
         if request.method == "DELETE":
-            self.store.delete(found["id"])
-            return _json({"id": found["id"], "object": "response", "deleted": True})
-        return _json(found)
+            self.service.responses.remove(name)
+            return _json({"id": name, "object": "response", "deleted": True})
+        return Response(found, media_type="application/json")
 
     async def cancel_response(self, request: Request) -> Response:
-        self.store.get(request.path_params["id"])
+        with api_errors():
+            self.service.responses.get(request.path_params["id"])
         raise ApiError(400, "only a response in the background can be cancelled, and there are none", param="id")
 
     async def no_compaction(self, request: Request) -> Response:
         raise ApiError(404, "responses are not compacted here")
 
     async def messages(self, request: Request) -> Response:
-        body = await self.body(request, anthropic.MessagesRequest)
-        return await self.answered(request, anthropic.create(self.service, body), _named)
+        return await self.exchange(request, "messages", MessagesRequest)
 
     async def count_tokens(self, request: Request) -> Response:
-        body = await self.body(request, anthropic.CountRequest)
-        return _json({"input_tokens": len(anthropic.prompt_of(self.service, body)[0])})
+        body = await self.body(request, CountRequest)
+        return _json({"input_tokens": len(Exchange(self.service, "messages", body).prompts[0])})
 
     async def models(self, request: Request) -> Response:
         own = self.service.name
@@ -186,15 +192,13 @@ class _App:
             raise ApiError(400, "give prompt or messages", param="prompt")
         if body.prompt is not None:
             prompts = self.service.prompts
-            tokens = prompts.encode(body.prompt) if body.add_special_tokens else self._plain(body.prompt)
+            tokens = prompts.encode(body.prompt) if body.add_special_tokens else prompts.plain(body.prompt)
         else:
-            tokens = self.service.prompts.chat(openai.messages_of(body.messages), Tools())
-        texts = [self.service.shown(token) for token in tokens] if body.return_token_strs else None
+            conversation = {"model": self.service.name, "messages": body.messages}
+            tokens = Exchange(self.service, "chat", conversation).prompts[0]
+        texts = [self.service.shown(token)[0] for token in tokens] if body.return_token_strs else None
         return _json({"count": len(tokens), "max_model_len": self.service.context, "tokens": tokens,
                       "token_strs": texts})  # fmt: skip
-
-    def _plain(self, text: str) -> list[int]:
-        return self.service.text.tokenizer.encode(text, add_special_tokens=False).ids
 
     async def detokenize(self, request: Request) -> Response:
         body = await self.body(request, DetokenizeRequest)
@@ -208,7 +212,11 @@ class _App:
 
     async def embeddings(self, request: Request) -> Response:
         body = await self.body(request, EmbeddingsRequest)
-        return await self.answered(request, embeddings.create(self.service, body), _data)
+        return await self.answered(request, self._embedded(body))
+
+    async def _embedded(self, body: EmbeddingsRequest) -> Response:
+        row = await embeddings.create(self.service, body)
+        return _json(row, headers=_times(row["usage"]["predicted_device_time"]))
 
     async def health(self, request: Request) -> Response:
         if self.service.engine.failure:
@@ -257,30 +265,8 @@ async def _gone(request: Request) -> None:
             return
 
 
-def _data(chunk: Any) -> bytes:
-    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
-
-
-def _named(event: Any) -> bytes:
-    """With the event's name on a line of its own, as Anthropic's and OpenAI's responses have it."""
-    return b"event: " + event.get("type", "error").encode() + b"\n" + _data(event)
-
-
-async def _events(chunks: Any, frame: Callable[[Any], bytes], last: bytes) -> AsyncIterator[bytes]:
-    try:
-        async for chunk in chunks:
-            yield frame(chunk)
-        if last:
-            yield last
-    except ApiError as error:  # the status has been sent
-        yield frame(error.anthropic() if frame is _named else error.openai())
-    finally:
-        await chunks.aclose()
-
-
-def _times(result: dict[str, Any]) -> dict[str, str]:
-    """Headers of the predicted times that `usage` has."""
-    times = (result.get("usage") or {}).get("predicted_device_time") or {}
+def _times(times: dict[str, float]) -> dict[str, str]:
+    """Headers of predicted times, as `usage` has them."""
     return {f"x-opentrn-predicted-{name.replace('_', '-')}": f"{value}" for name, value in times.items()}
 
 

@@ -224,15 +224,14 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
 
     engine = Engine(core, text.tokenizer, text.stop_tokens, on_step)
     engine.prepares = settings.warm
-    service = Service(
-        name, text, engine, context=context, defaults=settings.generation, structured=settings.structured,
-        max_logprobs=settings.max_logprobs,
-    )  # fmt: skip
-    service.model = model
     if name in adapters:
         raise InputError(f"the model and an adapter are both named {name}", label="serve.settings",
                          hint="--served-model-name, or another name in --lora-modules")  # fmt: skip
-    service.adapters = adapters
+    service = Service(
+        name, text, engine, context=context, defaults=settings.generation, structured=settings.structured,
+        max_logprobs=settings.max_logprobs, adapters=adapters,
+    )  # fmt: skip
+    service.model = model
     service.metrics = Metrics(name, engine)
     holder.append(service.metrics)
     if settings.values and settings.warm:  # a short prompt, and one token after it

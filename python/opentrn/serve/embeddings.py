@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from typing import Any
 
-from opentrn.serve.errors import ApiError
-from opentrn.serve.openai import prompts_of
+from opentrn import _core
+from opentrn.serve.errors import ApiError, api_errors
 from opentrn.serve.requests import EmbeddingsRequest
 from opentrn.serve.service import Service
 
@@ -24,8 +25,12 @@ async def create(service: Service, body: EmbeddingsRequest) -> dict[str, Any]:
     width = service.model.config["hidden"]
     if body.dimensions not in (None, width):
         raise ApiError(400, f"the model's embeddings have {width} dimensions", param="dimensions")
-    prompts = prompts_of(service, body.input, "input")
+    with api_errors():
+        inputs = _core.prompts_of(json.dumps(body.input), "input")
+    prompts = [service.prompts.tokens(json.loads(given)) for given in inputs]
     for prompt in prompts:
+        if not prompt:
+            raise ApiError(400, "a prompt has no tokens", param="input")
         if len(prompt) > service.context:
             raise ApiError(400, f"This model's maximum context length is {service.context} tokens, and an input has "
                            f"{len(prompt)}.", param="input", code="context_length_exceeded")  # fmt: skip

@@ -70,33 +70,35 @@ class Delta:
 
 
 class Running:
-    """An answer under way. deltas() gives what comes of it; leaving it early ends the request."""
+    """An answer under way. What comes of it goes to `queue`."""
 
-    def __init__(self, engine: Engine, params: Params, grammar: Grammar | None) -> None:
+    def __init__(
+        self, engine: Engine, params: Params, grammar: Grammar | None,
+        queue: asyncio.Queue[tuple[Running, Delta]] | None = None,
+    ) -> None:  # fmt: skip
         self.id = 0
-        self.prompt: Sequence[int] = ()
         self.params = params
         self.grammar = grammar
         tokenizer = WithMarkers(engine.tokenizer) if params.markers else engine.tokenizer
         self.text = AnswerText(tokenizer, params.stop, params.include_stop)
         self._engine = engine
-        self.queue: asyncio.Queue[Delta] = asyncio.Queue()
+        self.queue: asyncio.Queue[tuple[Running, Delta]] = queue or asyncio.Queue()
         self.ended = False
 
-    async def next(self) -> Delta:
-        """Raises ApiError where the answer failed."""
-        delta = await self.queue.get()
+    def expect(self, delta: Delta) -> None:
+        """Raises ApiError where the answer failed; notes its end."""
+        self.ended = delta.end is not None
         if delta.failure:
             self.ended = True
             raise ApiError(500 if delta.finish == "error" else 400, delta.failure)
-        self.ended = delta.end is not None
-        return delta
 
-    def abort(self) -> None:
-        """Ends the request, where it has not ended."""
-        if not self.ended:
-            self.ended = True
-            self._engine.abort(self)
+    def abort(self) -> bool:
+        """Ends the request, where it has not ended; whether it had not."""
+        if self.ended:
+            return False
+        self.ended = True
+        self._engine.abort(self)
+        return True
 
 
 class Engine:
@@ -131,12 +133,14 @@ class Engine:
         self._thread.join()
         atexit.unregister(self.stop)
 
-    def submit(self, prompt: Sequence[int], params: Params, grammar: Grammar | None = None) -> Running:
-        """A new request. Raises ApiError for one that is refused."""
+    def submit(
+        self, prompt: Sequence[int], params: Params, grammar: Grammar | None = None,
+        queue: asyncio.Queue[tuple[Running, Delta]] | None = None,
+    ) -> Running:  # fmt: skip
+        """A new request, whose deltas go to `queue`. Raises ApiError for one that is refused."""
         if self.failure:
             raise ApiError(503, f"the engine has stopped: {self.failure}")
-        running = Running(self, params, grammar)
-        running.prompt = prompt
+        running = Running(self, params, grammar, queue)
         mask = grammar.mask() if grammar is not None else None
         try:
             with self._lock:
@@ -234,4 +238,4 @@ class Engine:
 
 def _deliver(batch: list[tuple[Running, Delta]]) -> None:
     for running, delta in batch:
-        running.queue.put_nowait(delta)
+        running.queue.put_nowait((running, delta))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from opentrn import errors
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["ApiError", "api_error_of"]
+from opentrn import _core, errors
+
+__all__ = ["ApiError", "api_error_of", "api_errors"]
 
 _TYPES = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error",
           405: "invalid_request_error", 413: "request_too_large", 429: "rate_limit_error", 500: "api_error",
@@ -27,11 +30,25 @@ class ApiError(errors.InputError):
 
     def openai(self) -> dict[str, object]:
         """The body of OpenAI's APIs."""
-        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+        return {"error": self.fields()}
+
+    def fields(self) -> dict[str, object]:
+        """OpenAI's error object."""
+        return {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
 
     def anthropic(self) -> dict[str, object]:
         """The body of Anthropic's API."""
         return {"type": "error", "error": {"type": self.type, "message": self.message}}
+
+
+@contextmanager
+def api_errors() -> Iterator[None]:
+    """What C++ refuses of a request is raised as ApiError."""
+    try:
+        yield
+    except _core.ApiRefusal as refusal:
+        status, message, param, code = refusal.args
+        raise ApiError(status, message, param=param, code=code) from None
 
 
 def api_error_of(error: errors.Refusal) -> ApiError:

@@ -12,10 +12,7 @@ import numpy as np
 
 from opentrn.serve.errors import ApiError
 
-__all__ = ["Grammar", "Grammars", "Spec"]
-
-# ("json", schema), ("regex", text), ("lark", text) or ("choice", list of texts).
-Spec = tuple[str, Any]
+__all__ = ["Grammar", "Grammars"]
 
 # JSON without free whitespace: a small model otherwise answers with spaces for ever.
 _COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -61,15 +58,18 @@ class Grammars:
                     )
             return self._made
 
-    def make(self, spec: Spec) -> Grammar:
-        """A grammar at its beginning. Raises ApiError for one that is none."""
+    def make(self, kind: str, text: str) -> Grammar:
+        """A grammar at its beginning: a json schema, a regex, a lark text or a choice of texts, as JSON.
+
+        Raises ApiError for one that is none.
+        """
         import llguidance
 
-        kind, what = spec
+        what = json.loads(text)
         matcher = llguidance.LLMatcher
         try:
             if kind == "json":
-                text = matcher.grammar_from_json_schema(json.dumps(what), overrides=_COMPACT)
+                text = matcher.grammar_from_json_schema(text, overrides=_COMPACT)
             elif kind == "regex":
                 text = matcher.grammar_from_regex(what)
             elif kind == "lark":

@@ -20,6 +20,14 @@ const Op& return_of(const Function& function, BlockId block) {
 
 }  // namespace
 
+std::vector<graph::OpId> loops_of(const Function& function) {
+  std::vector<graph::OpId> loops;
+  graph::walk(function, function.body(), [&](graph::OpId id) {
+    if (function.op(id).kind == OpKind::while_) loops.push_back(id);
+  });
+  return loops;
+}
+
 std::optional<CountedLoop> counted_loop(const Function& function, const Op& op) {
   const graph::Block& cond = function.block(op.regions[0]);
   const graph::Block& body = function.block(op.regions[1]);

@@ -3,10 +3,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "graph/module.h"
 
 namespace opentrn::compiler {
+
+// The function's whiles, in the order of a walk, those in regions included.
+std::vector<graph::OpId> loops_of(const graph::Function& function);
 
 struct CountedLoop {
   size_t slot;           // of the operands: the counter

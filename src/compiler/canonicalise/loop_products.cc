@@ -32,12 +32,8 @@ class ProductHoister {
   explicit ProductHoister(Function& function) : function_(function) {}
 
   int64_t run() {
-    std::vector<OpId> loops;
-    graph::walk(function_, function_.body(), [&](OpId id) {
-      if (function_.op(id).kind == OpKind::while_) loops.push_back(id);
-    });
     int64_t hoisted = 0;
-    for (const OpId loop : loops) {
+    for (const OpId loop : loops_of(function_)) {
       const auto trips = constant_trips(function_, function_.op(loop));
       if (!trips) continue;
       const BlockId body = function_.op(loop).regions[1];

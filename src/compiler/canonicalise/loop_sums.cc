@@ -50,10 +50,7 @@ class LoopSums {
   explicit LoopSums(Function& function) : function_(function) {}
 
   int64_t run() {
-    std::vector<OpId> loops;
-    graph::walk(function_, function_.body(), [&](OpId id) {
-      if (function_.op(id).kind == OpKind::while_) loops.push_back(id);
-    });
+    const std::vector<OpId> loops = loops_of(function_);
     if (loops.empty()) return 0;
     count_readers();
     int64_t moved = 0;

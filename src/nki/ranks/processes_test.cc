@@ -1,4 +1,4 @@
-#include "nki/processes.h"
+#include "nki/ranks/processes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nki/recording.h"
+#include "nki/ranks/recording.h"
 
 #include <tuple>
 #include <utility>
@@ -149,7 +149,7 @@ RecordedLaunch recorded_launch(std::span<const std::vector<std::shared_ptr<Machi
   OPENTRN_CHECK(!ranks.empty() && ranks[0].at(0)->ranks() != nullptr, "a launch without several ranks");
   RecordedLaunch launch;
   for (const auto& machines : ranks) launch.ranks.push_back(recorded(machines));
-  launch.records = ranks[0][0]->ranks()->records();
+  launch.records = records_of(*ranks[0][0]->ranks());
   return launch;
 }
 

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "nki/collective.h"
+#include "nki/ranks/collective.h"
 
 namespace opentrn::nki {
 namespace {

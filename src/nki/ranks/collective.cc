@@ -1,5 +1,5 @@
 // What a collective is asked, and the rules of nki/api/nki/collectives (SDK 2.32).
-#include "nki/collective.h"
+#include "nki/ranks/collective.h"
 
 #include <algorithm>
 #include <array>
@@ -390,6 +390,12 @@ int64_t processing_rank(const std::vector<int>& ring, int rank, int64_t iteratio
   const auto count = static_cast<int64_t>(ring.size());
   const int64_t position = std::ranges::find(ring, rank) - ring.begin();
   return ring[static_cast<size_t>(((position - iteration) % count + count) % count)];
+}
+
+std::vector<CollectiveRecord> records_of(const Ranks& ranks) {
+  std::vector<CollectiveRecord> all;
+  for (const auto& record : ranks.records()) all.push_back(*record);
+  return all;
 }
 
 }  // namespace opentrn::nki

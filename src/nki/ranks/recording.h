@@ -10,6 +10,7 @@
 
 #include "nki/machine.h"
 #include "nki/ranks.h"
+#include "nki/ranks/collective.h"
 
 namespace opentrn::nki {
 

@@ -19,8 +19,8 @@
 #include "mpi/division.h"
 #include "mpi/letters.h"
 #include "mpi/transport.h"
-#include "nki/collective.h"
 #include "nki/ranks.h"
+#include "nki/ranks/collective.h"
 
 namespace opentrn::nki {
 
@@ -30,23 +30,21 @@ struct Arrived {
   Contribution contribution;
 };
 
-class Processes {
+class Processes final : public OtherRanks {
  public:
   // All processes have to make one, for the same launch: `what` says which ("2 cores of 8 ranks of ...").
   // Faults as mpi::agree().
   Processes(std::shared_ptr<mpi::Transport> transport, int ranks, const std::string& what);
 
-  bool is_here(int rank) const { return division_.owner(rank) == transport_->process(); }
+  bool is_here(int rank) const override { return division_.owner(rank) == transport_->process(); }
   std::vector<int> ranks_here() const { return division_.ranks_of(transport_->process()); }
   int count() const { return transport_->processes(); }
   int owner(int rank) const { return division_.owner(rank); }
 
-  // All members of the visit that are here have come to it. Sends what they bring to the processes of the
-  // others, and puts into `contributions`, which has the visit's order, what those bring; `arrived` holds it.
-  void exchange(const Ranks::Visit& visit, std::vector<Contribution*>& contributions,
-                std::list<Arrived>& arrived);
-  // A core of a rank here has returned or failed.
-  void core_ended(Ranks::Place place, bool failed);
+  // Sends what the members here bring to the processes of the others, too.
+  std::shared_ptr<void> exchange(const Ranks::Visit& visit,
+                                 std::vector<Contribution*>& contributions) override;
+  void core_ended(Ranks::Place place, bool failed) override;
 
   // The end of the launch here: `results` for all others, whose results it returns by process (nothing of the
   // own one). Fault "mpi.peer" when the launch has failed in another process.

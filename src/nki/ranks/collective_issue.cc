@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "isa/definitions.h"
-#include "nki/collective.h"
+#include "nki/ranks/collective.h"
 
 namespace opentrn::nki {
 
@@ -226,7 +226,7 @@ class Issue {
     record.lengths_assumed = is_v(call_.kind) && members[0]->metadata.empty();
     if (machine_.executes()) record.computed_by = compute(group_, members, machine_.rank_layout());
     if (!machine_.ranks()) return;
-    const size_t number = machine_.ranks()->add_record(std::move(record));
+    const size_t number = machine_.ranks()->add_record(std::make_shared<CollectiveRecord>(std::move(record)));
     for (Contribution* member : members) member->record = number;
   }
 

@@ -18,11 +18,31 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/request.h"
 #include "nki/machine.h"
 #include "nki/ranks.h"
 #include "numerics/ops.h"
 
 namespace opentrn::nki {
+
+// One collective of one group, in the order in which they were computed.
+struct CollectiveRecord {
+  std::string function;  // of nki.collectives
+  std::string what;      // operation, operands and groups
+  std::vector<int> group;
+  int core = 0;          // of operands in SBUF: which core of each rank
+  int64_t bytes = 0;     // of one rank's sources
+  bool on_chip = false;  // operands are in SBUF
+  int priority = -1;     // none
+  // What the plans that compute and time it do, all at once; ranks are numbered as in `group`.
+  std::vector<collectives::Request> requests;
+  bool lengths_assumed = false;  // of a v-form without values: whole sources, in equal parts
+  std::string computed_by;       // the algorithm that computed the values; empty where none were computed
+  SourceLocation where;          // of the first rank of the group
+};
+
+// Of a launch, in the order in which they were computed.
+std::vector<CollectiveRecord> records_of(const Ranks& ranks);
 
 enum class CollectiveKind : uint8_t {
   kAllReduce,

@@ -16,7 +16,7 @@
 #include "collectives/arithmetic.h"
 #include "collectives/predict.h"
 #include "collectives/values.h"
-#include "nki/collective.h"
+#include "nki/ranks/collective.h"
 
 namespace opentrn::nki {
 

@@ -1,4 +1,4 @@
-#include "nki/processes.h"
+#include "nki/ranks/processes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -90,8 +90,9 @@ std::string Processes::key_of(const Ranks::Visit& visit) {
   return fmt::format("collective {} of {}", before, members);
 }
 
-void Processes::exchange(const Ranks::Visit& visit, std::vector<Contribution*>& contributions,
-                         std::list<Arrived>& arrived) {
+std::shared_ptr<void> Processes::exchange(const Ranks::Visit& visit,
+                                          std::vector<Contribution*>& contributions) {
+  auto arrived = std::make_shared<std::list<Arrived>>();
   std::set<int> others;
   Writer letter;
   letter.text(visit.what);
@@ -103,7 +104,7 @@ void Processes::exchange(const Ranks::Visit& visit, std::vector<Contribution*>& 
     else
       others.insert(division_.owner(rank));
   }
-  if (others.empty()) return;
+  if (others.empty()) return arrived;
   const std::string key = key_of(visit);
   const std::vector<std::byte> bytes = letter.take();
   for (const int other : others) letters_->send(other, key, bytes);
@@ -113,8 +114,9 @@ void Processes::exchange(const Ranks::Visit& visit, std::vector<Contribution*>& 
                          division_.describe(other), visit.what, place_text_of(visit.where));
     };
     read_letter(other, letters_->receive(other, key, doing, [&] { return who_ended(visit, other); }), visit,
-                contributions, arrived);
+                contributions, *arrived);
   }
+  return arrived;
 }
 
 void Processes::read_letter(int process, const std::vector<std::byte>& letter, const Ranks::Visit& visit,

@@ -1,4 +1,4 @@
-#include "nki/recording.h"
+#include "nki/ranks/recording.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,94 @@
+#include "server/api/conversation.h"
+
+#include <fmt/format.h>
+
+namespace opentrn::server::api {
+
+namespace {
+
+constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
+
+// As templates have them: OpenAI's form.
+Json function_of(const Json& tool) { return Json{{"type", "function"}, {"function", tool}}; }
+
+Json row_of(const Message& message, const TemplateFacts& facts) {
+  std::string content = message.content;
+  Json calls = Json::array();
+  for (const Call& call : message.calls) {
+    const Json named{{"name", call.name}, {"arguments", arguments_of(call)}};
+    if (facts.knows_calls)
+      calls.push_back(Json{{"type", "function"}, {"id", call.id}, {"function", named}});
+    else
+      content += fmt::format("{}\n{}\n{}", kOpen, spaced(named), kClose);
+  }
+  Json row{{"role", message.role == "developer" ? "system" : message.role}, {"content", content}};
+  if (!calls.empty()) row["tool_calls"] = std::move(calls);
+  return row;
+}
+
+void tell_of_tools(Json& rows, const std::vector<Json>& tools) {
+  std::vector<std::string> lines;
+  for (const Json& tool : tools) lines.push_back(spaced(function_of(tool)));
+  const std::string text = fmt::format(
+      "You can call these functions:\n<tools>\n{}\n</tools>\nTo call one, answer\n"
+      "{}\n{{\"name\": <name>, \"arguments\": <object of arguments>}}\n{}",
+      fmt::join(lines, "\n"), kOpen, kClose);
+  if (!rows.empty() && rows[0]["role"] == "system")
+    rows[0]["content"] = fmt::format("{}\n\n{}", rows[0]["content"].get<std::string>(), text);
+  else
+    rows.insert(rows.begin(), Json{{"role", "system"}, {"content", text}});
+}
+
+}  // namespace
+
+std::string joined_text(const Json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  std::string text;
+  for (const Json& part : content)
+    for (const char* name : {"text", "refusal"})
+      if (const Json& own = field(part, name); own.is_string()) text += own.get<std::string>();
+  return text;
+}
+
+Call call_of(const serving::AnswerPart& part) {
+  if (!part.name.empty()) return {part.name, spaced_json(part.text).value_or(part.text)};
+  const Json found = Json::parse(part.text);  // the reader has read it
+  return {found["name"].get<std::string>(), spaced_member(part.text, "arguments").value_or("{}")};
+}
+
+Json arguments_of(const Call& call) {
+  Json found = Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+  return found.is_discarded() ? Json(call.arguments) : found;
+}
+
+std::optional<Json> schema_of_call(const Tools& tools) {
+  if (!tools.forced()) return std::nullopt;
+  Json calls = Json::array();
+  for (const Json& tool : tools.list) {
+    if (tools.choice != "required" && tools.choice != tool["name"]) continue;
+    const Json& parameters = field(tool, "parameters");
+    Json properties{{"name", {{"const", tool["name"]}}}};
+    properties["arguments"] = parameters.empty() ? Json{{"type", "object"}} : parameters;
+    calls.push_back(Json{{"type", "object"},
+                         {"properties", properties},
+                         {"required", Json::array({"name", "arguments"})},
+                         {"additionalProperties", false}});
+  }
+  if (calls.empty())
+    throw Refusal(400, fmt::format("tool_choice names no tool: '{}'", tools.choice), "tool_choice");
+  return calls.size() == 1 ? calls[0] : Json{{"anyOf", calls}};
+}
+
+Json conversation(const std::vector<Message>& messages, const Tools& tools, const TemplateFacts& facts) {
+  if (!facts.exists) throw Refusal(400, "the model has no chat template; use /v1/completions", "messages");
+  Json rows = Json::array(), functions;
+  for (const Message& message : messages) rows.push_back(row_of(message, facts));
+  const bool shows = tools.choice != "none" && !tools.list.empty();
+  if (shows && facts.knows_tools)
+    for (const Json& tool : tools.list) functions.push_back(function_of(tool));
+  else if (shows)
+    tell_of_tools(rows, tools.list);
+  return Json{{"messages", rows}, {"tools", functions}};
+}
+
+}  // namespace opentrn::server::api

@@ -1,0 +1,64 @@
+// Conversations as a model's chat template takes them, tools included, and calls of tools.
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "server/api/json_text.h"
+#include "serving/answer_reader.h"
+
+namespace opentrn::server::api {
+
+// What a client is told of a request that is refused: an HTTP status, the field of the body that it is about
+// and OpenAI's name of the error, both "" where there is none.
+struct Refusal : std::runtime_error {
+  Refusal(int status, const std::string& message, std::string param = "", std::string code = "")
+      : std::runtime_error(message), status(status), param(std::move(param)), code(std::move(code)) {}
+  int status;
+  std::string param, code;
+};
+
+// Of a text, or of parts that are texts or refusals.
+std::string joined_text(const Json& content);
+
+// A tool that the model calls; `arguments` is the text of a JSON object.
+struct Call {
+  std::string name, arguments, id = new_id("call_");
+};
+// Of what a reader found; arguments that are not JSON stay as the model wrote them.
+Call call_of(const serving::AnswerPart& part);
+// The arguments as JSON, or, where they are not, as a text.
+Json arguments_of(const Call& call);
+
+// One message of a conversation.
+struct Message {
+  std::string role, content;
+  std::vector<Call> calls{};
+};
+
+// Tools of a request: {"name", "description", "parameters"} each.
+struct Tools {
+  std::vector<Json> list{};
+  std::string choice = "none";  // auto, none, required or a name
+
+  // Whether the answer is a call whatever the model would like, and whether it may hold calls.
+  bool forced() const { return choice != "auto" && choice != "none"; }
+  bool open() const { return choice == "auto" && !list.empty(); }
+};
+
+// The JSON schema of an answer that is a call; nothing where it need not be one. Refused for a tool that is
+// not there.
+std::optional<Json> schema_of_call(const Tools& tools);
+
+// What a chat template knows.
+struct TemplateFacts {
+  bool exists = false, knows_tools = false, knows_calls = false;
+};
+
+// {"messages", "tools"} for the template; tools are null where there are none. A template that has no place
+// for tools gets them, and calls, as text in the form of Hermes' models. Refused without a template.
+Json conversation(const std::vector<Message>& messages, const Tools& tools, const TemplateFacts& facts);
+
+}  // namespace opentrn::server::api

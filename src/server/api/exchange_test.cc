@@ -1,0 +1,156 @@
+#include "server/api/exchanges.h"
+
+#include <gtest/gtest.h>
+
+namespace opentrn::server::api {
+namespace {
+
+std::pair<std::string, std::string> letter(int32_t token) {
+  const std::string text(1, static_cast<char>(token));
+  return {text, text};
+}
+
+ServedModel model_of(std::string chat_template) {
+  return served_model({{"name", "tiny"},
+                       {"adapters", {{"other", 2}}},
+                       {"context", 100},
+                       {"defaults", {{"temperature", 0.5}}},
+                       {"stop_tokens", Json::array({7})},
+                       {"structured", true},
+                       {"max_logprobs", 5},
+                       {"version", "0"},
+                       {"template", std::move(chat_template)}});
+}
+
+class Exchanges : public testing::Test {
+ protected:
+  std::unique_ptr<Exchange> open(const char* kind, const char* body) {
+    return open_exchange(kind, served, Json::parse(body), letter, store);
+  }
+  // The refusal of a request: its status, field and code.
+  std::string refused(const char* kind, const char* body, int64_t prompt_tokens = 3) {
+    try {
+      open(kind, body)->plan({prompt_tokens});
+    } catch (const Refusal& refusal) {
+      return std::to_string(refusal.status) + " " + refusal.param + " " + refusal.code;
+    }
+    return "";
+  }
+
+  ServedModel served = model_of("tools tool_calls");
+  ResponseStore store{2};
+};
+
+AnswerDelta last(std::string text) {
+  return {std::move(text), {{'b', -1.5}}, "stop", {}, AnswerEnd{1, 0.001, 0.0025, 0.002}};
+}
+
+TEST(SpacedJson, IsAsPythonWritesIt) {
+  EXPECT_EQ(spaced_json(R"({"a":[1,2.50,{}],"b":{"c":"\u00e9\n"},"d":[[],null,true]})"),
+            R"({"a": [1, 2.50, {}], "b": {"c": "\u00e9\n"}, "d": [[], null, true]})");
+  EXPECT_EQ(spaced_json("123456789012345678901234567890"), "123456789012345678901234567890");
+  EXPECT_EQ(spaced_json("{"), std::nullopt);
+  EXPECT_EQ(spaced_member(R"({"b":{"a":1},"a":{"x":[1,2]},"c":3})", "a"), R"({"x": [1, 2]})");
+  EXPECT_EQ(spaced_member(R"({"b":{"a":1}})", "a"), std::nullopt);
+  EXPECT_EQ(characters("a\u00e9\u4e2d"), 3);
+}
+
+TEST_F(Exchanges, PlansSayHowTokensAreChosen) {
+  const auto chat = open("chat", R"({"model": "other", "n": 2, "seed": -1, "top_k": -1, "stop": "x",
+      "logit_bias": {"5": 2}, "messages": [{"role": "developer", "content": [{"type": "text", "text": "a"}]}]})");
+  EXPECT_EQ(chat->inputs()[0],
+            Json::parse(R"({"messages": [{"role": "system", "content": "a"}], "tools": null})"));
+  const auto plan = chat->plan({10});
+  ASSERT_EQ(plan.size(), 2U);
+  const Json& params = plan[0].second;
+  EXPECT_EQ(params["max_tokens"], 90);
+  EXPECT_EQ(params["temperature"], 0.5);
+  EXPECT_EQ(params["top_k"], 0);
+  EXPECT_EQ(params["adapter"], 2);
+  EXPECT_EQ(params["stop"], Json::array({"x"}));
+  EXPECT_EQ(params["stop_tokens"], Json::array({7}));
+  EXPECT_EQ(text_of(params["bias"]), "[[5,2.0]]");
+  EXPECT_EQ(params["seed"], ~uint64_t{0});
+  EXPECT_EQ(plan[1].second["seed"], 0);
+}
+
+TEST_F(Exchanges, RefusalsNameTheField) {
+  const char* tool = R"(, "messages": [], "tool_choice": "required"})";
+  EXPECT_EQ(refused("chat", R"({"model": "no", "messages": []})"), "404 model model_not_found");
+  EXPECT_EQ(refused("chat", R"({"model": "tiny", "messages": []})", 100),
+            "400 messages context_length_exceeded");
+  EXPECT_EQ(refused("chat", R"({"model": "tiny", "messages": [], "max_tokens": 98})"),
+            "400 max_tokens context_length_exceeded");
+  EXPECT_EQ(refused("chat", (std::string(R"({"model": "tiny")") + tool).c_str()), "400 tool_choice ");
+  EXPECT_EQ(refused("chat", R"({"model": "tiny", "messages": [], "logprobs": true, "top_logprobs": 6})"),
+            "400 logprobs ");
+  EXPECT_EQ(refused("completions", R"({"model": "tiny", "prompt": [1, -1]})"), "400 prompt ");
+  EXPECT_EQ(refused("completions", R"({"model": "tiny", "prompt": []})"), "400 prompt ");
+  EXPECT_EQ(refused("completions", R"({"model": "tiny", "prompt": "a", "structured_outputs": {}})"),
+            "400 structured_outputs ");
+  EXPECT_EQ(refused("responses", R"({"model": "tiny", "input": [{"type": "x"}]})"), "400 input[0] ");
+  EXPECT_EQ(refused("messages", R"({"model": "tiny", "messages": [], "max_tokens": 1,
+      "tool_choice": {"type": "any"}})"),
+            "400 tool_choice ");
+}
+
+TEST_F(Exchanges, AToolIsAGrammarAndItsCallIsWritten) {
+  const auto chat = open("chat", R"({"model": "tiny", "messages": [{"role": "user", "content": "a"}],
+      "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"})");
+  ASSERT_TRUE(chat->grammar());
+  EXPECT_EQ(chat->grammar()->second["properties"]["name"]["const"], "f");
+  chat->plan({4});
+  EXPECT_EQ(chat->take(0, last(R"({"name": "f", "arguments": {"x":1}})")), "");
+  const Json whole = chat->whole();
+  const Json& choice = whole["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_EQ(choice["message"]["content"], nullptr);
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], R"({"x": 1})");
+  EXPECT_EQ(text_of(whole["usage"]["predicted_device_time"]),
+            R"({"first_token_ms":1.0,"total_ms":2.5,"own_steps_ms":2.0})");
+}
+
+TEST_F(Exchanges, AStreamHasTheTextOfTheWholeAnswer) {
+  for (const char* kind : {"chat", "completions", "messages", "responses"}) {
+    const std::string body =
+        R"({"model": "tiny", "stream": true, "max_tokens": 9, "prompt": "a", "input": "a",
+        "messages": [{"role": "user", "content": "a"}]})";
+    const auto exchange = open(kind, body.c_str());
+    exchange->plan({4});
+    std::string events = exchange->begin({});
+    events += exchange->take(0, {"first ", {{'a', -1}}});
+    events += exchange->take(0, last("second"));
+    events += exchange->close();
+    EXPECT_NE(events.find("first "), std::string::npos) << kind;
+    EXPECT_NE(events.find("second"), std::string::npos) << kind;
+    EXPECT_NE(text_of(exchange->whole()).find("first second"), std::string::npos) << kind;
+  }
+}
+
+TEST_F(Exchanges, ResponsesAreRemembered) {
+  std::string first;
+  for (int i = 0; i < 3; ++i) {
+    const auto made = open("responses", R"({"model": "tiny", "input": "a"})");
+    made->plan({4});
+    made->take(0, last("said"));
+    const std::string id = made->whole()["id"];
+    if (i == 0) first = id;
+    const std::string next = R"({"model": "tiny", "input": "b", "previous_response_id": ")" + id + "\"}";
+    EXPECT_EQ(open("responses", next.c_str())->inputs()[0]["messages"].size(), 3U);
+  }
+  EXPECT_THROW(store.get(first), Refusal);  // the store keeps two
+}
+
+TEST(Conversation, ToolsAreToldAsTextWhereTheTemplateHasNone) {
+  const Tools tools{{Json{{"name", "f"}, {"parameters", Json::object()}}}, "auto"};
+  const std::vector<Message> messages{{"system", "s"}, {"assistant", "t", {{"f", R"({"x": 1})", "call_1"}}}};
+  const Json rows = conversation(messages, tools, {.exists = true})["messages"];
+  EXPECT_EQ(rows[0]["content"].get<std::string>().find("s\n\nYou can call these functions:\n<tools>\n"
+                                                       R"({"type": "function", "function": {"name": "f")"),
+            0U);
+  EXPECT_EQ(rows[1]["content"], "t<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>");
+  EXPECT_THROW(conversation(messages, tools, {}), Refusal);
+}
+
+}  // namespace
+}  // namespace opentrn::server::api

@@ -1,0 +1,69 @@
+// The APIs that an exchange can be of.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "server/api/exchange.h"
+
+namespace opentrn::server::api {
+
+// The last responses, with the conversation that led to them and the answer at its end.
+class ResponseStore {
+ public:
+  explicit ResponseStore(size_t most) : most_(most) {}
+
+  struct Row {
+    std::string id;
+    Json response;
+    std::vector<Message> messages;
+  };
+  void put(Row row);                            // the oldest goes
+  const Row& get(const std::string& id) const;  // refused where it is unknown
+  void remove(const std::string& id);
+
+ private:
+  size_t most_;
+  std::list<Row> rows_;  // the oldest first
+  std::unordered_map<std::string, std::list<Row>::iterator> by_id_;
+};
+
+std::unique_ptr<Exchange> open_chat(const ServedModel& served, Json body, Shown shown);
+std::unique_ptr<Exchange> open_completion(const ServedModel& served, Json body, Shown shown);
+std::unique_ptr<Exchange> open_messages(const ServedModel& served, Json body, Shown shown);
+std::unique_ptr<Exchange> open_responses(const ServedModel& served, Json body, Shown shown,
+                                         ResponseStore& store);
+
+// What OpenAI's chat and completions share.
+class OpenAi : public Exchange {
+ public:
+  OpenAi(const ServedModel& served, Json body, Shown shown);
+
+  std::string close() override;
+
+ protected:
+  static constexpr double kLeastLogprob = -9999;  // JSON has no infinity
+
+  std::optional<int64_t> most_tokens(int64_t prompt_tokens) const override;
+  Json usage() const;
+  bool tells_usage() const { return field(field(body_, "stream_options"), "include_usage") == true; }
+  bool tells_usage_always() const {
+    return tells_usage() && field(field(body_, "stream_options"), "continuous_usage_stats") == true;
+  }
+  // The fields of every chunk and of the whole answer; with a fingerprint or not.
+  Json head(const char* object, bool fingerprinted) const;
+  std::string chunk(Json choice) const;
+  std::string fingerprint() const { return "opentrn-" + served_.version; }
+  void expect_stream() const;  // refused: options of a stream without one
+  // vLLM's structured_outputs.
+  std::optional<Grammar> structured_outputs() const;
+  void add_token_ids(Json& choice, const std::vector<ScoredToken>& tokens) const;
+
+  std::string id_, chunk_object_;
+  bool chunks_have_fingerprint_ = false;
+};
+
+}  // namespace opentrn::server::api
