@@ -233,6 +233,14 @@ Singular singular_of(const Batch& a, bool full, bool only_values) {
   if (!are_turned_by_rows(a, a.dim(1) + a.dim(2)))
     return singular_of_turned(a, turned_by_products(a), full, only_values);
   const Batch unit = unit_of(a), scaled = a / unit;
+  if (only_values) {
+    const int64_t rows = a.dim(1), size = a.dim(2);
+    const Batch values = in_order(singular_values_by_rows(scaled), {}, true)[0].part(2, 0, size) * unit;
+    const auto of_no_meaning = [&](int64_t height, int64_t width) {
+      return identity(a, height, width).spread({a.dim(0), height, width});
+    };
+    return {of_no_meaning(rows, full ? rows : size), values, of_no_meaning(size, size)};
+  }
   const Singular made = singular_of_turned(a, turned_by_rows(scaled), full, only_values);
   return {made.u, made.values * unit, made.v};
 }

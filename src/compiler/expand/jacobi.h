@@ -29,5 +29,7 @@ struct Turned {
   Batch columns, vectors;
 };
 Turned turned_by_rows(const Batch& a);
+// [batch, 1, columns], in no order, and perhaps a zero more.
+Batch singular_values_by_rows(const Batch& a);
 
 }  // namespace opentrn::compiler

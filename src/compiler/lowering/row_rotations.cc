@@ -55,6 +55,7 @@ class RowRotations {
   void turn(int64_t column) {
     all_ = fresh(half_, 3 * slot_columns());
     const AnglesOfPairs angles(emitter_, half_);
+    emitter_.memset(slot(2, half_), 0.0);  // its last row stays as it is
     given_.load(emitter_, slot(0, half_), 0, column);
     given_.load(emitter_, slot(1, half_), half_, column);
     const Tile beside = slot(2, half_).row_range(0, half_ - 1),
