@@ -5,6 +5,7 @@
 
 #include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/rotations_call.h"
+#include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
 
@@ -51,9 +52,20 @@ std::vector<graph::ValueId> called(Writer& writer, const char* target, std::stri
   return builder.function().op(made).results;
 }
 
+// A round of a kernel in nanoseconds: what its instructions take of nothing, one after another, and a cycle
+// of the Vector engine for each number that an instruction goes over.
 bool are_turned_by_rows(const Batch& a, int64_t length) {
-  constexpr int64_t kRowsMost = 256, kLengthMost = 2048;
-  return a.element() == ElementType::kF32 && a.dim(2) <= kRowsMost && length <= kLengthMost;
+  constexpr int64_t kRowsMost = 256, kLengthMost = 2048, kPartitions = 128;
+  constexpr double kCycle = 1.0 / 0.96;
+  constexpr double kRowsFixed = 4400, kRowsOfMatrix = 210, kInPartitionFixed = 5500;
+  const int64_t rows = a.dim(1), size = even(a.dim(2));
+  if (a.element() != ElementType::kF32 || size > kRowsMost || length > kLengthMost) return false;
+  if ((rows + size) * size > kSmallMatrixElements) return true;
+  const auto matrices = static_cast<double>(a.dim(0)), blocks = std::ceil(matrices / kPartitions);
+  const auto by_rows = static_cast<double>(4 * length + 6 * rows),
+             in_partition = static_cast<double>(3 * size * (2 * rows + size));
+  return kRowsFixed + matrices * (kRowsOfMatrix + by_rows * kCycle) <
+         blocks * (kInPartitionFixed + in_partition * kCycle);
 }
 
 Batch unit_of(const Batch& a) {

@@ -303,6 +303,27 @@ TEST(BasicBlock, APlanWithAFoldedTileIsNoneWhereTheTileNeedsWholeMemory) {
   EXPECT_EQ(fault, "");
 }
 
+// `lanes` chains of `steps` instructions, each of which needs the one before.
+bool is_shared(int lanes, int steps, int64_t columns) {
+  TestKernel k(Generation::kV3, nullptr);
+  for (int lane = 0; lane < lanes; ++lane) {
+    const Tile value = k.sbuf(128, columns);
+    k.emit(Opcode::kMemset, {k.op(value), Operand::imm(1)});
+    for (int step = 0; step < steps; ++step)
+      k.emit(Opcode::kTensorTensor, {k.op(value), k.op(value), k.op(value)}, {word(AluOp::kMultiply)});
+  }
+  BasicBlock block({});
+  block.read(k.program, 0, static_cast<isa::InstructionIndex>(k.program.size()), nullptr);
+  return block.plan().worth_sharing({});
+}
+
+TEST(BasicBlock, InstructionsThatFollowEachOtherAreNotShared) {
+  EXPECT_FALSE(is_shared(1, 40, 512));
+  EXPECT_TRUE(is_shared(4, 10, 512));
+  EXPECT_FALSE(is_shared(4, 10, 4));    // too little to do
+  EXPECT_TRUE(is_shared(1, 40, 4096));  // threads share the loop of each
+}
+
 TEST(BasicBlock, BoundViewsOfOneArrayKeepTheirOrder) {
   ThreadPool pool(4);
   for (int round = 0; round < 30; ++round) {
