@@ -377,7 +377,11 @@ double Emitter::busy_ns(Opcode opcode, Engine engine, int64_t columns) const {
   return costs_.usual.busy_ns(opcode, engine, columns);
 }
 
+// On NeuronCore-v2 Vector squares: published models there whose norms bound them take longer than predicted
+// already (fidelity/README.md, the Perceivers).
 void Emitter::square(const Tile& dst, const Tile& data) {
+  if (!arch::core_features(generation()).scalar_copies)
+    return tensor_tensor(AluOp::kMultiply, dst, data, data);
   const int64_t columns = dst.columns * dst.runs * dst.groups;
   const double vector = busy_ns(Opcode::kTensorTensor, Engine::kVector, columns),
                scalar = busy_ns(Opcode::kActivation, Engine::kScalar, columns),
