@@ -482,6 +482,7 @@ struct ActivatedRows {
 
   template <class Function, bool kAffine>
   HWY_ATTR void run() const {
+    if (kAffine && n == 1 && rows > 1) return run_column<Function>();
     for (size_t r = 0; r < rows; ++r) {
       const float* const from = in.data + r * in.pitch;
       float* const to = out.data + r * out.pitch;
@@ -489,6 +490,27 @@ struct ActivatedRows {
         run_row<Function, true>(from, to, n, 0.0f, {scale.data[r * scale.step], bias.data[r * bias.step]});
       else
         run_row<Function, false>(from, to, n, param.data[r * param.step], {});
+    }
+  }
+
+  // Rows of one number: as many at once as a vector has lanes.
+  template <class Function>
+  HWY_ATTR void run_column() const {
+    const DF d;
+    const size_t lanes = hn::Lanes(d);
+    constexpr size_t kLanesMax = HWY_MAX_BYTES / sizeof(float);
+    HWY_ALIGN float x[kLanesMax] = {}, factor[kLanesMax] = {}, summand[kLanesMax] = {};
+    for (size_t begin = 0; begin < rows; begin += lanes) {
+      const size_t count = std::min(lanes, rows - begin);
+      for (size_t i = 0; i < count; ++i) {
+        const size_t r = begin + i;
+        x[i] = in.data[r * in.pitch];
+        factor[i] = scale.data[r * scale.step];
+        summand[i] = bias.data[r * bias.step];
+      }
+      const V value = hn::Add(hn::Mul(hn::Load(d, x), hn::Load(d, factor)), hn::Load(d, summand));
+      hn::Store(guarded<Function>(value, constant(0.0f)), d, x);
+      for (size_t i = 0; i < count; ++i) out.data[(begin + i) * out.pitch] = x[i];
     }
   }
 

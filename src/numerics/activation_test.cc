@@ -1,10 +1,12 @@
 #include "numerics/activation.h"
 #include "numerics/alu.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -108,21 +110,27 @@ TEST(Activation, ScaleAndBiasAreAProductAndASum) {
 }
 
 TEST(Activation, RowsEqualRowsAlone) {
-  constexpr size_t kRows = 3, kN = 37, kPitch = 64;
+  constexpr size_t kRows = 39, kPitch = 64;
   const std::vector<float> in = inputs(kRows * kPitch);
-  const float scale[] = {-1.75f, 1.0f, 0.1f}, bias[] = {0.5f, -0.0f, kInf}, slope[] = {0.25f, -2.0f, 0.0f};
+  std::vector<float> scale, bias, slope;
+  for (size_t r = 0; r < kRows; ++r) {
+    scale.push_back(std::array{-1.75f, 1.0f, 0.1f}[r % 3]);
+    bias.push_back(std::array{0.5f, -0.0f, kInf}[r % 3]);
+    slope.push_back(std::array{0.25f, -2.0f, 0.0f}[r % 3]);
+  }
   for (const std::string& target : simd_targets()) {
     force_simd_target(target);
     for (const ActivationFunction f : functions()) {
-      for (const size_t step : {0, 1}) {
+      for (const auto& [step, n] : {std::pair<size_t, size_t>{0, 37}, {1, 37}, {0, 1}, {1, 1}, {1, 16}}) {
         std::vector<float> plain(kRows * kPitch, 7.5f), affine = plain, expected = plain,
                                                         expected_affine = plain;
-        activate(f, {in.data(), kPitch}, {plain.data(), kPitch}, kRows, kN, {slope, step});
-        activate(f, {scale, step}, {bias, 1}, {in.data(), kPitch}, {affine.data(), kPitch}, kRows, kN);
+        activate(f, {in.data(), kPitch}, {plain.data(), kPitch}, kRows, n, {slope.data(), step});
+        activate(f, {scale.data(), step}, {bias.data(), 1}, {in.data(), kPitch}, {affine.data(), kPitch},
+                 kRows, n);
         for (size_t r = 0; r < kRows; ++r) {
           const size_t at = r * kPitch;
-          activate(f, in.data() + at, expected.data() + at, kN, slope[r * step]);
-          activate(f, Affine{scale[r * step], bias[r]}, in.data() + at, expected_affine.data() + at, kN);
+          activate(f, in.data() + at, expected.data() + at, n, slope[r * step]);
+          activate(f, Affine{scale[r * step], bias[r]}, in.data() + at, expected_affine.data() + at, n);
         }
         EXPECT_EQ(std::memcmp(plain.data(), expected.data(), plain.size() * sizeof(float)), 0)
             << name(f) << " " << target;

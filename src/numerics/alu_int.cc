@@ -124,6 +124,13 @@ int64_t apply(AluOp op, const Width& w, int64_t a, int64_t b) {
   OPENTRN_CHECK(false, "no integer meaning for {}", name(op));
 }
 
+template <typename Combine>
+uint64_t folded(int64_t init, const int64_t* a, size_t n, Combine combine) {
+  uint64_t result = u(init);
+  for (size_t i = 0; i < n; ++i) result = combine(result, u(a[i]));
+  return result;
+}
+
 void check_integer(DType dtype) {
   OPENTRN_CHECK(is_integer(dtype) || dtype == DType::kBool, "integer ALU on {}", name(dtype));
 }
@@ -159,6 +166,14 @@ int64_t alu_reduce_int(AluOp op, DType dtype, int64_t init, const int64_t* a, si
                 fmt::format("{} is not a reduction operator", name(op)));
   }
   const Width w(dtype);
+  // Low bits of these depend on low bits alone.
+  switch (op) {
+    case AluOp::kAdd: return w.wrap(folded(init, a, n, [](uint64_t x, uint64_t y) { return x + y; }));
+    case AluOp::kBitwiseAnd: return w.wrap(folded(init, a, n, [](uint64_t x, uint64_t y) { return x & y; }));
+    case AluOp::kBitwiseOr: return w.wrap(folded(init, a, n, [](uint64_t x, uint64_t y) { return x | y; }));
+    case AluOp::kBitwiseXor: return w.wrap(folded(init, a, n, [](uint64_t x, uint64_t y) { return x ^ y; }));
+    default: break;
+  }
   int64_t result = init;
   for (size_t i = 0; i < n; ++i) result = w.wrap(u(apply(op, w, result, a[i])));
   return result;

@@ -304,6 +304,23 @@ TEST(AluInt, WrapsInTheTypesWidth) {
   EXPECT_EQ(alu_int(AluOp::kMaximum, DType::kUint64, -1, 1), -1);  // 2^64 - 1 as its bit pattern
 }
 
+// What alu_int() gives, number by number.
+TEST(AluInt, ReductionsAreThoseOfTheirSteps) {
+  SplitMix64 random(29);
+  for (const DType dtype : {DType::kInt8, DType::kUint16, DType::kInt32, DType::kUint32, DType::kInt64})
+    for (const AluOp op : {AluOp::kAdd, AluOp::kBitwiseAnd, AluOp::kBitwiseOr, AluOp::kBitwiseXor,
+                           AluOp::kMultiply, AluOp::kMaximum, AluOp::kMinimum})
+      for (size_t n = 0; n < 70; n += 1 + n / 3) {
+        std::vector<int64_t> numbers(n + 1);
+        for (int64_t& each : numbers)
+          each = alu_int(AluOp::kBypass, dtype, static_cast<int64_t>(random.next()), 0);
+        int64_t expected = numbers[0];
+        for (size_t i = 1; i <= n; ++i) expected = alu_int(op, dtype, expected, numbers[i]);
+        EXPECT_EQ(alu_reduce_int(op, dtype, numbers[0], numbers.data() + 1, n), expected)
+            << name(op) << " " << name(dtype) << " n " << n;
+      }
+}
+
 TEST(AluInt, ShiftsKeepToTheWidth) {
   EXPECT_EQ(alu_int(AluOp::kRightShift, DType::kInt32, -1, 28), 15);
   EXPECT_EQ(alu_int(AluOp::kArithmeticRightShift, DType::kInt32, -256, 4), -16);

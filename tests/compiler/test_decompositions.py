@@ -241,6 +241,65 @@ def test_a_matrix_of_low_rank_has_all_its_singular_vectors():
     assert values[2] < 1e-5 * values[0]
 
 
+@pytest.mark.parametrize("shape", [(65, 65), (3, 40, 40), (140, 8, 8), (2, 101, 101)])
+def test_eigenvalues_by_rows_and_in_a_partition(shape: tuple[int, ...]):
+    """One pair of rows a partition, several matrices side by side, and whole matrices in a partition each."""
+    a = matrices(shape, False)
+    a = a + np.swapaxes(a, -1, -2)
+    values, vectors = run("device", "eigh", [a], [(shape[:-1], a.dtype), (shape, a.dtype)], "lower sorted")
+    close(values, np.linalg.eigvalsh(a.astype(np.float64)), 32)
+    close(vectors * values[..., None, :] @ np.swapaxes(vectors, -1, -2), a.astype(np.float64), 64)
+    close(np.swapaxes(vectors, -1, -2) @ vectors, np.broadcast_to(np.eye(shape[-1]), shape), 32)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e25])
+@pytest.mark.parametrize("size", [16, 65])
+def test_rotations_neither_overflow_nor_vanish(size: int, scale: float):
+    a = matrices((size, size), False) * np.float32(scale)
+    a = a + a.T
+    values, vectors = run("device", "eigh", [a], [((size,), a.dtype), (a.shape, a.dtype)], "lower sorted")
+    close(values, np.linalg.eigvalsh(a.astype(np.float64)), 32)
+    close(vectors.T @ vectors, np.eye(size), 32)
+    results = [(a.shape, a.dtype), ((size,), a.dtype), (a.shape, a.dtype)]
+    u, singular, v = run("device", "svd", [a], results)
+    close(singular, np.linalg.svd(a.astype(np.float64), compute_uv=False), 64)
+    close(u * singular @ v, a.astype(np.float64), 64)
+
+
+@pytest.mark.parametrize("place", [(0, 0), (3, 1)])
+def test_a_matrix_with_a_nan_has_no_eigenvalues(place: tuple[int, int]):
+    a = np.eye(40, dtype=np.float32)
+    a[place] = np.nan
+    values, _ = run("device", "eigh", [a], [((40,), a.dtype), (a.shape, a.dtype)], "lower sorted")
+    assert np.isnan(values).all()
+
+
+def singular_values_alone(a: np.ndarray) -> np.ndarray:
+    """Of a program that reads no vectors."""
+    rows, columns = a.shape[-2:]
+    least, batch = min(rows, columns), a.shape[:-2]
+    shapes = {"a": a.shape, "u": (*batch, rows, least), "w": (*batch, least), "v": (*batch, least, columns)}
+    kind = {name: f"tensor<{'x'.join(map(str, dims))}xf32>" for name, dims in shapes.items()}
+    text = f"""func.func @main(%a: {kind["a"]}) -> {kind["w"]} {{
+  %u, %w, %v = stablehlo.custom_call @opentrn.svd(%a) : ({kind["a"]}) -> ({kind["u"]}, {kind["w"]}, {kind["v"]})
+  return %w : {kind["w"]}
+}}"""
+    (values,) = opentrn.compile(text, target="trn2")(a)
+    return np.asarray(values, np.float64)
+
+
+@pytest.mark.parametrize("shape", [(100, 100), (80, 33), (2, 40, 40)])
+@pytest.mark.parametrize("form", ["drawn", "of low rank", "graded"])
+def test_singular_values_alone_of_larger_matrices(shape: tuple[int, ...], form: str):
+    a = matrices(shape, False)
+    size = shape[-1]
+    if form == "of low rank":
+        a = a[..., :5] @ matrices((*shape[:-2], 5, size), False)
+    if form == "graded":
+        a = a * np.logspace(0, -6, size, dtype=np.float32)
+    close(singular_values_alone(a), np.linalg.svd(a.astype(np.float64), compute_uv=False), 32)
+
+
 @pytest.mark.parametrize("size", [32, 36])
 def test_parallel_columns_leave_singular_vectors_at_right_angles(size: int):
     """What rounding leaves of them is of a few bits, of which reflections are made."""
@@ -254,16 +313,7 @@ def test_parallel_columns_leave_singular_vectors_at_right_angles(size: int):
 @pytest.mark.parametrize("shape", [(6, 6), (9, 5), (4, 7), (2, 15, 15)])
 def test_singular_values_alone_take_no_reflections(shape: tuple[int, ...]):
     a = matrices(shape, False)
-    rows, columns = shape[-2:]
-    least = min(rows, columns)
-    batch = shape[:-2]
-    shapes = {"a": shape, "u": (*batch, rows, least), "w": (*batch, least), "v": (*batch, least, columns)}
-    kind = {name: f"tensor<{'x'.join(map(str, dims))}xf32>" for name, dims in shapes.items()}
-    text = f"""func.func @main(%a: {kind["a"]}) -> {kind["w"]} {{
-  %u, %w, %v = stablehlo.custom_call @opentrn.svd(%a) : ({kind["a"]}) -> ({kind["u"]}, {kind["w"]}, {kind["v"]})
-  return %w : {kind["w"]}
-}}"""
-    (values,) = opentrn.compile(text, target="trn2")(a)
+    values = singular_values_alone(a)
     close(values, np.linalg.svd(a.astype(np.float64), compute_uv=False), 8 * max(shape) ** 0.5 + 8)
 
 

@@ -1,5 +1,7 @@
 """Floors of the generated code's predicted speed: fast kernels must not become slow ones unnoticed."""
 
+import numpy as np
+
 import opentrn
 from benchmarks.generated_code import attention_text, matmul_text
 
@@ -53,3 +55,30 @@ def test_streamed_weights_arrive_at_the_rate_of_memory():
     layers = profile["model"]["layers"]
     active_ns = sum(row["active_ns"] for row in layers["children"] if row["tensor_flops"] > 0)
     assert active_ns > 1.4 * layers["critical_ns"]
+
+
+def squares_text(function: str) -> str:
+    """Sums of the squares of 2,048 rows of 1,024, each square behind three of these functions."""
+    lines = [f"  %{i + 1} = stablehlo.{function} %{i} : tensor<2048x1024xf32>" for i in range(3)] if function else []
+    last = len(lines)
+    body = "\n".join(lines)
+    return f"""func.func @main(%0: tensor<2048x1024xf32>) -> tensor<2048xf32> {{
+{body}
+  %square = stablehlo.multiply %{last}, %{last} : tensor<2048x1024xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%square init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<2048x1024xf32>, tensor<f32>) -> tensor<2048xf32>
+  return %sum : tensor<2048xf32>
+}}
+"""
+
+
+def test_scalar_squares_where_vector_has_more_to_do():
+    """Vector alone needs 58 us for the squares and their sums. Behind functions of Scalar's, which take it 40 us, the
+    squares are Vector's."""
+    alone, behind = (opentrn.compile(squares_text(name), target="trn2") for name in ("", "tanh"))
+    assert alone.time().time_us < 35
+    assert behind.time().time_us < 80
+    x = np.random.default_rng(3).standard_normal((2048, 1024)).astype(np.float32)
+    (sums,) = alone(x)
+    assert np.abs(np.asarray(sums) / np.square(x.astype(np.float64)).sum(1) - 1).max() < 1e-6

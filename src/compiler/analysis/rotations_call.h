@@ -31,4 +31,22 @@ struct RotationsCall {
   }
 };
 
+// @opentrn.row_rotations(state): the same of rows. It is `state` [batch, n, length] after rounds in which
+// pairs of its rows are turned until their first `measured` elements are orthogonal; n is even, and rows
+// change their order as columns do above. The backend_config has the two numbers.
+inline constexpr const char* kRowRotationsTarget = "opentrn.row_rotations";
+
+struct RowRotationsCall {
+  int64_t measured = 0, rounds = 0;
+
+  std::string words() const { return std::to_string(measured) + " " + std::to_string(rounds); }
+  static std::optional<RowRotationsCall> of(const graph::Op& op) {
+    if (op.kind != graph::OpKind::custom_call_ ||
+        op.string(graph::Attr::call_target_name) != kRowRotationsTarget)
+      return std::nullopt;
+    const std::string words = op.string(graph::Attr::backend_config);
+    return RowRotationsCall{std::stoll(words), std::stoll(words.substr(words.find(' ') + 1))};
+  }
+};
+
 }  // namespace opentrn::compiler

@@ -5,20 +5,13 @@
 
 #include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/rotations_call.h"
+#include "compiler/expand/jacobi.h"
 #include "compiler/expand/qr.h"
 #include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
 
 namespace {
-
-// Before the last. Convergence is quadratic: one fewer was enough for matrices of up to 256 rows.
-int64_t sweeps(int64_t size) {
-  return static_cast<int64_t>(std::ceil(std::log2(static_cast<double>(size)))) + 3;
-}
-
-// An added row or column meets zeros only: it is never turned, and is back in its place after whole sweeps.
-int64_t even(int64_t size) { return std::max<int64_t>(2, size + size % 2); }
 
 Batch of_columns(const Batch& a, bool odd) { return a.part(2, odd ? 1 : 0, a.dim(2), 2); }
 
@@ -92,19 +85,6 @@ Batch orthonormal(const Batch& vectors) {
 // Whether a kernel takes the rounds, of matrices that lie in a partition together.
 bool are_small(const Batch& state, int64_t size) {
   return !state.is_complex() && (state.dim(1) + size) * size <= kSmallMatrixElements;
-}
-
-// A custom call that a kernel of small matrices takes.
-std::vector<graph::ValueId> called(Writer& writer, const char* target, std::string words,
-                                   const std::vector<graph::ValueId>& operands,
-                                   const std::vector<graph::Type>& types) {
-  graph::Builder& builder = writer.builder();
-  const graph::OpId made =
-      builder.add_with_regions(OpKind::custom_call_, operands,
-                               {{graph::Attr::call_target_name, graph::Attribute(std::string(target))},
-                                {graph::Attr::backend_config, graph::Attribute(std::move(words))}},
-                               types, {});
-  return builder.function().op(made).results;
 }
 
 std::vector<Batch> turned_by_kernel(const Batch& state, const Batch& vectors, const RotationsCall& call) {
@@ -191,9 +171,7 @@ std::vector<Batch> in_order(const Batch& values, const std::vector<Batch>& colum
   return result;
 }
 
-}  // namespace
-
-Eigen eigen_of(const Batch& a, bool sorted) {
+Eigen eigen_by_products(const Batch& a) {
   const int64_t size = a.dim(1), all = even(size);
   const Batch whole = a.padded(all, all);
   const Rounds rounds(a, all);
@@ -205,33 +183,33 @@ Eigen eigen_of(const Batch& a, bool sorted) {
   };
   const auto seen = [&](const Batch& v) { return v.adjoint().product(whole.product(v)); };
   const auto [state, vectors] = rotated(a, all, true, seen, step);
-  const Batch values = diagonal(state).real().part(2, 0, size);
-  const Batch columns = vectors.part(1, 0, size).part(2, 0, size);
-  if (!sorted) return {values, columns};
-  const std::vector<Batch> made = in_order(values, {columns}, false);
-  return {made[0], made[1]};
+  return {diagonal(state).real().part(2, 0, size), vectors.part(1, 0, size).part(2, 0, size)};
 }
 
+Batch lengths_of(const Batch& columns) { return (columns.conj() * columns).real().sum(1); }
+
 // Hestenes' one-sided method turns the columns until they are at right angles.
-Singular singular_of(const Batch& a, bool full, bool only_values) {
+Turned turned_by_products(const Batch& a) {
   const int64_t rows = a.dim(1), size = a.dim(2), all = even(size);
   const Batch whole = a.padded(rows, all);
   const Rounds rounds(a, all);
-  const auto lengths = [](const Batch& columns) { return (columns.conj() * columns).real().sum(1); };
   const auto step = [&](const Batch& state, const Batch& vectors) -> std::vector<Batch> {
     // Of all columns, and of each with its neighbour: every second element of a row is a transfer's own.
-    const Batch all_lengths = lengths(state);
+    const Batch lengths = lengths_of(state);
     const Batch beside = (state.part(2, 0, all - 1).conj() * state.part(2, 1, all)).sum(1);
     const Batch rotation = rounds.rotation(
-        angles(of_columns(all_lengths, false), of_columns(all_lengths, true), of_columns(beside, false)));
+        angles(of_columns(lengths, false), of_columns(lengths, true), of_columns(beside, false)));
     return {state.product(rotation), vectors.product(rotation)};
   };
   const auto [state, vectors] = rotated(
       a, all, false, [&](const Batch& v) { return whole.product(v); }, step);
-  const Batch turned = state.part(2, 0, size);
+  return {state.part(2, 0, size), vectors.part(1, 0, size).part(2, 0, size)};
+}
+
+Singular singular_of_turned(const Batch& a, const Turned& turned, bool full, bool only_values) {
+  const int64_t rows = a.dim(1), size = a.dim(2), width = full ? rows : size;
   const std::vector<Batch> sorted =
-      in_order(lengths(turned), {turned, vectors.part(1, 0, size).part(2, 0, size)}, true);
-  const int64_t width = full ? rows : size;
+      in_order(lengths_of(turned.columns), {turned.columns, turned.vectors}, true);
   if (only_values)
     return {identity(a, rows, width).spread({a.dim(0), rows, width}), sorted[0].sqrt(), sorted[2]};
   // Columns of zeros have no direction: those of Q are at right angles to all the others.
@@ -240,6 +218,31 @@ Singular singular_of(const Batch& a, bool full, bool only_values) {
   Batch phases = (on_diagonal / values.where(present, 1).as(a.element())).where(present, 1);
   if (width > size) phases = phases.beside(phases.number(1, {a.dim(0), 1, width - size}), 2);
   return {columns * phases, values, sorted[2]};
+}
+
+}  // namespace
+
+Eigen eigen_of(const Batch& a, bool sorted) {
+  const Eigen made = are_turned_by_rows(a, a.dim(1)) ? eigen_by_rows(a) : eigen_by_products(a);
+  if (!sorted) return made;
+  const std::vector<Batch> ordered = in_order(made.values, {made.vectors}, false);
+  return {ordered[0], ordered[1]};
+}
+
+Singular singular_of(const Batch& a, bool full, bool only_values) {
+  if (!are_turned_by_rows(a, a.dim(1) + a.dim(2)))
+    return singular_of_turned(a, turned_by_products(a), full, only_values);
+  const Batch unit = unit_of(a), scaled = a / unit;
+  if (only_values) {
+    const int64_t rows = a.dim(1), size = a.dim(2);
+    const Batch values = in_order(singular_values_by_rows(scaled), {}, true)[0].part(2, 0, size) * unit;
+    const auto of_no_meaning = [&](int64_t height, int64_t width) {
+      return identity(a, height, width).spread({a.dim(0), height, width});
+    };
+    return {of_no_meaning(rows, full ? rows : size), values, of_no_meaning(size, size)};
+  }
+  const Singular made = singular_of_turned(a, turned_by_rows(scaled), full, only_values);
+  return {made.u, made.values * unit, made.v};
 }
 
 }  // namespace opentrn::compiler

@@ -5,6 +5,7 @@
 // follows, dimension by dimension. StableHLO leaves the grouping to the implementation, not the order, and
 // lets an initial value be met as often as wanted. A window of n elements takes log2(n) combinations.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -319,15 +320,17 @@ bool takes_top_k(const Function& function, const Op& op) {
          !has_top_k(function, op);
 }
 
-// Long rows as pieces for the kernel of largest elements: so many that all partitions have one, and none so
-// short that most of it goes on. 0 where the kernel takes no piece of it.
+// Long rows as pieces for the kernel of largest elements: so many that all partitions have one, but no more
+// than makes pieces as long as the row of what goes on, k of each: the kernel goes over both as often. 0
+// where the kernel takes no piece of it.
 int64_t kernel_pieces(const graph::Type& type, int64_t k) {
   constexpr int64_t kPartitions = 128, kPieceMin = 256;
   const int64_t length = type.dim(type.rank() - 1), rows = type.element_count() / length;
   if (!graph::is_float(type.element()) || graph::bit_width(type.element()) > 32 || k < 1 || k > kTopKMost)
     return 0;
+  const auto equal = static_cast<int64_t>(std::sqrt(static_cast<double>(length) / static_cast<double>(k)));
   const int64_t least = (length + kTopKColumns - 1) / kTopKColumns,
-                most = length / std::max(kPieceMin, 8 * k);
+                most = std::min(equal, length / kPieceMin);
   return std::max(least, std::min(most, kPartitions / rows));
 }
 

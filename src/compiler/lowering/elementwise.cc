@@ -175,7 +175,9 @@ class Body {
         return emitter_.tensor_scalar(mirrored(op), dst, full(b), scalar(a));
       return emitter_.tensor_scalar(op, dst, full(b), scalar(a), /*reverse=*/true);
     }
-    emitter_.tensor_tensor(op, dst, full(a), full(b));
+    const Tile left = full(a), right = full(b);
+    if (op == AluOp::kMultiply && left == right) return emitter_.square(dst, left);
+    emitter_.tensor_tensor(op, dst, left, right);
   }
 
   // A 64-bit constant in the 32 bits that the device has of it, for ops whose low words are those of their

@@ -346,10 +346,9 @@ void Emitter::inline_kernel(const isa::Kernel& kernel,
   }
 }
 
-// On NeuronCore-v2 only, whose engines the backend does not choose between. By what instructions usually
-// take: to look at each one's operands gives programs that are no faster (decision 0035).
+// By what instructions usually take: to look at each one's operands gives programs that are no faster
+// (decision 0035). Except on NeuronCore-v2, the backend shares copies and scaling between the two.
 void Emitter::count_work(const isa::Instruction& instruction) {
-  if (arch::core_features(generation()).scalar_copies) return;
   int64_t columns = 0;
   bool psum = false;
   for (const Operand& operand : program_->operands(instruction)) {
@@ -366,6 +365,8 @@ void Emitter::count_work(const isa::Instruction& instruction) {
       break;
     case Opcode::kTensorCopy:
     case Opcode::kTensorScalar:
+      if (arch::core_features(generation()).scalar_copies) return;
+      [[fallthrough]];
     case Opcode::kTensorReduce: lead = busy_ns(instruction.opcode, Engine::kVector, columns); break;
     default: return;
   }
@@ -374,6 +375,21 @@ void Emitter::count_work(const isa::Instruction& instruction) {
 
 double Emitter::busy_ns(Opcode opcode, Engine engine, int64_t columns) const {
   return costs_.usual.busy_ns(opcode, engine, columns);
+}
+
+// On NeuronCore-v2 Vector squares: published models there whose norms bound them take longer than predicted
+// already (fidelity/README.md, the Perceivers).
+void Emitter::square(const Tile& dst, const Tile& data) {
+  if (!arch::core_features(generation()).scalar_copies)
+    return tensor_tensor(AluOp::kMultiply, dst, data, data);
+  const int64_t columns = dst.columns * dst.runs * dst.groups;
+  const double vector = busy_ns(Opcode::kTensorTensor, Engine::kVector, columns),
+               scalar = busy_ns(Opcode::kActivation, Engine::kScalar, columns),
+               on_the_way =
+                   costs_.usual.latency_ns(Engine::kVector) + costs_.usual.latency_ns(Engine::kScalar);
+  if (std::min(0.0, vector_lead_ns_) + vector > scalar + on_the_way)
+    return activation(ActivationFunction::kSquare, dst, data);
+  tensor_tensor(AluOp::kMultiply, dst, data, data);
 }
 
 bool Emitter::scalar_is_freer(const Tile& dst) const {

@@ -53,6 +53,7 @@ struct Tile {
   // A [rows, 1] tile as `count` equal columns.
   Tile repeated(int64_t count) const;
   Tile as(DType other) const;  // same bits; element sizes are equal
+  bool operator==(const Tile&) const = default;
 };
 
 // A strided box of an HBM tensor: what a graph value looks like in memory.
@@ -195,6 +196,9 @@ class Emitter {
   void memset(const Tile& dst, double value);
   void tensor_copy(const Tile& dst, const Tile& src, isa::Engine engine = isa::Engine::kUnknown);
   void tensor_tensor(AluOp op, const Tile& dst, const Tile& a, const Tile& b);
+  // dst = data * data: by Scalar, whose instruction reads the tile once, unless it has more to do than
+  // Vector.
+  void square(const Tile& dst, const Tile& data);
   // dst = data op scalar; `reverse`: scalar op data.
   void tensor_scalar(AluOp op, const Tile& dst, const Tile& data, const Scalar& scalar, bool reverse = false);
   // dst = (data op0 scalar0) op1 scalar1; `reverse1`: scalar1 op1 (data op0 scalar0)
@@ -290,7 +294,8 @@ class Emitter {
   int64_t next_psum_bank_ = 0, next_psum_slot_ = 0;
   int64_t prepared_descriptors_ = 0;
   bool turns_ = true;
-  double vector_lead_ns_ = 0;  // work of Vector less that of Scalar, lately
+  double vector_lead_ns_ =
+      0;  // work of Vector less that of Scalar, lately: what neither can leave to the other
 };
 
 }  // namespace opentrn::compiler

@@ -304,9 +304,7 @@ class ScatterSums {
     bool begun = false;
     const int64_t whole = sums_.count / kPartitions;  // columns of full partitions
     const auto add = [&](int64_t from, int64_t rows, int64_t row_step, int64_t columns) {
-      const Tile factors = add_chunk(digits, first, high, low, {from, rows, row_step, columns});
-      const Tile highs = factors.column_range(0, columns * high),
-                 lows = factors.column_range(columns * high, columns * parts_ * low);
+      const auto [highs, lows] = add_chunk(digits, first, high, low, {from, rows, row_step, columns});
       for (int64_t i = 0; i < columns; ++i) {
         emitter_.matmul(sums, highs.column_range(i * high, high),
                         lows.column_range(i * parts_ * low, parts_ * low), begun);
@@ -350,8 +348,12 @@ class ScatterSums {
     return parts;
   }
 
-  // Per window: where its high digit is (`high` columns); and its parts, each at its low digit.
-  Tile add_chunk(const Tile& digits, int64_t first, int64_t high, int64_t low, const Chunk& chunk) {
+  struct Factors {
+    Tile highs, lows;
+  };
+  // Per window: where its high digit is (`high` columns); and its parts, each at its low digit. Tiles of
+  // their own, as the first is written by one instruction.
+  Factors add_chunk(const Tile& digits, int64_t first, int64_t high, int64_t low, const Chunk& chunk) {
     const int64_t rows = chunk.rows, columns = chunk.columns;
     const Tile raw = chunk_of(indices_, chunk, "index"),
                index = emitter_.sbuf(rows, columns, DType::kInt32, "index"),
@@ -367,27 +369,25 @@ class ScatterSums {
     const Tile h = as_float(high_digit), l = as_float(low_digit);
     const bool counts = every_update_ == 1.0;
     const Tile parts = counts ? Tile{} : parts_of_chunk(chunk);
-    const Tile factors = floats(rows, columns * (high + parts_ * low), "factors");
+    const Tile highs = floats(rows, columns * high, "factors"),
+               lows = floats(rows, columns * parts_ * low, "factors");
     // [columns][digit]: one of the two stands still.
     const auto each = [&](const Tile& of, int64_t count) { return of.patch(0, columns, 1, count, 0); };
     const auto digit = [&](int64_t count) {
       return digits.row_range(0, rows).patch(0, columns, 0, count, 1);
     };
-    emitter_.tensor_tensor(AluOp::kEqual, factors.patch(0, columns, high, high, 1), each(h, high),
-                           digit(high));
+    emitter_.tensor_tensor(AluOp::kEqual, highs.patch(0, columns, high, high, 1), each(h, high), digit(high));
     if (counts) {
-      emitter_.tensor_tensor(AluOp::kEqual, factors.patch(columns * high, columns, low, low, 1), each(l, low),
-                             digit(low));
-      return factors;
+      emitter_.tensor_tensor(AluOp::kEqual, lows.patch(0, columns, low, low, 1), each(l, low), digit(low));
+      return {highs, lows};
     }
     const Tile here = floats(rows, columns * low, "digit");
     const Tile here_by_digit = here.patch(0, columns, low, low, 1);
     emitter_.tensor_tensor(AluOp::kEqual, here_by_digit, each(l, low), digit(low));
     for (int part = 0; part < parts_; ++part)
-      emitter_.tensor_tensor(AluOp::kMultiply,
-                             factors.patch(columns * high + part * low, columns, parts_ * low, low, 1),
+      emitter_.tensor_tensor(AluOp::kMultiply, lows.patch(part * low, columns, parts_ * low, low, 1),
                              here_by_digit, each(parts.column_range(part * columns, columns), low));
-    return factors;
+    return {highs, lows};
   }
 
   void store_numbers(const Tile& sums, int64_t first, int64_t high, int64_t low, const View& before,

@@ -6,16 +6,13 @@
 #include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/rotations_call.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/lowering/rotation_angles.h"
 #include "compiler/lowering/small_matrix.h"
 #include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
 
 namespace {
-
-struct Angles {
-  Tile tangent, secant;  // by pair
-};
 
 class SmallRotations {
  public:
@@ -34,10 +31,7 @@ class SmallRotations {
   void run() {
     SmallMatrixWork::each(emitter_, given_[0].rows(), [this](const SmallMatrixWork& work, int64_t row) {
       const Tile both = work.fresh((rows_ + size_) * size_);
-      one_ = work.fresh(1);
-      four_ = work.fresh(1);
-      emitter_.memset(one_, 1.0);
-      emitter_.memset(four_, 4.0);
+      angles_.emplace(emitter_, both.rows);
       given_[0].load(emitter_, both.column_range(0, rows_ * size_), row, 0);
       given_[1].load(emitter_, both.column_range(rows_ * size_, size_ * size_), row, 0);
       for (int64_t round = 0; round < call_.rounds; ++round) turn_pairs(work, both, pairs_of(round));
@@ -64,19 +58,19 @@ class SmallRotations {
 
   void turn_pairs(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs) {
     if (pairs.count == 0) return;
-    const Angles angles = angles_of(work, both, pairs);
+    const RotationAngles angles = angles_of(work, both, pairs);
     turn_columns(work, both, pairs, angles);
     if (call_.both) turn_rows(work, both, pairs, angles);
   }
 
   // What makes the entry between the two of a pair zero, or their columns orthogonal.
-  Angles angles_of(const SmallMatrixWork& work, const Tile& state, const Pairs& pairs) {
+  RotationAngles angles_of(const SmallMatrixWork& work, const Tile& state, const Pairs& pairs) {
     if (call_.both) {
       const auto entries = [&](int64_t row, int64_t column) {
         return state.patch(row * size_ + column, 1, 0, pairs.count, size_ + 1);
       };
-      return angles(work, entries(pairs.first, pairs.first), entries(pairs.second, pairs.second),
-                    entries(pairs.first, pairs.second));
+      return angles_->angles(entries(pairs.first, pairs.first), entries(pairs.second, pairs.second),
+                             entries(pairs.first, pairs.second));
     }
     const SmallMatrix a(state, size_, 1), squares = work.matrix(rows_, size_),
                                           products = work.matrix(rows_, pairs.count);
@@ -88,33 +82,14 @@ class SmallRotations {
                            a.part(0, rows_, pairs.first, pairs.count),
                            a.part(0, rows_, pairs.second, pairs.count));
     emitter_.reduce(AluOp::kAdd, off, products.transposed_part(0, rows_, 0, pairs.count));
-    return angles(work, lengths.column_range(pairs.first, pairs.count),
-                  lengths.column_range(pairs.second, pairs.count), off);
-  }
-
-  // twice = (q - p) / off, the tangent the smaller root of t^2 + twice t = 1: 2 / (twice + sqrt(twice^2 + 4))
-  // of a twice that is not negative. Added to the gap, kTiny makes it infinite, and the tangent zero, where
-  // gap and `off` are; next to any other number it is nothing.
-  Angles angles(const SmallMatrixWork& work, const Tile& p, const Tile& q, const Tile& off) {
-    constexpr double kTiny = 1.3e-38;
-    const auto fresh = [&] { return work.fresh(off.columns); };
-    const Tile gap = fresh(), twice = fresh(), square = fresh(), root = fresh(), sum = fresh(),
-               sign = fresh(), tangent = fresh(), tangent_square = fresh(), secant = fresh();
-    emitter_.tensor_tensor(AluOp::kSubtract, gap, q, p);
-    emitter_.scalar_tensor_tensor(AluOp::kAdd, kTiny, AluOp::kDivide, twice, gap, off);
-    emitter_.tensor_tensor(AluOp::kMultiply, square, twice, twice);
-    emitter_.activation(ActivationFunction::kSqrt, root, square, 1.0, four_);
-    emitter_.scalar_tensor_tensor(AluOp::kAbs, 0.0, AluOp::kAdd, sum, twice, root);
-    emitter_.tensor_scalar(AluOp::kGreaterEqual, 0.0, AluOp::kMultiply, 4.0, sign, twice);
-    emitter_.scalar_tensor_tensor(AluOp::kSubtract, 2.0, AluOp::kDivide, tangent, sign, sum);
-    emitter_.tensor_tensor(AluOp::kMultiply, tangent_square, tangent, tangent);
-    emitter_.activation(ActivationFunction::kSqrt, secant, tangent_square, 1.0, one_);
-    return {tangent, secant};
+    return angles_->angles(lengths.column_range(pairs.first, pairs.count),
+                           lengths.column_range(pairs.second, pairs.count), off);
   }
 
   // The columns a and b of each pair become s a + c b and c a - s b, c the cosine and s = t c the sine:
   // turned, and in each other's place. Both halves are multiplied at once, and lie one after the other.
-  void turn_columns(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs, const Angles& angles) {
+  void turn_columns(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs,
+                    const RotationAngles& angles) {
     const int64_t rows = rows_ + size_, count = pairs.count;
     const Tile by_cosine = work.fresh(2 * rows * count), by_sine = work.fresh(2 * rows * count);
     const auto all = [&](const Tile& by) { return by.patches(0, rows, 2 * count, 2, count, count, 1); };
@@ -133,7 +108,8 @@ class SmallRotations {
   }
 
   // The same of the rows of the state, which is square.
-  void turn_rows(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs, const Angles& angles) {
+  void turn_rows(const SmallMatrixWork& work, const Tile& both, const Pairs& pairs,
+                 const RotationAngles& angles) {
     const int64_t count = pairs.count, elements = count * size_;
     const Tile by_cosine = work.fresh(2 * elements), by_sine = work.fresh(2 * elements);
     const auto all = [&](const Tile& by) { return by.patches(0, 2, elements, count, size_, size_, 1); };
@@ -156,7 +132,7 @@ class SmallRotations {
   RotationsCall call_;
   int64_t rows_ = 0, size_ = 0;  // of the state, columns
   std::vector<Matrix> given_, results_;
-  Tile one_, four_;
+  std::optional<AnglesOfPairs> angles_;
 };
 
 }  // namespace

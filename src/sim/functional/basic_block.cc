@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "sim/functional/context.h"
+
 namespace opentrn::sim {
 
 void BasicBlock::read(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end,
                       const Foldable& foldable) {
   plan_.begin_ = plan_.end_ = begin;
-  plan_.work_ = 0;
+  plan_.work_ = plan_.longest_ = 0;
   plan_.graph_.reset();
   plan_.tasks_.clear();
   plan_.chains_.clear();
@@ -51,6 +53,8 @@ void BasicBlock::close_chain(const Foldable& foldable) {
 
 TaskGraph::Task BasicBlock::add_task(const Range& range) {
   plan_.tasks_.push_back(range);
+  behind_.resize(plan_.tasks_.size());
+  behind_.back() = 0;
   return plan_.graph_.add_task();
 }
 
@@ -59,10 +63,17 @@ void BasicBlock::add(const AccessList& list, TaskGraph::Task task) {
   for (int part = 0; part < kEngineStateParts; ++part) {
     if ((list.engine_state >> part & 1) == 0) continue;
     uint32_t& user = state_user_[static_cast<size_t>(part)];
-    if (user != kNone) plan_.graph_.add_edge(user, task);
+    if (user != kNone) add_edge(user, task);
     user = task;
   }
   for (const Access& access : list.accesses) add(access, task);
+  behind_[task] += list.work < kParallelWorkMin ? list.work : list.work / 2;
+  plan_.longest_ = std::max(plan_.longest_, behind_[task]);
+}
+
+void BasicBlock::add_edge(TaskGraph::Task before, TaskGraph::Task after) {
+  plan_.graph_.add_edge(before, after);
+  behind_[after] = std::max(behind_[after], behind_[before]);
 }
 
 void BasicBlock::add(Access access, TaskGraph::Task task) {
@@ -82,7 +93,7 @@ void BasicBlock::add(Access access, TaskGraph::Task task) {
 void BasicBlock::order_after(uint32_t& list, const Access& access, TaskGraph::Task task) {
   for (uint32_t* link = &list; *link != kNone;) {
     Record& record = records_[*link];
-    if (record.task != task && record.access.overlaps(access)) plan_.graph_.add_edge(record.task, task);
+    if (record.task != task && record.access.overlaps(access)) add_edge(record.task, task);
     if (access.writes && access.covers(record.access))
       *link = record.next;
     else

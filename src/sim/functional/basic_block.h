@@ -20,6 +20,7 @@ namespace opentrn::sim {
 struct SharingLimits {
   int64_t work = 200'000;               // of the whole block
   int64_t work_per_instruction = 4096;  // on average
+  double side_by_side = 1.5;            // work over that of the longest chain of dependent instructions
   bool highest_first = false;           // for tests: the order furthest from program order
   ChainLimits chains;
 
@@ -34,7 +35,8 @@ class BasicBlockPlan {
   // Whether several threads would be faster than one.
   bool worth_sharing(const SharingLimits& limits) const {
     return end_ - begin_ > 1 && work_ >= limits.work &&
-           work_ >= limits.work_per_instruction * (end_ - begin_);
+           work_ >= limits.work_per_instruction * (end_ - begin_) &&
+           static_cast<double>(work_) >= limits.side_by_side * static_cast<double>(longest_);
   }
   bool has_chains() const { return !chains_.empty(); }
   const std::vector<Chain>& chains() const { return chains_; }
@@ -62,6 +64,7 @@ class BasicBlockPlan {
 
   isa::InstructionIndex begin_ = 0, end_ = 0;
   int64_t work_ = 0;
+  int64_t longest_ = 0;  // of it, one after another; of loops that threads share a part
   TaskGraph graph_;
   std::vector<Range> tasks_;
   std::vector<Chain> chains_;
@@ -107,12 +110,14 @@ class BasicBlock {
   TaskGraph::Task add_task(const Range& range);
   void add(const AccessList& list, TaskGraph::Task task);
   void add(Access access, TaskGraph::Task task);
+  void add_edge(TaskGraph::Task before, TaskGraph::Task after);
   void order_after(uint32_t& list, const Access& access, TaskGraph::Task task);
   void remember(uint32_t& list, const Access& access, TaskGraph::Task task);
 
   BasicBlockPlan plan_;
   ChainFinder finder_;
   std::vector<AccessList> accesses_;  // by instruction
+  std::vector<int64_t> behind_;       // by task: the most work of a chain that ends before it, or with it
   std::vector<Record> records_;
   std::vector<Users> users_;  // by TensorId
   std::vector<isa::TensorId> merged_;

@@ -156,7 +156,8 @@ Outcome outcome_of(const isa::Program& program, int threads, bool highest_first 
   std::optional<ThreadPool> pool;
   if (threads > 0) pool.emplace(threads);
   Core core(Generation::kV3, pool ? &*pool : nullptr);
-  core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = highest_first, .chains = {}};
+  core.sharing() = {
+      .work = 0, .work_per_instruction = 0, .side_by_side = 0, .highest_first = highest_first, .chains = {}};
   Outcome outcome;
   try {
     core.run(program, 0, static_cast<isa::InstructionIndex>(program.size()));
@@ -205,7 +206,8 @@ std::vector<std::vector<std::byte>> outputs_of(const isa::Program& program, Thre
                                                RunMemory* memory, const ChainLimits& chains,
                                                std::string* fault) {
   Core core(Generation::kV3, pool);
-  core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = false, .chains = chains};
+  core.sharing() = {
+      .work = 0, .work_per_instruction = 0, .side_by_side = 0, .highest_first = false, .chains = chains};
   core.remember_in(memory);
   std::vector<std::shared_ptr<Buffer>> bound;
   for (isa::TensorId id = 0; id < program.tensor_count(); ++id) {
@@ -301,11 +303,33 @@ TEST(BasicBlock, APlanWithAFoldedTileIsNoneWhereTheTileNeedsWholeMemory) {
   EXPECT_EQ(fault, "");
 }
 
+// `lanes` chains of `steps` instructions, each of which needs the one before.
+bool is_shared(int lanes, int steps, int64_t columns) {
+  TestKernel k(Generation::kV3, nullptr);
+  for (int lane = 0; lane < lanes; ++lane) {
+    const Tile value = k.sbuf(128, columns);
+    k.emit(Opcode::kMemset, {k.op(value), Operand::imm(1)});
+    for (int step = 0; step < steps; ++step)
+      k.emit(Opcode::kTensorTensor, {k.op(value), k.op(value), k.op(value)}, {word(AluOp::kMultiply)});
+  }
+  BasicBlock block({});
+  block.read(k.program, 0, static_cast<isa::InstructionIndex>(k.program.size()), nullptr);
+  return block.plan().worth_sharing({});
+}
+
+TEST(BasicBlock, InstructionsThatFollowEachOtherAreNotShared) {
+  EXPECT_FALSE(is_shared(1, 40, 512));
+  EXPECT_TRUE(is_shared(4, 10, 512));
+  EXPECT_FALSE(is_shared(4, 10, 4));    // too little to do
+  EXPECT_TRUE(is_shared(1, 40, 4096));  // threads share the loop of each
+}
+
 TEST(BasicBlock, BoundViewsOfOneArrayKeepTheirOrder) {
   ThreadPool pool(4);
   for (int round = 0; round < 30; ++round) {
     TestKernel k(Generation::kV3, &pool);
-    k.core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = true, .chains = {}};
+    k.core.sharing() = {
+        .work = 0, .work_per_instruction = 0, .side_by_side = 0, .highest_first = true, .chains = {}};
     const Tile a = k.hbm(64, 512), b = k.hbm(64, 512);
     std::vector<float> array(64 * 512 + 64, 1.0f);
     k.core.bind(a.id, Buffer::wrap(array.data(), 64 * 512 * 4));
@@ -328,7 +352,8 @@ TEST(BasicBlock, BoundViewsOfOneArrayKeepTheirOrder) {
 TEST(BasicBlock, ReleasedTensorsGoOnceTheirLastUseIsOver) {
   ThreadPool pool(2);
   TestKernel k(Generation::kV3, &pool);
-  k.core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = false, .chains = {}};
+  k.core.sharing() = {
+      .work = 0, .work_per_instruction = 0, .side_by_side = 0, .highest_first = false, .chains = {}};
   std::vector<Core::Release> releases;
   const Tile sum = k.sbuf(128, 256);
   k.emit(Opcode::kMemset, {k.op(sum), Operand::imm(0)});

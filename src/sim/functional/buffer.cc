@@ -122,7 +122,8 @@ void ByteMask::set_each(int64_t begin, int64_t length, int64_t stride, int64_t c
   materialise();
   int64_t added = 0;
   for_words_of_each(begin, length, stride, count, [&](int64_t i, uint64_t bits) {
-    added += bits_in(bits & ~words_[static_cast<size_t>(i)]);
+    const uint64_t fresh = bits & ~words_[static_cast<size_t>(i)];
+    added += fresh == ~uint64_t{0} ? 64 : bits_in(fresh);
     words_[static_cast<size_t>(i)] |= bits;
   });
   add(added);

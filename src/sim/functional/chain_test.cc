@@ -22,6 +22,7 @@ const isa::AttributeWord kZero = word(int64_t{0});
 SharingLimits everything_chains() {
   return {.work = 0,
           .work_per_instruction = 0,
+          .side_by_side = 0,
           .highest_first = false,
           .chains = {.work = 0,
                      .work_per_instruction = 0,

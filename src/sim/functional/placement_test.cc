@@ -103,7 +103,11 @@ class RandomMoves {
 std::vector<std::vector<std::byte>> hbm_after(const RandomMoves& moves, RunMemory* memory) {
   ThreadPool pool(2);
   Core core(Generation::kV3, memory != nullptr ? &pool : nullptr);
-  core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = memory != nullptr, .chains = {}};
+  core.sharing() = {.work = 0,
+                    .work_per_instruction = 0,
+                    .side_by_side = 0,
+                    .highest_first = memory != nullptr,
+                    .chains = {}};
   core.remember_in(memory);
   const isa::Program& program = moves.program();
   std::vector<float> values(static_cast<size_t>(kSide * 4 * kSide));

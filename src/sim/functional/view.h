@@ -33,9 +33,9 @@ struct View {
   isa::MemorySpace space = isa::MemorySpace::kSbuf;
   isa::TensorId tensor = 0;
   int64_t partitions = 1;
-  int64_t partition_stride = 0;  // bytes
-  int64_t elements = 1;          // per partition
-  std::array<ByteDim, isa::kMaxRank - 1> free{};
+  int64_t partition_stride = 0;                 // bytes
+  int64_t elements = 1;                         // per partition
+  std::array<ByteDim, isa::kMaxRank - 1> free;  // the first free_rank of them
   // For overlap tests: rows [row_begin, row_end) and bytes [column_begin, column_end) of the tensor.
   int64_t row_begin = 0, row_end = 1, column_begin = 0, column_end = 0;
   // Indirect dimension (DMA): byte offsets by index replace that dimension's stride. `table_dim` counts
