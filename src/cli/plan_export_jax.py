@@ -420,15 +420,18 @@ class Step:
         """What is this device's of a sequence."""
         return jax.lax.dynamic_slice_in_dim(x, self.first(), self.length + more, axis) if CP > 1 else x
 
-    def rotated(self, x):
-        half = x.shape[-1] // 2
+    def angles(self):
+        """Cosines and sines by which the halves of a head turn, of the tokens that this device has."""
+        half = (ROPE if KV_RANK else HEAD) // 2
         angles = np.outer(np.arange(PLAN["seq"]), 1e4 ** (-np.arange(half) / half))
-        table = lambda *halves: np.stack(halves, 1)[None, :, None].astype(np.float32)  # noqa: E731
-        both = lambda *halves: self.own(table(*halves), 1)  # noqa: E731
         cosine, sine = np.cos(angles), np.sin(angles)
-        pairs = x.astype(jnp.float32).reshape(*x.shape[:3], 2, half)
-        turned = pairs * both(cosine, cosine) + jax.lax.rev(pairs, (3,)) * both(-sine, sine)
-        return turned.reshape(x.shape).astype(DTYPE)
+        table = lambda *halves: np.stack(halves, 1)[None, :, None].astype(np.float32)  # noqa: E731
+        return tuple(self.own(table(*halves), 1) for halves in ((cosine, cosine), (-sine, sine)))
+
+    def rotated(self, x):
+        straight, swapped = self.turns
+        pairs = x.astype(jnp.float32).reshape(*x.shape[:3], 2, -1)
+        return (pairs * straight + jax.lax.rev(pairs, (3,)) * swapped).reshape(x.shape).astype(DTYPE)
 
     def whole_tokens(self, x):
         """With sequence parallelism a device has a part of each sequence between blocks, and all of it inside."""
@@ -633,6 +636,7 @@ class Step:
         own = lambda w, s: jax.lax.pcast(w, self.along(s), to="varying")  # noqa: E731
         weights = jax.tree.map(own, state["weights"], shapes())
         layers, back = self.of_own_heads(weights["layers"])
+        self.turns = self.angles()  # once for all blocks, as a device of context parallelism cuts them out
         tokens = self.own(tokens, 2, 1)
         loss, gradients = self.over_micro_batches({**weights, "layers": layers}, tokens)
         gradients, count = {**gradients, "layers": back(gradients["layers"])}, micro_batches_of(tokens)

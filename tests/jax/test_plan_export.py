@@ -475,6 +475,25 @@ def test_a_step_without_gates_takes_what_its_plan_says_on_trn1(tmp_path):
              "num_key_value_heads": 3, "head_dim": 128, "intermediate_size": 3072, "vocab_size": 4096},
             {"seq": 256, "global_batch": 16, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 2, "recompute": "none"},
         ),
+        # Three heads on a rank, and ranks that share sequences: 29 and 52 % shorter by curves, and one more.
+        (
+            {"model_type": "qwen3", "hidden_size": 768, "num_hidden_layers": 3, "num_attention_heads": 6,
+             "head_dim": 32, "intermediate_size": 2048, "vocab_size": 8192},
+            {"seq": 512, "global_batch": 4, "tp": 2, "cp": 2, "sp": "on", "zero": 0, "micro_batch": 2,
+             "recompute": "none"},
+        ),
+        (
+            {"hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 3, "num_key_value_heads": 1,
+             "head_dim": 64, "intermediate_size": 1536, "vocab_size": 4096},
+            {"seq": 512, "global_batch": 4, "tp": 1, "cp": 2, "sp": "off", "zero": 1, "micro_batch": 1,
+             "recompute": "full"},
+        ),
+        (
+            {"hidden_size": 768, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3,
+             "head_dim": 64, "intermediate_size": 1536, "vocab_size": 4096},
+            {"seq": 1024, "global_batch": 8, "tp": 1, "cp": 2, "sp": "off", "zero": 0, "micro_batch": 1,
+             "recompute": "none"},
+        ),
         # Two micro-batches, and another cut than the plan's: 7 % longer.
         (
             {"model_type": "nemotron", "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,
@@ -598,6 +617,9 @@ def test_steps_of_other_blocks_take_what_their_plans_say(tmp_path, lnc, sizes, l
         (6, 2, {"sp": "on", "micro_batch": 2, "recompute": "none"}),
         # Queries of two ranks meet two of three heads of keys, which both cores of a rank make.
         (12, 3, {"sp": "on", "micro_batch": 1, "recompute": "none"}),
+        # Ranks share sequences, and cores of each have halves of their part, or one of two.
+        (6, 2, {"cp": 2, "sp": "off", "micro_batch": 1, "recompute": "none"}),
+        (6, 6, {"cp": 2, "sp": "on", "micro_batch": 2, "recompute": "full"}),
     ],
 )
 def test_steps_of_logical_cores_have_the_losses_of_one_device(tmp_path, heads, keys, layout):

@@ -94,6 +94,58 @@ TrainingJob random_job(SplitMix64& random, int least, int most) {
   return job;
 }
 
+namespace {
+
+TrainingJob job_of(const Machine& machine, int units, int tp, int pp) {
+  TrainingJob job;
+  job.machine = machine.name;
+  job.cores_per_rank = machine.cores_per_rank;
+  job.units = units;
+  TrainingBlock block{"", 2, {}};
+  const auto add = [&](const char* name, int size, Kind kind, int64_t bytes, bool beside) {
+    if (size == 1) return;
+    job.axes.push_back({name, size});
+    TrainingStep step;
+    step.kind = kind;
+    step.over = {name};
+    step.bytes = bytes;
+    step.beside = beside;
+    block.steps.push_back(step);
+    TrainingStep compute;
+    compute.compute_ps = 40 * kPsPerUs;
+    compute.hbm_bytes = 5'000'000;
+    block.steps.push_back(compute);
+  };
+  add("tp", tp, Kind::kAllReduce, 2'000'003, false);
+  add("pp", pp, Kind::kPermute, 777'777, false);
+  add("dp", units * machine.ranks / tp / pp, Kind::kReduceScatter, 3'000'017, true);
+  job.blocks = {block};
+  return job;
+}
+
+}  // namespace
+
+std::vector<TrainingJob> every_job(int most) {
+  std::vector<TrainingJob> jobs;
+  const auto add_all = [&](const Machine& machine, int units) {
+    const int ranks = units * machine.ranks;
+    for (int tp = 1; ranks <= most && tp <= ranks; ++tp)
+      for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; ++pp) {
+        if (ranks / tp % pp != 0) continue;
+        TrainingJob& job = jobs.emplace_back(job_of(machine, units, tp, pp));
+        if (units == 1 || jobs.size() % 3 != 0) continue;
+        job.cluster.pod_units = (units + 1) / 2;
+        job.cluster.oversubscription = 2;
+      }
+  };
+  for (const Machine& machine : kMachines)
+    for (int units = 1; units * machine.ranks <= most; units *= 2) {
+      add_all(machine, units);
+      if (units > 1) add_all(machine, units / 2 * 3);
+    }
+  return jobs;
+}
+
 std::string text_of(const TrainingJob& job) {
   std::string text = fmt::format("{} x {}, {} cores a rank", job.machine, job.units, job.cores_per_rank);
   if (job.cluster.pod_units > 0)

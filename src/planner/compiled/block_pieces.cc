@@ -545,7 +545,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   piece.halves = true;
   piece.selects = !piece.normed;
   if (sizes.updates && piece.normed) set_updates_of_attention(piece, model, sizes);
-  if (sizes.micro_batch % sizes.cores == 0) return {piece};
+  if (sizes.has_own_sequences() && sizes.context == 1) return {piece};
   return around_keys(piece, sizes);
 }
 
@@ -581,7 +581,7 @@ Piece norm_behind(const Model& model, Precision precision, const BlockSizes& siz
 
 bool has_whole_windows(const Model& model, const BlockSizes& sizes) {
   // Cores with halves of each sequence have whole blocks.
-  const bool has_halves = sizes.by_rows && sizes.micro_batch % sizes.cores != 0;
+  const bool has_halves = sizes.by_rows && !sizes.has_own_sequences();
   return windowed(model, sizes.keys) > 0 && sizes.context == 1 && !model.latent() &&
          (!has_halves || sizes.keys % (sizes.cores * model.window) == 0);
 }

@@ -60,6 +60,8 @@ struct BlockSizes {
   // Attention's norm is computed by the core that reads it.
   bool norms_alone() const { return halves_tokens() ? normed_rows * cores < rows : normed_rows < rows; }
   bool halves_tokens() const { return by_rows || compresses; }
+  // Of cores with rows: whole sequences.
+  bool has_own_sequences() const { return micro_batch % cores == 0; }
 };
 
 Share share_of(const Model& model, const BlockSizes& sizes);

@@ -1,6 +1,7 @@
 #include "planner/compiled/collective_waits.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "arch/tables.h"
@@ -22,6 +23,8 @@ using collectives::Kind;
 constexpr double kLargestLogitAt = 0.8, kGradientBehindLogitsAt = 0.8, kTableGradientAt = 0.87,
                  kTableReadAt = 0.5, kPlacesAt = 0.5, kTokensReadAt = 0.3, kAttendedAgainAt = 2. / 3,
                  kNormedAgainAt = 0.75;
+// ... with context parallelism, values before keys are turned; and gradients of both before those of queries.
+constexpr double kValuesMadeAt = 0.7, kValuesGivenAt = 0.75, kKeysGivenAt = 0.9;
 
 double by_tiers_s(const Machine& machine, Kind kind, Group group, double bytes) {
   switch (kind) {
@@ -298,6 +301,10 @@ class MicroBatch {
     const HalfPasses& half = passes_.attention;
     Value value = whole_by_rows(normal);
     const Value tokens = passes_.reads_tokens ? inside(value) : Value();
+    if (passes_.context > 1) {
+      const Touches all = keys_of_all(value, weights, half.head_bytes > 0 ? inside_.meeting_s : 0);
+      return summed_by_rows(steps_.made_by(half.forward, joined(all, weights)));
+    }
     if (half.key_bytes > 0)
       value = steps_.collective(Kind::kAllGather, {}, 0,
                                 steps_.made_by(half.before_keys, joined({{value, 0}}, weights)),
@@ -310,24 +317,30 @@ class MicroBatch {
   bool halves_tokens() const { return passes_.by_rows || passes_.compresses; }
   Value attended_in_context(const Touches& weights, Value normal) {
     const HalfPasses& half = passes_.attention;
-    const Touches all =
-        keys_met(Kind::kAllGather, steps_.made_by(half.before_keys, joined({{normal, 0}}, weights)));
+    const Touches all = keys_of_all(normal, weights, 0);
     return summed(steps_.made_by(half.forward, joined(all, weights)));
   }
-  Touches keys_met(Kind kind, Value read) {
+  // `before_s`: what the cores of a rank take first. Values are there before keys, which have positions.
+  Touches keys_of_all(Value read, const Touches& weights, double before_s) {
+    const Value keys = steps_.fresh(), values = steps_.fresh();
+    steps_.part(passes_.attention.before_keys, joined({{read, 0}}, weights),
+                {{values, kValuesMadeAt}, {keys, 1}});
+    return keys_met(Kind::kAllGather, {values, keys}, before_s);
+  }
+  Touches keys_met(Kind kind, const std::array<Value, 2>& read, double before_s = 0) {
     Touches both;
-    for (int i = 0; i < 2; ++i)
-      both.push_back({steps_.collective(kind, context_, passes_.attention.key_bytes / 2, read), 0});
+    for (const Value each : read)
+      both.push_back({steps_.collective(kind, context_, passes_.attention.key_bytes / 2, each, before_s), 0});
     return both;
   }
   // Gradients of the output layer's weight and of queries' come before those of keys' and values'.
   void context_backward(const Touches& reads, const Touches& weights, bool is_last) {
     const HalfPasses& half = passes_.attention;
-    const Value terms = steps_.fresh(), given = steps_.fresh();
-    Touches first{{terms, 1}}, rest{{given, half.given_at}};
+    const Value values = steps_.fresh(), keys = steps_.fresh(), given = steps_.fresh();
+    Touches first{{values, kValuesGivenAt}, {keys, kKeysGivenAt}}, rest{{given, half.given_at}};
     for (size_t i = 0; i < weights.size(); ++i) (i < 2 ? first : rest).push_back(weights[i]);
     steps_.part(half.backward, reads, first);
-    steps_.part(half.before_keys_backward, keys_met(Kind::kReduceScatter, terms), rest);
+    steps_.part(half.before_keys_backward, keys_met(Kind::kReduceScatter, {values, keys}), rest);
     terms_ = given;
     gradient_ = is_last && !is_cut_ && passes_.stages > 1 ? given : summed(given, is_last);
   }
@@ -338,8 +351,9 @@ class MicroBatch {
                              turned_s());
   }
   Value summed_by_rows(Value value, bool in_parts = false) {
+    const bool has_own_sequences = passes_.context > 1 && passes_.attention.head_bytes <= 0;
     return steps_.collective(is_cut_ || in_parts ? Kind::kReduceScatter : Kind::kAllReduce, group_,
-                             passes_.activation_bytes, value, 2 * turned_s());
+                             passes_.activation_bytes, value, has_own_sequences ? 0 : 2 * turned_s());
   }
 
   // What the stage behind gave goes back through this one's blocks.
@@ -565,6 +579,16 @@ class MicroBatch {
     const Value given = steps_.fresh();
     if (half.key_bytes <= 0) {
       steps_.part(half.backward, reads, joined({{given, half.given_at}}, weights));
+      gradient_ = summed_by_rows(given, is_last);
+      return;
+    }
+    if (passes_.context > 1) {
+      const double added_s = inside_.scattered_s(half.head_bytes / 2) + inside_.meeting_s;
+      const Value values = steps_.fresh(), keys = steps_.fresh();
+      steps_.part(half.backward, reads, {{values, kValuesGivenAt}, {keys, kKeysGivenAt}});
+      steps_.part(half.before_keys_backward,
+                  keys_met(Kind::kReduceScatter, {values, keys}, half.head_bytes > 0 ? added_s : 0),
+                  joined({{given, half.given_at}}, weights));
       gradient_ = summed_by_rows(given, is_last);
       return;
     }

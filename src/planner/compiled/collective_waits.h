@@ -57,6 +57,9 @@ struct HalfPasses {
   // over queries.
   PieceTime before_keys, before_keys_backward;
   double key_bytes = 0;
+  // ... with ranks that share sequences, of which a core has no whole one: the gradients that its cores add
+  // up before ranks do.
+  double head_bytes = 0;
   std::vector<WeightTensor> weights;
   bool mixes = false;  // experts, all of them of the rank
   // The gradient of its input, as a share of the backward piece's time, and behind a norm alone.

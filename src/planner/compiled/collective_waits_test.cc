@@ -167,11 +167,22 @@ TEST_F(ActivationWaits, KeysOfASequenceAreWaitedFor) {
   passes.sums = false;
   const double before = waits().activations_s;
   passes.context = 2;
-  passes.attention.before_keys = passes.attention.before_keys_backward = {1e-3, 0};
   passes.attention.key_bytes = 2 * kBytes;
-  const CollectiveWaits found = waits();
-  EXPECT_NEAR(found.context_s, 2 * 2 * (gather_s + scatter_s), 0.01 * gather_s);
-  EXPECT_NEAR(found.activations_s - found.context_s, before, 0.01 * gather_s);
+  const auto found = [&](double seconds) {
+    passes.attention.before_keys = passes.attention.before_keys_backward = {seconds, 0};
+    return waits();
+  };
+  // Of two blocks: values are there before keys, and gradients of both before those of queries.
+  const CollectiveWaits beside = found(1e-3);
+  EXPECT_NEAR(beside.context_s, 2 * gather_s, 0.01 * gather_s);
+  EXPECT_NEAR(beside.activations_s - beside.context_s, before, 0.01 * gather_s);
+  EXPECT_NEAR(found(1e-9).context_s, 2 * 2 * gather_s, 0.01 * gather_s);
+  // Cores with rows of queries: those of a rank add up first what they have of keys' and values' gradients.
+  machine.cores_per_rank = 2;
+  passes.by_rows = true;
+  const double own = found(1e-9).context_s;
+  passes.attention.head_bytes = 4 * kBytes;
+  EXPECT_GT(found(1e-9).context_s, own);
 }
 
 TEST_F(ActivationWaits, TokensAreWaitedForAtTheirExperts) {

@@ -332,6 +332,13 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
       const int64_t features =
           model.latent() ? model.nope_dim + model.rope_dim + model.value_dim : 2 * model.head_dim;
       made.key_bytes = double(heads * sizes.rows * features) * element;
+      if (sizes.by_rows && sizes.context > 1) {
+        made.key_bytes *= double(share.kv_heads * sizes.context) / double(heads);
+        if (sizes.has_own_sequences())
+          made.key_bytes /= cores;
+        else
+          made.head_bytes = double(share.heads * sizes.micro_batch * sizes.keys * features) * element;
+      }
       if (sizes.compresses)
         made.key_bytes =
             double(sizes.rows) * double(model.query_rank + model.kv_rank + model.rope_dim) * element;
@@ -475,8 +482,8 @@ bool has_uneven_keys(const Model& model, int64_t ranks) {
 // Whether cores have heads, or rows of attention that is compiled whole.
 bool cores_share(const Model& model, Precision precision, const Layout& layout, const BlockSizes& sizes) {
   if (!sizes.by_rows && model.heads % sizes.parts == 0) return true;
-  return sizes.by_rows && layout.cp == 1 && (sizes.micro_batch * sizes.keys) % sizes.cores == 0 &&
-         sizes.keys % sizes.cores == 0 && attention_is_whole(model, precision, sizes);
+  return sizes.by_rows && (layout.cp == 1 || !model.latent()) && sizes.queries % sizes.cores == 0 &&
+         attention_is_whole(model, precision, sizes);
 }
 
 }  // namespace

@@ -188,6 +188,38 @@ TEST(PieceGraph, WindowsAreBlocksOfARankOrOfItsCores) {
   EXPECT_FALSE(has_whole_windows(model, sizes));
 }
 
+// Three heads on a rank of two cores that shares sequences with another rank: a core has its own sequences, or
+// half of the rank's part of each.
+TEST(PieceGraph, CoresHaveRowsOfWhatRanksShare) {
+  Model model = small_model();
+  model.heads = model.kv_heads = 3;
+  model.head_dim = 64;
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const int64_t micro_batch : {1, 2}) {
+    const BlockSizes sizes{.rows = 128 * micro_batch,
+                           .normed_rows = 64 * micro_batch,
+                           .micro_batch = micro_batch,
+                           .queries = 128,
+                           .keys = 256,
+                           .parts = 2,
+                           .cores = 2,
+                           .by_rows = true,
+                           .context = 2};
+    ASSERT_TRUE(is_whole(model, Precision::kBf16, sizes));
+    const std::vector<Piece> pieces = attention_half(model, Precision::kBf16, sizes);
+    ASSERT_EQ(pieces.size(), 2u);
+    for (Piece each : pieces) {
+      EXPECT_EQ(each.rows, 64 * micro_batch);
+      EXPECT_EQ(each.context, 2);
+      for (const bool backward : {false, true}) {
+        each.backward = each.adds = backward;
+        graph::verify(graph_of(each));
+        EXPECT_GT(times.seconds(each), 0) << to_string(each);
+      }
+    }
+  }
+}
+
 // Of three heads of keys, queries of two ranks meet two each, and of four ranks one or two.
 TEST(PieceGraph, RanksMakeTheHeadsOfKeysThatTheirQueriesMeet) {
   Model model = small_model();

@@ -453,12 +453,12 @@ class Sheet : AttentionWords {
       give(latent_queries_back(argument({piece_.rows, piece_.hidden}), of_rows(d_q)));
       return;
     }
-    for (const ValueId d : {d_k, d_v})
-      piece_.window > 0 ? give_near(d) : give(piece_.context > 0 ? of_keys(d) : d);
+    const bool ends_by_row = piece_.context > 0 && !has_half_positions();
+    for (const ValueId d : {d_k, d_v}) piece_.window > 0 ? give_near(d) : give(ends_by_row ? of_keys(d) : d);
     ValueId d = heads_last(d_q);
     if (piece_.rotary) d = narrow(turned(wide(d)));
     give(d);
-    if (piece_.context > 0) gradient(argument({piece_.rows, piece_.hidden}), d);
+    if (piece_.context > 0 && !piece_.halves) gradient(argument({piece_.rows, piece_.hidden}), d);
     give(narrow(product_turned(d, weight({piece_.hidden, piece_.heads * piece_.features}))));
   }
 
@@ -472,9 +472,10 @@ class Sheet : AttentionWords {
       return;
     }
     const ValueId in = rows_read(piece_.hidden);
-    if (piece_.context == 0) gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
+    if (piece_.context == 0 || piece_.halves)
+      gradient(in, argument({piece_.rows, piece_.heads * piece_.features}));
     for (int i = 0; i < 2; ++i) {
-      ValueId d = piece_.context > 0  ? argument({piece_.rows, piece_.kv_heads * piece_.features})
+      ValueId d = piece_.context > 0  ? scattered_keys()
                   : piece_.window > 0 ? near_of_all()
                                       : of_keys(argument(of_heads(positions())));
       if (i == 0 && piece_.rotary) d = narrow(turned(wide(d)));
@@ -483,6 +484,17 @@ class Sheet : AttentionWords {
       d_in = plus(d_in, narrow(product_turned(d, weight({piece_.hidden, builder_.type(d).dim(1)}))));
     }
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+  }
+
+  // What ranks that share sequences scatter of keys' gradients. Where cores have halves of positions, each
+  // turns half of all of them to rows for that, and takes its own rows of what the rank gets.
+  ValueId scattered_keys() {
+    const int64_t columns = piece_.kv_heads * piece_.features;
+    if (!has_half_positions()) return argument({piece_.rows, columns});
+    give(of_keys(argument(of_heads(piece_.keys / 2))));
+    const ValueId all = argument({2 * piece_.rows, columns}), place = argument({}, kIndex);
+    return builder_.add(OpKind::dynamic_slice_, {all, place, none()},
+                        {{Attr::slice_sizes, Attribute(Dims{piece_.rows, columns})}});
   }
 
   ValueId attention_back(ValueId d_out) {

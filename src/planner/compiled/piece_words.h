@@ -376,7 +376,13 @@ class PieceWords {
   // Of each sequence: all, or the core's part.
   int64_t positions() const {
     const bool is_part = piece_.part == Part::kBeforeKeys || piece_.part == Part::kBehindKeys;
-    return is_part ? piece_.keys / (piece_.context > 0 ? piece_.context : 2) : piece_.keys;
+    if (!is_part) return piece_.keys;
+    const int64_t own = piece_.keys / std::max<int64_t>(piece_.context, 1);
+    return piece_.context == 0 || has_half_positions() ? own / 2 : own;
+  }
+  // Of a rank's part of each sequence, where cores cannot have whole ones.
+  bool has_half_positions() const {
+    return piece_.halves && piece_.context > 0 && piece_.rows % (piece_.keys / piece_.context) != 0;
   }
   const Piece& piece_;
   ElementType element_;
