@@ -43,6 +43,9 @@ def environment(given: Path | None) -> Path:
 def shares_of(folder: Path) -> list[int]:
     """The numbers of ranks, 2 and 4, that can share the model's heads."""
     config = json.loads((folder / "config.json").read_text())
+    kind = config["architectures"][0]
+    if kind == "PhiForCausalLM" or config.get("use_parallel_residual", kind == "GPTNeoXForCausalLM"):
+        return []  # ranks do not share what reads the same features
     heads = config.get("num_attention_heads", config.get("n_head"))
     keys = config.get("num_key_value_heads", heads)
     return [n for n in (2, 4) if heads % n == 0 and (keys % n == 0 or n % keys == 0)]
