@@ -141,9 +141,10 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     }  # fmt: skip
     if not own_head and family not in PLAIN:
         del settings["head_dim"]
+    share = float(random.choice([1.0, 0.5])) if head % 4 == 0 else 1.0
     if family in ("GPTNeoX", "StableLm", "Phi"):  # with a part of each head turned
         settings["rope_parameters"] = {"rope_type": "default", "rope_theta": float(10 ** random.uniform(2, 6)),
-                                       "partial_rotary_factor": float(random.choice([1.0, 0.5]))}  # fmt: skip
+                                       "partial_rotary_factor": share}  # fmt: skip
     experts = int(random.integers(2, 12))
     taken = int(random.integers(1, experts + 1))
     moe = {"num_experts": experts, "num_experts_per_tok": taken, "norm_topk_prob": bool(random.integers(2)),
@@ -173,7 +174,7 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
         "SmolLM3": {"no_rope_layers": [int(n) for n in random.integers(0, 2, layers)]},
         "Phi3": {"sliding_window": window if random.integers(2) else None,
                  "rope_parameters": {"rope_type": "default", "rope_theta": float(10 ** random.uniform(2, 6)),
-                                     "partial_rotary_factor": float(random.choice([1.0, 0.5]))}},
+                                     "partial_rotary_factor": share}},
     }.get(family, {})  # fmt: skip
     if family == "Gemma3":
         settings["rope_parameters"] = {

@@ -188,8 +188,8 @@ TEST(PieceGraph, WindowsAreBlocksOfARankOrOfItsCores) {
   EXPECT_FALSE(has_whole_windows(model, sizes));
 }
 
-// Three heads on a rank of two cores that shares sequences with another rank: a core has its own sequences, or
-// half of the rank's part of each.
+// Three heads on a rank of two cores that shares sequences with another rank: a core has its own sequences,
+// or half of the rank's part of each.
 TEST(PieceGraph, CoresHaveRowsOfWhatRanksShare) {
   Model model = small_model();
   model.heads = model.kv_heads = 3;
