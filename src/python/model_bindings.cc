@@ -10,6 +10,7 @@
 
 #include <fmt/ranges.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -40,6 +41,8 @@
 #include "model/reports.h"
 #include "model/runtime_model.h"
 #include "profile/programs.h"
+#include "profile/programs_text.h"
+#include "profile/recommendations.h"
 #include "python/convert.h"
 #include "python/program_call.h"
 #include "python/timing.h"
@@ -742,6 +745,19 @@ void bind_models(nb::module_& module) {
         return profile::summarise_programs(nlohmann::ordered_json::parse(usage), host_s).dump();
       },
       "usage"_a, "host_s"_a);
+  module.def(
+      "programs_text",
+      [](const std::string& summary, size_t rows_max) {
+        return profile::programs_text(nlohmann::ordered_json::parse(summary), rows_max);
+      },
+      "summary"_a, "rows_max"_a, "Of summarise_programs(), in at most 80 columns.");
+  module.def(
+      "recommendations",
+      [](const std::string& profile, const profile::SourceLine& source) {
+        return profile::recommendations(nlohmann::ordered_json::parse(profile), source);
+      },
+      "profile"_a, "source"_a,
+      "Markdown, of the JSON of a Timing. source(file, line): the text of a line, \"\" where it is not there.");
   module.def(
       "join_usages",
       [](const std::vector<std::string>& usages) {

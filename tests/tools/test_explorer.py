@@ -290,10 +290,10 @@ def test_a_recommendation_is_of_the_profile():
         "memory": {"spill_save_bytes": 0, "spill_reload_bytes": 0}, "dma": {"achieved_gb_s": 0.0},
         "flops": {"bf16": 5.0, "fp32": 0.0}, "engines": [],
     }  # fmt: skip
-    text = recommend.report(profile, None)
+    text = recommend.report(json.dumps(profile), None)
     assert text.count("## ") == 2 and "at most 2.00 times" in text and "DMA engines" not in text
     profile["bound_by"] = {"shares": []}
-    assert "Nothing stands out" in recommend.report(profile, None)
+    assert "Nothing stands out" in recommend.report(json.dumps(profile), None)
 
 
 def test_version_and_schema(capsys):

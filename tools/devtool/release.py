@@ -17,6 +17,9 @@ from devtool.paths import OUT, ROOT, venv_bin
 from devtool.report import DevError, run, say
 
 FOLDER = OUT / "release"
+# Most objects of a wheel know nothing of Python: with ccache the second wheel takes them from the first, if
+# their paths are relative to the checkout.
+BUILD_ENV = {"CXX": "c++", "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
 
 
 def version() -> str:
@@ -62,7 +65,7 @@ def _wheel(python: str | Path) -> None:
     say(f"build the wheel for {python}")
     run(
         [python, "-m", "pip", "-q", "--disable-pip-version-check", "wheel", "--no-deps", "-w", FOLDER, ROOT],
-        env={"CXX": "c++"},
+        env=BUILD_ENV,
         hint="pip fetches scikit-build-core and nanobind; pyproject.toml names them",
     )
 

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from devtool.paths import ROOT, TOOLS, VENV
+from devtool.release import BUILD_ENV
 from devtool.report import run, say
 
 # Run in a folder of its own, so that only the installed package can be found.
@@ -68,7 +69,7 @@ def check(python: Path) -> int:
         run(
             # At the depth of ./dev's build folder and by its compiler's name, ccache has most objects already.
             [*pip, "wheel", "--no-deps", "-C", "build-dir=build-wheel", "-w", folder, ROOT],
-            env={"CXX": "c++"},
+            env=BUILD_ENV,
             hint="pip fetches scikit-build-core and nanobind; pyproject.toml names them",
         )
         (wheel,) = folder.glob("opentrn-*.whl")

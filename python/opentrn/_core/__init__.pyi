@@ -641,6 +641,14 @@ def rates_of_core(target: str, physical_cores_per_core: int = 1) -> dict[str, tu
 
 def summarise_programs(usage: str, host_s: float) -> str: ...
 
+def programs_text(summary: str, rows_max: int) -> str:
+    """Of summarise_programs(), in at most 80 columns."""
+
+def recommendations(profile: str, source: Callable[[str, int], str]) -> str:
+    """
+    Markdown, of the JSON of a Timing. source(file, line): the text of a line, "" where it is not there.
+    """
+
 def join_usages(usages: Sequence[str]) -> str: ...
 
 def environment_settings() -> dict: ...

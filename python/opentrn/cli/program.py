@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -156,114 +155,8 @@ def summarise(usage: dict[str, Any], seconds: float) -> dict[str, Any]:
     return json.loads(_core.summarise_programs(json.dumps(usage), seconds))
 
 
-def _duration(microseconds: float | None) -> str:
-    if microseconds is None:
-        return "-"
-    for limit, scale, unit in ((1e3, 1.0, "us"), (1e6, 1e3, "ms"), (float("inf"), 1e6, "s")):
-        if microseconds < limit:
-            return f"{microseconds / scale:.2f} {unit}"
-    raise AssertionError("unreachable")
-
-
-def _share(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}" if whole else "none"
-
-
-def _prices(usd: dict[str, float | None], rented: dict[str, str | None]) -> list[str]:
-    """Lines; an instance that all rates are of is named once."""
-    known = {kind: value for kind, value in usd.items() if value is not None}
-    if not known:
-        return ["price: no rate is published"]
-    of = {rented[kind] for kind in known}
-    texts = [
-        f"${value:.2g} {kind.replace('_', ' ')}" + (f" ({rented[kind]})" if len(of) > 1 else "")
-        for kind, value in known.items()
-    ]
-    head = f"price{'' if len(of) > 1 else f' on {of.pop()}'}, by the core: "
-    return textwrap.wrap(head + ", ".join(texts), 80, break_on_hyphens=False, subsequent_indent="  ")
-
-
-def _labels(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """A name for each row, numbered where several have one; and a line for each of those: what it takes and gives."""
-    names = [row["name"] for row in rows]
-    seen: dict[str, int] = {}
-    labels, legend = [], []
-    for row in rows:
-        name = row["name"]
-        if names.count(name) == 1:
-            labels.append(name[:31])
-            continue
-        seen[name] = seen.get(name, 0) + 1
-        number = f" #{seen[name]}"
-        labels.append(name[: 31 - len(number)] + number)
-        if types := row.get("types"):
-            line = f"{labels[-1]}: {types}"
-            legend.append(line if len(line) <= 80 else line[:77] + "...")
-    return labels, legend
-
-
-def _step(summary: dict[str, Any]) -> list[str]:
-    """The step, and what is beside it; an empty line where no program has a time."""
-    if not summary["step"]:
-        return [""]
-    by_clock = any(clock["steps"] for clock in summary.get("clocks", ()))
-    of = "by the clock of its core" if by_clock else "of device time"
-    launches = f"{_share(summary['launch_s'], summary['device_s'])} of {'device time' if by_clock else 'it'} launches"
-    lines = textwrap.wrap(
-        f"a step ({summary['step']}): {_duration(summary['step_us'])} {of}, {launches}", 80, subsequent_indent="  "
-    )
-    if summary["beside_us"]:
-        what = "what is before and after them" if by_clock else "what runs less often"
-        lines.append(f"{summary['steps']} steps; {what} takes {_duration(summary['beside_us'])} in all")
-    return lines
-
-
 def as_text(summary: dict[str, Any], lines: int) -> str:
-    """At most 80 columns."""
-    cores, ranks = summary["cores"], summary["ranks"]
-    of = f" of {ranks} ranks" if ranks > 1 else ""
-    out = [
-        f"{summary['target']}, {cores} core{'s' if cores > 1 else ''}{of}: {summary['runs']} program runs, "
-        f"{_duration(summary['device_s'] * 1e6)} of device time; {summary['host_s']:.2f} s on this host",
-        f"memory: {summary['bytes_peak'] / 2**20:.1f} MiB of HBM at most"
-        + (f"; MFU {summary['mfu']:.2%} of the BF16 peak" if summary["mfu"] is not None else ""),
-        *_step(summary),
-        f"this host without a program to run: {summary['host_gap_s']:.2f} s",
-        *_prices(summary["usd"], summary["rented"]),
-        "",
-        f"{'program (a run: with its launch)':<32}{'runs':>7}{'one run':>12}{'all':>12}{'share':>8}",
-    ]
-    labels, legend = _labels(summary["programs"][:lines])
-    for row, label in zip(summary["programs"], labels):
-        share = f"{row['share']:.1%}" if row["share"] is not None else "-"
-        out.append(
-            f"{label:<32}{row['runs']:>7}{_duration(row['run_us']):>12}"
-            f"{_duration(row['total_us']):>12}{share:>8}"
-        )
-    if len(summary["programs"]) > lines:
-        out.append(f"... and {len(summary['programs']) - lines} more (--lines)")
-    out += legend
-    for row in summary["programs"]:
-        if row.get("collectives_us", 0.0) is None:
-            out.append(f"{row['name']}: what its collectives take is not known, and not in its time")
-        elif row.get("collectives_us"):
-            out.append(
-                f"{row['name']}: {_duration(row['collectives_us'])} of a run are collectives, an estimate; "
-                f"{_duration(row['exposed_us'])} of them exposed (no compute beside them)"
-            )
-    if both := summary["both_cores_us_min"]:
-        ones = {row["one_core_because"] for row in summary["programs"] if "one_core_because" in row}
-        out.append(
-            f"each core is two physical ones, of which some programs use one ({'; '.join(sorted(ones))}): with\n"
-            f"both, evenly, all of it would take {_duration(both)} at least"
-        )
-    for row in summary["programs"]:
-        if way := row.get("both_cores_by"):
-            out.append(f"{row['name']}: both physical cores of each core compute, cut by: {way}")
-    for name, reason in summary["on_host"].items():
-        out.append(f"no device time for {name}, which ran on the host: {reason}")
-    for name in summary["without_time"]:
-        if name not in summary["on_host"]:
-            why = next(row["why"] for row in summary["programs"] if row["name"] == name and "why" in row)
-            out.append(f"no device time for {name}: {why}")
-    return "\n".join(out)
+    """At most 80 columns; `lines` of programs."""
+    from opentrn import _core
+
+    return _core.programs_text(json.dumps(summary), lines)
