@@ -188,8 +188,8 @@ TEST(PieceGraph, WindowsAreBlocksOfARankOrOfItsCores) {
   EXPECT_FALSE(has_whole_windows(model, sizes));
 }
 
-// Three heads on a rank of two cores that shares sequences with another rank: a core has its own sequences, or
-// half of the rank's part of each.
+// Three heads on a rank of two cores that shares sequences with another rank: a core has its own sequences,
+// or half of the rank's part of each.
 TEST(PieceGraph, CoresHaveRowsOfWhatRanksShare) {
   Model model = small_model();
   model.heads = model.kv_heads = 3;
@@ -217,6 +217,38 @@ TEST(PieceGraph, CoresHaveRowsOfWhatRanksShare) {
         EXPECT_GT(times.seconds(each), 0) << to_string(each);
       }
     }
+  }
+}
+
+// Two streams on a rank of two cores: norms stand alone, of a sequence on each core, or of half of the tokens
+// of each stream where it has an even number.
+TEST(PieceGraph, NormsOfTwoStreamsStandAloneOnTwoCores) {
+  Model model = small_model();
+  model.causal = false;
+  model.streams = 2;
+  model.text_tokens = 33;
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const int64_t micro_batch : {1, 2}) {
+    const BlockSizes sizes{.rows = 97 * micro_batch,
+                           .normed_rows = part_of(97 * micro_batch, 2),
+                           .micro_batch = micro_batch,
+                           .queries = 97,
+                           .keys = 97,
+                           .parts = 2,
+                           .cores = 2};
+    ASSERT_TRUE(is_whole(model, Precision::kBf16, sizes));
+    const Piece norm = norm_of(model, Precision::kBf16, sizes);
+    EXPECT_EQ(norm.part, Part::kJointNorm);
+    EXPECT_EQ(norm.rows, 97);
+    EXPECT_EQ(norm.selects, micro_batch == 1);
+    for (Piece each : {norm, attention_half(model, Precision::kBf16, sizes).front(),
+                       mlp_half(model, Precision::kBf16, sizes)})
+      for (const bool backward : {false, true}) {
+        EXPECT_FALSE(each.normed);
+        each.backward = each.adds = backward;
+        graph::verify(graph_of(each));
+        EXPECT_GT(times.seconds(each), 0) << to_string(each);
+      }
   }
 }
 
