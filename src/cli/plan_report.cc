@@ -209,8 +209,8 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
                        const std::vector<Planned>& machines, const std::vector<Line>& lines) {
   std::string text = wrapped(
       fmt::format(
-          "{}: {:.1f}B parameters{}, {} tokens a sequence, {} sequences a step, {}", job.model.name,
-          job.model.parameters() / 1e9,
+          "{}: {} parameters{}, {} tokens a sequence, {} sequences a step, {}", job.model.name,
+          planner::count_text(job.model.parameters()),
           job.model.experts > 0 ? fmt::format(" ({:.1f}B active)", job.model.active_parameters() / 1e9) : "",
           job.seq, job.global_batch, planner::to_string(job.precision)),
       0);

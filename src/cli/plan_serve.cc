@@ -181,10 +181,10 @@ std::string layout_text(const planner::ServeLayout& layout) {
 
 std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
                      const std::vector<ServeLine>& lines, const std::vector<Served>& machines) {
-  std::string text = fmt::format(
-      "{}: {:.1f}B parameters; prompts of {:.0f} tokens, answers of {:.0f}, room for {:.0f}; {}\n",
-      job.model.name, job.model.parameters() / 1e9, job.prompt, job.output, job.longest,
-      options.precision == "fp8" ? "8-bit weights" : options.precision);
+  std::string text =
+      fmt::format("{}: {} parameters; prompts of {:.0f} tokens, answers of {:.0f}, room for {:.0f}; {}\n",
+                  job.model.name, planner::count_text(job.model.parameters()), job.prompt, job.output,
+                  job.longest, options.precision == "fp8" ? "8-bit weights" : options.precision);
   std::vector<std::string> header = {"#"};
   const bool several = machines.size() > 1, compiled = options.compiled > 0;
   if (several) header.emplace_back("on");

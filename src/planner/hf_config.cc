@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -167,9 +168,15 @@ std::string known_types() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-const Type& type_of(const std::string& name, const std::string& origin) {
+// `of_text`: the type of what a config of text with other things has under "text_config".
+const Type& type_of(const std::string& name, const std::string& origin, const std::string& of_text) {
   for (const Type& type : kTypes)
     if (name == type.name) return type;
+  if (!of_text.empty())
+    throw Fault(FaultKind::kInput, "plan.model_type",
+                fmt::format("{}: '{}' is more than a model of text, for which the planner has no rules",
+                            origin, name),
+                fmt::format("its 'text_config' alone, in a file of its own, which is a '{}'", of_text));
   throw Fault(FaultKind::kInput, "plan.model_type",
               name.empty() ? fmt::format("{}: no 'model_type'", origin)
                            : fmt::format("{}: the planner has no rules for a model_type '{}'", origin, name),
@@ -296,6 +303,20 @@ Model mmdit_of(const Reader& read) {
   return model;
 }
 
+// Of what is stated twice JSON's readers take the last; which one is meant nobody knows.
+json::parser_callback_t once_each(const std::string& origin) {
+  return [origin, keys = std::vector<std::set<std::string>>()](int, json::parse_event_t event,
+                                                               json& found) mutable {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.back().insert(found.get<std::string>()).second)
+      throw Fault(FaultKind::kInput, "plan.config",
+                  fmt::format("{}: '{}' stands there twice", origin, found.get<std::string>()),
+                  "one of the two");
+    return true;
+  };
+}
+
 json parsed(std::string_view text, const std::string& origin) {
   const auto refuse = [&](const std::string& what) {
     throw Fault(FaultKind::kInput, "plan.config", fmt::format("{} {}", origin, what),
@@ -303,7 +324,7 @@ json parsed(std::string_view text, const std::string& origin) {
   };
   json config;
   try {
-    config = json::parse(text);
+    config = json::parse(text, once_each(origin));
   } catch (const json::parse_error& error) {
     const size_t at = std::min(error.byte, text.size());
     const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
@@ -335,7 +356,9 @@ Model model_from_config(std::string_view text, const std::string& origin) {
   const Reader read(config, origin);
   const std::string kind =
       read.text("_class_name") == "SD3Transformer2DModel" ? "mmdit" : read.text("model_type");
-  const Type& type = type_of(kind, origin);
+  const auto of_text = config.find("text_config");
+  const bool has_text = of_text != config.end() && of_text->is_object();
+  const Type& type = type_of(kind, origin, has_text ? Reader(*of_text, origin).text("model_type") : "");
   if (type.name == std::string_view("mmdit")) return mmdit_of(read);
   for (const char* key : kUnsupported)
     if (read.has(key))

@@ -170,6 +170,13 @@ TEST(HfConfig, RefusesWhatItDoesNotUnderstand) {
               HasSubstr("'vision_config'"));
 }
 
+TEST(HfConfig, RefusesWhatIsStatedTwice) {
+  EXPECT_THAT(refusal(replaced(kLlama, "\"hidden_size", "\"hidden_size\": 64, \"hidden_size")),
+              HasSubstr("'hidden_size' stands there twice"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}})"),
+              HasSubstr("more than a model of text"));
+}
+
 TEST(HfConfig, HeadsOfLatentAttentionNeedNotDivideTheWidth) {
   const std::string latent = replaced(kLlama, "\"model_type\": \"llama\"",
                                       R"("model_type": "deepseek_v3", "kv_lora_rank": 32, "v_head_dim": 16,

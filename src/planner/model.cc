@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 namespace opentrn::planner {
 
 double Model::attention_parameters() const { return attention_parameters_of_rank(1); }
@@ -63,6 +65,11 @@ double Model::flops_per_token(double seq) const {
   const double full = (layers - window_layers) * attended(seq);
   const double windowed = window_layers * attended(std::min(seq, double(window)));
   return 6 * products + full + windowed;
+}
+
+std::string count_text(double count) {
+  if (count >= 0.95e9) return fmt::format("{:.1f}B", count / 1e9);
+  return count >= 0.95e6 ? fmt::format("{:.0f}M", count / 1e6) : fmt::format("{:.0f}", count);
 }
 
 }  // namespace opentrn::planner

@@ -77,4 +77,7 @@ struct Model {
   double flops_per_token(double seq) const;
 };
 
+// "8.0B", "86M" or "640": of parameters.
+std::string count_text(double count);
+
 }  // namespace opentrn::planner

@@ -170,6 +170,7 @@ double work_of(const Piece& piece) {
              (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
     case Part::kJointMlp:
       return (piece.backward ? 4 : 2) * d(piece.rows) * d(piece.hidden) * 2 * d(piece.inner);
+    case Part::kJointNorm: return 100 * 30 * d(piece.rows) * d(piece.hidden);
     case Part::kJointStart:
       return 2 * d(piece.rows) * d(piece.hidden) * d(std::max(piece.inner, piece.key_values));
     case Part::kVelocity: return 6 * d(piece.rows) * d(piece.hidden) * d(piece.inner);
@@ -518,6 +519,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
     Piece piece = of_streams(model, precision, sizes, Part::kJointAttention);
     piece.heads = piece.kv_heads = share_of(model, sizes).heads;
     piece.features = model.head_dim;
+    piece.normed = sizes.norms_all_rows();
     return {piece};
   }
   const Share share = share_of(model, sizes);
@@ -553,6 +555,7 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
   if (model.streams > 1) {
     Piece piece = of_streams(model, precision, sizes, Part::kJointMlp);
     piece.inner = share_of(model, sizes.parts).ffn;
+    piece.normed = sizes.norms_all_rows();
     return piece;
   }
   Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
@@ -566,6 +569,14 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
 }
 
 Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes) {
+  if (model.streams > 1 && !sizes.norms_all_rows()) {
+    Piece piece = of_streams(model, precision, sizes, Part::kJointNorm);
+    if (sizes.has_own_sequences())
+      piece.rows = sizes.normed_rows;
+    else
+      piece.selects = true;  // halves of both streams
+    return piece;
+  }
   Piece piece = norms_of(model, precision, sizes.normed_rows);
   piece.part = Part::kNorm;
   return piece;
@@ -588,8 +599,9 @@ bool has_whole_windows(const Model& model, const BlockSizes& sizes) {
 
 bool is_whole(const Model& model, Precision precision, const BlockSizes& sizes) {
   if (sizes.queries * sizes.context != sizes.keys) return false;
-  // Of two streams no rank or core has a part of the tokens.
-  if (model.streams > 1 && (sizes.cores > 1 || sizes.context > 1 || !sizes.norms_all_rows())) return false;
+  // Of two streams no rank has a part of the tokens; cores have sequences, or halves of both streams.
+  if (model.streams > 1 && (sizes.context > 1 || sizes.normed_rows != part_of(sizes.rows, sizes.cores)))
+    return false;
   double work = 0;
   for (Piece piece : attention_half(model, precision, sizes)) {
     if (piece.kv_heads > 0 && piece.shared == 0 && piece.heads % piece.kv_heads != 0) return false;

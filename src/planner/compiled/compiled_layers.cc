@@ -69,6 +69,7 @@ double weights_share(Piece piece) {
   switch (piece.part) {
     case Part::kNorms:
     case Part::kNorm:
+    case Part::kJointNorm:
     case Part::kRoute:
     case Part::kCounts:
     case Part::kPlaces:
@@ -412,6 +413,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   }
   if (model.streams > 1) {
     step.streams = stream_passes(times, model, job.precision, sizes);
+    step.norm = step.attention.norm;
     step.logits_backward =
         time_of(times, stream_pieces(model, job.precision, sizes).velocity, true, sizes.adds);
     step.activation_bytes = double(sizes.rows) * h * element;

@@ -220,6 +220,38 @@ TEST(PieceGraph, CoresHaveRowsOfWhatRanksShare) {
   }
 }
 
+// Two streams on a rank of two cores: norms stand alone, of a sequence on each core, or of half of the tokens
+// of each stream where it has an even number.
+TEST(PieceGraph, NormsOfTwoStreamsStandAloneOnTwoCores) {
+  Model model = small_model();
+  model.causal = false;
+  model.streams = 2;
+  model.text_tokens = 33;
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const int64_t micro_batch : {1, 2}) {
+    const BlockSizes sizes{.rows = 97 * micro_batch,
+                           .normed_rows = part_of(97 * micro_batch, 2),
+                           .micro_batch = micro_batch,
+                           .queries = 97,
+                           .keys = 97,
+                           .parts = 2,
+                           .cores = 2};
+    ASSERT_TRUE(is_whole(model, Precision::kBf16, sizes));
+    const Piece norm = norm_of(model, Precision::kBf16, sizes);
+    EXPECT_EQ(norm.part, Part::kJointNorm);
+    EXPECT_EQ(norm.rows, 97);
+    EXPECT_EQ(norm.selects, micro_batch == 1);
+    for (Piece each : {norm, attention_half(model, Precision::kBf16, sizes).front(),
+                       mlp_half(model, Precision::kBf16, sizes)})
+      for (const bool backward : {false, true}) {
+        EXPECT_FALSE(each.normed);
+        each.backward = each.adds = backward;
+        graph::verify(graph_of(each));
+        EXPECT_GT(times.seconds(each), 0) << to_string(each);
+      }
+  }
+}
+
 // Of three heads of keys, queries of two ranks meet two each, and of four ranks one or two.
 TEST(PieceGraph, RanksMakeTheHeadsOfKeysThatTheirQueriesMeet) {
   Model model = small_model();

@@ -706,6 +706,7 @@ graph::Module graph_of(const Piece& piece) {
     case Part::kPlaces: return graph_of_experts(piece);
     case Part::kJointAttention:
     case Part::kJointMlp:
+    case Part::kJointNorm:
     case Part::kJointStart:
     case Part::kVelocity: return graph_of_streams(piece);
     case Part::kFetch:

@@ -54,6 +54,7 @@ enum class Part : uint8_t {
   // halves of a block begin with the gate of the half before.
   kJointAttention,
   kJointMlp,
+  kJointNorm,   // the gate, and both norms, where they stand alone
   kJointStart,  // as kPatches; `key_values` numbers of a token of text
   kVelocity     // the last norm, the output layer of `inner` numbers, and the loss, both ways
 };

@@ -44,6 +44,7 @@ std::string_view name_of(Part part) {
     case Part::kLoopTest: return "loop_test";
     case Part::kJointAttention: return "joint_attention";
     case Part::kJointMlp: return "joint_mlp";
+    case Part::kJointNorm: return "joint_norm";
     case Part::kJointStart: return "joint_start";
     case Part::kVelocity: return "velocity";
   }

@@ -50,6 +50,7 @@ PieceTime time_of(PieceTimes& times, Piece piece, bool backward, bool adds, bool
     case Part::kMixture:
     case Part::kJointAttention:
     case Part::kJointMlp:
+    case Part::kJointNorm:
     case Part::kJointStart:
     case Part::kVelocity:
     case Part::kCombine: return times.time(piece);

@@ -19,6 +19,7 @@ class StreamsSheet : AttentionWords {
     switch (piece_.part) {
       case Part::kJointAttention: piece_.backward ? attention_backward() : attention_forward(); break;
       case Part::kJointMlp: piece_.backward ? mlp_backward() : mlp_forward(); break;
+      case Part::kJointNorm: piece_.backward ? norm_backward() : norm_forward(); break;
       case Part::kJointStart: piece_.backward ? start_backward() : start_forward(); break;
       case Part::kVelocity: velocity(); break;
       default: OPENTRN_CHECK(false, "not a part of two streams");
@@ -116,11 +117,44 @@ class StreamsSheet : AttentionWords {
     inner = minus(inner, of_numbers(mean_of(of_normal), x));
     return narrow(times(inner, of_numbers(made.root, x)));
   }
+  // -- where cores have halves of the rows, this stands alone
+  Both streams() { return {argument(of_stream(0, piece_.hidden)), argument(of_stream(1, piece_.hidden))}; }
+  void norm_forward() {
+    const Both x = parts(residual());
+    for (size_t s = 0; s < x.size(); ++s) give(modulated(own_half(s, x[s])));
+  }
+  // Of one sequence: gates are of all tokens, whose streams lie in one sequence, and norms of a core's
+  // halves.
+  void norm_backward() {
+    if (!piece_.selects) return half_back(streams());
+    const ValueId d = argument(of_all(piece_.hidden));
+    for (size_t s = 0; s < 2; ++s) {
+      const Dims own{sequences(), own_tokens(s), piece_.hidden};
+      const ValueId x = argument(own);
+      give(modulated_back(x, argument(own)));
+    }
+    gates_back(plus(d, both(streams())));
+  }
+  int64_t own_tokens(size_t stream) const {
+    return piece_.selects && tokens(stream) % 2 == 0 ? tokens(stream) / 2 : tokens(stream);
+  }
+  ValueId own_half(size_t stream, ValueId x) {
+    if (own_tokens(stream) == tokens(stream)) return x;
+    const Dims own{sequences(), own_tokens(stream), piece_.hidden};
+    return given(builder_.add(OpKind::dynamic_slice_, {x, none(), argument({}, kIndex), none()},
+                              {{Attr::slice_sizes, Attribute(own)}}));
+  }
   // `d_in`: of what both streams' norms gave.
+  void half_end(const Both& d_in) {
+    if (piece_.normed) return half_back(d_in);
+    for (const ValueId each : d_in) give(each);
+  }
   void half_back(const Both& d_in) {
     const ValueId d = argument(of_all(piece_.hidden));
     const Both x = parts(argument(of_all(piece_.hidden)));
-    const ValueId sum = plus(d, both({modulated_back(x[0], d_in[0]), modulated_back(x[1], d_in[1])}));
+    gates_back(plus(d, both({modulated_back(x[0], d_in[0]), modulated_back(x[1], d_in[1])})));
+  }
+  void gates_back(ValueId sum) {
     give(sum);
     Both made = parts(sum);
     for (size_t s = 0; s < made.size(); ++s) {
@@ -149,8 +183,9 @@ class StreamsSheet : AttentionWords {
 
   void attention_forward() {
     // A block that runs again begins with what it was given.
-    Both in = parts(piece_.again ? argument(of_all(piece_.hidden)) : residual());
-    for (ValueId& each : in) each = given(modulated(each));
+    Both in = !piece_.normed ? streams() : parts(piece_.again ? argument(of_all(piece_.hidden)) : residual());
+    if (piece_.normed)
+      for (ValueId& each : in) each = given(modulated(each));
     std::array<Both, 3> made;
     for (size_t s = 0; s < in.size(); ++s)
       for (Both& each : made) each[s] = biased(by_weight(in[s], columns()));
@@ -178,14 +213,14 @@ class StreamsSheet : AttentionWords {
         d[s] = i == 0 ? back : plus(d[s], back);
       }
     }
-    half_back(d);
+    half_end(d);
   }
 
   // -- the MLPs
   void mlp_forward() {
-    Both in = parts(residual());
+    Both in = piece_.normed ? parts(residual()) : streams();
     for (ValueId& each : in) {
-      each = given(biased(by_weight(given(modulated(each)), piece_.inner)));
+      each = given(biased(by_weight(piece_.normed ? given(modulated(each)) : each, piece_.inner)));
       each = kept(gelu(wide(each)));
     }
     if (piece_.again) return;
@@ -195,8 +230,9 @@ class StreamsSheet : AttentionWords {
   void mlp_backward() {
     Both read{};
     if (piece_.again) {  // the passes forward are one part with this one
-      read = parts(residual());
-      for (ValueId& each : read) each = modulated(each);
+      read = piece_.normed ? parts(residual()) : streams();
+      if (piece_.normed)
+        for (ValueId& each : read) each = modulated(each);
     }
     Both d = parts(argument(of_all(piece_.hidden)));
     for (size_t s = 0; s < d.size(); ++s) {
@@ -208,7 +244,7 @@ class StreamsSheet : AttentionWords {
       give_weight_gradient(acted, d[s]);
       d[s] = back_into(in, through_activation({up, up, d_acted})[0]);
     }
-    half_back(d);
+    half_end(d);
   }
 
   // -- the ends: tokens of patches and of text, and the distance to what is looked for, both ways

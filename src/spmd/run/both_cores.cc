@@ -33,6 +33,8 @@ constexpr double kLeastGainNs = 5000, kMostOfWhole = 0.9;
 // ... and of what chains of products promise: the sums below say a few hundredths too much of them in
 // programs of this length and more; in shorter ones the waits of their exchanges count (decision 0218).
 constexpr double kMostOfChains = 0.94, kLongNs = 500'000;
+// ... and above so much of what chains promise, only compiling both can say (decision 0310).
+constexpr double kNearChains = 0.7;
 // Where an op waits for an exchange a part ends and another begins: loads and stores that nothing hides
 // (ours).
 constexpr double kStopNs = 2000;
@@ -179,7 +181,8 @@ runtime::Settings settings_of_cores(const runtime::Settings& settings) {
 }
 
 std::optional<BothCores> BothCores::of(const graph::Module& module, Function function, int64_t devices,
-                                       const runtime::Settings& settings, std::string& why) {
+                                       const runtime::Settings& settings, std::string& why,
+                                       std::optional<BothCores>* chains) {
   why = why_it_stays(function);
   if (!why.empty()) return std::nullopt;
   on_core_pairs(function, devices);
@@ -190,7 +193,12 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
   why = "no cut of it promises to be faster";
   std::optional<BothCores> best;
   if (least <= 0) return best;
-  const auto consider = [&](const Function& of, const std::string& name, const Stated& stated) {
+  struct Promise {
+    BothCores cores;
+    double ns;
+  };
+  const auto promised = [&](const Function& of, const std::string& name,
+                            const Stated& stated) -> std::optional<Promise> {
     std::vector<const Cuts*> results;
     for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
     try {
@@ -198,19 +206,30 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
       graph::verify(local.module);
       mark_exchanges_inside(local.module.entry(), devices * kCoresOfPair);
       const double ns = Estimate(local.module.entry(), devices * kCoresOfPair, settings, true).ns();
-      if (ns >= least) return;
-      least = ns;
-      best = BothCores(std::move(local), name, function.result_types);
+      return Promise{BothCores(std::move(local), name, function.result_types), ns};
     } catch (const Fault& fault) {
       if (fault.kind() != FaultKind::kNotModelled) throw;
       why = fault.message();
+      return std::nullopt;
     }
   };
-  if (const auto chains = chain_cuts(function, grid, core_axes(grid)))
-    consider(chains->function, "chains of products", chains->stated);
-  if (best && least >= kLongNs) least *= kMostOfChains;
-  for (const CutWay& way : cut_ways(function, grid, axes)) consider(function, way.name, way.stated);
+  std::optional<Promise> of_chains;
+  if (const auto found = chain_cuts(function, grid, core_axes(grid)))
+    of_chains = promised(found->function, "chains of products", found->stated);
+  if (of_chains && of_chains->ns < least) {
+    least = of_chains->ns >= kLongNs ? kMostOfChains * of_chains->ns : of_chains->ns;
+    best = of_chains->cores;
+  }
+  for (const CutWay& way : cut_ways(function, grid, axes)) {
+    auto found = promised(function, way.name, way.stated);
+    if (!found || found->ns >= least) continue;
+    least = found->ns;
+    best = std::move(found->cores);
+  }
   if (best) why.clear();
+  if (chains && best && of_chains && best->way() != of_chains->cores.way() &&
+      least > kNearChains * of_chains->ns)
+    *chains = std::move(of_chains->cores);
   return best;
 }
 

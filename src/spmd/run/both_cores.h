@@ -3,7 +3,8 @@
 // Of the ways of cut_ways.h the one is taken for which a sum over its ops is least: products at the Tensor
 // engine's rate or that of memory, other ops at the Vector engine's, exchanges between the two cores by the
 // model of collectives. This sum only chooses. The time of what was chosen is that of its compiled parts. A
-// program for which no way promises a tenth and some microseconds stays on one core.
+// program for which no way promises a tenth and some microseconds stays on one core. Where the sum prefers
+// another way to chains of products by less than it may be wrong by, both are given.
 #pragma once
 
 #include <optional>
@@ -23,9 +24,11 @@ runtime::Settings settings_of_cores(const runtime::Settings& settings);
 class BothCores {
  public:
   // `function` of `module` has no calls and is one device's of `devices`. `settings`: of the physical cores.
-  // nullopt where it stays on one core; `why` then says so.
+  // nullopt where it stays on one core; `why` then says so. `chains`: for who can compile two, chains of
+  // products where they may be faster than what was chosen.
   static std::optional<BothCores> of(const graph::Module& module, graph::Function function, int64_t devices,
-                                     const runtime::Settings& settings, std::string& why);
+                                     const runtime::Settings& settings, std::string& why,
+                                     std::optional<BothCores>* chains = nullptr);
 
   const std::string& way() const { return way_; }
   // What each physical core runs; core c of device d is its device 2d + c.

@@ -58,6 +58,19 @@ TEST(BothCores, TakeAProductsRowsFromEachOther) {
   EXPECT_LT(both_us, 0.7 * one_us) << both->way();
 }
 
+// Where the sum cannot tell, both can be compiled; whoever cannot gets one.
+TEST(BothCores, ChainsOfProductsAreGivenWhereTheyMayBeFaster) {
+  const runtime::Settings cores = settings_of_cores(logical_cores());
+  const Module module = mlp(1024);
+  std::string why;
+  std::optional<BothCores> chains;
+  const auto both = BothCores::of(module, module.entry(), 1, cores, why, &chains);
+  ASSERT_TRUE(both && chains) << both->way();
+  EXPECT_EQ(chains->way(), "chains of products");
+  EXPECT_NE(both->way(), chains->way());
+  EXPECT_EQ(BothCores::of(module, module.entry(), 1, cores, why)->way(), both->way());
+}
+
 TEST(BothCores, PartsMakeTheWholeAgain) {
   const Module module = mlp(1024);
   std::string why;
