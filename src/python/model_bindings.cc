@@ -10,8 +10,8 @@
 
 #include <fmt/ranges.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/function.h>
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -757,7 +757,8 @@ void bind_models(nb::module_& module) {
         return profile::recommendations(nlohmann::ordered_json::parse(profile), source);
       },
       "profile"_a, "source"_a,
-      "Markdown, of the JSON of a Timing. source(file, line): the text of a line, \"\" where it is not there.");
+      "Markdown, of the JSON of a Timing. source(file, line): the text of a line, \"\" where it is not "
+      "there.");
   module.def(
       "join_usages",
       [](const std::vector<std::string>& usages) {
