@@ -43,13 +43,9 @@ int32_t TimingGraph::add_way(std::span<const fabric::Hop> way, int64_t latency_p
 
 namespace {
 
-// Nothing where it does not pay.
 template <typename TheFlows>
 std::optional<GraphTimes> simulated_over(const TimingGraph& graph) {
-  SimulationOver<TheFlows> simulation(graph);
-  GraphTimes times = simulation.run();
-  if (!simulation.pays()) return std::nullopt;
-  return times;
+  return SimulationOver<TheFlows>(graph).run_while_it_pays();
 }
 
 }  // namespace
