@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/new_file.h"
 #include "decoder/config.h"
+#include "decoder/tensor_names.h"
 #include "decoder/weights.h"
 
 namespace opentrn::decoder {

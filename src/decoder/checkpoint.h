@@ -2,18 +2,12 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 
 #include "graph/element_type.h"
 #include "import/weights/gguf.h"
 
 namespace opentrn::decoder {
-
-// What such a folder calls a tensor of a GGUF file; nothing for one that models without experts have not.
-std::optional<std::string> hugging_face_name(std::string_view gguf_name);
 
 // Makes the folder. `matrices`: their type (f16, bf16 or f32), vectors are f32; `stop_tokens`: what ends an
 // answer. Input fault decoder.config for a file that is no model, generate.checkpoint for a tensor without a

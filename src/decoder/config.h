@@ -1,8 +1,9 @@
 // What a decoder-only language model is made of: the numbers that its graph and its weights follow from.
 //
 // One family: norms, positions, grouped heads, a feed-forward layer or a mixture of them (Llama, SmolLM,
-// Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, GPT-2, gpt-oss, Phi-3 and
-// 4). What a model has beyond Llama's is a switch here, or a refusal by name.
+// Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, gpt-oss, Phi-3 and 4; with
+// layer norms GPT-2, GPT-NeoX, OPT, StableLM, StarCoder 2, Phi 1 and 2). What a model has beyond Llama's is a
+// switch here, or a refusal by name.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
-#include "decoder/checkpoint.h"
 
 namespace opentrn::decoder {
 

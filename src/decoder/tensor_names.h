@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,5 +17,9 @@ enum class Names : uint8_t { kGguf, kHuggingFace };
 // of this configuration has not.
 std::string tensor_name(const Config& config, Names names, std::string_view part, std::string_view layer,
                         int64_t expert);
+
+// What Hugging Face's folders call a tensor of a GGUF file; nothing for one that models without experts have
+// not.
+std::optional<std::string> hugging_face_name(std::string_view gguf_name);
 
 }  // namespace opentrn::decoder

@@ -1,4 +1,4 @@
-#include "decoder/checkpoint.h"
+#include "decoder/tensor_names.h"
 
 #include <gtest/gtest.h>
 
