@@ -22,6 +22,8 @@ import peft
 import torch
 import transformers
 from quantised import FORMATS, quantise
+from with_images import MODELS as WITH_IMAGES
+from with_images import language_model, model_with_images
 
 SIZES: dict[str, Any] = {
     "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
@@ -29,6 +31,8 @@ SIZES: dict[str, Any] = {
     "initializer_range": 0.15, "pad_token_id": 0,
 }  # fmt: skip
 EXPERTS = {"num_experts": 9, "num_experts_per_tok": 3, "moe_intermediate_size": 48}
+LLAMA4 = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size_mlp": 112,
+          "attention_chunk_size": 12, "no_rope_layer_interval": 2}  # fmt: skip
 GPT2 = {
     "n_layer": 2,
     "n_embd": 64,
@@ -56,6 +60,20 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("Qwen3", {}),
     "qwen2-moe": ("Qwen2Moe", EXPERTS | {"shared_expert_intermediate_size": 80}),
     "qwen2-moe-sum-to-1": ("Qwen2Moe", EXPERTS | {"shared_expert_intermediate_size": 80, "norm_topk_prob": True}),
+    "qwen2-moe-some": ("Qwen2Moe", EXPERTS | {"shared_expert_intermediate_size": 80, "num_hidden_layers": 4,
+                                              "mlp_only_layers": [0], "decoder_sparse_step": 2}),
+    "qwen3-moe-some": ("Qwen3Moe", EXPERTS | {"mlp_only_layers": [1]}),
+    "llama4": ("Llama4", LLAMA4 | {"num_hidden_layers": 4, "interleave_moe_layer_step": 2, "floor_scale": 8,
+                                   "attn_scale": 0.3, "rope_parameters": LLAMA3}),
+    "llama4-plain": ("Llama4", LLAMA4 | {"num_experts_per_tok": 1, "use_qk_norm": False, "moe_layers": [0, 1],
+                                         "attn_temperature_tuning": False, "no_rope_layers": [1, 1]}),
+    "llama4-lora": ("Llama4", LLAMA4 | {"moe_layers": []}),
+    "glm": ("Glm", {}),
+    "glm4-lora": ("Glm4", {"attention_bias": True}),
+    "olmo2": ("Olmo2", {}),
+    "olmo3": ("Olmo3", {"num_hidden_layers": 5, "sliding_window": 12}),
+    "command-r": ("Cohere", {"logit_scale": 0.3}),
+    "command-r7b-lora": ("Cohere2", {"num_hidden_layers": 5, "sliding_window": 12, "attention_bias": True}),
     "qwen3-moe": ("Qwen3Moe", EXPERTS | {"norm_topk_prob": True}),
     "qwen3-moe-plain": ("Qwen3Moe", EXPERTS | {"norm_topk_prob": False}),
     "granite": ("Granite", {"embedding_multiplier": 6.0, "residual_multiplier": 0.3, "logits_scaling": 4.0,
@@ -95,6 +113,9 @@ ADAPTERS: dict[str, dict[str, Any]] = {
     "llama-lora": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]},
     "stablelm-lora": {"r": 3, "lora_alpha": 4, "target_modules": "all-linear"},
     "phi3-lora": {"r": 5, "lora_alpha": 7, "target_modules": ["qkv_proj", "gate_up_proj", "o_proj"]},
+    "llama4-lora": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "k_proj", "o_proj"]},
+    "glm4-lora": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "k_proj", "gate_up_proj"]},
+    "command-r7b-lora": {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"},
     "qwen2-rslora": {"r": 3, "lora_alpha": 5, "use_rslora": True, "target_modules": "all-linear"},
 }
 
@@ -123,13 +144,15 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     """A family, and sizes that its class takes."""
     family = str(random.choice(["Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Qwen2Moe", "Qwen3Moe", "Granite",
                                 "Gemma", "Gemma2", "Gemma3", "GptOss", "GPT2", "SmolLM3", "Phi3", "GPTNeoX", "OPT",
-                                "StableLm", "Starcoder2", "Phi"]))  # fmt: skip
+                                "StableLm", "Starcoder2", "Phi", "Llama4", "Glm", "Glm4", "Olmo2", "Olmo3", "Cohere",
+                                "Cohere2"]))  # fmt: skip
     heads, head = int(random.integers(1, 9)), 2 * int(random.choice([2, 4, 5, 8, 12, 16, 32, 64]))
     layers, vocabulary = int(random.integers(1, 4)), int(random.integers(101, 400))
     if family == "GPT2":
         return family, {"n_layer": layers, "n_head": heads, "n_embd": heads * head // 2, "vocab_size": vocabulary}
     hidden = heads * int(random.integers(3, 40))
-    own_head = family not in ("Qwen2", "Qwen2Moe", "Granite", "SmolLM3", "Phi3", *PLAIN)
+    own_head = family not in ("Qwen2", "Qwen2Moe", "Granite", "SmolLM3", "Phi3", "Olmo2", "Olmo3", "Cohere", "Cohere2",
+                              *PLAIN)
     if not own_head:
         hidden = heads * head
     settings: dict[str, Any] = {
@@ -142,7 +165,7 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     if not own_head and family not in PLAIN:
         del settings["head_dim"]
     share = float(random.choice([1.0, 0.5])) if head % 4 == 0 else 1.0
-    if family in ("GPTNeoX", "StableLm", "Phi"):  # with a part of each head turned
+    if family in ("GPTNeoX", "StableLm", "Phi", "Glm", "Glm4"):  # with a part of each head turned
         settings["rope_parameters"] = {"rope_type": "default", "rope_theta": float(10 ** random.uniform(2, 6)),
                                        "partial_rotary_factor": share}  # fmt: skip
     experts = int(random.integers(2, 12))
@@ -157,7 +180,19 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
         "Qwen2": {"use_sliding_window": True, "sliding_window": window,
                   "max_window_layers": int(random.integers(0, layers + 1))},
         "Qwen2Moe": moe | {"shared_expert_intermediate_size": int(random.integers(5, 90))},
-        "Qwen3Moe": moe,
+        "Qwen3Moe": moe | {"mlp_only_layers": [int(random.integers(layers))] if layers > 1 else [],
+                           "decoder_sparse_step": int(random.integers(1, 3))},
+        "Llama4": {"num_local_experts": experts, "num_experts_per_tok": taken,
+                   "intermediate_size_mlp": int(random.integers(5, 200)), "attention_chunk_size": window,
+                   "no_rope_layer_interval": int(random.integers(1, 4)), "floor_scale": int(random.integers(2, 20)),
+                   "moe_layers": [n for n in range(layers) if random.integers(2)],
+                   "use_qk_norm": bool(random.integers(2)), "attention_bias": bool(random.integers(2)),
+                   "attn_temperature_tuning": bool(random.integers(2)), "attn_scale": float(random.uniform(0.05, 1))},
+        "Glm": {"attention_bias": bool(random.integers(2))},
+        "Glm4": {"attention_bias": bool(random.integers(2))},
+        "Olmo3": {"sliding_window": window},
+        "Cohere": {"logit_scale": float(random.uniform(0.05, 2)), "attention_bias": bool(random.integers(2))},
+        "Cohere2": {"sliding_window": window, "tie_word_embeddings": True},
         "Granite": {"embedding_multiplier": float(random.uniform(0.5, 8)),
                     "logits_scaling": float(random.uniform(1, 8)),
                     "residual_multiplier": float(random.uniform(0.1, 1)),
@@ -188,7 +223,7 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
 
 def models(arguments: list[str]) -> dict[str, tuple[str, dict[str, Any]]]:
     if not arguments:
-        return MODELS
+        return MODELS | {name: ("", {}) for name in WITH_IMAGES}
     count, seed = (int(a) for a in arguments)
     chosen = {}
     for number in range(count):
@@ -197,20 +232,24 @@ def models(arguments: list[str]) -> dict[str, tuple[str, dict[str, Any]]]:
     return chosen
 
 
-def model_of(family: str, settings: dict[str, Any]) -> Any:
+def model_of(name: str, family: str, settings: dict[str, Any]) -> Any:
     """In fp32, with norms and biases that are not the ones and zeros that transformers begins with."""
-    sizes = GPT2 if family == "GPT2" else SIZES
-    config_type = "Gemma3Text" if family == "Gemma3" else family
-    config = getattr(transformers, f"{config_type}Config")(**(sizes | settings))
-    head = "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM"
-    # As formulas: kernels of attention leave out what Gemma 2 caps, and those of experts ask for even sizes.
-    config._attn_implementation = config._experts_implementation = "eager"
-    model = getattr(transformers, head)(config).eval().float()
+    model = (model_with_images(name, SIZES) if name in WITH_IMAGES else text_model_of(family, settings)).eval().float()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     return model
+
+
+def text_model_of(family: str, settings: dict[str, Any]) -> Any:
+    sizes = GPT2 if family == "GPT2" else SIZES
+    config_type = f"{family}Text" if family in ("Gemma3", "Llama4") else family
+    config = getattr(transformers, f"{config_type}Config")(**(sizes | settings))
+    head = "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM"
+    # As formulas: kernels of attention leave out what Gemma 2 caps, and those of experts ask for even sizes.
+    config._attn_implementation = config._experts_implementation = "eager"
+    return getattr(transformers, head)(config)
 
 
 def main() -> None:
@@ -219,7 +258,7 @@ def main() -> None:
     tokens = np.random.default_rng(7).integers(1, 100, 37).tolist()
     (folder / "tokens.json").write_text(json.dumps(tokens))
     for name, (family, settings) in models(sys.argv[2:]).items():
-        model = model_of(family, settings)
+        model = model_of(name, family, settings)
         if (quantised := name.removeprefix("llama-")) in FORMATS:
             with torch.no_grad():
                 quantise(model, quantised, folder / name)
@@ -228,6 +267,7 @@ def main() -> None:
         if name in ADAPTERS:
             model = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, **ADAPTERS[name])).eval()
             model.save_pretrained(folder / name / "adapter")
+        model = language_model(name, model)
         with torch.no_grad():
             rounded = model(torch.tensor([tokens])).logits[0].numpy()
             logits = model.double()(torch.tensor([tokens])).logits[0].numpy()

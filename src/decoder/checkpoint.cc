@@ -88,7 +88,7 @@ std::vector<std::byte> written(const Config& config, const StoredTensor& tensor,
   std::vector<std::byte> bytes(values.size() * kind.bytes);
   std::byte* to = bytes.data();
   for (int64_t row = 0; row < rows; ++row) {
-    const int64_t from = is_turned ? interleaved_row(row, config.head_features) : row;
+    const int64_t from = is_turned ? interleaved_row(row, config.head_features, config.head_features) : row;
     for (const float value : std::span(values).subspan(static_cast<size_t>(from) * columns, columns)) {
       const uint16_t half = kind.element == ElementType::kF16 ? import::weights::float_to_half(value)
                                                               : import::weights::float_to_bfloat(value);

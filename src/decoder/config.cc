@@ -19,26 +19,6 @@ namespace {
 
 using import::weights::Gguf;
 
-// Whose configuration it is, where its keys mean what no other's do.
-enum class Family : uint8_t {
-  kLlama,
-  kMistral,
-  kMixtral,
-  kQwenMoe,
-  kGptOss,
-  kSmolLm3,
-  kPhi3,
-  kGemma,
-  kGemma2,
-  kGemma3,
-  kGpt2,
-  kGptNeoX,
-  kOpt,
-  kStableLm,
-  kStarCoder2,
-  kPhi
-};
-
 // What an architecture of llama.cpp's (src/llama-arch.cpp) has.
 struct Architecture {
   std::string_view gguf, json;
@@ -56,6 +36,11 @@ constexpr Architecture kArchitectures[] = {
     {"qwen2moe", "Qwen2MoeForCausalLM", false, true, false, Family::kQwenMoe},
     {"qwen3moe", "Qwen3MoeForCausalLM", false, false, true, Family::kQwenMoe},
     {"granite", "GraniteForCausalLM", true, false, false},
+    {"llama4", "Llama4ForCausalLM", false, false, false, Family::kLlama4, true},
+    {"glm", "GlmForCausalLM", false, false, false, Family::kGlm, true},
+    {"glm4", "Glm4ForCausalLM", false, false, false, Family::kGlm4, true},
+    {"olmo2", "Olmo2ForCausalLM", false, false, true, Family::kOlmo2, true},
+    {"olmo3", "Olmo3ForCausalLM", false, false, true, Family::kOlmo3, true},
     {"smollm3", "SmolLM3ForCausalLM", false, false, false, Family::kSmolLm3, true},
     {"phi3", "Phi3ForCausalLM", false, false, false, Family::kPhi3, true},
     {"gemma", "GemmaForCausalLM", false, false, false, Family::kGemma, true},
@@ -68,6 +53,8 @@ constexpr Architecture kArchitectures[] = {
     {"stablelm", "StableLmForCausalLM", false, false, false, Family::kStableLm, true},
     {"starcoder2", "Starcoder2ForCausalLM", false, true, false, Family::kStarCoder2, true},
     {"phi", "PhiForCausalLM", false, true, false, Family::kPhi, true},
+    {"cohere", "CohereForCausalLM", false, false, false, Family::kCohere, true},
+    {"cohere2", "Cohere2ForCausalLM", false, false, false, Family::kCohere2, true},
 };
 
 template <typename Name>
@@ -94,6 +81,8 @@ void expect_windows(const Config& config) {
 
 void expect_experts(const Config& config) {
   if (config.experts == 0) return;
+  OPENTRN_CHECK(config.dense.empty() || config.dense.size() == static_cast<size_t>(config.layers),
+                "{} layers", config.dense.size());
   expect_size("the number of experts", config.experts);
   expect_size("the features of an expert", config.expert_features);
   if (config.experts > 1024) refuse_config(fmt::format("{} experts; at most 1024 are read", config.experts));
@@ -244,7 +233,6 @@ void add_experts_of_gguf(Config& config, const Gguf& file) {
 }
 
 // gpt-oss's: what openai-moe.cpp builds, whatever the file says.
-constexpr double kGateLimit = 7;
 void add_gpt_oss_of_gguf(Config& config, const Gguf& file) {
   config.sinks = true;
   config.gate_limit = kGateLimit;
@@ -304,7 +292,8 @@ void add_rope(Config& config, const Json& rope, double base) {
   config.rope_base = real(rope, "rope_theta", base);
   const auto found = rope.contains("rope_type") ? rope.find("rope_type") : rope.find("type");
   const std::string type = found != rope.end() && found->is_string() ? found->get<std::string>() : "default";
-  if (type == "default") return;
+  // Qwen VL's has a position for each of three axes, which are the same where there is text alone.
+  if (type == "default" || type == "mrope") return;
   if (type == "longrope" || type == "su") return add_long_rope(config, rope);
   const double factor = real(rope, "factor", 0);
   if (!(factor > 0)) refuse_config(fmt::format("the factor of the positions' scaling is {}", factor));
@@ -346,153 +335,6 @@ void add_rope_of_json(Config& config, const Json& json) {
 double Config::score_scale() const {
   return attention_scale != 0 ? attention_scale : 1.0 / std::sqrt(static_cast<double>(head_features));
 }
-
-void add_windows(Config& config, const Json& json, int64_t pattern) {
-  if (json.value("sliding_window", Json()).is_null()) return;
-  config.window = integer(json, "sliding_window");
-  config.windowed.assign(static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kSizeMax)), true);
-  if (const auto types = json.find("layer_types"); types != json.end() && types->is_array()) {
-    config.windowed.clear();
-    for (const Json& type : *types) {
-      if (!type.is_string()) refuse_config("layer_types of config.json is not a list of names");
-      const auto name = type.get<std::string>();
-      if (name != "sliding_attention" && name != "full_attention")
-        throw Fault(FaultKind::kNotModelled, "decoder.architecture",
-                    fmt::format("layers of type '{}'", printable(name)));
-      config.windowed.push_back(name == "sliding_attention");
-    }
-  } else if (pattern > 0) {
-    for (size_t i = 0; i < config.windowed.size(); ++i)
-      config.windowed[i] = (i + 1) % static_cast<size_t>(pattern) != 0;
-  }
-  if (std::ranges::find(config.windowed, true) == config.windowed.end()) config.windowed.clear();
-}
-
-namespace {
-
-// transformers' configuration_qwen2.py and _qwen3.py: the first max_window_layers see everything.
-void add_windows_of_qwen(Config& config, const Json& json, Family family) {
-  if (!boolean(json, "use_sliding_window", false) || json.value("sliding_window", Json()).is_null()) return;
-  if (family != Family::kLlama)
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "experts behind attention with a window");
-  add_windows(config, json, 0);
-  const int64_t whole = integer(json, "max_window_layers", 28);
-  if (json.value("layer_types", Json()).is_array()) return;
-  for (size_t i = 0; i < config.windowed.size() && static_cast<int64_t>(i) < whole; ++i)
-    config.windowed[i] = false;
-  if (std::ranges::find(config.windowed, true) == config.windowed.end()) config.windowed.clear();
-}
-
-// Of feed-forward layers with a gate; experts have SiLU alone.
-void add_activation(Config& config, const Json& json) {
-  const bool experts = json.contains("num_experts_per_tok");
-  if (experts)
-    expect_activation(json, {"hidden_act"}, {"silu", "swish"});
-  else
-    expect_activation(json, {"hidden_act"}, {"silu", "swish", "gelu_pytorch_tanh", "gelu_new"});
-  if (json.value("hidden_act", Json("silu")).dump().starts_with("\"gelu"))
-    config.activation = Activation::kGeluTanh;
-}
-
-// transformers' configuration_gemma.py, _gemma2.py and _gemma3.py.
-void add_gemma(Config& config, const Json& json, Family family) {
-  // "gelu" of older files means that by tanh, too.
-  expect_activation(json, {"hidden_activation", "hidden_act"}, {"gelu_pytorch_tanh", "gelu"});
-  config.activation = Activation::kGeluTanh;
-  config.norms_less_one = true;
-  config.tied = boolean(json, "tie_word_embeddings", true);
-  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
-  if (family == Family::kGemma) return;
-  if (boolean(json, "use_bidirectional_attention", false))
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "attention to later tokens",
-                "use_bidirectional_attention of config.json is true: a model of embeddings, not of text");
-  config.norms_after = true;
-  config.attention_scale = 1.0 / std::sqrt(real(json, "query_pre_attn_scalar", 256));
-  // transformers' Gemma 3 reads this key and caps no scores.
-  if (family == Family::kGemma2) config.attention_cap = real(json, "attn_logit_softcapping", 0);
-  config.logit_cap = real(json, "final_logit_softcapping", 0);
-  const int64_t every = integer(json, "sliding_window_pattern", family == Family::kGemma3 ? 6 : 2);
-  add_windows(config, json, every);
-  if (family == Family::kGemma3) config.local_rope_base = real(json, "rope_local_base_freq", 10000);
-  if (family == Family::kGemma3 && !json.contains("rope_theta") && !json.contains("rope_parameters"))
-    config.rope_base = 1e6;
-}
-
-// transformers' configuration_smollm3.py: of every four layers the last one does not turn.
-void add_smollm3(Config& config, const Json& json) {
-  if (boolean(json, "mlp_bias", false))
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "biases of feed-forward layers");
-  if (boolean(json, "use_sliding_window", false)) add_windows(config, json, 0);
-  const auto count = static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kSizeMax));
-  config.unturned.assign(count, false);
-  if (const auto list = json.find("no_rope_layers"); list != json.end() && list->is_array()) {
-    if (list->size() != count)
-      refuse_config(fmt::format("no_rope_layers names {} layers of {}", list->size(), count));
-    for (size_t i = 0; i < count; ++i) {
-      const Json& turns = (*list)[i];
-      if (!turns.is_number_integer() && !turns.is_boolean())
-        refuse_config("no_rope_layers of config.json is not a list of 0 and 1");
-      config.unturned[i] = turns == 0 || turns == false;
-    }
-  } else {
-    const int64_t every = integer(json, "no_rope_layer_interval", 4);
-    if (every < 1) refuse_config(fmt::format("no_rope_layer_interval is {}", every));
-    for (size_t i = 0; i < count; ++i) config.unturned[i] = (i + 1) % static_cast<size_t>(every) == 0;
-  }
-  if (std::ranges::find(config.unturned, true) == config.unturned.end()) config.unturned.clear();
-}
-
-// transformers' configuration_phi3.py.
-void add_phi3(Config& config, const Json& json) {
-  config.fused = true;
-  add_windows(config, json, 0);
-  const Json& rope = json.contains("rope_parameters") ? json["rope_parameters"] : json;
-  const double share =
-      rope.is_object() ? real(rope, "partial_rotary_factor", real(json, "partial_rotary_factor", 1)) : 1;
-  if (!(share > 0 && share <= 1)) refuse_config(fmt::format("partial_rotary_factor is {}", share));
-  if (share < 1)
-    config.turned_features = static_cast<int64_t>(static_cast<double>(config.head_features) * share);
-  config.rope_trained = integer(json, "original_max_position_embeddings", 0);
-}
-
-// transformers' configuration_gpt_oss.py.
-void add_gpt_oss(Config& config, const Json& json) {
-  expect_activation(json, {"hidden_act"}, {"silu"});
-  config.qkv_bias = config.output_bias = boolean(json, "attention_bias", true);
-  config.sinks = true;
-  config.gate_limit = real(json, "swiglu_limit", kGateLimit);
-  if (!(config.gate_limit > 0))
-    refuse_config(fmt::format("swiglu_limit is {}; a number above 0 is read", config.gate_limit));
-  config.experts = integer(json, "num_local_experts");
-  config.experts_taken = integer(json, "num_experts_per_tok");
-  config.expert_features = config.feed_forward;
-  config.expert_weights_sum_to_1 = true;
-  add_windows(config, json, 2);
-}
-
-// transformers' configuration_mixtral.py, _qwen2_moe.py and _qwen3_moe.py.
-void add_experts(Config& config, const Json& json, Family family) {
-  config.experts_taken = integer(json, "num_experts_per_tok");
-  if (family == Family::kMixtral) {
-    config.experts = integer(json, "num_local_experts");
-    config.expert_features = config.feed_forward;
-    config.expert_weights_sum_to_1 = true;
-    return;
-  }
-  // transformers 5 writes Mixtral's name for Qwen 3's.
-  config.experts = integer(json, json.contains("num_experts") ? "num_experts" : "num_local_experts");
-  expect_size("the number of experts", config.experts);
-  config.expert_features = integer(json, "moe_intermediate_size");
-  config.expert_weights_sum_to_1 = boolean(json, "norm_topk_prob", false);
-  if (config.architecture == "qwen2moe")
-    config.shared_features = integer(json, "shared_expert_intermediate_size");
-  const auto only = json.find("mlp_only_layers");
-  const bool mixed = only != json.end() && only->is_array() && !only->empty();
-  if (mixed || integer(json, "decoder_sparse_step", 1) != 1)
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "some layers with experts and some without");
-}
-
-}  // namespace
 
 Config part_of(const Config& config, int64_t ranks) {
   if (ranks < 1 || ranks > config.heads)
@@ -566,20 +408,44 @@ static Config config_with_layer_norms(Family family, const Json& json) {
                   : family == Family::kOpt        ? config_of_opt(json)
                   : family == Family::kStableLm   ? config_of_stablelm(json)
                   : family == Family::kStarCoder2 ? config_of_starcoder2(json)
-                                                  : config_of_phi(json);
+                  : family == Family::kPhi        ? config_of_phi(json)
+                                                  : config_of_cohere(json, family);
   check(config);
   if (!config.position_table) add_rope_of_json(config, json);
   check(config);
   return config;
 }
 
-Config config_of_json(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) refuse_config("config.json is not a JSON object");
-  std::string given;
-  if (const auto list = json.find("architectures"); list != json.end() && list->is_array() && !list->empty())
-    if (list->front().is_string()) given = list->front().get<std::string>();
-  const Architecture& row = architecture_of(given, [](const Architecture& r) { return r.json; });
+static void add_family(Config& config, const Json& json, Family family) {
+  if (family != Family::kSmolLm3) add_windows_of_qwen(config, json, family);
+  if (family < Family::kGemma) add_activation(config, json);
+  switch (family) {
+    case Family::kMixtral: add_experts(config, json, family); [[fallthrough]];
+    case Family::kMistral: return add_windows(config, json, 0);
+    case Family::kQwenMoe: return add_experts(config, json, family);
+    case Family::kGptOss: return add_gpt_oss(config, json);
+    case Family::kSmolLm3: return add_smollm3(config, json);
+    case Family::kLlama4: return add_llama4(config, json);
+    case Family::kGlm:
+    case Family::kGlm4: return add_glm(config, json, family);
+    case Family::kOlmo2:
+    case Family::kOlmo3: return add_olmo2(config, json, family);
+    case Family::kPhi3: return add_phi3(config, json);
+    case Family::kGemma:
+    case Family::kGemma2:
+    case Family::kGemma3: return add_gemma(config, json, family);
+    default: return;
+  }
+}
+
+static std::string class_of(const Json& json) {
+  const auto list = json.find("architectures");
+  if (list == json.end() || !list->is_array() || list->empty() || !list->front().is_string()) return {};
+  return list->front().get<std::string>();
+}
+
+static Config config_of_text(const Json& json) {
+  const Architecture& row = architecture_of(class_of(json), [](const Architecture& r) { return r.json; });
   if (row.family >= Family::kGpt2) return config_with_layer_norms(row.family, json);
   Config config;
   config.architecture = row.gguf;
@@ -601,17 +467,20 @@ Config config_of_json(std::string_view text) {
   config.residual_scale = real(json, "residual_multiplier", 1);
   config.logit_divisor = real(json, "logits_scaling", 1);
   config.attention_scale = real(json, "attention_multiplier", 0);
-  if (row.family != Family::kSmolLm3) add_windows_of_qwen(config, json, row.family);
-  if (row.family < Family::kGemma) add_activation(config, json);
-  if (row.family == Family::kMistral || row.family == Family::kMixtral) add_windows(config, json, 0);
-  if (row.family == Family::kMixtral || row.family == Family::kQwenMoe) add_experts(config, json, row.family);
-  if (row.family == Family::kGptOss) add_gpt_oss(config, json);
-  if (row.family == Family::kSmolLm3) add_smollm3(config, json);
-  if (row.family == Family::kPhi3) add_phi3(config, json);
-  if (row.family >= Family::kGemma) add_gemma(config, json, row.family);
+  add_family(config, json, row.family);
   check(config);
   add_rope_of_json(config, json);
   check(config);
+  return config;
+}
+
+Config config_of_json(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) refuse_config("config.json is not a JSON object");
+  const std::optional<Json> inside = text_of_wrapped(json, class_of(json));
+  if (!inside) return config_of_text(json);
+  Config config = config_of_text(*inside);
+  config.beside_images = true;
   return config;
 }
 

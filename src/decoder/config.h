@@ -1,9 +1,9 @@
 // What a decoder-only language model is made of: the numbers that its graph and its weights follow from.
 //
 // One family: norms, positions, grouped heads, a feed-forward layer or a mixture of them (Llama, SmolLM,
-// Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, gpt-oss, Phi-3 and 4; with
-// layer norms GPT-2, GPT-NeoX, OPT, StableLM, StarCoder 2, Phi 1 and 2). What a model has beyond Llama's is a
-// switch here, or a refusal by name.
+// Llama 4, Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, gpt-oss, OLMo 2 and
+// 3, GLM, Phi-3 and 4; with layer norms GPT-2, GPT-NeoX, OPT, StableLM, StarCoder 2, Phi 1 and 2, Command R).
+// What a model has beyond Llama's is a switch here, or a refusal by name.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace opentrn::decoder {
 
 enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu, kRelu };
 // Tables of tensor_names.cc.
-enum class FileNames : uint8_t { kLlama, kGpt2, kGptNeoX, kOpt, kStarCoder2, kPhi };
+enum class FileNames : uint8_t { kLlama, kLlama4, kGlm4, kGpt2, kGptNeoX, kOpt, kStarCoder2, kPhi };
 
 // How matrices are kept narrower than the type of a program.
 struct NarrowWeights {
@@ -49,23 +49,35 @@ struct Config {
   std::vector<double> rope_divisors_beyond;
   int64_t rope_trained = 0;
   int64_t turned_features = 0;  // of each head, its first ones, which positions turn; 0: all
-  std::vector<bool>
-      unturned;        // layers whose queries and keys are not turned, by number; empty: none (SmolLM3)
-  bool fused = false;  // a file has q, k and v in one matrix, and gate and up in one (Phi-3)
+  // Layers whose queries and keys are not turned, by number; empty: none does without (SmolLM3, Llama 4,
+  // Command R).
+  std::vector<bool> unturned;
+  // A file has q, k and v in one matrix (Phi-3), and gate and up in one (Phi-3, GLM).
+  bool fused_qkv = false, fused_gate_up = false;
   bool qkv_bias = false;
-  bool output_bias = false;  // of what attention gives
-  bool sinks = false;        // a score of each head's own that is in the softmax and brings no value
-  bool qk_norm = false;      // of each head's queries and keys, before they are turned
-  bool tied = false;         // logits come from the table of embeddings
+  bool output_bias = false;           // of what attention gives
+  bool sinks = false;                 // a score of each head's own that is in the softmax and brings no value
+  bool qk_norm = false;               // of each head's queries and keys, before they are turned
+  bool qk_norm_of_all_heads = false;  // the norms are over the features of all heads (OLMo 2)
+  // Queries and keys of layers that turn them are normed behind it, without weights (Llama 4).
+  bool qk_norm_of_turned = false;
+  // Queries of layers that do not turn grow with their positions p, by 1 + g ln(1 + floor((p + 1) / n)); 0:
+  // they do not (Llama 4).
+  double query_growth = 0;
+  int64_t query_growth_positions = 0;
+  bool tied = false;  // logits come from the table of embeddings
   // Gemma's. A file has its norms' weights less 1.
   bool norms_less_one = false;
   bool norms_after = false;  // what attention and feed-forward layers give is normed before it is added
+  bool norms_before = true;  // what they read is normed; OLMo 2's is not
   Activation activation = Activation::kSilu;
   double attention_cap = 0, logit_cap = 0;  // c: scores x become c tanh(x / c); 0: none
   // Layers that see only the last `window` positions, by number; empty: none does. Their positions turn by
   // `local_rope_...` where its base is more than 0.
   std::vector<bool> windowed;
   int64_t window = 0;
+  // They see the positions from the last multiple of `window` on, in place of the last ones (Llama 4).
+  bool windows_are_chunks = false;
   double local_rope_base = 0;
   std::vector<double> local_rope_divisors;
   double local_rope_scale = 1;
@@ -90,6 +102,11 @@ struct Config {
   int64_t expert_features = 0;  // of one's feed-forward layer
   int64_t shared_features = 0;  // of one that all tokens go through, by a gate of its own; 0: there is none
   bool expert_weights_sum_to_1 = false;  // those of the taken ones are divided by their sum
+  // What an expert reads, and not what it gives, is weighed, by the logistic function of its score, and the
+  // shared one has no gate (Llama 4).
+  bool experts_of_inputs = false;
+  bool stacked_experts = false;  // a file has a layer's experts in one tensor, [experts, inputs, outputs]
+  std::vector<bool> dense;  // layers that have a feed-forward layer in their place, by number; empty: none
   // EAGLE's head (Li et al. 2024): one layer without a norm in front of its attention, over fc([embedding,
   // features]), where the features are those of the model behind its last norm, or the head's own result; the
   // model's head makes logits of that, without a norm.
@@ -121,8 +138,10 @@ struct Config {
   // Of keys and values in their pools; none: that of the program. They are rounded as they are written, and
   // widened as attention reads them, as NxD Inference's kv_cache_quant does.
   std::optional<graph::ElementType> narrow_kv;
-  // llama.cpp turns neighbouring features of these architectures, and its files have rows in that order.
+  // Positions turn neighbouring features, and a file has rows of q and k in that order: llama.cpp's files of
+  // some architectures, and folders of Llama 4, GLM and Command R.
   bool rows_interleaved = false;
+  bool beside_images = false;  // a file has towers of images, too, which are not read
 
   int64_t query_features() const { return heads * head_features; }
   int64_t kv_features() const { return kv_heads * head_features; }
@@ -135,6 +154,9 @@ struct Config {
   double score_scale() const;
   bool is_windowed(int64_t layer) const { return !windowed.empty() && windowed[static_cast<size_t>(layer)]; }
   bool is_unturned(int64_t layer) const { return !unturned.empty() && unturned[static_cast<size_t>(layer)]; }
+  bool has_experts(int64_t layer) const {
+    return experts > 0 && (dense.empty() || !dense[static_cast<size_t>(layer)]);
+  }
   int64_t rope_features() const { return turned_features > 0 ? turned_features : head_features; }
   bool has_local_rope() const { return local_rope_base > 0 && !windowed.empty(); }
 };

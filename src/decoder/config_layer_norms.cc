@@ -1,5 +1,5 @@
-// Models with layer norms: GPT-2, GPT-NeoX (Pythia), OPT, StableLM, StarCoder 2, Phi 1 and 2, after
-// transformers' configuration_*.py and modeling_*.py of them.
+// Models with layer norms: GPT-2, GPT-NeoX (Pythia), OPT, StableLM, StarCoder 2, Phi 1 and 2, Command R,
+// after transformers' configuration_*.py and modeling_*.py of them.
 #include <algorithm>
 #include <string>
 
@@ -31,16 +31,6 @@ void add_activation(Config& config, const Json& json, const char* key, Activatio
                                        : Activation::kGeluTanh;
 }
 
-// The part of each head's features that positions turn: transformers 5 writes it into rope_parameters.
-void add_turned_share(Config& config, const Json& json, const char* key, double absent) {
-  const auto rope = json.find("rope_parameters");
-  const bool is_there = rope != json.end() && rope->is_object() && rope->contains("partial_rotary_factor");
-  const double share = is_there ? real(*rope, "partial_rotary_factor", absent) : real(json, key, absent);
-  if (!(share > 0 && share <= 1)) refuse_config(fmt::format("{} is {}", key, share));
-  if (share < 1)
-    config.turned_features = static_cast<int64_t>(static_cast<double>(config.head_features) * share);
-}
-
 // Keys that most of them share.
 Config common(const Json& json, const char* architecture, const char* feed_forward) {
   Config config;
@@ -62,6 +52,15 @@ void refuse_normed_queries(const Json& json) {
 }
 
 }  // namespace
+
+void add_turned_share(Config& config, const Json& json, const char* key, double absent) {
+  const auto rope = json.find("rope_parameters");
+  const bool is_there = rope != json.end() && rope->is_object() && rope->contains("partial_rotary_factor");
+  const double share = is_there ? real(*rope, "partial_rotary_factor", absent) : real(json, key, absent);
+  if (!(share > 0 && share <= 1)) refuse_config(fmt::format("{} is {}", key, share));
+  if (share < 1)
+    config.turned_features = static_cast<int64_t>(static_cast<double>(config.head_features) * share);
+}
 
 // transformers' configuration_gpt2.py.
 Config config_of_gpt2(const Json& json) {
@@ -164,6 +163,29 @@ Config config_of_phi(const Json& json) {
   add_turned_share(config, json, "partial_rotary_factor", 0.5);
   config.tied = boolean(json, "tie_word_embeddings", false);
   refuse_normed_queries(json);
+  return config;
+}
+
+// transformers' configuration_cohere.py and _cohere2.py (Command R and R7B).
+Config config_of_cohere(const Json& json, Family family) {
+  Config config = common(json, "cohere", "intermediate_size");
+  config.kv_heads = integer(json, "num_key_value_heads", config.heads);
+  add_layer_norms(config, json, "layer_norm_eps");
+  config.norm_biases = false;
+  config.qkv_bias = config.output_bias = boolean(json, "attention_bias", false);
+  expect_activation(json, {"hidden_act"}, {"silu", "swish"});
+  config.parallel = config.one_norm = config.rows_interleaved = true;
+  config.tied = boolean(json, "tie_word_embeddings", true);
+  const double scale = real(json, "logit_scale", 0.0625);
+  if (!(scale > 0)) refuse_config(fmt::format("logit_scale is {}; a number above 0 is read", scale));
+  config.logit_divisor = 1 / scale;
+  if (boolean(json, "use_qk_norm", false)) refuse_architecture("layer norms of queries and keys");
+  if (family == Family::kCohere) return config;
+  add_windows(config, json, integer(json, "sliding_window_pattern", 4));
+  // Layers that see everything know no positions.
+  config.unturned.assign(static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kSizeMax)), true);
+  for (size_t i = 0; i < std::min(config.unturned.size(), config.windowed.size()); ++i)
+    config.unturned[i] = !config.windowed[i];
   return config;
 }
 

@@ -20,8 +20,9 @@ constexpr const char* kElementLabel = "decoder.element";
 std::vector<std::string_view> file_parts(const Config& config, std::string_view part) {
   if (part == "qkv" && !config.by_rows) return {"q", "k", "v"};
   if (part == "gate_up") return {"gate", "up"};
-  if (part == "experts_gate_up" && !config.expert_biases()) return {"expert_gate", "expert_up"};
-  if (part == "experts_down" && !config.expert_biases()) return {"expert_down"};
+  const bool stacked = config.expert_biases() || config.stacked_experts;
+  if (part == "experts_gate_up" && !stacked) return {"expert_gate", "expert_up"};
+  if (part == "experts_down" && !stacked) return {"expert_down"};
   if (part == "shared_gate_up") return {"shared_expert_gate", "shared_expert_up"};
   if (part == "shared_down") return {"shared_expert_down"};
   return {part};
@@ -44,8 +45,8 @@ bool is_kept(const NarrowWeights& narrow, std::string_view module) {
 }
 
 // That may be narrow.
-std::vector<std::string_view> matrices_of_layer(const Config& config) {
-  if (config.experts == 0) return {"qkv", "output", config.gated ? "gate_up" : "up", "down"};
+std::vector<std::string_view> matrices_of_layer(const Config& config, int64_t layer) {
+  if (!config.has_experts(layer)) return {"qkv", "output", config.gated ? "gate_up" : "up", "down"};
   std::vector<std::string_view> parts = {"qkv", "output", "experts_gate_up", "experts_down"};
   if (config.shared_features > 0) parts.insert(parts.end(), {"shared_gate_up", "shared_down"});
   return parts;
@@ -74,7 +75,7 @@ bool is_narrow(const Config& config, std::string_view weight) {
 }
 
 std::vector<std::string_view> narrow_matrices(const Config& config, int64_t layer) {
-  std::vector<std::string_view> parts = matrices_of_layer(config);
+  std::vector<std::string_view> parts = matrices_of_layer(config, layer);
   std::erase_if(parts, [&](std::string_view part) {
     return !is_narrow(config, fmt::format("layers.{}.{}", layer, part));
   });
@@ -85,13 +86,16 @@ void expect_kept_modules(const Config& config) {
   if (!config.narrow || config.narrow->kept.empty()) return;
   std::vector<std::string> modules = {module_of(config, "embedding", ""), module_of(config, "head", ""),
                                       module_of(config, "norm", "")};
-  std::vector<std::string_view> matrices = matrices_of_layer(config);
-  if (config.experts > 0) matrices.emplace_back("router");  // which is never narrow
-  if (config.shared_features > 0) matrices.emplace_back("shared_gate");
-  for (int64_t layer = 0; layer < config.layers; ++layer)
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    std::vector<std::string_view> matrices = matrices_of_layer(config, layer);
+    if (config.has_experts(layer)) {
+      matrices.emplace_back("router");  // which is never narrow
+      if (config.shared_features > 0 && !config.experts_of_inputs) matrices.emplace_back("shared_gate");
+    }
     for (const std::string_view matrix : matrices)
       for (const std::string_view part : file_parts(config, matrix))
         modules.push_back(module_of(config, part, fmt::format("{}", layer)));
+  }
   for (const std::string& key : config.narrow->kept)
     if (std::ranges::none_of(modules, [&](const std::string& module) { return names(key, module); }))
       throw Fault(FaultKind::kInput, kElementLabel,

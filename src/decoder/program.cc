@@ -11,10 +11,10 @@
 #include "base/fault.h"
 #include "compiler/analysis/attention_op.h"
 #include "decoder/drawn.h"
+#include "decoder/experts.h"
 #include "decoder/likeliest.h"
 #include "decoder/narrow.h"
 #include "decoder/norms.h"
-#include "decoder/step_ops.h"
 #include "graph/builder.h"
 
 namespace opentrn::decoder {
@@ -29,9 +29,6 @@ using graph::ValueId;
 
 namespace {
 
-constexpr ElementType kReal = ElementType::kF32, kIndex = ElementType::kI32;
-// What masked scores become: exp gives 0, and no sum overflows.
-constexpr double kMasked = -1e30;
 constexpr int64_t kPartitions = 128;
 // A row of a gather is a transfer's descriptor: from so many bytes on its fixed cost is a small part.
 constexpr int64_t kFullRateBytes = 2048;
@@ -40,11 +37,11 @@ constexpr int64_t kRunMax = 32;
 
 using Dims = std::vector<int64_t>;
 
-class StepBuilder : private StepOps {
+class StepBuilder : private ExpertOps {
  public:
   StepBuilder(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
               const StepOptions& options = {})
-      : StepOps(config, element), bucket_(bucket), pool_(pool), options_(options), rows_(bucket.rows()) {
+      : ExpertOps(config, element), bucket_(bucket), pool_(pool), options_(options), rows_(bucket.rows()) {
     module_.name = fmt::format("{} {}", config.architecture, bucket.text());
   }
 
@@ -88,8 +85,9 @@ class StepBuilder : private StepOps {
       results = {x, narrow(attention(x, updated))};
       results.insert(results.end(), updated.begin(), updated.end());
     } else if (kind == PartKind::kFeedForward) {
-      const ValueId x = resumed(layer, "after_attention_norm");
-      results = {x, narrow(feed_forward(x))};
+      ValueId before{};
+      const ValueId x = resumed(layer, "after_attention_norm", &before);
+      results = {x, narrow(feed_forward(config_.parallel ? before : x))};
     } else {
       const ValueId x = resumed(layer, "after_feed_forward_norm");
       layer_ = -1;
@@ -137,11 +135,12 @@ class StepBuilder : private StepOps {
     positions_ = of_step("positions", Type::tensor(kIndex, {rows_}));
     return begun();
   }
-  // x with what the terms behind `layer` sum up to.
-  ValueId resumed(int64_t layer, const char* norm) {
+  // x with what the terms behind `layer` sum up to. `before`: x itself.
+  ValueId resumed(int64_t layer, const char* norm, ValueId* before = nullptr) {
     layer_ = layer;
     at("sum");
     const ValueId x = of_step("x", Type::tensor(kReal, {rows_, config_.hidden}));
+    if (before) *before = x;
     const ValueId sum = of_step("sum", Type::tensor(element_, {rows_, config_.hidden}));
     return plus(x, after(builder_.convert(sum, kReal), norm));
   }
@@ -176,20 +175,9 @@ class StepBuilder : private StepOps {
     function_.argument_attributes.back()["onnx.name"] = Attribute(std::move(name));
     return value;
   }
-  // Of the layer, or of the model outside its layers.
-  std::string weight_name(std::string_view part) const {
-    return layer_ < 0 ? std::string(part) : fmt::format("layers.{}.{}", layer_, part);
+  ValueId weight(std::string_view part) override {
+    return part_ ? part_weight(part) : weights_.at(weight_name(part));
   }
-  template <typename Part>
-  Matrix matrix_of(const std::string& name, Part&& part) {
-    if (!is_narrow(config_, weight_name(name))) return {part(name)};
-    const ValueId value = part(name);
-    return {value, part(name + kScale)};
-  }
-  Matrix matrix(const std::string& name) {
-    return matrix_of(name, [&](std::string_view part) { return weight(part); });
-  }
-  ValueId weight(std::string_view part) { return part_ ? part_weight(part) : weights_.at(weight_name(part)); }
 
   std::vector<ValueId> step() {
     ValueId x = begun();
@@ -227,7 +215,7 @@ class StepBuilder : private StepOps {
     find_positions(-1);
     std::vector<ValueId> results{x};
     const auto gathered = [&](const char* norm, int64_t cores) {
-      sent_.push_back(narrow(normed(x, norm)));
+      sent_.push_back(narrow(config_.norms_before ? normed(x, norm) : x));
       return argument(Type::tensor(element_, {cores * rows_, config_.hidden}),
                       fmt::format("gathered{}", sent_.size() / 2));
     };
@@ -272,6 +260,9 @@ class StepBuilder : private StepOps {
     const bool local = config_.has_local_rope() && (layer < 0 || config_.is_windowed(layer));
     const bool global = !config_.position_table && (layer < 0 || !local);
     if (global) turns_ = turns_of(weight("rope"), config_.rope_scale);
+    const bool grows = config_.query_growth != 0 && bucket_.context >= config_.query_growth_positions;
+    if (grows && (layer < 0 || config_.is_unturned(layer)))
+      growth_ = builder_.reshape(rows_of(weight(kQueryGrowth), positions_), {rows_});
     if (local) local_turns_ = turns_of(weight("local_rope"), config_.local_rope_scale);
     find_masks();
     find_runs();
@@ -325,10 +316,24 @@ class StepBuilder : private StepOps {
     const ValueId own = builder_.broadcast_in_dim(builder_.reshape(positions_, {n, t}), {n, t, s}, {0, 1});
     mask_ = builder_.compare(graph::ComparisonDirection::kLe, seen, own);
     if (config_.windowed.empty()) return;
+    if (config_.windows_are_chunks) return find_chunk_mask(seen);
     const ValueId behind = builder_.add(
         OpKind::subtract_, {own, builder_.splat(builder_.type(own), static_cast<double>(config_.window))});
     window_mask_ =
         builder_.add(OpKind::and_, {mask_, builder_.compare(graph::ComparisonDirection::kGt, seen, behind)});
+  }
+
+  // A token sees the positions from the last multiple of the window on.
+  void find_chunk_mask(ValueId seen) {
+    window_mask_ = mask_;
+    if (bucket_.context <= config_.window) return;
+    const ValueId size = builder_.splat(builder_.type(positions_), static_cast<double>(config_.window));
+    const ValueId first = binary(OpKind::subtract_, positions_, binary(OpKind::remainder_, positions_, size));
+    const Dims dims = builder_.type(seen).dims_vector();
+    const ValueId begin =
+        builder_.broadcast_in_dim(builder_.reshape(first, {bucket_.sequences, bucket_.tokens}), dims, {0, 1});
+    window_mask_ =
+        builder_.add(OpKind::and_, {mask_, builder_.compare(graph::ComparisonDirection::kGe, seen, begin)});
   }
 
   // `x` by the norm of that name: of the layer, or of the model outside its layers.
@@ -339,11 +344,6 @@ class StepBuilder : private StepOps {
                                : made;
   }
   ValueId after(ValueId x, const std::string& name) { return config_.norms_after ? normed(x, name) : x; }
-  ValueId over_rows(ValueId vector, ValueId x) {
-    const Dims dims = builder_.type(x).dims_vector();
-    return builder_.broadcast_in_dim(vector, dims, {static_cast<int64_t>(dims.size()) - 1});
-  }
-
   ValueId rms_normed(ValueId x, ValueId scale) {
     return decoder::rms_normed(builder_, x, scale, config_.norm_epsilon);
   }
@@ -354,7 +354,8 @@ class StepBuilder : private StepOps {
       const ValueId words = normed(words_, "attention_norm"), features = normed(x, "hidden_norm");
       return attended(narrow(builder_.concatenate({words, features}, 1)), results);
     }
-    return attended(narrow(config_.eagle ? x : normed(x, "attention_norm")), results);
+    const bool is_normed = config_.norms_before && !config_.eagle;
+    return attended(narrow(is_normed ? normed(x, "attention_norm") : x), results);
   }
   ValueId attended(ValueId in, std::vector<ValueId>& results) {
     const int64_t features = config_.head_features, queries = config_.heads, keys = config_.kv_heads;
@@ -362,17 +363,18 @@ class StepBuilder : private StepOps {
     const ValueId heads = builder_.reshape(projected(in, 0, turning * features), {rows_, turning, features});
     const ValueId v = projected(in, turning * features, keys * features);
     ValueId q, k;
+    const auto cut = [&](ValueId of, int64_t first, int64_t count) {
+      return builder_.slice(of, {0, first, 0}, {rows_, first + count, features});
+    };
     if (config_.qk_norm) {
-      q = narrow(
-          turned(rms_normed(builder_.slice(heads, {0, 0, 0}, {rows_, queries, features}), weight("q_norm"))));
-      k = narrow(turned(rms_normed(builder_.slice(heads, {0, queries, 0}, {rows_, queries + keys, features}),
-                                   weight("k_norm"))));
+      q = narrow(turned(normed_heads(cut(heads, 0, queries), "q_norm")));
+      k = narrow(turned(normed_heads(cut(heads, queries, keys), "k_norm")));
     } else {
-      const ValueId both =
-          narrow(turned(builder_.slice(heads, {0, 0, 0}, {rows_, queries + keys, features})));
-      q = builder_.slice(both, {0, 0, 0}, {rows_, queries, features});
-      k = builder_.slice(both, {0, queries, 0}, {rows_, queries + keys, features});
+      const ValueId both = narrow(behind_turns(turned(cut(heads, 0, turning))));
+      q = cut(both, 0, queries);
+      k = cut(both, queries, keys);
     }
+    if (growth_ && config_.is_unturned(layer_)) q = grown(q);
     const ValueId all_keys = context_of(pools_[static_cast<size_t>(2 * layer_)], k, results);
     const ValueId all_values = context_of(pools_[static_cast<size_t>(2 * layer_ + 1)], narrow(v), results);
     const ValueId weighed = weighed_values(q, all_keys, all_values);
@@ -380,8 +382,21 @@ class StepBuilder : private StepOps {
     return config_.output_bias ? biased(made, "output_bias") : made;
   }
 
-  ValueId biased(ValueId x, const char* name) {
-    return builder_.add(OpKind::add_, {x, over_rows(weight(name), x)});
+  // Of each head, or of all together.
+  ValueId normed_heads(ValueId heads, const char* name) {
+    if (!config_.qk_norm_of_all_heads) return rms_normed(heads, weight(name));
+    const Dims dims = builder_.type(heads).dims_vector();
+    return builder_.reshape(rms_normed(builder_.reshape(heads, {dims[0], dims[1] * dims[2]}), weight(name)),
+                            dims);
+  }
+  ValueId behind_turns(ValueId heads) {
+    if (!config_.qk_norm_of_turned || config_.is_unturned(layer_)) return heads;
+    const Type ones = Type::tensor(kReal, {config_.head_features});
+    return rms_normed(heads, builder_.splat(ones, 1.0));
+  }
+  ValueId grown(ValueId q) {
+    const ValueId growth = builder_.broadcast_in_dim(*growth_, builder_.type(q).dims_vector(), {0});
+    return narrow(binary(OpKind::multiply_, builder_.convert(q, kReal), growth));
   }
 
   // Columns of the product that gives queries, keys and values.
@@ -567,8 +582,9 @@ class StepBuilder : private StepOps {
   const char* feed_forward_norm() const { return config_.one_norm ? "attention_norm" : "feed_forward_norm"; }
   ValueId feed_forward(ValueId x) {
     at("feed_forward");
-    if (config_.experts > 0) return mixture(x);
-    const ValueId in = narrow(normed(x, feed_forward_norm()));
+    if (config_.has_experts(layer_))
+      return mixture(normed(x, "feed_forward_norm"), experts_taken_are_read(config_, bucket_));
+    const ValueId in = narrow(config_.norms_before ? normed(x, feed_forward_norm()) : x);
     return options_.cores_per_head == 1 ? fed_forward(in) : fed_forward_of_cores(in);
   }
   // Of the rows of all cores that share heads; the own ones of the sum.
@@ -589,130 +605,6 @@ class StepBuilder : private StepOps {
     return gated(in, matrix("gate_up"), matrix("down"));
   }
 
-  // What one choice of experts is: a row's expert as a number [rows] i32 and as ones and zeros, and its
-  // weight.
-  struct Choice {
-    ValueId number{}, one_hot{}, weight{};  // [rows], [rows, experts], [rows] f32
-  };
-
-  ValueId mixture(ValueId x) {
-    at("router");
-    const ValueId normal = normed(x, "feed_forward_norm");
-    ValueId scores = product(normal, {weight("router")});
-    if (config_.expert_biases()) scores = biased(scores, "router_bias");
-    const std::vector<Choice> choices = choices_of(scores);
-    at("experts");
-    const ValueId in = narrow(normal);
-    ValueId sum =
-        experts_taken_are_read(config_, bucket_) ? taken_experts(in, choices) : all_experts(in, choices);
-    if (config_.shared_features == 0) return sum;
-    at("shared_expert");
-    const ValueId share = builder_.add(OpKind::logistic_,
-                                       {builder_.reshape(product(normal, {weight("shared_gate")}), {rows_})});
-    return builder_.add(OpKind::add_,
-                        {sum, weighed(gated(in, matrix("shared_gate_up"), matrix("shared_down")), share)});
-  }
-
-  // The largest scores first, of equal ones the first.
-  std::vector<Choice> choices_of(ValueId scores) {
-    const int64_t n = config_.experts;
-    const Dims dims{rows_, n};
-    const Type all = Type::tensor(kReal, dims), numbers = Type::tensor(kIndex, dims);
-    const auto over_experts = [&](ValueId column) { return builder_.broadcast_in_dim(column, dims, {0}); };
-    const ValueId largest = over_experts(builder_.reduce(OpKind::maximum_, scores, {1}));
-    const ValueId raised =
-        builder_.add(OpKind::exponential_, {builder_.add(OpKind::subtract_, {scores, largest})});
-    const ValueId own =
-        builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}}, {numbers});
-    ValueId left = raised, total{};
-    std::vector<Choice> choices;
-    for (int64_t i = 0; i < config_.experts_taken; ++i) {
-      Choice choice;
-      const ValueId best = builder_.reduce(OpKind::maximum_, left, {1});
-      const ValueId is_best = builder_.compare(graph::ComparisonDirection::kEq, left, over_experts(best));
-      choice.number = builder_.reduce(
-          OpKind::minimum_,
-          builder_.add(OpKind::select_, {is_best, own, builder_.splat(numbers, static_cast<double>(n - 1))}),
-          {1});
-      const ValueId is_taken =
-          builder_.compare(graph::ComparisonDirection::kEq, own, over_experts(choice.number));
-      choice.one_hot = builder_.convert(is_taken, kReal);
-      choice.weight = best;
-      // Below every exponential, so that none is taken twice.
-      left = builder_.add(OpKind::select_, {is_taken, builder_.splat(all, -1.0), left});
-      total = i == 0 ? best : builder_.add(OpKind::add_, {total, best});
-      choices.push_back(choice);
-    }
-    if (!config_.expert_weights_sum_to_1) total = builder_.reduce(OpKind::add_, raised, {1});
-    for (Choice& choice : choices) choice.weight = builder_.add(OpKind::divide_, {choice.weight, total});
-    return choices;
-  }
-
-  // Every expert, with weight 0 for those that a row does not take.
-  ValueId all_experts(ValueId in, const std::vector<Choice>& choices) {
-    const Dims dims{rows_, config_.experts};
-    ValueId shares{};
-    for (const Choice& choice : choices) {
-      const ValueId share = builder_.add(
-          OpKind::multiply_, {choice.one_hot, builder_.broadcast_in_dim(choice.weight, dims, {0})});
-      shares = &choice == &choices.front() ? share : builder_.add(OpKind::add_, {shares, share});
-    }
-    ValueId sum{};
-    for (int64_t expert = 0; expert < config_.experts; ++expert) {
-      const ValueId made =
-          through_expert(in, [&](std::string_view name) { return rows_of_expert(name, expert); });
-      const ValueId share =
-          builder_.reshape(builder_.slice(shares, {0, expert}, {rows_, expert + 1}), {rows_});
-      sum = expert == 0 ? weighed(made, share) : builder_.add(OpKind::add_, {sum, weighed(made, share)});
-    }
-    return sum;
-  }
-  // `part`: one expert's rows of a weight.
-  template <typename Part>
-  ValueId through_expert(ValueId in, Part&& part) {
-    const auto matrix = [&](const std::string& name) { return matrix_of(name, part); };
-    if (!config_.expert_biases()) return gated(in, matrix("experts_gate_up"), matrix("experts_down"));
-    return gated_within(in, matrix("experts_gate_up"), part("experts_gate_up_bias"), matrix("experts_down"),
-                        part("experts_down_bias"));
-  }
-  ValueId rows_of_expert(std::string_view name, int64_t expert) {
-    const ValueId all = weight(name);
-    const int64_t rows = builder_.type(all).dim(0) / config_.experts, columns = builder_.type(all).dim(1);
-    return builder_.slice(all, {expert * rows, 0}, {(expert + 1) * rows, columns});
-  }
-
-  // Each row's own experts, whose weights are gathered by number.
-  ValueId taken_experts(ValueId in, const std::vector<Choice>& choices) {
-    std::vector<ValueId> rows;
-    for (int64_t row = 0; row < rows_; ++row) {
-      const ValueId own = builder_.slice(in, {row, 0}, {row + 1, config_.hidden});
-      ValueId sum{};
-      for (const Choice& choice : choices) {
-        const ValueId number = builder_.slice(choice.number, {row}, {row + 1});
-        const ValueId made =
-            through_expert(own, [&](std::string_view name) { return gathered(name, number); });
-        const ValueId share = builder_.slice(choice.weight, {row}, {row + 1});
-        const ValueId part = builder_.add(OpKind::multiply_,
-                                          {made, builder_.broadcast_in_dim(share, {1, config_.hidden}, {0})});
-        sum = &choice == &choices.front() ? part : builder_.add(OpKind::add_, {sum, part});
-      }
-      rows.push_back(sum);
-    }
-    if (rows.size() == 1) return rows[0];
-    return builder_.concatenate(rows, 0);
-  }
-  ValueId gathered(std::string_view name, ValueId expert) {
-    const ValueId all = weight(name);
-    const int64_t rows = builder_.type(all).dim(0) / config_.experts;
-    const Type numbers = Type::tensor(kIndex, {rows});
-    const ValueId own =
-        builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{0})}}, {numbers});
-    const ValueId first = builder_.add(
-        OpKind::multiply_,
-        {builder_.broadcast_in_dim(expert, {rows}, {0}), builder_.splat(numbers, static_cast<double>(rows))});
-    return rows_of(all, builder_.add(OpKind::add_, {first, own}));
-  }
-
   const Bucket& bucket_;
   const Pool& pool_;
   const StepOptions options_;
@@ -720,6 +612,7 @@ class StepBuilder : private StepOps {
   ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, context_runs_{}, last_{}, mask_{},
       window_mask_{}, features_{}, words_{}, sampling_{};
   Turns turns_, local_turns_;
+  std::optional<ValueId> growth_;  // of queries that are not turned, [rows] f32
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_, sent_;  // to other ranks and cores
   std::optional<PartGraph> part_;      // where one is made

@@ -73,6 +73,8 @@ struct Weight {
   std::vector<int64_t> tensors = {};  // columns of the checkpoint's matrices that lie side by side in it
 };
 
+// Config::query_growth, of each position.
+inline const std::string kQueryGrowth = "query_growth";
 // An EAGLE-3 head's fc, in its model (Config::feature_layers).
 inline const std::string kFeatureWeight = "features_fc";
 

@@ -71,6 +71,7 @@ bool has_same_graph(const Config& config, PartKind kind, int64_t one, int64_t ot
   if (kind == PartKind::kAttention && (config.is_windowed(one) != config.is_windowed(other) ||
                                        config.is_unturned(one) != config.is_unturned(other)))
     return false;
+  if (kind == PartKind::kFeedForward && config.has_experts(one) != config.has_experts(other)) return false;
   const auto narrow = [&](int64_t layer) {
     std::vector<std::string_view> matrices = narrow_matrices(config, layer);
     std::erase_if(matrices, [&](std::string_view part) {
@@ -198,7 +199,8 @@ void expect_whole_blocks(const Config& config, int64_t ranks) {
                 "fewer ranks, or weights of another type");
   };
   expect(part.query_features(), "output", "features of queries");
-  if (part.experts == 0) return expect(part.feed_forward, "down", "features between two products");
+  expect(part.feed_forward, "down", "features between two products");
+  if (part.experts == 0) return;
   expect(part.expert_features, "experts_down", "features between two products");
   if (part.shared_features > 0) expect(part.shared_features, "shared_down", "features of the shared expert");
 }
@@ -206,9 +208,9 @@ void expect_whole_blocks(const Config& config, int64_t ranks) {
 }  // namespace
 
 void expect_ranks(const Config& config, int64_t ranks) {
-  if (ranks > 1 && config.parallel)
+  if (ranks > 1 && config.qk_norm_of_all_heads)
     throw Fault(FaultKind::kNotModelled, "decoder.ranks",
-                "ranks of a model whose attention and feed-forward layers read the same features",
+                "ranks of a model whose queries and keys are normed over all heads",
                 "one rank; opentrn step-times CONFIG.json --ranks has their time");
   const auto fits = [&](int64_t n) {
     return config.heads % n == 0 && (config.kv_heads % n == 0 || n % config.kv_heads == 0);

@@ -29,6 +29,29 @@ void StepOps::at(const char* part) {
   builder_.set_location(module_.intern(std::move(location)));
 }
 
+std::string StepOps::weight_name(std::string_view part) const {
+  return layer_ < 0 ? std::string(part) : fmt::format("layers.{}.{}", layer_, part);
+}
+
+Matrix StepOps::matrix_of(const std::string& name, const WeightOf& part) {
+  if (!is_narrow(config_, weight_name(name))) return {part(name)};
+  const ValueId value = part(name);
+  return {value, part(name + kScale)};
+}
+
+Matrix StepOps::matrix(const std::string& name) {
+  return matrix_of(name, [&](std::string_view part) { return weight(part); });
+}
+
+graph::ValueId StepOps::biased(ValueId x, const char* name) {
+  return binary(OpKind::add_, x, over_rows(weight(name), x));
+}
+
+graph::ValueId StepOps::over_rows(ValueId vector, ValueId x) {
+  const Dims dims = builder_.type(x).dims_vector();
+  return builder_.broadcast_in_dim(vector, dims, {static_cast<int64_t>(dims.size()) - 1});
+}
+
 graph::ValueId StepOps::scaled(ValueId value, double factor) {
   return binary(OpKind::multiply_, value, builder_.splat(builder_.type(value), factor));
 }

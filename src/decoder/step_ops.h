@@ -1,8 +1,10 @@
 // What the graph of a step is put together of: products with weights, activations and feed-forward layers.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decoder/config.h"
@@ -17,14 +19,30 @@ struct Matrix {
   std::optional<graph::ValueId> scale = {};
 };
 
+inline constexpr graph::ElementType kReal = graph::ElementType::kF32, kIndex = graph::ElementType::kI32;
+// What masked scores become: exp gives 0, and no sum overflows.
+inline constexpr double kMasked = -1e30;
+
 // Real numbers are f32; `element` is what products read.
 class StepOps {
  public:
   StepOps(const Config& config, graph::ElementType element);
+  virtual ~StepOps() = default;
 
  protected:
   using ValueId = graph::ValueId;
   using Dims = std::vector<int64_t>;
+
+  // By its part of the layer, or of the model outside its layers: "qkv", "norm".
+  virtual ValueId weight(std::string_view part) = 0;
+  std::string weight_name(std::string_view part) const;
+  // A matrix that may be narrow. `part`: gives the weight of a name, and of its scales.
+  using WeightOf = std::function<ValueId(std::string_view)>;
+  Matrix matrix_of(const std::string& name, const WeightOf& part);
+  Matrix matrix(const std::string& name);
+  // x with a row of that name added to each of its own.
+  ValueId biased(ValueId x, const char* name);
+  ValueId over_rows(ValueId vector, ValueId x);
 
   // Ops that follow are of this part of the layer, or of the model outside its layers.
   void at(const char* part);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -43,7 +44,7 @@ constexpr NameRow kNames[] = {
     {"fc_bias", "", "fc.bias"},
 };
 
-// Where Gemma 2 and 3, which norm what a layer gives, have other names.
+// Where Gemma 2 and 3 and OLMo 2, which norm what a layer gives, have other names.
 constexpr NameRow kNormsAfter[] = {
     {"after_attention_norm", "", "model.layers.{}.post_attention_layernorm.weight"},
     {"feed_forward_norm", "", "model.layers.{}.pre_feedforward_layernorm.weight"},
@@ -86,13 +87,31 @@ constexpr NameRow kGptOss[] = {
     {"experts_gate_up_bias", "", "model.layers.{}.mlp.experts.gate_up_proj_bias"},
     {"experts_down_bias", "blk.{}.ffn_down_exps.bias", "model.layers.{}.mlp.experts.down_proj_bias"},
 };
-// Phi-3's, in which several parts lie below each other.
-constexpr NameRow kFused[] = {
+// Of files in which several parts lie below each other.
+constexpr NameRow kFusedQkv[] = {
     {"q", "", "model.layers.{}.self_attn.qkv_proj.weight"},
     {"k", "", "model.layers.{}.self_attn.qkv_proj.weight"},
     {"v", "", "model.layers.{}.self_attn.qkv_proj.weight"},
+};
+constexpr NameRow kFusedGateUp[] = {
     {"gate", "", "model.layers.{}.mlp.gate_up_proj.weight"},
     {"up", "", "model.layers.{}.mlp.gate_up_proj.weight"},
+};
+constexpr NameRow kLlama4[] = {
+    {"gate", "", "model.layers.{}.feed_forward.gate_proj.weight"},
+    {"up", "", "model.layers.{}.feed_forward.up_proj.weight"},
+    {"down", "", "model.layers.{}.feed_forward.down_proj.weight"},
+    {"router", "", "model.layers.{}.feed_forward.router.weight"},
+    {"experts_gate_up", "", "model.layers.{}.feed_forward.experts.gate_up_proj"},
+    {"experts_down", "", "model.layers.{}.feed_forward.experts.down_proj"},
+    {"shared_expert_gate", "", "model.layers.{}.feed_forward.shared_expert.gate_proj.weight"},
+    {"shared_expert_up", "", "model.layers.{}.feed_forward.shared_expert.up_proj.weight"},
+    {"shared_expert_down", "", "model.layers.{}.feed_forward.shared_expert.down_proj.weight"},
+};
+constexpr NameRow kGlm4[] = {
+    {"after_attention_norm", "", "model.layers.{}.post_self_attn_layernorm.weight"},
+    {"feed_forward_norm", "", "model.layers.{}.post_attention_layernorm.weight"},
+    {"after_feed_forward_norm", "", "model.layers.{}.post_mlp_layernorm.weight"},
 };
 // GPT-2's; files have them with "transformer." in front, or without.
 constexpr NameRow kGpt2[] = {
@@ -181,6 +200,8 @@ constexpr NameRow kPhi[] = {
 std::span<const NameRow> table_of(FileNames names) {
   switch (names) {
     case FileNames::kLlama: return kNames;
+    case FileNames::kLlama4: return kLlama4;
+    case FileNames::kGlm4: return kGlm4;
     case FileNames::kGpt2: return kGpt2;
     case FileNames::kGptNeoX: return kGptNeoX;
     case FileNames::kOpt: return kOpt;
@@ -194,19 +215,21 @@ std::span<const NameRow> table_of(FileNames names) {
 
 std::string tensor_name(const Config& config, Names names, std::string_view part, std::string_view layer,
                         int64_t expert) {
-  std::span<const NameRow> table = table_of(config.names);
-  if (std::ranges::find(table, part, &NameRow::part) == table.end()) table = kNames;
-  const std::span<const NameRow> mixture =
-      config.architecture == "llama" ? std::span<const NameRow>(kMixtral) : kQwenMoe;
-  if (config.expert_biases() && std::ranges::find(kGptOss, part, &NameRow::part) != std::end(kGptOss))
-    table = kGptOss;
-  else if (config.experts > 0 && std::ranges::find(mixture, part, &NameRow::part) != mixture.end())
-    table = mixture;
-  if (config.fused && std::ranges::find(kFused, part, &NameRow::part) != std::end(kFused)) table = kFused;
-  if (config.norms_after && std::ranges::find(kNormsAfter, part, &NameRow::part) != std::end(kNormsAfter))
-    table = kNormsAfter;
-  const auto row = std::ranges::find(table, part, &NameRow::part);
-  OPENTRN_CHECK(row != table.end(), "no name for {}", part);
+  // The first of these that has the part.
+  std::vector<std::span<const NameRow>> tables;
+  if (config.names != FileNames::kLlama) tables.push_back(table_of(config.names));
+  if (config.expert_biases()) tables.push_back(kGptOss);
+  if (config.fused_qkv) tables.push_back(kFusedQkv);
+  if (config.fused_gate_up) tables.push_back(kFusedGateUp);
+  if (config.norms_after) tables.push_back(kNormsAfter);
+  if (config.experts > 0)
+    tables.push_back(config.architecture == "llama" ? std::span<const NameRow>(kMixtral) : kQwenMoe);
+  tables.push_back(kNames);
+  const NameRow* row = nullptr;
+  for (const std::span<const NameRow> table : tables)
+    if (const auto found = std::ranges::find(table, part, &NameRow::part); !row && found != table.end())
+      row = &*found;
+  OPENTRN_CHECK(row, "no name for {}", part);
   return fmt::format(fmt::runtime(names == Names::kGguf ? row->gguf : row->hugging_face), layer, expert);
 }
 

@@ -19,7 +19,7 @@ TEST(Checkpoint, TensorsHaveTheNamesThatAreRead) {
 
 TEST(Checkpoint, RowsOfAHeadThatTakeTurnsAreTwoHalves) {
   const int64_t rows[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};  // two heads of six features
-  for (int64_t row = 0; row < 12; ++row) EXPECT_EQ(interleaved_row(row, 6), rows[row]);
+  for (int64_t row = 0; row < 12; ++row) EXPECT_EQ(interleaved_row(row, 6, 6), rows[row]);
 }
 
 TEST(Checkpoint, AnArchitectureHasAClass) {

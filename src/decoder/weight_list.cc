@@ -40,9 +40,10 @@ void add_mixture(std::vector<Weight>& list, const Config& config, const std::str
   };
   const int64_t hidden = config.hidden, features = config.expert_features, shared = config.shared_features;
   add("router", ElementType::kF32, hidden, config.experts);
-  // gpt-oss's files have the two in turns, in one matrix.
-  const std::vector<int64_t> gate_up =
-      config.expert_biases() ? std::vector<int64_t>{2 * features} : std::vector<int64_t>{features, features};
+  // gpt-oss's files have the two in turns, in one matrix, and Llama 4's side by side in one.
+  const std::vector<int64_t> gate_up = config.expert_biases() || config.stacked_experts
+                                           ? std::vector<int64_t>{2 * features}
+                                           : std::vector<int64_t>{features, features};
   add_read("experts_gate_up", config.experts, hidden, gate_up);
   add_read("experts_down", config.experts, features, {hidden});
   if (config.expert_biases()) {
@@ -51,7 +52,7 @@ void add_mixture(std::vector<Weight>& list, const Config& config, const std::str
     add("experts_down_bias", ElementType::kF32, config.experts, hidden);
   }
   if (shared == 0) return;
-  add("shared_gate", ElementType::kF32, hidden, 1);
+  if (!config.experts_of_inputs) add("shared_gate", ElementType::kF32, hidden, 1);
   add_read("shared_gate_up", 1, hidden, {shared, shared});
   add_read("shared_down", 1, shared, {hidden});
 }
@@ -83,37 +84,39 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
   else
     rope("rope");
   if (config.has_local_rope()) rope("local_rope");
+  if (config.query_growth != 0)
+    list.push_back({kQueryGrowth, Type::tensor(ElementType::kF32, {config.context, 1})});
   if (config.eagle && !config.eagle3) matrix("fc", 2 * config.hidden, config.hidden);
   if (config.fc_bias) vector("fc_bias", config.hidden);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const auto named = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
-    if (!config.eagle || config.eagle3) norm(named("attention_norm"));
+    if (config.norms_before && (!config.eagle || config.eagle3)) norm(named("attention_norm"));
     if (config.eagle3) norm(named("hidden_norm"));
     const int64_t queries = config.query_features(), keys = config.kv_features();
     read(named("qkv"), config.eagle3 ? 2 * config.hidden : config.hidden,
-         config.by_rows || config.by_heads || config.fused ? std::vector<int64_t>{config.qkv_features()}
-                                                           : std::vector<int64_t>{queries, keys, keys});
+         config.by_rows || config.by_heads || config.fused_qkv ? std::vector<int64_t>{config.qkv_features()}
+                                                               : std::vector<int64_t>{queries, keys, keys});
     if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
     if (config.qk_norm) {
-      vector(named("q_norm"), config.head_features);
-      vector(named("k_norm"), config.head_features);
+      vector(named("q_norm"), config.qk_norm_of_all_heads ? queries : config.head_features);
+      vector(named("k_norm"), config.qk_norm_of_all_heads ? keys : config.head_features);
     }
     if (config.sinks) vector(named("sinks"), config.heads);
     read(named("output"), config.query_features(), {config.hidden});
     if (config.output_bias) vector(named("output_bias"), config.hidden);
     if (config.norms_after) norm(named("after_attention_norm"));
-    if (!config.one_norm) norm(named("feed_forward_norm"));
+    if (config.norms_before && !config.one_norm) norm(named("feed_forward_norm"));
     if (!config.gated) {
       read(named("up"), config.hidden, {config.feed_forward});
       if (config.feed_forward_biases) vector(named("up_bias"), config.feed_forward);
-    } else if (config.experts == 0) {
+    } else if (!config.has_experts(layer)) {
       read(named("gate_up"), config.hidden,
-           config.fused ? std::vector<int64_t>{2 * config.feed_forward}
-                        : std::vector<int64_t>{config.feed_forward, config.feed_forward});
+           config.fused_gate_up ? std::vector<int64_t>{2 * config.feed_forward}
+                                : std::vector<int64_t>{config.feed_forward, config.feed_forward});
     } else {
       add_mixture(list, config, named(""), element);
     }
-    if (config.experts == 0) read(named("down"), config.feed_forward, {config.hidden});
+    if (!config.has_experts(layer)) read(named("down"), config.feed_forward, {config.hidden});
     if (config.feed_forward_biases) vector(named("down_bias"), config.hidden);
     if (config.norms_after) norm(named("after_feed_forward_norm"));
   }

@@ -123,13 +123,14 @@ class Loader {
     if (name == "local_rope")
       return tasks_.push_back(
           [this, target] { turns(target, config_.local_rope_base, config_.local_rope_divisors); });
+    if (name == kQueryGrowth) return tasks_.push_back([this, target] { growths(target); });
     size_t dot = name.rfind('.');
     layer_ = dot == std::string::npos ? std::string() : name.substr(7, dot - 7);
     const std::string part = dot == std::string::npos ? name : name.substr(dot + 1);
     const int64_t hidden = config_.hidden, q = config_.query_features(), kv = config_.kv_features();
     if (part == "embedding") return rows("embedding", target, config_.vocabulary, hidden);
     if (part == "head")
-      return columns(config_.tied ? "embedding" : "head", target, hidden, config_.head_words(), 0,
+      return columns(is_tied() ? "embedding" : "head", target, hidden, config_.head_words(), 0,
                      config_.head_words());
     if (part == "fc") return columns("fc", target, 2 * hidden, hidden, 0, hidden);
     if (part == "positions") {
@@ -190,8 +191,17 @@ class Loader {
     if (config_.by_rows && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))) return true;
     if (config_.by_heads && (name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias")))
       return true;
-    if (config_.tied && name == "embed_out.weight") return true;
-    return config_.tied && name == "lm_head.weight";
+    if (config_.beside_images && is_of_images(name)) return true;
+    return config_.tied && (name == "embed_out.weight" || name == "lm_head.weight");
+  }
+
+  static bool is_of_images(std::string_view name) {
+    constexpr std::string_view kModel = "model.";
+    if (name.starts_with(kModel)) name.remove_prefix(kModel.size());
+    for (const std::string_view tower :
+         {"vision_tower.", "vision_model.", "visual.", "multi_modal_projector.", "image_newline"})
+      if (name.starts_with(tower)) return true;
+    return false;
   }
 
   void gate_up(const char* gate, const char* up, Target target, int64_t features, int64_t first_row) {
@@ -204,6 +214,13 @@ class Loader {
     const int64_t hidden = config_.hidden, features = config_.expert_features,
                   shared = config_.shared_features;
     if (config_.expert_biases() && begin_gpt_oss(part, target)) return true;
+    if (config_.stacked_experts && part.starts_with("experts_")) {
+      const int64_t depth = part == "experts_down" ? features : hidden;
+      const int64_t count = part == "experts_down" ? hidden : 2 * features;
+      placed_rows(tensor(part, {config_.experts, depth, count}), target, config_.experts * depth, count,
+                  count, [](int64_t column) { return column; });
+      return true;
+    }
     if (part == "router")
       columns("router", target, hidden, config_.experts, 0, config_.experts);
     else if (part == "shared_gate")
@@ -289,15 +306,28 @@ class Loader {
     return tensor_name(config_, names, part, layer_, expert_);
   }
 
-  const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
-    const std::string name = name_of(part);
+  // Files of models with images say at two places, and not alike, whether they tie; transformers 5 does where
+  // there is no head.
+  bool is_tied() const { return config_.beside_images ? !find(name_of("head")) : config_.tied; }
+
+  // By its name, or by that of files that have the model inside another.
+  const StoredTensor* find(const std::string& name) const {
+    constexpr std::string_view kModel = "model.", kFirst = "model.layers.0.";
     const StoredTensor* found = tensors_.find(name);
     if (!found && config_.by_rows) found = tensors_.find("transformer." + name);
-    if (!found && config_.eagle && name.starts_with("model."))  // as EAGLE's authors publish heads
-      found = tensors_.find(std::string_view(name).substr(6));
-    constexpr std::string_view kFirst = "model.layers.0.";
+    if (!found && config_.eagle && name.starts_with(kModel))  // as EAGLE's authors publish heads
+      found = tensors_.find(std::string_view(name).substr(kModel.size()));
     if (!found && config_.eagle3 && name.starts_with(kFirst))
       found = tensors_.find(fmt::format("midlayer.{}", name.substr(kFirst.size())));
+    if (!found && config_.beside_images) found = tensors_.find("language_model." + name);
+    if (!found && config_.beside_images && name.starts_with(kModel))
+      found = tensors_.find(fmt::format("model.language_model.{}", name.substr(kModel.size())));
+    return found;
+  }
+
+  const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
+    const std::string name = name_of(part);
+    const StoredTensor* found = find(name);
     // Of a table of positions those are read that programs reach.
     const bool longer =
         found && part == "positions" && found->shape.size() == 2 && found->shape[0] > shape[0];
@@ -364,25 +394,25 @@ class Loader {
                                : flat  ? tensor(part, {depth})
                                        : tensor(part, {in_file.whole, depth});
     const int64_t first_of_file = stacked ? expert_ * count : 0;
-    const bool turned = of_gguf && config_.rows_interleaved && (part == "q" || part == "k");
     Adapter::Change change;
     // A tied head's table is read by rows, too: an adapter of it would change one of the two.
     if (adapter_ && part != "embedding")
       change = adapter_->of(name_of(part, Names::kHuggingFace), in_file.whole, depth, from);
     transposed(
-        [this, &from, first_of_file, turned, in_file](int64_t row, std::span<float> values) {
-          from.decode_rows(
-              first_of_file + (turned ? interleaved_row(row, config_.head_features) : in_file.row(row)),
-              values);
+        [&from, first_of_file, in_file](int64_t row, std::span<float> values) {
+          from.decode_rows(first_of_file + in_file.row(row), values);
         },
-        target, depth, count, first, width, first_row, change, in_file);
+        target, depth, count, first, width, first_row, change, place_in_adapter(in_file));
   }
 
   // Which rows of a file's matrix a part is: `whole` rows, the part's from `first` on, or, with a stride,
-  // those of each head from `first` on behind the rows of the heads before it.
+  // those of each head from `first` on behind the rows of the heads before it. With `interleaved` features of
+  // each head the rows of the two halves of these lie in turns.
   struct Place {
-    int64_t whole, first, stride = 0, of_head = 0;
+    int64_t whole, first, stride = 0, of_head = 0, interleaved = 0;
+    bool is_in_order() const { return stride == 0 && interleaved == 0; }
     int64_t row(int64_t r) const {
+      if (interleaved > 0) return first + interleaved_row(r, of_head, interleaved);
       return stride == 0 ? first + r : r / of_head * stride + first + r % of_head;
     }
   };
@@ -392,9 +422,15 @@ class Loader {
     const bool is_q = part == "q" || part == "q_bias", is_k = part == "k" || part == "k_bias";
     const bool is_one_of_three = is_q || is_k || part == "v" || part == "v_bias";
     if (config_.by_heads && is_one_of_three) return {3 * q, is_q ? 0 : is_k ? d : 2 * d, 3 * d, d};
-    if (config_.fused && is_one_of_three) return {q + 2 * kv, is_q ? 0 : is_k ? q : q + kv};
-    if (config_.fused && (part == "gate" || part == "up")) return {2 * f, part == "gate" ? 0 : f};
+    if (config_.fused_qkv && is_one_of_three) return {q + 2 * kv, is_q ? 0 : is_k ? q : q + kv};
+    if (config_.fused_gate_up && (part == "gate" || part == "up")) return {2 * f, part == "gate" ? 0 : f};
+    if (config_.rows_interleaved && (is_q || is_k)) return {count, 0, 0, d, config_.rope_features()};
     return {count, 0};
+  }
+  // An adapter's rows lie as those of Hugging Face's file, which are not in turns where llama.cpp's are.
+  Place place_in_adapter(Place in_file) const {
+    if (names_ == Names::kGguf) in_file.interleaved = 0;
+    return in_file;
   }
 
   // `read`: decodes row r of a matrix [count, depth], which becomes column first + r.
@@ -412,8 +448,8 @@ class Loader {
           for (int64_t i = 0; i < together; ++i)
             read(r + i,
                  std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
-          for (int64_t i = 0; change && i < together; i += in_file.stride == 0 ? together : 1)
-            change.add_to(in_file.row(r + i), in_file.stride == 0 ? together : 1,
+          for (int64_t i = 0; change && i < together; i += in_file.is_in_order() ? together : 1)
+            change.add_to(in_file.row(r + i), in_file.is_in_order() ? together : 1,
                           std::span(values).subspan(static_cast<size_t>(i * depth)));
           for (int64_t d = 0; d < depth; ++d)
             for (int64_t i = 0; i < together; ++i)
@@ -426,14 +462,9 @@ class Loader {
     const Place in_file = place_in_file(part, size);
     const StoredTensor& from = tensor(part, {in_file.whole});
     const float more = config_.norms_less_one && part.ends_with("norm") ? 1.0f : 0.0f;
-    const bool turned =
-        names_ == Names::kGguf && config_.rows_interleaved && (part == "q_bias" || part == "k_bias");
     const std::vector<float> values = from.decoded();
     for (int64_t i = 0; i < size; ++i)
-      target.put(
-          first + i,
-          values[static_cast<size_t>(turned ? interleaved_row(i, config_.head_features) : in_file.row(i))] +
-              more);
+      target.put(first + i, values[static_cast<size_t>(in_file.row(i))] + more);
   }
 
   const std::vector<double>& rope_divisors() const {
@@ -462,6 +493,14 @@ class Loader {
     }
   }
 
+  void growths(Target target) const {
+    for (int64_t position = 0; position < config_.context; ++position) {
+      const int64_t spans = (position + 1) / config_.query_growth_positions;
+      target.put(position,
+                 static_cast<float>(1 + config_.query_growth * std::log1p(static_cast<double>(spans))));
+    }
+  }
+
   const Config& config_;
   const TensorTable& tensors_;
   Names names_;
@@ -475,9 +514,9 @@ class Loader {
 
 }  // namespace
 
-int64_t interleaved_row(int64_t row, int64_t head_features) {
-  const int64_t head = row / head_features, feature = row % head_features, half = head_features / 2;
-  return head * head_features + feature % half * 2 + feature / half;
+int64_t interleaved_row(int64_t row, int64_t head_features, int64_t turned) {
+  const int64_t feature = row % head_features, half = turned / 2;
+  return feature >= turned ? row : row - feature + feature % half * 2 + feature / half;
 }
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,

@@ -17,7 +17,7 @@ namespace opentrn::decoder {
 
 // Row of a file that holds feature `row` of a matrix of queries or keys: llama.cpp lays the two halves of a
 // head's features in turns (Config::rows_interleaved).
-int64_t interleaved_row(int64_t row, int64_t head_features);
+int64_t interleaved_row(int64_t row, int64_t head_features, int64_t turned);
 
 using GivenWeights = std::map<std::string, std::shared_ptr<sim::Buffer>>;
 

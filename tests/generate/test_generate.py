@@ -17,6 +17,7 @@ from opentrn.cli import commands as cli
 from opentrn.errors import InputError, MissingModule, NotModelled
 from opentrn.generate import LanguageModel, Sampling
 from opentrn.generate.source import PACKAGED, find
+from opentrn.generate.text import text_of_folder
 from opentrn.generate.tokenizer import ChatTemplate, tokenizer_of
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -251,6 +252,28 @@ def test_templates_run_in_a_sandbox() -> None:
         with pytest.raises(InputError) as caught:
             ChatTemplate(source, "", "").prompt([])
         assert caught.value.label == "generate.template"
+
+
+def test_templates_that_read_parts_are_given_parts() -> None:
+    llava = (
+        "{% for m in messages %}{% for part in m['content'] | selectattr('type', 'equalto', 'text') %}"
+        "{{ part.text }}{% endfor %};{% endfor %}"
+    )
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None, "tool_calls": []}]
+    assert ChatTemplate(llava, "", "").prompt(said[:1]) == "a;"
+    both = (
+        "{% if messages[0].content is string %}text{% else %}{% for p in messages[0].content %}{% endfor %}{% endif %}"
+    )
+    assert ChatTemplate(both, "", "").prompt(said[:1]) == "text"
+
+
+def test_what_folders_of_models_with_images_say_elsewhere(tmp_path: Path) -> None:
+    _tokenizer().save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    (tmp_path / "config.json").write_text('{"text_config": {"eos_token_id": [2, 3]}}')
+    (tmp_path / "chat_template.json").write_text('{"chat_template": "{{ messages }}"}')
+    text = text_of_folder(tmp_path)
+    assert (text.template, list(text.stop_tokens)) == ("{{ messages }}", [2, 3])
 
 
 # -- files

@@ -83,13 +83,15 @@ def text_of_folder(folder: Path) -> Text:
     except Exception as error:  # the library raises this class itself
         raise InputError(f"{shown(file)} is not a tokenizer: {error}", label="generate.tokenizer") from error
     config = _json(folder / "tokenizer_config.json")
-    template = config.get("chat_template", "")
+    template = config.get("chat_template", _json(folder / "chat_template.json").get("chat_template", ""))
     if isinstance(template, list):
         template = next((row.get("template", "") for row in template if row.get("name") == "default"), "")
     if (folder / "chat_template.jinja").is_file():
         template = (folder / "chat_template.jinja").read_text(encoding="utf-8")
     eos = _word(config.get("eos_token"))
-    stated = _json(folder / "config.json") | _json(folder / "generation_config.json")
+    of_model = _json(folder / "config.json")
+    inside = of_model.get("text_config")  # of a model that reads images, too
+    stated = (inside if isinstance(inside, dict) else {}) | of_model | _json(folder / "generation_config.json")
     ends = stated.get("eos_token_id")
     stop = {end for end in (ends if isinstance(ends, list) else [ends]) if isinstance(end, int)}
     if (number := made.token_to_id(eos)) is not None:

@@ -100,6 +100,28 @@ def _strings(metadata: Mapping[str, Any], key: str) -> Sequence[str]:
     return found
 
 
+def _reads_parts(template: Any) -> bool:
+    """Whether a parsed template goes through a list of parts of each content, and takes no text in its place.
+
+    Some of models with images do (LLaVA's); text would be left out without a word.
+    """
+    from jinja2 import nodes
+
+    def is_content(node: Any) -> bool:
+        while isinstance(node, nodes.Filter):
+            node = node.node
+        key = node.arg if isinstance(node, nodes.Getitem) else None
+        return getattr(node, "attr", getattr(key, "value", None)) == "content"
+
+    asks = any(test.name == "string" for test in template.find_all(nodes.Test))
+    return not asks and any(is_content(loop.iter) for loop in template.find_all(nodes.For))
+
+
+def _in_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = message.get("content")
+    return {**message, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else message
+
+
 class ChatTemplate:
     """A chat template in Jinja, run as transformers runs it: in a sandbox, without access to Python's objects."""
 
@@ -125,6 +147,7 @@ class ChatTemplate:
         self._error = TemplateError
         try:
             self._template = environment.from_string(source)
+            self._reads_parts = _reads_parts(environment.parse(source))
         except TemplateSyntaxError as error:
             raise InputError(f"the chat template is malformed: {error}", label="generate.template") from error
 
@@ -133,6 +156,8 @@ class ChatTemplate:
 
         `tools`: for templates that have a place for them.
         """
+        if self._reads_parts:
+            messages = [_in_parts(message) for message in messages]
         try:
             return self._template.render(messages=messages, tools=tools, add_generation_prompt=True, **self._words)
         except (self._error, TypeError) as error:  # TypeError: a template that adds what is no text

@@ -1,0 +1,41 @@
+// A mixture of experts in place of a layer's feed-forward part.
+#pragma once
+
+#include <vector>
+
+#include "decoder/step_ops.h"
+
+namespace opentrn::decoder {
+
+class ExpertOps : public StepOps {
+ public:
+  using StepOps::StepOps;
+
+ protected:
+  // What the experts make of normed rows [rows, hidden] f32. `taken_are_read`: those weights are gathered
+  // that a row takes, in place of reading all.
+  ValueId mixture(ValueId normal, bool taken_are_read);
+
+ private:
+  // What one choice of experts is: a row's expert as a number [rows] i32 and as ones and zeros, and its
+  // weight.
+  struct Choice {
+    ValueId number{}, one_hot{}, weight{};  // [rows], [rows, experts], [rows] f32
+  };
+
+  ValueId shared(ValueId normal);
+  // The largest scores first, of equal ones the first.
+  std::vector<Choice> choices_of(ValueId scores);
+  // Every expert, with weight 0 for those that a row does not take.
+  ValueId all_experts(ValueId in, const std::vector<Choice>& choices);
+  // Each row's own experts, whose weights are gathered by number.
+  ValueId taken_experts(ValueId in, const std::vector<Choice>& choices);
+  // `share`: [rows], of each row's `in` or of what the expert makes of it. `part`: one expert's rows of a
+  // weight.
+  ValueId weighed_expert(ValueId in, ValueId share, const WeightOf& part);
+  ValueId through_expert(ValueId in, const WeightOf& part);
+  ValueId rows_of_expert(std::string_view name, int64_t expert);
+  ValueId gathered(std::string_view name, ValueId expert);
+};
+
+}  // namespace opentrn::decoder
