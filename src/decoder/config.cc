@@ -349,6 +349,7 @@ Config part_of(const Config& config, int64_t ranks) {
   part.expert_features = share(config.expert_features);
   part.shared_features = share(config.shared_features);
   part.vocabulary = share(config.vocabulary);
+  part.words.resize(static_cast<size_t>(share(static_cast<int64_t>(config.words.size()))));
   return part;
 }
 

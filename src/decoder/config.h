@@ -116,7 +116,8 @@ struct Config {
   // logits of its own.
   bool eagle3 = false;
   bool norm_before_residual = false;  // what is added behind attention are the normed features
-  // The tokens that its logits are of; empty: all of the vocabulary.
+  // The tokens that its logits are of; empty: all of the vocabulary. Of a rank's part their number alone
+  // means something.
   std::vector<int32_t> words;
   // A step also gives what such a head reads: of a model the normed features of all its tokens, of an EAGLE
   // head its result behind each last token.

@@ -180,6 +180,7 @@ Config config_of_cohere(const Json& json, Family family) {
   if (!(scale > 0)) refuse_config(fmt::format("logit_scale is {}; a number above 0 is read", scale));
   config.logit_divisor = 1 / scale;
   if (boolean(json, "use_qk_norm", false)) refuse_architecture("layer norms of queries and keys");
+  config.head_features = integer(json, "head_dim", config.head_features);
   if (family == Family::kCohere) return config;
   add_windows(config, json, integer(json, "sliding_window_pattern", 4));
   // Layers that see everything know no positions.

@@ -174,6 +174,9 @@ std::unique_ptr<Engine> eagle_engine(const Checkpoint& file, const Engine& model
   if (!has(file.tensors, "embed_tokens.weight")) given.emplace("embedding", model.weight("embedding"));
   options.generation = model.options().generation;
   options.element = model.options().element;
+  options.ranks = model.options().ranks;
+  options.cores_per_rank = model.options().cores_per_rank;
+  options.instance = model.options().instance;
   auto weights =
       load_weights(config, file.tensors, Names::kHuggingFace, options.element, /*adapter=*/nullptr, given);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));

@@ -22,7 +22,8 @@ GivenWeights give_features(const import::weights::Checkpoint& head, Config& mode
                            graph::ElementType element);
 
 // For guesses of `model`, whose Config give_features() made. Embeddings and the head that makes logits are
-// the model's where the folder has none. `options`: generation and element are the model's. Not modelled
+// the model's where the folder has none. `options`: generation, element and ranks are the
+// model's. Not modelled
 // decoder.eagle for several layers, experts, norms of the input in a head of the first version, and norms of
 // features in one of the third; input fault decoder.eagle for another size than the model's, or a table of
 // words that are none of it.

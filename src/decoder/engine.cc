@@ -73,6 +73,7 @@ Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr
   if (options_.ranks > 1) {
     auto cut =
         std::make_shared<const RankWeights>(cut_weights(config_, options_.element, weights_, options_.ranks));
+    keep_for_a_head();
     weights_.clear();
     ranks_ = std::make_unique<Ranks>(config_, options_.pool, options_.element, options_.generation,
                                      std::move(cut));
@@ -110,16 +111,13 @@ void Engine::check_options() const {
       throw Fault(FaultKind::kInput, "decoder.buckets",
                   fmt::format("a bucket of {} positions is not a multiple of a block's {}", context,
                               pool.block_tokens));
-  if (config_.features && options_.ranks > 1)
-    throw Fault(FaultKind::kNotModelled, "decoder.eagle", "an EAGLE head of a model that several ranks share",
-                "one rank, a draft model, or prompt lookup");
   expect_ranks(config_, options_.ranks);
   if (options_.ranks > 1) exchange_us({1, 1, options_.context_buckets.back()});
 }
 
 double Engine::exchange_us(const Bucket& bucket) const {
-  return decoder::exchange_us({config_.layers, config_.hidden, config_.vocabulary}, bucket, options_.element,
-                              {options_.ranks, options_.cores_per_rank, options_.instance},
+  return decoder::exchange_us({config_.layers, config_.hidden, config_.head_words()}, bucket,
+                              options_.element, {options_.ranks, options_.cores_per_rank, options_.instance},
                               options_.generation);
 }
 
@@ -156,7 +154,18 @@ int64_t Engine::weight_bytes() const {
   return bytes;
 }
 
+// What an EAGLE head reads of its model, before ranks have parts of it.
+void Engine::keep_for_a_head() {
+  if (!config_.features || config_.eagle) return;
+  const auto stated = decoder::weights(config_, options_.element);
+  for (size_t i = 0; i < stated.size(); ++i)
+    for (const std::string_view name :
+         {std::string_view("embedding"), std::string_view("head"), std::string_view(kFeatureWeight)})
+      if (stated[i].name == name) of_a_head_.emplace(name, weights_[i]);
+}
+
 const std::shared_ptr<sim::Buffer>& Engine::weight(std::string_view name) const {
+  if (const auto kept = of_a_head_.find(name); kept != of_a_head_.end()) return kept->second;
   const auto stated = decoder::weights(config_, options_.element);
   const auto at = std::ranges::find(stated, name, &Weight::name);
   OPENTRN_CHECK(!ranks_ && at != stated.end(), "no weight {}", name);
@@ -181,7 +190,7 @@ const runtime::Model& Engine::program(const Bucket& bucket) {
   if (!made) {
     const Config config = options_.ranks > 1 ? part_of(config_, options_.ranks) : config_;
     made = compiled_step(config, bucket, options_.pool, options_.element, options_.generation,
-                         {.vocabulary = options_.ranks > 1 ? config_.vocabulary : 0});
+                         {.vocabulary = options_.ranks > 1 ? config_.head_words() : 0});
   }
   return *made;
 }
@@ -261,21 +270,24 @@ int64_t Engine::add_adapter(std::vector<std::shared_ptr<sim::Buffer>> weights) {
 }
 
 std::vector<std::shared_ptr<sim::Buffer>> Engine::run(const Bucket& bucket, int64_t adapter) {
-  if (ranks_)
+  const auto features = [&] {
+    return sim::Buffer::wrap_read_only(features_.data(), static_cast<int64_t>(features_.size()));
+  };
+  if (ranks_) {
+    std::map<std::string, std::shared_ptr<sim::Buffer>> step{
+        {"tokens", read_only(tokens_)}, {"positions", read_only(positions_)},
+        {"slots", read_only(slots_)},   {"context_slots", read_only(context_slots_)},
+        {"last", read_only(last_)},     {"sampling", read_only(sampling_)}};
+    if (config_.eagle) step.emplace("features", features());
     return ranks_->run(bucket,
                        adapter == 0 ? *ranks_->weights() : others_of_ranks_[static_cast<size_t>(adapter - 1)],
-                       {{"tokens", read_only(tokens_)},
-                        {"positions", read_only(positions_)},
-                        {"slots", read_only(slots_)},
-                        {"context_slots", read_only(context_slots_)},
-                        {"last", read_only(last_)},
-                        {"sampling", read_only(sampling_)}});
+                       std::move(step));
+  }
   std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
                                                    read_only(slots_), read_only(context_slots_)};
   if (has_last(bucket)) inputs.push_back(read_only(last_));
   if (bucket.draws()) inputs.push_back(read_only(sampling_));
-  if (config_.eagle)
-    inputs.push_back(sim::Buffer::wrap_read_only(features_.data(), static_cast<int64_t>(features_.size())));
+  if (config_.eagle) inputs.push_back(features());
   const auto& weights = adapter == 0 ? weights_ : others_[static_cast<size_t>(adapter - 1)];
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   inputs.insert(inputs.end(), pools_.begin(), pools_.end());

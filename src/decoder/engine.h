@@ -127,6 +127,7 @@ class Engine {
   // Its results without the pools.
   std::vector<std::shared_ptr<sim::Buffer>> run(const Bucket& bucket, int64_t adapter);
   void fill_inputs(const Bucket& bucket, std::span<const SequenceStep> sequences);
+  void keep_for_a_head();
 
   Config config_;
   EngineOptions options_;
@@ -134,6 +135,8 @@ class Engine {
   std::vector<std::vector<std::shared_ptr<sim::Buffer>>> others_;  // weights with adapters
   std::vector<RankWeights> others_of_ranks_;                       // the same, of several ranks
   std::unique_ptr<Ranks> ranks_;                                   // of several: has the weights and pools
+  // Of several ranks, whole: the weights that an EAGLE head may have from its model.
+  std::map<std::string, std::shared_ptr<sim::Buffer>, std::less<>> of_a_head_;
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
   std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
   std::vector<SamplingRow> sampling_;

@@ -73,16 +73,16 @@ class StepBuilder : private ExpertOps {
     return std::move(module_);
   }
 
-  PartGraph run_part(PartKind kind, int64_t layer, int64_t vocabulary) {
+  PartGraph run_part(PartKind kind, int64_t layer, const Config& whole) {
     part_.emplace();
     part_layer_ = layer;
     for (Weight& weight : weights(config_, element_)) types_.emplace(weight.name, std::move(weight.type));
-    types_.at("embedding") = Type::tensor(element_, {vocabulary, config_.hidden});
+    types_.at("embedding") = Type::tensor(element_, {whole.vocabulary, config_.hidden});
     std::vector<ValueId> results, updated;
     if (kind == PartKind::kAttention) {
       const ValueId x = layer == 0 ? begun_part() : resumed(layer - 1, "after_feed_forward_norm");
       prepare_attention(layer);
-      results = {x, narrow(attention(x, updated))};
+      results = {residual_of(x), narrow(attention(x, updated))};
       results.insert(results.end(), updated.begin(), updated.end());
     } else if (kind == PartKind::kFeedForward) {
       ValueId before{};
@@ -92,8 +92,10 @@ class StepBuilder : private ExpertOps {
       const ValueId x = resumed(layer, "after_feed_forward_norm");
       layer_ = -1;
       if (has_last(bucket_)) last_ = of_step("last", Type::tensor(kIndex, {bucket_.sequences}));
+      if (!config_.feature_layers.empty()) find_features(entering_features(x));
       results = {ended(x)};
-      if (bucket_.chooses()) results = chosen_of_part(results[0], vocabulary);
+      if (bucket_.chooses()) results = chosen_of_part(results[0], whole.head_words());
+      if (config_.features) results.push_back(features_);
     }
     finish(std::move(results));
     part_->module = std::move(module_);
@@ -117,13 +119,13 @@ class StepBuilder : private ExpertOps {
   }
 
   // -- a part between two sums
-  ValueId of_step(const char* name, Type type) {
+  ValueId of_step(const std::string& name, Type type) {
     part_->inputs.push_back({PartInput::Kind::kStep, name});
     return argument(std::move(type), name);
   }
-  std::vector<ValueId> chosen_of_part(ValueId logits, int64_t vocabulary) {
+  std::vector<ValueId> chosen_of_part(ValueId logits, int64_t words) {
     std::optional<ValueId> columns;
-    if (vocabulary % config_.vocabulary != 0) {  // the last ranks' logits end in some of no token
+    if (words % config_.head_words() != 0) {  // the last ranks' logits end in some of no token
       part_->inputs.push_back({PartInput::Kind::kColumns, "columns"});
       columns = argument(Type::tensor(kIndex, {1}), "columns");
     }
@@ -133,7 +135,18 @@ class StepBuilder : private ExpertOps {
   ValueId begun_part() {
     tokens_ = of_step("tokens", Type::tensor(kIndex, {rows_}));
     positions_ = of_step("positions", Type::tensor(kIndex, {rows_}));
+    if (config_.eagle) features_ = of_step("features", Type::tensor(element_, {rows_, config_.hidden}));
     return begun();
+  }
+  // x in front of each of the layers that features come from. `x`: behind the last one.
+  std::vector<ValueId> entering_features(ValueId x) {
+    std::vector<ValueId> entering;
+    for (const int64_t layer : config_.feature_layers) {
+      const bool is_end = layer == config_.layers;
+      const Type type = Type::tensor(kReal, {rows_, config_.hidden});
+      entering.push_back(narrow(is_end ? x : of_step(fmt::format("entering{}", layer), type)));
+    }
+    return entering;
   }
   // x with what the terms behind `layer` sum up to. `before`: x itself.
   ValueId resumed(int64_t layer, const char* norm, ValueId* before = nullptr) {
@@ -187,19 +200,25 @@ class StepBuilder : private ExpertOps {
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       layer_ = layer;
       if (std::ranges::count(config_.feature_layers, layer) > 0) entering.push_back(narrow(x));
-      const ValueId residual = config_.eagle3 && config_.norm_before_residual ? normed(x, "hidden_norm") : x;
+      const ValueId residual = residual_of(x);
       const ValueId in = x;
       x = plus(residual, after(attention(x, results), "after_attention_norm"));
       x = plus(x, after(feed_forward(config_.parallel ? in : x), "after_feed_forward_norm"));
     }
     layer_ = -1;
     if (std::ranges::count(config_.feature_layers, config_.layers) > 0) entering.push_back(narrow(x));
-    if (!entering.empty()) {
-      at("features");
-      features_ = narrow(product(builder_.concatenate(entering, 1), {weight(kFeatureWeight)}));
-    }
+    if (!entering.empty()) find_features(entering);
     results[0] = ended(x);
     return results;
+  }
+
+  // What attention's term is added to.
+  ValueId residual_of(ValueId x) {
+    return config_.eagle3 && config_.norm_before_residual ? normed(x, "hidden_norm") : x;
+  }
+  void find_features(const std::vector<ValueId>& entering) {
+    at("features");
+    features_ = narrow(product(builder_.concatenate(entering, 1), {weight(kFeatureWeight)}));
   }
 
   // What one rank computes where each keeps its own rows of x between products: a norm of those, all rows of
@@ -629,8 +648,8 @@ graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool
 }
 
 PartGraph build_part(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
-                     PartKind kind, int64_t layer, int64_t vocabulary) {
-  return StepBuilder(config, bucket, pool, element).run_part(kind, layer, vocabulary);
+                     PartKind kind, int64_t layer, const Config& whole) {
+  return StepBuilder(config, bucket, pool, element).run_part(kind, layer, whole);
 }
 
 }  // namespace opentrn::decoder

@@ -111,11 +111,12 @@ struct PartGraph {
 };
 // x [rows, hidden] f32 is the same on all ranks. A term [rows, hidden] is what a rank's attention or
 // feed-forward layer adds to it, in `element`, in which the ranks exchange and add up terms: `sum`. All
-// layers of one kind have the same graph, but layer 0, and those with a window and without; logits follow the
-// last layer. `config`: part_of() for as many ranks. `vocabulary`: rows of the table of embeddings, which
-// each rank has whole.
+// layers of one kind have the same graph, but layer 0, those with a window, with turns or with experts and
+// those without; logits follow the last layer. With Config::features these are the last result of that part,
+// which then reads "entering3" and the like, x in front of each of Config::feature_layers but the end.
+// `config`: part_of() `whole` for as many ranks, each of which has the table of embeddings whole.
 PartGraph build_part(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element,
-                     PartKind kind, int64_t layer, int64_t vocabulary);
+                     PartKind kind, int64_t layer, const Config& whole);
 
 std::vector<Weight> weights(const Config& config, graph::ElementType element);
 bool has_last(const Bucket& bucket);

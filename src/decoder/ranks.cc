@@ -120,7 +120,7 @@ class Cutter {
     if (name == "experts_down") return by_rows(of_experts(in_blocks));
     if (name == "shared_gate_up") return by_columns(twice(whole_.shared_features));
     if (name == "shared_down") return by_rows({share(whole_.shared_features)});
-    if (name == "head" || name == "head_bias") return by_columns({share(whole_.vocabulary)});
+    if (name == "head" || name == "head_bias") return by_columns({share(whole_.head_words())});
     // They are added to the sum once.
     const bool is_added = name == "output_bias" || name == "down_bias" || name == "experts_down_bias";
     if (is_added && rank_ > 0) return zeros(from->bytes());
@@ -277,7 +277,7 @@ const Ranks::Part& Ranks::part(const Bucket& bucket, PartKind kind, int64_t laye
   compiler::Options options;
   options.generation = generation_;
   options.donate_inputs = true;
-  PartGraph graph = build_part(part_, bucket, pool_, element_, kind, like, whole_.vocabulary);
+  PartGraph graph = build_part(part_, bucket, pool_, element_, kind, like, whole_);
   auto model = std::make_unique<runtime::Model>(
       model::model_of(compiler::compile(graph.module, options), generation_));
   size_t output = 2;
@@ -309,7 +309,7 @@ Ranks::Outputs Ranks::run_part(const Bucket& bucket, PartKind kind, int64_t laye
           break;
         case PartInput::Kind::kColumns:
           inputs.push_back(number(std::clamp<int64_t>(
-              whole_.vocabulary - static_cast<int64_t>(rank) * part_.vocabulary, 0, part_.vocabulary)));
+              whole_.head_words() - static_cast<int64_t>(rank) * part_.head_words(), 0, part_.head_words())));
       }
     }
     outputs.push_back(runtime::execute(*of.model, inputs));
@@ -331,7 +331,7 @@ std::shared_ptr<sim::Buffer> Ranks::sum_of(const Outputs& outputs) const {
 std::shared_ptr<sim::Buffer> Ranks::joined(const Outputs& outputs) const {
   if (whole_.pooled) return outputs[0][0];
   constexpr int64_t kBytes = sizeof(float);
-  const int64_t width = part_.vocabulary, columns = whole_.vocabulary;
+  const int64_t width = part_.head_words(), columns = whole_.head_words();
   const int64_t rows = outputs[0][0]->bytes() / (width * kBytes);
   BufferPtr whole = zeros(rows * columns * kBytes);
   for (int64_t rank = 0; rank < ranks(); ++rank) {
@@ -354,7 +354,7 @@ std::vector<BufferPtr> Ranks::likeliest_of(const Outputs& outputs) const {
   for (size_t rank = 0; rank < outputs.size(); ++rank) {
     const auto* own = reinterpret_cast<const int32_t*>(outputs[rank][0]->data());
     const auto* values = reinterpret_cast<const float*>(outputs[rank][1]->data());
-    const auto first = static_cast<int32_t>(static_cast<int64_t>(rank) * part_.vocabulary);
+    const auto first = static_cast<int32_t>(static_cast<int64_t>(rank) * part_.head_words());
     for (int64_t row = 0; row < rows; ++row)
       if (rank == 0 || values[row] > logits[row] || std::isnan(values[row])) {
         tokens[row] = first + own[row];
@@ -370,7 +370,7 @@ std::vector<BufferPtr> Ranks::drawn_of(const Bucket& bucket, const Outputs& outp
   if (!model) {
     compiler::Options options;
     options.generation = generation_;
-    const graph::Module module = draw_of(bucket.results(), whole_.vocabulary, bucket.choice);
+    const graph::Module module = draw_of(bucket.results(), whole_.head_words(), bucket.choice);
     model =
         std::make_unique<runtime::Model>(model::model_of(compiler::compile(module, options), generation_));
   }
@@ -378,16 +378,22 @@ std::vector<BufferPtr> Ranks::drawn_of(const Bucket& bucket, const Outputs& outp
   return runtime::execute(*model, inputs);
 }
 
+// Which every rank computes alike.
+std::vector<BufferPtr> Ranks::with_features(std::vector<BufferPtr> results, const Outputs& outputs) const {
+  if (whole_.features) results.push_back(outputs[0].back());
+  return results;
+}
+
 std::vector<BufferPtr> Ranks::run(const Bucket& bucket, const RankWeights& weights,
                                   std::map<std::string, BufferPtr> step) {
   if (bucket.draws()) {
     Bucket of_logits = bucket;
     of_logits.choice = Choice::kHost;
-    return drawn_of(bucket, outputs_of(of_logits, weights, step), step.at("sampling"));
+    const Outputs outputs = outputs_of(of_logits, weights, step);
+    return with_features(drawn_of(bucket, outputs, step.at("sampling")), outputs);
   }
   const Outputs outputs = outputs_of(bucket, weights, step);
-  if (bucket.chooses()) return likeliest_of(outputs);
-  return {joined(outputs)};
+  return with_features(bucket.chooses() ? likeliest_of(outputs) : std::vector{joined(outputs)}, outputs);
 }
 
 Ranks::Outputs Ranks::outputs_of(const Bucket& bucket, const RankWeights& weights,
@@ -398,6 +404,7 @@ Ranks::Outputs Ranks::outputs_of(const Bucket& bucket, const RankWeights& weight
   };
   for (int64_t layer = 0; layer < part_.layers; ++layer) {
     take(run_part(bucket, PartKind::kAttention, layer, weights, step));
+    step[fmt::format("entering{}", layer)] = step["x"];
     take(run_part(bucket, PartKind::kFeedForward, layer, weights, step));
   }
   return run_part(bucket, PartKind::kLogits, part_.layers - 1, weights, step);

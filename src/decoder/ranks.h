@@ -42,9 +42,10 @@ class Ranks {
   Ranks(const Config& config, const Pool& pool, graph::ElementType element, opentrn::Generation generation,
         std::shared_ptr<const RankWeights> weights);
 
-  // `step`: "tokens", "positions", "slots", "context_slots" and, where has_last(), "last" and, of a bucket
-  // that draws, "sampling", as build() takes them. Logits [rows, vocabulary] or features, fp32; of a bucket
-  // that chooses, tokens i32 and their logits. `weights`: weights(), or others of the same model, cut alike.
+  // `step`: "tokens", "positions", "slots", "context_slots" and, where has_last(), "last", of a bucket that
+  // draws "sampling", and of an EAGLE head "features", as build() takes them. Logits [rows, vocabulary] or
+  // features, fp32; of a bucket that chooses, tokens i32 and their logits; then those of Config::features.
+  // `weights`: weights(), or others of the same model, cut alike.
   std::vector<std::shared_ptr<sim::Buffer>> run(const Bucket& bucket, const RankWeights& weights,
                                                 std::map<std::string, std::shared_ptr<sim::Buffer>> step);
 
@@ -70,6 +71,8 @@ class Ranks {
   std::shared_ptr<sim::Buffer> sum_of(const Outputs& outputs) const;
   std::shared_ptr<sim::Buffer> joined(const Outputs& outputs) const;
   std::vector<std::shared_ptr<sim::Buffer>> likeliest_of(const Outputs& outputs) const;
+  std::vector<std::shared_ptr<sim::Buffer>> with_features(std::vector<std::shared_ptr<sim::Buffer>> results,
+                                                          const Outputs& outputs) const;
   std::vector<std::shared_ptr<sim::Buffer>> drawn_of(const Bucket& bucket, const Outputs& outputs,
                                                      std::shared_ptr<sim::Buffer> sampling);
 

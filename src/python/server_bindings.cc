@@ -88,7 +88,8 @@ std::unique_ptr<Server> model_server(decoder::Engine& engine, const nb::dict& fr
   auto worker = std::make_unique<ModelWorker>(
       engine, times_of(linear, table), host_of(from),
       server::ModelOptions{taken<int64_t>(from, "guesses"),
-                           decoder::choice_of_text(taken<std::string>(from, "on_device_sampling")), draft});
+                           decoder::choice_of_text(taken<std::string>(from, "on_device_sampling")), draft,
+                           taken<bool>(from, "prefix_caching")});
   return std::make_unique<Server>(options_of(from), std::move(worker));
 }
 

@@ -203,10 +203,38 @@ void ModelWorker::keep_features(const StepEntry& entry, const decoder::StepResul
   if (!engine_.config().features) return;
   const auto bytes = static_cast<size_t>(engine_.feature_bytes());
   const auto count = static_cast<size_t>(entry.tokens), before = static_cast<size_t>(entry.computed_before);
+  if (options_.prefix_caching) find_features(entry);
   std::vector<std::byte>& kept = job_of(entry).features;
   if (kept.size() < (before + count) * bytes) kept.resize((before + count) * bytes);
-  std::ranges::copy(result.features.subspan(first * bytes, count * bytes),
-                    kept.begin() + static_cast<int64_t>(before * bytes));
+  const std::span<const std::byte> fresh = result.features.subspan(first * bytes, count * bytes);
+  std::ranges::copy(fresh, kept.begin() + static_cast<int64_t>(before * bytes));
+  if (options_.prefix_caching) keep_by_block(entry, fresh);
+}
+
+void ModelWorker::find_features(const StepEntry& entry) {
+  const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+  const auto block = static_cast<size_t>(engine_.options().pool.block_tokens);
+  const auto before = static_cast<size_t>(entry.computed_before);
+  std::vector<std::byte>& kept = job_of(entry).features;
+  for (size_t position = kept.size() / bytes; position < before; ++position) {
+    const auto found = features_of_blocks_.find(entry.request->blocks.at(position / block));
+    OPENTRN_CHECK(found != features_of_blocks_.end(), "no features of position {}", position);
+    const std::span<const std::byte> features(found->second);
+    const auto own = features.subspan(position % block * bytes, bytes);
+    kept.insert(kept.end(), own.begin(), own.end());
+  }
+}
+
+void ModelWorker::keep_by_block(const StepEntry& entry, std::span<const std::byte> features) {
+  const auto bytes = static_cast<size_t>(engine_.feature_bytes());
+  const auto block = static_cast<size_t>(engine_.options().pool.block_tokens);
+  for (size_t i = 0; i < static_cast<size_t>(entry.tokens); ++i) {
+    const size_t position = static_cast<size_t>(entry.computed_before) + i;
+    std::vector<std::byte>& kept = features_of_blocks_[entry.request->blocks.at(position / block)];
+    kept.resize(block * bytes);
+    std::ranges::copy(features.subspan(i * bytes, bytes),
+                      kept.begin() + static_cast<int64_t>(position % block * bytes));
+  }
 }
 
 // What follows the new tokens of requests that go on. Of a grammar the next mask is not known yet.

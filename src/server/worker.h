@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,7 @@ struct ModelOptions {
   // Makes the guesses behind each step, whose predicted time then has those of its own steps; null: nobody
   // does here. It outlives the worker.
   decoder::Engine* draft = nullptr;
+  bool prefix_caching = false;  // blocks may be another request's that computed the same tokens
 };
 class ModelWorker final : public Worker {
  public:
@@ -83,6 +85,9 @@ class ModelWorker final : public Worker {
   serving::Ps run_entries(std::span<const Row> entries);
   decoder::Choice choice_of(std::span<const Row> entries) const;
   void keep_features(const serving::StepEntry& entry, const decoder::StepResult& result, size_t first);
+  // Those that a draft reads of tokens whose keys came from the prefix cache lie beside them, by block.
+  void find_features(const serving::StepEntry& entry);
+  void keep_by_block(const serving::StepEntry& entry, std::span<const std::byte> features);
   serving::Ps propose(std::span<const Row> entries);
 
   decoder::Engine& engine_;
@@ -95,6 +100,7 @@ class ModelWorker final : public Worker {
     ProgramTimes times;
   };
   std::optional<Draft> draft_;
+  std::unordered_map<serving::BlockId, std::vector<std::byte>> features_of_blocks_;
   std::vector<std::pair<ProgramTimes*, decoder::Bucket>> to_prepare_;  // the last comes first
 };
 

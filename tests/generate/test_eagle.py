@@ -147,7 +147,13 @@ def test_heads_of_the_third_version_that_are_refused(
     assert caught.value.label in ("decoder.eagle", "decoder.weights")  # type: ignore[attr-defined]
 
 
-def test_ranks_and_a_head_are_refused(path: Path, tiny: Tiny, tmp_path: Path) -> None:
-    folder = Head(tiny).write(tmp_path / "head")
-    with pytest.raises(NotModelled, match="several ranks share"):
-        LanguageModel(path, context=128, speculate=2, draft_model=folder, ranks=2, instance="trn2.48xlarge")
+@pytest.mark.parametrize("version", [1, 3])
+def test_ranks_share_the_model_and_its_head(version: int, path: Path, tiny: Tiny, tmp_path: Path) -> None:
+    words = (5, *range(9, 60), *range(70, 95))  # of 77, which two ranks do not share evenly
+    head: Any = Head(tiny) if version == 1 else Head3(tiny, before=True, words=words, layers=(1, tiny.layers))
+    folder = head.write(tmp_path / "head")
+    one, alone = answered(path, speculate=GUESSES, draft_model=folder)
+    two, answers = answered(path, speculate=GUESSES, draft_model=folder, ranks=2, instance="trn2.48xlarge")
+    assert answers == alone
+    assert (two.guessed, two.right) == (one.guessed, one.right)
+    assert one.right > 5

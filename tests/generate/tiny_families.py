@@ -28,7 +28,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "glm4": ("Glm4ForCausalLM", {"attention_bias": True, "partial_rotary_factor": 0.5}),
     "olmo2": ("Olmo2ForCausalLM", {}),
     "olmo3": ("Olmo3ForCausalLM", OLMO3),
-    "command-r": ("CohereForCausalLM", COHERE),
+    "command-r": ("CohereForCausalLM", COHERE | {"head_dim": 12}),
     "command-r7b": ("Cohere2ForCausalLM", COHERE | {"num_hidden_layers": 4, "sliding_window": 10}),
 }  # fmt: skip
 

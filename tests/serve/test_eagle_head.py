@@ -76,9 +76,28 @@ def test_answers_are_those_without_guesses(policy: str, method: str, tiny: Tiny,
     assert stats["accepted_tokens"] > 5
 
 
+@pytest.mark.parametrize("method", ["eagle", "eagle3"])
+def test_prefixes_come_with_their_features(method: str, tiny: Tiny, path: Path, tmp_path: Path) -> None:
+    """Requests that find a prefix in the cache are guessed for as those that computed it."""
+    head = Head(tiny) if method == "eagle" else Head3(tiny)
+    folder = head.write(tmp_path / "head")
+    shared = [int(t) for t in np.random.default_rng(5).integers(3, 97, 150)]
+    prompts = [shared + [9, 8], shared + [9, 8], shared[:100] + [50, 51, 52], shared + [9, 8, 7] * 5]
+    answers, stats = [], []
+    for cached in (False, True):
+        with served(path, settings_of(speculative=by_head(folder, method), prefix_caching=cached)) as running:
+            answers.append([ask(running, prompt) for prompt in prompts])
+            stats.append(running.wait_idle())
+            with ThreadPoolExecutor(8) as pool:
+                assert list(pool.map(lambda prompt: ask(running, prompt), prompts)) == answers[-1]
+    assert answers[0] == answers[1]
+    assert stats[1]["prefix_hits"] > 300 and stats[0]["prefix_hits"] == 0
+    for key in ("draft_tokens", "accepted_tokens"):
+        assert stats[0][key] == stats[1][key]
+
+
 def test_what_is_refused(path: Path, folder: Path) -> None:
     for settings, match in (
-        (settings_of(speculative=by_head(folder), prefix_caching=True), "--no-enable-prefix-caching"),
         (settings_of(speculative=by_head(folder, "draft_model")), "is an EAGLE head of the first version"),
         (settings_of(speculative=by_head(folder, "eagle3")), "is an EAGLE head of the first version"),
         (settings_of(speculative=by_head(path)), "is no EAGLE head"),

@@ -171,9 +171,6 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         raise InputError("speculation needs a model's own programs: drawn tokens are not guessed, and a table of "
                          "opentrn step-times has no programs of guesses", label="serve.settings",
                          hint="leave --speculative-config out, or --no-values and --step-times")  # fmt: skip
-    if guesses.eagle and settings.prefix_caching:
-        raise InputError("an EAGLE head reads the model's features of the whole prompt, and a prefix that is found in "
-                         "the cache has none", label="serve.settings", hint="--no-enable-prefix-caching")  # fmt: skip
     model = None
     if settings.values:
         longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
