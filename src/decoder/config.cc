@@ -353,6 +353,21 @@ Config part_of(const Config& config, int64_t ranks) {
   return part;
 }
 
+int64_t layers_of(const Config& config, LayerKind kind) {
+  const int64_t dense = config.experts == 0 ? config.layers : std::ranges::count(config.dense, true);
+  return kind == LayerKind::kDense ? dense : config.layers - dense;
+}
+
+Config model_of(const Config& config, LayerKind kind, int64_t layers) {
+  OPENTRN_CHECK(layers_of(config, kind) > 0 && layers <= config.layers, "{} layers of {}", layers,
+                config.layers);
+  Config made = config;
+  made.layers = layers;
+  made.dense.clear();
+  if (kind == LayerKind::kDense) made.experts = made.shared_features = 0;
+  return made;
+}
+
 Config config_of(const Gguf& file) {
   Config config;
   const auto architecture = file.text("general.architecture");

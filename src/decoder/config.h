@@ -168,6 +168,12 @@ struct Config {
 // Inference pads and replicates them. Input fault decoder.config for no ranks, or more than heads.
 Config part_of(const Config& config, int64_t ranks);
 
+// The kinds of layers whose steps take different times.
+enum class LayerKind : uint8_t { kDense, kExperts };
+int64_t layers_of(const Config& config, LayerKind kind);
+// A model of `layers` layers of one kind, for their time. The config has some of it.
+Config model_of(const Config& config, LayerKind kind, int64_t layers);
+
 // Input fault decoder.config where a number is absent or out of range; not modelled decoder.architecture.
 Config config_of(const import::weights::Gguf& file);
 // Hugging Face's class of an architecture that GGUF files name; an internal fault for one that has none.

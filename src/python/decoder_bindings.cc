@@ -230,15 +230,29 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
   return time_program(model.program, model.generation, settings, model.origin, nullptr, std::nullopt, true);
 }
 
+decoder::LayerKind layer_kind_of(const std::string& name) {
+  OPENTRN_CHECK(name == "dense" || name == "experts", "a layer of the kind {}", name);
+  return name == "dense" ? decoder::LayerKind::kDense : decoder::LayerKind::kExperts;
+}
+
+nb::dict sizes_of_config(const std::string& json) {
+  const decoder::Config config = decoder::config_of_json(json);
+  nb::dict row;
+  row["context"] = config.context;
+  row["dense"] = decoder::layers_of(config, decoder::LayerKind::kDense);
+  row["experts"] = decoder::layers_of(config, decoder::LayerKind::kExperts);
+  return row;
+}
+
 // Of a model that is known by its config.json alone: the step of one of `ranks` cores, of its first `layers`
-// layers (0: all). `contiguous`: keys and values of a sequence lie side by side, and nothing is gathered, as
-// servers without blocks have them. `fuse_attention`, `sequence_ranks`: decoder::StepOptions. `choice`: as
-// decoder::Bucket has it, by its text.
+// layers (0: all), or of so many layers of a `kind` ("dense", "experts"). `contiguous`: keys and values of a
+// sequence lie side by side, and nothing is gathered, as servers without blocks have them. `fuse_attention`,
+// `sequence_ranks`: decoder::StepOptions. `choice`: as decoder::Bucket has it, by its text.
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
                           const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous,
                           bool fuse_attention, int64_t sequence_ranks, const std::string& choice,
                           int cores_per_rank, const std::string& quantization,
-                          const std::string& kv_cache_dtype) {
+                          const std::string& kv_cache_dtype, const std::string& kind) {
   constexpr int64_t kBlockTokens = 32;
   const Bucket whole = to_bucket(of, choice);
   const Generation generation = arch::resolve_target(target);
@@ -246,6 +260,7 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
   {
     const Unlocked unlocked;
     decoder::Config of_model = decoder::config_of_json(json);
+    if (!kind.empty()) of_model = decoder::model_of(of_model, layer_kind_of(kind), layers);
     of_model.narrow = decoder::narrow_weights(quantization, generation);
     of_model.narrow_kv = decoder::kv_type(kv_cache_dtype, generation);
     auto [config, bucket, options] =
@@ -445,12 +460,15 @@ void bind_decoder(nb::module_& module) {
       "time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a, "ranks"_a = 1,
       "layers"_a = 0, "contiguous"_a = false, "fuse_attention"_a = true, "sequence_ranks"_a = 1,
       "choice"_a = "host", "cores_per_rank"_a = 1, "quantization"_a = "none", "kv_cache_dtype"_a = "auto",
+      "kind"_a = "",
       nb::sig(
           "def time_of_config(config: str, target: str, element: str, bucket: tuple[int, int, int, bool], "
           "ranks: int = 1, layers: int = 0, contiguous: bool = False, fuse_attention: bool = True, "
           "sequence_ranks: int = 1, choice: str = \"host\", cores_per_rank: int = 1, quantization: str = "
-          "\"none\", kv_cache_dtype: str = \"auto\") "
+          "\"none\", kv_cache_dtype: str = \"auto\", kind: str = \"\") "
           "-> Timing"));
+  module.def("sizes_of_config", &sizes_of_config, "config"_a,
+             nb::sig("def sizes_of_config(config: str) -> dict[str, int]"));
   module.def("exchange_us_of_config", &exchange_us_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a, "instance"_a, "cores_per_rank"_a = 1, "choice"_a = "host");
   module.def("results_us_of_config", &results_us_of_config, "config"_a, "bucket"_a, "choice"_a = "host");

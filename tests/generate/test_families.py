@@ -14,6 +14,7 @@ from tiny_folders import FOLDERS, Folder
 
 from opentrn import _core
 from opentrn.errors import InputError, NotModelled
+from opentrn.generate.sizes_only import SizesOnly
 
 PROMPT = [int(t) for t in np.random.default_rng(3).integers(0, 90, 28)]
 SEPARATE, INSIDE = ("language_model.model.", "language_model."), ("model.language_model.", "")
@@ -111,3 +112,15 @@ def test_a_wrapped_language_model_without_a_builder(tmp_path: Path) -> None:
     with pytest.raises(NotModelled, match="language model of the type 'mamba'") as raised:
         _core.decoder_context(_core.read_checkpoint(folder))
     assert raised.value.label == "decoder.architecture"
+
+
+def test_step_times_of_a_model_inside_another_with_experts_in_some_layers(tmp_path: Path) -> None:
+    model = Family("llama4", num_hidden_layers=7, no_rope_layers=[1, 1, 1, 0] * 2)
+    model.config["no_rope_layers"].pop()
+    inside = write_inside(model, tmp_path / "m", "Llama4ForConditionalGeneration", "llama4_text", SEPARATE)
+    config = inside / "config.json"
+    bucket = (1, 1, 64, False)
+    whole = _core.time_of_config(config.read_text(), "trn2", "f32", bucket).time_us
+    sizes = SizesOnly(config, target="trn2", dtype="f32", context=64)
+    results = _core.results_us_of_config(config.read_text(), bucket, "host")
+    assert sizes.program(bucket).predicted_us - results == pytest.approx(whole, rel=0.05)

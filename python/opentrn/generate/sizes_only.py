@@ -2,8 +2,8 @@
 
 Each physical core has its part of the heads, the feed-forward features and the vocabulary (tensor parallel); its part
 is compiled and timed, beside those of the other cores of its HBM stack. What the ranks exchange, two all-reduces a
-layer and a gather of the logits, has the time that src/collectives gives it on the instance. Layers are alike: two
-short models are timed, and their difference is a layer's.
+layer and a gather of the logits, has the time that src/collectives gives it on the instance. Layers of a kind, with
+experts or without, are alike: two short models of each are timed, and their difference is a layer's.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class SizesOnly:
         self._cores, self._lnc = ranks * lnc, lnc
         refusing = (1, 1, BLOCK_TOKENS, False)
         _core.time_of_config(self._text, self.target, dtype, refusing, self._cores, 1, cores_per_rank=lnc)
-        gpt2 = "n_layer" in found
-        self._layers = int(found["n_layer" if gpt2 else "num_hidden_layers"])
-        trained = int(found["n_positions" if gpt2 else "max_position_embeddings"])
+        sizes = _core.sizes_of_config(self._text)
+        trained = sizes.pop("context")
+        self._kinds = {kind: count for kind, count in sizes.items() if count > 0}
         self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
         if self.context < 64:
             raise InputError(f"a context of {context} positions, of at most {trained}", label="generate.context")
@@ -77,21 +77,29 @@ class SizesOnly:
 
     def program(self, bucket: Bucket, *, choice: str = "host") -> StepTime:
         """The step of these sizes. choice: as LanguageModel.program."""
-        few, many = (self._layers, self._layers) if self._layers <= _SHORT[1] else _SHORT
-        long = self._timed(bucket, many, choice)
-        device = time_on_stack(long, self._cores)
-        if few < many:
-            short = time_on_stack(self._timed(bucket, few, choice), self._cores)
-            device += (self._layers - many) * (device - short) / (many - few)
+        if sum(self._kinds.values()) <= _SHORT[1]:
+            long = self._timed(bucket, 0, choice, "")
+            device = time_on_stack(long, self._cores)
+        else:
+            # The model around the layers is that of the kind which most are of.
+            few, many = _SHORT
+            device, long = 0.0, None
+            for kind, count in sorted(self._kinds.items(), key=lambda row: -row[1]):
+                made = self._timed(bucket, many, choice, kind)
+                both = time_on_stack(made, self._cores)
+                layer = (both - time_on_stack(self._timed(bucket, few, choice, kind), self._cores)) / (many - few)
+                device += count * layer if long else both + (count - many) * layer
+                long = long or made
+        assert long is not None
         exchange = self._exchange(bucket, choice)
         predicted = device + exchange + _core.results_us_of_config(self._text, bucket, choice)
         band, trust = band_of(long, predicted / long.time_us)
         return StepTime(predicted, exchange, long.bound_by, band, trust)
 
-    def _timed(self, bucket: Bucket, layers: int, choice: str) -> Any:
+    def _timed(self, bucket: Bucket, layers: int, choice: str, kind: str) -> Any:
         return _core.time_of_config(
             self._text, self.target, self.dtype, bucket, self._cores, layers, choice=choice, cores_per_rank=self._lnc,
-            quantization=self._quantization, kv_cache_dtype=self._kv_cache_dtype,
+            quantization=self._quantization, kv_cache_dtype=self._kv_cache_dtype, kind=kind,
         )  # fmt: skip
 
     def _exchange(self, bucket: Bucket, choice: str) -> float:
