@@ -33,6 +33,12 @@ SIZES: dict[str, Any] = {
 EXPERTS = {"num_experts": 9, "num_experts_per_tok": 3, "moe_intermediate_size": 48}
 LLAMA4 = {"num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size_mlp": 112,
           "attention_chunk_size": 12, "no_rope_layer_interval": 2}  # fmt: skip
+DEEPSEEK: dict[str, Any] = {
+    "kv_lora_rank": 24, "q_lora_rank": 20, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 10,
+    "num_key_value_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 40,
+    "n_shared_experts": 2, "first_k_dense_replace": 1, "n_group": 4, "topk_group": 2, "num_hidden_layers": 3,
+    "head_dim": 8, "routed_scaling_factor": 1.7,
+}  # fmt: skip
 GPT2 = {
     "n_layer": 2,
     "n_embd": 64,
@@ -68,6 +74,13 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama4-plain": ("Llama4", LLAMA4 | {"num_experts_per_tok": 1, "use_qk_norm": False, "moe_layers": [0, 1],
                                          "attn_temperature_tuning": False, "no_rope_layers": [1, 1]}),
     "llama4-lora": ("Llama4", LLAMA4 | {"moe_layers": []}),
+    "deepseek-v3": ("DeepseekV3", DEEPSEEK | {"rope_parameters": YARN | {"mscale": 1.0, "mscale_all_dim": 0.7}}),
+    "deepseek-v3-plain": ("DeepseekV3", DEEPSEEK | {"q_lora_rank": None, "n_group": 1, "topk_group": 1,
+                                                    "norm_topk_prob": False, "n_shared_experts": 1}),
+    "deepseek-v2": ("DeepseekV2", DEEPSEEK | {"topk_method": "group_limited_greedy"}),
+    "deepseek-v2-lite": ("DeepseekV2", DEEPSEEK | {"q_lora_rank": None, "topk_method": "greedy"}),
+    "glm4-moe": ("Glm4Moe", {k: v for k, v in DEEPSEEK.items() if "rank" not in k} | {
+        "head_dim": 16, "num_key_value_heads": 2, "use_qk_norm": True, "attention_bias": True}),
     "glm": ("Glm", {}),
     "glm4-lora": ("Glm4", {"attention_bias": True}),
     "olmo2": ("Olmo2", {}),
@@ -137,6 +150,29 @@ def rope_parameters(random: np.random.Generator, head: int) -> dict[str, Any]:
     }[kind]
 
 
+def deepseek_settings(random: np.random.Generator, heads: int, layers: int, latent: bool) -> dict[str, Any]:
+    """Experts in groups, the first layers without them, and latent attention."""
+    groups, in_group = int(random.integers(1, 5)), int(random.integers(2, 5))
+    taken = int(random.integers(1, groups + 1))
+    settings: dict[str, Any] = {
+        "n_routed_experts": groups * in_group, "n_group": groups, "topk_group": taken,
+        "num_experts_per_tok": int(random.integers(1, taken * in_group + 1)),
+        "moe_intermediate_size": int(random.integers(5, 90)), "n_shared_experts": int(random.integers(1, 3)),
+        "first_k_dense_replace": int(random.integers(0, layers + 1)), "norm_topk_prob": bool(random.integers(2)),
+        "routed_scaling_factor": float(random.uniform(0.5, 3)),
+        "topk_method": str(random.choice(["greedy", "group_limited_greedy"])),
+    }  # fmt: skip
+    if not latent:
+        return settings
+    turned = 2 * int(random.integers(1, 9))
+    return settings | {
+        "kv_lora_rank": int(random.integers(4, 60)), "q_lora_rank": int(random.choice([0, 7, 24])) or None,
+        "qk_nope_head_dim": int(random.integers(2, 40)), "qk_rope_head_dim": turned, "head_dim": turned,
+        "v_head_dim": int(random.integers(2, 40)), "num_key_value_heads": heads,
+        "rope_parameters": rope_parameters(random, turned),
+    }  # fmt: skip
+
+
 PLAIN = ("GPTNeoX", "OPT", "StableLm", "Starcoder2", "Phi")
 
 
@@ -145,7 +181,7 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     family = str(random.choice(["Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Qwen2Moe", "Qwen3Moe", "Granite",
                                 "Gemma", "Gemma2", "Gemma3", "GptOss", "GPT2", "SmolLM3", "Phi3", "GPTNeoX", "OPT",
                                 "StableLm", "Starcoder2", "Phi", "Llama4", "Glm", "Glm4", "Olmo2", "Olmo3", "Cohere",
-                                "Cohere2"]))  # fmt: skip
+                                "Cohere2", "DeepseekV2", "DeepseekV3", "Glm4Moe"]))  # fmt: skip
     heads, head = int(random.integers(1, 9)), 2 * int(random.choice([2, 4, 5, 8, 12, 16, 32, 64]))
     layers, vocabulary = int(random.integers(1, 4)), int(random.integers(101, 400))
     if family == "GPT2":
@@ -165,7 +201,7 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
     if not own_head and family not in PLAIN:
         del settings["head_dim"]
     share = float(random.choice([1.0, 0.5])) if head % 4 == 0 else 1.0
-    if family in ("GPTNeoX", "StableLm", "Phi", "Glm", "Glm4"):  # with a part of each head turned
+    if family in ("GPTNeoX", "StableLm", "Phi", "Glm", "Glm4", "Glm4Moe"):  # with a part of each head turned
         settings["rope_parameters"] = {"rope_type": "default", "rope_theta": float(10 ** random.uniform(2, 6)),
                                        "partial_rotary_factor": share}  # fmt: skip
     experts = int(random.integers(2, 12))
@@ -188,6 +224,10 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
                    "moe_layers": [n for n in range(layers) if random.integers(2)],
                    "use_qk_norm": bool(random.integers(2)), "attention_bias": bool(random.integers(2)),
                    "attn_temperature_tuning": bool(random.integers(2)), "attn_scale": float(random.uniform(0.05, 1))},
+        "DeepseekV2": deepseek_settings(random, heads, layers, True),
+        "DeepseekV3": deepseek_settings(random, heads, layers, True),
+        "Glm4Moe": deepseek_settings(random, heads, layers, False) | {
+            "use_qk_norm": bool(random.integers(2)), "attention_bias": bool(random.integers(2))},
         "Glm": {"attention_bias": bool(random.integers(2))},
         "Glm4": {"attention_bias": bool(random.integers(2))},
         "Olmo3": {"sliding_window": window},
@@ -236,6 +276,9 @@ def model_of(name: str, family: str, settings: dict[str, Any]) -> Any:
     """In fp32, with norms and biases that are not the ones and zeros that transformers begins with."""
     model = (model_with_images(name, SIZES) if name in WITH_IMAGES else text_model_of(family, settings)).eval().float()
     with torch.no_grad():
+        for key, buffer in model.named_buffers():
+            if key.endswith("e_score_correction_bias"):
+                buffer.add_(torch.randn_like(buffer) * 0.2)
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.2)

@@ -37,6 +37,9 @@ constexpr Architecture kArchitectures[] = {
     {"qwen3moe", "Qwen3MoeForCausalLM", false, false, true, Family::kQwenMoe},
     {"granite", "GraniteForCausalLM", true, false, false},
     {"llama4", "Llama4ForCausalLM", false, false, false, Family::kLlama4, true},
+    {"deepseek2", "DeepseekV2ForCausalLM", false, false, false, Family::kDeepSeekV2, true},
+    {"deepseek3", "DeepseekV3ForCausalLM", false, false, false, Family::kDeepSeekV3, true},
+    {"glm4moe", "Glm4MoeForCausalLM", false, false, false, Family::kGlm4Moe, true},
     {"glm", "GlmForCausalLM", false, false, false, Family::kGlm, true},
     {"glm4", "Glm4ForCausalLM", false, false, false, Family::kGlm4, true},
     {"olmo2", "Olmo2ForCausalLM", false, false, true, Family::kOlmo2, true},
@@ -88,7 +91,22 @@ void expect_experts(const Config& config) {
   if (config.experts > 1024) refuse_config(fmt::format("{} experts; at most 1024 are read", config.experts));
   if (config.experts_taken < 1 || config.experts_taken > config.experts)
     refuse_config(fmt::format("a token goes through {} of {} experts", config.experts_taken, config.experts));
+  if (config.expert_groups > 0 &&
+      (config.experts % config.expert_groups != 0 || config.groups_taken < 1 ||
+       config.groups_taken > config.expert_groups ||
+       config.experts_taken > config.experts / config.expert_groups * config.groups_taken))
+    refuse_config(fmt::format("a token goes through {} experts in {} of {} groups of {}",
+                              config.experts_taken, config.groups_taken, config.expert_groups,
+                              config.experts));
   if (config.shared_features != 0) expect_size("the features of the shared expert", config.shared_features);
+}
+
+void expect_latent(const Config& config) {
+  if (!config.is_latent()) return;
+  expect_size("qk_rope_head_dim", config.turned_features);
+  expect_size("qk_nope_head_dim", config.plain_features());
+  expect_size("v_head_dim", config.value_features);
+  if (config.query_rank != 0) expect_size("q_lora_rank", config.query_rank);
 }
 
 void check(const Config& config) {
@@ -112,13 +130,15 @@ void check(const Config& config) {
   if (!(config.norm_epsilon > 0) || !(config.rope_base > 0) || !std::isfinite(config.rope_base))
     refuse_config(fmt::format("the norm's epsilon is {}, the base of the positions {}; both are above 0",
                               config.norm_epsilon, config.rope_base));
-  for (const double scale : {config.embedding_scale, config.residual_scale, config.logit_divisor})
+  for (const double scale :
+       {config.embedding_scale, config.residual_scale, config.logit_divisor, config.expert_scale})
     if (!std::isfinite(scale) || scale == 0) refuse_config(fmt::format("a scale is {}", scale));
   for (const double cap : {config.attention_cap, config.logit_cap, config.local_rope_base, config.gate_limit,
                            config.rope_scale, config.local_rope_scale})
     if (!std::isfinite(cap) || cap < 0) refuse_config(fmt::format("a cap or base is {}", cap));
   expect_windows(config);
   expect_experts(config);
+  expect_latent(config);
 }
 
 // Llama 3.1's stretching of slow frequencies: Hugging Face's modeling_rope_utils.py,
@@ -442,6 +462,9 @@ static void add_family(Config& config, const Json& json, Family family) {
     case Family::kGptOss: return add_gpt_oss(config, json);
     case Family::kSmolLm3: return add_smollm3(config, json);
     case Family::kLlama4: return add_llama4(config, json);
+    case Family::kDeepSeekV2:
+    case Family::kDeepSeekV3: return add_deepseek(config, json, family);
+    case Family::kGlm4Moe: return add_glm4_moe(config, json);
     case Family::kGlm:
     case Family::kGlm4: return add_glm(config, json, family);
     case Family::kOlmo2:

@@ -2,8 +2,8 @@
 //
 // One family: norms, positions, grouped heads, a feed-forward layer or a mixture of them (Llama, SmolLM,
 // Llama 4, Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, gpt-oss, OLMo 2 and
-// 3, GLM, Phi-3 and 4; with layer norms GPT-2, GPT-NeoX, OPT, StableLM, StarCoder 2, Phi 1 and 2, Command R).
-// What a model has beyond Llama's is a switch here, or a refusal by name.
+// 3, GLM, DeepSeek V2 and V3, Phi-3 and 4; with layer norms GPT-2, GPT-NeoX, OPT, StableLM, StarCoder 2, Phi
+// 1 and 2, Command R). What a model has beyond Llama's is a switch here, or a refusal by name.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,17 @@ namespace opentrn::decoder {
 
 enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu, kRelu };
 // Tables of tensor_names.cc.
-enum class FileNames : uint8_t { kLlama, kLlama4, kGlm4, kGpt2, kGptNeoX, kOpt, kStarCoder2, kPhi };
+enum class FileNames : uint8_t {
+  kLlama,
+  kLlama4,
+  kGlm4,
+  kDeepSeek,
+  kGpt2,
+  kGptNeoX,
+  kOpt,
+  kStarCoder2,
+  kPhi
+};
 
 // How matrices are kept narrower than the type of a program.
 struct NarrowWeights {
@@ -102,9 +112,16 @@ struct Config {
   int64_t expert_features = 0;  // of one's feed-forward layer
   int64_t shared_features = 0;  // of one that all tokens go through, by a gate of its own; 0: there is none
   bool expert_weights_sum_to_1 = false;  // those of the taken ones are divided by their sum
-  // What an expert reads, and not what it gives, is weighed, by the logistic function of its score, and the
-  // shared one has no gate (Llama 4).
+  // What an expert reads, and not what it gives, is weighed, by the logistic function of its score (Llama 4).
   bool experts_of_inputs = false;
+  // Scores are logistic functions, and not a softmax; a bias of each expert is added where they are compared,
+  // and not where they weigh (DeepSeek V3, GLM-4.5).
+  bool sigmoid_scores = false, choice_bias = false;
+  // Experts lie in groups, and are taken from those `groups_taken` whose largest scores are largest: the sum
+  // of two with `choice_bias`, else the largest. 0 groups: from all.
+  int64_t expert_groups = 0, groups_taken = 0;
+  double expert_scale = 1;       // of the weights of the taken ones
+  bool shared_gate = true;       // the shared expert has one
   bool stacked_experts = false;  // a file has a layer's experts in one tensor, [experts, inputs, outputs]
   std::vector<bool> dense;  // layers that have a feed-forward layer in their place, by number; empty: none
   // EAGLE's head (Li et al. 2024): one layer without a norm in front of its attention, over fc([embedding,
@@ -130,6 +147,12 @@ struct Config {
   // `gate_limit`; 0: neither.
   double gate_limit = 0;
   bool expert_biases() const { return gate_limit > 0; }
+  // Multi-head latent attention (DeepSeek V2 and V3): keys and values of a token are made of
+  // `latent_features` that all heads share, beside `turned_features` of a key that all heads share; these are
+  // what its pools have. Queries have head_features, of which the last turned_features are turned; values
+  // `value_features`. Queries are made of `query_rank` normed features; 0: of the layer's own. 0 latent
+  // features: none.
+  int64_t latent_features = 0, value_features = 0, query_rank = 0;
   // Granite's factors.
   double embedding_scale = 1, residual_scale = 1, logit_divisor = 1;
   double attention_scale = 0;  // of the scores; 0: 1 / sqrt(head_features)
@@ -144,7 +167,14 @@ struct Config {
   bool rows_interleaved = false;
   bool beside_images = false;  // a file has towers of images, too, which are not read
 
+  bool is_latent() const { return latent_features > 0; }
+  int64_t plain_features() const { return head_features - turned_features; }  // of a latent model's queries
   int64_t query_features() const { return heads * head_features; }
+  // What the heads give to the product behind attention.
+  int64_t weighed_features() const { return heads * (is_latent() ? value_features : head_features); }
+  // Of a token in the pools of keys and of values; of a latent model the latent ones and the turned key.
+  int64_t key_pool_features() const { return is_latent() ? latent_features : kv_features(); }
+  int64_t value_pool_features() const { return is_latent() ? turned_features : kv_features(); }
   int64_t kv_features() const { return kv_heads * head_features; }
   graph::ElementType kv_element(graph::ElementType of_program) const {
     return narrow_kv.value_or(of_program);

@@ -29,6 +29,9 @@ enum class Family : uint8_t {
   kGptOss,
   kSmolLm3,
   kLlama4,
+  kDeepSeekV2,
+  kDeepSeekV3,
+  kGlm4Moe,
   kGlm,
   kGlm4,
   kOlmo2,
@@ -73,6 +76,8 @@ void add_phi3(Config& config, const Json& json);
 void add_glm(Config& config, const Json& json, Family family);
 void add_olmo2(Config& config, const Json& json, Family family);
 void add_llama4(Config& config, const Json& json);
+void add_deepseek(Config& config, const Json& json, Family family);
+void add_glm4_moe(Config& config, const Json& json);
 void add_gpt_oss(Config& config, const Json& json);
 void add_experts(Config& config, const Json& json, Family family);
 // The part of each head's features that positions turn; transformers 5 writes it into rope_parameters.

@@ -200,8 +200,80 @@ void add_llama4(Config& config, const Json& json) {
   config.experts_taken = integer(json, "num_experts_per_tok", 1);
   config.expert_features = config.shared_features = config.feed_forward;
   config.experts_of_inputs = config.stacked_experts = true;
+  config.shared_gate = false;
   config.feed_forward = integer(json, "intermediate_size_mlp", 16384);
   add_dense_layers_of_llama4(config, json);
+}
+
+// Keys of DeepSeek's experts, which others have taken over: the first layers have none.
+static void add_experts_of_deepseek(Config& config, const Json& json) {
+  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"})
+    if (json.contains(key)) config.experts = integer(json, key);
+  config.experts_taken = integer(json, "num_experts_per_tok");
+  config.expert_features = integer(json, "moe_intermediate_size");
+  const int64_t shared = integer(json, "n_shared_experts", 0);
+  if (shared < 0 || shared > 1024) refuse_config(fmt::format("n_shared_experts is {}", shared));
+  config.shared_features = shared * std::clamp<int64_t>(config.expert_features, 0, kSizeMax);
+  config.shared_gate = false;
+  config.expert_scale = real(json, "routed_scaling_factor", 1);
+  config.expert_weights_sum_to_1 = boolean(json, "norm_topk_prob", false);
+  config.names = FileNames::kDeepSeek;
+  const int64_t first = integer(json, "first_k_dense_replace", 0);
+  if (integer(json, "moe_layer_freq", 1) != 1) refuse_architecture("experts in every so many layers");
+  config.dense.assign(layer_count(config), false);
+  for (size_t i = 0; i < config.dense.size() && static_cast<int64_t>(i) < first; ++i) config.dense[i] = true;
+  drop_dense(config);
+}
+
+static void add_groups(Config& config, const Json& json) {
+  config.expert_groups = integer(json, "n_group", 0);
+  config.groups_taken = integer(json, "topk_group", 0);
+  if (config.expert_groups == config.groups_taken)
+    config.expert_groups = config.groups_taken = 0;  // all of them
+}
+
+// transformers' configuration_deepseek_v2.py and _v3.py.
+void add_deepseek(Config& config, const Json& json, Family family) {
+  if (boolean(json, "attention_bias", false)) refuse_architecture("biases of latent attention");
+  if (!boolean(json, "rope_interleave", true))
+    refuse_architecture("halves of latent attention that are turned");
+  config.latent_features = integer(json, "kv_lora_rank");
+  expect_size("kv_lora_rank", config.latent_features);
+  config.turned_features = integer(json, "qk_rope_head_dim");
+  config.head_features = integer(json, "qk_nope_head_dim") + config.turned_features;
+  config.value_features = integer(json, "v_head_dim");
+  config.query_rank = integer(json, "q_lora_rank", 0);
+  config.kv_heads = 1;
+  config.rows_interleaved = true;
+  add_experts_of_deepseek(config, json);
+  const Json rope = json.value(json.contains("rope_parameters") ? "rope_parameters" : "rope_scaling", Json());
+  config.attention_scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(config.head_features, 1)));
+  if (rope.is_object() && real(rope, "mscale_all_dim", 0) != 0) {
+    const double factor = real(rope, "factor", 1);
+    const double scale = factor <= 1 ? 1 : 0.1 * real(rope, "mscale_all_dim", 0) * std::log(factor) + 1;
+    config.attention_scale *= scale * scale;
+  }
+  if (family == Family::kDeepSeekV3) {
+    config.sigmoid_scores = config.choice_bias = true;
+    return add_groups(config, json);
+  }
+  config.expert_weights_sum_to_1 =
+      false;  // whatever the file says: modeling_deepseek_v2.py reads no such key
+  const Json method = json.value("topk_method", Json("greedy"));
+  if (method == "group_limited_greedy")
+    add_groups(config, json);
+  else if (method != "greedy")
+    refuse_architecture(fmt::format("experts that are taken by {}", printable(method.dump())));
+}
+
+// transformers' configuration_glm4_moe.py.
+void add_glm4_moe(Config& config, const Json& json) {
+  config.output_bias = false;
+  config.qk_norm = boolean(json, "use_qk_norm", false);
+  add_turned_share(config, json, "partial_rotary_factor", 0.5);
+  add_experts_of_deepseek(config, json);
+  config.sigmoid_scores = config.choice_bias = true;
+  add_groups(config, json);
 }
 
 // transformers' configuration_gpt_oss.py.

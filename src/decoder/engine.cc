@@ -81,9 +81,11 @@ Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr
   }
   const auto stated = decoder::weights(config_, options_.element);
   OPENTRN_CHECK(stated.size() == weights_.size(), "{} weights for {}", weights_.size(), stated.size());
-  const int64_t bytes = options_.pool.slots() * config_.kv_features() *
-                        graph::storage_bytes(config_.kv_element(options_.element));
+  const int64_t of_feature =
+      options_.pool.slots() * graph::storage_bytes(config_.kv_element(options_.element));
   for (int64_t i = 0; i < 2 * config_.layers; ++i) {
+    const int64_t bytes =
+        of_feature * (i % 2 == 0 ? config_.key_pool_features() : config_.value_pool_features());
     auto buffer = sim::Buffer::allocate(bytes);
     std::memset(buffer->data(), 0, static_cast<size_t>(bytes));
     buffer->mark_all_initialised();

@@ -26,50 +26,86 @@ graph::ValueId ExpertOps::mixture(ValueId normal, bool taken_are_read) {
 graph::ValueId ExpertOps::shared(ValueId normal) {
   at("shared_expert");
   const ValueId in = narrow(normal);
-  if (config_.experts_of_inputs) return gated(in, matrix("shared_gate_up"), matrix("shared_down"));
+  if (!config_.shared_gate) return gated(in, matrix("shared_gate_up"), matrix("shared_down"));
   const int64_t rows = builder_.type(normal).dim(0);
   const ValueId score = builder_.reshape(product(normal, {weight("shared_gate")}), {rows});
   const ValueId share = builder_.add(OpKind::logistic_, {score});
   return weighed(gated(in, matrix("shared_gate_up"), matrix("shared_down")), share);
 }
 
+ExpertOps::Largest ExpertOps::largest_of(ValueId values) {
+  const Dims dims = builder_.type(values).dims_vector();
+  const auto last = static_cast<int64_t>(dims.size()) - 1;
+  Dims places;
+  for (int64_t i = 0; i < last; ++i) places.push_back(i);
+  const auto over_last = [&](ValueId of) { return builder_.broadcast_in_dim(of, dims, places); };
+  const Type numbers = Type::tensor(kIndex, dims);
+  const ValueId own = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(last)}}, {numbers});
+  Largest found;
+  found.value = builder_.reduce(OpKind::maximum_, values, {last});
+  const ValueId is_best = builder_.compare(graph::ComparisonDirection::kEq, values, over_last(found.value));
+  const ValueId none = builder_.splat(numbers, static_cast<double>(dims.back() - 1));
+  found.number =
+      builder_.reduce(OpKind::minimum_, builder_.add(OpKind::select_, {is_best, own, none}), {last});
+  found.is_it = builder_.compare(graph::ComparisonDirection::kEq, own, over_last(found.number));
+  return found;
+}
+
+graph::ValueId ExpertOps::of_taken_groups(ValueId ranked) {
+  const int64_t rows = builder_.type(ranked).dim(0), groups = config_.expert_groups;
+  const int64_t in_group = config_.experts / groups;
+  const ValueId values = builder_.reshape(ranked, {rows, groups, in_group});
+  const Largest first = largest_of(values);
+  ValueId left = first.value;
+  if (config_.choice_bias) {
+    const ValueId masked = builder_.splat(builder_.type(values), kMasked);
+    const Largest second = largest_of(builder_.add(OpKind::select_, {first.is_it, masked, values}));
+    left = binary(OpKind::add_, first.value, second.value);
+  }
+  ValueId taken{};
+  for (int64_t i = 0; i < config_.groups_taken; ++i) {
+    const Largest best = largest_of(left);
+    taken = i == 0 ? best.is_it : binary(OpKind::or_, taken, best.is_it);
+    left = builder_.add(OpKind::select_, {best.is_it, builder_.splat(builder_.type(left), kMasked), left});
+  }
+  const ValueId of_experts = builder_.reshape(
+      builder_.broadcast_in_dim(taken, {rows, groups, in_group}, {0, 1}), {rows, config_.experts});
+  return builder_.add(OpKind::select_, {of_experts, ranked, builder_.splat(builder_.type(ranked), kMasked)});
+}
+
 std::vector<ExpertOps::Choice> ExpertOps::choices_of(ValueId scores) {
-  const int64_t n = config_.experts;
-  const Dims dims{builder_.type(scores).dim(0), n};
-  const Type all = Type::tensor(kReal, dims), numbers = Type::tensor(kIndex, dims);
-  const auto over_experts = [&](ValueId column) { return builder_.broadcast_in_dim(column, dims, {0}); };
-  const ValueId largest = over_experts(builder_.reduce(OpKind::maximum_, scores, {1}));
-  const ValueId raised =
-      config_.experts_of_inputs
-          ? scores
-          : builder_.add(OpKind::exponential_, {builder_.add(OpKind::subtract_, {scores, largest})});
-  const ValueId own =
-      builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}}, {numbers});
-  ValueId left = raised, total{};
+  const Type all = builder_.type(scores);
+  const Dims dims = all.dims_vector();
+  const bool is_softmax = !config_.experts_of_inputs && !config_.sigmoid_scores;
+  ValueId raised = scores;
+  if (config_.sigmoid_scores) raised = builder_.add(OpKind::logistic_, {scores});
+  if (is_softmax) {
+    const ValueId largest =
+        builder_.broadcast_in_dim(builder_.reduce(OpKind::maximum_, scores, {1}), dims, {0});
+    raised = builder_.add(OpKind::exponential_, {binary(OpKind::subtract_, scores, largest)});
+  }
+  ValueId left = config_.choice_bias ? biased(raised, "router_bias") : raised, total{};
+  if (config_.expert_groups > 0) left = of_taken_groups(left);
   std::vector<Choice> choices;
   for (int64_t i = 0; i < config_.experts_taken; ++i) {
-    Choice choice;
-    const ValueId best = builder_.reduce(OpKind::maximum_, left, {1});
-    const ValueId is_best = builder_.compare(graph::ComparisonDirection::kEq, left, over_experts(best));
-    choice.number = builder_.reduce(
-        OpKind::minimum_,
-        builder_.add(OpKind::select_, {is_best, own, builder_.splat(numbers, static_cast<double>(n - 1))}),
-        {1});
-    const ValueId is_taken =
-        builder_.compare(graph::ComparisonDirection::kEq, own, over_experts(choice.number));
-    choice.one_hot = builder_.convert(is_taken, kReal);
-    choice.weight = best;
+    const Largest best = largest_of(left);
+    Choice choice{best.number, builder_.convert(best.is_it, kReal), best.value};
+    if (config_.choice_bias)
+      choice.weight = builder_.reduce(OpKind::add_, binary(OpKind::multiply_, choice.one_hot, raised), {1});
     // Below every score, so that none is taken twice.
-    left = builder_.add(OpKind::select_, {is_taken, builder_.splat(all, kMasked), left});
-    total = i == 0 ? best : builder_.add(OpKind::add_, {total, best});
+    left = builder_.add(OpKind::select_, {best.is_it, builder_.splat(all, kMasked), left});
+    total = i == 0 ? choice.weight : binary(OpKind::add_, total, choice.weight);
     choices.push_back(choice);
   }
-  if (config_.experts_of_inputs) {
-    for (Choice& choice : choices) choice.weight = builder_.add(OpKind::logistic_, {choice.weight});
-    return choices;
+  const bool is_divided = is_softmax || config_.expert_weights_sum_to_1;
+  if (is_softmax && !config_.expert_weights_sum_to_1) total = builder_.reduce(OpKind::add_, raised, {1});
+  for (Choice& choice : choices) {
+    if (config_.experts_of_inputs)
+      choice.weight = builder_.add(OpKind::logistic_, {choice.weight});
+    else if (is_divided)
+      choice.weight = binary(OpKind::divide_, choice.weight, total);
+    if (config_.expert_scale != 1) choice.weight = scaled(choice.weight, config_.expert_scale);
   }
-  if (!config_.expert_weights_sum_to_1) total = builder_.reduce(OpKind::add_, raised, {1});
-  for (Choice& choice : choices) choice.weight = builder_.add(OpKind::divide_, {choice.weight, total});
   return choices;
 }
 

@@ -24,6 +24,13 @@ class ExpertOps : public StepOps {
   };
 
   ValueId shared(ValueId normal);
+  // By which experts are compared, [rows, experts]: kMasked for those of groups that are not taken.
+  ValueId of_taken_groups(ValueId ranked);
+  // The first of the largest ones of the last dimension: what it is, and where, as ones.
+  struct Largest {
+    ValueId value{}, number{}, is_it{};  // without the last dimension, also as i32; with it, pred
+  };
+  Largest largest_of(ValueId values);
   // The largest scores first, of equal ones the first.
   std::vector<Choice> choices_of(ValueId scores);
   // Every expert, with weight 0 for those that a row does not take.

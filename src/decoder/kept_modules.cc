@@ -46,8 +46,18 @@ bool is_kept(const NarrowWeights& narrow, std::string_view module) {
 
 // That may be narrow.
 std::vector<std::string_view> matrices_of_layer(const Config& config, int64_t layer) {
-  if (!config.has_experts(layer)) return {"qkv", "output", config.gated ? "gate_up" : "up", "down"};
-  std::vector<std::string_view> parts = {"qkv", "output", "experts_gate_up", "experts_down"};
+  std::vector<std::string_view> parts = {"output"};
+  if (config.is_latent() && config.query_rank > 0)
+    parts.insert(parts.end(), {"q_a", "q_b", "kv_a"});
+  else if (config.is_latent())
+    parts.insert(parts.end(), {"q", "kv_a"});
+  else
+    parts.insert(parts.begin(), "qkv");
+  if (!config.has_experts(layer)) {
+    parts.insert(parts.end(), {config.gated ? "gate_up" : "up", "down"});
+    return parts;
+  }
+  parts.insert(parts.end(), {"experts_gate_up", "experts_down"});
   if (config.shared_features > 0) parts.insert(parts.end(), {"shared_gate_up", "shared_down"});
   return parts;
 }
@@ -90,7 +100,7 @@ void expect_kept_modules(const Config& config) {
     std::vector<std::string_view> matrices = matrices_of_layer(config, layer);
     if (config.has_experts(layer)) {
       matrices.emplace_back("router");  // which is never narrow
-      if (config.shared_features > 0 && !config.experts_of_inputs) matrices.emplace_back("shared_gate");
+      if (config.shared_features > 0 && config.shared_gate) matrices.emplace_back("shared_gate");
     }
     for (const std::string_view matrix : matrices)
       for (const std::string_view part : file_parts(config, matrix))

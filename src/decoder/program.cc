@@ -11,7 +11,7 @@
 #include "base/fault.h"
 #include "compiler/analysis/attention_op.h"
 #include "decoder/drawn.h"
-#include "decoder/experts.h"
+#include "decoder/latent.h"
 #include "decoder/likeliest.h"
 #include "decoder/narrow.h"
 #include "decoder/norms.h"
@@ -37,11 +37,11 @@ constexpr int64_t kRunMax = 32;
 
 using Dims = std::vector<int64_t>;
 
-class StepBuilder : private ExpertOps {
+class StepBuilder : private LatentOps {
  public:
   StepBuilder(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element,
               const StepOptions& options = {})
-      : ExpertOps(config, element), bucket_(bucket), pool_(pool), options_(options), rows_(bucket.rows()) {
+      : LatentOps(config, element), bucket_(bucket), pool_(pool), options_(options), rows_(bucket.rows()) {
     module_.name = fmt::format("{} {}", config.architecture, bucket.text());
   }
 
@@ -57,8 +57,7 @@ class StepBuilder : private ExpertOps {
       weights_.emplace(weight.name, argument(weight.type, weight.name));
     for (int64_t i = 0; i < 2 * config_.layers; ++i) {
       pools_.push_back(
-          argument(Type::tensor(config_.kv_element(element_), {pool_.slots(), config_.kv_features()}),
-                   fmt::format("{}{}", i % 2 == 0 ? "keys" : "values", i / 2)));
+          argument(pool_type(i % 2), fmt::format("{}{}", i % 2 == 0 ? "keys" : "values", i / 2)));
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 1);
     }
     std::vector<ValueId> results = options_.sequence_ranks > 1 ? sequence_parallel_step() : step();
@@ -167,11 +166,15 @@ class StepBuilder : private ExpertOps {
     pools_.resize(static_cast<size_t>(2 * layer));
     for (int64_t i = 0; i < 2; ++i) {
       const char* name = i == 0 ? "keys" : "values";
-      pools_.push_back(
-          argument(Type::tensor(config_.kv_element(element_), {pool_.slots(), config_.kv_features()}), name));
+      pools_.push_back(argument(pool_type(i), name));
       function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 2);
       part_->inputs.push_back({PartInput::Kind::kPool, name});
     }
+  }
+  // Of keys (0) and values (1).
+  Type pool_type(int64_t which) const {
+    const int64_t features = which == 0 ? config_.key_pool_features() : config_.value_pool_features();
+    return Type::tensor(config_.kv_element(element_), {pool_.slots(), features});
   }
   ValueId part_weight(std::string_view part) {
     const std::string name = weight_name(part);
@@ -377,6 +380,7 @@ class StepBuilder : private ExpertOps {
     return attended(narrow(is_normed ? normed(x, "attention_norm") : x), results);
   }
   ValueId attended(ValueId in, std::vector<ValueId>& results) {
+    if (config_.is_latent()) return latent_attended(in, results);
     const int64_t features = config_.head_features, queries = config_.heads, keys = config_.kv_heads;
     const int64_t turning = queries + keys;
     const ValueId heads = builder_.reshape(projected(in, 0, turning * features), {rows_, turning, features});
@@ -394,8 +398,10 @@ class StepBuilder : private ExpertOps {
       k = cut(both, queries, keys);
     }
     if (growth_ && config_.is_unturned(layer_)) q = grown(q);
-    const ValueId all_keys = context_of(pools_[static_cast<size_t>(2 * layer_)], k, results);
-    const ValueId all_values = context_of(pools_[static_cast<size_t>(2 * layer_ + 1)], narrow(v), results);
+    const Dims context{bucket_.sequences, bucket_.context, keys, features};
+    const ValueId all_keys = context_of(pools_[static_cast<size_t>(2 * layer_)], k, context, results);
+    const ValueId all_values =
+        context_of(pools_[static_cast<size_t>(2 * layer_ + 1)], narrow(v), context, results);
     const ValueId weighed = weighed_values(q, all_keys, all_values);
     const ValueId made = product(narrow(weighed), matrix("output"));
     return config_.output_bias ? biased(made, "output_bias") : made;
@@ -452,10 +458,38 @@ class StepBuilder : private ExpertOps {
     return builder_.reshape(builder_.add(OpKind::add_, {straight, across}), dims);
   }
 
-  // Writes the rows' new keys or values to their slots, and gives those of each sequence's context,
-  // [sequences, context, kv_heads, head_features].
-  ValueId context_of(ValueId pool, ValueId fresh, std::vector<ValueId>& results) {
-    const int64_t features = config_.kv_features();
+  // Latent attention: of every head's queries with what all heads share.
+  ValueId latent_attended(ValueId in, std::vector<ValueId>& results) {
+    const int64_t n = bucket_.sequences, t = bucket_.tokens, s = bucket_.context, heads = config_.heads;
+    const int64_t plain = config_.plain_features(), latent = config_.latent_features,
+                  turning = config_.turned_features;
+    const ValueId queries = latent_queries(in), both = compressed(in);
+    const ValueId turned_queries =
+        narrow(whole_turned(builder_.slice(queries, {0, 0, plain}, {rows_, heads, plain + turning})));
+    const ValueId key =
+        builder_.reshape(builder_.slice(both, {0, latent}, {rows_, latent + turning}), {rows_, 1, turning});
+    const auto pool = static_cast<size_t>(2 * layer_);
+    const ValueId features = context_of(pools_[pool], narrow(normed_latent(both)), {n, s, latent}, results);
+    const ValueId turned_keys =
+        context_of(pools_[pool + 1], narrow(whole_turned(key)), {n, s, turning}, results);
+    const ValueId own = narrow(to_latent(narrow(builder_.slice(queries, {0, 0, 0}, {rows_, heads, plain}))));
+    const Dims scores{n, heads, t, s};
+    const ValueId by_features =
+        dot(builder_.reshape(own, {heads, n, t, latent}), {1}, 3, features, {0}, 2, scores);
+    const ValueId by_positions =
+        dot(builder_.reshape(builder_.transpose(turned_queries, {1, 0, 2}), {heads, n, t, turning}), {1}, 3,
+            turned_keys, {0}, 2, scores);
+    const ValueId weights = softmax(binary(OpKind::add_, by_features, by_positions), seen(), {0, 2, 3}, {1});
+    const ValueId weighed = dot(weights, {0}, 3, features, {0}, 1, {n, heads, t, latent});
+    const ValueId by_head =
+        builder_.reshape(builder_.transpose(narrow(weighed), {1, 0, 2, 3}), {heads, rows_, latent});
+    return product(narrow(from_latent(by_head)), matrix("output"));
+  }
+
+  // Writes the rows' new keys or values to their slots, and gives those of each sequence's context, in `dims`
+  // [sequences, context, ...].
+  ValueId context_of(ValueId pool, ValueId fresh, Dims dims, std::vector<ValueId>& results) {
+    const int64_t features = builder_.type(pool).dim(1);
     const ElementType kept = config_.kv_element(element_);
     const Type scalar = Type::scalar(kept);
     const graph::RegionBody replace{{scalar, scalar}, [](Builder&, std::span<const ValueId> arguments) {
@@ -473,9 +507,7 @@ class StepBuilder : private ExpertOps {
                                   {builder_.type(pool)}, {replace});
     const ValueId updated = function_.op(made).results[0];
     results.push_back(updated);
-    return narrow(
-        builder_.reshape(is_contiguous() ? updated : of_context(updated),
-                         {bucket_.sequences, bucket_.context, config_.kv_heads, config_.head_features}));
+    return narrow(builder_.reshape(is_contiguous() ? updated : of_context(updated), std::move(dims)));
   }
 
   // The slots of all contexts, in runs of positions that follow each other in a block.
@@ -489,7 +521,7 @@ class StepBuilder : private ExpertOps {
   // (lowering/attention_decode.cc); longer rows are moved at the device's full rate.
   int64_t positions_of_run() const {
     const int64_t shared = config_.heads / config_.kv_heads;
-    if (bucket_.tokens > 1 || config_.attention_cap > compiler::kAttentionCapMax ||
+    if (bucket_.tokens > 1 || config_.is_latent() || config_.attention_cap > compiler::kAttentionCapMax ||
         !compiler::are_few_queries(shared, bucket_.context, /*diagonal=*/false))
       return 1;
     const int64_t bytes = config_.kv_features() * graph::storage_bytes(config_.kv_element(element_));

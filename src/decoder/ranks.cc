@@ -75,7 +75,9 @@ bool has_same_graph(const Config& config, PartKind kind, int64_t one, int64_t ot
   const auto narrow = [&](int64_t layer) {
     std::vector<std::string_view> matrices = narrow_matrices(config, layer);
     std::erase_if(matrices, [&](std::string_view part) {
-      return (part == "qkv" || part == "output") != (kind == PartKind::kAttention);
+      constexpr std::string_view kOfAttention[] = {"qkv", "q", "q_a", "q_b", "kv_a", "output"};
+      const bool is_of_attention = std::ranges::find(kOfAttention, part) != std::end(kOfAttention);
+      return is_of_attention != (kind == PartKind::kAttention);
     });
     return matrices;
   };
@@ -106,12 +108,15 @@ class Cutter {
       return pieces_of(*from, columns, bytes, all_rows, pieces);
     };
     if (name == "qkv" || name == "qkv_bias") return by_columns(heads());
+    if (name == "q" || name == "q_b") return by_columns({queries()});
+    if (name == "key_up") return by_rows({of_heads(whole_.plain_features())});
+    if (name == "value_up") return by_rows({of_heads(whole_.value_features)});
     if (name == "sinks") return by_columns({{rank_ * part_.heads, (rank_ + 1) * part_.heads, part_.heads}});
     const bool is_cut_by_rows =
         name == "output" || name == "down" || name == "experts_down" || name == "shared_down";
     const bool is_of_columns = is_scale && !in_blocks;
     if (is_of_columns && is_cut_by_rows) return from;  // all ranks have them
-    if (name == "output") return by_rows({queries()});
+    if (name == "output") return by_rows({of_heads(part_.weighed_features() / part_.heads)});
     if (name == "gate_up") return by_columns(twice(whole_.feed_forward));
     if (name == "up" || name == "up_bias") return by_columns({share(whole_.feed_forward)});
     if (name == "down") return by_rows({share(whole_.feed_forward)});
@@ -156,10 +161,11 @@ class Cutter {
     }
     return pieces;
   }
-  Piece queries() const {
-    const int64_t own = part_.query_features();
+  Piece of_heads(int64_t features) const {
+    const int64_t own = part_.heads * features;
     return {rank_ * own, (rank_ + 1) * own, own};
   }
+  Piece queries() const { return of_heads(part_.head_features); }
   // Queries, keys and values; ranks that are more than the heads of keys and values share them.
   std::vector<Piece> heads() const {
     const int64_t own = part_.kv_features();
@@ -198,7 +204,7 @@ void expect_whole_blocks(const Config& config, int64_t ranks) {
                             ranks, rows, of, block),
                 "fewer ranks, or weights of another type");
   };
-  expect(part.query_features(), "output", "features of queries");
+  expect(part.weighed_features(), "output", "features of heads");
   expect(part.feed_forward, "down", "features between two products");
   if (part.experts == 0) return;
   expect(part.expert_features, "experts_down", "features between two products");
@@ -247,10 +253,13 @@ Ranks::Ranks(const Config& config, const Pool& pool, graph::ElementType element,
       element_(element),
       generation_(generation),
       weights_(std::move(weights)) {
-  const int64_t bytes = pool.slots() * part_.kv_features() * graph::storage_bytes(part_.kv_element(element));
+  const int64_t bytes = pool.slots() * graph::storage_bytes(part_.kv_element(element));
   pools_.resize(weights_->size());
   for (auto& of_rank : pools_)
-    for (int64_t i = 0; i < 2 * part_.layers; ++i) of_rank.push_back(zeros(bytes));
+    for (int64_t i = 0; i < part_.layers; ++i) {
+      of_rank.push_back(zeros(bytes * part_.key_pool_features()));
+      of_rank.push_back(zeros(bytes * part_.value_pool_features()));
+    }
 }
 
 int64_t Ranks::pool_bytes() const {

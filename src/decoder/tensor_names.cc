@@ -108,6 +108,19 @@ constexpr NameRow kLlama4[] = {
     {"shared_expert_up", "", "model.layers.{}.feed_forward.shared_expert.up_proj.weight"},
     {"shared_expert_down", "", "model.layers.{}.feed_forward.shared_expert.down_proj.weight"},
 };
+constexpr NameRow kDeepSeek[] = {
+    {"q_a", "", "model.layers.{}.self_attn.q_a_proj.weight"},
+    {"q_a_norm", "", "model.layers.{}.self_attn.q_a_layernorm.weight"},
+    {"q_b", "", "model.layers.{}.self_attn.q_b_proj.weight"},
+    {"kv_a", "", "model.layers.{}.self_attn.kv_a_proj_with_mqa.weight"},
+    {"kv_a_norm", "", "model.layers.{}.self_attn.kv_a_layernorm.weight"},
+    {"key_up", "", "model.layers.{}.self_attn.kv_b_proj.weight"},
+    {"value_up", "", "model.layers.{}.self_attn.kv_b_proj.weight"},
+    {"router_bias", "", "model.layers.{}.mlp.gate.e_score_correction_bias"},
+    {"shared_expert_gate", "", "model.layers.{}.mlp.shared_experts.gate_proj.weight"},
+    {"shared_expert_up", "", "model.layers.{}.mlp.shared_experts.up_proj.weight"},
+    {"shared_expert_down", "", "model.layers.{}.mlp.shared_experts.down_proj.weight"},
+};
 constexpr NameRow kGlm4[] = {
     {"after_attention_norm", "", "model.layers.{}.post_self_attn_layernorm.weight"},
     {"feed_forward_norm", "", "model.layers.{}.post_attention_layernorm.weight"},
@@ -202,6 +215,7 @@ std::span<const NameRow> table_of(FileNames names) {
     case FileNames::kLlama: return kNames;
     case FileNames::kLlama4: return kLlama4;
     case FileNames::kGlm4: return kGlm4;
+    case FileNames::kDeepSeek: return kDeepSeek;
     case FileNames::kGpt2: return kGpt2;
     case FileNames::kGptNeoX: return kGptNeoX;
     case FileNames::kOpt: return kOpt;

@@ -46,13 +46,14 @@ void add_mixture(std::vector<Weight>& list, const Config& config, const std::str
                                            : std::vector<int64_t>{features, features};
   add_read("experts_gate_up", config.experts, hidden, gate_up);
   add_read("experts_down", config.experts, features, {hidden});
-  if (config.expert_biases()) {
+  if (config.expert_biases() || config.choice_bias)
     list.push_back({layer + "router_bias", Type::tensor(ElementType::kF32, {config.experts})});
+  if (config.expert_biases()) {
     add("experts_gate_up_bias", ElementType::kF32, config.experts, 2 * features);
     add("experts_down_bias", ElementType::kF32, config.experts, hidden);
   }
   if (shared == 0) return;
-  if (!config.experts_of_inputs) add("shared_gate", ElementType::kF32, hidden, 1);
+  if (config.shared_gate) add("shared_gate", ElementType::kF32, hidden, 1);
   add_read("shared_gate_up", 1, hidden, {shared, shared});
   add_read("shared_down", 1, shared, {hidden});
 }
@@ -93,16 +94,30 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     if (config.norms_before && (!config.eagle || config.eagle3)) norm(named("attention_norm"));
     if (config.eagle3) norm(named("hidden_norm"));
     const int64_t queries = config.query_features(), keys = config.kv_features();
-    read(named("qkv"), config.eagle3 ? 2 * config.hidden : config.hidden,
-         config.by_rows || config.by_heads || config.fused_qkv ? std::vector<int64_t>{config.qkv_features()}
-                                                               : std::vector<int64_t>{queries, keys, keys});
+    if (config.is_latent()) {
+      if (config.query_rank > 0) {
+        read(named("q_a"), config.hidden, {config.query_rank});
+        vector(named("q_a_norm"), config.query_rank);
+      }
+      read(named(config.query_rank > 0 ? "q_b" : "q"),
+           config.query_rank > 0 ? config.query_rank : config.hidden, {queries});
+      read(named("kv_a"), config.hidden, {config.latent_features + config.turned_features});
+      vector(named("kv_a_norm"), config.latent_features);
+      // Products of each head's own with the latent features; never narrow.
+      matrix(named("key_up"), config.heads * config.plain_features(), config.latent_features);
+      matrix(named("value_up"), config.heads * config.value_features, config.latent_features);
+    } else {
+      read(named("qkv"), config.eagle3 ? 2 * config.hidden : config.hidden,
+           config.by_rows || config.by_heads || config.fused_qkv ? std::vector<int64_t>{config.qkv_features()}
+                                                                 : std::vector<int64_t>{queries, keys, keys});
+    }
     if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
     if (config.qk_norm) {
       vector(named("q_norm"), config.qk_norm_of_all_heads ? queries : config.head_features);
       vector(named("k_norm"), config.qk_norm_of_all_heads ? keys : config.head_features);
     }
     if (config.sinks) vector(named("sinks"), config.heads);
-    read(named("output"), config.query_features(), {config.hidden});
+    read(named("output"), config.weighed_features(), {config.hidden});
     if (config.output_bias) vector(named("output_bias"), config.hidden);
     if (config.norms_after) norm(named("after_attention_norm"));
     if (config.norms_before && !config.one_norm) norm(named("feed_forward_norm"));

@@ -1,6 +1,7 @@
 #include "decoder/weights.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -152,12 +153,50 @@ class Loader {
       vector("k_bias", target, kv, q);
       return vector("v_bias", target, kv, q + kv);
     }
-    if (part == "output") return columns("output", target, q, hidden, 0, hidden);
+    if (config_.is_latent() && begin_latent(part, target)) return;
+    if (part == "output") return columns("output", target, config_.weighed_features(), hidden, 0, hidden);
     if (part == "gate_up") return gate_up("gate", "up", target, config_.feed_forward, 0);
     if (config_.experts > 0 && begin_mixture(part, target)) return;
     if (part == "up") return columns("up", target, hidden, config_.feed_forward, 0, config_.feed_forward);
     if (part == "down") return columns("down", target, config_.feed_forward, hidden, 0, hidden);
     vector(part, target, weight.type.dim(0), 0);
+  }
+
+  // False for a part that lies as other models' do.
+  bool begin_latent(const std::string& part, Target target) {
+    const int64_t hidden = config_.hidden, q = config_.query_features(), latent = config_.latent_features;
+    const auto whole = [&](int64_t depth, int64_t count) { columns(part, target, depth, count, 0, count); };
+    if (part == "q_a")
+      whole(hidden, config_.query_rank);
+    else if (part == "q_b")
+      whole(config_.query_rank, q);
+    else if (part == "q")
+      whole(hidden, q);
+    else if (part == "kv_a")
+      whole(hidden, latent + config_.turned_features);
+    else if (part == "key_up")
+      rows_of_heads(target, config_.plain_features(), 0);
+    else if (part == "value_up")
+      rows_of_heads(target, config_.value_features, config_.plain_features());
+    else
+      return false;
+    return true;
+  }
+  // Of kv_b_proj, in which each head has rows of its key and, behind them, of its value: `count` of each from
+  // `first` on.
+  void rows_of_heads(Target target, int64_t count, int64_t first) {
+    const int64_t of_head = config_.plain_features() + config_.value_features,
+                  width = config_.latent_features;
+    const StoredTensor& from = tensor("key_up", {config_.heads * of_head, width});
+    for (int64_t head = 0; head < config_.heads; ++head)
+      tasks_.push_back([&from, target, head, count, first, of_head, width]() mutable {
+        std::vector<float> values(static_cast<size_t>(width));
+        for (int64_t r = 0; r < count; ++r) {
+          from.decode_rows(head * of_head + first + r, values);
+          for (int64_t i = 0; i < width; ++i)
+            target.put((head * count + r) * width + i, values[static_cast<size_t>(i)]);
+        }
+      });
   }
 
   // A tensor that nothing reads is of something that the program does not compute: a bias, a norm.
@@ -192,9 +231,19 @@ class Loader {
     if (config_.by_heads && (name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias")))
       return true;
     if (config_.beside_images && is_of_images(name)) return true;
+    if (config_.names == FileNames::kDeepSeek && is_of_a_later_layer(name)) return true;
     return config_.tied && (name == "embed_out.weight" || name == "lm_head.weight");
   }
 
+  // Of a layer that guesses the next token but one ("multi-token prediction"), behind the model's own.
+  bool is_of_a_later_layer(std::string_view name) const {
+    constexpr std::string_view kLayers = "model.layers.";
+    int64_t layer = 0;
+    if (!name.starts_with(kLayers)) return false;
+    name.remove_prefix(kLayers.size());
+    return std::from_chars(name.data(), name.data() + name.size(), layer).ec == std::errc() &&
+           layer >= config_.layers;
+  }
   static bool is_of_images(std::string_view name) {
     constexpr std::string_view kModel = "model.";
     if (name.starts_with(kModel)) name.remove_prefix(kModel.size());
@@ -407,12 +456,12 @@ class Loader {
 
   // Which rows of a file's matrix a part is: `whole` rows, the part's from `first` on, or, with a stride,
   // those of each head from `first` on behind the rows of the heads before it. With `interleaved` features of
-  // each head the rows of the two halves of these lie in turns.
+  // each head, `behind` its first ones, the rows of the two halves of these lie in turns.
   struct Place {
-    int64_t whole, first, stride = 0, of_head = 0, interleaved = 0;
+    int64_t whole, first, stride = 0, of_head = 0, interleaved = 0, behind = 0;
     bool is_in_order() const { return stride == 0 && interleaved == 0; }
     int64_t row(int64_t r) const {
-      if (interleaved > 0) return first + interleaved_row(r, of_head, interleaved);
+      if (interleaved > 0) return first + interleaved_row(r, of_head, interleaved, behind);
       return stride == 0 ? first + r : r / of_head * stride + first + r % of_head;
     }
   };
@@ -424,6 +473,9 @@ class Loader {
     if (config_.by_heads && is_one_of_three) return {3 * q, is_q ? 0 : is_k ? d : 2 * d, 3 * d, d};
     if (config_.fused_qkv && is_one_of_three) return {q + 2 * kv, is_q ? 0 : is_k ? q : q + kv};
     if (config_.fused_gate_up && (part == "gate" || part == "up")) return {2 * f, part == "gate" ? 0 : f};
+    if (config_.is_latent() && (part == "q" || part == "q_b"))
+      return {count, 0, 0, d, config_.turned_features, config_.plain_features()};
+    if (part == "kv_a") return {count, 0, 0, count, config_.turned_features, config_.latent_features};
     if (config_.rows_interleaved && (is_q || is_k)) return {count, 0, 0, d, config_.rope_features()};
     return {count, 0};
   }
@@ -514,9 +566,10 @@ class Loader {
 
 }  // namespace
 
-int64_t interleaved_row(int64_t row, int64_t head_features, int64_t turned) {
-  const int64_t feature = row % head_features, half = turned / 2;
-  return feature >= turned ? row : row - feature + feature % half * 2 + feature / half;
+int64_t interleaved_row(int64_t row, int64_t head_features, int64_t turned, int64_t first) {
+  const int64_t feature = row % head_features - first, half = turned / 2;
+  if (feature < 0 || feature >= turned) return row;
+  return row - feature + feature % half * 2 + feature / half;
 }
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,

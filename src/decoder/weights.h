@@ -16,8 +16,8 @@
 namespace opentrn::decoder {
 
 // Row of a file that holds feature `row` of a matrix of queries or keys: llama.cpp lays the two halves of a
-// head's features in turns (Config::rows_interleaved).
-int64_t interleaved_row(int64_t row, int64_t head_features, int64_t turned);
+// head's features in turns (Config::rows_interleaved), of `turned` features behind the head's first ones.
+int64_t interleaved_row(int64_t row, int64_t head_features, int64_t turned, int64_t first = 0);
 
 using GivenWeights = std::map<std::string, std::shared_ptr<sim::Buffer>>;
 
