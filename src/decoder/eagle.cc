@@ -174,8 +174,8 @@ std::unique_ptr<Engine> eagle_engine(const Checkpoint& file, const Engine& model
   if (!has(file.tensors, "embed_tokens.weight")) given.emplace("embedding", model.weight("embedding"));
   options.generation = model.options().generation;
   options.element = model.options().element;
-  auto weights =
-      load_weights(config, file.tensors, Names::kHuggingFace, options.element, /*adapter=*/nullptr, given);
+  auto weights = load_weights(config, file.tensors, FileFormat::kHuggingFace, options.element,
+                              /*adapter=*/nullptr, given);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
 }
 

@@ -178,22 +178,22 @@ constexpr NameRow kPhi[] = {
     {"down_bias", "", "model.layers.{}.mlp.fc2.bias"},
 };
 
-std::span<const NameRow> table_of(FileNames names) {
+std::span<const NameRow> table_of(NameTable names) {
   switch (names) {
-    case FileNames::kLlama: return kNames;
-    case FileNames::kGpt2: return kGpt2;
-    case FileNames::kGptNeoX: return kGptNeoX;
-    case FileNames::kOpt: return kOpt;
-    case FileNames::kStarCoder2: return kStarCoder2;
-    case FileNames::kPhi: return kPhi;
+    case NameTable::kLlama: return kNames;
+    case NameTable::kGpt2: return kGpt2;
+    case NameTable::kGptNeoX: return kGptNeoX;
+    case NameTable::kOpt: return kOpt;
+    case NameTable::kStarCoder2: return kStarCoder2;
+    case NameTable::kPhi: return kPhi;
   }
   return kNames;
 }
 
 }  // namespace
 
-std::string tensor_name(const Config& config, Names names, std::string_view part, std::string_view layer,
-                        int64_t expert) {
+std::string tensor_name(const Config& config, FileFormat format, std::string_view part,
+                        std::string_view layer, int64_t expert) {
   std::span<const NameRow> table = table_of(config.names);
   if (std::ranges::find(table, part, &NameRow::part) == table.end()) table = kNames;
   const std::span<const NameRow> mixture =
@@ -207,7 +207,7 @@ std::string tensor_name(const Config& config, Names names, std::string_view part
     table = kNormsAfter;
   const auto row = std::ranges::find(table, part, &NameRow::part);
   OPENTRN_CHECK(row != table.end(), "no name for {}", part);
-  return fmt::format(fmt::runtime(names == Names::kGguf ? row->gguf : row->hugging_face), layer, expert);
+  return fmt::format(fmt::runtime(format == FileFormat::kGguf ? row->gguf : row->hugging_face), layer, expert);
 }
 
 std::optional<std::string> hugging_face_name(std::string_view gguf_name) {

@@ -49,8 +49,9 @@ class Target {
 
 class Loader {
  public:
-  Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element, Adapter* adapter)
-      : config_(config), tensors_(tensors), names_(names), element_(element), adapter_(adapter) {}
+  Loader(const Config& config, const TensorTable& tensors, FileFormat format, ElementType element,
+         Adapter* adapter)
+      : config_(config), tensors_(tensors), format_(format), element_(element), adapter_(adapter) {}
 
   // A matrix of so many rows, transposed as products read it.
   std::shared_ptr<sim::Buffer> transposed(std::string_view part, int64_t depth, int64_t count) {
@@ -226,7 +227,7 @@ class Loader {
   // False for a part that lies as other models' do.
   bool begin_gpt_oss(const std::string& part, Target target) {
     const int64_t hidden = config_.hidden, features = config_.expert_features, experts = config_.experts;
-    const bool of_gguf = names_ == Names::kGguf;
+    const bool of_gguf = format_ == FileFormat::kGguf;
     const auto as_it_lies = [](int64_t column) { return column; };
     // Hugging Face's files have gate and up in turns.
     const auto halves = [features](int64_t column) { return column / 2 + column % 2 * features; };
@@ -284,9 +285,9 @@ class Loader {
     return read(tensors_.find(name), name, shape, /*is_of_bytes=*/true);
   }
 
-  std::string name_of(std::string_view part) const { return name_of(part, names_); }
-  std::string name_of(std::string_view part, Names names) const {
-    return tensor_name(config_, names, part, layer_, expert_);
+  std::string name_of(std::string_view part) const { return name_of(part, format_); }
+  std::string name_of(std::string_view part, FileFormat format) const {
+    return tensor_name(config_, format, part, layer_, expert_);
   }
 
   const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
@@ -356,7 +357,7 @@ class Loader {
   // `first_row` of the target.
   void columns(std::string_view part, Target target, int64_t depth, int64_t count, int64_t first,
                int64_t width, int64_t first_row = 0) {
-    const bool of_gguf = names_ == Names::kGguf, stacked = of_gguf && part.starts_with("expert_");
+    const bool of_gguf = format_ == FileFormat::kGguf, stacked = of_gguf && part.starts_with("expert_");
     // A GGUF file has one row as a vector.
     const bool flat = of_gguf && part == "shared_gate";
     const Place in_file = place_in_file(part, count);
@@ -368,7 +369,7 @@ class Loader {
     Adapter::Change change;
     // A tied head's table is read by rows, too: an adapter of it would change one of the two.
     if (adapter_ && part != "embedding")
-      change = adapter_->of(name_of(part, Names::kHuggingFace), in_file.whole, depth, from);
+      change = adapter_->of(name_of(part, FileFormat::kHuggingFace), in_file.whole, depth, from);
     transposed(
         [this, &from, first_of_file, turned, in_file](int64_t row, std::span<float> values) {
           from.decode_rows(
@@ -427,7 +428,7 @@ class Loader {
     const StoredTensor& from = tensor(part, {in_file.whole});
     const float more = config_.norms_less_one && part.ends_with("norm") ? 1.0f : 0.0f;
     const bool turned =
-        names_ == Names::kGguf && config_.rows_interleaved && (part == "q_bias" || part == "k_bias");
+        format_ == FileFormat::kGguf && config_.rows_interleaved && (part == "q_bias" || part == "k_bias");
     const std::vector<float> values = from.decoded();
     for (int64_t i = 0; i < size; ++i)
       target.put(
@@ -464,7 +465,7 @@ class Loader {
 
   const Config& config_;
   const TensorTable& tensors_;
-  Names names_;
+  FileFormat format_;
   ElementType element_;
   Adapter* adapter_;
   std::string layer_;  // of the weight that begin() is at
@@ -481,9 +482,9 @@ int64_t interleaved_row(int64_t row, int64_t head_features) {
 }
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,
-                                                       Names names, ElementType element, Adapter* adapter,
-                                                       const GivenWeights& given) {
-  return Loader(config, tensors, names, element, adapter).run(given);
+                                                       FileFormat format, ElementType element,
+                                                       Adapter* adapter, const GivenWeights& given) {
+  return Loader(config, tensors, format, element, adapter).run(given);
 }
 
 std::shared_ptr<sim::Buffer> load_feature_weight(const Config& model, const TensorTable& head,
@@ -491,7 +492,7 @@ std::shared_ptr<sim::Buffer> load_feature_weight(const Config& model, const Tens
   Config config = model;
   config.eagle = true;  // whose names may have no "model." in front
   const auto layers = static_cast<int64_t>(model.feature_layers.size());
-  return Loader(config, head, Names::kHuggingFace, element, /*adapter=*/nullptr)
+  return Loader(config, head, FileFormat::kHuggingFace, element, /*adapter=*/nullptr)
       .transposed("fc", layers * model.hidden, model.hidden);
 }
 
