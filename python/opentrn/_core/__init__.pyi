@@ -1165,6 +1165,10 @@ def run_kernel(payload: str, arrays: Sequence[Annotated[NDArray[numpy.uint8], di
 
 def describe_kernel(payload: str) -> dict: ...
 
+def source_finding(tree: object, rules: list, meaning: Callable, is_kernel: Callable, legacy: bool, is_launched: bool) -> tuple | None: ...
+
+def source_writes(tree: object) -> bool: ...
+
 def instruction_names() -> list[str]:
     """
     Of the calls of nki.isa that make one instruction, in the order of the instruction table.
